@@ -1,0 +1,102 @@
+// Element types, reductions and devices, as values.
+#ifndef DISTWRAP_TYPES_H_
+#define DISTWRAP_TYPES_H_
+
+#include "distwrap/export.h"
+
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+
+namespace distwrap {
+
+// Element type; the list is abi/dtypes.def.
+enum class DType : uint8_t {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  enumerator = index,
+#include "distwrap/abi/dtypes.def"
+};
+
+// Bytes of one element.
+constexpr int64_t dtype_size(DType dtype) {
+  constexpr uint8_t kBytes[] = {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) (bits) / 8,
+#include "distwrap/abi/dtypes.def"
+  };
+  return kBytes[static_cast<uint8_t>(dtype)];
+}
+
+// Reduction; the list is abi/reductions.def. NaN wins in kMin and kMax.
+enum class ReduceOp : uint8_t {
+#define DW_REDUCTION(value, name, enumerator, text, meaning) enumerator = value,
+#include "distwrap/abi/reductions.def"
+};
+
+// Where memory lives, with DLPack's codes.
+struct Device {
+  int32_t type = 1;  // 1 cpu, 2 cuda
+  int32_t id = 0;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+inline constexpr Device kCpu{};
+
+// "f32"; "?" for a value that has no name.
+DISTWRAP_EXPORT absl::string_view dtype_name(DType dtype);
+DISTWRAP_EXPORT absl::string_view reduce_op_name(ReduceOp op);
+
+namespace internal {
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kI8;
+};
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::kU16;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::kI16;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::kU32;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kI32;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::kU64;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kI64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kF64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
+}  // namespace internal
+
+// DType of a C++ type: dtype_of<float> is DType::kF32.
+template <class T>
+inline constexpr DType dtype_of = internal::DTypeOf<T>::value;
+
+}  // namespace distwrap
+
+#endif  // DISTWRAP_TYPES_H_

@@ -1,0 +1,162 @@
+#include "base/error.h"
+
+#include "base/bytes.h"
+#include "distwrap/abi/codes.h"
+
+#include <absl/strings/cord.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <string.h>
+
+namespace distwrap {
+namespace {
+
+constexpr char kPayloadUrl[] = "distwrap/ErrorInfo";
+constexpr size_t kMaxText = 1 << 16;
+
+std::string encode(const ErrorInfo& info) {
+  base::ByteWriter out;
+  out.u16(static_cast<uint16_t>(info.reason));
+  out.u64(info.seq);
+  out.i64(info.my_rank);
+  out.i64(info.group_size);
+  out.i64(absl::ToInt64Nanoseconds(info.elapsed));
+  out.i64(absl::ToInt64Nanoseconds(info.deadline));
+  out.u32(static_cast<uint32_t>(info.ranks.size()));
+  for (int rank : info.ranks) out.i64(rank);
+  for (const std::string* text :
+       {&info.what, &info.op, &info.group, &info.expected, &info.actual,
+        &info.cause, &info.next_step})
+    out.text(absl::string_view(*text).substr(0, kMaxText));
+  return out.take();
+}
+
+std::optional<ErrorInfo> decode(absl::string_view bytes) {
+  base::ByteReader in(bytes);
+  ErrorInfo info;
+  info.reason = static_cast<Reason>(in.u16());
+  info.seq = in.u64();
+  info.my_rank = static_cast<int>(in.i64());
+  info.group_size = static_cast<int>(in.i64());
+  info.elapsed = absl::Nanoseconds(in.i64());
+  info.deadline = absl::Nanoseconds(in.i64());
+  const uint32_t n_ranks = in.u32();
+  if (n_ranks > in.left() / 8) return std::nullopt;
+  for (uint32_t i = 0; i < n_ranks; ++i)
+    info.ranks.push_back(static_cast<int>(in.i64()));
+  for (std::string* text : {&info.what, &info.op, &info.group, &info.expected,
+                            &info.actual, &info.cause, &info.next_step})
+    *text = std::string(in.text(kMaxText));
+  if (!in.done()) return std::nullopt;
+  return info;
+}
+
+std::string sentence(const ErrorInfo& info) {
+  std::string text;
+  if (!info.op.empty()) {
+    text = info.op;
+    if (info.seq != 0) absl::StrAppend(&text, " #", info.seq);
+  }
+  if (!info.group.empty()) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", "on \"", info.group, "\"");
+    if (info.my_rank >= 0)
+      absl::StrAppend(&text, " (rank ", info.my_rank, " of ", info.group_size,
+                      ")");
+  }
+  absl::StrAppend(&text, text.empty() ? "" : ": ", reason_name(info.reason));
+  if (!info.what.empty()) absl::StrAppend(&text, ": ", info.what);
+  if (!info.ranks.empty())
+    absl::StrAppend(&text, "; rank", info.ranks.size() == 1 ? " " : "s ",
+                    base::rank_list(info.ranks));
+  if (info.elapsed > absl::ZeroDuration())
+    absl::StrAppend(
+        &text, "; after ",
+        absl::FormatDuration(absl::Trunc(info.elapsed, absl::Milliseconds(1))));
+  if (info.deadline > absl::ZeroDuration())
+    absl::StrAppend(&text, " (limit ", absl::FormatDuration(info.deadline),
+                    ")");
+  if (!info.expected.empty())
+    absl::StrAppend(&text, "; expected ", info.expected);
+  if (!info.actual.empty())
+    absl::StrAppend(&text, info.expected.empty() ? "; got " : ", got ",
+                    info.actual);
+  if (!info.cause.empty()) absl::StrAppend(&text, "; cause: ", info.cause);
+  if (!info.next_step.empty())
+    absl::StrAppend(&text, ". Next: ", info.next_step);
+  return text;
+}
+
+}  // namespace
+
+absl::string_view reason_name(Reason reason) {
+  switch (reason) {
+#define DW_REASON(value, name, enumerator, code, text) \
+  case Reason::enumerator:                             \
+    return #enumerator;
+#include "distwrap/abi/reasons.def"
+  }
+  return "kNone";
+}
+
+std::optional<ErrorInfo> error_info(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kPayloadUrl);
+  if (!payload.has_value()) return std::nullopt;
+  return decode(std::string(*payload));
+}
+
+Reason error_reason(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = error_info(status);
+  return info.has_value() ? info->reason : Reason::kNone;
+}
+
+namespace base {
+
+absl::StatusCode code_of_abi(int32_t code) {
+  if (code == DW_INCOMPATIBLE) return absl::StatusCode::kFailedPrecondition;
+  if (code < 0 || code > DW_UNAUTHENTICATED) return absl::StatusCode::kUnknown;
+  return static_cast<absl::StatusCode>(code);
+}
+
+absl::StatusCode reason_code(Reason reason) {
+  switch (reason) {
+#define DW_REASON(value, name, enumerator, code, text) \
+  case Reason::enumerator:                             \
+    return code_of_abi(DW_##code);
+#include "distwrap/abi/reasons.def"
+  }
+  return absl::StatusCode::kUnknown;
+}
+
+absl::Status make_error(const ErrorInfo& info) {
+  absl::Status status(reason_code(info.reason), sentence(info));
+  status.SetPayload(kPayloadUrl, absl::Cord(encode(info)));
+  return status;
+}
+
+std::string errno_text(int error) {
+  char text[128];
+  // The GNU form returns the text, which need not be `text`.
+  return absl::StrCat("errno ", error, ": ",
+                      strerror_r(error, text, sizeof text));
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::vector<int> sorted = ranks;
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  for (size_t i = 0; i < sorted.size();) {
+    size_t last = i;
+    while (last + 1 < sorted.size() && sorted[last + 1] <= sorted[last] + 1)
+      ++last;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", sorted[i]);
+    if (sorted[last] != sorted[i])
+      absl::StrAppend(&text, sorted[last] == sorted[i] + 1 ? ", " : "-",
+                      sorted[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace base
+}  // namespace distwrap

@@ -1,0 +1,50 @@
+// Making errors. An error is made once, where the cause is known, and passed up
+// unchanged.
+//
+//   return make_error({.reason = Reason::kPluginNotFound,
+//                      .what = StrCat("no file at ", path),
+//                      .next_step = "give the full path of the plugin"});
+#ifndef DISTWRAP_SRC_BASE_ERROR_H_
+#define DISTWRAP_SRC_BASE_ERROR_H_
+
+#include "distwrap/status.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+
+#include <string>
+
+namespace distwrap::base {
+
+// A status with the code of the reason, one line of text and the payload:
+//   all_reduce #12 on "world" (rank 0 of 2): kTimedOut: <what>: ranks 1, after
+//   1.0s (limit 1s); expected <e>, got <a>; cause: <c>. Next: <n>
+// with the parts that are known.
+absl::Status make_error(const ErrorInfo& info);
+
+// The same error with `edit` applied to its info; other statuses get an info
+// whose `what` is their message.
+template <class Edit>
+absl::Status amend_error(const absl::Status& status, Edit edit) {
+  ErrorInfo info = error_info(status).value_or(ErrorInfo{
+      .reason = Reason::kBackendFailed, .what = std::string(status.message())});
+  edit(info);
+  return make_error(info);
+}
+
+// Code that belongs to a reason.
+absl::StatusCode reason_code(Reason reason);
+
+// "errno 2: No such file or directory".
+std::string errno_text(int error);
+
+// "0-3, 7": a sorted list of ranks for people.
+std::string rank_list(const std::vector<int>& ranks);
+
+// Result code of the C ABI as a canonical one: 17 (incompatible), which Abseil
+// lacks, is a failed precondition.
+absl::StatusCode code_of_abi(int32_t code);
+
+}  // namespace distwrap::base
+
+#endif  // DISTWRAP_SRC_BASE_ERROR_H_

@@ -1,0 +1,33 @@
+// Findings for people, one line each on stderr.
+//
+// The function that first knows a cause logs it, once, in lower case; nothing
+// is logged on success above kInfo. Errors that a caller gets as a Status are
+// not logged.
+// Threads: any.
+#ifndef DISTWRAP_SRC_BASE_LOG_H_
+#define DISTWRAP_SRC_BASE_LOG_H_
+
+#include <absl/strings/string_view.h>
+
+#include <functional>
+
+namespace distwrap::base {
+
+enum class LogLevel { kError = 1, kWarning, kInfo, kDebug };
+
+// Lines above the level are dropped. kWarning at start.
+void set_log_level(LogLevel level);
+LogLevel log_level();
+
+// "error", "warning", "info", "debug"; false leaves the level as it is.
+bool set_log_level(absl::string_view name);
+
+void log(LogLevel level, absl::string_view text);
+
+// Where lines go instead of stderr, for tests; empty restores stderr.
+using LogSink = std::function<void(LogLevel, absl::string_view)>;
+void set_log_sink(LogSink sink);
+
+}  // namespace distwrap::base
+
+#endif  // DISTWRAP_SRC_BASE_LOG_H_

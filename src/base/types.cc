@@ -1,0 +1,25 @@
+#include "distwrap/types.h"
+
+namespace distwrap {
+
+absl::string_view dtype_name(DType dtype) {
+  switch (dtype) {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  case DType::enumerator:                                            \
+    return #text;
+#include "distwrap/abi/dtypes.def"
+  }
+  return "?";
+}
+
+absl::string_view reduce_op_name(ReduceOp op) {
+  switch (op) {
+#define DW_REDUCTION(value, name, enumerator, text, meaning) \
+  case ReduceOp::enumerator:                                 \
+    return #text;
+#include "distwrap/abi/reductions.def"
+  }
+  return "?";
+}
+
+}  // namespace distwrap

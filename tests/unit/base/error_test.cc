@@ -1,0 +1,105 @@
+#include "base/error.h"
+
+#include "distwrap/abi/codes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distwrap::base {
+namespace {
+
+using ::testing::HasSubstr;
+
+ErrorInfo full() {
+  return {.reason = Reason::kTimedOut,
+          .what = "not everybody entered",
+          .op = "all_reduce",
+          .group = "dp",
+          .seq = 4182,
+          .my_rank = 1,
+          .group_size = 8,
+          .ranks = {7, 3, 4, 5},
+          .elapsed = absl::Milliseconds(1234),
+          .deadline = absl::Seconds(1),
+          .expected = "f32 x 8",
+          .actual = "f32 x 9",
+          .cause = "socket closed",
+          .next_step = "look at rank 3"};
+}
+
+TEST(Error, TextHasEveryPart) {
+  const absl::Status status = make_error(full());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(
+      status.message(),
+      "all_reduce #4182 on \"dp\" (rank 1 of 8): kTimedOut: not everybody "
+      "entered; ranks 3-5, 7; after 1.234s (limit 1s); expected f32 x 8, "
+      "got f32 x 9; cause: socket closed. Next: look at rank 3");
+}
+
+TEST(Error, UnknownPartsAreLeftOut) {
+  const absl::Status status =
+      make_error({.reason = Reason::kInvalidArgument, .what = "count is -1"});
+  EXPECT_EQ(status.message(), "kInvalidArgument: count is -1");
+}
+
+TEST(Error, InfoSurvivesTheStatus) {
+  const std::optional<ErrorInfo> info = error_info(make_error(full()));
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->reason, Reason::kTimedOut);
+  EXPECT_EQ(info->what, "not everybody entered");
+  EXPECT_EQ(info->op, "all_reduce");
+  EXPECT_EQ(info->group, "dp");
+  EXPECT_EQ(info->seq, 4182u);
+  EXPECT_EQ(info->my_rank, 1);
+  EXPECT_EQ(info->group_size, 8);
+  EXPECT_EQ(info->ranks, (std::vector<int>{7, 3, 4, 5}));
+  EXPECT_EQ(info->elapsed, absl::Milliseconds(1234));
+  EXPECT_EQ(info->deadline, absl::Seconds(1));
+  EXPECT_EQ(info->expected, "f32 x 8");
+  EXPECT_EQ(info->actual, "f32 x 9");
+  EXPECT_EQ(info->cause, "socket closed");
+  EXPECT_EQ(info->next_step, "look at rank 3");
+}
+
+TEST(Error, ForeignStatusHasNoInfo) {
+  EXPECT_FALSE(error_info(absl::OkStatus()).has_value());
+  EXPECT_FALSE(error_info(absl::InternalError("x")).has_value());
+  EXPECT_EQ(error_reason(absl::InternalError("x")), Reason::kNone);
+}
+
+TEST(Error, AmendKeepsTheRest) {
+  const absl::Status status =
+      amend_error(make_error(full()), [](ErrorInfo& i) { i.op = "barrier"; });
+  EXPECT_THAT(std::string(status.message()), HasSubstr("barrier #4182"));
+  EXPECT_EQ(error_info(status)->next_step, "look at rank 3");
+}
+
+TEST(Error, EveryReasonHasNameAndCode) {
+  int reasons = 0;
+#define DW_REASON(value, name, enumerator, code, text)                \
+  EXPECT_EQ(reason_name(Reason::enumerator), #enumerator);            \
+  EXPECT_EQ(reason_code(Reason::enumerator), code_of_abi(DW_##code)); \
+  ++reasons;
+#include "distwrap/abi/reasons.def"
+  EXPECT_GT(reasons, 20);
+  EXPECT_EQ(reason_name(static_cast<Reason>(9999)), "kNone");
+}
+
+TEST(Error, RankList) {
+  EXPECT_EQ(rank_list({}), "");
+  EXPECT_EQ(rank_list({2}), "2");
+  EXPECT_EQ(rank_list({3, 2}), "2, 3");
+  EXPECT_EQ(rank_list({0, 1, 2, 3, 7}), "0-3, 7");
+}
+
+TEST(Error, AbiCodes) {
+  EXPECT_EQ(code_of_abi(DW_OK), absl::StatusCode::kOk);
+  EXPECT_EQ(code_of_abi(DW_INCOMPATIBLE),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code_of_abi(DW_AGAIN), absl::StatusCode::kUnknown);
+  EXPECT_EQ(code_of_abi(99), absl::StatusCode::kUnknown);
+}
+
+}  // namespace
+}  // namespace distwrap::base

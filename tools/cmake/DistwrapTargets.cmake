@@ -1,0 +1,104 @@
+# Kinds of targets of this project. Every source list is explicit.
+
+# Flags of all our own code: an interface target that each target links.
+add_library(distwrap_flags INTERFACE)
+target_compile_features(distwrap_flags INTERFACE cxx_std_20 c_std_11)
+target_compile_options(distwrap_flags INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  $<$<BOOL:${DISTWRAP_WERROR}>:-Werror>
+  -fvisibility=hidden
+  $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
+  # Plugins must not carry unique symbols: they would tie two plugins together.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fno-gnu-unique>
+  $<$<CONFIG:Release>:-fstack-protector-strong>)
+target_compile_definitions(distwrap_flags INTERFACE
+  _GNU_SOURCE
+  $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>
+  $<$<CONFIG:Release>:_GLIBCXX_ASSERTIONS>)
+if(DISTWRAP_SANITIZE STREQUAL "address")
+  target_compile_options(distwrap_flags INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(distwrap_flags INTERFACE -fsanitize=address,undefined)
+elseif(DISTWRAP_SANITIZE STREQUAL "thread")
+  target_compile_options(distwrap_flags INTERFACE -fsanitize=thread)
+  target_link_options(distwrap_flags INTERFACE -fsanitize=thread)
+elseif(NOT DISTWRAP_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "DISTWRAP_SANITIZE is '${DISTWRAP_SANITIZE}'; "
+                      "known are 'address' and 'thread'")
+endif()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# A plugin loaded into the host must not depend on what else is installed.
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+# distwrap_layer(NAME MAY_USE layer... SOURCES file... [LIBRARIES lib...])
+#
+# One folder of src/. MAY_USE names the layers that it may include, and nothing
+# else may be: tools/checks/layers.py reads this very list.
+function(distwrap_layer name)
+  cmake_parse_arguments(arg "" "" "MAY_USE;SOURCES;LIBRARIES" ${ARGN})
+  add_library(distwrap_${name} STATIC ${arg_SOURCES})
+  add_library(distwrap::${name} ALIAS distwrap_${name})
+  target_include_directories(distwrap_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(distwrap_${name} PUBLIC distwrap_headers ${arg_LIBRARIES}
+                                         PRIVATE distwrap_flags)
+  foreach(layer IN LISTS arg_MAY_USE)
+    target_link_libraries(distwrap_${name} PUBLIC distwrap_${layer})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY DISTWRAP_LAYERS distwrap_${name})
+endfunction()
+
+# distwrap_backend(NAME PLUGIN file SOURCES file... [LIBRARIES lib...])
+#
+# One folder of backends/: the object library distwrap_backend_NAME for linking
+# in, whose query function is dw_plugin_query_v1_NAME, and the module
+# libdistwrap_NAME.so. PLUGIN is the file with the entry; it is compiled for
+# each. Neither sees src/.
+function(distwrap_backend name)
+  cmake_parse_arguments(arg "" "PLUGIN" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(distwrap_backend_${name}_objects OBJECT ${arg_SOURCES})
+  target_link_libraries(distwrap_backend_${name}_objects
+    PUBLIC distwrap_sdk ${arg_LIBRARIES} PRIVATE distwrap_flags)
+
+  add_library(distwrap_backend_${name} STATIC ${arg_PLUGIN})
+  target_compile_definitions(distwrap_backend_${name}
+    PRIVATE DW_LINKED_IN=${name})
+  target_sources(distwrap_backend_${name}
+    PRIVATE $<TARGET_OBJECTS:distwrap_backend_${name}_objects>)
+  target_link_libraries(distwrap_backend_${name}
+    PUBLIC distwrap_sdk ${arg_LIBRARIES} PRIVATE distwrap_flags)
+
+  add_library(distwrap_plugin_${name} MODULE ${arg_PLUGIN})
+  target_sources(distwrap_plugin_${name}
+    PRIVATE $<TARGET_OBJECTS:distwrap_backend_${name}_objects>)
+  target_link_libraries(distwrap_plugin_${name}
+    PRIVATE distwrap_sdk ${arg_LIBRARIES} distwrap_flags)
+  set_target_properties(distwrap_plugin_${name} PROPERTIES
+    OUTPUT_NAME distwrap_${name}
+    LIBRARY_OUTPUT_DIRECTORY ${DISTWRAP_PLUGIN_OUTPUT_DIRECTORY})
+  install(TARGETS distwrap_plugin_${name}
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/distwrap/plugins)
+endfunction()
+
+# distwrap_test(NAME SOURCES file... LIBRARIES lib... [ARGS arg...]
+#               [TIMEOUT seconds] [LABELS label...] [SERIAL])
+#
+# A GoogleTest program and the test of the same name.
+function(distwrap_test name)
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;ARGS;LABELS"
+                        ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} distwrap_flags
+                                        GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT}
+                                          LABELS "${arg_LABELS}")
+  if(arg_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
