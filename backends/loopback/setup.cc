@@ -1,0 +1,67 @@
+// Life of a communicator: one empty round, for there is nobody to meet.
+#include "distwrap/abi/read.h"
+#include "loopback.h"
+#include "sdk/fail.h"
+
+#include <new>
+
+struct dw_setup {};
+
+namespace loopback {
+
+int32_t setup_begin(dw_backend* /*backend*/, const dw_setup_info* info,
+                    dw_setup** setup, dw_blob* out, dw_error* error) {
+  dw_setup_info read;
+  if (int32_t code =
+          dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
+    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                   "loopback: the setup info has a size or a field that is "
+                   "not known");
+  if (read.flags != DW_SETUP_COMMUNICATOR)
+    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
+                   "loopback: only communicators can be built");
+  if (read.size != 1 || read.rank != 0)
+    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
+                   "loopback: a group has one rank; use another backend for "
+                   "more");
+  if (read.n_hints != 0)
+    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                   0, "loopback: there are no hints");
+  auto* made = new (std::nothrow) dw_setup;
+  if (made == nullptr)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                   "loopback: no memory for the communicator");
+  *setup = made;
+  *out = {};
+  return DW_OK;
+}
+
+int32_t setup_step(dw_setup* setup, const dw_blob* /*in*/, uint64_t n,
+                   dw_blob* out, dw_setup_result* result, dw_error* error) {
+  delete setup;
+  if (n != 1)
+    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                   0, "loopback: a round has one blob");
+  auto* made = new (std::nothrow) dw_comm;
+  if (made == nullptr)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                   "loopback: no memory for the communicator");
+  *out = {};
+  *result = {made, nullptr};
+  return DW_DONE;
+}
+
+void setup_cancel(dw_setup* setup) { delete setup; }
+
+int32_t comm_abort(dw_comm* comm, const dw_error* /*why*/) {
+  comm->aborted.store(true, std::memory_order_relaxed);
+  return DW_OK;
+}
+
+int32_t comm_destroy(dw_comm* comm, int64_t /*deadline_ns*/,
+                     dw_error* /*error*/) {
+  delete comm;
+  return DW_OK;
+}
+
+}  // namespace loopback
