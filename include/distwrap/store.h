@@ -51,6 +51,10 @@ class DISTWRAP_EXPORT Store {
   // missing, one a line.
   virtual absl::Status wait(const std::vector<std::string>& keys,
                             Deadline deadline) = 0;
+  // Waits until all keys exist; their values, in the order of `keys`. Errors as
+  // of `wait`. A store with a cheaper way than one `get` a key overrides it.
+  virtual absl::StatusOr<std::vector<std::string>> get_all(
+      const std::vector<std::string>& keys, Deadline deadline);
   // Adds to a decimal integer, 0 when there is none; the new value.
   virtual absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
                                       Deadline deadline) = 0;

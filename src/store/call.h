@@ -1,0 +1,53 @@
+// One call on a store: checks of its arguments and the errors it ends with,
+// the same for every kind of store.
+//
+// Threads: a value.
+//
+//   const Call call("store get", deadline);
+//   if (absl::Status status = call.check({key}); !status.ok()) return status;
+#ifndef DISTWRAP_SRC_STORE_CALL_H_
+#define DISTWRAP_SRC_STORE_CALL_H_
+
+#include "distwrap/deadline.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace distwrap::store {
+
+class Call {
+ public:
+  Call(absl::string_view op, Deadline deadline)
+      : op_(op), deadline_(deadline), started_ns_(Deadline::now_ns()) {}
+
+  // kInvalidArgument for a key or value outside the limits, kTimedOut when the
+  // deadline has passed already: then nothing was done.
+  absl::Status check(absl::string_view key, absl::string_view value = {}) const;
+  absl::Status check(const std::vector<std::string>& keys) const;
+
+  // `missing` are the keys nobody set, empty when the call waited for none.
+  absl::Status timed_out(const std::vector<std::string>& missing,
+                         absl::string_view cause = {}) const;
+  absl::Status invalid(absl::string_view key, absl::string_view why) const;
+
+  const std::string& op() const { return op_; }
+  Deadline deadline() const { return deadline_; }
+  absl::Duration elapsed() const;
+  // Infinite limits are shown as none.
+  absl::Duration limit() const;
+
+ private:
+  absl::Status check_key(absl::string_view key) const;
+
+  std::string op_;
+  Deadline deadline_;
+  int64_t started_ns_;
+};
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_CALL_H_

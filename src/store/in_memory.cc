@@ -1,0 +1,133 @@
+// The store of ranks that are threads of one process.
+#include "base/mutex.h"
+#include "distwrap/store.h"
+#include "store/call.h"
+#include "store/table.h"
+
+namespace distwrap {
+namespace store {
+namespace {
+
+using base::CondVar;
+using base::Mutex;
+using base::MutexLock;
+
+class InMemoryStore final : public Store {
+ public:
+  absl::Status set(absl::string_view key, absl::string_view value,
+                   Deadline deadline) override {
+    const Call call("store set", deadline);
+    if (absl::Status status = call.check(key, value); !status.ok())
+      return status;
+    MutexLock lock(mutex_);
+    table_.set(key, value);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> get(absl::string_view key,
+                                  Deadline deadline) override {
+    absl::StatusOr<std::vector<std::string>> values =
+        collect(Call("store get", deadline), {std::string(key)}, true);
+    if (!values.ok()) return values.status();
+    return std::move(values->front());
+  }
+
+  absl::Status wait(const std::vector<std::string>& keys,
+                    Deadline deadline) override {
+    return collect(Call("store wait", deadline), keys, false).status();
+  }
+
+  absl::StatusOr<std::vector<std::string>> get_all(
+      const std::vector<std::string>& keys, Deadline deadline) override {
+    return collect(Call("store get_all", deadline), keys, true);
+  }
+
+  absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
+                              Deadline deadline) override {
+    const Call call("store add", deadline);
+    if (absl::Status status = call.check(key); !status.ok()) return status;
+    MutexLock lock(mutex_);
+    absl::StatusOr<int64_t> sum = table_.add(key, delta);
+    if (!sum.ok()) return call.invalid(key, sum.status().message());
+    return sum;
+  }
+
+  absl::StatusOr<std::string> compare_set(absl::string_view key,
+                                          absl::string_view expected,
+                                          absl::string_view desired,
+                                          Deadline deadline) override {
+    const Call call("store compare_set", deadline);
+    if (absl::Status status = call.check(key, desired); !status.ok())
+      return status;
+    MutexLock lock(mutex_);
+    return table_.compare_set(key, expected, desired);
+  }
+
+  absl::StatusOr<bool> delete_key(absl::string_view key,
+                                  Deadline deadline) override {
+    const Call call("store delete_key", deadline);
+    if (absl::Status status = call.check(key); !status.ok()) return status;
+    MutexLock lock(mutex_);
+    return table_.erase(key);
+  }
+
+  std::string address() const override { return "in memory"; }
+
+ private:
+  // Waits for all keys, then reads them under the same lock.
+  absl::StatusOr<std::vector<std::string>> collect(
+      const Call& call, const std::vector<std::string>& keys,
+      bool with_values) {
+    if (absl::Status status = call.check(keys); !status.ok()) return status;
+    // Outlives the wait that refers to them; one wake-up goes to one waiter.
+    CondVar changed;
+    bool ready = false;
+    Wait wait;
+    wait.keys = keys;
+    wait.ready = [&] {
+      ready = true;
+      changed.notify_one();
+    };
+    MutexLock lock(mutex_);
+    for (;;) {
+      if (table_.start(&wait)) break;
+      ready = false;
+      while (!ready) {
+        if (changed.wait_until(mutex_, call.deadline()) || ready) continue;
+        table_.cancel(&wait);
+        return call.timed_out(table_.missing(keys));
+      }
+      // Between the wake-up and this thread's turn a key may have gone again.
+    }
+    std::vector<std::string> values;
+    if (!with_values) return values;
+    values.reserve(keys.size());
+    for (const std::string& key : keys) values.push_back(*table_.find(key));
+    return values;
+  }
+
+  Mutex mutex_;
+  Table table_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+}  // namespace store
+
+std::shared_ptr<Store> Store::in_memory() {
+  return std::make_shared<store::InMemoryStore>();
+}
+
+absl::StatusOr<std::vector<std::string>> Store::get_all(
+    const std::vector<std::string>& keys, Deadline deadline) {
+  if (absl::Status status = wait(keys, deadline); !status.ok()) return status;
+  std::vector<std::string> values;
+  values.reserve(keys.size());
+  for (const std::string& key : keys) {
+    absl::StatusOr<std::string> value = get(key, deadline);
+    if (!value.ok()) return value.status();
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+}  // namespace distwrap

@@ -1,0 +1,103 @@
+#include "store/table.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace distwrap::store {
+
+void Table::set(absl::string_view key, absl::string_view value) {
+  const auto [place, is_new] = values_.try_emplace(key);
+  place->second.assign(value.data(), value.size());
+  if (is_new) wake(key);
+}
+
+const std::string* Table::find(absl::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<int64_t> Table::add(absl::string_view key, int64_t delta) {
+  int64_t value = 0;
+  const std::string* const old = find(key);
+  if (old != nullptr && !absl::SimpleAtoi(*old, &value))
+    return absl::InvalidArgumentError("the value is not a decimal integer");
+  if (__builtin_add_overflow(value, delta, &value))
+    return absl::InvalidArgumentError("the sum does not fit in 64 bits");
+  set(key, absl::StrCat(value));
+  return value;
+}
+
+std::string Table::compare_set(absl::string_view key,
+                               absl::string_view expected,
+                               absl::string_view desired) {
+  const std::string* const old = find(key);
+  if ((old == nullptr ? absl::string_view() : *old) != expected)
+    return old == nullptr ? std::string() : *old;
+  set(key, desired);
+  return std::string(desired);
+}
+
+bool Table::erase(absl::string_view key) { return values_.erase(key) != 0; }
+
+// Moves to the next key that is missing; true when there is none. Those passed
+// before may have been deleted since, hence the second look.
+bool Table::advance(Wait* wait) {
+  const auto is_missing = [this](const std::string& key) {
+    return find(key) == nullptr;
+  };
+  const auto begin = wait->keys.begin();
+  auto next = std::find_if(begin + static_cast<std::ptrdiff_t>(wait->at),
+                           wait->keys.end(), is_missing);
+  if (next == wait->keys.end() && wait->at != 0)
+    next = std::find_if(begin, wait->keys.end(), is_missing);
+  wait->at = static_cast<size_t>(next - begin);
+  return next == wait->keys.end();
+}
+
+void Table::park(Wait* wait) {
+  parked_[wait->keys[wait->at]].push_back(wait);
+  wait->parked = true;
+}
+
+bool Table::start(Wait* wait) {
+  wait->at = 0;
+  if (advance(wait)) return true;
+  park(wait);
+  return false;
+}
+
+void Table::cancel(Wait* wait) {
+  if (!wait->parked) return;
+  wait->parked = false;
+  const auto found = parked_.find(wait->keys[wait->at]);
+  std::vector<Wait*>& waits = found->second;
+  waits.erase(std::find(waits.begin(), waits.end(), wait));
+  if (waits.empty()) parked_.erase(found);
+}
+
+void Table::wake(absl::string_view key) {
+  const auto found = parked_.find(key);
+  if (found == parked_.end()) return;
+  const std::vector<Wait*> waits = std::move(found->second);
+  parked_.erase(found);
+  for (Wait* wait : waits) {
+    wait->parked = false;
+    if (advance(wait))
+      wait->ready();
+    else
+      park(wait);
+  }
+}
+
+std::vector<std::string> Table::missing(
+    const std::vector<std::string>& keys) const {
+  std::vector<std::string> result;
+  for (const std::string& key : keys)
+    if (find(key) == nullptr) result.push_back(key);
+  return result;
+}
+
+}  // namespace distwrap::store

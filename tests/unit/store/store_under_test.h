@@ -1,0 +1,42 @@
+// The kinds of stores that one test body runs over.
+//
+//   class MyTest : public StoreTest {};
+//   TEST_P(MyTest, Works) { auto store = connect(); ... }
+//   INSTANTIATE_TEST_SUITE_P(Stores, MyTest, every_store(), store_name);
+#ifndef DISTWRAP_TESTS_UNIT_STORE_STORE_UNDER_TEST_H_
+#define DISTWRAP_TESTS_UNIT_STORE_STORE_UNDER_TEST_H_
+
+#include "distwrap/store.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace distwrap::store {
+
+enum class Kind { kInMemory, kSocket };
+
+class StoreTest : public ::testing::TestWithParam<Kind> {
+ public:
+  StoreTest();
+  ~StoreTest() override;
+
+ protected:
+  // What one rank holds: the shared store itself, or a client of its own.
+  std::shared_ptr<Store> connect();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+inline auto every_store() { return ::testing::Values(Kind::kInMemory); }
+std::string store_name(const ::testing::TestParamInfo<Kind>& info);
+
+// Far away: a test that needs it has failed.
+inline Deadline soon() { return Deadline::after(absl::Seconds(20)); }
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_TESTS_UNIT_STORE_STORE_UNDER_TEST_H_
