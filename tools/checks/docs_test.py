@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Tests docs.py on small trees."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import unittest
+
+import docs
+
+CODE = "// Says hello.\nint main() {}\n"
+
+
+def readme(mark, language, text):
+    return f"# Title\n\n{mark}\n\n```{language}\n{text}```\n"
+
+
+class DocsTest(unittest.TestCase):
+
+    def check(self, text, run=False):
+        """Exit code and output for a tree with this README."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "docs").mkdir()
+            (root / "docs/more.md").write_text("[up](../README.md)\n")
+            (root / "hello.cc").write_text(CODE)
+            (root / "README.md").write_text(text)
+            arguments = ["--root", folder]
+            if run:
+                arguments += ["--run", folder]
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                code = docs.main(arguments)
+        return code, output.getvalue()
+
+    def assert_good(self, text, **options):
+        code, output = self.check(text, **options)
+        self.assertEqual(code, 0, output)
+
+    def assert_bad(self, expected, text, **options):
+        code, output = self.check(text, **options)
+        self.assertEqual(code, 1, output)
+        self.assertIn(expected, output)
+
+    def test_equal_file(self):
+        self.assert_good(readme("<!-- file: hello.cc -->", "cpp", CODE))
+        self.assert_good(readme("<!-- file: hello.cc lines: 1 -->", "cpp",
+                                CODE))
+
+    def test_different_file(self):
+        self.assert_bad("README.md:5: differs from hello.cc",
+                        readme("<!-- file: hello.cc -->", "cpp", CODE + "x\n"))
+
+    def test_too_long_file(self):
+        self.assert_bad("1 lines of code, at most 0",
+                        readme("<!-- file: hello.cc lines: 0 -->", "cpp",
+                               CODE))
+
+    def test_missing_file(self):
+        self.assert_bad("there is no file other.cc",
+                        readme("<!-- file: other.cc -->", "cpp", CODE))
+
+    def test_unmarked_block(self):
+        self.assert_bad("say above the block", readme("", "sh", "true\n"))
+        self.assert_good(readme("", "", "a picture\n"))
+
+    def test_a_mark_serves_one_block(self):
+        twice = readme("<!-- run -->", "sh", "true\n") + "\n```sh\nfalse\n```\n"
+        self.assert_bad("say above the block", twice)
+        apart = "<!-- run -->\n\nWords.\n\n```sh\ntrue\n```\n"
+        self.assert_bad("say above the block", apart)
+
+    def test_reason_is_needed(self):
+        self.assert_bad("needs the reason",
+                        readme("<!-- shown: -->", "sh", "true\n"))
+        self.assert_good(readme("<!-- shown: slow -->", "sh", "true\n"))
+
+    def test_run(self):
+        self.assert_good(readme("<!-- run -->", "sh", "test -d build/dev\n"),
+                         run=True)
+        self.assert_bad("ended with 1",
+                        readme("<!-- run -->", "sh", "false\ntrue\n"), run=True)
+        self.assert_bad("only sh blocks are run",
+                        readme("<!-- run -->", "cpp", CODE), run=True)
+
+    def test_nothing_to_run_is_an_error(self):
+        code, output = self.check("# Title\n", run=True)
+        self.assertEqual(code, 1, output)
+
+    def test_open_block(self):
+        self.assert_bad("the block does not end", "```\nline\n")
+
+    def test_dead_link(self):
+        self.assert_bad("leads nowhere", "[a](docs/none.md#x)\n")
+        self.assert_good("[a](docs/more.md) [b](https://example.org/x)\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

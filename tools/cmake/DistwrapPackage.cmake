@@ -1,0 +1,77 @@
+# What leaves the build tree: libdistwrap.so, and how other projects find it.
+include(CMakePackageConfigHelpers)
+
+# The build tree and what is installed may both be moved.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+
+# Where an installed program finds the library: relative to itself.
+file(RELATIVE_PATH _distwrap_lib_from_bin
+     ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(DISTWRAP_PROGRAM_RPATH "$ORIGIN/${_distwrap_lib_from_bin}")
+
+# distwrap_shared_library()
+#
+# libdistwrap.so from the objects of all layers so far, with the linked-in
+# backends that they name. The list of exported names is libdistwrap.map.
+function(distwrap_shared_library)
+  get_property(layers GLOBAL PROPERTY DISTWRAP_LAYERS)
+  set(map ${PROJECT_SOURCE_DIR}/tools/cmake/libdistwrap.map)
+  add_library(distwrap SHARED)
+  add_library(distwrap::distwrap ALIAS distwrap)
+  foreach(layer IN LISTS layers)
+    target_sources(distwrap PRIVATE $<TARGET_OBJECTS:${layer}>)
+  endforeach()
+  # The layers bring the third parties; their own objects are in already.
+  target_link_libraries(distwrap
+    PRIVATE ${layers} distwrap_flags
+    PUBLIC absl::status absl::statusor absl::strings absl::time)
+  target_compile_features(distwrap INTERFACE cxx_std_20)
+  target_include_directories(distwrap INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_options(distwrap PRIVATE LINKER:--version-script=${map})
+  if(NOT DISTWRAP_SANITIZE)
+    target_link_options(distwrap PRIVATE LINKER:-z,defs)
+  endif()
+  set_target_properties(distwrap PROPERTIES
+    LINKER_LANGUAGE CXX
+    LINK_DEPENDS ${map}
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR})
+  install(TARGETS distwrap EXPORT distwrap-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# distwrap_package()
+#
+# find_package(distwrap) and pkg-config, from the prefix and, since it has the
+# same shape, from the build tree. All paths are relative to these files.
+function(distwrap_package)
+  set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/distwrap)
+  set(build_dir ${PROJECT_BINARY_DIR}/lib/cmake/distwrap)
+  install(EXPORT distwrap-targets NAMESPACE distwrap:: DESTINATION ${cmake_dir})
+  export(EXPORT distwrap-targets NAMESPACE distwrap::
+         FILE ${build_dir}/distwrap-targets.cmake)
+  configure_package_config_file(
+    ${PROJECT_SOURCE_DIR}/tools/cmake/distwrap-config.cmake.in
+    ${build_dir}/distwrap-config.cmake
+    INSTALL_DESTINATION ${cmake_dir} NO_SET_AND_CHECK_MACRO)
+  write_basic_package_version_file(${build_dir}/distwrap-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+  install(FILES ${build_dir}/distwrap-config.cmake
+                ${build_dir}/distwrap-config-version.cmake
+          DESTINATION ${cmake_dir})
+
+  distwrap_pkg_config(${PROJECT_BINARY_DIR}/lib/pkgconfig/distwrap.pc
+    lib ${PROJECT_SOURCE_DIR}/include)
+  set(installed ${PROJECT_BINARY_DIR}/install/distwrap.pc)
+  distwrap_pkg_config(${installed}
+    ${CMAKE_INSTALL_LIBDIR} "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+  install(FILES ${installed} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+# The .pc file for a prefix whose libraries are in `libdir`, relative to it.
+function(distwrap_pkg_config file libdir includedir)
+  string(REGEX REPLACE "[^/]+" ".." up ${libdir}/pkgconfig)
+  configure_file(${PROJECT_SOURCE_DIR}/tools/cmake/distwrap.pc.in ${file} @ONLY)
+endfunction()
