@@ -1,0 +1,60 @@
+// A backend as the host holds it: its own copy of the table, in which every
+// slot can be called.
+//
+// Threads: immutable after it is made.
+// Ownership: shared; a plugin's code stays mapped until the process ends.
+//
+//   absl::StatusOr<BackendPtr> backend = make_backend(query(&host), "linked
+//   in"); if (!backend.ok()) return backend.status();
+//   (*backend)->api().open(...);
+#ifndef DISTWRAP_SRC_PLUGIN_BACKEND_TABLE_H_
+#define DISTWRAP_SRC_PLUGIN_BACKEND_TABLE_H_
+
+#include "distwrap/abi/plugin.h"
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <memory>
+#include <string>
+
+namespace distwrap::plugin {
+
+class BackendTable;
+using BackendPtr = std::shared_ptr<const BackendTable>;
+
+class BackendTable {
+ public:
+  BackendTable(const BackendTable&) = delete;
+  BackendTable& operator=(const BackendTable&) = delete;
+
+  // No slot is NULL. One that the backend lacks answers DW_UNIMPLEMENTED and
+  // says so in its error; `extension` answers NULL, and `progress` 0: such a
+  // backend has no events to handle.
+  const dw_backend_api& api() const { return api_; }
+  const std::string& name() const { return name_; }
+  const std::string& version() const { return version_; }
+  // "linked in", or the real path of the plugin.
+  const std::string& origin() const { return origin_; }
+
+ private:
+  friend absl::StatusOr<BackendPtr> make_backend(const dw_backend_api* from,
+                                                 absl::string_view origin);
+  BackendTable() = default;
+
+  dw_backend_api api_ = {};
+  std::string name_, version_, origin_;
+};
+
+// Copies a table. What a newer backend has behind the table that this host
+// knows is an offer, not a demand, and stays unused.
+// Errors: kPluginRefused (no table, wrong ABI, bad table, missing slot).
+absl::StatusOr<BackendPtr> make_backend(const dw_backend_api* from,
+                                        absl::string_view origin);
+
+// Whether users can write it: [a-z][a-z0-9_]*, at most 64 characters.
+bool is_backend_name(absl::string_view name);
+
+}  // namespace distwrap::plugin
+
+#endif  // DISTWRAP_SRC_PLUGIN_BACKEND_TABLE_H_

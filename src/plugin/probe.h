@@ -1,0 +1,31 @@
+// A trial of a plugin in a child process, so that one that crashes or hangs
+// while it is loaded does not take this process along.
+//
+// Threads: any.
+#ifndef DISTWRAP_SRC_PLUGIN_PROBE_H_
+#define DISTWRAP_SRC_PLUGIN_PROBE_H_
+
+#include "plugin/module_paths.h"
+
+#include <absl/status/status.h>
+#include <absl/time/time.h>
+
+#include <string>
+
+namespace distwrap::plugin {
+
+struct ProbeOptions {
+  // The helper program (probe_main.c). Without one there is no trial, which is
+  // logged and no error.
+  std::string helper = probe_path();
+  absl::Duration limit = absl::Seconds(10);
+};
+
+// Loads the file at a real path in a child and asks for its table.
+// Errors: kPluginRefused (crashes, hangs, not loadable), with what the child
+// wrote as the cause.
+absl::Status probe(const std::string& path, const ProbeOptions& options);
+
+}  // namespace distwrap::plugin
+
+#endif  // DISTWRAP_SRC_PLUGIN_PROBE_H_
