@@ -46,6 +46,8 @@ class DISTWRAP_EXPORT Group {
   // kGroupClosed after the end of its Session. Valid as long as the handle.
   absl::StatusOr<Communicator*> communicator(Device device = kCpu) const;
 
+  const std::shared_ptr<group::GroupState>& state() const { return state_; }
+
  private:
   std::shared_ptr<group::GroupState> state_;
 };

@@ -59,7 +59,8 @@ class DISTWRAP_EXPORT Store {
   virtual absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
                                       Deadline deadline) = 0;
   // Sets `desired` when the value equals `expected`, where "" also stands for
-  // "there is none". The value after the call.
+  // "there is none". The value after the call. The two values together keep the
+  // limit of one.
   virtual absl::StatusOr<std::string> compare_set(absl::string_view key,
                                                   absl::string_view expected,
                                                   absl::string_view desired,

@@ -33,8 +33,11 @@ class TensorView {
                    dtype_of<std::remove_const_t<T>>) {}
 
   // A container with data() and size(), such as std::vector<float>.
-  template <class Container, class T = std::remove_pointer_t<
-                                 decltype(std::declval<Container&>().data())>>
+  template <class Container>
+    requires requires(Container& c) {
+      c.data();
+      c.size();
+    } && (!std::is_same_v<std::remove_cv_t<Container>, TensorView>)
   constexpr explicit TensorView(Container& container)
       : TensorView(container.data(), static_cast<int64_t>(container.size())) {}
 

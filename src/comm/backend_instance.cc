@@ -1,0 +1,162 @@
+#include "comm/backend_instance.h"
+
+#include "algo/reduce_kernels.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/work_cell.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <new>
+#include <string.h>
+#include <utility>
+
+namespace distwrap::comm {
+namespace {
+
+constexpr size_t kScratchAlignment = 64;
+
+void host_log(void* self, int32_t level, dw_str text) {
+  const auto* instance = static_cast<const BackendInstance*>(self);
+  const int clamped = std::clamp(level, DW_LOG_ERROR, DW_LOG_DEBUG);
+  base::log(static_cast<base::LogLevel>(clamped),
+            absl::StrCat(instance->name(), ": ",
+                         absl::string_view(text.data, text.size)));
+}
+
+int64_t host_now_ns(void*) { return Deadline::now_ns(); }
+
+// Waiters drive progress themselves; no thread sleeps on a backend yet.
+void host_wake(void*) {}
+
+void* host_scratch_alloc(void*, uint64_t bytes) {
+  return ::operator new(bytes, std::align_val_t(kScratchAlignment),
+                        std::nothrow);
+}
+
+void host_scratch_free(void*, void* memory) {
+  ::operator delete(memory, std::align_val_t(kScratchAlignment));
+}
+
+dw_reduce_fn host_reduce_kernel(void*, dw_dtype dtype, uint16_t reduce) {
+  return algo::reduce_kernel(dtype, reduce);
+}
+
+const void* host_extension(void*, dw_str, uint32_t) { return nullptr; }
+
+std::string known_hints(const dw_backend_api& api) {
+  std::vector<absl::string_view> names;
+  for (uint64_t i = 0; i < api.n_hints; ++i)
+    names.emplace_back(api.hints[i].data, api.hints[i].size);
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+}
+
+absl::Status check_hints(const plugin::BackendTable& table,
+                         const Hints& hints) {
+  const dw_backend_api& api = table.api();
+  for (const auto& [key, value] : hints) {
+    const bool known =
+        std::any_of(api.hints, api.hints + api.n_hints, [&](const dw_str& h) {
+          return absl::string_view(h.data, h.size) == key;
+        });
+    if (!known)
+      return base::make_error({.reason = Reason::kInvalidArgument,
+                               .what = absl::StrCat("backend ", table.name(),
+                                                    " has no hint '", key, "'"),
+                               .op = "init",
+                               .expected = known_hints(api),
+                               .next_step = "correct or remove the hint"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<dw_hint> hints_of(const Hints& hints) {
+  std::vector<dw_hint> result;
+  for (const auto& [key, value] : hints)
+    result.push_back({abi_string(key), abi_string(value)});
+  return result;
+}
+
+ErrorInfo backend_error(int32_t code, const dw_error& error,
+                        absl::string_view backend) {
+  ErrorInfo info{.reason = static_cast<Reason>(error.reason)};
+  const absl::string_view text(error.text,
+                               strnlen(error.text, sizeof error.text));
+  if (info.reason == Reason::kNone || reason_name(info.reason) == "kNone")
+    info.reason = code == DW_UNIMPLEMENTED ? Reason::kUnsupported
+                                           : Reason::kBackendFailed;
+  info.what = absl::StrCat("backend ", backend, ": ",
+                           text.empty() ? absl::StrCat("code ", code) : text);
+  if (error.native != 0)
+    absl::StrAppend(&info.cause, "native code ", error.native);
+  return info;
+}
+
+BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
+    : table_(std::move(table)), device_(device) {
+  host_ = {.struct_size = sizeof(dw_host_api),
+           .abi_major = DW_ABI_MAJOR,
+           .abi_minor = DW_ABI_MINOR,
+           .self = this,
+           .complete = WorkCell::complete,
+           .log = host_log,
+           .now_ns = host_now_ns,
+           .wake = host_wake,
+           .scratch_alloc = host_scratch_alloc,
+           .scratch_free = host_scratch_free,
+           .reduce_kernel = host_reduce_kernel,
+           .extension = host_extension};
+}
+
+absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
+    plugin::BackendPtr backend, Device device, const Hints& hints) {
+  if (absl::Status status = check_hints(*backend, hints); !status.ok())
+    return status;
+  if ((backend->api().devices & DW_BIT(device.type)) == 0)
+    return base::make_error(
+        {.reason = Reason::kNoCommunicator,
+         .what = absl::StrCat("backend ", backend->name(),
+                              " does not serve device type ", device.type),
+         .op = "init",
+         .next_step = "choose a backend for this device"});
+
+  std::shared_ptr<BackendInstance> instance(
+      new BackendInstance(std::move(backend), device));
+  const std::vector<dw_hint> abi_hints = hints_of(hints);
+  const dw_open_info info{.struct_size = sizeof(dw_open_info),
+                          .flags = 0,
+                          .device_type = device.type,
+                          .device_id = device.id,
+                          .hints = abi_hints.data(),
+                          .n_hints = abi_hints.size(),
+                          .inner = nullptr,
+                          .n_inner = 0,
+                          .next = nullptr};
+  dw_error error{};
+  dw_backend* opened = nullptr;
+  int32_t code = instance->api().open(&instance->host_, &info, &opened, &error);
+  const dw_caps_row* rows = nullptr;
+  uint64_t n_rows = 0;
+  if (code == DW_OK) {
+    instance->backend_ = opened;
+    code = instance->api().caps(opened, &rows, &n_rows, &error);
+  }
+  if (code != DW_OK) {
+    ErrorInfo failed = backend_error(code, error, instance->name());
+    failed.op = "init";
+    return base::make_error(failed);
+  }
+  instance->capabilities_ =
+      Capabilities(absl::MakeConstSpan(rows, n_rows), device.type);
+  return instance;
+}
+
+BackendInstance::~BackendInstance() {
+  if (backend_ != nullptr) api().close(backend_);
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,115 @@
+// A Communicator on one backend: validates, stamps, submits, watches.
+//
+// Threads: any. Ownership: shared by its Group; closed before it dies.
+#ifndef DISTWRAP_SRC_COMM_COMMUNICATOR_H_
+#define DISTWRAP_SRC_COMM_COMMUNICATOR_H_
+
+#include "base/mutex.h"
+#include "comm/backend_instance.h"
+#include "comm/op_check.h"
+#include "comm/watchdog.h"
+#include "comm/work_cell.h"
+#include "distwrap/communicator.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace distwrap::comm {
+
+// Where a communicator belongs.
+struct Identity {
+  std::string group;
+  int rank = 0, size = 1;
+  absl::Duration timeout = absl::InfiniteDuration();  // of its operations
+};
+
+class BackendCommunicator final : public Communicator, private WorkOwner {
+ public:
+  // Takes the backend's `comm`. `watchdog` outlives it.
+  BackendCommunicator(Identity identity,
+                      std::shared_ptr<BackendInstance> backend, dw_comm* comm,
+                      Watchdog& watchdog);
+  // Aborts what still runs.
+  ~BackendCommunicator() override;
+
+  int rank() const override { return identity_.rank; }
+  int size() const override { return identity_.size; }
+  absl::string_view backend() const override { return backend_->name(); }
+
+  absl::StatusOr<Work> barrier(const CallOptions& options) override;
+  absl::StatusOr<Work> broadcast(TensorView out, TensorView in, int root,
+                                 const CallOptions& options) override;
+  absl::StatusOr<Work> all_reduce(TensorView out, TensorView in, ReduceOp op,
+                                  const CallOptions& options) override;
+  absl::StatusOr<Work> all_gather(TensorView out, TensorView in,
+                                  const CallOptions& options) override;
+  absl::StatusOr<Work> reduce_scatter(TensorView out, TensorView in,
+                                      ReduceOp op,
+                                      const CallOptions& options) override;
+  absl::StatusOr<Work> all_to_all(TensorView out, TensorView in,
+                                  const CallOptions& options) override;
+  absl::StatusOr<Work> send(TensorView in, int peer, int64_t tag,
+                            const CallOptions& options) override;
+  absl::StatusOr<Work> recv(TensorView out, int peer, int64_t tag,
+                            const CallOptions& options) override;
+
+  // Ends the life of the communicator: refuses new calls, waits for running
+  // ones to the deadline, then aborts them. True when nothing had failed, so
+  // that the peers may be expected to end it the same way.
+  bool drain(Deadline deadline);
+  // After `drain`: gives the backend's part back. Later calls do nothing.
+  void destroy(Deadline deadline);
+
+  // Fails everything in flight and to come, on this rank and, through the
+  // backend's connections, on the others.
+  void abort(ErrorInfo cause);
+
+ private:
+  class SyncWatch;
+  enum class Life : uint8_t { kOpen, kBroken, kClosed };
+
+  absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
+  // A refused call has used no sequence number.
+  void unstamp(const dw_op& op);
+  int32_t submit_sync(const dw_op& op, Deadline deadline,
+                      absl::Duration timeout, dw_error* error, bool* expired);
+  absl::StatusOr<Work> submit_async(dw_op& op, Deadline deadline,
+                                    absl::Duration timeout);
+  // Submits again while the backend lacks resources, to the deadline.
+  int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
+
+  absl::Status refuse(Fault fault, const Call& call) const;
+  absl::Status refuse_timeout(const Call& call, absl::Duration timeout) const;
+  absl::Status refuse_closed(const Call& call) const;
+  ErrorInfo timeout_error(const char* op, uint64_t seq,
+                          absl::Duration timeout) const;
+  // Fills in which operation, group and rank.
+  ErrorInfo located(ErrorInfo info, const char* op, uint64_t seq) const;
+
+  // WorkOwner
+  void work_expired(const ErrorInfo& cause) override;
+  ErrorInfo work_failed(int32_t code, const dw_error& error, const char* op,
+                        uint64_t seq) override;
+  void work_landed() override;
+
+  const Identity identity_;
+  const std::shared_ptr<BackendInstance> backend_;
+  dw_comm* comm_;
+  const bool host_watches_;
+  Watchdog& watchdog_;
+  // Written by whoever makes the calls; threads that share the communicator
+  // order their calls, so no read-modify-write is needed.
+  std::atomic<uint64_t> seq_{0};
+  std::atomic<Life> life_{Life::kOpen};
+
+  mutable base::Mutex mutex_;
+  base::CondVar landed_;
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;
+  ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_COMMUNICATOR_H_

@@ -1,0 +1,48 @@
+// What each kind of operation takes, from abi/ops.def.
+#ifndef DISTWRAP_SRC_COMM_OP_SHAPE_H_
+#define DISTWRAP_SRC_COMM_OP_SHAPE_H_
+
+#include "distwrap/abi/types.h"
+
+#include <cstdint>
+
+namespace distwrap::comm {
+
+enum class PeerRole : uint8_t { NO, ROOT, PEER, TARGET };
+// Which ranks bring a buffer, and whether it holds n or R*n elements.
+enum class Extent : uint8_t { NONE, ALL, ALL_R, ROOT, ROOT_R };
+
+struct OpShape {
+  const char* name;
+  PeerRole peer;
+  Extent in, out;
+
+  bool reduces() const { return reduces_; }
+  bool collective() const {
+    return peer == PeerRole::NO || peer == PeerRole::ROOT;
+  }
+  bool reduces_;
+};
+
+inline constexpr bool kind_reduces(uint16_t kind) {
+  return kind == DW_OP_REDUCE || kind == DW_OP_ALL_REDUCE ||
+         kind == DW_OP_REDUCE_SCATTER || kind == DW_OP_SCAN ||
+         kind == DW_OP_ACCUMULATE || kind == DW_OP_FETCH_OP;
+}
+
+// By kind; [0] stands for "unknown".
+inline constexpr OpShape kOpShapes[] = {
+    {"?", PeerRole::NO, Extent::NONE, Extent::NONE, false},
+#define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
+  {#text, PeerRole::peer, Extent::in, Extent::out, kind_reduces(value)},
+#include "distwrap/abi/ops.def"
+};
+inline constexpr uint16_t kOpKinds = sizeof(kOpShapes) / sizeof(kOpShapes[0]);
+
+inline const OpShape& op_shape(uint16_t kind) {
+  return kOpShapes[kind < kOpKinds ? kind : 0];
+}
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_OP_SHAPE_H_

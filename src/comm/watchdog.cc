@@ -1,0 +1,79 @@
+#include "comm/watchdog.h"
+
+namespace distwrap::comm {
+
+Watchdog::~Watchdog() {
+  std::thread thread;
+  {
+    base::MutexLock lock(mutex_);
+    stop_ = true;
+    thread = std::move(thread_);
+    changed_.notify_all();
+  }
+  if (thread.joinable()) thread.join();
+}
+
+void Watchdog::start() {
+  base::MutexLock lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+}
+
+void Watchdog::add(Watch& watch, Deadline at) {
+  base::MutexLock lock(mutex_);
+  link(watch, at);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (at.ns() < asleep_until_.ns()) changed_.notify_all();
+}
+
+void Watchdog::remove(Watch& watch) {
+  base::MutexLock lock(mutex_);
+  while (running_ == &watch) changed_.wait(mutex_);
+  if (watch.linked_) unlink(watch);
+}
+
+void Watchdog::link(Watch& watch, Deadline at) {
+  watch.at_ = at;
+  watch.previous_ = nullptr;
+  watch.next_ = first_;
+  if (first_ != nullptr) first_->previous_ = &watch;
+  first_ = &watch;
+  watch.linked_ = true;
+}
+
+void Watchdog::unlink(Watch& watch) {
+  if (watch.next_ != nullptr) watch.next_->previous_ = watch.previous_;
+  if (watch.previous_ != nullptr)
+    watch.previous_->next_ = watch.next_;
+  else
+    first_ = watch.next_;
+  watch.linked_ = false;
+}
+
+Watchdog::Watch* Watchdog::nearest() {
+  Watch* best = first_;
+  for (Watch* watch = first_; watch != nullptr; watch = watch->next_)
+    if (watch->at_.ns() < best->at_.ns()) best = watch;
+  return best;
+}
+
+void Watchdog::run() {
+  base::MutexLock lock(mutex_);
+  while (!stop_) {
+    Watch* const watch = nearest();
+    if (watch == nullptr || !watch->at_.passed()) {
+      asleep_until_ = watch == nullptr ? Deadline::never() : watch->at_;
+      changed_.wait_until(mutex_, asleep_until_);
+      continue;
+    }
+    unlink(*watch);
+    running_ = watch;
+    mutex_.unlock();
+    const Deadline again = watch->expired();
+    mutex_.lock();
+    running_ = nullptr;
+    if (!again.is_never()) link(*watch, again);
+    changed_.notify_all();
+  }
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,46 @@
+// Start and end, and who is who.
+#include "base/error.h"
+#include "distwrap/distwrap.h"
+#include "facade/binding.h"
+
+namespace distwrap {
+
+absl::StatusOr<Session> init_process_group(const InitOptions& options) {
+  if (facade::thread_is_bound())
+    return base::make_error(
+        {.reason = Reason::kAlreadyInitialized,
+         .what = "this thread has a session",
+         .op = "init_process_group",
+         .group = std::string(facade::session_of_thread().world().name()),
+         .next_step = "call destroy_process_group before starting again"});
+  absl::StatusOr<Session> session = Session::create(options);
+  if (!session.ok()) return session;
+  facade::announce(*session);
+  facade::bind(*session);
+  return session;
+}
+
+absl::Status destroy_process_group() {
+  const Session session = facade::session_of_thread();
+  if (!session) return facade::not_initialized("destroy_process_group");
+  const absl::Status status = session.close();
+  facade::retract(session);
+  facade::bind({});
+  return status;
+}
+
+bool is_initialized() { return facade::current_session() != nullptr; }
+
+void bind_session(const Session& session) { facade::bind(session); }
+
+int get_rank(const Group& group) {
+  const group::GroupState* const state = facade::group_of(group);
+  return state == nullptr ? -1 : state->rank();
+}
+
+int get_world_size(const Group& group) {
+  const group::GroupState* const state = facade::group_of(group);
+  return state == nullptr ? -1 : state->size();
+}
+
+}  // namespace distwrap
