@@ -47,23 +47,36 @@ absl::Status Call::check_key(absl::string_view key) const {
   return absl::OkStatus();
 }
 
-absl::Status Call::check(absl::string_view key, absl::string_view value) const {
+absl::Status Call::check(absl::string_view key, absl::string_view value,
+                         absl::string_view other_value) const {
   if (absl::Status status = check_key(key); !status.ok()) return status;
-  if (value.size() > Store::kMaxValueBytes)
+  const size_t size = value.size() + other_value.size();
+  if (size > Store::kMaxValueBytes)
     return base::make_error(
         {.reason = Reason::kInvalidArgument,
          .what = absl::StrCat("the value of key ", shown(key), " is too long"),
          .op = op_,
          .expected = absl::StrCat("at most ", Store::kMaxValueBytes, " bytes"),
-         .actual = absl::StrCat(value.size(), " bytes"),
+         .actual = absl::StrCat(size, " bytes"),
          .next_step = "split the value over several keys"});
   if (deadline_.passed()) return timed_out({});
   return absl::OkStatus();
 }
 
 absl::Status Call::check(const std::vector<std::string>& keys) const {
-  for (const std::string& key : keys)
+  size_t size = 0;
+  for (const std::string& key : keys) {
     if (absl::Status status = check_key(key); !status.ok()) return status;
+    size += key.size() + sizeof(uint32_t);
+  }
+  if (size > Store::kMaxValueBytes)
+    return base::make_error(
+        {.reason = Reason::kInvalidArgument,
+         .what = absl::StrCat("the list of ", keys.size(), " keys is too long"),
+         .op = op_,
+         .expected = absl::StrCat("at most ", Store::kMaxValueBytes, " bytes"),
+         .actual = absl::StrCat(size, " bytes"),
+         .next_step = "split the list"});
   if (deadline_.passed()) return timed_out(keys);
   return absl::OkStatus();
 }

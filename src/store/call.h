@@ -26,7 +26,9 @@ class Call {
 
   // kInvalidArgument for a key or value outside the limits, kTimedOut when the
   // deadline has passed already: then nothing was done.
-  absl::Status check(absl::string_view key, absl::string_view value = {}) const;
+  // The two values of a compare_set count together.
+  absl::Status check(absl::string_view key, absl::string_view value = {},
+                     absl::string_view other_value = {}) const;
   absl::Status check(const std::vector<std::string>& keys) const;
 
   // `missing` are the keys nobody set, empty when the call waited for none.

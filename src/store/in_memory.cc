@@ -57,7 +57,7 @@ class InMemoryStore final : public Store {
                                           absl::string_view desired,
                                           Deadline deadline) override {
     const Call call("store compare_set", deadline);
-    if (absl::Status status = call.check(key, desired); !status.ok())
+    if (absl::Status status = call.check(key, desired, expected); !status.ok())
       return status;
     MutexLock lock(mutex_);
     return table_.compare_set(key, expected, desired);

@@ -31,7 +31,9 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<State> state_;
 };
 
-inline auto every_store() { return ::testing::Values(Kind::kInMemory); }
+inline auto every_store() {
+  return ::testing::Values(Kind::kInMemory, Kind::kSocket);
+}
 std::string store_name(const ::testing::TestParamInfo<Kind>& info);
 
 // Far away: a test that needs it has failed.

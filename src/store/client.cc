@@ -1,0 +1,263 @@
+// The store of a rank that is a process: a client of a server on this host.
+//
+// A call has a connection of its own while it lasts, so that one that waits
+// delays no other; connections are kept for later calls. One that timed out or
+// broke is closed, since an answer may still be under way in it.
+#include "base/error.h"
+#include "base/mutex.h"
+#include "distwrap/store.h"
+#include "store/call.h"
+#include "store/socket.h"
+#include "store/wire.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/strip.h>
+
+#include <algorithm>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+namespace distwrap {
+namespace store {
+namespace {
+
+using base::Mutex;
+using base::MutexLock;
+
+constexpr size_t kKeptConnections = 8;
+// The server ends a wait and says which keys are missing; this is how long the
+// client waits for that after the deadline.
+constexpr absl::Duration kAnswerTime = absl::Milliseconds(50);
+
+class Client final : public Store {
+ public:
+  explicit Client(std::string path) : path_(std::move(path)), pid_(getpid()) {}
+
+  // The first connection, which waits for the server to appear.
+  absl::Status open(Deadline deadline) {
+    absl::StatusOr<Socket> socket =
+        Socket::connect(path_, {.deadline = deadline});
+    if (!socket.ok()) return socket.status();
+    put_back(*std::move(socket));
+    return absl::OkStatus();
+  }
+
+  absl::Status set(absl::string_view key, absl::string_view value,
+                   Deadline deadline) override {
+    const Call call("store set", deadline);
+    if (absl::Status status = call.check(key, value); !status.ok())
+      return status;
+    Request request = one_key(Op::kSet, key);
+    request.value = std::string(value);
+    return ask(call, request).status();
+  }
+
+  absl::StatusOr<std::string> get(absl::string_view key,
+                                  Deadline deadline) override {
+    const Call call("store get", deadline);
+    if (absl::Status status = call.check(key); !status.ok()) return status;
+    return text_of(call, ask(call, one_key(Op::kGetAll, key)));
+  }
+
+  absl::Status wait(const std::vector<std::string>& keys,
+                    Deadline deadline) override {
+    const Call call("store wait", deadline);
+    if (absl::Status status = call.check(keys); !status.ok()) return status;
+    return ask(call, Request{.op = Op::kWait, .keys = keys}).status();
+  }
+
+  absl::StatusOr<std::vector<std::string>> get_all(
+      const std::vector<std::string>& keys, Deadline deadline) override {
+    const Call call("store get_all", deadline);
+    if (absl::Status status = call.check(keys); !status.ok()) return status;
+    absl::StatusOr<Reply> reply =
+        ask(call, Request{.op = Op::kGetAll, .keys = keys});
+    if (!reply.ok()) return reply.status();
+    if (reply->answer == Answer::kTooLong)
+      return Store::get_all(keys, deadline);
+    if (reply->texts.size() != keys.size()) return malformed(call);
+    return std::move(reply->texts);
+  }
+
+  absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
+                              Deadline deadline) override {
+    const Call call("store add", deadline);
+    if (absl::Status status = call.check(key); !status.ok()) return status;
+    Request request = one_key(Op::kAdd, key);
+    request.number = delta;
+    const absl::StatusOr<Reply> reply = ask(call, request);
+    if (!reply.ok()) return reply.status();
+    return reply->number;
+  }
+
+  absl::StatusOr<std::string> compare_set(absl::string_view key,
+                                          absl::string_view expected,
+                                          absl::string_view desired,
+                                          Deadline deadline) override {
+    const Call call("store compare_set", deadline);
+    if (absl::Status status = call.check(key, desired, expected); !status.ok())
+      return status;
+    Request request = one_key(Op::kCompareSet, key);
+    request.value = std::string(desired);
+    request.expected = std::string(expected);
+    return text_of(call, ask(call, request));
+  }
+
+  absl::StatusOr<bool> delete_key(absl::string_view key,
+                                  Deadline deadline) override {
+    const Call call("store delete_key", deadline);
+    if (absl::Status status = call.check(key); !status.ok()) return status;
+    const absl::StatusOr<Reply> reply = ask(call, one_key(Op::kDelete, key));
+    if (!reply.ok()) return reply.status();
+    return reply->number != 0;
+  }
+
+  std::string address() const override { return absl::StrCat("unix:", path_); }
+
+ private:
+  static Request one_key(Op op, absl::string_view key) {
+    return {.op = op, .keys = {std::string(key)}};
+  }
+
+  absl::StatusOr<std::string> text_of(const Call& call,
+                                      absl::StatusOr<Reply> reply) const {
+    if (!reply.ok()) return reply.status();
+    if (reply->texts.size() != 1) return malformed(call);
+    return std::move(reply->texts.front());
+  }
+
+  // Errors of the server become this call's.
+  absl::StatusOr<Reply> ask(const Call& call, Request request) {
+    if (!call.deadline().is_never())
+      request.timeout_ns =
+          absl::ToInt64Nanoseconds(call.deadline().remaining());
+    absl::StatusOr<Socket> socket = take(call.deadline());
+    if (!socket.ok()) return socket.status();
+    absl::StatusOr<Reply> reply = round_trip(call, request, &*socket);
+    if (!reply.ok()) return reply;
+    put_back(*std::move(socket));
+    switch (reply->answer) {
+      case Answer::kDone:
+      case Answer::kTooLong:
+        return reply;
+      case Answer::kTimedOut: {
+        std::vector<std::string> missing;
+        for (const uint32_t index : reply->indices)
+          if (index < request.keys.size())
+            missing.push_back(request.keys[index]);
+        return call.timed_out(missing);
+      }
+      case Answer::kRefused:
+        return call.invalid(request.keys.front(), reply->texts.empty()
+                                                      ? "refused by the store"
+                                                      : reply->texts.front());
+    }
+    return malformed(call);
+  }
+
+  absl::StatusOr<Reply> round_trip(const Call& call, const Request& request,
+                                   Socket* socket) const {
+    const bool waits = request.op == Op::kWait || request.op == Op::kGetAll;
+    Deadline until = call.deadline();
+    if (!until.is_never() && waits)
+      until = Deadline::after(until.remaining() + kAnswerTime);
+    const auto failed = [&](Io io) {
+      if (io.kind == Io::kTimedOut)
+        return call.timed_out(waits ? request.keys : std::vector<std::string>(),
+                              "the store did not answer");
+      return lost(call, io.error == 0 ? std::string("it closed the connection")
+                                      : base::errno_text(io.error));
+    };
+    Io io = socket->send(encode(request), until);
+    if (io.kind != Io::kDone) return failed(io);
+    char header[kHeaderBytes];
+    io = socket->receive(header, sizeof header, until);
+    if (io.kind != Io::kDone) return failed(io);
+    const std::optional<size_t> size =
+        decode_header(absl::string_view(header, sizeof header));
+    if (!size.has_value()) return malformed(call);
+    std::string body(*size, '\0');
+    io = socket->receive(body.data(), body.size(), until);
+    if (io.kind != Io::kDone) return failed(io);
+    std::optional<Reply> reply = decode_reply(body);
+    if (!reply.has_value()) return malformed(call);
+    return *std::move(reply);
+  }
+
+  // A kept connection or a new one.
+  absl::StatusOr<Socket> take(Deadline deadline) {
+    {
+      MutexLock lock(mutex_);
+      // Those of the parent of a fork carry the parent's calls.
+      if (pid_ != getpid()) {
+        kept_.clear();
+        pid_ = getpid();
+      }
+      if (!kept_.empty()) {
+        Socket socket = std::move(kept_.back());
+        kept_.pop_back();
+        return socket;
+      }
+    }
+    // The server was there before: when it is not, it has ended.
+    return Socket::connect(path_,
+                           {.deadline = deadline, .wait_for_server = false});
+  }
+
+  void put_back(Socket socket) {
+    MutexLock lock(mutex_);
+    if (kept_.size() < kKeptConnections) kept_.push_back(std::move(socket));
+  }
+
+  absl::Status lost(const Call& call, absl::string_view cause) const {
+    return base::make_error(
+        {.reason = Reason::kStoreUnreachable,
+         .what = absl::StrCat("the store at unix:", path_, " is gone"),
+         .op = call.op(),
+         .elapsed = call.elapsed(),
+         .deadline = call.limit(),
+         .cause = std::string(cause),
+         .next_step = "see why `distwrap run`, which "
+                      "serves it, ended"});
+  }
+
+  absl::Status malformed(const Call& call) const {
+    return lost(call, "its answer cannot be read");
+  }
+
+  const std::string path_;
+  Mutex mutex_;
+  pid_t pid_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Socket> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::Status bad_address(absl::string_view address, absl::string_view what) {
+  return base::make_error({.reason = Reason::kInvalidArgument,
+                           .what = std::string(what),
+                           .op = "store connect",
+                           .expected = "unix:/absolute/path, the path at most "
+                                       "107 bytes",
+                           .actual = absl::StrCat("'", address, "'")});
+}
+
+}  // namespace
+}  // namespace store
+
+absl::StatusOr<std::shared_ptr<Store>> Store::connect(absl::string_view address,
+                                                      Deadline deadline) {
+  absl::string_view path = address;
+  if (!absl::ConsumePrefix(&path, "unix:"))
+    return store::bad_address(address, "the store's address has no known kind");
+  if (path.empty() || path.front() != '/' ||
+      path.find('\0') != absl::string_view::npos)
+    return store::bad_address(address,
+                              "the store's address has no absolute path");
+  if (!store::fits_socket_address(path))
+    return store::bad_address(address, "the store's path is too long");
+  auto client = std::make_shared<store::Client>(std::string(path));
+  if (absl::Status status = client->open(deadline); !status.ok()) return status;
+  return client;
+}
+
+}  // namespace distwrap

@@ -1,0 +1,58 @@
+// One client of the server: reads its frames, parks its wait, writes replies.
+//
+// Threads: that of the loop. Ownership: frees itself after `close`, when the
+// loop has closed its handles; `on_closed` is called then.
+#ifndef DISTWRAP_SRC_STORE_CONNECTION_H_
+#define DISTWRAP_SRC_STORE_CONNECTION_H_
+
+#include "store/table.h"
+#include "store/wire.h"
+
+#include <uv.h>
+
+#include <functional>
+#include <string>
+
+namespace distwrap::store {
+
+class Connection {
+ public:
+  Connection(uv_loop_t* loop, Table* table,
+             std::function<void(Connection*)> on_closed);
+
+  // Takes the client that `listener` has for us; closes itself when that fails
+  // or the client is not ours to serve.
+  void accept(uv_stream_t* listener);
+  void close();
+
+ private:
+  ~Connection() = default;
+  bool is_same_user() const;
+  void on_bytes(absl::string_view bytes);
+  bool next_frame();
+  void serve(Request request);
+  void start_wait(Request request);
+  void finish_wait();
+  void on_timeout();
+  void reply(const Reply& reply);
+  void on_handle_closed();
+
+  template <class Handle>
+  static Connection* of(Handle* handle) {
+    return static_cast<Connection*>(handle->data);
+  }
+
+  Table& table_;
+  std::function<void(Connection*)> on_closed_;
+  uv_pipe_t pipe_ = {};
+  uv_timer_t timer_ = {};
+  int open_handles_ = 2;
+  bool closing_ = false;
+  std::string input_;  // bytes of frames that are not whole yet
+  Wait wait_;
+  bool wait_wants_values_ = false;
+};
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_CONNECTION_H_

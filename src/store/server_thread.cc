@@ -1,0 +1,57 @@
+#include "store/server_thread.h"
+
+#include <absl/strings/str_cat.h>
+#include <uv.h>
+
+#include <signal.h>
+#include <thread>
+#include <utility>
+
+namespace distwrap::store {
+
+struct ServerThread::State {
+  uv_loop_t loop = {};
+  uv_async_t stop = {};
+  std::unique_ptr<Server> server;
+  std::thread thread;
+};
+
+ServerThread::ServerThread(std::string address)
+    : address_(std::move(address)), state_(std::make_unique<State>()) {
+  uv_loop_init(&state_->loop);
+  uv_async_init(&state_->loop, &state_->stop, [](uv_async_t* stop) {
+    static_cast<State*>(stop->data)->server.reset();
+    uv_close(reinterpret_cast<uv_handle_t*>(stop), nullptr);
+  });
+  state_->stop.data = state_.get();
+}
+
+absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
+    const std::string& path, const ServerOptions& options) {
+  std::unique_ptr<ServerThread> result(
+      new ServerThread(absl::StrCat("unix:", path)));
+  State& state = *result->state_;
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Server::listen(&state.loop, path, options);
+  if (!server.ok()) return server.status();
+  state.server = *std::move(server);
+  // The thread takes no signal: those of the process are for its other
+  // threads, and a write to a client that has gone is an error code.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  state.thread = std::thread([&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return result;
+}
+
+ServerThread::~ServerThread() {
+  uv_async_send(&state_->stop);
+  if (state_->thread.joinable())
+    state_->thread.join();
+  else
+    uv_run(&state_->loop, UV_RUN_DEFAULT);
+  uv_loop_close(&state_->loop);
+}
+
+}  // namespace distwrap::store

@@ -1,0 +1,38 @@
+// A server of its own thread, for programs without a loop.
+//
+// Threads: any, one at a time. Ownership: destruction ends server and thread.
+//
+//   auto server = ServerThread::start(directory + "/store");
+//   auto store = Store::connect((*server)->address(), deadline);
+#ifndef DISTWRAP_SRC_STORE_SERVER_THREAD_H_
+#define DISTWRAP_SRC_STORE_SERVER_THREAD_H_
+
+#include "store/server.h"
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+
+namespace distwrap::store {
+
+class ServerThread {
+ public:
+  // Errors as of Server::listen.
+  static absl::StatusOr<std::unique_ptr<ServerThread>> start(
+      const std::string& path, const ServerOptions& options = {});
+  ~ServerThread();
+
+  const std::string& address() const { return address_; }
+
+ private:
+  struct State;
+  explicit ServerThread(std::string address);
+
+  std::string address_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_SERVER_THREAD_H_

@@ -1,0 +1,150 @@
+#include "store/socket.h"
+
+#include "base/error.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace distwrap::store {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(1);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
+
+// Nothing to wait on tells when a server appears at a path, so connecting is
+// tried again after a pause that grows.
+void pause(absl::Duration length, Deadline deadline) {
+  poll(nullptr, 0,
+       Deadline::earlier(deadline, Deadline::after(length)).remaining_ms());
+}
+
+absl::Status unreachable(const std::string& path, int attempts, int error) {
+  return base::make_error(
+      {.reason = Reason::kStoreUnreachable,
+       .what = absl::StrCat("no store answers at unix:", path, " after ",
+                            attempts, attempts == 1 ? " attempt" : " attempts"),
+       .op = "store connect",
+       .cause = base::errno_text(error),
+       .next_step = "see whether `distwrap run`, which serves it, still "
+                    "lives"});
+}
+
+absl::Status other_user(const std::string& path, absl::string_view cause) {
+  return base::make_error(
+      {.reason = Reason::kAuthFailed,
+       .what =
+           absl::StrCat("the store at unix:", path, " belongs to another user"),
+       .op = "store connect",
+       .expected = absl::StrCat("user id ", geteuid()),
+       .cause = std::string(cause),
+       .next_step = "start all ranks of a job as one user"});
+}
+
+}  // namespace
+
+bool fits_socket_address(absl::string_view path) {
+  return path.size() < sizeof(sockaddr_un::sun_path);
+}
+
+absl::StatusOr<Socket> Socket::connect(const std::string& path,
+                                       const ConnectOptions& options) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+
+  absl::Duration length = kFirstPause;
+  for (int attempts = 1;; ++attempts) {
+    const int fd =
+        ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+      return base::make_error({.reason = Reason::kResourceLimit,
+                               .what = "no socket can be made",
+                               .op = "store connect",
+                               .cause = base::errno_text(errno),
+                               .next_step = "raise `ulimit -n`"});
+    Socket socket(fd);
+    // A Unix socket connects at once or not at all.
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address),
+                  sizeof address) == 0) {
+      ucred peer = {};
+      socklen_t size = sizeof peer;
+      if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return unreachable(path, attempts, errno);
+      if (peer.uid != geteuid())
+        return other_user(path, absl::StrCat("it runs as user id ", peer.uid));
+      return socket;
+    }
+    const int error = errno;
+    if (error == EACCES || error == EPERM)
+      return other_user(path, base::errno_text(error));
+    const bool absent = error == ENOENT || error == ECONNREFUSED;
+    const bool again = error == EAGAIN || error == EINTR ||
+                       (absent && options.wait_for_server);
+    if (!again || options.deadline.passed())
+      return unreachable(path, attempts, error);
+    pause(length, options.deadline);
+    length = std::min(length * 2, kLongestPause);
+  }
+}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Io Socket::wait(short events, Deadline deadline) {
+  for (;;) {
+    pollfd entry = {.fd = fd_, .events = events, .revents = 0};
+    const int n = poll(&entry, 1, deadline.remaining_ms());
+    // Errors and hang-ups show in the call that follows.
+    if (n > 0) return {};
+    if (n < 0 && errno != EINTR) return {Io::kBroken, errno};
+    if (deadline.passed()) return {Io::kTimedOut, 0};
+  }
+}
+
+Io Socket::send(absl::string_view bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      if (const Io io = wait(POLLOUT, deadline); io.kind != Io::kDone)
+        return io;
+    } else if (errno != EINTR) {
+      return {Io::kBroken, errno};
+    }
+  }
+  return {};
+}
+
+Io Socket::receive(char* bytes, size_t size, Deadline deadline) {
+  while (size > 0) {
+    const ssize_t n = recv(fd_, bytes, size, 0);
+    if (n > 0) {
+      bytes += n;
+      size -= static_cast<size_t>(n);
+    } else if (n == 0) {
+      return {Io::kBroken, 0};
+    } else if (errno == EAGAIN) {
+      if (const Io io = wait(POLLIN, deadline); io.kind != Io::kDone) return io;
+    } else if (errno != EINTR) {
+      return {Io::kBroken, errno};
+    }
+  }
+  return {};
+}
+
+}  // namespace distwrap::store

@@ -1,0 +1,58 @@
+// A connected Unix socket whose every step has a deadline.
+//
+// Threads: one at a time. Ownership: the object owns the descriptor.
+//
+//   auto socket = Socket::connect("/run/x/store", {.deadline = deadline});
+//   if (socket->send(frame, deadline).kind == Io::kDone) ...
+#ifndef DISTWRAP_SRC_STORE_SOCKET_H_
+#define DISTWRAP_SRC_STORE_SOCKET_H_
+
+#include "distwrap/deadline.h"
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <cstddef>
+#include <string>
+
+namespace distwrap::store {
+
+// How a step ended.
+struct Io {
+  enum Kind { kDone, kTimedOut, kBroken } kind = kDone;
+  int error = 0;  // errno of kBroken, 0 when the peer closed
+};
+
+// Whether a path fits in a socket address.
+bool fits_socket_address(absl::string_view path);
+
+class Socket {
+ public:
+  struct ConnectOptions {
+    Deadline deadline = {};
+    // Whether a server that is not there (yet) is waited for.
+    bool wait_for_server = true;
+  };
+  // `path` fits. Errors: kStoreUnreachable with path, attempts and errno;
+  // kAuthFailed when it belongs to another user; kResourceLimit.
+  static absl::StatusOr<Socket> connect(const std::string& path,
+                                        const ConnectOptions& options);
+
+  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+
+  Io send(absl::string_view bytes, Deadline deadline);
+  // Fills `size` bytes.
+  Io receive(char* bytes, size_t size, Deadline deadline);
+
+ private:
+  explicit Socket(int fd) : fd_(fd) {}
+  Io wait(short events, Deadline deadline);
+
+  int fd_ = -1;
+};
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_SOCKET_H_

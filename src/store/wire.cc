@@ -1,0 +1,116 @@
+#include "store/wire.h"
+
+#include "base/bytes.h"
+#include "distwrap/store.h"
+
+namespace distwrap::store {
+namespace {
+
+using base::ByteReader;
+using base::ByteWriter;
+
+std::string with_header(const ByteWriter& body) {
+  ByteWriter frame;
+  frame.text(body.str());
+  return frame.take();
+}
+
+void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
+  out.u32(static_cast<uint32_t>(texts.size()));
+  for (const std::string& text : texts) out.text(text);
+}
+
+// A number of things of at least `least` bytes each: memory is only taken for
+// what is really there.
+std::optional<uint32_t> read_count(ByteReader& in, size_t least) {
+  const uint32_t count = in.u32();
+  if (!in.ok() || count > in.left() / least) return std::nullopt;
+  return count;
+}
+
+bool read_texts(ByteReader& in, size_t limit, std::vector<std::string>* texts) {
+  const std::optional<uint32_t> count = read_count(in, 4);
+  if (!count.has_value()) return false;
+  texts->reserve(*count);
+  for (uint32_t i = 0; i < *count; ++i) texts->emplace_back(in.text(limit));
+  return in.ok();
+}
+
+bool is_known(Op op) {
+  switch (op) {
+    case Op::kSet:
+    case Op::kWait:
+    case Op::kGetAll:
+    case Op::kAdd:
+    case Op::kCompareSet:
+    case Op::kDelete:
+      return true;
+  }
+  return false;
+}
+
+bool has_many_keys(Op op) { return op == Op::kWait || op == Op::kGetAll; }
+
+}  // namespace
+
+std::string encode(const Request& request) {
+  ByteWriter out;
+  out.u8(static_cast<uint8_t>(request.op));
+  out.i64(request.timeout_ns);
+  write_texts(out, request.keys);
+  out.text(request.value);
+  out.text(request.expected);
+  out.i64(request.number);
+  return with_header(out);
+}
+
+std::string encode(const Reply& reply) {
+  ByteWriter out;
+  out.u8(static_cast<uint8_t>(reply.answer));
+  out.i64(reply.number);
+  write_texts(out, reply.texts);
+  out.u32(static_cast<uint32_t>(reply.indices.size()));
+  for (const uint32_t index : reply.indices) out.u32(index);
+  return with_header(out);
+}
+
+std::optional<size_t> decode_header(absl::string_view header) {
+  ByteReader in(header);
+  const size_t size = in.u32();
+  if (!in.done() || size == 0 || size > kMaxFrameBytes) return std::nullopt;
+  return size;
+}
+
+std::optional<Request> decode_request(absl::string_view body) {
+  ByteReader in(body);
+  Request request;
+  request.op = static_cast<Op>(in.u8());
+  request.timeout_ns = in.i64();
+  if (!read_texts(in, Store::kMaxKeyBytes, &request.keys)) return std::nullopt;
+  request.value = std::string(in.text(Store::kMaxValueBytes));
+  request.expected = std::string(in.text(Store::kMaxValueBytes));
+  request.number = in.i64();
+  if (!in.done() || !is_known(request.op)) return std::nullopt;
+  if (!has_many_keys(request.op) && request.keys.size() != 1)
+    return std::nullopt;
+  for (const std::string& key : request.keys)
+    if (key.empty()) return std::nullopt;
+  return request;
+}
+
+std::optional<Reply> decode_reply(absl::string_view body) {
+  ByteReader in(body);
+  Reply reply;
+  reply.answer = static_cast<Answer>(in.u8());
+  reply.number = in.i64();
+  if (!read_texts(in, Store::kMaxValueBytes, &reply.texts)) return std::nullopt;
+  const std::optional<uint32_t> count = read_count(in, 4);
+  if (!count.has_value()) return std::nullopt;
+  for (uint32_t i = 0; i < *count; ++i) reply.indices.push_back(in.u32());
+  if (!in.done() || reply.answer < Answer::kDone ||
+      reply.answer > Answer::kTooLong)
+    return std::nullopt;
+  return reply;
+}
+
+}  // namespace distwrap::store
