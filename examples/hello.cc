@@ -8,9 +8,9 @@ namespace dw = distwrap;
 
 int main() {
   std::vector<float> x(1024, 1.0f);
-  absl::Status status = dw::init_process_group().status();
-  if (status.ok()) status = dw::all_reduce(dw::TensorView(x)).status();
-  std::cout << dw::get_rank() << ": " << x[0] << ", " << status << "\n";
-  if (status.ok()) status = dw::destroy_process_group();
-  return status.ok() ? 0 : 1;
+  absl::Status done = dw::init_process_group().status();
+  if (done.ok()) done = dw::all_reduce(dw::TensorView(x)).status();
+  std::cout << dw::get_rank() << ": " << x[0] << " " << done.message() << "\n";
+  if (done.ok()) done = dw::destroy_process_group();
+  return done.ok() ? 0 : 1;
 }

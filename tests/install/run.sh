@@ -7,6 +7,7 @@
 set -eu
 source=$1 build=$2 work=$3 cxx=$4
 here=$source/tests/install
+backend=$source/backends/loopback
 
 step() { echo "==> $*"; }
 fail() {
@@ -18,11 +19,16 @@ fail() {
 use() {
   step "$2: find_package"
   cmake -S "$here/consumer" -B "$work/$2" -G Ninja --log-level=WARNING \
-    "-DCMAKE_CXX_COMPILER=$cxx" "-DCMAKE_PREFIX_PATH=$1"
+    "-DCMAKE_CXX_COMPILER=$cxx" "-DCMAKE_PREFIX_PATH=$1" \
+    "-DBACKEND_SOURCE=$backend"
   grep -qF "distwrap_DIR:PATH=$1/" "$work/$2/CMakeCache.txt" ||
     fail "another distwrap was found than that in $1"
   cmake --build "$work/$2" -- --quiet
   "$work/$2/consumer"
+  "$work/$2/consumer" "$work/$2/libdistwrap_backend.so"
+  plugin=$(find "$1"/lib*/distwrap "$1"/lib*/*/distwrap \
+    -name libdistwrap_loopback.so 2>/dev/null)
+  "$work/$2/consumer" "$plugin"
 
   step "$2: pkg-config"
   libdir=$(dirname "$(find "$1"/lib* -name libdistwrap.so)")
@@ -80,6 +86,7 @@ use "$build" build_tree
 step "part of a bigger project, without GoogleTest"
 cmake -S "$here/consumer" -B "$work/part" -G Ninja --log-level=WARNING \
   "-DCMAKE_CXX_COMPILER=$cxx" "-DDISTWRAP_SOURCE=$source" \
+  "-DBACKEND_SOURCE=$backend" \
   -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON
 
 step "all uses work"

@@ -256,12 +256,13 @@ class Tree:
         return f"{layer} does not name {other} in MAY_USE"
 
     def check_listed(self):
-        """Every source file of the product is named by a CMake file."""
+        """A CMake file names every source and every installed header."""
         for path in self.files:
-            if path.suffix not in (".c", ".cc"):
-                continue
-            if self.name(path).split("/")[0] not in ("src", "backends",
-                                                     "tools", "examples"):
+            name = self.name(path)
+            installed = name.startswith(("include/", "plugins/sdk/"))
+            built = (path.suffix in (".c", ".cc") and name.startswith(
+                ("src/", "backends/", "tools/", "examples/")))
+            if path.suffix not in SUFFIXES or not (installed or built):
                 continue
             folder, listed = path.parent, False
             while folder != self.root and not listed:

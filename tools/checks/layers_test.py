@@ -10,6 +10,9 @@ import layers
 GOOD = {
     "include/distwrap/abi/types.h": "#include <stdint.h>\n",
     "include/distwrap/abi/plugin.h": '#include "distwrap/abi/types.h"\n',
+    "include/CMakeLists.txt":
+        "set(HEADERS distwrap/abi/types.h distwrap/abi/plugin.h\n"
+        "  distwrap/status.h distwrap/store.h)\n",
     "include/distwrap/status.h": "#include <absl/status/status.h>\n",
     "include/distwrap/store.h": '#include "distwrap/status.h"\n',
     "src/CMakeLists.txt": "add_subdirectory(base)\n",
@@ -33,6 +36,7 @@ GOOD = {
         '#include "sdk/fail.h"\n#include <gloo/context.h>\n',
     "backends/gloo/plugin.cc": '#include "backend.h"\n',
     "backends/gloo/backend.h": "#include <vector>\n",
+    "plugins/sdk/CMakeLists.txt": "set(HEADERS fail.h)\n",
     "plugins/sdk/fail.h": '#include "distwrap/abi/types.h"\n',
     "tools/cli/CMakeLists.txt": "add_executable(distwrap_cli main.cc)\n",
     "tools/cli/main.cc":
@@ -66,7 +70,9 @@ BREACHES = {
         {"include/distwrap/status.h": '#include "base/error.h"\n'},
         "a public header includes public headers only"),
     "public header of nobody": (
-        {"include/distwrap/extra.h": "#include <string>\n"},
+        {"include/distwrap/extra.h": "#include <string>\n",
+         "include/CMakeLists.txt": GOOD["include/CMakeLists.txt"]
+            + "set(MORE distwrap/extra.h)\n"},
         "extra.h belongs to no layer"),
     "linked around MAY_USE": (
         {"src/comm/CMakeLists.txt":
@@ -119,6 +125,9 @@ BREACHES = {
         "no globbing"),
     "file that nobody builds": (
         {"src/base/orphan.cc": ""},
+        "no CMakeLists.txt lists this file"),
+    "header that is not installed": (
+        {"include/distwrap/abi/extra.h": "#include <stdint.h>\n"},
         "no CMakeLists.txt lists this file"),
     "example sees src": (
         {"examples/hello.cc": "#include <base/error.h>\n"},

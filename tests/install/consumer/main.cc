@@ -1,17 +1,29 @@
-// Uses what the library exports; ends with 0 when it answered right.
+// A job of one rank on the backend that is named by the argument.
 #include <distwrap/abi/plugin.h>
-#include <distwrap/status.h>
-#include <distwrap/store.h>
-#include <distwrap/types.h>
+#include <distwrap/distwrap.h>
 
-#include <cstdio>
+#include <iostream>
+#include <vector>
 
-int main() {
-  auto store = distwrap::Store::in_memory();
-  auto deadline = distwrap::Deadline::after(absl::Seconds(10));
-  auto sum = store->add("key", 2, deadline);
-  if (!sum.ok() || *sum != 2) return 1;
-  if (distwrap::dtype_name(distwrap::DType::kF32) != "f32") return 2;
-  std::printf("distwrap answers\n");
+int main(int argc, char** argv) {
+  distwrap::InitOptions options;
+  options.rank = 0;
+  options.world_size = 1;
+  options.backend = argc > 1 ? argv[1] : "auto";
+  const absl::Status started = distwrap::init_process_group(options).status();
+  if (!started.ok()) {
+    std::cerr << started.message() << "\n";
+    return 1;
+  }
+  std::vector<float> x(100, 2.0f);
+  const absl::Status done =
+      distwrap::all_reduce(distwrap::TensorView(x)).status();
+  const absl::Status ended = distwrap::destroy_process_group();
+  if (!done.ok() || !ended.ok() || x[99] != 2.0f) {
+    std::cerr << done.message() << ", " << ended.message() << ", " << x[99]
+              << "\n";
+    return 1;
+  }
+  std::cout << "a job of one rank on " << options.backend << "\n";
   return 0;
 }
