@@ -1,0 +1,2 @@
+// The same backend in C++.
+#include "echo.c"
