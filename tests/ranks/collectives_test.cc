@@ -1,0 +1,252 @@
+// Every operation through the facade's own types, over the backends that serve
+// several ranks, on 1 to 4 of them. What each backend does in every corner is
+// proven by the conformance suite; here the way down to it is.
+#include "distwrap/distwrap.h"
+#include "ranks/rank_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using ::distwrap::testing::run_ranks;
+
+constexpr int64_t kSizes[] = {0, 1, 3, 1023, 1024, 70000};
+
+// Small integers, different at each place and rank, exact in every type.
+template <class T>
+T value(int rank, int64_t i) {
+  return static_cast<T>((31 * rank + i) % 97);
+}
+
+template <class T>
+std::vector<T> values(int rank, int64_t n) {
+  std::vector<T> result(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i)
+    result[static_cast<size_t>(i)] = value<T>(rank, i);
+  return result;
+}
+
+template <class T>
+T reduced(ReduceOp op, int ranks, int64_t i) {
+  T result = value<T>(0, i);
+  for (int r = 1; r < ranks; ++r) {
+    const T v = value<T>(r, i);
+    result =
+        op == ReduceOp::kSum ? static_cast<T>(result + v) : std::max(result, v);
+  }
+  return result;
+}
+
+// Runs a call, synchronous or not, to its end.
+void finish(const absl::StatusOr<Work>& work) {
+  ASSERT_TRUE(work.ok()) << work.status();
+  const absl::Status status = work->wait();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(work->state(), WorkState::kDone);
+}
+
+using Parameters = std::tuple<std::string, int, bool>;
+
+class Collectives : public ::testing::TestWithParam<Parameters> {
+ protected:
+  int n() const { return std::get<1>(GetParam()); }
+  InitOptions options() const {
+    return {.backend = std::get<0>(GetParam()), .timeout = absl::Seconds(60)};
+  }
+  OpOptions in(const Session& session) const {
+    return {.group = session.world(), .async = std::get<2>(GetParam())};
+  }
+
+  template <class T>
+  void all_operations();
+};
+
+template <class T>
+void Collectives::all_operations() {
+  run_ranks(n(), options(), [this](Session& session) {
+    const int me = session.rank();
+    const OpOptions o = in(session);
+    const auto at = [](const std::vector<T>& v, int64_t i) {
+      return v[static_cast<size_t>(i)];
+    };
+    for (const int64_t size : kSizes) {
+      SCOPED_TRACE(size);
+      const std::vector<T> mine = values<T>(me, size);
+      const std::vector<T> whole = values<T>(me, size * n());
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
+        std::vector<T> out(mine.size(), T{-1}), x = mine;
+        finish(all_reduce(TensorView(out), TensorView(mine), op, o));
+        finish(all_reduce(TensorView(x), op, o));
+        for (int64_t i = 0; i < size; ++i)
+          ASSERT_EQ(at(out, i), reduced<T>(op, n(), i)) << i;
+        ASSERT_EQ(out, x);
+
+        std::vector<T> part(mine.size(), T{-1});
+        finish(
+            reduce_scatter_tensor(TensorView(part), TensorView(whole), op, o));
+        for (int64_t i = 0; i < size; ++i)
+          ASSERT_EQ(at(part, i), reduced<T>(op, n(), me * size + i)) << i;
+      }
+      for (int root = 0; root < n(); ++root) {
+        std::vector<T> out(mine.size(), T{-1}), x = mine;
+        finish(broadcast(TensorView(out), TensorView(mine), root, o));
+        finish(broadcast(TensorView(x), root, o));
+        ASSERT_EQ(out, values<T>(root, size));
+        ASSERT_EQ(x, out);
+      }
+      std::vector<T> gathered(whole.size(), T{-1});
+      finish(all_gather_into_tensor(TensorView(gathered), TensorView(mine), o));
+      std::vector<T> exchanged(whole.size(), T{-1});
+      finish(all_to_all_single(TensorView(exchanged), TensorView(whole), o));
+      for (int r = 0; r < n(); ++r)
+        for (int64_t i = 0; i < size; ++i) {
+          ASSERT_EQ(at(gathered, r * size + i), value<T>(r, i));
+          ASSERT_EQ(at(exchanged, r * size + i), value<T>(r, me * size + i));
+        }
+      ASSERT_EQ(mine, values<T>(me, size)) << "an input was written";
+      ASSERT_EQ(whole, values<T>(me, size * n())) << "an input was written";
+    }
+    finish(barrier(o));
+  });
+}
+
+TEST_P(Collectives, FloatsOfEverySize) { all_operations<float>(); }
+TEST_P(Collectives, IntegersOfEverySize) { all_operations<int64_t>(); }
+
+TEST_P(Collectives, SequenceNumbersCountCollectivesOnly) {
+  run_ranks(n(), options(), [this](Session& session) {
+    OpOptions o = in(session);
+    o.async = true;
+    std::vector<float> x(4);
+    for (uint64_t seq = 1; seq <= 3; ++seq) {
+      const absl::StatusOr<Work> work =
+          all_reduce(TensorView(x), ReduceOp::kSum, o);
+      ASSERT_TRUE(work.ok()) << work.status();
+      EXPECT_EQ(work->seq(), seq);
+      EXPECT_TRUE(work->wait().ok());
+      // a refused call uses none
+      EXPECT_FALSE(all_reduce(TensorView(static_cast<float*>(nullptr), 4),
+                              ReduceOp::kSum, o)
+                       .ok());
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Collectives,
+                         ::testing::Values(Parameters{"loopback", 1, false},
+                                           Parameters{"loopback", 1, true},
+                                           Parameters{"gloo", 1, false},
+                                           Parameters{"gloo", 2, false},
+                                           Parameters{"gloo", 2, true},
+                                           Parameters{"gloo", 3, false},
+                                           Parameters{"gloo", 4, true}),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) +
+                                  std::to_string(std::get<1>(info.param)) +
+                                  (std::get<2>(info.param) ? "Async" : "");
+                         });
+
+TEST(PointToPoint, RingOfEveryMode) {
+  for (const int n : {2, 3, 4})
+    run_ranks(n, {.backend = "gloo"}, [n](Session& session) {
+      const int me = session.rank();
+      const OpOptions o{.group = session.world()};
+      const int next = (me + 1) % n, previous = (me + n - 1) % n;
+      for (const int64_t size : kSizes) {
+        std::vector<float> out(static_cast<size_t>(size), -1);
+        const std::vector<float> mine = values<float>(me, size);
+        // the receive is pending first: it must not keep the send back
+        const absl::StatusOr<Work> received =
+            irecv(TensorView(out), previous, 7, o);
+        const absl::StatusOr<Work> sent = isend(TensorView(mine), next, 7, o);
+        finish(received);
+        finish(sent);
+        EXPECT_EQ(out, values<float>(previous, size));
+        EXPECT_EQ(received->seq(), 0u);
+      }
+      if (n == 2) {
+        std::vector<float> out(3, -1);
+        const std::vector<float> mine = values<float>(me, 3);
+        if (me == 0) {
+          EXPECT_TRUE(send(TensorView(mine), 1, 0, o).ok());
+          EXPECT_TRUE(recv(TensorView(out), 1, 0, o).ok());
+        } else {
+          EXPECT_TRUE(recv(TensorView(out), 0, 0, o).ok());
+          EXPECT_TRUE(send(TensorView(mine), 0, 0, o).ok());
+        }
+        EXPECT_EQ(out, values<float>(1 - me, 3));
+      }
+    });
+}
+
+TEST(PointToPoint, TagsKeepMessagesApart) {
+  run_ranks(2, {.backend = "gloo"}, [](Session& session) {
+    const OpOptions o{.group = session.world()};
+    std::vector<int64_t> a{1}, b{2};
+    if (session.rank() == 0) {
+      const auto first = isend(TensorView(a), 1, 10, o);
+      const auto second = isend(TensorView(b), 1, 20, o);
+      finish(first);
+      finish(second);
+    } else {
+      std::vector<int64_t> x{0}, y{0};
+      EXPECT_TRUE(recv(TensorView(x), 0, 20, o).ok());
+      EXPECT_TRUE(recv(TensorView(y), 0, 10, o).ok());
+      EXPECT_EQ(x[0], 2);
+      EXPECT_EQ(y[0], 1);
+    }
+  });
+}
+
+// Point-to-point between some ranks never shifts a later collective.
+TEST(PointToPoint, AmongSomeThenACollectiveOfAll) {
+  run_ranks(3, {.backend = "gloo"}, [](Session& session) {
+    const OpOptions o{.group = session.world()};
+    std::vector<float> x{1};
+    if (session.rank() == 0) {
+      EXPECT_TRUE(send(TensorView(x), 2, 0, o).ok());
+    } else if (session.rank() == 2) {
+      EXPECT_TRUE(recv(TensorView(x), 0, 0, o).ok());
+    }
+    finish(barrier(o));
+    finish(all_reduce(TensorView(x), ReduceOp::kSum, o));
+    EXPECT_EQ(x[0], 3.0f);
+  });
+}
+
+TEST(Works, ManyAtOnceAndDropped) {
+  run_ranks(2, {.backend = "gloo"}, [](Session& session) {
+    const OpOptions o{.group = session.world(), .async = true};
+    std::vector<std::vector<float>> x(100, std::vector<float>(16, 1));
+    std::vector<Work> works;
+    for (size_t i = 0; i < x.size(); ++i) {
+      absl::StatusOr<Work> work =
+          all_reduce(TensorView(x[i]), ReduceOp::kSum, o);
+      ASSERT_TRUE(work.ok()) << work.status();
+      if (i % 2 == 0) works.push_back(*std::move(work));  // else dropped
+    }
+    for (const Work& work : works) EXPECT_TRUE(work.wait().ok());
+    EXPECT_TRUE(barrier({.group = session.world()}).ok());
+    for (size_t i = 0; i < x.size(); i += 2) EXPECT_EQ(x[i][15], 2.0f) << i;
+  });
+}
+
+TEST(Works, OutliveTheSession) {
+  Work work;
+  run_ranks(1, {.backend = "loopback"}, [&work](Session& session) {
+    std::vector<float> x{1};
+    work = *all_reduce(TensorView(x), ReduceOp::kSum,
+                       {.group = session.world(), .async = true});
+  });
+  EXPECT_TRUE(work.test());
+  EXPECT_TRUE(work.wait().ok());
+}
+
+}  // namespace
+}  // namespace distwrap

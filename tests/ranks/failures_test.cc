@@ -1,0 +1,305 @@
+// What a caller's mistake or a peer's silence becomes: one clear error on every
+// rank, in time, and a process that lives. Ranks are threads here; killed and
+// stopped processes are in processes_test.cc.
+#include "distwrap/distwrap.h"
+#include "ranks/rank_threads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using ::distwrap::testing::run_rank_threads;
+using ::distwrap::testing::run_ranks;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What a loaded machine may add to "deadline + 100 ms".
+constexpr absl::Duration kSlack = absl::Seconds(5);
+
+absl::Duration since(int64_t started_ns) {
+  return absl::Nanoseconds(Deadline::now_ns() - started_ns);
+}
+
+TEST(BadArguments, AreRefusedOnOneRankAndBreakNothing) {
+  run_ranks(
+      2, {.backend = "gloo", .timeout = absl::Seconds(60)},
+      [](Session& session) {
+        const OpOptions o{.group = session.world()};
+        std::vector<float> x(8, 1), y(8);
+        const TensorView null(static_cast<float*>(nullptr), 8);
+        if (session.rank() == 0) {
+          std::vector<uint8_t> bytes(8);
+          std::vector<double> doubles(8);
+          constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+          const absl::Status bad[] = {
+              all_reduce(null, ReduceOp::kSum, o).status(),
+              all_reduce(TensorView(x.data(), -1), ReduceOp::kSum, o).status(),
+              all_reduce(TensorView(x.data(), kHuge), ReduceOp::kSum, o)
+                  .status(),
+              all_reduce(TensorView(x), static_cast<ReduceOp>(77), o).status(),
+              broadcast(TensorView(x), 2, o).status(),
+              broadcast(TensorView(x), -1, o).status(),
+              send(TensorView(x), 2, 0, o),
+              recv(TensorView(x), 0, 0, o),
+              all_reduce(TensorView(x.data() + 1, 4), TensorView(x.data(), 4),
+                         ReduceOp::kSum, o)
+                  .status(),
+              all_gather_into_tensor(TensorView(y), TensorView(x), o).status(),
+              all_reduce(
+                  TensorView(x), ReduceOp::kSum,
+                  {.group = session.world(), .timeout = absl::Seconds(-1)})
+                  .status(),
+          };
+          for (const absl::Status& status : bad) {
+            EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
+                << status;
+            const std::optional<ErrorInfo> info = error_info(status);
+            ASSERT_TRUE(info.has_value()) << status;
+            EXPECT_EQ(info->group, "world") << status;
+            EXPECT_EQ(info->my_rank, 0) << status;
+            EXPECT_FALSE(info->op.empty()) << status;
+            EXPECT_FALSE(info->next_step.empty()) << status;
+          }
+          const absl::Status unsupported[] = {
+              all_reduce(TensorView(bytes), ReduceOp::kSum, o).status(),
+              all_reduce(TensorView(doubles), ReduceOp::kSum, o).status(),
+              all_reduce(TensorView(x), ReduceOp::kProduct, o).status()};
+          for (const absl::Status& status : unsupported) {
+            EXPECT_EQ(error_reason(status), Reason::kUnsupported) << status;
+            EXPECT_THAT(std::string(status.message()), HasSubstr("f32"));
+          }
+          EXPECT_EQ(x, std::vector<float>(8, 1)) << "a refused call wrote";
+        }
+        // The other rank never noticed.
+        const absl::StatusOr<Work> work =
+            all_reduce(TensorView(x), ReduceOp::kSum, o);
+        ASSERT_TRUE(work.ok()) << work.status();
+        EXPECT_EQ(x, std::vector<float>(8, 2));
+      });
+}
+
+TEST(Start, UnknownBackendListsWhatExistsAndWhereItLooked) {
+  run_rank_threads(1, {.backend = "glo"}, [](int, const InitOptions& options) {
+    const absl::Status status = Session::create(options).status();
+    EXPECT_EQ(error_reason(status), Reason::kBackendUnknown);
+    const std::string text(status.message());
+    EXPECT_THAT(text, HasSubstr("glo"));
+    EXPECT_THAT(text, HasSubstr("gloo"));
+    EXPECT_THAT(text, HasSubstr("loopback"));
+    EXPECT_THAT(text, HasSubstr("distwrap/plugins"));
+  });
+}
+
+TEST(Start, MissingRankIsNamedAtTheInitDeadline) {
+  const int64_t started = Deadline::now_ns();
+  run_rank_threads(
+      3, {.backend = "gloo", .init_timeout = absl::Milliseconds(300)},
+      [](int rank, const InitOptions& options) {
+        if (rank == 1) return;  // never comes
+        const absl::Status status = Session::create(options).status();
+        EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+        EXPECT_THAT(error_info(status)->ranks, ElementsAre(1)) << status;
+        EXPECT_THAT(error_info(status)->group, "world");
+      });
+  EXPECT_LT(since(started), absl::Milliseconds(400) + kSlack);
+}
+
+TEST(Start, DifferentOptionsAreNamedOnEveryRank) {
+  run_rank_threads(2, {}, [](int rank, const InitOptions& options) {
+    InitOptions mine = options;
+    mine.backend = rank == 0 ? "gloo" : "loopback";
+    const absl::Status status = Session::create(mine).status();
+    EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
+    EXPECT_THAT(error_info(status)->ranks, ElementsAre(1 - rank));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("backend loopback"));
+  });
+}
+
+TEST(Start, ABackendThatServesOneRankOnlyFailsOnAll) {
+  run_rank_threads(
+      2, {.backend = "loopback"}, [](int, const InitOptions& options) {
+        const absl::Status status = Session::create(options).status();
+        EXPECT_FALSE(status.ok());
+        EXPECT_THAT(std::string(status.message()), HasSubstr("loopback"));
+      });
+}
+
+TEST(Start, BadPlaceAndHintsAreRefused) {
+  const auto reason = [](InitOptions options) {
+    return error_reason(Session::create(options).status());
+  };
+  EXPECT_EQ(reason({.rank = 2, .world_size = 2}), Reason::kInvalidArgument);
+  EXPECT_EQ(reason({.rank = 0, .world_size = 0}), Reason::kInvalidArgument);
+  EXPECT_EQ(reason({.rank = 0, .world_size = 2}), Reason::kLaunchMissing);
+  EXPECT_EQ(reason({.rank = 0, .world_size = 1, .hints = {{"colour", "red"}}}),
+            Reason::kInvalidArgument);
+  EXPECT_EQ(
+      reason({.rank = 0, .world_size = 1, .timeout = absl::ZeroDuration()}),
+      Reason::kInvalidArgument);
+}
+
+// A rank that never enters, for every operation: an error by the deadline, that
+// names group, operation and sequence number; then the group is broken.
+TEST(Silence, ASynchronousCallEndsByItsDeadline) {
+  for (const bool by_call : {true, false}) {
+    std::atomic<bool> ended{false};
+    run_ranks(
+        2,
+        {.backend = "gloo",
+         .timeout = by_call ? absl::Seconds(60) : absl::Milliseconds(200)},
+        [&](Session& session) {
+          OpOptions o{.group = session.world()};
+          std::vector<float> x(1024, 1);
+          ASSERT_TRUE(all_reduce(TensorView(x), ReduceOp::kSum,
+                                 {.group = session.world(),
+                                  .timeout = absl::Seconds(60)})
+                          .ok());
+          if (session.rank() == 1) {
+            while (!ended) std::this_thread::yield();
+            return;
+          }
+          if (by_call) o.timeout = absl::Milliseconds(200);
+          const int64_t started = Deadline::now_ns();
+          const absl::Status status =
+              all_reduce(TensorView(x), ReduceOp::kSum, o).status();
+          const absl::Duration elapsed = since(started);
+          ended = true;
+          EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+          EXPECT_THAT(std::string(status.message()),
+                      HasSubstr("all_reduce #2 on \"world\" (rank 0 of 2)"));
+          EXPECT_EQ(error_info(status)->deadline, absl::Milliseconds(200));
+          EXPECT_GE(elapsed, absl::Milliseconds(200));
+          EXPECT_LT(elapsed, absl::Milliseconds(300) + kSlack);
+
+          const absl::Status later = barrier(o).status();
+          EXPECT_EQ(error_reason(later), Reason::kGroupBroken) << later;
+          EXPECT_THAT(error_info(later)->cause, HasSubstr("all_reduce #2"));
+        });
+  }
+}
+
+TEST(Silence, AnAsynchronousCallEndsByItsDeadline) {
+  std::atomic<bool> ended{false};
+  run_ranks(2, {.backend = "gloo"}, [&](Session& session) {
+    if (session.rank() == 1) {
+      while (!ended) std::this_thread::yield();
+      return;
+    }
+    std::vector<float> x(1024, 1);
+    const int64_t started = Deadline::now_ns();
+    const absl::StatusOr<Work> work =
+        all_reduce(TensorView(x), ReduceOp::kSum,
+                   {.group = session.world(),
+                    .async = true,
+                    .timeout = absl::Milliseconds(300)});
+    ASSERT_TRUE(work.ok()) << work.status();
+    EXPECT_EQ(work->state(), WorkState::kRunning);
+    // waiting less than the operation's own limit ends the wait alone
+    EXPECT_EQ(error_reason(work->wait(absl::Milliseconds(1))),
+              Reason::kWaitExpired);
+    const absl::Status status = work->wait();
+    EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+    EXPECT_EQ(work->state(), WorkState::kTimedOut);
+    EXPECT_LT(since(started), absl::Milliseconds(400) + kSlack);
+    EXPECT_EQ(work->wait().message(), status.message()) << "every time";
+    ended = true;
+  });
+}
+
+// One rank gives up: the others hear of it at once and not at their deadline.
+TEST(Silence, ThePeersOfARankThatGaveUpFailToo) {
+  run_ranks(3, {.backend = "gloo", .timeout = absl::Seconds(120)},
+            [](Session& session) {
+              OpOptions o{.group = session.world()};
+              std::vector<float> x(1024, 1);
+              if (session.rank() == 2) return;  // closes without ever entering
+              if (session.rank() == 0) o.timeout = absl::Milliseconds(200);
+              const int64_t started = Deadline::now_ns();
+              const absl::Status status =
+                  all_reduce(TensorView(x), ReduceOp::kSum, o).status();
+              EXPECT_FALSE(status.ok());
+              EXPECT_EQ(error_info(status)->seq, 1u) << status;
+              EXPECT_LT(since(started), absl::Seconds(1) + kSlack) << status;
+            });
+}
+
+TEST(Close, TwiceDoesNothingAndLaterCallsAreRefused) {
+  run_rank_threads(2, {.backend = "gloo"}, [](int, const InitOptions& options) {
+    Session session = *Session::create(options);
+    const Group world = session.world();
+    EXPECT_TRUE(session.close().ok());
+    EXPECT_TRUE(session.close().ok());
+    std::vector<float> x(4);
+    const absl::Status status =
+        all_reduce(TensorView(x), ReduceOp::kSum, {.group = world}).status();
+    EXPECT_EQ(error_reason(status), Reason::kGroupClosed) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("world"));
+  });
+}
+
+TEST(Close, WithWorkInFlightIsBounded) {
+  run_rank_threads(
+      2, {.backend = "gloo", .timeout = absl::Seconds(120)},
+      [](int rank, const InitOptions& options) {
+        Session session = *Session::create(options);
+        std::vector<float> x(1 << 20);
+        const int64_t started = Deadline::now_ns();
+        if (rank == 0) {
+          const absl::StatusOr<Work> work =
+              all_reduce(TensorView(x), ReduceOp::kSum,
+                         {.group = session.world(), .async = true});
+          ASSERT_TRUE(work.ok()) << work.status();
+          EXPECT_TRUE(session.close(absl::Milliseconds(200)).ok());
+          EXPECT_LT(since(started), absl::Seconds(1) + kSlack);
+          EXPECT_EQ(work->state(), WorkState::kAborted) << work->status();
+          EXPECT_EQ(error_reason(work->status()), Reason::kAborted);
+        } else {
+          // a peer that is in another thread's call at its own close
+          std::thread caller([&] {
+            std::vector<float> y(8);
+            const absl::Status status =
+                broadcast(TensorView(y), 0, {.group = session.world()})
+                    .status();
+            EXPECT_FALSE(status.ok());
+          });
+          EXPECT_TRUE(session.close(absl::Milliseconds(200)).ok());
+          EXPECT_LT(since(started), absl::Seconds(1) + kSlack);
+          caller.join();
+        }
+      });
+}
+
+TEST(Close, ASessionThatIsDroppedIsAborted) {
+  const int64_t started = Deadline::now_ns();
+  run_rank_threads(2, {.backend = "gloo"}, [](int, const InitOptions& options) {
+    EXPECT_TRUE(Session::create(options).ok());
+  });
+  EXPECT_LT(since(started), absl::Seconds(2) + kSlack);
+}
+
+// One session after the other on the same store.
+TEST(Close, ThenStartAgain) {
+  run_rank_threads(2, {.backend = "gloo"}, [](int, const InitOptions& options) {
+    for (int round = 0; round < 3; ++round) {
+      const absl::StatusOr<Session> session = Session::create(options);
+      ASSERT_TRUE(session.ok()) << session.status();
+      std::vector<float> x{1};
+      EXPECT_TRUE(
+          all_reduce(TensorView(x), ReduceOp::kSum, {.group = session->world()})
+              .ok());
+      EXPECT_EQ(x[0], 2.0f);
+      EXPECT_TRUE(session->close().ok());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace distwrap
