@@ -1,0 +1,68 @@
+// The objects behind the table: instance and communicator.
+#ifndef DISTWRAP_BACKENDS_GLOO_BACKEND_H_
+#define DISTWRAP_BACKENDS_GLOO_BACKEND_H_
+
+#include "device.h"
+#include "distwrap/abi/plugin.h"
+#include "failure.h"
+#include "mesh.h"
+#include "sockets.h"
+#include "worker.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+
+// One per session and device, made by `open`.
+struct dw_backend {
+  const dw_host_api* host = nullptr;
+  std::string interface;
+  // By interface, made by the first communicator that uses it. [backend]
+  std::map<std::string, std::shared_ptr<gloo_backend::Device>> devices;
+};
+
+// One per group, made by the last setup round.
+struct dw_comm {
+  const dw_host_api* host = nullptr;
+  int rank = 0;
+  int size = 1;
+  // Found when the group was built: SIGPIPE would end the process.
+  bool guard_pipe_signal = false;
+
+  std::shared_ptr<gloo_backend::Device> device;
+  std::shared_ptr<gloo_backend::Mesh> mesh;  // NULL with one rank
+  gloo_backend::Sockets sockets;
+  gloo_backend::FirstFailure failure;
+  std::atomic<bool> aborted = false;
+
+  // Of asynchronous operations, made on first use. [comm]
+  std::unique_ptr<gloo_backend::Worker> worker;
+};
+
+namespace gloo_backend {
+
+// backend.cc
+int32_t open(const dw_host_api* host, const dw_open_info* info,
+             dw_backend** backend, dw_error* error);
+void close(dw_backend* backend);
+int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
+             dw_error* error);
+inline constexpr dw_str kHints[] = {{"interface", 9}};
+
+// setup.cc
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
+                    dw_setup** setup, dw_blob* out, dw_error* error);
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error);
+void setup_cancel(dw_setup* setup);
+int32_t comm_abort(dw_comm* comm, const dw_error* why);
+int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
+
+// submit.cc
+int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
+int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
+
+}  // namespace gloo_backend
+
+#endif  // DISTWRAP_BACKENDS_GLOO_BACKEND_H_

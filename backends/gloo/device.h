@@ -1,0 +1,73 @@
+// Gloo's device: one socket address and the thread that serves its sockets.
+//
+// Threads: any, except destruction, which comes last.
+// Ownership: held by the instance; the connections must be gone before it.
+#ifndef DISTWRAP_BACKENDS_GLOO_DEVICE_H_
+#define DISTWRAP_BACKENDS_GLOO_DEVICE_H_
+
+#include <gloo/transport/tcp/device.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace gloo_backend {
+
+class Device {
+ public:
+  // Throws what Gloo throws when there is no such interface.
+  explicit Device(const std::string& interface);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::shared_ptr<gloo::transport::Device>& gloo() const { return gloo_; }
+
+  // While one lives, Gloo's thread turns without pause. Gloo lets whoever gives
+  // up a socket wait until its thread has turned once, which takes up to 10 ms
+  // when there is nothing to do: too long for every pair of a group.
+  class Hurry {
+   public:
+    explicit Hurry(Device& device);
+    ~Hurry();
+    Hurry(const Hurry&) = delete;
+    Hurry& operator=(const Hurry&) = delete;
+
+   private:
+    Device& device_;
+  };
+
+  // Calls a function in Gloo's thread from time to time.
+  class Alarm {
+   public:
+    Alarm(Device& device, std::function<void()> ring);
+    ~Alarm();
+    Alarm(const Alarm&) = delete;
+    Alarm& operator=(const Alarm&) = delete;
+
+    void every(std::chrono::microseconds period);
+    void stop();
+
+   private:
+    class Handler;
+
+    Device& device_;
+    std::unique_ptr<Handler> handler_;
+  };
+
+ private:
+  class Ticker;
+
+  gloo::transport::tcp::Device& tcp() {
+    return *static_cast<gloo::transport::tcp::Device*>(gloo_.get());
+  }
+
+  // Gloo's thread calls into the ticker, so it outlives the thread.
+  std::unique_ptr<Ticker> ticker_;
+  std::shared_ptr<gloo::transport::Device> gloo_;
+};
+
+}  // namespace gloo_backend
+
+#endif  // DISTWRAP_BACKENDS_GLOO_DEVICE_H_

@@ -1,0 +1,68 @@
+#include "mesh.h"
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+
+#include <algorithm>
+
+namespace gloo_backend {
+namespace {
+
+// A wait of Gloo's that times out closes the pair, and its time-outs are those
+// of a step: deadlines are kept by the host, which aborts. So here: never.
+constexpr std::chrono::hours kNever(1000);
+
+}  // namespace
+
+Mesh::Mesh(const std::shared_ptr<gloo::transport::Device>& device, int my_rank,
+           int n, std::chrono::milliseconds connecting)
+    : gloo::Context(my_rank, n), listeners_(static_cast<size_t>(n)) {
+  device_ = device;
+  transportContext_ = device->createContext(rank, size);
+  // A pair lets `connect` wait for five times the time-out that it is born
+  // with.
+  transportContext_->setTimeout(
+      std::max(connecting / 5, std::chrono::milliseconds(1)));
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank)
+      listeners_[static_cast<size_t>(peer)] =
+          Address(transportContext_->createPair(peer)->address());
+  transportContext_->setTimeout(kNever);
+  setTimeout(kNever);
+}
+
+const Address& Mesh::listener(int peer) const {
+  return listeners_[static_cast<size_t>(peer)];
+}
+
+bool Mesh::calls(int peer, const std::vector<Address>& peers) const {
+  return listener(peer).calls(peers[static_cast<size_t>(peer)]);
+}
+
+void Mesh::call(const std::vector<Address>& peers) {
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank && calls(peer, peers))
+      getPair(peer)->connect(peers[static_cast<size_t>(peer)].gloo_bytes());
+}
+
+void Mesh::answer(const std::vector<Address>& peers) {
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank && !calls(peer, peers))
+      getPair(peer)->connect(peers[static_cast<size_t>(peer)].gloo_bytes());
+}
+
+std::vector<Sockets::Ends> Mesh::connections(
+    const std::vector<Address>& peers) const {
+  std::vector<Sockets::Ends> all;
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    if (calls(peer, peers))
+      all.push_back({peer, Address(transportContext_->getPair(peer)->address()),
+                     peers[static_cast<size_t>(peer)]});
+    else
+      all.push_back({peer, listener(peer), Address()});
+  }
+  return all;
+}
+
+}  // namespace gloo_backend

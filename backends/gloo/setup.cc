@@ -1,0 +1,247 @@
+// A communicator in two rounds. First every rank opens a listener for each peer
+// and gives their addresses. Of two ranks one calls the other, which works as
+// soon as the listener is open. The second round says that everybody has
+// called, so that nobody then waits for a peer that will never come: absent
+// ranks are the host's to notice, between the rounds.
+#include "backend.h"
+#include "distwrap/abi/read.h"
+#include "sdk/fail.h"
+#include "sdk/read_op.h"
+#include "signals.h"
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+
+namespace gloo_backend {
+namespace {
+
+// What a rank gives in the first round: this head, then a listener's address in
+// Gloo's form for every rank, zero for itself.
+struct Head {
+  uint32_t magic, version;
+  int32_t rank, size;
+  uint64_t uid, epoch;
+};
+constexpr uint32_t kMagic = 0x6f6f6c67;
+constexpr uint32_t kVersion = 1;
+
+std::chrono::milliseconds time_to(int64_t deadline_ns,
+                                  const dw_host_api* host) {
+  if (deadline_ns == 0) return std::chrono::hours(100);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::nanoseconds(deadline_ns - host->now_ns(host->self)));
+}
+
+}  // namespace
+}  // namespace gloo_backend
+
+struct dw_setup {
+  gloo_backend::Head head = {};
+  std::unique_ptr<dw_comm> comm;
+  std::string blob;
+  std::vector<gloo_backend::Address> peers;  // after the first round
+};
+
+namespace gloo_backend {
+namespace {
+
+std::shared_ptr<Device> device_for(dw_backend* backend,
+                                   const std::string& interface) {
+  std::shared_ptr<Device>& device = backend->devices[interface];
+  if (device == nullptr) device = std::make_shared<Device>(interface);
+  return device;
+}
+
+std::string addresses(const Head& head, const Mesh* mesh) {
+  std::string blob(reinterpret_cast<const char*>(&head), sizeof head);
+  for (int peer = 0; peer < head.size && mesh != nullptr; ++peer) {
+    const std::vector<char>& bytes = mesh->listener(peer).gloo_bytes();
+    blob.append(bytes.data(), bytes.size());
+    blob.resize(sizeof head +
+                static_cast<size_t>(peer + 1) * Address::kGlooBytes);
+  }
+  return blob;
+}
+
+int32_t refuse_blob(dw_error* error, int peer, const char* text) {
+  return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, peer, 0,
+                 text);
+}
+
+// The address at which each peer listens for this rank.
+int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
+                       std::vector<Address>* peers, dw_error* error) {
+  if (n != static_cast<uint64_t>(own.size))
+    return refuse_blob(error, -1, "gloo: a round has one blob of each rank");
+  peers->resize(n);
+  for (int peer = 0; peer < own.size; ++peer) {
+    const dw_blob& blob = in[peer];
+    const size_t entries =
+        own.size == 1 ? 0 : static_cast<size_t>(own.size) * Address::kGlooBytes;
+    if (blob.data == nullptr || blob.size != sizeof(Head) + entries)
+      return refuse_blob(error, peer, "gloo: a rank's blob has a wrong size");
+    Head head;
+    std::memcpy(&head, blob.data, sizeof head);
+    if (head.magic != kMagic || head.version != kVersion)
+      return refuse_blob(error, peer,
+                         "gloo: a rank's blob is not of this backend's "
+                         "version");
+    if (head.rank != peer || head.size != own.size || head.uid != own.uid)
+      return refuse_blob(error, peer,
+                         "gloo: a rank's blob is of another rank or group");
+    if (head.epoch != own.epoch)
+      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_STALE_EPOCH, peer,
+                     0, "gloo: a rank's blob is of another epoch");
+    if (peer == own.rank) continue;
+    Address& address = (*peers)[static_cast<size_t>(peer)];
+    address = Address(static_cast<const char*>(blob.data) + sizeof head +
+                          static_cast<size_t>(own.rank) * Address::kGlooBytes,
+                      Address::kGlooBytes);
+    if (address.empty())
+      return refuse_blob(error, peer, "gloo: a rank's blob has no address");
+  }
+  return DW_OK;
+}
+
+int32_t fail_setup(dw_error* error, const char* cause) {
+  return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, -1, 0,
+                 (std::string("gloo: ") + cause).c_str());
+}
+
+int32_t begin(dw_backend* backend, const dw_setup_info& info,
+              const std::string& interface, dw_setup* setup, dw_error* error) {
+  setup->head = {kMagic, kVersion, info.rank, info.size, info.uid, info.epoch};
+  setup->comm = std::make_unique<dw_comm>();
+  dw_comm& comm = *setup->comm;
+  comm.host = backend->host;
+  comm.rank = info.rank;
+  comm.size = info.size;
+  comm.guard_pipe_signal = pipe_signal_is_deadly();
+  if (info.size > 1) {
+    const std::chrono::milliseconds left =
+        time_to(info.deadline_ns, backend->host);
+    if (left.count() <= 0)
+      return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+                     "gloo: no time is left to connect");
+    comm.device = device_for(backend, interface);
+    comm.mesh =
+        std::make_shared<Mesh>(comm.device->gloo(), info.rank, info.size, left);
+  }
+  setup->blob = addresses(setup->head, comm.mesh.get());
+  return DW_OK;
+}
+
+// DW_OK after the first round, DW_DONE after the second.
+int32_t step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
+  dw_comm& comm = *setup->comm;
+  if (setup->peers.empty()) {
+    if (int32_t code = read_addresses(setup->head, in, n, &setup->peers, error))
+      return code;
+    if (comm.size == 1) return DW_DONE;
+    const Device::Hurry hurry(*comm.device);
+    comm.mesh->call(setup->peers);
+    return DW_OK;
+  }
+  comm.mesh->answer(setup->peers);
+  if (!comm.sockets.add(comm.mesh->connections(setup->peers)))
+    return fail_setup(error,
+                      "a connection was closed while the group was "
+                      "built");
+  return DW_DONE;
+}
+
+// Gloo's objects in their order, without its pauses.
+void discard(std::unique_ptr<dw_comm> comm) {
+  comm->worker.reset();
+  if (comm->device == nullptr) return;
+  const std::shared_ptr<Device> device = comm->device;
+  const Device::Hurry hurry(*device);
+  comm.reset();
+}
+
+void discard(dw_setup* setup) {
+  if (setup->comm != nullptr) discard(std::move(setup->comm));
+  delete setup;
+}
+
+}  // namespace
+
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
+                    dw_setup** setup, dw_blob* out, dw_error* error) {
+  dw_setup_info info;
+  if (int32_t code =
+          dw_read_struct(&info, sizeof info, given, DW_SETUP_INFO_SIZE_1_0))
+    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                   "gloo: the setup info has a size or a field that is not "
+                   "known");
+  if (info.flags != DW_SETUP_COMMUNICATOR ||
+      dw_check_extensions(info.next) != DW_OK)
+    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
+                   "gloo: only communicators without extensions can be built");
+  if (info.size < 1 || info.rank < 0 || info.rank >= info.size)
+    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                   0, "gloo: the rank is not within the size");
+  if (dw_unknown_hint(info.hints, info.n_hints, kHints, 1) != nullptr)
+    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                   0, "gloo: the only hint is 'interface'");
+  dw_setup* made = nullptr;
+  int32_t code;
+  try {
+    const dw_str hint = dw_find_hint(info.hints, info.n_hints, kHints[0]);
+    made = new dw_setup;
+    code = begin(
+        backend, info,
+        hint.data == nullptr ? backend->interface : std::string(hint.data, hint.size),
+        made, error);
+  } catch (const std::exception& exception) {
+    code = fail_setup(error, exception.what());
+  }
+  if (code != DW_OK) {
+    if (made != nullptr) discard(made);
+    return code;
+  }
+  *out = {made->blob.data(), made->blob.size(), nullptr, 0};
+  *setup = made;
+  return DW_OK;
+}
+
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error) {
+  int32_t code;
+  {
+    const PipeSignalBlocked blocked(setup->comm->guard_pipe_signal);
+    try {
+      code = step(setup, in, n, error);
+    } catch (const std::exception& exception) {
+      code = fail_setup(error, exception.what());
+    }
+  }
+  if (code == DW_OK) {
+    *out = {};
+    return DW_OK;
+  }
+  if (code == DW_DONE) {
+    *out = {};
+    *result = {setup->comm.release(), nullptr};
+  }
+  discard(setup);
+  return code;
+}
+
+void setup_cancel(dw_setup* setup) { discard(setup); }
+
+int32_t comm_abort(dw_comm* comm, const dw_error* /*why*/) {
+  comm->aborted.store(true);
+  comm->sockets.shut();
+  return DW_OK;
+}
+
+int32_t comm_destroy(dw_comm* comm, int64_t /*deadline_ns*/,
+                     dw_error* /*error*/) {
+  const PipeSignalBlocked blocked(comm->guard_pipe_signal);
+  discard(std::unique_ptr<dw_comm>(comm));
+  return DW_OK;
+}
+
+}  // namespace gloo_backend

@@ -1,0 +1,67 @@
+// The thread of a communicator's asynchronous operations.
+//
+// Collectives run in it one after the other. Messages are posted by the caller,
+// so that none waits for another to start; the thread waits for them, and lets
+// go at once when there is a collective to run, and from time to time when
+// there is another message that may have arrived.
+//
+// Threads: `run` and `wait_for` from one thread at a time. [comm]
+#ifndef DISTWRAP_BACKENDS_GLOO_WORKER_H_
+#define DISTWRAP_BACKENDS_GLOO_WORKER_H_
+
+#include "call.h"
+#include "device.h"
+
+#include <gloo/transport/unbound_buffer.h>
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace gloo_backend {
+
+// A send or receive that Gloo has begun.
+struct Posted {
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  bool sends = false;
+  dw_work* work = nullptr;
+};
+
+class Worker {
+ public:
+  explicit Worker(dw_comm* comm);
+  // Ends after the operations that it was given.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void run(const Call& call, dw_work* work);
+  void wait_for(Posted message);
+
+ private:
+  struct Collective {
+    Call call;
+    dw_work* work;
+  };
+
+  void loop();
+  void run_collective(std::unique_lock<std::mutex>& lock);
+  void wait_for_message(std::unique_lock<std::mutex>& lock);
+  void let_go();
+
+  dw_comm* const comm_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Collective> collectives_;
+  std::deque<Posted> messages_;
+  Posted* awaited_ = nullptr;  // by the thread, without the mutex
+  bool ending_ = false;
+  Device::Alarm alarm_;
+  std::thread thread_;
+};
+
+}  // namespace gloo_backend
+
+#endif  // DISTWRAP_BACKENDS_GLOO_WORKER_H_
