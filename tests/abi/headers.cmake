@@ -1,0 +1,35 @@
+# Compiles every header of the ABI and the SDK alone, in C11 and C++20.
+#   cmake -DCC= -DCXX= -DFOLDERS=a|b -DSDK= -DSCRATCH= -P headers.cmake
+string(REPLACE "|" ";" folders "${FOLDERS}")
+file(MAKE_DIRECTORY ${SCRATCH})
+set(flags -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror)
+set(count 0)
+foreach(folder IN LISTS folders)
+  file(GLOB headers RELATIVE ${folder} ${folder}/distwrap/abi/*.h)
+  file(GLOB sdk RELATIVE ${SDK} ${SDK}/sdk/*.h)
+  if(NOT headers OR NOT sdk)
+    message(FATAL_ERROR "no headers in ${folder} or ${SDK}")
+  endif()
+  foreach(header IN LISTS headers sdk)
+    # One use makes a file that is not empty, which -pedantic asks for.
+    string(CONCAT text "#include \"${header}\"\n#include \"${header}\"\n"
+             "extern int dw_test_only;\n")
+    foreach(language c cc)
+      file(WRITE ${SCRATCH}/one.${language} "${text}")
+      if(language STREQUAL "c")
+        set(command ${CC} -std=c11)
+      else()
+        set(command ${CXX} -std=c++20)
+      endif()
+      execute_process(
+        COMMAND ${command} ${flags} -I${folder} -I${SDK}
+                ${SCRATCH}/one.${language}
+        RESULT_VARIABLE result ERROR_VARIABLE errors)
+      if(NOT result EQUAL 0)
+        message(FATAL_ERROR "${folder}: ${header}: ${command}:\n${errors}")
+      endif()
+      math(EXPR count "${count} + 1")
+    endforeach()
+  endforeach()
+endforeach()
+message(STATUS "${count} compilations")
