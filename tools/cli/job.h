@@ -1,0 +1,84 @@
+// A running job: its store, its ranks, its end.
+//
+// Threads: that which made it. Ownership: of everything it starts.
+#ifndef DISTWRAP_TOOLS_CLI_JOB_H_
+#define DISTWRAP_TOOLS_CLI_JOB_H_
+
+#include "child.h"
+#include "launcher.h"
+#include "output.h"
+#include "store/run_directory.h"
+#include "store/server.h"
+
+#include <absl/status/status.h>
+#include <uv.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace distwrap::cli {
+
+class Job {
+ public:
+  explicit Job(const LaunchOptions& options);
+  // Ends what still runs.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  absl::Status start(const std::string& program);
+  // To the end of all ranks and of their output; the exit code.
+  int run();
+
+ private:
+  struct Rank {
+    int number = 0;
+    pid_t pid = -1;
+    bool lives = false;
+    std::unique_ptr<Source> out, err;
+  };
+  // How a rank ended.
+  struct End {
+    Rank* rank;
+    int code;    // of its exit
+    int signal;  // that killed it, else 0
+  };
+  enum class Stage { kRunning, kGrace, kTerm, kKill };
+
+  absl::Status start_rank(int number, const std::string& program);
+  absl::Status open_descriptors(Rank* rank, ChildSpec* spec,
+                                std::vector<int>* to_close);
+  std::vector<std::string> environment_of(int number) const;
+  void take_signals();
+  void on_signal(int signal);
+  void on_children();
+  void on_end(const End& end);
+  void next_stage();
+  void set_timer(absl::Duration after);
+  void signal_all(int signal);
+  bool is_done() const;
+  void close_sources();
+  void say(absl::string_view text);
+  int living() const;
+
+  const LaunchOptions& options_;
+  SignalState signal_state_;
+  uv_loop_t loop_ = {};
+  uv_timer_t timer_ = {};
+  std::vector<std::unique_ptr<uv_signal_t>> signals_;
+  std::optional<store::RunDirectory> directory_;
+  std::unique_ptr<store::Server> server_;
+  std::string job_id_;
+  std::vector<int> cores_;  // one a rank, or none
+  std::optional<Sink> out_, err_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  Stage stage_ = Stage::kRunning;
+  int signalled_ = 0;  // the signal that asked the job to end
+  int code_ = 0;
+};
+
+}  // namespace distwrap::cli
+
+#endif  // DISTWRAP_TOOLS_CLI_JOB_H_

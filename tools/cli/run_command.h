@@ -1,0 +1,16 @@
+// `distwrap run`: ranks of any program on this host.
+#ifndef DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
+#define DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+namespace distwrap::cli {
+
+// The exit code: that of the ranks (launcher.h), 1 when the job cannot be
+// started, 2 when the options are bad.
+int run_command(const std::vector<std::string>& arguments);
+
+}  // namespace distwrap::cli
+
+#endif  // DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
