@@ -1,0 +1,217 @@
+#include "bench/options.h"
+
+#include "bench/size.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace distwrap::bench {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+absl::Status refuse(absl::string_view option, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", why));
+}
+
+std::vector<std::string> listed(absl::string_view list) {
+  return absl::StrSplit(list, ',', absl::SkipEmpty());
+}
+
+absl::Status check_ops(const Words& words, Options& options) {
+  std::vector<std::string> names;
+  for (const std::string& word : words.ops) {
+    for (std::string& name : listed(word)) names.push_back(std::move(name));
+  }
+  if (names.empty()) names.emplace_back("all");
+  for (const std::string& name : names) {
+    std::vector<Operation> wanted;
+    if (name == "all") {
+      wanted = all_operations();
+    } else if (measured_elsewhere(name) && words.json) {
+      options.left_out.push_back(name);
+    } else {
+      const auto op = parse_operation(name);
+      if (!op.ok()) return op.status();
+      wanted.push_back(*op);
+    }
+    for (Operation op : wanted) {
+      if (std::find(options.ops.begin(), options.ops.end(), op) ==
+          options.ops.end()) {
+        options.ops.push_back(op);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status check_sizes(const Words& words, Options& options) {
+  if (!words.sizes.empty()) {
+    auto sizes = parse_sizes(words.sizes);
+    if (!sizes.ok()) return refuse("--sizes", sizes.status().message());
+    options.sizes = *std::move(sizes);
+    return absl::OkStatus();
+  }
+  const auto least = parse_size(words.min);
+  if (!least.ok()) return refuse("--min", least.status().message());
+  const auto most = parse_size(words.max);
+  if (!most.ok()) return refuse("--max", most.status().message());
+  const auto step = parse_size(words.step);
+  if (!step.ok()) return refuse("--step", step.status().message());
+  auto sizes = size_range(*least, *most, words.factor, *step);
+  if (!sizes.ok()) return sizes.status();
+  options.sizes = *std::move(sizes);
+  return absl::OkStatus();
+}
+
+absl::Status check_plan(const Words& words, Plan& plan) {
+  if (words.iterations == 0 || words.iterations < -1) {
+    return refuse("--iters", "has to be 1 or more: nothing would be measured");
+  }
+  if (words.iterations > 1000000) return refuse("--iters", "is above 1000000");
+  if (words.warmup < -1) return refuse("--warmup", "has to be 0 or more");
+  if (words.check != 0 && words.check != 1) {
+    return refuse("--check", "is 0 or 1");
+  }
+  if (!(words.seconds > 0) || words.seconds > 3600) {
+    return refuse("--seconds", "has to be above 0 and at most 3600");
+  }
+  if (words.rounds < 1 || words.rounds > 10000) {
+    return refuse("--rounds", "has to be 1 to 10000");
+  }
+  plan.iterations = std::max<int64_t>(0, words.iterations);
+  plan.warmup = words.warmup;
+  plan.check = words.check == 1;
+  plan.seconds = words.seconds;
+  plan.rounds = words.rounds;
+  return absl::OkStatus();
+}
+
+absl::Status check_contestants(const Words& words, Options& options) {
+  options.backends = listed(words.backends);
+  options.vs = listed(words.vs);
+  if (options.backends.empty() && options.vs.empty()) {
+    return refuse("--backend", "names none, and neither does --vs");
+  }
+  options.control = words.control;
+  for (const std::string& hint : words.hints) {
+    const size_t equals = hint.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return refuse("--hint", absl::StrCat("'", hint, "' is not key=value"));
+    }
+    options.hints[hint.substr(0, equals)] = hint.substr(equals + 1);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DType> parse_dtype(absl::string_view name) {
+  struct Alias {
+    absl::string_view name;
+    DType dtype;
+  };
+  static constexpr Alias kAliases[] = {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  {#text, DType::enumerator},
+#include "distwrap/abi/dtypes.def"
+      {"float", DType::kF32},  {"float32", DType::kF32},
+      {"double", DType::kF64}, {"float64", DType::kF64},
+      {"int8", DType::kI8},    {"uint8", DType::kU8},
+      {"int16", DType::kI16},  {"uint16", DType::kU16},
+      {"int32", DType::kI32},  {"uint32", DType::kU32},
+      {"int64", DType::kI64},  {"uint64", DType::kU64},
+  };
+  std::vector<std::string> known;
+  for (const Alias& alias : kAliases) {
+    if (!measurable(alias.dtype)) continue;
+    if (alias.name == name) return alias.dtype;
+    known.emplace_back(alias.name);
+  }
+  return refuse("--dtype", absl::StrCat("there is no '", name,
+                                        "' to measure with; "
+                                        "did you mean ",
+                                        nearest(name, known), "? Known: ",
+                                        absl::StrJoin(known, " ")));
+}
+
+absl::StatusOr<ReduceOp> parse_reduce(absl::string_view name) {
+  std::vector<std::string> known;
+  if (name == "prod") return ReduceOp::kProduct;
+#define DW_REDUCTION(value, c_name, enumerator, text, meaning) \
+  if (measurable(ReduceOp::enumerator)) {                      \
+    if (name == #text) return ReduceOp::enumerator;            \
+    known.emplace_back(#text);                                 \
+  }
+#include "distwrap/abi/reductions.def"
+  return refuse("--reduce", absl::StrCat("there is no '", name,
+                                         "' to measure with; "
+                                         "did you mean ",
+                                         nearest(name, known), "? Known: ",
+                                         absl::StrJoin(known, " ")));
+}
+
+absl::StatusOr<Options> check(const Words& words) {
+  Options options;
+  absl::Status status = check_ops(words, options);
+  if (status.ok()) status = check_sizes(words, options);
+  if (status.ok()) status = check_plan(words, options.plan);
+  if (status.ok()) status = check_contestants(words, options);
+  if (!status.ok()) return status;
+  if (words.ranks < 1 || words.ranks > kMostRanks) {
+    return refuse("--ranks", absl::StrCat("has to be 1 to ", kMostRanks));
+  }
+  if (words.root < 0 || words.root >= words.ranks) {
+    return refuse("--root", absl::StrCat("there is no rank ", words.root,
+                                         " among ", words.ranks));
+  }
+  if (words.pin != 0 && words.pin != 1) return refuse("--pin", "is 0 or 1");
+  if (!(words.timeout > 0) || words.timeout > 86400) {
+    return refuse("--timeout", "has to be above 0 and at most 86400 seconds");
+  }
+  const auto dtype = parse_dtype(words.dtype);
+  if (!dtype.ok()) return dtype.status();
+  const auto reduce = parse_reduce(words.reduce);
+  if (!reduce.ok()) return reduce.status();
+  if (words.json && words.csv == "-") {
+    return refuse("--csv", "both it and --json want stdout; give it a file");
+  }
+  options.ranks = words.ranks;
+  options.root = words.root;
+  options.pin = words.pin == 1;
+  options.timeout = words.timeout;
+  options.dtype = *dtype;
+  options.reduce = *reduce;
+  options.json = words.json;
+  options.json_file = words.json_file;
+  options.csv = words.csv;
+  options.plot = words.plot;
+  return options;
+}
+
+std::vector<std::string> spell_out(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word != "--pin" && word != "--csv") {
+      all.push_back(word);
+      continue;
+    }
+    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : "";
+    const bool value = !next.empty() && (next == "-" || next[0] != '-') &&
+                       next != "all" && !parse_operation(next).ok() &&
+                       (word != "--pin" || next == "0" || next == "1");
+    all.push_back(
+        absl::StrCat(word, "=", value ? next : (word == "--pin" ? "1" : "-")));
+    if (value) ++i;
+  }
+  return all;
+}
+
+}  // namespace distwrap::bench

@@ -1,0 +1,79 @@
+// What is asked for on the command line: as words, then checked.
+//
+//   Words words;
+//   words.sizes = "8,4K";
+//   absl::StatusOr<Options> options = check(words);
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_OPTIONS_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_OPTIONS_H_
+
+#include "bench/measure.h"
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace distwrap::bench {
+
+// As typed. The defaults are those that --help shows.
+struct Words {
+  std::vector<std::string> ops = {};  // none: all
+  int ranks = 2;
+  std::string backends = "gloo";
+  std::string min = "8", max = "16M", sizes = {};
+  int64_t factor = 8;
+  std::string step = "0";
+  int64_t iterations = -1;  // -1: by time
+  int64_t warmup = -1;
+  int check = 1;
+  std::string dtype = "f32", reduce = "sum";
+  int root = 0;
+  double seconds = 0.02;
+  int rounds = 5;
+  int pin = 0;
+  double timeout = 60;
+  std::string vs = {};
+  bool control = false;
+  bool json = false;
+  std::string json_file = {}, csv = {}, plot = {};  // "-" is stdout
+  std::vector<std::string> hints = {};
+};
+
+struct Options {
+  std::vector<Operation> ops = {};
+  // Known elsewhere and not here: measured by nobody, said once.
+  std::vector<std::string> left_out = {};
+  int ranks = 2;
+  std::vector<std::string> backends = {}, vs = {};
+  std::vector<int64_t> sizes = {};
+  DType dtype = DType::kF32;
+  ReduceOp reduce = ReduceOp::kSum;
+  int root = 0;
+  Plan plan = {};
+  bool pin = false;
+  double timeout = 60;  // seconds, of every operation
+  bool control = false;
+  bool json = false;
+  std::string json_file = {}, csv = {}, plot = {};
+  std::map<std::string, std::string> hints = {};
+
+  // Only results for programs go to stdout.
+  bool quiet() const { return json || csv == "-"; }
+};
+
+// kInvalidArgument names the option, what was wrong and what is known.
+absl::StatusOr<Options> check(const Words& words);
+
+// "f32", also as other tools spell it: float, int64 ...
+absl::StatusOr<DType> parse_dtype(absl::string_view name);
+absl::StatusOr<ReduceOp> parse_reduce(absl::string_view name);
+
+// Options whose value may be left out get it: "--pin" is "--pin=1", "--csv" is
+// "--csv=-". A word after them that names an operation is not their value.
+std::vector<std::string> spell_out(const std::vector<std::string>& arguments);
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_OPTIONS_H_

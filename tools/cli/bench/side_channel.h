@@ -1,0 +1,53 @@
+// How the ranks of a measurement agree and meet, beside what they measure: the
+// same for every contestant, so that none is helped by its own barrier.
+//
+// Threads: used by one. Every rank makes the same calls in the same order.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_SIDE_CHANNEL_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_SIDE_CHANNEL_H_
+
+#include "distwrap/store.h"
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::bench {
+
+class SideChannel {
+ public:
+  // Each exchange has to end within `timeout`. Keys in the store begin with
+  // `name`.
+  SideChannel(std::shared_ptr<Store> store, std::string name, int rank,
+              int ranks, absl::Duration timeout);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  // Everybody's blob, by rank.
+  absl::StatusOr<std::vector<std::string>> exchange(absl::string_view mine);
+  absl::Status barrier();
+  // Element by element the largest over the ranks, in place.
+  absl::Status max(std::vector<double>& values);
+  absl::StatusOr<int64_t> sum(int64_t value);
+  // Waits for everybody's status; the errors of all on all.
+  absl::Status agree(const absl::Status& mine);
+
+ private:
+  std::string key(int64_t turn, int rank) const;
+
+  std::shared_ptr<Store> store_;
+  std::string name_;
+  int rank_;
+  int ranks_;
+  absl::Duration timeout_;
+  int64_t turn_ = 0;
+};
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_SIDE_CHANNEL_H_
