@@ -12,9 +12,11 @@ proves it:
                                             besides blank lines and comments
   <!-- run -->                              sh: runs without error, from the
                                             root; build/dev is the build folder
+  <!-- output -->                           what the block above prints, lines
+                                            in any order
   <!-- shown: why it is neither -->         a command that takes minutes, ...
 
-A block without a language is a picture or an output. Links to files of the
+A block without a language and a comment is a picture. Links to files of the
 tree lead somewhere.
 """
 
@@ -26,7 +28,7 @@ import subprocess
 import sys
 
 FENCE = re.compile(r"^```(\S*)\s*$")
-MARK = re.compile(r"^<!--\s*(file|run|shown)\s*(?::\s*(.*?))?\s*-->\s*$")
+MARK = re.compile(r"^<!--\s*(file|run|output|shown)\s*(?::\s*(.*?))?\s*-->\s*$")
 FILE = re.compile(r"^(\S+?)(?:\s+lines:\s*(\d+))?$")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -36,7 +38,7 @@ class Block:
     document: str
     line: int
     language: str
-    kind: str  # file, run, shown or ""
+    kind: str  # file, run, output, shown or ""
     argument: str
     text: str
 
@@ -119,13 +121,20 @@ def dead_links(root, document, text):
 
 
 def run(root, block, build):
-    """Runs a block; what is wrong, or None."""
+    """Runs a block: what is wrong, or None, and what it printed."""
     script = block.text.replace("build/dev", str(build))
     done = subprocess.run(["sh", "-eu", "-c", script], cwd=root, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     print(f"$ {script.strip()}\n{done.stdout}", flush=True)
-    return f"ended with {done.returncode}" if done.returncode else None
+    problem = f"ended with {done.returncode}" if done.returncode else None
+    return problem, done.stdout
+
+
+def same_lines(text, other):
+    def lines(t):
+        return sorted(line.rstrip() for line in t.strip("\n").splitlines())
+    return lines(text) == lines(other)
 
 
 def main(arguments=None):
@@ -142,12 +151,18 @@ def main(arguments=None):
             encoding="utf-8")
         blocks, wrong = read_blocks(name, text)
         errors += wrong + dead_links(root, name, text)
+        printed = None
         for block in blocks:
             count += 1
             problem = judge(root, block)
             if not problem and options.run and block.kind == "run":
                 ran += 1
-                problem = run(root, block, options.run.resolve())
+                problem, printed = run(root, block, options.run.resolve())
+            elif block.kind == "output":
+                if options.run and (printed is None
+                                    or not same_lines(printed, block.text)):
+                    problem = "the block above prints something else"
+                printed = None
             if problem:
                 errors.append(f"{block.where()}: {problem}")
     for error in errors:

@@ -84,6 +84,15 @@ class DocsTest(unittest.TestCase):
         self.assert_bad("only sh blocks are run",
                         readme("<!-- run -->", "cpp", CODE), run=True)
 
+    def test_output(self):
+        text = readme("<!-- run -->", "sh", "echo b; echo a\n")
+        shown = "\n<!-- output -->\n\n```\n{}```\n"
+        self.assert_good(text + shown.format("a\nb\n"), run=True)
+        self.assert_bad("prints something else",
+                        text + shown.format("a\n"), run=True)
+        self.assert_bad("prints something else",
+                        text + 2 * shown.format("a\nb\n"), run=True)
+
     def test_nothing_to_run_is_an_error(self):
         code, output = self.check("# Title\n", run=True)
         self.assertEqual(code, 1, output)

@@ -88,7 +88,7 @@ class Tree:
             path for top in TOP for path in (self.root / top).rglob("*")
             if path.is_file() and (path.suffix in SUFFIXES
                                    or path.name == "CMakeLists.txt"
-                                   or path.suffix == ".cmake"))
+                                   or path.parent == self.root / "tools/cmake"))
 
     def name(self, path):
         return path.relative_to(self.root).as_posix()

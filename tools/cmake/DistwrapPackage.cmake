@@ -29,7 +29,9 @@ function(distwrap_shared_library)
   target_include_directories(distwrap INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_options(distwrap PRIVATE LINKER:--version-script=${map})
+  # Calls inside the library stay inside, and cost no look-up.
+  target_link_options(distwrap PRIVATE LINKER:--version-script=${map}
+                                       LINKER:-Bsymbolic-functions)
   if(NOT DISTWRAP_SANITIZE)
     target_link_options(distwrap PRIVATE LINKER:-z,defs)
   endif()
