@@ -3,7 +3,6 @@
 #include "distwrap/abi/read.h"
 #include "plugin/refusal.h"
 
-#include <absl/strings/ascii.h>
 #include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 
@@ -115,9 +114,10 @@ absl::Status check_data(const dw_backend_api& api, absl::string_view origin) {
 }  // namespace
 
 bool is_backend_name(absl::string_view name) {
-  return !name.empty() && name.size() <= 64 && absl::ascii_islower(name[0]) &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !name.empty() && name.size() <= 64 && is_letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
          });
 }
 

@@ -160,7 +160,8 @@ absl::Status probe(const std::string& path, const ProbeOptions& options) {
   const Ending ending =
       watch(child, pipe.reader(), absl::Now() + options.limit);
   absl::string_view output = ending.output;
-  const bool done = absl::ConsumeSuffix(&output, DW_PROBE_DONE);
+  const bool done = absl::ConsumeSuffix(&output, kProbeDone);
+  const bool not_loadable = absl::ConsumeSuffix(&output, kProbeNotLoadable);
   const std::string cause = for_people(output);
   if (!ending.in_time)
     return refuse(Refusal::kHangs, path,
@@ -175,7 +176,7 @@ absl::Status probe(const std::string& path, const ProbeOptions& options) {
          .cause = cause});
   }
   if (done) return absl::OkStatus();
-  if (ending.status >= 0 && WEXITSTATUS(ending.status) == 1)
+  if (not_loadable)
     return refuse(Refusal::kNotLoadable, path, {.cause = cause});
   return refuse(
       Refusal::kCrashes, path,

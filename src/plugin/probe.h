@@ -15,7 +15,7 @@
 namespace distwrap::plugin {
 
 struct ProbeOptions {
-  // The helper program (probe_main.c). Without one there is no trial, which is
+  // The helper program (probe_main.cc). Without one there is no trial, which is
   // logged and no error.
   std::string helper = probe_path();
   absl::Duration limit = absl::Seconds(10);

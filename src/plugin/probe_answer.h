@@ -1,7 +1,13 @@
-/* What the helper program says last when a trial went well. */
+// What the helper program says last. Anything else as its end is a crash: exit
+// codes do not tell, since sanitizers and plugins choose their own.
 #ifndef DISTWRAP_SRC_PLUGIN_PROBE_ANSWER_H_
 #define DISTWRAP_SRC_PLUGIN_PROBE_ANSWER_H_
 
-#define DW_PROBE_DONE "\nplugin_probe: done\n"
+namespace distwrap::plugin {
 
-#endif /* DISTWRAP_SRC_PLUGIN_PROBE_ANSWER_H_ */
+constexpr char kProbeDone[] = "\nplugin_probe: done\n";
+constexpr char kProbeNotLoadable[] = "\nplugin_probe: not loadable\n";
+
+}  // namespace distwrap::plugin
+
+#endif  // DISTWRAP_SRC_PLUGIN_PROBE_ANSWER_H_

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdlib.h>
 #include <string.h>
 #include <vector>
@@ -82,10 +83,12 @@ class OneRank {
     op.out.count = sizeof *answer;
     op.out.dtype = {1, 8, 1};
     if (edit != nullptr) edit(&op);
-    // Exactly as long as it says, so that a checker of memory sees more.
-    std::vector<uint64_t> memory((bytes + 7) / 8);
+    // As long as it says, so that a checker of memory sees what is read behind
+    // it; the size itself is always there.
+    const size_t given = std::max<size_t>(bytes, sizeof op.struct_size);
+    std::vector<uint64_t> memory((given + 7) / 8);
     auto* const to = reinterpret_cast<unsigned char*>(memory.data());
-    memcpy(to, &op, bytes < sizeof op ? bytes : sizeof op);
+    memcpy(to, &op, std::min(given, sizeof op));
     if (bytes > sizeof op) memset(to + sizeof op, tail, bytes - sizeof op);
     return api_.submit(comm_, reinterpret_cast<const dw_op*>(to), nullptr,
                        nullptr);
