@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "mesh.h"
 #include "sockets.h"
+#include "watch.h"
 #include "worker.h"
 
 #include <atomic>
@@ -33,8 +34,15 @@ struct dw_comm {
   std::shared_ptr<gloo_backend::Device> device;
   std::shared_ptr<gloo_backend::Mesh> mesh;  // NULL with one rank
   gloo_backend::Sockets sockets;
+  std::unique_ptr<gloo_backend::Watch> watch;
   gloo_backend::FirstFailure failure;
   std::atomic<bool> aborted = false;
+
+  // Breaks all connections: whatever is in flight ends, here and at the peers.
+  void end_transfers() {
+    sockets.shut();
+    if (mesh != nullptr) mesh->waits().lose_all();
+  }
 
   // Of asynchronous operations, made on first use. [comm]
   std::unique_ptr<gloo_backend::Worker> worker;

@@ -23,6 +23,10 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   const std::shared_ptr<gloo::transport::Device>& gloo() const { return gloo_; }
+  // To register sockets with Gloo's thread.
+  gloo::transport::tcp::Device& tcp() {
+    return *static_cast<gloo::transport::tcp::Device*>(gloo_.get());
+  }
 
   // While one lives, Gloo's thread turns without pause. Gloo lets whoever gives
   // up a socket wait until its thread has turned once, which takes up to 10 ms
@@ -58,10 +62,6 @@ class Device {
 
  private:
   class Ticker;
-
-  gloo::transport::tcp::Device& tcp() {
-    return *static_cast<gloo::transport::tcp::Device*>(gloo_.get());
-  }
 
   // Gloo's thread calls into the ticker, so it outlives the thread.
   std::unique_ptr<Ticker> ticker_;

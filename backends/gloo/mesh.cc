@@ -18,16 +18,19 @@ Mesh::Mesh(const std::shared_ptr<gloo::transport::Device>& device, int my_rank,
            int n, std::chrono::milliseconds connecting)
     : gloo::Context(my_rank, n), listeners_(static_cast<size_t>(n)) {
   device_ = device;
-  transportContext_ = device->createContext(rank, size);
+  const std::shared_ptr<gloo::transport::Context> real =
+      device->createContext(rank, size);
+  watched_ = std::make_shared<WatchedContext>(real);
+  transportContext_ = watched_;
   // A pair lets `connect` wait for five times the time-out that it is born
   // with.
-  transportContext_->setTimeout(
-      std::max(connecting / 5, std::chrono::milliseconds(1)));
+  real->setTimeout(std::max(connecting / 5, std::chrono::milliseconds(1)));
   for (int peer = 0; peer < size; ++peer)
     if (peer != rank)
       listeners_[static_cast<size_t>(peer)] =
           Address(transportContext_->createPair(peer)->address());
-  transportContext_->setTimeout(kNever);
+  real->setTimeout(kNever);
+  watched_->setTimeout(kNever);
   setTimeout(kNever);
 }
 

@@ -4,6 +4,7 @@
 
 #include "address.h"
 #include "sockets.h"
+#include "waits.h"
 
 #include <gloo/context.h>
 #include <gloo/transport/device.h>
@@ -29,6 +30,8 @@ class Mesh : public gloo::Context {
   // Waits for those that call this rank: all have, once the round is over.
   void answer(const std::vector<Address>& peers);
 
+  Waits& waits() { return watched_->waits(); }
+
   // The connections as they are found among the process's sockets.
   std::vector<Sockets::Ends> connections(
       const std::vector<Address>& peers) const;
@@ -36,6 +39,7 @@ class Mesh : public gloo::Context {
  private:
   bool calls(int peer, const std::vector<Address>& peers) const;
 
+  std::shared_ptr<WatchedContext> watched_;  // Gloo's transportContext_
   std::vector<Address> listeners_;
 };
 

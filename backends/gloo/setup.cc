@@ -143,11 +143,15 @@ int32_t step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
     comm.mesh->call(setup->peers);
     return DW_OK;
   }
+  if (n != static_cast<uint64_t>(comm.size))
+    return refuse_blob(error, -1, "gloo: a round has one blob of each rank");
   comm.mesh->answer(setup->peers);
   if (!comm.sockets.add(comm.mesh->connections(setup->peers)))
     return fail_setup(error,
                       "a connection was closed while the group was "
                       "built");
+  comm.watch =
+      std::make_unique<Watch>(*comm.device, comm.sockets, comm.mesh->waits());
   return DW_DONE;
 }
 
@@ -233,7 +237,7 @@ void setup_cancel(dw_setup* setup) { discard(setup); }
 
 int32_t comm_abort(dw_comm* comm, const dw_error* /*why*/) {
   comm->aborted.store(true);
-  comm->sockets.shut();
+  comm->end_transfers();
   return DW_OK;
 }
 

@@ -31,6 +31,12 @@ class Sockets {
   // Finds and holds the descriptors of all; false when one is not open.
   bool add(const std::vector<Ends>& connections);
 
+  struct Held {
+    int rank;
+    int descriptor;
+  };
+  const std::vector<Held>& held() const { return held_; }
+
   // Ends every transfer on them, on both sides.
   void shut() const;
 
@@ -40,10 +46,6 @@ class Sockets {
  private:
   bool holds(int rank) const;
 
-  struct Held {
-    int rank;
-    int descriptor;
-  };
   std::vector<Held> held_;
 };
 

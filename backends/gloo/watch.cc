@@ -1,0 +1,64 @@
+#include "watch.h"
+
+#include <cerrno>
+#include <mutex>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+namespace gloo_backend {
+namespace {
+
+// Told once, then asked for again as long as there is something left.
+constexpr int kEnd =
+    static_cast<int>(EPOLLRDHUP) | static_cast<int>(EPOLLONESHOT);
+
+}  // namespace
+
+class Watch::Connection : public gloo::transport::tcp::Handler {
+ public:
+  Connection(Device& device, Waits& waits, int rank, int descriptor)
+      : device_(device), waits_(waits), rank_(rank), descriptor_(descriptor) {}
+
+  void begin() { device_.tcp().registerDescriptor(descriptor_, kEnd, this); }
+  void end() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = true;
+    }
+    device_.tcp().unregisterDescriptor(descriptor_, this);
+  }
+
+  // This thread is the one that takes what comes, so what was taken was also
+  // given to its receiver.
+  void handleEvents(int /*events*/) override {
+    char byte;
+    const ssize_t left = recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (left == 0 || (left < 0 && errno != EINTR)) return waits_.lose(rank_);
+    // Gloo is about to take the rest, unless it has given up as well.
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!ended_ && !waits_.is_lost(rank_)) begin();
+  }
+
+ private:
+  Device& device_;
+  Waits& waits_;
+  const int rank_;
+  const int descriptor_;
+  std::mutex mutex_;
+  bool ended_ = false;
+};
+
+Watch::Watch(Device& device, const Sockets& sockets, Waits& waits)
+    : device_(device) {
+  for (const Sockets::Held& held : sockets.held()) {
+    connections_.push_back(std::make_unique<Connection>(
+        device, waits, held.rank, held.descriptor));
+    connections_.back()->begin();
+  }
+}
+
+Watch::~Watch() {
+  for (const auto& connection : connections_) connection->end();
+}
+
+}  // namespace gloo_backend
