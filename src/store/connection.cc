@@ -120,11 +120,11 @@ bool Connection::next_frame() {
 }
 
 void Connection::serve(Request request) {
-  const std::string& key =
+  const std::string key =
       request.keys.empty() ? std::string() : request.keys[0];
   switch (request.op) {
     case Op::kSet:
-      table_.set(key, request.value);
+      table_.set(key, std::move(request.value));
       return reply({});
     case Op::kWait:
     case Op::kGetAll:
@@ -137,7 +137,7 @@ void Connection::serve(Request request) {
     }
     case Op::kCompareSet:
       return reply({.texts = {table_.compare_set(key, request.expected,
-                                                 request.value)}});
+                                                 std::move(request.value))}});
     case Op::kDelete:
       return reply({.number = table_.erase(key) ? 1 : 0});
   }

@@ -19,8 +19,9 @@ class InMemoryStore final : public Store {
     const Call call("store set", deadline);
     if (absl::Status status = call.check(key, value); !status.ok())
       return status;
+    std::string own(value);  // copied before others are kept waiting
     MutexLock lock(mutex_);
-    table_.set(key, value);
+    table_.set(key, std::move(own));
     return absl::OkStatus();
   }
 
@@ -60,7 +61,7 @@ class InMemoryStore final : public Store {
     if (absl::Status status = call.check(key, desired, expected); !status.ok())
       return status;
     MutexLock lock(mutex_);
-    return table_.compare_set(key, expected, desired);
+    return table_.compare_set(key, expected, std::string(desired));
   }
 
   absl::StatusOr<bool> delete_key(absl::string_view key,

@@ -8,9 +8,9 @@
 
 namespace distwrap::store {
 
-void Table::set(absl::string_view key, absl::string_view value) {
+void Table::set(absl::string_view key, std::string value) {
   const auto [place, is_new] = values_.try_emplace(key);
-  place->second.assign(value.data(), value.size());
+  place->second = std::move(value);
   if (is_new) wake(key);
 }
 
@@ -32,12 +32,12 @@ absl::StatusOr<int64_t> Table::add(absl::string_view key, int64_t delta) {
 
 std::string Table::compare_set(absl::string_view key,
                                absl::string_view expected,
-                               absl::string_view desired) {
+                               std::string desired) {
   const std::string* const old = find(key);
   if ((old == nullptr ? absl::string_view() : *old) != expected)
     return old == nullptr ? std::string() : *old;
   set(key, desired);
-  return std::string(desired);
+  return desired;
 }
 
 bool Table::erase(absl::string_view key) { return values_.erase(key) != 0; }

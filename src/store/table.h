@@ -33,7 +33,7 @@ struct Wait {
 
 class Table {
  public:
-  void set(absl::string_view key, absl::string_view value);
+  void set(absl::string_view key, std::string value);
   // Null when there is none; valid until the next change.
   const std::string* find(absl::string_view key) const;
   // Fails with a plain InvalidArgument when the value is no integer or the sum
@@ -41,7 +41,7 @@ class Table {
   absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta);
   // The value after the call, "" for none.
   std::string compare_set(absl::string_view key, absl::string_view expected,
-                          absl::string_view desired);
+                          std::string desired);
   bool erase(absl::string_view key);
 
   // True when all keys exist; else parks the wait. `ready` may not change the

@@ -9,10 +9,13 @@ namespace {
 using base::ByteReader;
 using base::ByteWriter;
 
-std::string with_header(const ByteWriter& body) {
-  ByteWriter frame;
-  frame.text(body.str());
-  return frame.take();
+// The body that was written after room for the header.
+std::string with_header(ByteWriter* out) {
+  std::string frame = out->take();
+  ByteWriter header;
+  header.u32(static_cast<uint32_t>(frame.size() - kHeaderBytes));
+  frame.replace(0, kHeaderBytes, header.str());
+  return frame;
 }
 
 void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
@@ -55,23 +58,25 @@ bool has_many_keys(Op op) { return op == Op::kWait || op == Op::kGetAll; }
 
 std::string encode(const Request& request) {
   ByteWriter out;
+  out.u32(0);
   out.u8(static_cast<uint8_t>(request.op));
   out.i64(request.timeout_ns);
   write_texts(out, request.keys);
   out.text(request.value);
   out.text(request.expected);
   out.i64(request.number);
-  return with_header(out);
+  return with_header(&out);
 }
 
 std::string encode(const Reply& reply) {
   ByteWriter out;
+  out.u32(0);
   out.u8(static_cast<uint8_t>(reply.answer));
   out.i64(reply.number);
   write_texts(out, reply.texts);
   out.u32(static_cast<uint32_t>(reply.indices.size()));
   for (const uint32_t index : reply.indices) out.u32(index);
-  return with_header(out);
+  return with_header(&out);
 }
 
 std::optional<size_t> decode_header(absl::string_view header) {
