@@ -17,13 +17,16 @@ enum class DType : uint8_t {
 #include "distwrap/abi/dtypes.def"
 };
 
-// Bytes of one element.
-constexpr int64_t dtype_size(DType dtype) {
-  constexpr uint8_t kBytes[] = {
+namespace internal {
+inline constexpr uint8_t kDTypeBytes[] = {
 #define DW_DTYPE(index, name, enumerator, text, code, bits, storage) (bits) / 8,
 #include "distwrap/abi/dtypes.def"
-  };
-  return kBytes[static_cast<uint8_t>(dtype)];
+};
+}  // namespace internal
+
+// Bytes of one element.
+constexpr int64_t dtype_size(DType dtype) {
+  return internal::kDTypeBytes[static_cast<uint8_t>(dtype)];
 }
 
 // Reduction; the list is abi/reductions.def. NaN wins in kMin and kMax.

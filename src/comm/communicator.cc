@@ -23,12 +23,36 @@ constexpr dw_dtype kAbiDTypes[] = {
 // A call of another thread may use what an abort takes away for this long.
 constexpr absl::Duration kLeaveAfterAbort = absl::Milliseconds(400);
 
-dw_buf abi_buffer(const TensorView& view) {
-  dw_buf buffer{};
-  buffer.data = view.data();
-  buffer.count = view.count();
-  buffer.dtype = kAbiDTypes[static_cast<uint8_t>(view.dtype())];
-  return buffer;
+// Into a buffer that is zero.
+void fill_buffer(const TensorView& view, dw_buf* buffer) {
+  buffer->data = view.data();
+  buffer->count = view.count();
+  buffer->dtype = kAbiDTypes[static_cast<uint8_t>(view.dtype())];
+}
+
+// What is read of an error that the backend may not fill in.
+void clear(dw_error* error) {
+  error->reason = DW_REASON_NONE;
+  error->peer = -1;
+  error->native = 0;
+  error->text[0] = 0;
+}
+
+// 0 for none.
+int64_t timeout_ns_of(absl::Duration timeout) {
+  return timeout == absl::InfiniteDuration()
+             ? 0
+             : absl::ToInt64Nanoseconds(timeout);
+}
+
+// From `timeout_ns` of the op.
+Deadline set_deadline(dw_op& op, int64_t now_ns) {
+  if (op.timeout_ns == 0 ||
+      __builtin_add_overflow(now_ns, op.timeout_ns, &op.deadline_ns)) {
+    op.deadline_ns = 0;
+    return Deadline::never();
+  }
+  return Deadline::at_ns(op.deadline_ns);
 }
 
 dw_error abi_error(const ErrorInfo& info) {
@@ -52,9 +76,8 @@ bool is_refusal(int32_t code) {
 // Ends a synchronous call that its backend cannot time out.
 class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
  public:
-  SyncWatch(BackendCommunicator& owner, const dw_op& op, Deadline deadline,
-            absl::Duration timeout)
-      : owner_(owner), op_(op), timeout_(timeout) {
+  SyncWatch(BackendCommunicator& owner, const dw_op& op, Deadline deadline)
+      : owner_(owner), op_(op) {
     if (deadline.is_never()) return;
     owner_.watchdog_.add(*this, deadline);
     added_ = true;
@@ -70,14 +93,12 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
  private:
   Deadline expired() override {
     fired_.store(true, std::memory_order_release);
-    owner_.abort(
-        owner_.timeout_error(op_shape(op_.kind).name, op_.seq, timeout_));
+    owner_.abort(owner_.timeout_error(op_));
     return Deadline::never();
   }
 
   BackendCommunicator& owner_;
   const dw_op& op_;
-  const absl::Duration timeout_;
   bool added_ = false;
   std::atomic<bool> fired_{false};
 };
@@ -87,7 +108,10 @@ BackendCommunicator::BackendCommunicator(
     Watchdog& watchdog)
     : identity_(std::move(identity)),
       backend_(std::move(backend)),
+      capabilities_(backend_->capabilities()),
+      submit_(backend_->api().submit),
       comm_(comm),
+      timeout_ns_(timeout_ns_of(identity_.timeout)),
       host_watches_((backend_->api().flags & DW_BACKEND_HOST_WATCHES) != 0),
       watchdog_(watchdog) {
   if (host_watches_) watchdog_.start();
@@ -98,152 +122,147 @@ BackendCommunicator::~BackendCommunicator() {
   destroy(Deadline::after(absl::ZeroDuration()));
 }
 
+// Inlined into each operation, where the kind is a constant. What a finished
+// call does not need lies in functions of its own.
+template <uint16_t kKind>
+[[gnu::always_inline]] inline absl::StatusOr<Work> BackendCommunicator::run(
+    const Call& call, const CallOptions& options) {
+  const CallGuard inside(this);
+  if (life_.load(std::memory_order_seq_cst) != Life::kOpen) [[unlikely]]
+    return refuse_closed(kKind);
+  const CheckedCall checked =
+      check_call<kKind>(call, identity_.rank, identity_.size, capabilities_);
+  if (checked.fault != Fault::kNone) [[unlikely]]
+    return refuse(checked.fault, kKind, call);
+
+  dw_op op{};
+  op.struct_size = sizeof(dw_op);
+  op.kind = kKind;
+  op.reduce = call.reduce;
+  op.flags = checked.in_place ? DW_FLAG_IN_PLACE : 0;
+  op.peer = call.peer;
+  op.tag = static_cast<uint64_t>(call.tag);
+  fill_buffer(call.in, &op.in);
+  fill_buffer(call.out, &op.out);
+  op.stream.device_type = DW_DEVICE_CPU;
+  op.timeout_ns = timeout_ns_;
+  if (options.timeout.has_value()) [[unlikely]] {
+    if (*options.timeout <= absl::ZeroDuration())
+      return refuse_timeout(kKind, *options.timeout);
+    op.timeout_ns = timeout_ns_of(*options.timeout);
+  }
+  if constexpr (kOpShapes[kKind].collective()) {
+    op.seq = seq_.load(std::memory_order_relaxed) + 1;
+    seq_.store(op.seq, std::memory_order_relaxed);
+  }
+  if (options.async) return submit_async(op);
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  if (host_watches_) return submit_watched(op);
+
+  dw_error error;
+  clear(&error);
+  const int32_t code = submit_(comm_, &op, nullptr, &error);
+  if (code == DW_DONE) [[likely]]
+    return Work();
+  return finish_slow(op, code, &error);
+}
+
 absl::StatusOr<Work> BackendCommunicator::barrier(const CallOptions& options) {
-  return run({.kind = DW_OP_BARRIER}, options);
+  return run<DW_OP_BARRIER>({}, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::broadcast(
     TensorView out, TensorView in, int root, const CallOptions& options) {
-  return run({.kind = DW_OP_BROADCAST,
-              .out = out,
-              .in = root == identity_.rank ? in : TensorView(),
-              .peer = root},
-             options);
+  return run<DW_OP_BROADCAST>({.out = out,
+                               .in = root == identity_.rank ? in : TensorView(),
+                               .peer = root},
+                              options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::all_reduce(
     TensorView out, TensorView in, ReduceOp op, const CallOptions& options) {
-  return run({.kind = DW_OP_ALL_REDUCE,
-              .reduce = static_cast<uint16_t>(op),
-              .out = out,
-              .in = in},
-             options);
+  return run<DW_OP_ALL_REDUCE>(
+      {.reduce = static_cast<uint16_t>(op), .out = out, .in = in}, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::all_gather(
     TensorView out, TensorView in, const CallOptions& options) {
-  return run({.kind = DW_OP_ALL_GATHER, .out = out, .in = in}, options);
+  return run<DW_OP_ALL_GATHER>({.out = out, .in = in}, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::reduce_scatter(
     TensorView out, TensorView in, ReduceOp op, const CallOptions& options) {
-  return run({.kind = DW_OP_REDUCE_SCATTER,
-              .reduce = static_cast<uint16_t>(op),
-              .out = out,
-              .in = in},
-             options);
+  return run<DW_OP_REDUCE_SCATTER>(
+      {.reduce = static_cast<uint16_t>(op), .out = out, .in = in}, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::all_to_all(
     TensorView out, TensorView in, const CallOptions& options) {
-  return run({.kind = DW_OP_ALL_TO_ALL, .out = out, .in = in}, options);
+  return run<DW_OP_ALL_TO_ALL>({.out = out, .in = in}, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::send(TensorView in, int peer,
                                                int64_t tag,
                                                const CallOptions& options) {
-  return run({.kind = DW_OP_SEND, .in = in, .peer = peer, .tag = tag}, options);
+  return run<DW_OP_SEND>({.in = in, .peer = peer, .tag = tag}, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::recv(TensorView out, int peer,
                                                int64_t tag,
                                                const CallOptions& options) {
-  return run({.kind = DW_OP_RECV, .out = out, .peer = peer, .tag = tag},
-             options);
-}
-
-absl::StatusOr<Work> BackendCommunicator::run(const Call& call,
-                                              const CallOptions& options) {
-  const CallGuard inside(this);
-  if (life_.load(std::memory_order_seq_cst) != Life::kOpen)
-    return refuse_closed(call);
-  const CheckedCall checked = check_call(call, identity_.rank, identity_.size,
-                                         backend_->capabilities());
-  if (checked.fault != Fault::kNone) return refuse(checked.fault, call);
-  const absl::Duration timeout =
-      options.timeout.has_value() ? *options.timeout : identity_.timeout;
-  if (options.timeout.has_value() && timeout <= absl::ZeroDuration())
-    return refuse_timeout(call, timeout);
-
-  const OpShape& shape = op_shape(call.kind);
-  dw_op op{};
-  op.struct_size = sizeof(dw_op);
-  op.kind = call.kind;
-  op.reduce = call.reduce;
-  op.flags = checked.in_place ? DW_FLAG_IN_PLACE : 0;
-  op.peer = call.peer;
-  op.tag = static_cast<uint64_t>(call.tag);
-  op.in = abi_buffer(call.in);
-  op.out = abi_buffer(call.out);
-  op.stream.device_type = DW_DEVICE_CPU;
-  if (shape.collective()) {
-    op.seq = seq_.load(std::memory_order_relaxed) + 1;
-    seq_.store(op.seq, std::memory_order_relaxed);
-  }
-
-  if (options.async) return submit_async(op, Deadline::after(timeout), timeout);
-
-  op.flags |= DW_FLAG_CALLER_WAITS;
-  dw_error error;
-  bool expired = false;
-  int32_t code;
-  int64_t started_ns = 0;
-  if (host_watches_) {
-    error = {};
-    started_ns = Deadline::now_ns();
-    const Deadline deadline = Deadline::after(timeout);
-    op.deadline_ns = deadline.is_never() ? 0 : deadline.ns();
-    code = submit_sync(op, deadline, timeout, &error, &expired);
-  } else {
-    // Nobody reads a clock unless the backend has to wait.
-    op.timeout_ns = timeout == absl::InfiniteDuration()
-                        ? 0
-                        : absl::ToInt64Nanoseconds(timeout);
-    error.text[0] = 0;
-    error.reason = DW_REASON_NONE;
-    error.native = 0;
-    error.peer = -1;
-    code = submit(op, nullptr, &error);
-  }
-  if (code == DW_DONE) return Work();
-
-  if (is_refusal(code)) unstamp(op);
-  ErrorInfo info = expired ? timeout_error(shape.name, op.seq, timeout)
-                           : work_failed(code, error, shape.name, op.seq);
-  if (started_ns != 0)
-    info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns);
-  return base::make_error(info);
+  return run<DW_OP_RECV>({.out = out, .peer = peer, .tag = tag}, options);
 }
 
 void BackendCommunicator::unstamp(const dw_op& op) {
   if (op.seq != 0) seq_.store(op.seq - 1, std::memory_order_relaxed);
 }
 
-int32_t BackendCommunicator::submit_sync(const dw_op& op, Deadline deadline,
-                                         absl::Duration timeout,
-                                         dw_error* error, bool* expired) {
-  SyncWatch watch(*this, op, deadline, timeout);
-  const int32_t code = submit(op, nullptr, error);
-  *expired = watch.fired();
-  return code;
+absl::StatusOr<Work> BackendCommunicator::submit_watched(dw_op& op) {
+  const int64_t started_ns = Deadline::now_ns();
+  const Deadline deadline = set_deadline(op, started_ns);
+  dw_error error;
+  clear(&error);
+  int32_t code;
+  bool expired;
+  {
+    SyncWatch watch(*this, op, deadline);
+    code = submit(op, nullptr, &error);
+    expired = watch.fired();
+  }
+  if (code == DW_DONE) return Work();
+  return failed(op, code, error, expired, started_ns);
 }
 
-absl::StatusOr<Work> BackendCommunicator::submit_async(dw_op& op,
-                                                       Deadline deadline,
-                                                       absl::Duration timeout) {
-  const char* const name = op_shape(op.kind).name;
-  op.deadline_ns = deadline.is_never() ? 0 : deadline.ns();
+absl::StatusOr<Work> BackendCommunicator::finish_slow(dw_op& op, int32_t code,
+                                                      dw_error* error) {
+  if (code == DW_AGAIN) code = submit_again(op, nullptr, error);
+  if (code == DW_DONE) return Work();
+  return failed(op, code, *error, /*expired=*/false, /*started_ns=*/0);
+}
+
+absl::Status BackendCommunicator::failed(const dw_op& op, int32_t code,
+                                         const dw_error& error, bool expired,
+                                         int64_t started_ns) {
+  if (is_refusal(code)) unstamp(op);
+  ErrorInfo info =
+      expired ? timeout_error(op) : work_failed(op.kind, op.seq, code, error);
+  if (started_ns != 0)
+    info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns);
+  return base::make_error(info);
+}
+
+absl::StatusOr<Work> BackendCommunicator::submit_async(dw_op& op) {
+  const Deadline deadline = set_deadline(op, Deadline::now_ns());
   auto* const cell =
-      new WorkCell(*this, watchdog_, name, op.seq, deadline, timeout);
+      new WorkCell(*this, watchdog_, op, deadline, timeout_error(op));
   Work work = cell->handle();
-  cell->set_timeout_error(timeout_error(name, op.seq, timeout));
   {
     base::MutexLock lock(mutex_);
     ++in_flight_;
   }
   cell->take_off();
-  dw_error error{};
-  error.peer = -1;
+  dw_error error;
+  clear(&error);
   const int32_t code = submit(op, cell->abi(), &error);
   if (code == DW_OK) return work;
   if (code == DW_DONE) {
@@ -251,22 +270,24 @@ absl::StatusOr<Work> BackendCommunicator::submit_async(dw_op& op,
     return work;
   }
   if (is_refusal(code)) unstamp(op);
-  const ErrorInfo info = work_failed(code, error, name, op.seq);
+  const ErrorInfo info = work_failed(op.kind, op.seq, code, error);
   cell->land(WorkState::kFailed, info);
   return base::make_error(info);
 }
 
 int32_t BackendCommunicator::submit(const dw_op& op, dw_work* work,
                                     dw_error* error) {
-  const dw_backend_api& api = backend_->api();
-  int32_t code = api.submit(comm_, &op, work, error);
-  if (code != DW_AGAIN) [[likely]]
-    return code;
+  const int32_t code = submit_(comm_, &op, work, error);
+  return code == DW_AGAIN ? submit_again(op, work, error) : code;
+}
+
+int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
+                                          dw_error* error) {
   const Deadline deadline =
       op.deadline_ns != 0  ? Deadline::at_ns(op.deadline_ns)
       : op.timeout_ns != 0 ? Deadline::after(absl::Nanoseconds(op.timeout_ns))
                            : Deadline::never();
-  while (code == DW_AGAIN) {
+  for (;;) {
     if (deadline.passed()) {
       *error = abi_error({.reason = Reason::kTimedOut,
                           .what = "the backend had no resources in time"});
@@ -277,21 +298,22 @@ int32_t BackendCommunicator::submit(const dw_op& op, dw_work* work,
           {.reason = Reason::kAborted, .what = "the group was aborted"});
       return DW_ABORTED;
     }
-    api.progress(backend_->backend());
+    backend_->api().progress(backend_->backend());
     sched_yield();
-    code = api.submit(comm_, &op, work, error);
+    const int32_t code = submit_(comm_, &op, work, error);
+    if (code != DW_AGAIN) return code;
   }
-  return code;
 }
 
-absl::Status BackendCommunicator::refuse(Fault fault, const Call& call) const {
+absl::Status BackendCommunicator::refuse(Fault fault, uint16_t kind,
+                                         Call call) const {
   return base::make_error(
-      located(describe_fault(fault, call, identity_.rank, identity_.size,
+      located(describe_fault(fault, kind, call, identity_.rank, identity_.size,
                              backend_->name(), backend_->capabilities()),
-              op_shape(call.kind).name, 0));
+              kind, 0));
 }
 
-absl::Status BackendCommunicator::refuse_timeout(const Call& call,
+absl::Status BackendCommunicator::refuse_timeout(uint16_t kind,
                                                  absl::Duration timeout) const {
   return base::make_error(
       located({.reason = Reason::kInvalidArgument,
@@ -299,10 +321,10 @@ absl::Status BackendCommunicator::refuse_timeout(const Call& call,
                .actual = absl::FormatDuration(timeout),
                .next_step = "leave it unset for the group's, or give "
                             "InfiniteDuration for none"},
-              op_shape(call.kind).name, 0));
+              kind, 0));
 }
 
-absl::Status BackendCommunicator::refuse_closed(const Call& call) const {
+absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
   ErrorInfo info;
   if (life_.load(std::memory_order_acquire) == Life::kClosed) {
     info = {.reason = Reason::kGroupClosed,
@@ -316,25 +338,23 @@ absl::Status BackendCommunicator::refuse_closed(const Call& call) const {
             .cause = std::string(base::make_error(first_cause_).message()),
             .next_step = "close the session and start a new one"};
   }
-  return base::make_error(located(info, op_shape(call.kind).name, 0));
+  return base::make_error(located(info, kind, 0));
 }
 
-ErrorInfo BackendCommunicator::timeout_error(const char* op, uint64_t seq,
-                                             absl::Duration timeout) const {
+ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
   return located(
       {.reason = Reason::kTimedOut,
        .what = "not all ranks took part in time",
-       .deadline =
-           timeout == absl::InfiniteDuration() ? absl::ZeroDuration() : timeout,
+       .deadline = absl::Nanoseconds(op.timeout_ns),
        .next_step =
            "look for the rank that is late, stopped or gone; the limit "
            "is the call's timeout, else DISTWRAP_TIMEOUT"},
-      op, seq);
+      op.kind, op.seq);
 }
 
-ErrorInfo BackendCommunicator::located(ErrorInfo info, const char* op,
+ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
                                        uint64_t seq) const {
-  info.op = op;
+  info.op = op_shape(kind).name;
   info.group = identity_.group;
   info.seq = seq;
   info.my_rank = identity_.rank;
@@ -356,10 +376,11 @@ void BackendCommunicator::abort(ErrorInfo cause) {
 
 void BackendCommunicator::work_expired(const ErrorInfo& cause) { abort(cause); }
 
-ErrorInfo BackendCommunicator::work_failed(int32_t code, const dw_error& error,
-                                           const char* op, uint64_t seq) {
+ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
+                                           int32_t code,
+                                           const dw_error& error) {
   ErrorInfo info =
-      located(backend_error(code, error, backend_->name()), op, seq);
+      located(backend_error(code, error, backend_->name()), kind, seq);
   if (error.peer >= 0 && error.peer < identity_.size) info.ranks = {error.peer};
   if (is_refusal(code)) return info;
   if (life_.load(std::memory_order_acquire) == Life::kClosed) {

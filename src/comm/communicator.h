@@ -69,33 +69,42 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   class SyncWatch;
   enum class Life : uint8_t { kOpen, kBroken, kClosed };
 
+  template <uint16_t kKind>
   absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
+  // On a backend whose calls the watchdog ends.
+  absl::StatusOr<Work> submit_watched(dw_op& op);
+  absl::StatusOr<Work> submit_async(dw_op& op);
+  // Of a synchronous call that the backend did not finish at once.
+  absl::StatusOr<Work> finish_slow(dw_op& op, int32_t code, dw_error* error);
+  int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
+  // While the backend lacks resources, to the deadline.
+  int32_t submit_again(const dw_op& op, dw_work* work, dw_error* error);
+  absl::Status failed(const dw_op& op, int32_t code, const dw_error& error,
+                      bool expired, int64_t started_ns);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
-  int32_t submit_sync(const dw_op& op, Deadline deadline,
-                      absl::Duration timeout, dw_error* error, bool* expired);
-  absl::StatusOr<Work> submit_async(dw_op& op, Deadline deadline,
-                                    absl::Duration timeout);
-  // Submits again while the backend lacks resources, to the deadline.
-  int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
 
-  absl::Status refuse(Fault fault, const Call& call) const;
-  absl::Status refuse_timeout(const Call& call, absl::Duration timeout) const;
-  absl::Status refuse_closed(const Call& call) const;
-  ErrorInfo timeout_error(const char* op, uint64_t seq,
-                          absl::Duration timeout) const;
+  // By value: a call whose address went out would have to live in memory.
+  absl::Status refuse(Fault fault, uint16_t kind, Call call) const;
+  absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
+  absl::Status refuse_closed(uint16_t kind) const;
+  ErrorInfo timeout_error(const dw_op& op) const;
   // Fills in which operation, group and rank.
-  ErrorInfo located(ErrorInfo info, const char* op, uint64_t seq) const;
+  ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;
 
   // WorkOwner
   void work_expired(const ErrorInfo& cause) override;
-  ErrorInfo work_failed(int32_t code, const dw_error& error, const char* op,
-                        uint64_t seq) override;
+  ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
+                        const dw_error& error) override;
   void work_landed() override;
 
   const Identity identity_;
   const std::shared_ptr<BackendInstance> backend_;
+  // What a call reads, side by side.
+  const Capabilities& capabilities_;
+  int32_t (*const submit_)(dw_comm*, const dw_op*, dw_work*, dw_error*);
   dw_comm* comm_;
+  const int64_t timeout_ns_;  // 0: none
   const bool host_watches_;
   Watchdog& watchdog_;
   // Written by whoever makes the calls; threads that share the communicator

@@ -17,8 +17,8 @@ struct OpShape {
   PeerRole peer;
   Extent in, out;
 
-  bool reduces() const { return reduces_; }
-  bool collective() const {
+  constexpr bool reduces() const { return reduces_; }
+  constexpr bool collective() const {
     return peer == PeerRole::NO || peer == PeerRole::ROOT;
   }
   bool reduces_;

@@ -18,7 +18,7 @@ struct SetupPlan {
   uint64_t uid = 0;   // equal on all ranks, unique in the job
   uint64_t epoch = 0;
   int rank = 0, size = 1;
-  Hints hints;
+  Hints hints = {};
 };
 
 // Runs the backend's rounds: each blob it gives is exchanged under keys of the

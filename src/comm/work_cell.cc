@@ -43,15 +43,15 @@ constexpr absl::Duration kQuiesce = absl::Milliseconds(50);
 
 }  // namespace
 
-WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const char* op,
-                   uint64_t seq, Deadline deadline, absl::Duration timeout)
+WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
+                   Deadline deadline, ErrorInfo timeout_error)
     : owner_(owner),
       watchdog_(watchdog),
-      op_(op),
-      seq_(seq),
+      kind_(op.kind),
+      seq_(op.seq),
       deadline_(deadline),
       started_ns_(Deadline::now_ns()),
-      timeout_(timeout) {}
+      timeout_error_(std::move(timeout_error)) {}
 
 void WorkCell::take_off() {
   if (!deadline_.is_never()) watchdog_.add(*this, deadline_);
@@ -76,7 +76,7 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
     cell->end(WorkState::kTimedOut, std::move(info));
   } else {
     ErrorInfo info = cell->owner_.work_failed(
-        code, error != nullptr ? *error : dw_error{}, cell->op_, cell->seq_);
+        cell->kind_, cell->seq_, code, error != nullptr ? *error : dw_error{});
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
     const bool aborted = info.reason == Reason::kAborted;
     cell->end(aborted ? WorkState::kAborted : WorkState::kFailed,
@@ -129,6 +129,15 @@ absl::Status WorkCell::status() const {
   return base::make_error(error_);
 }
 
+absl::Status WorkCell::expired_wait() const {
+  ErrorInfo info = timeout_error_;  // for who, which and how long
+  info.reason = Reason::kWaitExpired;
+  info.what = "the operation is still running";
+  info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
+  info.next_step = "wait again, or to the operation's own limit";
+  return base::make_error(info);
+}
+
 absl::Status WorkCell::wait(absl::Duration timeout) {
   const Deadline deadline = Deadline::after(timeout);
   {
@@ -136,16 +145,7 @@ absl::Status WorkCell::wait(absl::Duration timeout) {
     while (state_.load(std::memory_order_relaxed) == WorkState::kRunning) {
       if (!ended_.wait_until(mutex_, deadline) &&
           state_.load(std::memory_order_relaxed) == WorkState::kRunning)
-        return base::make_error(
-            {.reason = Reason::kWaitExpired,
-             .what = "the operation is still running",
-             .op = op_,
-             .seq = seq_,
-             .elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_),
-             .deadline = timeout_ == absl::InfiniteDuration()
-                             ? absl::ZeroDuration()
-                             : timeout_,
-             .next_step = "wait again, or wait for the operation's own limit"});
+        return expired_wait();
     }
   }
   return status();

@@ -24,8 +24,8 @@ class WorkOwner {
   // The deadline of a running operation has passed; ends the backend's work.
   virtual void work_expired(const ErrorInfo& cause) = 0;
   // The backend failed the operation: the error as the user will see it.
-  virtual ErrorInfo work_failed(int32_t code, const dw_error& error,
-                                const char* op, uint64_t seq) = 0;
+  virtual ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
+                                const dw_error& error) = 0;
   // The flight has ended; the cell is not touched by it any more.
   virtual void work_landed() = 0;
 
@@ -36,8 +36,9 @@ class WorkOwner {
 class WorkCell final : public Watchdog::Watch {
  public:
   // One reference for the handle, one for the flight.
-  WorkCell(WorkOwner& owner, Watchdog& watchdog, const char* op, uint64_t seq,
-           Deadline deadline, absl::Duration timeout);
+  // `timeout_error` is what the deadline's end will say.
+  WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
+           Deadline deadline, ErrorInfo timeout_error);
 
   dw_work* abi() { return reinterpret_cast<dw_work*>(this); }
   Work handle() { return Work(this); }
@@ -51,9 +52,6 @@ class WorkCell final : public Watchdog::Watch {
   // The slot `complete` of the host table.
   static void complete(dw_work* work, int32_t code, const dw_error* error);
 
-  // The error that the deadline's end makes; the owner fills in who.
-  void set_timeout_error(ErrorInfo error) { timeout_error_ = std::move(error); }
-
   WorkState state() const { return state_.load(std::memory_order_acquire); }
   absl::Status status() const;
   absl::Status wait(absl::Duration timeout);
@@ -65,18 +63,18 @@ class WorkCell final : public Watchdog::Watch {
  private:
   ~WorkCell() override = default;
   Deadline expired() override;
+  absl::Status expired_wait() const;
   // First end wins.
   void end(WorkState state, ErrorInfo error);
   void leave();
 
   WorkOwner& owner_;  // until the flight has ended
   Watchdog& watchdog_;
-  const char* const op_;
+  const uint16_t kind_;
   const uint64_t seq_;
   const Deadline deadline_;
   const int64_t started_ns_;
-  const absl::Duration timeout_;
-  ErrorInfo timeout_error_;
+  const ErrorInfo timeout_error_;
   std::atomic<int> references_{2};
   std::atomic<bool> expired_{false};
   std::atomic<WorkState> state_{WorkState::kRunning};

@@ -27,7 +27,7 @@ struct SessionPlan {
   std::string job_id;
   absl::Duration timeout, init_timeout;
   std::string group_name;
-  comm::Hints hints;
+  comm::Hints hints = {};
   std::vector<std::string> plugin_folders;
 };
 

@@ -28,10 +28,28 @@ Capabilities everything_f32() {
   return Capabilities(absl::MakeConstSpan(&row, 1), DW_DEVICE_CPU);
 }
 
-CheckedCall check(const Call& call) {
-  return check_call(call, kRank, kSize, everything_f32());
+// A call with its operation.
+struct Op {
+  uint16_t kind;
+  uint16_t reduce = DW_REDUCE_NONE;
+  TensorView out = {}, in = {};
+  int peer = -1;
+  int64_t tag = 0;
+
+  Call call() const { return {reduce, out, in, peer, tag}; }
+};
+
+CheckedCall check(const Op& op) {
+  switch (op.kind) {
+#define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
+  case value:                                                        \
+    return check_call<value>(op.call(), kRank, kSize, everything_f32());
+#include "distwrap/abi/ops.def"
+  }
+  ADD_FAILURE() << "no operation " << op.kind;
+  return {};
 }
-Fault fault_of(const Call& call) { return check(call).fault; }
+Fault fault_of(const Op& op) { return check(op).fault; }
 
 class OpCheck : public ::testing::Test {
  protected:
@@ -40,7 +58,7 @@ class OpCheck : public ::testing::Test {
 
   TensorView a(int64_t n, int64_t at = 0) { return {a_.data() + at, n}; }
   TensorView b(int64_t n) { return {b_.data(), n}; }
-  Call all_reduce(TensorView out, TensorView in) {
+  Op all_reduce(TensorView out, TensorView in) {
     return {.kind = DW_OP_ALL_REDUCE,
             .reduce = DW_REDUCE_SUM,
             .out = out,
@@ -49,7 +67,7 @@ class OpCheck : public ::testing::Test {
 };
 
 TEST_F(OpCheck, GoodCalls) {
-  const Call good[] = {
+  const Op good[] = {
       {.kind = DW_OP_BARRIER},
       all_reduce(a(8), b(8)),
       {.kind = DW_OP_BROADCAST, .out = a(8), .in = b(8), .peer = kRank},
@@ -64,7 +82,7 @@ TEST_F(OpCheck, GoodCalls) {
       {.kind = DW_OP_SEND, .in = a(8), .peer = 3, .tag = 5},
       {.kind = DW_OP_RECV, .out = a(8), .peer = 0},
   };
-  for (const Call& call : good) {
+  for (const Op& call : good) {
     const CheckedCall checked = check(call);
     EXPECT_EQ(checked.fault, Fault::kNone) << call.kind;
     EXPECT_FALSE(checked.in_place) << call.kind;
@@ -130,7 +148,7 @@ TEST_F(OpCheck, TypesAndReductions) {
   const TensorView i(ints);
   EXPECT_EQ(fault_of(all_reduce(i, i)), Fault::kUnsupported);
   EXPECT_EQ(fault_of(all_reduce(a(8), i)), Fault::kDTypesDiffer);
-  Call call = all_reduce(a(8), b(8));
+  Op call = all_reduce(a(8), b(8));
   call.reduce = DW_REDUCE_MAX;
   EXPECT_EQ(fault_of(call), Fault::kUnsupported);
   for (uint16_t reduce : {uint16_t{DW_REDUCE_NONE}, uint16_t{10}, uint16_t{255},
@@ -161,9 +179,10 @@ TEST_F(OpCheck, RootsPeersTags) {
 // Every text names the operation and one thing to do, and the numbers at fault.
 TEST_F(OpCheck, TextsHelp) {
   const TensorView null(nullptr, 3, DType::kF32);
-  const auto text = [](const Call& call) {
-    const ErrorInfo info = describe_fault(fault_of(call), call, kRank, kSize,
-                                          "fake", everything_f32());
+  const auto text = [](const Op& op) {
+    const ErrorInfo info =
+        describe_fault(fault_of(op), op.kind, op.call(), kRank, kSize, "fake",
+                       everything_f32());
     EXPECT_FALSE(info.next_step.empty()) << info.what;
     return std::string(base::make_error(info).message());
   };
@@ -173,7 +192,7 @@ TEST_F(OpCheck, TextsHelp) {
   EXPECT_THAT(text(all_reduce(a(8), b(7))), HasSubstr("input 7, output 8"));
   EXPECT_THAT(text({.kind = DW_OP_BROADCAST, .out = a(8), .peer = 9}),
               HasSubstr("expected 0..3, got 9"));
-  Call call = all_reduce(a(8), b(8));
+  Op call = all_reduce(a(8), b(8));
   call.reduce = DW_REDUCE_MAX;
   EXPECT_THAT(text(call), HasSubstr("backend fake has no all_reduce for f32 "
                                     "with max; expected f32 with sum"));

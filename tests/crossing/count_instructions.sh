@@ -1,0 +1,48 @@
+#!/bin/sh
+# Counts the instructions of one 8-byte all_reduce on the loopback, through the
+# facade and straight into the backend, and compares the difference with the
+# number kept for this build.
+#
+#   count_instructions.sh VALGRIND PROGRAM KEPT "BUILD"
+#
+# Fails when a call costs more than kept; asks for a new number when it costs
+# clearly less. A build without a kept number is skipped (exit 77).
+set -eu
+valgrind=$1 program=$2 kept=$3 build=$4
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+count() { # function -> instructions per call
+  "$valgrind" --tool=callgrind --callgrind-out-file="$out/callgrind" \
+    --collect-atstart=no --toggle-collect="$1" "$program" 2>"$out/log" || {
+    cat "$out/log" >&2
+    exit 1
+  }
+  total=$(sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$out/log")
+  echo $((total / 1000))
+}
+
+facade=$(count count_through_facade)
+straight=$(count count_straight)
+cost=$((facade - straight))
+echo "build: $build"
+echo "through the facade $facade, straight $straight, difference $cost" \
+  "instructions per call"
+
+limit=$(awk -F': ' -v build="$build" '$1 == build { print $2 }' "$kept")
+if [ -z "$limit" ]; then
+  echo "no number is kept for this build; add to $(basename "$kept"):"
+  echo "$build: $cost"
+  exit 77
+fi
+echo "kept: $limit"
+if [ "$cost" -gt "$limit" ]; then
+  echo "a call costs more than kept: find out why, or keep the new number with" \
+    "its reason in the commit" >&2
+  exit 1
+fi
+if [ $((cost + 5)) -lt "$limit" ]; then
+  echo "a call costs less than kept: lower the number in $(basename "$kept")" >&2
+  exit 1
+fi

@@ -1,0 +1,41 @@
+#include "crossing/crossing.h"
+
+#include "comm/setup.h"
+#include "plugin/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string>
+
+namespace distwrap::testing {
+namespace {
+
+void require(const absl::Status& status) {
+  if (status.ok()) return;
+  fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  exit(1);
+}
+
+}  // namespace
+
+Crossing::Crossing() {
+  require(init_process_group({.rank = 0, .world_size = 1}).status());
+  const auto table = plugin::Registry({}).find("loopback");
+  require(table.status());
+  auto backend = comm::BackendInstance::open(*table, kCpu, {});
+  require(backend.status());
+  backend_ = *std::move(backend);
+  api_ = &backend_->api();
+  const auto store = Store::in_memory();
+  const auto built = comm::build_communicator(
+      *backend_, *store, {.group = "straight"}, Deadline::never());
+  require(built.status());
+  comm_ = *built;
+}
+
+Crossing::~Crossing() {
+  api_->comm_destroy(comm_, 0, nullptr);
+  destroy_process_group().IgnoreError();
+}
+
+}  // namespace distwrap::testing

@@ -1,0 +1,133 @@
+// The path of a finished call allocates nothing, takes no lock, reads no clock
+// and makes no system call.
+#include "crossing/crossing.h"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace {
+
+struct Counts {
+  int allocations = 0, locks = 0, clocks = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+
+thread_local bool counting = false;
+thread_local Counts counts;
+
+}  // namespace
+
+// Ours stand before the C library's; what they count they then do.
+extern "C" {
+
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t n, size_t size);
+void* __libc_realloc(void* memory, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+
+__attribute__((visibility("default"))) void* malloc(size_t size) {
+  if (counting) ++counts.allocations;
+  return __libc_malloc(size);
+}
+__attribute__((visibility("default"))) void* calloc(size_t n, size_t size) {
+  if (counting) ++counts.allocations;
+  return __libc_calloc(n, size);
+}
+__attribute__((visibility("default"))) void* realloc(void* memory,
+                                                     size_t size) {
+  if (counting) ++counts.allocations;
+  return __libc_realloc(memory, size);
+}
+__attribute__((visibility("default"))) void* aligned_alloc(size_t alignment,
+                                                           size_t size) {
+  if (counting) ++counts.allocations;
+  return __libc_memalign(alignment, size);
+}
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock,
+                                                         timespec* time) {
+  if (counting) ++counts.clocks;
+  return static_cast<int>(syscall(SYS_clock_gettime, clock, time));
+}
+}
+
+extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(
+    pthread_mutex_t* mutex) {
+  using Lock = int (*)(pthread_mutex_t*);
+  static const Lock kReal =
+      reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  if (counting) ++counts.locks;
+  return kReal(mutex);
+}
+
+namespace distwrap::testing {
+namespace {
+
+TEST(Crossing, CountersCount) {
+  counts = {};
+  counting = true;
+  free(malloc(8));
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  pthread_mutex_unlock(&mutex);
+  Deadline::now_ns();
+  delete new int;
+  counting = false;
+  EXPECT_GE(counts.allocations, 1);
+  EXPECT_EQ(counts.locks, 1);
+  EXPECT_EQ(counts.clocks, 1);
+}
+
+TEST(Crossing, AllocatesNothingLocksNothingReadsNoClock) {
+  Crossing crossing;
+  ASSERT_TRUE(crossing.through_facade());  // makes the thread's slot
+  counts = {};
+  counting = true;
+  bool good = true;
+  for (int i = 0; i < 1000; ++i) good = crossing.through_facade() && good;
+  counting = false;
+  EXPECT_TRUE(good);
+  EXPECT_EQ(counts, Counts{})
+      << counts.allocations << " allocations, " << counts.locks << " locks, "
+      << counts.clocks << " clock readings";
+}
+
+// In a child that the kernel ends at its first system call but read, write and
+// exit.
+TEST(Crossing, MakesNoSystemCall) {
+  const auto exit_code_of = [](auto body) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Crossing crossing;
+      if (!crossing.through_facade()) _exit(2);
+      if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) _exit(77);
+      const bool good = body(crossing);
+      syscall(SYS_exit, good ? 0 : 1);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  };
+  EXPECT_EQ(exit_code_of([](Crossing& crossing) {
+              bool good = true;
+              for (int i = 0; i < 1000; ++i)
+                good = crossing.through_facade() && good;
+              return good;
+            }),
+            0);
+  // and the trap works
+  EXPECT_EQ(exit_code_of([](Crossing&) { return syscall(SYS_getppid) > 0; }),
+            128 + SIGKILL);
+}
+
+}  // namespace
+}  // namespace distwrap::testing
