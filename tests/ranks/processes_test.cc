@@ -1,0 +1,171 @@
+// Killed and stopped processes: every survivor gets one error that names group,
+// operation and sequence number, in time, and lives on.
+#include "base/settings.h"
+#include "distwrap/deadline.h"
+#include "store/run_directory.h"
+#include "store/server_thread.h"
+#include "unit/cli/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <signal.h>
+#include <string>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using ::distwrap::cli::Process;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// What a loaded machine may add to "deadline + 100 ms".
+constexpr absl::Duration kSlack = absl::Seconds(5);
+
+// N processes that meet at a store of this test.
+class Job {
+ public:
+  Job(int ranks, const std::vector<std::string>& arguments,
+      const std::string& timeout_s)
+      : directory_(*store::RunDirectory::make(base::Environment::of_process())),
+        server_(*store::ServerThread::start(directory_.path() + "/store")) {
+    std::vector<std::string> argv = {SURVIVOR};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    for (int rank = 0; rank < ranks; ++rank)
+      ranks_.push_back(std::make_unique<Process>(
+          argv, Process::Options{
+                    .env = {{"DISTWRAP_RANK", std::to_string(rank)},
+                            {"DISTWRAP_WORLD_SIZE", std::to_string(ranks)},
+                            {"DISTWRAP_STORE", server_->address()},
+                            {"DISTWRAP_TIMEOUT", timeout_s}}}));
+  }
+
+  Process& rank(size_t r) { return *ranks_[r]; }
+  size_t size() const { return ranks_.size(); }
+
+  void wait_until_working() {
+    for (const auto& rank : ranks_)
+      ASSERT_TRUE(rank->read_until("ready\n", 1)) << rank->out();
+  }
+
+ private:
+  store::RunDirectory directory_;
+  std::unique_ptr<store::ServerThread> server_;
+  std::vector<std::unique_ptr<Process>> ranks_;
+};
+
+std::string line_with(const std::string& text, const std::string& start) {
+  const size_t at = text.find(start);
+  return at == std::string::npos ? ""
+                                 : text.substr(at, text.find('\n', at) - at);
+}
+
+struct Way {
+  const char* operation;
+  const char* named;  // in the error; any of the two for the ring
+  bool async;
+};
+
+class Processes : public ::testing::TestWithParam<Way> {
+ protected:
+  std::vector<std::string> arguments() const {
+    if (GetParam().async) return {GetParam().operation, "async"};
+    return {GetParam().operation};
+  }
+
+  void expect_one_clear_error(Process& survivor) {
+    const std::string error = line_with(survivor.out(), "error ");
+    EXPECT_THAT(error, HasSubstr(GetParam().named)) << survivor.out();
+    EXPECT_THAT(error, HasSubstr("on \"world\" (rank "));
+    EXPECT_THAT(error, HasSubstr(". Next: "));
+    if (std::string(GetParam().operation) != "ring") {
+      EXPECT_THAT(error, HasSubstr(std::string(GetParam().named) + " #"));
+    }
+    EXPECT_THAT(line_with(survivor.out(), "again "),
+                StartsWith("again kGroupBroken"));
+    EXPECT_THAT(survivor.out(), HasSubstr("\nalive\n"));
+    EXPECT_EQ(survivor.err(), "") << "a library prints nothing of an error "
+                                     "that it returns";
+  }
+};
+
+TEST_P(Processes, AKilledRankIsAnErrorOnAllOthers) {
+  Job job(3, arguments(), "60");
+  job.wait_until_working();
+  const int64_t killed = Deadline::now_ns();
+  job.rank(1).signal(SIGKILL);
+  for (const size_t survivor : {0u, 2u}) {
+    EXPECT_EQ(job.rank(survivor).wait(), 0);
+    EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - killed), kSlack);
+    expect_one_clear_error(job.rank(survivor));
+    EXPECT_THAT(
+        line_with(job.rank(survivor).out(), "error "),
+        AnyOf(StartsWith("error kPeerLost"), StartsWith("error kAborted")));
+  }
+  EXPECT_EQ(job.rank(1).wait(), 128 + SIGKILL);
+}
+
+TEST_P(Processes, AStoppedRankIsAnErrorAtTheDeadline) {
+  Job job(3, arguments(), "1");
+  job.wait_until_working();
+  const int64_t stopped = Deadline::now_ns();
+  job.rank(1).signal(SIGSTOP);
+  for (const size_t survivor : {0u, 2u}) {
+    EXPECT_EQ(job.rank(survivor).wait(), 0);
+    EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - stopped),
+              absl::Milliseconds(1100) + kSlack);
+    expect_one_clear_error(job.rank(survivor));
+  }
+  // Whoever slept hears of it too.
+  job.rank(1).signal(SIGCONT);
+  EXPECT_EQ(job.rank(1).wait(), 0);
+  expect_one_clear_error(job.rank(1));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operations, Processes,
+    ::testing::Values(Way{"barrier", "barrier", false},
+                      Way{"broadcast", "broadcast", false},
+                      Way{"all_reduce", "all_reduce", false},
+                      Way{"all_reduce", "all_reduce", true},
+                      Way{"all_gather", "all_gather", false},
+                      Way{"reduce_scatter", "reduce_scatter", false},
+                      Way{"all_to_all", "all_to_all", true},
+                      Way{"ring", "on", false}),
+    [](const auto& test) {
+      return std::string(test.param.operation) +
+             (test.param.async ? "_async" : "");
+    });
+
+TEST(Start, ARankThatNeverComesIsNamed) {
+  store::RunDirectory directory =
+      *store::RunDirectory::make(base::Environment::of_process());
+  const auto server = *store::ServerThread::start(directory.path() + "/store");
+  Process lonely({SURVIVOR, "barrier"},
+                 {.env = {{"DISTWRAP_RANK", "0"},
+                          {"DISTWRAP_WORLD_SIZE", "2"},
+                          {"DISTWRAP_STORE", server->address()},
+                          {"DISTWRAP_INIT_TIMEOUT", "0.3"}}});
+  EXPECT_EQ(lonely.wait(), 3);
+  EXPECT_THAT(lonely.out(), StartsWith("init kTimedOut"));
+  EXPECT_THAT(lonely.out(), HasSubstr("rank 1"));
+}
+
+TEST(Start, AStoreThatIsNotThereIsNamed) {
+  Process lonely(
+      {SURVIVOR, "barrier"},
+      {.env = {{"DISTWRAP_RANK", "0"},
+               {"DISTWRAP_WORLD_SIZE", "2"},
+               {"DISTWRAP_STORE", "unix:/tmp/no-such-distwrap/store"},
+               {"DISTWRAP_INIT_TIMEOUT", "0.3"}}});
+  EXPECT_EQ(lonely.wait(), 3);
+  EXPECT_THAT(lonely.out(), StartsWith("init kStoreUnreachable"));
+  EXPECT_THAT(lonely.out(), HasSubstr("/tmp/no-such-distwrap/store"));
+}
+
+}  // namespace
+}  // namespace distwrap

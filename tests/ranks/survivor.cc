@@ -1,0 +1,101 @@
+// A rank that works until something fails, then tells what it was told:
+//
+//   survivor OPERATION [async]
+//
+// prints "ready" after the first success; on the first error "error REASON
+// TEXT", then proves that the process lives on: the same call again, which must
+// be refused, "alive", and a close.
+#include "distwrap/distwrap.h"
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+using distwrap::ReduceOp;
+using distwrap::TensorView;
+using distwrap::Work;
+
+void say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);  // a test waits for it
+}
+
+class Operation {
+ public:
+  Operation(std::string name, bool async)
+      : name_(std::move(name)), async_(async), n_(distwrap::get_world_size()) {}
+
+  absl::Status once() {
+    const absl::StatusOr<Work> work = start();
+    if (!work.ok()) return work.status();
+    return work->wait();
+  }
+
+ private:
+  absl::StatusOr<Work> start() {
+    const distwrap::OpOptions o{.async = async_};
+    const TensorView small(small_.data(), kBlock);
+    const TensorView large(large_.data(), kBlock * n_);
+    if (name_ == "barrier") return distwrap::barrier(o);
+    if (name_ == "broadcast") return distwrap::broadcast(small, 0, o);
+    if (name_ == "all_reduce")
+      return distwrap::all_reduce(small, ReduceOp::kMax, o);
+    if (name_ == "all_gather")
+      return distwrap::all_gather_into_tensor(large, small, o);
+    if (name_ == "reduce_scatter")
+      return distwrap::reduce_scatter_tensor(small, large, ReduceOp::kMax, o);
+    if (name_ == "all_to_all")
+      return distwrap::all_to_all_single(TensorView(other_.data(), kBlock * n_),
+                                         large, o);
+    return ring();
+  }
+
+  // A message to the next rank and one from the previous.
+  absl::StatusOr<Work> ring() {
+    const int me = distwrap::get_rank();
+    const TensorView in(other_.data(), kBlock), out(small_.data(), kBlock);
+    const auto received = distwrap::irecv(in, (me + n_ - 1) % n_);
+    if (!received.ok()) return received;
+    const absl::Status sent = distwrap::send(out, (me + 1) % n_);
+    if (!sent.ok()) return sent;
+    return received;
+  }
+
+  static constexpr int64_t kBlock = 1 << 16;
+  const std::string name_;
+  const bool async_;
+  const int n_;
+  std::vector<float> small_ = std::vector<float>(kBlock),
+                     large_ = std::vector<float>(kBlock * 8),
+                     other_ = std::vector<float>(kBlock * 8);
+};
+
+std::string line_of(const absl::Status& status) {
+  return std::string(distwrap::reason_name(distwrap::error_reason(status))) +
+         " " + std::string(status.message());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const absl::StatusOr<distwrap::Session> session =
+      distwrap::init_process_group({.backend = "gloo"});
+  if (!session.ok()) {
+    say("init " + line_of(session.status()));
+    return 3;
+  }
+  Operation operation(argv[1], argc > 2 && std::strcmp(argv[2], "async") == 0);
+  absl::Status status = operation.once();
+  if (status.ok()) say("ready");
+  while (status.ok()) status = operation.once();
+  say("error " + line_of(status));
+  const absl::Status again = operation.once();
+  say("again " + line_of(again));
+  const absl::Status closed = distwrap::destroy_process_group();
+  say(closed.ok() ? "alive" : "close " + line_of(closed));
+  return 0;
+}
