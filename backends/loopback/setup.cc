@@ -36,12 +36,12 @@ int32_t setup_begin(dw_backend* /*backend*/, const dw_setup_info* info,
   return DW_OK;
 }
 
-int32_t setup_step(dw_setup* setup, const dw_blob* /*in*/, uint64_t n,
-                   dw_blob* out, dw_setup_result* result, dw_error* error) {
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error) {
   delete setup;
-  if (n != 1)
+  if (n != 1 || in[0].size != 0)
     return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "loopback: a round has one blob");
+                   0, "loopback: a round has one blob, and it is empty");
   auto* made = new (std::nothrow) dw_comm;
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,

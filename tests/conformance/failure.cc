@@ -1,0 +1,146 @@
+#include "cases.h"
+#include "checks.h"
+
+#include <algorithm>
+#include <future>
+#include <thread>
+
+namespace distwrap::conformance {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The rule is 50 ms; machines that run tests are busy.
+constexpr std::chrono::milliseconds kAbortBound(2000);
+// How long an operation is watched to be really blocked.
+constexpr std::chrono::milliseconds kBlocked(20);
+
+const dw_error kWhy = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
+
+void abort_fails_later_calls(Member& member, const Case& c) {
+  Call call(c, member.rank, member.size);
+  dw_op op = call.op();
+  op.seq = member.next_seq++;
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  dw_error error = {};
+  const int32_t code = member.api.submit(member.comm, &op, nullptr, &error);
+  if (code <= DW_OK)
+    member.find(c.name() + " after an abort: " + error_text(code, error));
+  else if (error.code != code || error.text[0] == '\0')
+    member.find(c.name() + " after an abort: no detail");
+}
+
+// Rank 0 stays away, so that the others block; each aborts itself.
+void abort_blocked(Member& member, const Case& c, bool caller_waits) {
+  const std::string name = c.name() + (caller_waits ? "" : " async");
+  Call call(c, member.rank, member.size);
+  dw_op op = call.op();
+  op.seq = member.next_seq++;
+  op.flags |= caller_waits ? DW_FLAG_CALLER_WAITS : 0;
+  dw_work work;
+  std::promise<void> ended;
+  std::future<void> end = ended.get_future();
+  int32_t code = DW_OK;
+  dw_error error = {};
+  std::thread caller([&] {
+    code = member.api.submit(member.comm, &op, caller_waits ? nullptr : &work,
+                             &error);
+    if (code == DW_OK && work.wait(member.limits.body)) {
+      code = work.code();
+      error = work.error();
+    }
+    ended.set_value();
+  });
+  const bool blocked = end.wait_for(kBlocked) == std::future_status::timeout;
+  member.meeting.meet();
+  const Clock::time_point aborted = Clock::now();
+  member.api.comm_abort(member.comm, &kWhy);
+  if (Clock::now() - aborted > kAbortBound)
+    member.find(name + ": comm_abort took long");
+  end.wait();
+  if (Clock::now() - aborted > kAbortBound)
+    member.find(name + ": ended long after the abort");
+  caller.join();
+  if (!blocked)
+    member.find(name + ": did not wait for rank 0: " + error_text(code, error));
+  else if (code <= DW_OK)
+    member.find(name + ": succeeded without rank 0");
+  if (work.completions() > 1) member.find(name + ": completed twice");
+}
+
+// What nobody can finish without rank 0.
+std::vector<Case> blocking_cases(const Promises& promises, int size) {
+  std::vector<Case> cases;
+  for (const Case& c : promised_cases(promises, size, 1)) {
+    const bool fits =
+        c.kind == DW_OP_BARRIER ||
+        (c.count == 1024 && !c.in_place &&
+         (c.kind == DW_OP_ALL_REDUCE || c.kind == DW_OP_ALL_GATHER ||
+          c.kind == DW_OP_REDUCE_SCATTER));
+    if (fits && (cases.empty() || cases.back().kind != c.kind))
+      cases.push_back(c);
+  }
+  return cases;
+}
+
+std::vector<Case> cases_on(const dw_backend_api& api, int size,
+                           const Limits& limits, Findings& findings) {
+  std::vector<Case> cases;
+  run_team(api, size, limits, findings, [&](Member& member) {
+    if (member.rank == 0) cases = blocking_cases(promises_of(member), size);
+  });
+  return cases;
+}
+
+}  // namespace
+
+void check_abort(const dw_backend_api& api, int size, const Limits& limits,
+                 Findings& findings) {
+  for (const Case& c : cases_on(api, size, limits, findings))
+    for (const bool caller_waits : {true, false})
+      run_team(api, size, limits, findings, [&](Member& member) {
+        if (member.rank != 0) {
+          abort_blocked(member, c, caller_waits);
+        } else {
+          member.meeting.meet();  // the others are blocked by now
+          member.api.comm_abort(member.comm, &kWhy);
+        }
+        abort_fails_later_calls(member, c);
+      });
+}
+
+// Large operations one after the other, aborted by one rank at some moment: all
+// ranks end, and none hangs in the middle of a message.
+void check_abort_in_transfer(const dw_backend_api& api, int size,
+                             const Limits& limits, Findings& findings) {
+  constexpr size_t kCount = 1 << 18;
+  constexpr int kMoments = 4;
+  if (size == 1) return;
+  for (Case c : cases_on(api, size, limits, findings)) {
+    if (c.kind == DW_OP_BARRIER) continue;
+    c.count = kCount;
+    for (int moment = 0; moment < kMoments; ++moment)
+      run_team(api, size, limits, findings, [&](Member& member) {
+        Call call(c, member.rank, member.size);
+        member.meeting.meet();
+        std::promise<void> over;
+        std::thread aborting;
+        if (member.rank == 0)
+          aborting = std::thread([&, end = over.get_future()] {
+            end.wait_for(std::chrono::microseconds(700 * moment * moment));
+            member.api.comm_abort(member.comm, &kWhy);
+          });
+        int32_t code = DW_DONE;
+        while (code == DW_DONE) {
+          dw_op op = call.op();
+          op.seq = member.next_seq++;
+          op.flags |= DW_FLAG_CALLER_WAITS;
+          code = member.api.submit(member.comm, &op, nullptr, nullptr);
+        }
+        if (aborting.joinable()) aborting.join();
+        member.api.comm_abort(member.comm, &kWhy);
+      });
+  }
+}
+
+}  // namespace distwrap::conformance

@@ -1,0 +1,79 @@
+// N ranks as threads over one backend table, with a communicator.
+#ifndef DISTWRAP_TESTS_CONFORMANCE_TEAM_H_
+#define DISTWRAP_TESTS_CONFORMANCE_TEAM_H_
+
+#include "distwrap/abi/plugin.h"
+#include "findings.h"
+#include "host.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace distwrap::conformance {
+
+// Bounds of waits; far above what anything takes, and small where a check of
+// the suite itself lets something never end.
+struct Limits {
+  std::chrono::milliseconds operation = std::chrono::seconds(20);
+  std::chrono::milliseconds body = std::chrono::seconds(60);
+};
+
+// Where the ranks of a team meet, and swap the blobs of a setup round.
+class Meeting {
+ public:
+  explicit Meeting(int size);
+  void meet();
+  // Every rank's text, in rank order.
+  std::vector<std::string> swap(int rank, std::string text);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  const int size_;
+  int here_ = 0;
+  uint64_t round_ = 0;
+  std::vector<std::string> texts_, swapped_;
+};
+
+// One rank, in its own thread.
+struct Member {
+  const dw_backend_api& api;
+  const int rank, size;
+  const Limits& limits;
+  Meeting& meeting;
+  Findings& findings;
+  dw_backend* backend = nullptr;
+  dw_comm* comm = nullptr;
+  uint64_t next_seq = 1;
+
+  void find(const std::string& what) const {
+    findings.add("rank " + std::to_string(rank) + " of " +
+                 std::to_string(size) + ": " + what);
+  }
+  bool opens();
+  void closes();
+};
+
+// The communicator's rounds; false, with a finding, when they fail.
+bool build_communicator(Member& member, uint64_t uid);
+dw_setup_info setup_info(const Member& member, uint64_t uid);
+dw_open_info open_info();
+
+// "broken: 3: reason text".
+std::string error_text(int32_t code, const dw_error& error);
+
+// Runs `body` on every rank with an open backend and a communicator, which is
+// destroyed afterwards. A body that does not end is ended by `comm_abort`, and
+// that is a finding.
+void run_team(const dw_backend_api& api, int size, const Limits& limits,
+              Findings& findings, const std::function<void(Member&)>& body);
+
+}  // namespace distwrap::conformance
+
+#endif  // DISTWRAP_TESTS_CONFORMANCE_TEAM_H_
