@@ -1,5 +1,6 @@
 // The `distwrap` command: finds the sub-command and hands it its arguments.
 #include "base/settings.h"
+#include "bench_command.h"
 #include "run_command.h"
 
 #include <absl/strings/str_cat.h>
@@ -24,6 +25,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"bench", "measure operations between ranks", bench_command},
     {"run", "run N ranks of a program on this host", run_command},
 };
 

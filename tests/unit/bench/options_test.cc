@@ -108,6 +108,7 @@ TEST(Options, EveryBadValueIsRefusedByName) {
       {"--hint", [](Words& w) { w.hints = {"novalue"}; }},
       {"--hint", [](Words& w) { w.hints = {"=1"}; }},
       {"--backend", [](Words& w) { w.backends = ""; }},
+      {"--backend", [](Words& w) { w.backends = "none"; }},
       {"--csv",
        [](Words& w) {
          w.json = true;
@@ -128,6 +129,16 @@ TEST(Options, NamesOfElementTypesInBothSpellings) {
               HasSubstr("did you mean f32?"));
   EXPECT_EQ(*parse_reduce("prod"), ReduceOp::kProduct);
   EXPECT_EQ(*parse_reduce("max"), ReduceOp::kMax);
+}
+
+TEST(Options, PeersMayBeMeasuredAlone) {
+  Words words;
+  words.backends = "none";
+  words.vs = "other,another";
+  const auto options = check(words);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->backends.empty());
+  EXPECT_THAT(options->vs, ElementsAre("other", "another"));
 }
 
 TEST(Options, HintsAreKeysAndValues) {

@@ -2,6 +2,7 @@
 #include "bench/csv.h"
 #include "bench/json.h"
 #include "bench/table.h"
+#include "bench/text_table.h"
 #include "sample_report.h"
 
 #include <absl/strings/str_split.h>
@@ -19,15 +20,27 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(Table, ColumnsStandRightAndCountCharacters) {
-  EXPECT_EQ(aligned({{"size", "\u00b5s"}, {"8 B", "1.25"}, {"16 MiB", "3"}}),
-            "  size    \u00b5s\n"
-            "   8 B  1.25\n"
-            "16 MiB     3\n");
-  EXPECT_EQ(aligned({}), "");
+  EXPECT_EQ(
+      text_table({}, {{"size", "\u00b5s"}, {"8 B", "1.25"}, {"16 MiB", "3"}}),
+      "  size    \u00b5s\n"
+      "   8 B  1.25\n"
+      "16 MiB     3\n");
+  EXPECT_EQ(text_table({}, {}), "");
+}
+
+TEST(Table, TitlesSpanColumnsAndWidenThem) {
+  EXPECT_EQ(text_table({{"", 1}, {"both", 2}, {"a long one", 1}},
+                       {{"size", "min", "longer", "x"}}),
+            "      -- both ---  a long one\n"
+            "size  min  longer           x\n");
+  EXPECT_EQ(text_table({{"very long", 2}}, {{"a", "b"}}),
+            "very long\n"
+            "a       b\n");
 }
 
 TEST(Table, NumbersShowWhatCanBeToldApart) {
   EXPECT_EQ(format_number(0), "0");
+  EXPECT_EQ(format_number(0.0000044), "0.000004");
   EXPECT_EQ(format_number(0.01234), "0.0123");
   EXPECT_EQ(format_number(1.2345), "1.234");
   EXPECT_EQ(format_number(12.345), "12.35");

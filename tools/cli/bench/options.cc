@@ -94,7 +94,7 @@ absl::Status check_plan(const Words& words, Plan& plan) {
 }
 
 absl::Status check_contestants(const Words& words, Options& options) {
-  options.backends = listed(words.backends);
+  if (words.backends != "none") options.backends = listed(words.backends);
   options.vs = listed(words.vs);
   if (options.backends.empty() && options.vs.empty()) {
     return refuse("--backend", "names none, and neither does --vs");

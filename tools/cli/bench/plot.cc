@@ -2,7 +2,7 @@
 
 #include "bench/axis.h"
 #include "bench/svg.h"
-#include "bench/table.h"
+#include "bench/text_table.h"
 
 #include <absl/strings/str_cat.h>
 

@@ -1,6 +1,7 @@
 #include "bench/table.h"
 
 #include "bench/size.h"
+#include "bench/text_table.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -11,13 +12,6 @@ namespace distwrap::bench {
 namespace {
 
 constexpr absl::string_view kNone = "-";
-
-// Characters, of UTF-8.
-size_t width(absl::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(),
-      [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
 
 std::string format_ratio(const std::optional<Ratio>& ratio) {
   if (!ratio) return std::string(kNone);
@@ -44,19 +38,17 @@ std::string subtitle(const Report& report, Operation op) {
   return text;
 }
 
-// The cells of one contestant: the first gets all, the others what they are
-// compared by.
-void add_header(const std::string& name, bool first, bool barrier,
-                std::vector<std::string>& groups,
-                std::vector<std::string>& line) {
+// Titles of one contestant's columns: the first gets all, the others what they
+// are compared by.
+void add_titles(const std::string& name, bool first, bool barrier,
+                std::vector<Span>& spans, std::vector<std::string>& line) {
   std::vector<std::string> cells = {"p50 µs"};
   if (first) {
     cells = {"min µs", "p50 µs", "p99 µs"};
     if (!barrier) cells.insert(cells.end(), {"algbw GB/s", "busbw GB/s"});
   }
-  for (const std::string& cell : cells) line.push_back(cell);
-  groups.push_back(name);
-  groups.resize(line.size());
+  line.insert(line.end(), cells.begin(), cells.end());
+  spans.push_back({name, cells.size()});
 }
 
 void add_cells(const Row& row, bool first, std::vector<std::string>& line) {
@@ -76,34 +68,6 @@ void add_cells(const Row& row, bool first, std::vector<std::string>& line) {
 }
 
 }  // namespace
-
-std::string format_number(double value) {
-  if (value == 0) return "0";
-  if (value < 0.0995) return absl::StrFormat("%.4f", value);
-  if (value < 9.995) return absl::StrFormat("%.3f", value);
-  if (value < 99.95) return absl::StrFormat("%.2f", value);
-  if (value < 999.5) return absl::StrFormat("%.1f", value);
-  return absl::StrFormat("%.0f", value);
-}
-
-std::string aligned(const std::vector<std::vector<std::string>>& lines) {
-  std::vector<size_t> widths;
-  for (const auto& line : lines) {
-    widths.resize(std::max(widths.size(), line.size()));
-    for (size_t i = 0; i < line.size(); ++i) {
-      widths[i] = std::max(widths[i], width(line[i]));
-    }
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) {
-      absl::StrAppend(&text, i == 0 ? "" : "  ",
-                      std::string(widths[i] - width(line[i]), ' '), line[i]);
-    }
-    text.push_back('\n');
-  }
-  return text;
-}
 
 std::string heading(const Report& report) {
   std::string text = absl::StrCat(describe(report.machine), "\n");
@@ -131,19 +95,19 @@ std::string heading(const Report& report) {
 std::string table(const Report& report, Operation op) {
   const bool barrier = op == Operation::kBarrier;
   const size_t many = report.contestants.size();
-  std::vector<std::string> groups = {""}, header = {"size"};
+  std::vector<Span> spans = {{"", 1}};
+  std::vector<std::string> titles = {"size"};
   for (size_t i = 0; i < many; ++i) {
-    add_header(report.contestants[i], i == 0, barrier, groups, header);
+    add_titles(report.contestants[i], i == 0, barrier, spans, titles);
   }
   for (const std::string& name : report.contestants) {
     if (name == report.baseline) continue;
-    header.push_back(absl::StrCat("/ ", report.baseline));
-    groups.push_back(name);
+    spans.push_back({name, 1});
+    titles.push_back(absl::StrCat("/ ", report.baseline));
   }
-  header.emplace_back("#wrong");
-  groups.emplace_back("");
+  titles.emplace_back("#wrong");
 
-  std::vector<std::vector<std::string>> lines = {groups, header};
+  std::vector<std::vector<std::string>> lines = {titles};
   const std::vector<Row> rows = report.of(op);
   for (size_t at = 0; at + many <= rows.size(); at += many) {
     std::vector<std::string> line = {
@@ -161,7 +125,8 @@ std::string table(const Report& report, Operation op) {
                                      : std::string(kNone));
     lines.push_back(std::move(line));
   }
-  return absl::StrCat("\n", subtitle(report, op), "\n", aligned(lines));
+  return absl::StrCat("\n", subtitle(report, op), "\n",
+                      text_table(spans, lines));
 }
 
 std::string summary(const Report& report) {

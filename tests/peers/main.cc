@@ -1,0 +1,16 @@
+// `distwrap bench` with other libraries to compare with.
+#include "bench_command.h"
+#include "memcpy.h"
+#include "raw_gloo.h"
+
+#include <string>
+#include <vector>
+
+int main(int argc, char** argv) {
+  using distwrap::peers::make_memcpy;
+  using distwrap::peers::make_raw_gloo;
+  return distwrap::cli::run_bench(
+      {}, std::vector<std::string>(argv + 1, argv + argc),
+      {{"raw_gloo", "Gloo itself, ring all-reduce", make_raw_gloo},
+       {"memcpy", "every rank copies the bytes", make_memcpy}});
+}

@@ -1,0 +1,26 @@
+// `distwrap bench`: options, ranks, exit code.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_COMMAND_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_COMMAND_H_
+
+#include "bench/contestant.h"
+
+#include <string>
+#include <vector>
+
+namespace distwrap::cli {
+
+// `distwrap bench`: compares backends.
+int bench_command(const std::vector<std::string>& arguments);
+
+// The same for a program of its own, whose --vs offers `kinds`. As a rank of a
+// launcher it joins the others, else it starts its own ranks: this very
+// executable with `words` and `arguments`.
+// The exit code: 0; 1 when measuring failed or a result was wrong; 2 when the
+// options are bad.
+int run_bench(const std::vector<std::string>& words,
+              const std::vector<std::string>& arguments,
+              const std::vector<bench::ContestantKind>& kinds);
+
+}  // namespace distwrap::cli
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_COMMAND_H_
