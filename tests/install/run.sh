@@ -26,17 +26,18 @@ use() {
   cmake --build "$work/$2" -- --quiet
   "$work/$2/consumer"
   "$work/$2/consumer" "$work/$2/libdistwrap_backend.so"
-  plugin=$(find "$1"/lib*/distwrap "$1"/lib*/*/distwrap \
-    -name libdistwrap_loopback.so 2>/dev/null)
-  "$work/$2/consumer" "$plugin"
+  "$work/$2/consumer" "$(find "$1"/lib* -name libdistwrap_loopback.so)"
 
   step "$2: pkg-config"
   libdir=$(dirname "$(find "$1"/lib* -name libdistwrap.so)")
   export PKG_CONFIG_PATH="$libdir/pkgconfig"
-  # shellcheck disable=SC2046  # flags are words
-  "$cxx" -std=c++20 "$here/consumer/main.cc" -o "$work/$2/by_pkg_config" \
-    $(pkg-config --cflags --libs distwrap) "-Wl,-rpath,$libdir"
-  "$work/$2/by_pkg_config"
+  # The words of pkg-config are quoted for the shell.
+  eval "set -- \"\$1\" \"\$2\" $(pkg-config --cflags --libs distwrap)"
+  program=$work/$2/by_pkg_config
+  shift 2
+  "$cxx" -std=c++20 "$here/consumer/main.cc" -o "$program" "$@" \
+    "-Wl,-rpath,$libdir"
+  "$program"
 }
 
 rm -rf "$work"
@@ -87,6 +88,6 @@ step "part of a bigger project, without GoogleTest"
 cmake -S "$here/consumer" -B "$work/part" -G Ninja --log-level=WARNING \
   "-DCMAKE_CXX_COMPILER=$cxx" "-DDISTWRAP_SOURCE=$source" \
   "-DBACKEND_SOURCE=$backend" \
-  -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON
+  -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON --no-warn-unused-cli
 
 step "all uses work"

@@ -24,6 +24,7 @@ import argparse
 import dataclasses
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -122,7 +123,7 @@ def dead_links(root, document, text):
 
 def run(root, block, build):
     """Runs a block: what is wrong, or None, and what it printed."""
-    script = block.text.replace("build/dev", str(build))
+    script = block.text.replace("build/dev", shlex.quote(str(build)))
     done = subprocess.run(["sh", "-eu", "-c", script], cwd=root, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)

@@ -64,15 +64,17 @@ function(distwrap_package)
                 ${build_dir}/distwrap-config-version.cmake
           DESTINATION ${cmake_dir})
 
+  file(RELATIVE_PATH include ${PROJECT_BINARY_DIR}
+       ${PROJECT_SOURCE_DIR}/include)
   distwrap_pkg_config(${PROJECT_BINARY_DIR}/lib/pkgconfig/distwrap.pc
-    lib ${PROJECT_SOURCE_DIR}/include)
+    lib ${include})
   set(installed ${PROJECT_BINARY_DIR}/install/distwrap.pc)
   distwrap_pkg_config(${installed}
-    ${CMAKE_INSTALL_LIBDIR} "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+    ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR})
   install(FILES ${installed} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-# The .pc file for a prefix whose libraries are in `libdir`, relative to it.
+# The .pc file for a prefix with these folders, relative to it.
 function(distwrap_pkg_config file libdir includedir)
   string(REGEX REPLACE "[^/]+" ".." up ${libdir}/pkgconfig)
   configure_file(${PROJECT_SOURCE_DIR}/tools/cmake/distwrap.pc.in ${file} @ONLY)
