@@ -15,43 +15,6 @@ namespace {
 constexpr char kPayloadUrl[] = "distwrap/ErrorInfo";
 constexpr size_t kMaxText = 1 << 16;
 
-std::string encode(const ErrorInfo& info) {
-  base::ByteWriter out;
-  out.u16(static_cast<uint16_t>(info.reason));
-  out.u64(info.seq);
-  out.i64(info.my_rank);
-  out.i64(info.group_size);
-  out.i64(absl::ToInt64Nanoseconds(info.elapsed));
-  out.i64(absl::ToInt64Nanoseconds(info.deadline));
-  out.u32(static_cast<uint32_t>(info.ranks.size()));
-  for (int rank : info.ranks) out.i64(rank);
-  for (const std::string* text :
-       {&info.what, &info.op, &info.group, &info.expected, &info.actual,
-        &info.cause, &info.next_step})
-    out.text(absl::string_view(*text).substr(0, kMaxText));
-  return out.take();
-}
-
-std::optional<ErrorInfo> decode(absl::string_view bytes) {
-  base::ByteReader in(bytes);
-  ErrorInfo info;
-  info.reason = static_cast<Reason>(in.u16());
-  info.seq = in.u64();
-  info.my_rank = static_cast<int>(in.i64());
-  info.group_size = static_cast<int>(in.i64());
-  info.elapsed = absl::Nanoseconds(in.i64());
-  info.deadline = absl::Nanoseconds(in.i64());
-  const uint32_t n_ranks = in.u32();
-  if (n_ranks > in.left() / 8) return std::nullopt;
-  for (uint32_t i = 0; i < n_ranks; ++i)
-    info.ranks.push_back(static_cast<int>(in.i64()));
-  for (std::string* text : {&info.what, &info.op, &info.group, &info.expected,
-                            &info.actual, &info.cause, &info.next_step})
-    *text = std::string(in.text(kMaxText));
-  if (!in.done()) return std::nullopt;
-  return info;
-}
-
 std::string sentence(const ErrorInfo& info) {
   std::string text;
   if (!info.op.empty()) {
@@ -102,7 +65,7 @@ absl::string_view reason_name(Reason reason) {
 std::optional<ErrorInfo> error_info(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kPayloadUrl);
   if (!payload.has_value()) return std::nullopt;
-  return decode(std::string(*payload));
+  return base::decode_error(std::string(*payload));
 }
 
 Reason error_reason(const absl::Status& status) {
@@ -130,8 +93,51 @@ absl::StatusCode reason_code(Reason reason) {
 
 absl::Status make_error(const ErrorInfo& info) {
   absl::Status status(reason_code(info.reason), sentence(info));
-  status.SetPayload(kPayloadUrl, absl::Cord(encode(info)));
+  status.SetPayload(kPayloadUrl, absl::Cord(encode_error(info)));
   return status;
+}
+
+std::string encode_error(const ErrorInfo& info) {
+  ByteWriter out;
+  out.u16(static_cast<uint16_t>(info.reason));
+  out.u64(info.seq);
+  out.i64(info.my_rank);
+  out.i64(info.group_size);
+  out.i64(absl::ToInt64Nanoseconds(info.elapsed));
+  out.i64(absl::ToInt64Nanoseconds(info.deadline));
+  out.u32(static_cast<uint32_t>(info.ranks.size()));
+  for (int rank : info.ranks) out.i64(rank);
+  for (const std::string* text :
+       {&info.what, &info.op, &info.group, &info.expected, &info.actual,
+        &info.cause, &info.next_step})
+    out.text(absl::string_view(*text).substr(0, kMaxText));
+  return out.take();
+}
+
+std::optional<ErrorInfo> decode_error(absl::string_view bytes) {
+  ByteReader in(bytes);
+  ErrorInfo info;
+  info.reason = static_cast<Reason>(in.u16());
+  info.seq = in.u64();
+  info.my_rank = static_cast<int>(in.i64());
+  info.group_size = static_cast<int>(in.i64());
+  info.elapsed = absl::Nanoseconds(in.i64());
+  info.deadline = absl::Nanoseconds(in.i64());
+  const uint32_t n_ranks = in.u32();
+  if (n_ranks > in.left() / 8) return std::nullopt;
+  for (uint32_t i = 0; i < n_ranks; ++i)
+    info.ranks.push_back(static_cast<int>(in.i64()));
+  for (std::string* text : {&info.what, &info.op, &info.group, &info.expected,
+                            &info.actual, &info.cause, &info.next_step})
+    *text = std::string(in.text(kMaxText));
+  if (!in.done()) return std::nullopt;
+  return info;
+}
+
+std::string cause_text(const ErrorInfo& info) {
+  ErrorInfo brief = info;
+  brief.next_step.clear();
+  return sentence(brief);
 }
 
 std::string errno_text(int error) {

@@ -12,6 +12,7 @@
 #include <absl/status/status.h>
 #include <absl/strings/string_view.h>
 
+#include <optional>
 #include <string>
 
 namespace distwrap::base {
@@ -31,6 +32,14 @@ absl::Status amend_error(const absl::Status& status, Edit edit) {
   edit(info);
   return make_error(info);
 }
+
+// The line of an error without its next step, to stand in another's `cause`.
+std::string cause_text(const ErrorInfo& info);
+
+// An ErrorInfo as bytes, for a payload or a peer, and back; nothing when the
+// bytes are not one.
+std::string encode_error(const ErrorInfo& info);
+std::optional<ErrorInfo> decode_error(absl::string_view bytes);
 
 // Code that belongs to a reason.
 absl::StatusCode reason_code(Reason reason);

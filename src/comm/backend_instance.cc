@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/work_cell.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
@@ -89,8 +90,12 @@ ErrorInfo backend_error(int32_t code, const dw_error& error,
   if (info.reason == Reason::kNone || reason_name(info.reason) == "kNone")
     info.reason = code == DW_UNIMPLEMENTED ? Reason::kUnsupported
                                            : Reason::kBackendFailed;
-  info.what = absl::StrCat("backend ", backend, ": ",
-                           text.empty() ? absl::StrCat("code ", code) : text);
+  // Backends begin their texts with their name, or leave it to us.
+  info.what = absl::StartsWith(text, absl::StrCat(backend, ":"))
+                  ? std::string(text)
+                  : absl::StrCat(backend, ": ",
+                                 text.empty() ? absl::StrCat("code ", code)
+                                              : std::string(text));
   if (error.native != 0)
     absl::StrAppend(&info.cause, "native code ", error.native);
   return info;

@@ -93,7 +93,7 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
  private:
   Deadline expired() override {
     fired_.store(true, std::memory_order_release);
-    owner_.abort(owner_.timeout_error(op_));
+    owner_.work_expired(owner_.timeout_error(op_));
     return Deadline::never();
   }
 
@@ -105,7 +105,7 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
 
 BackendCommunicator::BackendCommunicator(
     Identity identity, std::shared_ptr<BackendInstance> backend, dw_comm* comm,
-    Watchdog& watchdog)
+    FirstFailure first_failure, Watchdog& watchdog)
     : identity_(std::move(identity)),
       backend_(std::move(backend)),
       capabilities_(backend_->capabilities()),
@@ -113,6 +113,7 @@ BackendCommunicator::BackendCommunicator(
       comm_(comm),
       timeout_ns_(timeout_ns_of(identity_.timeout)),
       host_watches_((backend_->api().flags & DW_BACKEND_HOST_WATCHES) != 0),
+      first_failure_(std::move(first_failure)),
       watchdog_(watchdog) {
   if (host_watches_) watchdog_.start();
 }
@@ -335,7 +336,7 @@ absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
     info = {.reason = Reason::kGroupBroken,
             .what = "an earlier failure broke the group",
             .ranks = first_cause_.ranks,
-            .cause = std::string(base::make_error(first_cause_).message()),
+            .cause = base::cause_text(first_cause_),
             .next_step = "close the session and start a new one"};
   }
   return base::make_error(located(info, kind, 0));
@@ -362,6 +363,20 @@ ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
   return info;
 }
 
+void BackendCommunicator::learn_culprit(ErrorInfo* info) {
+  const ErrorInfo first = first_failure_.agree(*info);
+  if (first.my_rank == info->my_rank) return;
+  info->cause = absl::StrCat("rank ", first.my_rank,
+                             " failed first: ", base::cause_text(first));
+  info->ranks = first.ranks;
+  if (first.ranks.empty()) {
+    // It knows no culprit: its deadline has passed.
+    info->reason = Reason::kAborted;
+    info->what = absl::StrCat("rank ", first.my_rank, " gave up");
+    info->ranks = {first.my_rank};
+  }
+}
+
 void BackendCommunicator::abort(ErrorInfo cause) {
   const dw_error why = abi_error(cause);
   {
@@ -374,7 +389,10 @@ void BackendCommunicator::abort(ErrorInfo cause) {
   }
 }
 
-void BackendCommunicator::work_expired(const ErrorInfo& cause) { abort(cause); }
+void BackendCommunicator::work_expired(const ErrorInfo& cause) {
+  first_failure_.agree(cause);
+  abort(cause);
+}
 
 ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
                                            int32_t code,
@@ -393,13 +411,15 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
     // Ended by an abort on this rank: its cause says more than the engine.
     base::MutexLock lock(mutex_);
     if (life_.load(std::memory_order_relaxed) == Life::kBroken)
-      info.cause = std::string(base::make_error(first_cause_).message());
+      info.cause = base::cause_text(first_cause_);
+  } else {
+    learn_culprit(&info);
   }
   if (info.next_step.empty())
     info.next_step =
-        info.reason == Reason::kPeerLost
-            ? "look at that rank's own output: it died, was killed, or gave up"
-            : "close the session and start a new one";
+        info.ranks.empty()
+            ? "close the session and start a new one"
+            : "look at that rank's own output: it died, was killed, or gave up";
   abort(info);
   return info;
 }

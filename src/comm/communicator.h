@@ -6,6 +6,7 @@
 
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
+#include "comm/first_failure.h"
 #include "comm/op_check.h"
 #include "comm/watchdog.h"
 #include "comm/work_cell.h"
@@ -29,7 +30,7 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   // Takes the backend's `comm`. `watchdog` outlives it.
   BackendCommunicator(Identity identity,
                       std::shared_ptr<BackendInstance> backend, dw_comm* comm,
-                      Watchdog& watchdog);
+                      FirstFailure first_failure, Watchdog& watchdog);
   // Aborts what still runs.
   ~BackendCommunicator() override;
 
@@ -89,6 +90,8 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
   absl::Status refuse_closed(uint16_t kind) const;
   ErrorInfo timeout_error(const dw_op& op) const;
+  // Puts what failed first in the group in place of what this rank saw of it.
+  void learn_culprit(ErrorInfo* info);
   // Fills in which operation, group and rank.
   ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;
 
@@ -106,6 +109,7 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   dw_comm* comm_;
   const int64_t timeout_ns_;  // 0: none
   const bool host_watches_;
+  FirstFailure first_failure_;
   Watchdog& watchdog_;
   // Written by whoever makes the calls; threads that share the communicator
   // order their calls, so no read-modify-write is needed.

@@ -253,7 +253,10 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
       plan.group_name, rank_, std::move(ranks),
       std::make_unique<comm::BackendCommunicator>(
           comm::Identity{plan.group_name, rank_, world_size_, plan.timeout},
-          *std::move(backend), *built, watchdog_),
+          *std::move(backend), *built,
+          comm::FirstFailure(store_,
+                             absl::StrCat("session/", generation_, "/failure")),
+          watchdog_),
       device);
   return absl::OkStatus();
 }
