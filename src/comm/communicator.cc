@@ -65,12 +65,6 @@ dw_error abi_error(const ErrorInfo& info) {
   return error;
 }
 
-// Whether the error leaves the group as it was: nothing was started.
-bool is_refusal(int32_t code) {
-  return code == DW_INVALID_ARGUMENT || code == DW_UNIMPLEMENTED ||
-         code == DW_INCOMPATIBLE;
-}
-
 }  // namespace
 
 // Ends a synchronous call that its backend cannot time out.
@@ -306,77 +300,6 @@ int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
   }
 }
 
-absl::Status BackendCommunicator::refuse(Fault fault, uint16_t kind,
-                                         Call call) const {
-  return base::make_error(
-      located(describe_fault(fault, kind, call, identity_.rank, identity_.size,
-                             backend_->name(), backend_->capabilities()),
-              kind, 0));
-}
-
-absl::Status BackendCommunicator::refuse_timeout(uint16_t kind,
-                                                 absl::Duration timeout) const {
-  return base::make_error(
-      located({.reason = Reason::kInvalidArgument,
-               .what = "the timeout is not positive",
-               .actual = absl::FormatDuration(timeout),
-               .next_step = "leave it unset for the group's, or give "
-                            "InfiniteDuration for none"},
-              kind, 0));
-}
-
-absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
-  ErrorInfo info;
-  if (life_.load(std::memory_order_acquire) == Life::kClosed) {
-    info = {.reason = Reason::kGroupClosed,
-            .what = "the group is closed",
-            .next_step = "make calls before the session is closed"};
-  } else {
-    base::MutexLock lock(mutex_);
-    info = {.reason = Reason::kGroupBroken,
-            .what = "an earlier failure broke the group",
-            .ranks = first_cause_.ranks,
-            .cause = base::cause_text(first_cause_),
-            .next_step = "close the session and start a new one"};
-  }
-  return base::make_error(located(info, kind, 0));
-}
-
-ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
-  return located(
-      {.reason = Reason::kTimedOut,
-       .what = "not all ranks took part in time",
-       .deadline = absl::Nanoseconds(op.timeout_ns),
-       .next_step =
-           "look for the rank that is late, stopped or gone; the limit "
-           "is the call's timeout, else DISTWRAP_TIMEOUT"},
-      op.kind, op.seq);
-}
-
-ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
-                                       uint64_t seq) const {
-  info.op = op_shape(kind).name;
-  info.group = identity_.group;
-  info.seq = seq;
-  info.my_rank = identity_.rank;
-  info.group_size = identity_.size;
-  return info;
-}
-
-void BackendCommunicator::learn_culprit(ErrorInfo* info) {
-  const ErrorInfo first = first_failure_.agree(*info);
-  if (first.my_rank == info->my_rank) return;
-  info->cause = absl::StrCat("rank ", first.my_rank,
-                             " failed first: ", base::cause_text(first));
-  info->ranks = first.ranks;
-  if (first.ranks.empty()) {
-    // It knows no culprit: its deadline has passed.
-    info->reason = Reason::kAborted;
-    info->what = absl::StrCat("rank ", first.my_rank, " gave up");
-    info->ranks = {first.my_rank};
-  }
-}
-
 void BackendCommunicator::abort(ErrorInfo cause) {
   const dw_error why = abi_error(cause);
   {
@@ -392,36 +315,6 @@ void BackendCommunicator::abort(ErrorInfo cause) {
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
   first_failure_.agree(cause);
   abort(cause);
-}
-
-ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
-                                           int32_t code,
-                                           const dw_error& error) {
-  ErrorInfo info =
-      located(backend_error(code, error, backend_->name()), kind, seq);
-  if (error.peer >= 0 && error.peer < identity_.size) info.ranks = {error.peer};
-  if (is_refusal(code)) return info;
-  if (life_.load(std::memory_order_acquire) == Life::kClosed) {
-    info.reason = Reason::kAborted;
-    info.what = "the session was closed while the operation ran";
-    info.next_step = "wait for operations before closing, or close later";
-    return info;
-  }
-  if (info.reason == Reason::kAborted) {
-    // Ended by an abort on this rank: its cause says more than the engine.
-    base::MutexLock lock(mutex_);
-    if (life_.load(std::memory_order_relaxed) == Life::kBroken)
-      info.cause = base::cause_text(first_cause_);
-  } else {
-    learn_culprit(&info);
-  }
-  if (info.next_step.empty())
-    info.next_step =
-        info.ranks.empty()
-            ? "close the session and start a new one"
-            : "look at that rank's own output: it died, was killed, or gave up";
-  abort(info);
-  return info;
 }
 
 void BackendCommunicator::work_landed() {

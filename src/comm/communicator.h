@@ -82,6 +82,8 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   int32_t submit_again(const dw_op& op, dw_work* work, dw_error* error);
   absl::Status failed(const dw_op& op, int32_t code, const dw_error& error,
                       bool expired, int64_t started_ns);
+  // Whether a code leaves the group as it was: nothing was started.
+  static bool is_refusal(int32_t code);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
 

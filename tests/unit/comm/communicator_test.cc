@@ -1,0 +1,349 @@
+// The host's side of every answer that a backend may give.
+#include "comm/communicator.h"
+
+#include "base/error.h"
+#include "comm/setup.h"
+#include "unit/comm/fake_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void set_error(dw_error* error, uint16_t reason, int32_t peer,
+               const char* text) {
+  error->reason = reason;
+  error->peer = peer;
+  error->native = 0;
+  std::strncpy(error->text, text, sizeof error->text);
+}
+
+class CommunicatorTest : public ::testing::Test {
+ protected:
+  explicit CommunicatorTest(uint32_t flags = 0) : fake_(flags) {}
+
+  void start(absl::Duration timeout = absl::Seconds(60)) {
+    auto backend = fake_.open();
+    const absl::StatusOr<dw_comm*> comm = build_communicator(
+        *backend, *store_, {.group = "g"}, Deadline::after(absl::Seconds(10)));
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    comm_ = std::make_unique<BackendCommunicator>(
+        Identity{"g", 0, 4, timeout}, backend, *comm,
+        FirstFailure(store_, "failure"), watchdog_);
+  }
+  absl::StatusOr<Work> call(const CallOptions& options = {}) {
+    return comm_->all_reduce(TensorView(x_), TensorView(x_), ReduceOp::kSum,
+                             options);
+  }
+
+  FakeBackend fake_;
+  Watchdog watchdog_;
+  std::shared_ptr<Store> store_ = Store::in_memory();
+  std::unique_ptr<BackendCommunicator> comm_;
+  std::vector<float> x_ = std::vector<float>(8);
+};
+
+TEST_F(CommunicatorTest, HandsDownAWholeDescriptor) {
+  start(absl::Seconds(7));
+  dw_op seen{};
+  fake_.submit = [&](const dw_op& op, dw_work* work, dw_error*) {
+    seen = op;
+    EXPECT_EQ(work, nullptr) << "a waiting caller needs no cell";
+    return DW_DONE;
+  };
+  ASSERT_TRUE(call().ok());
+  EXPECT_EQ(seen.struct_size, sizeof(dw_op));
+  EXPECT_EQ(seen.kind, DW_OP_ALL_REDUCE);
+  EXPECT_EQ(seen.reduce, DW_REDUCE_SUM);
+  EXPECT_EQ(seen.flags, DW_FLAG_CALLER_WAITS | DW_FLAG_IN_PLACE);
+  EXPECT_EQ(seen.peer, -1);
+  EXPECT_EQ(seen.in.data, x_.data());
+  EXPECT_EQ(seen.out.count, 8);
+  EXPECT_EQ(seen.out.dtype.bits, 32);
+  EXPECT_EQ(seen.seq, 1u);
+  EXPECT_EQ(seen.timeout_ns, 7'000'000'000);
+  EXPECT_EQ(seen.deadline_ns, 0) << "nobody read the clock";
+  ASSERT_TRUE(comm_->barrier({.timeout = absl::InfiniteDuration()}).ok());
+  EXPECT_EQ(seen.seq, 2u);
+  EXPECT_EQ(seen.timeout_ns, 0);
+}
+
+TEST_F(CommunicatorTest, AgainIsTriedAgain) {
+  start();
+  int busy = 5;
+  fake_.submit = [&](const dw_op&, dw_work*, dw_error*) {
+    return busy-- > 0 ? DW_AGAIN : DW_DONE;
+  };
+  EXPECT_TRUE(call().ok());
+  EXPECT_EQ(fake_.submits, 6);
+}
+
+TEST_F(CommunicatorTest, AgainForEverEndsAtTheDeadline) {
+  start(absl::Milliseconds(50));
+  fake_.submit = [](const dw_op&, dw_work*, dw_error*) { return DW_AGAIN; };
+  for (const bool async : {false, true}) {
+    const absl::Status status = call({.async = async}).status();
+    EXPECT_EQ(status.code(), async ? absl::StatusCode::kFailedPrecondition
+                                   : absl::StatusCode::kDeadlineExceeded)
+        << status;  // the first one broke the group
+  }
+}
+
+TEST_F(CommunicatorTest, ARefusalOfTheBackendBreaksNothing) {
+  start();
+  fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
+    set_error(error, DW_REASON_UNSUPPORTED, -1, "not today");
+    return DW_UNIMPLEMENTED;
+  };
+  for (const bool async : {false, true}) {
+    const absl::Status status = call({.async = async}).status();
+    EXPECT_EQ(error_reason(status), Reason::kUnsupported) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("fake: not today"));
+  }
+  EXPECT_EQ(fake_.aborts, 0);
+  dw_op seen{};
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) {
+    seen = op;
+    return DW_DONE;
+  };
+  EXPECT_TRUE(call().ok());
+  EXPECT_EQ(seen.seq, 1u) << "refused calls have used no sequence number";
+}
+
+TEST_F(CommunicatorTest, AFailureNamesThePeerAndBreaksTheGroup) {
+  start();
+  fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
+    set_error(error, DW_REASON_PEER_LOST, 3, "fake: line cut");
+    return DW_UNAVAILABLE;
+  };
+  const absl::Status status = call().status();
+  EXPECT_EQ(error_reason(status), Reason::kPeerLost);
+  EXPECT_THAT(error_info(status)->ranks, ElementsAre(3));
+  EXPECT_EQ(fake_.aborts, 1) << "so that peers learn";
+  const absl::Status later = comm_->barrier({}).status();
+  EXPECT_EQ(error_reason(later), Reason::kGroupBroken);
+  EXPECT_THAT(error_info(later)->cause, HasSubstr("line cut"));
+  EXPECT_EQ(fake_.submits, 1) << "a broken group asks its backend nothing";
+}
+
+// Who failed first is what all name.
+TEST_F(CommunicatorTest, AnotherRanksEarlierFailureIsTheCause) {
+  start();
+  FirstFailure elsewhere(store_, "failure");
+  elsewhere.agree({.reason = Reason::kPeerLost,
+                   .what = "line cut",
+                   .op = "all_reduce",
+                   .my_rank = 2,
+                   .group_size = 4,
+                   .ranks = {3}});
+  fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
+    set_error(error, DW_REASON_PEER_LOST, 2, "closed by rank 2");
+    return DW_UNAVAILABLE;
+  };
+  const absl::Status status = call().status();
+  EXPECT_THAT(error_info(status)->ranks, ElementsAre(3)) << status;
+  EXPECT_THAT(error_info(status)->cause, HasSubstr("rank 2 failed first"));
+}
+
+TEST_F(CommunicatorTest, APeerThatGaveUpIsNamedAsSuch) {
+  start();
+  FirstFailure(store_, "failure")
+      .agree({.reason = Reason::kTimedOut, .my_rank = 1, .group_size = 4});
+  fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
+    set_error(error, DW_REASON_PEER_LOST, 1, "closed by rank 1");
+    return DW_UNAVAILABLE;
+  };
+  const absl::Status status = call().status();
+  EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 gave up"));
+}
+
+TEST_F(CommunicatorTest, PendingWorkCompletesOnce) {
+  start();
+  dw_work* pending = nullptr;
+  fake_.submit = [&](const dw_op& op, dw_work* work, dw_error*) {
+    EXPECT_EQ(op.flags & DW_FLAG_CALLER_WAITS, 0u);
+    EXPECT_GT(op.deadline_ns, Deadline::now_ns());
+    pending = work;
+    return DW_OK;
+  };
+  const absl::StatusOr<Work> work = call({.async = true});
+  ASSERT_TRUE(work.ok());
+  EXPECT_EQ(work->state(), WorkState::kRunning);
+  EXPECT_FALSE(work->test());
+  std::thread completer([&] { fake_.complete(pending, DW_OK); });
+  EXPECT_TRUE(work->wait().ok());
+  completer.join();
+  EXPECT_EQ(work->state(), WorkState::kDone);
+}
+
+TEST_F(CommunicatorTest, WorkFinishedInsideSubmitIsDone) {
+  start();
+  const absl::StatusOr<Work> work = call({.async = true});
+  ASSERT_TRUE(work.ok());
+  EXPECT_EQ(work->state(), WorkState::kDone);
+  EXPECT_TRUE(work->wait().ok());
+}
+
+TEST_F(CommunicatorTest, PendingWorkThatFailsSaysSoEveryTime) {
+  start();
+  fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
+    dw_error error{};
+    set_error(&error, DW_REASON_PEER_LOST, 2, "fake: gone");
+    fake_.complete(work, DW_UNAVAILABLE, &error);
+    return DW_OK;
+  };
+  const absl::StatusOr<Work> work = call({.async = true});
+  ASSERT_TRUE(work.ok());
+  EXPECT_EQ(work->state(), WorkState::kFailed);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(error_reason(work->wait()), Reason::kPeerLost);
+}
+
+// A backend that lets go of the buffers after the abort, and one that does not.
+TEST_F(CommunicatorTest, LateWorkIsAbortedThenFailed) {
+  start();
+  dw_work* pending = nullptr;
+  fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
+    pending = work;
+    return DW_OK;
+  };
+  const absl::StatusOr<Work> work =
+      call({.async = true, .timeout = absl::Milliseconds(20)});
+  ASSERT_TRUE(work.ok());
+  const absl::Status status = work->wait();
+  EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+  EXPECT_EQ(work->state(), WorkState::kTimedOut);
+  EXPECT_GE(fake_.aborts, 1);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("buffers are in use"));
+  dw_error error{};
+  fake_.complete(pending, DW_ABORTED, &error);  // at last
+  EXPECT_EQ(work->wait().message(), status.message()) << "first end wins";
+}
+
+TEST_F(CommunicatorTest, ClosingWaitsForWorkInFlight) {
+  start();
+  dw_work* pending = nullptr;
+  fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
+    pending = work;
+    return DW_OK;
+  };
+  const absl::StatusOr<Work> work = call({.async = true});
+  ASSERT_TRUE(work.ok());
+  std::thread completer([&] { fake_.complete(pending, DW_OK); });
+  EXPECT_TRUE(comm_->drain(Deadline::after(absl::Seconds(30))));
+  completer.join();
+  comm_->destroy(Deadline::never());
+  EXPECT_EQ(fake_.aborts, 0);
+  EXPECT_EQ(fake_.destroys, 1);
+  EXPECT_EQ(error_reason(call().status()), Reason::kGroupClosed);
+  comm_->destroy(Deadline::never());
+  EXPECT_EQ(fake_.destroys, 1);
+}
+
+// Memory that a backend still uses is not freed under it.
+TEST_F(CommunicatorTest, ABackendThatNeverLetsGoIsNotDestroyed) {
+  start();
+  dw_work* pending = nullptr;
+  fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
+    pending = work;
+    return DW_OK;
+  };
+  const absl::StatusOr<Work> work = call({.async = true});
+  ASSERT_TRUE(work.ok());
+  EXPECT_FALSE(comm_->drain(Deadline::after(absl::Milliseconds(10))));
+  EXPECT_EQ(fake_.aborts, 1);
+  comm_->destroy(Deadline::never());
+  EXPECT_EQ(fake_.destroys, 0);
+  dw_error error{};
+  fake_.complete(pending, DW_ABORTED, &error);
+  EXPECT_EQ(work->state(), WorkState::kAborted);
+}
+
+class WatchedCommunicatorTest : public CommunicatorTest {
+ protected:
+  WatchedCommunicatorTest() : CommunicatorTest(DW_BACKEND_HOST_WATCHES) {}
+};
+
+// A blocked call of a backend without time-outs is ended by the watchdog.
+TEST_F(WatchedCommunicatorTest, ABlockedCallIsEndedByAnAbort) {
+  start(absl::Milliseconds(30));
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error* error) {
+    EXPECT_GT(op.deadline_ns, 0);
+    while (fake_.aborts == 0) std::this_thread::yield();
+    set_error(error, DW_REASON_ABORTED, -1, "fake: aborted");
+    return DW_ABORTED;
+  };
+  const absl::Status status = call().status();
+  EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+  EXPECT_EQ(error_info(status)->deadline, absl::Milliseconds(30));
+  EXPECT_GE(error_info(status)->elapsed, absl::Milliseconds(30));
+}
+
+// ---- building ----
+
+TEST(BuildCommunicator, RoundsGoOnUntilDone) {
+  FakeBackend fake;
+  fake.step = [](int round, dw_error*) { return round < 3 ? DW_OK : DW_DONE; };
+  const auto backend = fake.open();
+  const auto store = Store::in_memory();
+  EXPECT_TRUE(
+      build_communicator(*backend, *store, {.group = "g"}, Deadline::never())
+          .ok());
+  EXPECT_EQ(fake.cancels, 0);
+}
+
+TEST(BuildCommunicator, AFailureOfOneRankFailsAll) {
+  FakeBackend fake;
+  std::atomic<int> steps{0};
+  fake.step = [&](int, dw_error* error) {
+    if (steps++ > 0) return DW_DONE;
+    set_error(error, DW_REASON_OUT_OF_MEMORY, -1, "no memory");
+    return DW_RESOURCE_EXHAUSTED;
+  };
+  const auto backend = fake.open();
+  const auto store = Store::in_memory();
+  absl::Status statuses[2];
+  std::thread ranks[2];
+  for (int r : {0, 1})
+    ranks[r] = std::thread([&, r] {
+      statuses[r] = build_communicator(*backend, *store,
+                                       {.group = "g", .rank = r, .size = 2},
+                                       Deadline::after(absl::Seconds(30)))
+                        .status();
+    });
+  for (std::thread& rank : ranks) rank.join();
+  const int failed = error_reason(statuses[0]) == Reason::kOutOfMemory ? 0 : 1;
+  EXPECT_EQ(error_reason(statuses[failed]), Reason::kOutOfMemory)
+      << statuses[failed];
+  const absl::Status& other = statuses[1 - failed];
+  EXPECT_EQ(error_reason(other), Reason::kAborted) << other;
+  EXPECT_THAT(error_info(other)->ranks, ElementsAre(failed));
+  EXPECT_THAT(error_info(other)->cause, HasSubstr("no memory"));
+  EXPECT_EQ(fake.destroys, 1) << "what the other had built";
+}
+
+TEST(BuildCommunicator, AMissingRankIsNamedAndTheSetupCancelled) {
+  FakeBackend fake;
+  const auto backend = fake.open();
+  const auto store = Store::in_memory();
+  const absl::Status status =
+      build_communicator(*backend, *store, {.group = "g", .rank = 0, .size = 2},
+                         Deadline::after(absl::Milliseconds(50)))
+          .status();
+  EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+  EXPECT_THAT(error_info(status)->ranks, ElementsAre(1));
+  EXPECT_EQ(fake.cancels, 1);
+}
+
+}  // namespace
+}  // namespace distwrap::comm

@@ -1,0 +1,43 @@
+// A backend that does as a test says, so that each answer of the ABI can be
+// given to the host.
+#ifndef DISTWRAP_TESTS_UNIT_COMM_FAKE_BACKEND_H_
+#define DISTWRAP_TESTS_UNIT_COMM_FAKE_BACKEND_H_
+
+#include "comm/backend_instance.h"
+#include "distwrap/abi/plugin.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+namespace distwrap::comm {
+
+// One at a time in a process: the table's functions reach it through a global.
+class FakeBackend {
+ public:
+  explicit FakeBackend(uint32_t flags = 0);
+  ~FakeBackend();
+
+  std::shared_ptr<BackendInstance> open();
+
+  // What `submit` answers; DW_DONE when unset.
+  std::function<int32_t(const dw_op& op, dw_work* work, dw_error* error)>
+      submit;
+  // What `setup_step` answers, by round.
+  std::function<int32_t(int round, dw_error* error)> step;
+
+  // Ends a pending operation.
+  void complete(dw_work* work, int32_t code, const dw_error* error = nullptr) {
+    host->complete(work, code, error);
+  }
+
+  const dw_host_api* host = nullptr;
+  std::atomic<int> submits{0}, aborts{0}, destroys{0}, closes{0}, cancels{0};
+
+ private:
+  dw_backend_api api_{};
+};
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_TESTS_UNIT_COMM_FAKE_BACKEND_H_
