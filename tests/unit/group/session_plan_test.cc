@@ -1,0 +1,116 @@
+// Where a session's values come from: options, then the environment, then
+// defaults.
+#include "base/error.h"
+#include "base/log.h"
+#include "group/session_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace distwrap::group {
+namespace {
+
+using ::testing::HasSubstr;
+using Variables = base::Environment::Variables;
+
+absl::StatusOr<SessionPlan> plan(const InitOptions& options,
+                                 const Variables& variables = {}) {
+  return plan_session(options, base::Environment(variables));
+}
+
+Variables launched() {
+  return {{"DISTWRAP_RANK", "1"},
+          {"DISTWRAP_WORLD_SIZE", "4"},
+          {"DISTWRAP_STORE", "unix:/run/x/store"}};
+}
+
+TEST(SessionPlan, TheLauncherSaysWho) {
+  const auto p = plan({}, launched());
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(p->rank, 1);
+  EXPECT_EQ(p->world_size, 4);
+  EXPECT_EQ(p->store_address, "unix:/run/x/store");
+  EXPECT_EQ(p->store, nullptr) << "to be connected";
+  EXPECT_EQ(p->backend, "gloo");
+  EXPECT_EQ(p->timeout, absl::Seconds(600));
+}
+
+TEST(SessionPlan, OptionsWin) {
+  Variables variables = launched();
+  variables["DISTWRAP_BACKEND"] = "loopback";
+  variables["DISTWRAP_TIMEOUT"] = "5";
+  const auto store = Store::in_memory();
+  const auto p = plan({.backend = "gloo",
+                       .rank = 0,
+                       .world_size = 2,
+                       .store = store,
+                       .timeout = absl::Seconds(1)},
+                      variables);
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(p->rank, 0);
+  EXPECT_EQ(p->world_size, 2);
+  EXPECT_EQ(p->store, store);
+  EXPECT_EQ(p->backend, "gloo");
+  EXPECT_EQ(p->timeout, absl::Seconds(1));
+  EXPECT_EQ(plan({}, variables)->backend, "loopback");
+  EXPECT_EQ(plan({}, variables)->timeout, absl::Seconds(5));
+}
+
+TEST(SessionPlan, ALoneRankNeedsNothing) {
+  const auto p = plan({.rank = 0, .world_size = 1});
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(p->backend, "loopback");
+  EXPECT_NE(p->store, nullptr);
+}
+
+// Ranks placed by hand do not meet in the store of the job around them.
+TEST(SessionPlan, ExplicitRanksBringTheirStore) {
+  const auto p = plan({.rank = 0, .world_size = 2}, launched());
+  EXPECT_EQ(error_reason(p.status()), Reason::kLaunchMissing);
+  EXPECT_THAT(std::string(p.status().message()),
+              HasSubstr("InitOptions::store"));
+}
+
+TEST(SessionPlan, NothingAtAllTellsHowToStart) {
+  const auto p = plan({});
+  EXPECT_EQ(error_reason(p.status()), Reason::kLaunchMissing);
+  EXPECT_THAT(std::string(p.status().message()), HasSubstr("distwrap run"));
+}
+
+TEST(SessionPlan, JunkIsNamed) {
+  const auto text = [](const char* name, const char* value) {
+    Variables variables = launched();
+    variables[name] = value;
+    const auto p = plan({}, variables);
+    EXPECT_EQ(error_reason(p.status()), Reason::kInvalidArgument) << name;
+    return std::string(p.status().message());
+  };
+  EXPECT_THAT(text("DISTWRAP_TIMEOUT", "soon"),
+              HasSubstr("DISTWRAP_TIMEOUT is not usable"));
+  EXPECT_THAT(text("DISTWRAP_INIT_TIMEOUT", "-1"),
+              HasSubstr("DISTWRAP_INIT_TIMEOUT is not usable"));
+  EXPECT_THAT(text("DISTWRAP_LOG", "loud"), HasSubstr("'loud'"));
+  EXPECT_THAT(text("DISTWRAP_RANK", "9"), HasSubstr("DISTWRAP_RANK"));
+}
+
+TEST(SessionPlan, TheLogLevelIsSet) {
+  const base::LogLevel before = base::log_level();
+  Variables variables = launched();
+  variables["DISTWRAP_LOG"] = "debug";
+  EXPECT_TRUE(plan({}, variables).ok());
+  EXPECT_EQ(base::log_level(), base::LogLevel::kDebug);
+  base::set_log_level(before);
+}
+
+TEST(SessionPlan, PluginFoldersComeFromThePath) {
+  Variables variables = launched();
+  variables["DISTWRAP_PLUGIN_PATH"] = "/opt/a:/opt/b";
+  const auto p = plan({}, variables);
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_THAT(p->plugin_folders, ::testing::IsSupersetOf({"/opt/a", "/opt/b"}));
+}
+
+}  // namespace
+}  // namespace distwrap::group
