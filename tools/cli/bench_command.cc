@@ -56,67 +56,88 @@ std::string footer(const std::vector<bench::ContestantKind>& kinds) {
 // Binds every option to its word.
 void describe(CLI::App& app, bench::Words& words) {
   app.add_option("ops,--op", words.ops, "Operations, or all")
-      ->default_str("all");
+      ->default_str("all")
+      ->type_name("NAME");
   const char* const job = "Job";
   app.add_option("--ranks", words.ranks, "How many ranks to start")
       ->capture_default_str()
-      ->group(job);
+      ->group(job)
+      ->type_name("N");
   app.add_option(
          "--backend", words.backends,
          "Backends, separated by commas; they take turns. none with --vs")
       ->capture_default_str()
-      ->group(job);
+      ->group(job)
+      ->type_name("NAME,...");
   app.add_option("--hint", words.hints, "key=value for the backends")
-      ->group(job);
-  app.add_option("--pin", words.pin, "Rank i on core i: 0 or 1")->group(job);
+      ->group(job)
+      ->type_name("KEY=VALUE");
+  app.add_option("--pin", words.pin, "Rank i on core i: 0 or 1")
+      ->group(job)
+      ->type_name("0|1");
   app.add_option("--timeout", words.timeout,
                  "Deadline of every operation, seconds")
       ->capture_default_str()
-      ->group(job);
+      ->group(job)
+      ->type_name("S");
 
   const char* const sizes = "Data";
   app.add_option("--sizes", words.sizes, "Sizes, such as 8,4K,1M")
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("SIZE,...");
   app.add_option("-b,--min", words.min, "Smallest size")
       ->capture_default_str()
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("SIZE");
   app.add_option("-e,--max", words.max, "Largest size")
       ->capture_default_str()
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("SIZE");
   app.add_option("-f,--factor", words.factor, "From one size to the next")
       ->capture_default_str()
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("N");
   app.add_option("-i,--step", words.step, "Bytes to add, in place of -f")
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("SIZE");
   app.add_option("-d,--dtype", words.dtype, "Element type")
       ->capture_default_str()
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("TYPE");
   app.add_option("-o,--reduce", words.reduce, "sum, product, min or max")
       ->capture_default_str()
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("NAME");
   app.add_option("-r,--root", words.root, "Root of a broadcast")
       ->capture_default_str()
-      ->group(sizes);
+      ->group(sizes)
+      ->type_name("RANK");
 
   const char* const measuring = "Measuring";
   app.add_option("--seconds", words.seconds,
                  "Time of one timed loop, for each contestant and round")
       ->capture_default_str()
-      ->group(measuring);
+      ->group(measuring)
+      ->type_name("S");
   app.add_option("--rounds", words.rounds,
                  "Loops for each; contestants alternate. 21 for claims")
       ->capture_default_str()
-      ->group(measuring);
+      ->group(measuring)
+      ->type_name("N");
   app.add_option("-n,--iters", words.iterations,
                  "Iterations of a loop, in place of --seconds")
-      ->group(measuring);
+      ->group(measuring)
+      ->type_name("N");
   app.add_option("-w,--warmup", words.warmup, "Calls to warm up by")
-      ->group(measuring);
+      ->group(measuring)
+      ->type_name("N");
   app.add_option("-c,--check", words.check, "Check results: 0 or 1")
       ->capture_default_str()
-      ->group(measuring);
+      ->group(measuring)
+      ->type_name("0|1");
   app.add_option("--vs", words.vs, "What to compare with, see below")
-      ->group(measuring);
+      ->group(measuring)
+      ->type_name("NAME,...");
   app.add_flag("--control", words.control,
                "Also compare the yardstick with a copy of itself")
       ->group(measuring);
@@ -125,11 +146,14 @@ void describe(CLI::App& app, bench::Words& words) {
   app.add_flag("--json", words.json, "One JSON line for each result")
       ->group(output);
   app.add_option("--json-file", words.json_file, "The whole run as JSON")
-      ->group(output);
+      ->group(output)
+      ->type_name("FILE");
   app.add_option("--csv", words.csv, "As CSV, without a file to stdout")
-      ->group(output);
+      ->group(output)
+      ->type_name("FILE");
   app.add_option("--plot", words.plot, "Latency and bandwidth as SVG")
-      ->group(output);
+      ->group(output)
+      ->type_name("FILE");
 }
 
 // What cannot be written is said before anything is measured.
@@ -155,9 +179,8 @@ int run_as_rank(const bench::Options& options,
                            launch.local_world_size, *store};
   const absl::Status status = bench::run_rank(options, kinds, place);
   if (status.ok()) return 0;
-  // Every rank knows what went wrong everywhere; one of them tells.
-  const bool told = absl::IsDataLoss(status) && place.rank != 0;
-  return told ? kFailed : complain(status.message(), kFailed);
+  if (place.rank != 0 && bench::told_by_rank_0(status)) return kFailed;
+  return complain(status.message(), kFailed);
 }
 
 int start_ranks(const bench::Options& options,
@@ -175,6 +198,8 @@ int start_ranks(const bench::Options& options,
     launch_options.argv.insert(launch_options.argv.end(), more->begin(),
                                more->end());
   }
+  // Our ranks have nothing to save when one of them is gone.
+  launch_options.grace = absl::Seconds(1);
   const auto code = launch(launch_options);
   if (!code.ok()) return complain(code.status().message(), kFailed);
   return *code;

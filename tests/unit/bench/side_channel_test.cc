@@ -55,6 +55,16 @@ TEST(SideChannel, ErrorsOfAllAreToldToAll) {
     EXPECT_EQ(agreed.code(), absl::StatusCode::kAborted);
     EXPECT_THAT(std::string(agreed.message()), HasSubstr("of 1"));
     EXPECT_THAT(std::string(agreed.message()), HasSubstr("of 2"));
+    EXPECT_TRUE(SideChannel::agreed(agreed));
+  });
+}
+
+TEST(SideChannel, ASharedErrorIsToldOnce) {
+  run_ranks(2, [](int rank, std::shared_ptr<Store> store) {
+    SideChannel side(store, "side", rank, 2, absl::Seconds(60));
+    const absl::Status mine = absl::NotFoundError("no such backend");
+    EXPECT_FALSE(SideChannel::agreed(mine));
+    EXPECT_EQ(std::string(side.agree(mine).message()), "no such backend");
   });
 }
 

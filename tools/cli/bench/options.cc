@@ -36,6 +36,9 @@ absl::Status check_ops(const Words& words, Options& options) {
       wanted = all_operations();
     } else if (measured_elsewhere(name) && words.json) {
       options.left_out.push_back(name);
+    } else if (measured_elsewhere(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' is not measured here"));
     } else {
       const auto op = parse_operation(name);
       if (!op.ok()) return op.status();

@@ -100,6 +100,10 @@ bool pin(int local_rank, int local_ranks) {
   return false;
 }
 
+bool told_by_rank_0(const absl::Status& status) {
+  return SideChannel::agreed(status) || absl::IsDataLoss(status);
+}
+
 absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
                       const Place& place) {

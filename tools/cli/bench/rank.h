@@ -22,10 +22,12 @@ struct Place {
 };
 
 // Measures and prints. kDataLoss: measured, but results were wrong; which ones
-// has been printed.
+// has been printed. `told_by_rank_0` of an error: this rank need not tell it.
 absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
                       const Place& place);
+
+bool told_by_rank_0(const absl::Status& status);
 
 // Binds the calling thread, and those it will start, to the n-th of the cores
 // it may use. False, and nothing is done, when not every local rank has one.

@@ -1,13 +1,20 @@
 #include "bench/side_channel.h"
 
+#include <absl/strings/cord.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace distwrap::bench {
+namespace {
+
+constexpr absl::string_view kAgreed = "distwrap.bench/agreed";
+
+}  // namespace
 
 SideChannel::SideChannel(std::shared_ptr<Store> store, std::string name,
                          int rank, int ranks, absl::Duration timeout)
@@ -83,16 +90,25 @@ absl::Status SideChannel::agree(const absl::Status& mine) {
   // Often one rank's error is the cause and another's the consequence: all are
   // told, under the code of the first.
   auto code = absl::StatusCode::kOk;
-  std::string text;
+  std::vector<std::string> texts;
   for (const std::string& theirs : *all) {
     if (theirs.empty()) return absl::InternalError("a rank sent no status");
     const auto its = static_cast<absl::StatusCode>(theirs[0]);
     if (its == absl::StatusCode::kOk) continue;
     if (code == absl::StatusCode::kOk) code = its;
-    absl::StrAppend(&text, text.empty() ? "" : "\n", theirs.substr(1));
+    const std::string text = theirs.substr(1);
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
+      texts.push_back(text);
+    }
   }
-  if (code != absl::StatusCode::kOk) return absl::Status(code, text);
-  return absl::OkStatus();
+  if (code == absl::StatusCode::kOk) return absl::OkStatus();
+  absl::Status status(code, absl::StrJoin(texts, "\n"));
+  status.SetPayload(kAgreed, absl::Cord());
+  return status;
+}
+
+bool SideChannel::agreed(const absl::Status& status) {
+  return status.GetPayload(kAgreed).has_value();
 }
 
 }  // namespace distwrap::bench

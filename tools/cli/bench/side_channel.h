@@ -34,8 +34,10 @@ class SideChannel {
   // Element by element the largest over the ranks, in place.
   absl::Status max(std::vector<double>& values);
   absl::StatusOr<int64_t> sum(int64_t value);
-  // Waits for everybody's status; the errors of all on all.
+  // Waits for everybody's status; the errors of all on all, marked as such.
   absl::Status agree(const absl::Status& mine);
+  // Whether every rank got this very error.
+  static bool agreed(const absl::Status& status);
 
  private:
   std::string key(int64_t turn, int rank) const;

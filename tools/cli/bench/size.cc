@@ -40,7 +40,9 @@ int64_t unit_bytes(absl::string_view unit) {
 
 absl::StatusOr<int64_t> parse_size(absl::string_view text) {
   size_t digits = 0;
-  while (digits < text.size() && absl::ascii_isdigit(text[digits])) ++digits;
+  while (digits < text.size() &&
+         absl::ascii_isdigit(static_cast<unsigned char>(text[digits])))
+    ++digits;
   int64_t number = 0;
   if (digits == 0 || digits > 18 ||
       !absl::SimpleAtoi(text.substr(0, digits), &number)) {
