@@ -42,7 +42,7 @@ PipeSignalBlocked::~PipeSignalBlocked() {
   if (!unblock_) return;
   const sigset_t pipe = only_pipe();
   const timespec at_once = {0, 0};
-  while (sigtimedwait(&pipe, nullptr, &at_once) == SIGPIPE) {
+  while (swallow_ && sigtimedwait(&pipe, nullptr, &at_once) == SIGPIPE) {
   }
   pthread_sigmask(SIG_UNBLOCK, &pipe, nullptr);
 }

@@ -25,7 +25,7 @@ class AllSignalsBlocked {
 bool pipe_signal_is_deadly();
 
 // In a thread of the program, around calls into Gloo; a SIGPIPE that they raise
-// is swallowed. Two system calls, so it does nothing unless `needed`.
+// is swallowed. It costs system calls, so it does nothing unless `needed`.
 class PipeSignalBlocked {
  public:
   explicit PipeSignalBlocked(bool needed);
@@ -33,8 +33,12 @@ class PipeSignalBlocked {
   PipeSignalBlocked(const PipeSignalBlocked&) = delete;
   PipeSignalBlocked& operator=(const PipeSignalBlocked&) = delete;
 
+  // Every write has worked: there is nothing to swallow.
+  void all_written() { swallow_ = false; }
+
  private:
   bool unblock_ = false;
+  bool swallow_ = true;
 };
 
 }  // namespace gloo_backend

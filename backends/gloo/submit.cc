@@ -54,10 +54,12 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   const bool waits = (op->flags & DW_FLAG_CALLER_WAITS) != 0;
   const bool at_once =
       comm->size == 1 || (call.moves_nothing() && !call.is_message());
-  const PipeSignalBlocked blocked(comm->guard_pipe_signal && !at_once);
+  PipeSignalBlocked blocked(comm->guard_pipe_signal && !at_once);
   if (!waits && !at_once) return start(comm, call, work, error);
-  const int32_t code = run(comm, call, error);
-  return code == DW_OK ? DW_DONE : code;
+  if (int32_t code = run(comm, call, error)) return code;
+  // What has completed was written and answered on every connection it used.
+  blocked.all_written();
+  return DW_DONE;
 }
 
 }  // namespace gloo_backend

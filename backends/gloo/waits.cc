@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 namespace gloo_backend {
@@ -14,6 +15,9 @@ using gloo::transport::UnboundBuffer;
 // Long enough for Gloo to look whether an operation is complete. When it is
 // not, Gloo closes every connection, which by then is what has to happen.
 constexpr std::chrono::milliseconds kLook(1);
+
+// Real buffers that wait for use; each is a few hundred bytes.
+constexpr size_t kKept = 256;
 
 bool wait_on(UnboundBuffer& buffer, Way way, int* rank,
              std::chrono::milliseconds limit) {
@@ -32,17 +36,23 @@ void let_go_of(UnboundBuffer& buffer, Way way) {
 // are waited for in the order in which they began.
 class WatchedBuffer : public UnboundBuffer {
  public:
-  WatchedBuffer(gloo::transport::Context& context, Waits& waits, void* memory,
-                size_t bytes)
-      : UnboundBuffer(memory, bytes), context_(context), waits_(waits) {}
+  WatchedBuffer(WatchedContext& context, void* memory, size_t bytes)
+      : UnboundBuffer(memory, bytes),
+        context_(context),
+        waits_(context.waits()) {}
+
+  ~WatchedBuffer() override {
+    if (!is_clean()) return;
+    for (auto& [rank, buffer] : real_) context_.give_back(std::move(buffer));
+  }
 
   void send(int peer, uint64_t slot, size_t offset, size_t bytes) override {
-    real(peer).send(peer, slot, offset, bytes);
-    begun(Way::kSend).peers.push_back(peer);
+    begin(Way::kSend, peer);
+    real(peer).send(peer, slot, address(offset), length(offset, bytes));
   }
   void recv(int peer, uint64_t slot, size_t offset, size_t bytes) override {
-    real(peer).recv(peer, slot, offset, bytes);
-    begun(Way::kReceive).peers.push_back(peer);
+    begin(Way::kReceive, peer);
+    real(peer).recv(peer, slot, address(offset), length(offset, bytes));
   }
   void recv(std::vector<int>, uint64_t, size_t, size_t) override {
     throw gloo::InvalidOperationException("receives have one source");
@@ -66,6 +76,25 @@ class WatchedBuffer : public UnboundBuffer {
 
   Begun& begun(Way way) { return begun_[way == Way::kSend ? 0 : 1]; }
 
+  void begin(Way way, int peer) {
+    std::vector<int>& peers = begun(way).peers;
+    if (peers.empty()) peers.reserve(8);
+    peers.push_back(peer);
+  }
+
+  size_t address(size_t offset) const {
+    return reinterpret_cast<size_t>(ptr) + offset;
+  }
+  size_t length(size_t offset, size_t bytes) const {
+    return bytes == kUnspecifiedByteCount ? size - offset : bytes;
+  }
+
+  bool is_clean() {
+    for (const Begun& all : begun_)
+      if (all.waited != all.peers.size()) return false;
+    return !let_go_ && !waits_.is_any_lost();
+  }
+
   int oldest(Way way) {
     Begun& all = begun(way);
     if (all.waited == all.peers.size())
@@ -76,7 +105,7 @@ class WatchedBuffer : public UnboundBuffer {
   UnboundBuffer& real(int peer) {
     for (auto& [rank, buffer] : real_)
       if (rank == peer) return *buffer;
-    real_.emplace_back(peer, context_.createUnboundBuffer(ptr, size));
+    real_.emplace_back(peer, context_.take_real());
     return *real_.back().second;
   }
 
@@ -111,13 +140,15 @@ class WatchedBuffer : public UnboundBuffer {
   // From another thread, while nothing new is begun: so only what does not
   // change by waiting is looked at. A wait that has not begun yet ends at once.
   void let_go(Way way) {
+    let_go_ = true;
     for (auto& [rank, buffer] : real_) let_go_of(*buffer, way);
   }
 
-  gloo::transport::Context& context_;
+  WatchedContext& context_;
   Waits& waits_;
   std::vector<std::pair<int, std::unique_ptr<UnboundBuffer>>> real_;
   Begun begun_[2];
+  bool let_go_ = false;
 };
 
 }  // namespace
@@ -153,6 +184,11 @@ bool Waits::is_lost(int peer) {
   return lost_[static_cast<size_t>(peer)];
 }
 
+bool Waits::is_any_lost() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::find(lost_.begin(), lost_.end(), true) != lost_.end();
+}
+
 WatchedContext::WatchedContext(std::shared_ptr<gloo::transport::Context> real)
     : gloo::transport::Context(real->rank, real->size),
       real_(std::move(real)),
@@ -168,7 +204,23 @@ std::unique_ptr<gloo::transport::Pair>& WatchedContext::createPair(int peer) {
 
 std::unique_ptr<UnboundBuffer> WatchedContext::createUnboundBuffer(
     void* memory, size_t bytes) {
-  return std::make_unique<WatchedBuffer>(*real_, waits_, memory, bytes);
+  return std::make_unique<WatchedBuffer>(*this, memory, bytes);
+}
+
+std::unique_ptr<UnboundBuffer> WatchedContext::take_real() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (unused_.empty()) {
+    lock.unlock();
+    return real_->createUnboundBuffer(nullptr, SIZE_MAX);
+  }
+  std::unique_ptr<UnboundBuffer> buffer = std::move(unused_.back());
+  unused_.pop_back();
+  return buffer;
+}
+
+void WatchedContext::give_back(std::unique_ptr<UnboundBuffer> buffer) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (unused_.size() < kKept) unused_.push_back(std::move(buffer));
 }
 
 }  // namespace gloo_backend

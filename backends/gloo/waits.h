@@ -50,6 +50,7 @@ class Waits {
   // Nobody waits any more: the communicator is over.
   void lose_all();
   bool is_lost(int peer);
+  bool is_any_lost();
 
  private:
   std::mutex mutex_;
@@ -59,6 +60,10 @@ class Waits {
 
 // The transport context of Gloo's collectives: a real one, with buffers whose
 // waits are known.
+//
+// Real buffers are used again. Whoever destroys one has to wait until Gloo's
+// thread has let go of it, by giving up the processor to whoever may want it;
+// and that thread has just woken him to say that all is done.
 class WatchedContext : public gloo::transport::Context {
  public:
   WatchedContext(std::shared_ptr<gloo::transport::Context> real);
@@ -70,9 +75,16 @@ class WatchedContext : public gloo::transport::Context {
 
   Waits& waits() { return waits_; }
 
+  // A buffer that spans all memory: its offsets are addresses.
+  std::unique_ptr<gloo::transport::UnboundBuffer> take_real();
+  // Back from an owner for whom nothing is left to complete in it.
+  void give_back(std::unique_ptr<gloo::transport::UnboundBuffer> buffer);
+
  private:
   const std::shared_ptr<gloo::transport::Context> real_;
   Waits waits_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> unused_;
 };
 
 }  // namespace gloo_backend

@@ -1,0 +1,262 @@
+// What is particular to Gloo: faults of the library that must not come through.
+#include "cases.h"
+#include "checks.h"
+#include "distwrap/abi/note.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <signal.h>
+#include <thread>
+#include <vector>
+
+extern "C" const dw_backend_api* dw_plugin_query_v1_gloo(const dw_host_info*);
+
+namespace distwrap::conformance {
+namespace {
+
+constexpr dw_dtype kF32 = {2, 32, 1};
+const dw_error kWhy = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
+
+const dw_backend_api& gloo() {
+  static const dw_host_info kHost = {
+      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, DW_SANITIZER, 0,
+      {"test", 4}};
+  return *dw_plugin_query_v1_gloo(&kHost);
+}
+
+void on_ranks(int size, const std::function<void(Member&)>& body) {
+  Findings findings;
+  run_team(gloo(), size, {}, findings, body);
+  EXPECT_TRUE(findings.empty()) << findings.text();
+}
+
+dw_op op_of(uint16_t kind, std::vector<float>& in, std::vector<float>& out) {
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = kind;
+  op.reduce = kind == DW_OP_ALL_REDUCE || kind == DW_OP_REDUCE_SCATTER
+                  ? DW_REDUCE_SUM
+                  : DW_REDUCE_NONE;
+  op.seq = 1;
+  op.in.data = in.data();
+  op.in.count = static_cast<int64_t>(in.size());
+  op.in.dtype = kF32;
+  op.out.data = out.data();
+  op.out.count = static_cast<int64_t>(out.size());
+  op.out.dtype = kF32;
+  return op;
+}
+
+// Starts the op, gives the other rank time to meet it if it could, aborts.
+void expect_no_meeting(Member& member, const dw_op& op) {
+  dw_work work;
+  dw_error error = {};
+  ASSERT_EQ(gloo().submit(member.comm, &op, &work, &error), DW_OK)
+      << error.text;
+  EXPECT_FALSE(work.wait(std::chrono::milliseconds(30)));
+  member.meeting.meet();
+  gloo().comm_abort(member.comm, &kWhy);
+  ASSERT_TRUE(work.wait(std::chrono::seconds(10)));
+  EXPECT_GT(work.code(), DW_OK);
+  EXPECT_EQ(work.completions(), 1);
+}
+
+TEST(GlooTest, CollectivesThatDifferNeverMeet) {
+  for (const uint16_t kind :
+       {uint16_t{DW_OP_ALL_REDUCE}, uint16_t{DW_OP_BROADCAST}})
+    on_ranks(2, [&](Member& member) {
+      const size_t count = member.rank == 0 ? 100 : 37;
+      std::vector<float> in(count), out(count, 7.0f);
+      dw_op op = op_of(kind, in, out);
+      op.peer = kind == DW_OP_BROADCAST ? 0 : -1;
+      expect_no_meeting(member, op);
+    });
+}
+
+TEST(GlooTest, MessageOfAnotherSizeIsNotDelivered) {
+  for (const size_t received : {size_t{10}, size_t{1000}})
+    on_ranks(2, [&](Member& member) {
+      std::vector<float> data(member.rank == 0 ? 100 : received, 7.0f);
+      std::vector<float> none;
+      dw_op op = member.rank == 0 ? op_of(DW_OP_SEND, data, none)
+                                  : op_of(DW_OP_RECV, none, data);
+      op.peer = 1 - member.rank;
+      expect_no_meeting(member, op);
+      EXPECT_EQ(data, std::vector<float>(data.size(), 7.0f));
+    });
+}
+
+TEST(GlooTest, WritingToALostPeerRaisesNoSignal) {
+  struct sigaction before;
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &before), 0);
+  signal(SIGPIPE, SIG_DFL);
+  for (const bool caller_waits : {true, false})
+    on_ranks(2, [&](Member& member) {
+      if (member.rank == 1) {
+        gloo().comm_abort(member.comm, &kWhy);
+        member.meeting.meet();
+        return;
+      }
+      member.meeting.meet();
+      std::vector<float> data(1 << 20), none;
+      for (int i = 0; i < 20; ++i) {
+        dw_op op = op_of(DW_OP_SEND, data, none);
+        op.peer = 1;
+        op.flags = caller_waits ? DW_FLAG_CALLER_WAITS : 0;
+        dw_work work;
+        const int32_t code = gloo().submit(
+            member.comm, &op, caller_waits ? nullptr : &work, nullptr);
+        EXPECT_NE(code, DW_DONE);
+        if (code == DW_OK) {
+          ASSERT_TRUE(work.wait(std::chrono::seconds(10)));
+          EXPECT_GT(work.code(), DW_OK);
+        }
+      }
+    });
+  sigset_t pending;
+  ASSERT_EQ(sigpending(&pending), 0);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+  sigaction(SIGPIPE, &before, nullptr);
+}
+
+TEST(GlooTest, LostPeerIsNamedAndTheGroupIsBroken) {
+  on_ranks(3, [](Member& member) {
+    if (member.rank == 2) {
+      member.meeting.meet();
+      gloo().comm_abort(member.comm, &kWhy);
+      return member.meeting.meet();
+    }
+    // Both wait for rank 2 alone, so it is the first to go.
+    std::vector<float> data(4), none;
+    dw_op op = op_of(DW_OP_RECV, none, data);
+    op.peer = 2;
+    dw_work work;
+    ASSERT_EQ(gloo().submit(member.comm, &op, &work, nullptr), DW_OK);
+    member.meeting.meet();
+    ASSERT_TRUE(work.wait(std::chrono::seconds(10)));
+    EXPECT_EQ(work.code(), DW_UNAVAILABLE);
+    const dw_error error = work.error();
+    EXPECT_EQ(error.reason, DW_REASON_PEER_LOST);
+    EXPECT_NE(std::string(error.text).find("2"), std::string::npos);
+    dw_error later = {};
+    op.flags = DW_FLAG_CALLER_WAITS;
+    EXPECT_EQ(gloo().submit(member.comm, &op, nullptr, &later),
+              DW_FAILED_PRECONDITION);
+    EXPECT_EQ(later.reason, DW_REASON_GROUP_BROKEN);
+    member.meeting.meet();
+  });
+}
+
+size_t entries(const char* folder) {
+  size_t n = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator(folder))
+    ++n;
+  return n;
+}
+
+TEST(GlooTest, GroupsLeaveNoDescriptorAndNoThread) {
+  const auto round = [] {
+    on_ranks(3, [](Member& member) {
+      make_call(member, {.kind = DW_OP_BARRIER}, false);
+    });
+  };
+  round();
+  const size_t descriptors = entries("/proc/self/fd");
+  const size_t threads = entries("/proc/self/task");
+  for (int i = 0; i < 5; ++i) round();
+  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries("/proc/self/task"), threads);
+}
+
+TEST(GlooTest, ManyOpenWorksNeedOneThread) {
+  on_ranks(2, [](Member& member) {
+    constexpr size_t kWorks = 1000;
+    std::vector<float> data(kWorks), none;
+    std::vector<std::unique_ptr<dw_work>> works;
+    member.meeting.meet();
+    const size_t before = entries("/proc/self/task");
+    member.meeting.meet();
+    for (size_t i = 0; i < kWorks; ++i) {
+      std::vector<float> one(1);
+      dw_op op = member.rank == 0 ? op_of(DW_OP_RECV, none, one)
+                                  : op_of(DW_OP_SEND, one, none);
+      op.peer = 1 - member.rank;
+      op.in.data = op.out.data = &data[i];
+      op.tag = member.rank == 0 ? i : kWorks - 1 - i;
+      if (member.rank == 1) data[i] = static_cast<float>(kWorks - 1 - i);
+      works.push_back(std::make_unique<dw_work>());
+      if (member.rank == 1 && i == 0) member.meeting.meet();
+      ASSERT_EQ(gloo().submit(member.comm, &op, works.back().get(), nullptr),
+                DW_OK);
+    }
+    if (member.rank == 0) {
+      EXPECT_LE(entries("/proc/self/task"), before + 2);
+      member.meeting.meet();
+    }
+    for (const auto& work : works) {
+      ASSERT_TRUE(work->wait(std::chrono::seconds(20)));
+      EXPECT_EQ(work->code(), DW_OK);
+    }
+    for (size_t i = 0; i < kWorks && member.rank == 0; ++i)
+      ASSERT_EQ(data[i], static_cast<float>(i));
+  });
+}
+
+TEST(GlooTest, UnknownInterfaceIsRefused) {
+  const dw_hint hint = {{"interface", 9}, {"x-nowhere0", 10}};
+  dw_open_info open = open_info();
+  open.hints = &hint;
+  open.n_hints = 1;
+  dw_backend* backend = nullptr;
+  ASSERT_EQ(gloo().open(&host_table(), &open, &backend, nullptr), DW_OK);
+  dw_setup_info info = {};
+  info.struct_size = sizeof info;
+  info.flags = DW_SETUP_COMMUNICATOR;
+  info.size = 2;
+  dw_setup* setup = nullptr;
+  dw_blob out = {};
+  dw_error error = {};
+  EXPECT_EQ(gloo().setup_begin(backend, &info, &setup, &out, &error),
+            DW_UNAVAILABLE);
+  EXPECT_NE(std::string(error.text).find("x-nowhere0"), std::string::npos)
+      << error.text;
+  gloo().close(backend);
+}
+
+// The peer's listeners are gone when this rank calls: an error, or another
+// round that the host waits for, but nothing that blocks here.
+TEST(GlooTest, SetupDoesNotWaitForAnAbsentPeer) {
+  for (int i = 0; i < 4; ++i)
+    on_ranks(2, [](Member& member) {
+      const dw_setup_info info = setup_info(member, 77);
+      dw_setup* setup = nullptr;
+      dw_blob out = {};
+      ASSERT_EQ(
+          gloo().setup_begin(member.backend, &info, &setup, &out, nullptr),
+          DW_OK);
+      const std::vector<std::string> texts = member.meeting.swap(
+          member.rank,
+          std::string(static_cast<const char*>(out.data), out.size));
+      if (member.rank == 1) gloo().setup_cancel(setup);
+      member.meeting.meet();
+      if (member.rank == 1) return;
+      std::vector<dw_blob> blobs;
+      for (const std::string& text : texts)
+        blobs.push_back({text.data(), text.size(), nullptr, 0});
+      dw_setup_result result = {};
+      const auto begin = std::chrono::steady_clock::now();
+      if (gloo().setup_step(setup, blobs.data(), 2, &out, &result, nullptr) ==
+          DW_OK)
+        gloo().setup_cancel(setup);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin,
+                std::chrono::seconds(5));
+      EXPECT_EQ(result.comm, nullptr);
+    });
+}
+
+}  // namespace
+}  // namespace distwrap::conformance
