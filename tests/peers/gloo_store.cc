@@ -38,6 +38,7 @@ void GlooStore::wait(const std::vector<std::string>& keys) {
 void GlooStore::wait(const std::vector<std::string>& keys,
                      const std::chrono::milliseconds& timeout) {
   std::vector<std::string> prefixed;
+  prefixed.reserve(keys.size());
   for (const std::string& key : keys) prefixed.push_back(prefix_ + key);
   throw_unless_ok(
       store_->wait(prefixed, Deadline::after(absl::FromChrono(timeout))));

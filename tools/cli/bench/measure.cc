@@ -49,6 +49,7 @@ absl::StatusOr<std::vector<Row>> measure(
   }
 
   std::vector<Row> rows;
+  rows.reserve(all.size());
   for (Runner& runner : all) rows.push_back(runner.row());
   if (!rows[baseline].measured) return rows;
   for (size_t i = 0; i < rows.size(); ++i) {

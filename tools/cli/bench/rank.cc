@@ -140,8 +140,8 @@ absl::Status run_rank(const Options& options,
     status = write_files(options, *report);
   }
   // Nobody closes while another still measures.
-  const absl::Status met = side.agree(status);
-  if (!met.ok()) return met;
+  status = side.agree(status);
+  if (!status.ok()) return status;
   if (report->wrong() > 0) {
     return absl::DataLossError(
         absl::StrCat(report->wrong(), " elements were wrong"));

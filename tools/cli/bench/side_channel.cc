@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<std::string>> SideChannel::exchange(
   const Deadline deadline = Deadline::after(timeout_);
   const int64_t turn = turn_++;
   std::vector<std::string> keys;
+  keys.reserve(static_cast<size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank) keys.push_back(key(turn, rank));
   absl::Status status =
       store_->set(keys[static_cast<size_t>(rank_)], mine, deadline);

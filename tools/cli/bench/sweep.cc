@@ -26,6 +26,7 @@ const ContestantKind* find_kind(const std::vector<ContestantKind>& kinds,
 absl::Status check_kinds(const Options& options,
                          const std::vector<ContestantKind>& kinds) {
   std::vector<std::string> known;
+  known.reserve(kinds.size());
   for (const ContestantKind& kind : kinds) known.push_back(kind.name);
   for (const std::string& name : options.vs) {
     if (find_kind(kinds, name) != nullptr) continue;
@@ -53,7 +54,7 @@ absl::StatusOr<Field> make_field(const Options& options,
                        const auto& make) -> absl::Status {
     setup.name = name;
     auto made = make(setup);
-    const absl::Status status = side.agree(made.status());
+    absl::Status status = side.agree(made.status());
     if (status.ok()) field.contestants.push_back(*std::move(made));
     return status;
   };
