@@ -54,7 +54,7 @@ LogAxis decimal_axis(double least, double most, const Unit (&units)[n]) {
       const double value = digit * std::pow(10, power);
       if (value < low * 0.999 || value > high * 1.001) continue;
       const bool labelled =
-          digit == 1 || (decades < 2.2 && (digit == 2 || digit == 5));
+          digit == 1 || (decades < 2.9 && (digit == 2 || digit == 5));
       ticks.push_back({value, labelled ? in_units(value, units) : ""});
     }
   }
