@@ -78,6 +78,8 @@ class Device::Alarm::Handler : public tcp::Handler {
   ~Handler() override { ::close(timer_); }
 
   int timer() const { return timer_; }
+  // Gloo's thread has left; this says so to whoever checks by locks.
+  void left() { std::lock_guard<std::mutex> lock(mutex_); }
 
   void set(std::chrono::nanoseconds period) {
     const timespec time = {0, period.count()};
@@ -86,6 +88,7 @@ class Device::Alarm::Handler : public tcp::Handler {
   }
 
   void handleEvents(int /*events*/) override {
+    std::lock_guard<std::mutex> lock(mutex_);
     uint64_t times;
     if (read(timer_, &times, sizeof times) == sizeof times) ring_();
   }
@@ -93,6 +96,7 @@ class Device::Alarm::Handler : public tcp::Handler {
  private:
   const int timer_;
   const std::function<void()> ring_;
+  std::mutex mutex_;
 };
 
 Device::Alarm::Alarm(Device& device, std::function<void()> ring)
@@ -103,6 +107,7 @@ Device::Alarm::Alarm(Device& device, std::function<void()> ring)
 Device::Alarm::~Alarm() {
   const Hurry hurry(device_);
   device_.tcp().unregisterDescriptor(handler_->timer(), handler_.get());
+  handler_->left();
 }
 
 void Device::Alarm::every(std::chrono::microseconds period) {

@@ -26,16 +26,18 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
       ended_ = true;
     }
     device_.tcp().unregisterDescriptor(descriptor_, this);
+    // Gloo's thread has left; this says so to whoever checks by locks.
+    std::lock_guard<std::mutex> lock(mutex_);
   }
 
   // This thread is the one that takes what comes, so what was taken was also
   // given to its receiver.
   void handleEvents(int /*events*/) override {
+    std::lock_guard<std::mutex> lock(mutex_);
     char byte;
     const ssize_t left = recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (left == 0 || (left < 0 && errno != EINTR)) return waits_.lose(rank_);
     // Gloo is about to take the rest, unless it has given up as well.
-    std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_ && !waits_.is_lost(rank_)) begin();
   }
 
@@ -48,8 +50,7 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
   bool ended_ = false;
 };
 
-Watch::Watch(Device& device, const Sockets& sockets, Waits& waits)
-    : device_(device) {
+Watch::Watch(Device& device, const Sockets& sockets, Waits& waits) {
   for (const Sockets::Held& held : sockets.held()) {
     connections_.push_back(std::make_unique<Connection>(
         device, waits, held.rank, held.descriptor));

@@ -24,7 +24,6 @@ class Watch {
  private:
   class Connection;
 
-  Device& device_;
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 

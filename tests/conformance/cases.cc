@@ -175,8 +175,6 @@ std::vector<Case> promised_cases(const Promises& promises, int size,
 
 Call::Call(const Case& c, int rank, int size)
     : case_(c),
-      rank_(rank),
-      size_(size),
       element_(dw_dtype_bytes(dw_dtype_of(c.dtype))),
       in_count_(elements(shape_of(c.kind).in, c, rank, size)),
       out_count_(elements(shape_of(c.kind).out, c, rank, size)),

@@ -56,7 +56,6 @@ class Call {
   std::string strangers() const;
 
   const Case case_;
-  const int rank_, size_;
   const size_t element_;
   const size_t in_count_, out_count_;  // elements; 0 without such a buffer
   GuardedBytes in_, out_;
