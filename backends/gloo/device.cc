@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <mutex>
+#include <net/if.h>
+#include <stdexcept>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -48,6 +50,9 @@ class Device::Ticker : public tcp::Handler {
 
 Device::Device(const std::string& interface)
     : ticker_(std::make_unique<Ticker>()) {
+  // Gloo would look it up in vain, and lose the list.
+  if (if_nametoindex(interface.c_str()) == 0)
+    throw std::runtime_error("there is no interface '" + interface + "'");
   tcp::attr attr;
   attr.iface = interface;
   // Gloo's thread inherits the mask: the program's signals are not for it, and
