@@ -57,7 +57,8 @@ std::string known_hints(const dw_backend_api& api) {
 absl::Status check_hints(const plugin::BackendTable& table,
                          const Hints& hints) {
   const dw_backend_api& api = table.api();
-  for (const auto& [key, value] : hints) {
+  for (const auto& hint : hints) {
+    const std::string& key = hint.first;
     const bool known =
         std::any_of(api.hints, api.hints + api.n_hints, [&](const dw_str& h) {
           return absl::string_view(h.data, h.size) == key;
