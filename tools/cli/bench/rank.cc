@@ -9,6 +9,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -107,6 +108,9 @@ bool told_by_rank_0(const absl::Status& status) {
 absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
                       const Place& place) {
+  // Backends whose engine lets this signal come guard each call against it, raw
+  // engines do not: without it all contestants do the same.
+  std::signal(SIGPIPE, SIG_IGN);
   Options own = options;
   const Machine machine = this_machine();  // before it is narrowed to a core
   own.pin = options.pin && pin(place.local_rank, place.local_ranks);
