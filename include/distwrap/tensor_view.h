@@ -34,12 +34,14 @@ class TensorView {
 
   // A container with data() and size(), such as std::vector<float>.
   template <class Container>
-    requires requires(Container& c) {
-      c.data();
-      c.size();
-    } && (!std::is_same_v<std::remove_cv_t<Container>, TensorView>)
-  constexpr explicit TensorView(Container& container)
-      : TensorView(container.data(), static_cast<int64_t>(container.size())) {}
+  requires requires(Container& c) {
+    c.data();
+    c.size();
+  } &&(!std::is_same_v<std::remove_cv_t<Container>,
+                       TensorView>)constexpr explicit TensorView(Container&
+                                                                     container)
+      : TensorView(container.data(), static_cast<int64_t>(container.size())) {
+  }
 
   void* data() const { return data_; }
   int64_t count() const { return count_; }

@@ -3,10 +3,10 @@
 //   distwrap run -n 4 startup
 //
 // prints one line of rank 0. Read the smallest of several runs.
+#include "distwrap/distwrap.h"
+
 #include <cstdio>
 #include <string>
-
-#include "distwrap/distwrap.h"
 
 int main() {
   const int64_t started = distwrap::Deadline::now_ns();

@@ -46,7 +46,7 @@ DW_STATIC_ASSERT(sizeof(dw_note) == 16);
 #define DW_NOTE_STRING(x) DW_NOTE_STRING_(x)
 
 /* For a file of any ABI version and kind; tests make wrong ones with it. */
-#define DW_PLUGIN_NOTE_OF(major, minor, sanitizer, flags)                    \
+#define DW_PLUGIN_NOTE_OF(major, minor, sanitizer, flags) \
   __asm__(".pushsection .note.distwrap,\"a\",@note\n"                       \
           ".balign 4\n"                                                      \
           ".long 4, 16, " DW_NOTE_STRING(DW_NOTE_TYPE) "\n"                  \

@@ -8,7 +8,8 @@
  *     pinned by the assertions at the end of this file.
  *  3. An incoming struct is read by `dw_read_struct` (read.h): shorter than its
  *     1.0 size is invalid, shorter than mine is zero behind its end, longer
- *     must be zero behind mine, else incompatible.
+ *     must be zero behind mine, else incompatible. Tables of functions are
+ *     offers: what lies behind the end that I know is ignored.
  *  4. Append only. Every addition is a minor with a `since 1.N` comment;
  *     nothing is removed, moved or reused.
  *  5. An unknown kind, reduction or flag is *unimplemented*, never ignored.
@@ -25,10 +26,10 @@
 #ifndef DISTWRAP_ABI_TYPES_H_
 #define DISTWRAP_ABI_TYPES_H_
 
+#include "distwrap/abi/codes.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include "distwrap/abi/codes.h"
 
 #define DW_ABI_MAJOR 1
 #define DW_ABI_MINOR 0
@@ -55,12 +56,12 @@ enum {
 
 /* Flags of an operation. An operation may be *in place*: `in.data` is the
  * address that `out` has for this rank's own part. */
-#define DW_FLAG_IN_PLACE 0x1u        /* set by the host when it is so         */
-#define DW_FLAG_CALLER_WAITS 0x2u    /* submit may run to the end (plugin.h)  */
-#define DW_FLAG_CAPTURE 0x4u         /* the stream is being captured          */
-#define DW_FLAG_EXCLUSIVE 0x8u       /* scan without the own part             */
-#define DW_FLAG_WITH_SIGNAL 0x10u    /* put raises a signal after its data    */
-#define DW_FLAG_SCALE_ON_DEVICE 0x20u /* `scale` lies in device memory        */
+#define DW_FLAG_IN_PLACE 0x1u     /* set by the host when it is so         */
+#define DW_FLAG_CALLER_WAITS 0x2u /* submit may run to the end (plugin.h)  */
+#define DW_FLAG_CAPTURE 0x4u      /* the stream is being captured          */
+#define DW_FLAG_EXCLUSIVE 0x8u    /* scan without the own part             */
+#define DW_FLAG_WITH_SIGNAL 0x10u /* put raises a signal after its data    */
+#define DW_FLAG_SCALE_ON_DEVICE 0x20u /* `scale` lies in device memory */
 
 /* Comparisons of wait_signal and effects of a signal. */
 #define DW_COMPARE_EQ 1u
@@ -123,13 +124,13 @@ typedef struct dw_error { /* leaf */
   char text[240];
 } dw_error;
 
-typedef struct dw_buf {    /* leaf */
-  void* data;              /* NULL when parts is set             */
-  void* const* parts;      /* list forms: one address per rank   */
-  int64_t count;           /* elements, all parts together       */
-  const int64_t* counts;   /* per rank (v forms), else NULL      */
-  const int64_t* displs;   /* per rank, in elements, else packed */
-  dw_mem* mem;             /* registered memory, else NULL       */
+typedef struct dw_buf {  /* leaf */
+  void* data;            /* NULL when parts is set             */
+  void* const* parts;    /* list forms: one address per rank   */
+  int64_t count;         /* elements, all parts together       */
+  const int64_t* counts; /* per rank (v forms), else NULL      */
+  const int64_t* displs; /* per rank, in elements, else packed */
+  dw_mem* mem;           /* registered memory, else NULL       */
   dw_dtype dtype;
   uint32_t reserved;
 } dw_buf;
@@ -143,24 +144,24 @@ typedef struct dw_buf {    /* leaf */
  * an operation that never waits never reads one. Both 0: no limit. */
 typedef struct dw_op {
   uint32_t struct_size;
-  uint16_t kind;           /* DW_OP_<KIND>                              */
-  uint16_t reduce;         /* DW_REDUCE_<REDUCTION>                     */
-  uint32_t flags;          /* DW_FLAG_<FLAG>                            */
-  int32_t peer;            /* root, source, target; -1 none             */
-  uint64_t tag;            /* of send and recv; ranges split by the host */
+  uint16_t kind;   /* DW_OP_<KIND>                              */
+  uint16_t reduce; /* DW_REDUCE_<REDUCTION>                     */
+  uint32_t flags;  /* DW_FLAG_<FLAG>                            */
+  int32_t peer;    /* root, source, target; -1 none             */
+  uint64_t tag;    /* of send and recv; ranges split by the host */
   dw_buf in, out;
   dw_stream stream;
   int64_t deadline_ns;
   int64_t timeout_ns;
-  uint64_t seq;            /* of the group's collectives, equal on all ranks */
-  uint64_t fingerprint;    /* likewise; 0: not checked                  */
+  uint64_t seq;         /* of the group's collectives, equal on all ranks */
+  uint64_t fingerprint; /* likewise; 0: not checked                  */
   dw_window* window;
-  uint64_t window_offset;  /* bytes, in the target                      */
-  uint64_t value;          /* signal operand, wait reference            */
-  uint32_t signal_index;   /* or DW_SIGNAL_PAIR                         */
-  uint16_t signal_how;     /* DW_SIGNAL_SET, DW_SIGNAL_ADD              */
-  uint16_t compare;        /* DW_COMPARE_<HOW>                          */
-  const void* scale;       /* factor of premul_sum, of the input's dtype */
+  uint64_t window_offset; /* bytes, in the target                      */
+  uint64_t value;         /* signal operand, wait reference            */
+  uint32_t signal_index;  /* or DW_SIGNAL_PAIR                         */
+  uint16_t signal_how;    /* DW_SIGNAL_SET, DW_SIGNAL_ADD              */
+  uint16_t compare;       /* DW_COMPARE_<HOW>                          */
+  const void* scale;      /* factor of premul_sum, of the input's dtype */
   const dw_ext* next;
 } dw_op;
 
@@ -182,17 +183,17 @@ typedef struct dw_blob { /* leaf */
 
 typedef struct dw_setup_info {
   uint32_t struct_size;
-  uint32_t flags;              /* DW_SETUP_<WHAT>                           */
+  uint32_t flags; /* DW_SETUP_<WHAT>                           */
   int32_t rank, size;
-  uint64_t uid, epoch;         /* of the group, equal on all ranks          */
-  const int32_t* host_of;      /* per rank: index of its host; NULL unknown */
-  const int32_t* parent_rank;  /* per rank; -1: not in the parent           */
-  dw_comm* parent;             /* split, shrink; a window's own             */
+  uint64_t uid, epoch;        /* of the group, equal on all ranks          */
+  const int32_t* host_of;     /* per rank: index of its host; NULL unknown */
+  const int32_t* parent_rank; /* per rank; -1: not in the parent           */
+  dw_comm* parent;            /* split, shrink; a window's own             */
   const dw_hint* hints;
   uint64_t n_hints;
   int64_t deadline_ns;
-  dw_buf memory;               /* window: my part                           */
-  uint64_t signals;            /* window: signal slots                      */
+  dw_buf memory;    /* window: my part                           */
+  uint64_t signals; /* window: signal slots                      */
   const dw_ext* next;
 } dw_setup_info;
 

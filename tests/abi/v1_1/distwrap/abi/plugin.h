@@ -89,25 +89,26 @@ typedef struct dw_open_info {
 
 /* A backend. Required: name, open, close, caps, setup_begin, setup_step,
  * setup_cancel, comm_abort, comm_destroy, query, submit. The host copies the
- * table; a slot that is NULL or behind `struct_size` answers DW_UNIMPLEMENTED. */
+ * table; a slot that is NULL or behind `struct_size` answers DW_UNIMPLEMENTED.
+ */
 struct dw_backend_api {
   uint32_t struct_size;
   uint16_t abi_major, abi_minor;
-  uint32_t flags;   /* DW_BACKEND_<PROPERTY>                      */
-  uint32_t devices; /* bit d: DLPack device type d                */
-  dw_str name;      /* [a-z][a-z0-9_]*, the name users write      */
-  dw_str version;   /* of the engine, for people                  */
+  uint32_t flags;      /* DW_BACKEND_<PROPERTY>                      */
+  uint32_t devices;    /* bit d: DLPack device type d                */
+  dw_str name;         /* [a-z][a-z0-9_]*, the name users write      */
+  dw_str version;      /* of the engine, for people                  */
   const dw_str* hints; /* known keys of hints; others are refused */
   uint64_t n_hints;
 
   /* ---- life ---- */
   int32_t (*open)(const dw_host_api* host, const dw_open_info* info,
-                  dw_backend** backend, dw_error* error);        /* [init]    */
+                  dw_backend** backend, dw_error* error); /* [init]    */
   /* After the last communicator is destroyed. */
-  void (*close)(dw_backend* backend);                            /* [backend] */
+  void (*close)(dw_backend* backend); /* [backend] */
   /* Rows stay valid until `close`. */
   int32_t (*caps)(dw_backend* backend, const dw_caps_row** rows,
-                  uint64_t* n_rows, dw_error* error);            /* [any]     */
+                  uint64_t* n_rows, dw_error* error); /* [any]     */
 
   /* ---- groups ----
    * A communicator is built in rounds: each call gives a blob, the host
@@ -117,16 +118,16 @@ struct dw_backend_api {
    * ends the setup: the object is gone. */
   int32_t (*setup_begin)(dw_backend* backend, const dw_setup_info* info,
                          dw_setup** setup, dw_blob* out,
-                         dw_error* error);                       /* [backend] */
+                         dw_error* error); /* [backend] */
   int32_t (*setup_step)(dw_setup* setup, const dw_blob* in, uint64_t n,
                         dw_blob* out, dw_setup_result* result,
-                        dw_error* error);                        /* [backend] */
-  void (*setup_cancel)(dw_setup* setup);                         /* [backend] */
+                        dw_error* error); /* [backend] */
+  void (*setup_cancel)(dw_setup* setup);  /* [backend] */
   /* Ends everything in flight within 50 ms; later submits fail at once. */
-  int32_t (*comm_abort)(dw_comm* comm, const dw_error* why);     /* [any]     */
+  int32_t (*comm_abort)(dw_comm* comm, const dw_error* why); /* [any]     */
   /* No operation is in flight. Bounded by the deadline, 0: at once. */
   int32_t (*comm_destroy)(dw_comm* comm, int64_t deadline_ns,
-                          dw_error* error);                      /* [comm]    */
+                          dw_error* error); /* [comm]    */
 
   /* ---- work ---- */
   /* DW_OK native, DW_DONE native with an extra copy, DW_UNIMPLEMENTED no. */
@@ -135,50 +136,51 @@ struct dw_backend_api {
    * completes `work` once. DW_AGAIN: no resources, nothing started. An error:
    * nothing started, or (caller waits) it failed. `work` is NULL when the op
    * carries DW_FLAG_CALLER_WAITS and the answer then never is DW_OK.
+   * After a failure the host calls `comm_abort`, so that peers learn of it.
    * A caller-waits operation ends by its deadline, and within 50 ms after
    * `comm_abort` from another thread. */
   int32_t (*submit)(dw_comm* comm, const dw_op* op, dw_work* work,
-                    dw_error* error);                            /* [comm]    */
+                    dw_error* error); /* [comm]    */
   /* A set that may not deadlock among itself. DW_DONE: all finished; DW_OK:
    * every item completes once; else nothing started. */
   int32_t (*submit_group)(dw_backend* backend, const dw_group_item* items,
-                          uint64_t n, dw_error* error);          /* [backend] */
+                          uint64_t n, dw_error* error); /* [backend] */
   /* Never blocks; the number of events handled, or a negative code. */
-  int32_t (*progress)(dw_backend* backend);                      /* [backend] */
+  int32_t (*progress)(dw_backend* backend); /* [backend] */
   /* To sleep: arm, poll `fd` (readable) when arm answers DW_OK; DW_AGAIN means
    * call progress first. */
-  int32_t (*wait_fd)(dw_backend* backend, int32_t* fd);          /* [backend] */
-  int32_t (*arm)(dw_backend* backend);                           /* [backend] */
+  int32_t (*wait_fd)(dw_backend* backend, int32_t* fd); /* [backend] */
+  int32_t (*arm)(dw_backend* backend);                  /* [backend] */
 
   /* ---- memory ---- */
   int32_t (*mem_alloc)(dw_backend* backend, uint64_t bytes, dw_mem** mem,
-                       void** address, dw_error* error);         /* [any]     */
+                       void** address, dw_error* error); /* [any]     */
   int32_t (*mem_register)(dw_backend* backend, void* address, uint64_t bytes,
-                          dw_mem** mem, dw_error* error);        /* [any]     */
+                          dw_mem** mem, dw_error* error); /* [any]     */
   int32_t (*mem_export)(dw_mem* mem, dw_blob* out, dw_error* error); /* [any] */
   int32_t (*mem_import)(dw_backend* backend, const dw_blob* in, dw_mem** mem,
-                        void** address, dw_error* error);        /* [any]     */
-  int32_t (*mem_release)(dw_mem* mem, dw_error* error);          /* [any]     */
+                        void** address, dw_error* error); /* [any]     */
+  int32_t (*mem_release)(dw_mem* mem, dw_error* error);   /* [any]     */
   /* Begins rounds that setup_step goes on with. */
   int32_t (*window_create)(dw_comm* comm, const dw_setup_info* info,
                            dw_setup** setup, dw_blob* out,
-                           dw_error* error);                     /* [comm]    */
+                           dw_error* error); /* [comm]    */
   int32_t (*window_map)(dw_window* window, int32_t rank, void** address,
-                        uint64_t* bytes, dw_error* error);       /* [any]     */
+                        uint64_t* bytes, dw_error* error); /* [any]     */
   int32_t (*window_destroy)(dw_window* window, int64_t deadline_ns,
-                            dw_error* error);                    /* [comm]    */
+                            dw_error* error); /* [comm]    */
 
   /* ---- more ---- */
   int32_t (*plan_create)(dw_comm* comm, const dw_op* ops, uint64_t n,
-                         dw_plan** plan, dw_error* error);       /* [comm]    */
+                         dw_plan** plan, dw_error* error); /* [comm]    */
   int32_t (*plan_start)(dw_plan* plan, dw_work* work,
-                        dw_error* error);                        /* [comm]    */
-  int32_t (*plan_destroy)(dw_plan* plan, dw_error* error);       /* [comm]    */
+                        dw_error* error);                  /* [comm]    */
+  int32_t (*plan_destroy)(dw_plan* plan, dw_error* error); /* [comm]    */
   /* Table of a named extension, NULL when unknown. */
   const void* (*extension)(dw_backend* backend, dw_str id,
-                           uint32_t minor);                      /* [any]     */
+                           uint32_t minor); /* [any]     */
   /* Whether every peer is reachable. Since 1.1. */
-  int32_t (*comm_health)(dw_comm* comm, dw_error* error);        /* [any]     */
+  int32_t (*comm_health)(dw_comm* comm, dw_error* error); /* [any]     */
 };
 
 typedef struct dw_host_info {
@@ -186,7 +188,7 @@ typedef struct dw_host_info {
   uint16_t abi_major, abi_minor;
   uint32_t sanitizer; /* DW_SANITIZER_<KIND>, note.h */
   uint32_t reserved;
-  dw_str version;     /* of the host, for people */
+  dw_str version; /* of the host, for people */
 } dw_host_info;
 
 /* The entry, the only exported symbol. Returns a constant table, or NULL when
