@@ -22,7 +22,16 @@ void Watchdog::add(Watch& watch, Deadline at) {
   base::MutexLock lock(mutex_);
   link(watch, at);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  if (at.ns() < asleep_until_.ns()) changed_.notify_all();
+  if (at.ns() < asleep_until_.ns()) {
+    asleep_until_ = at;
+    ++wake_ups_;
+    changed_.notify_all();
+  }
+}
+
+int Watchdog::wake_ups() {
+  base::MutexLock lock(mutex_);
+  return wake_ups_;
 }
 
 void Watchdog::remove(Watch& watch) {
@@ -61,7 +70,10 @@ void Watchdog::run() {
   while (!stop_) {
     Watch* const watch = nearest();
     if (watch == nullptr || !watch->at_.passed()) {
-      asleep_until_ = watch == nullptr ? Deadline::never() : watch->at_;
+      if (watch != nullptr)
+        asleep_until_ = watch->at_;
+      else if (asleep_until_.passed())
+        asleep_until_ = Deadline::never();
       changed_.wait_until(mutex_, asleep_until_);
       continue;
     }

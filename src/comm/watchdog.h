@@ -44,6 +44,9 @@ class Watchdog {
   // from within `expired`.
   void remove(Watch& watch);
 
+  // How often `add` had to wake the thread.
+  int wake_ups();
+
  private:
   void run();
   void link(Watch& watch, Deadline at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -54,9 +57,11 @@ class Watchdog {
   base::CondVar changed_;
   Watch* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Watch* running_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // What the thread sleeps to. Not moved when watches go, so that a stream of
-  // short operations wakes it once and not at each.
+  // What the thread sleeps to, set by whoever wakes it for an earlier deadline.
+  // Not moved when watches go, not even the last: a stream of short operations
+  // with equal limits wakes the thread once, and not at each.
   Deadline asleep_until_ ABSL_GUARDED_BY(mutex_);
+  int wake_ups_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };

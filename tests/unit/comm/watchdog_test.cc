@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -74,6 +76,21 @@ TEST(Watchdog, AnEarlierDeadlineOvertakesALaterOne) {
   EXPECT_EQ(late.fired(), 0);
   dog.remove(late);
   dog.remove(soon);
+}
+
+// Otherwise every short operation would cost a switch to the watchdog's thread
+// and back.
+TEST(Watchdog, AStreamOfShortOperationsWakesItOnce) {
+  Watchdog dog;
+  Counter watch;
+  const Deadline first = Deadline::after(absl::Hours(1));
+  for (int i = 0; i < 1000; ++i) {
+    dog.add(watch, Deadline::at_ns(first.ns() + i));
+    dog.remove(watch);
+    if (i % 100 == 0)  // the thread gets its chance to look
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  EXPECT_EQ(dog.wake_ups(), 1);
 }
 
 // A watch may die as soon as remove has returned.
