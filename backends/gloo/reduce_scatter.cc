@@ -15,7 +15,7 @@
 namespace gloo_backend {
 namespace {
 
-constexpr size_t kSegmentBytes = 256 * 1024;
+constexpr size_t kSegmentBytes = size_t{256} * 1024;
 
 class Scratch {
  public:

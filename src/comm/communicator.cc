@@ -34,6 +34,8 @@ void fill_buffer(const TensorView& view, dw_buf* buffer) {
 // costs more than all else here.
 [[gnu::always_inline]] inline void clear(dw_op* op) {
   typedef uint64_t Pair __attribute__((vector_size(16), may_alias, aligned(8)));
+  // Rounded down; the rest is `next`, below.
+  // NOLINTNEXTLINE(bugprone-sizeof-expression)
   constexpr size_t kPairs = sizeof(dw_op) / sizeof(Pair);
   Pair* const at = reinterpret_cast<Pair*>(op);
 #pragma GCC unroll 16

@@ -23,7 +23,7 @@ absl::StatusOr<Session> init_process_group(const InitOptions& options) {
 absl::Status destroy_process_group() {
   const Session session = facade::session_of_thread();
   if (!session) return facade::not_initialized("destroy_process_group");
-  const absl::Status status = session.close();
+  absl::Status status = session.close();
   facade::retract(session);
   facade::bind({});
   return status;

@@ -10,6 +10,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <numeric>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -247,8 +248,8 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
   const absl::StatusOr<dw_comm*> built =
       comm::build_communicator(**backend, *store_, setup, deadline);
   if (!built.ok()) return built.status();
-  std::vector<int> ranks;
-  for (int r = 0; r < world_size_; ++r) ranks.push_back(r);
+  std::vector<int> ranks(static_cast<size_t>(world_size_));
+  std::iota(ranks.begin(), ranks.end(), 0);
   world_ = std::make_shared<GroupState>(
       plan.group_name, rank_, std::move(ranks),
       std::make_unique<comm::BackendCommunicator>(

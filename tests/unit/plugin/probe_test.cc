@@ -87,7 +87,7 @@ TEST(Probe, AFileIsTriedOnce) {
   // The helper counts its runs.
   const std::string helper =
       scratch.write("helper", "#!/bin/sh\necho run >> " + scratch.path("runs") +
-                                  "\nexec " + probe_path() + " \"$1\"\n");
+                                  "\nexec '" + probe_path() + "' \"$1\"\n");
   const ProbeOptions options = {.helper = helper};
   ASSERT_TRUE(load_plugin(path, options).ok());
   ASSERT_TRUE(load_plugin(path, options).ok());
