@@ -147,6 +147,11 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
   plan.group_name = options.group_name;
   plan.hints = options.hints;
   plan.plugin_folders = plugin::plugin_folders(environment);
+  if (const auto list = environment.get(base::Setting::kPluginAllow)) {
+    absl::StatusOr<plugin::AllowList> allowed = plugin::AllowList::read(*list);
+    if (!allowed.ok()) return allowed.status();
+    plan.allowed_plugins = *std::move(allowed);
+  }
   return plan;
 }
 
@@ -167,7 +172,8 @@ absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
 
 absl::Status SessionState::start(const SessionPlan& plan) {
   const Deadline deadline = Deadline::after(plan.init_timeout);
-  plugin::Registry registry(plan.plugin_folders);
+  plugin::Registry registry(plan.plugin_folders, plugin::linked_in(), {},
+                            plan.allowed_plugins);
   const absl::StatusOr<plugin::BackendPtr> table = registry.find(plan.backend);
   if (!table.ok()) return table.status();
 

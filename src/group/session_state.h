@@ -11,6 +11,7 @@
 #include "comm/watchdog.h"
 #include "distwrap/session.h"
 #include "group/group_state.h"
+#include "plugin/allow_list.h"
 
 #include <atomic>
 #include <memory>
@@ -29,6 +30,7 @@ struct SessionPlan {
   std::string group_name;
   comm::Hints hints = {};
   std::vector<std::string> plugin_folders;
+  plugin::AllowList allowed_plugins = {};
 };
 
 // Explicit options first, then the environment, then defaults.

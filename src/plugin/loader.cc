@@ -110,11 +110,17 @@ absl::StatusOr<BackendPtr> query_backend(dw_plugin_query_fn query,
 }
 
 absl::StatusOr<BackendPtr> load_plugin(absl::string_view path,
-                                       const ProbeOptions& options) {
+                                       const ProbeOptions& options,
+                                       const AllowList& allowed) {
   const absl::StatusOr<std::string> real = trusted_path(path);
   if (!real.ok()) return real.status();
   const absl::StatusOr<dw_note> note = read_note(*real);
   if (!note.ok()) return note.status();
+  const absl::StatusOr<std::string> hash = sha256_of_file(*real);
+  if (!hash.ok()) return hash.status();
+  if (!allowed.allows(*hash))
+    return refuse(Refusal::kNotAllowed, *real,
+                  {.about = absl::StrCat("it is ", *hash)});
   base::MutexLock lock(seen().mutex);
   const absl::StatusOr<FileIdentity> identity = identify(*real);
   if (!identity.ok()) return identity.status();
@@ -125,11 +131,12 @@ absl::StatusOr<BackendPtr> load_plugin(absl::string_view path,
   }
   absl::StatusOr<BackendPtr> backend = load(*real);
   if (backend.ok())
-    base::log(base::LogLevel::kInfo,
-              absl::StrCat("loaded plugin ", *real, ": ", (*backend)->name(),
-                           " ", (*backend)->version(), ", ABI ",
-                           note->abi_major, ".", note->abi_minor, ", host ABI ",
-                           DW_ABI_MAJOR, ".", DW_ABI_MINOR));
+    base::log(
+        base::LogLevel::kInfo,
+        absl::StrCat("loaded plugin ", *real, ": ", (*backend)->name(), " ",
+                     (*backend)->version(), ", ABI ", note->abi_major, ".",
+                     note->abi_minor, ", host ABI ", DW_ABI_MAJOR, ".",
+                     DW_ABI_MINOR, ", SHA-256 ", *hash));
   return backend;
 }
 

@@ -9,6 +9,7 @@
 #ifndef DISTWRAP_SRC_PLUGIN_LOADER_H_
 #define DISTWRAP_SRC_PLUGIN_LOADER_H_
 
+#include "plugin/allow_list.h"
 #include "plugin/backend_table.h"
 #include "plugin/probe.h"
 
@@ -19,7 +20,8 @@ namespace distwrap::plugin {
 
 // Errors: kPluginNotFound, kPluginRefused; see refusals.def.
 absl::StatusOr<BackendPtr> load_plugin(absl::string_view path,
-                                       const ProbeOptions& options = {});
+                                       const ProbeOptions& options = {},
+                                       const AllowList& allowed = {});
 
 // What a query function is told about this host. Valid for ever.
 const dw_host_info& host_info();

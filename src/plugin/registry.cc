@@ -47,8 +47,12 @@ bool is_absolute(absl::string_view path) { return absl::StartsWith(path, "/"); }
 }  // namespace
 
 Registry::Registry(std::vector<std::string> folders,
-                   absl::Span<const LinkedIn> linked, ProbeOptions probe)
-    : folders_(std::move(folders)), linked_(linked), probe_(std::move(probe)) {}
+                   absl::Span<const LinkedIn> linked, ProbeOptions probe,
+                   AllowList allowed)
+    : folders_(std::move(folders)),
+      linked_(linked),
+      probe_(std::move(probe)),
+      allowed_(std::move(allowed)) {}
 
 absl::StatusOr<BackendPtr> Registry::find(absl::string_view name_or_path) {
   base::MutexLock lock(mutex_);
@@ -75,7 +79,7 @@ absl::StatusOr<BackendPtr> Registry::find_name(absl::string_view name) {
     const absl::StatusOr<std::string> file = find_file(name);
     if (!file.ok()) return file.status();
     if (file->empty()) return unknown(name);
-    backend = load_plugin(*file, probe_);
+    backend = load_plugin(*file, probe_, allowed_);
   }
   if (!backend.ok()) return backend;
   if ((*backend)->name() != name)
@@ -93,7 +97,7 @@ absl::StatusOr<BackendPtr> Registry::find_path(absl::string_view path) {
   if (!real.ok()) return real.status();
   const auto known = by_path_.find(*real);
   if (known != by_path_.end()) return known->second;
-  absl::StatusOr<BackendPtr> backend = load_plugin(*real, probe_);
+  absl::StatusOr<BackendPtr> backend = load_plugin(*real, probe_, allowed_);
   if (backend.ok()) by_path_.emplace(*real, *backend);
   return backend;
 }

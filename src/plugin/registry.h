@@ -26,7 +26,7 @@ class Registry {
   // Absolute folders, in the order of the search.
   explicit Registry(std::vector<std::string> folders,
                     absl::Span<const LinkedIn> linked = linked_in(),
-                    ProbeOptions probe = {});
+                    ProbeOptions probe = {}, AllowList allowed = {});
 
   // Loads it when it is not loaded. A failure is not kept: the next call tries
   // again.
@@ -55,6 +55,7 @@ class Registry {
   const std::vector<std::string> folders_;
   const absl::Span<const LinkedIn> linked_;
   const ProbeOptions probe_;
+  const AllowList allowed_;
   mutable base::Mutex mutex_;
   std::map<std::string, BackendPtr> by_name_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, BackendPtr> by_path_ ABSL_GUARDED_BY(mutex_);

@@ -104,6 +104,14 @@ TEST(SessionPlan, TheLogLevelIsSet) {
   base::set_log_level(before);
 }
 
+TEST(SessionPlan, AnAllowListThatCannotBeReadIsAnError) {
+  Variables variables = launched();
+  variables["DISTWRAP_PLUGIN_ALLOW"] = "/no/such/list";
+  const auto p = plan({}, variables);
+  EXPECT_EQ(error_reason(p.status()), Reason::kInvalidArgument);
+  EXPECT_THAT(std::string(p.status().message()), HasSubstr("/no/such/list"));
+}
+
 TEST(SessionPlan, PluginFoldersComeFromThePath) {
   Variables variables = launched();
   variables["DISTWRAP_PLUGIN_PATH"] = "/opt/a:/opt/b";
