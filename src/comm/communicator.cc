@@ -322,9 +322,14 @@ void BackendCommunicator::abort(ErrorInfo cause) {
     Life open = Life::kOpen;
     if (life_.compare_exchange_strong(open, Life::kBroken))
       first_cause_ = std::move(cause);
-    if (destroyed_) return;
-    backend_->api().comm_abort(comm_, &why);
+    if (abort_ != Abort::kNone || destroyed_) return;
+    abort_ = Abort::kRunning;
   }
+  // Off the lock: the backend may complete operations in here.
+  backend_->api().comm_abort(comm_, &why);
+  base::MutexLock lock(mutex_);
+  abort_ = Abort::kDone;
+  landed_.notify_all();
 }
 
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
@@ -363,12 +368,13 @@ void BackendCommunicator::destroy(Deadline deadline) {
   bool unused = CallGuard::wait_until_left(this, patience);
   base::MutexLock lock(mutex_);
   if (destroyed_) return;
-  while (in_flight_ > 0 && landed_.wait_until(mutex_, patience)) {
+  while ((in_flight_ > 0 || abort_ == Abort::kRunning) &&
+         landed_.wait_until(mutex_, patience)) {
   }
   destroyed_ = true;
   // A backend that does not let go keeps its communicator: better a leak than
   // memory freed under its feet.
-  unused = unused && in_flight_ == 0;
+  unused = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
   if (unused)
     backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
                                  nullptr);

@@ -69,6 +69,7 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
  private:
   class SyncWatch;
   enum class Life : uint8_t { kOpen, kBroken, kClosed };
+  enum class Abort : uint8_t { kNone, kRunning, kDone };
 
   template <uint16_t kKind>
   absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
@@ -121,6 +122,7 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   mutable base::Mutex mutex_;
   base::CondVar landed_;
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  Abort abort_ ABSL_GUARDED_BY(mutex_) = Abort::kNone;  // of the backend's part
   bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;
   ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
 };

@@ -36,6 +36,10 @@ int Watchdog::wake_ups() {
 
 void Watchdog::remove(Watch& watch) {
   base::MutexLock lock(mutex_);
+  if (running_ == &watch && thread_.get_id() == std::this_thread::get_id()) {
+    running_ = nullptr;  // it may be gone when `expired` returns
+    return;
+  }
   while (running_ == &watch) changed_.wait(mutex_);
   if (watch.linked_) unlink(watch);
 }
@@ -82,8 +86,8 @@ void Watchdog::run() {
     mutex_.unlock();
     const Deadline again = watch->expired();
     mutex_.lock();
+    if (running_ == watch && !again.is_never()) link(*watch, again);
     running_ = nullptr;
-    if (!again.is_never()) link(*watch, again);
     changed_.notify_all();
   }
 }

@@ -40,8 +40,9 @@ class Watchdog {
   void start();
 
   void add(Watch& watch, Deadline at);
-  // Afterwards `expired` of this watch is neither running nor called again. Not
-  // from within `expired`.
+  // Afterwards `expired` of this watch is neither running nor called again;
+  // from within `expired` itself: it is not called again, and may end with the
+  // watch gone.
   void remove(Watch& watch);
 
   // How often `add` had to wake the thread.

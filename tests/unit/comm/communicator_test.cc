@@ -230,6 +230,40 @@ TEST_F(CommunicatorTest, LateWorkIsAbortedThenFailed) {
   EXPECT_EQ(work->wait().message(), status.message()) << "first end wins";
 }
 
+// `complete` may be called from any thread, that of the abort included.
+TEST_F(CommunicatorTest, AnAbortMayCompleteWorkInsideItself) {
+  for (const bool late : {true, false}) {
+    store_ = Store::in_memory();
+    start();
+    dw_work* pending = nullptr;
+    fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
+      pending = work;
+      return DW_OK;
+    };
+    fake_.abort = [&] {
+      dw_error error{};
+      set_error(&error, DW_REASON_ABORTED, -1, "fake: aborted");
+      fake_.complete(pending, DW_ABORTED, &error);
+    };
+    const int aborts = fake_.aborts;
+    {
+      // Nobody holds the late one: its cell ends inside its own expiry.
+      const absl::StatusOr<Work> work =
+          call({.async = true,
+                .timeout = late ? absl::Milliseconds(5) : absl::Seconds(60)});
+      ASSERT_TRUE(work.ok());
+      if (!late) {
+        EXPECT_FALSE(comm_->drain(Deadline::after(absl::ZeroDuration())));
+        EXPECT_EQ(work->state(), WorkState::kAborted);
+      }
+    }
+    while (fake_.aborts == aborts) std::this_thread::yield();
+    comm_.reset();
+    EXPECT_EQ(fake_.aborts, aborts + 1) << "once is enough";
+  }
+  EXPECT_EQ(fake_.destroys, 2);
+}
+
 TEST_F(CommunicatorTest, ClosingWaitsForWorkInFlight) {
   start();
   dw_work* pending = nullptr;

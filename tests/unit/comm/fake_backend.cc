@@ -52,6 +52,7 @@ void setup_cancel(dw_setup* setup) {
 }
 int32_t comm_abort(dw_comm*, const dw_error*) {
   ++fake->aborts;
+  if (fake->abort) fake->abort();
   return DW_OK;
 }
 int32_t comm_destroy(dw_comm*, int64_t, dw_error*) {

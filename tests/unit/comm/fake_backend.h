@@ -23,6 +23,8 @@ class FakeBackend {
   // What `submit` answers; DW_DONE when unset.
   std::function<int32_t(const dw_op& op, dw_work* work, dw_error* error)>
       submit;
+  // What `comm_abort` does besides being counted.
+  std::function<void()> abort;
   // What `setup_step` answers, by round.
   std::function<int32_t(int round, dw_error* error)> step;
 
