@@ -34,6 +34,10 @@ static inline dw_dtype dw_dtype_of(int index) {
   return dtype;
 }
 
+static inline int dw_dtype_equal(dw_dtype a, dw_dtype b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
 /* Bytes of one element, 0 for a type that this version does not know. */
 static inline uint64_t dw_dtype_bytes(dw_dtype dtype) {
   return dw_dtype_index(dtype) < 0 ? 0 : (uint64_t)dtype.bits / 8;

@@ -31,4 +31,14 @@ static inline int32_t dw_fail(dw_error* error, int32_t code, uint16_t reason,
   return code;
 }
 
+/* The two refusals that most are: what this backend does not do... */
+static inline int32_t dw_unsupported(dw_error* error, const char* text) {
+  return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0, text);
+}
+/* ...and what no backend does. */
+static inline int32_t dw_invalid(dw_error* error, const char* text) {
+  return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                 text);
+}
+
 #endif /* DISTWRAP_PLUGINS_SDK_FAIL_H_ */

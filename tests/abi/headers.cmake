@@ -1,4 +1,5 @@
-# Compiles every header of the ABI and the SDK alone, in C11 and C++20.
+# Compiles every header of the ABI and the SDK alone, in C++20, and in C11 but for
+# those of the SDK that say they are of C++: they include its library.
 #   cmake -DCC= -DCXX= -DFOLDERS=a|b -DSDK= -DSCRATCH= -P headers.cmake
 string(REPLACE "|" ";" folders "${FOLDERS}")
 file(MAKE_DIRECTORY ${SCRATCH})
@@ -14,7 +15,11 @@ foreach(folder IN LISTS folders)
     # One use makes a file that is not empty, which -pedantic asks for.
     string(CONCAT text "#include \"${header}\"\n#include \"${header}\"\n"
              "extern int dw_test_only;\n")
-    foreach(language c cc)
+    set(languages c cc)
+    if(header MATCHES "^sdk/(buffers|shapes)\\.h$")
+      set(languages cc)
+    endif()
+    foreach(language IN LISTS languages)
       file(WRITE ${SCRATCH}/one.${language} "${text}")
       if(language STREQUAL "c")
         set(command ${CC} -std=c11)

@@ -10,7 +10,8 @@ enum {
 };
 
 enum {
-#define DW_REASON(value, name, enumerator, code, text) DW_REASON_##name = value,
+#define DW_REASON(value, name, enumerator, code, python, text) \
+  DW_REASON_##name = value,
 #include "distwrap/abi/reasons.def"
 };
 

@@ -43,7 +43,7 @@ enum {
 
 enum {
   DW_REDUCE_NONE = 0,
-#define DW_REDUCTION(value, name, enumerator, text, meaning) \
+#define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
   DW_REDUCE_##name = value,
 #include "distwrap/abi/reductions.def"
 };
@@ -62,6 +62,19 @@ enum {
 #define DW_FLAG_EXCLUSIVE 0x8u    /* scan without the own part             */
 #define DW_FLAG_WITH_SIGNAL 0x10u /* put raises a signal after its data    */
 #define DW_FLAG_SCALE_ON_DEVICE 0x20u /* `scale` lies in device memory */
+#define DW_FLAG_PER_RANK 0x40u /* a v form; set on every rank of the call */
+#define DW_FLAG_PARTS 0x80u    /* a list form; set on every rank of the call */
+
+/* Tags of send and recv: bits 0..31 number a message within a class, bits
+ * 32..39 name the class, the rest is zero. A message meets a receive of its
+ * class, number and size only; equal ones meet in the order of submission. */
+#define DW_TAG(tag_class, number) \
+  (((uint64_t)(tag_class) << 32) | (uint64_t)(number))
+#define DW_TAG_CLASS_USER 0u     /* the caller's, 0..2^31-1              */
+#define DW_TAG_CLASS_BATCH 1u    /* the caller's, in groups of operations */
+#define DW_TAG_CLASS_COMPOSED 2u /* parts of a composed collective        */
+#define DW_TAG_CLASS_HOST 3u     /* the host's own                        */
+#define DW_TAG_BITS 40
 
 /* Comparisons of wait_signal and effects of a signal. */
 #define DW_COMPARE_EQ 1u
@@ -129,7 +142,7 @@ typedef struct dw_buf {  /* leaf */
   void* const* parts;    /* list forms: one address per rank   */
   int64_t count;         /* elements, all parts together       */
   const int64_t* counts; /* per rank (v forms), else NULL      */
-  const int64_t* displs; /* per rank, in elements, else packed */
+  const int64_t* displs; /* per rank, in elements; else packed */
   dw_mem* mem;           /* registered memory, else NULL       */
   dw_dtype dtype;
   uint32_t reserved;
@@ -137,6 +150,12 @@ typedef struct dw_buf {  /* leaf */
 
 /* One operation. The op, its arrays and its chain are borrowed for the call;
  * buffers and `scale` until completion.
+ *
+ * Counts per rank (v forms): of `out` in all_gather and, at the root, gather;
+ * of `in` in reduce_scatter and, at the root, scatter; of both in all_to_all.
+ * The other buffer of a rank then holds what is that rank's. `parts` (list
+ * forms) stand in place of `data`: part r is rank r's; without `counts` they
+ * have equal size.
  *
  * Time: `deadline_ns` is absolute on the host's clock (dw_host_api.now_ns).
  * When the host has not read the clock, it gives `timeout_ns` instead, which
@@ -148,7 +167,7 @@ typedef struct dw_op {
   uint16_t reduce; /* DW_REDUCE_<REDUCTION>                     */
   uint32_t flags;  /* DW_FLAG_<FLAG>                            */
   int32_t peer;    /* root, source, target; -1 none             */
-  uint64_t tag;    /* of send and recv; ranges split by the host */
+  uint64_t tag;    /* of send and recv: DW_TAG(class, number) */
   dw_buf in, out;
   dw_stream stream;
   int64_t deadline_ns;

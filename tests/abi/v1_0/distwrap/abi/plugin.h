@@ -28,9 +28,14 @@
 extern "C" {
 #endif
 
-/* out[i] = a[i] (+) b[i]; out may be a or b. */
-typedef void (*dw_reduce_fn)(void* out, const void* a, const void* b,
-                             uint64_t count);
+/* out[i] = in[0][i] (+) in[1][i] (+) ... (+) in[n-1][i], in this order, n >= 1.
+ * `out` may be one of the inputs; it overlaps them in no other way. 16-bit
+ * floats accumulate in f32 and round once, at the end.
+ * `operand` is looked at by two reductions: avg divides the sum by the int64_t
+ * there; premul_sum multiplies every input by the factor there, which is of the
+ * dtype. So avg of one input divides, premul_sum of one input scales. */
+typedef void (*dw_reduce_fn)(void* out, const void* const* in, uint64_t n,
+                             uint64_t count, const void* operand);
 
 #define DW_LOG_ERROR 1
 #define DW_LOG_WARNING 2
@@ -65,7 +70,7 @@ typedef struct dw_backend_api dw_backend_api;
 
 typedef struct dw_inner { /* leaf; a table under a decorator */
   const dw_backend_api* api;
-  dw_backend* backend;
+  dw_backend* backend; /* NULL: the decorator opens it */
 } dw_inner;
 
 typedef struct dw_open_info {
@@ -139,11 +144,13 @@ struct dw_backend_api {
    * `comm_abort` from another thread. */
   int32_t (*submit)(dw_comm* comm, const dw_op* op, dw_work* work,
                     dw_error* error); /* [comm]    */
-  /* A set that may not deadlock among itself. DW_DONE: all finished; DW_OK:
-   * every item completes once; else nothing started. */
+  /* A set that may not deadlock among itself, whatever its order. DW_DONE: all
+   * finished; DW_OK: every item completes once; else nothing started. When all
+   * items carry DW_FLAG_CALLER_WAITS, the call may run to the end of the set,
+   * as `submit` does, and never answers DW_OK. */
   int32_t (*submit_group)(dw_backend* backend, const dw_group_item* items,
                           uint64_t n, dw_error* error); /* [backend] */
-  /* Never blocks; the number of events handled, or a negative code. */
+  /* Never blocks; how many events it handled. A missing one answers 0. */
   int32_t (*progress)(dw_backend* backend); /* [backend] */
   /* To sleep: arm, poll `fd` (readable) when arm answers DW_OK; DW_AGAIN means
    * call progress first. */

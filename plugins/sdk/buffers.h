@@ -1,0 +1,180 @@
+// The buffers of an operation as an engine wants them: addresses and bytes, in
+// one piece or in one for each rank, whatever form the host gave them in.
+#ifndef DISTWRAP_PLUGINS_SDK_BUFFERS_H_
+#define DISTWRAP_PLUGINS_SDK_BUFFERS_H_
+
+#include "sdk/dtype.h"
+#include "sdk/shapes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace dw_sdk {
+
+// Some of a buffer. Inputs are only read.
+struct Piece {
+  char* at = nullptr;
+  size_t bytes = 0;
+};
+
+// One piece for each rank. No list is kept when all are equal and together.
+class Pieces {
+ public:
+  void set_equal(char* base, size_t each) {
+    list_.clear();
+    base_ = base;
+    each_ = each;
+  }
+  // Of equal pieces.
+  void move_to(char* base) { base_ = base; }
+  std::vector<Piece>& set_list(size_t n) {
+    list_.resize(n);
+    return list_;
+  }
+
+  bool equal() const { return list_.empty(); }
+  Piece operator[](int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return equal() ? Piece{base_ + at * each_, each_} : list_[at];
+  }
+  size_t longest() const {
+    size_t most = equal() ? each_ : 0;
+    for (const Piece& piece : list_) most = std::max(most, piece.bytes);
+    return most;
+  }
+
+ private:
+  char* base_ = nullptr;
+  size_t each_ = 0;
+  std::vector<Piece> list_;  // empty when all are equal and together
+};
+
+struct Buffers {
+  dw_dtype dtype = {0, 0, 0};
+  size_t element = 1;  // bytes
+  // What this rank brings and takes: either in one piece...
+  Piece in, out;
+  // ...or in one for each rank, where the operation has that.
+  Pieces in_pieces, out_pieces;
+  bool moves = false;  // a byte, or a message; a barrier does
+};
+
+// `op` has passed check_form; `types` are those that its reduction takes, for
+// one that reduces. DW_OK, or why it is refused.
+int32_t read_buffers(const dw_op& op, const Shape& shape, uint64_t types,
+                     int rank, int size, Buffers* buffers, dw_error* error);
+
+// ---- of that function ----
+
+namespace internal {
+
+// No buffer has more elements: sizes in bytes do not overflow.
+inline constexpr int64_t kMostElements = INT64_MAX / 64;
+
+inline bool is_count(int64_t count) {
+  return count >= 0 && count <= kMostElements;
+}
+
+inline int32_t read_whole(const dw_buf& buf, size_t element, Piece* all,
+                          dw_error* error) {
+  if (buf.counts != nullptr || buf.parts != nullptr)
+    return dw_unsupported(error, "this buffer is one piece");
+  *all = {static_cast<char*>(buf.data),
+          static_cast<size_t>(buf.count) * element};
+  return DW_OK;
+}
+
+inline int32_t read_list(const dw_buf& buf, size_t element, int ranks,
+                         Pieces* pieces, dw_error* error) {
+  std::vector<Piece>& list = pieces->set_list(static_cast<size_t>(ranks));
+  int64_t sum = 0;
+  for (int r = 0; r < ranks; ++r) {
+    const int64_t count =
+        buf.counts != nullptr ? buf.counts[r] : buf.count / ranks;
+    const int64_t begin = buf.displs != nullptr ? buf.displs[r] : sum;
+    if (!is_count(count) || !is_count(begin) || count > buf.count - sum)
+      return dw_invalid(error, "counts or places of ranks do not fit");
+    sum += count;
+    const size_t offset = static_cast<size_t>(begin) * element;
+    list[static_cast<size_t>(r)] = {buf.parts != nullptr
+                                        ? static_cast<char*>(buf.parts[r])
+                                        : static_cast<char*>(buf.data) + offset,
+                                    static_cast<size_t>(count) * element};
+  }
+  if (sum != buf.count)
+    return dw_invalid(error, "a count is not the sum of the ranks'");
+  return DW_OK;
+}
+
+// A buffer with one piece for each of `ranks`.
+inline int32_t read_pieces(const dw_buf& buf, uint32_t flags, size_t element,
+                           int ranks, Pieces* pieces, dw_error* error) {
+  // What no flag announces is not looked for by every backend.
+  if ((buf.counts != nullptr && (flags & DW_FLAG_PER_RANK) == 0) ||
+      (buf.parts != nullptr && (flags & DW_FLAG_PARTS) == 0))
+    return dw_unsupported(error, "a flag has to tell of lists");
+  if (buf.counts == nullptr && buf.count % ranks != 0)
+    return dw_invalid(error, "without counts all parts have one size");
+  if (buf.counts != nullptr || buf.parts != nullptr)
+    return read_list(buf, element, ranks, pieces, error);
+  pieces->set_equal(static_cast<char*>(buf.data),
+                    static_cast<size_t>(buf.count / ranks) * element);
+  return DW_OK;
+}
+
+}  // namespace internal
+
+inline int32_t read_buffers(const dw_op& op, const Shape& shape, uint64_t types,
+                            int rank, int size, Buffers* buffers,
+                            dw_error* error) {
+  using namespace internal;
+  buffers->in = buffers->out = {};
+  buffers->dtype = {};
+  buffers->moves = true;
+  if (op.kind == DW_OP_BARRIER) return DW_OK;
+
+  const bool at_root = !shape.rooted || op.peer == rank;
+  const bool has_in = shape.has_in && (at_root || !shape.root_brings);
+  const bool has_out = shape.has_out && (at_root || !shape.root_takes);
+  const dw_dtype dtype = has_out ? op.out.dtype : op.in.dtype;
+  const int index = dw_dtype_index(dtype);
+  if (index < 0) return dw_unsupported(error, "this dtype is not supported");
+  if (shape.reduces && (types >> index & 1) == 0)
+    return dw_unsupported(error, "this reduction is not supported");
+  if (has_in && has_out && !dw_dtype_equal(op.in.dtype, op.out.dtype))
+    return dw_invalid(error, "input and output have one dtype");
+  if ((has_in && !is_count(op.in.count)) ||
+      (has_out && !is_count(op.out.count)))
+    return dw_invalid(error, "a count is not between 0 and the most");
+
+  const size_t element = dtype.bits / 8u;
+  buffers->dtype = dtype;
+  buffers->element = element;
+  const auto read = [&](const dw_buf& buf, bool in_pieces, Piece* whole,
+                        Pieces* pieces, size_t* own) {
+    const int32_t code =
+        in_pieces ? read_pieces(buf, op.flags, element, size, pieces, error)
+                  : read_whole(buf, element, whole, error);
+    if (code == DW_OK) *own = in_pieces ? (*pieces)[rank].bytes : whole->bytes;
+    return code;
+  };
+  size_t own_in = 0, own_out = 0;
+  if (has_in)
+    if (int32_t code = read(op.in, shape.in_pieces && at_root, &buffers->in,
+                            &buffers->in_pieces, &own_in))
+      return code;
+  if (has_out)
+    if (int32_t code = read(op.out, shape.out_pieces && at_root, &buffers->out,
+                            &buffers->out_pieces, &own_out))
+      return code;
+  if (has_in && has_out && own_in != own_out)
+    return dw_invalid(error, "input and output do not fit");
+  buffers->moves = shape.message || (has_in && op.in.count != 0) ||
+                   (has_out && op.out.count != 0);
+  return DW_OK;
+}
+
+}  // namespace dw_sdk
+
+#endif  // DISTWRAP_PLUGINS_SDK_BUFFERS_H_

@@ -1,0 +1,30 @@
+/* The first lines of `open`, for a backend of host memory. */
+#ifndef DISTWRAP_PLUGINS_SDK_OPEN_H_
+#define DISTWRAP_PLUGINS_SDK_OPEN_H_
+
+#include "distwrap/abi/plugin.h"
+#include "sdk/fail.h"
+#include "sdk/read_op.h"
+
+/* Reads what the host gives into `info` and refuses other devices, extensions
+ * that are required, and hints that are not among `known`. */
+static inline int32_t dw_read_open(dw_open_info* info,
+                                   const dw_open_info* given,
+                                   const dw_str* known, uint64_t n_known,
+                                   dw_error* error) {
+  const int32_t code = dw_read_struct(info, (uint32_t)sizeof *info, given,
+                                      DW_OPEN_INFO_SIZE_1_0);
+  if (code != DW_OK)
+    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                   "the open info has a size or a field that is not known");
+  if (info->device_type != DW_DEVICE_CPU)
+    return dw_unsupported(error, "only host memory is supported");
+  if (dw_check_extensions(info->next) != DW_OK)
+    return dw_unsupported(error, "no extension is supported");
+  if (dw_unknown_hint(info->hints, info->n_hints, known, n_known) != NULL)
+    return dw_invalid(
+        error, n_known == 0 ? "there are no hints" : "a hint is not known");
+  return DW_OK;
+}
+
+#endif /* DISTWRAP_PLUGINS_SDK_OPEN_H_ */
