@@ -20,6 +20,7 @@ std::string sentence(const ErrorInfo& info) {
   if (!info.op.empty()) {
     text = info.op;
     if (info.seq != 0) absl::StrAppend(&text, " #", info.seq);
+    if (!info.label.empty()) absl::StrAppend(&text, " [", info.label, "]");
   }
   if (!info.group.empty()) {
     absl::StrAppend(&text, text.empty() ? "" : " ", "on \"", info.group, "\"");
@@ -54,8 +55,8 @@ std::string sentence(const ErrorInfo& info) {
 
 absl::string_view reason_name(Reason reason) {
   switch (reason) {
-#define DW_REASON(value, name, enumerator, code, text) \
-  case Reason::enumerator:                             \
+#define DW_REASON(value, name, enumerator, code, python, text) \
+  case Reason::enumerator:                                     \
     return #enumerator;
 #include "distwrap/abi/reasons.def"
   }
@@ -83,8 +84,8 @@ absl::StatusCode code_of_abi(int32_t code) {
 
 absl::StatusCode reason_code(Reason reason) {
   switch (reason) {
-#define DW_REASON(value, name, enumerator, code, text) \
-  case Reason::enumerator:                             \
+#define DW_REASON(value, name, enumerator, code, python, text) \
+  case Reason::enumerator:                                     \
     return code_of_abi(DW_##code);
 #include "distwrap/abi/reasons.def"
   }
@@ -109,7 +110,7 @@ std::string encode_error(const ErrorInfo& info) {
   for (int rank : info.ranks) out.i64(rank);
   for (const std::string* text :
        {&info.what, &info.op, &info.group, &info.expected, &info.actual,
-        &info.cause, &info.next_step})
+        &info.cause, &info.next_step, &info.label})
     out.text(absl::string_view(*text).substr(0, kMaxText));
   return out.take();
 }
@@ -127,8 +128,9 @@ std::optional<ErrorInfo> decode_error(absl::string_view bytes) {
   if (n_ranks > in.left() / 8) return std::nullopt;
   for (uint32_t i = 0; i < n_ranks; ++i)
     info.ranks.push_back(static_cast<int>(in.i64()));
-  for (std::string* text : {&info.what, &info.op, &info.group, &info.expected,
-                            &info.actual, &info.cause, &info.next_step})
+  for (std::string* text :
+       {&info.what, &info.op, &info.group, &info.expected, &info.actual,
+        &info.cause, &info.next_step, &info.label})
     *text = std::string(in.text(kMaxText));
   if (!in.done()) return std::nullopt;
   return info;

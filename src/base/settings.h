@@ -8,20 +8,40 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 #include <absl/time/time.h>
+#include <absl/types/span.h>
 
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace distwrap::base {
 
 enum class Setting {
-#define DW_SETTING(name, enumerator, fallback, summary) enumerator,
+#define DW_SETTING(name, enumerator, type, fallback, choices, summary) \
+  enumerator,
 #include "base/settings.def"
 };
 
+enum class SettingType { COUNT, SECONDS, CHOICE, TEXT, PATH, PATHS, FLAG };
+
+// One row of the table.
+struct SettingInfo {
+  Setting setting;
+  absl::string_view name;  // "DISTWRAP_RANK"
+  SettingType type;
+  absl::string_view fallback;
+  absl::string_view choices;  // of a CHOICE, separated by blanks
+  absl::string_view summary;
+};
+// In the order of the table.
+absl::Span<const SettingInfo> all_settings();
+
 // "DISTWRAP_RANK".
 absl::string_view setting_name(Setting setting);
+
+// What a value may be, for people: "seconds, more than 0".
+std::string expected_value(const SettingInfo& setting);
 
 // An environment: the process's, or one that a test or a record made.
 class Environment {
@@ -37,6 +57,12 @@ class Environment {
   std::optional<std::string> get(Setting setting) const {
     return get(setting_name(setting));
   }
+  // The same with one variable more, or another value of it.
+  Environment with(absl::string_view name, absl::string_view value) const {
+    Variables variables = variables_;
+    variables[std::string(name)] = std::string(value);
+    return Environment(std::move(variables));
+  }
   // The table's default when unset.
   std::string get_or_default(Setting setting) const;
   // kInvalidArgument with name and value unless it is a number in range.
@@ -44,10 +70,25 @@ class Environment {
                                              int most) const;
   // Seconds, fractions allowed, more than 0.
   absl::StatusOr<absl::Duration> get_seconds(Setting setting) const;
+  // Any case; kInvalidArgument with name and value for what is neither.
+  absl::StatusOr<std::optional<bool>> get_flag(absl::string_view name) const;
+
+  // Whether the value, if there is one, is of the setting's type; otherwise
+  // kInvalidArgument with name and value.
+  absl::Status check(Setting setting) const;
+
+  struct Unknown {
+    std::string name, nearest;
+  };
+  // Variables with our prefix that are no settings, sorted.
+  std::vector<Unknown> unknown_settings() const;
 
  private:
   Variables variables_;
 };
+
+// Logs each unknown setting as a warning, for the first call of the process.
+void warn_of_unknown_settings(const Environment& environment);
 
 // Version of this library, "0.1.0".
 absl::string_view library_version();

@@ -1,5 +1,7 @@
 #include "distwrap/types.h"
 
+#include "distwrap/reduce_op.h"
+
 namespace distwrap {
 
 absl::string_view dtype_name(DType dtype) {
@@ -12,10 +14,10 @@ absl::string_view dtype_name(DType dtype) {
   return "?";
 }
 
-absl::string_view reduce_op_name(ReduceOp op) {
-  switch (op) {
-#define DW_REDUCTION(value, name, enumerator, text, meaning) \
-  case ReduceOp::enumerator:                                 \
+absl::string_view reduce_op_name(ReduceOp::Kind kind) {
+  switch (kind) {
+#define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
+  case ReduceOp::enumerator:                                        \
     return #text;
 #include "distwrap/abi/reductions.def"
   }

@@ -77,7 +77,7 @@ TEST(Error, AmendKeepsTheRest) {
 
 TEST(Error, EveryReasonHasNameAndCode) {
   int reasons = 0;
-#define DW_REASON(value, name, enumerator, code, text)                \
+#define DW_REASON(value, name, enumerator, code, python, text)        \
   EXPECT_EQ(reason_name(Reason::enumerator), #enumerator);            \
   EXPECT_EQ(reason_code(Reason::enumerator), code_of_abi(DW_##code)); \
   ++reasons;

@@ -1,0 +1,31 @@
+#include "base/nearest.h"
+
+#include <gtest/gtest.h>
+
+namespace distwrap::base {
+namespace {
+
+TEST(Nearest, CountsEdits) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("run", "run"), 0u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("allreduce", "all_reduce"), 1u);
+}
+
+TEST(Nearest, IsTheFirstWithTheFewestEdits) {
+  EXPECT_EQ(nearest("bnech", {"run", "bench", "info"}), "bench");
+  EXPECT_EQ(nearest("x", {"b", "a"}), "b");
+  EXPECT_EQ(nearest("", {"long", "ab"}), "ab");
+  EXPECT_EQ(nearest("x", {}), "");
+}
+
+TEST(Nearest, PrefersWhatTheNameBegins) {
+  EXPECT_EQ(nearest("doc", {"man", "run", "doctor"}), "doctor");
+  EXPECT_EQ(nearest("--vers", {"--help", "--version"}), "--version");
+  EXPECT_EQ(nearest("a", {"abc", "ab", "b"}), "ab");
+}
+
+}  // namespace
+}  // namespace distwrap::base
