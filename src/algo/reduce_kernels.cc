@@ -1,61 +1,91 @@
 #include "algo/reduce_kernels.h"
 
+#include "algo/kernels/element.h"
+#include "algo/kernels/half_kernel.h"
+#include "algo/kernels/kernel.h"
+
+#include <array>
 #include <concepts>
-#include <type_traits>
 
 namespace distwrap::algo {
 namespace {
 
-struct Sum {
-  template <class T>
-  static T of(T a, T b) {
-    if constexpr (std::integral<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    } else {
-      return a + b;
-    }
-  }
-};
+using kernels::BF16;
+using kernels::Bool;
+using kernels::element_of;
+using kernels::F16;
+using kernels::half_kernel;
+using kernels::kernel;
+using kernels::UnsignedOf;
 
-struct Max {
-  template <class T>
-  static T of(T a, T b) {
-    // A NaN differs from itself; one in b wins because no comparison holds.
-    return a > b || a != a ? a : b;
-  }
-};
+// Which element types a reduction takes, in the words of abi/reductions.def.
+enum class Takes { ANY, NUMBERS, INTEGERS, FLOATS };
 
-template <class T, class Reduction>
-void kernel(void* out, const void* a, const void* b, uint64_t count) {
-  T* const o = static_cast<T*>(out);
-  const T* const x = static_cast<const T*>(a);
-  const T* const y = static_cast<const T*>(b);
-  for (uint64_t i = 0; i < count; ++i) o[i] = Reduction::of(x[i], y[i]);
+template <class E>
+constexpr bool takes(Takes what) {
+  constexpr bool is_float = std::floating_point<typename E::Value>;
+  switch (what) {
+    case Takes::NUMBERS:
+      return !std::same_as<E, Bool>;
+    case Takes::INTEGERS:
+      return !is_float;
+    case Takes::FLOATS:
+      return is_float;
+    default:
+      return true;
+  }
 }
 
-template <class T>
-dw_reduce_fn kernel_of(uint16_t reduce) {
-  switch (reduce) {
-    case DW_REDUCE_SUM:
-      return kernel<T, Sum>;
-    case DW_REDUCE_MAX:
-      return kernel<T, Max>;
+constexpr bool sign_matters(uint16_t reduce) {
+  return reduce == DW_REDUCE_MIN || reduce == DW_REDUCE_MAX ||
+         reduce == DW_REDUCE_AVG;
+}
+
+template <class E, uint16_t kReduce, Takes kTakes>
+constexpr dw_reduce_fn kernel_of() {
+  if constexpr (!takes<E>(kTakes))
+    return nullptr;
+  else if constexpr (std::same_as<E, F16> || std::same_as<E, BF16>)
+    return half_kernel<E, kReduce>;
+  else if constexpr (sign_matters(kReduce))
+    return kernel<E, kReduce>;
+  else
+    return kernel<typename UnsignedOf<E>::Type, kReduce>;
+}
+
+// A row has a place for each reduction, beginning with none.
+template <class E>
+constexpr auto row_of() {
+  return std::to_array<dw_reduce_fn>({
+      nullptr,
+#define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
+  kernel_of<E, value, Takes::takes>(),
+#include "distwrap/abi/reductions.def"
+  });
+}
+
+using Row = decltype(row_of<Bool>());
+
+const Row* row_of(dw_dtype dtype) {
+  if (dtype.lanes != 1) return nullptr;
+  switch (dtype.code << 8 | dtype.bits) {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  case (code) << 8 | (bits): {                                       \
+    static constexpr Row kRow =                                      \
+        row_of<decltype(element_of<code, bits, storage>())>();       \
+    return &kRow;                                                    \
+  }
+#include "distwrap/abi/dtypes.def"
     default:
       return nullptr;
   }
 }
 
-bool equals(dw_dtype a, uint8_t code, uint8_t bits) {
-  return a.code == code && a.bits == bits && a.lanes == 1;
-}
-
 }  // namespace
 
 dw_reduce_fn reduce_kernel(dw_dtype dtype, uint16_t reduce) {
-  if (equals(dtype, 2, 32)) return kernel_of<float>(reduce);
-  if (equals(dtype, 0, 64)) return kernel_of<int64_t>(reduce);
-  return nullptr;
+  const Row* const row = row_of(dtype);
+  return row == nullptr || reduce >= row->size() ? nullptr : (*row)[reduce];
 }
 
 }  // namespace distwrap::algo

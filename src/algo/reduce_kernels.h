@@ -1,4 +1,11 @@
 // Host reduction kernels, which backends get through the host table.
+//
+// Threads: any; a kernel has no state.
+// Ownership: the caller's memory, looked at during the call only.
+//
+//   const void* const in[] = {mine, theirs};
+//   algo::reduce_kernel({2, 32, 1}, DW_REDUCE_SUM)(mine, in, 2, count,
+//   nullptr);
 #ifndef DISTWRAP_SRC_ALGO_REDUCE_KERNELS_H_
 #define DISTWRAP_SRC_ALGO_REDUCE_KERNELS_H_
 
@@ -6,8 +13,10 @@
 
 namespace distwrap::algo {
 
-// out[i] = a[i] (+) b[i]; NULL where there is no kernel. f32 and i64, sum and
-// max; integers wrap, NaN wins.
+// The kernel of a pair, as dw_reduce_fn (abi/plugin.h) and the tables of
+// element types and reductions say; NULL where the tables have none, as for a
+// bitwise reduction of floats. The same inputs in the same order give the same
+// bits.
 dw_reduce_fn reduce_kernel(dw_dtype dtype, uint16_t reduce);
 
 }  // namespace distwrap::algo

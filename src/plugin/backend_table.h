@@ -32,6 +32,8 @@ class BackendTable {
   // says so in its error; `extension` answers NULL, and `progress` 0: such a
   // backend has no events to handle.
   const dw_backend_api& api() const { return api_; }
+  // Whether the backend has it itself.
+  bool has_progress() const { return has_progress_; }
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
   // "linked in", or the real path of the plugin.
@@ -43,6 +45,7 @@ class BackendTable {
   BackendTable() = default;
 
   dw_backend_api api_ = {};
+  bool has_progress_ = false;
   std::string name_, version_, origin_;
 };
 

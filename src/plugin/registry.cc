@@ -124,19 +124,23 @@ absl::StatusOr<std::string> Registry::find_file(absl::string_view name) const {
   return found;
 }
 
+std::string Registry::places() const {
+  std::vector<std::string> places = {"the linked-in backends"};
+  for (const std::string& folder : folders_)
+    places.push_back(is_absolute(folder)
+                         ? folder
+                         : absl::StrCat(folder, " (left out, not absolute)"));
+  return absl::StrJoin(places, ", ");
+}
+
 absl::Status Registry::unknown(absl::string_view name) const {
   std::vector<std::string> known;
   for (const Entry& entry : list_locked()) known.push_back(entry.name);
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  std::vector<std::string> looked = {"the linked-in backends"};
-  for (const std::string& folder : folders_)
-    looked.push_back(is_absolute(folder)
-                         ? folder
-                         : absl::StrCat(folder, " (left out, not absolute)"));
   return base::make_error(
       {.reason = Reason::kBackendUnknown,
        .what = absl::StrCat("'", absl::CHexEscape(name.substr(0, 128)),
-                            "'; looked in ", absl::StrJoin(looked, ", ")),
+                            "'; looked in ", places()),
        .expected = known.empty()
                        ? std::string("nothing: no backend is there")
                        : absl::StrCat("one of ", absl::StrJoin(known, ", ")),

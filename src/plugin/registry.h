@@ -41,6 +41,8 @@ class Registry {
   };
   // What exists, sorted by name and origin.
   std::vector<Entry> list() const;
+  // Where it looks, for people: "the linked-in backends, /usr/lib/plugins".
+  std::string places() const;
 
  private:
   absl::StatusOr<BackendPtr> find_name(absl::string_view name)

@@ -1,0 +1,293 @@
+#include "algo/compose/comm.h"
+
+#include "algo/compose/check.h"
+#include "algo/compose/dtypes.h"
+#include "algo/compose/fail.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <sched.h>
+#include <system_error>
+#include <utility>
+
+namespace distwrap::algo::compose {
+namespace {
+
+constexpr uint32_t kWaits = DW_FLAG_CALLER_WAITS;
+
+bool is_message(uint16_t kind) {
+  return kind == DW_OP_SEND || kind == DW_OP_RECV;
+}
+
+bool requires_extension(const dw_op& op) {
+  for (const dw_ext* next = op.next; next != nullptr; next = next->next)
+    if ((next->flags & DW_EXT_REQUIRED) != 0) return true;
+  return false;
+}
+
+uint64_t message_bytes(const dw_op& op) {
+  const dw_buf& buf = op.kind == DW_OP_SEND ? op.in : op.out;
+  return static_cast<uint64_t>(buf.count) * dtype_bytes(op_dtype(op));
+}
+
+}  // namespace
+
+Comm::Comm(Backend& backend, dw_comm* inner, int rank, int size)
+    : backend_(backend),
+      inner_(inner),
+      rank_(rank),
+      size_(size),
+      submit_(backend.inner().submit),
+      execution_(*this, true) {}
+
+Comm::~Comm() = default;
+
+int32_t Comm::refuse_aborted(dw_error* error) {
+  return fail(error, DW_ABORTED, DW_REASON_ABORTED, "the group was aborted");
+}
+
+int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
+  if (op.kind == 0 || op.kind >= Recipes::kKinds)
+    return unsupported(error, "this operation cannot be composed");
+  const uint32_t flags = op.flags & ~kWaits;
+  if ((flags & ~Recipes::flags_of(op.kind)) != 0)
+    return unsupported(error, "a flag is not supported");
+  const int dtype = op_dtype(op);
+  if (dtype < 0) return unsupported(error, "this dtype is not supported");
+  const Recipes& recipes = backend_.recipes();
+  const bool to_self = is_message(op.kind) && op.peer == rank_;
+  if (op.reduce >= Recipes::kReductions)
+    return unsupported(error, "this reduction is not known");
+  if (!to_self && recipes.native(op.kind, flags, dtype, op.reduce)) {
+    *way = Way::kNative;
+    return DW_OK;
+  }
+  const Recipe recipe = recipes.recipe(op.kind, flags, dtype, op.reduce);
+  if (recipe == Recipe::kRefused || !recipes.composes())
+    return unsupported(
+        error, !Recipes::exists(op.kind, flags, dtype, op.reduce)
+                   ? "no such reduction for this operation and dtype"
+               : recipes.composes()
+                   ? "the backend has nothing of which this could be composed"
+                   : "only host memory is composed");
+  if (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU)
+    return unsupported(error, "only host memory is composed");
+  if (requires_extension(op))
+    return unsupported(error, "an extension that is required is not known");
+  if (recipe == Recipe::kToSelf && !to_self && op.peer >= 0 && op.peer < size_)
+    return unsupported(error, "the backend has messages to oneself only");
+  *way = to_self ? Way::kToSelf : Way::kComposed;
+  return check_op(op, rank_, size_, error);
+}
+
+int32_t Comm::query(const dw_op* given, dw_error* error) {
+  dw_op space;
+  const dw_op* op;
+  if (int32_t code = read_op(&space, &op, given, error)) return code;
+  Way way;
+  if (int32_t code = plan(*op, &way, error)) return code;
+  if (way != Way::kNative) return DW_DONE;
+  if (backend_.recipes().caller_waits(op->kind))
+    return backend_.inner().query(inner_, given, error);
+  dw_op asked = *op;
+  asked.flags &= ~kWaits;
+  return backend_.inner().query(inner_, &asked, error);
+}
+
+uint64_t Comm::seq_below(const dw_op& op) const {
+  // The host may give collectives that are all native to the backend itself.
+  return backend_.recipes().collectives_complete() ? op.seq : op.seq * kSteps;
+}
+
+void Comm::lower(const dw_op& op, Way way, dw_op* lowered) const {
+  *lowered = op;
+  lowered->struct_size = sizeof(dw_op);
+  lowered->seq = seq_below(op);
+  if (way == Way::kNative) return;
+  // A message as another dtype of the same bytes.
+  const int as = backend_.recipes().message_carrier(op_dtype(op));
+  dw_buf& buf = op.kind == DW_OP_SEND ? lowered->in : lowered->out;
+  buf.count = static_cast<int64_t>(message_bytes(op) / dtype_bytes(as));
+  buf.dtype = kDTypeOf[as];
+  lowered->next = nullptr;
+}
+
+int32_t Comm::submit(const dw_op* given, dw_work* work, dw_error* error) {
+  dw_op space;
+  const dw_op* op;
+  if (int32_t code = read_op(&space, &op, given, error)) return code;
+  Way way;
+  if (int32_t code = plan(*op, &way, error)) return code;
+  return submit_planned(*op, way, work, error);
+}
+
+int32_t Comm::submit_planned(const dw_op& op, Way way, dw_work* work,
+                             dw_error* error) {
+  const bool waits = (op.flags & kWaits) != 0;
+  if (way == Way::kToSelf) {
+    if (waits) return self_.give(op, message_bytes(op), nullptr, error);
+    auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
+    if (cell == nullptr) return no_memory(error);
+    const int32_t code = self_.give(op, message_bytes(op), cell, error);
+    if (code != DW_OK) delete cell;
+    return code;
+  }
+  if (!worker_idle()) return run_beside(op, way, work, error);
+  if (way == Way::kNative || is_message(op.kind)) {
+    if (waits && !backend_.recipes().caller_waits(op.kind))
+      return wait_here(op, error);
+    dw_op below;
+    lower(op, way, &below);
+    return waits ? submit_(inner_, &below, nullptr, error)
+                 : forward(below, work, true, error);
+  }
+  if (aborted()) return refuse_aborted(error);
+  return waits ? wait_here(op, error) : enqueue(op, way, work, nullptr, error);
+}
+
+int32_t Comm::wait_here(const dw_op& op, dw_error* error) {
+  const int32_t code = execution_.run(op, error);
+  return code == DW_OK ? DW_DONE : code;
+}
+
+int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
+                         dw_error* error) {
+  const bool waits = (op.flags & kWaits) != 0;
+  if (!waits && !is_message(op.kind))
+    return enqueue(op, way, work, nullptr, error);
+  if (!waits) {
+    dw_op below;
+    lower(op, way, &below);
+    return forward(below, work, false, error);
+  }
+  Gate gate;
+  gate.expect();
+  const int32_t code = is_message(op.kind)
+                           ? start_message(op, way, gate, error)
+                           : enqueue(op, way, nullptr, &gate, error);
+  if (code != DW_OK) return code;
+  backend_.wait_all(gate);
+  const int32_t ended = gate.take(error);
+  return ended == DW_OK ? DW_DONE : ended;
+}
+
+int32_t Comm::start_message(const dw_op& op, Way way, Cell& cell,
+                            dw_error* error) {
+  if (way == Way::kToSelf)
+    return self_.give(op, message_bytes(op), &cell, error);
+  dw_op below;
+  lower(op, way, &below);
+  below.flags &= ~kWaits;
+  return submit_below(below, cell.abi(), worker_idle(), error);
+}
+
+int32_t Comm::forward(const dw_op& below, dw_work* work, bool exclusive,
+                      dw_error* error) {
+  auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
+  if (cell == nullptr) return no_memory(error);
+  const int32_t code = exclusive
+                           ? submit_(inner_, &below, cell->abi(), error)
+                           : submit_below(below, cell->abi(), false, error);
+  if (code != DW_OK) delete cell;
+  return code;
+}
+
+int32_t Comm::submit_below(const dw_op& op, dw_work* work, bool exclusive,
+                           dw_error* error) {
+  int64_t until = op.deadline_ns;
+  for (;;) {
+    int32_t code;
+    if (exclusive) {
+      code = submit_(inner_, &op, work, error);
+    } else {
+      base::MutexLock lock(submits_);
+      code = submit_(inner_, &op, work, error);
+    }
+    if (code != DW_AGAIN) return code;
+    if (aborted()) return refuse_aborted(error);
+    const int64_t now = backend_.now_ns();
+    if (until == 0 && op.timeout_ns != 0 &&
+        __builtin_add_overflow(now, op.timeout_ns, &until))
+      until = INT64_MAX;
+    if (until != 0 && now >= until)
+      return fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT,
+                  "the backend had no resources in time");
+    backend_.progress();
+    sched_yield();
+  }
+}
+
+int32_t Comm::enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
+                      dw_error* error) {
+  // Extensions are borrowed for the call, and their size is their maker's.
+  if (requires_extension(op))
+    return unsupported(error,
+                       "an extension that is required cannot wait for the "
+                       "operations under way");
+  try {
+    if (worker_ == nullptr) worker_ = std::make_unique<Worker>(*this);
+    auto task = std::make_unique<Task>(op, size_, way == Way::kComposed, work,
+                                       gate, backend_.now_ns());
+    composing_.fetch_add(1, std::memory_order_relaxed);
+    worker_->add(std::move(task));
+    return DW_OK;
+  } catch (const std::system_error&) {
+    return fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT,
+                "no thread for asynchronous operations");
+  } catch (const std::bad_alloc&) {
+    return no_memory(error);
+  }
+}
+
+void Comm::run_task(Task& task) {
+  dw_error error = {};
+  error.peer = -1;
+  int32_t code;
+  if (aborted()) {
+    code = refuse_aborted(&error);
+  } else if (task.composed()) {
+    code = worker_->execution().run(task.op(), &error);
+  } else {
+    dw_op below;
+    lower(task.op(), Way::kNative, &below);
+    code = task.gate() != nullptr
+               ? submit_below(below, task.gate()->abi(), false, &error)
+               : forward(below, task.work(), false, &error);
+    if (code == DW_OK) {
+      composing_.fetch_sub(1, std::memory_order_release);
+      return;
+    }
+    if (code == DW_DONE) code = DW_OK;
+  }
+  // From here on the caller's thread may submit below.
+  composing_.fetch_sub(1, std::memory_order_release);
+  const dw_error* const told = code == DW_OK ? nullptr : &error;
+  if (task.gate() != nullptr)
+    task.gate()->end(code, told);
+  else
+    backend_.host().complete(task.work(), code, told);
+}
+
+int32_t Comm::abort(const dw_error* why) {
+  aborted_.store(true, std::memory_order_release);
+  self_.abort();
+  abort_below(why);
+  return DW_OK;
+}
+
+void Comm::break_group(const dw_error& why) { abort(&why); }
+
+void Comm::abort_below(const dw_error* why) {
+  if (!below_aborted_.exchange(true, std::memory_order_acq_rel))
+    backend_.inner().comm_abort(inner_, why);
+}
+
+bool Comm::stop(int64_t deadline_ns) {
+  constexpr int64_t kPatience = 1'000'000'000;
+  return worker_ == nullptr ||
+         worker_->stop(Deadline::at_ns(
+             std::max(deadline_ns, Deadline::now_ns() + kPatience)));
+}
+
+}  // namespace distwrap::algo::compose

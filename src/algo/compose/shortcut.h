@@ -1,0 +1,23 @@
+// The way past the decorator, for backends that need it for messages and sets
+// only: a host may give their collectives straight to the backend below when
+// the caller waits. (Work that completes later must enter here, since the
+// backend below completes our cells and not the host's.)
+//
+// Threads: any.
+#ifndef DISTWRAP_SRC_ALGO_COMPOSE_SHORTCUT_H_
+#define DISTWRAP_SRC_ALGO_COMPOSE_SHORTCUT_H_
+
+#include "distwrap/abi/plugin.h"
+
+namespace distwrap::algo::compose {
+
+// Of a backend that compose_api() opened: whether every collective, in each
+// form, is the inner backend's own, and its waiting calls too.
+bool has_shortcut(dw_backend* composed);
+
+// The inner backend's communicator under a composed one.
+dw_comm* comm_below(dw_comm* composed);
+
+}  // namespace distwrap::algo::compose
+
+#endif  // DISTWRAP_SRC_ALGO_COMPOSE_SHORTCUT_H_

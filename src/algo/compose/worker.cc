@@ -1,0 +1,85 @@
+#include "algo/compose/worker.h"
+
+#include "algo/compose/comm.h"
+
+#include <algorithm>
+#include <signal.h>
+#include <utility>
+
+namespace distwrap::algo::compose {
+
+Task::Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
+           int64_t now_ns)
+    : op_(op), composed_(composed), work_(work), gate_(gate) {
+  op_.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
+  // The time runs from the submission.
+  if (op_.deadline_ns == 0 && op_.timeout_ns != 0 &&
+      __builtin_add_overflow(now_ns, op_.timeout_ns, &op_.deadline_ns))
+    op_.deadline_ns = 0;
+  op_.timeout_ns = 0;
+  // Borrowed; what is not required may be skipped.
+  op_.next = nullptr;
+  keep(&op_.in, static_cast<size_t>(size));
+  keep(&op_.out, static_cast<size_t>(size));
+}
+
+void Task::keep(dw_buf* buf, size_t size) {
+  for (const int64_t** list : {&buf->counts, &buf->displs}) {
+    if (*list == nullptr) continue;
+    numbers_.push_back(std::make_unique<int64_t[]>(size));
+    std::copy_n(*list, size, numbers_.back().get());
+    *list = numbers_.back().get();
+  }
+  if (buf->parts == nullptr) return;
+  addresses_.push_back(std::make_unique<void*[]>(size));
+  std::copy_n(buf->parts, size, addresses_.back().get());
+  buf->parts = addresses_.back().get();
+}
+
+Worker::Worker(Comm& comm) : comm_(comm), execution_(comm, false) {
+  // Signals are the program's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { loop(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Worker::~Worker() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::add(std::unique_ptr<Task> task) {
+  base::MutexLock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  changed_.notify_one();
+}
+
+bool Worker::stop(Deadline deadline) {
+  base::MutexLock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_one();
+  while (!over_)
+    if (!ended_.wait_until(mutex_, deadline)) return over_;
+  return true;
+}
+
+void Worker::loop() {
+  for (;;) {
+    std::unique_ptr<Task> task;
+    {
+      base::MutexLock lock(mutex_);
+      while (tasks_.empty() && !stopping_) changed_.wait(mutex_);
+      if (tasks_.empty()) {
+        over_ = true;
+        ended_.notify_all();
+        return;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    comm_.run_task(*task);
+  }
+}
+
+}  // namespace distwrap::algo::compose

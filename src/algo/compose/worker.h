@@ -1,0 +1,71 @@
+// The thread of a communicator's asynchronous composed operations.
+//
+// Threads: `add` from one thread at a time; the tasks run in the worker's.
+#ifndef DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
+#define DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
+
+#include "algo/compose/cell.h"
+#include "algo/compose/execution.h"
+#include "base/mutex.h"
+#include "distwrap/abi/plugin.h"
+
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace distwrap::algo::compose {
+
+class Comm;
+
+// An operation with all that it borrows, and whom to tell of its end.
+class Task {
+ public:
+  Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
+       int64_t now_ns);
+
+  const dw_op& op() const { return op_; }
+  bool composed() const { return composed_; }
+  dw_work* work() const { return work_; }
+  Gate* gate() const { return gate_; }
+
+ private:
+  void keep(dw_buf* buf, size_t size);
+
+  dw_op op_;
+  const bool composed_;
+  dw_work* const work_;  // or, when the caller waits
+  Gate* const gate_;
+  std::vector<std::unique_ptr<int64_t[]>> numbers_;
+  std::vector<std::unique_ptr<void*[]>> addresses_;
+};
+
+class Worker {
+ public:
+  explicit Worker(Comm& comm);
+  // Only after `stop` has told that it is idle.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void add(std::unique_ptr<Task> task);
+  // Lets it end; whether it has by the deadline.
+  bool stop(Deadline deadline);
+  Execution& execution() { return execution_; }
+
+ private:
+  void loop();
+
+  Comm& comm_;
+  Execution execution_;
+  base::Mutex mutex_;
+  base::CondVar changed_, ended_;
+  std::deque<std::unique_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace distwrap::algo::compose
+
+#endif  // DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_

@@ -1,0 +1,32 @@
+// The types of the program that objects may hold, by C++ type and by name.
+//
+// Threads: any. Ownership: rows are counted and stay to the end of the process.
+#ifndef DISTWRAP_SRC_ALGO_OBJECTS_TYPES_H_
+#define DISTWRAP_SRC_ALGO_OBJECTS_TYPES_H_
+
+#include "distwrap/object.h"
+
+namespace distwrap::objects {
+
+inline constexpr size_t kMaxTypeName = 255;
+
+struct RegisteredType {
+  std::string name;
+  internal::ObjectWriter write;
+  internal::ObjectReader read;
+
+  // Whatever the program's functions throw comes back as an error.
+  absl::StatusOr<std::string> write_value(const void* value) const;
+  absl::StatusOr<Object> read_value(absl::string_view bytes) const;
+};
+
+// Null when there is none.
+const RegisteredType* find_type(std::type_index type);
+const RegisteredType* find_type(absl::string_view name);
+
+// For people: the name it is registered by, else the C++ name.
+std::string type_text(std::type_index type);
+
+}  // namespace distwrap::objects
+
+#endif  // DISTWRAP_SRC_ALGO_OBJECTS_TYPES_H_
