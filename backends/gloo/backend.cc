@@ -1,11 +1,11 @@
 // Life of an instance, and what it promises.
 #include "backend.h"
 
-#include "call.h"
-#include "distwrap/abi/read.h"
+#include "promise.h"
 #include "sdk/fail.h"
-#include "sdk/read_op.h"
+#include "sdk/open.h"
 
+#include <iterator>
 #include <new>
 
 namespace gloo_backend {
@@ -14,19 +14,8 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
              dw_backend** backend, dw_error* error) {
   dw_open_info info;
   if (int32_t code =
-          dw_read_struct(&info, sizeof info, given, DW_OPEN_INFO_SIZE_1_0))
-    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                   "gloo: the open info has a size or a field that is not "
-                   "known");
-  if (info.device_type != DW_DEVICE_CPU)
-    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
-                   "gloo: only host memory is supported");
-  if (dw_check_extensions(info.next) != DW_OK)
-    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
-                   "gloo: no extension is supported");
-  if (dw_unknown_hint(info.hints, info.n_hints, kHints, 1) != nullptr)
-    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "gloo: the only hint is 'interface'");
+          dw_read_open(&info, given, kHints, std::size(kHints), error))
+    return code;
   auto* made = new (std::nothrow) dw_backend;
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
@@ -44,15 +33,29 @@ void close(dw_backend* backend) { delete backend; }
 
 int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
              uint64_t* n_rows, dw_error* /*error*/) {
-  static constexpr uint32_t kNone = DW_BIT(DW_REDUCE_NONE);
-  static constexpr uint32_t kHost = DW_BIT(DW_DEVICE_CPU);
+  using namespace dw_sdk;
+  static constexpr uint64_t kBarrier = DW_BIT(DW_OP_BARRIER);
+  static constexpr uint64_t kWhole = DW_BIT(DW_OP_BROADCAST) | kMessages;
+  static constexpr uint64_t kGathers =
+      DW_BIT(DW_OP_GATHER) | DW_BIT(DW_OP_SCATTER) | DW_BIT(DW_OP_ALL_GATHER);
+  static constexpr uint64_t kResults =
+      DW_BIT(DW_OP_REDUCE) | DW_BIT(DW_OP_ALL_REDUCE);
+  static constexpr uint64_t kScatters = DW_BIT(DW_OP_REDUCE_SCATTER);
   static constexpr dw_caps_row kRows[] = {
-      {DW_BIT(DW_OP_BARRIER), 0, kNone, kFlags, kHost, 0, 0, 0},
-      {kMoves, kDtypes, kNone, kFlags, kHost, 0, 0, 0},
-      {kReductions, kDtypes, kReduceOps, kFlags, kHost, 0, 0, 0},
+      caps_row(kBarrier, 0, kNoReduction, kPlainFlags),
+      caps_row(kWhole, ANY, kNoReduction, kPlainFlags),
+      caps_row(kGathers, ANY, kNoReduction, kPieceFlags),
+      caps_row(DW_BIT(DW_OP_ALL_TO_ALL), ANY, kNoReduction,
+               kShapes[DW_OP_ALL_TO_ALL].flags),
+      caps_row(kResults, ANY, reductions_of(ANY), kPlainFlags),
+      caps_row(kResults, INTEGERS, reductions_of(INTEGERS), kPlainFlags),
+      caps_row(kResults, NUMBERS, reductions_of(NUMBERS), kPlainFlags),
+      caps_row(kScatters, ANY, reductions_of(ANY), kPieceFlags),
+      caps_row(kScatters, INTEGERS, reductions_of(INTEGERS), kPieceFlags),
+      caps_row(kScatters, NUMBERS, reductions_of(NUMBERS), kPieceFlags),
   };
   *rows = kRows;
-  *n_rows = sizeof kRows / sizeof kRows[0];
+  *n_rows = std::size(kRows);
   return DW_OK;
 }
 

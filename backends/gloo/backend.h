@@ -2,6 +2,7 @@
 #ifndef DISTWRAP_BACKENDS_GLOO_BACKEND_H_
 #define DISTWRAP_BACKENDS_GLOO_BACKEND_H_
 
+#include "desk.h"
 #include "device.h"
 #include "distwrap/abi/plugin.h"
 #include "failure.h"
@@ -41,9 +42,15 @@ struct dw_comm {
   // Breaks all connections: whatever is in flight ends, here and at the peers.
   void end_transfers() {
     sockets.shut();
-    if (mesh != nullptr) mesh->waits().lose_all();
+    if (mesh != nullptr) mesh->peers().lose_all();
   }
 
+  // Of operations whose caller waits: one by one, and in sets.
+  gloo_backend::Call call;
+  gloo_backend::Desk desk;
+  gloo_backend::LaneSet grouped;
+  // Of asynchronous messages.
+  gloo_backend::LanePool messages;
   // Of asynchronous operations, made on first use. [comm]
   std::unique_ptr<gloo_backend::Worker> worker;
 };
@@ -70,6 +77,13 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
+// An operation that is not refused, to be completed by the worker. DW_OK, or
+// nothing has started.
+int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error);
+
+// group.cc
+int32_t submit_group(dw_backend* backend, const dw_group_item* items,
+                     uint64_t n, dw_error* error);
 
 }  // namespace gloo_backend
 

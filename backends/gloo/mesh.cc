@@ -14,24 +14,21 @@ constexpr std::chrono::hours kNever(1000);
 
 }  // namespace
 
-Mesh::Mesh(const std::shared_ptr<gloo::transport::Device>& device, int my_rank,
-           int n, std::chrono::milliseconds connecting)
-    : gloo::Context(my_rank, n), listeners_(static_cast<size_t>(n)) {
-  device_ = device;
-  const std::shared_ptr<gloo::transport::Context> real =
-      device->createContext(rank, size);
-  watched_ = std::make_shared<WatchedContext>(real);
-  transportContext_ = watched_;
+Mesh::Mesh(const std::shared_ptr<gloo::transport::Device>& device, int rank,
+           int size, std::chrono::milliseconds connecting)
+    : rank_(rank),
+      size_(size),
+      context_(device->createContext(rank, size)),
+      peers_(context_),
+      listeners_(static_cast<size_t>(size)) {
   // A pair lets `connect` wait for five times the time-out that it is born
   // with.
-  real->setTimeout(std::max(connecting / 5, std::chrono::milliseconds(1)));
-  for (int peer = 0; peer < size; ++peer)
-    if (peer != rank)
+  context_->setTimeout(std::max(connecting / 5, std::chrono::milliseconds(1)));
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_)
       listeners_[static_cast<size_t>(peer)] =
-          Address(transportContext_->createPair(peer)->address());
-  real->setTimeout(kNever);
-  watched_->setTimeout(kNever);
-  setTimeout(kNever);
+          Address(context_->createPair(peer)->address());
+  context_->setTimeout(kNever);
 }
 
 const Address& Mesh::listener(int peer) const {
@@ -43,24 +40,26 @@ bool Mesh::calls(int peer, const std::vector<Address>& peers) const {
 }
 
 void Mesh::call(const std::vector<Address>& peers) {
-  for (int peer = 0; peer < size; ++peer)
-    if (peer != rank && calls(peer, peers))
-      getPair(peer)->connect(peers[static_cast<size_t>(peer)].gloo_bytes());
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_ && calls(peer, peers))
+      context_->getPair(peer)->connect(
+          peers[static_cast<size_t>(peer)].gloo_bytes());
 }
 
 void Mesh::answer(const std::vector<Address>& peers) {
-  for (int peer = 0; peer < size; ++peer)
-    if (peer != rank && !calls(peer, peers))
-      getPair(peer)->connect(peers[static_cast<size_t>(peer)].gloo_bytes());
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_ && !calls(peer, peers))
+      context_->getPair(peer)->connect(
+          peers[static_cast<size_t>(peer)].gloo_bytes());
 }
 
 std::vector<Sockets::Ends> Mesh::connections(
     const std::vector<Address>& peers) const {
   std::vector<Sockets::Ends> all;
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer == rank) continue;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
     if (calls(peer, peers))
-      all.push_back({peer, Address(transportContext_->getPair(peer)->address()),
+      all.push_back({peer, Address(context_->getPair(peer)->address()),
                      peers[static_cast<size_t>(peer)]});
     else
       all.push_back({peer, listener(peer), Address()});

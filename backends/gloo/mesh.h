@@ -1,12 +1,12 @@
-// Gloo's context, connected by the host's rounds instead of a store.
+// Gloo's connections, made by the host's rounds instead of a store.
 #ifndef DISTWRAP_BACKENDS_GLOO_MESH_H_
 #define DISTWRAP_BACKENDS_GLOO_MESH_H_
 
 #include "address.h"
+#include "lanes.h"
 #include "sockets.h"
-#include "waits.h"
 
-#include <gloo/context.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace gloo_backend {
 
-class Mesh : public gloo::Context {
+class Mesh {
  public:
   // Opens a listener for every peer. `connecting` bounds each `connect`.
   Mesh(const std::shared_ptr<gloo::transport::Device>& device, int rank,
@@ -30,7 +30,7 @@ class Mesh : public gloo::Context {
   // Waits for those that call this rank: all have, once the round is over.
   void answer(const std::vector<Address>& peers);
 
-  Waits& waits() { return watched_->waits(); }
+  Peers& peers() { return peers_; }
 
   // The connections as they are found among the process's sockets.
   std::vector<Sockets::Ends> connections(
@@ -39,7 +39,10 @@ class Mesh : public gloo::Context {
  private:
   bool calls(int peer, const std::vector<Address>& peers) const;
 
-  std::shared_ptr<WatchedContext> watched_;  // Gloo's transportContext_
+  const int rank_;
+  const int size_;
+  const std::shared_ptr<gloo::transport::Context> context_;
+  Peers peers_;
   std::vector<Address> listeners_;
 };
 

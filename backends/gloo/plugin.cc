@@ -23,6 +23,7 @@ static constexpr dw_backend_api kTable = [] {
   api.comm_destroy = gloo_backend::comm_destroy;
   api.query = gloo_backend::query;
   api.submit = gloo_backend::submit;
+  api.submit_group = gloo_backend::submit_group;
   return api;
 }();
 

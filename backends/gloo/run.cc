@@ -1,128 +1,152 @@
+// Operations that only move bytes. Each piece goes straight to the rank that it
+// is for, at once; a broadcast goes down a tree.
 #include "run.h"
 
-#include "backend.h"
-#include "sdk/fail.h"
+#include "flow.h"
 
-#include <gloo/allgather.h>
-#include <gloo/allreduce.h>
-#include <gloo/alltoall.h>
-#include <gloo/barrier.h>
-#include <gloo/broadcast.h>
-
-#include <cstring>
 #include <exception>
 
 namespace gloo_backend {
 namespace {
 
-// Gloo only reads inputs but takes them as writable; T gives it the size of an
-// element and nothing else.
-template <typename T>
-T* input(const Call& call) {
-  return const_cast<T*>(reinterpret_cast<const T*>(call.in));
+// After the round with distance d every rank knows of 2d ranks before it.
+void barrier(const Run& run) {
+  for (int distance = 1; distance < run.size; distance *= 2) {
+    const int to = run.after(distance);
+    const int from = run.before(distance);
+    run.transfer(Way::kReceive, from, {}, run.call.digest, 0);
+    run.transfer(Way::kSend, to, {}, run.call.digest, 0);
+    run.desk.lanes[0].to(from).finish(Way::kReceive);
+    run.desk.lanes[0].to(to).finish(Way::kSend);
+  }
 }
 
-template <typename T>
-T* output(const Call& call) {
-  return reinterpret_cast<T*>(call.out);
+// Counted from the root, rank v gets the data from v without its highest bit,
+// and passes on each segment as it comes.
+void broadcast(const Run& run) {
+  const Call& call = run.call;
+  const auto actual = [&](int v) {
+    return v + call.peer < run.size ? v + call.peer : v + call.peer - run.size;
+  };
+  const int v = run.rank - call.peer + (run.rank < call.peer ? run.size : 0);
+  int first = 1;
+  while (first <= v) first *= 2;
+  const Piece data = v == 0 ? call.in : call.out;
+  const auto to_children = [&](const auto& step) {
+    for (int bit = first; v + bit < run.size; bit *= 2)
+      step(Flow(run, actual(v + bit), data));
+  };
+  const Flow parent(run, v == 0 ? run.rank : actual(v - first / 2), data);
+  if (v != 0) parent.ask();
+  for (size_t s = 0; s < parent.segments(); ++s) {
+    if (v != 0) parent.take(s);
+    to_children([&](const Flow& child) { child.send(s); });
+  }
+  if (v == 0) copy(call.in, call.out);
+  to_children([](const Flow& child) { child.wait_all_sent(); });
 }
 
-template <typename T, typename Options>
-void set_buffers(Options& options, const Call& call, bool with_input) {
-  if (with_input) options.setInput(input<T>(call), call.in_bytes / sizeof(T));
-  options.setOutput(output<T>(call), call.out_bytes / sizeof(T));
-  options.setTag(collective_tag(call));
+void gather(const Run& run) {
+  const Call& call = run.call;
+  if (!run.is_root()) {
+    const Flow own(run, call.peer, call.in);
+    own.send_all();
+    return own.wait_all_sent();
+  }
+  const auto piece = [&](int r) { return call.out_pieces[r]; };
+  ask_all(run, piece);
+  copy(call.in, piece(run.rank));
+  take_from_all(run, piece);
 }
 
-template <typename T>
-void all_reduce(dw_comm* comm, const Call& call) {
-  gloo::AllreduceOptions options(comm->mesh);
-  set_buffers<T>(options, call, call.in != call.out);
-  options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-  options.setReduceFunction(
-      comm->host->reduce_kernel(comm->host->self, call.dtype, call.reduce));
-  gloo::allreduce(options);
+void scatter(const Run& run) {
+  const Call& call = run.call;
+  if (!run.is_root()) {
+    const Flow own(run, call.peer, call.out);
+    own.ask();
+    for (size_t s = 0; s < own.segments(); ++s) own.take(s);
+    return;
+  }
+  const auto piece = [&](int r) { return call.in_pieces[r]; };
+  send_to_all(run, piece);
+  copy(piece(run.rank), call.out);
+  wait_sent_to_all(run, piece);
 }
 
-template <typename T>
-int32_t collective(dw_comm* comm, const Call& call, dw_error* error) {
-  const size_t own = static_cast<size_t>(comm->rank);
-  switch (call.kind) {
-    case DW_OP_BROADCAST: {
-      gloo::BroadcastOptions options(comm->mesh);
-      set_buffers<T>(options, call,
-                     call.peer == comm->rank && call.in != call.out);
-      options.setRoot(call.peer);
-      gloo::broadcast(options);
+void all_gather(const Run& run) {
+  const Call& call = run.call;
+  const auto own = [&](int) { return call.in; };
+  const auto piece = [&](int r) { return call.out_pieces[r]; };
+  ask_all(run, piece);
+  send_to_all(run, own);
+  copy(call.in, piece(run.rank));
+  take_from_all(run, piece);
+  wait_sent_to_all(run, own);
+}
+
+void all_to_all(const Run& run) {
+  const Call& call = run.call;
+  const auto in = [&](int r) { return call.in_pieces[r]; };
+  const auto out = [&](int r) { return call.out_pieces[r]; };
+  ask_all(run, out);
+  send_to_all(run, in);
+  copy(in(run.rank), out(run.rank));
+  take_from_all(run, out);
+  wait_sent_to_all(run, in);
+}
+
+// A message of no bytes is one, too.
+void message(const Run& run) {
+  Lane& lane = run.desk.lanes[0].to(run.call.peer);
+  begin_message(lane, run.call);
+  lane.finish(run.call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive);
+}
+
+int32_t dispatch(const Run& run, dw_error* error) {
+  switch (run.call.kind) {
+    case DW_OP_BARRIER:
+      barrier(run);
       return DW_OK;
-    }
+    case DW_OP_BROADCAST:
+      broadcast(run);
+      return DW_OK;
+    case DW_OP_GATHER:
+      gather(run);
+      return DW_OK;
+    case DW_OP_SCATTER:
+      scatter(run);
+      return DW_OK;
+    case DW_OP_ALL_GATHER:
+      all_gather(run);
+      return DW_OK;
+    case DW_OP_ALL_TO_ALL:
+      all_to_all(run);
+      return DW_OK;
     case DW_OP_ALL_REDUCE:
-      all_reduce<T>(comm, call);
-      return DW_OK;
-    case DW_OP_ALL_GATHER: {
-      gloo::AllgatherOptions options(comm->mesh);
-      set_buffers<T>(options, call, call.in != call.out + own * call.in_bytes);
-      gloo::allgather(options);
-      return DW_OK;
-    }
-    case DW_OP_ALL_TO_ALL: {
-      gloo::AlltoallOptions options(comm->mesh);
-      set_buffers<T>(options, call, true);
-      gloo::alltoall(options);
-      return DW_OK;
-    }
+      return reduce_to_all(run, error);
+    case DW_OP_REDUCE:
+      return reduce_to_root(run, error);
+    case DW_OP_REDUCE_SCATTER:
+      return reduce_and_scatter(run, error);
     default:
-      return reduce_scatter(comm, call, error);
+      message(run);
+      return DW_OK;
   }
-}
-
-void barrier(dw_comm* comm, const Call& call) {
-  gloo::BarrierOptions options(comm->mesh);
-  options.setTag(collective_tag(call));
-  gloo::barrier(options);
-}
-
-void message(dw_comm* comm, const Call& call) {
-  const bool sends = call.kind == DW_OP_SEND;
-  char* const data = sends ? input<char>(call) : call.out;
-  const auto buffer =
-      comm->mesh->createUnboundBuffer(data, call.in_bytes + call.out_bytes);
-  if (sends) {
-    buffer->send(call.peer, message_slot(call));
-    buffer->waitSend();
-  } else {
-    buffer->recv(call.peer, message_slot(call));
-    buffer->waitRecv();
-  }
-}
-
-int32_t run_by_gloo(dw_comm* comm, const Call& call, dw_error* error) {
-  if (call.kind == DW_OP_BARRIER) {
-    barrier(comm, call);
-    return DW_OK;
-  }
-  if (call.is_message()) {
-    message(comm, call);
-    return DW_OK;
-  }
-  return call.element == 4 ? collective<uint32_t>(comm, call, error)
-                           : collective<uint64_t>(comm, call, error);
 }
 
 }  // namespace
 
-int32_t run(dw_comm* comm, const Call& call, dw_error* error) {
-  if (comm->size == 1) {
-    if (call.in != call.out && call.out_bytes != 0)
-      std::memcpy(call.out, call.in, call.out_bytes);
-    return DW_OK;
-  }
-  if (call.moves_nothing() && !call.is_message()) return DW_OK;
+int32_t run(dw_comm* comm, Desk& desk, const Call& call, dw_error* error) {
+  if (!call.moves) return DW_OK;
+  int32_t code;
   try {
-    return run_by_gloo(comm, call, error);
+    code = dispatch(Run(comm, desk, call), error);
   } catch (const std::exception& exception) {
-    return comm->failure.fail(comm, exception.what(), error);
+    code = comm->failure.fail(comm, exception.what(), error);
   }
+  if (code != DW_OK) desk.discard();
+  desk.scratch.shrink();
+  return code;
 }
 
 }  // namespace gloo_backend

@@ -1,18 +1,78 @@
-// Running an operation to its end in the calling thread, by Gloo.
+// Running an operation to its end in the calling thread.
 #ifndef DISTWRAP_BACKENDS_GLOO_RUN_H_
 #define DISTWRAP_BACKENDS_GLOO_RUN_H_
 
+#include "backend.h"
 #include "call.h"
-#include "distwrap/abi/plugin.h"
+#include "desk.h"
+
+#include <cstring>
 
 namespace gloo_backend {
 
 // DW_OK, or an error. What Gloo throws breaks the communicator.
-int32_t run(dw_comm* comm, const Call& call, dw_error* error);
+int32_t run(dw_comm* comm, Desk& desk, const Call& call, dw_error* error);
 
-// Gloo has a reduce_scatter for powers of two that works in its input only, so
-// this is ours. Throws what Gloo throws.
-int32_t reduce_scatter(dw_comm* comm, const Call& call, dw_error* error);
+// Begins a send or receive.
+void begin_message(Lane& lane, const Call& call);
+
+// A running operation.
+class Run {
+ public:
+  Run(dw_comm* whose, Desk& used, const Call& made)
+      : comm(whose),
+        desk(used),
+        call(made),
+        rank(whose->rank),
+        size(whose->size) {}
+
+  dw_comm* const comm;
+  Desk& desk;
+  const Call& call;
+  const int rank;
+  const int size;
+
+  bool is_root() const { return call.peer == rank; }
+  // The peers by their distance, so that not everybody begins with the same.
+  int after(int distance) const {
+    return rank + distance < size ? rank + distance : rank + distance - size;
+  }
+  int before(int distance) const { return after(size - distance); }
+
+  // One transfer. Of no bytes nothing is sent: both sides know the size.
+  void send(int peer, Piece piece, unsigned phase = 0) const {
+    if (piece.bytes != 0) transfer(Way::kSend, peer, piece, call.digest, phase);
+  }
+  void receive(int peer, Piece piece, unsigned phase = 0) const {
+    if (piece.bytes != 0)
+      transfer(Way::kReceive, peer, piece, call.digest, phase);
+  }
+  void wait_sent(int peer, Piece piece, unsigned phase = 0) const {
+    if (piece.bytes != 0) desk.lanes[phase].to(peer).finish(Way::kSend);
+  }
+  void wait_received(int peer, Piece piece, unsigned phase = 0) const {
+    if (piece.bytes != 0) desk.lanes[phase].to(peer).finish(Way::kReceive);
+  }
+
+  void transfer(Way way, int peer, Piece piece, uint64_t digest,
+                unsigned phase) const {
+    Lane& lane = desk.lanes[phase].to(peer);
+    const uint64_t slot = collective_slot(digest, phase, piece.bytes, call.seq);
+    if (way == Way::kSend)
+      lane.send(piece.at, piece.bytes, slot);
+    else
+      lane.receive(piece.at, piece.bytes, slot);
+  }
+};
+
+inline void copy(Piece from, Piece to) {
+  if (from.at != to.at && to.bytes != 0) std::memcpy(to.at, from.at, to.bytes);
+}
+
+// reductions.cc. They throw what Gloo throws.
+int32_t reduce_to_all(const Run& run, dw_error* error);
+int32_t reduce_to_root(const Run& run, dw_error* error);
+int32_t reduce_and_scatter(const Run& run, dw_error* error);
 
 }  // namespace gloo_backend
 

@@ -127,6 +127,10 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
     comm.device = device_for(backend, interface);
     comm.mesh =
         std::make_shared<Mesh>(comm.device->gloo(), info.rank, info.size, left);
+    Peers* const peers = &comm.mesh->peers();
+    comm.desk.attach(peers, info.size);
+    comm.grouped.attach(peers, info.size);
+    comm.messages.attach(peers, info.size);
   }
   setup->blob = addresses(setup->head, comm.mesh.get());
   return DW_OK;
@@ -151,7 +155,7 @@ int32_t step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
                       "a connection was closed while the group was "
                       "built");
   comm.watch =
-      std::make_unique<Watch>(*comm.device, comm.sockets, comm.mesh->waits());
+      std::make_unique<Watch>(*comm.device, comm.sockets, comm.mesh->peers());
   return DW_DONE;
 }
 

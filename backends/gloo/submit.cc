@@ -15,32 +15,36 @@ namespace {
 // matched first and nothing waits behind it.
 void post(dw_comm* comm, const Call& call, dw_work* work) {
   Posted message;
-  message.sends = call.kind == DW_OP_SEND;
+  message.way = call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive;
   message.work = work;
-  message.buffer = comm->mesh->createUnboundBuffer(
-      message.sends ? const_cast<char*>(call.in) : call.out,
-      call.in_bytes + call.out_bytes);
-  if (message.sends)
-    message.buffer->send(call.peer, message_slot(call));
-  else
-    message.buffer->recv(call.peer, message_slot(call));
+  message.lane = comm->messages.take(call.peer);
+  begin_message(*message.lane, call);
   comm->worker->wait_for(std::move(message));
 }
 
-int32_t start(dw_comm* comm, const Call& call, dw_work* work, dw_error* error) {
+}  // namespace
+
+void begin_message(Lane& lane, const Call& call) {
+  const Piece piece = call.kind == DW_OP_SEND ? call.in : call.out;
+  const uint64_t slot = message_slot(call.tag, piece.bytes);
+  if (call.kind == DW_OP_SEND)
+    lane.send(piece.at, piece.bytes, slot);
+  else
+    lane.receive(piece.at, piece.bytes, slot);
+}
+
+int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error) {
   try {
     if (comm->worker == nullptr) comm->worker = std::make_unique<Worker>(comm);
     if (call.is_message())
       post(comm, call, work);
     else
-      comm->worker->run(call, work);
+      comm->worker->run(std::move(call), work);
     return DW_OK;
   } catch (const std::exception& exception) {
     return comm->failure.fail(comm, exception.what(), error);
   }
 }
-
-}  // namespace
 
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
   Call call;
@@ -48,15 +52,14 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
 }
 
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
-  Call call;
+  Call& call = comm->call;
   if (int32_t code = read_call(comm, op, &call, error)) return code;
   if (int32_t code = comm->failure.check(comm, error)) return code;
   const bool waits = (op->flags & DW_FLAG_CALLER_WAITS) != 0;
-  const bool at_once =
-      comm->size == 1 || (call.moves_nothing() && !call.is_message());
+  const bool at_once = comm->size == 1 || !call.moves;
   PipeSignalBlocked blocked(comm->guard_pipe_signal && !at_once);
-  if (!waits && !at_once) return start(comm, call, work, error);
-  if (int32_t code = run(comm, call, error)) return code;
+  if (!waits && !at_once) return start(comm, std::move(call), work, error);
+  if (int32_t code = run(comm, comm->desk, call, error)) return code;
   // What has completed was written and answered on every connection it used.
   blocked.all_written();
   return DW_DONE;

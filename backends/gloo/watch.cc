@@ -16,8 +16,8 @@ constexpr int kEnd =
 
 class Watch::Connection : public gloo::transport::tcp::Handler {
  public:
-  Connection(Device& device, Waits& waits, int rank, int descriptor)
-      : device_(device), waits_(waits), rank_(rank), descriptor_(descriptor) {}
+  Connection(Device& device, Peers& peers, int rank, int descriptor)
+      : device_(device), peers_(peers), rank_(rank), descriptor_(descriptor) {}
 
   void begin() { device_.tcp().registerDescriptor(descriptor_, kEnd, this); }
   void end() {
@@ -36,24 +36,24 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
     std::lock_guard<std::mutex> lock(mutex_);
     char byte;
     const ssize_t left = recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (left == 0 || (left < 0 && errno != EINTR)) return waits_.lose(rank_);
+    if (left == 0 || (left < 0 && errno != EINTR)) return peers_.lose(rank_);
     // Gloo is about to take the rest, unless it has given up as well.
-    if (!ended_ && !waits_.is_lost(rank_)) begin();
+    if (!ended_ && !peers_.is_lost(rank_)) begin();
   }
 
  private:
   Device& device_;
-  Waits& waits_;
+  Peers& peers_;
   const int rank_;
   const int descriptor_;
   std::mutex mutex_;
   bool ended_ = false;
 };
 
-Watch::Watch(Device& device, const Sockets& sockets, Waits& waits) {
+Watch::Watch(Device& device, const Sockets& sockets, Peers& peers) {
   for (const Sockets::Held& held : sockets.held()) {
     connections_.push_back(std::make_unique<Connection>(
-        device, waits, held.rank, held.descriptor));
+        device, peers, held.rank, held.descriptor));
     connections_.back()->begin();
   }
 }

@@ -5,8 +5,8 @@
 #define DISTWRAP_BACKENDS_GLOO_WATCH_H_
 
 #include "device.h"
+#include "lanes.h"
 #include "sockets.h"
-#include "waits.h"
 
 #include <memory>
 #include <vector>
@@ -16,7 +16,7 @@ namespace gloo_backend {
 class Watch {
  public:
   // All of them outlive the watch.
-  Watch(Device& device, const Sockets& sockets, Waits& waits);
+  Watch(Device& device, const Sockets& sockets, Peers& peers);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;

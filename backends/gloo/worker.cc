@@ -22,6 +22,7 @@ Worker::Worker(dw_comm* comm)
         std::lock_guard<std::mutex> lock(mutex_);
         let_go();
       }) {
+  desk_.attach(&comm->mesh->peers(), comm->size);
   const AllSignalsBlocked blocked;
   thread_ = std::thread([this] { loop(); });
 }
@@ -35,10 +36,10 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::run(const Call& call, dw_work* work) {
+void Worker::run(Call&& call, dw_work* work) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    collectives_.push_back({call, work});
+    collectives_.push_back({std::move(call), work});
     let_go();
   }
   changed_.notify_one();
@@ -48,17 +49,15 @@ void Worker::wait_for(Posted message) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     messages_.push_back(std::move(message));
-    if (messages_.size() == 2) alarm_.every(kTurn);
+    // The one that is waited for counts, too.
+    const size_t open = messages_.size() + (awaited_ != nullptr ? 1 : 0);
+    if (open == 2) alarm_.every(kTurn);
   }
   changed_.notify_one();
 }
 
 void Worker::let_go() {
-  if (awaited_ == nullptr) return;
-  if (awaited_->sends)
-    awaited_->buffer->abortWaitSend();
-  else
-    awaited_->buffer->abortWaitRecv();
+  if (awaited_ != nullptr) awaited_->lane->let_go(awaited_->way);
 }
 
 void Worker::loop() {
@@ -76,11 +75,11 @@ void Worker::loop() {
 }
 
 void Worker::run_collective(std::unique_lock<std::mutex>& lock) {
-  const Collective next = collectives_.front();
+  const Collective next = std::move(collectives_.front());
   collectives_.pop_front();
   lock.unlock();
   dw_error error = {};
-  const int32_t code = gloo_backend::run(comm_, next.call, &error);
+  const int32_t code = gloo_backend::run(comm_, desk_, next.call, &error);
   comm_->host->complete(next.work, code, code == DW_OK ? nullptr : &error);
   lock.lock();
 }
@@ -93,8 +92,7 @@ void Worker::wait_for_message(std::unique_lock<std::mutex>& lock) {
   dw_error error = {};
   int32_t code = DW_AGAIN;
   try {
-    if (message.sends ? message.buffer->waitSend() : message.buffer->waitRecv())
-      code = DW_OK;
+    if (message.lane->wait(message.way)) code = DW_OK;
   } catch (const std::exception& exception) {
     code = comm_->failure.fail(comm_, exception.what(), &error);
   }
@@ -106,7 +104,10 @@ void Worker::wait_for_message(std::unique_lock<std::mutex>& lock) {
   }
   if (messages_.size() < 2) alarm_.stop();
   lock.unlock();
-  message.buffer.reset();  // Gloo lets go of the caller's memory
+  if (code == DW_OK)
+    comm_->messages.give_back(std::move(message.lane));
+  else
+    message.lane.reset();  // Gloo lets go of the caller's memory
   comm_->host->complete(message.work, code, code == DW_OK ? nullptr : &error);
   lock.lock();
 }

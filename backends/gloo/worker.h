@@ -10,9 +10,9 @@
 #define DISTWRAP_BACKENDS_GLOO_WORKER_H_
 
 #include "call.h"
+#include "desk.h"
 #include "device.h"
-
-#include <gloo/transport/unbound_buffer.h>
+#include "lanes.h"
 
 #include <condition_variable>
 #include <deque>
@@ -24,8 +24,8 @@ namespace gloo_backend {
 
 // A send or receive that Gloo has begun.
 struct Posted {
-  std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-  bool sends = false;
+  std::unique_ptr<Lane> lane;
+  Way way = Way::kSend;
   dw_work* work = nullptr;
 };
 
@@ -37,7 +37,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  void run(const Call& call, dw_work* work);
+  void run(Call&& call, dw_work* work);
   void wait_for(Posted message);
 
  private:
@@ -52,6 +52,7 @@ class Worker {
   void let_go();
 
   dw_comm* const comm_;
+  Desk desk_;  // the thread's
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Collective> collectives_;

@@ -1,7 +1,5 @@
 // What is particular to Gloo: faults of the library that must not come through.
-#include "cases.h"
-#include "checks.h"
-#include "distwrap/abi/note.h"
+#include "exercise.h"
 
 #include <gtest/gtest.h>
 
@@ -13,41 +11,15 @@
 #include <thread>
 #include <vector>
 
-extern "C" const dw_backend_api* dw_plugin_query_v1_gloo(const dw_host_info*);
-
-namespace distwrap::conformance {
+namespace distwrap::gloo_test {
 namespace {
 
-constexpr dw_dtype kF32 = {2, 32, 1};
 const dw_error kWhy = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
 
-const dw_backend_api& gloo() {
-  static const dw_host_info kHost = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, DW_SANITIZER, 0,
-      {"test", 4}};
-  return *dw_plugin_query_v1_gloo(&kHost);
-}
-
-void on_ranks(int size, const std::function<void(Member&)>& body) {
-  Findings findings;
-  run_team(gloo(), size, {}, findings, body);
-  EXPECT_TRUE(findings.empty()) << findings.text();
-}
-
-dw_op op_of(uint16_t kind, std::vector<float>& in, std::vector<float>& out) {
-  dw_op op = {};
-  op.struct_size = sizeof op;
-  op.kind = kind;
-  op.reduce = kind == DW_OP_ALL_REDUCE || kind == DW_OP_REDUCE_SCATTER
-                  ? DW_REDUCE_SUM
-                  : DW_REDUCE_NONE;
-  op.seq = 1;
-  op.in.data = in.data();
-  op.in.count = static_cast<int64_t>(in.size());
-  op.in.dtype = kF32;
-  op.out.data = out.data();
-  op.out.count = static_cast<int64_t>(out.size());
-  op.out.dtype = kF32;
+dw_op whole_op(uint16_t kind, std::vector<float>& in, std::vector<float>& out) {
+  dw_op op = op_of(kind, 1);
+  op.in = buffer_of(in);
+  op.out = buffer_of(out);
   return op;
 }
 
@@ -71,7 +43,7 @@ TEST(GlooTest, CollectivesThatDifferNeverMeet) {
     on_ranks(2, [&](Member& member) {
       const size_t count = member.rank == 0 ? 100 : 37;
       std::vector<float> in(count), out(count, 7.0f);
-      dw_op op = op_of(kind, in, out);
+      dw_op op = whole_op(kind, in, out);
       op.peer = kind == DW_OP_BROADCAST ? 0 : -1;
       expect_no_meeting(member, op);
     });
@@ -82,8 +54,8 @@ TEST(GlooTest, MessageOfAnotherSizeIsNotDelivered) {
     on_ranks(2, [&](Member& member) {
       std::vector<float> data(member.rank == 0 ? 100 : received, 7.0f);
       std::vector<float> none;
-      dw_op op = member.rank == 0 ? op_of(DW_OP_SEND, data, none)
-                                  : op_of(DW_OP_RECV, none, data);
+      dw_op op = member.rank == 0 ? whole_op(DW_OP_SEND, data, none)
+                                  : whole_op(DW_OP_RECV, none, data);
       op.peer = 1 - member.rank;
       expect_no_meeting(member, op);
       EXPECT_EQ(data, std::vector<float>(data.size(), 7.0f));
@@ -134,7 +106,7 @@ TEST(GlooTest, LostPeerIsNamedAndTheGroupIsBroken) {
     }
     // Both wait for rank 2 alone, so it is the first to go.
     std::vector<float> data(4), none;
-    dw_op op = op_of(DW_OP_RECV, none, data);
+    dw_op op = whole_op(DW_OP_RECV, none, data);
     op.peer = 2;
     dw_work work;
     ASSERT_EQ(gloo().submit(member.comm, &op, &work, nullptr), DW_OK);
@@ -164,7 +136,7 @@ size_t entries(const char* folder) {
 TEST(GlooTest, GroupsLeaveNoDescriptorAndNoThread) {
   const auto round = [] {
     on_ranks(3, [](Member& member) {
-      make_call(member, {.kind = DW_OP_BARRIER}, false);
+      EXPECT_EQ(run(member, op_of(DW_OP_BARRIER, 1), false), "");
     });
   };
   round();
@@ -185,8 +157,8 @@ TEST(GlooTest, ManyOpenWorksNeedOneThread) {
     member.meeting.meet();
     for (size_t i = 0; i < kWorks; ++i) {
       std::vector<float> one(1);
-      dw_op op = member.rank == 0 ? op_of(DW_OP_RECV, none, one)
-                                  : op_of(DW_OP_SEND, one, none);
+      dw_op op = member.rank == 0 ? whole_op(DW_OP_RECV, none, one)
+                                  : whole_op(DW_OP_SEND, one, none);
       op.peer = 1 - member.rank;
       op.in.data = op.out.data = &data[i];
       op.tag = member.rank == 0 ? i : kWorks - 1 - i;
@@ -211,11 +183,12 @@ TEST(GlooTest, ManyOpenWorksNeedOneThread) {
 
 TEST(GlooTest, UnknownInterfaceIsRefused) {
   const dw_hint hint = {{"interface", 9}, {"x-nowhere0", 10}};
-  dw_open_info open = open_info();
+  dw_open_info open = conformance::open_info();
   open.hints = &hint;
   open.n_hints = 1;
   dw_backend* backend = nullptr;
-  ASSERT_EQ(gloo().open(&host_table(), &open, &backend, nullptr), DW_OK);
+  ASSERT_EQ(gloo().open(&conformance::host_table(), &open, &backend, nullptr),
+            DW_OK);
   dw_setup_info info = {};
   info.struct_size = sizeof info;
   info.flags = DW_SETUP_COMMUNICATOR;
@@ -235,7 +208,7 @@ TEST(GlooTest, UnknownInterfaceIsRefused) {
 TEST(GlooTest, SetupDoesNotWaitForAnAbsentPeer) {
   for (int i = 0; i < 4; ++i)
     on_ranks(2, [](Member& member) {
-      const dw_setup_info info = setup_info(member, 77);
+      const dw_setup_info info = conformance::setup_info(member, 77);
       dw_setup* setup = nullptr;
       dw_blob out = {};
       ASSERT_EQ(
@@ -262,4 +235,4 @@ TEST(GlooTest, SetupDoesNotWaitForAnAbsentPeer) {
 }
 
 }  // namespace
-}  // namespace distwrap::conformance
+}  // namespace distwrap::gloo_test
