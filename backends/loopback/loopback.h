@@ -1,4 +1,5 @@
-// What the files of this backend share: the instance and the communicator.
+// What the files of this backend share: the instance, the communicator and the
+// slots of the table. What is promised is in promises.h.
 //
 // A communicator of one rank owns nothing but the word whether it was aborted;
 // every operation finishes inside `submit`.
@@ -10,12 +11,15 @@
 #include <atomic>
 
 // One per session and device, made by `open`. An engine keeps here what its
-// communicators share; this one has nothing to keep.
-struct dw_backend {};
+// communicators share; this one keeps the way back into the host.
+struct dw_backend {
+  const dw_host_api* host;
+};
 
 // One per group, made by the last setup round. `submit` reads, `comm_abort`
 // writes from any thread.
 struct dw_comm {
+  const dw_host_api* host;
   std::atomic<bool> aborted = false;
 };
 
@@ -40,16 +44,6 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
-
-// What `caps` promises and `query` and `submit` accept: one place for both.
-inline constexpr uint64_t kCopies = DW_BIT(DW_OP_BROADCAST) |
-                                    DW_BIT(DW_OP_ALL_GATHER) |
-                                    DW_BIT(DW_OP_ALL_TO_ALL);
-inline constexpr uint64_t kReductions =
-    DW_BIT(DW_OP_ALL_REDUCE) | DW_BIT(DW_OP_REDUCE_SCATTER);
-inline constexpr uint32_t kReduceOps =
-    DW_BIT(DW_REDUCE_SUM) | DW_BIT(DW_REDUCE_MAX);
-inline constexpr uint32_t kFlags = DW_FLAG_IN_PLACE | DW_FLAG_CALLER_WAITS;
 
 }  // namespace loopback
 

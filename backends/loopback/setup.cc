@@ -5,11 +5,13 @@
 
 #include <new>
 
-struct dw_setup {};
+struct dw_setup {
+  const dw_host_api* host;
+};
 
 namespace loopback {
 
-int32_t setup_begin(dw_backend* /*backend*/, const dw_setup_info* info,
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info read;
   if (int32_t code =
@@ -27,7 +29,7 @@ int32_t setup_begin(dw_backend* /*backend*/, const dw_setup_info* info,
   if (read.n_hints != 0)
     return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
                    0, "loopback: there are no hints");
-  auto* made = new (std::nothrow) dw_setup;
+  auto* made = new (std::nothrow) dw_setup{backend->host};
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    "loopback: no memory for the communicator");
@@ -38,11 +40,12 @@ int32_t setup_begin(dw_backend* /*backend*/, const dw_setup_info* info,
 
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
+  const dw_host_api* const host = setup->host;
   delete setup;
   if (n != 1 || in[0].size != 0)
     return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
                    0, "loopback: a round has one blob, and it is empty");
-  auto* made = new (std::nothrow) dw_comm;
+  auto* made = new (std::nothrow) dw_comm{host};
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    "loopback: no memory for the communicator");

@@ -1,9 +1,11 @@
-// One rank's collectives: each is a copy from `in` to `out`, or nothing.
+// One rank's collectives: each is a copy from `in` to `out`, or nothing. The
+// one that computes is premul_sum, where the host's kernel scales the input.
 //
 // The way of an operation that works makes no allocation, takes no lock, calls
 // no system and reads no clock; all that can be wrong is told by `refuse`, out
 // of line.
 #include "loopback.h"
+#include "promises.h"
 #include "sdk/dtype.h"
 #include "sdk/fail.h"
 #include "sdk/read_op.h"
@@ -13,10 +15,9 @@
 namespace loopback {
 namespace {
 
-constexpr uint64_t kAll = DW_BIT(DW_OP_BARRIER) | kCopies | kReductions;
-
-bool has(uint64_t mask, unsigned index) {
-  return index < 64 && (mask >> index & 1) != 0;
+// Of premul_sum, whose one input it scales.
+dw_reduce_fn kernel_of(const dw_comm* comm, const dw_op* op) {
+  return comm->host->reduce_kernel(comm->host->self, op->out.dtype, op->reduce);
 }
 
 // Zero: goes to the host's stream order, which is ours.
@@ -24,65 +25,114 @@ bool on_host(const dw_stream& stream) {
   return stream.device_type == 0 || stream.device_type == DW_DEVICE_CPU;
 }
 
-bool contiguous(const dw_buf& buf) {
-  return buf.parts == nullptr && buf.counts == nullptr;
+// The kind as a set, empty for one that is unknown.
+uint64_t kind_bit(const dw_op* op) {
+  return op->kind < 64 ? kKinds & DW_BIT(op->kind) : 0;
 }
 
-// Everything that `submit` relies on; `bytes` is what there is to copy.
-bool acceptable(const dw_comm* comm, const dw_op* op, uint64_t* bytes) {
-  if (!has(kAll, op->kind) || (op->flags & ~kFlags) != 0 ||
+bool reduction_fits(const dw_op* op, uint64_t kind, int dtype) {
+  if ((kind & dw_sdk::kReductions) == 0) return op->reduce == DW_REDUCE_NONE;
+  return dtype >= 0 &&
+         (dw_sdk::types_of(op->kind, op->reduce) >> dtype & 1) != 0;
+}
+
+// Neither a list nor counts per rank anywhere, as most operations are.
+bool whole(const dw_buf& buf) {
+  return buf.parts == nullptr && buf.counts == nullptr && buf.displs == nullptr;
+}
+
+// Whether a buffer has only the forms that the operation allows it.
+bool form_fits(const dw_buf& buf, uint32_t forms) {
+  return (buf.parts == nullptr || (forms & DW_FLAG_PARTS) != 0) &&
+         (buf.counts == nullptr || (forms & DW_FLAG_PER_RANK) != 0) &&
+         (buf.displs == nullptr || buf.counts != nullptr);
+}
+
+__attribute__((noinline)) bool forms_fit(const dw_op* op, uint64_t kind) {
+  return form_fits(op->in, (kind & dw_sdk::kInPieces) != 0 ? op->flags : 0) &&
+         form_fits(op->out, (kind & dw_sdk::kOutPieces) != 0 ? op->flags : 0);
+}
+
+// The one piece of a buffer is all there is.
+bool piece_fits(const dw_buf& buf) {
+  return (buf.counts == nullptr || buf.counts[0] == buf.count) &&
+         (buf.displs == nullptr ||
+          (buf.displs[0] >= 0 && buf.parts == nullptr));
+}
+
+char* start_of(const dw_buf& buf) {
+  char* const data =
+      static_cast<char*>(buf.parts == nullptr ? buf.data : buf.parts[0]);
+  return buf.displs == nullptr ? data
+                               : data + buf.displs[0] * (buf.dtype.bits / 8);
+}
+
+// Everything that `submit` relies on.
+bool acceptable(const dw_comm* comm, const dw_op* op) {
+  const uint64_t kind = kind_bit(op);
+  if (kind == 0 || (op->flags & ~dw_sdk::flags_of(op->kind)) != 0 ||
       dw_check_extensions(op->next) != DW_OK || !on_host(op->stream) ||
       comm->aborted.load(std::memory_order_relaxed))
     return false;
-  *bytes = 0;
   if (op->kind == DW_OP_BARRIER) return op->reduce == DW_REDUCE_NONE;
-  if (has(kReductions, op->kind) ? !has(kReduceOps, op->reduce)
-                                 : op->reduce != DW_REDUCE_NONE)
-    return false;
-  const uint64_t size = dw_dtype_bytes(op->out.dtype);
-  *bytes = size * static_cast<uint64_t>(op->out.count);
-  return size != 0 && contiguous(op->out) && contiguous(op->in) &&
-         op->out.count >= 0 && op->in.count == op->out.count &&
-         std::memcmp(&op->in.dtype, &op->out.dtype, sizeof(dw_dtype)) == 0 &&
-         (op->kind != DW_OP_BROADCAST || op->peer == 0);
-}
-
-int32_t unsupported(dw_error* error, const char* text) {
-  return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0, text);
+  const int dtype = dw_dtype_index(op->out.dtype);
+  return dtype >= 0 && reduction_fits(op, kind, dtype) && op->out.count >= 0 &&
+         op->in.count == op->out.count &&
+         dw_dtype_equal(op->in.dtype, op->out.dtype) &&
+         ((kind & dw_sdk::kRooted) == 0 || op->peer == 0) &&
+         ((whole(op->in) && whole(op->out)) ||
+          (forms_fit(op, kind) && piece_fits(op->in) && piece_fits(op->out))) &&
+         (op->reduce != DW_REDUCE_PREMUL_SUM ||
+          (op->scale != nullptr && kernel_of(comm, op) != nullptr));
 }
 
 // Why an operation is not acceptable.
 __attribute__((cold, noinline)) int32_t refuse(const dw_comm* comm,
                                                const dw_op* op,
                                                dw_error* error) {
-  if (!has(kAll, op->kind))
-    return unsupported(error, "loopback: this operation is not supported");
-  if ((op->flags & ~kFlags) != 0)
-    return unsupported(error, "loopback: a flag is not supported");
+  const uint64_t kind = kind_bit(op);
+  const int dtype = dw_dtype_index(op->out.dtype);
+  if (kind == 0)
+    return dw_unsupported(error, "this operation is not supported");
+  if ((op->flags & ~dw_sdk::flags_of(op->kind)) != 0)
+    return dw_unsupported(error, "a flag is not supported");
   if (dw_check_extensions(op->next) != DW_OK)
-    return unsupported(error, "loopback: no extension is supported");
+    return dw_unsupported(error, "no extension is supported");
   if (!on_host(op->stream))
-    return unsupported(error, "loopback: only host memory is supported");
-  if (has(kReductions, op->kind) ? !has(kReduceOps, op->reduce)
-                                 : op->reduce != DW_REDUCE_NONE)
-    return unsupported(error, "loopback: reductions are sum and max");
+    return dw_unsupported(error, "only host memory is supported");
+  if (!reduction_fits(op, kind, dtype))
+    return dw_unsupported(error,
+                          "this reduction is not supported for this "
+                          "operation and dtype");
   if (op->kind != DW_OP_BARRIER) {
-    if (dw_dtype_bytes(op->out.dtype) == 0)
-      return unsupported(error, "loopback: this dtype is not supported");
-    if (!contiguous(op->in) || !contiguous(op->out))
-      return unsupported(error, "loopback: buffers are one contiguous piece");
+    if (dtype < 0) return dw_unsupported(error, "this dtype is not supported");
+    if (!forms_fit(op, kind))
+      return dw_unsupported(error,
+                            "a list or counts per rank, where the "
+                            "operation has none or no flag announces them");
   }
   if (comm->aborted.load(std::memory_order_relaxed))
     return dw_fail(error, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
-                   "loopback: the group was aborted");
+                   "the group was aborted");
+  if (op->reduce == DW_REDUCE_PREMUL_SUM && op->scale == nullptr)
+    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                   0, "premul_sum needs a factor");
+  if (op->reduce == DW_REDUCE_PREMUL_SUM && kernel_of(comm, op) == nullptr)
+    return dw_unsupported(error, "the host has no kernel for this");
   return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                 "loopback: input and output have one dtype and count, and "
-                 "the root is rank 0");
+                 "input and output have one dtype and count, which "
+                 "is that of the one rank, and the root is rank 0");
+}
+
+__attribute__((noinline)) void scale(const dw_comm* comm, const dw_op* op) {
+  const void* const in = start_of(op->in);
+  kernel_of(comm, op)(start_of(op->out), &in, 1,
+                      static_cast<uint64_t>(op->out.count), op->scale);
 }
 
 int32_t unreadable(int32_t code, dw_error* error) {
   return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                 "loopback: the operation has a size or a field that is not "
+                 "the operation has a size or a field that is not "
                  "known");
 }
 
@@ -93,8 +143,7 @@ int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
   const dw_op* op;
   if (int32_t code = dw_read_op(&space, &op, given))
     return unreadable(code, error);
-  uint64_t bytes;
-  return acceptable(comm, op, &bytes) ? DW_OK : refuse(comm, op, error);
+  return acceptable(comm, op) ? DW_OK : refuse(comm, op, error);
 }
 
 int32_t submit(dw_comm* comm, const dw_op* given, dw_work* /*work*/,
@@ -103,10 +152,18 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* /*work*/,
   const dw_op* op;
   if (int32_t code = dw_read_op(&space, &op, given))
     return unreadable(code, error);
-  uint64_t bytes;
-  if (!acceptable(comm, op, &bytes)) return refuse(comm, op, error);
-  if (bytes != 0 && op->in.data != op->out.data)
-    std::memcpy(op->out.data, op->in.data, bytes);
+  if (!acceptable(comm, op)) return refuse(comm, op, error);
+  // Before the first rank there is nothing to give out.
+  if ((op->flags & DW_FLAG_EXCLUSIVE) != 0) return DW_DONE;
+  if (op->reduce == DW_REDUCE_PREMUL_SUM) {
+    scale(comm, op);
+    return DW_DONE;
+  }
+  char* const out = start_of(op->out);
+  const char* const in = start_of(op->in);
+  const uint64_t bytes =
+      static_cast<uint64_t>(op->out.count) * (op->out.dtype.bits / 8);
+  if (bytes != 0 && in != out) std::memcpy(out, in, bytes);
   return DW_DONE;
 }
 

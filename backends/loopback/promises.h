@@ -1,0 +1,40 @@
+// What this backend promises: `caps` gives the rows out, `query` and `submit`
+// accept what the words before them say.
+#ifndef DISTWRAP_BACKENDS_LOOPBACK_PROMISES_H_
+#define DISTWRAP_BACKENDS_LOOPBACK_PROMISES_H_
+
+#include "sdk/shapes.h"
+
+namespace loopback {
+
+inline constexpr uint64_t kScan = DW_BIT(DW_OP_SCAN);
+inline constexpr uint64_t kKinds = dw_sdk::kTwoSided & ~dw_sdk::kMessages;
+
+inline constexpr auto kRows = [] {
+  using namespace dw_sdk;
+  constexpr uint64_t kSplits = kInPieces | kOutPieces;
+  constexpr uint64_t kMoves = kSplits & ~kReductions;
+  constexpr uint64_t kReducesWhole = kReductions & ~kSplits & ~kScan;
+  constexpr uint64_t kReducesSplit = kReductions & kSplits;
+  return std::array{
+      caps_row(DW_BIT(DW_OP_BARRIER), 0, kNoReduction, kPlainFlags),
+      caps_row(DW_BIT(DW_OP_BROADCAST), ANY, kNoReduction, kPlainFlags),
+      caps_row(kMoves, ANY, kNoReduction, kPieceFlags),
+      caps_row(kReducesWhole, ANY, reductions_of(ANY), kPlainFlags),
+      caps_row(kReducesWhole, NUMBERS, reductions_of(NUMBERS), kPlainFlags),
+      caps_row(kReducesWhole, INTEGERS, reductions_of(INTEGERS), kPlainFlags),
+      caps_row(kReducesWhole, FLOATS, reductions_of(FLOATS), kPlainFlags),
+      caps_row(kReducesSplit, ANY, reductions_of(ANY), kPieceFlags),
+      caps_row(kReducesSplit, NUMBERS, reductions_of(NUMBERS), kPieceFlags),
+      caps_row(kReducesSplit, INTEGERS, reductions_of(INTEGERS), kPieceFlags),
+      caps_row(kReducesSplit, FLOATS, reductions_of(FLOATS), kPieceFlags),
+      // No avg: the one reduction of numbers alone.
+      caps_row(kScan, ANY, reductions_of(ANY), kScanFlags),
+      caps_row(kScan, INTEGERS, reductions_of(INTEGERS), kScanFlags),
+      caps_row(kScan, FLOATS, reductions_of(FLOATS), kScanFlags),
+  };
+}();
+
+}  // namespace loopback
+
+#endif  // DISTWRAP_BACKENDS_LOOPBACK_PROMISES_H_
