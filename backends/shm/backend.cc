@@ -1,0 +1,73 @@
+// Life of an instance, and what it promises.
+#include "backend.h"
+
+#include "promise.h"
+#include "sdk/fail.h"
+#include "sdk/open.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <unistd.h>
+
+namespace shm_backend {
+namespace {
+
+// Twice the second-level cache: what is written next was read long ago.
+size_t measured_stage() {
+  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const size_t wanted =
+      2 * (cache > 0 ? static_cast<size_t>(cache) : size_t{1} << 20);
+  const size_t large = std::clamp(wanted, size_t{1} << 20, size_t{8} << 20);
+  return (kSmallStage + large) / kPage * kPage;
+}
+
+}  // namespace
+
+int32_t open(const dw_host_api* host, const dw_open_info* given,
+             dw_backend** backend, dw_error* error) {
+  dw_open_info info;
+  if (int32_t code = dw_read_open(&info, given, nullptr, 0, error)) return code;
+  auto* made = new (std::nothrow) Backend{host, measured_stage()};
+  if (made == nullptr)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                   "shm: no memory for the backend");
+  *backend = reinterpret_cast<dw_backend*>(made);
+  return DW_OK;
+}
+
+void close(dw_backend* backend) { delete of(backend); }
+
+int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
+             uint64_t* n_rows, dw_error* /*error*/) {
+  using namespace dw_sdk;
+  static constexpr uint64_t kBarrier = DW_BIT(DW_OP_BARRIER);
+  static constexpr uint64_t kWhole = DW_BIT(DW_OP_BROADCAST) | kMessages;
+  static constexpr uint64_t kResults =
+      DW_BIT(DW_OP_REDUCE) | DW_BIT(DW_OP_ALL_REDUCE);
+  static constexpr uint64_t kScatters = DW_BIT(DW_OP_REDUCE_SCATTER);
+  static constexpr uint64_t kScans = DW_BIT(DW_OP_SCAN);
+  static constexpr uint64_t kMoves = (kInPieces | kOutPieces) & ~kScatters;
+  static constexpr dw_caps_row kRows[] = {
+      caps_row(kBarrier, 0, kNoReduction, kPlainFlags),
+      caps_row(kWhole, ANY, kNoReduction, kPlainFlags),
+      caps_row(kMoves, ANY, kNoReduction, kPieceFlags),
+      caps_row(kResults, ANY, reductions_of(ANY), kPlainFlags),
+      caps_row(kResults, INTEGERS, reductions_of(INTEGERS), kPlainFlags),
+      caps_row(kResults, NUMBERS, reductions_of(NUMBERS), kPlainFlags),
+      caps_row(kResults, FLOATS, reductions_of(FLOATS), kPlainFlags),
+      caps_row(kScatters, ANY, reductions_of(ANY), kPieceFlags),
+      caps_row(kScatters, INTEGERS, reductions_of(INTEGERS), kPieceFlags),
+      caps_row(kScatters, NUMBERS, reductions_of(NUMBERS), kPieceFlags),
+      caps_row(kScatters, FLOATS, reductions_of(FLOATS), kPieceFlags),
+      // No avg: the one reduction of numbers alone.
+      caps_row(kScans, ANY, reductions_of(ANY), kScanFlags),
+      caps_row(kScans, INTEGERS, reductions_of(INTEGERS), kScanFlags),
+      caps_row(kScans, FLOATS, reductions_of(FLOATS), kScanFlags),
+  };
+  *rows = kRows;
+  *n_rows = std::size(kRows);
+  return DW_OK;
+}
+
+}  // namespace shm_backend

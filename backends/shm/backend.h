@@ -1,0 +1,93 @@
+// The objects behind the table: instance and communicator.
+#ifndef DISTWRAP_BACKENDS_SHM_BACKEND_H_
+#define DISTWRAP_BACKENDS_SHM_BACKEND_H_
+
+#include "call.h"
+#include "distwrap/abi/plugin.h"
+#include "failure.h"
+#include "messages.h"
+#include "room.h"
+#include "stage.h"
+#include "watch.h"
+#include "worker.h"
+
+#include <memory>
+
+namespace shm_backend {
+
+// The names of the ABI are shared by all backends of a program, so the objects
+// have names of their own.
+
+// One per session and device, made by `open`.
+struct Backend {
+  const dw_host_api* host = nullptr;
+  size_t stage_bytes = 0;  // of a rank
+};
+
+// What the host said last.
+struct KnownKernel {
+  dw_dtype dtype = {0, 0, 0};
+  uint16_t reduce = 0;
+  dw_reduce_fn function = nullptr;
+};
+
+// Whether the large staging is there on all ranks.
+enum class Staging { kUnknown, kSmall, kLarge };
+
+// One per group, made by the last setup round.
+struct Comm {
+  const dw_host_api* host = nullptr;
+  int rank = 0;
+  int size = 1;
+  bool crowded = false;  // more ranks than processors
+  int looks = 0;         // at a word before the clock is read
+
+  Room room;  // not open with one rank
+  Watch watch;
+  FirstFailure failure;
+  Messages messages;
+
+  // Of the thread that runs collectives: one at a time.
+  uint64_t ticket = uint64_t{1} << kRoundBits;
+  // All others have read everything up to this one.
+  uint64_t consumed = 0;
+  uint64_t posted[kPosts] = {};  // what stands in each line
+  Stage stage;
+  Staging staging = Staging::kUnknown;
+  KnownKernel kernel;
+
+  CallReader reader;  // of operations that are not in a set
+  // Of asynchronous operations, made on first use. [comm]
+  std::unique_ptr<Worker> worker;
+};
+
+inline Backend* of(dw_backend* backend) {
+  return reinterpret_cast<Backend*>(backend);
+}
+inline Comm* of(dw_comm* comm) { return reinterpret_cast<Comm*>(comm); }
+
+// backend.cc
+int32_t open(const dw_host_api* host, const dw_open_info* info,
+             dw_backend** backend, dw_error* error);
+void close(dw_backend* backend);
+int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
+             dw_error* error);
+
+// setup.cc
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
+                    dw_setup** setup, dw_blob* out, dw_error* error);
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error);
+void setup_cancel(dw_setup* setup);
+int32_t comm_abort(dw_comm* comm, const dw_error* why);
+int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
+
+// submit.cc
+int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
+int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
+int32_t submit_group(dw_backend* backend, const dw_group_item* items,
+                     uint64_t n, dw_error* error);
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_BACKEND_H_

@@ -1,0 +1,149 @@
+#include "call.h"
+
+#include "backend.h"
+#include "sdk/fail.h"
+#include "sdk/read_op.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace shm_backend {
+namespace {
+
+uint64_t mix(uint64_t value) {
+  value ^= value >> 32;
+  value *= 0x9e3779b97f4a7c15u;
+  return value ^ value >> 29;
+}
+
+uint64_t digest_of(const Pieces& pieces, int ranks) {
+  if (pieces.equal()) return pieces[0].bytes;
+  uint64_t digest = 0;
+  for (int r = 0; r < ranks; ++r) digest = mix(digest + pieces[r].bytes);
+  return digest;
+}
+
+// Sizes that all ranks know; those of pairs are compared by the pair.
+uint64_t agreed_sizes(const Comm* comm, const Call& call) {
+  switch (call.kind) {
+    case DW_OP_ALL_GATHER:
+      return call.per_rank() ? digest_of(call.out_pieces, comm->size)
+                             : call.in.bytes;
+    case DW_OP_REDUCE_SCATTER:
+      return call.per_rank() ? digest_of(call.in_pieces, comm->size)
+                             : call.out.bytes;
+    case DW_OP_ALL_TO_ALL:
+      return call.per_rank() ? 0 : call.in_pieces[0].bytes;
+    case DW_OP_GATHER:
+      return call.per_rank() ? 0 : call.in.bytes;
+    case DW_OP_SCATTER:
+      return call.per_rank() ? 0 : call.out.bytes;
+    case DW_OP_BROADCAST:
+      return call.out.bytes;
+    default:
+      return call.in.bytes;
+  }
+}
+
+uint64_t print_base_of(const Comm* comm, const Call& call) {
+  const uint64_t what =
+      static_cast<uint64_t>(call.dtype.code) << 56 |
+      static_cast<uint64_t>(call.dtype.bits) << 48 |
+      static_cast<uint64_t>(call.reduce) << 40 |
+      static_cast<uint64_t>(call.kind) << 32 |
+      static_cast<uint64_t>(call.flags & (DW_FLAG_PER_RANK | DW_FLAG_EXCLUSIVE))
+          << 20 |
+      static_cast<uint32_t>(kShapes[call.kind].rooted ? call.peer : 0);
+  const uint64_t sizes =
+      call.kind == DW_OP_BARRIER ? 0 : agreed_sizes(comm, call);
+  return mix(what) + mix(sizes * 0xff51afd7ed558ccdu);
+}
+
+// What is new in each call.
+uint32_t print_of(const dw_op& op, const Call& call) {
+  return static_cast<uint32_t>(
+      mix((call.print_base ^ op.fingerprint) + op.seq));
+}
+
+}  // namespace
+
+int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
+                  dw_error* error) {
+  dw_op space;
+  const dw_op* op;
+  if (int32_t code = dw_read_op(&space, &op, given))
+    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                   "the operation has a size or a field that is not known");
+  const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, op->kind);
+  if (int32_t code =
+          dw_sdk::check_form(*op, shape, comm->rank, comm->size, error))
+    return code;
+  const uint64_t types = dw_sdk::types_of(op->kind, op->reduce);
+  if (int32_t code = dw_sdk::read_buffers(*op, shape, types, comm->rank,
+                                          comm->size, call, error))
+    return code;
+  call->kind = op->kind;
+  call->reduce = op->reduce;
+  call->flags = op->flags;
+  call->peer = op->peer;
+  call->tag = op->tag;
+  call->deadline_ns = op->deadline_ns;
+  call->timeout_ns = op->timeout_ns;
+  // Others have to know.
+  call->moves |= shape.pairwise && call->per_rank();
+  call->scale = op->reduce == DW_REDUCE_PREMUL_SUM ? op->scale : nullptr;
+  if (op->reduce == DW_REDUCE_PREMUL_SUM && op->scale == nullptr)
+    return dw_invalid(error, "premul_sum needs a factor");
+  if (shape.message) return DW_OK;
+  call->print_base = print_base_of(comm, *call);
+  call->print = print_of(*op, *call);
+  return DW_OK;
+}
+
+bool CallReader::again(const dw_op* op) {
+  const dw_op& last = last_;
+  const auto differ = [](const dw_buf& a, const dw_buf& b) {
+    uint64_t x, y;
+    std::memcpy(&x, &a.dtype, sizeof x);
+    std::memcpy(&y, &b.dtype, sizeof y);
+    return static_cast<uint64_t>(a.count ^ b.count) | (x ^ y) |
+           reinterpret_cast<uintptr_t>(a.parts) |
+           reinterpret_cast<uintptr_t>(a.counts) |
+           reinterpret_cast<uintptr_t>(a.displs);
+  };
+  uint64_t x[3], y[3];
+  std::memcpy(x, op, sizeof x);
+  std::memcpy(y, &last, sizeof y);
+  const uint64_t difference =
+      (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | differ(op->in, last.in) |
+      differ(op->out, last.out) |
+      static_cast<uint32_t>(op->stream.device_type ^ last.stream.device_type) |
+      reinterpret_cast<uintptr_t>(op->next);
+  if (difference != 0) return false;
+  call.deadline_ns = op->deadline_ns;
+  call.timeout_ns = op->timeout_ns;
+  call.in.at = static_cast<char*>(op->in.data);
+  call.out.at = static_cast<char*>(op->out.data);
+  call.in_pieces.move_to(call.in.at);
+  call.out_pieces.move_to(call.out.at);
+  call.print = print_of(*op, call);
+  return true;
+}
+
+int32_t CallReader::read(const Comm* comm, const dw_op* op, dw_error* error) {
+  // The first words of an operation are its size and what kind it is.
+  static_assert(offsetof(dw_op, in) == 24);
+  if (op != nullptr && op->struct_size == sizeof(dw_op) && again(op)) [[likely]]
+    return DW_OK;
+  last_.struct_size = 0;
+  if (int32_t code = read_call(comm, op, &call, error)) return code;
+  const bool plain = op->struct_size == sizeof(dw_op) && op->next == nullptr &&
+                     op->in.parts == nullptr && op->in.counts == nullptr &&
+                     op->in.displs == nullptr && op->out.parts == nullptr &&
+                     op->out.counts == nullptr && op->out.displs == nullptr &&
+                     op->reduce != DW_REDUCE_PREMUL_SUM;
+  if (plain) last_ = *op;
+  return DW_OK;
+}
+
+}  // namespace shm_backend

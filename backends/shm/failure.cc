@@ -1,0 +1,26 @@
+#include "failure.h"
+
+#include "sdk/fail.h"
+
+namespace shm_backend {
+
+int32_t FirstFailure::fail(const dw_error& why, dw_error* error) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!broken_.load(std::memory_order_relaxed)) {
+    first_ = why;
+    broken_.store(true, std::memory_order_release);
+  }
+  if (error != nullptr) *error = first_;
+  return first_.code;
+}
+
+int32_t FirstFailure::refuse(dw_error* error) {
+  if (aborted())
+    return dw_fail(error, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
+                   "shm: the group was aborted");
+  std::lock_guard<std::mutex> lock(mutex_);
+  return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_GROUP_BROKEN,
+                 first_.peer, 0, first_.text);
+}
+
+}  // namespace shm_backend

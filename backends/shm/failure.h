@@ -1,0 +1,42 @@
+// Why a communicator broke: told once, the same to every operation it takes
+// with it.
+#ifndef DISTWRAP_BACKENDS_SHM_FAILURE_H_
+#define DISTWRAP_BACKENDS_SHM_FAILURE_H_
+
+#include "distwrap/abi/types.h"
+
+#include <atomic>
+#include <mutex>
+
+namespace shm_backend {
+
+class FirstFailure {
+ public:
+  // The first one stays, later ones repeat it. Returns its code.
+  int32_t fail(const dw_error& why, dw_error* error);
+  void abort() { aborted_.store(true, std::memory_order_release); }
+
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  bool is_over() const {
+    return aborted() || broken_.load(std::memory_order_acquire);
+  }
+  // DW_OK, or why nothing can be started any more.
+  int32_t check(dw_error* error) {
+    if (!aborted_.load(std::memory_order_relaxed) &&
+        !broken_.load(std::memory_order_relaxed)) [[likely]]
+      return DW_OK;
+    return refuse(error);
+  }
+
+ private:
+  int32_t refuse(dw_error* error);
+
+  std::mutex mutex_;
+  std::atomic<bool> aborted_ = false;
+  std::atomic<bool> broken_ = false;
+  dw_error first_ = {};  // of value once broken
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_FAILURE_H_

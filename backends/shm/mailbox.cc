@@ -1,0 +1,160 @@
+#include "mailbox.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace shm_backend {
+namespace {
+
+// A place: chunk, first line in it, and how often the chunk was used.
+constexpr int kUseBits = 40, kBeginBits = 16;
+constexpr uint64_t kUseMask = (uint64_t{1} << kUseBits) - 1;
+
+size_t lines_of(size_t bytes) {
+  constexpr size_t kFirst = sizeof Line::inside;
+  return bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kLine - 1) / kLine;
+}
+
+Line* lines_of(Box& box) { return reinterpret_cast<Line*>(&box + 1); }
+
+}  // namespace
+
+void Outbox::attach(const Room& room, int to) {
+  room_ = &room;
+  to_ = to;
+  box_ = &room.box(room.rank(), to);
+  lines_ = lines_of(*box_);
+  n_ = room.lines();
+  most_ = n_ / 8 * kLine + sizeof Line::inside;
+}
+
+bool Outbox::has_room(uint64_t lines) {
+  // One line stays free: the next mark is cleared in it.
+  if (next_ + lines + 1 - taken_ <= n_) return true;
+  taken_ = box_->taken.load(std::memory_order_acquire);
+  return next_ + lines + 1 - taken_ <= n_;
+}
+
+void Outbox::clear_mark(uint64_t number) {
+  bool& has_data = has_data_[number % n_];
+  if (!has_data) return;
+  has_data = false;
+  line(number).mark.store(0, std::memory_order_relaxed);
+}
+
+bool Outbox::put(const RecordHead& head, const void* data, size_t bytes) {
+  const uint64_t lines = lines_of(bytes);
+  const uint64_t left = n_ - next_ % n_;
+  if (lines > left) {
+    // Records do not go round the end.
+    if (!has_room(left + lines)) return false;
+    clear_mark(next_ + left);
+    Line& skipped = line(next_);
+    skipped.head = {Record::kSkip, 0, 0, 0, 0};
+    skipped.mark.store(next_ + 1, std::memory_order_release);
+    next_ += left;
+  } else if (!has_room(lines)) {
+    return false;
+  }
+  Line& first = line(next_);
+  clear_mark(next_ + lines);
+  first.head = head;
+  const size_t inside = std::min(bytes, sizeof first.inside);
+  if (inside != 0) std::memcpy(first.inside, data, inside);
+  if (bytes > inside)
+    std::memcpy(static_cast<void*>(&first + 1),
+                static_cast<const char*>(data) + inside, bytes - inside);
+  for (uint64_t i = 1; i < lines; ++i) has_data_[(next_ + i) % n_] = true;
+  first.mark.store(next_ + 1, std::memory_order_release);
+  next_ += lines;
+  room_->wake(to_);
+  return true;
+}
+
+void Inbox::attach(const Room& room, int from) {
+  room_ = &room;
+  from_ = from;
+  box_ = &room.box(from, room.rank());
+  lines_ = lines_of(*box_);
+  n_ = room.lines();
+}
+
+Inbox::Found Inbox::look(RecordHead* head, const void** data) {
+  for (;;) {
+    Line& line = lines_[next_ % n_];
+    if (line.mark.load(std::memory_order_acquire) != next_ + 1)
+      return Found::kNothing;
+    *head = line.head;
+    const uint64_t left = n_ - next_ % n_;
+    if (head->kind == Record::kSkip) {
+      next_ += left;
+      box_->taken.store(next_, std::memory_order_release);
+      continue;
+    }
+    const bool carries =
+        head->kind == Record::kWhole || head->kind == Record::kPart;
+    if (carries && head->bytes > n_ * kLine) return Found::kNonsense;
+    found_ = carries ? lines_of(static_cast<size_t>(head->bytes)) : 1;
+    if (found_ > left) return Found::kNonsense;
+    *data = line.inside;
+    return Found::kRecord;
+  }
+}
+
+void Inbox::take() {
+  next_ += found_;
+  box_->taken.store(next_, std::memory_order_release);
+  room_->wake(from_);
+}
+
+bool Pool::is_free(size_t chunk) const {
+  return room_->mine().freed[chunk].load(std::memory_order_acquire) ==
+         uses_[chunk];
+}
+
+bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
+  if (!reserved_) {
+    if (missing_) return false;
+    missing_ = room_->reserve_pool(nullptr) != 0;
+    if (missing_) return false;
+    reserved_ = true;
+  }
+  // One that waits for its receive for long must not hold up the others.
+  size_t chunk = kChunks, free = 0;
+  for (size_t i = 0; i < kChunks; ++i) {
+    const size_t one = (next_ + i) % kChunks;
+    if (!is_free(one)) continue;
+    if (chunk == kChunks) chunk = one;
+    if (++free > spare) break;
+  }
+  if (free <= spare) return false;
+  next_ = (chunk + 1) % kChunks;
+  uses_[chunk] = (uses_[chunk] + 1) & kUseMask;
+  // All of a chunk in turn: its last lines are still in the reader's cache.
+  size_t& begin = begins_[chunk];
+  if (begin + bytes > kChunkBytes) begin = 0;
+  *at = room_->pool(room_->rank()) + chunk * kChunkBytes + begin;
+  *place = static_cast<uint64_t>(chunk) << (kUseBits + kBeginBits) |
+           static_cast<uint64_t>(begin / kLine) << kUseBits | uses_[chunk];
+  begin = (begin + bytes + kLine - 1) / kLine * kLine;
+  return true;
+}
+
+const char* Pool::find(const Room& room, int owner, uint64_t place,
+                       size_t bytes) {
+  const uint64_t chunk = place >> (kUseBits + kBeginBits);
+  const uint64_t begin =
+      (place >> kUseBits & ((uint64_t{1} << kBeginBits) - 1)) * kLine;
+  if (chunk >= kChunks || begin > kChunkBytes || bytes > kChunkBytes - begin)
+    return nullptr;
+  return room.pool(owner) + chunk * kChunkBytes + begin;
+}
+
+void Pool::give_back(const Room& room, int owner, uint64_t place) {
+  const uint64_t chunk = place >> (kUseBits + kBeginBits);
+  room.area(owner).freed[chunk % kChunks].store(place & kUseMask,
+                                                std::memory_order_release);
+  room.wake(owner);
+}
+
+}  // namespace shm_backend

@@ -1,0 +1,361 @@
+#include "messages.h"
+
+#include "backend.h"
+#include "sdk/fail.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace shm_backend {
+namespace {
+
+// Chunks that beginnings of messages leave to those that somebody takes.
+constexpr size_t kSpare = kChunks / 2;
+// Records of one peer before the next one's turn.
+constexpr int kTurn = 64;
+
+void copy_bytes(void* to, const void* from, size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+Message* take_by_id(std::vector<Message*>& all, uint32_t id) {
+  for (Message*& one : all)
+    if (one->id == id) {
+      Message* const found = one;
+      all.erase(all.begin() + (&one - all.data()));
+      return found;
+    }
+  return nullptr;
+}
+
+Message* find_by_id(const std::vector<Message*>& all, uint32_t id) {
+  for (Message* const one : all)
+    if (one->id == id) return one;
+  return nullptr;
+}
+
+bool fits(const Message& message, const RecordHead& head) {
+  return message.tag == head.tag && message.data.bytes == head.bytes;
+}
+
+}  // namespace
+
+Messages::~Messages() {
+  for (Message* const message : ended_) delete message;
+}
+
+void Messages::attach(Comm* comm) {
+  comm_ = comm;
+  pool_.attach(comm->room);
+  peers_ = std::vector<Peer>(static_cast<size_t>(comm->size));
+  for (int rank = 0; rank < comm->size; ++rank) {
+    if (rank == comm->rank) continue;
+    peers_[static_cast<size_t>(rank)].out.attach(comm->room, rank);
+    peers_[static_cast<size_t>(rank)].in.attach(comm->room, rank);
+  }
+}
+
+void Messages::begin(Message* message) {
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  if (is_shared()) lock.lock();
+  begin_locked(message);
+  complete_ended(lock);
+}
+
+int32_t Messages::start(const Call& call, dw_work* work) {
+  auto message = std::make_unique<Message>(call);
+  std::unique_lock<std::mutex> lock(mutex_);
+  begin_locked(message.get());
+  if (message->state.load(std::memory_order_relaxed) == Message::State::kDone) {
+    complete_ended(lock);
+    return DW_DONE;
+  }
+  message.release()->work = work;
+  open_works_.fetch_add(1, std::memory_order_release);
+  complete_ended(lock);
+  return DW_OK;
+}
+
+void Messages::begin_locked(Message* message) {
+  Peer& peer = peers_[static_cast<size_t>(message->peer)];
+  if (message->sends) {
+    message->id = ++peer.next_id;
+    if (!peer.sends.empty() || !post_send(peer, message))
+      peer.sends.push_back(message);
+  } else {
+    drain(peer, message->peer);
+    post_receive(peer, message);
+  }
+}
+
+// Head and, if possible, data. False when there is no room.
+bool Messages::post_send(Peer& peer, Message* message) {
+  const Piece data = message->data;
+  RecordHead head = {Record::kWhole, message->id, message->tag, data.bytes, 0};
+  if (!peer.replies.empty()) return false;
+  if (data.bytes <= peer.out.most()) {
+    if (!peer.out.put(head, data.at, data.bytes)) return false;
+    end(message);
+    return true;
+  }
+  head.kind = Record::kAsk;
+  const size_t first = std::min(data.bytes, kChunkBytes);
+  char* chunk;
+  if (pool_.get(first, kSpare, &chunk, &head.place))
+    std::memcpy(chunk, data.at, first);
+  else
+    head.place = 0;
+  if (!peer.out.put(head, nullptr, 0)) {
+    if (head.place != 0) Pool::give_back(comm_->room, comm_->rank, head.place);
+    return false;
+  }
+  if (head.place != 0) message->moved = first;
+  if (message->moved == data.bytes)
+    end(message);
+  else
+    peer.asked.push_back(message);
+  return true;
+}
+
+void Messages::post_receive(Peer& peer, Message* message) {
+  const auto found =
+      std::find_if(peer.early.begin(), peer.early.end(),
+                   [&](const Early& one) { return fits(*message, one.head); });
+  if (found == peer.early.end()) {
+    peer.receives.push_back(message);
+    return;
+  }
+  const Early early = std::move(*found);
+  peer.early.erase(found);
+  if (!deliver(peer, message->peer, message, early.head, early.data.data()))
+    break_by(message->peer);
+}
+
+bool Messages::progress(int peer) {
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  if (is_shared() && !lock.try_lock()) return false;
+  try {
+    if (peer >= 0) move(peer);
+    for (int rank = 0; rank < comm_->size && peer < 0; ++rank)
+      if (rank != comm_->rank) move(rank);
+  } catch (const std::bad_alloc&) {
+    dw_error why = {};
+    dw_fail(&why, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+            "shm: no memory for messages that came before their receives");
+    comm_->failure.fail(why, nullptr);
+  }
+  complete_ended(lock);
+  return true;
+}
+
+void Messages::move(int rank) {
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  drain(peer, rank);
+  while (!peer.replies.empty() &&
+         peer.out.put(peer.replies.front(), nullptr, 0))
+    peer.replies.pop_front();
+  while (!peer.sends.empty() && post_send(peer, peer.sends.front()))
+    peer.sends.pop_front();
+  for (size_t i = 0; i < peer.streams.size();)
+    if (stream(peer, peer.streams[i]))
+      peer.streams.erase(peer.streams.begin() + static_cast<long>(i));
+    else
+      ++i;
+}
+
+void Messages::drain(Peer& peer, int rank) {
+  for (int i = 0; i < kTurn; ++i) {
+    RecordHead head;
+    const void* data;
+    switch (peer.in.look(&head, &data)) {
+      case Inbox::Found::kNothing:
+        return;
+      case Inbox::Found::kNonsense:
+        return break_by(rank);
+      case Inbox::Found::kRecord:
+        if (!handle(peer, rank, head, data)) return break_by(rank);
+        peer.in.take();
+    }
+  }
+}
+
+bool Messages::handle(Peer& peer, int rank, const RecordHead& head,
+                      const void* data) {
+  switch (head.kind) {
+    case Record::kWhole:
+    case Record::kAsk:
+      return match(peer, rank, head, data);
+    case Record::kGo: {
+      Message* const message = take_by_id(peer.asked, head.id);
+      if (message == nullptr) return false;
+      peer.streams.push_back(message);
+      return true;
+    }
+    case Record::kChunk:
+    case Record::kPart:
+      return take_more(peer, rank, head, data);
+    default:
+      return false;
+  }
+}
+
+bool Messages::match(Peer& peer, int rank, const RecordHead& head,
+                     const void* data) {
+  const auto found =
+      std::find_if(peer.receives.begin(), peer.receives.end(),
+                   [&](const Message* one) { return fits(*one, head); });
+  if (found != peer.receives.end()) {
+    Message* const message = *found;
+    peer.receives.erase(found);
+    return deliver(peer, rank, message, head, data);
+  }
+  Early early = {head, {}};
+  if (head.kind == Record::kWhole) {
+    const char* const bytes = static_cast<const char*>(data);
+    early.data.assign(bytes, bytes + head.bytes);
+  }
+  peer.early.push_back(std::move(early));
+  return true;
+}
+
+bool Messages::deliver(Peer& peer, int rank, Message* message,
+                       const RecordHead& head, const void* data) {
+  const Piece to = message->data;
+  if (head.kind == Record::kWhole) {
+    copy_bytes(to.at, data, to.bytes);
+    end(message);
+    return true;
+  }
+  message->id = head.id;
+  if (head.place != 0) {
+    message->moved = std::min(to.bytes, kChunkBytes);
+    const char* const from =
+        Pool::find(comm_->room, rank, head.place, message->moved);
+    if (from == nullptr) return false;
+    std::memcpy(to.at, from, message->moved);
+    Pool::give_back(comm_->room, rank, head.place);
+  }
+  if (message->moved == to.bytes) {
+    end(message);
+    return true;
+  }
+  peer.taking.push_back(message);
+  reply(peer, {Record::kGo, head.id, 0, 0, 0});
+  return true;
+}
+
+bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
+                         const void* data) {
+  Message* const message = find_by_id(peer.taking, head.id);
+  if (message == nullptr || head.bytes > message->data.bytes - message->moved)
+    return false;
+  const auto bytes = static_cast<size_t>(head.bytes);
+  if (head.kind == Record::kChunk) {
+    data = Pool::find(comm_->room, rank, head.place, bytes);
+    if (data == nullptr) return false;
+  }
+  copy_bytes(message->data.at + message->moved, data, bytes);
+  message->moved += bytes;
+  if (head.kind == Record::kChunk)
+    Pool::give_back(comm_->room, rank, head.place);
+  if (message->moved == message->data.bytes) {
+    take_by_id(peer.taking, head.id);
+    end(message);
+  }
+  return true;
+}
+
+void Messages::reply(Peer& peer, const RecordHead& head) {
+  if (!peer.replies.empty() || !peer.out.put(head, nullptr, 0))
+    peer.replies.push_back(head);
+}
+
+// True when all of it has gone.
+bool Messages::stream(Peer& peer, Message* message) {
+  const Piece data = message->data;
+  while (message->moved < data.bytes) {
+    const char* const from = data.at + message->moved;
+    RecordHead head = {Record::kChunk, message->id, 0, 0, 0};
+    size_t bytes = std::min(data.bytes - message->moved, kChunkBytes);
+    char* chunk;
+    if (pool_.get(bytes, 0, &chunk, &head.place)) {
+      head.bytes = bytes;
+      std::memcpy(chunk, from, bytes);
+      if (!peer.out.put(head, nullptr, 0)) {
+        Pool::give_back(comm_->room, comm_->rank, head.place);
+        return false;
+      }
+    } else if (pool_.missing()) {
+      bytes = std::min(bytes, peer.out.most());
+      head.kind = Record::kPart;
+      head.bytes = bytes;
+      if (!peer.out.put(head, from, bytes)) return false;
+    } else {
+      return false;
+    }
+    message->moved += bytes;
+  }
+  end(message);
+  return true;
+}
+
+void Messages::end(Message* message) {
+  // Before the state, after which the owner may drop it.
+  if (message->work != nullptr) ended_.push_back(message);
+  message->state.store(Message::State::kDone, std::memory_order_release);
+}
+
+void Messages::break_by(int rank) {
+  dw_error why = {};
+  dw_fail(&why, DW_INTERNAL, DW_REASON_BACKEND_FAILED, rank, 0,
+          "shm: what a rank wrote to shared memory makes no sense");
+  comm_->failure.fail(why, nullptr);
+}
+
+void Messages::complete_ended(std::unique_lock<std::mutex>& lock) {
+  if (ended_.empty()) [[likely]]
+    return;
+  const std::vector<Message*> ended = std::exchange(ended_, {});
+  if (lock.owns_lock()) lock.unlock();
+  for (Message* const message : ended) {
+    comm_->host->complete(message->work, DW_OK, nullptr);
+    delete message;
+  }
+  open_works_.fetch_sub(static_cast<int>(ended.size()),
+                        std::memory_order_release);
+}
+
+void Messages::fail_all(const dw_error& why) {
+  std::vector<Message*> failed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto fail = [&failed](Message* message) {
+      if (message->work != nullptr) failed.push_back(message);
+      message->state.store(Message::State::kFailed, std::memory_order_release);
+    };
+    for (Peer& peer : peers_) {
+      for (Message* one : std::exchange(peer.sends, {})) fail(one);
+      for (Message* one : std::exchange(peer.asked, {})) fail(one);
+      for (Message* one : std::exchange(peer.streams, {})) fail(one);
+      for (Message* one : std::exchange(peer.receives, {})) fail(one);
+      for (Message* one : std::exchange(peer.taking, {})) fail(one);
+    }
+  }
+  for (Message* const message : failed) {
+    comm_->host->complete(message->work, why.code, &why);
+    delete message;
+  }
+  open_works_.fetch_sub(static_cast<int>(failed.size()),
+                        std::memory_order_release);
+}
+
+bool Messages::awaits(int rank) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  return !peer.sends.empty() || !peer.asked.empty() || !peer.streams.empty() ||
+         !peer.receives.empty() || !peer.taking.empty();
+}
+
+}  // namespace shm_backend

@@ -1,0 +1,139 @@
+// Sends and receives of a communicator: matching, and moving what is large
+// piece by piece. Nothing here waits; who waits calls `progress`.
+//
+// A message that fits a record goes at once, and one that fits a chunk as well
+// while chunks are free: such a send has ended before anybody receives. Of a
+// larger one the receiver first learns size and tag, and asks for the rest when
+// there is a receive for it.
+//
+// Threads: one until `share`, then any, one at a time by the lock inside.
+#ifndef DISTWRAP_BACKENDS_SHM_MESSAGES_H_
+#define DISTWRAP_BACKENDS_SHM_MESSAGES_H_
+
+#include "call.h"
+#include "distwrap/abi/plugin.h"
+#include "mailbox.h"
+
+#include <atomic>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace shm_backend {
+
+struct Comm;
+
+// One send or receive. It stays where it is until it has ended.
+struct Message {
+  Message() = default;
+  explicit Message(const Call& call)
+      : sends(call.kind == DW_OP_SEND),
+        peer(call.peer),
+        tag(call.tag),
+        data(sends ? call.in : call.out) {}
+
+  enum class State { kOpen, kDone, kFailed };
+  bool sends = false;
+  int peer = 0;
+  uint64_t tag = 0;
+  Piece data;
+  dw_work* work = nullptr;  // NULL: somebody waits, and owns it
+  uint32_t id = 0;
+  size_t moved = 0;
+  std::atomic<State> state = State::kOpen;
+};
+
+class Messages {
+ public:
+  ~Messages();
+  void attach(Comm* comm);
+
+  // From now on other threads than the communicator's caller use this too.
+  void share() { shared_.store(true, std::memory_order_release); }
+  bool is_shared() const { return shared_.load(std::memory_order_acquire); }
+
+  // Starts one that its owner waits for.
+  void begin(Message* message);
+  // Starts one that completes `call`'s work. DW_DONE: it has ended already.
+  int32_t start(const Call& call, dw_work* work);
+  // Moves what can move, first of all with `peer`, unless it is -1. False when
+  // somebody else is at it.
+  bool progress(int peer);
+  // Ends all that are open.
+  void fail_all(const dw_error& why);
+
+  // Messages with works that are open: a thread has to call `progress`.
+  bool has_open_works() const {
+    return open_works_.load(std::memory_order_acquire) != 0;
+  }
+  // The same, and those of a set whose owner does something else first.
+  bool has_open() const {
+    return has_open_works() || in_sets_.load(std::memory_order_relaxed) != 0;
+  }
+  void enter_set() { in_sets_.fetch_add(1, std::memory_order_relaxed); }
+  void leave_set() { in_sets_.fetch_sub(1, std::memory_order_relaxed); }
+  // Whether an open one is to or from this rank.
+  bool awaits(int peer);
+
+ private:
+  // What came before its receive.
+  struct Early {
+    RecordHead head;
+    std::vector<char> data;
+  };
+  struct Reply {
+    RecordHead head;
+  };
+  struct Peer {
+    Outbox out;
+    Inbox in;
+    std::deque<Message*> sends;      // whose heads have not gone, in order
+    std::deque<RecordHead> replies;  // that had no room
+    std::vector<Message*> asked;     // sends that wait for an answer
+    std::vector<Message*> streams;   // sends that somebody takes
+    std::vector<Message*> receives;  // posted, in order
+    std::list<Early> early;          // in order
+    std::vector<Message*> taking;    // receives of which more is to come
+    uint32_t next_id = 0;
+  };
+
+  void begin_locked(Message* message);
+  bool post_send(Peer& peer, Message* message);
+  void post_receive(Peer& peer, Message* message);
+  void move(int peer);
+  void drain(Peer& peer, int rank);
+  bool handle(Peer& peer, int rank, const RecordHead& head, const void* data);
+  bool match(Peer& peer, int rank, const RecordHead& head, const void* data);
+  bool deliver(Peer& peer, int rank, Message* message, const RecordHead& head,
+               const void* data);
+  bool take_more(Peer& peer, int rank, const RecordHead& head,
+                 const void* data);
+  void reply(Peer& peer, const RecordHead& head);
+  bool stream(Peer& peer, Message* message);
+  void end(Message* message);
+  void break_by(int rank);
+  // Completes what ended, without the lock.
+  void complete_ended(std::unique_lock<std::mutex>& lock);
+
+  Comm* comm_ = nullptr;
+  std::atomic<bool> shared_ = false;
+  std::mutex mutex_;
+  std::vector<Peer> peers_;
+  Pool pool_;
+  std::vector<Message*> ended_;  // with works
+  std::atomic<int> open_works_ = 0, in_sets_ = 0;
+};
+
+// message_calls.cc: until it has ended. DW_OK, or the communicator is broken.
+int32_t wait_for(Comm* comm, Message& message, const Call& call,
+                 dw_error* error);
+// A send or receive of a caller who waits.
+int32_t run_message(Comm* comm, const Call& call, dw_error* error);
+// What the communicator's thread does while messages are open; until `stop`.
+void drive_messages(Comm* comm, bool (*stop)(const void*), const void* what);
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_MESSAGES_H_

@@ -1,0 +1,77 @@
+// Reductions in which everybody reduces everything it wants.
+#include "run.h"
+
+#include <algorithm>
+
+namespace shm_backend {
+
+namespace {
+
+// Calls that follow each other mostly reduce alike.
+dw_reduce_fn find_kernel(Comm* comm, dw_dtype dtype, uint16_t reduce) {
+  KnownKernel& known = comm->kernel;
+  if (known.function == nullptr || known.reduce != reduce ||
+      __builtin_memcmp(&known.dtype, &dtype, sizeof dtype) != 0)
+    known = {dtype, reduce,
+             comm->host->reduce_kernel(comm->host->self, dtype, reduce)};
+  return known.function;
+}
+
+}  // namespace
+
+Reducer::Reducer(const Run& run)
+    : factor(run.call.scale), element(run.call.element), ranks(run.size) {
+  uint16_t reduce = run.call.reduce;
+  if (factor != nullptr) {
+    scale = find_kernel(run.comm, run.call.dtype, reduce);
+    reduce = DW_REDUCE_SUM;
+  }
+  kernel = find_kernel(run.comm, run.call.dtype, reduce);
+}
+
+void Reducer::copy_own(void* to, const void* from, size_t bytes) const {
+  if (scale == nullptr) return copy(to, from, bytes);
+  const void* const terms[] = {from};
+  scale(to, terms, 1, bytes / element, factor);
+}
+
+void run_flat(Run& run) {
+  const Call& call = run.call;
+  const Reducer reduce(run);
+  const bool scan = call.kind == DW_OP_SCAN;
+  const bool exclusive = (call.flags & DW_FLAG_EXCLUSIVE) != 0;
+  const bool everybody = call.kind == DW_OP_ALL_REDUCE;
+  // Whom this rank's elements are for, and whose it wants.
+  const bool shows =
+      scan ? run.rank < run.size - 1 : everybody || run.rank != call.peer;
+  const int last = scan ? run.rank - (exclusive ? 1 : 0) : run.size - 1;
+  const bool wants = scan ? last >= 0 : everybody || run.rank == call.peer;
+  const size_t bytes = call.in.bytes;
+  const size_t step = std::min(bytes, run.comm->stage.most() / kLine * kLine);
+  uint32_t round = 0;
+  for (size_t at = 0; at < bytes; at += step, ++round) {
+    const size_t part = std::min(step, bytes - at);
+    const char* own = call.in.at + at;
+    if (reduce.scale != nullptr) {
+      char* const scaled = run.prepare(round, part);
+      if (scaled == nullptr) return;
+      reduce.copy_own(scaled, own, part);
+      own = scaled;
+      if (shows) run.show_prepared(round);
+    } else if (shows) {
+      run.show(round, own, part);
+    }
+    if (wants) {
+      const void* terms[kMostRanks];
+      for (int r = 0; r <= last; ++r) {
+        terms[r] = r == run.rank ? own : run.look(r, round, part);
+        if (terms[r] == nullptr) return;
+      }
+      reduce(call.out.at + at, terms, last + 1, part);
+    }
+    if (at + part < bytes) run.done(round);
+  }
+  run.finish(everybody);
+}
+
+}  // namespace shm_backend

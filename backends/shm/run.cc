@@ -1,0 +1,270 @@
+#include "run.h"
+
+#include "sdk/fail.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace shm_backend {
+namespace {
+
+class Reached final : public Condition {
+ public:
+  Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int peer)
+      : word_(word), ticket_(ticket), peer_(peer) {}
+  bool holds() override {
+    return reached(word_.load(std::memory_order_acquire), ticket_);
+  }
+  bool awaits(int rank) override { return rank == peer_; }
+
+ private:
+  const std::atomic<uint64_t>& word_;
+  const uint64_t ticket_;
+  const int peer_;
+};
+
+// From here on each rank reduces a share only: the others' terms have to come
+// from their caches.
+constexpr size_t kSlicedFromTwo = 64 << 10;
+constexpr size_t kSlicedFromMore = 32 << 10;
+// What every rank's first staging serves.
+constexpr size_t kSmall = 2 << 10;
+
+// What a rank shows at most, as all ranks know it; all, when they do not.
+size_t shown_by_all(const Call& call, int size) {
+  const auto n = static_cast<size_t>(size);
+  switch (call.kind) {
+    case DW_OP_BARRIER:
+      return 0;
+    case DW_OP_BROADCAST:
+      return call.out.bytes;
+    case DW_OP_ALL_GATHER:
+      return call.out_pieces.longest();
+    case DW_OP_REDUCE_SCATTER:
+      return n * call.in_pieces.longest();
+    case DW_OP_GATHER:
+      return call.per_rank() ? SIZE_MAX : call.in.bytes;
+    case DW_OP_SCATTER:
+      return call.per_rank() ? SIZE_MAX : n * call.out.bytes;
+    case DW_OP_ALL_TO_ALL:
+      return call.per_rank() ? SIZE_MAX : n * call.in_pieces[0].bytes;
+    default:
+      return call.in.bytes;
+  }
+}
+
+void run_kind(Run& run) {
+  const size_t sliced_from = run.size == 2 ? kSlicedFromTwo : kSlicedFromMore;
+  switch (run.call.kind) {
+    case DW_OP_BARRIER:
+      return run_barrier(run);
+    case DW_OP_BROADCAST:
+      return run_broadcast(run);
+    case DW_OP_ALL_REDUCE:
+    case DW_OP_REDUCE:
+      return run.call.in.bytes < sliced_from ? run_flat(run) : run_sliced(run);
+    case DW_OP_SCAN:
+      return run_flat(run);
+    case DW_OP_REDUCE_SCATTER:
+      return run_reduce_scatter(run);
+    case DW_OP_ALL_GATHER:
+      return run_all_gather(run);
+    case DW_OP_GATHER:
+      return run_gather(run);
+    case DW_OP_SCATTER:
+      return run_scatter(run);
+    default:
+      return run_all_to_all(run);
+  }
+}
+
+// The whole operation of a group with one rank.
+void run_alone(Comm* comm, const Call& call) {
+  const bool reduces = kShapes[call.kind].reduces;
+  const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;
+  const Piece out =
+      kShapes[call.kind].out_pieces ? call.out_pieces[0] : call.out;
+  if (call.kind == DW_OP_BARRIER || out.bytes == 0) return;
+  if ((call.flags & DW_FLAG_EXCLUSIVE) != 0) return;
+  if (!reduces) return copy(out.at, in.at, out.bytes);
+  const int64_t one = 1;
+  const void* const terms[] = {in.at};
+  comm->host->reduce_kernel(comm->host->self, call.dtype, call.reduce)(
+      out.at, terms, 1, out.bytes / call.element,
+      call.scale != nullptr ? call.scale : &one);
+}
+
+}  // namespace
+
+Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
+    : comm(given_comm),
+      call(given_call),
+      rank(given_comm->rank),
+      size(given_comm->size),
+      stage_(given_comm->stage),
+      ticket_(given_comm->ticket),
+      limit_(given_call.deadline_ns, given_call.timeout_ns),
+      error_(error) {}
+
+inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
+                          int peer) {
+  for (int i = comm->looks; i > 0; --i) {
+    if (reached(word.load(std::memory_order_acquire), ticket)) [[likely]]
+      return true;
+    pause();
+  }
+  return wait_long(word, ticket, peer);
+}
+
+bool Run::wait_long(const std::atomic<uint64_t>& word, uint64_t ticket,
+                    int peer) {
+  Reached condition(word, ticket, peer);
+  code_ = wait_slow(comm, condition, limit_, error_);
+  return !failed();
+}
+
+bool Run::wait_consumed(uint64_t ticket) {
+  for (int other = 0; other < size; ++other)
+    if (other != rank && !wait_for(comm->room.area(other).done, ticket, other))
+      return false;
+  comm->consumed = ticket;
+  return true;
+}
+
+char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
+  if (failed()) return nullptr;
+  inside_bytes_ = 0;
+  if (bytes <= kInside && !staged) {
+    inside_bytes_ = bytes;
+    return inside_;
+  }
+  size_t at = stage_.next;
+  if (at + bytes > stage_.limit) {
+    at = 0;
+    stage_.block = Stage::kBlocks;
+  }
+  const size_t first = at / stage_.block_bytes;
+  const size_t last = (at + bytes - 1) / stage_.block_bytes;
+  for (size_t block = first; block <= last; ++block) {
+    if (block != stage_.block &&
+        !reached(comm->consumed, stage_.tickets[block]) &&
+        !wait_consumed(stage_.tickets[block]))
+      return nullptr;
+    stage_.block = block;
+    stage_.tickets[block] = ticket_ + round;
+  }
+  stage_.next = (at + bytes + kLine - 1) / kLine * kLine;
+  prepared_ = at;
+  return comm->room.stage(rank) + at;
+}
+
+void Run::show_prepared(uint32_t round, uint32_t print) {
+  post(round, print, prepared_, inside_, inside_bytes_);
+}
+
+void Run::show(uint32_t round, const void* from, size_t bytes, uint32_t print) {
+  if (bytes <= kInside) return post(round, print, 0, from, bytes);
+  char* const to = prepare(round, bytes);
+  if (to == nullptr) return;
+  std::memcpy(to, from, bytes);
+  post(round, print, prepared_, nullptr, 0);
+}
+
+void Run::post(uint32_t round, uint32_t print, size_t offset,
+               const void* inside, size_t bytes) {
+  if (failed()) return;
+  const uint64_t ticket = ticket_ + round;
+  const auto line =
+      static_cast<uint32_t>((ticket_ >> kRoundBits) + round) % kPosts;
+  if (!reached(comm->consumed, comm->posted[line]) &&
+      !wait_consumed(comm->posted[line]))
+    return;
+  comm->posted[line] = ticket;
+  Post& post = comm->room.mine().posts[line];
+  if (bytes == 8)
+    std::memcpy(post.inside, inside, 8);
+  else if (bytes != 0)
+    std::memcpy(post.inside, inside, bytes);
+  post.what.store(static_cast<uint64_t>(offset / kLine) << 32 | print,
+                  std::memory_order_relaxed);
+  post.ticket.store(ticket, std::memory_order_release);
+  comm->room.wake_others();
+}
+
+const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
+                      size_t bytes, uint32_t print) {
+  if (failed()) return nullptr;
+  const auto line =
+      static_cast<uint32_t>((ticket_ >> kRoundBits) + round) % kPosts;
+  const Post& post = comm->room.area(other).posts[line];
+  if (!wait_for(post.ticket, ticket_ + round, other)) return nullptr;
+  const uint64_t what = post.what.load(std::memory_order_relaxed);
+  if (static_cast<uint32_t>(what) != print) [[unlikely]] {
+    fail_mismatch(other);
+    return nullptr;
+  }
+  if (total <= kInside)
+    return reinterpret_cast<const char*>(post.inside) + offset;
+  const size_t begin = static_cast<size_t>(what >> 32) * kLine + offset;
+  const size_t most = comm->room.stage_bytes();
+  if (begin > most || bytes > most - begin) [[unlikely]] {
+    fail_nonsense(other);
+    return nullptr;
+  }
+  return comm->room.stage(other) + begin;
+}
+
+void Run::done_ticket(uint64_t ticket) {
+  if (failed()) return;
+  comm->room.mine().done.store(ticket, std::memory_order_release);
+  comm->room.wake_others();
+}
+
+int32_t Run::finish(bool symmetric) {
+  if (failed()) return code_;
+  done_ticket(ticket_ + kLastRound);
+  if (symmetric && !reached(comm->consumed, ticket_ - 1))
+    comm->consumed = ticket_ - 1;
+  comm->ticket = ticket_ + kLastRound + 1;
+  return DW_OK;
+}
+
+void Run::fail_mismatch(int other) {
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "shm: rank %d made another call than rank %d here: operation, "
+                "count, dtype, reduction or root differ",
+                other, rank);
+  code_ = dw_fail(error_, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH,
+                  other, 0, text);
+  comm->room.leave(State::kMismatch);
+}
+
+void Run::fail_nonsense(int other) {
+  code_ = dw_fail(error_, DW_INTERNAL, DW_REASON_BACKEND_FAILED, other, 0,
+                  "shm: what a rank wrote to shared memory makes no sense");
+}
+
+int32_t run(Comm* comm, const Call& call, dw_error* error) {
+  if (!call.moves) return DW_OK;
+  if (!comm->room.is_open()) {
+    run_alone(comm, call);
+    return DW_OK;
+  }
+  dw_error why;  // filled on failure only
+  int32_t code = DW_OK;
+  if (comm->staging == Staging::kUnknown &&
+      shown_by_all(call, comm->size) > kSmall)
+    code = agree_on_staging(comm, call, &why);
+  if (code == DW_OK) {
+    Run run(comm, call, &why);
+    run_kind(run);
+    code = run.code();
+  }
+  if (code == DW_OK) [[likely]]
+    return DW_OK;
+  return comm->failure.fail(why, error);
+}
+
+}  // namespace shm_backend

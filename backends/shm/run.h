@@ -1,0 +1,131 @@
+// One collective on its way: rounds in which ranks show data and look at what
+// the others show.
+//
+//   run.show(0, mine, bytes);
+//   const char* theirs = run.look(rank, 0, bytes);
+//   run.done(0);
+//
+// In a round a rank posts one line, which says that its data is there, and
+// which call it belongs to. `done` says that this rank has read what it wants
+// of the rounds up to one; then the others may use lines and staging again. A
+// call that fails keeps its code, and all that follows fails at once.
+#ifndef DISTWRAP_BACKENDS_SHM_RUN_H_
+#define DISTWRAP_BACKENDS_SHM_RUN_H_
+
+#include "backend.h"
+#include "wait.h"
+
+namespace shm_backend {
+
+class Run {
+ public:
+  // Call and error outlive it.
+  Run(Comm* comm, const Call& call, dw_error* error);
+
+  Comm* comm;
+  const Call& call;
+  const int rank, size;
+
+  // Another print for a pair of ranks that have a size in common.
+  static uint32_t with_size(uint32_t print, size_t bytes) {
+    return print ^ static_cast<uint32_t>((bytes + 1) * 0x9e3779b1u);
+  }
+
+  // Room for what this round shows, NULL when the call has failed. What is
+  // small goes into the line of the post itself, unless `staged`.
+  char* prepare(uint32_t round, size_t bytes, bool staged = false);
+  void show_prepared(uint32_t round, uint32_t print);
+  void show_prepared(uint32_t round) { show_prepared(round, call.print); }
+  // A copy of these bytes.
+  void show(uint32_t round, const void* from, size_t bytes, uint32_t print);
+  void show(uint32_t round, const void* from, size_t bytes) {
+    show(round, from, bytes, call.print);
+  }
+
+  // `bytes` at `offset` of the `total` that a rank shows; NULL when the call
+  // has failed.
+  const char* look(int other, uint32_t round, size_t total, size_t offset,
+                   size_t bytes, uint32_t print);
+  const char* look(int other, uint32_t round, size_t bytes) {
+    return look(other, round, bytes, 0, bytes, call.print);
+  }
+  const char* look(int other, uint32_t round, size_t total, size_t offset,
+                   size_t bytes) {
+    return look(other, round, total, offset, bytes, call.print);
+  }
+  // `total` of what was prepared as staged.
+  static constexpr size_t kStaged = SIZE_MAX;
+
+  void done(uint32_t round) { done_ticket(ticket_ + round); }
+  // The end of the operation. `symmetric`: this rank has looked at every other
+  // one, so all have finished the operation before.
+  int32_t finish(bool symmetric);
+
+  bool failed() const { return code_ != DW_OK; }
+  int32_t code() const { return code_; }
+  void fail(int32_t code) { code_ = code; }
+  void fail_nonsense(int rank);
+  void fail_mismatch(int rank);
+
+ private:
+  bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
+  bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
+  // Until all others have read everything up to a ticket.
+  bool wait_consumed(uint64_t ticket);
+  void post(uint32_t round, uint32_t print, size_t offset, const void* inside,
+            size_t bytes);
+  void done_ticket(uint64_t ticket);
+
+  Stage& stage_;
+  const uint64_t ticket_;  // of round 0
+  Limit limit_;
+  dw_error* const error_;
+  // What was prepared: where, and how much of it is for the line.
+  size_t prepared_ = 0, inside_bytes_ = 0;
+  char inside_[kInside];
+  int32_t code_ = DW_OK;
+};
+
+// reductions.cc: reduce, all_reduce and scan of what fits a few rounds.
+void run_flat(Run& run);
+// sliced.cc: each rank reduces a share of the elements.
+void run_sliced(Run& run);
+void run_reduce_scatter(Run& run);
+// moves.cc
+void run_barrier(Run& run);
+void run_broadcast(Run& run);
+void run_all_gather(Run& run);
+void run_gather(Run& run);
+void run_scatter(Run& run);
+void run_all_to_all(Run& run);
+
+// agree.cc: whether the large staging can be used, found out together.
+int32_t agree_on_staging(Comm* comm, const Call& call, dw_error* error);
+
+// A collective, to its end. DW_OK, or the communicator is broken.
+int32_t run(Comm* comm, const Call& call, dw_error* error);
+
+// Input to output of a piece, unless they are one.
+inline void copy(void* to, const void* from, size_t bytes) {
+  if (bytes != 0 && to != from) __builtin_memcpy(to, from, bytes);
+}
+
+// What reduces the ranks' elements, in their order.
+struct Reducer {
+  Reducer(const Run& run);
+  // This rank's own elements, scaled when the call says so.
+  void copy_own(void* to, const void* from, size_t bytes) const;
+  void operator()(void* out, const void* const* in, int n, size_t bytes) const {
+    kernel(out, in, static_cast<uint64_t>(n), bytes / element, &ranks);
+  }
+
+  dw_reduce_fn kernel;
+  dw_reduce_fn scale = nullptr;  // NULL: as they are
+  const void* factor;
+  size_t element;
+  int64_t ranks;
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_RUN_H_

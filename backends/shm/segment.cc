@@ -1,0 +1,104 @@
+#include "segment.h"
+
+#include "headroom.h"
+#include "sdk/fail.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace shm_backend {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+int32_t fail_system(dw_error* error, const char* what, int cause) {
+  const bool limit = cause == EMFILE || cause == ENFILE;
+  const bool memory = cause == ENOMEM || cause == ENOSPC;
+  char text[200];
+  std::snprintf(text, sizeof text, "shm: %s: %s", what, strerror(cause));
+  if (limit || memory)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED,
+                   limit ? DW_REASON_RESOURCE_LIMIT : DW_REASON_OUT_OF_MEMORY,
+                   -1, cause, text);
+  return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, cause, text);
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Segment::~Segment() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+int32_t Segment::create(size_t bytes, dw_error* error) {
+  fd_ =
+      Descriptor(memfd_create("distwrap-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd_.is_open()) return fail_system(error, "no shared memory", errno);
+  if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
+    return fail_system(error, "no shared memory of this size", errno);
+  // A peer that shrinks it would end this process by SIGBUS.
+  if (fcntl(fd_.get(), F_ADD_SEALS, kSeals) != 0)
+    return fail_system(error, "shared memory cannot be sealed", errno);
+  return map(error);
+}
+
+int32_t Segment::adopt(Descriptor fd, dw_error* error) {
+  fd_ = std::move(fd);
+  const int seals = fcntl(fd_.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals)
+    return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, errno,
+                   "shm: the memory that rank 0 gave is not sealed");
+  return map(error);
+}
+
+int32_t Segment::map(dw_error* error) {
+  struct stat status;
+  if (fstat(fd_.get(), &status) != 0)
+    return fail_system(error, "shared memory has no size", errno);
+  void* const at = mmap(nullptr, static_cast<size_t>(status.st_size),
+                        PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (at == MAP_FAILED)
+    return fail_system(error, "shared memory cannot be mapped", errno);
+  data_ = static_cast<char*>(at);
+  bytes_ = static_cast<size_t>(status.st_size);
+  return DW_OK;
+}
+
+int32_t Segment::reserve(size_t at, size_t bytes, dw_error* error) {
+  const Headroom room = read_headroom();
+  if (room.limited && bytes > room.free_bytes) {
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "shm: %zu KiB of shared memory are needed, but the control "
+                  "group has %llu KiB free of its limit of %llu KiB",
+                  bytes >> 10,
+                  static_cast<unsigned long long>(room.free_bytes >> 10),
+                  static_cast<unsigned long long>(room.limit_bytes >> 10));
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                   text);
+  }
+  int failed;
+  do {
+    failed = fallocate(fd_.get(), 0, static_cast<off_t>(at),
+                       static_cast<off_t>(bytes)) == 0
+                 ? 0
+                 : errno;
+  } while (failed == EINTR);
+  if (failed != 0)
+    return fail_system(error, "shared memory cannot be reserved", failed);
+#ifdef MADV_POPULATE_WRITE
+  // Page faults now rather than in the first operations; a mere hint.
+  madvise(data_ + at, bytes, MADV_POPULATE_WRITE);
+#endif
+  return DW_OK;
+}
+
+}  // namespace shm_backend

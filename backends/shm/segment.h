@@ -1,0 +1,65 @@
+// Memory of several processes: a sealed memfd, mapped.
+//
+// Ownership: a Segment owns its descriptor and its mapping; nothing has a name,
+// so nothing is left when the last process has gone.
+#ifndef DISTWRAP_BACKENDS_SHM_SEGMENT_H_
+#define DISTWRAP_BACKENDS_SHM_SEGMENT_H_
+
+#include "distwrap/abi/types.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace shm_backend {
+
+// A descriptor that is closed.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+class Segment {
+ public:
+  Segment() = default;
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  // Of that many bytes, of which none is there yet.
+  int32_t create(size_t bytes, dw_error* error);
+  // Another process's; its seals are checked.
+  int32_t adopt(Descriptor fd, dw_error* error);
+
+  // Makes a part really there: touching it cannot fail afterwards. An error
+  // says how much there was.
+  int32_t reserve(size_t at, size_t bytes, dw_error* error);
+
+  int fd() const { return fd_.get(); }
+  size_t bytes() const { return bytes_; }
+  char* data() const { return data_; }
+
+ private:
+  int32_t map(dw_error* error);
+
+  Descriptor fd_;
+  size_t bytes_ = 0;
+  char* data_ = nullptr;
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_SEGMENT_H_

@@ -1,0 +1,195 @@
+// Reductions in which each rank reduces a share of the elements, over all
+// ranks in their order. So every element is reduced once, and has the same bits
+// everywhere.
+//
+// What is large goes chunk by chunk, so that it is still in a cache when it is
+// read, and a rank shows the next chunk before it waits for this one.
+#include "run.h"
+
+#include <algorithm>
+
+namespace shm_backend {
+namespace {
+
+constexpr size_t kSlice = 128 << 10;
+
+size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// The largest share of a rank in one chunk.
+size_t largest_slice(const Run& run) {
+  const size_t n = static_cast<size_t>(run.size);
+  return std::min(kSlice, run.comm->stage.most() / n / kLine * kLine);
+}
+
+// In the block of `from`, the slot that is for `to`. A rank's own comes last,
+// and is there when it is scaled only.
+size_t slot(int from, int to, int size) {
+  return static_cast<size_t>(to == from ? size - 1 : to < from ? to : to - 1);
+}
+
+// One chunk of an all_reduce or reduce.
+struct Chunk {
+  size_t begin, bytes, share;
+
+  Chunk(size_t number, size_t chunk, size_t all, int size)
+      : begin(number * chunk), bytes(std::min(chunk, all - begin)) {
+    const auto n = static_cast<size_t>(size);
+    share = up((bytes + n - 1) / n);
+  }
+  Piece of(int rank, char* base) const {
+    const size_t at = std::min(bytes, static_cast<size_t>(rank) * share);
+    return {base + begin + at, std::min(share, bytes - at)};
+  }
+};
+
+class Sliced {
+ public:
+  explicit Sliced(Run& run)
+      : run_(run),
+        call_(run.call),
+        reduce_(run),
+        all_(call_.kind == DW_OP_ALL_REDUCE),
+        takes_(all_ || call_.peer == run.rank),
+        chunk_(largest_slice(run) * static_cast<size_t>(run.size)),
+        chunks_((call_.in.bytes + chunk_ - 1) / chunk_) {}
+
+  // Rounds are numbered in the order in which a turn shows them: the terms of
+  // a chunk, then the results of the one before.
+  void go() {
+    for (size_t turn = 0; turn < chunks_ + 2 && !run_.failed(); ++turn) {
+      if (turn < chunks_) show_terms(turn);
+      if (turn >= 1 && turn <= chunks_) reduce_share(turn - 1);
+      if (turn >= 2 && takes_) take_results(turn - 2);
+      if (turn >= 1) run_.done(static_cast<uint32_t>(2 * turn - 1));
+    }
+    run_.finish(all_);
+  }
+
+ private:
+  static uint32_t terms_of(size_t chunk) {
+    return static_cast<uint32_t>(2 * chunk);
+  }
+  static uint32_t results_of(size_t chunk) {
+    return static_cast<uint32_t>(2 * chunk + 3);
+  }
+  Chunk chunk(size_t number) const {
+    return Chunk(number, chunk_, call_.in.bytes, run_.size);
+  }
+  size_t block_bytes(const Chunk& chunk) const {
+    const int slots = run_.size - (reduce_.scale == nullptr ? 1 : 0);
+    return static_cast<size_t>(slots) * chunk.share;
+  }
+
+  void show_terms(size_t number) {
+    const Chunk now = chunk(number);
+    char* const block = run_.prepare(terms_of(number), block_bytes(now), true);
+    if (block == nullptr) return;
+    for (int to = 0; to < run_.size; ++to) {
+      if (to == run_.rank && reduce_.scale == nullptr) continue;
+      const Piece part = now.of(to, call_.in.at);
+      char* const at = block + slot(run_.rank, to, run_.size) * now.share;
+      reduce_.copy_own(at, part.at, part.bytes);
+      if (to == run_.rank) scaled_[number % 2] = at;
+    }
+    run_.show_prepared(terms_of(number));
+  }
+
+  void reduce_share(size_t number) {
+    const Chunk now = chunk(number);
+    const Piece own = now.of(run_.rank, call_.in.at);
+    if (own.bytes == 0) return;
+    const void* terms[kMostRanks];
+    for (int r = 0; r < run_.size; ++r) {
+      if (r == run_.rank)
+        terms[r] = reduce_.scale != nullptr ? scaled_[number % 2] : own.at;
+      else
+        terms[r] =
+            run_.look(r, terms_of(number), Run::kStaged,
+                      slot(r, run_.rank, run_.size) * now.share, own.bytes);
+      if (terms[r] == nullptr) return;
+    }
+    char* const to = takes_ ? now.of(run_.rank, call_.out.at).at : nullptr;
+    if (takes_) reduce_(to, terms, run_.size, own.bytes);
+    if (!all_ && takes_) return;  // nobody else wants it
+    char* const block = run_.prepare(results_of(number), own.bytes, true);
+    if (block == nullptr) return;
+    if (takes_)
+      copy(block, to, own.bytes);
+    else
+      reduce_(block, terms, run_.size, own.bytes);
+    run_.show_prepared(results_of(number));
+  }
+
+  void take_results(size_t number) {
+    const Chunk now = chunk(number);
+    for (int r = 0; r < run_.size; ++r) {
+      const Piece to = now.of(r, call_.out.at);
+      if (r == run_.rank || to.bytes == 0) continue;
+      const char* const from =
+          run_.look(r, results_of(number), Run::kStaged, 0, to.bytes);
+      if (from == nullptr) return;
+      copy(to.at, from, to.bytes);
+    }
+  }
+
+  Run& run_;
+  const Call& call_;
+  const Reducer reduce_;
+  const bool all_, takes_;
+  const size_t chunk_, chunks_;
+  const char* scaled_[2] = {};
+};
+
+}  // namespace
+
+void run_sliced(Run& run) { Sliced(run).go(); }
+
+void run_reduce_scatter(Run& run) {
+  const Call& call = run.call;
+  const Reducer reduce(run);
+  const size_t most = largest_slice(run);
+  const size_t longest = call.in_pieces.longest();
+  const size_t step = std::min(most, up(longest));
+  const auto rounds = static_cast<uint32_t>((longest + step - 1) / step);
+  const auto slots =
+      static_cast<size_t>(run.size - (reduce.scale == nullptr ? 1 : 0));
+  const auto part_of = [&](int rank, uint32_t round) {
+    const Piece whole = call.in_pieces[rank];
+    const size_t at = std::min(whole.bytes, round * step);
+    return Piece{whole.at + at, std::min(step, whole.bytes - at)};
+  };
+  const char* scaled[2] = {};
+  for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
+    if (turn < rounds) {
+      char* const block = run.prepare(turn, slots * step, true);
+      if (block == nullptr) return;
+      for (int to = 0; to < run.size; ++to) {
+        if (to == run.rank && reduce.scale == nullptr) continue;
+        char* const at = block + slot(run.rank, to, run.size) * step;
+        const Piece part = part_of(to, turn);
+        reduce.copy_own(at, part.at, part.bytes);
+        if (to == run.rank) scaled[turn % 2] = at;
+      }
+      run.show_prepared(turn);
+    }
+    if (turn == 0) continue;
+    const uint32_t round = turn - 1;
+    const Piece own = part_of(run.rank, round);
+    if (own.bytes != 0) {
+      const void* terms[kMostRanks];
+      for (int r = 0; r < run.size; ++r) {
+        if (r == run.rank)
+          terms[r] = reduce.scale != nullptr ? scaled[round % 2] : own.at;
+        else
+          terms[r] = run.look(r, round, Run::kStaged,
+                              slot(r, run.rank, run.size) * step, own.bytes);
+        if (terms[r] == nullptr) return;
+      }
+      reduce(call.out.at + round * step, terms, run.size, own.bytes);
+    }
+    if (turn < rounds) run.done(round);
+  }
+  run.finish(call.out.bytes != 0);
+}
+
+}  // namespace shm_backend

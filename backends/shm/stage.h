@@ -1,0 +1,37 @@
+// What a rank keeps of its own posts and staging: which tickets stand where.
+//
+// Staging is a ring. Using all of it in turn instead of the same few lines
+// again and again is faster: lines that a peer has just read have to be taken
+// back from its cache first.
+#ifndef DISTWRAP_BACKENDS_SHM_STAGE_H_
+#define DISTWRAP_BACKENDS_SHM_STAGE_H_
+
+#include "layout.h"
+
+namespace shm_backend {
+
+struct Stage {
+  static constexpr size_t kBlocks = 16;
+
+  // Of the staging in use. Every block has the ticket of the last round that
+  // has data in it.
+  size_t limit = 0;
+  size_t block_bytes = 0;
+  size_t next = 0;
+  size_t block = kBlocks;  // the one that `next` is in, kBlocks for none
+  uint64_t tickets[kBlocks] = {};
+
+  void use(size_t bytes, uint64_t last_ticket) {
+    limit = bytes;
+    block_bytes = bytes / kBlocks;
+    next = 0;
+    block = kBlocks;
+    for (uint64_t& ticket : tickets) ticket = last_ticket;
+  }
+  // The largest part that may be asked for at once: several fit.
+  size_t most() const { return limit / 4; }
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_STAGE_H_

@@ -1,0 +1,239 @@
+// Operations and sets of them: checked, then run here when the caller waits and
+// nothing is before them, else in the communicator's thread.
+#include "backend.h"
+#include "run.h"
+#include "sdk/fail.h"
+
+#include <memory>
+#include <new>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace shm_backend {
+namespace {
+
+int32_t fail_memory(dw_error* error) {
+  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                 "shm: no memory for the operation");
+}
+
+int32_t fail_thread(const std::system_error& cause, dw_error* error) {
+  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
+                 cause.code().value(),
+                 "shm: no thread for asynchronous operations");
+}
+
+// DW_OK, or nothing has started.
+int32_t enqueue(Comm* comm, Call&& call, dw_work* work, Gate* gate,
+                dw_error* error) {
+  try {
+    comm->messages.share();
+    if (comm->worker == nullptr) comm->worker = std::make_unique<Worker>(comm);
+    comm->worker->add(std::move(call), work, gate);
+    return DW_OK;
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  } catch (const std::system_error& cause) {
+    return fail_thread(cause, error);
+  }
+}
+
+bool may_run_here(const Comm* comm) {
+  return comm->worker == nullptr || comm->worker->idle();
+}
+
+// To the end, in its turn.
+int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
+  if (call.is_message()) return run_message(comm, call, error);
+  if (may_run_here(comm)) [[likely]]
+    return run(comm, call, error);
+  Gate gate;
+  gate.expect(1);
+  if (int32_t code = enqueue(comm, Call(call), nullptr, &gate, error))
+    return code;
+  return gate.wait(error);
+}
+
+int32_t start_message(Comm* comm, const Call& call, dw_work* work,
+                      dw_error* error) {
+  try {
+    comm->messages.share();
+    if (comm->worker == nullptr) comm->worker = std::make_unique<Worker>(comm);
+    const int32_t code = comm->messages.start(call, work);
+    if (code == DW_OK) comm->worker->look_after_messages();
+    return code;
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  } catch (const std::system_error& cause) {
+    return fail_thread(cause, error);
+  }
+}
+
+// DW_OK: it will complete; DW_DONE: it has ended.
+int32_t start(Comm* comm, Call& call, dw_work* work, dw_error* error) {
+  if (call.is_message()) return start_message(comm, call, work, error);
+  if (comm->size > 1 && call.moves)
+    return enqueue(comm, Call(call), work, nullptr, error);
+  const int32_t code = run(comm, call, error);
+  return code == DW_OK ? int32_t{DW_DONE} : code;
+}
+
+struct Item {
+  Comm* comm;
+  dw_work* work;
+  Call call;
+  std::unique_ptr<Message> message;  // that its set waits for
+};
+
+int32_t read_items(const dw_group_item* given, uint64_t n,
+                   std::vector<Item>* items, bool* caller_waits,
+                   dw_error* error) {
+  items->resize(n);
+  *caller_waits = true;
+  for (uint64_t i = 0; i < n; ++i) {
+    Item& item = (*items)[i];
+    item.comm = of(given[i].comm);
+    item.work = given[i].work;
+    if (int32_t code = read_call(item.comm, given[i].op, &item.call, error))
+      return code;
+    if (int32_t code = item.comm->failure.check(error)) return code;
+    *caller_waits &= item.call.caller_waits();
+  }
+  for (const Item& item : *items)
+    if (!*caller_waits && item.work == nullptr)
+      return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                     0, "shm: an item of a set has no work to complete");
+  return DW_OK;
+}
+
+// Collectives of one communicator run here, one after the other; those of
+// several in their threads, since the ranks may list the communicators in
+// different orders.
+int32_t run_collectives(std::vector<Item>& items, dw_error* error) {
+  const Comm* first = nullptr;
+  bool one = true;
+  int n = 0;
+  for (const Item& item : items) {
+    if (item.call.is_message() || item.comm->size == 1) continue;
+    if (first == nullptr) first = item.comm;
+    one &= item.comm == first;
+    ++n;
+  }
+  Gate gate;
+  gate.expect(n);
+  for (Item& item : items) {
+    if (item.call.is_message()) continue;
+    if (one || item.comm->size == 1) {
+      if (int32_t code = run_in_turn(item.comm, item.call, error)) return code;
+      continue;
+    }
+    dw_error why = {};
+    const int32_t code =
+        enqueue(item.comm, std::move(item.call), nullptr, &gate, &why);
+    if (code != DW_OK) gate.pass(code, why);
+  }
+  return one ? int32_t{DW_OK} : gate.wait(error);
+}
+
+int32_t wait_for_messages(std::vector<Item>& items, dw_error* error) {
+  for (Item& item : items)
+    if (item.message != nullptr)
+      if (int32_t code = wait_for(item.comm, *item.message, item.call, error))
+        return code;
+  return DW_OK;
+}
+
+// The rest must not go on in the caller's memory.
+void break_all(std::vector<Item>& items) {
+  for (const Item& item : items) {
+    dw_error why = {};
+    dw_fail(&why, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
+            "shm: another operation of the set failed");
+    item.comm->failure.fail(why, &why);
+    item.comm->messages.fail_all(why);
+  }
+}
+
+// All messages begin before anything is waited for, so that none waits for
+// another to start, whatever the order on each rank.
+int32_t run_all(std::vector<Item>& items, dw_error* error) {
+  for (Item& item : items)
+    if (item.call.is_message())
+      item.message = std::make_unique<Message>(item.call);
+  for (Item& item : items)
+    if (item.message != nullptr) {
+      item.comm->messages.enter_set();
+      item.comm->messages.begin(item.message.get());
+    }
+  int32_t code = run_collectives(items, error);
+  if (code == DW_OK) code = wait_for_messages(items, error);
+  if (code != DW_OK) break_all(items);
+  for (const Item& item : items)
+    if (item.message != nullptr) item.comm->messages.leave_set();
+  return code == DW_OK ? int32_t{DW_DONE} : code;
+}
+
+// Messages begin first here, too. Once one item has started all of them have:
+// those that cannot any more complete with the reason.
+int32_t start_all(std::vector<Item>& items, dw_error* error) {
+  bool started = false;
+  for (const bool messages : {true, false})
+    for (Item& item : items) {
+      if (item.call.is_message() != messages) continue;
+      dw_error why = {};
+      const int32_t code = start(item.comm, item.call, item.work, &why);
+      if (code > DW_OK && !started) {
+        if (error != nullptr) *error = why;
+        return code;
+      }
+      started = true;
+      if (code == DW_DONE)
+        item.comm->host->complete(item.work, DW_OK, nullptr);
+      else if (code != DW_OK)
+        item.comm->host->complete(item.work, code, &why);
+    }
+  return DW_OK;
+}
+
+}  // namespace
+
+int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
+  try {
+    Call call;
+    return read_call(of(comm), op, &call, error);
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  }
+}
+
+int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
+               dw_error* error) {
+  Comm* const comm = of(given);
+  try {
+    if (int32_t code = comm->reader.read(comm, op, error)) return code;
+    Call& call = comm->reader.call;
+    if (int32_t code = comm->failure.check(error)) return code;
+    if (!call.caller_waits()) return start(comm, call, work, error);
+    if (int32_t code = run_in_turn(comm, call, error)) return code;
+    return DW_DONE;
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  }
+}
+
+int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
+                     uint64_t n, dw_error* error) {
+  try {
+    std::vector<Item> items;
+    bool caller_waits;
+    if (int32_t code = read_items(given, n, &items, &caller_waits, error))
+      return code;
+    if (n == 0) return DW_DONE;
+    return caller_waits ? run_all(items, error) : start_all(items, error);
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  }
+}
+
+}  // namespace shm_backend

@@ -1,0 +1,145 @@
+#include "wait.h"
+
+#include "backend.h"
+#include "sdk/fail.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace shm_backend {
+namespace {
+
+// How long to keep the processor, or at least to stay awake.
+constexpr int64_t kSpinNs = 2'000;
+constexpr int64_t kAwakeNs = 60'000;
+// How often to look whether the peers are still there.
+constexpr int64_t kLookNs = 1'000'000;
+// A wake-up that is missed by a hair is made up for after this.
+constexpr int64_t kShortNapNs = 1'000'000;
+constexpr int64_t kLongNapNs = 20'000'000;
+// Looks before sleeping, after the others can know of it: longer than a
+// processor keeps a write to itself.
+constexpr int kLastLooks = 200;
+constexpr int kLooksPerTurn = 20;
+
+bool look(Condition& condition, int times) {
+  for (int i = 0; i < times; ++i) {
+    if (condition.holds()) return true;
+    pause();
+  }
+  return false;
+}
+
+void nap(Comm* comm, Condition& condition, int64_t most_ns) {
+  Area& area = comm->room.mine();
+  area.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t bell = area.bell.load(std::memory_order_seq_cst);
+  if (!comm->failure.is_over() && !look(condition, kLastLooks)) {
+    const timespec span = {static_cast<time_t>(most_ns / 1'000'000'000),
+                           static_cast<long>(most_ns % 1'000'000'000)};
+    syscall(SYS_futex, &area.bell, FUTEX_WAIT, bell, &span, nullptr, 0);
+  }
+  area.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+int32_t fail_lost(dw_error* error, int rank, const char* what) {
+  char text[160];
+  std::snprintf(text, sizeof text, "shm: rank %d %s", rank, what);
+  return dw_fail(error, DW_UNAVAILABLE, DW_REASON_PEER_LOST, rank, 0, text);
+}
+
+// What the others' states and processes say.
+int32_t look_for_lost(const Comm* comm, Condition& condition, dw_error* error) {
+  for (int rank = 0; rank < comm->size; ++rank) {
+    if (rank == comm->rank) continue;
+    switch (comm->room.state(rank)) {
+      case State::kAborted:
+        return fail_lost(error, rank, "has given the group up");
+      case State::kMismatch:
+        return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH,
+                       rank, 0,
+                       "shm: a rank found that this rank's call, or another's, "
+                       "differs from its own");
+      case State::kClosed:
+        if (condition.awaits(rank))
+          return fail_lost(error, rank, "has closed the group");
+        break;
+      default:
+        break;
+    }
+  }
+  const int lost = comm->watch.lost();
+  if (lost >= 0) return fail_lost(error, lost, "has died: its process ended");
+  return DW_OK;
+}
+
+int32_t fail_late(const Comm* comm, Condition& condition, dw_error* error) {
+  char text[160];
+  int peer = -1;
+  for (int rank = 0; rank < comm->size && peer < 0; ++rank)
+    if (rank != comm->rank && condition.awaits(rank)) peer = rank;
+  if (peer >= 0)
+    std::snprintf(text, sizeof text,
+                  "shm: rank %d has not come to this operation in time", peer);
+  else
+    std::snprintf(text, sizeof text,
+                  "shm: rank %d waited for the others in vain", comm->rank);
+  return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, peer, 0,
+                 text);
+}
+
+}  // namespace
+
+int usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int n = 1;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
+  std::ifstream in("/sys/fs/cgroup/cpu.max");
+  double quota, period;  // the first is "max" without a limit
+  if (in >> quota >> period && quota > 0 && period > 0)
+    n = std::clamp(static_cast<int>(quota / period), 1, n);
+  return n;
+}
+
+int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
+                  dw_error* error) {
+  const dw_host_api& host = *comm->host;
+  const int64_t began = host.now_ns(host.self);
+  const int64_t end = limit.at(began);
+  int64_t now = began;
+  int64_t next_look = began + kLookNs;
+  int64_t nap_ns = kShortNapNs;
+  for (;;) {
+    if (look(condition, kLooksPerTurn)) return DW_OK;
+    if (int32_t code = comm->failure.check(error)) return code;
+    if (comm->messages.has_open()) comm->messages.progress(-1);
+    now = host.now_ns(host.self);
+    if (now >= next_look) {
+      next_look = now + kLookNs;
+      if (int32_t code = look_for_lost(comm, condition, error))
+        return condition.holds() ? int32_t{DW_OK} : code;
+    }
+    if (end != 0 && now >= end) {
+      if (condition.holds()) return DW_OK;
+      return fail_late(comm, condition, error);
+    }
+    if (!comm->crowded && now - began < kSpinNs) continue;
+    if (now - began < kAwakeNs) {
+      sched_yield();
+      continue;
+    }
+    const int64_t most = end == 0 ? nap_ns : std::min(nap_ns, end - now);
+    nap(comm, condition, most);
+    nap_ns = std::min(nap_ns * 2, kLongNapNs);
+    next_look = std::min(next_look, now + nap_ns);
+  }
+}
+
+}  // namespace shm_backend

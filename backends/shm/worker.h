@@ -1,0 +1,75 @@
+// The thread of a communicator's asynchronous operations. Collectives run in it
+// one after the other, in the order in which they came; messages move while
+// there is nothing else to do, and while a collective waits.
+//
+// Threads: `add` from one thread at a time. [comm]
+#ifndef DISTWRAP_BACKENDS_SHM_WORKER_H_
+#define DISTWRAP_BACKENDS_SHM_WORKER_H_
+
+#include "call.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace shm_backend {
+
+struct Comm;
+
+// Where somebody waits for operations that run elsewhere.
+class Gate {
+ public:
+  void expect(int n) { open_ += n; }
+  void pass(int32_t code, const dw_error& error);
+  // Until all have passed. The first failure, else DW_OK.
+  int32_t wait(dw_error* error);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable passed_;
+  int open_ = 0;
+  int32_t code_ = DW_OK;
+  dw_error error_ = {};
+};
+
+class Worker {
+ public:
+  explicit Worker(Comm* comm);
+  // Ends after the operations that it was given.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Either completes the work or passes the gate.
+  void add(Call&& call, dw_work* work, Gate* gate);
+  // Whether everything that was added has ended: the caller may run
+  // collectives itself.
+  bool idle() const { return open_.load(std::memory_order_acquire) == 0; }
+  // There are open messages: see to them.
+  void look_after_messages();
+
+ private:
+  struct Task {
+    Call call;
+    dw_work* work;
+    Gate* gate;
+  };
+
+  void loop();
+  void drive(std::unique_lock<std::mutex>& lock);
+  void run_next(std::unique_lock<std::mutex>& lock);
+
+  Comm* const comm_;
+  std::atomic<uint32_t> open_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_WORKER_H_

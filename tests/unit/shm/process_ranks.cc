@@ -1,0 +1,112 @@
+#include "process_ranks.h"
+
+#include "host.h"
+
+#include <csignal>
+#include <cstring>
+#include <sched.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
+
+namespace distwrap::shm_test {
+namespace {
+
+constexpr int kMostRanks = 8;
+constexpr size_t kMostBlob = 4096;
+
+}  // namespace
+
+struct ProcessRanks::Shared {
+  std::atomic<int> words[kWords];
+  std::atomic<uint64_t> arrived;
+  size_t sizes[kMostRanks];
+  char blobs[kMostRanks][kMostBlob];
+
+  // Every rank calls it; returns when all have.
+  void meet(int size) {
+    const uint64_t n = static_cast<uint64_t>(size);
+    const uint64_t turn = arrived.fetch_add(1) / n;
+    while (arrived.load() < (turn + 1) * n) sched_yield();
+  }
+
+  dw_comm* build(const dw_backend_api& api, int rank, int size) {
+    dw_open_info open = {};
+    open.struct_size = sizeof open;
+    open.device_type = DW_DEVICE_CPU;
+    dw_backend* backend = nullptr;
+    if (api.open(&conformance::host_table(), &open, &backend, nullptr) != DW_OK)
+      return nullptr;
+    dw_setup_info info = {};
+    info.struct_size = sizeof info;
+    info.flags = DW_SETUP_COMMUNICATOR;
+    info.rank = rank;
+    info.size = size;
+    info.uid = 5;
+    info.epoch = 1;
+    dw_setup* setup = nullptr;
+    dw_blob out = {};
+    if (api.setup_begin(backend, &info, &setup, &out, nullptr) != DW_OK)
+      return nullptr;
+    for (;;) {
+      sizes[rank] = out.size;
+      std::memcpy(blobs[rank], out.data, out.size);
+      meet(size);
+      std::vector<std::string> copies;
+      for (int r = 0; r < size; ++r) copies.emplace_back(blobs[r], sizes[r]);
+      meet(size);
+      std::vector<dw_blob> in;
+      for (const std::string& copy : copies)
+        in.push_back({copy.data(), copy.size(), nullptr, 0});
+      dw_setup_result result = {};
+      const int32_t code =
+          api.setup_step(setup, in.data(), in.size(), &out, &result, nullptr);
+      if (code == DW_DONE) return result.comm;
+      if (code != DW_OK) return nullptr;
+    }
+  }
+};
+
+ProcessRanks::ProcessRanks(int size, const std::function<int(Rank&)>& body)
+    : shared_(static_cast<Shared*>(mmap(nullptr, sizeof(Shared),
+                                        PROT_READ | PROT_WRITE,
+                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      static const dw_host_info host = {
+          sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
+      const dw_backend_api& api = *dw_plugin_query_v1_shm(&host);
+      Rank self = {api, shared_->build(api, rank, size), rank, size,
+                   shared_->words};
+      _exit(self.comm == nullptr ? 99 : body(self));
+    }
+    pids_.push_back(pid);
+  }
+}
+
+ProcessRanks::~ProcessRanks() {
+  for (const pid_t pid : pids_) {
+    if (pid <= 0) continue;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  munmap(shared_, sizeof(Shared));
+}
+
+std::atomic<int>* ProcessRanks::words() const { return shared_->words; }
+
+int ProcessRanks::wait(int rank) {
+  pid_t& pid = pids_[static_cast<size_t>(rank)];
+  int status = 0;
+  waitpid(pid, &status, 0);
+  pid = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace distwrap::shm_test

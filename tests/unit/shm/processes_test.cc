@@ -1,0 +1,145 @@
+// Ranks as processes: results, and peers that are killed.
+#include "host.h"
+#include "process_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <sched.h>
+#include <vector>
+
+namespace distwrap::shm_test {
+namespace {
+
+dw_buf view(std::vector<float>& values) {
+  dw_buf buf = {};
+  buf.data = values.data();
+  buf.count = static_cast<int64_t>(values.size());
+  buf.dtype = {2, 32, 1};
+  return buf;
+}
+
+int32_t all_reduce(Rank& rank, uint64_t seq, size_t count, float* last,
+                   dw_error* error) {
+  std::vector<float> in(count, static_cast<float>(rank.rank + 1)), out(count);
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = DW_OP_ALL_REDUCE;
+  op.reduce = DW_REDUCE_SUM;
+  op.flags = DW_FLAG_CALLER_WAITS;
+  op.peer = -1;
+  op.in = view(in);
+  op.out = view(out);
+  op.seq = seq;
+  op.timeout_ns = 60'000'000'000;
+  const int32_t code = rank.api.submit(rank.comm, &op, nullptr, error);
+  *last = out.back();
+  return code;
+}
+
+int32_t message(Rank& rank, uint16_t kind, int peer, std::vector<float>& data,
+                dw_error* error) {
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = kind;
+  op.flags = DW_FLAG_CALLER_WAITS;
+  op.peer = peer;
+  op.tag = 3;
+  (kind == DW_OP_SEND ? op.in : op.out) = view(data);
+  op.timeout_ns = 60'000'000'000;
+  return rank.api.submit(rank.comm, &op, nullptr, error);
+}
+
+TEST(ShmProcesses, ReduceAndExchange) {
+  ProcessRanks ranks(3, [](Rank& rank) {
+    dw_error error = {};
+    uint64_t seq = 0;
+    for (const size_t count : {1u, 12u, 500u, 5000u, 100000u, 1000003u})
+      for (int i = 0; i < 5; ++i) {
+        float last = 0;
+        if (all_reduce(rank, ++seq, count, &last, &error) != DW_DONE) return 1;
+        if (last != 6) return 2;
+      }
+    for (const size_t count : {1u, 100u, 1000u, 30000u, 500000u}) {
+      const int next = (rank.rank + 1) % 3, before = (rank.rank + 2) % 3;
+      std::vector<float> out(count, static_cast<float>(rank.rank)), in(count);
+      const bool first = rank.rank == 0;
+      if (first && message(rank, DW_OP_SEND, next, out, &error) != DW_DONE)
+        return 3;
+      if (message(rank, DW_OP_RECV, before, in, &error) != DW_DONE) return 4;
+      if (!first && message(rank, DW_OP_SEND, next, out, &error) != DW_DONE)
+        return 5;
+      if (in != std::vector<float>(count, static_cast<float>(before))) return 6;
+    }
+    // A process that ends without closing is a lost peer to those that still
+    // wait, whoever they wait for.
+    rank.words[0].fetch_add(1);
+    while (rank.words[0].load() < rank.size) sched_yield();
+    return 0;
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
+}
+
+// The victim is killed at some moment of operations one after the other; the
+// others say who it was.
+void kill_one(size_t count, int victim, int moment) {
+  ProcessRanks ranks(3, [count, victim](Rank& rank) {
+    dw_error error = {};
+    for (uint64_t seq = 1;; ++seq) {
+      float last = 0;
+      const int32_t code = all_reduce(rank, seq, count, &last, &error);
+      if (code == DW_DONE) {
+        if (last != 6) return 2;
+        rank.words[rank.rank].fetch_add(1);
+        continue;
+      }
+      rank.api.comm_abort(rank.comm, &error);
+      if (code != DW_UNAVAILABLE || error.reason != DW_REASON_PEER_LOST)
+        return 3;
+      // The other survivor may have found it first, and given up.
+      return error.peer == victim || error.peer == 3 - victim - rank.rank ? 0
+                                                                          : 4;
+    }
+  });
+  while (ranks.words()[0].load() < 3) sched_yield();
+  const int64_t until = conformance::now_ns() + int64_t{37'000} * moment;
+  while (conformance::now_ns() < until) sched_yield();
+  kill(ranks.pid(victim), SIGKILL);
+  const int64_t killed = conformance::now_ns();
+  EXPECT_EQ(ranks.wait(victim), -1);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_EQ(ranks.wait(rank), 0)
+        << "rank " << rank << ", victim " << victim << ", moment " << moment;
+  }
+  EXPECT_LT(conformance::now_ns() - killed, int64_t{10'000'000'000});
+}
+
+TEST(ShmProcesses, AKilledPeerIsNamedInSmallOperations) {
+  for (int moment = 0; moment < 6; ++moment) kill_one(1, moment % 3, moment);
+}
+
+TEST(ShmProcesses, AKilledPeerIsNamedInLargeOperations) {
+  for (int moment = 0; moment < 6; ++moment)
+    kill_one(300000, moment % 3, moment * 5);
+}
+
+TEST(ShmProcesses, AKilledPeerEndsAReceive) {
+  ProcessRanks ranks(2, [](Rank& rank) {
+    rank.words[rank.rank].store(1);
+    if (rank.rank == 1)
+      for (;;) sched_yield();
+    dw_error error = {};
+    std::vector<float> in(10);
+    const int32_t code = message(rank, DW_OP_RECV, 1, in, &error);
+    return code == DW_UNAVAILABLE && error.peer == 1 ? 0 : 1;
+  });
+  while (ranks.words()[1].load() == 0) sched_yield();
+  kill(ranks.pid(1), SIGKILL);
+  EXPECT_EQ(ranks.wait(1), -1);
+  EXPECT_EQ(ranks.wait(0), 0);
+}
+
+}  // namespace
+}  // namespace distwrap::shm_test
