@@ -77,7 +77,7 @@ absl::Status Call::check(const std::vector<std::string>& keys) const {
          .expected = absl::StrCat("at most ", Store::kMaxValueBytes, " bytes"),
          .actual = absl::StrCat(size, " bytes"),
          .next_step = "split the list"});
-  if (deadline_.passed()) return timed_out(keys);
+  if (deadline_.passed()) return timed_out({});
   return absl::OkStatus();
 }
 

@@ -31,7 +31,7 @@ class Call {
                      absl::string_view other_value = {}) const;
   absl::Status check(const std::vector<std::string>& keys) const;
 
-  // `missing` are the keys nobody set, empty when the call waited for none.
+  // `missing` are keys that nobody set; empty when none are known.
   absl::Status timed_out(const std::vector<std::string>& missing,
                          absl::string_view cause = {}) const;
   absl::Status invalid(absl::string_view key, absl::string_view why) const;

@@ -29,6 +29,9 @@ constexpr size_t kKeptConnections = 8;
 // The server ends a wait and says which keys are missing; this is how long the
 // client waits for that after the deadline.
 constexpr absl::Duration kAnswerTime = absl::Milliseconds(50);
+// How long before the deadline a wait asks what is missing, so that a server
+// that is slow just then leaves the error with something true to say.
+constexpr absl::Duration kLookAhead = absl::Seconds(1);
 
 class Client final : public Store {
  public:
@@ -128,44 +131,73 @@ class Client final : public Store {
   }
 
   // Errors of the server become this call's.
-  absl::StatusOr<Reply> ask(const Call& call, Request request) {
-    if (!call.deadline().is_never())
-      request.timeout_ns =
-          absl::ToInt64Nanoseconds(call.deadline().remaining());
+  absl::StatusOr<Reply> ask(const Call& call, const Request& request) {
+    if (request.op == Op::kWait || request.op == Op::kGetAll)
+      return ask_wait(call, request);
+    absl::StatusOr<Reply> reply = ask_once(call, request, call.deadline());
+    if (!reply.ok()) return reply;
+    if (reply->answer == Answer::kTimedOut) return malformed(call);
+    return reply;
+  }
+
+  // A wait that ends is two requests: the first ends early and tells what is
+  // missing then.
+  absl::StatusOr<Reply> ask_wait(const Call& call, Request request) {
+    const Deadline end = call.deadline();
+    Deadline step, answered_by;
+    if (!end.is_never()) {
+      const absl::Duration left = end.remaining();
+      step = Deadline::after(left - std::min(left / 2, kLookAhead));
+      answered_by =
+          Deadline::at_ns(end.ns() + absl::ToInt64Nanoseconds(kAnswerTime));
+    }
+    std::vector<std::string> missing;
+    int64_t seen_ns = 0;
+    for (;; step = end) {
+      if (!end.is_never())
+        request.timeout_ns = absl::ToInt64Nanoseconds(step.remaining());
+      absl::StatusOr<Reply> reply = ask_once(call, request, answered_by);
+      if (!reply.ok()) {
+        if (missing.empty() ||
+            error_reason(reply.status()) != Reason::kTimedOut)
+          return reply;
+        return call.timed_out(
+            missing,
+            absl::StrCat("the store answered last ",
+                         absl::FormatDuration(absl::Trunc(
+                             absl::Nanoseconds(Deadline::now_ns() - seen_ns),
+                             absl::Milliseconds(1))),
+                         " ago"));
+      }
+      if (reply->answer != Answer::kTimedOut) return reply;
+      missing.clear();
+      seen_ns = Deadline::now_ns();
+      for (const uint32_t index : reply->indices)
+        if (index < request.keys.size()) missing.push_back(request.keys[index]);
+      if (end.passed()) return call.timed_out(missing);
+    }
+  }
+
+  absl::StatusOr<Reply> ask_once(const Call& call, const Request& request,
+                                 Deadline until) {
     absl::StatusOr<Socket> socket = take(call.deadline());
     if (!socket.ok()) return socket.status();
-    absl::StatusOr<Reply> reply = round_trip(call, request, &*socket);
+    absl::StatusOr<Reply> reply = round_trip(call, request, until, &*socket);
     if (!reply.ok()) return reply;
     put_back(*std::move(socket));
-    switch (reply->answer) {
-      case Answer::kDone:
-      case Answer::kTooLong:
-        return reply;
-      case Answer::kTimedOut: {
-        std::vector<std::string> missing;
-        for (const uint32_t index : reply->indices)
-          if (index < request.keys.size())
-            missing.push_back(request.keys[index]);
-        return call.timed_out(missing);
-      }
-      case Answer::kRefused:
-        return call.invalid(request.keys.front(), reply->texts.empty()
-                                                      ? "refused by the store"
-                                                      : reply->texts.front());
-    }
-    return malformed(call);
+    if (reply->answer == Answer::kRefused)
+      return call.invalid(request.keys.front(), reply->texts.empty()
+                                                    ? "refused by the store"
+                                                    : reply->texts.front());
+    return reply;
   }
 
   absl::StatusOr<Reply> round_trip(const Call& call, const Request& request,
-                                   Socket* socket) const {
-    const bool waits = request.op == Op::kWait || request.op == Op::kGetAll;
-    Deadline until = call.deadline();
-    if (!until.is_never() && waits)
-      until = Deadline::after(until.remaining() + kAnswerTime);
+                                   Deadline until, Socket* socket) const {
+    // Which keys exist nobody knows then.
     const auto failed = [&](Io io) {
       if (io.kind == Io::kTimedOut)
-        return call.timed_out(waits ? request.keys : std::vector<std::string>(),
-                              "the store did not answer");
+        return call.timed_out({}, "the store did not answer");
       return lost(call, io.error == 0 ? std::string("it closed the connection")
                                       : base::errno_text(io.error));
     };
@@ -218,8 +250,8 @@ class Client final : public Store {
          .elapsed = call.elapsed(),
          .deadline = call.limit(),
          .cause = std::string(cause),
-         .next_step = "see why `distwrap run`, which "
-                      "serves it, ended"});
+         .next_step =
+             "see why rank 0 or `distwrap run`, which serves it, ended"});
   }
 
   absl::Status malformed(const Call& call) const {

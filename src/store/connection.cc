@@ -27,8 +27,9 @@ uint64_t timer_ms(int64_t ns) {
 }  // namespace
 
 Connection::Connection(uv_loop_t* loop, Table* table,
+                       std::vector<char>* arrivals,
                        std::function<void(Connection*)> on_closed)
-    : table_(*table), on_closed_(std::move(on_closed)) {
+    : table_(*table), arrivals_(*arrivals), on_closed_(std::move(on_closed)) {
   uv_pipe_init(loop, &pipe_, 0);
   uv_timer_init(loop, &timer_);
   pipe_.data = timer_.data = this;
@@ -53,10 +54,10 @@ bool Connection::is_same_user() const {
 void Connection::accept(uv_stream_t* listener) {
   auto* const stream = reinterpret_cast<uv_stream_t*>(&pipe_);
   if (uv_accept(listener, stream) != 0 || !is_same_user()) return close();
-  const auto give_buffer = [](uv_handle_t*, size_t, uv_buf_t* buffer) {
-    // Filled and emptied within one callback of the loop's thread.
-    thread_local char bytes[64 << 10];
-    *buffer = uv_buf_init(bytes, sizeof bytes);
+  const auto give_buffer = [](uv_handle_t* to, size_t, uv_buf_t* buffer) {
+    std::vector<char>& arrivals = of(to)->arrivals_;
+    *buffer =
+        uv_buf_init(arrivals.data(), static_cast<unsigned>(arrivals.size()));
   };
   const auto take_bytes = [](uv_stream_t* from, ssize_t n,
                              const uv_buf_t* buffer) {

@@ -12,12 +12,15 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace distwrap::store {
 
 class Connection {
  public:
-  Connection(uv_loop_t* loop, Table* table,
+  // `arrivals` takes what has arrived, for one callback of the loop's thread:
+  // all connections of a loop share it.
+  Connection(uv_loop_t* loop, Table* table, std::vector<char>* arrivals,
              std::function<void(Connection*)> on_closed);
 
   // Takes the client that `listener` has for us; closes itself when that fails
@@ -43,6 +46,7 @@ class Connection {
   }
 
   Table& table_;
+  std::vector<char>& arrivals_;
   std::function<void(Connection*)> on_closed_;
   uv_pipe_t pipe_ = {};
   uv_timer_t timer_ = {};

@@ -2,50 +2,21 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "store/presence.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
+#include <algorithm>
+
 namespace distwrap::store {
 namespace {
 
-// What leaving may take beyond the deadline of a failed exchange.
-constexpr absl::Duration kLeaveTime = absl::Milliseconds(50);
-
-// The ranks that are present: one that knows of nobody else deletes the keys.
-class Presence {
- public:
-  Presence(Store& store, absl::string_view key,
-           const std::vector<std::string>& blobs)
-      : store_(store), key_(absl::StrCat(key, "/present")), blobs_(blobs) {}
-
-  absl::Status enter(Deadline deadline) {
-    return store_.add(key_, 1, deadline).status();
-  }
-
-  // Failures are nobody's: this rank has its result, and keys that stay end
-  // with the job.
-  void leave(Deadline deadline) {
-    const Deadline least = Deadline::after(kLeaveTime);
-    const Deadline until = deadline.ns() < least.ns() ? least : deadline;
-    const absl::StatusOr<int64_t> others = store_.add(key_, -1, until);
-    if (!others.ok() || *others > 0) return;
-    for (const std::string& blob : blobs_)
-      if (!store_.delete_key(blob, until).ok()) return;
-    store_.delete_key(key_, until).IgnoreError();
-  }
-
- private:
-  Store& store_;
-  const std::string key_;
-  const std::vector<std::string>& blobs_;
-};
-
 // Ranks whose keys the time-out lists.
-std::vector<int> missing_ranks(const absl::Status& status,
+std::vector<int> missing_ranks(absl::string_view listed,
                                const std::vector<std::string>& blobs) {
-  const std::string listed = error_info(status).value_or(ErrorInfo{}).expected;
   const absl::flat_hash_set<absl::string_view> keys =
       absl::StrSplit(listed, '\n', absl::SkipEmpty());
   std::vector<int> ranks;
@@ -54,44 +25,123 @@ std::vector<int> missing_ranks(const absl::Status& status,
   return ranks;
 }
 
-absl::StatusOr<std::vector<std::string>> gather(
-    Store& store, absl::string_view key, int rank,
-    const std::vector<std::string>& blobs, Deadline deadline,
-    absl::Duration report_every) {
-  const int64_t started = Deadline::now_ns();
-  for (;;) {
-    const Deadline step =
-        Deadline::earlier(deadline, Deadline::after(report_every));
-    absl::StatusOr<std::vector<std::string>> values =
-        store.get_all(blobs, step);
-    if (values.ok() || error_reason(values.status()) != Reason::kTimedOut)
-      return values;
-    const std::vector<int> missing = missing_ranks(values.status(), blobs);
-    const absl::Duration elapsed =
-        absl::Nanoseconds(Deadline::now_ns() - started);
-    if (deadline.passed())
-      return base::make_error(
-          {.reason = Reason::kTimedOut,
-           .what = absl::StrCat(missing.size(), " of ", blobs.size(),
-                                " ranks did not come to \"", key, "\""),
-           .op = "exchange",
-           .my_rank = rank,
-           .group_size = static_cast<int>(blobs.size()),
-           .ranks = missing,
-           .elapsed = elapsed,
-           .deadline = deadline.ns() > started
-                           ? absl::Nanoseconds(deadline.ns() - started)
-                           : absl::ZeroDuration(),
-           .next_step = "see whether these ranks were started and what they "
-                        "printed"});
-    if (!missing.empty())
-      base::log(
-          base::LogLevel::kWarning,
-          absl::StrCat(
-              "rank ", rank, " waits in \"", key, "\" since ",
-              absl::FormatDuration(absl::Trunc(elapsed, absl::Milliseconds(1))),
-              " for ranks ", base::rank_list(missing), " of ", blobs.size()));
+// One rank's wait for the blobs of all.
+class Gathering {
+ public:
+  Gathering(Store& store, absl::string_view key, int rank, Presence& presence,
+            Deadline deadline)
+      : store_(store),
+        key_(key),
+        rank_(rank),
+        presence_(presence),
+        blobs_(presence.blobs()),
+        deadline_(deadline) {}
+
+  absl::StatusOr<std::vector<std::string>> wait(absl::Duration report_every) {
+    for (;;) {
+      absl::StatusOr<std::vector<std::string>> values = store_.get_all(
+          blobs_, Deadline::earlier(deadline_, Deadline::after(report_every)));
+      if (values.ok() || error_reason(values.status()) != Reason::kTimedOut)
+        return values;
+      const ErrorInfo info = error_info(values.status()).value_or(ErrorInfo{});
+      const bool told = !info.expected.empty();
+      if (told) {
+        missing_ = missing_ranks(info.expected, blobs_);
+        told_ns_ = Deadline::now_ns();
+      }
+      if (deadline_.passed()) return not_all_came(told, info.cause);
+      if (told)
+        base::log(
+            base::LogLevel::kWarning,
+            absl::StrCat("rank ", rank_, " waits in \"", key_, "\" since ",
+                         since(started_ns_), " for ranks ",
+                         base::rank_list(missing_), " of ", blobs_.size()));
+      // One that gave up may not have woken everybody.
+      if (absl::Status over = presence_.check(deadline_); !over.ok()) {
+        heard_ = true;
+        return over;
+      }
+    }
   }
+
+  bool heard() const { return heard_; }
+  const std::vector<int>& missing() const { return missing_; }
+
+ private:
+  static std::string since(int64_t ns) {
+    return absl::FormatDuration(absl::Trunc(
+        absl::Nanoseconds(Deadline::now_ns() - ns), absl::Milliseconds(1)));
+  }
+
+  // A store that is slow may not tell at the deadline: then what it told last.
+  absl::Status not_all_came(bool told, const std::string& cause) const {
+    ErrorInfo info{
+        .reason = Reason::kTimedOut,
+        .what = absl::StrCat(missing_.size(), " of ", blobs_.size(),
+                             " ranks did not come to \"", key_, "\""),
+        .op = "exchange",
+        .my_rank = rank_,
+        .group_size = static_cast<int>(blobs_.size()),
+        .ranks = missing_,
+        .elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_),
+        .deadline = absl::Nanoseconds(
+            std::max<int64_t>(0, deadline_.ns() - started_ns_)),
+        .cause = cause,
+        .next_step =
+            "see whether these ranks were started and what they printed"};
+    if (missing_.empty()) {
+      info.what = absl::StrCat("the store did not tell which of ",
+                               blobs_.size(), " ranks came to \"", key_, "\"");
+      info.next_step =
+          "see whether this machine is overloaded or the process that serves "
+          "the store is stopped";
+    } else if (!told) {
+      info.cause =
+          absl::StrCat("the store answered last ", since(told_ns_), " ago");
+    }
+    return base::make_error(info);
+  }
+
+  Store& store_;
+  const absl::string_view key_;
+  const int rank_;
+  Presence& presence_;
+  const std::vector<std::string>& blobs_;
+  const Deadline deadline_;
+  const int64_t started_ns_ = Deadline::now_ns();
+  std::vector<int> missing_;  // as the store told last
+  int64_t told_ns_ = 0;
+  bool heard_ = false;  // from one that gave up
+};
+
+// What another rank that gave up told, as this one's error.
+absl::Status as_own(const absl::Status& status, absl::string_view key, int rank,
+                    int size, bool came_after) {
+  return base::amend_error(status, [&](ErrorInfo& info) {
+    const bool is_culprit =
+        came_after || absl::c_linear_search(info.ranks, rank);
+    if (info.reason == Reason::kTimedOut && is_culprit) {
+      info.reason = Reason::kRefused;
+      info.cause = info.what;
+      info.what = absl::StrCat("rank ", rank, " came too late to \"", key,
+                               "\": the others gave up");
+      info.ranks = {rank};
+      info.elapsed = info.deadline = absl::ZeroDuration();
+      info.next_step = "start all ranks within the deadline of the first";
+    }
+    info.my_rank = rank;
+    info.group_size = size;
+  });
+}
+
+// Takes the blobs out of their texts; the error of the first that is none.
+absl::Status unwrap(std::vector<std::string>* texts) {
+  for (std::string& text : *texts) {
+    const absl::Status status = Presence::error_in(text);
+    if (!status.ok()) return status;
+    text.erase(0, 1);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -105,23 +155,33 @@ absl::StatusOr<std::vector<std::string>> exchange(
                              .op = "exchange",
                              .expected = absl::StrCat("0 <= rank < ", size),
                              .actual = absl::StrCat(rank)});
-  std::vector<std::string> blobs;
-  blobs.reserve(static_cast<size_t>(size));
-  for (int i = 0; i < size; ++i) blobs.push_back(absl::StrCat(key, "/", i));
 
-  Presence presence(store, key, blobs);
+  Presence presence(store, key, size);
   if (absl::Status status = presence.enter(deadline); !status.ok())
-    return status;
-  const auto give_and_gather =
-      [&]() -> absl::StatusOr<std::vector<std::string>> {
-    const std::string& mine = blobs[static_cast<size_t>(rank)];
-    if (absl::Status status = store.set(mine, blob, deadline); !status.ok())
-      return status;
-    return gather(store, key, rank, blobs, deadline, report_every);
-  };
-  absl::StatusOr<std::vector<std::string>> values = give_and_gather();
+    return presence.is_over() ? as_own(status, key, rank, size, true) : status;
+  absl::Status status = store.set(presence.blobs()[static_cast<size_t>(rank)],
+                                  Presence::blob_text(blob), deadline);
+  Gathering gathering(store, key, rank, presence, deadline);
+  absl::StatusOr<std::vector<std::string>> values =
+      status.ok() ? gathering.wait(report_every)
+                  : absl::StatusOr<std::vector<std::string>>(status);
+  if (!values.ok() && !gathering.heard()) {
+    if (error_reason(values.status()) == Reason::kTimedOut)
+      presence.give_up(*error_info(values.status()), rank, gathering.missing(),
+                       deadline);
+    else
+      presence.leave(deadline);
+    return values;
+  }
   presence.leave(deadline);
+  status = values.ok() ? unwrap(&*values) : values.status();
+  if (!status.ok()) return as_own(status, key, rank, size, false);
   return values;
+}
+
+void give_up_exchange(Store& store, absl::string_view key, int rank, int size,
+                      const ErrorInfo& why, Deadline deadline) {
+  Presence(store, key, size).give_up(why, rank, {}, deadline);
 }
 
 }  // namespace distwrap::store

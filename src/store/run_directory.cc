@@ -156,6 +156,30 @@ absl::StatusOr<RunDirectory> RunDirectory::make(
   return refused(*parent, "it cannot be locked", base::errno_text(errno));
 }
 
+absl::StatusOr<std::string> user_directory(
+    const base::Environment& environment) {
+  const absl::StatusOr<std::string> parent = choose_parent(environment);
+  if (!parent.ok()) return parent.status();
+  const std::string path = absl::StrCat(*parent, "/distwrap.", geteuid());
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return refused(*parent, absl::StrCat(path, " cannot be made"),
+                   base::errno_text(errno));
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) != 0)
+    return refused(*parent, absl::StrCat(path, " cannot be read"),
+                   base::errno_text(errno));
+  if (!is_ours(info))
+    return refused(*parent,
+                   absl::StrCat(path,
+                                " is not a folder of yours "
+                                "alone"),
+                   absl::StrCat("user id ", info.st_uid, ", mode 0",
+                                absl::Hex(info.st_mode >> 6 & 7),
+                                absl::Hex(info.st_mode >> 3 & 7),
+                                absl::Hex(info.st_mode & 7)));
+  return path;
+}
+
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::exchange(other.path_, {})),
       lock_fd_(std::exchange(other.lock_fd_, -1)) {}

@@ -43,6 +43,12 @@ class RunDirectory {
   int lock_fd_ = -1;
 };
 
+// The folder in which jobs without a directory of their own meet, by sockets
+// named after them: "distwrap.<user id>", for this user only, in the same
+// parent; made where it is missing, and it stays. Errors: kRunDirectory.
+absl::StatusOr<std::string> user_directory(
+    const base::Environment& environment);
+
 }  // namespace distwrap::store
 
 #endif  // DISTWRAP_SRC_STORE_RUN_DIRECTORY_H_

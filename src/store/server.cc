@@ -79,8 +79,9 @@ class Server::Impl {
  private:
   void accept() {
     const bool full = connections_.size() >= options_.max_connections;
-    auto* const connection = new Connection(
-        loop_, &table_, [this](Connection* closed) { forget(closed); });
+    auto* const connection =
+        new Connection(loop_, &table_, &arrivals_,
+                       [this](Connection* closed) { forget(closed); });
     connections_.insert(connection);
     connection->accept(reinterpret_cast<uv_stream_t*>(&listener_));
     if (full) connection->close();
@@ -99,6 +100,7 @@ class Server::Impl {
   const ServerOptions options_;
   uv_pipe_t listener_ = {};
   Table table_;
+  std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   absl::flat_hash_set<Connection*> connections_;
   bool closing_ = false, listener_closed_ = false, abandoned_ = false;
 };

@@ -33,8 +33,9 @@ absl::Status unreachable(const std::string& path, int attempts, int error) {
                             attempts, attempts == 1 ? " attempt" : " attempts"),
        .op = "store connect",
        .cause = base::errno_text(error),
-       .next_step = "see whether `distwrap run`, which serves it, still "
-                    "lives"});
+       .next_step =
+           "see whether rank 0 or `distwrap run`, which serves it, was "
+           "started and still lives"});
 }
 
 absl::Status other_user(const std::string& path, absl::string_view cause) {

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "distwrap/status.h"
+#include "store/presence.h"
 #include "store_under_test.h"
 
 #include <absl/strings/str_cat.h>
@@ -21,10 +22,21 @@ class Exchange : public StoreTest {
  protected:
   // None of the keys that an exchange of `size` uses exists.
   void expect_no_key(absl::string_view key, int size) {
+    expect_no_blob(key, size);
+    const auto store = connect();
+    for (const char* more : {"/present", "/over"})
+      EXPECT_FALSE(*store->delete_key(absl::StrCat(key, more), soon())) << more;
+  }
+  void expect_no_blob(absl::string_view key, int size) {
     const auto store = connect();
     for (int i = 0; i < size; ++i)
       EXPECT_FALSE(*store->delete_key(absl::StrCat(key, "/", i), soon())) << i;
-    EXPECT_FALSE(*store->delete_key(absl::StrCat(key, "/present"), soon()));
+  }
+  // Until so many ranks are in the exchange.
+  static void await_present(Store& store, absl::string_view key, int count) {
+    const Deadline deadline = soon();
+    while (*store.add(absl::StrCat(key, "/present"), 0, deadline) < count)
+      std::this_thread::yield();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Stores, Exchange, every_store(), store_name);
@@ -65,7 +77,107 @@ TEST_P(Exchange, MissingRanksAreNamed) {
       EXPECT_THAT(info->what, HasSubstr("\"key\""));
     });
   for (std::thread& rank : ranks) rank.join();
-  expect_no_key("key", 4);
+  expect_no_blob("key", 4);
+}
+
+// The first whose patience ends ends it for all: nobody waits longer for what
+// cannot come about any more.
+TEST_P(Exchange, WhoWaitsLongerIsToldByTheFirstThatGivesUp) {
+  const std::shared_ptr<Store> stores[] = {connect(), connect()};
+  const int64_t started = Deadline::now_ns();
+  absl::Status patient;
+  std::thread waits([&] {
+    patient = exchange(*stores[0], "key", 0, 3, "", soon()).status();
+  });
+  await_present(*stores[1], "key", 1);
+  const absl::Status brief =
+      exchange(*stores[1], "key", 1, 3, "", Deadline::after(absl::Seconds(1)))
+          .status();
+  waits.join();
+  EXPECT_LT(Deadline::now_ns() - started, 10'000'000'000);
+  for (const absl::Status& status : {patient, brief}) {
+    EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+    EXPECT_THAT(error_info(status)->ranks, ElementsAre(2));
+  }
+  EXPECT_EQ(error_info(patient)->my_rank, 0);
+  expect_no_blob("key", 3);
+}
+
+TEST_P(Exchange, WhoComesAfterwardsIsRefusedAtOnce) {
+  const auto store = connect();
+  ASSERT_FALSE(
+      exchange(*store, "key", 0, 2, "", Deadline::after(absl::Seconds(1)))
+          .ok());
+  const int64_t started = Deadline::now_ns();
+  for (int again = 0; again < 2; ++again) {
+    const absl::Status late =
+        exchange(*connect(), "key", 1, 2, "", soon()).status();
+    EXPECT_EQ(error_reason(late), Reason::kRefused) << late;
+    EXPECT_THAT(error_info(late)->what, HasSubstr("rank 1 came too late"));
+    EXPECT_THAT(error_info(late)->cause, HasSubstr("1 of 2 ranks"));
+    EXPECT_THAT(error_info(late)->ranks, ElementsAre(1));
+  }
+  EXPECT_LT(Deadline::now_ns() - started, 10'000'000'000);
+  expect_no_blob("key", 2);
+}
+
+TEST_P(Exchange, WhoCannotTakePartTellsAll) {
+  const ErrorInfo why{.reason = Reason::kOutOfMemory,
+                      .what = "no memory",
+                      .op = "init",
+                      .ranks = {2}};
+  for (const bool before : {false, true}) {
+    const std::string key = before ? "before" : "after";
+    const auto store = connect();
+    absl::Status statuses[2];
+    const auto take_part = [&](int rank) {
+      statuses[rank] =
+          exchange(*connect(), key, rank, 3, "", Deadline::never()).status();
+    };
+    if (before) give_up_exchange(*store, key, 2, 3, why, soon());
+    std::thread ranks[] = {std::thread(take_part, 0),
+                           std::thread(take_part, 1)};
+    if (!before) {
+      await_present(*store, key, 1);
+      give_up_exchange(*store, key, 2, 3, why, soon());
+    }
+    for (std::thread& rank : ranks) rank.join();
+    for (const int rank : {0, 1}) {
+      const auto info = error_info(statuses[rank]);
+      ASSERT_TRUE(info.has_value()) << statuses[rank];
+      EXPECT_EQ(info->reason, Reason::kOutOfMemory);
+      EXPECT_EQ(info->what, "no memory");
+      EXPECT_THAT(info->ranks, ElementsAre(2));
+      EXPECT_EQ(info->my_rank, rank);
+    }
+    expect_no_blob(key, 3);
+  }
+}
+
+// A rank that gave up and could wake nobody is heard of at the next report.
+TEST_P(Exchange, ASleeperHearsAtItsNextReport) {
+  const auto store = connect();
+  absl::Status status;
+  std::thread waits([&] {
+    status = exchange(*connect(), "key", 0, 2, "", Deadline::never(),
+                      absl::Milliseconds(20))
+                 .status();
+  });
+  await_present(*store, "key", 1);
+  give_up_exchange(*store, "key", 1, 0,
+                   {.reason = Reason::kAborted, .what = "gone", .op = "init"},
+                   soon());
+  waits.join();
+  EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+}
+
+TEST_P(Exchange, WhatCannotBeReadIsSaid) {
+  const auto store = connect();
+  ASSERT_TRUE(store->set("key/1", "xnonsense", soon()).ok());
+  const absl::Status status =
+      exchange(*store, "key", 0, 2, "", soon()).status();
+  EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+  EXPECT_THAT(error_info(status)->what, HasSubstr("cannot be read"));
 }
 
 TEST_P(Exchange, MissingRanksAreLoggedWhileItWaits) {
@@ -80,8 +192,10 @@ TEST_P(Exchange, MissingRanksAreLoggedWhileItWaits) {
     logged.lines.emplace_back(text);
     // What it waited for comes after the second report.
     if (logged.lines.size() == 2) {
-      EXPECT_TRUE(store->set("key/0", "late", soon()).ok());
-      EXPECT_TRUE(store->set("key/2", "late", soon()).ok());
+      EXPECT_TRUE(
+          store->set("key/0", Presence::blob_text("late"), soon()).ok());
+      EXPECT_TRUE(
+          store->set("key/2", Presence::blob_text("late"), soon()).ok());
     }
   });
   const auto all =

@@ -146,11 +146,12 @@ TEST_F(SocketStore, ServerGoneInMidWait) {
 TEST_F(SocketStore, ClientThatLeavesIsForgotten) {
   start({.max_connections = 2});
   for (int i = 0; i < 20; ++i) {
-    // Leaves while it waits.
+    // Leaves while it waits, or is refused while those before still count.
     Socket socket = raw();
     const std::string frame =
         encode(Request{.op = Op::kWait, .keys = {"never"}});
-    ASSERT_EQ(socket.send(frame, soon()).kind, Io::kDone);
+    const auto sent = socket.send(frame, soon()).kind;
+    ASSERT_TRUE(sent == Io::kDone || sent == Io::kBroken);
   }
   // Those before count until the server has seen them go.
   const Deadline deadline = soon();

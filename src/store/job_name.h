@@ -1,0 +1,26 @@
+// Names by which the ranks of a job find each other, and no others.
+//
+// Threads: pure functions; the same in every process.
+//
+//   job_name(info);                            // "ompi-4240-9c0f..."
+//   meeting_name("tcp", "localhost:29500");    // "tcp-localhost-29500-51ab..."
+#ifndef DISTWRAP_SRC_STORE_JOB_NAME_H_
+#define DISTWRAP_SRC_STORE_JOB_NAME_H_
+
+#include "store/launch_info.h"
+
+#include <absl/strings/string_view.h>
+
+#include <string>
+
+namespace distwrap::store {
+
+// The same on all ranks of the job and no other job's, restarts included:
+// letters, digits and dashes, at most 48. "" without a job id.
+std::string job_name(const LaunchInfo& info);
+// Likewise out of any text that all ranks know; `kind` is a short word.
+std::string meeting_name(absl::string_view kind, absl::string_view text);
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_JOB_NAME_H_

@@ -1,0 +1,33 @@
+// What is wrong with the variables of launchers, as errors.
+//
+// Threads: pure functions.
+#ifndef DISTWRAP_SRC_STORE_LAUNCH_ERRORS_H_
+#define DISTWRAP_SRC_STORE_LAUNCH_ERRORS_H_
+
+#include "base/settings.h"
+#include "store/launch_info.h"
+
+#include <absl/status/status.h>
+#include <absl/types/span.h>
+
+namespace distwrap::store {
+
+// A launcher that told all that was asked for.
+struct Candidate {
+  const LauncherRow* row;
+  int rank = -1, world_size = 0;  // what was not asked for: as it is here
+};
+
+// kLaunchMissing: none of the rows told what is needed.
+absl::Status nothing_found(const base::Environment& environment,
+                           absl::Span<const LauncherRow> rows,
+                           const LaunchNeeds& needs);
+// kLauncherConflict.
+absl::Status conflict(const Candidate& a, const Candidate& b,
+                      const LaunchNeeds& needs);
+// kLaunchMissing: one of local rank and size is set, to `value`.
+absl::Status half_local(const LauncherRow& row, bool have_rank, int value);
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_LAUNCH_ERRORS_H_

@@ -1,0 +1,122 @@
+#include "store/presence.h"
+
+#include "base/error.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace distwrap::store {
+namespace {
+
+// What leaving may take beyond the deadline of a failed exchange, and what it
+// gets when that has passed already.
+constexpr int64_t kLeaveNs = 75'000'000, kLeastNs = 20'000'000;
+// Added to the count of ranks by each that gives up: it never gets small again.
+constexpr int64_t kOver = int64_t{1} << 40;
+// First byte of a blob's value.
+constexpr char kBlob = 'b';
+constexpr char kGaveUp = 'x';
+
+Deadline time_to_leave(Deadline deadline) {
+  if (deadline.is_never()) return deadline;
+  return Deadline::at_ns(
+      std::max(deadline.ns() + kLeaveNs, Deadline::now_ns() + kLeastNs));
+}
+
+}  // namespace
+
+Presence::Presence(Store& store, absl::string_view key, int size)
+    : store_(store),
+      present_(absl::StrCat(key, "/present")),
+      over_(absl::StrCat(key, "/over")) {
+  blobs_.reserve(static_cast<size_t>(size));
+  for (int i = 0; i < size; ++i) blobs_.push_back(absl::StrCat(key, "/", i));
+}
+
+std::string Presence::blob_text(absl::string_view blob) {
+  return absl::StrCat(absl::string_view(&kBlob, 1), blob);
+}
+
+absl::Status Presence::error_in(absl::string_view text) {
+  if (!text.empty() && text.front() == kBlob) return absl::OkStatus();
+  const std::optional<ErrorInfo> why =
+      text.empty() ? std::nullopt : base::decode_error(text.substr(1));
+  return base::make_error(why.value_or(
+      ErrorInfo{.reason = Reason::kAborted,
+                .what = "another rank gave up, and its reason cannot be read",
+                .op = "exchange"}));
+}
+
+absl::Status Presence::enter(Deadline deadline) {
+  const absl::StatusOr<int64_t> count = store_.add(present_, 1, deadline);
+  if (!count.ok()) return count.status();
+  entered_ = true;
+  if (*count < kOver) return absl::OkStatus();
+  is_over_ = true;
+  absl::Status status = told(deadline);
+  leave(deadline);
+  return status;
+}
+
+absl::Status Presence::check(Deadline deadline) {
+  const absl::StatusOr<int64_t> count =
+      store_.add(present_, 0, time_to_leave(deadline));
+  return count.ok() && *count >= kOver ? told(deadline) : absl::OkStatus();
+}
+
+// The text is there before the count says so.
+absl::Status Presence::told(Deadline deadline) {
+  const absl::StatusOr<std::string> text =
+      store_.get(over_, time_to_leave(deadline));
+  if (!text.ok()) return text.status();
+  return error_in(*text);
+}
+
+void Presence::leave(Deadline deadline) {
+  if (!entered_) return;
+  entered_ = false;
+  const Deadline until = time_to_leave(deadline);
+  const absl::StatusOr<int64_t> count = store_.add(present_, -1, until);
+  if (count.ok()) delete_if_last(*count, until);
+}
+
+void Presence::delete_if_last(int64_t count, Deadline deadline) {
+  if (count % kOver != 0) return;
+  for (const std::string& blob : blobs_)
+    if (!store_.delete_key(blob, deadline).ok()) return;
+  // Who comes to one that is over shall learn it.
+  if (count == 0) store_.delete_key(present_, deadline).IgnoreError();
+}
+
+void Presence::give_up(const ErrorInfo& why, int rank,
+                       const std::vector<int>& missing, Deadline deadline) {
+  const Deadline until = time_to_leave(deadline);
+  const std::string text =
+      absl::StrCat(absl::string_view(&kGaveUp, 1), base::encode_error(why));
+  if (!store_.compare_set(over_, "", text, until).ok()) return;
+  const absl::StatusOr<int64_t> count =
+      store_.add(present_, entered_ ? kOver : kOver + 1, until);
+  if (!count.ok()) return;
+  entered_ = true;
+  // Alone, it has nobody to wake. Its own place comes first: whoever is woken
+  // by the others finds it there.
+  if (*count % kOver > 1) {
+    if (static_cast<size_t>(rank) < blobs_.size())
+      store_.set(blobs_[static_cast<size_t>(rank)], text, until).IgnoreError();
+    std::vector<int> places = missing;
+    if (places.empty()) {
+      places.resize(blobs_.size());
+      std::iota(places.begin(), places.end(), 0);
+    }
+    for (const int place : places)
+      if (!store_
+               .compare_set(blobs_[static_cast<size_t>(place)], "", text, until)
+               .ok())
+        break;
+  }
+  leave(until);
+}
+
+}  // namespace distwrap::store

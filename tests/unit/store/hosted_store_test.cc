@@ -1,0 +1,321 @@
+// The store that rank 0's process serves: who gets the place, and what is in
+// its way.
+#include "store/hosted_store.h"
+
+#include "distwrap/status.h"
+#include "distwrap/store.h"
+#include "store/rendezvous.h"
+#include "store/server_thread.h"
+
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace distwrap::store {
+namespace {
+
+namespace fs = std::filesystem;
+using base::Environment;
+using ::testing::HasSubstr;
+
+Deadline soon() { return Deadline::after(absl::Seconds(10)); }
+
+class HostedStore : public ::testing::Test {
+ protected:
+  HostedStore() {
+    char path[] = "/tmp/distwrap_test_XXXXXX";
+    folder_ = mkdtemp(path);
+  }
+  ~HostedStore() override {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+    fs::remove_all(folder_);
+  }
+
+  Environment environment() const {
+    return Environment(Environment::Variables{{"DISTWRAP_RUN_DIR", folder_}});
+  }
+  std::string path_of(const std::string& name) const {
+    const auto path = meeting_path(environment(), name);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return *path;
+  }
+  // Another process that serves there, by the time this returns.
+  void host_in_child(const std::string& path) {
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    child_ = fork();
+    if (child_ == 0) {
+      const char ok = host_store(path, soon()).ok() ? 1 : 0;
+      [[maybe_unused]] const ssize_t n = write(ready[1], &ok, 1);
+      for (;;) pause();
+    }
+    char ok = 0;
+    ASSERT_EQ(read(ready[0], &ok, 1), 1);
+    ASSERT_EQ(ok, 1);
+    close(ready[0]);
+    close(ready[1]);
+  }
+  void kill_child() {
+    ASSERT_EQ(kill(child_, SIGKILL), 0);
+    ASSERT_EQ(waitpid(child_, nullptr, 0), child_);
+    child_ = -1;
+  }
+  void expect_blocked(const std::string& path, const char* part) {
+    const absl::Status status = host_store(path, soon());
+    EXPECT_EQ(error_reason(status), Reason::kRunDirectory) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+
+  std::string folder_;
+  pid_t child_ = -1;
+};
+
+TEST_F(HostedStore, ServesOnceAProcess) {
+  const std::string path = path_of("a");
+  ASSERT_TRUE(host_store(path, soon()).ok());
+  const auto store = Store::connect("unix:" + path, soon());
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE((*store)->set("k", "v", soon()).ok());
+  ASSERT_TRUE(host_store(path, soon()).ok());
+  EXPECT_EQ(*(*store)->get("k", soon()), "v");
+}
+
+TEST_F(HostedStore, FolderIsPrivate) {
+  struct stat info = {};
+  ASSERT_EQ(stat(fs::path(path_of("a")).parent_path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0700u);
+}
+
+TEST_F(HostedStore, AFolderThatOthersEnterIsRefused) {
+  const std::string folder = fs::path(path_of("a")).parent_path();
+  ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
+  const absl::Status status = meeting_path(environment(), "a").status();
+  EXPECT_EQ(error_reason(status), Reason::kRunDirectory) << status;
+  fs::remove(folder);
+  fs::create_symlink("/tmp", folder);
+  EXPECT_EQ(error_reason(meeting_path(environment(), "a").status()),
+            Reason::kRunDirectory);
+  fs::remove(folder);
+  std::ofstream(folder) << "";
+  EXPECT_EQ(error_reason(meeting_path(environment(), "a").status()),
+            Reason::kRunDirectory);
+}
+
+TEST_F(HostedStore, TwoJobsOfOneNameDoNotMeet) {
+  const std::string path = path_of("a");
+  host_in_child(path);
+  const absl::Status status =
+      host_store(path, Deadline::after(absl::Milliseconds(50)));
+  EXPECT_EQ(error_reason(status), Reason::kStoreUnreachable) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("process ", child_)));
+}
+
+TEST_F(HostedStore, ADeadJobsPlaceIsTaken) {
+  const std::string path = path_of("a");
+  host_in_child(path);
+  kill_child();
+  ASSERT_TRUE(fs::exists(path));
+  ASSERT_TRUE(host_store(path, soon()).ok());
+  EXPECT_TRUE(Store::connect("unix:" + path, soon()).ok());
+}
+
+TEST_F(HostedStore, DeadJobsAreTidiedAwayLiveOnesStay) {
+  const std::string dead = path_of("dead"), live = path_of("live");
+  host_in_child(dead);
+  kill_child();
+  host_in_child(live);
+  ASSERT_TRUE(host_store(path_of("mine"), soon()).ok());
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_FALSE(fs::exists(dead + ".lock"));
+  EXPECT_TRUE(fs::exists(live));
+  EXPECT_TRUE(Store::connect("unix:" + live, soon()).ok());
+}
+
+TEST_F(HostedStore, GoesWithTheProcess) {
+  const std::string path = path_of("a");
+  const pid_t child = fork();
+  if (child == 0) exit(host_store(path, soon()).ok() ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_FALSE(fs::exists(path + ".lock"));
+}
+
+TEST_F(HostedStore, WhatIsNotOursStays) {
+  const std::string file = folder_ + "/file";
+  std::ofstream(file) << "precious";
+  expect_blocked(file, "no socket");
+  std::string text;
+  std::ifstream(file) >> text;
+  EXPECT_EQ(text, "precious");
+
+  const std::string folder = folder_ + "/folder";
+  fs::create_directory(folder);
+  expect_blocked(folder, "no socket");
+  fs::create_symlink(file, folder_ + "/link");
+  expect_blocked(folder_ + "/link", "no socket");
+  expect_blocked(folder_ + "/missing/socket", "cannot be locked");
+  // A server that takes no locks.
+  const std::string served = folder_ + "/served";
+  const auto server = ServerThread::start(served);
+  ASSERT_TRUE(server.ok()) << server.status();
+  expect_blocked(served, "another program");
+  EXPECT_TRUE(fs::exists(served));
+}
+
+TEST_F(HostedStore, AnotherUsersSocketStays) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make one";
+  const std::string path = folder_ + "/socket";
+  host_in_child(path);
+  kill_child();
+  ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
+  expect_blocked(path, "another user");
+  EXPECT_TRUE(fs::exists(path));
+}
+
+TEST_F(HostedStore, LongPathsGetAShorterNameThenAnError) {
+  const std::string name = "ompi-0123456789abcdef-0123456789abcdef";
+  const auto in_folder_of = [&](size_t length) {
+    const std::string deep =
+        folder_ + "/" + std::string(length - folder_.size() - 1, 'x');
+    fs::create_directory(deep);
+    return meeting_path(
+        Environment(Environment::Variables{{"DISTWRAP_RUN_DIR", deep}}), name);
+  };
+  const auto whole = in_folder_of(40);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(fs::path(*whole).filename(), name);
+  const auto cut = in_folder_of(70);
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(fs::path(*cut).filename(), "0123456789abcdef");
+  const absl::Status status = in_folder_of(100).status();
+  EXPECT_EQ(error_reason(status), Reason::kRunDirectory) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("DISTWRAP_RUN_DIR"));
+}
+
+Rendezvous place_at(const std::string& path, int rank) {
+  return {.rank = rank,
+          .world_size = 2,
+          .address = "unix:" + path,
+          .hosted_path = path,
+          .job = "job"};
+}
+
+TEST_F(HostedStore, WhoComesLateIsAnsweredAfterTheServersEnd) {
+  const std::string path = path_of("a");
+  leave_note(place_at(path, 0), "rank 1 is missing");
+  const int64_t started = Deadline::now_ns();
+  const absl::Status late = meet(place_at(path, 1), soon()).status();
+  EXPECT_EQ(error_reason(late), Reason::kRefused) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("rank 1 is missing"));
+  EXPECT_LT(Deadline::now_ns() - started, 5'000'000'000);
+  // Of an earlier job it says nothing.
+  std::ofstream(path + ".note") << "1\nlong ago\n";
+  EXPECT_EQ(error_reason(
+                meet(place_at(path, 1), Deadline::after(absl::Milliseconds(50)))
+                    .status()),
+            Reason::kStoreUnreachable);
+  ASSERT_TRUE(meet(place_at(path, 0), soon()).ok());
+  EXPECT_FALSE(fs::exists(path + ".note"));
+  EXPECT_TRUE(meet(place_at(path, 1), soon()).ok());
+}
+
+TEST_F(HostedStore, WhoLosesTheStoreLearnsWhyRank0Ended) {
+  const std::string path = path_of("a");
+  host_in_child(path);
+  const auto store = meet(place_at(path, 1), soon());
+  ASSERT_TRUE(store.ok()) << store.status();
+  const pid_t killed = child_;
+  kill_child();
+  const absl::Status lost = (*store)->set("key", "value", soon());
+  ASSERT_EQ(error_reason(lost), Reason::kStoreUnreachable) << lost;
+  const absl::Status dead = why_store_is_gone(place_at(path, 1), lost);
+  EXPECT_EQ(error_reason(dead), Reason::kStoreUnreachable) << dead;
+  EXPECT_THAT(std::string(dead.message()),
+              HasSubstr(absl::StrCat("process ", killed)));
+  // One that gave up said so before it ended.
+  leave_note(place_at(path, 0), "ranks were started differently");
+  const absl::Status left = why_store_is_gone(place_at(path, 1), lost);
+  EXPECT_EQ(error_reason(left), Reason::kRefused) << left;
+  EXPECT_THAT(std::string(left.message()),
+              HasSubstr("ranks were started differently"));
+  // Rank 0's own note tells it nothing, nor does the store explain the rest.
+  EXPECT_EQ(why_store_is_gone(place_at(path, 0), lost), lost);
+  const absl::Status late = absl::DeadlineExceededError("late");
+  EXPECT_EQ(why_store_is_gone(place_at(path, 1), late), late);
+}
+
+// No connection tells it to a rank that had none yet.
+TEST_F(HostedStore, AKilledServerIsNamedAtOnceToWhoCouldNotReachIt) {
+  const std::string path = path_of("a");
+  host_in_child(path);
+  const pid_t killed = child_;
+  kill_child();
+  const int64_t started = Deadline::now_ns();
+  const absl::Status status = meet(place_at(path, 1), soon()).status();
+  EXPECT_LT(Deadline::now_ns() - started, 5'000'000'000);
+  EXPECT_EQ(error_reason(status), Reason::kStoreUnreachable) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("process ", killed)));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was killed"));
+  // Who tries again waits for the next rank 0.
+  const absl::Status again =
+      meet(place_at(path, 1), Deadline::after(absl::Milliseconds(50))).status();
+  EXPECT_THAT(std::string(again.message()), HasSubstr("no store answers"));
+  ASSERT_TRUE(meet(place_at(path, 0), soon()).ok());
+  EXPECT_TRUE(meet(place_at(path, 1), soon()).ok());
+}
+
+TEST_F(HostedStore, AServerThatLivesOrEndedIsNotCalledDead) {
+  const std::string path = path_of("a");
+  EXPECT_FALSE(dead_host(path).has_value());
+  host_in_child(path);
+  EXPECT_FALSE(dead_host(path).has_value());
+  kill_child();
+  ASSERT_TRUE(dead_host(path).has_value());
+  EXPECT_GT(dead_host(path)->since_ns, 0);
+  // Nor is this process, which must keep its lock.
+  ASSERT_TRUE(host_store(path, soon()).ok());
+  EXPECT_FALSE(dead_host(path).has_value());
+  const pid_t other = fork();
+  if (other == 0)
+    _exit(host_store(path, Deadline::after(absl::Milliseconds(50))).ok());
+  int status = -1;
+  ASSERT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0) << "another process got the lock";
+  // What cannot be read is nobody's signature.
+  std::ofstream(folder_ + "/odd.lock") << "precious";
+  EXPECT_FALSE(dead_host(folder_ + "/odd").has_value());
+}
+
+TEST_F(HostedStore, WaitingForRankZeroIsSaidAndEnds) {
+  const std::string path = path_of("a");
+  ::testing::internal::CaptureStderr();
+  const absl::Status status =
+      meet(place_at(path, 1), Deadline::after(absl::Milliseconds(400)),
+           absl::Milliseconds(100))
+          .status();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(error_reason(status), Reason::kStoreUnreachable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0"));
+  EXPECT_THAT(log, HasSubstr("rank 1 waits since"));
+}
+
+}  // namespace
+}  // namespace distwrap::store
