@@ -1,5 +1,7 @@
 #include "comm/backend_instance.h"
 
+#include "algo/compose/compose.h"
+#include "algo/compose/shortcut.h"
 #include "algo/reduce_kernels.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -99,11 +101,14 @@ ErrorInfo backend_error(int32_t code, const dw_error& error,
                                               : std::string(text));
   if (error.native != 0)
     absl::StrAppend(&info.cause, "native code ", error.native);
+  if (code == DW_INVALID_ARGUMENT) info.next_step = "correct the call";
+  if (code == DW_UNIMPLEMENTED)
+    info.next_step = "convert the data or choose another backend";
   return info;
 }
 
 BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
-    : table_(std::move(table)), device_(device) {
+    : table_(std::move(table)), serving_(table_), device_(device) {
   host_ = {.struct_size = sizeof(dw_host_api),
            .abi_major = DW_ABI_MAJOR,
            .abi_minor = DW_ABI_MINOR,
@@ -132,6 +137,15 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
 
   std::shared_ptr<BackendInstance> instance(
       new BackendInstance(std::move(backend), device));
+  // Only what lies in host memory can be completed.
+  if (device.type == DW_DEVICE_CPU) {
+    absl::StatusOr<plugin::BackendPtr> compose =
+        plugin::make_backend(&algo::compose_api(), "linked in");
+    if (!compose.ok()) return compose.status();
+    instance->serving_ = *std::move(compose);
+  }
+  const bool composed = instance->serving_ != instance->table_;
+  const dw_inner inner{&instance->table_->api(), nullptr};
   const std::vector<dw_hint> abi_hints = hints_of(hints);
   const dw_open_info info{.struct_size = sizeof(dw_open_info),
                           .flags = 0,
@@ -139,8 +153,8 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
                           .device_id = device.id,
                           .hints = abi_hints.data(),
                           .n_hints = abi_hints.size(),
-                          .inner = nullptr,
-                          .n_inner = 0,
+                          .inner = composed ? &inner : nullptr,
+                          .n_inner = composed ? 1u : 0u,
                           .next = nullptr};
   dw_error error{};
   dw_backend* opened = nullptr;
@@ -159,6 +173,28 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
   instance->capabilities_ =
       Capabilities(absl::MakeConstSpan(rows, n_rows), device.type);
   return instance;
+}
+
+BackendInstance::Runner BackendInstance::any_of(dw_comm* comm) const {
+  return {api().submit, comm, (api().flags & DW_BACKEND_HOST_WATCHES) != 0};
+}
+
+BackendInstance::Runner BackendInstance::waiting_collectives_of(
+    dw_comm* comm) const {
+  if (serving_ == table_ || !algo::compose::has_shortcut(backend_))
+    return any_of(comm);
+  const dw_backend_api& below = table_->api();
+  return {below.submit, algo::compose::comm_below(comm),
+          (below.flags & DW_BACKEND_HOST_WATCHES) != 0};
+}
+
+bool BackendInstance::progress() const {
+  if (!table_->has_progress()) return false;
+  if (calls_.try_lock()) {
+    api().progress(backend_);
+    calls_.unlock();
+  }
+  return true;
 }
 
 BackendInstance::~BackendInstance() {

@@ -6,6 +6,7 @@
 #ifndef DISTWRAP_SRC_COMM_BACKEND_INSTANCE_H_
 #define DISTWRAP_SRC_COMM_BACKEND_INSTANCE_H_
 
+#include "base/mutex.h"
 #include "comm/capabilities.h"
 #include "distwrap/status.h"
 #include "distwrap/types.h"
@@ -39,9 +40,29 @@ class BackendInstance {
   BackendInstance(const BackendInstance&) = delete;
   BackendInstance& operator=(const BackendInstance&) = delete;
 
-  const dw_backend_api& api() const { return table_->api(); }
-  const std::string& name() const { return table_->name(); }
+  // What serves groups: the backend, completed by the decorator `compose`.
+  const dw_backend_api& api() const { return serving_->api(); }
   dw_backend* backend() const { return backend_; }
+  const std::string& name() const { return table_->name(); }
+
+  // Who runs operations of a communicator that `api` has built. Collectives
+  // whose caller waits: the backend itself, where it has them all. Completions
+  // of others come through the decorator, so they enter by it.
+  struct Runner {
+    int32_t (*submit)(dw_comm*, const dw_op*, dw_work*, dw_error*);
+    dw_comm* comm;
+    bool host_watches;
+  };
+  Runner waiting_collectives_of(dw_comm* comm) const;
+  Runner any_of(dw_comm* comm) const;
+
+  // Lets the backend work, unless another thread does. Whether operations may
+  // need to be asked again: false when it completes them in threads of its own.
+  // [any]
+  bool progress() const;
+  // Held around every slot that takes one thread at a time per instance.
+  base::Mutex& calls() ABSL_LOCK_RETURNED(calls_) { return calls_; }
+
   Device device() const { return device_; }
   const Capabilities& capabilities() const { return capabilities_; }
 
@@ -49,10 +70,12 @@ class BackendInstance {
   BackendInstance(plugin::BackendPtr table, Device device);
 
   const plugin::BackendPtr table_;
+  plugin::BackendPtr serving_;
   const Device device_;
   dw_host_api host_;
   dw_backend* backend_ = nullptr;
   Capabilities capabilities_;
+  mutable base::Mutex calls_;
 };
 
 // The error of a failed call into a backend: reason and text as it gave them.

@@ -1,5 +1,7 @@
 #include "comm/capabilities.h"
 
+#include "distwrap/tensor_view.h"
+
 #include <algorithm>
 
 namespace distwrap::comm {
@@ -16,7 +18,9 @@ static_assert(count_dtypes() == kDTypes);
 }  // namespace
 
 Capabilities::Capabilities(absl::Span<const dw_caps_row> rows,
-                           int32_t device_type) {
+                           int32_t device_type)
+    : device_type_(device_type),
+      memory_(internal::ViewAccess::place({device_type, 0})) {
   for (const dw_caps_row& row : rows) {
     if ((row.memory & DW_BIT(device_type)) == 0) continue;
     // Promises that hold for some sizes only are of use where a host chooses

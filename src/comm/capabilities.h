@@ -28,11 +28,20 @@ class Capabilities {
   bool supports(uint16_t kind, DType dtype, uint16_t reduce) const {
     return (reductions_[kind][static_cast<uint8_t>(dtype)] >> reduce & 1) != 0;
   }
+  // With some reduction, or without.
+  bool supports_any(uint16_t kind, DType dtype) const {
+    return reductions_[kind][static_cast<uint8_t>(dtype)] != 0;
+  }
   bool supports_kind(uint16_t kind) const;
+  int32_t device_type() const { return device_type_; }
+  // Of that device, as internal::ViewAccess::place tells it.
+  uint32_t memory() const { return memory_; }
 
  private:
   // [kind][dtype]: bit per reduction, bit 0 for operations without one.
   std::array<std::array<uint16_t, kDTypes>, kOpKinds> reductions_{};
+  int32_t device_type_ = kCpu.type;
+  uint32_t memory_ = 0;
 };
 
 }  // namespace distwrap::comm

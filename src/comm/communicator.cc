@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "comm/call_guard.h"
+#include "comm/op_build.h"
 #include "comm/op_shape.h"
 
 #include <absl/strings/str_cat.h>
@@ -14,35 +15,8 @@
 namespace distwrap::comm {
 namespace {
 
-constexpr dw_dtype kAbiDTypes[] = {
-#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
-  {code, bits, 1},
-#include "distwrap/abi/dtypes.def"
-};
-
 // A call of another thread may use what an abort takes away for this long.
 constexpr absl::Duration kLeaveAfterAbort = absl::Milliseconds(400);
-
-// Into a buffer that is zero.
-void fill_buffer(const TensorView& view, dw_buf* buffer) {
-  buffer->data = view.data();
-  buffer->count = view.count();
-  buffer->dtype = kAbiDTypes[static_cast<uint8_t>(view.dtype())];
-}
-
-// Zeroes an op. Left to itself, gcc does it with `rep stos`, whose start-up
-// costs more than all else here.
-[[gnu::always_inline]] inline void clear(dw_op* op) {
-  typedef uint64_t Pair __attribute__((vector_size(16), may_alias, aligned(8)));
-  // Rounded down; the rest is `next`, below.
-  // NOLINTNEXTLINE(bugprone-sizeof-expression)
-  constexpr size_t kPairs = sizeof(dw_op) / sizeof(Pair);
-  Pair* const at = reinterpret_cast<Pair*>(op);
-#pragma GCC unroll 16
-  for (size_t i = 0; i < kPairs; ++i) at[i] = Pair{};
-  static_assert(offsetof(dw_op, next) == kPairs * sizeof(Pair));
-  op->next = nullptr;
-}
 
 // What is read of an error that the backend may not fill in.
 void clear(dw_error* error) {
@@ -50,23 +24,6 @@ void clear(dw_error* error) {
   error->peer = -1;
   error->native = 0;
   error->text[0] = 0;
-}
-
-// 0 for none.
-int64_t timeout_ns_of(absl::Duration timeout) {
-  return timeout == absl::InfiniteDuration()
-             ? 0
-             : absl::ToInt64Nanoseconds(timeout);
-}
-
-// From `timeout_ns` of the op.
-Deadline set_deadline(dw_op& op, int64_t now_ns) {
-  if (op.timeout_ns == 0 ||
-      __builtin_add_overflow(now_ns, op.timeout_ns, &op.deadline_ns)) {
-    op.deadline_ns = 0;
-    return Deadline::never();
-  }
-  return Deadline::at_ns(op.deadline_ns);
 }
 
 dw_error abi_error(const ErrorInfo& info) {
@@ -77,6 +34,18 @@ dw_error abi_error(const ErrorInfo& info) {
   const size_t n = std::min(info.what.size(), sizeof error.text - 1);
   memcpy(error.text, info.what.data(), n);
   return error;
+}
+
+// Member by member: a call that was copied as a whole would have to lie in
+// memory, and be written there for every call that goes the short way.
+[[gnu::always_inline]] inline AnyCall copy_of(const Call& call) {
+  return {{.reduce = call.reduce,
+           .out = internal::ViewAccess::copy(call.out),
+           .in = internal::ViewAccess::copy(call.in),
+           .peer = call.peer,
+           .tag = call.tag,
+           .op = call.op},
+          {}};
 }
 
 }  // namespace
@@ -117,18 +86,24 @@ BackendCommunicator::BackendCommunicator(
     : identity_(std::move(identity)),
       backend_(std::move(backend)),
       capabilities_(backend_->capabilities()),
-      submit_(backend_->api().submit),
-      comm_(comm),
+      waiting_collectives_(backend_->waiting_collectives_of(comm)),
+      any_(backend_->any_of(comm)),
       timeout_ns_(timeout_ns_of(identity_.timeout)),
-      host_watches_((backend_->api().flags & DW_BACKEND_HOST_WATCHES) != 0),
+      comm_(comm),
       first_failure_(std::move(first_failure)),
       watchdog_(watchdog) {
-  if (host_watches_) watchdog_.start();
+  if (waiting_collectives_.host_watches) watchdog_.start();
 }
 
 BackendCommunicator::~BackendCommunicator() {
   drain(Deadline::after(absl::ZeroDuration()));
   destroy(Deadline::after(absl::ZeroDuration()));
+}
+
+void BackendCommunicator::stamp(dw_op* op) {
+  // Written by whoever makes the calls; see seq_.
+  op->seq = seq_.load(std::memory_order_relaxed) + 1;
+  seq_.store(op->seq, std::memory_order_relaxed);
 }
 
 // Inlined into each operation, where the kind is a constant. What a finished
@@ -138,90 +113,83 @@ template <uint16_t kKind>
     const Call& call, const CallOptions& options) {
   const CallGuard inside(this);
   if (life_.load(std::memory_order_seq_cst) != Life::kOpen) [[unlikely]]
-    return refuse_closed(kKind);
+    return labelled(options, refuse_closed(kKind));
   const CheckedCall checked =
       check_call<kKind>(call, identity_.rank, identity_.size, capabilities_);
   if (checked.fault != Fault::kNone) [[unlikely]]
-    return refuse(checked.fault, kKind, call);
+    return run_long(kKind, copy_of(call), options);
 
   dw_op op;
-  clear(&op);
-  op.struct_size = sizeof(dw_op);
-  op.kind = kKind;
-  op.reduce = call.reduce;
-  op.flags = checked.in_place ? DW_FLAG_IN_PLACE : 0;
-  op.peer = call.peer;
-  op.tag = static_cast<uint64_t>(call.tag);
-  fill_buffer(call.in, &op.in);
-  fill_buffer(call.out, &op.out);
-  op.stream.device_type = DW_DEVICE_CPU;
-  op.timeout_ns = timeout_ns_;
+  fill_op(kKind, call, checked.in_place,
+          timeout_ns_.load(std::memory_order_relaxed), &op);
   if (options.timeout.has_value()) [[unlikely]] {
     if (*options.timeout <= absl::ZeroDuration())
-      return refuse_timeout(kKind, *options.timeout);
+      return labelled(options, refuse_timeout(kKind, *options.timeout));
     op.timeout_ns = timeout_ns_of(*options.timeout);
   }
-  if constexpr (kOpShapes[kKind].collective()) {
-    op.seq = seq_.load(std::memory_order_relaxed) + 1;
-    seq_.store(op.seq, std::memory_order_relaxed);
-  }
-  if (options.async) return submit_async(op);
+  if constexpr (kOpShapes[kKind].collective()) stamp(&op);
+  if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  if (host_watches_) return submit_watched(op);
+  if (runner<kKind>().host_watches)
+    return labelled(options, submit_watched(op));
 
   dw_error error;
   clear(&error);
-  const int32_t code = submit_(comm_, &op, nullptr, &error);
+  const int32_t code =
+      runner<kKind>().submit(runner<kKind>().comm, &op, nullptr, &error);
   if (code == DW_DONE) [[likely]]
     return Work();
-  return finish_slow(op, code, &error);
+  return labelled(options, finish_slow(op, code, &error));
 }
 
-absl::StatusOr<Work> BackendCommunicator::barrier(const CallOptions& options) {
-  return run<DW_OP_BARRIER>({}, options);
+absl::StatusOr<Work> BackendCommunicator::labelled(
+    const CallOptions& options, absl::StatusOr<Work> result) {
+  if (result.ok() || options.label.empty()) return result;
+  return base::amend_error(result.status(), [&](ErrorInfo& info) {
+    info.label = std::string(options.label);
+  });
 }
 
-absl::StatusOr<Work> BackendCommunicator::broadcast(
-    TensorView out, TensorView in, int root, const CallOptions& options) {
-  return run<DW_OP_BROADCAST>({.out = out,
-                               .in = root == identity_.rank ? in : TensorView(),
-                               .peer = root},
-                              options);
+absl::StatusOr<Work> BackendCommunicator::run_any(uint16_t kind,
+                                                  const AnyCall& call,
+                                                  const CallOptions& options) {
+  const CallGuard inside(this);
+  if (life_.load(std::memory_order_seq_cst) != Life::kOpen)
+    return labelled(options, refuse_closed(kind));
+  return run_long(kind, call, options);
 }
 
-absl::StatusOr<Work> BackendCommunicator::all_reduce(
-    TensorView out, TensorView in, ReduceOp op, const CallOptions& options) {
-  return run<DW_OP_ALL_REDUCE>(
-      {.reduce = static_cast<uint16_t>(op), .out = out, .in = in}, options);
+absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
+                                                   const CallOptions& options) {
+  const CheckedCall checked =
+      check_any_call(kind, call, identity_.rank, identity_.size, capabilities_);
+  if (checked.fault != Fault::kNone)
+    return labelled(options, refuse(checked.fault, kind, call));
+  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration())
+    return labelled(options, refuse_timeout(kind, *options.timeout));
+  dw_op op;
+  fill_op(kind, call, checked.in_place,
+          timeout_ns_.load(std::memory_order_relaxed), &op);
+  ScaleBytes scale;
+  ListArrays lists;
+  const bool own_scale = fill_rest(kind, call, &scale, &lists, &op);
+  if (options.timeout.has_value())
+    op.timeout_ns = timeout_ns_of(*options.timeout);
+  if (call.tag_class != DW_TAG_CLASS_USER)
+    op.tag = DW_TAG(call.tag_class, call.tag);
+  if (op_shape(kind).collective()) stamp(&op);
+  if (options.async) return submit_async(op, own_scale, options);
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  if (runner(kind).host_watches) return labelled(options, submit_watched(op));
+  dw_error error;
+  clear(&error);
+  const int32_t code =
+      runner(kind).submit(runner(kind).comm, &op, nullptr, &error);
+  return labelled(options, finish_slow(op, code, &error));
 }
 
-absl::StatusOr<Work> BackendCommunicator::all_gather(
-    TensorView out, TensorView in, const CallOptions& options) {
-  return run<DW_OP_ALL_GATHER>({.out = out, .in = in}, options);
-}
-
-absl::StatusOr<Work> BackendCommunicator::reduce_scatter(
-    TensorView out, TensorView in, ReduceOp op, const CallOptions& options) {
-  return run<DW_OP_REDUCE_SCATTER>(
-      {.reduce = static_cast<uint16_t>(op), .out = out, .in = in}, options);
-}
-
-absl::StatusOr<Work> BackendCommunicator::all_to_all(
-    TensorView out, TensorView in, const CallOptions& options) {
-  return run<DW_OP_ALL_TO_ALL>({.out = out, .in = in}, options);
-}
-
-absl::StatusOr<Work> BackendCommunicator::send(TensorView in, int peer,
-                                               int64_t tag,
-                                               const CallOptions& options) {
-  return run<DW_OP_SEND>({.in = in, .peer = peer, .tag = tag}, options);
-}
-
-absl::StatusOr<Work> BackendCommunicator::recv(TensorView out, int peer,
-                                               int64_t tag,
-                                               const CallOptions& options) {
-  return run<DW_OP_RECV>({.out = out, .peer = peer, .tag = tag}, options);
-}
+// The calls of the short way are made in call_forms.h.
+template class CallForms<BackendCommunicator>;
 
 void BackendCommunicator::unstamp(const dw_op& op) {
   if (op.seq != 0) seq_.store(op.seq - 1, std::memory_order_relaxed);
@@ -256,21 +224,31 @@ absl::Status BackendCommunicator::failed(const dw_op& op, int32_t code,
   if (is_refusal(code)) unstamp(op);
   ErrorInfo info =
       expired ? timeout_error(op) : work_failed(op.kind, op.seq, code, error);
-  if (started_ns != 0)
+  if (started_ns != 0 && !is_refusal(code))
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns);
   return base::make_error(info);
 }
 
-absl::StatusOr<Work> BackendCommunicator::submit_async(dw_op& op) {
+WorkCell* BackendCommunicator::board(dw_op& op, bool own_scale,
+                                     absl::string_view label) {
   const Deadline deadline = set_deadline(op, Deadline::now_ns());
+  ErrorInfo late = timeout_error(op);
+  late.label = std::string(label);
   auto* const cell =
-      new WorkCell(*this, watchdog_, op, deadline, timeout_error(op));
-  Work work = cell->handle();
+      new WorkCell(*this, watchdog_, op, deadline, std::move(late));
+  if (own_scale) op.scale = cell->keep_scale(op.scale);
   {
     base::MutexLock lock(mutex_);
     ++in_flight_;
   }
   cell->take_off();
+  return cell;
+}
+
+absl::StatusOr<Work> BackendCommunicator::submit_async(
+    dw_op& op, bool own_scale, const CallOptions& options) {
+  WorkCell* const cell = board(op, own_scale, options.label);
+  Work work = cell->handle();
   dw_error error;
   clear(&error);
   const int32_t code = submit(op, cell->abi(), &error);
@@ -282,17 +260,19 @@ absl::StatusOr<Work> BackendCommunicator::submit_async(dw_op& op) {
   if (is_refusal(code)) unstamp(op);
   const ErrorInfo info = work_failed(op.kind, op.seq, code, error);
   cell->land(WorkState::kFailed, info);
-  return base::make_error(info);
+  return labelled(options, base::make_error(info));
 }
 
 int32_t BackendCommunicator::submit(const dw_op& op, dw_work* work,
                                     dw_error* error) {
-  const int32_t code = submit_(comm_, &op, work, error);
+  const BackendInstance::Runner& by = work == nullptr ? runner(op.kind) : any_;
+  const int32_t code = by.submit(by.comm, &op, work, error);
   return code == DW_AGAIN ? submit_again(op, work, error) : code;
 }
 
 int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
                                           dw_error* error) {
+  const BackendInstance::Runner& by = work == nullptr ? runner(op.kind) : any_;
   const Deadline deadline =
       op.deadline_ns != 0  ? Deadline::at_ns(op.deadline_ns)
       : op.timeout_ns != 0 ? Deadline::after(absl::Nanoseconds(op.timeout_ns))
@@ -308,9 +288,9 @@ int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
           {.reason = Reason::kAborted, .what = "the group was aborted"});
       return DW_ABORTED;
     }
-    backend_->api().progress(backend_->backend());
+    backend_->progress();
     sched_yield();
-    const int32_t code = submit_(comm_, &op, work, error);
+    const int32_t code = by.submit(by.comm, &op, work, error);
     if (code != DW_AGAIN) return code;
   }
 }
@@ -330,6 +310,12 @@ void BackendCommunicator::abort(ErrorInfo cause) {
   base::MutexLock lock(mutex_);
   abort_ = Abort::kDone;
   landed_.notify_all();
+}
+
+void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
+  if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
+  if (!tell.passed()) first_failure_.agree(cause);
+  abort(std::move(cause));
 }
 
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
@@ -378,7 +364,6 @@ void BackendCommunicator::destroy(Deadline deadline) {
   if (unused)
     backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
                                  nullptr);
-  comm_ = nullptr;
 }
 
 }  // namespace distwrap::comm

@@ -6,8 +6,12 @@
 
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
+#include "comm/call_forms.h"
 #include "comm/first_failure.h"
+#include "comm/op_build.h"
 #include "comm/op_check.h"
+#include "comm/op_shape.h"
+#include "comm/prepared_op.h"
 #include "comm/watchdog.h"
 #include "comm/work_cell.h"
 #include "distwrap/communicator.h"
@@ -15,6 +19,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace distwrap::comm {
 
@@ -25,7 +30,8 @@ struct Identity {
   absl::Duration timeout = absl::InfiniteDuration();  // of its operations
 };
 
-class BackendCommunicator final : public Communicator, private WorkOwner {
+class BackendCommunicator final : public CallForms<BackendCommunicator>,
+                                  private WorkOwner {
  public:
   // Takes the backend's `comm`. `watchdog` outlives it.
   BackendCommunicator(Identity identity,
@@ -37,23 +43,35 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
   absl::string_view backend() const override { return backend_->name(); }
+  // Of operations that give none.
+  absl::Duration timeout() const { return identity_.timeout; }
 
-  absl::StatusOr<Work> barrier(const CallOptions& options) override;
-  absl::StatusOr<Work> broadcast(TensorView out, TensorView in, int root,
-                                 const CallOptions& options) override;
-  absl::StatusOr<Work> all_reduce(TensorView out, TensorView in, ReduceOp op,
-                                  const CallOptions& options) override;
-  absl::StatusOr<Work> all_gather(TensorView out, TensorView in,
-                                  const CallOptions& options) override;
-  absl::StatusOr<Work> reduce_scatter(TensorView out, TensorView in,
-                                      ReduceOp op,
-                                      const CallOptions& options) override;
-  absl::StatusOr<Work> all_to_all(TensorView out, TensorView in,
-                                  const CallOptions& options) override;
-  absl::StatusOr<Work> send(TensorView in, int peer, int64_t tag,
-                            const CallOptions& options) override;
-  absl::StatusOr<Work> recv(TensorView out, int peer, int64_t tag,
-                            const CallOptions& options) override;
+  // A call on the short way, inlined into each operation.
+  template <uint16_t kKind>
+  absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
+  // Any call: v forms, scans and premul_sum as well.
+  absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
+                               const CallOptions& options);
+
+  // Checks a call of a batch and keeps it, unsent and without a number.
+  absl::Status prepare(uint16_t kind, const AnyCall& call,
+                       const CallOptions& options, PreparedOp* prepared) const;
+  // Why a call of this kind would be refused, whatever its arguments.
+  absl::Status check_open(uint16_t kind) const;
+  // An operation of a batch, and who runs it.
+  struct BatchItem {
+    BackendCommunicator* communicator = nullptr;
+    PreparedOp* prepared = nullptr;
+  };
+  // Starts operations, all on one backend instance, as one group.
+  static absl::StatusOr<std::vector<Work>> submit_batch(
+      absl::Span<const BatchItem> items);
+  const BackendInstance* instance() const { return backend_.get(); }
+
+  // Limit of operations to come that give none. Positive.
+  void set_timeout(absl::Duration timeout) {
+    timeout_ns_.store(timeout_ns_of(timeout), std::memory_order_relaxed);
+  }
 
   // Ends the life of the communicator: refuses new calls, waits for running
   // ones to the deadline, then aborts them. True when nothing had failed, so
@@ -65,17 +83,33 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   // Fails everything in flight and to come, on this rank and, through the
   // backend's connections, on the others.
   void abort(ErrorInfo cause);
+  // Likewise, after the others were given the cause, unless `tell` has passed.
+  void abort_everywhere(ErrorInfo cause, Deadline tell);
 
  private:
   class SyncWatch;
   enum class Life : uint8_t { kOpen, kBroken, kClosed };
   enum class Abort : uint8_t { kNone, kRunning, kDone };
 
+  // A call that the short check did not let pass.
+  absl::StatusOr<Work> run_long(uint16_t kind, AnyCall call,
+                                const CallOptions& options);
+  // Of an operation whose caller waits.
   template <uint16_t kKind>
-  absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
+  const BackendInstance::Runner& runner() const {
+    return kOpShapes[kKind].collective() ? waiting_collectives_ : any_;
+  }
+  const BackendInstance::Runner& runner(uint16_t kind) const {
+    return op_shape(kind).collective() ? waiting_collectives_ : any_;
+  }
   // On a backend whose calls the watchdog ends.
   absl::StatusOr<Work> submit_watched(dw_op& op);
-  absl::StatusOr<Work> submit_async(dw_op& op);
+  // Likewise when the caller does not wait; `op.scale` is copied when it is a
+  // number of ours.
+  absl::StatusOr<Work> submit_async(dw_op& op, bool own_scale,
+                                    const CallOptions& options);
+  // The completion cell of an operation about to be submitted.
+  WorkCell* board(dw_op& op, bool own_scale, absl::string_view label);
   // Of a synchronous call that the backend did not finish at once.
   absl::StatusOr<Work> finish_slow(dw_op& op, int32_t code, dw_error* error);
   int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
@@ -83,13 +117,17 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   int32_t submit_again(const dw_op& op, dw_work* work, dw_error* error);
   absl::Status failed(const dw_op& op, int32_t code, const dw_error& error,
                       bool expired, int64_t started_ns);
+  // An error with the call's label.
+  static absl::StatusOr<Work> labelled(const CallOptions& options,
+                                       absl::StatusOr<Work> result);
   // Whether a code leaves the group as it was: nothing was started.
   static bool is_refusal(int32_t code);
+  void stamp(dw_op* op);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
 
   // By value: a call whose address went out would have to live in memory.
-  absl::Status refuse(Fault fault, uint16_t kind, Call call) const;
+  absl::Status refuse(Fault fault, uint16_t kind, AnyCall call) const;
   absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
   absl::Status refuse_closed(uint16_t kind) const;
   ErrorInfo timeout_error(const dw_op& op) const;
@@ -102,16 +140,18 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   void work_expired(const ErrorInfo& cause) override;
   ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
                         const dw_error& error) override;
+  std::weak_ptr<const BackendInstance> work_engine() override {
+    return backend_;
+  }
   void work_landed() override;
 
   const Identity identity_;
   const std::shared_ptr<BackendInstance> backend_;
   // What a call reads, side by side.
   const Capabilities& capabilities_;
-  int32_t (*const submit_)(dw_comm*, const dw_op*, dw_work*, dw_error*);
-  dw_comm* comm_;
-  const int64_t timeout_ns_;  // 0: none
-  const bool host_watches_;
+  const BackendInstance::Runner waiting_collectives_, any_;
+  std::atomic<int64_t> timeout_ns_;  // 0: none
+  dw_comm* const comm_;
   FirstFailure first_failure_;
   Watchdog& watchdog_;
   // Written by whoever makes the calls; threads that share the communicator
@@ -126,6 +166,9 @@ class BackendCommunicator final : public Communicator, private WorkOwner {
   bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;
   ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Where the short way is inlined into it.
+extern template class CallForms<BackendCommunicator>;
 
 }  // namespace distwrap::comm
 

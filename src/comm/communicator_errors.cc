@@ -10,7 +10,7 @@
 namespace distwrap::comm {
 
 absl::Status BackendCommunicator::refuse(Fault fault, uint16_t kind,
-                                         Call call) const {
+                                         AnyCall call) const {
   return base::make_error(
       located(describe_fault(fault, kind, call, identity_.rank, identity_.size,
                              backend_->name(), backend_->capabilities()),

@@ -10,8 +10,8 @@
 namespace distwrap::comm {
 namespace {
 
-std::string view_text(const TensorView& view) {
-  return absl::StrCat(dtype_name(view.dtype()), " x ", view.count());
+absl::string_view reduction_name(uint16_t reduce) {
+  return reduce_op_name(static_cast<ReduceOp::Kind>(reduce));
 }
 
 // What the backend takes for this kind, for people.
@@ -23,7 +23,7 @@ std::string supported_text(uint16_t kind, const Capabilities& capabilities) {
     std::vector<absl::string_view> reductions;
     for (uint16_t r = 1; r <= DW_REDUCE_PREMUL_SUM; ++r)
       if (capabilities.supports(kind, dtype, r))
-        reductions.push_back(reduce_op_name(static_cast<ReduceOp>(r)));
+        reductions.push_back(reduction_name(r));
     if (!reductions.empty())
       parts.push_back(absl::StrCat(dtype_name(dtype), " with ",
                                    absl::StrJoin(reductions, "/")));
@@ -34,23 +34,83 @@ std::string supported_text(uint16_t kind, const Capabilities& capabilities) {
 }
 
 // The buffer a fault is about, for people: the first that has it.
-const char* faulty_buffer(Fault fault, const Call& call, TensorView* view) {
+std::string faulty_buffer(Fault fault, const AnyCall& call, uint32_t memory,
+                          TensorView* view) {
   op_check::Range range;
-  *view = call.in;
-  if (op_check::check_buffer(call.in, &range) == fault) return "input";
-  *view = call.out;
+  for (const bool input : {true, false}) {
+    const char* const name = input ? "input" : "output";
+    const auto use = input ? op_check::Use::kInput : op_check::Use::kOutput;
+    const absl::Span<const TensorView> list = list_of(call, input);
+    for (size_t r = 0; r < list.size(); ++r) {
+      *view = list[r];
+      if (op_check::check_buffer(*view, use, memory, &range) == fault)
+        return absl::StrCat(name, " ", r);
+    }
+    *view = input ? call.in : call.out;
+    if (op_check::check_buffer(*view, use, memory, &range) == fault)
+      return name;
+  }
   return "output";
+}
+
+// DLPack's number, which most people know for two of them.
+std::string device_text(int32_t type) {
+  return absl::StrCat("device type ", type,
+                      type == kCpu.type ? " (host memory)" : "");
+}
+
+std::string taking_dtypes(uint16_t reduce) {
+  std::vector<absl::string_view> names;
+  for (int i = 0; i < kDTypes; ++i)
+    if (reduction_takes(reduce, static_cast<DType>(i)))
+      names.push_back(dtype_name(static_cast<DType>(i)));
+  return absl::StrJoin(names, ", ");
+}
+
+const Counts& counts_of(const AnyCall& call, bool input) {
+  return input ? call.in_counts : call.out_counts;
+}
+
+// Of a group of many ranks the first ones.
+std::string list_text(absl::Span<const int64_t> list) {
+  constexpr size_t kShown = 16;
+  return absl::StrCat("[", absl::StrJoin(list.subspan(0, kShown), ", "),
+                      list.size() > kShown ? ", ...]" : "]");
+}
+
+void describe_length(absl::string_view what, bool input, size_t length,
+                     int size, ErrorInfo* info) {
+  info->reason = Reason::kSplitMismatch;
+  info->what = absl::StrCat("the ", input ? "input's " : "output's ", what,
+                            " are not one for each rank");
+  info->expected = absl::StrCat(size);
+  info->actual = absl::StrCat(length);
+  info->next_step = "give one number for each rank of the group";
+}
+
+void describe_pieces(const AnyCall& call, bool input, ErrorInfo* info) {
+  const Counts& counts = counts_of(call, input);
+  info->reason = Reason::kSplitMismatch;
+  info->what = absl::StrCat("the ", input ? "input's" : "output's",
+                            " pieces do not fit into it");
+  info->expected = absl::StrCat(
+      "pieces within ", (input ? call.in : call.out).count(), " elements");
+  info->actual = absl::StrCat(
+      "counts ", list_text(counts.counts),
+      counts.displs.empty() ? "" : " at " + list_text(counts.displs));
 }
 
 }  // namespace
 
-ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
-                         int size, absl::string_view backend,
+ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
+                         int rank, int size, absl::string_view backend,
                          const Capabilities& capabilities) {
   const OpShape& shape = op_shape(kind);
   ErrorInfo info{.reason = Reason::kInvalidArgument, .op = shape.name};
+  const DType reduced = (call.ins.empty() ? call.in : call.ins.front()).dtype();
   TensorView view;
-  const char* const which = faulty_buffer(fault, call, &view);
+  const std::string which =
+      faulty_buffer(fault, call, capabilities.memory(), &view);
   const std::string ranks = absl::StrCat("0..", size - 1);
   switch (fault) {
     case Fault::kNone:
@@ -60,16 +120,41 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
       info.actual = absl::StrCat(static_cast<int>(view.dtype()));
       info.next_step = "use a DType of distwrap/types.h";
       break;
+    case Fault::kImpossibleShape:
+      info.what = absl::StrCat("the ", which, "'s shape is impossible");
+      info.expected = absl::StrCat(
+          "at most ", TensorView::kMaxDims,
+          " extents of 0 or more, fewer than 2^63 elements, and no strides or "
+          "one for each extent");
+      info.actual = view.text();
+      info.next_step = "correct the shape; parts lie within their tensor";
+      break;
+    case Fault::kNotContiguous:
+      info.what = absl::StrCat("the ", which, " is not contiguous");
+      info.expected = "row-major elements without gaps";
+      info.actual = view.text();
+      info.next_step = "copy it to contiguous memory";
+      break;
+    case Fault::kReadOnlyOutput:
+      info.what = "the output is read-only memory";
+      info.actual = view.text();
+      info.next_step =
+          "give memory that may be written; what is const or "
+          "read-only may only be an input";
+      break;
     case Fault::kDTypesDiffer:
       info.what = "input and output have different element types";
       info.expected = std::string(dtype_name(call.in.dtype()));
       info.actual = std::string(dtype_name(call.out.dtype()));
       info.next_step = "give both the same type";
       break;
-    case Fault::kNotHostMemory:
-      info.what = absl::StrCat("the ", which, " is not in host memory");
-      info.actual = absl::StrCat("device type ", view.device().type);
-      info.next_step = "copy it to the host, or use a backend of that device";
+    case Fault::kOtherDevice:
+      info.what = absl::StrCat("the ", which,
+                               " lies in another device's memory than this "
+                               "communicator serves");
+      info.expected = device_text(capabilities.device_type());
+      info.actual = device_text(view.device().type);
+      info.next_step = "copy it, or use a backend of that device";
       break;
     case Fault::kUnknownReduction:
       info.reason = Reason::kReduceOp;
@@ -79,15 +164,17 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
       break;
     case Fault::kUnsupported: {
       info.reason = Reason::kUnsupported;
-      const DType dtype =
-          shape.out != Extent::NONE ? call.out.dtype() : call.in.dtype();
+      const DType dtype = shape.reduces()      ? reduced
+                          : !call.outs.empty() ? call.outs[0].dtype()
+                          : shape.out != Extent::NONE && !call.lists
+                              ? call.out.dtype()
+                              : reduced;
       info.what = absl::StrCat("backend ", backend, " has no ", shape.name);
       info.expected = supported_text(kind, capabilities);
       if (!info.expected.empty()) {
         info.actual = std::string(dtype_name(dtype));
         if (shape.reduces())
-          absl::StrAppend(&info.actual, " with ",
-                          reduce_op_name(static_cast<ReduceOp>(call.reduce)));
+          absl::StrAppend(&info.actual, " with ", reduction_name(call.reduce));
         absl::StrAppend(&info.what, " for ", info.actual);
       }
       info.next_step = "convert the data or choose another backend";
@@ -101,12 +188,12 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
     case Fault::kSizeOverflow:
       info.what =
           absl::StrCat("the ", which, " does not fit into the address space");
-      info.actual = view_text(view);
+      info.actual = view.text();
       info.next_step = "check the count; it is in elements, not in bytes";
       break;
     case Fault::kNullBuffer:
       info.what = absl::StrCat("the ", which, " has elements but no memory");
-      info.actual = absl::StrCat(view_text(view), " at NULL");
+      info.actual = absl::StrCat(view.text(), " at NULL");
       info.next_step = "give the address of the elements";
       break;
     case Fault::kCountsDisagree: {
@@ -125,10 +212,12 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
       break;
     }
     case Fault::kNotDivisible:
+      info.reason = Reason::kSplitMismatch;
       info.what =
-          absl::StrCat("the count is not a multiple of the ", size, " ranks");
-      info.actual = absl::StrCat(call.in.count());
-      info.next_step = "pad the buffers";
+          absl::StrCat("a buffer is not a multiple of the ", size, " ranks");
+      info.actual =
+          absl::StrCat("input ", call.in.text(), ", output ", call.out.text());
+      info.next_step = "pad the buffers, or give splits for both";
       break;
     case Fault::kOverlap:
       info.what =
@@ -152,15 +241,98 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
       info.actual = absl::StrCat(call.peer);
       info.next_step = "give a rank of the group";
       break;
-    case Fault::kPeerIsSelf:
-      info.what = absl::StrCat("rank ", rank, " is this rank itself");
-      info.next_step = "copy the memory";
-      break;
     case Fault::kTagOutOfRange:
       info.what = "the tag is out of range";
       info.expected = absl::StrCat("0..", op_check::kMaxTag);
       info.actual = absl::StrCat(call.tag);
       info.next_step = "choose a smaller tag";
+      break;
+    case Fault::kNoFactor:
+      info.what = "premul_sum has no factor";
+      info.next_step = "use ReduceOp::premul_sum(factor)";
+      break;
+    case Fault::kFactorUnusable:
+      info.what = "the factor of premul_sum is not one element in host memory";
+      info.next_step = "give a number, or a TensorView of one element";
+      break;
+    case Fault::kFactorDType:
+      info.what =
+          "the factor of premul_sum has another element type than the "
+          "input";
+      info.expected = std::string(dtype_name(reduced));
+      info.actual = std::string(dtype_name(call.op.tensor_dtype()));
+      info.next_step = "give both the same type, or give a number";
+      break;
+    case Fault::kReductionForDType:
+      info.what = absl::StrCat("the reduction ", reduction_name(call.reduce),
+                               " is not defined for elements of type ",
+                               dtype_name(reduced));
+      info.expected = taking_dtypes(call.reduce);
+      info.actual = std::string(dtype_name(reduced));
+      info.next_step = "convert the data or choose another reduction";
+      break;
+    case Fault::kAverageInScan:
+      info.what = "a scan has no average";
+      info.next_step = "scan with sum, and divide by the rank's own count";
+      break;
+    case Fault::kInputCountsLength:
+    case Fault::kOutputCountsLength:
+      describe_length(
+          "counts", fault == Fault::kInputCountsLength,
+          counts_of(call, fault == Fault::kInputCountsLength).counts.size(),
+          size, &info);
+      break;
+    case Fault::kInputDisplsLength:
+    case Fault::kOutputDisplsLength:
+      describe_length(
+          "displs", fault == Fault::kInputDisplsLength,
+          counts_of(call, fault == Fault::kInputDisplsLength).displs.size(),
+          size, &info);
+      break;
+    case Fault::kInputPieceNegative:
+    case Fault::kOutputPieceNegative:
+      describe_pieces(call, fault == Fault::kInputPieceNegative, &info);
+      info.what =
+          absl::StrCat("a count or displacement of the ",
+                       fault == Fault::kInputPieceNegative ? "input" : "output",
+                       " is negative");
+      info.next_step = "give elements, zero or more for each rank";
+      break;
+    case Fault::kInputPiecesExceed:
+    case Fault::kOutputPiecesExceed:
+      describe_pieces(call, fault == Fault::kInputPiecesExceed, &info);
+      info.next_step = "correct the counts; they are in elements, not in bytes";
+      break;
+    case Fault::kPiecesOverlap:
+      info.reason = Reason::kSplitMismatch;
+      info.what = "pieces of the output overlap";
+      info.actual = absl::StrCat("counts ", list_text(call.out_counts.counts),
+                                 " at ", list_text(call.out_counts.displs));
+      info.next_step = "move the displacements apart";
+      break;
+    case Fault::kOwnPieceDiffers: {
+      const bool gathers = !call.out_counts.counts.empty();
+      const Counts& counts = counts_of(call, !gathers);
+      info.reason = Reason::kSplitMismatch;
+      info.what = absl::StrCat("the ", gathers ? "input" : "output",
+                               " does not hold what the counts give this rank");
+      const auto own = static_cast<size_t>(rank);
+      info.expected = absl::StrCat(counts.counts[own]);
+      info.actual = absl::StrCat(gathers && !call.in_counts.counts.empty()
+                                     ? call.in_counts.counts[own]
+                                     : (gathers ? call.in : call.out).count());
+      info.next_step =
+          "make the counts, equal on all ranks, and the buffers "
+          "fit each other";
+      break;
+    }
+    case Fault::kInputListLength:
+    case Fault::kOutputListLength:
+    case Fault::kListDTypesDiffer:
+    case Fault::kOwnTensorDiffers:
+    case Fault::kListOverlap:
+    case Fault::kOutputsOverlap:
+      describe_list_fault(fault, call, rank, size, &info);
       break;
   }
   return info;

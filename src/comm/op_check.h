@@ -6,8 +6,8 @@
 #define DISTWRAP_SRC_COMM_OP_CHECK_H_
 
 #include "comm/capabilities.h"
+#include "distwrap/communicator.h"
 #include "distwrap/status.h"
-#include "distwrap/tensor_view.h"
 
 #include <absl/status/status.h>
 
@@ -21,13 +21,32 @@ struct Call {
   TensorView out = {}, in = {};
   int peer = -1;
   int64_t tag = 0;
+  ReduceOp op = ReduceOp::kSum;  // of a reduction, for the factor
 };
+
+// What the forms have that never go the short way. Apart, since what a plain
+// call does not have must not be written for it either.
+struct CallRest {
+  // Of v forms, for the buffers that the shape calls R*n.
+  bool per_rank = false;
+  Counts out_counts = {}, in_counts = {};
+  // Of list forms, likewise; `out` or `in` then stays empty.
+  bool lists = false;
+  absl::Span<const TensorView> outs = {}, ins = {};
+  bool exclusive = false;  // scan
+  uint32_t tag_class = DW_TAG_CLASS_USER;
+};
+
+struct AnyCall : Call, CallRest {};
 
 enum class Fault : uint8_t {
   kNone,
   kUnknownDType,
+  kImpossibleShape,
+  kNotContiguous,
+  kReadOnlyOutput,
   kDTypesDiffer,
-  kNotHostMemory,
+  kOtherDevice,
   kUnknownReduction,
   kUnsupported,
   kNegativeCount,
@@ -38,8 +57,30 @@ enum class Fault : uint8_t {
   kOverlap,
   kRootOutOfRange,
   kPeerOutOfRange,
-  kPeerIsSelf,
   kTagOutOfRange,
+  // Of calls that leave the short way.
+  kNoFactor,
+  kFactorUnusable,
+  kFactorDType,
+  kReductionForDType,
+  kAverageInScan,
+  kInputCountsLength,
+  kOutputCountsLength,
+  kInputDisplsLength,
+  kOutputDisplsLength,
+  kInputPieceNegative,
+  kOutputPieceNegative,
+  kInputPiecesExceed,
+  kOutputPiecesExceed,
+  kPiecesOverlap,
+  kOwnPieceDiffers,
+  // Of lists.
+  kInputListLength,
+  kOutputListLength,
+  kListDTypesDiffer,
+  kOwnTensorDiffers,
+  kListOverlap,
+  kOutputsOverlap,
 };
 
 struct CheckedCall {
@@ -53,10 +94,29 @@ template <uint16_t kKind>
 CheckedCall check_call(const Call& call, int rank, int size,
                        const Capabilities& capabilities);
 
+// The same for any call, v forms and premul_sum among them, which
+// `check_call` answers with kUnknownReduction.
+CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
+                           int size, const Capabilities& capabilities);
+
+// The part of it that is about lists. In op_check_list.cc.
+CheckedCall check_list_call(const OpShape& shape, const AnyCall& call, int rank,
+                            int size, uint32_t memory);
+// The list that the call gives for a buffer, empty without one.
+inline absl::Span<const TensorView> list_of(const AnyCall& call, bool input) {
+  return input ? call.ins : call.outs;
+}
+// What `describe_fault` says of the faults of lists.
+void describe_list_fault(Fault fault, const AnyCall& call, int rank, int size,
+                         ErrorInfo* info);
+
+// Whether the reduction is defined for the element type.
+bool reduction_takes(uint16_t reduce, DType dtype);
+
 // The error of a fault, with reason, what, expected, actual and next step; the
 // caller adds who.
-ErrorInfo describe_fault(Fault fault, uint16_t kind, const Call& call, int rank,
-                         int size, absl::string_view backend,
+ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
+                         int rank, int size, absl::string_view backend,
                          const Capabilities& capabilities);
 
 // ---- the check itself ----
@@ -87,17 +147,36 @@ struct Range {
   uintptr_t begin = 0, end = 0;
 };
 
-// Faults of one buffer alone; on success its addresses.
+enum class Use : uint8_t { kInput, kOutput };
+
+// Faults of a view that is more than elements in the communicator's memory; it
+// may have none. Takes the code alone: a view whose address went out would have
+// to lie in memory.
+constexpr Fault unusual_fault(uint32_t code, Use use) {
+  using internal::ViewAccess;
+  if ((code & ViewAccess::kDTypeMask) >= kDTypes) return Fault::kUnknownDType;
+  if ((code & ViewAccess::kImpossible) != 0) return Fault::kImpossibleShape;
+  if ((code & ViewAccess::kStrided) != 0) return Fault::kNotContiguous;
+  if ((code & ~(ViewAccess::kDTypeMask | ViewAccess::kReadOnly)) != 0)
+    return Fault::kOtherDevice;
+  return use == Use::kOutput ? Fault::kReadOnlyOutput : Fault::kNone;
+}
+
+// Faults of one buffer alone, which has to lie in `memory`, as Capabilities
+// tells it; on success its addresses.
 [[gnu::always_inline]] inline Fault check_buffer(const TensorView& view,
+                                                 Use use, uint32_t memory,
                                                  Range* range) {
-  if (static_cast<uint8_t>(view.dtype()) >= kDTypes)
-    return Fault::kUnknownDType;
-  if (view.device().type != DW_DEVICE_CPU) return Fault::kNotHostMemory;
-  if (view.count() < 0) return Fault::kNegativeCount;
+  const uint32_t code = internal::ViewAccess::code(view) ^ memory;
+  if (code >= kDTypes) [[unlikely]]
+    if (const Fault fault = unusual_fault(code, use); fault != Fault::kNone)
+      return fault;
+  const int64_t count = internal::ViewAccess::count(view);
+  if (count < 0) return Fault::kNegativeCount;
   int64_t bytes;
-  if (__builtin_mul_overflow(view.count(), dtype_size(view.dtype()), &bytes))
+  if (__builtin_mul_overflow(count, dtype_size(view.dtype()), &bytes))
     return Fault::kSizeOverflow;
-  if (view.data() == nullptr && view.count() > 0) return Fault::kNullBuffer;
+  if (view.data() == nullptr && count > 0) return Fault::kNullBuffer;
   range->begin = reinterpret_cast<uintptr_t>(view.data());
   if (__builtin_add_overflow(range->begin, static_cast<uintptr_t>(bytes),
                              &range->end))
@@ -117,10 +196,14 @@ struct Range {
   switch (kind) {
     case DW_OP_ALL_REDUCE:
     case DW_OP_BROADCAST:
+    case DW_OP_REDUCE:
+    case DW_OP_SCAN:
       return out.begin;
     case DW_OP_ALL_GATHER:
+    case DW_OP_GATHER:
       return out.begin + block(in);
     case DW_OP_REDUCE_SCATTER:
+    case DW_OP_SCATTER:
       return out.begin - block(out);
     default:
       return 0;
@@ -128,13 +211,11 @@ struct Range {
 }
 
 [[gnu::always_inline]] inline Fault check_peer(const Call& call,
-                                               const OpShape& shape, int rank,
-                                               int size) {
+                                               const OpShape& shape, int size) {
   const bool in_range = call.peer >= 0 && call.peer < size;
   if (shape.peer == PeerRole::ROOT && !in_range) return Fault::kRootOutOfRange;
   if (shape.peer == PeerRole::PEER) {
     if (!in_range) return Fault::kPeerOutOfRange;
-    if (call.peer == rank) return Fault::kPeerIsSelf;
     if (call.tag < 0 || call.tag > kMaxTag) return Fault::kTagOutOfRange;
   }
   return Fault::kNone;
@@ -149,7 +230,7 @@ template <uint16_t kKind>
   constexpr OpShape shape = kOpShapes[kKind];
   const auto faulty = [](Fault fault) { return CheckedCall{fault, false}; };
   if constexpr (shape.peer != PeerRole::NO) {
-    const Fault fault = check_peer(call, shape, rank, size);
+    const Fault fault = check_peer(call, shape, size);
     if (fault != Fault::kNone) return faulty(fault);
   }
   const bool is_root = call.peer == rank;
@@ -158,15 +239,17 @@ template <uint16_t kKind>
 
   Range in, out;
   if (in_unit != 0) {
-    const Fault fault = check_buffer(call.in, &in);
+    const Fault fault =
+        check_buffer(call.in, Use::kInput, capabilities.memory(), &in);
     if (fault != Fault::kNone) return faulty(fault);
   }
   if (out_unit != 0) {
-    const Fault fault = check_buffer(call.out, &out);
+    const Fault fault =
+        check_buffer(call.out, Use::kOutput, capabilities.memory(), &out);
     if (fault != Fault::kNone) return faulty(fault);
   }
-  if (shape.reduces() &&
-      (call.reduce == DW_REDUCE_NONE || call.reduce > DW_REDUCE_PREMUL_SUM))
+  // Premul_sum, the last one, takes the long way round.
+  if (shape.reduces() && call.reduce - 1u >= DW_REDUCE_PREMUL_SUM - 1u)
     return faulty(Fault::kUnknownReduction);
   const DType dtype = out_unit != 0 ? call.out.dtype() : call.in.dtype();
   if (!capabilities.supports(kKind, dtype, call.reduce))
@@ -176,10 +259,12 @@ template <uint16_t kKind>
   if (in_unit != 0 && out_unit != 0) {
     if (call.in.dtype() != call.out.dtype())
       return faulty(Fault::kDTypesDiffer);
-    if (static_cast<__int128>(call.in.count()) * out_unit !=
-        static_cast<__int128>(call.out.count()) * in_unit)
+    const int64_t in_count = internal::ViewAccess::count(call.in);
+    const int64_t out_count = internal::ViewAccess::count(call.out);
+    if (static_cast<__int128>(in_count) * out_unit !=
+        static_cast<__int128>(out_count) * in_unit)
       return faulty(Fault::kCountsDisagree);
-    if (in_unit > 1 && call.in.count() % in_unit != 0)
+    if (in_unit > 1 && in_count % in_unit != 0)
       return faulty(Fault::kNotDivisible);
     if (in.begin < out.end && out.begin < in.end) {
       in_place = in.begin == in_place_address(kKind, in, out, rank);

@@ -11,24 +11,7 @@
 namespace distwrap::comm {
 namespace {
 
-// A rank's part of a round: its blob, or why it has none.
-constexpr uint8_t kBlob = 0;
-constexpr uint8_t kFailed = 1;
-constexpr size_t kMaxFailureText = 4096;
-
-std::string blob_frame(const dw_blob& blob) {
-  base::ByteWriter out;
-  out.u8(kBlob);
-  out.bytes(absl::string_view(static_cast<const char*>(blob.data), blob.size));
-  return out.take();
-}
-
-std::string failure_frame(absl::string_view text) {
-  base::ByteWriter out;
-  out.u8(kFailed);
-  out.text(text.substr(0, kMaxFailureText));
-  return out.take();
-}
+constexpr size_t kMaxTerms = 4096;
 
 ErrorInfo info_of(const SetupPlan& plan) {
   return {.op = "init",
@@ -37,32 +20,110 @@ ErrorInfo info_of(const SetupPlan& plan) {
           .group_size = plan.size};
 }
 
-// All ranks' frames of one round, each a blob frame; the error of the first
-// rank that failed.
-absl::StatusOr<std::vector<std::string>> exchange_round(
-    Store& store, const std::string& key, const SetupPlan& plan,
-    const std::string& frame, Deadline deadline) {
-  absl::StatusOr<std::vector<std::string>> frames =
-      store::exchange(store, key, plan.rank, plan.size, frame, deadline);
-  if (!frames.ok())
-    return base::amend_error(frames.status(), [&](ErrorInfo& info) {
-      info.op = "init";
-      info.group = plan.group;
-      info.my_rank = plan.rank;
-      info.group_size = plan.size;
+std::string round_key(const SetupPlan& plan, int round) {
+  return absl::StrCat(plan.keys, "setup/", round);
+}
+
+// Whether the store could still tell the others.
+bool can_tell(const absl::Status& status) {
+  const ErrorInfo info = error_info(status).value_or(ErrorInfo{});
+  return info.reason != Reason::kStoreUnreachable &&
+         (info.reason != Reason::kTimedOut || !info.ranks.empty());
+}
+
+// Connections of a backend break when a rank dies. When it was the one that
+// serves the store, that is what is wrong.
+absl::Status with_cause(Store& store, const SetupPlan& plan,
+                        const absl::Status& failure) {
+  constexpr absl::Duration kPatience = absl::Milliseconds(50);
+  constexpr char kNever[] = "?";  // a compare_set that changes nothing
+  const absl::Status answers =
+      store.compare_set(kNever, kNever, kNever, Deadline::after(kPatience))
+          .status();
+  if (error_reason(answers) != Reason::kStoreUnreachable)
+    return base::amend_error(failure, [](ErrorInfo& info) {
+      if (info.next_step.empty())
+        info.next_step = "see what the other ranks printed: one may have ended";
     });
+  return base::amend_error(answers, [&](ErrorInfo& info) {
+    const ErrorInfo who = info_of(plan);
+    info.op = who.op;
+    info.group = who.group;
+    info.my_rank = who.my_rank;
+    info.group_size = who.group_size;
+    info.cause = std::string(failure.message());
+  });
+}
+
+void tell_failure(Store& store, const SetupPlan& plan, int round,
+                  const absl::Status& status, Deadline deadline) {
+  ErrorInfo failed = info_of(plan);
+  failed.reason = Reason::kAborted;
+  failed.what = "another rank could not build the group";
+  failed.ranks = {plan.rank};
+  failed.cause = std::string(status.message());
+  failed.next_step = "mend the cause on that rank";
+  store::give_up_exchange(store, round_key(plan, round), plan.rank, plan.size,
+                          failed, deadline);
+}
+
+std::string frame(absl::string_view terms, const dw_blob& blob) {
+  base::ByteWriter out;
+  out.text(terms);
+  out.bytes(absl::string_view(static_cast<const char*>(blob.data), blob.size));
+  return out.take();
+}
+
+absl::Status different_terms(const SetupPlan& plan, int rank,
+                             absl::string_view theirs, absl::string_view mine) {
+  ErrorInfo info = info_of(plan);
+  info.reason = Reason::kCallMismatch;
+  info.what = "ranks made the group differently";
+  info.ranks = {rank};
+  info.expected = absl::StrCat(mine, " (rank ", plan.rank, ")");
+  info.actual = absl::StrCat(theirs, " (rank ", rank, ")");
+  info.next_step = "make the same call on all ranks";
+  return base::make_error(info);
+}
+
+// Takes the terms off the frames of all ranks. Every rank sees the same frames,
+// so all find out.
+absl::Status check_terms(const SetupPlan& plan, absl::string_view terms,
+                         std::vector<std::string>* frames) {
   for (size_t rank = 0; rank < frames->size(); ++rank) {
-    base::ByteReader in((*frames)[rank]);
-    if (in.u8() == kBlob && in.ok()) continue;
-    ErrorInfo failed = info_of(plan);
-    failed.reason = Reason::kAborted;
-    failed.what = "another rank could not build the group";
-    failed.ranks = {static_cast<int>(rank)};
-    failed.cause = std::string(in.text(kMaxFailureText));
-    failed.next_step = "mend the cause on that rank";
-    return base::make_error(failed);
+    std::string& bytes = (*frames)[rank];
+    base::ByteReader in(bytes);
+    const absl::string_view theirs = in.text(kMaxTerms);
+    if (!in.ok() || theirs != terms)
+      return different_terms(plan, static_cast<int>(rank), theirs, terms);
+    bytes.erase(0, bytes.size() - in.left());
   }
-  return frames;
+  return absl::OkStatus();
+}
+
+// All ranks' blobs of one round.
+absl::StatusOr<std::vector<std::string>> exchange_round(Store& store, int round,
+                                                        const SetupPlan& plan,
+                                                        const dw_blob& blob,
+                                                        Deadline deadline) {
+  const absl::string_view terms = round == 0 ? plan.terms : absl::string_view();
+  absl::StatusOr<std::vector<std::string>> blobs =
+      store::exchange(store, round_key(plan, round), plan.rank, plan.size,
+                      frame(terms, blob), deadline);
+  if (blobs.ok()) {
+    if (absl::Status status = check_terms(plan, terms, &*blobs); !status.ok())
+      return status;
+    return blobs;
+  }
+  // Some may have been complete before, and wait in the next.
+  if (can_tell(blobs.status()))
+    tell_failure(store, plan, round + 1, blobs.status(), deadline);
+  return base::amend_error(blobs.status(), [&](ErrorInfo& info) {
+    info.op = "init";
+    info.group = plan.group;
+    info.my_rank = plan.rank;
+    info.group_size = plan.size;
+  });
 }
 
 void discard(const dw_backend_api& api, dw_comm* comm) {
@@ -75,24 +136,27 @@ void discard(const dw_backend_api& api, dw_comm* comm) {
 // The setup object, cancelled unless it was consumed.
 class Rounds {
  public:
-  Rounds(const dw_backend_api& api, dw_setup* setup)
-      : api_(api), setup_(setup) {}
+  Rounds(BackendInstance& backend, dw_setup* setup)
+      : backend_(backend), setup_(setup) {}
   ~Rounds() {
-    if (setup_ != nullptr) api_.setup_cancel(setup_);
+    if (setup_ == nullptr) return;
+    base::MutexLock lock(backend_.calls());
+    backend_.api().setup_cancel(setup_);
   }
   Rounds(const Rounds&) = delete;
   Rounds& operator=(const Rounds&) = delete;
 
   int32_t step(const std::vector<dw_blob>& in, dw_blob* out,
                dw_setup_result* result, dw_error* error) {
-    const int32_t code =
-        api_.setup_step(setup_, in.data(), in.size(), out, result, error);
+    base::MutexLock lock(backend_.calls());
+    const int32_t code = backend_.api().setup_step(setup_, in.data(), in.size(),
+                                                   out, result, error);
     if (code != DW_OK) setup_ = nullptr;  // done or failed: it is gone
     return code;
   }
 
  private:
-  const dw_backend_api& api_;
+  BackendInstance& backend_;
   dw_setup* setup_;
 };
 
@@ -127,48 +191,52 @@ absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
     failed.group_size = who.group_size;
     return base::make_error(failed);
   };
-  // What the others are told, whether or not they are still there.
-  const auto tell_failure = [&](const std::string& key,
-                                const absl::Status& status) {
-    (void)store::exchange(
-        store, key, plan.rank, plan.size, failure_frame(status.message()),
-        Deadline::earlier(deadline, Deadline::after(absl::Seconds(1))));
+  const auto fail = [&](int round, int32_t failure_code,
+                        const dw_error& failure) {
+    const absl::Status status =
+        with_cause(store, plan, own_failure(failure_code, failure));
+    if (can_tell(status)) tell_failure(store, plan, round, status, deadline);
     return status;
   };
 
   dw_error error{};
   dw_setup* setup = nullptr;
   dw_blob out{};
-  int32_t code =
-      backend.api().setup_begin(backend.backend(), &info, &setup, &out, &error);
-  const std::string prefix =
-      absl::StrCat("group/", plan.uid, "/", plan.epoch, "/setup/");
-  if (code != DW_OK)
-    return tell_failure(prefix + "0", own_failure(code, error));
-  Rounds rounds(backend.api(), setup);
+  int32_t code;
+  {
+    base::MutexLock lock(backend.calls());
+    code = backend.api().setup_begin(backend.backend(), &info, &setup, &out,
+                                     &error);
+  }
+  if (code != DW_OK) return fail(0, code, error);
+  Rounds rounds(backend, setup);
 
   // A rank that is done takes part in one more round, with an empty blob: the
   // communicator then exists on all ranks or on none.
   dw_setup_result result{};
   for (int round = 0;; ++round) {
-    const absl::StatusOr<std::vector<std::string>> frames = exchange_round(
-        store, absl::StrCat(prefix, round), plan, blob_frame(out), deadline);
-    if (!frames.ok()) {
+    const absl::StatusOr<std::vector<std::string>> all =
+        exchange_round(store, round, plan, out, deadline);
+    if (!all.ok()) {
       if (result.comm != nullptr) discard(backend.api(), result.comm);
-      return frames.status();
+      return all.status();
     }
     if (result.comm != nullptr) return result.comm;
     std::vector<dw_blob> blobs;
-    for (const std::string& frame : *frames)
-      blobs.push_back({frame.data() + 1, frame.size() - 1, nullptr, 0});
+    for (const std::string& blob : *all)
+      blobs.push_back({blob.data(), blob.size(), nullptr, 0});
     out = {};
     code = rounds.step(blobs, &out, &result, &error);
     if (code == DW_DONE)
       out = {};
     else if (code != DW_OK)
-      return tell_failure(absl::StrCat(prefix, round + 1),
-                          own_failure(code, error));
+      return fail(round + 1, code, error);
   }
+}
+
+void refuse_communicator(Store& store, const SetupPlan& plan,
+                         const absl::Status& why, Deadline deadline) {
+  if (can_tell(why)) tell_failure(store, plan, 0, why, deadline);
 }
 
 }  // namespace distwrap::comm

@@ -7,6 +7,7 @@
 #define DISTWRAP_SRC_COMM_WATCHDOG_H_
 
 #include "base/mutex.h"
+#include "comm/callback_thread.h"
 #include "distwrap/deadline.h"
 
 #include <thread>
@@ -45,6 +46,9 @@ class Watchdog {
   // watch gone.
   void remove(Watch& watch);
 
+  // Where the session's callbacks run; not here, since they may block.
+  CallbackThread& callbacks() { return callbacks_; }
+
   // How often `add` had to wake the thread.
   int wake_ups();
 
@@ -65,6 +69,7 @@ class Watchdog {
   int wake_ups_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  CallbackThread callbacks_;
 };
 
 }  // namespace distwrap::comm

@@ -1,45 +1,43 @@
 #include "comm/work_cell.h"
 
 #include "base/error.h"
+#include "comm/backend_instance.h"
+#include "comm/op_build.h"
 
 #include <absl/strings/str_cat.h>
 
+#include <string.h>
 #include <utility>
 
-namespace distwrap {
-
-Work::Work(const Work& other) : cell_(other.cell_) {
-  if (cell_ != nullptr) cell_->acquire();
-}
-
-Work& Work::operator=(const Work& other) {
-  Work copy(other);
-  std::swap(cell_, copy.cell_);
-  return *this;
-}
-
-void Work::release() { cell_->release(); }
-
-absl::Status Work::wait(absl::Duration timeout) const {
-  return cell_ == nullptr ? absl::OkStatus() : cell_->wait(timeout);
-}
-
-WorkState Work::state() const {
-  return cell_ == nullptr ? WorkState::kDone : cell_->state();
-}
-
-absl::Status Work::status() const {
-  return cell_ == nullptr ? absl::OkStatus() : cell_->status();
-}
-
-uint64_t Work::seq() const { return cell_ == nullptr ? 0 : cell_->seq(); }
-
-namespace comm {
+namespace distwrap::comm {
 namespace {
 
 // How long a backend may take to let go of the buffers after an abort, before
 // the waiters are told without it.
 constexpr absl::Duration kQuiesce = absl::Milliseconds(50);
+
+DType dtype_of_abi(const dw_dtype& given) {
+  uint8_t index = 0;
+  for (const dw_dtype& known : op_build::kAbiDTypes) {
+    if (known.code == given.code && known.bits == given.bits) break;
+    ++index;
+  }
+  return static_cast<DType>(index);
+}
+
+std::vector<TensorView> outputs_of(const dw_buf& out, int size) {
+  const DType dtype = dtype_of_abi(out.dtype);
+  if (out.parts == nullptr) {
+    if (out.data == nullptr) return {};
+    return {TensorView(out.data, out.count, dtype)};
+  }
+  std::vector<TensorView> parts;
+  for (int r = 0; r < size; ++r)
+    parts.emplace_back(out.parts[r],
+                       out.counts != nullptr ? out.counts[r] : out.count / size,
+                       dtype);
+  return parts;
+}
 
 }  // namespace
 
@@ -47,11 +45,18 @@ WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
                    Deadline deadline, ErrorInfo timeout_error)
     : owner_(owner),
       watchdog_(watchdog),
+      engine_(owner.work_engine()),
       kind_(op.kind),
       seq_(op.seq),
       deadline_(deadline),
       started_ns_(Deadline::now_ns()),
-      timeout_error_(std::move(timeout_error)) {}
+      timeout_error_(std::move(timeout_error)),
+      outputs_(outputs_of(op.out, timeout_error_.group_size)) {}
+
+const void* WorkCell::keep_scale(const void* scale) {
+  memcpy(scale_.bytes, scale, sizeof scale_.bytes);
+  return scale_.bytes;
+}
 
 void WorkCell::take_off() {
   if (!deadline_.is_never()) watchdog_.add(*this, deadline_);
@@ -59,7 +64,7 @@ void WorkCell::take_off() {
 
 void WorkCell::land(WorkState state, ErrorInfo error) {
   watchdog_.remove(*this);
-  end(state, std::move(error));
+  end_flight(state, std::move(error));
   leave();
 }
 
@@ -67,20 +72,20 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
   auto* cell = reinterpret_cast<WorkCell*>(work);
   cell->watchdog_.remove(*cell);
   if (code == DW_OK) {
-    cell->end(WorkState::kDone, {});
+    cell->end_flight(WorkState::kDone, {});
   } else if (cell->expired_.load(std::memory_order_acquire)) {
     // The abort that followed the deadline failed it; the deadline is the
     // cause.
     ErrorInfo info = cell->timeout_error_;
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
-    cell->end(WorkState::kTimedOut, std::move(info));
+    cell->end_flight(WorkState::kTimedOut, std::move(info));
   } else {
     ErrorInfo info = cell->owner_.work_failed(
         cell->kind_, cell->seq_, code, error != nullptr ? *error : dw_error{});
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
     const bool aborted = info.reason == Reason::kAborted;
-    cell->end(aborted ? WorkState::kAborted : WorkState::kFailed,
-              std::move(info));
+    cell->end_flight(aborted ? WorkState::kAborted : WorkState::kFailed,
+                     std::move(info));
   }
   cell->leave();
 }
@@ -94,39 +99,25 @@ Deadline WorkCell::expired() {
   info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
   absl::StrAppend(&info.what,
                   "; its buffers are in use until the group is destroyed");
-  end(WorkState::kTimedOut, std::move(info));
+  end_flight(WorkState::kTimedOut, std::move(info));
   return Deadline::never();
 }
 
-void WorkCell::end(WorkState state, ErrorInfo error) {
-  base::MutexLock lock(mutex_);
-  if (state_.load(std::memory_order_relaxed) != WorkState::kRunning) return;
-  error_ = std::move(error);
-  state_.store(state, std::memory_order_release);
-  ended_.notify_all();
+void WorkCell::end_flight(WorkState state, ErrorInfo error) {
+  error.label = timeout_error_.label;
+  end(state,
+      state == WorkState::kDone ? absl::OkStatus() : base::make_error(error),
+      watchdog_.callbacks());
 }
 
 void WorkCell::leave() {
   owner_.work_landed();
-  release();
+  release_task();
 }
 
-void WorkCell::release() {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-}
-
-absl::Status WorkCell::status() const {
-  base::MutexLock lock(mutex_);
-  switch (state_.load(std::memory_order_relaxed)) {
-    case WorkState::kRunning:
-    case WorkState::kDone:
-      return absl::OkStatus();
-    case WorkState::kFailed:
-    case WorkState::kTimedOut:
-    case WorkState::kAborted:
-      break;
-  }
-  return base::make_error(error_);
+bool WorkCell::poll() {
+  const std::shared_ptr<const BackendInstance> engine = engine_.lock();
+  return engine != nullptr && engine->progress();
 }
 
 absl::Status WorkCell::expired_wait() const {
@@ -138,18 +129,4 @@ absl::Status WorkCell::expired_wait() const {
   return base::make_error(info);
 }
 
-absl::Status WorkCell::wait(absl::Duration timeout) {
-  const Deadline deadline = Deadline::after(timeout);
-  {
-    base::MutexLock lock(mutex_);
-    while (state_.load(std::memory_order_relaxed) == WorkState::kRunning) {
-      if (!ended_.wait_until(mutex_, deadline) &&
-          state_.load(std::memory_order_relaxed) == WorkState::kRunning)
-        return expired_wait();
-    }
-  }
-  return status();
-}
-
-}  // namespace comm
-}  // namespace distwrap
+}  // namespace distwrap::comm

@@ -1,13 +1,13 @@
 // The completion cell behind a Work and behind the ABI's dw_work.
 //
-// Two sides hold it: handles of the user, and the flight, from submission until
-// the backend has completed it. It keeps text for errors by itself, so a Work
-// outlives its communicator.
+// Its task is the flight, from submission until the backend has completed it.
+// It keeps text for errors by itself, so a Work outlives its communicator.
 // Threads: any.
 #ifndef DISTWRAP_SRC_COMM_WORK_CELL_H_
 #define DISTWRAP_SRC_COMM_WORK_CELL_H_
 
-#include "base/mutex.h"
+#include "comm/completion.h"
+#include "comm/prepared_op.h"
 #include "comm/watchdog.h"
 #include "distwrap/abi/plugin.h"
 #include "distwrap/status.h"
@@ -15,8 +15,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace distwrap::comm {
+
+class BackendInstance;
 
 // What a cell tells about its flight.
 class WorkOwner {
@@ -26,6 +30,8 @@ class WorkOwner {
   // The backend failed the operation: the error as the user will see it.
   virtual ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
                                 const dw_error& error) = 0;
+  // Who can be asked to work at it.
+  virtual std::weak_ptr<const BackendInstance> work_engine() = 0;
   // The flight has ended; the cell is not touched by it any more.
   virtual void work_landed() = 0;
 
@@ -33,16 +39,17 @@ class WorkOwner {
   ~WorkOwner() = default;
 };
 
-class WorkCell final : public Watchdog::Watch {
+class WorkCell final : public Completion, public Watchdog::Watch {
  public:
-  // One reference for the handle, one for the flight.
   // `timeout_error` is what the deadline's end will say.
   WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
            Deadline deadline, ErrorInfo timeout_error);
 
   dw_work* abi() { return reinterpret_cast<dw_work*>(this); }
-  Work handle() { return Work(this); }
+  using Completion::handle;
 
+  // Keeps the factor of a premul_sum, 8 bytes, as long as the flight lasts.
+  const void* keep_scale(const void* scale);
   // Begins to watch the deadline; before submission.
   void take_off();
   // Nothing was started, or the operation finished inside submit: ends the
@@ -52,35 +59,28 @@ class WorkCell final : public Watchdog::Watch {
   // The slot `complete` of the host table.
   static void complete(dw_work* work, int32_t code, const dw_error* error);
 
-  WorkState state() const { return state_.load(std::memory_order_acquire); }
-  absl::Status status() const;
-  absl::Status wait(absl::Duration timeout);
-  uint64_t seq() const { return seq_; }
-
-  void acquire() { references_.fetch_add(1, std::memory_order_relaxed); }
-  void release();
+  bool poll() override;
+  uint64_t seq() const override { return seq_; }
+  std::vector<TensorView> result() const override { return outputs_; }
+  absl::Status expired_wait() const override;
 
  private:
   ~WorkCell() override = default;
   Deadline expired() override;
-  absl::Status expired_wait() const;
-  // First end wins.
-  void end(WorkState state, ErrorInfo error);
+  void end_flight(WorkState state, ErrorInfo error);
   void leave();
 
   WorkOwner& owner_;  // until the flight has ended
   Watchdog& watchdog_;
+  const std::weak_ptr<const BackendInstance> engine_;
   const uint16_t kind_;
   const uint64_t seq_;
   const Deadline deadline_;
   const int64_t started_ns_;
   const ErrorInfo timeout_error_;
-  std::atomic<int> references_{2};
+  const std::vector<TensorView> outputs_;
+  ScaleBytes scale_;
   std::atomic<bool> expired_{false};
-  std::atomic<WorkState> state_{WorkState::kRunning};
-  mutable base::Mutex mutex_;
-  base::CondVar ended_;
-  ErrorInfo error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace distwrap::comm

@@ -1,15 +1,11 @@
 // The host's side of every answer that a backend may give.
-#include "comm/communicator.h"
-
 #include "base/error.h"
-#include "comm/setup.h"
-#include "unit/comm/fake_backend.h"
+#include "unit/comm/communicator_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <memory>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -18,39 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-void set_error(dw_error* error, uint16_t reason, int32_t peer,
-               const char* text) {
-  error->reason = reason;
-  error->peer = peer;
-  error->native = 0;
-  std::strncpy(error->text, text, sizeof error->text);
-}
-
-class CommunicatorTest : public ::testing::Test {
- protected:
-  explicit CommunicatorTest(uint32_t flags = 0) : fake_(flags) {}
-
-  void start(absl::Duration timeout = absl::Seconds(60)) {
-    auto backend = fake_.open();
-    const absl::StatusOr<dw_comm*> comm = build_communicator(
-        *backend, *store_, {.group = "g"}, Deadline::after(absl::Seconds(10)));
-    ASSERT_TRUE(comm.ok()) << comm.status();
-    comm_ = std::make_unique<BackendCommunicator>(
-        Identity{"g", 0, 4, timeout}, backend, *comm,
-        FirstFailure(store_, "failure"), watchdog_);
-  }
-  absl::StatusOr<Work> call(const CallOptions& options = {}) {
-    return comm_->all_reduce(TensorView(x_), TensorView(x_), ReduceOp::kSum,
-                             options);
-  }
-
-  FakeBackend fake_;
-  Watchdog watchdog_;
-  std::shared_ptr<Store> store_ = Store::in_memory();
-  std::unique_ptr<BackendCommunicator> comm_;
-  std::vector<float> x_ = std::vector<float>(8);
-};
 
 TEST_F(CommunicatorTest, HandsDownAWholeDescriptor) {
   start(absl::Seconds(7));
@@ -75,6 +38,64 @@ TEST_F(CommunicatorTest, HandsDownAWholeDescriptor) {
   ASSERT_TRUE(comm_->barrier({.timeout = absl::InfiniteDuration()}).ok());
   EXPECT_EQ(seen.seq, 2u);
   EXPECT_EQ(seen.timeout_ns, 0);
+}
+
+TEST_F(CommunicatorTest, HandsDownCountsPerRank) {
+  start();
+  dw_op seen{};
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) {
+    seen = op;
+    return DW_DONE;
+  };
+  const std::vector<int64_t> counts{2, 0, 1, 3}, displs{0, 2, 3, 5};
+  ASSERT_TRUE(comm()
+                  .all_gather_v(TensorView(x_), TensorView(y_.data(), 2),
+                                {counts, displs})
+                  .ok());
+  EXPECT_EQ(seen.kind, DW_OP_ALL_GATHER);
+  EXPECT_EQ(seen.flags, DW_FLAG_CALLER_WAITS | DW_FLAG_PER_RANK);
+  EXPECT_EQ(seen.out.counts, counts.data());
+  EXPECT_EQ(seen.out.displs, displs.data());
+  EXPECT_EQ(seen.out.count, 6) << "of all pieces together";
+  EXPECT_EQ(seen.in.counts, nullptr);
+  EXPECT_EQ(seen.in.count, 2);
+
+  // Off the root the form is the same, without the root's arrays.
+  ASSERT_TRUE(comm()
+                  .gather_v(TensorView(), TensorView(y_.data(), 2), 3, {counts})
+                  .ok());
+  EXPECT_EQ(seen.flags, DW_FLAG_CALLER_WAITS | DW_FLAG_PER_RANK);
+  EXPECT_EQ(seen.out.counts, nullptr);
+  EXPECT_EQ(seen.out.count, 0);
+  ASSERT_TRUE(
+      comm().exscan(TensorView(x_), TensorView(y_), ReduceOp::kMax).ok());
+  EXPECT_EQ(seen.kind, DW_OP_SCAN);
+  EXPECT_EQ(seen.flags, DW_FLAG_CALLER_WAITS | DW_FLAG_EXCLUSIVE);
+}
+
+TEST_F(CommunicatorTest, TheFactorArrivesInTheElementsType) {
+  start();
+  const auto reduce = [&](ReduceOp op, bool async) {
+    return comm_->all_reduce(TensorView(x_), TensorView(x_), op,
+                             {.async = async});
+  };
+  dw_work* pending = nullptr;
+  const float* scale = nullptr;
+  fake_.submit = [&](const dw_op& op, dw_work* work, dw_error*) {
+    EXPECT_EQ(op.reduce, DW_REDUCE_PREMUL_SUM);
+    scale = static_cast<const float*>(op.scale);
+    EXPECT_EQ(*scale, 0.5f);
+    pending = work;
+    return work == nullptr ? DW_DONE : DW_OK;
+  };
+  ASSERT_TRUE(reduce(ReduceOp::premul_sum(0.5), false).ok());
+  const auto work = reduce(ReduceOp::premul_sum(0.5), true);
+  ASSERT_TRUE(work.ok());
+  EXPECT_EQ(*scale, 0.5f) << "a number lives as long as its operation";
+  fake_.complete(pending, DW_OK);
+  float factor = 0.5f;
+  ASSERT_TRUE(reduce(ReduceOp::premul_sum(TensorView(&factor, 1)), false).ok());
+  EXPECT_EQ(scale, &factor) << "a tensor is read where it is";
 }
 
 TEST_F(CommunicatorTest, AgainIsTriedAgain) {
@@ -235,15 +256,19 @@ TEST_F(CommunicatorTest, AnAbortMayCompleteWorkInsideItself) {
   for (const bool late : {true, false}) {
     store_ = Store::in_memory();
     start();
-    dw_work* pending = nullptr;
+    std::atomic<dw_work*> pending = nullptr;
+    std::atomic<bool> aborted = false;
     fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
       pending = work;
       return DW_OK;
     };
     fake_.abort = [&] {
+      // The deadline may pass before there was a turn to submit.
+      while (pending == nullptr) std::this_thread::yield();
       dw_error error{};
       set_error(&error, DW_REASON_ABORTED, -1, "fake: aborted");
       fake_.complete(pending, DW_ABORTED, &error);
+      aborted = true;
     };
     const int aborts = fake_.aborts;
     {
@@ -257,7 +282,7 @@ TEST_F(CommunicatorTest, AnAbortMayCompleteWorkInsideItself) {
         EXPECT_EQ(work->state(), WorkState::kAborted);
       }
     }
-    while (fake_.aborts == aborts) std::this_thread::yield();
+    while (!aborted) std::this_thread::yield();
     comm_.reset();
     EXPECT_EQ(fake_.aborts, aborts + 1) << "once is enough";
   }
@@ -301,6 +326,7 @@ TEST_F(CommunicatorTest, ABackendThatNeverLetsGoIsNotDestroyed) {
   dw_error error{};
   fake_.complete(pending, DW_ABORTED, &error);
   EXPECT_EQ(work->state(), WorkState::kAborted);
+  backend_->api().comm_destroy(built_, 0, nullptr);  // here it is let go
 }
 
 class WatchedCommunicatorTest : public CommunicatorTest {
@@ -321,62 +347,6 @@ TEST_F(WatchedCommunicatorTest, ABlockedCallIsEndedByAnAbort) {
   EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
   EXPECT_EQ(error_info(status)->deadline, absl::Milliseconds(30));
   EXPECT_GE(error_info(status)->elapsed, absl::Milliseconds(30));
-}
-
-// ---- building ----
-
-TEST(BuildCommunicator, RoundsGoOnUntilDone) {
-  FakeBackend fake;
-  fake.step = [](int round, dw_error*) { return round < 3 ? DW_OK : DW_DONE; };
-  const auto backend = fake.open();
-  const auto store = Store::in_memory();
-  EXPECT_TRUE(
-      build_communicator(*backend, *store, {.group = "g"}, Deadline::never())
-          .ok());
-  EXPECT_EQ(fake.cancels, 0);
-}
-
-TEST(BuildCommunicator, AFailureOfOneRankFailsAll) {
-  FakeBackend fake;
-  std::atomic<int> steps{0};
-  fake.step = [&](int, dw_error* error) {
-    if (steps++ > 0) return DW_DONE;
-    set_error(error, DW_REASON_OUT_OF_MEMORY, -1, "no memory");
-    return DW_RESOURCE_EXHAUSTED;
-  };
-  const auto backend = fake.open();
-  const auto store = Store::in_memory();
-  absl::Status statuses[2];
-  std::thread ranks[2];
-  for (int r : {0, 1})
-    ranks[r] = std::thread([&, r] {
-      statuses[r] = build_communicator(*backend, *store,
-                                       {.group = "g", .rank = r, .size = 2},
-                                       Deadline::after(absl::Seconds(30)))
-                        .status();
-    });
-  for (std::thread& rank : ranks) rank.join();
-  const int failed = error_reason(statuses[0]) == Reason::kOutOfMemory ? 0 : 1;
-  EXPECT_EQ(error_reason(statuses[failed]), Reason::kOutOfMemory)
-      << statuses[failed];
-  const absl::Status& other = statuses[1 - failed];
-  EXPECT_EQ(error_reason(other), Reason::kAborted) << other;
-  EXPECT_THAT(error_info(other)->ranks, ElementsAre(failed));
-  EXPECT_THAT(error_info(other)->cause, HasSubstr("no memory"));
-  EXPECT_EQ(fake.destroys, 1) << "what the other had built";
-}
-
-TEST(BuildCommunicator, AMissingRankIsNamedAndTheSetupCancelled) {
-  FakeBackend fake;
-  const auto backend = fake.open();
-  const auto store = Store::in_memory();
-  const absl::Status status =
-      build_communicator(*backend, *store, {.group = "g", .rank = 0, .size = 2},
-                         Deadline::after(absl::Milliseconds(50)))
-          .status();
-  EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
-  EXPECT_THAT(error_info(status)->ranks, ElementsAre(1));
-  EXPECT_EQ(fake.cancels, 1);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ dw_backend the_backend;
 dw_comm the_comm;
 
 constexpr dw_caps_row kEverything{
-    ~uint64_t{0}, ~uint64_t{0}, ~0u, 0, 1u << DW_DEVICE_CPU, 0, 0, 0};
+    ~uint64_t{0}, ~uint64_t{0}, ~0u, ~0u, ~0u, 0, 0, 0};
 
 int32_t open(const dw_host_api* host, const dw_open_info*, dw_backend** backend,
              dw_error*) {
@@ -65,6 +65,12 @@ int32_t submit(dw_comm*, const dw_op* op, dw_work* work, dw_error* error) {
   return fake->submit ? fake->submit(*op, work, error) : DW_DONE;
 }
 
+int32_t progress(dw_backend*) { return fake->progress(); }
+int32_t submit_group(dw_backend*, const dw_group_item* items, uint64_t n,
+                     dw_error* error) {
+  return fake->submit_group ? fake->submit_group(items, n, error) : DW_DONE;
+}
+
 }  // namespace
 
 FakeBackend::FakeBackend(uint32_t flags) {
@@ -73,7 +79,7 @@ FakeBackend::FakeBackend(uint32_t flags) {
   api_.struct_size = sizeof api_;
   api_.abi_major = DW_ABI_MAJOR;
   api_.flags = flags;
-  api_.devices = 1u << DW_DEVICE_CPU;
+  api_.devices = 1u << DW_DEVICE_CPU | 1u << DW_DEVICE_CUDA;
   api_.name = {"fake", 4};
   api_.version = {"1", 1};
   api_.open = comm::open;
@@ -86,14 +92,16 @@ FakeBackend::FakeBackend(uint32_t flags) {
   api_.comm_destroy = comm::comm_destroy;
   api_.query = comm::query;
   api_.submit = comm::submit;
+  api_.submit_group = comm::submit_group;
 }
 
 FakeBackend::~FakeBackend() { fake = nullptr; }
 
-std::shared_ptr<BackendInstance> FakeBackend::open() {
+std::shared_ptr<BackendInstance> FakeBackend::open(Device device) {
+  if (progress) api_.progress = comm::progress;
   const auto table = plugin::make_backend(&api_, "a test");
   EXPECT_TRUE(table.ok()) << table.status();
-  auto instance = BackendInstance::open(*table, kCpu, {});
+  auto instance = BackendInstance::open(*table, device, {});
   EXPECT_TRUE(instance.ok()) << instance.status();
   return *std::move(instance);
 }

@@ -18,11 +18,18 @@ class FakeBackend {
   explicit FakeBackend(uint32_t flags = 0);
   ~FakeBackend();
 
-  std::shared_ptr<BackendInstance> open();
+  // For another device than the host's memory: as it is, without `compose`.
+  std::shared_ptr<BackendInstance> open(Device device = kCpu);
 
   // What `submit` answers; DW_DONE when unset.
   std::function<int32_t(const dw_op& op, dw_work* work, dw_error* error)>
       submit;
+  // What `submit_group` answers; DW_DONE when unset.
+  std::function<int32_t(const dw_group_item* items, uint64_t n,
+                        dw_error* error)>
+      submit_group;
+  // What `progress` answers; unset at `open`: the backend has no such slot.
+  std::function<int32_t()> progress;
   // What `comm_abort` does besides being counted.
   std::function<void()> abort;
   // What `setup_step` answers, by round.

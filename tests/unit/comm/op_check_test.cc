@@ -1,6 +1,7 @@
 #include "comm/op_check.h"
 
 #include "base/error.h"
+#include "unit/comm/op_check_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,59 +13,6 @@ namespace distwrap::comm {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int kRank = 1;
-constexpr int kSize = 4;
-
-Capabilities everything_f32() {
-  const dw_caps_row row{~uint64_t{0},
-                        DW_BIT(DW_DTYPE_F32),
-                        1u << DW_REDUCE_SUM,
-                        0,
-                        1u << DW_DEVICE_CPU,
-                        0,
-                        0,
-                        0};
-  return Capabilities(absl::MakeConstSpan(&row, 1), DW_DEVICE_CPU);
-}
-
-// A call with its operation.
-struct Op {
-  uint16_t kind;
-  uint16_t reduce = DW_REDUCE_NONE;
-  TensorView out = {}, in = {};
-  int peer = -1;
-  int64_t tag = 0;
-
-  Call call() const { return {reduce, out, in, peer, tag}; }
-};
-
-CheckedCall check(const Op& op) {
-  switch (op.kind) {
-#define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
-  case value:                                                        \
-    return check_call<value>(op.call(), kRank, kSize, everything_f32());
-#include "distwrap/abi/ops.def"
-  }
-  ADD_FAILURE() << "no operation " << op.kind;
-  return {};
-}
-Fault fault_of(const Op& op) { return check(op).fault; }
-
-class OpCheck : public ::testing::Test {
- protected:
-  // Room for four blocks of two elements, twice.
-  std::vector<float> a_ = std::vector<float>(8), b_ = std::vector<float>(8);
-
-  TensorView a(int64_t n, int64_t at = 0) { return {a_.data() + at, n}; }
-  TensorView b(int64_t n) { return {b_.data(), n}; }
-  Op all_reduce(TensorView out, TensorView in) {
-    return {.kind = DW_OP_ALL_REDUCE,
-            .reduce = DW_REDUCE_SUM,
-            .out = out,
-            .in = in};
-  }
-};
 
 TEST_F(OpCheck, GoodCalls) {
   const Op good[] = {
@@ -79,6 +27,21 @@ TEST_F(OpCheck, GoodCalls) {
        .out = a(2),
        .in = b(8)},
       {.kind = DW_OP_ALL_TO_ALL, .out = a(8), .in = b(8)},
+      {.kind = DW_OP_REDUCE,
+       .reduce = DW_REDUCE_SUM,
+       .out = a(8),
+       .in = b(8),
+       .peer = kRank},
+      // off the root nobody looks at the output
+      {.kind = DW_OP_REDUCE,
+       .reduce = DW_REDUCE_SUM,
+       .out = b(-5),
+       .in = b(8),
+       .peer = 0},
+      {.kind = DW_OP_GATHER, .out = a(8), .in = b(2), .peer = kRank},
+      {.kind = DW_OP_GATHER, .in = b(2), .peer = 0},
+      {.kind = DW_OP_SCATTER, .out = a(2), .in = b(8), .peer = kRank},
+      {.kind = DW_OP_SCATTER, .out = a(2), .peer = 0},
       {.kind = DW_OP_SEND, .in = a(8), .peer = 3, .tag = 5},
       {.kind = DW_OP_RECV, .out = a(8), .peer = 0},
   };
@@ -125,9 +88,52 @@ TEST_F(OpCheck, BadBuffers) {
                 TensorView(reinterpret_cast<float*>(~0ull - 15), 4), b(4))),
             Fault::kSizeOverflow);
   const TensorView cuda(a_.data(), 3, DType::kF32, Device{2, 0});
-  EXPECT_EQ(fault_of(all_reduce(cuda, cuda)), Fault::kNotHostMemory);
+  EXPECT_EQ(fault_of(all_reduce(cuda, cuda)), Fault::kOtherDevice);
   const TensorView strange(a_.data(), 3, static_cast<DType>(99));
   EXPECT_EQ(fault_of(all_reduce(strange, strange)), Fault::kUnknownDType);
+}
+
+TEST_F(OpCheck, ShapesAndStrides) {
+  const std::vector<int64_t> shape{2, 3}, row_major{3, 1}, transposed{1, 2},
+      negative{2, -3}, huge{int64_t{1} << 32, int64_t{1} << 31};
+  const TensorView good(b_.data(), shape, row_major);
+  const TensorView strided(b_.data(), shape, transposed);
+  EXPECT_EQ(fault_of(all_reduce(a(6), good)), Fault::kNone);
+  EXPECT_EQ(fault_of(all_reduce(good, a(6))), Fault::kNone);
+  EXPECT_EQ(fault_of(all_reduce(good, good)), Fault::kNone);
+  EXPECT_EQ(fault_of(all_reduce(a(6), strided)), Fault::kNotContiguous);
+  EXPECT_EQ(fault_of(all_reduce(strided, a(6))), Fault::kNotContiguous);
+  for (const std::vector<int64_t>* bad : {&negative, &huge}) {
+    const TensorView view(b_.data(), *bad);
+    EXPECT_EQ(fault_of(all_reduce(a(6), view)), Fault::kImpossibleShape);
+    EXPECT_EQ(fault_of(all_reduce(view, a(6))), Fault::kImpossibleShape);
+  }
+  // on the long way too
+  EXPECT_EQ(any_fault(all_reduce(a(6), good)), Fault::kNone);
+  EXPECT_EQ(any_fault(all_reduce(a(6), strided)), Fault::kNotContiguous);
+  const std::vector<int64_t> counts{1, 2, 0, 3};
+  Op gather{.kind = DW_OP_ALL_GATHER,
+            .out = strided,
+            .in = a(2),
+            .per_rank = true,
+            .out_counts = {counts}};
+  EXPECT_EQ(any_fault(gather), Fault::kNotContiguous);
+  gather.out = good;
+  EXPECT_EQ(any_fault(gather), Fault::kNone);
+}
+
+TEST_F(OpCheck, ReadOnlyMemoryIsInputOnly) {
+  const std::vector<float> constant(8);
+  const TensorView view(constant);
+  EXPECT_EQ(fault_of(all_reduce(a(8), view)), Fault::kNone);
+  EXPECT_EQ(fault_of(all_reduce(view, a(8))), Fault::kReadOnlyOutput);
+  EXPECT_EQ(fault_of(all_reduce(view, view)), Fault::kReadOnlyOutput);
+  EXPECT_EQ(any_fault(all_reduce(a(8), view)), Fault::kNone);
+  EXPECT_EQ(any_fault(all_reduce(view, a(8))), Fault::kReadOnlyOutput);
+  EXPECT_EQ(fault_of({.kind = DW_OP_SEND, .in = view, .peer = 0}),
+            Fault::kNone);
+  EXPECT_EQ(fault_of({.kind = DW_OP_RECV, .out = view, .peer = 0}),
+            Fault::kReadOnlyOutput);
 }
 
 TEST_F(OpCheck, CountsMustFit) {
@@ -169,11 +175,28 @@ TEST_F(OpCheck, RootsPeersTags) {
     EXPECT_EQ(fault_of({.kind = DW_OP_SEND, .in = a(8), .peer = peer}),
               Fault::kPeerOutOfRange);
   EXPECT_EQ(fault_of({.kind = DW_OP_SEND, .in = a(8), .peer = kRank}),
-            Fault::kPeerIsSelf);
+            Fault::kNone)
+      << "a message to oneself is legal";
   for (int64_t tag : {int64_t{-1}, int64_t{1} << 31})
     EXPECT_EQ(
         fault_of({.kind = DW_OP_RECV, .out = a(8), .peer = 0, .tag = tag}),
         Fault::kTagOutOfRange);
+}
+
+TEST_F(OpCheck, InPlaceAtTheRoot) {
+  EXPECT_TRUE(check({.kind = DW_OP_GATHER,
+                     .out = a(8),
+                     .in = a(2, 2 * kRank),
+                     .peer = kRank})
+                  .in_place);
+  EXPECT_TRUE(check({.kind = DW_OP_SCATTER,
+                     .out = a(2, 2 * kRank),
+                     .in = a(8),
+                     .peer = kRank})
+                  .in_place);
+  EXPECT_EQ(
+      fault_of({.kind = DW_OP_SCATTER, .out = a(2), .in = a(8), .peer = kRank}),
+      Fault::kOverlap);
 }
 
 // Every text names the operation and one thing to do, and the numbers at fault.
@@ -190,8 +213,47 @@ TEST_F(OpCheck, TextsHelp) {
   EXPECT_THAT(text(all_reduce(null, a(3))), HasSubstr("output"));
   EXPECT_THAT(text(all_reduce(a(-1), b(-1))), HasSubstr("-1"));
   EXPECT_THAT(text(all_reduce(a(8), b(7))), HasSubstr("input 7, output 8"));
+  const std::vector<int64_t> shape{2, 3}, transposed{1, 2}, negative{2, -3};
+  const TensorView strided(b_.data(), shape, transposed);
+  EXPECT_THAT(text(all_reduce(a(6), strided)),
+              HasSubstr("the input is not contiguous; expected row-major "
+                        "elements without gaps, got f32 [2, 3] strides "
+                        "[1, 2]"));
+  EXPECT_THAT(text(all_reduce(strided, a(6))),
+              HasSubstr("the output is not contiguous"));
+  EXPECT_THAT(text(all_reduce(TensorView(b_.data(), negative), a(6))),
+              HasSubstr("f32 [2, -3]"));
+  EXPECT_THAT(text(all_reduce(a(6).as_read_only(), a(6))),
+              HasSubstr("the output is read-only memory"));
   EXPECT_THAT(text({.kind = DW_OP_BROADCAST, .out = a(8), .peer = 9}),
               HasSubstr("expected 0..3, got 9"));
+  const auto any_text = [](const Op& op) {
+    const ErrorInfo info =
+        describe_fault(any_fault(op), op.kind, op.call(), kRank, kSize, "fake",
+                       everything_f32());
+    EXPECT_FALSE(info.next_step.empty()) << info.what;
+    return std::string(base::make_error(info).message());
+  };
+  const std::vector<int64_t> counts{1, 2, 0, 3}, three{1, 2, 3};
+  Op gather{.kind = DW_OP_ALL_GATHER,
+            .out = a(6),
+            .in = b(1),
+            .per_rank = true,
+            .out_counts = {counts}};
+  EXPECT_THAT(any_text(gather), HasSubstr("expected 2, got 1"));
+  gather.out = a(5);
+  EXPECT_THAT(any_text(gather), HasSubstr("within 5 elements, got counts "
+                                          "[1, 2, 0, 3]"));
+  gather.out_counts = {three};
+  EXPECT_THAT(any_text(gather), HasSubstr("output's counts are not one for "
+                                          "each rank; expected 4, got 3"));
+  EXPECT_THAT(any_text({.kind = DW_OP_ALL_REDUCE,
+                        .reduce = DW_REDUCE_BAND,
+                        .out = a(8),
+                        .in = b(8)}),
+              HasSubstr("band is not defined for elements of type f32; "
+                        "expected u8, i8, u16, i16, u32, i32, u64, i64, bool"));
+
   Op call = all_reduce(a(8), b(8));
   call.reduce = DW_REDUCE_MAX;
   EXPECT_THAT(text(call), HasSubstr("backend fake has no all_reduce for f32 "

@@ -1,0 +1,79 @@
+#include "comm/joined_work.h"
+
+#include "base/error.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <memory>
+#include <utility>
+
+namespace distwrap::comm {
+
+class JoinedWork::Part final : public Completion::Listener {
+ public:
+  explicit Part(JoinedWork& whole) : whole_(whole) {}
+  void ended(CallbackThread& callbacks) override {
+    whole_.part_ended(callbacks);
+  }
+
+ private:
+  JoinedWork& whole_;  // lives until all parts have said so
+};
+
+JoinedWork::JoinedWork(std::vector<Work> parts)
+    : parts_(std::move(parts)), running_(parts_.size() + 1) {}
+
+Work JoinedWork::of(std::vector<Work> parts) {
+  auto* const whole = new JoinedWork(std::move(parts));
+  Work work = whole->handle();
+  const auto part = std::make_shared<Part>(*whole);
+  // Nobody has asked for callbacks yet.
+  CallbackThread unused;
+  for (const Work& one : whole->parts_) {
+    Completion* const cell = Completion::of(one);
+    if (cell == nullptr || !cell->listen(part)) whole->part_ended(unused);
+  }
+  whole->part_ended(unused);
+  return work;
+}
+
+void JoinedWork::part_ended(CallbackThread& callbacks) {
+  if (running_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  WorkState state = WorkState::kDone;
+  absl::Status error;
+  for (const Work& part : parts_) {
+    error = part.status();
+    if (error.ok()) continue;
+    state = part.state();
+    break;
+  }
+  end(state, std::move(error), callbacks);
+  release_task();
+}
+
+bool JoinedWork::poll() {
+  bool again = false;
+  for (const Work& part : parts_) {
+    Completion* const cell = Completion::of(part);
+    if (cell != nullptr && !cell->ended()) again = cell->poll() || again;
+  }
+  return again;
+}
+
+std::vector<TensorView> JoinedWork::result() const {
+  std::vector<TensorView> all;
+  for (const Work& part : parts_)
+    for (const TensorView& view : part.result()) all.push_back(view);
+  return all;
+}
+
+absl::Status JoinedWork::expired_wait() const {
+  return base::make_error(
+      {.reason = Reason::kWaitExpired,
+       .what = absl::StrCat(running_.load(std::memory_order_relaxed), " of ",
+                            parts_.size(), " operations are still running"),
+       .op = "wait",
+       .next_step = "wait again, or to the operations' own limit"});
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,85 @@
+// From a checked call to the ABI's descriptor.
+#ifndef DISTWRAP_SRC_COMM_OP_BUILD_H_
+#define DISTWRAP_SRC_COMM_OP_BUILD_H_
+
+#include "comm/op_check.h"
+#include "comm/prepared_op.h"
+#include "distwrap/deadline.h"
+
+#include <absl/time/time.h>
+
+namespace distwrap::comm {
+
+// What a plain call says; the short way, inlined.
+void fill_op(uint16_t kind, const Call& call, bool in_place, int64_t timeout_ns,
+             dw_op* op);
+
+// The rest of any other call: counts per rank, which are borrowed, lists, whose
+// addresses and counts lie in `lists`, flags, and the factor of premul_sum,
+// which lies in `scale` unless the caller gave a tensor. True when it does.
+bool fill_rest(uint16_t kind, const AnyCall& call, ScaleBytes* scale,
+               ListArrays* lists, dw_op* op);
+
+// 0 for none.
+inline int64_t timeout_ns_of(absl::Duration timeout) {
+  return timeout == absl::InfiniteDuration()
+             ? 0
+             : absl::ToInt64Nanoseconds(timeout);
+}
+
+// From `timeout_ns` of the op.
+Deadline set_deadline(dw_op& op, int64_t now_ns);
+
+// ---- the short way ----
+
+namespace op_build {
+
+inline constexpr dw_dtype kAbiDTypes[] = {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  {code, bits, 1},
+#include "distwrap/abi/dtypes.def"
+};
+
+// Zeroes an op. Left to itself, gcc does it with `rep stos`, whose start-up
+// costs more than all else here.
+[[gnu::always_inline]] inline void clear(dw_op* op) {
+  typedef uint64_t Pair __attribute__((vector_size(16), may_alias, aligned(8)));
+  // Rounded down; the rest is `next`, below.
+  // NOLINTNEXTLINE(bugprone-sizeof-expression)
+  constexpr size_t kPairs = sizeof(dw_op) / sizeof(Pair);
+  Pair* const at = reinterpret_cast<Pair*>(op);
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kPairs; ++i) at[i] = Pair{};
+  static_assert(offsetof(dw_op, next) == kPairs * sizeof(Pair));
+  op->next = nullptr;
+}
+
+// Of a checked view, into a buffer that is zero.
+[[gnu::always_inline]] inline void fill_buffer(const TensorView& view,
+                                               dw_buf* buffer) {
+  buffer->data = view.data();
+  buffer->count = internal::ViewAccess::count(view);
+  buffer->dtype = kAbiDTypes[static_cast<uint8_t>(view.dtype())];
+}
+
+}  // namespace op_build
+
+[[gnu::always_inline]] inline void fill_op(uint16_t kind, const Call& call,
+                                           bool in_place, int64_t timeout_ns,
+                                           dw_op* op) {
+  op_build::clear(op);
+  op->struct_size = sizeof(dw_op);
+  op->kind = kind;
+  op->reduce = call.reduce;
+  op->flags = in_place ? DW_FLAG_IN_PLACE : 0;
+  op->peer = call.peer;
+  op->tag = static_cast<uint64_t>(call.tag);
+  op_build::fill_buffer(call.in, &op->in);
+  op_build::fill_buffer(call.out, &op->out);
+  op->stream.device_type = DW_DEVICE_CPU;
+  op->timeout_ns = timeout_ns;
+}
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_OP_BUILD_H_

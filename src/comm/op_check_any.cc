@@ -1,0 +1,247 @@
+// The rules of calls that leave the short way: v forms, scans, premul_sum.
+#include "comm/op_check.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+using op_check::check_buffer;
+using op_check::check_peer;
+using op_check::Range;
+using op_check::Use;
+
+// Faults of a division, which differ by the buffer it is about.
+struct DivisionFaults {
+  Fault counts_length, displs_length, negative, exceed;
+};
+constexpr DivisionFaults kOfInput{
+    Fault::kInputCountsLength, Fault::kInputDisplsLength,
+    Fault::kInputPieceNegative, Fault::kInputPiecesExceed};
+constexpr DivisionFaults kOfOutput{
+    Fault::kOutputCountsLength, Fault::kOutputDisplsLength,
+    Fault::kOutputPieceNegative, Fault::kOutputPiecesExceed};
+
+Fault check_division(const Counts& division, const TensorView& view, int size,
+                     const DivisionFaults& faults) {
+  const auto ranks = static_cast<size_t>(size);
+  if (division.counts.size() != ranks) return faults.counts_length;
+  if (!division.displs.empty() && division.displs.size() != ranks)
+    return faults.displs_length;
+  int64_t end = 0;
+  for (size_t r = 0; r < ranks; ++r) {
+    if (division.counts[r] < 0) return faults.negative;
+    int64_t begin = end;
+    if (!division.displs.empty()) {
+      begin = division.displs[r];
+      if (begin < 0) return faults.negative;
+    }
+    if (__builtin_add_overflow(begin, division.counts[r], &end) ||
+        end > view.count())
+      return faults.exceed;
+  }
+  if (division.whole && end != view.count()) return Fault::kNotDivisible;
+  return Fault::kNone;
+}
+
+// Whether pieces that are written meet each other.
+bool pieces_overlap(const Counts& division) {
+  if (division.displs.empty()) return false;
+  std::vector<size_t> order(division.counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return division.displs[a] < division.displs[b];
+  });
+  int64_t end = 0;
+  for (const size_t r : order) {
+    if (division.counts[r] == 0) continue;
+    if (division.displs[r] < end) return true;
+    end = division.displs[r] + division.counts[r];
+  }
+  return false;
+}
+
+// Address of a rank's piece.
+uintptr_t piece(const Range& range, const Counts& division, int rank,
+                int64_t element) {
+  const auto own = static_cast<size_t>(rank);
+  const int64_t at =
+      !division.displs.empty()
+          ? division.displs[own]
+          : std::accumulate(division.counts.begin(),
+                            division.counts.begin() + rank, int64_t{0});
+  return range.begin + static_cast<uintptr_t>(at * element);
+}
+
+bool is_divided(Extent extent) {
+  return extent == Extent::ALL_R || extent == Extent::ROOT_R;
+}
+
+bool has_buffer(Extent extent, bool is_root) {
+  return op_check::unit(extent, is_root, 1) != 0;
+}
+
+// Which element types a reduction is defined for.
+enum class Takes : uint8_t { ANY, NUMBERS, INTEGERS, FLOATS };
+
+bool takes(Takes what, DType dtype) {
+  const bool is_float = dtype == DType::kF16 || dtype == DType::kBF16 ||
+                        dtype == DType::kF32 || dtype == DType::kF64;
+  switch (what) {
+    case Takes::ANY:
+      return true;
+    case Takes::NUMBERS:
+      return dtype != DType::kBool;
+    case Takes::INTEGERS:
+      return !is_float;
+    case Takes::FLOATS:
+      return is_float;
+  }
+  return false;
+}
+
+CheckedCall check_divided_call(const OpShape& shape, uint16_t kind,
+                               const AnyCall& call, int rank, int size,
+                               uint32_t memory) {
+  const auto faulty = [](Fault fault) { return CheckedCall{fault, false}; };
+  const bool is_root = call.peer == rank;
+  const bool has_in = has_buffer(shape.in, is_root);
+  const bool has_out = has_buffer(shape.out, is_root);
+  const bool in_divided = has_in && is_divided(shape.in);
+  const bool out_divided = has_out && is_divided(shape.out);
+  Range in, out;
+  if (has_in)
+    if (const Fault fault = check_buffer(call.in, Use::kInput, memory, &in);
+        fault != Fault::kNone)
+      return faulty(fault);
+  if (has_out)
+    if (const Fault fault = check_buffer(call.out, Use::kOutput, memory, &out);
+        fault != Fault::kNone)
+      return faulty(fault);
+  if (has_in && has_out && call.in.dtype() != call.out.dtype())
+    return faulty(Fault::kDTypesDiffer);
+  if (in_divided)
+    if (const Fault fault =
+            check_division(call.in_counts, call.in, size, kOfInput);
+        fault != Fault::kNone)
+      return faulty(fault);
+  if (out_divided) {
+    if (const Fault fault =
+            check_division(call.out_counts, call.out, size, kOfOutput);
+        fault != Fault::kNone)
+      return faulty(fault);
+    if (pieces_overlap(call.out_counts)) return faulty(Fault::kPiecesOverlap);
+  }
+  const auto own = static_cast<size_t>(rank);
+  if (in_divided && out_divided &&
+      call.in_counts.counts[own] != call.out_counts.counts[own])
+    return faulty(Fault::kOwnPieceDiffers);
+  if (in_divided && !out_divided &&
+      call.in_counts.counts[own] != call.out.count())
+    return faulty(Fault::kOwnPieceDiffers);
+  if (out_divided && has_in && !in_divided &&
+      call.out_counts.counts[own] != call.in.count())
+    return faulty(Fault::kOwnPieceDiffers);
+
+  bool in_place = false;
+  if (in.begin < out.end && out.begin < in.end) {
+    const int64_t element = dtype_size(call.in.dtype());
+    in_place =
+        kind != DW_OP_ALL_TO_ALL &&
+        (out_divided ? in.begin == piece(out, call.out_counts, rank, element)
+                     : out.begin == piece(in, call.in_counts, rank, element));
+    if (!in_place) return faulty(Fault::kOverlap);
+  }
+  return {Fault::kNone, in_place};
+}
+
+// The template, for a kind that is known when running.
+CheckedCall check_plain_call(uint16_t kind, const Call& call, int rank,
+                             int size, const Capabilities& capabilities) {
+  switch (kind) {
+#define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
+  case value:                                                        \
+    return check_call<value>(call, rank, size, capabilities);
+#include "distwrap/abi/ops.def"
+    default:
+      return {Fault::kUnsupported, false};
+  }
+}
+
+Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype) {
+  if (call.reduce == DW_REDUCE_NONE || call.reduce > DW_REDUCE_PREMUL_SUM)
+    return Fault::kUnknownReduction;
+  if (kind == DW_OP_SCAN && call.reduce == DW_REDUCE_AVG)
+    return Fault::kAverageInScan;
+  if (!reduction_takes(call.reduce, dtype)) return Fault::kReductionForDType;
+  if (call.reduce != DW_REDUCE_PREMUL_SUM) return Fault::kNone;
+  switch (call.op.factor()) {
+    case ReduceOp::Factor::kNone:
+      return Fault::kNoFactor;
+    case ReduceOp::Factor::kUnusable:
+      return Fault::kFactorUnusable;
+    case ReduceOp::Factor::kTensor:
+      return call.op.tensor_dtype() == dtype ? Fault::kNone
+                                             : Fault::kFactorDType;
+    case ReduceOp::Factor::kNumber:
+      break;
+  }
+  return Fault::kNone;
+}
+
+}  // namespace
+
+bool reduction_takes(uint16_t reduce, DType dtype) {
+  switch (reduce) {
+#define DW_REDUCTION(value, name, enumerator, text, what, meaning) \
+  case value:                                                      \
+    return takes(Takes::what, dtype);
+#include "distwrap/abi/reductions.def"
+    default:
+      return false;
+  }
+}
+
+CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
+                           int size, const Capabilities& capabilities) {
+  const OpShape& shape = op_shape(kind);
+  const uint32_t memory = capabilities.memory();
+  if (shape.peer != PeerRole::NO)
+    if (const Fault fault = check_peer(call, shape, size);
+        fault != Fault::kNone)
+      return {fault, false};
+  CheckedCall checked;
+  if (call.lists) {
+    checked = check_list_call(shape, call, rank, size, memory);
+    if (checked.fault != Fault::kNone) return checked;
+  }
+  const bool has_in = has_buffer(shape.in, call.peer == rank);
+  // Lists hold one element type, that of their first.
+  const TensorView& in = call.ins.empty() ? call.in : call.ins.front();
+  const TensorView& out = call.outs.empty() ? call.out : call.outs.front();
+  Call plain = call;  // without the rest
+  if (shape.reduces()) {
+    Range ignored;
+    if (const Fault fault = check_buffer(in, Use::kInput, memory, &ignored);
+        fault != Fault::kNone)
+      return {fault, false};
+    if (const Fault fault = check_reduction(kind, call, in.dtype());
+        fault != Fault::kNone)
+      return {fault, false};
+    // The short way does not know premul_sum; all else is that of a sum.
+    if (call.reduce == DW_REDUCE_PREMUL_SUM) plain.reduce = DW_REDUCE_SUM;
+  }
+  if (!call.lists)
+    checked = call.per_rank
+                  ? check_divided_call(shape, kind, call, rank, size, memory)
+                  : check_plain_call(kind, plain, rank, size, capabilities);
+  if (checked.fault != Fault::kNone) return checked;
+  const DType dtype = has_in ? in.dtype() : out.dtype();
+  if (!capabilities.supports(kind, dtype, call.reduce))
+    return {Fault::kUnsupported, false};
+  return checked;
+}
+
+}  // namespace distwrap::comm
