@@ -3,8 +3,6 @@
 #include "base/error.h"
 #include "group/group_state.h"
 
-#include <absl/strings/str_cat.h>
-
 namespace distwrap {
 
 absl::string_view Group::name() const { return state_->name(); }
@@ -12,6 +10,23 @@ int Group::rank() const { return state_->rank(); }
 int Group::size() const { return state_->size(); }
 const std::vector<int>& Group::global_ranks() const {
   return state_->global_ranks();
+}
+
+int Group::group_rank(int global_rank) const {
+  return state_->group_rank(global_rank);
+}
+const std::string& Group::description() const { return state_->description(); }
+uint64_t Group::uid() const { return state_->uid(); }
+const std::vector<DeviceBackend>& Group::device_backends() const {
+  return state_->device_backends();
+}
+absl::Duration Group::timeout() const { return state_->timeout(); }
+Group Group::parent() const { return Group(state_->parent()); }
+
+std::vector<Group> Group::children() const {
+  std::vector<Group> handles;
+  for (const auto& child : state_->children()) handles.emplace_back(child);
+  return handles;
 }
 
 absl::StatusOr<Communicator*> Group::communicator(Device device) const {
@@ -24,18 +39,4 @@ absl::StatusOr<Communicator*> Group::communicator(Device device) const {
   return state_->no_communicator(device);
 }
 
-namespace group {
-
-absl::Status GroupState::no_communicator(Device device) const {
-  return base::make_error(
-      {.reason = Reason::kNoCommunicator,
-       .what = absl::StrCat("the group has no communicator for device type ",
-                            device.type, ". Available: ", device_type_),
-       .group = name_,
-       .my_rank = rank_,
-       .group_size = size(),
-       .next_step = "move the tensor, or name a backend for that device"});
-}
-
-}  // namespace group
 }  // namespace distwrap

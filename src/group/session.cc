@@ -5,9 +5,12 @@
 namespace distwrap {
 
 absl::StatusOr<Session> Session::create(const InitOptions& options) {
+  const base::Environment environment = base::Environment::of_process();
   absl::StatusOr<group::SessionPlan> plan =
-      group::plan_session(options, base::Environment::of_process());
+      group::plan_session(options, environment);
   if (!plan.ok()) return plan.status();
+  // After the plan, which sets the level of the log.
+  base::warn_of_unknown_settings(environment);
   absl::StatusOr<std::shared_ptr<group::SessionState>> state =
       group::SessionState::create(*plan);
   if (!state.ok()) return state.status();
@@ -16,6 +19,7 @@ absl::StatusOr<Session> Session::create(const InitOptions& options) {
 
 int Session::rank() const { return state_->rank(); }
 int Session::world_size() const { return state_->world_size(); }
+GroupRegistry& Session::registry() const { return state_->registry(); }
 Group Session::world() const { return Group(state_->world()); }
 
 absl::Status Session::close(absl::Duration timeout) const {

@@ -3,14 +3,16 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/setup.h"
-#include "plugin/registry.h"
+#include "group/group_build.h"
+#include "group/group_end.h"
 #include "store/exchange.h"
-#include "store/launch_info.h"
+#include "store/rendezvous.h"
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -19,52 +21,26 @@ namespace distwrap::group {
 namespace {
 
 constexpr size_t kMaxHelloText = 4096;
-// What a clean end may take when a peer does not say goodbye.
-constexpr absl::Duration kGoodbye = absl::Milliseconds(400);
-
-ErrorInfo init_error(Reason reason, std::string what, std::string next_step) {
-  return {.reason = reason,
-          .what = std::move(what),
-          .op = "init",
-          .next_step = std::move(next_step)};
-}
-
-absl::Status check_rank(int rank, int world_size) {
-  if (world_size >= 1 && rank >= 0 && rank < world_size)
-    return absl::OkStatus();
-  ErrorInfo info = init_error(Reason::kInvalidArgument,
-                              "rank and world size do not fit each other",
-                              "correct InitOptions::rank and ::world_size");
-  info.expected = "0 <= rank < world size";
-  info.actual = absl::StrCat("rank ", rank, ", world size ", world_size);
-  return base::make_error(info);
-}
-
-absl::StatusOr<absl::Duration> timeout_of(
-    const std::optional<absl::Duration>& given, base::Setting setting,
-    const base::Environment& environment) {
-  if (!given.has_value()) return environment.get_seconds(setting);
-  if (*given > absl::ZeroDuration()) return *given;
-  ErrorInfo info =
-      init_error(Reason::kInvalidArgument, "a timeout is not positive",
-                 "leave it unset for the default, or give InfiniteDuration");
-  info.actual = absl::FormatDuration(*given);
-  return base::make_error(info);
-}
+// What a note to those who come later may take.
+constexpr absl::Duration kLeave = absl::Milliseconds(50);
+constexpr int kMostTold = 1024;
 
 // What each rank tells the others first.
 struct Hello {
   std::string version, backend;
-  int world_size = 0;
+  int rank = 0, world_size = 0;
   int64_t pid = 0;
+  uint64_t draw = 0;  // at random; rank 0's becomes the world's uid
 };
 
 std::string encode(const Hello& hello) {
   base::ByteWriter out;
   out.text(hello.version);
   out.text(hello.backend);
+  out.i64(hello.rank);
   out.i64(hello.world_size);
   out.i64(hello.pid);
+  out.u64(hello.draw);
   return out.take();
 }
 
@@ -73,94 +49,60 @@ Hello decode(absl::string_view bytes) {
   Hello hello;
   hello.version = std::string(in.text(kMaxHelloText));
   hello.backend = std::string(in.text(kMaxHelloText));
+  hello.rank = static_cast<int>(in.i64());
   hello.world_size = static_cast<int>(in.i64());
   hello.pid = in.i64();
+  hello.draw = in.u64();
   return in.done() ? hello : Hello{};
 }
 
-std::string describe(const Hello& hello) {
+uint64_t random_number() {
+  std::random_device source;
+  return uint64_t{source()} << 32 | source();
+}
+
+// What all ranks must have in common.
+std::string terms(const Hello& hello) {
   return absl::StrCat("distwrap ", hello.version, ", world size ",
-                      hello.world_size, ", backend ", hello.backend, ", pid ",
-                      hello.pid);
+                      hello.world_size, ", backend ", hello.backend);
+}
+
+std::string describe(const Hello& hello) {
+  return absl::StrCat(terms(hello), ", pid ", hello.pid);
+}
+
+// What is left of the 100 ms that an error may come late, and a little in any
+// case.
+Deadline leave_by(Deadline deadline) {
+  constexpr int64_t kLateNs = 95'000'000, kLeastNs = 20'000'000;
+  const Deadline soon = Deadline::after(kLeave);
+  if (deadline.is_never()) return soon;
+  return Deadline::earlier(
+      soon, Deadline::at_ns(std::max(deadline.ns() + kLateNs,
+                                     Deadline::now_ns() + kLeastNs)));
+}
+
+// Whether others can still be told of this.
+bool store_answers(const absl::Status& status) {
+  const ErrorInfo info = error_info(status).value_or(ErrorInfo{});
+  return info.reason != Reason::kStoreUnreachable &&
+         (info.reason != Reason::kTimedOut || !info.ranks.empty());
 }
 
 }  // namespace
 
-absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
-                                         const base::Environment& environment) {
-  if (const auto level = environment.get(base::Setting::kLog);
-      level.has_value() && !base::set_log_level(*level)) {
-    ErrorInfo info =
-        init_error(Reason::kInvalidArgument, "DISTWRAP_LOG is not usable",
-                   "correct or unset DISTWRAP_LOG");
-    info.expected = "error, warning, info or debug";
-    info.actual = absl::StrCat("'", *level, "'");
-    return base::make_error(info);
-  }
-  SessionPlan plan;
-  plan.rank = options.rank;
-  plan.world_size = options.world_size;
-  const bool explicit_place = plan.rank >= 0 && plan.world_size >= 0;
-  if (!explicit_place) {
-    const absl::StatusOr<store::LaunchInfo> launch =
-        store::detect_launch(environment);
-    if (!launch.ok()) return launch.status();
-    if (plan.rank < 0) plan.rank = launch->rank;
-    if (plan.world_size < 0) plan.world_size = launch->world_size;
-  }
-  if (absl::Status status = check_rank(plan.rank, plan.world_size);
-      !status.ok())
-    return status;
-
-  plan.store = options.store;
-  plan.store_address =
-      environment.get(base::Setting::kStore).value_or(std::string());
-  if (plan.store == nullptr && (plan.world_size == 1 || explicit_place)) {
-    // A lone rank meets nobody; and ranks that were placed by hand must not
-    // meet in the store of a job that they happen to run under.
-    if (plan.world_size > 1)
-      return base::make_error(init_error(
-          Reason::kLaunchMissing,
-          "rank and world size were given, but no store to meet in",
-          "give InitOptions::store, or start with `distwrap run -n N`"));
-    plan.store = Store::in_memory();
-  }
-  if (plan.store == nullptr && plan.store_address.empty())
-    return base::make_error(
-        init_error(Reason::kLaunchMissing, "DISTWRAP_STORE is not set",
-                   "start with `distwrap run -n N`, or give "
-                   "InitOptions::store"));
-
-  plan.backend = !options.backend.empty()
-                     ? options.backend
-                     : environment.get_or_default(base::Setting::kBackend);
-  if (plan.backend == "auto")
-    plan.backend = plan.world_size == 1 ? "loopback" : "gloo";
-  absl::StatusOr<absl::Duration> timeout =
-      timeout_of(options.timeout, base::Setting::kTimeout, environment);
-  if (!timeout.ok()) return timeout.status();
-  plan.timeout = *timeout;
-  timeout = timeout_of(options.init_timeout, base::Setting::kInitTimeout,
-                       environment);
-  if (!timeout.ok()) return timeout.status();
-  plan.init_timeout = *timeout;
-  plan.group_name = options.group_name;
-  plan.hints = options.hints;
-  plan.plugin_folders = plugin::plugin_folders(environment);
-  if (const auto list = environment.get(base::Setting::kPluginAllow)) {
-    absl::StatusOr<plugin::AllowList> allowed = plugin::AllowList::read(*list);
-    if (!allowed.ok()) return allowed.status();
-    plan.allowed_plugins = *std::move(allowed);
-  }
-  return plan;
-}
-
 SessionState::SessionState(const SessionPlan& plan)
-    : rank_(plan.rank), world_size_(plan.world_size) {}
+    : rank_(plan.rank),
+      world_size_(plan.world_size),
+      init_timeout_(plan.init_timeout),
+      goodbye_(plan.goodbye),
+      drop_in_(plan.drop_in),
+      device_id_(plan.device_id),
+      plugins_(plan.plugin_folders, plan.linked_in, {}, plan.allowed_plugins) {}
 
 SessionState::~SessionState() {
-  // Not closed: abort. The group's end does it.
-  world_.reset();
+  // Not closed: abort, whatever handles exist.
+  if (world_ != nullptr) drop_group(*world_);
 }
 
 absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
@@ -172,54 +114,99 @@ absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
 
 absl::Status SessionState::start(const SessionPlan& plan) {
   const Deadline deadline = Deadline::after(plan.init_timeout);
-  plugin::Registry registry(plan.plugin_folders, plugin::linked_in(), {},
-                            plan.allowed_plugins);
-  const absl::StatusOr<plugin::BackendPtr> table = registry.find(plan.backend);
-  if (!table.ok()) return table.status();
+  absl::StatusOr<std::vector<BackendChoice>> choices =
+      parse_backends(plan.backend, plugins_);
+  if (!choices.ok()) return choices.status();
+  absl::Status status = settle_backends(&*choices, world_size_, plugins_);
+  if (!status.ok()) return status;
 
   store_ = plan.store;
   if (store_ == nullptr) {
     absl::StatusOr<std::shared_ptr<Store>> store =
-        Store::connect(plan.store_address, deadline);
+        store::meet(plan.place, deadline);
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
   }
-  // A program may start session after session on one store; all ranks count
-  // alike.
-  const absl::StatusOr<int64_t> generation =
-      store_->add(absl::StrCat("sessions/", rank_), 1, deadline);
-  if (!generation.ok()) return generation.status();
-  generation_ = *generation;
-
-  if (absl::Status status = say_hello(plan, (*table)->name(), deadline);
-      !status.ok())
+  status = enter_round(plan, terms_of(*choices), deadline);
+  if (status.ok()) status = make_world(plan, *std::move(choices), deadline);
+  if (status.ok()) {
+    store::remove_note(plan.place);
     return status;
-  return make_world(plan, *table, deadline);
+  }
+  if (round_.has_value()) round_->leave(leave_by(deadline));
+  store::leave_note(plan.place, error_info(status).value_or(ErrorInfo{}).what);
+  // Rank 0 may have ended while this rank was on its way.
+  return store::why_store_is_gone(plan.place, std::move(status));
 }
 
-absl::Status SessionState::say_hello(const SessionPlan& plan,
-                                     const std::string& backend,
-                                     Deadline deadline) {
-  const Hello mine{std::string(base::library_version()), backend, world_size_,
-                   getpid()};
-  const absl::StatusOr<std::vector<std::string>> hellos =
-      store::exchange(*store_, absl::StrCat("session/", generation_, "/hello"),
-                      rank_, world_size_, encode(mine), deadline);
-  if (!hellos.ok())
-    return base::amend_error(hellos.status(), [&](ErrorInfo& info) {
+absl::Status SessionState::enter_round(const SessionPlan& plan,
+                                       const std::string& backend,
+                                       Deadline deadline) {
+  const Hello mine{std::string(base::library_version()),
+                   backend,
+                   rank_,
+                   world_size_,
+                   getpid(),
+                   random_number()};
+  const auto in_group = [&](const absl::Status& status) {
+    if (status.ok()) return status;
+    return base::amend_error(status, [&](ErrorInfo& info) {
       info.op = "init";
       info.group = plan.group_name;
       info.my_rank = rank_;
       info.group_size = world_size_;
-      if (info.reason == Reason::kTimedOut) {
-        info.deadline = plan.init_timeout;
-        info.next_step =
-            "look at the output of the missing ranks; the limit is "
-            "InitOptions::init_timeout, else DISTWRAP_INIT_TIMEOUT";
-      }
+      if (info.reason != Reason::kTimedOut) return;
+      info.deadline = plan.init_timeout;
+      info.next_step =
+          "look at the output of the missing ranks; the limit is "
+          "InitOptions::init_timeout, else DISTWRAP_INIT_TIMEOUT";
     });
-  for (size_t i = 0; i < hellos->size(); ++i) {
-    const Hello theirs = decode((*hellos)[i]);
+  };
+  absl::StatusOr<store::Round> round = store::Round::enter(
+      store_, {plan.place.job, rank_, world_size_, terms(mine)}, deadline);
+  if (!round.ok()) return in_group(round.status());
+  round_ = *std::move(round);
+  if (absl::Status status = round_->agree(deadline); !status.ok()) {
+    if (error_reason(status) == Reason::kCallMismatch) {
+      round_->give_up(error_info(status)->what, leave_by(deadline));
+      tell_mismatch(describe(mine), *error_info(status));
+    }
+    return in_group(status);
+  }
+  if (absl::Status status = say_hello(plan, encode(mine), deadline);
+      !status.ok()) {
+    // Others that found all ranks there wait for this one's next step.
+    if (store_answers(status) &&
+        !round_->give_up(error_info(status)->what, leave_by(deadline)))
+      comm::refuse_communicator(*store_, world_setup(plan), status, deadline);
+    return in_group(status);
+  }
+  return in_group(round_->close(deadline));
+}
+
+// Those that wait, and those to come, shall see at once why this one does not
+// take part.
+void SessionState::tell_mismatch(const std::string& own,
+                                 const ErrorInfo& mismatch) {
+  ErrorInfo why = mismatch;
+  why.expected = mismatch.actual;
+  why.actual = own;
+  why.ranks = {rank_};
+  store::give_up_exchange(*store_, round_->key("hello"), rank_,
+                          std::min(round_->first_size(), kMostTold), why,
+                          Deadline::after(kLeave));
+}
+
+absl::Status SessionState::say_hello(const SessionPlan& plan,
+                                     const std::string& encoded,
+                                     Deadline deadline) {
+  const absl::StatusOr<std::vector<std::string>> hellos = store::exchange(
+      *store_, round_->key("hello"), rank_, world_size_, encoded, deadline);
+  if (!hellos.ok()) return hellos.status();
+  const Hello mine = decode(encoded);
+  uid_ = decode(hellos->front()).draw;
+  for (const std::string& hello : *hellos) {
+    const Hello theirs = decode(hello);
     if (theirs.version == mine.version && theirs.backend == mine.backend &&
         theirs.world_size == mine.world_size)
       continue;
@@ -230,7 +217,7 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
          .group = plan.group_name,
          .my_rank = rank_,
          .group_size = world_size_,
-         .ranks = {static_cast<int>(i)},
+         .ranks = {theirs.rank},
          .expected = absl::StrCat(describe(mine), " (here)"),
          .actual = describe(theirs),
          .next_step = "start all ranks with the same options"});
@@ -238,52 +225,51 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
   return absl::OkStatus();
 }
 
+comm::SetupPlan SessionState::world_setup(const SessionPlan& plan) const {
+  return {.group = plan.group_name,
+          .uid = uid_,
+          .epoch = 0,
+          .rank = rank_,
+          .size = world_size_,
+          .hints = plan.hints,
+          .keys = first_channel_keys(round_->key("group/"))};
+}
+
 absl::Status SessionState::make_world(const SessionPlan& plan,
-                                      const plugin::BackendPtr& table,
+                                      std::vector<BackendChoice> choices,
                                       Deadline deadline) {
-  const Device device = kCpu;
-  absl::StatusOr<std::shared_ptr<comm::BackendInstance>> backend =
-      comm::BackendInstance::open(table, device, plan.hints);
-  if (!backend.ok()) return backend.status();
-  const comm::SetupPlan setup{.group = plan.group_name,
-                              .uid = static_cast<uint64_t>(generation_),
-                              .epoch = 0,
-                              .rank = rank_,
-                              .size = world_size_,
-                              .hints = plan.hints};
-  const absl::StatusOr<dw_comm*> built =
-      comm::build_communicator(**backend, *store_, setup, deadline);
+  GroupPlan world{.op = "init",
+                  .parts = {.name = plan.group_name,
+                            .description = plan.group_name,
+                            .uid = uid_,
+                            .rank = rank_,
+                            .global_ranks = {},
+                            .choices = std::move(choices),
+                            .hints = plan.hints,
+                            .timeout = plan.timeout,
+                            .store = store_,
+                            .key_prefix = round_->key("group/"),
+                            .channels = {},
+                            .session = weak_from_this()},
+                  .device_id = device_id_};
+  world.parts.global_ranks.resize(static_cast<size_t>(world_size_));
+  std::iota(world.parts.global_ranks.begin(), world.parts.global_ranks.end(),
+            0);
+  absl::StatusOr<std::shared_ptr<GroupState>> built =
+      build_group(std::move(world), instances_, watchdog_, deadline);
   if (!built.ok()) return built.status();
-  std::vector<int> ranks(static_cast<size_t>(world_size_));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  world_ = std::make_shared<GroupState>(
-      plan.group_name, rank_, std::move(ranks),
-      std::make_unique<comm::BackendCommunicator>(
-          comm::Identity{plan.group_name, rank_, world_size_, plan.timeout},
-          *std::move(backend), *built,
-          comm::FirstFailure(store_,
-                             absl::StrCat("session/", generation_, "/failure")),
-          watchdog_),
-      device);
-  return absl::OkStatus();
+  world_ = *std::move(built);
+  return registry_.create(Group(world_), world_->global_ranks(),
+                          world_->description());
 }
 
 absl::Status SessionState::close(absl::Duration timeout) {
   base::MutexLock lock(closing_);
   if (closed_.exchange(true, std::memory_order_acq_rel))
     return absl::OkStatus();
-  const Deadline deadline = Deadline::after(timeout);
-  comm::BackendCommunicator& communicator = world_->communicator();
-  if (communicator.drain(deadline)) say_goodbye(deadline);
-  communicator.destroy(deadline);
+  end_group(*world_, Deadline::after(timeout));
+  round_->leave(Deadline::after(kLeave));
   return absl::OkStatus();
-}
-
-void SessionState::say_goodbye(Deadline deadline) {
-  if (world_size_ == 1) return;
-  (void)store::exchange(
-      *store_, absl::StrCat("session/", generation_, "/goodbye"), rank_,
-      world_size_, "", Deadline::earlier(deadline, Deadline::after(kGoodbye)));
 }
 
 }  // namespace distwrap::group

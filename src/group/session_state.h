@@ -7,37 +7,25 @@
 #define DISTWRAP_SRC_GROUP_SESSION_STATE_H_
 
 #include "base/mutex.h"
-#include "base/settings.h"
+#include "comm/setup.h"
 #include "comm/watchdog.h"
-#include "distwrap/session.h"
+#include "distwrap/group_registry.h"
+#include "group/backend_string.h"
+#include "group/departures.h"
 #include "group/group_state.h"
-#include "plugin/allow_list.h"
+#include "group/instances.h"
+#include "group/session_plan.h"
+#include "plugin/registry.h"
+#include "store/round.h"
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace distwrap::group {
 
-// InitOptions with nothing left to look up.
-struct SessionPlan {
-  int rank = 0, world_size = 1;
-  std::string backend;
-  std::shared_ptr<Store> store;  // null: connect to store_address
-  std::string store_address;
-  std::string job_id;
-  absl::Duration timeout, init_timeout;
-  std::string group_name;
-  comm::Hints hints = {};
-  std::vector<std::string> plugin_folders;
-  plugin::AllowList allowed_plugins = {};
-};
-
-// Explicit options first, then the environment, then defaults.
-absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
-                                         const base::Environment& environment);
-
-class SessionState {
+class SessionState : public std::enable_shared_from_this<SessionState> {
  public:
   static absl::StatusOr<std::shared_ptr<SessionState>> create(
       const SessionPlan& plan);
@@ -48,6 +36,20 @@ class SessionState {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   const std::shared_ptr<GroupState>& world() const { return world_; }
+  bool drop_in() const { return drop_in_; }
+  int device_id() const { return device_id_; }
+
+  absl::Duration init_timeout() const { return init_timeout_; }
+  absl::Duration goodbye() const { return goodbye_; }
+  GroupRegistry& registry() { return registry_; }
+
+  // What groups are made with.
+  plugin::Registry& plugins() { return plugins_; }
+  Instances& instances() { return instances_; }
+  comm::Watchdog& watchdog() { return watchdog_; }
+  // Where groups go whose other members have not ended them yet.
+  Departures& departures() { return departures_; }
+
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
   absl::Status close(absl::Duration timeout);
@@ -55,19 +57,31 @@ class SessionState {
  private:
   explicit SessionState(const SessionPlan& plan);
   absl::Status start(const SessionPlan& plan);
-  absl::Status say_hello(const SessionPlan& plan, const std::string& backend,
+  absl::Status enter_round(const SessionPlan& plan, const std::string& backend,
+                           Deadline deadline);
+  void tell_mismatch(const std::string& own, const ErrorInfo& mismatch);
+  comm::SetupPlan world_setup(const SessionPlan& plan) const;
+  absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
                          Deadline deadline);
   absl::Status make_world(const SessionPlan& plan,
-                          const plugin::BackendPtr& table, Deadline deadline);
-  // Lets peers finish reading before connections end; bounded, never fails.
-  void say_goodbye(Deadline deadline);
+                          std::vector<BackendChoice> choices,
+                          Deadline deadline);
 
   const int rank_;
   const int world_size_;
-  int64_t generation_ = 0;  // of this rank's sessions on the store
+  const absl::Duration init_timeout_;
+  const absl::Duration goodbye_;
+  const bool drop_in_;
+  const int device_id_;
+  plugin::Registry plugins_;
+  Instances instances_{plugins_};
+  std::optional<store::Round> round_;
   std::shared_ptr<Store> store_;
   comm::Watchdog watchdog_;
+  GroupRegistry registry_;
+  uint64_t uid_ = 0;  // of the world; the same on all ranks
   std::shared_ptr<GroupState> world_;
+  Departures departures_;
   std::atomic<bool> closed_{false};
   base::Mutex closing_;
 };

@@ -1,5 +1,6 @@
 // Where a session's values come from: options, then the environment, then
 // defaults.
+#include "algo/objects/limit.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "group/session_state.h"
@@ -31,10 +32,27 @@ TEST(SessionPlan, TheLauncherSaysWho) {
   ASSERT_TRUE(p.ok()) << p.status();
   EXPECT_EQ(p->rank, 1);
   EXPECT_EQ(p->world_size, 4);
-  EXPECT_EQ(p->store_address, "unix:/run/x/store");
+  EXPECT_EQ(p->place.address, "unix:/run/x/store");
   EXPECT_EQ(p->store, nullptr) << "to be connected";
   EXPECT_EQ(p->backend, "gloo");
   EXPECT_EQ(p->timeout, absl::Seconds(600));
+}
+
+TEST(SessionPlan, ObjectsHaveALimit) {
+  const uint64_t before = objects::max_bytes();
+  Variables variables = launched();
+  variables["DISTWRAP_OBJECT_MAX_BYTES"] = "5000";
+  EXPECT_TRUE(plan({}, variables).ok());
+  EXPECT_EQ(objects::max_bytes(), 5000u);
+  for (const char* const bad : {"0", "1023", "-1", "9999999999", "much"}) {
+    variables["DISTWRAP_OBJECT_MAX_BYTES"] = bad;
+    const absl::Status status = plan({}, variables).status();
+    EXPECT_EQ(error_reason(status), Reason::kInvalidArgument) << bad;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("DISTWRAP_OBJECT_MAX_BYTES"));
+  }
+  EXPECT_EQ(objects::max_bytes(), 5000u);
+  objects::set_max_bytes(before);
 }
 
 TEST(SessionPlan, OptionsWin) {

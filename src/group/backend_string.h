@@ -1,0 +1,58 @@
+// Backend strings: which backend serves which device.
+//
+//   backend := name | pair (',' pair)*      pair := device ':' name
+//   name    := plain | plain '+' plain      spaces around parts do not count
+//
+// Threads: pure functions over a registry.
+#ifndef DISTWRAP_SRC_GROUP_BACKEND_STRING_H_
+#define DISTWRAP_SRC_GROUP_BACKEND_STRING_H_
+
+#include "distwrap/group.h"
+#include "plugin/registry.h"
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace distwrap::group {
+
+// One device of a backend string.
+struct BackendChoice {
+  std::string device;
+  int32_t device_type = 0;
+  std::string spelled;  // "ncclx", "auto"
+  std::string backend;  // "nccl"; after `settle_backends` one that exists
+};
+
+// In the order of the text. Nothing is loaded but a plugin whose name stands
+// alone, for the devices that it serves. Errors: kBackendMissing,
+// kBackendFormat, kDeviceUnknown, kDeviceDuplicate, kBackendUnknown, and for
+// such a plugin the registry's.
+absl::StatusOr<std::vector<BackendChoice>> parse_backends(
+    absl::string_view text, plugin::Registry& registry);
+
+// Loads every backend, after "auto" was replaced by what fits. Errors:
+// kPluginNotFound for a known one that is not there, kUnsupported for two that
+// are joined by '+', kNoCommunicator for one that does not serve its device,
+// the registry's.
+absl::Status settle_backends(std::vector<BackendChoice>* choices, int size,
+                             plugin::Registry& registry);
+
+// Host memory has no index.
+inline Device device_of(const BackendChoice& choice, int device_id) {
+  return {choice.device_type, choice.device_type == kCpu.type ? 0 : device_id};
+}
+
+// As the user spelled them, for Group::device_backends.
+std::vector<DeviceBackend> spelled_backends(
+    const std::vector<BackendChoice>& choices);
+// "cpu:gloo,cuda:nccl"; of a single one for host memory just its name.
+std::string terms_of(const std::vector<BackendChoice>& choices);
+
+}  // namespace distwrap::group
+
+#endif  // DISTWRAP_SRC_GROUP_BACKEND_STRING_H_

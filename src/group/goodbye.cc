@@ -1,0 +1,49 @@
+#include "group/goodbye.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+namespace distwrap::group {
+namespace {
+
+// What leaving may take beyond the deadline.
+constexpr absl::Duration kLeave = absl::Milliseconds(20);
+
+}  // namespace
+
+Goodbye::Goodbye(std::shared_ptr<Store> store, std::string prefix, int size)
+    : store_(std::move(store)),
+      said_(absl::StrCat(prefix, "goodbye/said")),
+      all_(absl::StrCat(prefix, "goodbye/all")),
+      heard_(absl::StrCat(prefix, "goodbye/heard")),
+      size_(size) {}
+
+bool Goodbye::say(Deadline deadline) {
+  if (size_ == 1) return true;
+  const absl::StatusOr<int64_t> said = store_->add(said_, 1, deadline);
+  if (!said.ok() || *said < size_) return false;
+  store_->set(all_, "", deadline).IgnoreError();
+  leave(deadline);
+  return true;
+}
+
+absl::Status Goodbye::heard_all(Deadline deadline) {
+  const absl::Status status = store_->wait({all_}, deadline);
+  if (status.ok()) leave(deadline);
+  return status;
+}
+
+// The last to hear it takes the keys away.
+void Goodbye::leave(Deadline deadline) {
+  const Deadline least = Deadline::after(kLeave);
+  const Deadline until = deadline.ns() < least.ns() ? least : deadline;
+  const absl::StatusOr<int64_t> heard = store_->add(heard_, 1, until);
+  if (!heard.ok() || *heard < size_) return;
+  for (const std::string& key : keys())
+    store_->delete_key(key, until).IgnoreError();
+}
+
+std::vector<std::string> Goodbye::keys() const { return {said_, all_, heard_}; }
+
+}  // namespace distwrap::group

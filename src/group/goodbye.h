@@ -1,0 +1,47 @@
+// How the members of a group learn over the store that all have ended it: each
+// says so once.
+//
+// Until then connections stay, so that none ends under a peer that still reads.
+// Threads: one at a time. Ownership: holds the store.
+//
+//   Goodbye goodbye(store, "world/of/7/", size);
+//   if (goodbye.say(deadline) || goodbye.heard_all(deadline).ok())
+//     close_connections();
+#ifndef DISTWRAP_SRC_GROUP_GOODBYE_H_
+#define DISTWRAP_SRC_GROUP_GOODBYE_H_
+
+#include "distwrap/deadline.h"
+#include "distwrap/store.h"
+
+#include <absl/status/status.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::group {
+
+class Goodbye {
+ public:
+  // `prefix`: of keys that no other goodbye uses.
+  Goodbye(std::shared_ptr<Store> store, std::string prefix, int size);
+
+  // Once. Whether this rank was the last. A store that cannot be reached keeps
+  // nobody.
+  bool say(Deadline deadline);
+  // After `say`: OK when all have, kTimedOut at the deadline.
+  absl::Status heard_all(Deadline deadline);
+  // What stays in the store when not all hear each other.
+  std::vector<std::string> keys() const;
+
+ private:
+  void leave(Deadline deadline);
+
+  const std::shared_ptr<Store> store_;
+  const std::string said_, all_, heard_;
+  const int size_;
+};
+
+}  // namespace distwrap::group
+
+#endif  // DISTWRAP_SRC_GROUP_GOODBYE_H_

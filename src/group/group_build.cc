@@ -1,0 +1,100 @@
+#include "group/group_build.h"
+
+#include "base/error.h"
+#include "comm/setup.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+namespace distwrap::group {
+namespace {
+
+// Every backend, before anything is built.
+absl::StatusOr<std::vector<std::shared_ptr<comm::BackendInstance>>> open_all(
+    const GroupPlan& plan, Instances& instances) {
+  std::vector<std::shared_ptr<comm::BackendInstance>> opened;
+  for (const BackendChoice& choice : plan.parts.choices) {
+    absl::StatusOr<std::shared_ptr<comm::BackendInstance>> backend =
+        instances.open(choice.backend, device_of(choice, plan.device_id),
+                       plan.parts.hints);
+    if (!backend.ok()) return backend.status();
+    opened.push_back(*std::move(backend));
+  }
+  return opened;
+}
+
+comm::SetupPlan setup_of(const GroupPlan& plan, size_t index) {
+  const GroupParts& parts = plan.parts;
+  return {.group = parts.name,
+          .uid = parts.uid + index,
+          .epoch = 0,
+          .rank = parts.rank,
+          .size = static_cast<int>(parts.global_ranks.size()),
+          .hints = parts.hints,
+          .keys = absl::StrCat(parts.key_prefix, index, "/"),
+          .terms = absl::StrCat("backend ", terms_of(plan.parts.choices))};
+}
+
+absl::StatusOr<Channel> build_channel(
+    const GroupPlan& plan, const comm::SetupPlan& setup,
+    std::shared_ptr<comm::BackendInstance> backend, comm::Watchdog& watchdog,
+    Deadline deadline) {
+  const GroupParts& parts = plan.parts;
+  const absl::StatusOr<dw_comm*> built =
+      comm::build_communicator(*backend, *parts.store, setup, deadline);
+  if (!built.ok()) return built.status();
+  const int32_t type = backend->device().type;
+  return Channel{
+      type,
+      std::make_unique<comm::BackendCommunicator>(
+          comm::Identity{parts.name, setup.rank, setup.size, parts.timeout},
+          std::move(backend), *built,
+          comm::FirstFailure(parts.store,
+                             absl::StrCat(setup.keys, kFailureKey)),
+          watchdog)};
+}
+
+absl::StatusOr<std::vector<Channel>> build_channels(const GroupPlan& plan,
+                                                    Instances& instances,
+                                                    comm::Watchdog& watchdog,
+                                                    Deadline deadline) {
+  const auto backends = open_all(plan, instances);
+  if (!backends.ok()) {
+    comm::refuse_communicator(*plan.parts.store, setup_of(plan, 0),
+                              backends.status(), deadline);
+    return backends.status();
+  }
+  std::vector<Channel> channels;
+  for (size_t i = 0; i < backends->size(); ++i) {
+    absl::StatusOr<Channel> channel = build_channel(
+        plan, setup_of(plan, i), (*backends)[i], watchdog, deadline);
+    if (!channel.ok()) return channel.status();
+    channels.push_back(*std::move(channel));
+  }
+  return channels;
+}
+
+}  // namespace
+
+std::string first_channel_keys(const std::string& key_prefix) {
+  return absl::StrCat(key_prefix, "0/");
+}
+
+absl::StatusOr<std::shared_ptr<GroupState>> build_group(
+    GroupPlan plan, Instances& instances, comm::Watchdog& watchdog,
+    Deadline deadline) {
+  absl::StatusOr<std::vector<Channel>> channels =
+      build_channels(plan, instances, watchdog, deadline);
+  if (!channels.ok())
+    return base::amend_error(channels.status(), [&](ErrorInfo& info) {
+      info.op = plan.op;
+      info.group = plan.parts.name;
+      info.my_rank = plan.parts.rank;
+      info.group_size = static_cast<int>(plan.parts.global_ranks.size());
+    });
+  plan.parts.channels = *std::move(channels);
+  return std::make_shared<GroupState>(std::move(plan.parts));
+}
+
+}  // namespace distwrap::group

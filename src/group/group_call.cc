@@ -1,0 +1,250 @@
+#include "group/group_call.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace distwrap::group {
+namespace {
+
+constexpr size_t kMaxText = 4096;
+// A decision is this with the words, if any, or an error.
+constexpr char kAgreed[] = "agreed";
+// After this a rank puts its name up, for those that will ask who is missing.
+constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kReportEvery = absl::Seconds(5);
+// What asking who is missing may take beyond the deadline.
+constexpr absl::Duration kAskTime = absl::Milliseconds(30);
+// What leaving may take beyond the deadline.
+constexpr absl::Duration kLeaveTime = absl::Milliseconds(50);
+
+struct Note {
+  int rank = -1;
+  uint64_t hash = 0;
+  std::string text;
+};
+
+std::string encode(const Note& note) {
+  base::ByteWriter out;
+  out.i64(note.rank);
+  out.u64(note.hash);
+  out.text(note.text);
+  return out.take();
+}
+
+Note decode(absl::string_view bytes) {
+  base::ByteReader in(bytes);
+  Note note;
+  note.rank = static_cast<int>(in.i64());
+  note.hash = in.u64();
+  note.text = std::string(in.text(kMaxText));
+  return in.done() ? note : Note{};
+}
+
+class Meeting {
+ public:
+  Meeting(GroupState& group, const CallTerms& terms,
+          std::optional<absl::string_view> word, Deadline deadline)
+      : group_(group),
+        terms_(terms),
+        word_(word),
+        store_(*group.store()),
+        key_(group.key(absl::StrCat("call/", group.next_call(), "/"))),
+        deadline_(deadline) {}
+
+  // The words, one behind the other.
+  absl::StatusOr<std::string> run() {
+    absl::StatusOr<std::string> decision = decide();
+    leave();
+    const bool agreed = decision.ok() && absl::StartsWith(*decision, kAgreed);
+    if (agreed) return decision->substr(sizeof kAgreed - 1);
+    group_.leave_behind({key("terms"), key("here"), key("decision"),
+                         key("gone"), word_key(group_.rank())});
+    if (!decision.ok()) return located(decision.status());
+    const auto info = base::decode_error(*decision);
+    return located(base::make_error(info.value_or(ErrorInfo{
+        .reason = Reason::kCallMismatch, .what = "the ranks did not agree"})));
+  }
+
+ private:
+  std::string key(absl::string_view what) const {
+    return absl::StrCat(key_, what);
+  }
+
+  absl::Status located(const absl::Status& status) const {
+    return base::amend_error(status, [&](ErrorInfo& info) {
+      info.op = terms_.op;
+      info.group = group_.name();
+      info.my_rank = group_.rank();
+      info.group_size = group_.size();
+    });
+  }
+
+  // The first decision that is given stands.
+  absl::StatusOr<std::string> give(absl::string_view decision,
+                                   Deadline deadline) {
+    return store_.compare_set(key("decision"), "", decision, deadline);
+  }
+
+  absl::StatusOr<std::string> decide() {
+    const Note mine{group_.rank(), terms_.hash,
+                    absl::StrCat(terms_.op, " ", terms_.text)};
+    const absl::StatusOr<std::string> first =
+        store_.compare_set(key("terms"), "", encode(mine), deadline_);
+    if (!first.ok()) return first.status();
+    const Note theirs = decode(*first);
+    if (theirs.hash != mine.hash)
+      return give(base::encode_error(mismatch(mine, theirs)), deadline_);
+    if (word_.has_value())
+      if (absl::Status status =
+              store_.set(word_key(group_.rank()), *word_, deadline_);
+          !status.ok())
+        return status;
+    const absl::StatusOr<int64_t> here = store_.add(key("here"), 1, deadline_);
+    if (!here.ok()) return here.status();
+    if (*here < group_.size()) return wait();
+    const absl::StatusOr<std::string> words = collect();
+    if (!words.ok()) return words.status();
+    return give(absl::StrCat(kAgreed, *words), deadline_);
+  }
+
+  // By the last to come: all words are there, and nobody else reads them.
+  absl::StatusOr<std::string> collect() {
+    if (!word_.has_value()) return std::string();
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < group_.size(); ++rank)
+      keys.push_back(word_key(rank));
+    const absl::StatusOr<std::vector<std::string>> words =
+        store_.get_all(keys, deadline_);
+    if (!words.ok()) return words.status();
+    base::ByteWriter all;
+    for (const std::string& word : *words) all.text(word);
+    for (const std::string& one : keys)
+      store_.delete_key(one, deadline_).IgnoreError();
+    return all.take();
+  }
+
+  ErrorInfo mismatch(const Note& mine, const Note& theirs) const {
+    return {.reason = Reason::kCallMismatch,
+            .what = absl::StrCat("ranks ", theirs.rank, " and ", mine.rank,
+                                 " made different calls"),
+            .ranks = {std::min(mine.rank, theirs.rank),
+                      std::max(mine.rank, theirs.rank)},
+            .expected = absl::StrCat(theirs.text, " (rank ", theirs.rank, ")"),
+            .actual = absl::StrCat(mine.text, " (rank ", mine.rank, ")"),
+            .next_step =
+                "make the same call with equal arguments on all "
+                "ranks of the group"};
+  }
+
+  absl::StatusOr<std::string> wait() {
+    const int64_t started = Deadline::now_ns();
+    Deadline step = Deadline::earlier(
+        deadline_,
+        Deadline::after(std::min(kPatience, deadline_.remaining() / 2)));
+    for (;;) {
+      absl::StatusOr<std::string> decision = store_.get(key("decision"), step);
+      if (decision.ok() || error_reason(decision.status()) != Reason::kTimedOut)
+        return decision;
+      const absl::Duration elapsed =
+          absl::Nanoseconds(Deadline::now_ns() - started);
+      if (deadline_.passed())
+        return give(base::encode_error(timed_out(elapsed)),
+                    Deadline::after(kLeaveTime));
+      if (!named_) {
+        named_ = true;
+        store_.set(here_key(group_.rank()), "", deadline_).IgnoreError();
+      } else {
+        base::log(base::LogLevel::kWarning,
+                  absl::StrCat("rank ", group_.rank(), " of \"", group_.name(),
+                               "\" waits in ", terms_.op, " since ",
+                               absl::FormatDuration(
+                                   absl::Trunc(elapsed, absl::Seconds(1)))));
+      }
+      step = Deadline::earlier(deadline_, Deadline::after(kReportEvery));
+    }
+  }
+
+  std::string here_key(int rank) const {
+    return key(absl::StrCat("here/", rank));
+  }
+  std::string word_key(int rank) const {
+    return key(absl::StrCat("word/", rank));
+  }
+
+  ErrorInfo timed_out(absl::Duration elapsed) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < group_.size(); ++rank)
+      keys.push_back(here_key(rank));
+    std::vector<int> missing;
+    const absl::StatusOr<std::vector<std::string>> all =
+        store_.get_all(keys, Deadline::after(kAskTime));
+    if (!all.ok()) {
+      const std::string listed = absl::StrCat(
+          "\n", error_info(all.status()).value_or(ErrorInfo{}).expected, "\n");
+      for (int rank = 0; rank < group_.size(); ++rank)
+        if (rank != group_.rank() &&
+            listed.find(absl::StrCat("\n", here_key(rank), "\n")) !=
+                std::string::npos)
+          missing.push_back(rank);
+    }
+    return {.reason = Reason::kTimedOut,
+            .what = "not all ranks of the group made this call",
+            .ranks = missing,
+            .elapsed = elapsed,
+            .next_step = "make the call on all ranks of the group"};
+  }
+
+  // The last one takes the keys away. Failures are nobody's: what stays goes
+  // with the group.
+  void leave() {
+    const Deadline least = Deadline::after(kLeaveTime);
+    const Deadline until = deadline_.ns() < least.ns() ? least : deadline_;
+    if (named_) store_.delete_key(here_key(group_.rank()), until).IgnoreError();
+    const absl::StatusOr<int64_t> gone = store_.add(key("gone"), 1, until);
+    if (!gone.ok() || *gone < group_.size()) return;
+    for (const char* const what : {"terms", "here", "decision", "gone"})
+      store_.delete_key(key(what), until).IgnoreError();
+  }
+
+  GroupState& group_;
+  const CallTerms& terms_;
+  const std::optional<absl::string_view> word_;
+  Store& store_;
+  const std::string key_;
+  const Deadline deadline_;
+  bool named_ = false;
+};
+
+}  // namespace
+
+absl::Status meet_for_call(GroupState& group, const CallTerms& terms,
+                           Deadline deadline) {
+  if (group.size() == 1) return absl::OkStatus();
+  return Meeting(group, terms, std::nullopt, deadline).run().status();
+}
+
+absl::StatusOr<std::vector<std::string>> gather_for_call(GroupState& group,
+                                                         const CallTerms& terms,
+                                                         absl::string_view word,
+                                                         Deadline deadline) {
+  if (group.size() == 1) return std::vector<std::string>{std::string(word)};
+  const absl::StatusOr<std::string> bytes =
+      Meeting(group, terms, word, deadline).run();
+  if (!bytes.ok()) return bytes.status();
+  base::ByteReader in(*bytes);
+  std::vector<std::string> words;
+  for (int rank = 0; rank < group.size(); ++rank)
+    words.emplace_back(in.text(kMaxText));
+  return words;
+}
+
+}  // namespace distwrap::group

@@ -1,0 +1,325 @@
+#include "group/group_make.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "group/group_build.h"
+#include "group/group_call.h"
+#include "group/group_end.h"
+#include "group/session_state.h"
+#include "group/split_plan.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace distwrap::group {
+namespace {
+
+// What a call asks for, checked.
+struct Request {
+  std::string op;
+  std::string description;
+  absl::Duration timeout;
+  comm::Hints hints;
+  std::vector<BackendChoice> choices;
+  int device_id = 0;
+};
+
+absl::Status located(const GroupState& parent, absl::string_view op,
+                     ErrorInfo info) {
+  info.op = std::string(op);
+  info.group = parent.name();
+  info.my_rank = parent.rank();
+  info.group_size = parent.size();
+  return base::make_error(info);
+}
+
+absl::Status closed(const GroupState& parent, absl::string_view op) {
+  return located(parent, op,
+                 {.reason = Reason::kGroupClosed,
+                  .what = "the group was destroyed",
+                  .next_step = "split a group before it is destroyed"});
+}
+
+absl::StatusOr<std::vector<BackendChoice>> choose_backends(
+    const GroupState& parent, const std::string& text, SessionState& session) {
+  if (text.empty()) return parent.choices();
+  absl::StatusOr<std::vector<BackendChoice>> choices =
+      parse_backends(text, session.plugins());
+  if (!choices.ok()) return choices;
+  for (const BackendChoice& choice : *choices)
+    if (const Device device{choice.device_type}; parent.find(device) == nullptr)
+      return parent.no_communicator(device);
+  if (absl::Status status =
+          settle_backends(&*choices, parent.size(), session.plugins());
+      !status.ok())
+    return status;
+  return choices;
+}
+
+// The arguments that all calls share.
+absl::StatusOr<Request> check_request(
+    const GroupState& parent, absl::string_view op, SessionState& session,
+    const std::optional<absl::Duration>& timeout,
+    const std::optional<comm::Hints>& hints, const std::string& description,
+    const std::string& backend, int device_id) {
+  if (parent.ended()) return closed(parent, op);
+  if (timeout.has_value() && *timeout <= absl::ZeroDuration())
+    return located(parent, op,
+                   {.reason = Reason::kInvalidArgument,
+                    .what = "the timeout is not positive",
+                    .actual = absl::FormatDuration(*timeout),
+                    .next_step = "leave it unset for the parent's, or give "
+                                 "InfiniteDuration for none"});
+  if (device_id < 0)
+    return located(parent, op,
+                   {.reason = Reason::kInvalidArgument,
+                    .what = "the device_id is negative",
+                    .actual = absl::StrCat(device_id),
+                    .next_step = "give the index of a device, or none"});
+  absl::StatusOr<std::vector<BackendChoice>> choices =
+      choose_backends(parent, backend, session);
+  if (choices.ok()) {
+    Request request{std::string(op),
+                    description,
+                    timeout.value_or(parent.timeout()),
+                    hints.value_or(parent.hints()),
+                    *std::move(choices),
+                    device_id};
+    // Opens what is not open yet, which refuses hints that are not known.
+    for (const BackendChoice& choice : request.choices) {
+      const auto opened = session.instances().open(
+          choice.backend, device_of(choice, device_id), request.hints);
+      if (!opened.ok())
+        return base::amend_error(opened.status(), [&](ErrorInfo& info) {
+          info.op = std::string(op);
+        });
+    }
+    return request;
+  }
+  return base::amend_error(choices.status(),
+                           [&](ErrorInfo& info) { info.op = std::string(op); });
+}
+
+CallTerms terms_of_call(const Request& request, uint64_t lists_hash,
+                        std::string lists) {
+  std::string rest = absl::StrCat(request.op, "\n", request.description, "\n",
+                                  terms_of(request.choices));
+  for (const auto& hint : request.hints)
+    absl::StrAppend(&rest, "\n", hint.first, "=", hint.second);
+  std::string text = std::move(lists);
+  if (!request.description.empty())
+    absl::StrAppend(&text, " \"", request.description.substr(0, 64), "\"");
+  absl::StrAppend(&text, " on ", terms_of(request.choices));
+  return {request.op, mix_hash(lists_hash, hash_text(rest)), std::move(text)};
+}
+
+std::string child_name(const GroupState& parent, const std::string& description,
+                       uint64_t uid) {
+  return absl::StrCat(parent.name(), "/",
+                      description.empty()
+                          ? absl::StrCat(absl::Hex(uid >> 32, absl::kZeroPad8))
+                          : description);
+}
+
+// What an exchange that failed may have left.
+std::vector<std::string> keys_of_failed_build(const std::string& prefix,
+                                              size_t channels) {
+  constexpr int kRounds = 4;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < channels; ++i)
+    for (int round = 0; round < kRounds; ++round)
+      for (const char* const part : {"present", "over"})
+        keys.push_back(absl::StrCat(prefix, i, "/setup/", round, "/", part));
+  return keys;
+}
+
+// Builds the group of `members`, ranks of the parent, of which the caller is
+// number `position`.
+absl::StatusOr<std::shared_ptr<GroupState>> make_child(
+    GroupState& parent, SessionState& session, Request request,
+    absl::Span<const int> members, int position) {
+  ChildPlan plan = plan_child(members, parent.global_ranks());
+  const uint64_t which =
+      mix_hash(plan.members_hash, hash_text(request.description));
+  const uint64_t generation = parent.begin_child(which);
+  const uint64_t uid = child_uid(parent.uid(), plan.members_hash,
+                                 request.description, generation);
+  const std::string prefix =
+      session.world()->key(absl::StrCat("of/", absl::Hex(uid), "/"));
+  const size_t channels = request.choices.size();
+  GroupPlan child{
+      .op = request.op,
+      .parts = {.name = child_name(parent, request.description, uid),
+                .description = request.description,
+                .uid = uid,
+                .rank = position,
+                .global_ranks = std::move(plan.global_ranks),
+                .choices = std::move(request.choices),
+                .hints = std::move(request.hints),
+                .timeout = request.timeout,
+                .store = parent.store(),
+                .key_prefix = prefix,
+                .channels = {},
+                .parent = parent.weak_from_this(),
+                .session = session.weak_from_this()},
+      .device_id = request.device_id};
+  absl::StatusOr<std::shared_ptr<GroupState>> built =
+      build_group(std::move(child), session.instances(), session.watchdog(),
+                  Deadline::after(session.init_timeout()));
+  if (!built.ok()) {
+    parent.leave_behind(keys_of_failed_build(prefix, channels));
+    return built;
+  }
+  if (!parent.add_child(*built)) {
+    drop_group(**built);
+    return closed(parent, request.op);
+  }
+  if (absl::Status status = session.registry().create(
+          Group(*built), (*built)->global_ranks(), (*built)->description());
+      !status.ok())
+    return status;
+  return built;
+}
+
+absl::Status no_session(const GroupState& parent, absl::string_view op) {
+  return located(parent, op,
+                 {.reason = Reason::kNotInitialized,
+                  .what = absl::StrCat(op,
+                                       " called before init_process_group "
+                                       "or after the session's end"),
+                  .next_step = "make groups while the session lives"});
+}
+
+absl::Status not_in_split(const GroupState& parent, absl::string_view op) {
+  return located(parent, op,
+                 {.reason = Reason::kRankNotInSplit,
+                  .what = absl::StrCat("Rank ", parent.rank(),
+                                       " not found in any split_ranks group"),
+                  .next_step = "name every rank in a list"});
+}
+
+// All ranks' colours and keys, once all have come.
+absl::StatusOr<std::vector<ColorKey>> gather_colors(GroupState& parent,
+                                                    const CallTerms& terms,
+                                                    ColorKey mine,
+                                                    Deadline deadline) {
+  base::ByteWriter out;
+  out.i64(mine.color);
+  out.i64(mine.key);
+  const absl::StatusOr<std::vector<std::string>> given =
+      gather_for_call(parent, terms, out.str(), deadline);
+  if (!given.ok()) return given.status();
+  std::vector<ColorKey> all;
+  for (const std::string& bytes : *given) {
+    base::ByteReader in(bytes);
+    all.push_back({in.i64(), in.i64()});
+  }
+  return all;
+}
+
+// After the ranks have met: the caller's group, or what a rank outside gets.
+absl::StatusOr<std::shared_ptr<GroupState>> take_place(GroupState& parent,
+                                                       SessionState& session,
+                                                       Request request,
+                                                       const RankLists& lists,
+                                                       const Place& place) {
+  if (place.list >= 0)
+    return make_child(parent, session, std::move(request),
+                      lists[static_cast<size_t>(place.list)], place.position);
+  if (session.drop_in()) return not_in_split(parent, request.op);
+  return nullptr;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
+                                                  const SplitOptions& options) {
+  constexpr char kOp[] = "split_group";
+  const std::shared_ptr<SessionState> session = parent.session();
+  if (session == nullptr) return no_session(parent, kOp);
+  absl::StatusOr<Request> request =
+      check_request(parent, kOp, *session, options.timeout, options.hints,
+                    options.group_desc, options.backend, session->device_id());
+  if (!request.ok()) return request.status();
+  const absl::StatusOr<Place> place =
+      check_lists(options.split_ranks, parent.size(), parent.rank(), kOp);
+  if (!place.ok()) return place.status();
+  const CallTerms terms =
+      terms_of_call(*request, hash_lists(options.split_ranks),
+                    show_lists(options.split_ranks));
+  if (absl::Status status = meet_for_call(
+          parent, terms, Deadline::after(session->init_timeout()));
+      !status.ok())
+    return status;
+  return take_place(parent, *session, *std::move(request), options.split_ranks,
+                    *place);
+}
+
+absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
+    GroupState& parent, int64_t color, int64_t key,
+    const SplitOptions& options) {
+  constexpr char kOp[] = "split_group_by_color";
+  const std::shared_ptr<SessionState> session = parent.session();
+  if (session == nullptr) return no_session(parent, kOp);
+  absl::StatusOr<Request> request =
+      check_request(parent, kOp, *session, options.timeout, options.hints,
+                    options.group_desc, options.backend, session->device_id());
+  if (!request.ok()) return request.status();
+  const absl::StatusOr<std::vector<ColorKey>> all =
+      gather_colors(parent, terms_of_call(*request, 0, "by colour"),
+                    {color, key}, Deadline::after(session->init_timeout()));
+  if (!all.ok()) return all.status();
+  const RankLists lists = lists_of_colors(*all);
+  const absl::StatusOr<Place> place =
+      lists.empty() ? Place{}
+                    : check_lists(lists, parent.size(), parent.rank(), kOp);
+  if (!place.ok()) return place.status();
+  return take_place(parent, *session, *std::move(request), lists, *place);
+}
+
+absl::StatusOr<std::shared_ptr<GroupState>> make_group(
+    GroupState& world, const NewGroupOptions& options) {
+  constexpr char kOp[] = "new_group";
+  const std::shared_ptr<SessionState> session = world.session();
+  if (session == nullptr) return no_session(world, kOp);
+  if (absl::Status status =
+          session->registry().assert_registered(Group(session->world()));
+      !status.ok())
+    return status;
+  if (session->drop_in())
+    return located(world, kOp,
+                   {.reason = Reason::kNewGroupDisabled,
+                    .what = "new_group is not supported in drop-in mode. Use "
+                            "split_group",
+                    .next_step = "call split_group, or start without drop_in"});
+  absl::StatusOr<Request> request = check_request(
+      world, kOp, *session, options.timeout, options.hints, options.group_desc,
+      options.backend, options.device_id.value_or(session->device_id()));
+  if (!request.ok()) return request.status();
+  RankLists lists(1);
+  if (options.ranks.has_value()) {
+    lists[0] = *options.ranks;
+    std::sort(lists[0].begin(), lists[0].end());
+  } else {
+    lists[0] = world.global_ranks();
+  }
+  const absl::StatusOr<Place> place =
+      check_lists(lists, world.size(), world.rank(), kOp);
+  if (!place.ok()) return place.status();
+  if (!options.use_local_synchronization) {
+    const CallTerms terms =
+        terms_of_call(*request, hash_lists(lists), show_lists(lists));
+    if (absl::Status status = meet_for_call(
+            world, terms, Deadline::after(session->init_timeout()));
+        !status.ok())
+      return status;
+  }
+  if (place->list < 0) return nullptr;
+  return make_child(world, *session, *std::move(request), lists[0],
+                    place->position);
+}
+
+}  // namespace distwrap::group

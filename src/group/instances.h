@@ -1,0 +1,41 @@
+// The opened backends of a session. Groups on the same backend, device and
+// hints share one, so that a further group costs no listener or thread.
+//
+// Threads: any. Ownership: an instance lives as long as a communicator on it.
+#ifndef DISTWRAP_SRC_GROUP_INSTANCES_H_
+#define DISTWRAP_SRC_GROUP_INSTANCES_H_
+
+#include "base/mutex.h"
+#include "comm/backend_instance.h"
+#include "plugin/registry.h"
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+namespace distwrap::group {
+
+class Instances {
+ public:
+  // `registry` outlives it.
+  explicit Instances(plugin::Registry& registry) : registry_(registry) {}
+
+  // Errors: those of the registry and of BackendInstance::open.
+  absl::StatusOr<std::shared_ptr<comm::BackendInstance>> open(
+      const std::string& backend, Device device, const comm::Hints& hints);
+
+ private:
+  using Key = std::tuple<std::string, int32_t, int32_t, comm::Hints>;
+
+  plugin::Registry& registry_;
+  base::Mutex mutex_;
+  std::map<Key, std::weak_ptr<comm::BackendInstance>> opened_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace distwrap::group
+
+#endif  // DISTWRAP_SRC_GROUP_INSTANCES_H_

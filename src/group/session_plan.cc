@@ -1,0 +1,108 @@
+#include "group/session_plan.h"
+
+#include "algo/objects/limit.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "plugin/module_paths.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <limits>
+#include <utility>
+
+namespace distwrap::group {
+namespace {
+
+ErrorInfo init_error(Reason reason, std::string what, std::string next_step) {
+  return {.reason = reason,
+          .what = std::move(what),
+          .op = "init",
+          .next_step = std::move(next_step)};
+}
+
+absl::StatusOr<absl::Duration> timeout_of(
+    const std::optional<absl::Duration>& given, base::Setting setting,
+    const base::Environment& environment) {
+  if (!given.has_value()) return environment.get_seconds(setting);
+  if (*given > absl::ZeroDuration()) return *given;
+  ErrorInfo info =
+      init_error(Reason::kInvalidArgument, "a timeout is not positive",
+                 "leave it unset for the default, or give InfiniteDuration");
+  info.actual = absl::FormatDuration(*given);
+  return base::make_error(info);
+}
+
+}  // namespace
+
+absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
+                                         const base::Environment& environment) {
+  if (const auto level = environment.get(base::Setting::kLog);
+      level.has_value() && !base::set_log_level(*level)) {
+    ErrorInfo info =
+        init_error(Reason::kInvalidArgument, "DISTWRAP_LOG is not usable",
+                   "correct or unset DISTWRAP_LOG");
+    info.expected = "error, warning, info or debug";
+    info.actual = absl::StrCat("'", *level, "'");
+    return base::make_error(info);
+  }
+  const absl::StatusOr<std::optional<int>> object_bytes =
+      environment.get_int(base::setting_name(base::Setting::kObjectMaxBytes),
+                          1024, std::numeric_limits<int>::max());
+  if (!object_bytes.ok()) return object_bytes.status();
+  if (object_bytes->has_value())
+    objects::set_max_bytes(static_cast<uint64_t>(**object_bytes));
+  SessionPlan plan;
+  absl::StatusOr<absl::Duration> timeout = timeout_of(
+      options.init_timeout, base::Setting::kInitTimeout, environment);
+  if (!timeout.ok()) return timeout.status();
+  plan.init_timeout = *timeout;
+  timeout = timeout_of(options.timeout, base::Setting::kTimeout, environment);
+  if (!timeout.ok()) return timeout.status();
+  plan.timeout = *timeout;
+
+  absl::StatusOr<store::Rendezvous> place =
+      store::find_rendezvous({.rank = options.rank,
+                              .world_size = options.world_size,
+                              .init_method = options.init_method,
+                              .has_store = options.store != nullptr},
+                             environment);
+  if (!place.ok()) return place.status();
+  plan.place = *std::move(place);
+  plan.rank = plan.place.rank;
+  plan.world_size = plan.place.world_size;
+  plan.store = options.store;
+  if (plan.store == nullptr && plan.world_size == 1)
+    plan.store = Store::in_memory();
+
+  if (options.drop_in && options.backend.empty())
+    return base::make_error(init_error(Reason::kBackendMissing,
+                                       "backend must be specified",
+                                       "give InitOptions::backend"));
+  plan.backend = !options.backend.empty()
+                     ? options.backend
+                     : environment.get_or_default(base::Setting::kBackend);
+  if (plan.backend == "auto")
+    plan.backend = plan.world_size == 1 ? "loopback" : "gloo";
+  plan.group_name = options.group_name;
+  plan.hints = options.hints;
+  plan.drop_in = options.drop_in;
+  if (options.device_id.has_value()) {
+    if (*options.device_id < 0) {
+      ErrorInfo info = init_error(Reason::kInvalidArgument,
+                                  "InitOptions::device_id is negative",
+                                  "give the index of a device, or none");
+      info.actual = absl::StrCat(*options.device_id);
+      return base::make_error(info);
+    }
+    plan.device_id = *options.device_id;
+  }
+  plan.plugin_folders = plugin::plugin_folders(environment);
+  if (const auto list = environment.get(base::Setting::kPluginAllow)) {
+    absl::StatusOr<plugin::AllowList> allowed = plugin::AllowList::read(*list);
+    if (!allowed.ok()) return allowed.status();
+    plan.allowed_plugins = *std::move(allowed);
+  }
+  return plan;
+}
+
+}  // namespace distwrap::group

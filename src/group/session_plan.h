@@ -1,0 +1,44 @@
+// What a session is started with.
+#ifndef DISTWRAP_SRC_GROUP_SESSION_PLAN_H_
+#define DISTWRAP_SRC_GROUP_SESSION_PLAN_H_
+
+#include "base/settings.h"
+#include "comm/backend_instance.h"
+#include "distwrap/session.h"
+#include "plugin/allow_list.h"
+#include "plugin/linked_in.h"
+#include "store/rendezvous.h"
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::group {
+
+// InitOptions with nothing left to look up.
+struct SessionPlan {
+  int rank = 0, world_size = 1;
+  std::string backend;
+  std::shared_ptr<Store> store;  // null: meet at `place`
+  store::Rendezvous place = {};
+  absl::Duration timeout, init_timeout;
+  std::string group_name;
+  comm::Hints hints = {};
+  bool drop_in = false;
+  // What a clean end waits for peers that do not say goodbye.
+  absl::Duration goodbye = absl::Milliseconds(400);
+  int device_id = 0;
+  std::vector<std::string> plugin_folders;
+  plugin::AllowList allowed_plugins = {};
+  absl::Span<const plugin::LinkedIn> linked_in = plugin::linked_in();
+};
+
+// Explicit options first, then the environment, then defaults.
+absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
+                                         const base::Environment& environment);
+
+}  // namespace distwrap::group
+
+#endif  // DISTWRAP_SRC_GROUP_SESSION_PLAN_H_

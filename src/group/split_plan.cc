@@ -1,0 +1,161 @@
+#include "group/split_plan.h"
+
+#include "base/error.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace distwrap::group {
+namespace {
+
+constexpr uint64_t kOdd1 = 0xd6e8feb86659fd93u;
+constexpr uint64_t kOdd2 = 0xa0761d6478bd642fu;
+constexpr size_t kMostShown = 160;
+
+uint64_t stir(uint64_t state, uint64_t word) {
+  state = (state ^ word) * kOdd1;
+  return state ^ (state >> 29);
+}
+
+uint64_t pair_of(int low, int high) {
+  return uint64_t{static_cast<uint32_t>(low)} |
+         uint64_t{static_cast<uint32_t>(high)} << 32;
+}
+
+// Of two neighbours: one load where the machine has the low one first.
+uint64_t pair_at(const int* ranks) { return pair_of(ranks[0], ranks[1]); }
+
+absl::Status bad_lists(absl::string_view op, std::string what,
+                       const RankLists& lists) {
+  return base::make_error({.reason = Reason::kInvalidArgument,
+                           .what = std::move(what),
+                           .op = std::string(op),
+                           .actual = show_lists(lists),
+                           .next_step = "give lists of the parent's ranks, "
+                                        "each rank once at most"});
+}
+
+}  // namespace
+
+uint64_t mix_hash(uint64_t a, uint64_t b) {
+  return stir(stir(kOdd2, a), b) * kOdd2;
+}
+
+// Several lanes, in registers: one multiplication need not wait for the one
+// before.
+uint64_t hash_ranks(absl::Span<const int> ranks) {
+  uint64_t a = 1, b = 2, c = 3, d = 4;
+  size_t i = 0;
+  for (; i + 8 <= ranks.size(); i += 8) {
+    const int* const at = ranks.data() + i;
+    a = stir(a, pair_at(at));
+    b = stir(b, pair_at(at + 2));
+    c = stir(c, pair_at(at + 4));
+    d = stir(d, pair_at(at + 6));
+  }
+  uint64_t hash = ranks.size();
+  for (const uint64_t lane : {a, b, c, d}) hash = mix_hash(hash, lane);
+  for (; i < ranks.size(); ++i) hash = mix_hash(hash, pair_of(ranks[i], -1));
+  return hash;
+}
+
+uint64_t hash_text(absl::string_view text) {
+  uint64_t hash = text.size();
+  for (const char c : text) hash = stir(hash, static_cast<unsigned char>(c));
+  return mix_hash(hash, text.size());
+}
+
+absl::StatusOr<Place> check_lists(const RankLists& lists, int size, int rank,
+                                  absl::string_view op) {
+  if (lists.empty()) return bad_lists(op, "there is no list of ranks", lists);
+  // A byte for each rank: bits of one word would make each step wait for the
+  // one before.
+  std::vector<uint8_t> seen(static_cast<size_t>(size), 0);
+  Place place;
+  for (size_t l = 0; l < lists.size(); ++l) {
+    const std::vector<int>& list = lists[l];
+    if (list.empty())
+      return bad_lists(op, absl::StrCat("list ", l, " is empty"), lists);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const int member = list[i];
+      if (member < 0 || member >= size)
+        return bad_lists(
+            op,
+            absl::StrCat("rank ", member, " of list ", l,
+                         " is not in the parent, whose size is ", size),
+            lists);
+      uint8_t& mark = seen[static_cast<size_t>(member)];
+      if (mark != 0)
+        return bad_lists(op, absl::StrCat("rank ", member, " is named twice"),
+                         lists);
+      mark = 1;
+      if (member == rank) place = {static_cast<int>(l), static_cast<int>(i)};
+    }
+  }
+  return place;
+}
+
+ChildPlan plan_child(absl::Span<const int> members,
+                     const std::vector<int>& parent_global_ranks) {
+  ChildPlan plan;
+  // Copied and then mapped: a vector of a size alone would be filled first.
+  plan.global_ranks.assign(members.begin(), members.end());
+  const int* const global = parent_global_ranks.data();
+  int* const rank = plan.global_ranks.data();
+  size_t i = 0;
+  for (; i + 4 <= members.size(); i += 4) {
+    rank[i] = global[rank[i]];
+    rank[i + 1] = global[rank[i + 1]];
+    rank[i + 2] = global[rank[i + 2]];
+    rank[i + 3] = global[rank[i + 3]];
+  }
+  for (; i < members.size(); ++i) rank[i] = global[rank[i]];
+  plan.members_hash = hash_ranks(members);
+  return plan;
+}
+
+uint64_t child_uid(uint64_t parent_uid, uint64_t members_hash,
+                   absl::string_view description, uint64_t generation) {
+  return mix_hash(mix_hash(parent_uid, members_hash),
+                  mix_hash(hash_text(description), generation));
+}
+
+uint64_t hash_lists(const RankLists& lists) {
+  uint64_t hash = lists.size();
+  for (const std::vector<int>& list : lists)
+    hash = mix_hash(hash, hash_ranks(list));
+  return hash;
+}
+
+std::string show_lists(const RankLists& lists) {
+  std::string text = "[";
+  for (const std::vector<int>& list : lists) {
+    absl::StrAppend(&text, text.size() == 1 ? "[" : ", [");
+    for (size_t i = 0; i < list.size() && text.size() <= kMostShown; ++i)
+      absl::StrAppend(&text, i == 0 ? "" : ", ", list[i]);
+    if (text.size() > kMostShown) return absl::StrCat(text, " ...");
+    absl::StrAppend(&text, "]");
+  }
+  return absl::StrCat(text, "]");
+}
+
+RankLists lists_of_colors(const std::vector<ColorKey>& by_rank) {
+  std::vector<std::tuple<int64_t, int64_t, int>> order;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    if (by_rank[rank].color >= 0)
+      order.emplace_back(by_rank[rank].color, by_rank[rank].key,
+                         static_cast<int>(rank));
+  std::sort(order.begin(), order.end());
+  RankLists lists;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || std::get<0>(order[i]) != std::get<0>(order[i - 1]))
+      lists.emplace_back();
+    lists.back().push_back(std::get<2>(order[i]));
+  }
+  return lists;
+}
+
+}  // namespace distwrap::group

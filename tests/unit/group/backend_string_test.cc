@@ -1,0 +1,88 @@
+#include "group/backend_string.h"
+
+#include "base/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace distwrap::group {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class BackendString : public ::testing::Test {
+ protected:
+  std::vector<BackendChoice> good(absl::string_view text) {
+    const auto choices = parse_backends(text, registry_);
+    EXPECT_TRUE(choices.ok()) << choices.status();
+    return choices.value_or(std::vector<BackendChoice>{});
+  }
+  void bad(absl::string_view text, Reason reason, const char* says) {
+    const absl::Status status = parse_backends(text, registry_).status();
+    EXPECT_EQ(error_reason(status), reason) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says));
+  }
+
+  plugin::Registry registry_{{}};
+};
+
+TEST_F(BackendString, NamesAndPairsInTheirOrder) {
+  EXPECT_THAT(spelled_backends(good("gloo")),
+              ElementsAre(DeviceBackend{"cpu", "gloo"}));
+  EXPECT_THAT(spelled_backends(good(" nccl ")),
+              ElementsAre(DeviceBackend{"cuda", "nccl"}));
+  EXPECT_THAT(spelled_backends(good("cuda:ncclx, cpu : gloo")),
+              ElementsAre(DeviceBackend{"cuda", "ncclx"},
+                          DeviceBackend{"cpu", "gloo"}));
+  EXPECT_EQ(good("ncclx")[0].backend, "nccl");
+  EXPECT_EQ(good("cuda:rcclx")[0].backend, "rccl");
+  EXPECT_EQ(good("hccl")[0].device, "mtia");
+  EXPECT_EQ(good("xpu:gloo,mtia:gloo").size(), 2u);
+}
+
+TEST_F(BackendString, WhatIsWrongIsSaid) {
+  bad("", Reason::kBackendMissing, "backend must be specified");
+  bad("  ", Reason::kBackendMissing, "backend must be specified");
+  bad("nope", Reason::kBackendUnknown,
+      "Unknown backend: 'nope'. Known backends are: auto, gloo, hccl");
+  bad("cpu:nope", Reason::kBackendUnknown, "Unknown backend: 'nope'");
+  bad("cuda:0:nccl", Reason::kBackendFormat,
+      "Invalid backend format: 'cuda:0:nccl', got 2 colons");
+  bad("cpu:gloo,", Reason::kBackendFormat, "got 0 colons");
+  bad("cpu:gloo,nccl", Reason::kBackendFormat,
+      "Invalid backend format: 'nccl', got 0 colons");
+  bad(":gloo", Reason::kBackendFormat, "Invalid backend format: ':gloo'");
+  bad("cpu:", Reason::kBackendFormat, "Invalid backend format: 'cpu:'");
+  bad("gpu:nccl", Reason::kDeviceUnknown, "'gpu'");
+  bad("cpu:gloo,cpu:ucx", Reason::kDeviceDuplicate, "Duplicate device type");
+  bad("gloo+", Reason::kBackendFormat, "gloo+");
+  bad("shm+gloo+ucx", Reason::kBackendFormat, "shm+gloo+ucx");
+  bad("shm+nope", Reason::kBackendUnknown, "Unknown backend: 'nope'");
+}
+
+TEST_F(BackendString, WhatCannotBeLoadedIsSaid) {
+  const auto settle = [&](absl::string_view text) {
+    std::vector<BackendChoice> choices = good(text);
+    return settle_backends(&choices, 2, registry_);
+  };
+  EXPECT_TRUE(settle("auto").ok());
+  EXPECT_EQ(error_reason(settle("nccl")), Reason::kPluginNotFound);
+  EXPECT_EQ(error_reason(settle("cuda:gloo")), Reason::kNoCommunicator);
+  const absl::Status joined = settle("shm+gloo");
+  EXPECT_EQ(error_reason(joined), Reason::kUnsupported);
+  EXPECT_THAT(std::string(joined.message()), HasSubstr("shm+gloo"));
+}
+
+TEST_F(BackendString, AutoFitsTheSize) {
+  std::vector<BackendChoice> alone = good("cpu:auto");
+  ASSERT_TRUE(settle_backends(&alone, 1, registry_).ok());
+  EXPECT_EQ(alone[0].backend, "loopback");
+  EXPECT_EQ(alone[0].spelled, "auto");
+}
+
+}  // namespace
+}  // namespace distwrap::group
