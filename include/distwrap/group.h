@@ -14,7 +14,9 @@
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
+#include <absl/time/time.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +26,12 @@ namespace distwrap {
 namespace group {
 class GroupState;
 }
+
+// "cuda" and "nccl": which backend serves a device type.
+struct DeviceBackend {
+  std::string device, backend;
+  friend bool operator==(const DeviceBackend&, const DeviceBackend&) = default;
+};
 
 class DISTWRAP_EXPORT Group {
  public:
@@ -41,6 +49,21 @@ class DISTWRAP_EXPORT Group {
   int rank() const;
   int size() const;
   const std::vector<int>& global_ranks() const;
+  // Rank in the group of a rank of the world; -1 when it is not a member.
+  int group_rank(int global_rank) const;
+  // What the caller called it; equal groups may share it.
+  const std::string& description() const;
+  // Equal on all members, of no other group of the job.
+  uint64_t uid() const;
+  // In the order of the backend string, spelled as there.
+  const std::vector<DeviceBackend>& device_backends() const;
+  // Limit of operations that give none.
+  absl::Duration timeout() const;
+  // The group that it was split from; none for the world, and for one whose
+  // parent is gone.
+  Group parent() const;
+  // Those that live, in the order of their making.
+  std::vector<Group> children() const;
 
   // For memory of this kind; kNoCommunicator when the group has none,
   // kGroupClosed after the end of its Session. Valid as long as the handle.

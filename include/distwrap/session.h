@@ -13,6 +13,7 @@
 
 #include "distwrap/export.h"
 #include "distwrap/group.h"
+#include "distwrap/group_registry.h"
 #include "distwrap/store.h"
 
 #include <absl/status/status.h>
@@ -30,21 +31,35 @@ namespace group {
 class SessionState;
 }
 
-// Explicit values win; what is unset comes from the launcher's environment
-// (DISTWRAP_RANK, DISTWRAP_WORLD_SIZE, DISTWRAP_STORE ...).
+// Explicit values win; what is unset comes from the launcher's environment:
+// that of `distwrap run`, torchrun, Open MPI, PMI, PMIx or Slurm.
 struct InitOptions {
-  // Backend of the world group: a name ("gloo", "loopback", "auto") or the full
-  // path of a plugin. "auto": loopback for one rank, gloo for more.
+  // Backend of the world group: a name ("gloo", "loopback", "auto"), one for
+  // each device ("cpu:gloo,cuda:nccl"), or the full path of a plugin. "auto"
+  // for host memory: loopback for one rank, gloo for more.
   std::string backend = {};
   int rank = -1;
   int world_size = -1;
-  // How ranks meet; unset: the launcher's address, and for one rank none.
+  // How ranks meet; neither: as the launcher says, and for one rank not at all.
+  // Not both: kStoreConflict.
   std::shared_ptr<Store> store = nullptr;
+  // "env://", "tcp://host:port", "file:///path" (with "?rank=0&world_size=2"
+  // where wanted), "unix:/path". The ranks are on one host: no port is opened
+  // and no file written; rank 0's process serves a socket in a folder that only
+  // this user can enter, named after the text, or at /path.
+  std::string init_method = {};
   // Of every operation; unset: DISTWRAP_TIMEOUT, 600 s.
   std::optional<absl::Duration> timeout = std::nullopt;
   // Of start-up; unset: DISTWRAP_INIT_TIMEOUT, 600 s.
   std::optional<absl::Duration> init_timeout = std::nullopt;
+  // Description of the world group.
   std::string group_name = "world";
+  // Index of the device that this rank uses, for backends of other memory than
+  // the host's; unset: 0.
+  std::optional<int> device_id = std::nullopt;
+  // Strict where torch.distributed's own wrappers are: a backend must be named,
+  // new_group is refused, a rank outside every list of a split is an error.
+  bool drop_in = false;
   // Handed to the backend; a key that it does not know is refused.
   std::map<std::string, std::string> hints = {};
 };
@@ -57,8 +72,10 @@ class DISTWRAP_EXPORT Session {
       : state_(std::move(state)) {}
 
   // Joins the job and makes the world group; collective. Whatever fails, all is
-  // undone. Errors: kLaunchMissing, kStoreUnreachable, kBackendUnknown,
-  // kPluginNotFound, kPluginRefused, kTimedOut naming the missing ranks.
+  // undone. Errors: kLaunchMissing, kLauncherConflict, kStoreConflict,
+  // kStoreUnreachable, kRunDirectory, kRefused (another process has the rank,
+  // or the others gave up), kCallMismatch, kBackendUnknown, kPluginNotFound,
+  // kPluginRefused, kTimedOut naming the missing ranks.
   static absl::StatusOr<Session> create(const InitOptions& options = {});
 
   explicit operator bool() const { return state_ != nullptr; }
@@ -67,6 +84,8 @@ class DISTWRAP_EXPORT Session {
   int rank() const;
   int world_size() const;
   Group world() const;
+  // Lives as long as the session.
+  GroupRegistry& registry() const;
 
   // Drains until the timeout, then aborts what is left; without work in flight
   // it takes 500 ms at most. A second call does nothing.

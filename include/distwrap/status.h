@@ -25,7 +25,8 @@ namespace distwrap {
 
 // The finer half of an error; the list is abi/reasons.def.
 enum class Reason : uint16_t {
-#define DW_REASON(value, name, enumerator, code, text) enumerator = value,
+#define DW_REASON(value, name, enumerator, code, python, text) \
+  enumerator = value,
 #include "distwrap/abi/reasons.def"
 };
 
@@ -49,6 +50,7 @@ struct ErrorInfo {
   std::string actual = {};
   std::string cause = {};      // first cause, text of a lower layer
   std::string next_step = {};  // one thing to do
+  std::string label = {};      // the caller's name for the operation
 };
 
 // The ErrorInfo of a status that distwrap made, else nothing.

@@ -47,8 +47,8 @@ class DISTWRAP_EXPORT Store {
   // Waits until the key exists.
   virtual absl::StatusOr<std::string> get(absl::string_view key,
                                           Deadline deadline) = 0;
-  // Waits until all keys exist. The error's `expected` lists those that are
-  // missing, one a line.
+  // Waits until all keys exist. The time-out's `expected` lists those that are
+  // known to be missing, one a line; none when the store did not answer.
   virtual absl::Status wait(const std::vector<std::string>& keys,
                             Deadline deadline) = 0;
   // Waits until all keys exist; their values, in the order of `keys`. Errors as

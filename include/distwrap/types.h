@@ -1,4 +1,4 @@
-// Element types, reductions and devices, as values.
+// Element types and devices, as values.
 #ifndef DISTWRAP_TYPES_H_
 #define DISTWRAP_TYPES_H_
 
@@ -29,23 +29,23 @@ constexpr int64_t dtype_size(DType dtype) {
   return internal::kDTypeBytes[static_cast<uint8_t>(dtype)];
 }
 
-// Reduction; the list is abi/reductions.def. NaN wins in kMin and kMax.
-enum class ReduceOp : uint8_t {
-#define DW_REDUCTION(value, name, enumerator, text, meaning) enumerator = value,
-#include "distwrap/abi/reductions.def"
-};
-
 // Where memory lives, with DLPack's codes.
 struct Device {
   int32_t type = 1;  // 1 cpu, 2 cuda
   int32_t id = 0;
-  friend bool operator==(const Device&, const Device&) = default;
+  friend constexpr bool operator==(const Device&, const Device&) = default;
 };
 inline constexpr Device kCpu{};
 
+// A queue of a device's work, such as a cudaStream_t; no `native`: host order.
+struct Stream {
+  Device device = kCpu;
+  void* native = nullptr;
+  friend constexpr bool operator==(const Stream&, const Stream&) = default;
+};
+
 // "f32"; "?" for a value that has no name.
 DISTWRAP_EXPORT absl::string_view dtype_name(DType dtype);
-DISTWRAP_EXPORT absl::string_view reduce_op_name(ReduceOp op);
 
 namespace internal {
 template <class T>

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 namespace distwrap::facade {
 
@@ -42,6 +43,13 @@ inline group::GroupState* group_of(const Group& group) {
   if (group) return group.state().get();
   group::SessionState* const session = current_session();
   return session == nullptr ? nullptr : session->world().get();
+}
+
+// The same, kept whatever other threads end meanwhile.
+inline std::shared_ptr<group::GroupState> kept_group_of(const Group& group) {
+  if (group) return group.state();
+  group::SessionState* const session = current_session();
+  return session == nullptr ? nullptr : session->world();
 }
 
 // Of this thread, bound or the process's only one; empty without.

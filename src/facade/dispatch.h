@@ -1,25 +1,130 @@
-// From a facade call to the communicator that serves it.
+// From a facade call to the communicator that serves it. Here a call is either
+// run or recorded as an item of a batch; what it means is said once for both.
 #ifndef DISTWRAP_SRC_FACADE_DISPATCH_H_
 #define DISTWRAP_SRC_FACADE_DISPATCH_H_
 
+#include "facade/batch_items.h"
 #include "facade/binding.h"
+#include "facade/refusal.h"
+#include "facade/roots.h"
+
+#include <optional>
 
 namespace distwrap::facade {
 
-// Runs `call(communicator, call_options)` on the group's communicator for
-// memory of `device`. `name` is the facade's function, for errors.
-template <class Call>
-absl::StatusOr<Work> dispatch(const char* name, const OpOptions& options,
-                              Device device, const Call& call) {
+// A call is `call(communicator, how)`, of a rooted one `call(communicator,
+// root, how)`; `name` is the facade's function, for errors.
+
+// In place of a device: a call without a tensor.
+struct NoTensor {
+  operator std::optional<Device>() const { return std::nullopt; }
+};
+inline comm::BackendCommunicator* find(const group::GroupState& group,
+                                       Device device) {
+  return group.find(device);
+}
+inline comm::BackendCommunicator* find(const group::GroupState& group,
+                                       NoTensor) {
+  return group.default_communicator();
+}
+inline absl::Status not_found(const group::GroupState& group, Device device) {
+  return group.no_communicator(device);
+}
+inline absl::Status not_found(const group::GroupState& group, NoTensor) {
+  return group.no_communicator(kCpu);
+}
+
+template <class Where, class Call>
+absl::StatusOr<Work> run(const char* name, const OpOptions& options,
+                         Where device, const Call& call) {
   const group::GroupState* const group = group_of(options.group);
   if (group == nullptr) [[unlikely]]
     return not_initialized(name);
-  comm::BackendCommunicator* const communicator = group->find(device);
+  comm::BackendCommunicator* const communicator = find(*group, device);
   if (communicator == nullptr) [[unlikely]]
-    return group->no_communicator(device);
-  return call(*communicator, CallOptions{options.async, options.timeout});
+    return not_found(*group, device);
+  if (options.stream.native != nullptr) [[unlikely]]
+    return refuse_stream(name, *group, options);
+  return call(*communicator,
+              CallOptions{options.async, options.timeout, options.label});
+}
+
+// The group is looked for twice, which costs a few instructions and keeps one
+// way to a communicator.
+template <class Call>
+absl::StatusOr<Work> run_rooted(const char* name, const OpOptions& options,
+                                Device device, Peer peer, Role role,
+                                const Call& call) {
+  const group::GroupState* const group = group_of(options.group);
+  if (group == nullptr) [[unlikely]]
+    return not_initialized(name);
+  const int root = rank_of(*group, peer, role);
+  if (root == kNoRank) [[unlikely]]
+    return root_error(name, *group, peer, role, options);
+  return run(name, options, device,
+             [&](comm::BackendCommunicator& c, const CallOptions& how) {
+               return call(c, root, how);
+             });
+}
+
+// The same as an item; its number.
+template <class Call>
+int record(BatchItems& items, const char* name, const OpOptions& options,
+           std::optional<Device> device, const Call& call) {
+  const int number = items.size();
+  absl::Status status;
+  if (Communicator* const c = items.open(name, options, device, &status))
+    status =
+        call(*c, CallOptions{false, options.timeout, options.label}).status();
+  return items.keep(number, status);
+}
+
+template <class Call>
+int record_rooted(BatchItems& items, const char* name, const OpOptions& options,
+                  Device device, Peer peer, Role role, const Call& call) {
+  return record(
+      items, name, options, device,
+      [&](Communicator& c, const CallOptions& how) -> absl::StatusOr<Work> {
+        const group::GroupState& group = *group_of(options.group);
+        const int root = rank_of(group, peer, role);
+        if (root == kNoRank)
+          return root_error(name, group, peer, role, options);
+        return call(c, root, how);
+      });
 }
 
 }  // namespace distwrap::facade
+
+// Defines a call and the item of a batch that means it. `...` calls
+// `communicator` with `how`, and with `root` in the second form.
+#define DISTWRAP_CALL(name, parameters, device, ...)                        \
+  absl::StatusOr<Work> name parameters {                                    \
+    return facade::run(#name, options, device,                              \
+                       [&](auto& communicator, const CallOptions& how) {    \
+                         return __VA_ARGS__;                                \
+                       });                                                  \
+  }                                                                         \
+  int Batch::name parameters {                                              \
+    return facade::record(*items_, #name, options, device,                  \
+                          [&](auto& communicator, const CallOptions& how) { \
+                            return __VA_ARGS__;                             \
+                          });                                               \
+  }
+
+#define DISTWRAP_ROOTED_CALL(name, parameters, device, peer, role, ...) \
+  absl::StatusOr<Work> name parameters {                                \
+    return facade::run_rooted(                                          \
+        #name, options, device, peer, facade::Role::role,               \
+        [&](auto& communicator, int root, const CallOptions& how) {     \
+          return __VA_ARGS__;                                           \
+        });                                                             \
+  }                                                                     \
+  int Batch::name parameters {                                          \
+    return facade::record_rooted(                                       \
+        *items_, #name, options, device, peer, facade::Role::role,      \
+        [&](auto& communicator, int root, const CallOptions& how) {     \
+          return __VA_ARGS__;                                           \
+        });                                                             \
+  }
 
 #endif  // DISTWRAP_SRC_FACADE_DISPATCH_H_

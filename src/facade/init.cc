@@ -2,8 +2,17 @@
 #include "base/error.h"
 #include "distwrap/distwrap.h"
 #include "facade/binding.h"
+#include "group/group_end.h"
+
+#include <algorithm>
 
 namespace distwrap {
+namespace {
+
+// What ending a group may wait for work in flight.
+constexpr absl::Duration kDrain = absl::Seconds(30);
+
+}  // namespace
 
 absl::StatusOr<Session> init_process_group(const InitOptions& options) {
   if (facade::thread_is_bound())
@@ -20,9 +29,14 @@ absl::StatusOr<Session> init_process_group(const InitOptions& options) {
   return session;
 }
 
-absl::Status destroy_process_group() {
+absl::Status destroy_process_group(const Group& group) {
   const Session session = facade::session_of_thread();
   if (!session) return facade::not_initialized("destroy_process_group");
+  if (group && group != session.world()) {
+    group::end_group(*group.state(),
+                     Deadline::after(std::min(group.timeout(), kDrain)));
+    return absl::OkStatus();
+  }
   absl::Status status = session.close();
   facade::retract(session);
   facade::bind({});

@@ -1,51 +1,111 @@
-#include "distwrap/distwrap.h"
+// Messages, alone and as items of a batch.
+#include "base/error.h"
+#include "distwrap/batch.h"
 #include "facade/dispatch.h"
 
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
 namespace distwrap {
-namespace {
 
-using comm::BackendCommunicator;
+using facade::Role;
 
-absl::StatusOr<Work> start_send(const char* name, TensorView tensor, int peer,
-                                int64_t tag, const OpOptions& options,
-                                bool async) {
-  return facade::dispatch(name, options, tensor.device(),
-                          [&](BackendCommunicator& c, CallOptions o) {
-                            o.async = async;
-                            return c.send(tensor, peer, tag, o);
-                          });
-}
-
-absl::StatusOr<Work> start_recv(const char* name, TensorView tensor, int peer,
-                                int64_t tag, const OpOptions& options,
-                                bool async) {
-  return facade::dispatch(name, options, tensor.device(),
-                          [&](BackendCommunicator& c, CallOptions o) {
-                            o.async = async;
-                            return c.recv(tensor, peer, tag, o);
-                          });
-}
-
-}  // namespace
-
-absl::Status send(TensorView tensor, int peer, int64_t tag,
+absl::Status send(TensorView tensor, Peer dst, int64_t tag,
                   const OpOptions& options) {
-  return start_send("send", tensor, peer, tag, options, false).status();
+  return facade::run_rooted("send", options, tensor.device(), dst,
+                            Role::kDestination,
+                            [&](auto& communicator, int peer, CallOptions how) {
+                              how.async = false;
+                              return communicator.send(tensor, peer, tag, how);
+                            })
+      .status();
 }
 
-absl::Status recv(TensorView tensor, int peer, int64_t tag,
-                  const OpOptions& options) {
-  return start_recv("recv", tensor, peer, tag, options, false).status();
+absl::StatusOr<int> recv(TensorView tensor, Peer src, int64_t tag,
+                         const OpOptions& options) {
+  int source = -1;
+  const absl::Status status =
+      facade::run_rooted("recv", options, tensor.device(), src,
+                         Role::kReceiveSource,
+                         [&](auto& communicator, int peer, CallOptions how) {
+                           how.async = false;
+                           source = peer;
+                           return communicator.recv(tensor, peer, tag, how);
+                         })
+          .status();
+  if (!status.ok()) return status;
+  const group::GroupState& group = *facade::group_of(options.group);
+  return group.global_ranks()[static_cast<size_t>(source)];
 }
 
-absl::StatusOr<Work> isend(TensorView tensor, int peer, int64_t tag,
+absl::StatusOr<Work> isend(TensorView tensor, Peer dst, int64_t tag,
                            const OpOptions& options) {
-  return start_send("isend", tensor, peer, tag, options, true);
+  return facade::run_rooted("isend", options, tensor.device(), dst,
+                            Role::kDestination,
+                            [&](auto& communicator, int peer, CallOptions how) {
+                              how.async = true;
+                              return communicator.send(tensor, peer, tag, how);
+                            });
 }
 
-absl::StatusOr<Work> irecv(TensorView tensor, int peer, int64_t tag,
+absl::StatusOr<Work> irecv(TensorView tensor, Peer src, int64_t tag,
                            const OpOptions& options) {
-  return start_recv("irecv", tensor, peer, tag, options, true);
+  return facade::run_rooted("irecv", options, tensor.device(), src,
+                            Role::kReceiveSource,
+                            [&](auto& communicator, int peer, CallOptions how) {
+                              how.async = true;
+                              return communicator.recv(tensor, peer, tag, how);
+                            });
+}
+
+int Batch::send(TensorView tensor, Peer dst, int64_t tag,
+                const OpOptions& options) {
+  return facade::record_rooted(
+      *items_, "send", options, tensor.device(), dst, Role::kDestination,
+      [&](Communicator& communicator, int peer, const CallOptions& how) {
+        return communicator.send(tensor, peer, tag, how);
+      });
+}
+
+int Batch::recv(TensorView tensor, Peer src, int64_t tag,
+                const OpOptions& options) {
+  return facade::record_rooted(
+      *items_, "recv", options, tensor.device(), src, Role::kReceiveSource,
+      [&](Communicator& communicator, int peer, const CallOptions& how) {
+        return communicator.recv(tensor, peer, tag, how);
+      });
+}
+
+int Batch::add(const P2POp& op, const OpOptions& options) {
+  OpOptions own = options;
+  if (op.group) own.group = op.group;
+  switch (op.kind) {
+    case P2POp::Kind::kIsend:
+      return send(op.tensor, op.peer, op.tag, own);
+    case P2POp::Kind::kIrecv:
+      return recv(op.tensor, op.peer, op.tag, own);
+  }
+  return items_->keep(
+      size(),
+      base::make_error(
+          {.reason = Reason::kP2PUnknown,
+           .what = absl::StrCat("Unknown P2P operation ",
+                                static_cast<int>(op.kind)),
+           .op = "batch_isend_irecv",
+           .next_step = "use P2POp::Kind::kIsend or P2POp::Kind::kIrecv",
+           .label = std::string(options.label)}));
+}
+
+absl::StatusOr<std::vector<Work>> batch_isend_irecv(absl::Span<const P2POp> ops,
+                                                    const OpOptions& options) {
+  if (facade::group_of(options.group) == nullptr)
+    return facade::not_initialized("batch_isend_irecv");
+  Batch batch;
+  for (const P2POp& op : ops) batch.add(op, options);
+  const absl::Status started = batch.submit().status();
+  if (!started.ok()) return started;
+  return batch.works();
 }
 
 }  // namespace distwrap

@@ -20,14 +20,14 @@ TEST(Binding, WithoutASessionCallsSaySo) {
   const TensorView t(x);
   const absl::Status errors[] = {all_reduce(t).status(),
                                  barrier().status(),
-                                 broadcast(t, 0).status(),
+                                 broadcast(t, Peer::group(0)).status(),
                                  all_gather_into_tensor(t, t).status(),
                                  all_to_all_single(t, t).status(),
                                  reduce_scatter_tensor(t, t).status(),
-                                 send(t, 0),
-                                 recv(t, 0),
-                                 isend(t, 0).status(),
-                                 irecv(t, 0).status(),
+                                 send(t, Peer::group(0)),
+                                 recv(t, Peer::group(0)).status(),
+                                 isend(t, Peer::group(0)).status(),
+                                 irecv(t, Peer::group(0)).status(),
                                  destroy_process_group()};
   for (const absl::Status& status : errors) {
     EXPECT_EQ(error_reason(status), Reason::kNotInitialized) << status;

@@ -1,0 +1,211 @@
+/* What crosses the C API: handles and structs. The rules that all of it keeps
+ * stand in c.h.
+ *
+ * Threads and ownership: plain data. */
+#ifndef DISTWRAP_C_TYPES_H_
+#define DISTWRAP_C_TYPES_H_
+
+#include "distwrap/abi/types.h" /* DW_OK, DW_REASON_*, DW_REDUCE_*, DW_DTYPE_* */
+
+#include <stdint.h>
+
+/* ---- handles (rule 2) ---- */
+
+typedef struct distwrap_session_handle* distwrap_session;
+typedef struct distwrap_group_handle* distwrap_group;
+typedef struct distwrap_work_handle* distwrap_work;
+typedef struct distwrap_batch_handle* distwrap_batch;
+typedef struct distwrap_store_handle* distwrap_store;
+typedef struct distwrap_list_handle* distwrap_list;
+typedef struct distwrap_error_handle* distwrap_error;
+
+/* ---- values ---- */
+
+/* Times are nanoseconds. */
+#define DW_FOREVER INT64_MAX
+
+/* A device, with DLPack's codes: DW_DEVICE_CPU, DW_DEVICE_CUDA, ... */
+typedef struct distwrap_device { /* leaf */
+  int32_t device_type;
+  int32_t device_id;
+} distwrap_device;
+
+/* Elements somewhere in memory: member by member the DLTensor of any dlpack.h,
+ * so that `(const distwrap_tensor*)&dl_tensor` is one. */
+typedef struct distwrap_tensor { /* leaf */
+  void* data;
+  distwrap_device device;
+  int32_t ndim;
+  dw_dtype dtype;   /* distwrap_dtype(DW_DTYPE_F32) */
+  int64_t* shape;   /* ndim extents */
+  int64_t* strides; /* in elements; NULL: row-major */
+  uint64_t byte_offset;
+} distwrap_tensor;
+
+typedef struct distwrap_dlpack_version { /* leaf */
+  uint32_t major;
+  uint32_t minor;
+} distwrap_dlpack_version;
+
+/* DLPack's DLManagedTensorVersioned, member by member. */
+#define DW_DLPACK_READ_ONLY 1
+typedef struct distwrap_managed_tensor { /* leaf */
+  distwrap_dlpack_version version;
+  void* manager_ctx;
+  void (*deleter)(struct distwrap_managed_tensor* self);
+  uint64_t flags;
+  distwrap_tensor dl_tensor;
+} distwrap_managed_tensor;
+
+/* A rank, and whose number it is. All zero is nobody. */
+#define DW_RANK_OF_WORLD 1
+#define DW_RANK_OF_GROUP 2
+typedef struct distwrap_peer { /* leaf */
+  int32_t numbering;           /* 0, DW_RANK_OF_WORLD or DW_RANK_OF_GROUP */
+  int32_t rank;
+} distwrap_peer;
+
+typedef struct distwrap_bytes { /* leaf */
+  const void* data;
+  uint64_t size;
+} distwrap_bytes;
+
+typedef struct distwrap_pair { /* leaf */
+  const char* key;
+  const char* value;
+} distwrap_pair;
+
+/* ---- options (rule 4) ---- */
+
+typedef struct distwrap_init_options {
+  uint32_t struct_size;
+  uint32_t has_rank;    /* `rank` counts; else the launcher's */
+  int32_t rank;         /* 0 to world_size - 1 */
+  int32_t world_size;   /* 0: the launcher's */
+  const char* backend;  /* "gloo", "cpu:shm"; NULL: "auto" */
+  distwrap_store store; /* how ranks meet; not both */
+  const char* init_method;
+  int64_t timeout;        /* of operations; 0: DISTWRAP_TIMEOUT */
+  int64_t init_timeout;   /* of the start; 0: DISTWRAP_INIT_TIMEOUT */
+  const char* group_name; /* of the world; NULL: "world" */
+  const distwrap_pair* hints;
+  uint64_t hints_count;
+  uint32_t has_device_id; /* `device_id` counts; else 0 */
+  int32_t device_id;
+  uint32_t drop_in; /* as strict as torch.distributed */
+  uint32_t reserved;
+} distwrap_init_options;
+
+typedef struct distwrap_op_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  distwrap_group group; /* NULL: the world */
+  distwrap_batch batch; /* recorded in it, not run */
+  int64_t timeout;      /* from the call on; 0: the group's */
+  dw_stream stream;     /* of a device */
+  const char* label;    /* stands in the operation's errors */
+  /* Of DW_REDUCE_PREMUL_SUM, one of them: a number, or a tensor of one element
+   * that is read when the operation runs. */
+  const double* factor;
+  const distwrap_tensor* factor_tensor;
+} distwrap_op_options;
+
+/* Of distwrap_split_group, distwrap_split_group_by_color, distwrap_new_group.
+ */
+typedef struct distwrap_group_options {
+  uint32_t struct_size;
+  uint32_t use_local_synchronization; /* new_group: only members call */
+  distwrap_group parent;              /* of a split; NULL: the world */
+  const int32_t* ranks; /* split: the lists, one behind the other, in ranks of
+                           the parent; new_group: one list, in ranks of the
+                           world; NULL: all */
+  uint64_t ranks_count;
+  const uint64_t* list_sizes; /* split_group: of each list */
+  uint64_t lists;
+  int64_t timeout;         /* of the new group's operations; 0: the parent's */
+  const char* backend;     /* NULL: the parent's */
+  const char* description; /* NULL: "" */
+  const distwrap_pair* hints; /* NULL: the parent's */
+  uint64_t hints_count;
+  uint32_t
+      has_device_id; /* new_group: `device_id` counts; else the session's */
+  int32_t device_id;
+} distwrap_group_options;
+
+/* One message of distwrap_batch_isend_irecv. */
+#define DW_ISEND 0
+#define DW_IRECV 1
+typedef struct distwrap_p2p_op { /* leaf */
+  const distwrap_tensor* tensor;
+  distwrap_group group; /* NULL: that of the call's options */
+  distwrap_peer peer;
+  int64_t tag;
+  int32_t kind; /* DW_ISEND or DW_IRECV */
+  uint32_t reserved;
+} distwrap_p2p_op;
+
+/* ---- what calls tell (rule 4) ---- */
+
+/* The fields behind the line of an error. Text is empty, and numbers are 0 or
+ * -1, where they are not known. Texts and ranks live as long as the error. */
+typedef struct distwrap_error_info {
+  uint32_t struct_size;
+  int32_t code;       /* DW_<CODE> */
+  int32_t reason;     /* DW_REASON_<REASON> */
+  int32_t my_rank;    /* in the group; -1 */
+  int32_t group_size; /* 0 */
+  uint32_t ranks_count;
+  const int32_t* ranks; /* who is to blame, ranks of the group */
+  uint64_t seq;         /* number of the collective; 0 */
+  int64_t elapsed;      /* 0 */
+  int64_t limit;        /* the time limit in force; 0 */
+  const char* text;     /* all of it in one line */
+  const char* what;     /* the statement: what was wrong */
+  const char* op;
+  const char* group;
+  const char* expected;
+  const char* actual;
+  const char* cause;
+  const char* next_step; /* one thing to do */
+  const char* label;
+} distwrap_error_info;
+
+/* A group. Texts live as long as the handle, of the world as long as the
+ * session. */
+typedef struct distwrap_group_info {
+  uint32_t struct_size;
+  int32_t rank; /* mine, in it */
+  int32_t size;
+  uint32_t reserved;
+  uint64_t uid;    /* equal on all members, of no other group of the job */
+  int64_t timeout; /* of operations that give none; DW_FOREVER */
+  const char* name;
+  const char* description;
+} distwrap_group_info;
+
+/* Where a part of an asynchronous operation's output lies. */
+typedef struct distwrap_output { /* leaf */
+  void* data;
+  int64_t count; /* elements */
+  distwrap_device device;
+  int32_t dtype; /* DW_DTYPE_* */
+  uint32_t reserved;
+} distwrap_output;
+
+#define DW_WORK_QUEUED 0
+#define DW_WORK_RUNNING 1
+#define DW_WORK_DONE 2
+#define DW_WORK_FAILED 3
+#define DW_WORK_TIMED_OUT 4
+#define DW_WORK_ABORTED 5
+
+/* What the bytes of an object are. */
+#define DW_OBJECT_BYTES 0   /* any, of the program's own */
+#define DW_OBJECT_ENCODED 1 /* one object in the codec of docs/objects.md */
+
+/* What is called once when an operation has ended. `error` is none when it went
+ * well, and lives until the callback returns. */
+typedef void (*distwrap_callback)(void* user, int32_t code,
+                                  distwrap_error error);
+
+#endif /* DISTWRAP_C_TYPES_H_ */

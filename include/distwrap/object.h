@@ -1,0 +1,279 @@
+// A value of any shape that ranks can hand to each other: what the functions of
+// objects.h send and receive, with no program in it.
+//
+// Threads: a value that does not change; one may be read from several threads.
+// Ownership: copies share what they hold and cost no more than a pointer.
+//
+//   Object report = Object::map({{"step", 12}, {"loss", 0.5}});
+//   report.at("loss").to_double();  // 0.5
+//   report.to_string();             // {"step": 12, "loss": 0.5}
+//
+// Types of the program's own travel too, once they are registered:
+//
+//   register_object_type<Point>("point", write_point, read_point);
+//   Object where = Object::of(Point{1, 2});
+//   where.if_a<Point>()->x;  // 1
+#ifndef DISTWRAP_OBJECT_H_
+#define DISTWRAP_OBJECT_H_
+
+#include "distwrap/export.h"
+#include "distwrap/tensor_view.h"
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+namespace distwrap {
+
+// Elements in row-major order, in the byte order of the machine (little-endian
+// everywhere this runs), with DLPack's description of their type.
+struct ObjectTensor {
+  uint8_t code = 2, bits = 32;
+  uint16_t lanes = 1;
+  std::vector<int64_t> shape = {};
+  std::string bytes = {};
+
+  // Of this memory and with this shape, read-only; nothing when the type is not
+  // a DType or a view cannot have such a shape.
+  DISTWRAP_EXPORT std::optional<TensorView> view() const;
+  friend bool operator==(const ObjectTensor&, const ObjectTensor&) = default;
+};
+
+// Bytes under the name of a type that is not registered here.
+struct ObjectExtension {
+  std::string name = {};
+  std::string bytes = {};
+  friend bool operator==(const ObjectExtension&,
+                         const ObjectExtension&) = default;
+};
+
+// Of any size: big-endian, without leading zeros; zero is empty and positive.
+struct BigInteger {
+  bool negative = false;
+  std::string magnitude = {};
+  friend bool operator==(const BigInteger&, const BigInteger&) = default;
+};
+
+class DISTWRAP_EXPORT Object {
+ public:
+  enum class Kind : uint8_t {
+    kNull,
+    kBool,
+    kInteger,
+    kFloat,
+    kText,
+    kBytes,
+    kArray,
+    kTuple,
+    kMap,
+    kTensor,
+    kExtension,
+    kOther,  // of `of`
+  };
+  using Items = std::vector<Object>;
+  using Entry = std::pair<Object, Object>;
+  using Entries = std::vector<Entry>;
+
+  // ---- making ----
+
+  // Null.
+  Object() = default;
+  Object(std::nullptr_t) {}
+  template <class T>
+  requires std::same_as<T, bool> Object(T value) : kind_(Kind::kBool) {
+    value_.truth = value;
+  }
+  template <class T>
+  requires(std::integral<T> && !std::same_as<T, bool>) Object(T value) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) >= sizeof(int64_t))
+      set_unsigned(value);
+    else
+      set_integer(static_cast<int64_t>(value));
+  }
+  template <class T>
+  requires(std::same_as<T, float> || std::same_as<T, double>) Object(T value)
+      : kind_(Kind::kFloat) {
+    value_.number = value;
+  }
+  // Text, as UTF-8; other bytes are made by `bytes`.
+  Object(const char* text) : Object(absl::string_view(text)) {}
+  Object(absl::string_view text) : Object(std::string(text)) {}
+  Object(std::string text);
+
+  static Object bytes(std::string bytes);
+  static Object integer(BigInteger value);
+  static Object array(Items items);
+  static Object tuple(Items items);
+  // Keys are null, bools, integers, floats, text, bytes, and tuples of these;
+  // no two are equal. The order stays.
+  static Object map(Entries entries);
+  static Object tensor(ObjectTensor tensor);
+  // A copy of the elements, with their shape. kInvalidArgument when they are
+  // not contiguous in host memory.
+  static absl::StatusOr<Object> tensor(const TensorView& view);
+  static Object extension(std::string name, std::string bytes);
+  // A value of a type that register_object_type knows, or will.
+  template <class T>
+  static Object of(T value) {
+    bool (*equal)(const void*, const void*) = nullptr;
+    if constexpr (std::equality_comparable<T>)
+      equal = [](const void* a, const void* b) {
+        return *static_cast<const T*>(a) == *static_cast<const T*>(b);
+      };
+    return other(typeid(T), std::make_shared<const T>(std::move(value)), equal);
+  }
+
+  Object(const Object& other) : kind_(other.kind_), value_(other.value_) {
+    acquire();
+  }
+  Object(Object&& other) noexcept : kind_(other.kind_), value_(other.value_) {
+    other.kind_ = Kind::kNull;
+    other.value_ = {};
+  }
+  Object& operator=(const Object& other) {
+    Object copy(other);
+    swap(copy);
+    return *this;
+  }
+  Object& operator=(Object&& other) noexcept {
+    Object moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+  ~Object() {
+    if (holds_node()) release(value_.node);
+  }
+  void swap(Object& other) noexcept {
+    std::swap(kind_, other.kind_);
+    std::swap(value_, other.value_);
+  }
+
+  // ---- reading: nothing, or empty, when it is another kind ----
+
+  Kind kind() const;
+  bool is_null() const { return kind_ == Kind::kNull; }
+  std::optional<bool> to_bool() const;
+  // Nothing when the integer does not fit.
+  std::optional<int64_t> to_int64() const;
+  std::optional<uint64_t> to_uint64() const;
+  std::optional<BigInteger> to_integer() const;
+  std::optional<double> to_double() const;
+  const std::string* if_text() const;
+  const std::string* if_bytes() const;
+  const ObjectTensor* if_tensor() const;
+  const ObjectExtension* if_extension() const;
+  template <class T>
+  const T* if_a() const {
+    return static_cast<const T*>(if_other(typeid(T)));
+  }
+  // Of an array or a tuple.
+  absl::Span<const Object> items() const;
+  absl::Span<const Entry> entries() const;
+  // Items of an array or a tuple, entries of a map; else 0.
+  size_t size() const;
+  // Null for an index or a key that is not there.
+  const Object& at(size_t index) const;
+  const Object& at(const Object& key) const;
+  const Object* find(const Object& key) const;
+
+  // Of equal kind and content: 1 is not 1.0, 0.0 is not -0.0, and a NaN equals
+  // one of the same bits. Maps may differ in order.
+  friend DISTWRAP_EXPORT bool operator==(const Object& a, const Object& b);
+
+  // For people; what is longer than `limit` bytes ends in "...".
+  std::string to_string(size_t limit = 1024) const;
+  friend DISTWRAP_EXPORT std::ostream& operator<<(std::ostream& out,
+                                                  const Object& object);
+
+ private:
+  friend struct ObjectAccess;
+  struct Node;
+
+  bool holds_node() const { return kind_ >= Kind::kText; }
+  void set_integer(int64_t value) {
+    kind_ = Kind::kInteger;
+    value_.integer = value;
+  }
+  void set_unsigned(uint64_t value);
+  void acquire() const;
+  static void release(Node* node);
+  static Object other(std::type_index type, std::shared_ptr<const void> value,
+                      bool (*equal)(const void*, const void*));
+  const void* if_other(std::type_index type) const;
+
+  // Integers outside int64_t are nodes whose own kind is kInteger; here they
+  // are kOther, so that one compare tells what holds a node.
+  Kind kind_ = Kind::kNull;
+  union {
+    int64_t integer;
+    bool truth;
+    double number;
+    Node* node;
+  } value_ = {0};
+};
+
+// ---- types of the program ----
+
+namespace internal {
+using ObjectWriter = std::function<absl::StatusOr<std::string>(const void*)>;
+using ObjectReader = std::function<absl::StatusOr<Object>(absl::string_view)>;
+DISTWRAP_EXPORT absl::Status register_object_type(std::type_index type,
+                                                  std::string name,
+                                                  ObjectWriter write,
+                                                  ObjectReader read);
+}  // namespace internal
+
+// Lets values of T travel: written as bytes under `name` on one rank and read
+// from them on another. `read` gets bytes from another process and refuses what
+// it did not write. On every rank, with one name, before the type is first
+// used; a name or a type is registered once, else kInvalidArgument.
+//   absl::StatusOr<std::string> write(const T&);
+//   absl::StatusOr<T> read(absl::string_view);
+template <class T, class Write, class Read>
+absl::Status register_object_type(std::string name, Write write, Read read) {
+  return internal::register_object_type(
+      typeid(T), std::move(name),
+      [write =
+           std::move(write)](const void* value) -> absl::StatusOr<std::string> {
+        return write(*static_cast<const T*>(value));
+      },
+      [read =
+           std::move(read)](absl::string_view bytes) -> absl::StatusOr<Object> {
+        absl::StatusOr<T> value = read(bytes);
+        if (!value.ok()) return value.status();
+        return Object::of<T>(*std::move(value));
+      });
+}
+
+// ---- bytes ----
+
+// Most that the bytes of one object may be, unless DISTWRAP_OBJECT_MAX_BYTES
+// says otherwise, and how deep containers may nest in each other.
+inline constexpr uint64_t kObjectMaxBytes = uint64_t{1} << 30;
+inline constexpr int kObjectMaxDepth = 64;
+
+// An object as bytes. kObjectType with the path of what cannot be written.
+DISTWRAP_EXPORT absl::StatusOr<std::string> encode_object(
+    const Object& object, uint64_t max_bytes = kObjectMaxBytes);
+// Back, from bytes of any origin: kObjectDecode with the place for everything
+// that encode_object does not write.
+DISTWRAP_EXPORT absl::StatusOr<Object> decode_object(
+    absl::string_view bytes, uint64_t max_bytes = kObjectMaxBytes);
+
+}  // namespace distwrap
+
+#endif  // DISTWRAP_OBJECT_H_

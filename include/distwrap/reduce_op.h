@@ -1,0 +1,88 @@
+// A reduction, with the factor that premul_sum takes along.
+//
+// Threads: a value. Ownership: a tensor factor's memory is the caller's and
+// lives until the operation is done.
+//
+//   distwrap::all_reduce(x, ReduceOp::kMax);
+//   distwrap::all_reduce(x, ReduceOp::premul_sum(0.5));
+#ifndef DISTWRAP_REDUCE_OP_H_
+#define DISTWRAP_REDUCE_OP_H_
+
+#include "distwrap/export.h"
+#include "distwrap/tensor_view.h"
+
+#include <cstdint>
+
+namespace distwrap {
+
+class ReduceOp {
+ public:
+  // The list, with meanings and the element types that each takes, is
+  // abi/reductions.def.
+  enum Kind : uint8_t {
+#define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
+  enumerator = value,
+#include "distwrap/abi/reductions.def"
+  };
+
+  // kPremulSum needs a factor and is refused without one.
+  constexpr ReduceOp(Kind kind) : kind_(kind) {}
+
+  // Every rank adds its input times its own factor. Floating-point types.
+  static constexpr ReduceOp premul_sum(double factor) {
+    ReduceOp op(kPremulSum);
+    op.factor_ = Factor::kNumber;
+    op.number_ = factor;
+    return op;
+  }
+  // One element of the input's type, read when the operation runs.
+  static constexpr ReduceOp premul_sum(const TensorView& factor) {
+    ReduceOp op(kPremulSum);
+    op.factor_ = factor.count() == 1 && factor.data() != nullptr &&
+                         factor.device() == kCpu
+                     ? Factor::kTensor
+                     : Factor::kUnusable;
+    op.tensor_ = factor.data();
+    op.tensor_dtype_ = factor.dtype();
+    return op;
+  }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr operator Kind() const { return kind_; }
+
+  // How the factor was given; kUnusable: not as one element in host memory.
+  enum class Factor : uint8_t { kNone, kNumber, kTensor, kUnusable };
+  constexpr Factor factor() const { return factor_; }
+  constexpr double number() const { return number_; }       // kNumber
+  constexpr const void* tensor() const { return tensor_; }  // kTensor
+  constexpr DType tensor_dtype() const { return tensor_dtype_; }
+
+  // The factor is part of the value.
+  friend constexpr bool operator==(const ReduceOp& a, const ReduceOp& b) {
+    if (a.kind_ != b.kind_ || a.factor_ != b.factor_) return false;
+    if (a.factor_ == Factor::kNumber) return a.number_ == b.number_;
+    return a.factor_ == Factor::kNone ||
+           (a.tensor_ == b.tensor_ && a.tensor_dtype_ == b.tensor_dtype_);
+  }
+  friend constexpr bool operator==(const ReduceOp& a, Kind b) {
+    return a == ReduceOp(b);
+  }
+
+ private:
+  union {
+    const void* tensor_ = nullptr;
+    double number_;
+  };
+  Kind kind_;
+  Factor factor_ = Factor::kNone;
+  DType tensor_dtype_ = DType::kU8;
+};
+// Passed in registers.
+static_assert(sizeof(ReduceOp) == 16);
+
+// "sum"; "?" for a value that has no name.
+DISTWRAP_EXPORT absl::string_view reduce_op_name(ReduceOp::Kind kind);
+
+}  // namespace distwrap
+
+#endif  // DISTWRAP_REDUCE_OP_H_

@@ -1,0 +1,24 @@
+#include "distwrap/batch.h"
+
+#include "facade/batch_items.h"
+
+namespace distwrap {
+
+Batch::Batch() : items_(std::make_unique<facade::BatchItems>()) {}
+Batch::~Batch() = default;
+Batch::Batch(Batch&&) noexcept = default;
+Batch& Batch::operator=(Batch&&) noexcept = default;
+
+Communicator& Batch::on(Communicator& communicator) {
+  return items_->on(communicator);
+}
+
+absl::StatusOr<Work> Batch::submit() { return items_->submit(); }
+
+absl::StatusOr<Work> Batch::item(int i) const { return items_->item(i); }
+
+const std::vector<Work>& Batch::works() const { return items_->works(); }
+
+int Batch::size() const { return items_->size(); }
+
+}  // namespace distwrap

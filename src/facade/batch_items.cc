@@ -1,0 +1,63 @@
+#include "facade/batch_items.h"
+
+#include "base/error.h"
+#include "facade/binding.h"
+#include "facade/refusal.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace distwrap::facade {
+
+Communicator* BatchItems::open(const char* call, const OpOptions& options,
+                               std::optional<Device> device,
+                               absl::Status* status) {
+  std::shared_ptr<group::GroupState> group = kept_group_of(options.group);
+  if (group == nullptr) {
+    *status = not_initialized(call);
+    return nullptr;
+  }
+  comm::BackendCommunicator* const communicator =
+      device.has_value() ? group->find(*device) : group->default_communicator();
+  if (communicator == nullptr) {
+    *status = group->no_communicator(device.value_or(kCpu));
+    return nullptr;
+  }
+  if (options.stream.native != nullptr) {
+    *status = refuse_stream(call, *group, options);
+    return nullptr;
+  }
+  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end())
+    groups_.push_back(std::move(group));
+  return &record_.on(*communicator);
+}
+
+int BatchItems::keep(int number, const absl::Status& status) {
+  if (!status.ok() && size() == number) record_.refuse(status).IgnoreError();
+  return number;
+}
+
+absl::StatusOr<Work> BatchItems::submit() {
+  absl::StatusOr<std::vector<Work>> works = record_.submit();
+  if (!works.ok()) return works.status();
+  works_ = *std::move(works);
+  submitted_ = true;
+  return Work::all(works_);
+}
+
+absl::StatusOr<Work> BatchItems::item(int i) const {
+  if (submitted_ && i >= 0 && i < static_cast<int>(works_.size()))
+    return works_[static_cast<size_t>(i)];
+  return base::make_error(
+      {.reason = Reason::kInvalidArgument,
+       .what = submitted_ ? "the batch has no such item"
+                          : "the batch was not submitted",
+       .op = "batch",
+       .expected = submitted_ ? absl::StrCat("below ", works_.size()) : "",
+       .actual = absl::StrCat("item ", i),
+       .next_step = "ask after submit, by the number that the call returned"});
+}
+
+}  // namespace distwrap::facade

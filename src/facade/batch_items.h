@@ -1,0 +1,45 @@
+// What a Batch holds.
+#ifndef DISTWRAP_SRC_FACADE_BATCH_ITEMS_H_
+#define DISTWRAP_SRC_FACADE_BATCH_ITEMS_H_
+
+#include "comm/batch_record.h"
+#include "distwrap/op_options.h"
+#include "group/group_state.h"
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace distwrap::facade {
+
+class BatchItems {
+ public:
+  // Where the next item's call is recorded; null and why when there is none. No
+  // device: a call without a tensor.
+  Communicator* open(const char* call, const OpOptions& options,
+                     std::optional<Device> device, absl::Status* status);
+  // After the call of item `number`: what was refused before it was recorded
+  // becomes a bad item.
+  int keep(int number, const absl::Status& status);
+
+  Communicator& on(Communicator& communicator) {
+    return record_.on(communicator);
+  }
+  absl::StatusOr<Work> submit();
+  const std::vector<Work>& works() const { return works_; }
+  absl::StatusOr<Work> item(int i) const;
+  int size() const { return record_.size(); }
+
+ private:
+  comm::BatchRecord record_;
+  // Keep the communicators of the items.
+  std::vector<std::shared_ptr<group::GroupState>> groups_;
+  std::vector<Work> works_;
+  bool submitted_ = false;
+};
+
+}  // namespace distwrap::facade
+
+#endif  // DISTWRAP_SRC_FACADE_BATCH_ITEMS_H_
