@@ -1,0 +1,162 @@
+// What an operation is called with, turned from C into C++.
+//
+// Each argument is written as what it is: `Tensor{out, "out"}` must be there,
+// `MaybeTensor{in}` need not, and so on. A bad one is remembered and the call
+// refused before anything is started.
+//
+// Threads: on the stack of one. Ownership: all is the caller's for the call.
+#ifndef DISTWRAP_SRC_CAPI_ARGUMENTS_H_
+#define DISTWRAP_SRC_CAPI_ARGUMENTS_H_
+
+#include "capi/boxes.h"
+#include "distwrap/operations.h"
+
+#include <absl/container/inlined_vector.h>
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace distwrap::capi {
+
+struct Tensor {
+  const distwrap_tensor* tensor;
+  const char* name;
+};
+struct MaybeTensor {
+  const distwrap_tensor* tensor;
+};
+// One for each rank; NULL with a count of 0 where it is not looked at.
+struct TensorList {
+  const distwrap_tensor* const* tensors;
+  uint64_t count;
+  const char* name;
+};
+struct Reduction {
+  int32_t kind;
+};
+// Rows for each rank; NULL is none.
+struct MaybeRows {
+  const int64_t* rows;
+  uint64_t count;
+};
+struct Rows {
+  const int64_t* rows;
+  uint64_t count;
+  const char* name;
+};
+
+using Views = absl::InlinedVector<TensorView, 16>;
+
+// Element types by DLPack's code and bits.
+inline constexpr uint8_t kNoDType = 255, kCodes = 8, kBits = 65;
+struct DTypes {
+  uint8_t of[kCodes][kBits];
+  constexpr DTypes() : of() {
+    for (auto& row : of)
+      for (uint8_t& dtype : row) dtype = kNoDType;
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  of[code][bits] = index;
+#include "distwrap/abi/dtypes.def"
+  }
+};
+inline constexpr DTypes kDTypes{};
+
+class Arguments {
+ public:
+  // The options of a call without any.
+  explicit Arguments(const char* call) : call_(call) {}
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  // Once, before the others. `work` says whether the call waits.
+  void read(const distwrap_op_options* options, bool async) {
+    if (options == nullptr && !async) return;
+    read_given(options, async);
+  }
+
+  TensorView of(const Tensor& argument) {
+    if (argument.tensor == nullptr) [[unlikely]] {
+      refuse_missing(argument.name);
+      return {};
+    }
+    return view_of(*argument.tensor);
+  }
+  TensorView of(const MaybeTensor& argument) {
+    return argument.tensor == nullptr ? TensorView()
+                                      : view_of(*argument.tensor);
+  }
+  Views of(const TensorList& argument);
+  ReduceOp of(const Reduction& argument) {
+    // No factor and a known kind: all but premul_sum.
+    if (!has_factor_ && argument.kind >= DW_REDUCE_SUM &&
+        argument.kind <= DW_REDUCE_AVG) [[likely]]
+      return static_cast<ReduceOp::Kind>(argument.kind);
+    return unusual_reduction(argument.kind);
+  }
+  Peer of(const distwrap_peer& peer) {
+    if (peer.numbering == DW_RANK_OF_WORLD) return Peer::global(peer.rank);
+    if (peer.numbering == DW_RANK_OF_GROUP) return Peer::group(peer.rank);
+    if (peer.numbering != 0) [[unlikely]]
+      refuse_numbering(peer.numbering);
+    return {};
+  }
+  Splits of(const MaybeRows& argument) {
+    if (argument.rows == nullptr) return {};
+    return absl::MakeConstSpan(argument.rows, argument.count);
+  }
+  absl::Span<const int64_t> of(const Rows& argument);
+  int64_t of(int64_t number) { return number; }
+  // The group of the options as a handle that counts.
+  Group kept_group() const { return group_ ? *group_ : Group(); }
+  // For calls that cannot be in a batch.
+  void refuse_batch();
+
+  // OK unless an argument is bad; the first that is.
+  const absl::Status& status() const { return status_; }
+  const OpOptions& options() const {
+    return options_.has_value() ? *options_ : kDefaultOptions;
+  }
+  // What the call is recorded in; none: it is run.
+  BatchBox* batch() const { return batch_ ? batch_->get() : nullptr; }
+
+ private:
+  // Row-major or flat elements in the host's memory, as most are, go the short
+  // way; what is wrong with one of these the operation says.
+  TensorView view_of(const distwrap_tensor& tensor) {
+    if (tensor.device.device_type == DW_DEVICE_CPU && tensor.ndim == 1 &&
+        tensor.strides == nullptr && tensor.byte_offset == 0 &&
+        tensor.dtype.lanes == 1 && tensor.shape != nullptr &&
+        tensor.dtype.code < kCodes && tensor.dtype.bits < kBits &&
+        tensor.shape[0] >= 0) [[likely]] {
+      const uint8_t dtype = kDTypes.of[tensor.dtype.code][tensor.dtype.bits];
+      const auto size = static_cast<uintptr_t>(tensor.dtype.bits / 8);
+      if (dtype != kNoDType && (reinterpret_cast<uintptr_t>(tensor.data) &
+                                (size - 1)) == 0) [[likely]]
+        return TensorView(tensor.data, tensor.shape[0],
+                          static_cast<DType>(dtype));
+    }
+    return unusual_view(tensor);
+  }
+
+  void read_given(const distwrap_op_options* options, bool async);
+  TensorView unusual_view(const distwrap_tensor& tensor);
+  ReduceOp unusual_reduction(int32_t kind);
+  void refuse_missing(const char* name);
+  void refuse_numbering(int32_t numbering);
+  void refuse(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  const char* const call_;
+  absl::Status status_;
+  bool has_factor_ = false;
+  distwrap_op_options given_ = {};
+  std::optional<OpOptions> options_;
+  Held<distwrap_group> group_;
+  Held<distwrap_batch> batch_;
+};
+
+}  // namespace distwrap::capi
+
+#endif  // DISTWRAP_SRC_CAPI_ARGUMENTS_H_

@@ -1,0 +1,90 @@
+// The tables of handles, one for each kind, and what is in them.
+//
+// Threads: any.
+#ifndef DISTWRAP_SRC_CAPI_BOXES_H_
+#define DISTWRAP_SRC_CAPI_BOXES_H_
+
+#include "base/mutex.h"
+#include "capi/handles.h"
+#include "distwrap/batch.h"
+#include "distwrap/c_types.h"
+#include "distwrap/session.h"
+#include "distwrap/status.h"
+#include "distwrap/store.h"
+#include "distwrap/work.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::capi {
+
+// A Batch is for one thread at a time; a handle is for any.
+struct BatchBox {
+  base::Mutex mutex;
+  Batch batch ABSL_GUARDED_BY(mutex);
+};
+
+struct ErrorBox {
+  int32_t code;
+  ErrorInfo info;
+  std::string text;
+};
+
+// What a call gives out of texts and bytes.
+using List = std::vector<std::string>;
+
+template <class Handle>
+struct BoxOf;
+#define DISTWRAP_BOX(handle, kind, box)       \
+  template <>                                 \
+  struct BoxOf<handle> {                      \
+    using Box = box;                          \
+    static constexpr Kind kKind = Kind::kind; \
+  };
+DISTWRAP_BOX(distwrap_session, kSession, Session)
+DISTWRAP_BOX(distwrap_group, kGroup, Group)
+DISTWRAP_BOX(distwrap_work, kWork, Work)
+DISTWRAP_BOX(distwrap_batch, kBatch, std::unique_ptr<BatchBox>)
+DISTWRAP_BOX(distwrap_store, kStore, std::shared_ptr<Store>)
+DISTWRAP_BOX(distwrap_list, kList, List)
+DISTWRAP_BOX(distwrap_error, kError, ErrorBox)
+#undef DISTWRAP_BOX
+
+template <class Handle>
+using Table = HandleTable<typename BoxOf<Handle>::Box, BoxOf<Handle>::kKind>;
+template <class Handle>
+using Held = typename Table<Handle>::Held;
+
+// Outlives everything: threads may use handles to the end of the process.
+template <class Handle>
+inline constinit Table<Handle> table;
+
+template <class Handle>
+uint64_t number_of(Handle handle) {
+  return reinterpret_cast<uint64_t>(handle);
+}
+
+template <class Handle>
+Held<Handle> find(Handle handle) {
+  return table<Handle>.find(number_of(handle));
+}
+
+// None when there are too many handles.
+template <class Handle>
+Handle give(typename BoxOf<Handle>::Box box) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
+  return reinterpret_cast<Handle>(table<Handle>.add(std::move(box)));
+}
+
+// Frees a handle; none is free already.
+template <class Handle>
+int32_t free_handle(Handle handle) {
+  return handle == nullptr || table<Handle>.remove(number_of(handle))
+             ? DW_OK
+             : DW_INVALID_ARGUMENT;
+}
+
+}  // namespace distwrap::capi
+
+#endif  // DISTWRAP_SRC_CAPI_BOXES_H_

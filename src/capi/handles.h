@@ -1,0 +1,210 @@
+// What a C program holds: numbers, checked at every use.
+//
+// A handle names a slot of a table, the kind of thing in it, and the slot's
+// generation, which moves when the handle is freed. So a handle that was freed,
+// was never given out or is of another kind is told from a good one without a
+// look at memory that may be gone. The kind is in the highest bits, which makes
+// a handle no address: following one as a pointer faults at once.
+//
+//   if (const auto group = groups().find(handle)) use(*group);
+//
+// Threads: any. What `find` gave stays until it is let go, whoever frees the
+// handle meanwhile; the slot is used again only then.
+#ifndef DISTWRAP_SRC_CAPI_HANDLES_H_
+#define DISTWRAP_SRC_CAPI_HANDLES_H_
+
+#include "base/mutex.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace distwrap::capi {
+
+enum class Kind : uint64_t {
+  kSession = 8,
+  kGroup,
+  kWork,
+  kBatch,
+  kStore,
+  kList,
+  kError,
+};
+
+inline constexpr int kIndexBits = 20, kGenerationBits = 40, kKindShift = 60;
+
+// The kind that a handle says it is of.
+constexpr Kind kind_of(uint64_t handle) {
+  return static_cast<Kind>(handle >> kKindShift);
+}
+
+template <class T, Kind kKind>
+class HandleTable {
+ private:
+  // From the lowest bit on: uses going on, whether the handle is good, the
+  // generation.
+  static constexpr int kPinBits = 23;
+  static constexpr uint64_t kPins = (uint64_t{1} << kPinBits) - 1;
+  static constexpr uint64_t kGood = uint64_t{1} << kPinBits;
+  static constexpr int kGenerationShift = kPinBits + 1;
+  static constexpr uint64_t kNextGeneration = uint64_t{1} << kGenerationShift;
+
+  struct Slot {
+    std::atomic<uint64_t> word{0};
+    std::atomic<uint32_t> next{0};  // in the list of free slots, index + 1
+    uint32_t index = 0;
+    alignas(T) std::byte memory[sizeof(T)];
+    T* value() { return std::launder(reinterpret_cast<T*>(memory)); }
+  };
+
+ public:
+  // A value in use; none for a handle that is not good.
+  class Held {
+   public:
+    Held() = default;
+    Held(Held&& other) noexcept
+        : table_(other.table_), slot_(std::exchange(other.slot_, nullptr)) {}
+    Held& operator=(Held&& other) noexcept {
+      std::swap(table_, other.table_);
+      std::swap(slot_, other.slot_);
+      return *this;
+    }
+    ~Held() {
+      if (slot_ != nullptr) table_->let_go(*slot_);
+    }
+    explicit operator bool() const { return slot_ != nullptr; }
+    T& operator*() const { return *slot_->value(); }
+    T* operator->() const { return slot_->value(); }
+
+   private:
+    friend class HandleTable;
+    Held(HandleTable* table, Slot* slot) : table_(table), slot_(slot) {}
+    HandleTable* table_ = nullptr;
+    Slot* slot_ = nullptr;
+  };
+
+  constexpr HandleTable() = default;
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+
+  // 0 when there are too many.
+  uint64_t add(T value) {
+    Slot* const slot = take_free();
+    if (slot == nullptr) return 0;
+    new (slot->memory) T(std::move(value));
+    const uint64_t word = slot->word.fetch_or(kGood, std::memory_order_release);
+    return static_cast<uint64_t>(kKind) << kKindShift |
+           word >> kGenerationShift << kIndexBits | slot->index;
+  }
+
+  Held find(uint64_t handle) {
+    Slot* const slot = slot_of(handle);
+    if (slot == nullptr) return {};
+    uint64_t word = slot->word.load(std::memory_order_relaxed);
+    while ((word & ~kPins) == good_word(handle))
+      if (slot->word.compare_exchange_weak(word, word + 1,
+                                           std::memory_order_acquire,
+                                           std::memory_order_relaxed))
+        return Held(this, slot);
+    return {};
+  }
+
+  // Frees the handle; false when it was not good.
+  bool remove(uint64_t handle) {
+    Slot* const slot = slot_of(handle);
+    if (slot == nullptr) return false;
+    uint64_t word = slot->word.load(std::memory_order_relaxed);
+    while ((word & ~kPins) == good_word(handle)) {
+      if (!slot->word.compare_exchange_weak(
+              word, word - kGood + kNextGeneration, std::memory_order_acq_rel))
+        continue;
+      if ((word & kPins) == 0) clear(*slot);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr uint32_t kChunk = 256;  // slots that are made together
+  static constexpr uint32_t kChunks = (uint32_t{1} << kIndexBits) / kChunk;
+
+  static constexpr uint64_t good_word(uint64_t handle) {
+    return (handle >> kIndexBits & ((uint64_t{1} << kGenerationBits) - 1))
+               << kGenerationShift |
+           kGood;
+  }
+
+  Slot* slot_of(uint64_t handle) {
+    if (kind_of(handle) != kKind) return nullptr;
+    const uint64_t index = handle & ((uint64_t{1} << kIndexBits) - 1);
+    Slot* const chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
+    return chunk == nullptr ? nullptr : chunk + index % kChunk;
+  }
+
+  void let_go(Slot& slot) {
+    const uint64_t word = slot.word.fetch_sub(1, std::memory_order_acq_rel);
+    if ((word & (kGood | kPins)) == 1) clear(slot);
+  }
+
+  // The handle is freed and nobody uses the value.
+  void clear(Slot& slot) {
+    std::destroy_at(slot.value());
+    put_free(slot);
+  }
+
+  // The list of free slots. Its head carries a count beside the index, so that
+  // a slot that left and came back is not mistaken for one that stayed.
+  void put_free(Slot& slot) {
+    uint64_t head = free_.load(std::memory_order_relaxed);
+    do {
+      slot.next.store(static_cast<uint32_t>(head), std::memory_order_relaxed);
+    } while (!free_.compare_exchange_weak(
+        head, ((head >> 32) + 1) << 32 | (slot.index + 1),
+        std::memory_order_release, std::memory_order_relaxed));
+  }
+
+  Slot* take_free() {
+    uint64_t head = free_.load(std::memory_order_acquire);
+    for (;;) {
+      const auto first = static_cast<uint32_t>(head);
+      if (first == 0) {
+        if (!grow()) return nullptr;
+        head = free_.load(std::memory_order_acquire);
+        continue;
+      }
+      Slot& slot =
+          *(chunks_[(first - 1) / kChunk].load(std::memory_order_acquire) +
+            (first - 1) % kChunk);
+      const uint32_t next = slot.next.load(std::memory_order_relaxed);
+      if (free_.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next,
+                                      std::memory_order_acquire,
+                                      std::memory_order_acquire))
+        return &slot;
+    }
+  }
+
+  bool grow() {
+    base::MutexLock lock(mutex_);
+    if (static_cast<uint32_t>(free_.load(std::memory_order_acquire)) != 0)
+      return true;  // somebody else did
+    if (used_ == kChunks) return false;
+    Slot* const chunk = new Slot[kChunk];  // stays: handles are for ever
+    for (uint32_t i = 0; i < kChunk; ++i) chunk[i].index = used_ * kChunk + i;
+    chunks_[used_++].store(chunk, std::memory_order_release);
+    for (uint32_t i = kChunk; i-- > 0;) put_free(chunk[i]);
+    return true;
+  }
+
+  std::atomic<uint64_t> free_{0};
+  std::array<std::atomic<Slot*>, kChunks> chunks_{};
+  base::Mutex mutex_;
+  uint32_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace distwrap::capi
+
+#endif  // DISTWRAP_SRC_CAPI_HANDLES_H_

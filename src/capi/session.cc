@@ -1,0 +1,109 @@
+// Start and end.
+#include "capi/entry.h"
+#include "distwrap/c.h"
+#include "distwrap/distwrap.h"
+
+#include <map>
+#include <utility>
+
+namespace distwrap::capi {
+namespace {
+
+std::optional<absl::Duration> unless_zero(int64_t timeout) {
+  if (timeout == 0) return std::nullopt;
+  return duration_of(timeout);
+}
+
+absl::StatusOr<InitOptions> options_of(const char* call,
+                                       const distwrap_init_options* given) {
+  distwrap_init_options read;
+  if (absl::Status status = read_options(call, given, &read); !status.ok())
+    return status;
+  InitOptions options;
+  options.backend = text_of(read.backend);
+  if (read.has_rank != 0) {
+    if (read.rank < 0)
+      return refuse(call, "rank is negative",
+                    "give a rank of 0 or more, or has_rank = 0");
+    options.rank = read.rank;
+  }
+  if (read.world_size != 0) options.world_size = read.world_size;
+  if (read.store != nullptr) {
+    const auto store = held(call, read.store);
+    if (!store.ok()) return store.status();
+    options.store = **store;
+  }
+  options.init_method = text_of(read.init_method);
+  options.timeout = unless_zero(read.timeout);
+  options.init_timeout = unless_zero(read.init_timeout);
+  if (read.group_name != nullptr) options.group_name = read.group_name;
+  if (read.has_device_id != 0) options.device_id = read.device_id;
+  options.drop_in = read.drop_in != 0;
+  auto hints = pairs_of(call, read.hints, read.hints_count);
+  if (!hints.ok()) return hints.status();
+  options.hints = *std::move(hints);
+  return options;
+}
+
+}  // namespace
+}  // namespace distwrap::capi
+
+using namespace distwrap::capi;  // NOLINT(google-build-using-namespace)
+
+int32_t distwrap_init_process_group(const distwrap_init_options* options,
+                                    distwrap_session* session,
+                                    distwrap_error* error) {
+  if (session != nullptr) *session = nullptr;
+  constexpr const char* kCall = "init_process_group";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto read = options_of(kCall, options);
+    if (!read.ok()) return read.status();
+    auto made = distwrap::init_process_group(*read);
+    if (!made.ok() || session == nullptr) return made.status();
+    return hand_out(kCall, *std::move(made), session);
+  });
+}
+
+int32_t distwrap_destroy_process_group(distwrap_group group,
+                                       distwrap_error* error) {
+  constexpr const char* kCall = "destroy_process_group";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto found = group_of(kCall, group);
+    if (!found.ok()) return found.status();
+    return distwrap::destroy_process_group(*found);
+  });
+}
+
+int32_t distwrap_bind_session(distwrap_session session, distwrap_error* error) {
+  constexpr const char* kCall = "bind_session";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (session == nullptr) {
+      distwrap::bind_session({});
+      return absl::OkStatus();
+    }
+    const auto found = held(kCall, session);
+    if (!found.ok()) return found.status();
+    distwrap::bind_session(**found);
+    return absl::OkStatus();
+  });
+}
+
+int32_t distwrap_session_close(distwrap_session session, int64_t timeout,
+                               distwrap_error* error) {
+  constexpr const char* kCall = "session_close";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto found = held(kCall, session);
+    if (!found.ok()) return found.status();
+    return (*found)->close(duration_of(timeout));
+  });
+}
+
+int32_t distwrap_session_free(distwrap_session session) {
+  return free_handle(session);
+}
+
+int32_t distwrap_is_initialized(void) {
+  return distwrap::is_initialized() ? 1 : 0;
+}
+
+int32_t distwrap_is_available(void) { return distwrap::is_available() ? 1 : 0; }

@@ -1,0 +1,396 @@
+/* A whole job in C11 on the ranks that `distwrap run` starts: every family of
+ * operations, groups, a split, a batch, objects, work with callbacks, errors,
+ * the end. Three ranks or more. */
+#include <distwrap/c.h>
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static distwrap_error error;
+static int32_t me, size;
+
+static void require(int good, int line, const char* text) {
+  if (good) return;
+  fprintf(stderr, "rank %d, line %d: %s\n", me, line, text);
+  exit(1);
+}
+#define REQUIRE(condition) require(condition, __LINE__, #condition)
+#define CALL(call) \
+  require((call) == DW_OK, __LINE__, distwrap_error_text(error))
+
+enum { kMost = 8 };
+static const distwrap_peer kFirst = {DW_RANK_OF_GROUP, 0};
+
+/* A tensor with the memory for its shape. */
+typedef struct Floats {
+  float x[kMost * kMost];
+  int64_t count;
+  distwrap_tensor tensor;
+} Floats;
+
+static const distwrap_tensor* floats(Floats* f, int64_t count, float value) {
+  for (int64_t i = 0; i < count; ++i) f->x[i] = value;
+  f->count = count;
+  memset(&f->tensor, 0, sizeof f->tensor);
+  f->tensor.data = f->x;
+  f->tensor.device.device_type = DW_DEVICE_CPU;
+  f->tensor.ndim = 1;
+  f->tensor.dtype = distwrap_dtype(DW_DTYPE_F32);
+  f->tensor.shape = &f->count;
+  return &f->tensor;
+}
+
+static int all_are(const Floats* f, float value) {
+  for (int64_t i = 0; i < f->count; ++i)
+    if (f->x[i] < value || f->x[i] > value) return 0;
+  return 1;
+}
+
+static float sum_of_ranks(void) { return (float)(size * (size - 1) / 2); }
+
+static void reductions(void) {
+  Floats a, b;
+  const distwrap_tensor* in = floats(&a, 4, (float)me);
+  const distwrap_tensor* out = floats(&b, 4, -1);
+  CALL(distwrap_all_reduce(out, in, DW_REDUCE_SUM, NULL, NULL, &error));
+  REQUIRE(all_are(&b, sum_of_ranks()) && all_are(&a, (float)me));
+  CALL(distwrap_reduce(me == 0 ? out : NULL, in, kFirst, DW_REDUCE_MAX, NULL,
+                       NULL, &error));
+  REQUIRE(me != 0 || all_are(&b, (float)(size - 1)));
+  CALL(distwrap_scan(out, in, DW_REDUCE_SUM, NULL, NULL, &error));
+  REQUIRE(all_are(&b, (float)(me * (me + 1) / 2)));
+  CALL(distwrap_exscan(out, in, DW_REDUCE_SUM, NULL, NULL, &error));
+  REQUIRE(me == 0 || all_are(&b, (float)(me * (me - 1) / 2)));
+  const double half = 0.5;
+  distwrap_op_options options = {.struct_size = sizeof options,
+                                 .factor = &half};
+  CALL(distwrap_all_reduce(out, in, DW_REDUCE_PREMUL_SUM, &options, NULL,
+                           &error));
+  REQUIRE(all_are(&b, sum_of_ranks() / 2));
+  CALL(
+      distwrap_broadcast(out, me == 0 ? in : NULL, kFirst, NULL, NULL, &error));
+  REQUIRE(all_are(&b, 0));
+  CALL(distwrap_barrier(NULL, NULL, &error));
+  CALL(distwrap_monitored_barrier(NULL, &error));
+}
+
+static void gathers_and_scatters(void) {
+  Floats own, all, parts[kMost];
+  const distwrap_tensor* list[kMost];
+  int64_t counts[kMost];
+  for (int32_t r = 0; r < size; ++r) {
+    list[r] = floats(&parts[r], 2, -1);
+    counts[r] = 2;
+  }
+  const uint64_t n = (uint64_t)size;
+  const distwrap_tensor* in = floats(&own, 2, (float)me);
+  const distwrap_tensor* out = floats(&all, 2 * size, -1);
+  CALL(distwrap_all_gather(list, n, in, NULL, NULL, &error));
+  for (int32_t r = 0; r < size; ++r) REQUIRE(all_are(&parts[r], (float)r));
+  CALL(distwrap_all_gather_into_tensor(out, in, NULL, NULL, &error));
+  for (int32_t i = 0; i < 2 * size; ++i) REQUIRE((int32_t)all.x[i] == i / 2);
+  CALL(distwrap_all_gather_v(out, in, counts, n, NULL, NULL, &error));
+  CALL(distwrap_gather(me == 0 ? list : NULL, me == 0 ? n : 0, in,
+                       (distwrap_peer){0, 0}, NULL, NULL, &error));
+  CALL(distwrap_gather_into_tensor(out, in, kFirst, NULL, 0, NULL, NULL,
+                                   &error));
+  CALL(distwrap_scatter(in, me == 0 ? list : NULL, me == 0 ? n : 0, kFirst,
+                        NULL, NULL, &error));
+  REQUIRE(all_are(&own, (float)me));
+  CALL(distwrap_scatter_tensor(in, out, kFirst, counts, n, NULL, NULL, &error));
+  REQUIRE(all_are(&own, (float)me));
+  CALL(distwrap_reduce_scatter(in, list, n, DW_REDUCE_SUM, NULL, NULL, &error));
+  out = floats(&all, 2 * size, 1);
+  CALL(distwrap_reduce_scatter_tensor(in, out, DW_REDUCE_SUM, NULL, NULL,
+                                      &error));
+  REQUIRE(all_are(&own, (float)size));
+  CALL(distwrap_reduce_scatter_v(in, out, counts, n, DW_REDUCE_MIN, NULL, NULL,
+                                 &error));
+  REQUIRE(all_are(&own, 1));
+  REQUIRE(distwrap_reduce_scatter_quantized(in, out, DW_REDUCE_SUM, 7, NULL,
+                                            NULL,
+                                            &error) == DW_FAILED_PRECONDITION);
+  REQUIRE(distwrap_error_reason(error) == DW_REASON_QUANTIZED_MISSING);
+  distwrap_error_free(error);
+}
+
+static void exchanges(void) {
+  Floats send, receive, to[kMost], from[kMost];
+  const distwrap_tensor *outs[kMost], *ins[kMost];
+  int64_t splits[kMost];
+  for (int32_t r = 0; r < size; ++r) {
+    ins[r] = floats(&to[r], 1, (float)(10 * me + r));
+    outs[r] = floats(&from[r], 1, -1);
+    splits[r] = 1;
+  }
+  const uint64_t n = (uint64_t)size;
+  CALL(distwrap_all_to_all(outs, n, ins, n, NULL, NULL, &error));
+  for (int32_t r = 0; r < size; ++r)
+    REQUIRE(all_are(&from[r], (float)(10 * r + me)));
+  const distwrap_tensor* in = floats(&send, size, (float)me);
+  const distwrap_tensor* out = floats(&receive, size, -1);
+  CALL(distwrap_all_to_all_single(out, in, NULL, 0, NULL, 0, NULL, NULL,
+                                  &error));
+  CALL(distwrap_all_to_all_single(out, in, splits, n, splits, n, NULL, NULL,
+                                  &error));
+  for (int32_t r = 0; r < size; ++r) REQUIRE((int32_t)receive.x[r] == r);
+}
+
+static void messages(void) {
+  Floats a, b;
+  const distwrap_tensor* in = floats(&a, 3, (float)me);
+  const distwrap_tensor* out = floats(&b, 3, -1);
+  const distwrap_peer next = {DW_RANK_OF_WORLD, (me + 1) % size};
+  const distwrap_peer last = {DW_RANK_OF_GROUP, (me + size - 1) % size};
+  distwrap_work works[2];
+  CALL(distwrap_irecv(out, last, 5, NULL, &works[0], &error));
+  CALL(distwrap_isend(in, next, 5, NULL, &works[1], &error));
+  CALL(distwrap_wait_all(works, 2, DW_FOREVER, &error));
+  REQUIRE(all_are(&b, (float)last.rank));
+  for (int i = 0; i < 2; ++i) REQUIRE(distwrap_work_free(works[i]) == DW_OK);
+
+  if (me == 0) CALL(distwrap_send(in, next, 0, NULL, &error));
+  int32_t source = -1;
+  if (me == 1) CALL(distwrap_recv(out, last, 0, NULL, &source, &error));
+  REQUIRE(me != 1 || source == 0);
+
+  const distwrap_p2p_op ops[] = {
+      {.tensor = in, .peer = next, .tag = 1, .kind = DW_ISEND},
+      {.tensor = out, .peer = last, .tag = 1, .kind = DW_IRECV}};
+  CALL(distwrap_batch_isend_irecv(ops, 2, NULL, works, &error));
+  uint64_t first = 9;
+  CALL(distwrap_wait_any(works, 2, DW_FOREVER, &first, &error));
+  REQUIRE(first < 2);
+  distwrap_work both;
+  CALL(distwrap_work_all(works, 2, &both, &error));
+  CALL(distwrap_work_wait(both, DW_FOREVER, &error));
+  distwrap_work_free(both);
+  for (int i = 0; i < 2; ++i) distwrap_work_free(works[i]);
+}
+
+static void groups(void) {
+  int32_t ranks[kMost];
+  for (int32_t r = 0; r < size; ++r) ranks[r] = size - 1 - r;
+  const uint64_t lists[] = {(uint64_t)(size - 1), 1};
+  distwrap_group_options options = {.struct_size = sizeof options,
+                                    .ranks = ranks,
+                                    .ranks_count = (uint64_t)size,
+                                    .list_sizes = lists,
+                                    .lists = 2,
+                                    .description = "turned"};
+  distwrap_group group, again, all, parent, children[2];
+  CALL(distwrap_split_group(&options, &group, &error));
+  distwrap_group_info info = {.struct_size = sizeof info};
+  CALL(distwrap_group_read(group, &info, &error));
+  REQUIRE(strcmp(info.description, "turned") == 0);
+  REQUIRE(info.rank == (me == 0 ? 0 : size - 1 - me));
+  REQUIRE(info.size == (me == 0 ? 1 : size - 1));
+  REQUIRE(distwrap_get_rank(group) == info.rank);
+  REQUIRE(distwrap_get_world_size(group) == info.size);
+
+  Floats f;
+  const distwrap_tensor* t = floats(&f, 2, 1);
+  distwrap_op_options how = {.struct_size = sizeof how, .group = group};
+  CALL(distwrap_all_reduce(t, t, DW_REDUCE_SUM, &how, NULL, &error));
+  REQUIRE(all_are(&f, (float)info.size));
+
+  uint64_t count = 0;
+  int32_t found[kMost], rank = -1;
+  CALL(distwrap_get_process_group_ranks(group, found, kMost, &count, &error));
+  REQUIRE((int32_t)count == info.size && found[info.rank] == me);
+  CALL(distwrap_get_group_rank(group, me, &rank, &error));
+  REQUIRE(rank == info.rank);
+  CALL(distwrap_get_global_rank(group, rank, &rank, &error));
+  REQUIRE(rank == me);
+  CALL(distwrap_group_parent(group, &parent, &error));
+  CALL(distwrap_group_children(parent, children, 2, &count, &error));
+  REQUIRE(count == 1 && distwrap_group_free(children[0]) == DW_OK);
+  CALL(distwrap_group_set_data(group, "answer", &f, &error));
+  void* data = NULL;
+  CALL(distwrap_group_get_data(group, "answer", &data, &error));
+  REQUIRE(data == &f);
+  CALL(distwrap_set_timeout(group, 5000000000, &error));
+
+  options = (distwrap_group_options){.struct_size = sizeof options};
+  CALL(distwrap_split_group_by_color(me % 2, 0, &options, &again, &error));
+  CALL(distwrap_new_group(NULL, &all, &error));
+  REQUIRE(distwrap_get_world_size(all) == size);
+
+  distwrap_list list;
+  distwrap_bytes item;
+  const distwrap_device cpu = {DW_DEVICE_CPU, 0};
+  CALL(distwrap_get_backend(NULL, cpu, &list, &error));
+  CALL(distwrap_list_item(list, 0, &item, &error));
+  REQUIRE(item.size == strlen((const char*)item.data) && item.size > 0);
+  distwrap_list_free(list);
+  CALL(distwrap_capabilities(NULL, cpu, &list, &error));
+  REQUIRE(distwrap_list_size(list) > 10);
+  distwrap_list_free(list);
+  CALL(distwrap_group_backends(NULL, &list, &error));
+  distwrap_list_free(list);
+  CALL(distwrap_parse_backend("loopback", &list, &error));
+  CALL(distwrap_list_item(list, 0, &item, &error));
+  REQUIRE(strcmp((const char*)item.data, "cpu:loopback") == 0);
+  distwrap_list_free(list);
+
+  CALL(distwrap_destroy_process_group(group, &error));
+  REQUIRE(distwrap_all_reduce(t, t, DW_REDUCE_SUM, &how, NULL, &error) ==
+          DW_FAILED_PRECONDITION);
+  REQUIRE(distwrap_error_reason(error) == DW_REASON_GROUP_CLOSED);
+  distwrap_error_free(error);
+  REQUIRE(distwrap_group_free(group) == DW_OK);
+  REQUIRE(distwrap_group_free(parent) == DW_OK);
+  REQUIRE(distwrap_group_free(again) == DW_OK);
+  REQUIRE(distwrap_group_free(all) == DW_OK);
+}
+
+static void batches(void) {
+  Floats sum, send, receive;
+  const distwrap_tensor* t = floats(&sum, 2, 1);
+  const distwrap_tensor* in = floats(&send, 1, (float)me);
+  const distwrap_tensor* out = floats(&receive, 1, -1);
+  const distwrap_peer next = {DW_RANK_OF_GROUP, (me + 1) % size};
+  const distwrap_peer last = {DW_RANK_OF_GROUP, (me + size - 1) % size};
+  distwrap_batch batch;
+  CALL(distwrap_batch_create(&batch, &error));
+  distwrap_op_options how = {.struct_size = sizeof how, .batch = batch};
+  CALL(distwrap_send(in, next, 0, &how, &error));
+  CALL(distwrap_recv(out, last, 0, &how, NULL, &error));
+  CALL(distwrap_all_reduce(t, t, DW_REDUCE_SUM, &how, NULL, &error));
+  REQUIRE(distwrap_batch_size(batch) == 3);
+  distwrap_work all, item;
+  CALL(distwrap_batch_submit(batch, &all, &error));
+  CALL(distwrap_work_wait(all, DW_FOREVER, &error));
+  CALL(distwrap_batch_item(batch, 2, &item, &error));
+  CALL(distwrap_work_status(item, &error));
+  REQUIRE(all_are(&sum, (float)size) && all_are(&receive, (float)last.rank));
+  REQUIRE(distwrap_batch_submit(batch, NULL, &error) == DW_FAILED_PRECONDITION);
+  distwrap_error_free(error);
+  distwrap_work_free(item);
+  distwrap_work_free(all);
+  REQUIRE(distwrap_batch_free(batch) == DW_OK);
+}
+
+static void objects(void) {
+  char text[32];
+  snprintf(text, sizeof text, "rank %d", me);
+  const distwrap_bytes own = {text, strlen(text)};
+  distwrap_list list;
+  distwrap_bytes item;
+  CALL(distwrap_all_gather_object(&own, DW_OBJECT_BYTES, NULL, &list, &error));
+  REQUIRE(distwrap_list_size(list) == (uint64_t)size);
+  CALL(distwrap_list_item(list, 1, &item, &error));
+  REQUIRE(strcmp((const char*)item.data, "rank 1") == 0);
+  distwrap_list_free(list);
+  CALL(distwrap_gather_object(&own, DW_OBJECT_BYTES, kFirst, NULL, &list,
+                              &error));
+  REQUIRE(distwrap_list_size(list) == (me == 0 ? (uint64_t)size : 0));
+  distwrap_list_free(list);
+  distwrap_bytes many[kMost];
+  for (int32_t r = 0; r < size; ++r) many[r] = own;
+  CALL(distwrap_broadcast_object_list(me == 0 ? many : NULL, 2, DW_OBJECT_BYTES,
+                                      kFirst, NULL, &list, &error));
+  CALL(distwrap_list_item(list, 1, &item, &error));
+  REQUIRE(strcmp((const char*)item.data, "rank 0") == 0);
+  distwrap_list_free(list);
+  CALL(distwrap_scatter_object_list(
+      me == 0 ? many : NULL, me == 0 ? (uint64_t)size : 0, DW_OBJECT_BYTES,
+      kFirst, NULL, &list, &error));
+  REQUIRE(distwrap_list_size(list) == 1);
+  distwrap_list_free(list);
+  const distwrap_peer second = {DW_RANK_OF_GROUP, 1};
+  if (me == 0)
+    CALL(distwrap_send_object_list(&own, 1, DW_OBJECT_BYTES, second, NULL,
+                                   &error));
+  if (me == 1) {
+    CALL(distwrap_recv_object_list(1, DW_OBJECT_BYTES, kFirst, NULL, &list,
+                                   &error));
+    CALL(distwrap_list_item(list, 0, &item, &error));
+    REQUIRE(strcmp((const char*)item.data, "rank 0") == 0);
+    distwrap_list_free(list);
+  }
+}
+
+static atomic_int called;
+
+static void done(void* user, int32_t code, distwrap_error failed) {
+  REQUIRE(code == DW_OK && failed == NULL && distwrap_is_available());
+  atomic_fetch_add((atomic_int*)user, 1);
+}
+
+static void work(void) {
+  Floats f;
+  const distwrap_tensor* t = floats(&f, 2, 1);
+  distwrap_work begun;
+  CALL(distwrap_all_reduce(t, t, DW_REDUCE_SUM, NULL, &begun, &error));
+  CALL(distwrap_work_on_done(begun, done, &called, &error));
+  CALL(distwrap_work_wait(begun, DW_FOREVER, &error));
+  CALL(distwrap_work_wait(begun, 0, &error));
+  int32_t state = -1, ended = 0;
+  uint64_t count = 0, seq = 0;
+  CALL(distwrap_work_state(begun, &state, &error));
+  CALL(distwrap_work_test(begun, &ended, &error));
+  REQUIRE(state == DW_WORK_DONE && ended == 1);
+  distwrap_output output;
+  CALL(distwrap_work_result(begun, &output, 1, &count, &error));
+  REQUIRE(count <= 1 && (count == 0 || output.data == f.x));
+  CALL(distwrap_work_seq(begun, &seq, &error));
+  int32_t fd = -1;
+  if (distwrap_work_event_fd(begun, &fd, &error) == DW_OK) {
+    struct pollfd events = {.fd = fd, .events = POLLIN};
+    REQUIRE(poll(&events, 1, -1) == 1);
+  } else {
+    distwrap_error_free(error); /* it had ended inside the call */
+  }
+  REQUIRE(distwrap_work_cancel(begun, &error) == DW_FAILED_PRECONDITION);
+  distwrap_error_free(error);
+  REQUIRE(distwrap_work_free(begun) == DW_OK);
+  REQUIRE(all_are(&f, (float)size));
+}
+
+static void errors(void) {
+  Floats f;
+  const distwrap_tensor* t = floats(&f, 2, 1);
+  distwrap_op_options how = {.struct_size = sizeof how, .label = "gradients"};
+  REQUIRE(distwrap_all_reduce(t, t, 99, &how, NULL, &error) ==
+          DW_INVALID_ARGUMENT);
+  distwrap_error_info info = {.struct_size = sizeof info};
+  REQUIRE(distwrap_error_read(error, &info) == DW_OK);
+  REQUIRE(info.reason == DW_REASON_REDUCE_OP);
+  REQUIRE(strcmp(info.op, "all_reduce") == 0);
+  REQUIRE(info.next_step[0] != 0);
+  REQUIRE(strcmp(info.text, distwrap_error_text(error)) == 0);
+  REQUIRE(distwrap_error_free(error) == DW_OK);
+  REQUIRE(distwrap_error_free(error) == DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_all_reduce(t, NULL, DW_REDUCE_SUM, NULL, NULL, NULL) ==
+          DW_INVALID_ARGUMENT);
+}
+
+int main(void) {
+  distwrap_init_options options = {.struct_size = sizeof options,
+                                   .group_name = "job"};
+  distwrap_session session;
+  CALL(distwrap_init_process_group(&options, &session, &error));
+  REQUIRE(distwrap_is_initialized());
+  me = distwrap_get_rank(NULL);
+  size = distwrap_get_world_size(NULL);
+  REQUIRE(size >= 3 && size <= kMost);
+  reductions();
+  gathers_and_scatters();
+  exchanges();
+  messages();
+  groups();
+  batches();
+  objects();
+  work();
+  errors();
+  CALL(distwrap_destroy_process_group(NULL, &error));
+  REQUIRE(!distwrap_is_initialized());
+  REQUIRE(distwrap_session_free(session) == DW_OK);
+  REQUIRE(atomic_load(&called) == 1); /* the end has waited for it */
+  printf("all is well\n");
+  return 0;
+}
