@@ -1,4 +1,5 @@
 // `distwrap bench` with other libraries to compare with.
+#include "bench/mpi/contestant.h"
 #include "bench_command.h"
 #include "memcpy.h"
 #include "raw_gloo.h"
@@ -9,8 +10,10 @@
 int main(int argc, char** argv) {
   using distwrap::peers::make_memcpy;
   using distwrap::peers::make_raw_gloo;
+  std::vector<distwrap::bench::ContestantKind> kinds = {
+      {"raw_gloo", "Gloo itself, ring all-reduce", "", make_raw_gloo}};
+  for (auto& kind : distwrap::bench::mpi::kinds()) kinds.push_back(kind);
+  kinds.push_back({"memcpy", "every rank copies the bytes", "", make_memcpy});
   return distwrap::cli::run_bench(
-      {}, std::vector<std::string>(argv + 1, argv + argc),
-      {{"raw_gloo", "Gloo itself, ring all-reduce", make_raw_gloo},
-       {"memcpy", "every rank copies the bytes", make_memcpy}});
+      {}, std::vector<std::string>(argv + 1, argv + argc), kinds);
 }

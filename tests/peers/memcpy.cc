@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,19 +22,19 @@ class Memcpy final : public bench::Contestant {
     const auto bytes =
         static_cast<size_t>(std::max(c.in_bytes(), c.out_bytes()));
     if (bytes == 0) return std::unique_ptr<bench::Call>();
-    from_.assign(bytes, std::byte{1});
-    to_.assign(bytes, std::byte{2});
-    return bench::make_call([to = to_.data(), from = from_.data(), bytes] {
-      std::memcpy(to, from, bytes);
+    // Calls on several cases may be held at once.
+    auto from = std::make_shared<std::vector<std::byte>>(bytes, std::byte{1});
+    auto to = std::make_shared<std::vector<std::byte>>(bytes, std::byte{2});
+    return bench::make_call([to, from, bytes] {
+      std::memcpy(to->data(), from->data(), bytes);
       // The copy is not to be left out as unread.
-      asm volatile("" : : "r"(to) : "memory");
+      asm volatile("" : : "r"(to->data()) : "memory");
       return absl::OkStatus();
     });
   }
 
  private:
   std::string name_;
-  std::vector<std::byte> from_, to_;
 };
 
 }  // namespace

@@ -4,13 +4,18 @@
 
 #include <absl/strings/str_cat.h>
 #include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
@@ -132,10 +137,63 @@ class RawGloo final : public bench::Contestant {
         options->setOutput(out, out_count);
         return call_of([=] { gloo::alltoall(*options); });
       }
+      case Operation::kReduce:
+        return reduce(c, in, in_count, out);
+      case Operation::kGather: {
+        auto options = std::make_shared<gloo::GatherOptions>(context_);
+        options->setInput(in, in_count);
+        if (is_root(c)) options->setOutput(out, out_count);
+        options->setRoot(c.spec().root);
+        return call_of([=] { gloo::gather(*options); });
+      }
+      case Operation::kScatter: {
+        auto options = std::make_shared<gloo::ScatterOptions>(context_);
+        if (is_root(c)) {
+          std::vector<T*> parts;
+          for (int r = 0; r < c.spec().ranks; ++r)
+            parts.push_back(in + static_cast<size_t>(r) * out_count);
+          options->setInputs(parts, out_count);
+        }
+        options->setOutput(out, out_count);
+        options->setRoot(c.spec().root);
+        return call_of([=] { gloo::scatter(*options); });
+      }
+      case Operation::kAllGatherV: {
+        auto options = std::make_shared<gloo::AllgathervOptions>(context_);
+        const std::vector<int64_t>& counts = c.layout().out_counts;
+        options->setInput(in, in_count);
+        options->setOutput(out,
+                           std::vector<size_t>(counts.begin(), counts.end()));
+        return call_of([=] { gloo::allgatherv(*options); });
+      }
+      case Operation::kAllToAllV: {
+        auto options = std::make_shared<gloo::AlltoallvOptions>(context_);
+        options->setInput(in, c.layout().in_counts);
+        options->setOutput(out, c.layout().out_counts);
+        return call_of([=] { gloo::alltoallv(*options); });
+      }
       case Operation::kSendRecv:
         return ping_pong(c);
+      default:
+        return nullptr;
     }
-    return nullptr;
+  }
+
+  static bool is_root(const Case& c) { return c.spec().rank == c.spec().root; }
+
+  // Every rank has to give an output, which the others than the root lose.
+  template <class T>
+  std::unique_ptr<Call> reduce(const Case& c, T* in, size_t count, T* out) {
+    auto work = std::make_shared<std::vector<T>>(is_root(c) ? 0 : count);
+    auto options = std::make_shared<gloo::ReduceOptions>(context_);
+    options->setInput(in, count);
+    options->setOutput(is_root(c) ? out : work->data(), count);
+    options->setReduceFunction(reduction<T>(c.spec().reduce));
+    options->setRoot(c.spec().root);
+    return call_of([=] {
+      static_cast<void>(work);  // held as long as the options
+      gloo::reduce(*options);
+    });
   }
 
   // Gloo has it by halving and doubling alone, in place: the copies belong to

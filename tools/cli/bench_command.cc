@@ -1,6 +1,8 @@
 #include "bench_command.h"
 
 #include "base/settings.h"
+#include "bench/help.h"
+#include "bench/mpi/contestant.h"
 #include "bench/options.h"
 #include "bench/rank.h"
 #include "bench/sweep.h"
@@ -10,47 +12,22 @@
 #include <CLI/CLI.hpp>
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <system_error>
-#include <utility>
 namespace distwrap::cli {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
+constexpr char kName[] = "distwrap bench";
+constexpr char kAbout[] =
+    "Measures operations between ranks: latency, bandwidth, correctness.";
 
 int complain(absl::string_view text, int code) {
   std::fprintf(stderr, "distwrap bench: %s\n", std::string(text).c_str());
   return code;
-}
-
-std::string footer(const std::vector<bench::ContestantKind>& kinds) {
-  std::string text =
-      "Operations: barrier all_reduce all_gather reduce_scatter broadcast "
-      "all_to_all send_recv all\n\n";
-  if (!kinds.empty()) {
-    text += "To compare with (--vs):\n";
-    for (const auto& kind : kinds) {
-      absl::StrAppend(&text, "  ", kind.name, ": ", kind.summary, "\n");
-    }
-    text += "\n";
-  }
-  text +=
-      "Bytes are those of the larger buffer of a rank. algbw is bytes / p50, "
-      "busbw what the\nbusiest link carries. All results are checked, outside "
-      "of what is timed.\n\n"
-      "Examples:\n"
-      "  distwrap bench\n"
-      "  distwrap bench all_reduce -b 8 -e 64M -f 2 --ranks 4\n"
-      "  distwrap bench all --backend gloo --rounds 21 --plot result.svg\n"
-      "  distwrap run -n 2 distwrap bench all_reduce --sizes 8,4K,1M\n\n"
-      "Exit code: 0; 1 when it failed or a result was wrong; 2 for bad "
-      "options.";
-  return text;
 }
 
 // Binds every option to its word.
@@ -108,22 +85,32 @@ void describe(CLI::App& app, bench::Words& words) {
       ->capture_default_str()
       ->group(sizes)
       ->type_name("NAME");
-  app.add_option("-r,--root", words.root, "Root of a broadcast")
+  app.add_option("-r,--root", words.root, "Root of operations that have one")
       ->capture_default_str()
       ->group(sizes)
       ->type_name("RANK");
+  app.add_option("--pattern", words.pattern,
+                 "Who gives how much to whom, where ranks have counts; see "
+                 "below (linear)")
+      ->group(sizes)
+      ->type_name("PATTERN");
 
   const char* const measuring = "Measuring";
   app.add_option("--seconds", words.seconds,
-                 "Time of one timed loop, for each contestant and round")
+                 "Most time for each contestant at each size, all rounds")
       ->capture_default_str()
       ->group(measuring)
       ->type_name("S");
   app.add_option("--rounds", words.rounds,
-                 "Loops for each; contestants alternate. 21 for claims")
-      ->capture_default_str()
+                 "Timed loops for each; contestants alternate. 21 for claims "
+                 "(6 to 20, until precise)")
       ->group(measuring)
       ->type_name("N");
+  app.add_option("--precision", words.precision,
+                 "Ends the rounds: half width of the 95 % interval, percent "
+                 "(2)")
+      ->group(measuring)
+      ->type_name("PCT");
   app.add_option("-n,--iters", words.iterations,
                  "Iterations of a loop, in place of --seconds")
       ->group(measuring)
@@ -141,6 +128,25 @@ void describe(CLI::App& app, bench::Words& words) {
   app.add_flag("--control", words.control,
                "Also compare the yardstick with a copy of itself")
       ->group(measuring);
+  app.add_flag("--overhead", words.overhead,
+               "What distwrap itself costs: calls of one rank through it and "
+               "straight into the loopback's table")
+      ->group(measuring);
+  app.add_flag("--limit", words.limit,
+               "Measure what the machine can do at best, beside each row")
+      ->group(measuring);
+  app.add_flag("--cold", words.cold,
+               "Empty the caches before every call; buffers rotate")
+      ->group(measuring);
+  app.add_option("--compare", words.compare,
+                 "Hold against an earlier --json-file; 1 when slower")
+      ->group(measuring)
+      ->type_name("FILE");
+  app.add_option("--threshold", words.threshold,
+                 "How much slower counts, percent beyond the noise")
+      ->capture_default_str()
+      ->group(measuring)
+      ->type_name("PCT");
 
   const char* const output = "Output";
   app.add_flag("--json", words.json, "One JSON line for each result")
@@ -151,7 +157,10 @@ void describe(CLI::App& app, bench::Words& words) {
   app.add_option("--csv", words.csv, "As CSV, without a file to stdout")
       ->group(output)
       ->type_name("FILE");
-  app.add_option("--plot", words.plot, "Latency and bandwidth as SVG")
+  app.add_flag("--nccl", words.nccl, "The columns of nccl-tests")
+      ->group(output);
+  app.add_option("--plot", words.plot,
+                 "Latency and bandwidth as SVG; without a file as letters")
       ->group(output)
       ->type_name("FILE");
 }
@@ -171,16 +180,23 @@ absl::Status check_files(const bench::Options& options) {
 
 int run_as_rank(const bench::Options& options,
                 const std::vector<bench::ContestantKind>& kinds,
-                const store::LaunchInfo& launch) {
+                const store::LaunchInfo& launch,
+                const std::optional<bench::OldRun>& old) {
   auto store = Store::connect(launch.store_address,
                               Deadline::after(absl::Seconds(options.timeout)));
   if (!store.ok()) return complain(store.status().message(), kFailed);
   const bench::Place place{launch.rank, launch.world_size, launch.local_rank,
                            launch.local_world_size, *store};
-  const absl::Status status = bench::run_rank(options, kinds, place);
+  bool told = false;
+  const auto tell = [&](const absl::Status& failure) {
+    if (!told && (place.rank == 0 || !bench::told_by_rank_0(failure)))
+      complain(failure.message(), kFailed);
+    told = true;
+  };
+  const absl::Status status = bench::run_rank(options, kinds, place, old, tell);
   if (status.ok()) return 0;
-  if (place.rank != 0 && bench::told_by_rank_0(status)) return kFailed;
-  return complain(status.message(), kFailed);
+  tell(status);
+  return kFailed;
 }
 
 int start_ranks(const bench::Options& options,
@@ -207,27 +223,41 @@ int start_ranks(const bench::Options& options,
 
 }  // namespace
 
+CommandText bench_text() {
+  bench::Words words;
+  CLI::App app(kAbout, kName);
+  describe(app, words);
+  std::vector<bench::ContestantKind> kinds = bench::mpi::kinds();
+  // The same page on every machine.
+  for (bench::ContestantKind& kind : kinds) kind.missing.clear();
+  app.footer(bench::help_footer(kinds));
+  return text_of(app);
+}
+
 int bench_command(const std::vector<std::string>& arguments) {
-  return run_bench({"bench"}, arguments, {});
+  return run_bench({"bench"}, arguments, bench::mpi::kinds());
 }
 
 int run_bench(const std::vector<std::string>& words,
               const std::vector<std::string>& arguments,
               const std::vector<bench::ContestantKind>& kinds) {
   bench::Words typed;
-  CLI::App app(
-      "Measures operations between ranks: latency, bandwidth, correctness.",
-      "distwrap bench");
+  CLI::App app(kAbout, kName);
   describe(app, typed);
-  app.footer(footer(kinds));
-  try {
-    auto spelled = bench::spell_out(arguments);
-    std::reverse(spelled.begin(), spelled.end());  // as CLI11 wants a vector
-    app.parse(std::move(spelled));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
-  }
+  app.footer(bench::help_footer(kinds));
+  if (const auto code = parse(app, bench::spell_out(arguments))) return *code;
 
+  if (typed.overhead) {
+    if (app.count("--backend") > 0) {
+      return complain("--overhead: it is the loopback's, without --backend",
+                      kUsage);
+    }
+    typed.backends = "loopback";
+    if (app.count("--ranks") == 0) typed.ranks = 1;
+    const bool sized =
+        app.count("--sizes") + app.count("--min") + app.count("--max") > 0;
+    if (!sized) typed.sizes = "8";
+  }
   const auto environment = base::Environment::of_process();
   const bool is_rank = environment.get(base::Setting::kRank).has_value();
   store::LaunchInfo place;
@@ -252,7 +282,9 @@ int run_bench(const std::vector<std::string>& words,
     if (!is_rank) complain(absl::StrCat(name, " is not measured here"), 0);
   }
   if (options->ops.empty()) return 0;
-  if (is_rank) return run_as_rank(*options, kinds, place);
+  const auto old = bench::read_old_run(*options);
+  if (!old.ok()) return complain(old.status().message(), kUsage);
+  if (is_rank) return run_as_rank(*options, kinds, place, *old);
   return start_ranks(*options, words, arguments);
 }
 

@@ -3,14 +3,17 @@
 #define DISTWRAP_TOOLS_CLI_BENCH_COMMAND_H_
 
 #include "bench/contestant.h"
+#include "command_line.h"
 
 #include <string>
 #include <vector>
 
 namespace distwrap::cli {
 
-// `distwrap bench`: compares backends.
+// `distwrap bench`: compares backends, also with MPI libraries.
 int bench_command(const std::vector<std::string>& arguments);
+
+CommandText bench_text();
 
 // The same for a program of its own, whose --vs offers `kinds`. As a rank of a
 // launcher it joins the others, else it starts its own ranks: this very

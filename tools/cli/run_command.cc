@@ -6,15 +6,15 @@
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
 #include <cstdio>
 
 namespace distwrap::cli {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-
+constexpr char kName[] = "distwrap run";
+constexpr char kAbout[] =
+    "Runs N ranks of a program on this host:\n  distwrap run -n N [options] "
+    "[--] program [arguments]";
 constexpr char kFooter[] =
     "Each rank gets DISTWRAP_RANK, _WORLD_SIZE, _LOCAL_RANK, "
     "_LOCAL_WORLD_SIZE, _STORE and\n_JOB_ID. Rank 0 reads the standard input "
@@ -34,58 +34,68 @@ int complain(absl::string_view text, int code) {
   return code;
 }
 
-}  // namespace
-
-int run_command(const std::vector<std::string>& arguments) {
-  LaunchOptions options;
+struct RunWords {
+  LaunchOptions options = {};
   std::string output = "prefix";
-  double grace = absl::ToDoubleSeconds(options.grace);
+  double grace = absl::ToDoubleSeconds(LaunchOptions{}.grace);
+};
 
-  CLI::App app(
-      "Runs N ranks of a program on this host:\n  distwrap run -n N [options] "
-      "[--] program [arguments]",
-      "distwrap run");
+void describe(CLI::App& app, RunWords& words) {
   app.footer(kFooter);
   // The first word that is no option is the program; all else is its own.
   app.prefix_command();
-  app.add_option("-n,--ranks", options.ranks, "How many ranks")->required();
-  app.add_option("--output", output,
+  app.add_option("-n,--ranks", words.options.ranks, "How many ranks")
+      ->required()
+      ->type_name("N");
+  app.add_option("--output", words.output,
                  "prefix: '[rank] ' before each line; raw: as it is; else a "
                  "folder for rank-<rank>.out and .err")
-      ->capture_default_str();
-  app.add_option("--grace", grace, "Seconds the others have once a rank failed")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e9));
-  app.add_flag("--pin", options.pin, "Rank i on core i, if there are enough");
-  try {
-    std::vector<std::string> words = arguments;
-    std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
-  }
+      ->type_name("HOW");
+  app.add_option("--grace", words.grace,
+                 "Seconds the others have once a rank failed")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->type_name("S");
+  app.add_flag("--pin", words.options.pin,
+               "Rank i on core i, if there are enough");
+}
 
+}  // namespace
+
+CommandText run_text() {
+  RunWords words;
+  CLI::App app(kAbout, kName);
+  describe(app, words);
+  return text_of(app);
+}
+
+int run_command(const Words& arguments) {
+  RunWords words;
+  CLI::App app(kAbout, kName);
+  describe(app, words);
+  if (const std::optional<int> code = parse(app, arguments)) return *code;
+
+  LaunchOptions& options = words.options;
   options.argv = app.remaining();
   if (!options.argv.empty() && options.argv.front() == "--")
     options.argv.erase(options.argv.begin());
   if (options.argv.empty())
     return complain("no program is given; see distwrap run --help", kUsage);
   if (absl::StartsWith(options.argv.front(), "-"))
-    return complain(absl::StrCat("unknown option ", options.argv.front(),
-                                 "; see distwrap run --help"),
-                    kUsage);
+    return complain(unknown_option(app, options.argv.front()), kUsage);
   if (options.ranks < 1)
     return complain(
         absl::StrCat("-n ", options.ranks, ": at least one rank is needed"),
         kUsage);
-  options.grace = absl::Seconds(grace);
-  if (output == "raw") {
+  options.grace = absl::Seconds(words.grace);
+  if (words.output == "raw") {
     options.output = LaunchOptions::kPassThrough;
-  } else if (output == "prefix") {
+  } else if (words.output == "prefix") {
     options.output = LaunchOptions::kPrefix;
   } else {
     options.output = LaunchOptions::kFiles;
-    options.output_dir = output;
+    options.output_dir = words.output;
   }
   const absl::StatusOr<int> code = launch(options);
   if (!code.ok()) return complain(code.status().message(), kFailed);

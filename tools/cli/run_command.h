@@ -2,14 +2,15 @@
 #ifndef DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
 
-#include <string>
-#include <vector>
+#include "command_line.h"
 
 namespace distwrap::cli {
 
 // The exit code: that of the ranks (launcher.h), 1 when the job cannot be
 // started, 2 when the options are bad.
-int run_command(const std::vector<std::string>& arguments);
+int run_command(const Words& arguments);
+
+CommandText run_text();
 
 }  // namespace distwrap::cli
 

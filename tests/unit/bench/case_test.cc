@@ -100,6 +100,25 @@ TEST(Case, ReductionsOfEveryKind) {
   }
 }
 
+TEST(Case, WritingAroundTheOutputIsWrong) {
+  Case c = make(Operation::kBroadcast, 0, 1, 400);
+  EXPECT_EQ(c.wrong(), 0);
+  Case other = make(Operation::kExscan, 0, 1, 400);
+  EXPECT_EQ(other.wrong(), 0);  // an output that has to stay as it is
+  auto* out = static_cast<float*>(other.out().data());
+  out[100] = 1;
+  EXPECT_GE(other.wrong(), 3);
+  out[-1] = 1;
+  EXPECT_GE(other.wrong(), 6);
+}
+
+TEST(Case, AChangedInputIsWrong) {
+  Case c = make(Operation::kExscan, 0, 2, 400);
+  EXPECT_EQ(c.wrong(), 0);
+  static_cast<float*>(c.in().data())[5] += 1;
+  EXPECT_EQ(c.wrong(), 1);
+}
+
 TEST(Case, ABroadcastIsInPlaceOnItsRootAndStaysWhole) {
   Case root = make(Operation::kBroadcast, 0, 2, 400);
   EXPECT_EQ(root.in().data(), root.out().data());

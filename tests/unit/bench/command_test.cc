@@ -48,9 +48,12 @@ class Bench : public testing::Test {
     std::vector<json> all;
     for (const std::string& line :
          Words(absl::StrSplit(out, '\n', absl::SkipEmpty()))) {
-      all.push_back(json::parse(line));
+      if (line[0] == '{') all.push_back(json::parse(line));
     }
     return all;
+  }
+  static json header(const std::string& out) {
+    return json::parse(out.substr(0, out.find('\n')));
   }
   std::string file(const std::string& name) const {
     std::ifstream in(folder_ + "/" + name);
@@ -66,7 +69,9 @@ TEST_F(Bench, EveryOperationIsRightOnTwoRanksOverGloo) {
       start({"all", "--sizes", "8,4K", "-n", "5", "--rounds", "2", "--json"});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
   const auto all = rows(bench->out());
-  EXPECT_THAT(all, SizeIs(1 + 6 * 2));
+  EXPECT_THAT(all, SizeIs(1 + 17 * 2));
+  EXPECT_EQ(header(bench->out()).at("schema"), 2);
+  EXPECT_EQ(header(bench->out()).at("options").at("rounds"), 2);
   for (const json& row : all) {
     EXPECT_EQ(row.at("correct"), true) << row;
     EXPECT_EQ(row.at("ranks"), 2) << row;
@@ -102,6 +107,130 @@ TEST_F(Bench, BackendsTakeTurnsAndAreCompared) {
   EXPECT_THAT(file("run.csv"), HasSubstr("\"distwrap/gloo\",all_reduce,1,64"));
 }
 
+TEST_F(Bench, TellsWhatDistwrapCostsAboveTheTable) {
+  auto bench = start({"--overhead", "-n", "20", "--rounds", "6"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(), HasSubstr("overhead over backend"));
+  EXPECT_THAT(bench->out(), HasSubstr("all results correct"));
+  for (const char* op : {"barrier", "all_to_all_v", "exscan"}) {
+    EXPECT_THAT(bench->out(), HasSubstr(absl::StrCat(op, " ")));
+  }
+  bench = start({"all_reduce,gather_v", "--overhead", "-n", "20", "--rounds",
+                 "6", "--sizes", "8,4K", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const auto all = rows(bench->out());
+  ASSERT_THAT(all, SizeIs(2 * 2 * 2));
+  for (size_t i = 0; i < all.size(); i += 2) {
+    EXPECT_EQ(all[i].at("peer"), "distwrap/loopback");
+    EXPECT_EQ(all[i + 1].at("peer"), "table/loopback");
+    EXPECT_EQ(all[i].at("correct"), true);
+    EXPECT_EQ(all[i + 1].at("correct"), true);
+    const json more = all[i].at("overhead_ns");
+    EXPECT_LE(more.at("low"), more.at("median"));
+    EXPECT_LE(more.at("median"), more.at("high"));
+    EXPECT_FALSE(all[i + 1].contains("overhead_ns"));
+  }
+}
+
+TEST_F(Bench, PatternsGiveCountsToEachRank) {
+  const std::string matrix = folder_ + "/matrix";
+  std::ofstream(matrix) << "0 3\n1 2\n";
+  auto bench = start({"all_to_all_v", "--pattern", matrix, "--sizes", "1200",
+                      "-n", "3", "--rounds", "1", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const auto all = rows(bench->out());
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].at("op"), "alltoallv");
+  EXPECT_EQ(all[0].at("sent_bytes"), json({1200, 1200}));
+  EXPECT_EQ(all[0].at("received_bytes"), json({400, 2000}));
+  EXPECT_EQ(all[0].at("self_bytes"), json({0, 800}));
+  EXPECT_EQ(all[0].at("correct"), true);
+}
+
+TEST_F(Bench, LimitsStandBesideTheRows) {
+  auto bench = start({"all_reduce", "barrier", "--sizes", "4K", "-n", "5",
+                      "--rounds", "1", "--limit", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_TRUE(header(bench->out()).contains("limits"));
+  for (const json& row : rows(bench->out())) {
+    if (row.at("op") == "barrier") continue;
+    EXPECT_GT(row.at("limit_us"), 0);
+    EXPECT_GT(row.at("limit_reached"), 0);
+  }
+}
+
+TEST_F(Bench, ColdCachesAreCorrectToo) {
+  auto bench = start({"all_reduce", "--sizes", "4K", "-n", "3", "--rounds", "1",
+                      "--cold", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const auto all = rows(bench->out());
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].at("correct"), true);
+  EXPECT_EQ(all[0].at("iters"), 3);
+  EXPECT_EQ(header(bench->out()).at("options").at("cold"), true);
+}
+
+TEST_F(Bench, AnEarlierRunIsComparedWith) {
+  const std::string old = folder_ + "/old.json";
+  auto bench = start({"all_reduce", "--sizes", "64", "-n", "20", "--rounds",
+                      "6", "--json-file", old});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  // What took a thousand times as long then is not slower now, what took a
+  // thousandth is: no noise is as large.
+  const auto scale = [&](double factor) {
+    json document = json::parse(file("old.json"));
+    for (json& row : document.at("rows")) {
+      row.at("lat_us_p50") = row.at("lat_us_p50").get<double>() * factor;
+      for (json& p50 : row.at("rounds_lat_us_p50")) {
+        p50 = p50.get<double>() * factor;
+      }
+    }
+    std::ofstream(old) << document;
+  };
+  const Words again = {"all_reduce", "--sizes", "64",        "-n", "20",
+                       "--rounds",   "6",       "--compare", old};
+  scale(1000);
+  bench = start(again);
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(), HasSubstr("0 of 1 slower by more than 5 %"));
+  EXPECT_THAT(bench->out(), HasSubstr("faster"));
+  scale(1e-6);
+  bench = start(again);
+  EXPECT_EQ(bench->wait(), 1);
+  EXPECT_THAT(bench->out(), HasSubstr("SLOWER"));
+  EXPECT_THAT(bench->err(), HasSubstr("1 rows became slower"));
+
+  // Runs that cannot be held against each other end before they start.
+  const std::vector<std::pair<Words, std::string>> bad = {
+      {{"barrier", "--compare", old}, "none of the operations"},
+      {{"all_reduce", "--ranks", "3", "--compare", old}, "number of ranks was"},
+      {{"all_reduce", "--cold", "--compare", old}, "cold caches was"},
+      {{"all_reduce", "--compare", folder_ + "/none"}, "No such file"},
+      {{"all_reduce", "--compare", DISTWRAP}, "cannot be read"},
+  };
+  for (const auto& [words, said] : bad) {
+    bench = start(words);
+    EXPECT_EQ(bench->wait(), 2) << said;
+    EXPECT_THAT(bench->out(), IsEmpty());
+    EXPECT_THAT(bench->err(), HasSubstr(said));
+  }
+}
+
+TEST_F(Bench, OtherKindsOfText) {
+  auto bench = start(
+      {"all_reduce", "--sizes", "64", "-n", "3", "--rounds", "1", "--nccl"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(), HasSubstr("# Out of bounds values : 0 OK"));
+  EXPECT_THAT(bench->out(), HasSubstr("  float     sum      -1"));
+  bench = start({"all_reduce", "--sizes", "64,4K", "-n", "3", "--rounds", "1",
+                 "--plot", "-"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(),
+              HasSubstr("all_reduce, p50 over bytes: a distwrap"));
+  // Nobody watches: no line that is written over.
+  EXPECT_THAT(bench->err(), Not(HasSubstr("\r")));
+}
+
 TEST_F(Bench, JoinsTheRanksOfALauncher) {
   Process run({DISTWRAP, "run", "-n", "2", "--output", "raw", "--", DISTWRAP,
                "bench", "barrier", "-n", "3", "--json"},
@@ -125,6 +254,12 @@ TEST_F(Bench, BadOptionsEndWithTwoBeforeAnythingStarts) {
       {{"--vs", "nobody"}, "there is no 'nobody'"},
       {{"--ranks", "two"}, "--ranks"},
       {{"--nonsense"}, "--nonsense"},
+      {{"all_to_all_v", "--pattern", "zipff"}, "did you mean zipf?"},
+      {{"all_to_all_v", "--pattern", "/proc/version"}, "/proc/version:1:1"},
+      {{"--rounds", "3", "--precision", "2"}, "--precision"},
+      {{"--overhead", "--backend", "gloo"}, "--overhead"},
+      {{"--overhead", "--ranks", "2"}, "--overhead: takes one rank"},
+      {{"--json", "--nccl"}, "more than one wants stdout"},
       {{"--plot", "/nonexistent/plot.svg"}, "cannot write"},
   };
   for (const auto& [words, said] : bad) {

@@ -1,8 +1,10 @@
 #include "fake_contestant.h"
 
 #include <absl/strings/str_cat.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 namespace distwrap::bench {
@@ -13,52 +15,129 @@ float value(int rank, int64_t i) {
   return static_cast<float>((31 * int64_t{rank} + i) % 97);
 }
 
-float expected(const Spec& spec, int64_t block, int64_t i) {
-  const auto sum = [&](int64_t at) {
+// The inputs of all ranks one after the other, and where each starts.
+float input(const Spec& spec, int rank, int64_t i) {
+  EXPECT_LT(rank, spec.ranks);
+  return value(rank, i);
+}
+
+int64_t below(const std::vector<int64_t>& counts, int rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+}
+
+// The whole output, written down piece by piece as a library would move it:
+// in another way than Case knows it.
+std::vector<float> result(const Spec& spec) {
+  const Layout mine = layout_of(spec);
+  std::vector<float> out(static_cast<size_t>(mine.out_count), -1);
+  const int me = spec.rank;
+  const auto sum = [&](int64_t at, int end) {
     float total = 0;
-    for (int rank = 0; rank < spec.ranks; ++rank) total += value(rank, at);
+    for (int rank = 0; rank < end; ++rank) total += input(spec, rank, at);
     return total;
   };
+  // `count` elements from `at` of `rank`'s input to `to` of the output.
+  const auto move = [&](int rank, int64_t at, int64_t to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      out[static_cast<size_t>(to + i)] = input(spec, rank, at + i);
+    }
+  };
+  const auto reduce = [&](int64_t at, int end) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = sum(at + static_cast<int64_t>(i), end);
+    }
+  };
+  const int64_t block = mine.block;
   switch (spec.op) {
+    case Operation::kReduce:
     case Operation::kAllReduce:
-      return sum(i);
+      reduce(0, spec.ranks);
+      break;
+    case Operation::kScan:
+      reduce(0, me + 1);
+      break;
+    case Operation::kExscan:
+      if (me > 0) reduce(0, me);
+      break;
     case Operation::kReduceScatter:
-      return sum(spec.rank * block + i);
+      reduce(me * block, spec.ranks);
+      break;
+    case Operation::kReduceScatterV:
+      reduce(below(mine.in_counts, me), spec.ranks);
+      break;
+    case Operation::kGather:
     case Operation::kAllGather:
-      return value(static_cast<int>(i / block), i % block);
+      for (int rank = 0; rank < spec.ranks && !out.empty(); ++rank) {
+        move(rank, 0, rank * block, block);
+      }
+      break;
+    case Operation::kGatherV:
+    case Operation::kAllGatherV:
+      for (int rank = 0; rank < spec.ranks && !out.empty(); ++rank) {
+        move(rank, 0, below(mine.out_counts, rank),
+             mine.out_counts[static_cast<size_t>(rank)]);
+      }
+      break;
+    case Operation::kScatter:
+      move(spec.root, me * block, 0, block);
+      break;
+    case Operation::kScatterV:
+      move(spec.root, below(mine.in_counts, me), 0, mine.out_count);
+      break;
     case Operation::kAllToAll:
-      return value(static_cast<int>(i / block), spec.rank * block + i % block);
+      for (int rank = 0; rank < spec.ranks; ++rank) {
+        move(rank, me * block, rank * block, block);
+      }
+      break;
+    case Operation::kAllToAllV:
+      for (int rank = 0; rank < spec.ranks; ++rank) {
+        Spec theirs = spec;
+        theirs.rank = rank;
+        const Layout sender = layout_of(theirs);
+        move(rank, below(sender.in_counts, me), below(mine.out_counts, rank),
+             sender.in_counts[static_cast<size_t>(me)]);
+      }
+      break;
     case Operation::kBroadcast:
-      return value(spec.root, i);
+      move(spec.root, 0, 0, mine.out_count);
+      break;
     case Operation::kSendRecv:
-      return value(spec.rank ^ 1, i);
+      move(me ^ 1, 0, 0, mine.out_count);
+      break;
+    case Operation::kRing:
+      move((me + spec.ranks - 1) % spec.ranks, 0, 0, mine.out_count);
+      break;
     case Operation::kBarrier:
       break;
   }
-  return 0;
+  return out;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Call>> FakeContestant::prepare(Case& c) {
   if (!behaviour_.has_operation) return std::unique_ptr<Call>();
-  return make_call([this, &c]() -> absl::Status {
+  return make_call([this, &c, right = result(c.spec())]() -> absl::Status {
     ++calls_;
+    if (behaviour_.keeps_outputs) outputs_.push_back(c.out().data());
     if (!behaviour_.status.ok()) return behaviour_.status;
     const Spec& spec = c.spec();
     if (spec.op == Operation::kBarrier) {
       return behaviour_.waits_in_barrier ? side_->barrier() : absl::OkStatus();
     }
     auto* const out = static_cast<float*>(c.out().data());
-    const int64_t in_count = c.in().count(), out_count = c.out().count();
-    const int64_t block = in_count == out_count ? out_count / spec.ranks
-                                                : std::min(in_count, out_count);
-    for (int64_t i = 0; i < out_count; ++i) {
-      out[i] = expected(spec, block, i);
+    std::copy(right.begin(), right.end(), out);
+    if (behaviour_.changes_input && c.in().count() > 0) {
+      static_cast<float*>(c.in().data())[0] += 1;
+    }
+    if (behaviour_.takes_ns > 0) {
+      const int64_t end = Deadline::now_ns() + behaviour_.takes_ns;
+      while (Deadline::now_ns() < end) {
+      }
     }
     if (behaviour_.corrupt_from_call > 0 &&
         calls_ >= behaviour_.corrupt_from_call) {
-      out[0] += 1;
+      if (!right.empty()) out[0] += 1;
     }
     return absl::OkStatus();
   });

@@ -26,6 +26,9 @@ struct Behaviour {
   absl::Status status = absl::OkStatus();
   bool has_operation = true;
   bool waits_in_barrier = true;
+  bool changes_input = false;
+  int64_t takes_ns = 0;  // at least
+  bool keeps_outputs = false;
 };
 
 class FakeContestant final : public Contestant {
@@ -38,11 +41,14 @@ class FakeContestant final : public Contestant {
   absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override;
 
   int64_t calls() const { return calls_; }
+  // Where each call wrote.
+  const std::vector<const void*>& outputs() const { return outputs_; }
 
  private:
   Behaviour behaviour_;
   std::unique_ptr<SideChannel> side_;
   int64_t calls_ = 0;
+  std::vector<const void*> outputs_;
 };
 
 // Runs `body(rank, store)` on a thread for each rank, with one store.

@@ -1,12 +1,15 @@
 #include "bench/measure.h"
 
+#include "bench/runner.h"
 #include "fake_contestant.h"
 
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
 
 namespace distwrap::bench {
 namespace {
@@ -54,15 +57,40 @@ absl::StatusOr<std::vector<Row>> measured(Operation op,
   return result;
 }
 
-TEST(Turns, AllOrdersComeEquallyOften) {
-  EXPECT_THAT(turns(2, 0), ElementsAre(0, 1));
-  EXPECT_THAT(turns(2, 1), ElementsAre(1, 0));
-  EXPECT_THAT(turns(2, 2), ElementsAre(1, 0));
-  EXPECT_THAT(turns(2, 3), ElementsAre(0, 1));
+TEST(Turns, EveryOrderComesAndIsReversedInTheNextRound) {
   std::map<std::vector<size_t>, int> orders;
-  for (int round = 0; round < 6; ++round) ++orders[turns(3, round)];
+  for (int round = 0; round < 600; ++round) {
+    std::vector<size_t> order = turns(3, round, 5);
+    ++orders[order];
+    if (round % 2 == 1) {
+      std::reverse(order.begin(), order.end());
+      EXPECT_EQ(order, turns(3, round - 1, 5));
+    }
+  }
   EXPECT_EQ(orders.size(), 6u);
-  EXPECT_THAT(turns(1, 5), ElementsAre(0));
+  for (const auto& [order, times] : orders) EXPECT_GT(times, 50);
+}
+
+TEST(Turns, AreTheSameOnEveryRankAndDifferBetweenCases) {
+  int differ = 0;
+  for (int round = 0; round < 40; ++round) {
+    EXPECT_EQ(turns(4, round, 1), turns(4, round, 1));
+    if (turns(4, round, 1) != turns(4, round, 2)) ++differ;
+  }
+  EXPECT_GT(differ, 20);
+  EXPECT_THAT(turns(1, 5, 1), ElementsAre(0));
+  EXPECT_TRUE(turns(0, 5, 1).empty());
+}
+
+TEST(Batch, AClockReadingIsLittleBesideWhatItTimes) {
+  constexpr double kReadingUs = 0.025;
+  for (double each : {0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 2.49}) {
+    EXPECT_LE(kReadingUs / (static_cast<double>(batch_of(each)) * each), 0.01)
+        << each;
+  }
+  EXPECT_EQ(batch_of(2.5), 1);
+  EXPECT_EQ(batch_of(1000), 1);
+  EXPECT_LE(batch_of(0), 5000);
 }
 
 TEST(Measure, EveryOperationIsCheckedAndTimed) {
@@ -124,6 +152,52 @@ TEST(Measure, ABarrierThatDoesNotWaitIsWrong) {
   EXPECT_EQ(rows->at(0).wrong, 1);
 }
 
+TEST(Measure, AChangedInputIsWrong) {
+  Behaviour vandal{"vandal"};
+  vandal.changes_input = true;
+  const auto rows = measured(Operation::kAllReduce, {vandal}, short_plan(), 0);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).wrong, 2);  // one element, seen by both checks
+}
+
+TEST(Measure, RoundsEndWhenTheTimeIsUp) {
+  Plan plan;
+  plan.seconds = 0.001;
+  plan.precision = 1e-9;
+  Behaviour slow{"slow"};
+  slow.takes_ns = 200'000;  // five of these are a block: the time is up at once
+  const auto rows = measured(Operation::kAllReduce, {slow}, plan);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).round_p50_us.size(),
+            static_cast<size_t>(plan.least_rounds()));
+}
+
+TEST(Measure, RoundsEndWhenThePrecisionIsReached) {
+  Plan plan;
+  plan.seconds = 0.05;
+  plan.precision = 100;  // reached by anything
+  plan.warmup = 1;
+  Behaviour slow{"slow"};
+  slow.takes_ns = 100'000;
+  const auto rows = measured(Operation::kAllReduce, {slow}, plan);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).round_p50_us.size(),
+            static_cast<size_t>(plan.least_rounds()));
+  EXPECT_LE(rows->at(0).p50_interval.low, rows->at(0).p50_interval.high);
+}
+
+TEST(Measure, CountedIterationsHaveAFixedNumberOfRounds) {
+  Plan plan;
+  EXPECT_LT(plan.least_rounds(), plan.most_rounds());
+  plan.iterations = 2;
+  plan.warmup = 0;
+  EXPECT_EQ(plan.most_rounds(), plan.least_rounds());
+  const auto rows = measured(Operation::kAllReduce, {Behaviour{}}, plan);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).round_p50_us.size(),
+            static_cast<size_t>(plan.most_rounds()));
+}
+
 TEST(Measure, ContestantsAreHeldAgainstTheBaseline) {
   const auto rows = measured(Operation::kAllReduce,
                              {Behaviour{"a"}, Behaviour{"b"}}, short_plan());
@@ -165,10 +239,71 @@ TEST(Measure, FastCallsAreTimedSeveralAtATime) {
   FakeContestant fake({}, nullptr);
   const auto rows = measure(*c, {&fake}, 0, side, plan);
   ASSERT_TRUE(rows.ok());
-  // Some 10 ns a call, a few hundred under a sanitizer.
+  // Some 20 ns a call, a few hundred under a sanitizer.
   EXPECT_GT(rows->at(0).batch, 1);
   EXPECT_LT(rows->at(0).min_us, 1);
   EXPECT_GE(fake.calls(), rows->at(0).iterations * rows->at(0).batch);
+}
+
+// A call that happens elsewhere: it times itself, and its result has to be
+// brought here.
+class Elsewhere final : public Contestant {
+ public:
+  class Remote final : public Call {
+   public:
+    Remote(Elsewhere& home, Case& c) : home_(home), case_(c) {}
+    absl::Status repeat(int64_t) override { return absl::OkStatus(); }
+    absl::Status timed(const Loop& loop, absl::Span<int64_t> ns) override {
+      for (int64_t& took : ns) took = 7000 * loop.batch;
+      return absl::OkStatus();
+    }
+    absl::Status spoil() override {
+      ++home_.spoiled;
+      return absl::OkStatus();
+    }
+    absl::Status fetch() override {
+      ++home_.fetched;
+      if (!home_.status.ok()) return home_.status;
+      // One rank's sum is its input.
+      const auto* in = static_cast<const float*>(case_.in().data());
+      std::copy_n(in, case_.in().count(),
+                  static_cast<float*>(case_.out().data()));
+      return absl::OkStatus();
+    }
+
+   private:
+    Elsewhere& home_;
+    Case& case_;
+  };
+
+  std::string name() const override { return "elsewhere"; }
+  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+    return std::make_unique<Remote>(*this, c);
+  }
+  int spoiled = 0, fetched = 0;
+  absl::Status status = absl::OkStatus();
+};
+
+TEST(Measure, CallsElsewhereTimeThemselvesAndAreFetched) {
+  Spec spec;
+  spec.bytes = 400;
+  auto c = Case::make(spec);
+  ASSERT_TRUE(c.ok());
+  SideChannel side(nullptr, "side", 0, 1, absl::Seconds(1));
+  Elsewhere elsewhere;
+  const auto rows = measure(*c, {&elsewhere}, 0, side, short_plan());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).wrong, 0);
+  EXPECT_DOUBLE_EQ(rows->at(0).min_us, 7);
+  EXPECT_DOUBLE_EQ(rows->at(0).max_us, 7);
+  EXPECT_DOUBLE_EQ(rows->at(0).first_us, 7);
+  EXPECT_EQ(elsewhere.fetched, 2);  // the first call and the last block
+  EXPECT_EQ(elsewhere.spoiled, 1);
+  elsewhere.status = absl::UnavailableError("it ended");
+  EXPECT_THAT(
+      std::string(
+          measure(*c, {&elsewhere}, 0, side, short_plan()).status().message()),
+      HasSubstr("elsewhere, all_reduce of 400 bytes, rank 0: it ended"));
 }
 
 TEST(Row, Bandwidths) {

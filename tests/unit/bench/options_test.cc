@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <functional>
+#include <stdlib.h>
+#include <unistd.h>
 
 namespace distwrap::bench {
 namespace {
@@ -20,6 +24,25 @@ std::string refusal(const std::function<void(Words&)>& spoil) {
   return std::string(check(words).status().message());
 }
 
+TEST(Options, TheOverheadIsThatOfOneRankAlone) {
+  const auto with = [](const std::function<void(Words&)>& more) {
+    return refusal([&](Words& words) {
+      words.overhead = true;
+      words.ranks = 1;
+      more(words);
+    });
+  };
+  EXPECT_EQ(with([](Words&) {}), "");
+  EXPECT_THAT(with([](Words& words) { words.ranks = 2; }),
+              HasSubstr("--overhead: takes one rank, not 2"));
+  for (const auto& more : std::vector<std::function<void(Words&)>>{
+           [](Words& words) { words.vs = "memcpy"; },
+           [](Words& words) { words.control = true; },
+           [](Words& words) { words.nccl = true; }}) {
+    EXPECT_THAT(with(more), HasSubstr("--overhead: goes without"));
+  }
+}
+
 TEST(Options, TheDefaultsAreGood) {
   const auto options = check(Words{});
   ASSERT_TRUE(options.ok()) << options.status();
@@ -30,6 +53,10 @@ TEST(Options, TheDefaultsAreGood) {
               ElementsAre(8, 64, 512, 4096, 32768, 262144, 2097152, 16777216));
   EXPECT_TRUE(options->plan.check);
   EXPECT_EQ(options->plan.iterations, 0);
+  EXPECT_EQ(options->plan.rounds, 0);
+  EXPECT_DOUBLE_EQ(options->plan.precision, 0.02);
+  EXPECT_EQ(options->pattern.name(), "linear");
+  EXPECT_DOUBLE_EQ(options->threshold, 0.05);
   EXPECT_FALSE(options->quiet());
 }
 
@@ -109,10 +136,33 @@ TEST(Options, EveryBadValueIsRefusedByName) {
       {"--hint", [](Words& w) { w.hints = {"=1"}; }},
       {"--backend", [](Words& w) { w.backends = ""; }},
       {"--backend", [](Words& w) { w.backends = "none"; }},
+      {"--rounds", [](Words& w) { w.rounds = -2; }},
+      {"--precision", [](Words& w) { w.precision = 0; }},
+      {"--precision", [](Words& w) { w.precision = 101; }},
+      {"--precision", [](Words& w) { w.precision = std::nan(""); }},
+      {"--precision",
+       [](Words& w) {
+         w.precision = 5;
+         w.rounds = 3;
+       }},
+      {"--threshold", [](Words& w) { w.threshold = -1; }},
+      {"--threshold", [](Words& w) { w.threshold = std::nan(""); }},
+      {"--pattern", [](Words& w) { w.pattern = "zipff"; }},
+      {"--pattern", [](Words& w) { w.pattern = "one-hot:2"; }},
+      {"--pattern",
+       [](Words& w) {
+         w.ops = {"all_reduce"};
+         w.pattern = "uniform";
+       }},
       {"--csv",
        [](Words& w) {
          w.json = true;
          w.csv = "-";
+       }},
+      {"--nccl",
+       [](Words& w) {
+         w.nccl = true;
+         w.json_file = "-";
        }},
   };
   for (const auto& [option, spoil] : bad) {
@@ -129,6 +179,36 @@ TEST(Options, NamesOfElementTypesInBothSpellings) {
               HasSubstr("did you mean f32?"));
   EXPECT_EQ(*parse_reduce("prod"), ReduceOp::kProduct);
   EXPECT_EQ(*parse_reduce("max"), ReduceOp::kMax);
+}
+
+TEST(Options, OnlyAllToAllVFollowsLinesThatDiffer) {
+  char path[] = "/tmp/distwrap_matrix_XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  close(fd);
+  std::ofstream(path) << "1 2\n3 4\n";
+  Words words;
+  words.pattern = path;
+  words.ops = {"all_to_all_v"};
+  EXPECT_TRUE(check(words).ok());
+  words.ops = {"all_to_all_v", "gather_v"};
+  EXPECT_THAT(std::string(check(words).status().message()),
+              HasSubstr("gather_v has one list"));
+  std::remove(path);
+}
+
+TEST(Options, RoundsByNumberOrByPrecision) {
+  Words words;
+  words.rounds = 21;
+  const Plan counted = check(words)->plan;
+  EXPECT_EQ(counted.least_rounds(), 21);
+  EXPECT_EQ(counted.most_rounds(), 21);
+  words.rounds = -1;
+  words.precision = 5;
+  const Plan timed = check(words)->plan;
+  EXPECT_DOUBLE_EQ(timed.precision, 0.05);
+  EXPECT_LT(timed.least_rounds(), timed.most_rounds());
+  EXPECT_DOUBLE_EQ(timed.block_seconds() * timed.most_rounds(), timed.seconds);
 }
 
 TEST(Options, PeersMayBeMeasuredAlone) {
@@ -162,6 +242,8 @@ TEST(Options, ValuesThatMayBeLeftOut) {
               ElementsAre("--csv=-", "--ranks", "2"));
   EXPECT_THAT(spell_out({"--csv", "all", "--csv", "-"}),
               ElementsAre("--csv=-", "all", "--csv=-"));
+  EXPECT_THAT(spell_out({"--plot", "--plot", "x.svg"}),
+              ElementsAre("--plot=-", "--plot=x.svg"));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Tables, CSV and JSON.
+#include "bench/ascii_plot.h"
 #include "bench/csv.h"
 #include "bench/json.h"
+#include "bench/nccl_text.h"
+#include "bench/overhead.h"
 #include "bench/table.h"
 #include "bench/text_table.h"
 #include "sample_report.h"
@@ -10,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace distwrap::bench {
@@ -126,7 +130,7 @@ TEST(Json, TheDocumentTellsWhereAndWithWhat) {
   report.machine.environment["DISTWRAP_RUN_DIR"] = "/tmp/\xff";  // no UTF-8
   report.rows[2].measured = false;
   const json document = json::parse(json_document(report));
-  EXPECT_EQ(document.at("schema"), 1);
+  EXPECT_EQ(document.at("schema"), 2);
   EXPECT_EQ(document.at("machine").at("cpu"), report.machine.cpu);
   EXPECT_EQ(document.at("machine").at("cores"), 2);
   EXPECT_EQ(document.at("build").at("type"), "Release");
@@ -135,6 +139,28 @@ TEST(Json, TheDocumentTellsWhereAndWithWhat) {
   ASSERT_EQ(document.at("rows").size(), 7u);
   EXPECT_EQ(document.at("rows")[0].at("rounds_lat_us_p50").size(), 2u);
   EXPECT_EQ(document.at("rows")[0].at("ratio").at("high"), 1.3);
+}
+
+TEST(Json, TheOverheadStandsInItsRowOnly) {
+  Report report = sample_report();
+  EXPECT_THAT(json_line(report.rows[0]), Not(HasSubstr("overhead_ns")));
+  report.rows[0].overhead_ns = Difference{12.46, 11, 14};
+  EXPECT_THAT(
+      json_line(report.rows[0]),
+      HasSubstr(R"("overhead_ns":{"median":12.5,"low":11.0,"high":14.0})"));
+}
+
+TEST(Table, TheOverheadIsALineForEachCase) {
+  Report report = sample_report();
+  for (size_t i = 2; i < report.rows.size(); i += 2) {
+    report.rows[i].overhead_ns = Difference{12.46, 11, 14};
+  }
+  const std::string text = overhead_table(report);
+  EXPECT_THAT(text, HasSubstr("[11.0, 14.0]"));
+  EXPECT_THAT(text, HasSubstr("4 KiB"));
+  EXPECT_THAT(text, HasSubstr("16 MiB"));
+  // What one rank cannot do is named.
+  EXPECT_THAT(text, HasSubstr("barrier: not between one rank"));
 }
 
 TEST(Csv, AsManyFieldsAsTheHeader) {
@@ -146,8 +172,141 @@ TEST(Csv, AsManyFieldsAsTheHeader) {
   const auto fields = [](const std::string& line) {
     return std::vector<std::string>(absl::StrSplit(line, ',')).size();
   };
-  for (const std::string& line : lines) EXPECT_EQ(fields(line), 18u) << line;
+  for (const std::string& line : lines) EXPECT_EQ(fields(line), 23u) << line;
   EXPECT_THAT(lines[1], HasSubstr("\"a\"\"quote\",barrier,2,0,f32"));
+}
+
+TEST(Json, TheHeaderPrecedesTheLinesOfTheProtocol) {
+  const std::string line = json_header(sample_report());
+  // Readers of the protocol look for lines that begin with a brace.
+  EXPECT_EQ(line.front(), ' ');
+  EXPECT_THAT(line, Not(HasSubstr("\n")));
+  const json header = json::parse(line);
+  EXPECT_EQ(header.at("schema"), 2);
+  EXPECT_EQ(header.at("machine").at("memory_bytes"), int64_t{8} << 30);
+  EXPECT_EQ(header.at("machine").at("caches")[0].at("bytes"), 32768);
+  EXPECT_EQ(header.at("build").at("commit"), "v1-2-gabc");
+  EXPECT_EQ(header.at("build").at("flags"), "-O2");
+  EXPECT_EQ(header.at("options").at("seconds"), 0.2);
+  EXPECT_FALSE(header.contains("rows"));
+}
+
+TEST(Json, RowsWithCountsTellWhatEachRankMoves) {
+  Row row = sample_report().rows[2];
+  row.spec.op = Operation::kAllToAllV;
+  row.spec.ranks = 2;
+  row.spec.bytes = 1200;
+  row.spec.pattern = *parse_pattern("one-hot:1", 2);
+  const json line = json::parse(json_line(row));
+  EXPECT_EQ(line.at("op"), "alltoallv");
+  EXPECT_EQ(line.at("pattern"), "one-hot:1");
+  EXPECT_EQ(line.at("sent_bytes"), json({1200, 1200}));
+  EXPECT_EQ(line.at("received_bytes"), json({0, 2400}));
+  EXPECT_EQ(line.at("self_bytes"), json({0, 1200}));
+  EXPECT_EQ(line.at("bus_bytes_without_self"), 1200);
+}
+
+TEST(Json, TheLimitStandsBesideWhatWasMeasured) {
+  Row row = sample_report().rows[2];
+  EXPECT_FALSE(json::parse(json_line(row)).contains("limit_us"));
+  row.limit_us = row.p50_us / 4;
+  EXPECT_EQ(json::parse(json_line(row)).at("limit_reached"), 0.25);
+}
+
+TEST(Table, TheLimitIsAColumn) {
+  Report report = sample_report();
+  EXPECT_THAT(table(report, Operation::kAllReduce), Not(HasSubstr("limit")));
+  report.latency = Latency{0.054, 28};
+  for (Row& row : report.rows) row.limit_us = row.p50_us / 5;
+  EXPECT_THAT(table(report, Operation::kAllReduce), HasSubstr("     0.2     "));
+  EXPECT_THAT(heading(report), HasSubstr("cache line (54 ns)"));
+}
+
+TEST(Table, PatternsShowWhatEachRankMoves) {
+  Report report = sample_report();
+  for (Row& row : report.rows) {
+    row.spec.op = Operation::kAllToAllV;
+    row.spec.pattern = *parse_pattern("uniform", 2);
+  }
+  const std::string text = table(report, Operation::kAllToAllV);
+  EXPECT_THAT(text, HasSubstr("busbw without what a rank gives to itself"));
+  EXPECT_THAT(text, HasSubstr("rank 1: 16 MiB / 16 MiB / 8 MiB"));
+}
+
+TEST(Table, RoundsUntilPrecise) {
+  Report report = sample_report();
+  EXPECT_THAT(heading(report),
+              HasSubstr("6 to 20 rounds of 10.00 ms, until known to 2 %"));
+  report.plan.rounds = 21;
+  EXPECT_THAT(heading(report), HasSubstr("21 rounds of"));
+  EXPECT_THAT(heading(report), Not(HasSubstr("until")));
+}
+
+TEST(NcclText, HasItsColumns) {
+  const std::string text = nccl_text(sample_report(), Operation::kAllReduce);
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    if (line.empty() || line[0] == '#') continue;
+    rows.push_back(absl::StrSplit(line, ' ', absl::SkipEmpty()));
+  }
+  ASSERT_EQ(rows.size(), 6u);  // three sizes by two contestants
+  for (const auto& row : rows) ASSERT_EQ(row.size(), 13u);
+  EXPECT_EQ(rows[1][0], "4096");
+  EXPECT_EQ(rows[1][1], "1024");
+  EXPECT_EQ(rows[1][2], "float");
+  EXPECT_EQ(rows[1][3], "sum");
+  EXPECT_EQ(rows[1][4], "-1");
+  EXPECT_EQ(rows[1][5], "60.00");
+  EXPECT_EQ(rows[1][8], "0");
+  EXPECT_EQ(rows[1][12], "N/A");
+}
+
+TEST(NcclText, EndsWithWrongElementsAndMeanBandwidth) {
+  Report report = sample_report();
+  EXPECT_THAT(nccl_summary(report), HasSubstr("# Out of bounds values : 0 OK"));
+  report.rows[2].wrong = 7;
+  EXPECT_THAT(nccl_summary(report),
+              HasSubstr("# Out of bounds values : 7 FAILED"));
+  EXPECT_THAT(nccl_summary(report), HasSubstr("# Avg bus bandwidth    : "));
+}
+
+TEST(AsciiPlot, EveryContestantHasItsLetter) {
+  const std::string text = ascii_plot(sample_report());
+  EXPECT_THAT(text, HasSubstr("all_reduce, p50 over bytes: a distwrap/gloo b "
+                              "raw_gloo"));
+  EXPECT_THAT(text, Not(HasSubstr("barrier")));
+  // 1.25 apart: in some cells they meet.
+  const auto count = [&](char c) {
+    const size_t from = text.find('|');
+    return std::count(text.begin() + static_cast<std::ptrdiff_t>(from),
+                      text.end(), c);
+  };
+  EXPECT_GE(count('a') + count('*'), 3);
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    EXPECT_LE(line.size(), 79u) << line;
+  }
+}
+
+TEST(AsciiPlot, SlowerStandsHigher) {
+  Report report = sample_report();
+  report.contestants = {"fast", "slow"};
+  report.rows.resize(4);
+  for (size_t i = 2; i < 4; ++i) {
+    report.rows[i].contestant = report.contestants[i - 2];
+    report.rows[i].p50_us = i == 2 ? 1 : 100;
+  }
+  const std::string text = ascii_plot(report);
+  const size_t body = text.find('\n', text.find("p50"));
+  ASSERT_NE(body, std::string::npos);
+  EXPECT_LT(text.find('b', body), text.find('a', body));
+}
+
+TEST(AsciiPlot, NothingMeasuredIsNothing) {
+  Report report = sample_report();
+  for (Row& row : report.rows) row.measured = false;
+  EXPECT_EQ(ascii_plot(report), "");
 }
 
 TEST(Machine, ThisOneIsDescribed) {
@@ -157,7 +316,25 @@ TEST(Machine, ThisOneIsDescribed) {
   EXPECT_GE(machine.cores, 1);
   EXPECT_THAT(machine.kernel, HasSubstr("Linux"));
   EXPECT_FALSE(machine.compiler.empty());
+  EXPECT_FALSE(machine.version.empty());
+  EXPECT_FALSE(machine.build_type.empty());
+  EXPECT_GT(machine.memory_bytes, 1 << 20);
   EXPECT_EQ(machine.environment.at("DISTWRAP_BENCH_TEST"), "a=b");
+}
+
+TEST(Machine, SizesOfCaches) {
+  EXPECT_EQ(parse_cache_size("32K"), 32768);
+  EXPECT_EQ(parse_cache_size("8M"), 8 << 20);
+  EXPECT_EQ(parse_cache_size("512"), 512);
+  for (const char* bad : {"", "K", "x", "-1K", "0K"}) {
+    EXPECT_EQ(parse_cache_size(bad), 0) << bad;
+  }
+}
+
+TEST(Machine, NoiseIsNotNegative) {
+  const Noise noise = NoiseMeter().read();
+  EXPECT_GE(noise.steal_percent, 0);
+  EXPECT_GE(noise.involuntary_switches, 0);
 }
 
 }  // namespace

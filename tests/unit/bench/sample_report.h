@@ -12,6 +12,10 @@ inline Report sample_report() {
   Report report;
   report.machine.cpu = "A <fast> \"processor\" & more";
   report.machine.cores = 2;
+  report.machine.caches = {{1, "Data", 32768}};
+  report.machine.memory_bytes = int64_t{8} << 30;
+  report.machine.commit = "v1-2-gabc";
+  report.machine.flags = "-O2";
   report.machine.kernel = "Linux 6.1";
   report.machine.date = "2025-01-02 03:04 UTC";
   report.machine.version = "0.1.0";

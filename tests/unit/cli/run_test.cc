@@ -276,7 +276,7 @@ TEST_F(Run, OthersEndWhenOneFails) {
 }
 
 TEST_F(Run, SurvivorsHaveTimeToTellTheirError) {
-  const auto process = run({"-n", "3", "--grace", "20"}, {"exchange", "0.3"});
+  const auto process = run({"-n", "3", "--grace", "20"}, {"exchange", "1.5"});
   EXPECT_EQ(process->wait(), 3) << "the first that failed";
   EXPECT_THAT(process->err(), HasSubstr("rank 1 (pid "));
   for (const char* rank : {"[0] ", "[2] "})

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace distwrap::bench {
 namespace {
@@ -27,6 +29,20 @@ void with_type(DType dtype, F f) {
 
 // Alignment of every buffer: a page, so that no contestant meets a luckier one.
 constexpr size_t kPage = 4096;
+// Bytes before and after an output that nobody may write.
+constexpr size_t kGuard = 64;
+constexpr std::byte kGuardValue{0xA5};
+
+// The piece that element `i` lies in, and where in it.
+struct Piece {
+  size_t rank;
+  int64_t offset;
+};
+Piece piece_of(const std::vector<int64_t>& starts, int64_t i) {
+  const auto next = std::upper_bound(starts.begin(), starts.end(), i);
+  const auto rank = static_cast<size_t>(next - starts.begin()) - 1;
+  return {rank, i - starts[rank]};
+}
 
 }  // namespace
 
@@ -34,32 +50,22 @@ bool measurable(DType dtype) {
   return dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kBool;
 }
 
-bool measurable(ReduceOp reduce) {
+bool measurable(ReduceOp::Kind reduce) {
   return reduce == ReduceOp::kSum || reduce == ReduceOp::kProduct ||
          reduce == ReduceOp::kMin || reduce == ReduceOp::kMax;
 }
 
 void Case::Free::operator()(void* memory) const { std::free(memory); }
 
-Case::Case(const Spec& spec) : spec_(spec) {
-  const int64_t ranks = spec.ranks;
-  const int64_t size = dtype_size(spec.dtype);
-  int64_t count = std::max<int64_t>(1, spec.bytes / size);
-  const bool blocks = spec.op == Operation::kAllGather ||
-                      spec.op == Operation::kReduceScatter ||
-                      spec.op == Operation::kAllToAll;
-  block_ = (count + ranks - 1) / ranks;
-  if (blocks) count = block_ * ranks;
-  in_count_ = spec.op == Operation::kAllGather ? block_ : count;
-  out_count_ = spec.op == Operation::kReduceScatter ? block_ : count;
-  if (spec.op == Operation::kBarrier) in_count_ = out_count_ = 0;
+Case::Case(const Spec& spec) : spec_(spec), layout_(layout_of(spec)) {
   if (spec.op == Operation::kSendRecv) active_ = spec.rank < (spec.ranks & ~1);
 }
 
 absl::StatusOr<Case> Case::make(const Spec& spec) {
   Case made(spec);
   const auto allocate = [](int64_t bytes) {
-    const size_t pages = (static_cast<size_t>(bytes) + kPage - 1) / kPage + 1;
+    // A page of guard before, at least one byte less after.
+    const size_t pages = (static_cast<size_t>(bytes) + kPage - 1) / kPage + 2;
     return Memory(
         static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
   };
@@ -72,17 +78,27 @@ absl::StatusOr<Case> Case::make(const Spec& spec) {
   }
   with_type(spec.dtype, [&](auto zero) {
     using T = decltype(zero);
-    auto* in = reinterpret_cast<T*>(made.in_.get());
-    for (int64_t i = 0; i < made.in_count_; ++i) {
+    auto* in = static_cast<T*>(made.in().data());
+    for (int64_t i = 0; i < made.layout_.in_count; ++i) {
       in[i] = made.value<T>(spec.rank, i);
     }
   });
+  std::byte* const out = made.output();
+  std::fill_n(out - kGuard, kGuard, kGuardValue);
+  std::fill_n(out + made.out_bytes(), kGuard, kGuardValue);
   made.spoil_output();
   return made;
 }
 
+std::byte* Case::output() const { return out_.get() + kPage; }
+
+TensorView Case::in() const {
+  return {in_.get() + kPage, layout_.in_count, spec_.dtype};
+}
+
 TensorView Case::out() const {
-  return {in_place() ? in_.get() : out_.get(), out_count_, spec_.dtype};
+  return {in_place() ? in_.get() + kPage : output(), layout_.out_count,
+          spec_.dtype};
 }
 
 template <class T>
@@ -95,9 +111,9 @@ T Case::value(int rank, int64_t i) const {
 }
 
 template <class T>
-T Case::reduced(int64_t i) const {
+T Case::reduced(int64_t i, int end) const {
   T result = value<T>(0, i);
-  for (int rank = 1; rank < spec_.ranks; ++rank) {
+  for (int rank = 1; rank < end; ++rank) {
     const T next = value<T>(rank, i);
     switch (spec_.reduce) {
       case ReduceOp::kProduct:
@@ -118,20 +134,49 @@ T Case::reduced(int64_t i) const {
 
 template <class T>
 T Case::expected(int64_t i) const {
-  const int64_t mine = spec_.rank * block_;  // where this rank's block starts
+  const auto me = static_cast<size_t>(spec_.rank);
+  const int64_t block = layout_.block;
   switch (spec_.op) {
     case Operation::kAllReduce:
-      return reduced<T>(i);
+    case Operation::kReduce:
+      return reduced<T>(i, spec_.ranks);
     case Operation::kReduceScatter:
-      return reduced<T>(mine + i);
+      return reduced<T>(spec_.rank * block + i, spec_.ranks);
+    case Operation::kReduceScatterV:
+      return reduced<T>(layout_.in_starts[me] + i, spec_.ranks);
+    case Operation::kScan:
+      return reduced<T>(i, spec_.rank + 1);
+    case Operation::kExscan:
+      // Rank 0 has nobody before it: its output stays as it was.
+      return spec_.rank == 0 ? static_cast<T>(-1) : reduced<T>(i, spec_.rank);
     case Operation::kAllGather:
-      return value<T>(static_cast<int>(i / block_), i % block_);
+    case Operation::kGather:
+      return value<T>(static_cast<int>(i / block), i % block);
+    case Operation::kAllGatherV:
+    case Operation::kGatherV: {
+      const Piece piece = piece_of(layout_.out_starts, i);
+      return value<T>(static_cast<int>(piece.rank), piece.offset);
+    }
+    case Operation::kScatter:
+      return value<T>(spec_.root, spec_.rank * block + i);
+    case Operation::kScatterV:
+      return value<T>(spec_.root, layout_.in_starts[me] + i);
     case Operation::kAllToAll:
-      return value<T>(static_cast<int>(i / block_), mine + i % block_);
+      return value<T>(static_cast<int>(i / block),
+                      spec_.rank * block + i % block);
+    case Operation::kAllToAllV: {
+      const Piece piece = piece_of(layout_.out_starts, i);
+      const auto& row = layout_.matrix[piece.rank];
+      const int64_t start =
+          std::accumulate(row.begin(), row.begin() + spec_.rank, int64_t{0});
+      return value<T>(static_cast<int>(piece.rank), start + piece.offset);
+    }
     case Operation::kBroadcast:
       return value<T>(spec_.root, i);
     case Operation::kSendRecv:
       return value<T>(partner(), i);
+    case Operation::kRing:
+      return value<T>(left(), i);
     case Operation::kBarrier:
       break;
   }
@@ -142,19 +187,32 @@ void Case::spoil_output() {
   if (in_place()) return;
   with_type(spec_.dtype, [&](auto zero) {
     using T = decltype(zero);
-    std::fill_n(reinterpret_cast<T*>(out_.get()), out_count_,
+    std::fill_n(reinterpret_cast<T*>(output()), layout_.out_count,
                 static_cast<T>(-1));
   });
 }
 
+int64_t Case::broken_guards() const {
+  const std::byte* const before = output() - kGuard;
+  const std::byte* const after = output() + out_bytes();
+  const auto written = [](std::byte byte) { return byte != kGuardValue; };
+  return std::count_if(before, before + kGuard, written) +
+         std::count_if(after, after + kGuard, written);
+}
+
 int64_t Case::wrong() const {
-  int64_t count = 0;
-  if (!active_) return count;
+  if (!active_) return 0;
+  int64_t count = broken_guards();
   with_type(spec_.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto* got = static_cast<const T*>(out().data());
-    for (int64_t i = 0; i < out_count_; ++i) {
+    for (int64_t i = 0; i < layout_.out_count; ++i) {
       if (got[i] != expected<T>(i)) ++count;
+    }
+    if (in_place()) return;
+    const auto* given = static_cast<const T*>(in().data());
+    for (int64_t i = 0; i < layout_.in_count; ++i) {
+      if (given[i] != value<T>(spec_.rank, i)) ++count;
     }
   });
   return count;

@@ -8,7 +8,9 @@
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_CASE_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_CASE_H_
 
+#include "bench/layout.h"
 #include "bench/operation.h"
+#include "distwrap/reduce_op.h"
 #include "distwrap/tensor_view.h"
 #include "distwrap/types.h"
 
@@ -20,40 +22,39 @@
 
 namespace distwrap::bench {
 
-struct Spec {
-  Operation op = Operation::kAllReduce;
-  int rank = 0;
-  int ranks = 1;
-  // The larger of a rank's two buffers; a barrier has 0.
-  int64_t bytes = 0;
-  DType dtype = DType::kF32;
-  ReduceOp reduce = ReduceOp::kSum;
-  int root = 0;
-};
-
 class Case {
  public:
   // kResourceExhausted when there is no memory for the buffers.
   static absl::StatusOr<Case> make(const Spec& spec);
 
   const Spec& spec() const { return spec_; }
+  const Layout& layout() const { return layout_; }
   // Whether this rank takes part: all do, but the odd one out of ping-pong
   // pairs.
   bool active() const { return active_; }
   // Ping-pong partner.
   int partner() const { return spec_.rank ^ 1; }
+  // To whom and from whom in a ring.
+  int right() const { return (spec_.rank + 1) % spec_.ranks; }
+  int left() const { return (spec_.rank + spec_.ranks - 1) % spec_.ranks; }
   // Reported time per timed call: half of a round trip.
   double scale() const { return spec_.op == Operation::kSendRecv ? 0.5 : 1; }
 
   // On the root of a broadcast the two are the same memory.
-  TensorView in() const { return {in_.get(), in_count_, spec_.dtype}; }
+  TensorView in() const;
   TensorView out() const;
-  int64_t in_bytes() const { return in_count_ * dtype_size(spec_.dtype); }
-  int64_t out_bytes() const { return out_count_ * dtype_size(spec_.dtype); }
+  int64_t in_bytes() const {
+    return layout_.in_count * dtype_size(spec_.dtype);
+  }
+  int64_t out_bytes() const {
+    return layout_.out_count * dtype_size(spec_.dtype);
+  }
 
   // Values that no result has, so that an element nobody wrote shows.
   void spoil_output();
-  // Elements of the output that are not what they have to be.
+  // Elements of the output that are not what they have to be, of the input
+  // that are no longer what they were, and guard bytes around the output that
+  // were written.
   int64_t wrong() const;
 
  private:
@@ -66,24 +67,25 @@ class Case {
   bool in_place() const {
     return spec_.op == Operation::kBroadcast && spec_.rank == spec_.root;
   }
+  std::byte* output() const;
   template <class T>
   T value(int rank, int64_t i) const;
+  // Of the ranks below `end`.
   template <class T>
-  T reduced(int64_t i) const;
+  T reduced(int64_t i, int end) const;
   template <class T>
   T expected(int64_t i) const;
+  int64_t broken_guards() const;
 
   Spec spec_;
+  Layout layout_;
   bool active_ = true;
-  int64_t block_ = 0;  // elements of one rank, where ranks own blocks
-  int64_t in_count_ = 0;
-  int64_t out_count_ = 0;
   Memory in_, out_;
 };
 
 // Element types and reductions that results can be checked for.
 bool measurable(DType dtype);
-bool measurable(ReduceOp reduce);
+bool measurable(ReduceOp::Kind reduce);
 
 }  // namespace distwrap::bench
 

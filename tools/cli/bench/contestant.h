@@ -14,6 +14,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
+#include <absl/types/span.h>
 
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,12 @@
 
 namespace distwrap::bench {
 
+// How a loop is timed.
+struct Loop {
+  int64_t batch = 1;     // calls in one reading
+  int64_t start_at = 0;  // monotonic ns before which it does not begin
+};
+
 // The bare call that is timed.
 class Call {
  public:
@@ -32,6 +39,14 @@ class Call {
   // `times` calls one after the other; the first error ends it. The loop is in
   // here, so that what costs 50 ns is not timed through a virtual call each.
   virtual absl::Status repeat(int64_t times) = 0;
+  // The same for `ns.size()` batches, each with what it took. Calls that happen
+  // in another process are timed there.
+  virtual absl::Status timed(const Loop& loop, absl::Span<int64_t> ns);
+  // Makes the output look unwritten, as the case has it, and
+  virtual absl::Status spoil() { return absl::OkStatus(); }
+  // brings the result of the last call into the buffers of the case, for calls
+  // that happen in another process.
+  virtual absl::Status fetch() { return absl::OkStatus(); }
 };
 
 // A Call of anything that returns absl::Status.
@@ -82,6 +97,8 @@ struct Setup {
 struct ContestantKind {
   std::string name = {};
   std::string summary = {};
+  // Why it cannot take part on this machine; "" when it can.
+  std::string missing = {};
   std::function<absl::StatusOr<std::unique_ptr<Contestant>>(const Setup&)>
       make = {};
 };

@@ -31,24 +31,51 @@ class DistwrapContestant final : public Contestant {
     const TensorView in = c.in(), out = c.out();
     const ReduceOp reduce = c.spec().reduce;
     const int root = c.spec().root;
+    // The case outlives its calls.
+    const Counts in_counts{c.layout().in_counts};
+    const Counts out_counts{c.layout().out_counts};
+    const auto call = [](auto start) {
+      return make_call([start] { return start().status(); });
+    };
     switch (c.spec().op) {
       case Operation::kBarrier:
-        return make_call([=] { return status_of(comm->barrier()); });
-      case Operation::kAllReduce:
-        return make_call(
-            [=] { return status_of(comm->all_reduce(out, in, reduce)); });
-      case Operation::kAllGather:
-        return make_call([=] { return status_of(comm->all_gather(out, in)); });
-      case Operation::kReduceScatter:
-        return make_call(
-            [=] { return status_of(comm->reduce_scatter(out, in, reduce)); });
+        return call([=] { return comm->barrier(); });
       case Operation::kBroadcast:
-        return make_call(
-            [=] { return status_of(comm->broadcast(out, in, root)); });
+        return call([=] { return comm->broadcast(out, in, root); });
+      case Operation::kReduce:
+        return call([=] { return comm->reduce(out, in, root, reduce); });
+      case Operation::kAllReduce:
+        return call([=] { return comm->all_reduce(out, in, reduce); });
+      case Operation::kGather:
+        return call([=] { return comm->gather(out, in, root); });
+      case Operation::kScatter:
+        return call([=] { return comm->scatter(out, in, root); });
+      case Operation::kAllGather:
+        return call([=] { return comm->all_gather(out, in); });
+      case Operation::kReduceScatter:
+        return call([=] { return comm->reduce_scatter(out, in, reduce); });
       case Operation::kAllToAll:
-        return make_call([=] { return status_of(comm->all_to_all(out, in)); });
+        return call([=] { return comm->all_to_all(out, in); });
+      case Operation::kGatherV:
+        return call([=] { return comm->gather_v(out, in, root, out_counts); });
+      case Operation::kScatterV:
+        return call([=] { return comm->scatter_v(out, in, root, in_counts); });
+      case Operation::kAllGatherV:
+        return call([=] { return comm->all_gather_v(out, in, out_counts); });
+      case Operation::kReduceScatterV:
+        return call(
+            [=] { return comm->reduce_scatter_v(out, in, in_counts, reduce); });
+      case Operation::kAllToAllV:
+        return call(
+            [=] { return comm->all_to_all_v(out, in, out_counts, in_counts); });
+      case Operation::kScan:
+        return call([=] { return comm->scan(out, in, reduce); });
+      case Operation::kExscan:
+        return call([=] { return comm->exscan(out, in, reduce); });
       case Operation::kSendRecv:
         return ping_pong(c);
+      case Operation::kRing:
+        return ring(c);
     }
     return std::unique_ptr<Call>();
   }
@@ -68,6 +95,23 @@ class DistwrapContestant final : public Contestant {
     return make_call([=] {
       absl::Status got = status_of(comm->recv(out, peer));
       return got.ok() ? status_of(comm->send(in, peer)) : got;
+    });
+  }
+
+  // Every rank sends to the next and receives from the one before, at once.
+  std::unique_ptr<Call> ring(const Case& c) {
+    if (c.spec().ranks < 2) return nullptr;
+    Communicator* const comm = comm_;
+    const TensorView in = c.in(), out = c.out();
+    const int right = c.right(), left = c.left();
+    return make_call([=]() -> absl::Status {
+      CallOptions async;
+      async.async = true;
+      auto got = comm->recv(out, left, 0, async);
+      if (!got.ok()) return got.status();
+      absl::Status sent = status_of(comm->send(in, right));
+      absl::Status received = got->wait();
+      return sent.ok() ? received : sent;
     });
   }
 

@@ -4,71 +4,73 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
-#include <algorithm>
-#include <numeric>
-
 namespace distwrap::bench {
 namespace {
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (Operation op : all_operations()) {
-    all.emplace_back(operation_name(op));
-  }
-  return all;
-}
+// What is to be known of an operation, in the order of Operation.
+struct Traits {
+  Operation op;
+  absl::string_view name;
+  absl::string_view alias;  // "": none
+  bool reduces;
+  bool has_root;
+  bool has_counts;
+  // busbw / algbw is this times (ranks - 1) / ranks, or it alone.
+  double factor;
+  bool by_others;
+};
 
-// Insertions, deletions and replacements that turn `a` into `b`.
-size_t edits(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
+constexpr Traits kTraits[] = {
+    {Operation::kBarrier, "barrier", "", false, false, false, 0, false},
+    {Operation::kBroadcast, "broadcast", "bcast", false, true, false, 1, false},
+    {Operation::kReduce, "reduce", "", true, true, false, 1, false},
+    {Operation::kAllReduce, "all_reduce", "", true, false, false, 2, true},
+    {Operation::kGather, "gather", "", false, true, false, 1, true},
+    {Operation::kScatter, "scatter", "", false, true, false, 1, true},
+    {Operation::kAllGather, "all_gather", "", false, false, false, 1, true},
+    {Operation::kReduceScatter, "reduce_scatter", "", true, false, false, 1,
+     true},
+    {Operation::kAllToAll, "all_to_all", "", false, false, false, 1, true},
+    {Operation::kGatherV, "gather_v", "", false, true, true, 1, true},
+    {Operation::kScatterV, "scatter_v", "", false, true, true, 1, true},
+    {Operation::kAllGatherV, "all_gather_v", "", false, false, true, 1, true},
+    {Operation::kReduceScatterV, "reduce_scatter_v", "", true, false, true, 1,
+     true},
+    {Operation::kAllToAllV, "all_to_all_v", "alltoallv", false, false, true, 1,
+     true},
+    {Operation::kScan, "scan", "", true, false, false, 1, false},
+    {Operation::kExscan, "exscan", "", true, false, false, 1, false},
+    {Operation::kSendRecv, "send_recv", "", false, false, false, 1, false},
+    {Operation::kRing, "ring", "sendrecv", false, false, false, 1, false},
+};
+
+const Traits& traits(Operation op) { return kTraits[static_cast<size_t>(op)]; }
 
 }  // namespace
 
 const std::vector<Operation>& all_operations() {
-  static const std::vector<Operation> all = {
-      Operation::kBarrier,       Operation::kAllReduce, Operation::kAllGather,
-      Operation::kReduceScatter, Operation::kBroadcast, Operation::kAllToAll,
-      Operation::kSendRecv};
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> ops;
+    for (const Traits& one : kTraits) ops.push_back(one.op);
+    return ops;
+  }();
   return all;
 }
 
-absl::string_view operation_name(Operation op) {
-  switch (op) {
-    case Operation::kBarrier:
-      return "barrier";
-    case Operation::kAllReduce:
-      return "all_reduce";
-    case Operation::kAllGather:
-      return "all_gather";
-    case Operation::kReduceScatter:
-      return "reduce_scatter";
-    case Operation::kBroadcast:
-      return "broadcast";
-    case Operation::kAllToAll:
-      return "all_to_all";
-    case Operation::kSendRecv:
-      return "send_recv";
-  }
-  return "?";
+absl::string_view operation_name(Operation op) { return traits(op).name; }
+
+absl::string_view protocol_name(Operation op) {
+  return op == Operation::kAllToAllV ? traits(op).alias : traits(op).name;
 }
 
 absl::StatusOr<Operation> parse_operation(absl::string_view name) {
-  for (Operation op : all_operations()) {
-    if (operation_name(op) == name) return op;
+  std::vector<std::string> known;
+  for (const Traits& one : kTraits) {
+    if (name == one.name || (name == one.alias && !name.empty())) {
+      return one.op;
+    }
+    known.emplace_back(one.name);
   }
-  std::vector<std::string> known = names();
   known.emplace_back("all");
   return absl::InvalidArgumentError(absl::StrCat(
       "there is no operation '", name, "'; did you mean ", nearest(name, known),
@@ -77,41 +79,19 @@ absl::StatusOr<Operation> parse_operation(absl::string_view name) {
 
 bool measured_elsewhere(absl::string_view name) {
   for (absl::string_view other :
-       {"alltoallv", "win_put", "win_get", "all_gather_object", "memcpy"}) {
+       {"win_put", "win_get", "all_gather_object", "memcpy"}) {
     if (name == other) return true;
   }
   return false;
 }
 
-bool reduces(Operation op) {
-  return op == Operation::kAllReduce || op == Operation::kReduceScatter;
-}
+bool reduces(Operation op) { return traits(op).reduces; }
+bool has_root(Operation op) { return traits(op).has_root; }
+bool has_counts(Operation op) { return traits(op).has_counts; }
 
 double bus_factor(Operation op, int ranks) {
-  const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (op) {
-    case Operation::kAllReduce:
-      return 2 * others;
-    case Operation::kAllGather:
-    case Operation::kReduceScatter:
-    case Operation::kAllToAll:
-      return others;
-    case Operation::kBroadcast:
-    case Operation::kSendRecv:
-      return 1;
-    case Operation::kBarrier:
-      return 0;
-  }
-  return 0;
-}
-
-std::string nearest(absl::string_view name,
-                    const std::vector<std::string>& known) {
-  if (known.empty()) return "";
-  return *std::min_element(known.begin(), known.end(),
-                           [&](const std::string& a, const std::string& b) {
-                             return edits(name, a) < edits(name, b);
-                           });
+  const Traits& one = traits(op);
+  return one.by_others ? one.factor * (ranks - 1) / ranks : one.factor;
 }
 
 }  // namespace distwrap::bench

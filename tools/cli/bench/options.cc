@@ -85,18 +85,79 @@ absl::Status check_plan(const Words& words, Plan& plan) {
   if (!(words.seconds > 0) || words.seconds > 3600) {
     return refuse("--seconds", "has to be above 0 and at most 3600");
   }
-  if (words.rounds < 1 || words.rounds > 10000) {
+  if (words.rounds != -1 && (words.rounds < 1 || words.rounds > 10000)) {
     return refuse("--rounds", "has to be 1 to 10000");
+  }
+  const double precision = words.precision == -1 ? 2 : words.precision;
+  if (!(precision > 0) || precision > 100) {
+    return refuse("--precision", "has to be above 0 and at most 100 percent");
+  }
+  if (words.precision != -1 && words.rounds != -1) {
+    return refuse("--precision", "goes without --rounds, which sets how many");
   }
   plan.iterations = std::max<int64_t>(0, words.iterations);
   plan.warmup = words.warmup;
   plan.check = words.check == 1;
+  plan.overhead = words.overhead;
   plan.seconds = words.seconds;
-  plan.rounds = words.rounds;
+  plan.rounds = std::max(0, words.rounds);
+  plan.precision = precision / 100;
+  return absl::OkStatus();
+}
+
+absl::Status check_pattern(const Words& words, Options& options) {
+  if (words.pattern.empty()) return absl::OkStatus();
+  if (std::none_of(options.ops.begin(), options.ops.end(), has_counts)) {
+    return refuse("--pattern",
+                  "no operation here has counts; all_to_all_v has");
+  }
+  auto pattern = parse_pattern(words.pattern, words.ranks);
+  if (!pattern.ok()) return refuse("--pattern", pattern.status().message());
+  for (Operation op : options.ops) {
+    if (!has_counts(op) || op == Operation::kAllToAllV) continue;
+    if (pattern->same_for_all()) break;
+    return refuse("--pattern",
+                  absl::StrCat("the lines of ", pattern->name(),
+                               " differ, which only all_to_all_v can follow; ",
+                               operation_name(op), " has one list"));
+  }
+  options.pattern = *std::move(pattern);
+  return absl::OkStatus();
+}
+
+absl::Status check_output(const Words& words, Options& options) {
+  if (!(words.threshold >= 0) || words.threshold > 1000) {
+    return refuse("--threshold", "has to be 0 to 1000 percent");
+  }
+  int on_stdout = 0;
+  for (bool wants :
+       {words.json, words.nccl, words.csv == "-", words.json_file == "-"}) {
+    on_stdout += wants ? 1 : 0;
+  }
+  if (on_stdout > 1) {
+    return refuse("--csv, --json, --json-file, --nccl",
+                  "more than one wants stdout; give it a file");
+  }
+  options.json = words.json;
+  options.nccl = words.nccl;
+  options.json_file = words.json_file;
+  options.csv = words.csv;
+  options.plot = words.plot;
+  options.compare = words.compare;
+  options.threshold = words.threshold / 100;
+  options.limit = words.limit;
+  options.cold = words.cold;
   return absl::OkStatus();
 }
 
 absl::Status check_contestants(const Words& words, Options& options) {
+  if (words.overhead && words.ranks != 1) {
+    return refuse("--overhead",
+                  absl::StrCat("takes one rank, not ", words.ranks));
+  }
+  if (words.overhead && (!words.vs.empty() || words.control || words.nccl)) {
+    return refuse("--overhead", "goes without --vs, --control and --nccl");
+  }
   if (words.backends != "none") options.backends = listed(words.backends);
   options.vs = listed(words.vs);
   if (options.backends.empty() && options.vs.empty()) {
@@ -144,13 +205,13 @@ absl::StatusOr<DType> parse_dtype(absl::string_view name) {
                                         absl::StrJoin(known, " ")));
 }
 
-absl::StatusOr<ReduceOp> parse_reduce(absl::string_view name) {
+absl::StatusOr<ReduceOp::Kind> parse_reduce(absl::string_view name) {
   std::vector<std::string> known;
   if (name == "prod") return ReduceOp::kProduct;
-#define DW_REDUCTION(value, c_name, enumerator, text, meaning) \
-  if (measurable(ReduceOp::enumerator)) {                      \
-    if (name == #text) return ReduceOp::enumerator;            \
-    known.emplace_back(#text);                                 \
+#define DW_REDUCTION(value, c_name, enumerator, text, takes, meaning) \
+  if (measurable(ReduceOp::enumerator)) {                             \
+    if (name == #text) return ReduceOp::enumerator;                   \
+    known.emplace_back(#text);                                        \
   }
 #include "distwrap/abi/reductions.def"
   return refuse("--reduce", absl::StrCat("there is no '", name,
@@ -182,19 +243,14 @@ absl::StatusOr<Options> check(const Words& words) {
   if (!dtype.ok()) return dtype.status();
   const auto reduce = parse_reduce(words.reduce);
   if (!reduce.ok()) return reduce.status();
-  if (words.json && words.csv == "-") {
-    return refuse("--csv", "both it and --json want stdout; give it a file");
-  }
+  if (status = check_pattern(words, options); !status.ok()) return status;
+  if (status = check_output(words, options); !status.ok()) return status;
   options.ranks = words.ranks;
   options.root = words.root;
   options.pin = words.pin == 1;
   options.timeout = words.timeout;
   options.dtype = *dtype;
   options.reduce = *reduce;
-  options.json = words.json;
-  options.json_file = words.json_file;
-  options.csv = words.csv;
-  options.plot = words.plot;
   return options;
 }
 
@@ -202,7 +258,7 @@ std::vector<std::string> spell_out(const std::vector<std::string>& arguments) {
   std::vector<std::string> all;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word != "--pin" && word != "--csv") {
+    if (word != "--pin" && word != "--csv" && word != "--plot") {
       all.push_back(word);
       continue;
     }

@@ -30,13 +30,19 @@ struct Words {
   int check = 1;
   std::string dtype = "f32", reduce = "sum";
   int root = 0;
-  double seconds = 0.02;
-  int rounds = 5;
+  double seconds = 0.2;
+  int rounds = -1;        // -1: as many as it takes
+  double precision = -1;  // percent; -1: 2, or 0 with rounds given
   int pin = 0;
   double timeout = 60;
   std::string vs = {};
   bool control = false;
-  bool json = false;
+  bool overhead = false;
+  bool limit = false, cold = false;
+  std::string pattern = {};
+  std::string compare = {};
+  double threshold = 5;  // percent
+  bool json = false, nccl = false;
   std::string json_file = {}, csv = {}, plot = {};  // "-" is stdout
   std::vector<std::string> hints = {};
 };
@@ -49,18 +55,22 @@ struct Options {
   std::vector<std::string> backends = {}, vs = {};
   std::vector<int64_t> sizes = {};
   DType dtype = DType::kF32;
-  ReduceOp reduce = ReduceOp::kSum;
+  ReduceOp::Kind reduce = ReduceOp::kSum;
   int root = 0;
   Plan plan = {};
   bool pin = false;
   double timeout = 60;  // seconds, of every operation
   bool control = false;
-  bool json = false;
+  bool limit = false, cold = false;
+  Pattern pattern = {};
+  std::string compare = {};  // an earlier json_file
+  double threshold = 0.05;
+  bool json = false, nccl = false;
   std::string json_file = {}, csv = {}, plot = {};
   std::map<std::string, std::string> hints = {};
 
   // Only results for programs go to stdout.
-  bool quiet() const { return json || csv == "-"; }
+  bool quiet() const { return json || csv == "-" || json_file == "-"; }
 };
 
 // kInvalidArgument names the option, what was wrong and what is known.
@@ -68,7 +78,7 @@ absl::StatusOr<Options> check(const Words& words);
 
 // "f32", also as other tools spell it: float, int64 ...
 absl::StatusOr<DType> parse_dtype(absl::string_view name);
-absl::StatusOr<ReduceOp> parse_reduce(absl::string_view name);
+absl::StatusOr<ReduceOp::Kind> parse_reduce(absl::string_view name);
 
 // Options whose value may be left out get it: "--pin" is "--pin=1", "--csv" is
 // "--csv=-". A word after them that names an operation is not their value.

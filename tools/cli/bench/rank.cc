@@ -1,37 +1,31 @@
 #include "bench/rank.h"
 
+#include "bench/ascii_plot.h"
 #include "bench/csv.h"
 #include "bench/json.h"
+#include "bench/nccl_text.h"
+#include "bench/overhead.h"
 #include "bench/plot.h"
+#include "bench/progress.h"
 #include "bench/side_channel.h"
 #include "bench/sweep.h"
 #include "bench/table.h"
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sched.h>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 namespace distwrap::bench {
 namespace {
-
-// One line that is written over and over, where somebody watches.
-class Progress {
- public:
-  Progress() : on_(isatty(STDERR_FILENO) == 1) {}
-  void show(const std::string& text) const {
-    if (on_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
-  }
-  void clear() const { show(""); }
-
- private:
-  bool on_;
-};
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -58,7 +52,7 @@ absl::Status write_files(const Options& options, const Report& report) {
   };
   add(options.json_file, json_document);
   add(options.csv, csv);
-  add(options.plot, plot);
+  add(options.plot, options.plot == "-" ? ascii_plot : plot);
   return status;
 }
 
@@ -74,10 +68,12 @@ Observer teller(const Options& options, const Progress& progress) {
         if (row.measured) print(json_line(row) + "\n");
       }
     };
-  } else if (!options.quiet()) {
-    observer.on_operation = [&](const Report& report, Operation op) {
+  } else if (!options.quiet() && !options.plan.overhead) {
+    const auto text = options.nccl ? nccl_text : table;
+    observer.on_operation = [&progress, text](const Report& report,
+                                              Operation op) {
       progress.clear();
-      print(table(report, op));
+      print(text(report, op));
     };
   }
   return observer;
@@ -105,14 +101,56 @@ bool told_by_rank_0(const absl::Status& status) {
   return SideChannel::agreed(status) || absl::IsDataLoss(status);
 }
 
+absl::StatusOr<std::optional<OldRun>> read_old_run(const Options& options) {
+  std::optional<OldRun> none;
+  if (options.compare.empty()) return none;
+  const auto bad = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--compare ", options.compare, ": ", why));
+  };
+  std::ifstream in(options.compare, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) return bad(std::strerror(errno));
+  auto old = parse_document(text);
+  if (!old.ok()) return bad(old.status().message());
+  Report report;
+  report.machine = this_machine();
+  report.ranks = options.ranks;
+  report.pinned = options.pin && options.ranks <= report.machine.cores;
+  if (options.cold) report.plan.evictor = std::make_shared<Evictor>(0);
+  const absl::Status status = comparable(*old, report);
+  if (!status.ok()) return bad(status.message());
+  for (const OldRow& row : old->rows) {
+    const auto op = parse_operation(row.op);
+    if (op.ok() && std::find(options.ops.begin(), options.ops.end(), *op) !=
+                       options.ops.end()) {
+      return std::optional<OldRun>(*std::move(old));
+    }
+  }
+  return bad("it has none of the operations that are to be measured");
+}
+
 absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
-                      const Place& place) {
+                      const Place& place, const std::optional<OldRun>& old,
+                      const std::function<void(const absl::Status&)>& failed) {
   // Backends whose engine lets this signal come guard each call against it, raw
   // engines do not: without it all contestants do the same.
   std::signal(SIGPIPE, SIG_IGN);
   Options own = options;
   const Machine machine = this_machine();  // before it is narrowed to a core
+  // An operation that hangs is ended first, so that its error is told.
+  SideChannel side(place.store, "bench", place.rank, place.ranks,
+                   absl::Seconds(2 * options.timeout + 60));
+  std::optional<LimitProbe> limits;
+  if (options.limit) {
+    auto made = LimitProbe::make(side);  // before it is narrowed to a core
+    if (!made.ok()) return made.status();
+    limits = *made;
+  }
+  if (options.cold) {
+    own.plan.evictor = std::make_shared<Evictor>(largest_cache_bytes());
+  }
   own.pin = options.pin && pin(place.local_rank, place.local_ranks);
   const bool tells = place.rank == 0;
   if (tells && options.pin && !own.pin) {
@@ -120,9 +158,6 @@ absl::Status run_rank(const Options& options,
                  place.local_ranks, machine.cores);
   }
 
-  // An operation that hangs is ended first, so that its error is told.
-  SideChannel side(place.store, "bench", place.rank, place.ranks,
-                   absl::Seconds(2 * options.timeout + 60));
   auto field = make_field(own, kinds, place.store, side);
   if (!field.ok()) return field.status();
 
@@ -132,16 +167,45 @@ absl::Status run_rank(const Options& options,
     observer = teller(options, progress);
     Report report = blank_report(own, *field, place.ranks);
     report.machine = machine;
-    if (!options.quiet()) print(heading(report));
+    if (limits) report.latency = limits->latency();
+    if (options.json) {
+      print(json_header(report) + "\n");
+    } else if (!options.quiet()) {
+      print(options.nccl ? nccl_heading(report) : heading(report));
+    }
   }
-  auto report = sweep(own, *field, side, observer);
-  if (!report.ok()) return report.status();
+  const NoiseMeter meter;
+  auto report = sweep(own, *field, side, observer, limits ? &*limits : nullptr);
+  if (!report.ok()) {
+    failed(report.status());
+    return report.status();
+  }
   report->machine = machine;
+  report->noise = meter.read();
   absl::Status status;
+  int slower = 0;
   if (tells) {
     progress.clear();
-    if (!options.quiet()) print(summary(*report));
-    status = write_files(options, *report);
+    if (!options.quiet() && options.plan.overhead) {
+      print(overhead_table(*report));
+    }
+    if (!options.quiet()) {
+      print(options.nccl ? nccl_summary(*report) : summary(*report));
+    }
+    if (old) {
+      const Comparison comparison = compare(*old, *report, options.threshold);
+      slower = comparison.slower();
+      const std::string text = comparison_text(comparison);
+      if (!options.quiet() && !options.nccl) print(text);
+      if (options.quiet() || options.nccl) std::fputs(text.c_str(), stderr);
+      if (comparison.rows.empty()) {
+        status = absl::FailedPreconditionError(
+            absl::StrCat("--compare ", options.compare,
+                         ": the two runs have no row in common"));
+      }
+    }
+    const absl::Status written = write_files(options, *report);
+    if (status.ok()) status = written;
   }
   // Nobody closes while another still measures.
   status = side.agree(status);
@@ -149,6 +213,12 @@ absl::Status run_rank(const Options& options,
   if (report->wrong() > 0) {
     return absl::DataLossError(
         absl::StrCat(report->wrong(), " elements were wrong"));
+  }
+  const auto regressions = side.sum(slower);
+  if (!regressions.ok()) return regressions.status();
+  if (*regressions > 0) {
+    return absl::DataLossError(
+        absl::StrCat(*regressions, " rows became slower"));
   }
   return absl::OkStatus();
 }

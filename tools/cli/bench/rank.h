@@ -2,12 +2,16 @@
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_RANK_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_RANK_H_
 
+#include "bench/compare.h"
 #include "bench/contestant.h"
 #include "bench/options.h"
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace distwrap::bench {
@@ -21,11 +25,18 @@ struct Place {
   std::shared_ptr<Store> store = nullptr;
 };
 
-// Measures and prints. kDataLoss: measured, but results were wrong; which ones
-// has been printed. `told_by_rank_0` of an error: this rank need not tell it.
+// Measures and prints. kDataLoss: measured, but results were wrong or slower
+// than in `old`; which ones has been printed. `told_by_rank_0` of an error:
+// this rank need not tell it. `failed` is called with an error while measuring
+// before contestants are ended, which may take longer than the launcher waits.
 absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
-                      const Place& place);
+                      const Place& place, const std::optional<OldRun>& old,
+                      const std::function<void(const absl::Status&)>& failed);
+
+// The run that --compare names, if any; the error says why it cannot be
+// compared with what `options` ask for on this machine.
+absl::StatusOr<std::optional<OldRun>> read_old_run(const Options& options);
 
 bool told_by_rank_0(const absl::Status& status);
 

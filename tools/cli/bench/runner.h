@@ -14,7 +14,9 @@ namespace distwrap::bench {
 
 class Runner {
  public:
-  Runner(Case& c, Contestant& contestant, SideChannel& side, const Plan& plan);
+  // At least one case; with cold caches they take turns.
+  Runner(const std::vector<Case*>& cases, Contestant& contestant,
+         SideChannel& side, const Plan& plan);
 
   // False: it has no such operation.
   absl::StatusOr<bool> first_call();
@@ -25,21 +27,35 @@ class Runner {
   Row row();
 
   const std::vector<double>& round_p50() const { return row_.round_p50_us; }
+  // In blocks so far; the same on every rank.
+  double spent_us() const { return spent_us_; }
 
  private:
-  absl::Status check();
+  // `c`'s call, whose first result is checked. Null: no such operation.
+  absl::StatusOr<std::unique_ptr<Call>> checked_call(Case& c);
+  absl::Status check(Case& c, Call& call);
   absl::StatusOr<int64_t> early_leavers();
+  // One call that meets nothing in a cache.
+  absl::Status cold_call(int64_t& ns);
+  absl::Status warm_up_cold();
 
-  Case& case_;
+  const std::vector<Case*>& cases_;
+  Case& case_;  // the first
   Contestant& contestant_;
   SideChannel& side_;
   const Plan& plan_;
-  std::unique_ptr<Call> call_;
+  std::vector<std::unique_ptr<Call>> calls_;  // of each case
+  size_t turn_ = 0;                           // whose call comes next
   int64_t per_block_ = 0;
-  std::vector<int64_t> clock_;  // readings of a block, ns
-  std::vector<double> times_;   // of all blocks, us
+  std::vector<int64_t> ns_;    // of a block
+  std::vector<double> times_;  // of all blocks, us
+  double spent_us_ = 0;
   Row row_;
 };
+
+// Calls to be timed together when one takes `each_us`: a clock reading costs
+// less than a hundredth of what it times.
+int64_t batch_of(double each_us);
 
 }  // namespace distwrap::bench
 

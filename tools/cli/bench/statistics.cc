@@ -1,9 +1,32 @@
 #include "bench/statistics.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
+#include <utility>
 
 namespace distwrap::bench {
+
+namespace {
+
+constexpr int kResamples = 2000;
+
+// The median of as many values, each drawn from all of them.
+double resampled_median(absl::Span<const double> values,
+                        std::mt19937_64& random, std::vector<double>& scratch) {
+  std::uniform_int_distribution<size_t> pick(0, values.size() - 1);
+  scratch.resize(values.size());
+  for (double& value : scratch) value = values[pick(random)];
+  return median(scratch);
+}
+
+Ratio with_interval(double middle, std::vector<double> resampled) {
+  std::sort(resampled.begin(), resampled.end());
+  return {middle, percentile(resampled, 0.025), percentile(resampled, 0.975)};
+}
+
+}  // namespace
 
 double percentile(absl::Span<const double> sorted, double fraction) {
   if (sorted.empty()) return 0;
@@ -21,6 +44,29 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+Interval median_interval(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  // The k-th from either end encloses the median but with the chance that k - 1
+  // or fewer of n fall on one side, twice.
+  size_t k = 0;
+  double chance = std::pow(0.5, static_cast<double>(n));
+  double outside = chance;
+  while (k + 1 < (n + 1) / 2 && 2 * outside <= 0.05) {
+    ++k;
+    chance *= static_cast<double>(n - k + 1) / static_cast<double>(k);
+    outside += chance;
+  }
+  const size_t at = k == 0 ? 0 : k - 1;
+  return {values[at], values[n - 1 - at]};
+}
+
+double relative_error(const Interval& interval, double middle) {
+  if (!(middle > 0)) return std::numeric_limits<double>::infinity();
+  return (interval.high - interval.low) / 2 / middle;
+}
+
 Ratio paired_ratio(absl::Span<const double> a, absl::Span<const double> b,
                    uint64_t seed) {
   std::vector<double> ratios;
@@ -29,17 +75,36 @@ Ratio paired_ratio(absl::Span<const double> a, absl::Span<const double> b,
   }
   if (ratios.empty()) return {};
 
-  constexpr int kResamples = 2000;
   std::mt19937_64 random(seed);
-  std::uniform_int_distribution<size_t> pick(0, ratios.size() - 1);
-  std::vector<double> medians, sample(ratios.size());
+  std::vector<double> medians, scratch;
   for (int i = 0; i < kResamples; ++i) {
-    for (double& value : sample) value = ratios[pick(random)];
-    medians.push_back(median(sample));
+    medians.push_back(resampled_median(ratios, random, scratch));
   }
-  std::sort(medians.begin(), medians.end());
-  return {median(ratios), percentile(medians, 0.025),
-          percentile(medians, 0.975)};
+  return with_interval(median(ratios), std::move(medians));
+}
+
+Difference paired_difference(absl::Span<const double> a,
+                             absl::Span<const double> b) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    differences.push_back(a[i] - b[i]);
+  }
+  const Interval interval = median_interval(differences);
+  return {median(differences), interval.low, interval.high};
+}
+
+Ratio unpaired_ratio(absl::Span<const double> a, absl::Span<const double> b,
+                     uint64_t seed) {
+  const double below = median({b.begin(), b.end()});
+  if (a.empty() || !(below > 0)) return {};
+  std::mt19937_64 random(seed);
+  std::vector<double> ratios, scratch;
+  for (int i = 0; i < kResamples; ++i) {
+    const double above = resampled_median(a, random, scratch);
+    const double under = resampled_median(b, random, scratch);
+    if (under > 0) ratios.push_back(above / under);
+  }
+  return with_interval(median({a.begin(), a.end()}) / below, std::move(ratios));
 }
 
 }  // namespace distwrap::bench

@@ -22,11 +22,39 @@ struct Ratio {
   double high = 0;
 };
 
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+// Where the median of what the values were drawn from lies with 95 %, from
+// their order alone: whatever the distribution is. Fewer than six cannot tell:
+// all of them then.
+Interval median_interval(std::vector<double> values);
+
+// Half of the interval over the middle; infinite for no values or 0.
+double relative_error(const Interval& interval, double middle);
+
 // Two contestants that took turns: the median over rounds of a[i] / b[i], with
 // the 95 % interval that a seeded bootstrap over the rounds gives. Pairs whose
 // second time is 0 are left out.
 Ratio paired_ratio(absl::Span<const double> a, absl::Span<const double> b,
                    uint64_t seed = 1);
+
+struct Difference {
+  double median = 0;
+  double low = 0;  // of the interval
+  double high = 0;
+};
+
+// Likewise: the median over rounds of a[i] - b[i], with median_interval.
+Difference paired_difference(absl::Span<const double> a,
+                             absl::Span<const double> b);
+
+// Two runs that did not: median of a / median of b, with the 95 % interval of
+// a bootstrap of each.
+Ratio unpaired_ratio(absl::Span<const double> a, absl::Span<const double> b,
+                     uint64_t seed = 1);
 
 }  // namespace distwrap::bench
 

@@ -1,11 +1,12 @@
 #include "bench/sweep.h"
 
 #include "bench/distwrap_contestant.h"
+#include "bench/help.h"
 #include "bench/size.h"
+#include "bench/table_contestant.h"
 
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <utility>
@@ -25,16 +26,18 @@ const ContestantKind* find_kind(const std::vector<ContestantKind>& kinds,
 
 absl::Status check_kinds(const Options& options,
                          const std::vector<ContestantKind>& kinds) {
-  std::vector<std::string> known;
-  known.reserve(kinds.size());
-  for (const ContestantKind& kind : kinds) known.push_back(kind.name);
   for (const std::string& name : options.vs) {
-    if (find_kind(kinds, name) != nullptr) continue;
+    const ContestantKind* const kind = find_kind(kinds, name);
+    if (kind != nullptr && kind->missing.empty()) continue;
+    std::vector<std::string> known;
+    for (const ContestantKind& one : kinds) known.push_back(one.name);
     return absl::InvalidArgumentError(absl::StrCat(
-        "--vs: there is no '", name, "' in this program; ",
-        known.empty() ? "it compares backends only (--backend A,B); "
-                        "distwrap-bench-peers of the build tree has more"
-                      : absl::StrCat("known: ", absl::StrJoin(known, " "))));
+        kind == nullptr
+            ? absl::StrCat("--vs: there is no '", name, "'; did you mean ",
+                           nearest(name, known), "? Known:\n")
+            : absl::StrCat("--vs: ", name, " is not here: ", kind->missing,
+                           "; known:\n"),
+        list_of(kinds)));
   }
   return absl::OkStatus();
 }
@@ -71,6 +74,19 @@ absl::StatusOr<Field> make_field(const Options& options,
   };
 
   absl::Status status = check_kinds(options, kinds);
+  if (options.plan.overhead) {
+    // Both against the one backend that does nothing else.
+    const std::string backend = options.backends[0];
+    status = add_backend(backend, "");
+    if (status.ok()) {
+      status = add(absl::StrCat("table/", backend), [&](const Setup& s) {
+        return make_table_contestant(backend, s);
+      });
+    }
+    field.baseline = 1;
+    if (!status.ok()) return status;
+    return field;
+  }
   for (const std::string& backend : options.backends) {
     if (status.ok()) status = add_backend(backend, "");
   }
@@ -96,6 +112,7 @@ Report blank_report(const Options& options, const Field& field, int ranks) {
   report.dtype = options.dtype;
   report.reduce = options.reduce;
   report.root = options.root;
+  report.pattern = options.pattern.name();
   report.hints = options.hints;
   for (const auto& contestant : field.contestants) {
     report.contestants.push_back(contestant->name());
@@ -106,17 +123,24 @@ Report blank_report(const Options& options, const Field& field, int ranks) {
 }
 
 absl::StatusOr<Report> sweep(const Options& options, const Field& field,
-                             SideChannel& side, const Observer& observer) {
+                             SideChannel& side, const Observer& observer,
+                             LimitProbe* limits) {
   Report report = blank_report(options, field, side.ranks());
+  if (limits != nullptr) report.latency = limits->latency();
   std::vector<Contestant*> contestants;
   for (const auto& contestant : field.contestants) {
     contestants.push_back(contestant.get());
   }
   std::vector<Spec> specs;
   for (Operation op : options.ops) {
-    Spec spec{op,          side.rank(),   side.ranks(),
-              0,           options.dtype, options.reduce,
-              options.root};
+    Spec spec{op,
+              side.rank(),
+              side.ranks(),
+              0,
+              options.dtype,
+              options.reduce,
+              options.root,
+              options.pattern};
     if (op == Operation::kBarrier) {
       specs.push_back(spec);
       continue;
@@ -136,8 +160,14 @@ absl::StatusOr<Report> sweep(const Options& options, const Field& field,
     auto c = Case::make(specs[i]);
     const absl::Status status = side.agree(c.status());
     if (!status.ok()) return status;
+    absl::StatusOr<double> limit = 0.0;
+    if (limits != nullptr) limit = limits->limit_us(specs[i]);
+    if (!limit.ok()) return limit.status();
     auto rows = measure(*c, contestants, field.baseline, side, options.plan);
     if (!rows.ok()) return rows.status();
+    for (Row& row : *rows) {
+      if (row.measured) row.limit_us = *limit;
+    }
     if (observer.on_rows) observer.on_rows(*rows);
     report.rows.insert(report.rows.end(), rows->begin(), rows->end());
     if (i + 1 == specs.size() || specs[i + 1].op != specs[i].op) {

@@ -3,6 +3,7 @@
 #define DISTWRAP_TOOLS_CLI_BENCH_SWEEP_H_
 
 #include "bench/contestant.h"
+#include "bench/limit.h"
 #include "bench/options.h"
 #include "bench/report.h"
 #include "bench/side_channel.h"
@@ -47,9 +48,11 @@ struct Observer {
 // The report as it is before anything is measured.
 Report blank_report(const Options& options, const Field& field, int ranks);
 
-// Collective. A report, wrong results included.
+// Collective. A report, wrong results included. With `limits` each row has its
+// own.
 absl::StatusOr<Report> sweep(const Options& options, const Field& field,
-                             SideChannel& side, const Observer& observer);
+                             SideChannel& side, const Observer& observer,
+                             LimitProbe* limits = nullptr);
 
 }  // namespace distwrap::bench
 

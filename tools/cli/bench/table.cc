@@ -29,31 +29,59 @@ std::string subtitle(const Report& report, Operation op) {
   if (reduces(op)) {
     absl::StrAppend(&text, ", ", std::string(reduce_op_name(report.reduce)));
   }
-  if (op == Operation::kBroadcast) {
-    absl::StrAppend(&text, ", root ", report.root);
-  }
+  if (has_root(op)) absl::StrAppend(&text, ", root ", report.root);
   if (op == Operation::kSendRecv) {
     absl::StrAppend(&text, ", ping-pong, half a round trip");
+  }
+  if (op == Operation::kRing) {
+    absl::StrAppend(&text, ", to the next rank and from the one before");
+  }
+  return text;
+}
+
+// Shares of the largest size, for operations with counts.
+std::string traffic_text(const std::vector<Row>& rows) {
+  if (rows.empty() || !has_counts(rows.back().spec.op)) return "";
+  const Spec& spec = rows.back().spec;
+  std::string text = absl::StrCat(
+      "pattern ", spec.pattern.name(),
+      "; busbw without what a rank gives to itself; of ",
+      format_size(spec.bytes), " each sends / receives / keeps:\n");
+  const std::vector<Traffic> all = traffic_of(spec);
+  for (size_t rank = 0; rank < std::min<size_t>(all.size(), 16); ++rank) {
+    absl::StrAppend(&text, "  rank ", rank, ": ", format_size(all[rank].sent),
+                    " / ", format_size(all[rank].received), " / ",
+                    format_size(all[rank].self), "\n");
+  }
+  if (all.size() > 16) {
+    absl::StrAppend(&text, "  and ", all.size() - 16, " more\n");
   }
   return text;
 }
 
 // Titles of one contestant's columns: the first gets all, the others what they
 // are compared by.
-void add_titles(const std::string& name, bool first, bool barrier,
+struct Shape {
+  bool barrier = false;
+  bool limit = false;
+};
+
+void add_titles(const std::string& name, bool first, Shape shape,
                 std::vector<Span>& spans, std::vector<std::string>& line) {
   std::vector<std::string> cells = {"p50 µs"};
   if (first) {
     cells = {"min µs", "p50 µs", "p99 µs"};
-    if (!barrier) cells.insert(cells.end(), {"algbw GB/s", "busbw GB/s"});
+    if (!shape.barrier) cells.insert(cells.end(), {"algbw GB/s", "busbw GB/s"});
+    if (shape.limit) cells.insert(cells.end(), {"limit µs", "limit/p50"});
   }
   line.insert(line.end(), cells.begin(), cells.end());
   spans.push_back({name, cells.size()});
 }
 
-void add_cells(const Row& row, bool first, std::vector<std::string>& line) {
-  const bool barrier = row.spec.op == Operation::kBarrier;
-  const size_t columns = !first ? 1 : barrier ? 3 : 5;
+void add_cells(const Row& row, bool first, Shape shape,
+               std::vector<std::string>& line) {
+  const size_t columns =
+      !first ? 1 : 3 + (shape.barrier ? size_t{0} : 2) + (shape.limit ? 2 : 0);
   if (!row.measured) {
     for (size_t i = 0; i < columns; ++i) line.emplace_back(kNone);
     return;
@@ -62,9 +90,26 @@ void add_cells(const Row& row, bool first, std::vector<std::string>& line) {
   line.push_back(format_number(row.p50_us));
   if (!first) return;
   line.push_back(format_number(row.p99_us));
-  if (barrier) return;
-  line.push_back(format_number(row.algbw()));
-  line.push_back(format_number(row.busbw()));
+  if (!shape.barrier) {
+    line.push_back(format_number(row.algbw()));
+    line.push_back(format_number(row.busbw()));
+  }
+  if (shape.limit) {
+    line.push_back(format_number(row.limit_us));
+    line.push_back(absl::StrFormat("%.3g", row.reached()));
+  }
+}
+
+std::string latency_text(const Latency& latency) {
+  if (latency.hand_over_us == 0) {
+    return "limit: a copy of the bytes by all ranks at once; one core only, so "
+           "no hand-over\n";
+  }
+  return absl::StrFormat(
+      "limit: one hand-over of a cache line (%.0f ns) and a copy of the bytes "
+      "by all ranks at\nonce; limit/p50 of 1 is as fast as can be. To wake a "
+      "thread takes %.1f µs\n",
+      latency.hand_over_us * 1000, latency.wake_up_us);
 }
 
 }  // namespace
@@ -72,12 +117,20 @@ void add_cells(const Row& row, bool first, std::vector<std::string>& line) {
 std::string heading(const Report& report) {
   std::string text = absl::StrCat(describe(report.machine), "\n");
   absl::StrAppend(&text, report.ranks, " ranks",
-                  report.pinned ? ", pinned" : "", ", ", report.plan.rounds,
-                  " rounds of ");
-  if (report.plan.iterations > 0) {
-    absl::StrAppend(&text, report.plan.iterations, " iterations");
+                  report.pinned ? ", pinned" : "",
+                  report.cold() ? ", cold caches, rotating buffers" : "", ", ");
+  const Plan& plan = report.plan;
+  if (plan.least_rounds() < plan.most_rounds()) {
+    absl::StrAppend(&text, plan.least_rounds(), " to ");
+  }
+  absl::StrAppend(&text, plan.most_rounds(), " rounds of ");
+  if (plan.iterations > 0) {
+    absl::StrAppend(&text, plan.iterations, " iterations");
   } else {
-    absl::StrAppend(&text, report.plan.seconds * 1000, " ms");
+    absl::StrAppend(&text, format_number(plan.block_seconds() * 1000), " ms");
+  }
+  if (plan.least_rounds() < plan.most_rounds()) {
+    absl::StrAppend(&text, ", until known to ", plan.precision * 100, " %");
   }
   absl::StrAppend(&text, "; an iteration takes as long as its slowest rank\n");
   if (report.contestants.size() > 1) {
@@ -85,6 +138,7 @@ std::string heading(const Report& report) {
                     " in the same round, median [95 % interval]; below 1 is "
                     "faster\n");
   }
+  if (report.latency) absl::StrAppend(&text, latency_text(*report.latency));
   if (report.machine.build_type != "Release") {
     absl::StrAppend(&text, "this is a ", report.machine.build_type,
                     " build: its figures say little\n");
@@ -94,11 +148,12 @@ std::string heading(const Report& report) {
 
 std::string table(const Report& report, Operation op) {
   const bool barrier = op == Operation::kBarrier;
+  const Shape shape{barrier, report.latency.has_value()};
   const size_t many = report.contestants.size();
   std::vector<Span> spans = {{"", 1}};
   std::vector<std::string> titles = {"size"};
   for (size_t i = 0; i < many; ++i) {
-    add_titles(report.contestants[i], i == 0, barrier, spans, titles);
+    add_titles(report.contestants[i], i == 0, shape, spans, titles);
   }
   for (const std::string& name : report.contestants) {
     if (name == report.baseline) continue;
@@ -114,7 +169,7 @@ std::string table(const Report& report, Operation op) {
         barrier ? std::string(kNone) : format_size(rows[at].spec.bytes)};
     int64_t wrong = 0;
     for (size_t i = 0; i < many; ++i) {
-      add_cells(rows[at + i], i == 0, line);
+      add_cells(rows[at + i], i == 0, shape, line);
       wrong += rows[at + i].wrong;
     }
     for (size_t i = 0; i < many; ++i) {
@@ -125,7 +180,7 @@ std::string table(const Report& report, Operation op) {
                                      : std::string(kNone));
     lines.push_back(std::move(line));
   }
-  return absl::StrCat("\n", subtitle(report, op), "\n",
+  return absl::StrCat("\n", subtitle(report, op), "\n", traffic_text(rows),
                       text_table(spans, lines));
 }
 
@@ -150,6 +205,14 @@ std::string summary(const Report& report) {
                     absl::StrFormat(" lies in %.3f to %.3f, median %.3f: ",
                                     *low, *high, median(control)),
                     quiet ? "quiet\n" : "noisy, trust no smaller difference\n");
+  }
+  const Noise& noise = report.noise;
+  if (noise.steal_percent >= 1 || noise.involuntary_switches > 0) {
+    absl::StrAppendFormat(&text,
+                          "disturbed: rank 0 was taken off its core %d times; "
+                          "%.1f %% of the machine's "
+                          "time went to others\n",
+                          noise.involuntary_switches, noise.steal_percent);
   }
   if (report.plan.check && report.wrong() == 0) {
     absl::StrAppend(&text, "all results correct\n");

@@ -1,0 +1,121 @@
+// `distwrap bench groups` and `distwrap bench objects` with real ranks.
+#include "process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdlib.h>
+#include <string>
+#include <vector>
+
+namespace distwrap::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+using Words = std::vector<std::string>;
+
+class BenchPages : public testing::Test {
+ protected:
+  BenchPages() {
+    char path[] = "/tmp/distwrap_pages_XXXXXX";
+    folder_ = mkdtemp(path);
+    options_.env["DISTWRAP_RUN_DIR"] = folder_;
+    options_.env["TMPDIR"] = folder_;
+  }
+  ~BenchPages() override { fs::remove_all(folder_); }
+
+  std::unique_ptr<Process> start(const Words& words) {
+    Words argv = {DISTWRAP, "bench"};
+    argv.insert(argv.end(), words.begin(), words.end());
+    return std::make_unique<Process>(argv, options_);
+  }
+
+  std::string folder_;
+  Process::Options options_;
+};
+
+TEST_F(BenchPages, GroupsAreMeasuredForEachNumberOfRanks) {
+  auto bench = start({"groups", "--ranks", "1,2", "--max", "64", "--seconds",
+                      "0.01", "--python", "/no/such/python", "--json", "--plot",
+                      folder_ + "/groups.svg"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const json document = json::parse(bench->out());
+  EXPECT_EQ(document.at("planning").size(), 4u);
+  ASSERT_EQ(document.at("making").size(), 2u);
+  for (const json& row : document.at("making")) {
+    EXPECT_EQ(row.at("engine"), "distwrap/gloo");
+    EXPECT_GT(row.at("split_group_us"), 0);
+    EXPECT_GT(row.at("new_group_us"), 0);
+    EXPECT_GT(row.at("destroy_us"), 0);
+  }
+  EXPECT_THAT(bench->err(), HasSubstr("torch is not measured"));
+  EXPECT_TRUE(fs::exists(folder_ + "/groups.svg"));
+  fs::remove(folder_ + "/groups.svg");
+  EXPECT_TRUE(fs::is_empty(folder_)) << "nothing is left";
+}
+
+// A Python that has something called torch, which does what ours does not need.
+TEST_F(BenchPages, TorchStandsBesideIt) {
+  const std::string python = folder_ + "/python";
+  std::ofstream(python) << "#!/bin/sh\n"
+                           "# -c PROGRAM SECONDS PATH, or -c PROBE PATH\n"
+                           "if [ $# -eq 3 ]; then echo x > \"$3\"; exit; fi\n"
+                           "[ \"$DISTWRAP_RANK\" = 0 ] || exit 0\n"
+                           "echo '-1 1000 500 9' > \"$4\"\n";
+  fs::permissions(python, fs::perms::owner_all);
+  auto bench =
+      start({"groups", "--max", "2", "--seconds", "0.01", "--python", python});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(), HasSubstr("distwrap/gloo"));
+  EXPECT_THAT(bench->out(), HasSubstr("torch/gloo"));
+  EXPECT_THAT(bench->err(), Not(HasSubstr("torch is not measured")));
+}
+
+TEST_F(BenchPages, ObjectsAreMeasured) {
+  auto bench = start({"objects", "--rounds", "6", "--bytes", "100", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const json document = json::parse(bench->out());
+  EXPECT_EQ(document.at("bytes"), 100);
+  EXPECT_EQ(document.at("rounds"), 6);
+  EXPECT_GT(document.at("ratio").at("median"), 0);
+  EXPECT_TRUE(fs::is_empty(folder_)) << "nothing is left";
+}
+
+TEST_F(BenchPages, BadOptionsAndRanksAreTold) {
+  const auto refused = [&](const Words& words, int code, const char* text) {
+    auto bench = start(words);
+    EXPECT_EQ(bench->wait(), code) << bench->err();
+    EXPECT_THAT(bench->err(), HasSubstr(text));
+  };
+  refused({"groups", "--ranks", "0"}, 2, "--ranks");
+  refused({"groups", "--max", "many"}, 2, "--max");
+  refused({"groups", "--seconds", "0"}, 2, "--seconds");
+  refused({"groups", "--plot", "/no/such/folder/x.svg"}, 2, "--plot");
+  refused({"groups", "--rank", "2"}, 2, "--ranks");
+  refused({"groups", "--max", "2", "--backend", "glue", "--seconds", "0.01"}, 1,
+          "glue");
+  refused({"objects", "--bytes", "0"}, 2, "--bytes");
+  refused({"objects", "--rounds", "x"}, 2, "--rounds");
+  options_.env["DISTWRAP_RANK"] = "0";
+  refused({"groups"}, 2, "without a launcher");
+  refused({"objects"}, 2, "without a launcher");
+}
+
+TEST_F(BenchPages, HaveHelpOfTheirOwn) {
+  for (const char* const page : {"groups", "objects"}) {
+    auto help = start({page, "--help"});
+    ASSERT_EQ(help->wait(), 0);
+    EXPECT_THAT(help->out(), HasSubstr(std::string("distwrap bench ") + page));
+  }
+}
+
+}  // namespace
+}  // namespace distwrap::cli

@@ -1,0 +1,37 @@
+// Emptying the caches, so that an operation meets its data in memory.
+//
+// Threads: used by one. Ownership: owns its memory.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_COLD_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_COLD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace distwrap::bench {
+
+class Evictor {
+ public:
+  // Walks twice `cache_bytes`, the size of the largest cache.
+  explicit Evictor(int64_t cache_bytes);
+  virtual ~Evictor() = default;
+  Evictor(const Evictor&) = delete;
+  Evictor& operator=(const Evictor&) = delete;
+
+  virtual void evict();
+  int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }
+
+ private:
+  std::vector<std::byte> memory_;
+};
+
+// Of the largest cache of this machine; 32 MiB when it does not tell.
+int64_t largest_cache_bytes();
+
+// How many sets of buffers of `bytes` take turns: enough that a set has left a
+// cache of `cache_bytes` when it comes again, at most 16.
+int rotation(int64_t bytes, int64_t cache_bytes);
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_COLD_H_

@@ -1,0 +1,68 @@
+// This run against an earlier one.
+//
+//   auto old = parse_document(text);           // bench/json.h
+//   absl::Status fits = comparable(*old, report);
+//   Comparison comparison = compare(*old, report, 0.05);
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_COMPARE_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_COMPARE_H_
+
+#include "bench/report.h"
+
+#include <absl/status/status.h>
+
+#include <string>
+#include <vector>
+
+namespace distwrap::bench {
+
+// A row of a file: what was measured, by its names, and how long it took.
+struct OldRow {
+  std::string contestant = {}, op = {}, dtype = {}, reduce = {}, pattern = {};
+  int64_t bytes = 0;
+  int root = 0;
+  double p50_us = 0;
+  std::vector<double> round_p50_us = {};
+};
+
+struct OldRun {
+  Machine machine = {};  // what of it matters here
+  int ranks = 0;
+  bool pinned = false, cold = false;
+  std::vector<OldRow> rows = {};
+};
+
+// The same of this run.
+OldRun as_old(const Report& report);
+
+// Names everything that makes the two runs answers to different questions:
+// another machine, kind of build, number of ranks, pinning, caches.
+absl::Status comparable(const OldRun& old, const Report& report);
+
+enum class Verdict { kSame, kFaster, kSlower };
+
+struct ComparedRow {
+  OldRow now = {};
+  double old_p50_us = 0;
+  Ratio ratio = {};  // now / old, with the interval of their rounds
+  Verdict verdict = Verdict::kSame;
+};
+
+struct Comparison {
+  OldRun old = {};
+  double threshold = 0;
+  std::vector<ComparedRow> rows = {};
+  // "all_reduce 8 B by distwrap/gloo": measured in one run only.
+  std::vector<std::string> only_old = {}, only_now = {};
+
+  int slower() const;
+};
+
+// A row is slower when even the low end of the interval of its ratio is above
+// 1 + threshold: the rounds' own scatter is taken off first.
+Comparison compare(const OldRun& old, const Report& report, double threshold);
+
+std::string comparison_text(const Comparison& comparison);
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_COMPARE_H_

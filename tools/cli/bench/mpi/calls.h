@@ -1,0 +1,68 @@
+// The calls of MPI that the benchmark times, on buffers of their own.
+//
+// Threads: used by one. Ownership: a Prepared owns its buffers; its call
+// borrows them, so it stays where it is.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_MPI_CALLS_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_MPI_CALLS_H_
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include "bench/mpi/wire.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mpi.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace distwrap::bench::mpi {
+
+// MPI_DATATYPE_NULL for a type that MPI has not: "f32", "i64" ...
+MPI_Datatype type_named(const std::string& name);
+
+// Aligned as the buffers of the other contestants are.
+class Memory {
+ public:
+  explicit Memory(size_t bytes)
+      : data_(static_cast<char*>(
+            std::aligned_alloc(kPage, (bytes + kPage) / kPage * kPage))),
+        bytes_(bytes) {}
+  Memory(Memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { std::free(data_); }
+  char* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  char* data_;
+  size_t bytes_;
+};
+
+// One operation at one size.
+struct Prepared {
+  Prepared(size_t in_bytes, size_t out_bytes)
+      : in(in_bytes), out(out_bytes), unwritten(out_bytes) {}
+  void spoil() { std::memcpy(out.data(), unwritten.data(), out.bytes()); }
+
+  Memory in, out, unwritten;
+  std::vector<int> in_counts, in_starts, out_counts, out_starts;
+  char* result = nullptr;  // the output, or the input of a call in place
+  std::function<int()> call = nullptr;
+};
+
+// Where each piece starts.
+std::vector<int> starts_of(const std::vector<int>& counts);
+
+// What carries out the request on `p`; null when there is no such operation.
+std::function<int()> bind(const Request& request, Prepared& p, int rank,
+                          int ranks);
+
+}  // namespace distwrap::bench::mpi
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_MPI_CALLS_H_

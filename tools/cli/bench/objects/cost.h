@@ -1,0 +1,45 @@
+// What an object between ranks costs: all_gather_object against two all_gathers
+// of as many bytes, which is what it would take to send sizes first.
+//
+// Threads: one at a time.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_OBJECTS_COST_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_OBJECTS_COST_H_
+
+#include "bench/statistics.h"
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace distwrap::bench {
+
+// Microseconds a call of rank 0, a block for each round: objects, raw, and the
+// same raw calls again.
+struct ObjectBlocks {
+  std::vector<double> objects, raw, again;
+};
+
+// What one of the ranks does; `path` is written by rank 0.
+absl::Status measure_objects(const std::string& backend, int64_t bytes,
+                             int rounds, const std::string& path);
+
+std::string write_blocks(const ObjectBlocks& blocks);
+absl::StatusOr<ObjectBlocks> read_blocks(absl::string_view text);
+
+struct ObjectCost {
+  std::string backend;
+  int ranks = 0;
+  int64_t bytes = 0;
+  ObjectBlocks blocks;
+};
+
+std::string show_cost(const ObjectCost& cost);
+std::string cost_json(const ObjectCost& cost);
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_OBJECTS_COST_H_

@@ -1,0 +1,22 @@
+// The capability rows of a backend, asked of an instance that is opened for
+// it and closed again.
+//
+// Threads: any.
+#ifndef DISTWRAP_TOOLS_CLI_INFO_BACKEND_ROWS_H_
+#define DISTWRAP_TOOLS_CLI_INFO_BACKEND_ROWS_H_
+
+#include "plugin/backend_table.h"
+
+#include <absl/status/statusor.h>
+
+#include <vector>
+
+namespace distwrap::cli {
+
+// For host memory. Errors: the backend's own.
+absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
+    const plugin::BackendTable& backend);
+
+}  // namespace distwrap::cli
+
+#endif  // DISTWRAP_TOOLS_CLI_INFO_BACKEND_ROWS_H_

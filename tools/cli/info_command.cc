@@ -1,0 +1,127 @@
+#include "info_command.h"
+
+#include "bench/json.h"
+#include "info/backend_rows.h"
+#include "info/capability_table.h"
+#include "info/facts.h"
+#include "info/pages.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdio>
+
+namespace distwrap::cli {
+namespace {
+
+constexpr OptionRow kOptions[] = {
+    {"--backend", "NAME",
+     "What the backend serves: each operation, form, element type and "
+     "reduction, natively, composed of others, or not"},
+    {"--errors", nullptr, "All reasons of errors, and what to do"},
+    {"--settings", nullptr, "All variables of the environment"},
+    {"--json", nullptr, "As JSON"},
+    {"--markdown", nullptr,
+     "As a Markdown table; with --backend, --errors or --settings"},
+};
+
+constexpr CommandRow kInfo = {
+    "info",
+    "Shows build, backends, settings with their source, and the launcher that "
+    "was found.",
+    kOptions,
+    "Forms: in place; per rank, with a count for each rank; parts, a list of "
+    "buffers;\nexclusive, without the own part.\n\n"
+    "Examples:\n"
+    "  distwrap info\n"
+    "  distwrap info --backend gloo\n"
+    "  distwrap info --errors --json\n\n"
+    "Exit code: 0; 1 when the backend that was asked for cannot be loaded; 2 "
+    "for bad\noptions."};
+
+int complain(absl::string_view text, int code) {
+  std::fprintf(stderr, "distwrap info: %s\n", std::string(text).c_str());
+  return code;
+}
+
+int print(const std::string& text) {
+  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0
+             ? kFailed
+             : 0;
+}
+
+int show_all(const Typed& typed, const base::Environment& environment) {
+  Facts facts;
+  facts.build = build_facts();
+  const auto registry = registry_of(environment);
+  if (registry.ok())
+    facts.backends = backend_facts(**registry);
+  else
+    complain(registry.status().message(), 0);
+  facts.settings = setting_facts(environment);
+  facts.unknown = environment.unknown_settings();
+  facts.launch = launch_facts(environment);
+  return print(typed.has("--json") ? bench::json_text(to_json(facts))
+                                   : to_text(facts));
+}
+
+int show_backend(const std::string& name, const Typed& typed,
+                 const base::Environment& environment) {
+  const auto registry = registry_of(environment);
+  if (!registry.ok()) return complain(registry.status().message(), kFailed);
+  const absl::StatusOr<plugin::BackendPtr> backend = (*registry)->find(name);
+  if (!backend.ok()) return complain(backend.status().message(), kFailed);
+  const auto rows = backend_rows(**backend);
+  if (!rows.ok()) return complain(rows.status().message(), kFailed);
+  const CapabilityTable table = capability_table((*backend)->name(), *rows);
+  if (typed.has("--markdown")) return print(to_markdown(table));
+  if (typed.has("--json"))
+    return print(bench::json_text(
+        JsonObject{{"schema", 1},
+                   {"tool", "distwrap info"},
+                   {"backend", JsonObject{{"name", (*backend)->name()},
+                                          {"version", (*backend)->version()},
+                                          {"origin", (*backend)->origin()}}},
+                   {"capabilities", to_json(table)}}));
+  return print(absl::StrCat(table.backend, " ", (*backend)->version(), ", ",
+                            (*backend)->origin(), ", host memory\n",
+                            to_text(table)));
+}
+
+// One of the tables of this version.
+int show_table(const Typed& typed, const char* name, const JsonArray& json,
+               const std::string& markdown, const std::string& text) {
+  if (typed.has("--json"))
+    return print(bench::json_text(
+        JsonObject{{"schema", 1}, {"tool", "distwrap info"}, {name, json}}));
+  return print(typed.has("--markdown") ? markdown : text);
+}
+
+}  // namespace
+
+CommandText info_text() { return text_of(kInfo); }
+
+int info_command(const Words& words) {
+  Typed typed;
+  if (const auto code = parse(kInfo, words, &typed)) return *code;
+  const std::optional<std::string> backend = typed.value("--backend");
+  const bool errors = typed.has("--errors"), settings = typed.has("--settings");
+  if (backend.has_value() + errors + settings > 1)
+    return complain("give one of --backend, --errors and --settings", kUsage);
+  if (typed.has("--json") && typed.has("--markdown"))
+    return complain("give one of --json and --markdown", kUsage);
+
+  if (errors)
+    return show_table(typed, "errors", reasons_json(), reasons_markdown(),
+                      reasons_text());
+  if (settings)
+    return show_table(typed, "settings", settings_json(), settings_markdown(),
+                      settings_text());
+  const base::Environment environment = base::Environment::of_process();
+  if (backend.has_value()) return show_backend(*backend, typed, environment);
+  if (typed.has("--markdown"))
+    return complain("--markdown goes with --backend, --errors or --settings",
+                    kUsage);
+  return show_all(typed, environment);
+}
+
+}  // namespace distwrap::cli

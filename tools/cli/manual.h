@@ -1,0 +1,34 @@
+// The manual page and the completion of shells, made from what the commands
+// tell of themselves and from the table of settings.
+//
+// Threads: pure functions.
+#ifndef DISTWRAP_TOOLS_CLI_MANUAL_H_
+#define DISTWRAP_TOOLS_CLI_MANUAL_H_
+
+#include "command_line.h"
+
+#include <string>
+#include <vector>
+
+namespace distwrap::cli {
+
+struct CommandPage {
+  std::string name;     // "run"; "bench groups" is a word of bench
+  std::string summary;  // one line
+  CommandText text;
+};
+
+// distwrap(1), for man(1).
+std::string manual_page(const std::vector<CommandPage>& pages,
+                        absl::string_view version);
+
+// A script for bash(1) that completes commands, options and what a few of them
+// take; file names elsewhere.
+std::string bash_completion(const std::vector<CommandPage>& pages);
+
+// The same for zsh(1), with a line of help beside each word.
+std::string zsh_completion(const std::vector<CommandPage>& pages);
+
+}  // namespace distwrap::cli
+
+#endif  // DISTWRAP_TOOLS_CLI_MANUAL_H_
