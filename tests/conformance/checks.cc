@@ -1,20 +1,30 @@
 #include "checks.h"
 
+#include <climits>
+
 namespace distwrap::conformance {
 
 std::vector<Check> all_checks() {
-  return {{"Open", check_open},
-          {"WaitingCalls", check_waiting_calls},
-          {"AsyncCalls", check_async_calls},
-          {"ManyCommunicators", check_many_communicators},
-          {"Refusals", check_refusals},
-          {"Growth", check_growth},
-          {"BadBlobs", check_bad_blobs},
-          {"CancelledSetups", check_cancelled_setups},
-          {"Messages", check_messages},
-          {"OpenReceives", check_open_receives},
-          {"Abort", check_abort},
-          {"AbortInTransfer", check_abort_in_transfer}};
+  constexpr int kAny = INT_MAX;
+  return {{"Open", check_open, 1},
+          {"Promises", check_promises, 2},
+          {"Calls", check_calls, kAny},
+          {"Pairs", check_pairs, 4},
+          {"OpenWorks", check_open_works, 2},
+          {"ManyCommunicators", check_many_communicators, 3},
+          {"Refusals", check_refusals, 2},
+          {"Growth", check_growth, 2},
+          {"BadBlobs", check_bad_blobs, 3},
+          {"CancelledSetups", check_cancelled_setups, 3},
+          {"Messages", check_messages, 5},
+          {"Tags", check_tags, 5},
+          {"OwnMessages", check_own_messages, 2},
+          {"OpenReceives", check_open_receives, 3},
+          {"Subsets", check_subsets, 5},
+          {"Groups", check_groups, kAny},
+          {"Abort", check_abort, 3},
+          {"AbortInTransfer", check_abort_in_transfer, 3},
+          {"Close", check_close, 3}};
 }
 
 }  // namespace distwrap::conformance

@@ -20,31 +20,43 @@ using CheckFunction = void (*)(const dw_backend_api&, int size, const Limits&,
 struct Check {
   const char* name;
   CheckFunction run;
+  int largest_size;  // larger groups tell nothing new
 };
 
 // In the order in which they are of use: the first that fails explains most.
 std::vector<Check> all_checks();
 
-// meaning.cc: what is promised works, against a slow reference.
-void check_waiting_calls(const dw_backend_api&, int, const Limits&, Findings&);
-void check_async_calls(const dw_backend_api&, int, const Limits&, Findings&);
-void check_many_communicators(const dw_backend_api&, int, const Limits&,
-                              Findings&);
+#define DISTWRAP_CHECK(name) \
+  void name(const dw_backend_api&, int, const Limits&, Findings&)
+
+// meaning.cc: what is promised is sensible and works, by a slow reference.
+DISTWRAP_CHECK(check_promises);
+DISTWRAP_CHECK(check_calls);
+// together.cc: many at once, in one communicator and in several.
+DISTWRAP_CHECK(check_pairs);
+DISTWRAP_CHECK(check_open_works);
+DISTWRAP_CHECK(check_many_communicators);
 // refusal.cc: what is not promised is refused, and nothing was touched.
-void check_refusals(const dw_backend_api&, int, const Limits&, Findings&);
-void check_growth(const dw_backend_api&, int, const Limits&, Findings&);
+DISTWRAP_CHECK(check_refusals);
+DISTWRAP_CHECK(check_growth);
 // setup.cc: blobs that do not fit, cancelling in every round.
-void check_open(const dw_backend_api&, int, const Limits&, Findings&);
-void check_bad_blobs(const dw_backend_api&, int, const Limits&, Findings&);
-void check_cancelled_setups(const dw_backend_api&, int, const Limits&,
-                            Findings&);
+DISTWRAP_CHECK(check_open);
+DISTWRAP_CHECK(check_bad_blobs);
+DISTWRAP_CHECK(check_cancelled_setups);
 // messages.cc: sends and receives in any order.
-void check_messages(const dw_backend_api&, int, const Limits&, Findings&);
-void check_open_receives(const dw_backend_api&, int, const Limits&, Findings&);
-// failure.cc: aborts.
-void check_abort(const dw_backend_api&, int, const Limits&, Findings&);
-void check_abort_in_transfer(const dw_backend_api&, int, const Limits&,
-                             Findings&);
+DISTWRAP_CHECK(check_messages);
+DISTWRAP_CHECK(check_tags);
+DISTWRAP_CHECK(check_own_messages);
+DISTWRAP_CHECK(check_open_receives);
+DISTWRAP_CHECK(check_subsets);
+// groups.cc: sets of operations in another order on every rank.
+DISTWRAP_CHECK(check_groups);
+// failure.cc: aborts, and closing without the others.
+DISTWRAP_CHECK(check_abort);
+DISTWRAP_CHECK(check_abort_in_transfer);
+DISTWRAP_CHECK(check_close);
+
+#undef DISTWRAP_CHECK
 
 }  // namespace distwrap::conformance
 

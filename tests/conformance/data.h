@@ -1,50 +1,71 @@
-// Test data that is exact in every dtype, and memory that notices strangers.
+// Test data, and memory that notices strangers.
+//
+// Every rank's data repeats with a prime period, so that what a reduction of
+// any length must give is known from one period, while data that is shifted or
+// swapped is still seen.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_DATA_H_
 #define DISTWRAP_TESTS_CONFORMANCE_DATA_H_
 
-#include "distwrap/abi/types.h"
+#include "numbers.h"
 
-#include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace distwrap::conformance {
 
-// A small number that depends on rank and position: sums of up to eight ranks
-// are exact in every dtype. Not negative where the dtype cannot be.
-int value_at(int dtype_index, int rank, size_t position);
+inline constexpr size_t kPeriod = 1021;
 
-// A number in the storage of a dtype, appended.
-void append_number(int dtype_index, int number, std::string& bytes);
+using Period = std::shared_ptr<const std::string>;
 
-// Elements [begin, begin + count) of a rank's input.
-std::string values(int dtype_index, int rank, size_t begin, size_t count);
+// One period of a rank's data. Bits of every kind where they are only moved
+// (DW_REDUCE_NONE) and for integers; floats are such that every way of
+// computing that rounds 16-bit results once is exact, with a NaN (min, max) or
+// an infinity (others) here and there.
+Period values(int dtype, uint16_t reduce, int rank);
 
-// The slow reference: elements reduced over `ranks` ranks.
-std::string reduced(int dtype_index, uint16_t reduce, int ranks, size_t begin,
-                    size_t count);
+// One period of what ranks [0, ranks) reduce to.
+Period reduced_values(int dtype, uint16_t reduce, int ranks);
 
-// Bytes with guards before and behind, at an address that only an element's
-// alignment is promised for.
+// A rank's own factor for premul_sum, in the storage of the dtype.
+std::string factor(int dtype, int rank);
+
+// `count` elements of a period from element `phase` on.
+void tile(const std::string& period, size_t element, size_t phase, size_t count,
+          char* to);
+
+// Bytes with guards before and behind, and what is to be in all of them. With
+// `odd`, at an address that only one element's alignment is promised for.
 class GuardedBytes {
  public:
-  explicit GuardedBytes(size_t size);
+  GuardedBytes(size_t size, size_t element, bool odd);
+  explicit GuardedBytes(size_t size) : GuardedBytes(size, 1, false) {}
 
-  char* data() { return memory_.data() + kGuard; }
-  const char* data() const { return memory_.data() + kGuard; }
+  char* data() { return memory_.data() + begin_; }
+  const char* data() const { return memory_.data() + begin_; }
   size_t size() const { return size_; }
-  void put(size_t offset, const std::string& bytes);
-  std::string get(size_t offset, size_t size) const;
-  bool guards_intact() const;
+
+  // Puts a period's elements there, as they are to stay.
+  void put(size_t offset, const std::string& period, size_t element,
+           size_t phase, size_t count);
+  // They are to be there later.
+  void want(size_t offset, const std::string& period, size_t element,
+            size_t phase, size_t count);
+
+  // "" or what differs from what is wanted. A wanted NaN of `nan_dtype` (-1:
+  // none) may be any NaN.
+  std::string wrong(const std::string& name, int nan_dtype) const;
 
  private:
-  static constexpr size_t kGuard = 64;
-  static constexpr char kGuardByte = '\x5a';
-  static constexpr char kSentinel = '\xa5';
+  struct Place {
+    size_t begin, end;
+  };
 
   const size_t size_;
-  std::vector<char> memory_;
+  size_t begin_ = 0;
+  std::vector<char> memory_, want_;
+  std::vector<Place> places_;
 };
 
 }  // namespace distwrap::conformance

@@ -1,9 +1,13 @@
-#include "cases.h"
+#include "call.h"
 #include "checks.h"
+#include "message.h"
+#include "promises.h"
+#include "sample.h"
 
 #include <algorithm>
 #include <future>
 #include <thread>
+#include <utility>
 
 namespace distwrap::conformance {
 namespace {
@@ -31,12 +35,12 @@ void abort_fails_later_calls(Member& member, const Case& c) {
 }
 
 // Rank 0 stays away, so that the others block; each aborts itself.
-void abort_blocked(Member& member, const Case& c, bool caller_waits) {
-  const std::string name = c.name() + (caller_waits ? "" : " async");
+void abort_blocked(Member& member, const Case& c) {
+  const bool caller_waits = c.caller_waits();
+  const std::string name = c.name();
   Call call(c, member.rank, member.size);
   dw_op op = call.op();
   op.seq = member.next_seq++;
-  op.flags |= caller_waits ? DW_FLAG_CALLER_WAITS : 0;
   dw_work work;
   std::promise<void> ended;
   std::future<void> end = ended.get_future();
@@ -45,7 +49,7 @@ void abort_blocked(Member& member, const Case& c, bool caller_waits) {
   std::thread caller([&] {
     code = member.api.submit(member.comm, &op, caller_waits ? nullptr : &work,
                              &error);
-    if (code == DW_OK && work.wait(member.limits.body)) {
+    if (code == DW_OK && wait_for(member, work, member.limits.body)) {
       code = work.code();
       error = work.error();
     }
@@ -68,18 +72,14 @@ void abort_blocked(Member& member, const Case& c, bool caller_waits) {
   if (work.completions() > 1) member.find(name + ": completed twice");
 }
 
-// What nobody can finish without rank 0.
-std::vector<Case> blocking_cases(const Promises& promises, int size) {
+// What nobody can finish without rank 0, which is the root of what has one.
+std::vector<Case> blocking_cases(const Promises& promises) {
   std::vector<Case> cases;
-  for (const Case& c : promised_cases(promises, size, 1)) {
-    const bool fits =
-        c.kind == DW_OP_BARRIER ||
-        (c.count == 1024 && !c.in_place &&
-         (c.kind == DW_OP_ALL_REDUCE || c.kind == DW_OP_ALL_GATHER ||
-          c.kind == DW_OP_REDUCE_SCATTER));
-    if (fits && (cases.empty() || cases.back().kind != c.kind))
-      cases.push_back(c);
-  }
+  for (const Calling calling : {Calling::kWaits, Calling::kAsync})
+    for (const Case& c : one_of_each(promises, 1024, calling))
+      if (c.form == Form::kPlain && c.kind != DW_OP_REDUCE &&
+          c.kind != DW_OP_GATHER)
+        cases.push_back(c);
   return cases;
 }
 
@@ -87,9 +87,37 @@ std::vector<Case> cases_on(const dw_backend_api& api, int size,
                            const Limits& limits, Findings& findings) {
   std::vector<Case> cases;
   run_team(api, size, limits, findings, [&](Member& member) {
-    if (member.rank == 0) cases = blocking_cases(promises_of(member), size);
+    if (member.rank == 0) cases = blocking_cases(promises_of(member));
   });
   return cases;
+}
+
+// A receive that nobody sends for ends with the communicator.
+void abort_receive(Member& member) {
+  const int dtype = message_dtype(promises_of(member), false);
+  if (dtype < 0 || member.size == 1) return;
+  GuardedBytes memory(64);
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = DW_OP_RECV;
+  op.peer = (member.rank + 1) % member.size;
+  op.out.data = memory.data();
+  op.out.count = 4;
+  op.out.dtype = {1, 8, 1};
+  dw_work work;
+  dw_error error = {};
+  const int32_t code = member.api.submit(member.comm, &op, &work, &error);
+  if (code != DW_OK)
+    return member.find("an open receive: " + error_text(code, error));
+  member.meeting.meet();
+  member.api.comm_abort(member.comm, &kWhy);
+  if (!wait_for(member, work, kAbortBound))
+    return member.find("an open receive did not end by the abort");
+  if (work.code() <= DW_OK || work.completions() != 1)
+    member.find("an open receive after the abort: " +
+                error_text(work.code(), work.error()));
+  if (const std::string wrong = memory.wrong("the memory", -1); !wrong.empty())
+    member.find("an open receive after the abort: " + wrong);
 }
 
 }  // namespace
@@ -97,16 +125,41 @@ std::vector<Case> cases_on(const dw_backend_api& api, int size,
 void check_abort(const dw_backend_api& api, int size, const Limits& limits,
                  Findings& findings) {
   for (const Case& c : cases_on(api, size, limits, findings))
-    for (const bool caller_waits : {true, false})
-      run_team(api, size, limits, findings, [&](Member& member) {
-        if (member.rank != 0) {
-          abort_blocked(member, c, caller_waits);
-        } else {
-          member.meeting.meet();  // the others are blocked by now
-          member.api.comm_abort(member.comm, &kWhy);
-        }
-        abort_fails_later_calls(member, c);
-      });
+    run_team(api, size, limits, findings, [&](Member& member) {
+      if (member.rank != 0) {
+        abort_blocked(member, c);
+      } else {
+        member.meeting.meet();  // the others are blocked by now
+        member.api.comm_abort(member.comm, &kWhy);
+      }
+      abort_fails_later_calls(member, c);
+    });
+  run_team(api, size, limits, findings, abort_receive);
+}
+
+// Each rank closes while the others still have not; nobody waits for anybody.
+void check_close(const dw_backend_api& api, int size, const Limits& limits,
+                 Findings& findings) {
+  run_team(api, size, limits, findings, [](Member& member) {
+    for (const Case& c : one_of_each(promises_of(member), 100, Calling::kAsync))
+      make_call(member, c);
+    for (int rank = 0; rank < member.size; ++rank) {
+      member.meeting.meet();
+      if (rank != member.rank) continue;
+      dw_comm* const comm = [&member] {
+        std::lock_guard<std::mutex> lock(member.comms);
+        return std::exchange(member.comm, nullptr);
+      }();
+      const Clock::time_point begun = Clock::now();
+      dw_error error = {};
+      const int32_t code =
+          member.api.comm_destroy(comm, now_ns() + 200'000'000, &error);
+      if (code != DW_OK)
+        member.find("comm_destroy: " + error_text(code, error));
+      if (Clock::now() - begun > kAbortBound)
+        member.find("comm_destroy took long");
+    }
+  });
 }
 
 // Large operations one after the other, aborted by one rank at some moment: all
@@ -114,10 +167,10 @@ void check_abort(const dw_backend_api& api, int size, const Limits& limits,
 void check_abort_in_transfer(const dw_backend_api& api, int size,
                              const Limits& limits, Findings& findings) {
   constexpr size_t kCount = 1 << 18;
-  constexpr int kMoments = 4;
+  constexpr int kMoments = 3;
   if (size == 1) return;
   for (Case c : cases_on(api, size, limits, findings)) {
-    if (c.kind == DW_OP_BARRIER) continue;
+    if (c.kind == DW_OP_BARRIER || !c.caller_waits()) continue;
     c.count = kCount;
     for (int moment = 0; moment < kMoments; ++moment)
       run_team(api, size, limits, findings, [&](Member& member) {
@@ -134,7 +187,6 @@ void check_abort_in_transfer(const dw_backend_api& api, int size,
         while (code == DW_DONE) {
           dw_op op = call.op();
           op.seq = member.next_seq++;
-          op.flags |= DW_FLAG_CALLER_WAITS;
           code = member.api.submit(member.comm, &op, nullptr, nullptr);
         }
         if (aborting.joinable()) aborting.join();

@@ -64,12 +64,3 @@ const dw_host_api& host_table() {
 }
 
 }  // namespace distwrap::conformance
-
-// Gloo is not instrumented: ThreadSanitizer does not see the atomic counters by
-// which its threads let go of a buffer.
-#if defined(__SANITIZE_THREAD__)
-extern "C" __attribute__((visibility("default"))) const char*
-__tsan_default_suppressions() {
-  return "race:libgloo.so\n";
-}
-#endif

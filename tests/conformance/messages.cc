@@ -1,98 +1,19 @@
-#include "cases.h"
+#include "call.h"
 #include "checks.h"
-#include "sdk/dtype.h"
+#include "message.h"
+#include "promises.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace distwrap::conformance {
 namespace {
 
-int dtype_of_messages(const Promises& promises) {
-  for (int dtype = 0; dtype <= DW_DTYPE_BOOL; ++dtype)
-    if (promises.has(DW_OP_SEND, dtype, DW_REDUCE_NONE) &&
-        promises.has(DW_OP_RECV, dtype, DW_REDUCE_NONE))
-      return dtype;
-  return -1;
-}
+using Messages = std::vector<std::unique_ptr<Message>>;
 
-// What a message from one rank to another with a tag contains.
-std::string content(int dtype, int from, int to, uint64_t tag, size_t count) {
-  return values(dtype, from, static_cast<size_t>(to) * 1000 + tag * 17, count);
-}
-
-class Message {
- public:
-  Message(Member& member, bool sends, int peer, uint64_t tag, int dtype,
-          size_t count)
-      : member_(member),
-        sends_(sends),
-        peer_(peer),
-        tag_(tag),
-        count_(count),
-        dtype_(dw_dtype_of(dtype)),
-        content_(sends ? content(dtype, member.rank, peer, tag, count)
-                       : content(dtype, peer, member.rank, tag, count)),
-        memory_(count * dw_dtype_bytes(dtype_)) {
-    if (sends) memory_.put(0, content_);
-  }
-
-  // "" or what went wrong.
-  std::string begin(bool caller_waits) {
-    dw_op op = {};
-    op.struct_size = sizeof op;
-    op.kind = sends_ ? DW_OP_SEND : DW_OP_RECV;
-    op.flags = caller_waits ? DW_FLAG_CALLER_WAITS : 0;
-    op.peer = peer_;
-    op.tag = tag_;
-    dw_buf& buf = sends_ ? op.in : op.out;
-    buf.data = memory_.data();
-    buf.count = static_cast<int64_t>(count_);
-    buf.dtype = dtype_;
-    dw_error error = {};
-    const int32_t code = member_.api.submit(
-        member_.comm, &op, caller_waits ? nullptr : &work_, &error);
-    pending_ = code == DW_OK;
-    if (code > DW_OK || (pending_ && caller_waits))
-      return name() + ": submit: " + error_text(code, error);
-    return "";
-  }
-
-  std::string end() {
-    if (pending_ && !work_.wait(member_.limits.operation)) {
-      const dw_error why = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, ""};
-      member_.api.comm_abort(member_.comm, &why);
-      work_.wait(member_.limits.operation);
-      return name() + ": did not complete";
-    }
-    if (pending_ && work_.code() != DW_OK)
-      return name() + ": " + error_text(work_.code(), work_.error());
-    if (!memory_.guards_intact()) return name() + ": wrote outside";
-    if (memory_.get(0, memory_.size()) != content_)
-      return name() + ": other content";
-    return "";
-  }
-
- private:
-  std::string name() const {
-    return std::string(sends_ ? "send to " : "receive from ") +
-           std::to_string(peer_) + " tag " + std::to_string(tag_) + " count " +
-           std::to_string(count_);
-  }
-
-  Member& member_;
-  const bool sends_;
-  const int peer_;
-  const uint64_t tag_;
-  const size_t count_;
-  const dw_dtype dtype_;
-  const std::string content_;
-  GuardedBytes memory_;
-  dw_work work_;
-  bool pending_ = false;
-};
-
-void note(Member& member, const std::string& wrong) {
-  if (!wrong.empty()) member.find(wrong);
+void run_all(const Messages& messages) {
+  for (const auto& message : messages) message->begin();
+  for (const auto& message : messages) message->end();
 }
 
 // Around the ring, even ranks send first.
@@ -101,36 +22,62 @@ void ring(Member& member, int dtype) {
   const int before = (member.rank + member.size - 1) % member.size;
   for (const size_t count :
        {size_t{0}, size_t{1}, size_t{1023}, size_t{1} << 18}) {
-    Message out(member, true, next, count, dtype, count);
-    Message in(member, false, before, count, dtype, count);
-    if (member.rank % 2 == 0) {
-      // With an odd size the last and the first both are even: one of them has
-      // to begin without waiting.
-      note(member, out.begin(false));
-      note(member, in.begin(true));
-    } else {
-      note(member, in.begin(true));
-      note(member, out.begin(true));
-    }
-    note(member, in.end());
-    note(member, out.end());
+    // With an odd size the last and the first both are even: one of them has
+    // to begin without waiting.
+    const bool even = member.rank % 2 == 0;
+    Message out(member, true, {member.rank, next, count, dtype, count}, !even);
+    Message in(member, false, {before, member.rank, count, dtype, count}, true);
+    Message& first = even ? out : in;
+    Message& second = even ? in : out;
+    first.begin();
+    second.begin();
+    in.end();
+    out.end();
   }
 }
 
 // To and from everybody, with many tags, received in another order than sent.
 void everybody(Member& member, int dtype) {
-  constexpr uint64_t kTags = 8;
-  std::vector<std::unique_ptr<Message>> all;
+  constexpr uint64_t kTags = 40;
+  Messages all;
   for (int peer = 0; peer < member.size; ++peer)
     for (uint64_t tag = 0; tag < kTags && peer != member.rank; ++tag) {
-      all.push_back(
-          std::make_unique<Message>(member, true, peer, tag, dtype, tag * 100));
-      all.push_back(std::make_unique<Message>(member, false, peer,
-                                              kTags - 1 - tag, dtype,
-                                              (kTags - 1 - tag) * 100));
+      const uint64_t other = kTags - 1 - tag;
+      all.push_back(std::make_unique<Message>(
+          member, true, MessageSpec{member.rank, peer, tag, dtype, tag * 100},
+          false));
+      all.push_back(std::make_unique<Message>(
+          member, false,
+          MessageSpec{peer, member.rank, other, dtype, other * 100}, false));
     }
-  for (const auto& message : all) note(member, message->begin(false));
-  for (const auto& message : all) note(member, message->end());
+  run_all(all);
+}
+
+// Messages that nothing but their order tells apart.
+void equal_ones(Member& member, int dtype) {
+  const int next = (member.rank + 1) % member.size;
+  const int before = (member.rank + member.size - 1) % member.size;
+  Messages all;
+  for (size_t order = 0; order < 20; ++order) {
+    all.push_back(std::make_unique<Message>(
+        member, true, MessageSpec{member.rank, next, 7, dtype, 50, order},
+        false));
+    all.push_back(std::make_unique<Message>(
+        member, false, MessageSpec{before, member.rank, 7, dtype, 50, order},
+        false));
+  }
+  run_all(all);
+}
+
+void with_messages(const dw_backend_api& api, int size, const Limits& limits,
+                   Findings& findings, bool caller_waits,
+                   const std::function<void(Member&, int)>& body) {
+  run_team(api, size, limits, findings, [&](Member& member) {
+    const Promises promises = promises_of(member);
+    const int dtype = message_dtype(promises, false);
+    if (dtype >= 0 && (!caller_waits || message_dtype(promises, true) >= 0))
+      body(member, dtype);
+  });
 }
 
 }  // namespace
@@ -138,12 +85,88 @@ void everybody(Member& member, int dtype) {
 void check_messages(const dw_backend_api& api, int size, const Limits& limits,
                     Findings& findings) {
   if (size == 1) return;
-  run_team(api, size, limits, findings, [](Member& member) {
-    const int dtype = dtype_of_messages(promises_of(member));
-    if (dtype < 0) return;
-    ring(member, dtype);
-    everybody(member, dtype);
-  });
+  with_messages(api, size, limits, findings, true, ring);
+  with_messages(api, size, limits, findings, false, everybody);
+  with_messages(api, size, limits, findings, false, equal_ones);
+}
+
+// Equal numbers of all classes, and numbers at the ends of their range. The
+// receives are posted in another order than the sends, and first.
+void check_tags(const dw_backend_api& api, int size, const Limits& limits,
+                Findings& findings) {
+  if (size == 1) return;
+  with_messages(
+      api, size, limits, findings, false, [](Member& member, int dtype) {
+        std::vector<uint64_t> tags;
+        for (const uint64_t number : {0u, 1u, 2u, 4096u, 0x7fffffffu})
+          for (const unsigned tag_class :
+               {DW_TAG_CLASS_USER, DW_TAG_CLASS_BATCH, DW_TAG_CLASS_COMPOSED,
+                DW_TAG_CLASS_HOST})
+            // Over a complete backend there is a decorator, which keeps its
+            // class.
+            if (tag_class != DW_TAG_CLASS_COMPOSED || !member.limits.complete)
+              tags.push_back(DW_TAG(tag_class, number));
+        Messages all;
+        for (const bool sends : {false, true}) {
+          for (int peer = 0; peer < member.size; ++peer)
+            for (const uint64_t tag : tags) {
+              if (peer == member.rank) continue;
+              const MessageSpec spec = {sends ? member.rank : peer,
+                                        sends ? peer : member.rank, tag, dtype,
+                                        60};
+              all.push_back(
+                  std::make_unique<Message>(member, sends, spec, false));
+            }
+          std::reverse(tags.begin(), tags.end());
+        }
+        run_all(all);
+      });
+}
+
+// To itself, in order; what waits for itself is refused.
+void check_own_messages(const dw_backend_api& api, int size,
+                        const Limits& limits, Findings& findings) {
+  if (!limits.complete) return;
+  with_messages(
+      api, size, limits, findings, true, [](Member& member, int dtype) {
+        const int me = member.rank;
+        Messages all;
+        for (const bool sends : {true, false})
+          for (size_t i = 0; i < 30; ++i) {
+            // Every third tag is used three times.
+            const uint64_t number = i / 3;
+            const unsigned tag_class =
+                i % 2 == 0 ? DW_TAG_CLASS_USER : DW_TAG_CLASS_BATCH;
+            const MessageSpec spec = {me,    me, DW_TAG(tag_class, number),
+                                      dtype, 50, i % 3 / 2};
+            all.push_back(
+                std::make_unique<Message>(member, sends, spec, false));
+          }
+        run_all(all);
+        // A send that waits finds its receive.
+        Message in(member, false, {me, me, 5, dtype, 9}, false);
+        Message out(member, true, {me, me, 5, dtype, 9}, true);
+        in.begin();
+        out.begin();
+        in.end();
+        out.end();
+        // Or is refused.
+        char byte = 0;
+        dw_op op = {};
+        op.struct_size = sizeof op;
+        op.kind = DW_OP_SEND;
+        op.flags = DW_FLAG_CALLER_WAITS;
+        op.peer = me;
+        op.in.data = &byte;
+        op.in.count = 1;
+        op.in.dtype = {1, 8, 1};
+        dw_error error = {};
+        const int32_t code =
+            member.api.submit(member.comm, &op, nullptr, &error);
+        if (code != DW_INVALID_ARGUMENT)
+          member.find("a send to itself without a receive: " +
+                      error_text(code, error));
+      });
 }
 
 // A receive that is open for long holds up nothing: neither collectives nor
@@ -151,41 +174,78 @@ void check_messages(const dw_backend_api& api, int size, const Limits& limits,
 void check_open_receives(const dw_backend_api& api, int size,
                          const Limits& limits, Findings& findings) {
   if (size == 1) return;
-  run_team(api, size, limits, findings, [](Member& member) {
-    const Promises promises = promises_of(member);
-    const int dtype = dtype_of_messages(promises);
-    if (dtype < 0 || member.rank > 1) return;
-    const int other = 1 - member.rank;
-    Message open(member, member.rank == 1, other, 1, dtype, 5);
-    Message out(member, true, other, 2, dtype, 300);
-    Message in(member, false, other, 2, dtype, 300);
-    if (member.rank == 0) {
-      note(member, open.begin(false));
-      note(member, in.begin(false));
-      note(member, out.begin(false));
-      note(member, in.end());
-      note(member, out.end());
-      note(member, open.end());
-    } else {
-      note(member, out.begin(false));
-      note(member, out.end());
-      note(member, in.begin(true));
-      note(member, in.end());
-      note(member, open.begin(true));
-      note(member, open.end());
-    }
-  });
-  run_team(api, size, limits, findings, [](Member& member) {
-    const Promises promises = promises_of(member);
-    const int dtype = dtype_of_messages(promises);
-    if (dtype < 0 || !promises.has_kind(DW_OP_BARRIER)) return;
-    Message open(member, member.rank == 1, member.rank == 1 ? 0 : 1, 1, dtype,
-                 5);
-    if (member.rank == 0) note(member, open.begin(false));
-    make_call(member, {.kind = DW_OP_BARRIER}, member.rank == 1);
-    if (member.rank == 1) note(member, open.begin(true));
-    if (member.rank < 2) note(member, open.end());
-  });
+  with_messages(
+      api, size, limits, findings, true, [](Member& member, int dtype) {
+        if (member.rank > 1) return;
+        const int me = member.rank, other = 1 - member.rank;
+        Message open(member, me == 1, {1, 0, 1, dtype, 5}, me == 1);
+        Message out(member, true, {me, other, 2, dtype, 300}, false);
+        Message in(member, false, {other, me, 2, dtype, 300}, me == 1);
+        if (me == 0) {
+          open.begin();
+          in.begin();
+          out.begin();
+          in.end();
+          out.end();
+        } else {
+          out.begin();
+          out.end();
+          in.begin();
+          in.end();
+          open.begin();
+        }
+        open.end();
+      });
+  with_messages(
+      api, size, limits, findings, true, [](Member& member, int dtype) {
+        const int me = member.rank;
+        const bool async_barrier = me != 1;
+        Case barrier = {.kind = DW_OP_BARRIER};
+        barrier.calling = async_barrier ? Calling::kAsync : Calling::kWaits;
+        const Promises promises = promises_of(member);
+        if (!promises.has(DW_OP_BARRIER, 0, 0, DW_FLAG_CALLER_WAITS)) return;
+        Message open(member, me == 1, {1, 0, 1, dtype, 5}, me == 1);
+        if (me == 0) open.begin();
+        make_call(member, barrier);
+        if (me == 1) open.begin();
+        if (me < 2) open.end();
+      });
+}
+
+// Messages between two ranks shift nothing for the others.
+void check_subsets(const dw_backend_api& api, int size, const Limits& limits,
+                   Findings& findings) {
+  if (size == 1) return;
+  with_messages(
+      api, size, limits, findings, false, [](Member& member, int dtype) {
+        const Promises promises = promises_of(member);
+        for (int first = 0; first < member.size - 1; ++first) {
+          const int me = member.rank, other = me == first ? first + 1 : first;
+          if (me == first || me == first + 1) {
+            const uint64_t tag = DW_TAG(DW_TAG_CLASS_BATCH, 0);
+            Message out(member, true, {me, other, tag, dtype, 33}, false);
+            Message in(member, false, {other, me, tag, dtype, 33}, false);
+            if (promises.groups) {
+              const std::string wrong =
+                  begin_group(member, {&out.operation(), &in.operation()});
+              if (!wrong.empty()) member.find("two messages: " + wrong);
+            } else {
+              out.begin();
+              in.begin();
+            }
+            in.end();
+            out.end();
+          }
+          for (const Calling calling : {Calling::kWaits, Calling::kAsync})
+            for (const uint16_t kind : {DW_OP_BARRIER, DW_OP_ALL_GATHER}) {
+              Case c = {.kind = kind};
+              c.calling = calling;
+              c.count = 100;
+              c.salt = static_cast<size_t>(first);
+              if (promises.has(c)) make_call(member, c);
+            }
+        }
+      });
 }
 
 }  // namespace distwrap::conformance

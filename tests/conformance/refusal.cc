@@ -1,5 +1,7 @@
-#include "cases.h"
+#include "call.h"
 #include "checks.h"
+#include "promises.h"
+#include "sample.h"
 
 namespace distwrap::conformance {
 namespace {
@@ -30,36 +32,85 @@ void refused(Member& member, Call& call, dw_op& op, int32_t want,
     if (code != want)
       member.find(what + ": submit: want code " + std::to_string(want) +
                   ", got " + std::to_string(code));
+    // What has begun all the same must not outlive its buffers.
+    if (code == DW_OK) member.aborts();
   }
   if (work.completions() != 0) member.find(what + ": completed though refused");
   if (const std::string wrong = call.wrong_refusal(); !wrong.empty())
     member.find(what + ": " + wrong);
 }
 
+// All kinds, types, reductions and forms that no row covers, those that nobody
+// has included.
 void refuse_what_is_not_promised(Member& member) {
   const Promises promises = promises_of(member);
-  // One rank asks: a refusal needs no peer.
-  if (member.rank != 0) return;
+  const auto refuse = [&](const Case& c) {
+    if (promises.has(c.kind, c.dtype, c.reduce, c.flags())) return;
+    Call call(c, member.rank, member.size);
+    dw_op op = call.op();
+    const uint32_t shown =
+        op.flags | (c.flags() & (DW_FLAG_IN_PLACE | DW_FLAG_EXCLUSIVE));
+    // A rank without the buffer makes a plain call.
+    if (shown != c.flags()) return;
+    op.flags = shown;
+    if (op.peer < 0 && c.kind > DW_OP_SCAN) op.peer = 1 % member.size;
+    // What does not exist at all may be called invalid as well.
+    int32_t want = DW_UNIMPLEMENTED;
+    if (!is_sensible(c) &&
+        member.api.query(member.comm, &op, nullptr) == DW_INVALID_ARGUMENT)
+      want = DW_INVALID_ARGUMENT;
+    refused(member, call, op, want, "not promised: " + c.name());
+  };
   for (uint16_t kind = DW_OP_BARRIER; kind <= DW_OP_FENCE; ++kind)
-    for (int dtype = 0; dtype <= DW_DTYPE_BOOL; ++dtype)
-      for (uint16_t reduce = 0; reduce <= DW_REDUCE_PREMUL_SUM; ++reduce) {
-        const Case c = {kind, dtype, reduce, 3, 0, false};
-        if (promises.has(kind, dtype, reduce)) continue;
-        if (kind == DW_OP_BARRIER && promises.has_kind(kind)) continue;
-        Call call(c, member.rank, member.size);
-        dw_op op = call.op();
-        refused(member, call, op, DW_UNIMPLEMENTED,
-                "not promised: " + c.name());
-      }
+    for (int dtype = 0; dtype < kDtypes; ++dtype)
+      for (uint16_t reduce = 0; reduce < kReductions; ++reduce)
+        for (int way = 0; way < kForms + 2; ++way) {
+          Case c = {.kind = kind, .dtype = dtype, .reduce = reduce};
+          c.calling = Calling::kAsync;
+          c.count = 3;
+          c.root = member.rank;
+          if (way < kForms) c.form = static_cast<Form>(way);
+          c.in_place = way == kForms;
+          c.exclusive = way == kForms + 1;
+          if (c.form != Form::kPlain && !c.has_pieces()) continue;
+          if (kind == DW_OP_BARRIER && (way != 0 || dtype != 0)) continue;
+          refuse(c);
+        }
 }
 
-// A case of each promised kind with something to move.
-std::vector<Case> one_of_each(const Promises& promises, int size) {
+// A set with one item that is refused starts nothing.
+void refuse_groups(Member& member) {
+  const Promises promises = promises_of(member);
+  if (!promises.groups || !promises.has(DW_OP_BARRIER, 0, 0, 0)) return;
+  dw_op good = {};
+  good.struct_size = sizeof good;
+  good.kind = DW_OP_BARRIER;
+  good.peer = -1;
+  good.seq = member.next_seq;
+  dw_op bad = good;
+  bad.seq = good.seq + 1;
+  bad.flags = kUnknownFlag;
+  for (const bool good_first : {true, false}) {
+    dw_work works[2];
+    const dw_group_item items[2] = {
+        {member.comm, good_first ? &good : &bad, &works[0]},
+        {member.comm, good_first ? &bad : &good, &works[1]}};
+    dw_error error = {};
+    const int32_t code =
+        member.api.submit_group(member.backend, items, 2, &error);
+    if (code != DW_UNIMPLEMENTED)
+      member.find("a group with an unknown flag: " + error_text(code, error));
+    else if (error.code != code || error.text[0] == '\0')
+      member.find("a group with an unknown flag: no detail");
+    if (works[0].completions() + works[1].completions() != 0)
+      member.find("a group with an unknown flag: an item completed");
+  }
+}
+
+std::vector<Case> plain_cases(const Promises& promises) {
   std::vector<Case> cases;
-  for (const Case& c : promised_cases(promises, size, 1))
-    if ((cases.empty() || cases.back().kind != c.kind) &&
-        (c.count == 3 || c.kind == DW_OP_BARRIER) && !c.in_place)
-      cases.push_back(c);
+  for (const Case& c : one_of_each(promises, 3, Calling::kAsync))
+    if (c.form == Form::kPlain) cases.push_back(c);
   return cases;
 }
 
@@ -73,9 +124,11 @@ struct LongOp {
 void check_refusals(const dw_backend_api& api, int size, const Limits& limits,
                     Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {
+    // One rank asks: a refusal needs no peer.
+    if (member.rank != member.size / 2) return;
     refuse_what_is_not_promised(member);
-    if (member.rank != 0) return;
-    for (const Case& c : one_of_each(promises_of(member), member.size)) {
+    refuse_groups(member);
+    for (const Case& c : plain_cases(promises_of(member))) {
       const auto with = [&](const std::string& what, int32_t want,
                             const std::function<void(dw_op&)>& change) {
         Call call(c, member.rank, member.size);
@@ -105,11 +158,6 @@ void check_refusals(const dw_backend_api& api, int size, const Limits& limits,
         op.in.dtype.code = 200;
         op.out.dtype.code = 200;
       });
-      const std::vector<int64_t> counts(static_cast<size_t>(member.size), 1);
-      with("counts per rank", DW_UNIMPLEMENTED, [&](dw_op& op) {
-        op.in.counts = counts.data();
-        op.out.counts = counts.data();
-      });
     }
   });
 }
@@ -118,7 +166,7 @@ void check_growth(const dw_backend_api& api, int size, const Limits& limits,
                   Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {
     const dw_ext optional = {sizeof(dw_ext), 0, {"x-nobody", 8}, nullptr};
-    for (const Case& c : one_of_each(promises_of(member), member.size)) {
+    for (const Case& c : plain_cases(promises_of(member))) {
       Call call(c, member.rank, member.size);
       LongOp longer = {call.op(), 0};
       longer.op.struct_size = sizeof longer;

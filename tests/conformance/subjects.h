@@ -3,18 +3,32 @@
 #define DISTWRAP_TESTS_CONFORMANCE_SUBJECTS_H_
 
 #include "distwrap/abi/plugin.h"
+#include "team.h"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace distwrap::conformance {
 
 struct Subject {
-  const char* name;
-  dw_plugin_query_fn linked_in;
+  std::string name;
+  const dw_backend_api& (*table)();
   std::vector<int> sizes;
+  // The plugin with the same backend, the N of libdistwrap_N.so.
+  std::string module = "";
+  // It has every operation; how many threads a communicator may add.
+  bool complete = false;
+  int threads = 1;
+  uint64_t (*bytes_sent)() = nullptr;
+  // Buffers of more than 2^31 bytes are tried as well.
+  bool moves_large = false;
 };
 
 std::vector<Subject> subjects();
+
+// The subject's limits, with the seed of this run.
+Limits limits_of(const Subject& subject);
 
 }  // namespace distwrap::conformance
 

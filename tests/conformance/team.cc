@@ -57,6 +57,13 @@ dw_setup_info setup_info(const Member& member, uint64_t uid) {
   return info;
 }
 
+void Member::aborts() const {
+  const dw_error why = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
+  std::lock_guard<std::mutex> lock(comms);
+  for (dw_comm* const one : {comm, second})
+    if (one != nullptr) api.comm_abort(one, &why);
+}
+
 bool Member::opens() {
   const dw_open_info info = open_info();
   dw_error error = {};
@@ -66,10 +73,11 @@ bool Member::opens() {
 }
 
 void Member::closes() {
-  if (comm != nullptr) {
+  for (dw_comm* const one : {second, comm}) {
+    if (one == nullptr) continue;
     dw_error error = {};
     const int32_t code = api.comm_destroy(
-        comm, now_ns() + std::chrono::nanoseconds(limits.operation).count(),
+        one, now_ns() + std::chrono::nanoseconds(limits.operation).count(),
         &error);
     if (code != DW_OK) find("comm_destroy: " + error_text(code, error));
   }
@@ -82,6 +90,10 @@ bool build_communicator(Member& member, uint64_t uid) {
   dw_blob out = {};
   dw_error error = {};
   dw_setup_result result = {};
+  const auto takes = [&member](dw_comm* comm) {
+    std::lock_guard<std::mutex> lock(member.comms);
+    member.comm = comm;
+  };
   int32_t code =
       member.api.setup_begin(member.backend, &info, &setup, &out, &error);
   // Every rank says before each round how it stands: all go on, all are done,
@@ -97,12 +109,12 @@ bool build_communicator(Member& member, uint64_t uid) {
       all_equal = all_equal && state == states[0];
     if (!all_equal) {
       if (code == DW_OK) member.api.setup_cancel(setup);
-      if (code == DW_DONE) member.comm = result.comm;
+      if (code == DW_DONE) takes(result.comm);
       member.find("setup ended on some ranks only");
       return false;
     }
     if (code == DW_DONE) {
-      member.comm = result.comm;
+      takes(result.comm);
       return true;
     }
     if (code != DW_OK) return false;
@@ -134,10 +146,7 @@ class Watch {
           if (over_.wait_for(lock, limits.body, [this] { return done_; }))
             return;
           findings.add("did not end within its limit");
-          const dw_error why = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, ""};
-          for (const auto& member : members)
-            if (member->comm != nullptr)
-              member->api.comm_abort(member->comm, &why);
+          for (const auto& member : members) member->aborts();
         }) {}
   ~Watch() {
     {

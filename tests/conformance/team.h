@@ -17,11 +17,21 @@
 
 namespace distwrap::conformance {
 
-// Bounds of waits; far above what anything takes, and small where a check of
-// the suite itself lets something never end.
 struct Limits {
+  // Bounds of waits; far above what anything takes, and small where a check of
+  // the suite itself lets something never end.
   std::chrono::milliseconds operation = std::chrono::seconds(20);
-  std::chrono::milliseconds body = std::chrono::seconds(60);
+  std::chrono::milliseconds body = std::chrono::seconds(100);
+  // Of the sample: it is spread over the sizes of group.
+  std::vector<int> sizes = {1};
+  uint64_t seed = 1;
+  size_t largest = size_t{1} << 20;  // elements
+  // It has every operation, and messages to oneself.
+  bool complete = false;
+  // Threads that a communicator may add for any number of open works.
+  int threads = 1;
+  // Of all its ranks together so far; NULL where nobody counts.
+  uint64_t (*bytes_sent)() = nullptr;
 };
 
 // Where the ranks of a team meet, and swap the blobs of a setup round.
@@ -50,12 +60,16 @@ struct Member {
   Findings& findings;
   dw_backend* backend = nullptr;
   dw_comm* comm = nullptr;
+  dw_comm* second = nullptr;  // of checks that need two
+  // Held to change those two, and to read them in other threads.
+  mutable std::mutex comms = {};
   uint64_t next_seq = 1;
 
   void find(const std::string& what) const {
     findings.add("rank " + std::to_string(rank) + " of " +
                  std::to_string(size) + ": " + what);
   }
+  void aborts() const;
   bool opens();
   void closes();
 };

@@ -25,16 +25,19 @@ Crossing::Crossing() {
   auto backend = comm::BackendInstance::open(*table, kCpu, {});
   require(backend.status());
   backend_ = *std::move(backend);
-  api_ = &backend_->api();
   const auto store = Store::in_memory();
   const auto built = comm::build_communicator(
       *backend_, *store, {.group = "straight"}, Deadline::never());
   require(built.status());
   comm_ = *built;
+  runner_ = backend_->waiting_collectives_of(comm_);
+  c_options_.struct_size = sizeof c_options_;
+  if (distwrap_world(&c_options_.group, nullptr) != DW_OK) exit(1);
 }
 
 Crossing::~Crossing() {
-  api_->comm_destroy(comm_, 0, nullptr);
+  distwrap_group_free(c_options_.group);
+  backend_->api().comm_destroy(comm_, 0, nullptr);
   destroy_process_group().IgnoreError();
 }
 

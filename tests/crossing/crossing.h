@@ -1,10 +1,11 @@
-// The same 8-byte all_reduce on the loopback, made in two ways: through the
-// facade, and straight into the backend's table. Their difference is what
-// distwrap costs.
+// The same 8-byte all_reduce on the loopback, made in three ways: through the
+// facade, straight into the backend's table, and through the C API. Their
+// differences are what distwrap and its C API cost.
 #ifndef DISTWRAP_TESTS_CROSSING_CROSSING_H_
 #define DISTWRAP_TESTS_CROSSING_CROSSING_H_
 
 #include "comm/backend_instance.h"
+#include "distwrap/c.h"
 #include "distwrap/distwrap.h"
 
 #include <memory>
@@ -36,14 +37,36 @@ class Crossing {
     op.in.count = op.out.count = 1;
     op.in.dtype = op.out.dtype = {0, 64, 1};
     dw_error error;
-    return api_->submit(comm_, &op, nullptr, &error) == DW_DONE;
+    return runner_.submit(runner_.comm, &op, nullptr, &error) == DW_DONE;
+  }
+  bool through_c() {
+    return distwrap_all_reduce(&c_out_, &c_in_, DW_REDUCE_SUM, nullptr, nullptr,
+                               nullptr) == DW_OK;
+  }
+  // With a group in its options.
+  bool through_c_group() {
+    return distwrap_all_reduce(&c_out_, &c_in_, DW_REDUCE_SUM, &c_options_,
+                               nullptr, nullptr) == DW_OK;
   }
 
  private:
   std::shared_ptr<comm::BackendInstance> backend_;
-  const dw_backend_api* api_ = nullptr;
   dw_comm* comm_ = nullptr;
+  comm::BackendInstance::Runner runner_{};  // the backend itself
   int64_t in_ = 7, out_ = 0;
+  int64_t one_ = 1;
+  distwrap_tensor c_in_ = c_tensor(&in_), c_out_ = c_tensor(&out_);
+  distwrap_op_options c_options_ = {};
+
+  distwrap_tensor c_tensor(int64_t* data) {
+    distwrap_tensor tensor = {};
+    tensor.data = data;
+    tensor.device = {DW_DEVICE_CPU, 0};
+    tensor.ndim = 1;
+    tensor.dtype = distwrap_dtype(DW_DTYPE_I64);
+    tensor.shape = &one_;
+    return tensor;
+  }
 };
 
 }  // namespace distwrap::testing

@@ -12,8 +12,7 @@ constexpr int kCalls = 1000;
 
 extern "C" {
 
-[[gnu::noinline]] bool count_through_facade(
-    distwrap::testing::Crossing& crossing) {
+[[gnu::noinline]] bool count_facade(distwrap::testing::Crossing& crossing) {
   bool good = true;
   for (int i = 0; i < kCalls; ++i) good = crossing.through_facade() && good;
   return good;
@@ -24,11 +23,28 @@ extern "C" {
   for (int i = 0; i < kCalls; ++i) good = crossing.straight() && good;
   return good;
 }
+
+[[gnu::noinline]] bool count_c(distwrap::testing::Crossing& crossing) {
+  bool good = true;
+  for (int i = 0; i < kCalls; ++i) good = crossing.through_c() && good;
+  return good;
+}
+
+[[gnu::noinline]] bool count_c_group(distwrap::testing::Crossing& crossing) {
+  bool good = true;
+  for (int i = 0; i < kCalls; ++i) good = crossing.through_c_group() && good;
+  return good;
+}
 }
 
 int main() {
   distwrap::testing::Crossing crossing;
   // first calls bind symbols and make the thread's slot
-  if (!crossing.through_facade() || !crossing.straight()) return 1;
-  return count_through_facade(crossing) && count_straight(crossing) ? 0 : 1;
+  if (!crossing.through_facade() || !crossing.straight() ||
+      !crossing.through_c() || !crossing.through_c_group())
+    return 1;
+  return count_facade(crossing) && count_straight(crossing) &&
+                 count_c(crossing) && count_c_group(crossing)
+             ? 0
+             : 1;
 }

@@ -74,14 +74,46 @@ readelf -d "$library" | grep -q 'SONAME.*\[libdistwrap\.so\.[0-9]*\]' ||
   fail "no SONAME with the major version"
 nm -D --defined-only "$library" >"$work/names"
 grep -q ' _ZN8distwrap' "$work/names" || fail "nothing is exported"
-! grep -vE ' (_ZNK?|_ZT[ISV]N)8distwrap' "$work/names" ||
-  fail "exports more than namespace distwrap"
+! grep -vE ' ((_ZNK?|_ZT[ISV]N)8distwrap|distwrap_[a-z_]*@@|A DISTWRAP_)' \
+  "$work/names" || fail "exports more than namespace distwrap and the C API"
 ! grep -E ' _ZNK?8distwrap(4base|5store|6plugin|4algo|4comm|5group)' \
   "$work/names" || fail "exports internals"
 
 use "$first" prefix
 mv "$first" "$second"
 use "$second" moved
+
+step "the moved command finds its helpers"
+"$second/bin/distwrap" bench --help >"$work/bench_help"
+for helper in "$build"/libexec/distwrap/*; do
+  [ -x "$second/libexec/distwrap/$(basename "$helper")" ] ||
+    fail "$helper was not installed"
+  ! grep -F "/$(basename "$helper") is missing" "$work/bench_help" ||
+    fail "bench does not find what was installed"
+done
+
+step "the moved command measures MPI with the helpers beside it"
+helpers=$second/libexec/distwrap
+for mpi in openmpi mpich; do
+  line=$(grep -E "^  $mpi: " "$work/bench_help") || fail "bench knows no $mpi"
+  case "$line" in
+    *'not here'*) echo "skipped:$line"; continue ;;
+  esac
+  bench() {
+    "$second/bin/distwrap" bench all_reduce --backend none --vs "$mpi" -n 2 \
+      --rounds 1 -w 1 --sizes 64 >"$work/bench_$mpi" 2>&1
+  }
+  if ! bench || ! grep -q 'all results correct' "$work/bench_$mpi"; then
+    cat "$work/bench_$mpi"
+    fail "bench --vs $mpi"
+  fi
+  # No other one would do.
+  mv "$helpers/mpi_peer_$mpi" "$work/"
+  ! bench || fail "bench --vs $mpi used a helper from elsewhere"
+  grep -qF "$helpers/mpi_peer_$mpi is missing" "$work/bench_$mpi" ||
+    { cat "$work/bench_$mpi"; fail "bench does not say which helper is missing"; }
+  mv "$work/mpi_peer_$mpi" "$helpers/"
+done
 use "$build" build_tree
 
 step "part of a bigger project, without GoogleTest"

@@ -4,6 +4,7 @@
 #include "distwrap/distwrap.h"
 #include "ranks/rank_threads.h"
 
+#include <absl/time/clock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -95,15 +96,17 @@ void Collectives::all_operations() {
       }
       for (int root = 0; root < n(); ++root) {
         std::vector<T> out(mine.size(), T{-1}), x = mine;
-        finish(broadcast(TensorView(out), TensorView(mine), root, o));
-        finish(broadcast(TensorView(x), root, o));
+        finish(
+            broadcast(TensorView(out), TensorView(mine), Peer::group(root), o));
+        finish(broadcast(TensorView(x), Peer::group(root), o));
         ASSERT_EQ(out, values<T>(root, size));
         ASSERT_EQ(x, out);
       }
       std::vector<T> gathered(whole.size(), T{-1});
       finish(all_gather_into_tensor(TensorView(gathered), TensorView(mine), o));
       std::vector<T> exchanged(whole.size(), T{-1});
-      finish(all_to_all_single(TensorView(exchanged), TensorView(whole), o));
+      finish(all_to_all_single(TensorView(exchanged), TensorView(whole), {}, {},
+                               o));
       for (int r = 0; r < n(); ++r)
         for (int64_t i = 0; i < size; ++i) {
           ASSERT_EQ(at(gathered, r * size + i), value<T>(r, i));
@@ -138,19 +141,19 @@ TEST_P(Collectives, SequenceNumbersCountCollectivesOnly) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Collectives,
-                         ::testing::Values(Parameters{"loopback", 1, false},
-                                           Parameters{"loopback", 1, true},
-                                           Parameters{"gloo", 1, false},
-                                           Parameters{"gloo", 2, false},
-                                           Parameters{"gloo", 2, true},
-                                           Parameters{"gloo", 3, false},
-                                           Parameters{"gloo", 4, true}),
-                         [](const auto& test) {
-                           return std::get<0>(test.param) +
-                                  std::to_string(std::get<1>(test.param)) +
-                                  (std::get<2>(test.param) ? "Async" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Backends, Collectives,
+    ::testing::Values(Parameters{"loopback", 1, false},
+                      Parameters{"loopback", 1, true},
+                      Parameters{"gloo", 1, false},
+                      Parameters{"gloo", 2, false}, Parameters{"gloo", 2, true},
+                      Parameters{"gloo", 3, false}, Parameters{"gloo", 4, true},
+                      Parameters{"shm", 2, false}, Parameters{"shm", 3, true},
+                      Parameters{"shm", 4, false}),
+    [](const auto& test) {
+      return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)) +
+             (std::get<2>(test.param) ? "Async" : "");
+    });
 
 TEST(PointToPoint, RingOfEveryMode) {
   for (const int n : {2, 3, 4})
@@ -163,8 +166,9 @@ TEST(PointToPoint, RingOfEveryMode) {
         const std::vector<float> mine = values<float>(me, size);
         // the receive is pending first: it must not keep the send back
         const absl::StatusOr<Work> received =
-            irecv(TensorView(out), previous, 7, o);
-        const absl::StatusOr<Work> sent = isend(TensorView(mine), next, 7, o);
+            irecv(TensorView(out), Peer::group(previous), 7, o);
+        const absl::StatusOr<Work> sent =
+            isend(TensorView(mine), Peer::group(next), 7, o);
         finish(received);
         finish(sent);
         EXPECT_EQ(out, values<float>(previous, size));
@@ -174,11 +178,11 @@ TEST(PointToPoint, RingOfEveryMode) {
         std::vector<float> out(3, -1);
         const std::vector<float> mine = values<float>(me, 3);
         if (me == 0) {
-          EXPECT_TRUE(send(TensorView(mine), 1, 0, o).ok());
-          EXPECT_TRUE(recv(TensorView(out), 1, 0, o).ok());
+          EXPECT_TRUE(send(TensorView(mine), Peer::group(1), 0, o).ok());
+          EXPECT_TRUE(recv(TensorView(out), Peer::group(1), 0, o).ok());
         } else {
-          EXPECT_TRUE(recv(TensorView(out), 0, 0, o).ok());
-          EXPECT_TRUE(send(TensorView(mine), 0, 0, o).ok());
+          EXPECT_TRUE(recv(TensorView(out), Peer::group(0), 0, o).ok());
+          EXPECT_TRUE(send(TensorView(mine), Peer::group(0), 0, o).ok());
         }
         EXPECT_EQ(out, values<float>(1 - me, 3));
       }
@@ -190,17 +194,41 @@ TEST(PointToPoint, TagsKeepMessagesApart) {
     const OpOptions o{.group = session.world()};
     std::vector<int64_t> a{1}, b{2};
     if (session.rank() == 0) {
-      const auto first = isend(TensorView(a), 1, 10, o);
-      const auto second = isend(TensorView(b), 1, 20, o);
+      const auto first = isend(TensorView(a), Peer::group(1), 10, o);
+      const auto second = isend(TensorView(b), Peer::group(1), 20, o);
       finish(first);
       finish(second);
     } else {
       std::vector<int64_t> x{0}, y{0};
-      EXPECT_TRUE(recv(TensorView(x), 0, 20, o).ok());
-      EXPECT_TRUE(recv(TensorView(y), 0, 10, o).ok());
+      EXPECT_TRUE(recv(TensorView(x), Peer::group(0), 20, o).ok());
+      EXPECT_TRUE(recv(TensorView(y), Peer::group(0), 10, o).ok());
       EXPECT_EQ(x[0], 2);
       EXPECT_EQ(y[0], 1);
     }
+  });
+}
+
+// The engine's thread waits for the receive already when the send begins.
+TEST(PointToPoint, APendingReceiveBlocksNoSend) {
+  run_ranks(2, {.backend = "gloo"}, [](Session& session) {
+    const OpOptions o{.group = session.world()};
+    std::vector<float> in{0}, out{1};
+    const Peer other = Peer::group(1 - session.rank());
+    if (session.rank() == 0) {
+      const auto late = irecv(TensorView(in), other, 1, o);
+      ASSERT_TRUE(late.ok()) << late.status();
+      absl::SleepFor(absl::Milliseconds(20));
+      const auto sent = isend(TensorView(out), other, 2, o);
+      ASSERT_TRUE(sent.ok()) << sent.status();
+      EXPECT_TRUE(sent->wait(absl::Seconds(20)).ok());
+      EXPECT_TRUE(send(TensorView(out), other, 3, o).ok());
+      finish(late);
+    } else {
+      EXPECT_TRUE(recv(TensorView(in), other, 2, o).ok());
+      EXPECT_TRUE(recv(TensorView(in), other, 3, o).ok());
+      EXPECT_TRUE(send(TensorView(out), other, 1, o).ok());
+    }
+    EXPECT_EQ(in[0], 1);
   });
 }
 
@@ -210,9 +238,9 @@ TEST(PointToPoint, AmongSomeThenACollectiveOfAll) {
     const OpOptions o{.group = session.world()};
     std::vector<float> x{1};
     if (session.rank() == 0) {
-      EXPECT_TRUE(send(TensorView(x), 2, 0, o).ok());
+      EXPECT_TRUE(send(TensorView(x), Peer::group(2), 0, o).ok());
     } else if (session.rank() == 2) {
-      EXPECT_TRUE(recv(TensorView(x), 0, 0, o).ok());
+      EXPECT_TRUE(recv(TensorView(x), Peer::group(0), 0, o).ok());
     }
     finish(barrier(o));
     finish(all_reduce(TensorView(x), ReduceOp::kSum, o));

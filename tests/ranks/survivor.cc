@@ -40,7 +40,8 @@ class Operation {
     const TensorView small(small_.data(), kBlock);
     const TensorView large(large_.data(), kBlock * n_);
     if (name_ == "barrier") return distwrap::barrier(o);
-    if (name_ == "broadcast") return distwrap::broadcast(small, 0, o);
+    if (name_ == "broadcast")
+      return distwrap::broadcast(small, distwrap::Peer::group(0), o);
     if (name_ == "all_reduce")
       return distwrap::all_reduce(small, ReduceOp::kMax, o);
     if (name_ == "all_gather")
@@ -49,7 +50,7 @@ class Operation {
       return distwrap::reduce_scatter_tensor(small, large, ReduceOp::kMax, o);
     if (name_ == "all_to_all")
       return distwrap::all_to_all_single(TensorView(other_.data(), kBlock * n_),
-                                         large, o);
+                                         large, {}, {}, o);
     return ring();
   }
 
@@ -57,9 +58,11 @@ class Operation {
   absl::StatusOr<Work> ring() {
     const int me = distwrap::get_rank();
     const TensorView in(other_.data(), kBlock), out(small_.data(), kBlock);
-    const auto received = distwrap::irecv(in, (me + n_ - 1) % n_);
+    const auto received =
+        distwrap::irecv(in, distwrap::Peer::group((me + n_ - 1) % n_));
     if (!received.ok()) return received;
-    const absl::Status sent = distwrap::send(out, (me + 1) % n_);
+    const absl::Status sent =
+        distwrap::send(out, distwrap::Peer::group((me + 1) % n_));
     if (!sent.ok()) return sent;
     return received;
   }

@@ -1,0 +1,175 @@
+#include "mutants.h"
+#include "numbers.h"
+#include "perfect.h"
+#include "sdk/dtype.h"
+
+#include <cmath>
+
+namespace distwrap::conformance {
+namespace {
+
+char* output(const dw_op* op) { return static_cast<char*>(op->out.data); }
+char* input(const dw_op* op) { return static_cast<char*>(op->in.data); }
+
+bool in_place(const dw_op* op) { return (op->flags & DW_FLAG_IN_PLACE) != 0; }
+
+size_t element(const dw_op* op) { return dw_dtype_bytes(op->out.dtype); }
+
+// After a call that worked.
+template <void (*kSpoil)(const dw_op*)>
+int32_t spoilt(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
+  const int32_t code = perfect_table().submit(comm, op, work, error);
+  if (code == DW_DONE) kSpoil(op);
+  return code;
+}
+
+// In place of the call.
+template <void (*kChange)(dw_op&)>
+int32_t changed(dw_comm* comm, const dw_op* op, dw_work* work,
+                dw_error* error) {
+  dw_op other = *op;
+  kChange(other);
+  return perfect_table().submit(comm, &other, work, error);
+}
+
+void wrong_sum(const dw_op* op) {
+  if (op->reduce == DW_REDUCE_SUM && op->out.count > 0 && output(op) != nullptr)
+    output(op)[0] ^= 1;
+}
+
+void writes_behind(const dw_op* op) {
+  if (op->kind == DW_OP_ALL_REDUCE && output(op) != nullptr)
+    output(op)[static_cast<size_t>(op->out.count) * element(op)] = 0;
+}
+
+void writes_before(const dw_op* op) {
+  if (op->kind == DW_OP_ALL_REDUCE && output(op) != nullptr) output(op)[-1] = 0;
+}
+
+void reduce_destroys_inputs(const dw_op* op) {
+  if (op->kind == DW_OP_REDUCE && op->out.count == 0 && op->in.count > 0)
+    input(op)[0] ^= 1;
+}
+
+void reduce_scatter_destroys_inputs(const dw_op* op) {
+  if (op->kind == DW_OP_REDUCE_SCATTER && input(op) != nullptr &&
+      op->in.count > 0 && !in_place(op))
+    input(op)[0] ^= 1;
+}
+
+void reduces_in_place_elsewhere(const dw_op* op) {
+  if (op->kind == DW_OP_REDUCE_SCATTER && in_place(op) &&
+      input(op) != nullptr && op->in.count > op->out.count)
+    input(op)[output(op) == input(op)
+                  ? static_cast<size_t>(op->in.count) * element(op) - 1
+                  : 0] ^= 1;
+}
+
+void scales_the_factor(const dw_op* op) {
+  if (op->scale != nullptr)
+    const_cast<char*>(static_cast<const char*>(op->scale))[0] ^= 1;
+}
+
+void writes_where_nothing_is(const dw_op* op) {
+  if (op->out.count == 0 && output(op) != nullptr) output(op)[0] ^= 1;
+}
+
+void fills_gaps(const dw_op* op) {
+  if (op->out.displs == nullptr || output(op) == nullptr) return;
+  output(op)[static_cast<size_t>(op->out.displs[0]) * element(op) - 1] ^= 1;
+}
+
+void loses_nan(const dw_op* op) {
+  const int dtype = dw_dtype_index(op->out.dtype);
+  if (op->reduce != DW_REDUCE_MAX || !is_float(dtype) || output(op) == nullptr)
+    return;
+  for (int64_t i = 0; i < op->out.count; ++i) {
+    char* const at = output(op) + static_cast<size_t>(i) * element(op);
+    if (std::isnan(load(dtype, at).real)) store(dtype, {}, at);
+  }
+}
+
+void forgets_the_end(dw_op& op) {
+  if (op.kind == DW_OP_BROADCAST && op.out.count > 0) {
+    op.out.count -= 1;
+    op.in.count -= op.in.count > 0 ? 1 : 0;
+  }
+}
+
+void ignores_gaps(dw_op& op) { op.out.displs = nullptr; }
+
+void treats_exclusive_as_inclusive(dw_op& op) {
+  op.flags &= ~DW_FLAG_EXCLUSIVE;
+}
+
+void ignores_factors(dw_op& op) {
+  if (op.reduce == DW_REDUCE_PREMUL_SUM) op.reduce = DW_REDUCE_SUM;
+}
+
+void sums_for_avg(dw_op& op) {
+  if (op.reduce == DW_REDUCE_AVG) op.reduce = DW_REDUCE_SUM;
+}
+
+int32_t takes_parts_for_another_rank(dw_comm* comm, const dw_op* op,
+                                     dw_work* work, dw_error* error) {
+  dw_op other = *op;
+  std::vector<void*> parts;
+  if (op->out.parts != nullptr && op->out.counts == nullptr) {
+    parts = {op->out.parts[1], op->out.parts[0], op->out.parts[2]};
+    other.out.parts = parts.data();
+  }
+  return perfect_table().submit(comm, &other, work, error);
+}
+
+// Two of a kind that are under way together: both send the same.
+int32_t confuses_twins(dw_comm* comm, const dw_op* op, dw_work* work,
+                       dw_error* error) {
+  thread_local dw_op last = {};
+  dw_op other = *op;
+  if (work != nullptr && op->kind == last.kind && op->seq % 2 == 0 &&
+      op->in.count == last.in.count && op->seq == last.seq + 1)
+    other.in = last.in;
+  last = *op;
+  return perfect_table().submit(comm, &other, work, error);
+}
+
+constexpr char kOutput[] = "the output is wrong";
+
+}  // namespace
+
+#define AFTER(function, says)                                       \
+  {                                                                 \
+#function, check_calls, 3, says,                                \
+        [](dw_backend_api & api) { api.submit = spoilt<function>; } \
+  }
+#define BEFORE(function, says)                                       \
+  {                                                                  \
+#function, check_calls, 3, says,                                 \
+        [](dw_backend_api & api) { api.submit = changed<function>; } \
+  }
+
+std::vector<Mutant> mutants_of_calls() {
+  return {
+      AFTER(wrong_sum, kOutput),
+      AFTER(writes_behind, "wrote outside of the output"),
+      AFTER(writes_before, "wrote outside of the output"),
+      AFTER(reduce_destroys_inputs, "wrote into the input"),
+      AFTER(reduce_scatter_destroys_inputs, "wrote into the input"),
+      AFTER(reduces_in_place_elsewhere, "wrote into the input"),
+      AFTER(scales_the_factor, "wrote into the factor"),
+      AFTER(writes_where_nothing_is, "this rank does not have"),
+      AFTER(fills_gaps, "where nothing is to change"),
+      AFTER(loses_nan, kOutput),
+      BEFORE(forgets_the_end, kOutput),
+      BEFORE(ignores_gaps, kOutput),
+      BEFORE(treats_exclusive_as_inclusive, kOutput),
+      BEFORE(ignores_factors, kOutput),
+      BEFORE(sums_for_avg, kOutput),
+      {"takes_parts_for_another_rank", check_calls, 3, kOutput,
+       [](dw_backend_api& api) { api.submit = takes_parts_for_another_rank; }},
+      {"confuses_twins", check_pairs, 3, kOutput,
+       [](dw_backend_api& api) { api.submit = confuses_twins; }},
+  };
+}
+
+}  // namespace distwrap::conformance

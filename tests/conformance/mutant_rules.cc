@@ -1,0 +1,277 @@
+#include "host.h"
+#include "mutants.h"
+#include "perfect.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace distwrap::conformance {
+namespace {
+
+const dw_backend_api& sound() { return perfect_table(); }
+
+char* output(const dw_op* op) { return static_cast<char*>(op->out.data); }
+
+int32_t writes_what_it_refuses(dw_comm* comm, const dw_op* op, dw_work* work,
+                               dw_error* error) {
+  const int32_t code = sound().submit(comm, op, work, error);
+  if (code == DW_UNIMPLEMENTED && op->out.count > 0 && op->out.data != nullptr)
+    output(op)[0] = 0x11;
+  return code;
+}
+
+int32_t never_completes(dw_comm* comm, const dw_op* op, dw_work* work,
+                        dw_error* error) {
+  if (work == nullptr) return sound().submit(comm, op, work, error);
+  static dw_work elsewhere;
+  return sound().submit(comm, op, &elsewhere, error);
+}
+
+int32_t completes_twice(dw_comm* comm, const dw_op* op, dw_work* work,
+                        dw_error* error) {
+  const int32_t code = sound().submit(comm, op, work, error);
+  if (work != nullptr && code == DW_OK)
+    host_table().complete(work, DW_OK, nullptr);
+  return code;
+}
+
+int32_t completes_what_is_done(dw_comm* comm, const dw_op* op, dw_work* work,
+                               dw_error* error) {
+  const int32_t code = sound().submit(comm, op, work, error);
+  return work != nullptr && code == DW_OK ? DW_DONE : code;
+}
+
+int32_t pends_when_the_caller_waits(dw_comm* comm, const dw_op* op,
+                                    dw_work* work, dw_error* error) {
+  const int32_t code = sound().submit(comm, op, work, error);
+  return code == DW_DONE ? DW_OK : code;
+}
+
+int32_t ignores_flags(dw_comm* comm, const dw_op* op, dw_work* work,
+                      dw_error* error) {
+  dw_op plain = *op;
+  plain.flags &= DW_FLAG_CALLER_WAITS;
+  return sound().submit(comm, &plain, work, error);
+}
+
+int32_t ignores_the_tail(dw_comm* comm, const dw_op* op, dw_work* work,
+                         dw_error* error) {
+  dw_op plain = *op;
+  if (plain.struct_size > sizeof plain) plain.struct_size = sizeof plain;
+  return sound().submit(comm, &plain, work, error);
+}
+
+int32_t says_nothing(dw_comm* comm, const dw_op* op, dw_error*) {
+  return sound().query(comm, op, nullptr);
+}
+
+int32_t accepts_everything(dw_comm*, const dw_op*, dw_error*) { return DW_OK; }
+
+int32_t ignores_abort(dw_comm*, const dw_error*) { return DW_OK; }
+
+int32_t takes_any_setup(dw_backend* backend, const dw_setup_info* info,
+                        dw_setup** setup, dw_blob* out, dw_error* error) {
+  dw_setup_info good = *info;
+  good.struct_size = sizeof good;
+  good.flags = DW_SETUP_COMMUNICATOR;
+  good.rank = 0;
+  good.size = 1;
+  good.n_hints = 0;
+  return sound().setup_begin(backend, &good, setup, out, error);
+}
+
+int32_t closes_slowly(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock<std::mutex> lock(mutex);
+  never.wait_for(lock, std::chrono::milliseconds(2100), [] { return false; });
+  return sound().comm_destroy(comm, deadline_ns, error);
+}
+
+int32_t promises_nonsense(dw_backend* backend, const dw_caps_row** rows,
+                          uint64_t* n, dw_error* error) {
+  static const dw_caps_row kRow = {
+      DW_BIT(DW_OP_ALL_REDUCE),
+      DW_BIT(DW_DTYPE_F32),
+      static_cast<uint32_t>(DW_BIT(DW_REDUCE_BAND)),
+      DW_FLAG_CALLER_WAITS,
+      DW_BIT(DW_DEVICE_CPU),
+      0,
+      0,
+      0};
+  sound().caps(backend, rows, n, error);
+  *rows = &kRow;
+  *n = 1;
+  return DW_OK;
+}
+
+int32_t promises_less(dw_backend* backend, const dw_caps_row** rows,
+                      uint64_t* n, dw_error* error) {
+  const int32_t code = sound().caps(backend, rows, n, error);
+  *n -= 4;
+  return code;
+}
+
+int32_t loses_classes(dw_comm* comm, const dw_op* op, dw_work* work,
+                      dw_error* error) {
+  dw_op other = *op;
+  other.tag &= UINT32_MAX;
+  return sound().submit(comm, &other, work, error);
+}
+
+// As if every rank counted messages and collectives together.
+int32_t counts_messages(dw_comm* comm, const dw_op* op, dw_work* work,
+                        dw_error* error) {
+  thread_local uint64_t messages = 0;
+  dw_op other = *op;
+  if (op->kind == DW_OP_SEND || op->kind == DW_OP_RECV)
+    ++messages;
+  else
+    other.seq += messages * 1000;
+  return sound().submit(comm, &other, work, error);
+}
+
+int32_t takes_any_blobs(dw_setup* setup, const dw_blob* in, uint64_t n,
+                        dw_blob* out, dw_setup_result* result,
+                        dw_error* error) {
+  const int32_t code = sound().setup_step(setup, in, n, out, result, error);
+  return code > DW_OK ? DW_DONE : code;
+}
+
+int32_t loses_order(dw_comm* comm, const dw_op* op, dw_work* work,
+                    dw_error* error) {
+  // Of two equal receives the second comes first: they swap their memory.
+  thread_local dw_op held = {};
+  thread_local dw_work* held_work = nullptr;
+  if (op->kind != DW_OP_RECV || op->tag != 7 || op->out.count != 50)
+    return sound().submit(comm, op, work, error);
+  if (held_work == nullptr) {
+    held = *op;
+    held_work = work;
+    return DW_OK;
+  }
+  sound().submit(comm, op, work, error);
+  const int32_t code = sound().submit(comm, &held, held_work, error);
+  held_work = nullptr;
+  return code;
+}
+
+int32_t receives_block(dw_comm* comm, const dw_op* op, dw_work* work,
+                       dw_error* error) {
+  if (op->kind != DW_OP_RECV || work == nullptr)
+    return sound().submit(comm, op, work, error);
+  dw_op blocking = *op;
+  blocking.flags |= DW_FLAG_CALLER_WAITS;
+  return sound().submit(comm, &blocking, nullptr, error);
+}
+
+int32_t sends_to_itself(dw_comm* comm, const dw_op* op, dw_work* work,
+                        dw_error* error) {
+  const int32_t code = sound().submit(comm, op, work, error);
+  return code == DW_INVALID_ARGUMENT ? DW_DONE : code;
+}
+
+int32_t runs_groups_in_order(dw_backend*, const dw_group_item* items,
+                             uint64_t n, dw_error* error) {
+  int32_t all = DW_DONE;
+  for (uint64_t i = 0; i < n; ++i) {
+    const int32_t code =
+        sound().submit(items[i].comm, items[i].op, items[i].work, error);
+    if (code != DW_DONE) all = code;
+    if (code > DW_OK) return code;
+  }
+  return all;
+}
+
+int32_t drops_items(dw_backend* backend, const dw_group_item* items, uint64_t n,
+                    dw_error* error) {
+  return sound().submit_group(backend, items, n > 1 ? n - 1 : n, error);
+}
+
+// A thread for every fiftieth operation; they end with the last of them.
+class Crowd {
+ public:
+  void join() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (++calls_ % 50 != 0) return;
+    threads_.emplace_back([this] {
+      std::unique_lock<std::mutex> here(mutex_);
+      over_.wait(here, [this] { return is_over_; });
+    });
+  }
+  ~Crowd() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_over_ = true;
+    }
+    over_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  int calls_ = 0;
+  bool is_over_ = false;
+  std::vector<std::thread> threads_;
+};
+
+int32_t starts_threads(dw_comm* comm, const dw_op* op, dw_work* work,
+                       dw_error* error) {
+  static Crowd crowd;
+  if (work != nullptr) crowd.join();
+  return sound().submit(comm, op, work, error);
+}
+
+constexpr char kHangs[] = "did not";
+
+}  // namespace
+
+#define SUBMITS(function, check, size, says)                \
+  {                                                         \
+#function, check, size, says,                           \
+        [](dw_backend_api & api) { api.submit = function; } \
+  }
+#define SLOT(slot, function, check, size, says)           \
+  {                                                       \
+#function, check, size, says,                         \
+        [](dw_backend_api & api) { api.slot = function; } \
+  }
+
+std::vector<Mutant> mutants_of_rules() {
+  return {
+      SUBMITS(pends_when_the_caller_waits, check_calls, 3, "pending, but"),
+      SUBMITS(never_completes, check_calls, 3, kHangs),
+      SUBMITS(completes_twice, check_calls, 1, "more than once"),
+      SUBMITS(completes_what_is_done, check_calls, 1, "without being pending"),
+      SUBMITS(writes_what_it_refuses, check_refusals, 1, "wrote into"),
+      SUBMITS(ignores_flags, check_refusals, 1, "want code"),
+      SUBMITS(ignores_the_tail, check_growth, 1, "want code"),
+      SLOT(query, says_nothing, check_refusals, 1, "no detail"),
+      SLOT(query, accepts_everything, check_refusals, 1, "query: want code"),
+      SLOT(comm_abort, ignores_abort, check_abort, 1, "after an abort"),
+      SLOT(setup_begin, takes_any_setup, check_open, 1, "setup_begin with"),
+      SLOT(comm_destroy, closes_slowly, check_close, 1, "took long"),
+      SLOT(caps, promises_nonsense, check_promises, 1, "does not exist"),
+      SLOT(caps, promises_less, check_promises, 1, "does not promise"),
+      SUBMITS(loses_classes, check_tags, 2, "the message is wrong"),
+      SLOT(setup_step, takes_any_blobs, check_bad_blobs, 2, "were accepted"),
+      {"counts_messages", check_subsets, 3, kHangs,
+       [](dw_backend_api& api) {
+         api.submit = counts_messages;
+         api.submit_group = nullptr;
+       }},
+      SUBMITS(loses_order, check_messages, 2, "the message is wrong"),
+      SUBMITS(receives_block, check_open_receives, 2, kHangs),
+      SUBMITS(sends_to_itself, check_own_messages, 2, "a send to itself"),
+      SUBMITS(starts_threads, check_open_works, 2, "threads"),
+      SLOT(submit_group, runs_groups_in_order, check_groups, 3, kHangs),
+      SLOT(submit_group, drops_items, check_groups, 3, kHangs),
+      SLOT(submit_group, runs_groups_in_order, check_refusals, 1,
+           "an item completed"),
+  };
+}
+
+}  // namespace distwrap::conformance

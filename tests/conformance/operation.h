@@ -1,0 +1,49 @@
+// An operation under way: submitted, waited for, judged.
+#ifndef DISTWRAP_TESTS_CONFORMANCE_OPERATION_H_
+#define DISTWRAP_TESTS_CONFORMANCE_OPERATION_H_
+
+#include "host.h"
+#include "team.h"
+
+#include <string>
+#include <vector>
+
+namespace distwrap::conformance {
+
+// One at a time: begin, or begin_group with others, then end. What they answer
+// is "" or what went wrong.
+class Operation {
+ public:
+  // On the member's communicator, or another one of its.
+  explicit Operation(const dw_op& op, dw_comm* comm = nullptr)
+      : op_(op), comm_(comm) {}
+
+  std::string begin(Member& member);
+  // Waits for what is pending. One that does not complete aborts the
+  // communicator.
+  std::string end(Member& member);
+
+  bool is_pending() const { return pending_; }
+  bool has_completed() const { return work_.completions() > 0; }
+
+ private:
+  friend std::string begin_group(Member& member,
+                                 const std::vector<Operation*>& all);
+
+  bool caller_waits() const { return (op_.flags & DW_FLAG_CALLER_WAITS) != 0; }
+
+  const dw_op op_;
+  dw_comm* const comm_;
+  dw_work work_;
+  bool pending_ = false;
+};
+
+// Submits a set.
+std::string begin_group(Member& member, const std::vector<Operation*>& all);
+
+// Drives a backend that asks to be driven; true once the work is complete.
+bool wait_for(Member& member, dw_work& work, std::chrono::milliseconds limit);
+
+}  // namespace distwrap::conformance
+
+#endif  // DISTWRAP_TESTS_CONFORMANCE_OPERATION_H_

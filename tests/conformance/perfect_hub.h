@@ -1,0 +1,83 @@
+// Where the ranks of a group of the perfect backend meet.
+#ifndef DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
+#define DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
+
+#include "distwrap/abi/plugin.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+namespace distwrap::conformance {
+
+// A buffer with copies of its arrays, which are lent for the call only.
+struct HeldBuffer {
+  HeldBuffer(const dw_buf& buf, int size);
+
+  struct Piece {
+    char* data;
+    size_t count;
+  };
+  Piece whole() const;
+  Piece piece(int rank, int size) const;
+
+  dw_buf buf;
+  std::vector<int64_t> counts, displs;
+  std::vector<void*> parts;
+};
+
+// A submitted operation of one rank.
+struct Held {
+  Held(const dw_op& op, int rank, int size, dw_work* work);
+
+  const dw_op op;
+  const int rank;
+  const HeldBuffer in, out;
+  dw_work* const work;  // NULL: the caller waits
+  int32_t code = DW_AGAIN;
+};
+
+// Threads: any. Buffers are the callers' until the operation's end.
+class Hub {
+ public:
+  Hub(int size, const dw_host_api& host) : size_(size), host_(host) {}
+
+  int size() const { return size_; }
+  bool is_aborted();
+  // Takes part, or is over with DW_ABORTED.
+  std::shared_ptr<Held> enter(const dw_op& op, int rank, dw_work* work);
+  int32_t wait(const Held& held);
+  bool has_receive(const dw_op& send, int rank);
+  void abort();
+
+ private:
+  // Sender, receiver, tag, bytes: what may meet.
+  using Address = std::tuple<int, int, uint64_t, uint64_t>;
+  using Queue = std::deque<std::shared_ptr<Held>>;
+  struct Lane {
+    Queue sends, receives;
+  };
+
+  static Address address(const dw_op& op, int rank);
+  void end(Held& held, int32_t code);
+
+  const int size_;
+  const dw_host_api& host_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool aborted_ = false;
+  std::map<uint64_t, Queue> collectives_;  // by sequence number
+  std::map<Address, Lane> lanes_;
+};
+
+// Does a collective for all ranks, in rank order.
+void perform(const std::vector<const Held*>& all);
+
+}  // namespace distwrap::conformance
+
+#endif  // DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_

@@ -1,0 +1,176 @@
+// Groups that cannot be made, and groups that end.
+#include "distwrap/distwrap.h"
+#include "ranks/hub_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::run_hub_ranks;
+
+const InitOptions kPerfect{.backend = "perfect",
+                           .init_timeout = absl::Seconds(60)};
+const InitOptions kGloo{.backend = "gloo", .init_timeout = absl::Seconds(60)};
+
+absl::Duration since(int64_t start_ns) {
+  return absl::Nanoseconds(Deadline::now_ns() - start_ns);
+}
+
+TEST(GroupFailures, BadListsAreRefusedAndMayBeMended) {
+  run_hub_ranks(2, kPerfect, [](Session&) {
+    const std::vector<std::vector<std::vector<int>>> bad = {
+        {}, {{}}, {{0}, {}}, {{0, 2}}, {{-1}}, {{0, 0}}, {{0, 1}, {1}}};
+    for (const auto& lists : bad)
+      EXPECT_EQ(error_reason(split_group({.split_ranks = lists}).status()),
+                Reason::kInvalidArgument);
+    EXPECT_EQ(
+        error_reason(new_group({.ranks = std::vector<int>{1, 1}}).status()),
+        Reason::kInvalidArgument);
+    EXPECT_EQ(error_reason(split_group({.split_ranks = {{0, 1}},
+                                        .timeout = absl::ZeroDuration()})
+                               .status()),
+              Reason::kInvalidArgument);
+    EXPECT_TRUE(split_group({.split_ranks = {{0, 1}}}).ok());
+  });
+}
+
+// All ranks are told at once, whichever group they would have been in.
+TEST(GroupFailures, DifferentListsFailOnAllRanks) {
+  run_hub_ranks(4, kPerfect, [](Session& session) {
+    const int64_t start = Deadline::now_ns();
+    SplitOptions options{.split_ranks = {{0, 1}, {2, 3}}};
+    if (session.rank() == 3) options.split_ranks = {{0, 3}, {1, 2}};
+    const absl::Status status = split_group(options).status();
+    EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
+    EXPECT_LT(since(start), absl::Seconds(30));
+    const std::vector<int> ranks = error_info(status)->ranks;
+    EXPECT_EQ(ranks.size(), 2u);
+    EXPECT_TRUE(ranks[0] == 3 || ranks[1] == 3) << status;
+    // The next call is a new one.
+    EXPECT_TRUE(split_group({.split_ranks = {{0, 1, 2, 3}}}).ok());
+  });
+}
+
+TEST(GroupFailures, DifferentCallsFailOnAllRanks) {
+  run_hub_ranks(2, kPerfect, [](Session& session) {
+    const absl::Status status =
+        session.rank() == 0 ? split_group({.split_ranks = {{0, 1}}}).status()
+                            : new_group().status();
+    EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("new_group"));
+  });
+}
+
+TEST(GroupFailures, MembersThatDifferInTheBackendAreTold) {
+  run_hub_ranks(2, kPerfect, [](Session& session) {
+    const absl::Status status =
+        new_group({.backend = session.rank() == 0 ? "perfect" : "gloo",
+                   .use_local_synchronization = true})
+            .status();
+    EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
+  });
+}
+
+TEST(GroupFailures, AMissingRankIsNamed) {
+  InitOptions options = kPerfect;
+  options.init_timeout = absl::Seconds(3);
+  run_hub_ranks(3, options, [](Session& session) {
+    if (session.rank() == 1) return;
+    const absl::Status status = split_group({.split_ranks = {{0, 2}}}).status();
+    EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+    EXPECT_THAT(error_info(status)->ranks, ElementsAre(1));
+  });
+}
+
+TEST(GroupFailures, DropInIsStrict) {
+  InitOptions options = kPerfect;
+  options.drop_in = true;
+  run_hub_ranks(2, options, [](Session& session) {
+    const absl::Status disabled = new_group().status();
+    EXPECT_EQ(error_reason(disabled), Reason::kNewGroupDisabled);
+    EXPECT_THAT(std::string(disabled.message()),
+                AllOf(HasSubstr("new_group is not supported"),
+                      HasSubstr("Use split_group")));
+    const auto alone = split_group({.split_ranks = {{0}}});
+    if (session.rank() == 0) {
+      EXPECT_TRUE(alone.ok() && *alone);
+    } else {
+      EXPECT_EQ(error_reason(alone.status()), Reason::kRankNotInSplit);
+      EXPECT_THAT(std::string(alone.status().message()),
+                  HasSubstr("Rank 1 not found in any split_ranks group"));
+    }
+  });
+}
+
+TEST(GroupFailures, DropInNeedsABackend) {
+  const absl::Status status =
+      Session::create({.rank = 0, .world_size = 1, .drop_in = true}).status();
+  EXPECT_EQ(error_reason(status), Reason::kBackendMissing);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("backend must be specified"));
+}
+
+TEST(GroupFailures, WithoutASession) {
+  for (const absl::Status& status :
+       {split_group({.split_ranks = {{0}}}).status(), new_group().status(),
+        abort(), get_process_group_ranks().status(), destroy_process_group()}) {
+    EXPECT_EQ(error_reason(status), Reason::kNotInitialized);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("called before init_process_group"));
+  }
+}
+
+TEST(GroupFailures, TheWorldEndsOverGrandchildren) {
+  run_hub_ranks(2, kGloo, [](Session& session) {
+    const auto child = split_group({.split_ranks = {{0, 1}}});
+    ASSERT_TRUE(child.ok()) << child.status();
+    const auto grandchild =
+        split_group({.parent = *child, .split_ranks = {{1, 0}}});
+    ASSERT_TRUE(grandchild.ok()) << grandchild.status();
+    const int64_t start = Deadline::now_ns();
+    ASSERT_TRUE(session.close().ok());
+    EXPECT_LT(since(start), absl::Seconds(10));
+    std::vector<float> x(1);
+    const absl::Status status =
+        all_reduce(TensorView(x), ReduceOp::kSum, {.group = *grandchild})
+            .status();
+    EXPECT_EQ(error_reason(status), Reason::kGroupClosed) << status;
+    EXPECT_EQ(
+        error_reason(
+            split_group({.parent = *child, .split_ranks = {{0, 1}}}).status()),
+        Reason::kGroupClosed);
+    EXPECT_TRUE(destroy_process_group(*grandchild).ok()) << "dead: fine";
+  });
+}
+
+TEST(GroupFailures, AbortReachesAllMembersAndTheGroupsBelow) {
+  run_hub_ranks(2, kGloo, [](Session& session) {
+    const auto child = split_group({.split_ranks = {{0, 1}}});
+    ASSERT_TRUE(child.ok()) << child.status();
+    const auto below = split_group({.parent = *child, .split_ranks = {{0, 1}}});
+    ASSERT_TRUE(below.ok()) << below.status();
+    std::vector<float> x(1);
+    if (session.rank() == 0) {
+      ASSERT_TRUE(abort(*child).ok());
+    } else {
+      const int64_t start = Deadline::now_ns();
+      const absl::Status status =
+          all_reduce(TensorView(x), ReduceOp::kSum, {.group = *below}).status();
+      EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+      EXPECT_LT(since(start), absl::Seconds(30));
+    }
+    // The world is unharmed.
+    EXPECT_TRUE(all_reduce(TensorView(x)).ok());
+  });
+}
+
+}  // namespace
+}  // namespace distwrap

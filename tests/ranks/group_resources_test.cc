@@ -1,0 +1,242 @@
+// What groups ask of the store, and what they leave when they end.
+#include "distwrap/abi/note.h"
+#include "distwrap/distwrap.h"
+#include "ranks/counting_store.h"
+#include "ranks/hub_ranks.h"
+
+#include <absl/time/clock.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <dirent.h>
+#include <functional>
+#include <malloc.h>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using testing::CountingStore;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::run_hub_ranks;
+
+const InitOptions kPerfect{.backend = "perfect",
+                           .init_timeout = absl::Seconds(60)};
+const InitOptions kGloo{.backend = "gloo", .init_timeout = absl::Seconds(60)};
+
+int64_t sum_over(const Group& group, int64_t mine) {
+  std::vector<int64_t> x = {mine};
+  const absl::StatusOr<Work> work =
+      all_reduce(TensorView(x), ReduceOp::kSum, {.group = group});
+  EXPECT_TRUE(work.ok()) << work.status();
+  return x[0];
+}
+
+int entries(const char* folder) {
+  DIR* const dir = opendir(folder);
+  int n = 0;
+  while (readdir(dir) != nullptr) ++n;
+  closedir(dir);
+  return n;
+}
+
+// What the process and the store hold. Counted by one rank: the ranks are
+// threads, and counting opens a descriptor.
+struct Holdings {
+  std::set<std::string> keys;
+  int files = 0, threads = 0;
+
+  static Holdings of(CountingStore& store) {
+    return {store.keys(), entries("/proc/self/fd"), entries("/proc/self/task")};
+  }
+};
+
+// What a group leaves to its session, because its members did not end it at the
+// same time, is given back soon after.
+void expect_again(CountingStore& store, const Holdings& before) {
+  // A thread of each session may wait for other ranks.
+  constexpr int kSessions = 2;
+  const Deadline end = Deadline::after(absl::Seconds(60));
+  Holdings now = Holdings::of(store);
+  while ((now.keys != before.keys || now.files != before.files) &&
+         !end.passed()) {
+    absl::SleepFor(absl::Milliseconds(1));
+    now = Holdings::of(store);
+  }
+  EXPECT_EQ(now.keys, before.keys);
+  EXPECT_EQ(now.files, before.files);
+  EXPECT_LE(now.threads, before.threads + kSessions);
+}
+
+// Lesson M4, and what else a group could leave.
+void leaves_nothing(const InitOptions& options, int groups) {
+  const auto store = std::make_shared<CountingStore>();
+  run_hub_ranks(
+      2, options,
+      [&](Session& session) {
+        const auto round = [&](int n) {
+          for (int i = 0; i < n; ++i) {
+            const auto group = split_group({.split_ranks = {{1, 0}}});
+            ASSERT_TRUE(group.ok()) << group.status();
+            EXPECT_EQ(sum_over(*group, 1), 2);
+            ASSERT_TRUE(destroy_process_group(*group).ok());
+          }
+          EXPECT_EQ(sum_over({}, 1), 2);
+        };
+        Holdings before;
+        EXPECT_EQ(sum_over({}, 1), 2);
+        if (session.rank() == 0) before = Holdings::of(*store);
+        EXPECT_EQ(sum_over({}, 1), 2);
+        round(groups);
+        if (session.rank() == 0) expect_again(*store, before);
+        EXPECT_EQ(sum_over({}, 1), 2);
+        EXPECT_THAT(session.world().children(), IsEmpty());
+      },
+      store, absl::Seconds(10));
+}
+
+TEST(GroupResources, AThousandLeaveNothing) { leaves_nothing(kPerfect, 1000); }
+TEST(GroupResources, LeaveNothingOverGloo) { leaves_nothing(kGloo, 20); }
+
+// Were a rank to wait for one that is busy ending another group, this would
+// take the goodbye of each group, an hour.
+TEST(GroupResources, RanksEndTheirGroupsInAnyOrder) {
+  constexpr size_t kGroups = 12;
+  const auto store = std::make_shared<CountingStore>();
+  run_hub_ranks(
+      2, kGloo,
+      [&](Session& session) {
+        Holdings before;
+        EXPECT_EQ(sum_over({}, 1), 2);
+        if (session.rank() == 0) before = Holdings::of(*store);
+        EXPECT_EQ(sum_over({}, 1), 2);
+        for (int round = 0; round < 3; ++round) {
+          EXPECT_EQ(sum_over({}, 1), 2);
+          std::vector<Group> groups;
+          for (size_t i = 0; i < kGroups; ++i) {
+            const auto group = split_group({.split_ranks = {{0, 1}}});
+            ASSERT_TRUE(group.ok()) << group.status();
+            EXPECT_EQ(sum_over(*group, 1), 2);
+            groups.push_back(*group);
+          }
+          // Forwards and backwards; then all odd ones first.
+          if (session.rank() == 1) {
+            if (round == 1)
+              std::stable_partition(
+                  groups.begin(), groups.end(),
+                  [&](const Group& group) { return (group.uid() & 1) == 0; });
+            else
+              std::reverse(groups.begin(), groups.end());
+          }
+          for (const Group& group : groups)
+            ASSERT_TRUE(destroy_process_group(group).ok());
+        }
+        EXPECT_EQ(sum_over({}, 1), 2);
+        if (session.rank() == 0) expect_again(*store, before);
+        EXPECT_EQ(sum_over({}, 1), 2);
+      },
+      store, absl::Hours(1));
+}
+
+// One rank ends a group, the other the world with it.
+TEST(GroupResources, TheWorldEndsWhileAGroupIsAwaited) {
+  const auto store = std::make_shared<CountingStore>();
+  run_hub_ranks(
+      2, kGloo,
+      [&](Session& session) {
+        const auto outer = split_group({.split_ranks = {{0, 1}}});
+        ASSERT_TRUE(outer.ok()) << outer.status();
+        const auto inner =
+            split_group({.parent = *outer, .split_ranks = {{0, 1}}});
+        ASSERT_TRUE(inner.ok()) << inner.status();
+        EXPECT_EQ(sum_over(*inner, 1), 2);
+        if (session.rank() == 0) {
+          ASSERT_TRUE(destroy_process_group(*inner).ok());
+          ASSERT_TRUE(destroy_process_group(*outer).ok());
+        }
+      },
+      store, absl::Seconds(60));
+  EXPECT_THAT(store->keys(), ElementsAre("round")) << "of the next start";
+}
+
+// Bytes that the process has allocated.
+size_t allocated() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(GroupResources, AThousandGroupsKeepNoMemory) {
+  if (DW_SANITIZER != DW_SANITIZER_NONE)
+    GTEST_SKIP() << "a sanitizer allocates in the C library's place";
+  // Both ranks together; a record of each group would be more.
+  constexpr size_t kMostEach = 64;
+  const auto store = Store::in_memory();
+  run_hub_ranks(
+      2, kPerfect,
+      [&](Session& session) {
+        const auto round = [&](int n) {
+          for (int i = 0; i < n; ++i) {
+            const auto group = split_group({.split_ranks = {{0, 1}}});
+            ASSERT_TRUE(group.ok()) << group.status();
+            ASSERT_TRUE(destroy_process_group(*group).ok());
+            // The other rank has ended it as well.
+            ASSERT_TRUE(barrier().ok());
+          }
+        };
+        round(200);
+        const size_t before = allocated();
+        EXPECT_EQ(sum_over({}, 1), 2);
+        round(1000);
+        if (session.rank() == 0) {
+          EXPECT_LE(allocated(), before + 1000 * kMostEach);
+        }
+        EXPECT_EQ(sum_over({}, 1), 2);
+      },
+      store, absl::Seconds(10));
+}
+
+// Keys in the requests of all ranks, for a call that makes no group: what the
+// call itself takes.
+size_t keys_asked(int ranks, const std::function<void(Session&)>& call) {
+  const auto store = std::make_shared<CountingStore>();
+  size_t before = 0, asked = 0;
+  run_hub_ranks(
+      ranks, kPerfect,
+      [&](Session& session) {
+        ASSERT_TRUE(barrier().ok());
+        if (session.rank() == 0) before = store->keys_asked();
+        ASSERT_TRUE(barrier().ok());
+        call(session);
+        ASSERT_TRUE(barrier().ok());
+        if (session.rank() == 0) asked = store->keys_asked() - before;
+        ASSERT_TRUE(barrier().ok());
+      },
+      store);
+  return asked;
+}
+
+// Each rank asks for a few keys, however many ranks there are. A rank that
+// waits long puts its name up, which takes two more.
+TEST(GroupResources, MakingGroupsAsksTheStoreForAFewKeysARank) {
+  for (const int ranks : {3, 16}) {
+    const size_t n = static_cast<size_t>(ranks);
+    const size_t by_color = keys_asked(ranks, [](Session&) {
+      const auto none = split_group_by_color(-1, 0);
+      EXPECT_TRUE(none.ok() && !*none) << none.status();
+    });
+    EXPECT_LE(by_color, 12 * n);
+    const size_t outside = keys_asked(ranks, [](Session&) {
+      const auto alone = split_group({.split_ranks = {{0}}});
+      EXPECT_TRUE(alone.ok()) << alone.status();
+    });
+    // Rank 0's own group is built by itself.
+    EXPECT_LE(outside, 8 * n + 20);
+  }
+}
+
+}  // namespace
+}  // namespace distwrap

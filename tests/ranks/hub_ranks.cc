@@ -1,0 +1,68 @@
+#include "ranks/hub_ranks.h"
+
+#include "base/settings.h"
+#include "distwrap/distwrap.h"
+#include "fakes/second_device.h"
+#include "group/session_state.h"
+#include "perfect.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace distwrap::testing {
+namespace {
+
+const dw_backend_api* perfect_query(const dw_host_info*) {
+  return &conformance::perfect_table();
+}
+const dw_backend_api* faux_query(const dw_host_info*) {
+  return &fakes::on_cuda<conformance::perfect_table>();
+}
+
+absl::Span<const plugin::LinkedIn> with_hub() {
+  static const std::vector<plugin::LinkedIn> all = [] {
+    std::vector<plugin::LinkedIn> made(plugin::linked_in().begin(),
+                                       plugin::linked_in().end());
+    made.push_back({"perfect", perfect_query});
+    made.push_back({"faux", faux_query});
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace
+
+void run_hub_ranks(int n, const InitOptions& options,
+                   const std::function<void(Session&)>& body,
+                   std::shared_ptr<Store> store,
+                   std::optional<absl::Duration> goodbye) {
+  if (store == nullptr) store = Store::in_memory();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([=, &options, &body] {
+      InitOptions mine = options;
+      mine.rank = rank;
+      mine.world_size = n;
+      mine.store = store;
+      absl::StatusOr<group::SessionPlan> plan =
+          group::plan_session(mine, base::Environment({}));
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      plan->linked_in = with_hub();
+      if (goodbye.has_value())
+        plan->goodbye = *goodbye;
+      else if (options.backend.find("gloo") == std::string::npos)
+        plan->goodbye = absl::Milliseconds(2);
+      auto state = group::SessionState::create(*plan);
+      ASSERT_TRUE(state.ok()) << "rank " << rank << ": " << state.status();
+      Session session(*state);
+      bind_session(session);
+      body(session);
+      EXPECT_TRUE(session.close().ok());
+      bind_session({});
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace distwrap::testing

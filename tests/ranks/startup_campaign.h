@@ -1,0 +1,96 @@
+// Random start-ups that go wrong, each told by a number, and how long ranks
+// took to learn of it.
+//
+// Threads: one. The ranks of a try are threads of their own.
+//
+//   Campaign campaign("F13", 20);
+//   while (campaign.next()) {
+//     std::mt19937_64& random = campaign.random();
+//     ... campaign.learnt(duration);
+//   }
+#ifndef DISTWRAP_TESTS_RANKS_STARTUP_CAMPAIGN_H_
+#define DISTWRAP_TESTS_RANKS_STARTUP_CAMPAIGN_H_
+
+#include "distwrap/session.h"
+
+#include <absl/time/time.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace distwrap::testing {
+
+// DISTWRAP_TEST_SEED repeats the one try of that number.
+class Campaign {
+ public:
+  Campaign(std::string name, int tries);
+  // Prints the distribution of what was learnt.
+  ~Campaign();
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+
+  // False when all are done or one has failed.
+  bool next();
+  std::mt19937_64& random() { return random_; }
+  // From 0 to `limit` - 1.
+  int pick(int limit);
+  void learnt(absl::Duration after) { learnt_.push_back(after); }
+  // For SCOPED_TRACE: what happens and how to repeat it.
+  std::string told(const std::string& what) const;
+
+ private:
+  const std::string name_;
+  const std::optional<uint64_t> only_;
+  const int tries_;
+  const uint64_t first_seed_;
+  int done_ = 0;
+  uint64_t seed_ = 0;
+  std::mt19937_64 random_;
+  std::vector<absl::Duration> learnt_;
+};
+
+// The stores of one try: each rank has what a rank of a job has.
+class TryStore {
+ public:
+  explicit TryStore(bool over_socket);
+  ~TryStore();
+  std::shared_ptr<Store> connect() const;
+  // As if its host died: connections break, nobody listens.
+  void die();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One rank of a try, in the order of times: came, ended.
+struct RankEnd {
+  absl::Status init;
+  absl::Status work;  // an operation that a rank does once it has started
+  int64_t came_ns = 0, ended_ns = 0;
+  bool ok() const { return init.ok() && work.ok(); }
+};
+
+// What a rank asks for, and how much after the start of the try it comes.
+struct RankStart {
+  InitOptions options;
+  absl::Duration delay = absl::ZeroDuration();
+  std::function<void()> before = {};
+  std::function<void(const absl::Status&)> after = {};  // of init
+};
+
+// Runs them as threads; all sessions are closed.
+std::vector<RankEnd> run_try(const std::vector<RankStart>& ranks);
+
+// What a loaded machine may add: a bound of tests.
+constexpr absl::Duration kLoaded = absl::Seconds(5);
+
+}  // namespace distwrap::testing
+
+#endif  // DISTWRAP_TESTS_RANKS_STARTUP_CAMPAIGN_H_
