@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Layout of the C ABI: generated from its headers, compared with a record.
 
-  abi_layout.py source INCLUDE_DIR           C source of a program that prints
-                                             the layout of the headers there
+  abi_layout.py source INCLUDE_DIR [HEADER]  C source of a program that prints
+                                             the layout of the headers of the
+                                             ABI there, or of HEADER alone and
+                                             what functions it declares
   abi_layout.py check GOLDEN PROGRAM [same|newer|older]
                                              what PROGRAM prints against GOLDEN:
                                              equal; nothing lost; nothing new
@@ -10,7 +12,8 @@
                                              and lost ones are refused
 
 Lines: `struct field offset size`; for a leaf struct, which may not grow,
-`struct (leaf) 0 size`; for a constant `value NAME number`. The program asserts
+`struct (leaf) 0 size`; for a constant `value NAME number`; for a function
+`function NAME declaration`. The program asserts
 that the fields found cover each struct without a gap, so that none can be
 forgotten and no padding goes unnamed.
 """
@@ -21,7 +24,7 @@ import subprocess
 import sys
 
 STRUCT = re.compile(
-    r"(?:typedef\s+)?struct\s+(dw_\w+)\s*\{\s*(/\*\s*leaf\b.*?\*/)?"
+    r"(?:typedef\s+)?struct\s+((?:dw|distwrap)_\w+)\s*\{\s*(/\*\s*leaf\b.*?\*/)?"
     r"(.*?)\n\}", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"\(\s*\*\s*(\w+)\s*\)\s*\(")
@@ -32,7 +35,10 @@ PREFIX = {"CODE": "DW_", "REASON": "DW_REASON_", "OP": "DW_OP_",
           "REDUCTION": "DW_REDUCE_", "DTYPE": "DW_DTYPE_"}
 # Not numbers that are frozen.
 NOT_FROZEN = {"DW_ABI_MINOR", "DW_SANITIZER"}
-NUMBER = re.compile(r"^\(?-?(0x[0-9A-Fa-f]+|\d+)[uUlL]*\)?$|^UINT32_MAX$")
+NUMBER = re.compile(r"^\(?-?(0x[0-9A-Fa-f]+|\d+)[uUlL]*\)?$|^UINT32_MAX$"
+                    r"|^INT64_MAX$")
+DECLARED = re.compile(r"^DISTWRAP_EXPORT\s+([^;{]*?\b(distwrap_\w+)\([^;]*?\));",
+                      re.M)
 
 
 def fields_of(body, where):
@@ -70,12 +76,13 @@ def constants_of(text):
     return names
 
 
-def program_of(folder):
-    """C source that prints the layout of the headers in a folder."""
-    headers = sorted(folder.glob("*.h"))
+def program_of(include, only=None):
+    """C source that prints the layout of the ABI's headers, or of one header."""
+    folder = include / "distwrap" / "abi"
+    headers = [include / only] if only else sorted(folder.glob("*.h"))
     if not headers:
         raise ValueError(f"no headers in {folder}")
-    out = [f'#include "distwrap/abi/{h.name}"' for h in headers]
+    out = [f'#include "{h.relative_to(include).as_posix()}"' for h in headers]
     out += ["#include <stdio.h>", "", "int main(void) {"]
     for header in headers:
         text = header.read_text()
@@ -96,7 +103,10 @@ def program_of(folder):
                            f'sizeof({name}));')
         for name in constants_of(text):
             out.append(f'  printf("value {name} %lld\\n", (long long)({name}));')
-    for table in sorted(folder.glob("*.def")):
+        for declaration, name in DECLARED.findall(COMMENT.sub(" ", text)):
+            declaration = " ".join(declaration.split())
+            out.append(f'  printf("function {name} {declaration}\\n");')
+    for table in [] if only else sorted(folder.glob("*.def")):
         for kind, name in ROW.findall(table.read_text()):
             name = PREFIX[kind] + name
             out.append(f'  printf("value {name} %lld\\n", (long long)({name}));')
@@ -128,9 +138,8 @@ def problems(golden, found, mode):
 
 
 def main(argv):
-    if len(argv) == 3 and argv[1] == "source":
-        folder = pathlib.Path(argv[2]) / "distwrap" / "abi"
-        sys.stdout.write(program_of(folder))
+    if len(argv) in (3, 4) and argv[1] == "source":
+        sys.stdout.write(program_of(pathlib.Path(argv[2]), *argv[3:]))
         return 0
     if len(argv) < 4 or argv[1] not in ("check", "record"):
         sys.stderr.write(__doc__)

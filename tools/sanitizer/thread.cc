@@ -1,0 +1,25 @@
+// How ThreadSanitizer runs in every program of a build with it: linked into all
+// of them, so that each works alone and so do those that it starts.
+// TSAN_OPTIONS adds to this.
+
+extern "C" {
+const char* __tsan_default_options();
+const char* __tsan_default_suppressions();
+
+__attribute__((visibility("default"))) const char* __tsan_default_options() {
+  // Tests fork with threads around, and go on in the child.
+  return "die_after_fork=0";
+}
+
+// Only what is proven to be a false report about a library that is not
+// instrumented; our own code has no line here.
+__attribute__((visibility("default"))) const char*
+__tsan_default_suppressions() {
+  // The destructor of a buffer waits for Gloo's thread to leave these two: it
+  // looks at the counter of a shared_ptr that is held around them
+  // (gloo/common/memory.h, ShareableNonOwningPtr), and both sides of that
+  // counter are inlined where ThreadSanitizer does not look.
+  return "race:gloo::transport::tcp::UnboundBuffer::handleRecvCompletion\n"
+         "race:gloo::transport::tcp::UnboundBuffer::handleSendCompletion\n";
+}
+}
