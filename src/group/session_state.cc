@@ -9,6 +9,7 @@
 #include "store/rendezvous.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_replace.h>
 
 #include <algorithm>
 #include <numeric>
@@ -82,6 +83,16 @@ Deadline leave_by(Deadline deadline) {
                                      Deadline::now_ns() + kLeastNs)));
 }
 
+// Why this rank gave up, in one line, for those that cannot ask it any more.
+std::string last_words(const absl::Status& status, int rank) {
+  const ErrorInfo info = error_info(status).value_or(ErrorInfo{});
+  if (info.actual.empty()) return info.what;
+  const std::string here = absl::StrCat(" (rank ", rank, ")");
+  return absl::StrCat(info.what, ": ",
+                      absl::StrReplaceAll(info.expected, {{" (here)", here}}),
+                      " and ", info.actual);
+}
+
 // Whether others can still be told of this.
 bool store_answers(const absl::Status& status) {
   const ErrorInfo info = error_info(status).value_or(ErrorInfo{});
@@ -134,7 +145,7 @@ absl::Status SessionState::start(const SessionPlan& plan) {
     return status;
   }
   if (round_.has_value()) round_->leave(leave_by(deadline));
-  store::leave_note(plan.place, error_info(status).value_or(ErrorInfo{}).what);
+  store::leave_note(plan.place, last_words(status, rank_));
   // Rank 0 may have ended while this rank was on its way.
   return store::why_store_is_gone(plan.place, std::move(status));
 }
@@ -168,7 +179,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
   round_ = *std::move(round);
   if (absl::Status status = round_->agree(deadline); !status.ok()) {
     if (error_reason(status) == Reason::kCallMismatch) {
-      round_->give_up(error_info(status)->what, leave_by(deadline));
+      round_->give_up(last_words(status, rank_), leave_by(deadline));
       tell_mismatch(describe(mine), *error_info(status));
     }
     return in_group(status);
@@ -177,7 +188,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
       !status.ok()) {
     // Others that found all ranks there wait for this one's next step.
     if (store_answers(status) &&
-        !round_->give_up(error_info(status)->what, leave_by(deadline)))
+        !round_->give_up(last_words(status, rank_), leave_by(deadline)))
       comm::refuse_communicator(*store_, world_setup(plan), status, deadline);
     return in_group(status);
   }

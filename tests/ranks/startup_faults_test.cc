@@ -120,8 +120,23 @@ TEST_F(StartUp, AnotherWorldSizeIsNamedAtOnce) {
   const auto other = start(1, 3);
   const int64_t now = Deadline::now_ns();
   for (Process* rank : {first.get(), other.get()})
-    expect_refused(*rank, now,
-                   {"init kCallMismatch", "world size 2", "world size 3"});
+    expect_refused(
+        *rank, now,
+        {"init k", "started differently", "world size 2", "world size 3"});
+}
+
+// Rank 0 has ended, and the store with it: its note tells the sizes as well.
+TEST_F(StartUp, AnotherWorldSizeIsNamedToWhoComesAfterwards) {
+  const auto late = start(2, 3, {{"START_FILE", file("start")}});
+  ASSERT_TRUE(late->read_until("waiting", 1));
+  const auto first = start(0, 3), other = start(1, 4);
+  for (Process* rank : {first.get(), other.get()})
+    EXPECT_EQ(rank->wait(), 3) << rank->out();
+  const int64_t now = Deadline::now_ns();
+  make(file("start"));
+  expect_refused(
+      *late, now,
+      {"init kRefused", "started differently", "world size 3", "world size 4"});
 }
 
 // Also for a rank that comes while the others leave.
