@@ -12,7 +12,7 @@ namespace gloo_backend {
 
 int32_t open(const dw_host_api* host, const dw_open_info* given,
              dw_backend** backend, dw_error* error) {
-  dw_open_info info;
+  dw_open_info info = {};
   if (int32_t code =
           dw_read_open(&info, given, kHints, std::size(kHints), error))
     return code;

@@ -26,7 +26,7 @@ size_t measured_stage() {
 
 int32_t open(const dw_host_api* host, const dw_open_info* given,
              dw_backend** backend, dw_error* error) {
-  dw_open_info info;
+  dw_open_info info = {};
   if (int32_t code = dw_read_open(&info, given, nullptr, 0, error)) return code;
   auto* made = new (std::nothrow) Backend{host, measured_stage()};
   if (made == nullptr)

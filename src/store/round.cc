@@ -118,7 +118,7 @@ absl::StatusOr<Round::Count> Round::read_count(Store& store,
   return parse(*text);
 }
 
-absl::StatusOr<Round> Round::enter(std::shared_ptr<Store> store,
+absl::StatusOr<Round> Round::enter(const std::shared_ptr<Store>& store,
                                    const RoundMember& member,
                                    Deadline deadline) {
   for (;;) {

@@ -39,7 +39,7 @@ class Round {
   // Takes the rank's place. Errors: kRefused when another process that lives
   // has it, or when the others gave up waiting after this process had started
   // (once: its next try is a new attempt).
-  static absl::StatusOr<Round> enter(std::shared_ptr<Store> store,
+  static absl::StatusOr<Round> enter(const std::shared_ptr<Store>& store,
                                      const RoundMember& member,
                                      Deadline deadline);
   // Compares the terms with those of the rank that came first. Errors:
