@@ -123,6 +123,11 @@ function(distwrap_test name)
                                         GTest::gmock GTest::gtest_main)
   # A test is compiled once and runs for a moment.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Debug>:-O0>)
+  if(DISTWRAP_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM distwrap_precompiled_tests)
+    target_compile_options(${name} PRIVATE
+      $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
