@@ -77,6 +77,8 @@ typedef struct distwrap_pair { /* leaf */
 
 /* ---- options (rule 4) ---- */
 
+#define DW_DROP_IN_ON 1
+#define DW_DROP_IN_OFF 2
 typedef struct distwrap_init_options {
   uint32_t struct_size;
   uint32_t has_rank;    /* `rank` counts; else the launcher's */
@@ -92,7 +94,8 @@ typedef struct distwrap_init_options {
   uint64_t hints_count;
   uint32_t has_device_id; /* `device_id` counts; else 0 */
   int32_t device_id;
-  uint32_t drop_in; /* as strict as torch.distributed */
+  uint32_t drop_in; /* as strict as torch.distributed: DW_DROP_IN_ON or
+                       DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN */
   uint32_t reserved;
 } distwrap_init_options;
 

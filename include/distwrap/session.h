@@ -59,8 +59,10 @@ struct InitOptions {
   std::optional<int> device_id = std::nullopt;
   // Strict where torch.distributed's own wrappers are: a backend must be named,
   // new_group is refused, a rank outside every list of a split is an error.
-  bool drop_in = false;
-  // Handed to the backend; a key that it does not know is refused.
+  // Unset: DISTWRAP_DROP_IN, no.
+  std::optional<bool> drop_in = std::nullopt;
+  // Handed to the backends, to each what it knows; a key that none of them
+  // knows is refused.
   std::map<std::string, std::string> hints = {};
 };
 

@@ -38,7 +38,10 @@ absl::StatusOr<InitOptions> options_of(const char* call,
   options.init_timeout = unless_zero(read.init_timeout);
   if (read.group_name != nullptr) options.group_name = read.group_name;
   if (read.has_device_id != 0) options.device_id = read.device_id;
-  options.drop_in = read.drop_in != 0;
+  if (read.drop_in > DW_DROP_IN_OFF)
+    return refuse(call, "drop_in has no such value",
+                  "give DW_DROP_IN_ON, DW_DROP_IN_OFF, or 0 for the setting");
+  if (read.drop_in != 0) options.drop_in = read.drop_in == DW_DROP_IN_ON;
   auto hints = pairs_of(call, read.hints, read.hints_count);
   if (!hints.ok()) return hints.status();
   options.hints = *std::move(hints);

@@ -74,7 +74,11 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
   if (plan.store == nullptr && plan.world_size == 1)
     plan.store = Store::in_memory();
 
-  if (options.drop_in && options.backend.empty())
+  const absl::StatusOr<std::optional<bool>> drop_in =
+      environment.get_flag(base::setting_name(base::Setting::kDropIn));
+  if (!drop_in.ok()) return drop_in.status();
+  plan.drop_in = options.drop_in.value_or(drop_in->value_or(false));
+  if (plan.drop_in && options.backend.empty())
     return base::make_error(init_error(Reason::kBackendMissing,
                                        "backend must be specified",
                                        "give InitOptions::backend"));
@@ -85,7 +89,6 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
     plan.backend = plan.world_size == 1 ? "loopback" : "gloo";
   plan.group_name = options.group_name;
   plan.hints = options.hints;
-  plan.drop_in = options.drop_in;
   if (options.device_id.has_value()) {
     if (*options.device_id < 0) {
       ErrorInfo info = init_error(Reason::kInvalidArgument,

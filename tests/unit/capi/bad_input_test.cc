@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -313,6 +314,33 @@ TEST_F(BadInput, ObjectsThatAreNone) {
             DW_INVALID_ARGUMENT);
   EXPECT_THAT(text(), HasSubstr("encoding 7"));
   EXPECT_EQ(list, nullptr);
+}
+
+TEST_F(BadInput, DropInHasThreeValues) {
+  EXPECT_EQ(distwrap_destroy_process_group(nullptr, nullptr), DW_OK);
+  distwrap_init_options options = {};
+  options.struct_size = sizeof options;
+  options.has_rank = 1;
+  options.world_size = 1;
+  options.drop_in = 3;
+  EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(), HasSubstr("drop_in"));
+  options.drop_in = DW_DROP_IN_ON;
+  EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_EQ(distwrap_error_reason(error_), DW_REASON_BACKEND_MISSING);
+  text();
+  ASSERT_EQ(setenv("DISTWRAP_DROP_IN", "yes", 1), 0);
+  options.drop_in = 0;
+  EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
+            DW_INVALID_ARGUMENT)
+      << "the setting";
+  EXPECT_EQ(distwrap_error_reason(error_), DW_REASON_BACKEND_MISSING);
+  text();
+  options.drop_in = DW_DROP_IN_OFF;
+  EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_), DW_OK);
+  unsetenv("DISTWRAP_DROP_IN");
 }
 
 TEST_F(BadInput, WithoutASession) {

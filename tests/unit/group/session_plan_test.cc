@@ -76,6 +76,17 @@ TEST(SessionPlan, OptionsWin) {
   EXPECT_EQ(plan({}, variables)->timeout, absl::Seconds(5));
 }
 
+TEST(SessionPlan, DropInIsGivenOrSet) {
+  Variables variables = launched();
+  EXPECT_FALSE(plan({}, variables)->drop_in);
+  variables["DISTWRAP_DROP_IN"] = "on";
+  EXPECT_TRUE(plan({.backend = "gloo"}, variables)->drop_in);
+  EXPECT_FALSE(plan({.drop_in = false}, variables)->drop_in);
+  variables["DISTWRAP_DROP_IN"] = "0";
+  EXPECT_FALSE(plan({}, variables)->drop_in);
+  EXPECT_TRUE(plan({.backend = "gloo", .drop_in = true}, variables)->drop_in);
+}
+
 TEST(SessionPlan, ALoneRankNeedsNothing) {
   const auto p = plan({.rank = 0, .world_size = 1});
   ASSERT_TRUE(p.ok()) << p.status();
@@ -111,6 +122,7 @@ TEST(SessionPlan, JunkIsNamed) {
               HasSubstr("DISTWRAP_INIT_TIMEOUT is not usable"));
   EXPECT_THAT(text("DISTWRAP_LOG", "loud"), HasSubstr("'loud'"));
   EXPECT_THAT(text("DISTWRAP_RANK", "9"), HasSubstr("DISTWRAP_RANK"));
+  EXPECT_THAT(text("DISTWRAP_DROP_IN", "perhaps"), HasSubstr("'perhaps'"));
 }
 
 TEST(SessionPlan, TheLogLevelIsSet) {
