@@ -9,7 +9,6 @@
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <new>
@@ -49,41 +48,7 @@ dw_reduce_fn host_reduce_kernel(void*, dw_dtype dtype, uint16_t reduce) {
 
 const void* host_extension(void*, dw_str, uint32_t) { return nullptr; }
 
-std::string known_hints(const dw_backend_api& api) {
-  std::vector<absl::string_view> names;
-  for (uint64_t i = 0; i < api.n_hints; ++i)
-    names.emplace_back(api.hints[i].data, api.hints[i].size);
-  return names.empty() ? "none" : absl::StrJoin(names, ", ");
-}
-
-absl::Status check_hints(const plugin::BackendTable& table,
-                         const Hints& hints) {
-  const dw_backend_api& api = table.api();
-  for (const auto& hint : hints) {
-    const std::string& key = hint.first;
-    const bool known =
-        std::any_of(api.hints, api.hints + api.n_hints, [&](const dw_str& h) {
-          return absl::string_view(h.data, h.size) == key;
-        });
-    if (!known)
-      return base::make_error({.reason = Reason::kInvalidArgument,
-                               .what = absl::StrCat("backend ", table.name(),
-                                                    " has no hint '", key, "'"),
-                               .op = "init",
-                               .expected = known_hints(api),
-                               .next_step = "correct or remove the hint"});
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-std::vector<dw_hint> hints_of(const Hints& hints) {
-  std::vector<dw_hint> result;
-  for (const auto& [key, value] : hints)
-    result.push_back({abi_string(key), abi_string(value)});
-  return result;
-}
 
 ErrorInfo backend_error(int32_t code, const dw_error& error,
                         absl::string_view backend) {
@@ -125,7 +90,7 @@ BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
 
 absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
     plugin::BackendPtr backend, Device device, const Hints& hints) {
-  if (absl::Status status = check_hints(*backend, hints); !status.ok())
+  if (absl::Status status = check_hints({backend}, hints); !status.ok())
     return status;
   if ((backend->api().devices & DW_BIT(device.type)) == 0)
     return base::make_error(

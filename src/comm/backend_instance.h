@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "comm/capabilities.h"
+#include "comm/hints.h"
 #include "distwrap/status.h"
 #include "distwrap/types.h"
 #include "plugin/backend_table.h"
@@ -20,15 +21,6 @@
 #include <vector>
 
 namespace distwrap::comm {
-
-using Hints = std::map<std::string, std::string>;
-
-// The hints in the form of the ABI, borrowing their text.
-std::vector<dw_hint> hints_of(const Hints& hints);
-
-inline dw_str abi_string(absl::string_view text) {
-  return {text.data(), text.size()};
-}
 
 class BackendInstance {
  public:
@@ -44,6 +36,8 @@ class BackendInstance {
   const dw_backend_api& api() const { return serving_->api(); }
   dw_backend* backend() const { return backend_; }
   const std::string& name() const { return table_->name(); }
+  // The backend as it is, without the decorator.
+  const plugin::BackendPtr& table() const { return table_; }
 
   // Who runs operations of a communicator that `api` has built. Collectives
   // whose caller waits: the backend itself, where it has them all. Completions

@@ -13,6 +13,11 @@ namespace {
 // Every backend, before anything is built.
 absl::StatusOr<std::vector<std::shared_ptr<comm::BackendInstance>>> open_all(
     const GroupPlan& plan, Instances& instances) {
+  const auto tables = instances.tables(plan.parts.choices);
+  if (!tables.ok()) return tables.status();
+  if (absl::Status status = comm::check_hints(*tables, plan.parts.hints);
+      !status.ok())
+    return status;
   std::vector<std::shared_ptr<comm::BackendInstance>> opened;
   for (const BackendChoice& choice : plan.parts.choices) {
     absl::StatusOr<std::shared_ptr<comm::BackendInstance>> backend =
@@ -24,14 +29,15 @@ absl::StatusOr<std::vector<std::shared_ptr<comm::BackendInstance>>> open_all(
   return opened;
 }
 
-comm::SetupPlan setup_of(const GroupPlan& plan, size_t index) {
+comm::SetupPlan setup_of(const GroupPlan& plan, size_t index,
+                         comm::Hints hints) {
   const GroupParts& parts = plan.parts;
   return {.group = parts.name,
           .uid = parts.uid + index,
           .epoch = 0,
           .rank = parts.rank,
           .size = static_cast<int>(parts.global_ranks.size()),
-          .hints = parts.hints,
+          .hints = std::move(hints),
           .keys = absl::StrCat(parts.key_prefix, index, "/"),
           .terms = absl::StrCat("backend ", terms_of(plan.parts.choices))};
 }
@@ -61,14 +67,18 @@ absl::StatusOr<std::vector<Channel>> build_channels(const GroupPlan& plan,
                                                     Deadline deadline) {
   const auto backends = open_all(plan, instances);
   if (!backends.ok()) {
-    comm::refuse_communicator(*plan.parts.store, setup_of(plan, 0),
+    comm::refuse_communicator(*plan.parts.store,
+                              setup_of(plan, 0, plan.parts.hints),
                               backends.status(), deadline);
     return backends.status();
   }
   std::vector<Channel> channels;
   for (size_t i = 0; i < backends->size(); ++i) {
-    absl::StatusOr<Channel> channel = build_channel(
-        plan, setup_of(plan, i), (*backends)[i], watchdog, deadline);
+    const std::shared_ptr<comm::BackendInstance>& backend = (*backends)[i];
+    const comm::SetupPlan setup = setup_of(
+        plan, i, comm::hints_known_to({backend->table()}, plan.parts.hints));
+    absl::StatusOr<Channel> channel =
+        build_channel(plan, setup, backend, watchdog, deadline);
     if (!channel.ok()) return channel.status();
     channels.push_back(*std::move(channel));
   }

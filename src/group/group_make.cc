@@ -59,6 +59,18 @@ absl::StatusOr<std::vector<BackendChoice>> choose_backends(
   return choices;
 }
 
+// What is inherited may be for a backend that this group does not have.
+absl::StatusOr<comm::Hints> choose_hints(
+    const GroupState& parent, const std::optional<comm::Hints>& given,
+    const std::vector<BackendChoice>& choices, SessionState& session) {
+  const auto tables = session.instances().tables(choices);
+  if (!tables.ok()) return tables.status();
+  if (!given.has_value()) return comm::hints_known_to(*tables, parent.hints());
+  if (absl::Status status = comm::check_hints(*tables, *given); !status.ok())
+    return status;
+  return *given;
+}
+
 // The arguments that all calls share.
 absl::StatusOr<Request> check_request(
     const GroupState& parent, absl::string_view op, SessionState& session,
@@ -81,26 +93,24 @@ absl::StatusOr<Request> check_request(
                     .next_step = "give the index of a device, or none"});
   absl::StatusOr<std::vector<BackendChoice>> choices =
       choose_backends(parent, backend, session);
-  if (choices.ok()) {
-    Request request{std::string(op),
-                    description,
-                    timeout.value_or(parent.timeout()),
-                    hints.value_or(parent.hints()),
-                    *std::move(choices),
-                    device_id};
-    // Opens what is not open yet, which refuses hints that are not known.
-    for (const BackendChoice& choice : request.choices) {
-      const auto opened = session.instances().open(
-          choice.backend, device_of(choice, device_id), request.hints);
-      if (!opened.ok())
-        return base::amend_error(opened.status(), [&](ErrorInfo& info) {
-          info.op = std::string(op);
-        });
-    }
-    return request;
+  const auto of_call = [&](const absl::Status& status) {
+    return base::amend_error(
+        status, [&](ErrorInfo& info) { info.op = std::string(op); });
+  };
+  if (!choices.ok()) return of_call(choices.status());
+  absl::StatusOr<comm::Hints> own =
+      choose_hints(parent, hints, *choices, session);
+  if (!own.ok()) return of_call(own.status());
+  Request request{
+      std::string(op), description,         timeout.value_or(parent.timeout()),
+      *std::move(own), *std::move(choices), device_id};
+  // Opens what is not open yet.
+  for (const BackendChoice& choice : request.choices) {
+    const auto opened = session.instances().open(
+        choice.backend, device_of(choice, device_id), request.hints);
+    if (!opened.ok()) return of_call(opened.status());
   }
-  return base::amend_error(choices.status(),
-                           [&](ErrorInfo& info) { info.op = std::string(op); });
+  return request;
 }
 
 CallTerms terms_of_call(const Request& request, uint64_t lists_hash,

@@ -11,18 +11,30 @@ absl::StatusOr<std::shared_ptr<comm::BackendInstance>> Instances::open(
     const std::string& backend, Device device, const comm::Hints& hints) {
   absl::StatusOr<plugin::BackendPtr> table = registry_.find(backend);
   if (!table.ok()) return table.status();
+  const comm::Hints own = comm::hints_known_to({*table}, hints);
   base::MutexLock lock(mutex_);
   for (auto it = opened_.begin(); it != opened_.end();)
     it = it->second.expired() ? opened_.erase(it) : std::next(it);
   std::weak_ptr<comm::BackendInstance>& place =
       opened_[{absl::StrCat((*table)->origin(), " ", (*table)->name()),
-               device.type, device.id, hints}];
+               device.type, device.id, own}];
   if (std::shared_ptr<comm::BackendInstance> shared = place.lock())
     return shared;
   absl::StatusOr<std::shared_ptr<comm::BackendInstance>> opened =
-      comm::BackendInstance::open(*std::move(table), device, hints);
+      comm::BackendInstance::open(*std::move(table), device, own);
   if (opened.ok()) place = *opened;
   return opened;
+}
+
+absl::StatusOr<std::vector<plugin::BackendPtr>> Instances::tables(
+    const std::vector<BackendChoice>& choices) {
+  std::vector<plugin::BackendPtr> found;
+  for (const BackendChoice& choice : choices) {
+    absl::StatusOr<plugin::BackendPtr> table = registry_.find(choice.backend);
+    if (!table.ok()) return table.status();
+    found.push_back(*std::move(table));
+  }
+  return found;
 }
 
 }  // namespace distwrap::group

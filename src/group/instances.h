@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
+#include "group/backend_string.h"
 #include "plugin/registry.h"
 
 #include <absl/status/statusor.h>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace distwrap::group {
 
@@ -23,9 +25,14 @@ class Instances {
   // `registry` outlives it.
   explicit Instances(plugin::Registry& registry) : registry_(registry) {}
 
-  // Errors: those of the registry and of BackendInstance::open.
+  // With those of the hints that the backend knows. Errors: those of the
+  // registry and of BackendInstance::open.
   absl::StatusOr<std::shared_ptr<comm::BackendInstance>> open(
       const std::string& backend, Device device, const comm::Hints& hints);
+
+  // The backends of a group, for the hints that it is given.
+  absl::StatusOr<std::vector<plugin::BackendPtr>> tables(
+      const std::vector<BackendChoice>& choices);
 
  private:
   using Key = std::tuple<std::string, int32_t, int32_t, comm::Hints>;

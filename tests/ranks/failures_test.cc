@@ -140,6 +140,14 @@ TEST(Start, BadPlaceAndHintsAreRefused) {
   EXPECT_EQ(reason({.rank = 0, .world_size = 2}), Reason::kLaunchMissing);
   EXPECT_EQ(reason({.rank = 0, .world_size = 1, .hints = {{"colour", "red"}}}),
             Reason::kInvalidArgument);
+  const absl::Status typo = Session::create({.backend = "gloo",
+                                             .rank = 0,
+                                             .world_size = 1,
+                                             .hints = {{"interfac", "lo"}}})
+                                .status();
+  EXPECT_EQ(error_reason(typo), Reason::kInvalidArgument) << typo;
+  EXPECT_THAT(std::string(typo.message()),
+              HasSubstr("did you mean 'interface'?"));
   EXPECT_EQ(
       reason({.rank = 0, .world_size = 1, .timeout = absl::ZeroDuration()}),
       Reason::kInvalidArgument);

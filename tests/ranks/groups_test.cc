@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 namespace distwrap {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::run_hub_ranks;
@@ -251,6 +253,40 @@ TEST(Groups, EachDeviceHasItsCommunicator) {
     ASSERT_TRUE(other.ok()) << other.status();
     EXPECT_EQ(*get_backend(*other), "gloo");
     EXPECT_EQ(sum_over(*other, 1), 2);
+  });
+}
+
+// Each backend gets those that it knows; one that none of them knows is refused
+// with the nearest that they do.
+TEST(Groups, HintsGoToTheBackendsThatKnowThem) {
+  InitOptions options = kGloo;
+  options.backend = "cpu:gloo,cuda:faux";
+  options.hints = {{"interface", "lo"}};
+  run_hub_ranks(2, options, [](Session& session) {
+    EXPECT_EQ(sum_over({}, 1), 2);
+    // Inherited by a group whose backend has no such hint, and dropped there.
+    const auto host =
+        split_group({.split_ranks = {{0, 1}}, .backend = "perfect"});
+    ASSERT_TRUE(host.ok()) << host.status();
+    EXPECT_EQ(sum_over(*host, 1), 2);
+    const std::map<std::string, std::string> typo = {{"interfaec", "lo"}};
+    for (const absl::Status& status :
+         {split_group({.split_ranks = {{0, 1}}, .hints = typo}).status(),
+          new_group({.hints = typo}).status()}) {
+      EXPECT_EQ(error_reason(status), Reason::kInvalidArgument) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("none of the backends gloo, faux has a hint "
+                                  "'interfaec'"),
+                        HasSubstr("did you mean 'interface'?")));
+    }
+    const absl::Status none =
+        split_group(
+            {.split_ranks = {{0, 1}}, .hints = typo, .backend = "perfect"})
+            .status();
+    EXPECT_THAT(std::string(none.message()),
+                AllOf(HasSubstr("backend perfect has no hint 'interfaec'"),
+                      HasSubstr("expected none")));
+    EXPECT_EQ(sum_over(session.world(), 1), 2);
   });
 }
 
