@@ -183,7 +183,8 @@ DISTWRAP_EXPORT int32_t distwrap_get_backend(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_set_timeout(distwrap_group group,
                                              int64_t timeout,
                                              distwrap_error* error);
-/* "all_reduce u8 i8 f32": each operation with its element types. */
+/* "all_reduce u8 i8 f32": each operation with its element types; behind one
+ * that reduces "all_reduce/sum u8 i8 f32", for each of its reductions. */
 DISTWRAP_EXPORT int32_t distwrap_capabilities(distwrap_group group,
                                               distwrap_device device,
                                               distwrap_list* list,

@@ -18,6 +18,7 @@
 #include "distwrap/group.h"
 #include "distwrap/group_options.h"
 #include "distwrap/group_registry.h"
+#include "distwrap/reduce_op.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -68,10 +69,20 @@ DISTWRAP_EXPORT absl::StatusOr<std::string> get_backend(const Group& group = {},
 DISTWRAP_EXPORT absl::Status set_timeout(const Group& group,
                                          absl::Duration timeout);
 
-// An operation that a group can do, and the element types it can do it with.
-struct Capability {
+// An operation that a group can do, and the element types it can do it with;
+// one that reduces, with each of its reductions too. No types: no buffer.
+struct DISTWRAP_EXPORT Capability {
+  struct Reduction {
+    ReduceOp::Kind op;
+    std::vector<DType> dtypes;
+  };
   std::string operation;
   std::vector<DType> dtypes;
+  std::vector<Reduction> reductions = {};
+
+  // Whether it takes elements of `dtype`, and those with `op`.
+  bool takes(DType dtype) const;
+  bool takes(DType dtype, ReduceOp::Kind op) const;
 };
 // Of the communicator for memory of this kind. kNoCommunicator.
 DISTWRAP_EXPORT absl::StatusOr<std::vector<Capability>> capabilities(

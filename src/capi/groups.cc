@@ -18,11 +18,19 @@ namespace {
 
 // A group, of none the world's, which a call needs to be there.
 absl::StatusOr<Group> some_group(const char* call, distwrap_group handle) {
-  absl::StatusOr<Group> group = group_of(call, handle);
-  if (!group.ok() || *group) return group;
-  const Session session = facade::session_of_thread();
-  if (!session) return facade::not_initialized(call);
-  return session.world();
+  const absl::StatusOr<Group> group = group_of(call, handle);
+  if (!group.ok()) return group;
+  auto found = facade::group_for(*group, call);
+  if (!found.ok()) return found.status();
+  return Group(*std::move(found));
+}
+
+// Each behind a blank.
+std::string names_of(const std::vector<DType>& dtypes) {
+  std::string names;
+  for (const DType dtype : dtypes)
+    absl::StrAppend(&names, " ", dtype_name(dtype));
+  return names;
 }
 
 std::optional<absl::Duration> unless_zero(int64_t timeout) {
@@ -340,10 +348,11 @@ int32_t distwrap_capabilities(distwrap_group group, distwrap_device device,
     if (!all.ok()) return all.status();
     List lines;
     for (const distwrap::Capability& one : *all) {
-      std::string line = one.operation;
-      for (const distwrap::DType dtype : one.dtypes)
-        absl::StrAppend(&line, " ", distwrap::dtype_name(dtype));
-      lines.push_back(std::move(line));
+      lines.push_back(absl::StrCat(one.operation, names_of(one.dtypes)));
+      for (const distwrap::Capability::Reduction& reduction : one.reductions)
+        lines.push_back(absl::StrCat(one.operation, "/",
+                                     distwrap::reduce_op_name(reduction.op),
+                                     names_of(reduction.dtypes)));
     }
     return hand_out_list(kCall, std::move(lines), list);
   });

@@ -85,4 +85,12 @@ absl::Status not_initialized(absl::string_view call) {
                     "thread when the process has several sessions"});
 }
 
+absl::StatusOr<std::shared_ptr<group::GroupState>> group_for(
+    const Group& group, absl::string_view call) {
+  if (group) return group.state();
+  const Session session = session_of_thread();
+  if (!session) return not_initialized(call);
+  return session.state()->world();
+}
+
 }  // namespace distwrap::facade

@@ -64,6 +64,10 @@ void retract(const Session& session);
 // The error of a call without a session.
 absl::Status not_initialized(absl::string_view call);
 
+// The group that `call` means, held while the call lasts.
+absl::StatusOr<std::shared_ptr<group::GroupState>> group_for(
+    const Group& group, absl::string_view call);
+
 }  // namespace distwrap::facade
 
 #endif  // DISTWRAP_SRC_FACADE_BINDING_H_

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/settings.h"
-#include "comm/op_shape.h"
 #include "facade/binding.h"
 #include "group/backend_string.h"
 #include "group/group_end.h"
@@ -24,15 +23,6 @@ absl::StatusOr<Group> handle_of(
   return Group(*std::move(made));
 }
 
-// The group of a call, held while the call lasts.
-absl::StatusOr<std::shared_ptr<GroupState>> held(const Group& group,
-                                                 absl::string_view call) {
-  if (group) return group.state();
-  const Session session = facade::session_of_thread();
-  if (!session) return facade::not_initialized(call);
-  return session.state()->world();
-}
-
 absl::Status not_member(const GroupState& group, absl::string_view op,
                         absl::string_view what, absl::string_view expected) {
   return base::make_error({.reason = Reason::kRankNotMember,
@@ -48,26 +38,26 @@ absl::Status not_member(const GroupState& group, absl::string_view op,
 }  // namespace
 
 absl::StatusOr<Group> split_group(const SplitOptions& options) {
-  const auto parent = held(options.parent, "split_group");
+  const auto parent = facade::group_for(options.parent, "split_group");
   if (!parent.ok()) return parent.status();
   return handle_of(group::split(**parent, options));
 }
 
 absl::StatusOr<Group> split_group_by_color(int64_t color, int64_t key,
                                            const SplitOptions& options) {
-  const auto parent = held(options.parent, "split_group_by_color");
+  const auto parent = facade::group_for(options.parent, "split_group_by_color");
   if (!parent.ok()) return parent.status();
   return handle_of(group::split_by_color(**parent, color, key, options));
 }
 
 absl::StatusOr<Group> new_group(const NewGroupOptions& options) {
-  const auto world = held({}, "new_group");
+  const auto world = facade::group_for({}, "new_group");
   if (!world.ok()) return world.status();
   return handle_of(group::make_group(**world, options));
 }
 
 absl::Status abort(const Group& group) {
-  const auto state = held(group, "abort");
+  const auto state = facade::group_for(group, "abort");
   if (!state.ok()) return state.status();
   group::abort_group(**state,
                      absl::StrCat("rank ", (*state)->rank(), " called abort"));
@@ -75,14 +65,14 @@ absl::Status abort(const Group& group) {
 }
 
 absl::StatusOr<std::vector<int>> get_process_group_ranks(const Group& group) {
-  const auto state = held(group, "get_process_group_ranks");
+  const auto state = facade::group_for(group, "get_process_group_ranks");
   if (!state.ok()) return state.status();
   return (*state)->global_ranks();
 }
 
 absl::StatusOr<int> get_group_rank(const Group& group, int global_rank) {
   constexpr char kOp[] = "get_group_rank";
-  const auto state = held(group, kOp);
+  const auto state = facade::group_for(group, kOp);
   if (!state.ok()) return state.status();
   const int rank = (*state)->group_rank(global_rank);
   if (rank >= 0) return rank;
@@ -94,7 +84,7 @@ absl::StatusOr<int> get_group_rank(const Group& group, int global_rank) {
 
 absl::StatusOr<int> get_global_rank(const Group& group, int group_rank) {
   constexpr char kOp[] = "get_global_rank";
-  const auto state = held(group, kOp);
+  const auto state = facade::group_for(group, kOp);
   if (!state.ok()) return state.status();
   if (group_rank >= 0 && group_rank < (*state)->size())
     return (*state)->global_ranks()[static_cast<size_t>(group_rank)];
@@ -105,7 +95,7 @@ absl::StatusOr<int> get_global_rank(const Group& group, int group_rank) {
 }
 
 absl::StatusOr<std::string> get_backend(const Group& group, Device device) {
-  const auto state = held(group, "get_backend");
+  const auto state = facade::group_for(group, "get_backend");
   if (!state.ok()) return state.status();
   const comm::BackendCommunicator* const found = (*state)->find(device);
   if (found == nullptr) return (*state)->no_communicator(device);
@@ -114,7 +104,7 @@ absl::StatusOr<std::string> get_backend(const Group& group, Device device) {
 
 absl::Status set_timeout(const Group& group, absl::Duration timeout) {
   constexpr char kOp[] = "set_timeout";
-  const auto state = held(group, kOp);
+  const auto state = facade::group_for(group, kOp);
   if (!state.ok()) return state.status();
   if (timeout > absl::ZeroDuration()) {
     (*state)->set_timeout(timeout);
@@ -128,25 +118,6 @@ absl::Status set_timeout(const Group& group, absl::Duration timeout) {
                            .group_size = (*state)->size(),
                            .actual = absl::FormatDuration(timeout),
                            .next_step = "give InfiniteDuration for none"});
-}
-
-absl::StatusOr<std::vector<Capability>> capabilities(const Group& group,
-                                                     Device device) {
-  const auto state = held(group, "capabilities");
-  if (!state.ok()) return state.status();
-  const comm::BackendCommunicator* const found = (*state)->find(device);
-  if (found == nullptr) return (*state)->no_communicator(device);
-  const comm::Capabilities& promised = found->instance()->capabilities();
-  std::vector<Capability> all;
-  for (uint16_t kind = 0; kind < comm::kOpKinds; ++kind) {
-    if (!promised.supports_kind(kind)) continue;
-    Capability one{comm::op_shape(kind).name, {}};
-    for (int dtype = 0; dtype < comm::kDTypes; ++dtype)
-      if (promised.supports_any(kind, static_cast<DType>(dtype)))
-        one.dtypes.push_back(static_cast<DType>(dtype));
-    all.push_back(std::move(one));
-  }
-  return all;
 }
 
 absl::StatusOr<std::vector<DeviceBackend>> parse_backend(

@@ -228,6 +228,13 @@ static void groups(void) {
   distwrap_list_free(list);
   CALL(distwrap_capabilities(NULL, cpu, &list, &error));
   REQUIRE(distwrap_list_size(list) > 10);
+  int sums = 0;
+  for (uint64_t i = 0; i < distwrap_list_size(list); ++i) {
+    CALL(distwrap_list_item(list, i, &item, &error));
+    if (strcmp((const char*)item.data, "barrier") == 0) ++sums;
+    if (strncmp((const char*)item.data, "all_reduce/sum u8 ", 18) == 0) ++sums;
+  }
+  REQUIRE(sums == 2);
   distwrap_list_free(list);
   CALL(distwrap_group_backends(NULL, &list, &error));
   distwrap_list_free(list);
