@@ -19,11 +19,9 @@ absl::StatusOr<ObjectExchange> ObjectExchange::begin(const char* name,
   ObjectExchange exchange;
   exchange.name_ = name;
   exchange.call_ = call;
-  exchange.group_ = options.group.state();
-  if (exchange.group_ == nullptr)
-    if (group::SessionState* const session = current_session())
-      exchange.group_ = session->world();
+  exchange.group_ = kept_group_of(options.group);
   if (exchange.group_ == nullptr) return not_initialized(name);
+  exchange.label_ = options.label;
   exchange.communicator_ = exchange.group_->default_communicator();
   if (exchange.communicator_ == nullptr)
     return exchange.group_->no_communicator(kCpu);
@@ -34,7 +32,6 @@ absl::StatusOr<ObjectExchange> ObjectExchange::begin(const char* name,
          .next_step = "leave `async` out, or make the call in a thread"});
   if (options.stream.native != nullptr)
     return refuse_stream(name, *exchange.group_, options);
-  exchange.label_ = options.label;
   exchange.timeout_ = options.timeout;
   exchange.deadline_ =
       Deadline::after(options.timeout.value_or(exchange.group_->timeout()));
@@ -43,37 +40,16 @@ absl::StatusOr<ObjectExchange> ObjectExchange::begin(const char* name,
 }
 
 absl::StatusOr<int> ObjectExchange::resolve(Peer peer, Role role) const {
-  const std::string name = role == Role::kSource ? "src" : "dst";
-  if (!peer.is_set()) {
-    if (role == Role::kFirstRank) return 0;
-    if (role == Role::kSource)
-      return error({.reason = Reason::kWildcard,
-                    .what = "a wildcard receive, src=None, is not supported",
-                    .next_step = "name the source"});
-    return error({.reason = Reason::kRootMissing,
-                  .what = absl::StrCat("Either ", name, " or group_", name,
-                                       " must be specified"),
-                  .next_step = "give Peer::global(rank) or Peer::group(rank)"});
-  }
-  if (peer.is_global()) {
-    const std::vector<int>& ranks = group_->global_ranks();
-    const auto at = std::find(ranks.begin(), ranks.end(), peer.rank());
-    if (at != ranks.end()) return static_cast<int>(at - ranks.begin());
-    return error({.reason = Reason::kRankNotMember,
-                  .what = absl::StrCat("Global rank ", peer.rank(),
-                                       " is not in process group"),
-                  .expected = absl::StrCat("one of ", base::rank_list(ranks)),
-                  .next_step =
-                      "name a member, or give the rank of the group by "
-                      "Peer::group"});
-  }
-  if (peer.rank() >= 0 && peer.rank() < size()) return peer.rank();
+  const int rank = rank_of(*group_, peer, role);
+  if (rank == kNoRank)
+    return root_error(name_, *group_, peer, role, {.label = label_});
+  if (rank >= 0 && rank < size()) return rank;
   return error(
       {.reason = Reason::kInvalidArgument,
        .what = absl::StrCat("the ", role == Role::kFirstRank ? "root" : "peer",
                             " is not a rank of the group"),
        .expected = absl::StrCat("0..", size() - 1),
-       .actual = absl::StrCat(peer.rank()),
+       .actual = absl::StrCat(rank),
        .next_step = "give a rank of the group"});
 }
 
@@ -178,6 +154,7 @@ absl::Status ObjectExchange::error(ErrorInfo info) const {
   info.group = group_->name();
   info.my_rank = rank();
   info.group_size = size();
+  info.label = std::string(label_);
   return base::make_error(info);
 }
 
@@ -188,6 +165,7 @@ absl::Status ObjectExchange::finish(const absl::Status& status) const {
     info.group = group_->name();
     info.my_rank = rank();
     info.group_size = size();
+    info.label = std::string(label_);
   });
 }
 

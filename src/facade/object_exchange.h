@@ -8,6 +8,7 @@
 #include "distwrap/deadline.h"
 #include "distwrap/objects.h"
 #include "facade/object_record.h"
+#include "facade/roots.h"
 #include "group/group_state.h"
 
 #include <memory>
@@ -26,8 +27,7 @@ class ObjectExchange {
   int size() const { return group_->size(); }
   uint64_t limit() const { return limit_; }
 
-  // A rank of the group.
-  enum class Role { kFirstRank, kDestination, kSource };
+  // A rank of the group, by the rules of all calls.
   absl::StatusOr<int> resolve(Peer peer, Role role) const;
 
   // Appends an object to a message, which has at most `limit` bytes. The error

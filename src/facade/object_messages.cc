@@ -18,7 +18,7 @@ using facade::kMostRecord;
 using facade::ObjectCall;
 using facade::ObjectExchange;
 using facade::ObjectRecord;
-using Role = ObjectExchange::Role;
+using facade::Role;
 
 // Number of a message within the class.
 enum Part : int64_t { kOffer = 0, kAnswer = 1, kBody = 2 };
@@ -94,7 +94,8 @@ absl::Status recv_object_list(absl::Span<Object> list, Peer src,
   const absl::StatusOr<ObjectExchange> exchange =
       ObjectExchange::begin("recv_object_list", ObjectCall::kMessage, options);
   if (!exchange.ok()) return exchange.status();
-  const absl::StatusOr<int> peer = peer_of(*exchange, src, Role::kSource);
+  const absl::StatusOr<int> peer =
+      peer_of(*exchange, src, Role::kReceiveSource);
   if (!peer.ok()) return peer.status();
 
   std::string theirs(kMostRecord, '\0');

@@ -19,7 +19,7 @@ using facade::bytes_view;
 using facade::ObjectCall;
 using facade::ObjectExchange;
 using facade::ObjectRecord;
-using Role = ObjectExchange::Role;
+using facade::Role;
 
 // The messages of all ranks, those that came with their records and those that
 // the second exchange brings into `bytes`.
