@@ -2,6 +2,7 @@
 // inputs as they were and nothing written beside the outputs.
 #include "ranks/facade_ranks.h"
 
+#include <map>
 #include <numeric>
 
 namespace distwrap::testing {
@@ -356,6 +357,25 @@ TEST_P(FacadeCollectives, PremulSum) {
     part.expect(0.25f * triangle());
     in.expect(mine);
     whole.expect(mine);
+  });
+}
+
+// The wrapped sum divided by R, toward zero; 16-bit floats round once.
+TEST_P(FacadeCollectives, AveragesOfIntegersAndSumsOfHalves) {
+  run([this](int me) {
+    // -1 from each rank and one -1 more: -1 - 1 / R.
+    std::vector<int32_t> x(5, me == 0 ? -2 : -1), avg(5);
+    finish(all_reduce(TensorView(avg), TensorView(x), ReduceOp::kAvg, how()));
+    EXPECT_EQ(avg, std::vector<int32_t>(5, n() == 1 ? -2 : -1));
+    EXPECT_EQ(x[0], me == 0 ? -2 : -1);
+    // 256 + 1 + 1 is no bf16 after each step, but 256 + 2 is one in the end.
+    std::vector<uint16_t> half(3, me == 0 ? 0x4380 : 0x3f80);  // 256, else 1
+    const TensorView halves(half.data(), 3, DType::kBF16);
+    finish(all_reduce(halves, ReduceOp::kSum, how()));
+    const std::map<int, uint16_t> sums = {{1, 0x4380}, {2, 0x4380},
+                                          {3, 0x4381}, {4, 0x4382},
+                                          {5, 0x4382}, {8, 0x4384}};
+    EXPECT_EQ(half, std::vector<uint16_t>(3, sums.at(n())));
   });
 }
 

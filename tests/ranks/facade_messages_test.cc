@@ -202,5 +202,26 @@ TEST_P(FacadeMessages, ABatchOfEverything) {
 
 DISTWRAP_FACADE_SIZES(FacadeMessages);
 
+// Lesson M6: more items than a tag could number, all to one peer and with one
+// tag; a second start is an error.
+TEST(FacadeBatches, AThousandAndOneToOnePeer) {
+  constexpr size_t kMessages = 1001;
+  run_bound(2, [](int me) {
+    const Peer other = Peer::group(1 - me);
+    std::vector<int64_t> out(kMessages), in(kMessages, -1);
+    Batch batch;
+    for (size_t i = 0; i < kMessages; ++i) {
+      out[i] = static_cast<int64_t>(2 * i) + me;
+      batch.send(TensorView(&out[i], 1), other);
+      batch.recv(TensorView(&in[i], 1), other);
+    }
+    finish(batch.submit());
+    for (size_t i = 0; i < kMessages; ++i)
+      ASSERT_EQ(in[i], static_cast<int64_t>(2 * i) + 1 - me) << "in order";
+    expect_reason(batch.submit().status(), Reason::kAlreadySubmitted);
+    finish(barrier());
+  });
+}
+
 }  // namespace
 }  // namespace distwrap::testing
