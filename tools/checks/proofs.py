@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Proves that tests/proofs.txt names tests that exist, and that each reason of
+reasons.def is there, with a test that names it or with what it will come.
+
+  proofs.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+KINDS = ("reason", "lesson", "trap")
+REASON = re.compile(r"^DW_REASON\(\d+, \w+, (k\w+),", re.MULTILINE)
+TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+# Tests that are registered by a table.
+LISTED = re.compile(r'^    \{"(\w+)", ', re.MULTILINE)
+
+
+def find_tests(sources):
+    """The text of each test, by name; None where it is in a table."""
+    tests = {}
+    for text in sources:
+        starts = list(TEST.finditer(text))
+        ends = [start.start() for start in starts[1:]] + [len(text)]
+        for start, end in zip(starts, ends):
+            tests[f"{start[1]}.{start[2]}"] = text[start.start():end]
+        for listed in LISTED.finditer(text):
+            tests[listed[1]] = None
+    return tests
+
+
+def read_proofs(text):
+    """(kind, name, proof) of each line, and errors."""
+    rows, errors = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        columns = [column.strip() for column in line.split("|")]
+        head = columns[0].split()
+        if len(columns) != 3 or len(head) != 2 or head[0] not in KINDS \
+                or not columns[2]:
+            errors.append(f"line {number} is not KIND NAME | what | tests")
+            continue
+        rows.append((head[0], head[1], columns[2]))
+    return rows, errors
+
+
+def check(reasons, tests, text):
+    """One line for each thing that is not proved."""
+    rows, errors = read_proofs(text)
+    seen = set()
+    for kind, name, proof in rows:
+        if (kind, name) in seen:
+            errors.append(f"{kind} {name} is there twice")
+        seen.add((kind, name))
+        if proof.startswith(("later: ", "never: ")):
+            continue
+        for test in proof.split():
+            if test not in tests:
+                errors.append(f"{kind} {name}: there is no test {test}")
+            elif kind == "reason" and not re.search(rf"\b{name}\b",
+                                                    tests[test] or ""):
+                errors.append(f"{kind} {name}: {test} does not name it")
+    named = {name for kind, name, _ in rows if kind == "reason"}
+    errors += [f"reason {name} has no line" for name in reasons
+               if name not in named]
+    errors += [f"reason {name} is not in reasons.def"
+               for name in sorted(named - set(reasons))]
+    return errors
+
+
+def main():
+    root = (pathlib.Path(sys.argv[1]) if len(sys.argv) > 1
+            else pathlib.Path(__file__).resolve().parents[2])
+    reasons = REASON.findall((root / "include" / "distwrap" / "abi" /
+                              "reasons.def").read_text(encoding="utf-8"))
+    tests = find_tests(path.read_text(encoding="utf-8")
+                       for path in sorted((root / "tests").rglob("*.cc")))
+    errors = check(reasons, tests, (root / "tests" / "proofs.txt").read_text(
+        encoding="utf-8"))
+    for error in errors:
+        print(f"tests/proofs.txt: {error}")
+    print(f"proofs: {len(reasons)} reasons, {len(tests)} tests, "
+          f"{len(errors)} errors")
+    return 1 if errors or not reasons else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

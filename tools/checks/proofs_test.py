@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Proves that proofs.py finds what it is there for."""
+
+import unittest
+
+import proofs
+
+TESTS = proofs.find_tests(["""
+TEST(Calls, FailAsTheyShould) {
+  EXPECT_EQ(reason, Reason::kGone);
+}
+TEST_P(Calls, Work) {}
+constexpr Lesson kLessons[] = {
+    {"G01_Inputs", check, 4},
+"""])
+GOOD = "# a remark\n\nreason kGone | gone | Calls.FailAsTheyShould\n"
+
+
+class Proofs(unittest.TestCase):
+
+    def errors(self, text, reasons=("kGone",)):
+        return proofs.check(list(reasons), TESTS, text)
+
+    def test_what_is_proved_passes(self):
+        self.assertEqual(self.errors(
+            GOOD + "lesson G1 | inputs | G01_Inputs Calls.Work\n"), [])
+
+    def test_a_new_reason_needs_a_line(self):
+        self.assertEqual(self.errors(GOOD, ("kGone", "kNew")),
+                         ["reason kNew has no line"])
+        self.assertEqual(self.errors(
+            GOOD + "reason kNew | new | later: a thing\n",
+            ("kGone", "kNew")), [])
+
+    def test_a_reason_that_is_none(self):
+        self.assertEqual(self.errors(GOOD, ()),
+                         ["reason kGone is not in reasons.def"])
+
+    def test_a_test_that_is_not_there(self):
+        self.assertEqual(self.errors(GOOD + "trap x | x | Calls.Sing\n"),
+                         ["trap x: there is no test Calls.Sing"])
+
+    def test_a_test_that_provokes_something_else(self):
+        self.assertEqual(self.errors("reason kGone | gone | Calls.Work\n"),
+                         ["reason kGone: Calls.Work does not name it"])
+
+    def test_lines_that_cannot_be_read(self):
+        for line in ("reason kGone", "reason | x | Calls.Work", "x y | z | ",
+                     "other x | y | Calls.Work"):
+            self.assertEqual(len(self.errors(GOOD + line + "\n")), 1, line)
+        self.assertEqual(self.errors(GOOD + GOOD),
+                         ["reason kGone is there twice"])
+
+
+if __name__ == "__main__":
+    unittest.main()
