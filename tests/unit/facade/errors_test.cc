@@ -75,7 +75,7 @@ TEST(Errors, OfPlugins) {
   // A program is no plugin.
   char* const program = realpath("/proc/self/exe", nullptr);
   ASSERT_NE(program, nullptr);
-  expect_no_start(alone(program), Reason::kPluginRefused, {program});
+  expect_no_start(alone(program), Reason::kPluginRefused);
   std::free(program);
 }
 
