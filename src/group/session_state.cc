@@ -22,8 +22,11 @@ namespace distwrap::group {
 namespace {
 
 constexpr size_t kMaxHelloText = 4096;
-// What a note to those who come later may take.
+// What a note to those who come later may take, and what telling those who
+// wait why it failed: moments, unless the machine is overloaded; and who is not
+// told waits on.
 constexpr absl::Duration kLeave = absl::Milliseconds(50);
+constexpr absl::Duration kTell = absl::Seconds(2);
 constexpr int kMostTold = 1024;
 
 // What each rank tells the others first.
@@ -72,11 +75,11 @@ std::string describe(const Hello& hello) {
   return absl::StrCat(terms(hello), ", pid ", hello.pid);
 }
 
-// What is left of the 100 ms that an error may come late, and a little in any
-// case.
+// Before the deadline there is time to tell; at it, what is left of the 100 ms
+// that an error may come late, and a little in any case.
 Deadline leave_by(Deadline deadline) {
   constexpr int64_t kLateNs = 95'000'000, kLeastNs = 20'000'000;
-  const Deadline soon = Deadline::after(kLeave);
+  const Deadline soon = Deadline::after(kTell);
   if (deadline.is_never()) return soon;
   return Deadline::earlier(
       soon, Deadline::at_ns(std::max(deadline.ns() + kLateNs,
@@ -180,7 +183,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
   if (absl::Status status = round_->agree(deadline); !status.ok()) {
     if (error_reason(status) == Reason::kCallMismatch) {
       round_->give_up(last_words(status, rank_), leave_by(deadline));
-      tell_mismatch(describe(mine), *error_info(status));
+      tell_mismatch(describe(mine), *error_info(status), deadline);
     }
     return in_group(status);
   }
@@ -198,14 +201,14 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
 // Those that wait, and those to come, shall see at once why this one does not
 // take part.
 void SessionState::tell_mismatch(const std::string& own,
-                                 const ErrorInfo& mismatch) {
+                                 const ErrorInfo& mismatch, Deadline deadline) {
   ErrorInfo why = mismatch;
   why.expected = mismatch.actual;
   why.actual = own;
   why.ranks = {rank_};
   store::give_up_exchange(*store_, round_->key("hello"), rank_,
                           std::min(round_->first_size(), kMostTold), why,
-                          Deadline::after(kLeave));
+                          Deadline::earlier(deadline, Deadline::after(kTell)));
 }
 
 absl::Status SessionState::say_hello(const SessionPlan& plan,

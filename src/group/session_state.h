@@ -59,7 +59,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   absl::Status start(const SessionPlan& plan);
   absl::Status enter_round(const SessionPlan& plan, const std::string& backend,
                            Deadline deadline);
-  void tell_mismatch(const std::string& own, const ErrorInfo& mismatch);
+  void tell_mismatch(const std::string& own, const ErrorInfo& mismatch,
+                     Deadline deadline);
   comm::SetupPlan world_setup(const SessionPlan& plan) const;
   absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
                          Deadline deadline);
