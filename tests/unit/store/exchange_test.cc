@@ -81,26 +81,31 @@ TEST_P(Exchange, MissingRanksAreNamed) {
 }
 
 // The first whose patience ends ends it for all: nobody waits longer for what
-// cannot come about any more.
+// cannot come about any more. It has little time to tell, so that a loaded
+// machine gets several tries.
 TEST_P(Exchange, WhoWaitsLongerIsToldByTheFirstThatGivesUp) {
-  const std::shared_ptr<Store> stores[] = {connect(), connect()};
-  const int64_t started = Deadline::now_ns();
-  absl::Status patient;
-  std::thread waits([&] {
-    patient = exchange(*stores[0], "key", 0, 3, "", soon()).status();
-  });
-  await_present(*stores[1], "key", 1);
-  const absl::Status brief =
-      exchange(*stores[1], "key", 1, 3, "", Deadline::after(absl::Seconds(1)))
-          .status();
-  waits.join();
-  EXPECT_LT(Deadline::now_ns() - started, 10'000'000'000);
-  for (const absl::Status& status : {patient, brief}) {
-    EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
-    EXPECT_THAT(error_info(status)->ranks, ElementsAre(2));
+  constexpr absl::Duration kBrief = absl::Seconds(1);
+  bool told = false;
+  for (int i = 0; i < 5 && !told; ++i) {
+    const std::string key = absl::StrCat("key", i);
+    const std::shared_ptr<Store> stores[] = {connect(), connect()};
+    absl::Status patient;
+    std::thread waits([&] {
+      patient = exchange(*stores[0], key, 0, 3, "", soon()).status();
+    });
+    await_present(*stores[1], key, 1);
+    const absl::Status brief =
+        exchange(*stores[1], key, 1, 3, "", Deadline::after(kBrief)).status();
+    waits.join();
+    for (const absl::Status& status : {patient, brief}) {
+      EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+      ASSERT_THAT(error_info(status)->ranks, ElementsAre(2)) << status;
+    }
+    EXPECT_EQ(error_info(patient)->my_rank, 0);
+    expect_no_blob(key, 3);
+    told = error_info(patient)->deadline <= kBrief;
   }
-  EXPECT_EQ(error_info(patient)->my_rank, 0);
-  expect_no_blob("key", 3);
+  EXPECT_TRUE(told);
 }
 
 TEST_P(Exchange, WhoComesAfterwardsIsRefusedAtOnce) {

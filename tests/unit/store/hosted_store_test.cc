@@ -15,10 +15,12 @@
 #include <fstream>
 #include <signal.h>
 #include <stdlib.h>
+#include <string>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace distwrap::store {
 namespace {
@@ -28,6 +30,9 @@ using base::Environment;
 using ::testing::HasSubstr;
 
 Deadline soon() { return Deadline::after(absl::Seconds(10)); }
+
+// What a child is told to do.
+constexpr char kPath[] = "HOSTED_STORE_PATH", kReady[] = "HOSTED_STORE_READY";
 
 class HostedStore : public ::testing::Test {
  protected:
@@ -51,16 +56,30 @@ class HostedStore : public ::testing::Test {
     EXPECT_TRUE(path.ok()) << path.status();
     return *path;
   }
+  // A new program that serves there, and then ends or does not: in a forked
+  // child ThreadSanitizer takes the parent's threads to be alive, and a new
+  // thread for one of them.
+  static pid_t start_host(const std::string& path, int ready = -1) {
+    const std::string there = absl::StrCat(kPath, "=", path);
+    const std::string tell = absl::StrCat(kReady, "=", ready);
+    std::vector<char*> variables = {const_cast<char*>(there.c_str()),
+                                    const_cast<char*>(tell.c_str())};
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      variables.push_back(*entry);
+    variables.push_back(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      execle("/proc/self/exe", "store_test", "--gtest_also_run_disabled_tests",
+             "--gtest_filter=HostedStoreChild.*", nullptr, variables.data());
+      _exit(127);
+    }
+    return child;
+  }
   // Another process that serves there, by the time this returns.
   void host_in_child(const std::string& path) {
     int ready[2];
     ASSERT_EQ(pipe(ready), 0);
-    child_ = fork();
-    if (child_ == 0) {
-      const char ok = host_store(path, soon()).ok() ? 1 : 0;
-      [[maybe_unused]] const ssize_t n = write(ready[1], &ok, 1);
-      for (;;) pause();
-    }
+    child_ = start_host(path, ready[1]);
     char ok = 0;
     ASSERT_EQ(read(ready[0], &ok, 1), 1);
     ASSERT_EQ(ok, 1);
@@ -82,6 +101,15 @@ class HostedStore : public ::testing::Test {
   std::string folder_;
   pid_t child_ = -1;
 };
+
+// Of start_host.
+TEST(HostedStoreChild, DISABLED_Serves) {
+  const char ok = host_store(getenv(kPath), soon()).ok() ? 1 : 0;
+  const int ready = atoi(getenv(kReady));
+  if (ready < 0) exit(ok == 1 ? 0 : 1);
+  ASSERT_EQ(write(ready, &ok, 1), 1);
+  for (;;) pause();
+}
 
 TEST_F(HostedStore, ServesOnceAProcess) {
   const std::string path = path_of("a");
@@ -147,13 +175,32 @@ TEST_F(HostedStore, DeadJobsAreTidiedAwayLiveOnesStay) {
 
 TEST_F(HostedStore, GoesWithTheProcess) {
   const std::string path = path_of("a");
-  const pid_t child = fork();
-  if (child == 0) exit(host_store(path, soon()).ok() ? 0 : 1);
+  const pid_t child = start_host(path);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_FALSE(fs::exists(path));
   EXPECT_FALSE(fs::exists(path + ".lock"));
+}
+
+TEST_F(HostedStore, AForkedChildServesWithoutTheParentsThreads) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "a thread that begins in a forked child is none of its";
+#endif
+  const std::string path = path_of("a"), other = path_of("b");
+  ASSERT_TRUE(host_store(path, soon()).ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool ok = host_store(other, soon()).ok() &&
+                    Store::connect("unix:" + other, soon()).ok();
+    exit(ok ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(fs::exists(other));
+  EXPECT_TRUE(fs::exists(path));
+  EXPECT_TRUE(Store::connect("unix:" + path, soon()).ok());
 }
 
 TEST_F(HostedStore, WhatIsNotOursStays) {
