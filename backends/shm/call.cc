@@ -71,9 +71,11 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
                   dw_error* error) {
   dw_op space;
   const dw_op* op;
-  if (int32_t code = dw_read_op(&space, &op, given))
-    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                   "the operation has a size or a field that is not known");
+  if (int32_t code = dw_read_op(&space, &op, given)) {
+    dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+            "the operation has a size or a field that is not known");
+    return code;
+  }
   const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, op->kind);
   if (int32_t code =
           dw_sdk::check_form(*op, shape, comm->rank, comm->size, error))

@@ -113,14 +113,13 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
   const dw_host_api& host = *comm->host;
   const int64_t began = host.now_ns(host.self);
   const int64_t end = limit.at(began);
-  int64_t now = began;
   int64_t next_look = began + kLookNs;
   int64_t nap_ns = kShortNapNs;
   for (;;) {
     if (look(condition, kLooksPerTurn)) return DW_OK;
     if (int32_t code = comm->failure.check(error)) return code;
     if (comm->messages.has_open()) comm->messages.progress(-1);
-    now = host.now_ns(host.self);
+    const int64_t now = host.now_ns(host.self);
     if (now >= next_look) {
       next_look = now + kLookNs;
       if (int32_t code = look_for_lost(comm, condition, error))

@@ -244,7 +244,10 @@ DISTWRAP_EXPORT absl::Status register_object_type(std::type_index type,
 //   absl::StatusOr<std::string> write(const T&);
 //   absl::StatusOr<T> read(absl::string_view);
 template <class T, class Write, class Read>
-absl::Status register_object_type(std::string name, Write write, Read read) {
+absl::Status register_object_type(
+    // Moved below, which clang-tidy does not see in a template.
+    // NOLINTNEXTLINE(performance-unnecessary-value-param)
+    std::string name, Write write, Read read) {
   return internal::register_object_type(
       typeid(T), std::move(name),
       [write =
