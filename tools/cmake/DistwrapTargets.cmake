@@ -130,7 +130,7 @@ function(distwrap_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)  # on a machine that does much else
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT}
                                           LABELS "${arg_LABELS}")

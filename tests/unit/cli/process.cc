@@ -21,7 +21,7 @@
 namespace distwrap::cli {
 namespace {
 
-constexpr absl::Duration kLimit = absl::Seconds(30);
+constexpr absl::Duration kLimit = absl::Seconds(90);
 
 int count(const std::string& text, const std::string& part) {
   int n = 0;

@@ -29,12 +29,12 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   // Reads until the standard output holds `text` so many times; false when it
-  // ended, or after 30 s, before.
+  // ended, or after 90 s, before.
   bool read_until(const std::string& text, int times);
   void signal(int number) const;
   // Nobody reads the standard output any more.
   void close_output();
-  // Reads to the end; 128 + signal for a killed one, -1 after 30 s.
+  // Reads to the end; 128 + signal for a killed one, -1 after 90 s.
   int wait();
 
   pid_t pid() const { return pid_; }
