@@ -60,10 +60,13 @@ absl::Status Presence::enter(Deadline deadline) {
   return status;
 }
 
+// The text comes first of what one that gives up does, so this hears of one
+// whose time was over after that.
 absl::Status Presence::check(Deadline deadline) {
-  const absl::StatusOr<int64_t> count =
-      store_.add(present_, 0, time_to_leave(deadline));
-  return count.ok() && *count >= kOver ? told(deadline) : absl::OkStatus();
+  constexpr char kNever[] = "?";
+  const absl::StatusOr<std::string> text =
+      store_.compare_set(over_, kNever, kNever, time_to_leave(deadline));
+  return text.ok() && !text->empty() ? error_in(*text) : absl::OkStatus();
 }
 
 // The text is there before the count says so.
