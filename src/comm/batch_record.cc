@@ -70,7 +70,7 @@ absl::Status BatchRecord::add(BackendCommunicator& communicator, uint16_t kind,
                               const AnyCall& call, const CallOptions& options) {
   if (submitted_) return already_submitted(op_shape(kind).name);
   items_.emplace_back();
-  const absl::Status status =
+  absl::Status status =
       communicator.prepare(kind, call, options, &items_.back().prepared);
   if (!status.ok()) return refuse_last(status, options.label);
   items_.back().communicator = &communicator;
@@ -85,7 +85,7 @@ absl::Status BatchRecord::refuse(const absl::Status& status) {
 
 absl::Status BatchRecord::refuse_last(const absl::Status& status,
                                       absl::string_view label) {
-  const absl::Status named = name_item(status, items_.size() - 1, label);
+  absl::Status named = name_item(status, items_.size() - 1, label);
   if (first_error_.ok()) first_error_ = named;
   return named;
 }
