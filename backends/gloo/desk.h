@@ -47,8 +47,8 @@ class Scratch {
 };
 
 struct Desk {
-  void attach(Peers* peers, int size) {
-    for (LaneSet& set : lanes) set.attach(peers, size);
+  void attach(Peers* peers, int size, Meanwhile* meanwhile = nullptr) {
+    for (LaneSet& set : lanes) set.attach(peers, size, meanwhile);
   }
   // After a failure, before anybody is told: the caller's memory is let go.
   void discard() {

@@ -37,9 +37,10 @@ void Peers::lose_all() {
     lose(static_cast<int>(peer));
 }
 
-Lane::Lane(Peers& peers, int peer)
+Lane::Lane(Peers& peers, int peer, Meanwhile* meanwhile)
     : peers_(peers),
       peer_(peer),
+      meanwhile_(meanwhile),
       buffer_(peers.context_->createUnboundBuffer(nullptr, SIZE_MAX)) {
   std::lock_guard<std::mutex> lock(peers_.mutex_);
   peers_.lanes_.push_back(this);

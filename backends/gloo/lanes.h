@@ -26,6 +26,16 @@ enum class Way { kSend, kReceive };
 
 class Lane;
 
+// Somebody who has other things to wait for.
+class Meanwhile {
+ public:
+  // Waits until one more transfer of the lane is complete.
+  virtual void finish(Lane& lane, Way way) = 0;
+
+ protected:
+  ~Meanwhile() = default;
+};
+
 // Who is lost. Threads: any. Outlives the lanes.
 class Peers {
  public:
@@ -55,7 +65,8 @@ class Peers {
 // does not touch the memory of its transfers any more.
 class Lane {
  public:
-  Lane(Peers& peers, int peer);
+  // Without `meanwhile`, who waits does nothing else.
+  Lane(Peers& peers, int peer, Meanwhile* meanwhile = nullptr);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -72,6 +83,7 @@ class Lane {
   // True: one more is complete. False: somebody has let go.
   bool wait(Way way);
   void finish(Way way) {
+    if (meanwhile_ != nullptr) return meanwhile_->finish(*this, way);
     while (!wait(way)) {
     }
   }
@@ -85,6 +97,7 @@ class Lane {
 
   Peers& peers_;
   const int peer_;
+  Meanwhile* const meanwhile_;
   // Of all memory: its offsets are addresses.
   const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
 };
@@ -92,13 +105,15 @@ class Lane {
 // A lane for each peer, made on first use.
 class LaneSet {
  public:
-  void attach(Peers* peers, int size) {
+  void attach(Peers* peers, int size, Meanwhile* meanwhile = nullptr) {
     peers_ = peers;
+    meanwhile_ = meanwhile;
     lanes_.resize(static_cast<size_t>(size));
   }
   Lane& to(int peer) {
     std::unique_ptr<Lane>& lane = lanes_[static_cast<size_t>(peer)];
-    if (lane == nullptr) lane = std::make_unique<Lane>(*peers_, peer);
+    if (lane == nullptr)
+      lane = std::make_unique<Lane>(*peers_, peer, meanwhile_);
     return *lane;
   }
   // After a failure: what has begun must not go on.
@@ -108,6 +123,7 @@ class LaneSet {
 
  private:
   Peers* peers_ = nullptr;
+  Meanwhile* meanwhile_ = nullptr;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

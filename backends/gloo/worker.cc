@@ -11,7 +11,7 @@
 namespace gloo_backend {
 namespace {
 
-// How long one message is waited for while there are others. Gloo tells of an
+// How long one of several is waited for at a time. Gloo tells of an
 // arrival only to who waits for this very message.
 constexpr std::chrono::microseconds kTurn(100);
 
@@ -22,7 +22,7 @@ Worker::Worker(dw_comm* comm)
         std::lock_guard<std::mutex> lock(mutex_);
         let_go();
       }) {
-  desk_.attach(&comm->mesh->peers(), comm->size);
+  desk_.attach(&comm->mesh->peers(), comm->size, this);
   const AllSignalsBlocked blocked;
   thread_ = std::thread([this] { loop(); });
 }
@@ -49,15 +49,23 @@ void Worker::wait_for(Posted message) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     messages_.push_back(std::move(message));
-    // The one that is waited for counts, too.
-    const size_t open = messages_.size() + (awaited_ != nullptr ? 1 : 0);
-    if (open == 2) alarm_.every(kTurn);
+    set_alarm();
   }
   changed_.notify_one();
 }
 
 void Worker::let_go() {
-  if (awaited_ != nullptr) awaited_->lane->let_go(awaited_->way);
+  if (awaited_.lane != nullptr) awaited_.lane->let_go(awaited_.way);
+}
+
+void Worker::set_alarm() {
+  const bool needed = messages_.size() + turns_ > 1;
+  if (needed == alarmed_) return;
+  alarmed_ = needed;
+  if (needed)
+    alarm_.every(kTurn);
+  else
+    alarm_.stop();
 }
 
 void Worker::loop() {
@@ -74,12 +82,40 @@ void Worker::loop() {
   }
 }
 
+bool Worker::await(std::unique_lock<std::mutex>& lock, Lane& lane, Way way) {
+  awaited_ = {&lane, way};
+  lock.unlock();
+  bool complete;
+  try {
+    complete = lane.wait(way);
+  } catch (...) {
+    lock.lock();
+    awaited_ = {};
+    throw;
+  }
+  lock.lock();
+  awaited_ = {};
+  return complete;
+}
+
+void Worker::finish(Lane& lane, Way way) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!await(lock, lane, way))
+    if (!messages_.empty()) wait_for_message(lock);
+}
+
 void Worker::run_collective(std::unique_lock<std::mutex>& lock) {
   const Collective next = std::move(collectives_.front());
   collectives_.pop_front();
+  ++turns_;
+  set_alarm();
   lock.unlock();
   dw_error error = {};
   const int32_t code = gloo_backend::run(comm_, desk_, next.call, &error);
+  lock.lock();
+  --turns_;
+  set_alarm();
+  lock.unlock();
   comm_->host->complete(next.work, code, code == DW_OK ? nullptr : &error);
   lock.lock();
 }
@@ -87,22 +123,22 @@ void Worker::run_collective(std::unique_lock<std::mutex>& lock) {
 void Worker::wait_for_message(std::unique_lock<std::mutex>& lock) {
   Posted message = std::move(messages_.front());
   messages_.pop_front();
-  awaited_ = &message;
-  lock.unlock();
+  ++turns_;
   dw_error error = {};
   int32_t code = DW_AGAIN;
   try {
-    if (message.lane->wait(message.way)) code = DW_OK;
+    if (await(lock, *message.lane, message.way)) code = DW_OK;
   } catch (const std::exception& exception) {
+    lock.unlock();
     code = comm_->failure.fail(comm_, exception.what(), &error);
+    lock.lock();
   }
-  lock.lock();
-  awaited_ = nullptr;
+  --turns_;
   if (code == DW_AGAIN) {
     messages_.push_back(std::move(message));
     return;
   }
-  if (messages_.size() < 2) alarm_.stop();
+  set_alarm();
   lock.unlock();
   if (code == DW_OK)
     comm_->messages.give_back(std::move(message.lane));
