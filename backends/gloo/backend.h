@@ -80,6 +80,8 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
 // An operation that is not refused, to be completed by the worker. DW_OK, or
 // nothing has started.
 int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error);
+// One that moves nothing between ranks. DW_DONE, or an error.
+int32_t run_at_once(dw_comm* comm, const Call& call, dw_error* error);
 
 // group.cc
 int32_t submit_group(dw_backend* backend, const dw_group_item* items,

@@ -101,9 +101,10 @@ int32_t start_all(std::vector<Item>& items, dw_error* error) {
       if (item.call.is_message() != messages) continue;
       dw_error reason = {};
       const bool at_once = item.at_once();
-      const int32_t code =
-          at_once ? run_item(item, &reason)
+      const int32_t ended =
+          at_once ? run_at_once(item.comm, item.call, &reason)
                   : start(item.comm, std::move(item.call), item.work, &reason);
+      const int32_t code = ended == DW_DONE ? int32_t{DW_OK} : ended;
       if (code != DW_OK && !started) {
         if (error != nullptr) *error = reason;
         return code;

@@ -51,14 +51,35 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
   return read_call(comm, op, &call, error);
 }
 
+namespace {
+
+// Nothing here is used by a call that waits, which may be inside.
+int32_t submit_async(dw_comm* comm, const dw_op* op, dw_work* work,
+                     dw_error* error) {
+  Call call;
+  if (int32_t code = read_call(comm, op, &call, error)) return code;
+  if (int32_t code = comm->failure.check(comm, error)) return code;
+  if (comm->size == 1 || !call.moves) return run_at_once(comm, call, error);
+  const PipeSignalBlocked blocked(comm->guard_pipe_signal);
+  return start(comm, std::move(call), work, error);
+}
+
+}  // namespace
+
+int32_t run_at_once(dw_comm* comm, const Call& call, dw_error* error) {
+  Desk desk;
+  const int32_t code = run(comm, desk, call, error);
+  return code == DW_OK ? int32_t{DW_DONE} : code;
+}
+
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
+  if ((op->flags & DW_FLAG_CALLER_WAITS) == 0)
+    return submit_async(comm, op, work, error);
   Call& call = comm->call;
   if (int32_t code = read_call(comm, op, &call, error)) return code;
   if (int32_t code = comm->failure.check(comm, error)) return code;
-  const bool waits = (op->flags & DW_FLAG_CALLER_WAITS) != 0;
   const bool at_once = comm->size == 1 || !call.moves;
   PipeSignalBlocked blocked(comm->guard_pipe_signal && !at_once);
-  if (!waits && !at_once) return start(comm, std::move(call), work, error);
   if (int32_t code = run(comm, comm->desk, call, error)) return code;
   // What has completed was written and answered on every connection it used.
   blocked.all_written();

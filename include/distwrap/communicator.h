@@ -1,13 +1,13 @@
 // One backend's data path of a Group, as seen by one rank.
 //
-// Threads: any. Calls on one communicator are matched between ranks in the
-// order in which they are made, so threads that share one take turns: no call
-// begins while another is inside, a blocking one included. Waiting for a Work
-// is not a call. Ownership: held by its Group. A Work keeps what it needs
-// alive. Buffers are contiguous; input and output are the same memory only as
-// the in-place rule of the operation says, and overlap in no other way. Inputs
-// are never written. Zero elements are legal. Peers and roots are ranks of the
-// group.
+// Threads: any, several at a time. Collectives are matched between ranks in the
+// order in which they are made, messages by their tags: an order between
+// threads is theirs to keep. A call that waits holds no message of another
+// thread up, where the backend allows it (docs/groups.md). Ownership: held by
+// its Group. A Work keeps what it needs alive. Buffers are contiguous; input
+// and output are the same memory only as the in-place rule of the operation
+// says, and overlap in no other way. Inputs are never written. Zero elements
+// are legal. Peers and roots are ranks of the group.
 //
 // Every method returns a Work: finished when the call was synchronous, else
 // running. An error means that nothing was started, or that the synchronous

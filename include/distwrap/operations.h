@@ -1,7 +1,7 @@
 // Collective and point-to-point operations, shaped as in torch.distributed.
 //
-// Threads: any; threads that share a group take turns in calling, messages
-// included, so what may block is called with `async` there.
+// Threads: any, several on one group as well; collectives meet in the order of
+// the calls, which is theirs to keep, messages by their tags.
 // Ownership: buffers are the caller's and live until the operation is done;
 // lists, splits and options are borrowed for the call.
 //

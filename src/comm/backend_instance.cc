@@ -153,6 +153,19 @@ BackendInstance::Runner BackendInstance::waiting_collectives_of(
           (below.flags & DW_BACKEND_HOST_WATCHES) != 0};
 }
 
+int32_t BackendInstance::submit_group(absl::Span<const dw_group_item> items,
+                                      dw_error* error) {
+  if (serving_ != table_)
+    return api().submit_group(backend_, items.data(), items.size(), error);
+  base::MutexLock lock(sets_);
+  return api().submit_group(backend_, items.data(), items.size(), error);
+}
+
+bool BackendInstance::submits_beside() const {
+  // A decorator passes on what the backend below can.
+  return (api().flags & table_->api().flags & DW_BACKEND_SUBMIT_BESIDE) != 0;
+}
+
 bool BackendInstance::progress() const {
   if (!table_->has_progress()) return false;
   if (calls_.try_lock()) {

@@ -14,6 +14,7 @@
 #include "plugin/backend_table.h"
 
 #include <absl/status/statusor.h>
+#include <absl/types/span.h>
 
 #include <map>
 #include <memory>
@@ -50,6 +51,14 @@ class BackendInstance {
   Runner waiting_collectives_of(dw_comm* comm) const;
   Runner any_of(dw_comm* comm) const;
 
+  // The slot, for one set at a time; a decorator sees to that itself. Does not
+  // wait for a group that is being built. [any]
+  int32_t submit_group(absl::Span<const dw_group_item> items, dw_error* error);
+
+  // Whether one thread may submit what does not wait while another one's call
+  // on the same communicator waits.
+  bool submits_beside() const;
+
   // Lets the backend work, unless another thread does. Whether operations may
   // need to be asked again: false when it completes them in threads of its own.
   // [any]
@@ -70,6 +79,7 @@ class BackendInstance {
   dw_backend* backend_ = nullptr;
   Capabilities capabilities_;
   mutable base::Mutex calls_;
+  base::Mutex sets_;
 };
 
 // The error of a failed call into a backend: reason and text as it gave them.

@@ -4,6 +4,7 @@
 
 #include <linux/membarrier.h>
 #include <memory>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ long membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
 
 // All slots ever made; those of ended threads are used again.
 struct Slots {
-  using Slot = std::atomic<const void*>;
+  using Slot = CallGuard::Slot;
 
   base::Mutex mutex;
   std::vector<std::unique_ptr<Slot>> all ABSL_GUARDED_BY(mutex);
@@ -28,26 +29,48 @@ Slots& slots() {
   return *kSlots;
 }
 
-// Hands the slot back when its thread ends.
+}  // namespace
+
+// Hands the slot back when its thread ends. A call in what runs after this,
+// destructors of other thread-local objects, gets a slot that nobody has.
 struct SlotReturn {
-  Slots::Slot* slot = nullptr;
+  CallGuard::Slot* slot = nullptr;
   ~SlotReturn() {
+    CallGuard::thread_slot_ = nullptr;
     if (slot == nullptr) return;
     base::MutexLock lock(slots().mutex);
     slots().free.push_back(slot);
   }
-};
 
-}  // namespace
+  // In the child of a fork only this thread is left, and no call of others.
+  static void watch_forks() {
+    static const int kWatched =
+        pthread_atfork(lock_slots, unlock_slots, keep_own_slot);
+    static_cast<void>(kWatched);
+  }
+  static void keep_own_slot() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const auto& other : slots().all)
+      if (other.get() != CallGuard::thread_slot_)
+        other->store(0, std::memory_order_relaxed);
+    slots().mutex.unlock();
+  }
+  static void lock_slots() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    slots().mutex.lock();
+  }
+  static void unlock_slots() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    slots().mutex.unlock();
+  }
+};
 
 const bool CallGuard::asymmetric_ =
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 
 CallGuard::Slot& CallGuard::make_slot() {
   thread_local SlotReturn at_thread_end;
+  SlotReturn::watch_forks();
   base::MutexLock lock(slots().mutex);
   if (slots().free.empty()) {
-    slots().all.push_back(std::make_unique<Slot>(nullptr));
+    slots().all.push_back(std::make_unique<Slot>(0));
     slots().free.push_back(slots().all.back().get());
   }
   at_thread_end.slot = thread_slot_ = slots().free.back();
@@ -55,14 +78,18 @@ CallGuard::Slot& CallGuard::make_slot() {
   return *thread_slot_;
 }
 
-bool CallGuard::wait_until_left(const void* object, Deadline deadline) {
+void CallGuard::barrier() {
   if (asymmetric_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+bool CallGuard::wait_until_left(const void* object, Deadline deadline) {
+  barrier();
   for (;;) {
     bool inside = false;
     {
       base::MutexLock lock(slots().mutex);
       for (const std::unique_ptr<Slot>& slot : slots().all)
-        inside |= slot->load(std::memory_order_seq_cst) == object;
+        inside |= object_in(slot->load(std::memory_order_seq_cst)) == object;
     }
     if (!inside) return true;
     if (deadline.passed()) return false;

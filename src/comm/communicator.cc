@@ -1,11 +1,8 @@
 #include "comm/communicator.h"
 
 #include "base/error.h"
-#include "comm/call_guard.h"
 #include "comm/op_build.h"
 #include "comm/op_shape.h"
-
-#include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <sched.h>
@@ -91,7 +88,8 @@ BackendCommunicator::BackendCommunicator(
       timeout_ns_(timeout_ns_of(identity_.timeout)),
       comm_(comm),
       first_failure_(std::move(first_failure)),
-      watchdog_(watchdog) {
+      watchdog_(watchdog),
+      seat_(this, backend_->submits_beside()) {
   if (waiting_collectives_.host_watches) watchdog_.start();
 }
 
@@ -112,12 +110,13 @@ template <uint16_t kKind>
 [[gnu::always_inline]] inline absl::StatusOr<Work> BackendCommunicator::run(
     const Call& call, const CallOptions& options) {
   const CallGuard inside(this);
-  if (life_.load(std::memory_order_seq_cst) != Life::kOpen) [[unlikely]]
-    return labelled(options, refuse_closed(kKind));
+  // Nobody has the seat of what is closed or broken.
+  if (!seat_.is_of(inside.slot())) [[unlikely]]
+    return run_slow(kKind, copy_of(call), options, inside.slot());
   const CheckedCall checked =
       check_call<kKind>(call, identity_.rank, identity_.size, capabilities_);
   if (checked.fault != Fault::kNone) [[unlikely]]
-    return run_long(kKind, copy_of(call), options);
+    return run_long(kKind, copy_of(call), options, {inside.slot()});
 
   dw_op op;
   fill_op(kKind, call, checked.in_place,
@@ -130,6 +129,7 @@ template <uint16_t kKind>
   if constexpr (kOpShapes[kKind].collective()) stamp(&op);
   if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
+  say_waits(inside.slot(), kOpShapes[kKind].collective());
   if (runner<kKind>().host_watches)
     return labelled(options, submit_watched(op));
 
@@ -154,13 +154,14 @@ absl::StatusOr<Work> BackendCommunicator::run_any(uint16_t kind,
                                                   const AnyCall& call,
                                                   const CallOptions& options) {
   const CallGuard inside(this);
-  if (life_.load(std::memory_order_seq_cst) != Life::kOpen)
-    return labelled(options, refuse_closed(kind));
-  return run_long(kind, call, options);
+  if (!seat_.is_of(inside.slot()))
+    return run_slow(kind, call, options, inside.slot());
+  return run_long(kind, call, options, {inside.slot()});
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
-                                                   const CallOptions& options) {
+                                                   const CallOptions& options,
+                                                   Visit visit) {
   const CheckedCall checked =
       check_any_call(kind, call, identity_.rank, identity_.size, capabilities_);
   if (checked.fault != Fault::kNone)
@@ -177,9 +178,13 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
     op.timeout_ns = timeout_ns_of(*options.timeout);
   if (call.tag_class != DW_TAG_CLASS_USER)
     op.tag = DW_TAG(call.tag_class, call.tag);
+  op.deadline_ns = visit.deadline_ns;
+  if (visit.place == Seat::Place::kBeside)
+    return submit_beside(op, own_scale, options);
   if (op_shape(kind).collective()) stamp(&op);
   if (options.async) return submit_async(op, own_scale, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
+  say_waits(visit.slot, op_shape(kind).collective());
   if (runner(kind).host_watches) return labelled(options, submit_watched(op));
   dw_error error;
   clear(&error);
@@ -192,7 +197,10 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
 template class CallForms<BackendCommunicator>;
 
 void BackendCommunicator::unstamp(const dw_op& op) {
-  if (op.seq != 0) seq_.store(op.seq - 1, std::memory_order_relaxed);
+  if (op.seq == 0) return;
+  // Unless another thread has the next one: its operation is under way.
+  uint64_t own = op.seq;
+  seq_.compare_exchange_strong(own, op.seq - 1, std::memory_order_relaxed);
 }
 
 absl::StatusOr<Work> BackendCommunicator::submit_watched(dw_op& op) {
@@ -224,43 +232,11 @@ absl::Status BackendCommunicator::failed(const dw_op& op, int32_t code,
   if (is_refusal(code)) unstamp(op);
   ErrorInfo info =
       expired ? timeout_error(op) : work_failed(op.kind, op.seq, code, error);
+  if (info.reason == Reason::kTimedOut)
+    info.deadline = absl::Nanoseconds(op.timeout_ns);
   if (started_ns != 0 && !is_refusal(code))
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns);
   return base::make_error(info);
-}
-
-WorkCell* BackendCommunicator::board(dw_op& op, bool own_scale,
-                                     absl::string_view label) {
-  const Deadline deadline = set_deadline(op, Deadline::now_ns());
-  ErrorInfo late = timeout_error(op);
-  late.label = std::string(label);
-  auto* const cell =
-      new WorkCell(*this, watchdog_, op, deadline, std::move(late));
-  if (own_scale) op.scale = cell->keep_scale(op.scale);
-  {
-    base::MutexLock lock(mutex_);
-    ++in_flight_;
-  }
-  cell->take_off();
-  return cell;
-}
-
-absl::StatusOr<Work> BackendCommunicator::submit_async(
-    dw_op& op, bool own_scale, const CallOptions& options) {
-  WorkCell* const cell = board(op, own_scale, options.label);
-  Work work = cell->handle();
-  dw_error error;
-  clear(&error);
-  const int32_t code = submit(op, cell->abi(), &error);
-  if (code == DW_OK) return work;
-  if (code == DW_DONE) {
-    cell->land(WorkState::kDone);
-    return work;
-  }
-  if (is_refusal(code)) unstamp(op);
-  const ErrorInfo info = work_failed(op.kind, op.seq, code, error);
-  cell->land(WorkState::kFailed, info);
-  return labelled(options, base::make_error(info));
 }
 
 int32_t BackendCommunicator::submit(const dw_op& op, dw_work* work,
@@ -302,6 +278,7 @@ void BackendCommunicator::abort(ErrorInfo cause) {
     Life open = Life::kOpen;
     if (life_.compare_exchange_strong(open, Life::kBroken))
       first_cause_ = std::move(cause);
+    seat_.shut();
     if (abort_ != Abort::kNone || destroyed_) return;
     abort_ = Abort::kRunning;
   }
@@ -331,6 +308,7 @@ void BackendCommunicator::work_landed() {
 
 bool BackendCommunicator::drain(Deadline deadline) {
   const Life before = life_.exchange(Life::kClosed, std::memory_order_seq_cst);
+  seat_.shut();
   if (before == Life::kClosed) return false;
   // A broken group has nothing to wait for: its backend was aborted.
   const Deadline patience =

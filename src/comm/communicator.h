@@ -7,11 +7,13 @@
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
 #include "comm/call_forms.h"
+#include "comm/call_guard.h"
 #include "comm/first_failure.h"
 #include "comm/op_build.h"
 #include "comm/op_check.h"
 #include "comm/op_shape.h"
 #include "comm/prepared_op.h"
+#include "comm/seat.h"
 #include "comm/watchdog.h"
 #include "comm/work_cell.h"
 #include "distwrap/communicator.h"
@@ -43,8 +45,6 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
   absl::string_view backend() const override { return backend_->name(); }
-  // Of operations that give none.
-  absl::Duration timeout() const { return identity_.timeout; }
 
   // A call on the short way, inlined into each operation.
   template <uint16_t kKind>
@@ -88,12 +88,30 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
 
  private:
   class SyncWatch;
+  class BatchVisit;
   enum class Life : uint8_t { kOpen, kBroken, kClosed };
   enum class Abort : uint8_t { kNone, kRunning, kDone };
 
+  // A call inside, and where it has got its place.
+  struct Visit {
+    CallGuard::Slot& slot;
+    Seat::Place place = Seat::Place::kAlone;
+    int64_t deadline_ns = 0;  // of one that has waited; 0: by its timeout
+  };
+
+  // A call of a thread that does not have the seat, or on what is closed.
+  absl::StatusOr<Work> run_slow(uint16_t kind, AnyCall call,
+                                const CallOptions& options,
+                                CallGuard::Slot& slot);
   // A call that the short check did not let pass.
   absl::StatusOr<Work> run_long(uint16_t kind, AnyCall call,
-                                const CallOptions& options);
+                                const CallOptions& options, Visit visit);
+  // The thread does nothing more but wait for the operation.
+  void say_waits(CallGuard::Slot& slot, bool collective) {
+    CallGuard::say(slot, this,
+                   collective ? CallGuard::Doing::kWaitsForCollective
+                              : CallGuard::Doing::kWaitsForMessage);
+  }
   // Of an operation whose caller waits.
   template <uint16_t kKind>
   const BackendInstance::Runner& runner() const {
@@ -108,6 +126,19 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // number of ours.
   absl::StatusOr<Work> submit_async(dw_op& op, bool own_scale,
                                     const CallOptions& options);
+  // The call of a thread that came in beside another.
+  absl::StatusOr<Work> submit_beside(dw_op& op, bool own_scale,
+                                     const CallOptions& options);
+  // An operation that was submitted with a cell.
+  struct Started {
+    Work work;
+    WorkCell* cell = nullptr;
+    int32_t code = DW_OK;
+    dw_error error;
+  };
+  Started start(dw_op& op, bool own_scale, absl::string_view label);
+  absl::StatusOr<Work> conclude(const dw_op& op, Started started,
+                                const CallOptions& options);
   // The completion cell of an operation about to be submitted.
   WorkCell* board(dw_op& op, bool own_scale, absl::string_view label);
   // Of a synchronous call that the backend did not finish at once.
@@ -131,6 +162,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
   absl::Status refuse_closed(uint16_t kind) const;
   ErrorInfo timeout_error(const dw_op& op) const;
+  // Another thread's call was in the way up to the deadline.
+  absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);
   // Puts what failed first in the group in place of what this rank saw of it.
   void learn_culprit(ErrorInfo* info);
   // Fills in which operation, group and rank.
@@ -154,8 +187,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   dw_comm* const comm_;
   FirstFailure first_failure_;
   Watchdog& watchdog_;
-  // Written by whoever makes the calls; threads that share the communicator
-  // order their calls, so no read-modify-write is needed.
+  Seat seat_;
+  // Written by who is alone, else by turns: no read-modify-write is needed.
   std::atomic<uint64_t> seq_{0};
   std::atomic<Life> life_{Life::kOpen};
 

@@ -1,13 +1,12 @@
 // A communicator's part in a batch.
 #include "base/error.h"
-#include "comm/call_guard.h"
 #include "comm/communicator.h"
 #include "comm/op_build.h"
 #include "comm/op_shape.h"
 
-#include <absl/strings/str_cat.h>
-
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <sched.h>
 #include <utility>
 
@@ -22,6 +21,62 @@ void keep(const int64_t** array, int size, std::vector<int64_t>* own) {
 }
 
 }  // namespace
+
+// The part of a batch in all its communicators: beside other calls, and with
+// the turn in each while it starts. Turns are taken in the order of addresses,
+// so batches of several threads do not wait for each other in a circle.
+class BackendCommunicator::BatchVisit {
+ public:
+  BatchVisit() = default;
+  ~BatchVisit() { leave(); }
+  BatchVisit(const BatchVisit&) = delete;
+  BatchVisit& operator=(const BatchVisit&) = delete;
+
+  absl::Status enter(absl::Span<const BatchItem> items);
+  void leave();
+
+ private:
+  struct Place {
+    const dw_op* first;
+    bool collectives;
+  };
+  std::map<BackendCommunicator*, Place, std::less<>> places_;
+  std::vector<BackendCommunicator*> entered_, turns_;
+};
+
+absl::Status BackendCommunicator::BatchVisit::enter(
+    absl::Span<const BatchItem> items) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const int64_t now_ns = Deadline::now_ns();
+  for (const BatchItem& item : items) {
+    dw_op& op = item.prepared->op;
+    set_deadline(op, now_ns);  // the time runs from here
+    Place& place =
+        places_.try_emplace(item.communicator, Place{&op, false}).first->second;
+    place.collectives |= op_shape(op.kind).collective();
+  }
+  for (const auto& [communicator, place] : places_) {
+    const dw_op& op = *place.first;
+    const Deadline deadline = op.deadline_ns == 0
+                                  ? Deadline::never()
+                                  : Deadline::at_ns(op.deadline_ns);
+    if (communicator->seat_.enter_beside(place.collectives, deadline) ==
+        Seat::Place::kNone)
+      return communicator->refuse_place(op.kind, op.timeout_ns);
+    entered_.push_back(communicator);
+  }
+  for (const auto& [communicator, place] : places_) {
+    communicator->seat_.turns().lock();
+    turns_.push_back(communicator);
+  }
+  return absl::OkStatus();
+}
+
+void BackendCommunicator::BatchVisit::leave() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (BackendCommunicator* const one : turns_) one->seat_.turns().unlock();
+  for (BackendCommunicator* const one : entered_) one->seat_.leave();
+  turns_.clear();
+  entered_.clear();
+}
 
 absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
                                           const CallOptions& options,
@@ -57,13 +112,18 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
   std::vector<Work> works;
   std::vector<WorkCell*> cells;
   std::vector<dw_group_item> group;
+  BatchVisit visit;
+  if (absl::Status entered = visit.enter(items); !entered.ok()) return entered;
   // Takes back what was boarded, latest first; the error of the first item.
   const auto unwind = [&](int32_t code, const dw_error& error) {
+    if (is_refusal(code))
+      for (size_t i = cells.size(); i-- > 0;)
+        items[i].communicator->unstamp(items[i].prepared->op);
+    visit.leave();  // what follows may take its time
     absl::Status status;
     for (size_t i = cells.size(); i-- > 0;) {
       BackendCommunicator& owner = *items[i].communicator;
       const dw_op& op = items[i].prepared->op;
-      if (is_refusal(code)) owner.unstamp(op);
       ErrorInfo info = owner.work_failed(op.kind, op.seq, code, error);
       info.label = items[i].prepared->label;
       cells[i]->land(WorkState::kFailed, info);
@@ -88,13 +148,12 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
     group.push_back({owner.comm_, &op, cells.back()->abi()});
   }
   if (items.empty()) return works;
-  const BackendInstance& backend = *items.front().communicator->backend_;
+  BackendInstance& backend = *items.front().communicator->backend_;
   dw_error error{};
   error.peer = -1;
   int32_t code;
   for (;;) {
-    code = backend.api().submit_group(backend.backend(), group.data(),
-                                      group.size(), &error);
+    code = backend.submit_group(group, &error);
     if (code != DW_AGAIN) break;
     // No resources yet. The deadline of an item ends this, by an abort.
     const auto over = [](const BatchItem& item) {

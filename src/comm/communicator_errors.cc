@@ -56,6 +56,20 @@ ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
       op.kind, op.seq);
 }
 
+absl::Status BackendCommunicator::refuse_place(uint16_t kind,
+                                               int64_t timeout_ns) {
+  const ErrorInfo info = located(
+      {.reason = Reason::kTimedOut,
+       .what = "another thread's call on the group did not end in time",
+       .elapsed = absl::Nanoseconds(timeout_ns),
+       .deadline = absl::Nanoseconds(timeout_ns),
+       .next_step = "let threads that wait for each other use groups of their "
+                    "own, or asynchronous operations"},
+      kind, 0);
+  work_expired(info);
+  return base::make_error(info);
+}
+
 ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
                                        uint64_t seq) const {
   info.op = op_shape(kind).name;

@@ -102,6 +102,7 @@ bool fill_rest(uint16_t kind, const AnyCall& call, ScaleBytes* scale,
 }
 
 Deadline set_deadline(dw_op& op, int64_t now_ns) {
+  if (op.deadline_ns != 0) return Deadline::at_ns(op.deadline_ns);
   if (op.timeout_ns == 0 ||
       __builtin_add_overflow(now_ns, op.timeout_ns, &op.deadline_ns)) {
     op.deadline_ns = 0;

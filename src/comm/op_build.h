@@ -27,7 +27,7 @@ inline int64_t timeout_ns_of(absl::Duration timeout) {
              : absl::ToInt64Nanoseconds(timeout);
 }
 
-// From `timeout_ns` of the op.
+// From `timeout_ns` of the op, unless it has one.
 Deadline set_deadline(dw_op& op, int64_t now_ns);
 
 // ---- the short way ----

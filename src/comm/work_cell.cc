@@ -83,6 +83,8 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
     ErrorInfo info = cell->owner_.work_failed(
         cell->kind_, cell->seq_, code, error != nullptr ? *error : dw_error{});
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
+    if (info.reason == Reason::kTimedOut)
+      info.deadline = cell->timeout_error_.deadline;
     const bool aborted = info.reason == Reason::kAborted;
     cell->end_flight(aborted ? WorkState::kAborted : WorkState::kFailed,
                      std::move(info));

@@ -140,7 +140,7 @@ int32_t Comm::submit_planned(const dw_op& op, Way way, dw_work* work,
     dw_op below;
     lower(op, way, &below);
     return waits ? submit_(inner_, &below, nullptr, error)
-                 : forward(below, work, true, error);
+                 : forward(below, work, error);
   }
   if (aborted()) return refuse_aborted(error);
   return waits ? wait_here(op, error) : enqueue(op, way, work, nullptr, error);
@@ -159,7 +159,7 @@ int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
   if (!waits) {
     dw_op below;
     lower(op, way, &below);
-    return forward(below, work, false, error);
+    return forward(below, work, error);
   }
   Gate gate;
   gate.expect();
@@ -179,26 +179,22 @@ int32_t Comm::start_message(const dw_op& op, Way way, Cell& cell,
   dw_op below;
   lower(op, way, &below);
   below.flags &= ~kWaits;
-  return submit_below(below, cell.abi(), worker_idle(), error);
+  return submit_below(below, cell.abi(), error);
 }
 
-int32_t Comm::forward(const dw_op& below, dw_work* work, bool exclusive,
-                      dw_error* error) {
+int32_t Comm::forward(const dw_op& below, dw_work* work, dw_error* error) {
   auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
   if (cell == nullptr) return no_memory(error);
-  const int32_t code = exclusive
-                           ? submit_(inner_, &below, cell->abi(), error)
-                           : submit_below(below, cell->abi(), false, error);
+  const int32_t code = submit_below(below, cell->abi(), error);
   if (code != DW_OK) delete cell;
   return code;
 }
 
-int32_t Comm::submit_below(const dw_op& op, dw_work* work, bool exclusive,
-                           dw_error* error) {
+int32_t Comm::submit_below(const dw_op& op, dw_work* work, dw_error* error) {
   int64_t until = op.deadline_ns;
   for (;;) {
     int32_t code;
-    if (exclusive) {
+    if (work == nullptr) {
       code = submit_(inner_, &op, work, error);
     } else {
       base::MutexLock lock(submits_);
@@ -229,7 +225,8 @@ int32_t Comm::enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
     if (worker_ == nullptr) worker_ = std::make_unique<Worker>(*this);
     auto task = std::make_unique<Task>(op, size_, way == Way::kComposed, work,
                                        gate, backend_.now_ns());
-    composing_.fetch_add(1, std::memory_order_relaxed);
+    // Who sees it sees the worker.
+    composing_.fetch_add(1, std::memory_order_release);
     worker_->add(std::move(task));
     return DW_OK;
   } catch (const std::system_error&) {
@@ -252,8 +249,8 @@ void Comm::run_task(Task& task) {
     dw_op below;
     lower(task.op(), Way::kNative, &below);
     code = task.gate() != nullptr
-               ? submit_below(below, task.gate()->abi(), false, &error)
-               : forward(below, task.work(), false, &error);
+               ? submit_below(below, task.gate()->abi(), &error)
+               : forward(below, task.work(), &error);
     if (code == DW_OK) {
       composing_.fetch_sub(1, std::memory_order_release);
       return;

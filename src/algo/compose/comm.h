@@ -1,11 +1,12 @@
 // One rank's communicator: what enters, and in whose thread it runs.
 //
-// The `submit` below takes one thread at a time. While the worker has nothing
-// to do, the caller's thread has it for itself, without a lock. Otherwise both
-// submit under `submits_`, never blocking in there; collectives then go through
-// the worker, so that on every rank they reach the backend below in the order
-// in which they were submitted. Messages go there at once: no peer's message
-// may have to wait for a collective.
+// The `submit` below takes one thread at a time. One that waits inside is alone
+// there, without a lock: the worker has nothing to do, and if the host submits
+// beside it, the backend below allows that. What does not wait is submitted
+// under `submits_`. While the worker is busy collectives go through it, so that
+// on every rank they reach the backend below in the order in which they were
+// submitted. Messages go there at once: no peer's message may have to wait for
+// a collective.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_COMM_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_COMM_H_
 
@@ -60,9 +61,10 @@ class Comm {
   uint64_t seq_below(const dw_op& op) const;
 
   // For who executes. Submits below, to the deadline while it lacks resources;
-  // `exclusive` when nobody else does.
-  int32_t submit_below(const dw_op& op, dw_work* work, bool exclusive,
-                       dw_error* error);
+  // without work the caller waits.
+  int32_t submit_below(const dw_op& op, dw_work* work, dw_error* error);
+  // Held around every submission below that does not wait.
+  base::Mutex& submits() ABSL_LOCK_RETURNED(submits_) { return submits_; }
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
   int32_t refuse_aborted(dw_error* error);
   // An operation failed half done: nobody shall wait for the rest of it.
@@ -78,8 +80,7 @@ class Comm {
   int32_t run_beside(const dw_op& op, Way way, dw_work* work, dw_error* error);
   int32_t enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
                   dw_error* error);
-  int32_t forward(const dw_op& op, dw_work* work, bool exclusive,
-                  dw_error* error);
+  int32_t forward(const dw_op& op, dw_work* work, dw_error* error);
   void abort_below(const dw_error* why);
   // As the backend below gets a native operation, or a message.
   void lower(const dw_op& op, Way way, dw_op* lowered) const;

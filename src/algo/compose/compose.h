@@ -35,7 +35,8 @@
 
 namespace distwrap::algo {
 
-// DW_BACKEND_DECORATOR | DW_BACKEND_HOST_WATCHES.
+// DW_BACKEND_DECORATOR, HOST_WATCHES, and SUBMIT_BESIDE when the inner one has
+// that.
 const dw_backend_api& compose_api();
 
 }  // namespace distwrap::algo

@@ -55,7 +55,7 @@ int32_t Execution::run_below(const dw_op& op) {
   int32_t code;
   if (may_block_ && comm_.backend().recipes().caller_waits(op.kind)) {
     below.flags |= DW_FLAG_CALLER_WAITS;
-    code = comm_.submit_below(below, nullptr, true, &error_);
+    code = comm_.submit_below(below, nullptr, &error_);
     if (code == DW_DONE) {
       started_ = true;
       return DW_OK;
@@ -63,7 +63,7 @@ int32_t Execution::run_below(const dw_op& op) {
   } else {
     below.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
     gate_.expect();
-    code = comm_.submit_below(below, gate_.abi(), may_block_, &error_);
+    code = comm_.submit_below(below, gate_.abi(), &error_);
     if (code == DW_OK || code == DW_DONE) {
       started_ = true;
       if (code == DW_DONE) gate_.end(DW_OK, nullptr);
@@ -102,7 +102,7 @@ int32_t Execution::exchange() {
   int32_t code = DW_AGAIN;
   if (together && n == 1) {
     ops_[0].flags = DW_FLAG_CALLER_WAITS;
-    code = comm_.submit_below(ops_[0], nullptr, true, &error_);
+    code = comm_.submit_below(ops_[0], nullptr, &error_);
     started_ = started_ || code == DW_DONE;
   } else if (together && comm_.backend().has_groups()) {
     code = exchange_together();
@@ -144,7 +144,7 @@ int32_t Execution::exchange_apart() {
       if (op.kind != kind || code > DW_OK) continue;
       op.flags = 0;
       gate_.expect();
-      code = comm_.submit_below(op, gate_.abi(), may_block_, &error_);
+      code = comm_.submit_below(op, gate_.abi(), &error_);
       if (code == DW_OK || code == DW_DONE) started_ = true;
       if (code != DW_OK) gate_.end(DW_OK, nullptr);
     }

@@ -5,8 +5,11 @@
 #include "algo/compose/fail.h"
 #include "algo/compose/table.h"
 
+#include <functional>
 #include <new>
+#include <optional>
 #include <sched.h>
+#include <set>
 #include <vector>
 
 namespace distwrap::algo::compose {
@@ -135,6 +138,25 @@ class Set {
   dw_error error_ = {};
 };
 
+// Holds `submits` of all communicators of a set, each taken once and in the
+// order of addresses.
+class Submits {
+ public:
+  explicit Submits(const std::vector<Item>& items)
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const Item& item : items) comms_.insert(item.comm);
+    for (Comm* const comm : comms_) comm->submits().lock();
+  }
+  ~Submits() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Comm* const comm : comms_) comm->submits().unlock();
+  }
+  Submits(const Submits&) = delete;
+  Submits& operator=(const Submits&) = delete;
+
+ private:
+  std::set<Comm*, std::less<>> comms_;
+};
+
 // As one set below, when it is all native; DW_UNIMPLEMENTED when it cannot be.
 int32_t hand_down(Backend& backend, const std::vector<Item>& items,
                   dw_error* error) {
@@ -156,8 +178,11 @@ int32_t hand_down(Backend& backend, const std::vector<Item>& items,
   }
   int32_t code = DW_UNIMPLEMENTED;
   if (backend.calls().try_lock()) {
+    std::optional<Submits> submits;
+    if (!waits(items.front())) submits.emplace(items);
     code = backend.inner().submit_group(backend.inner_backend(), below.data(),
                                         below.size(), error);
+    submits.reset();
     backend.calls().unlock();
     if (code == DW_UNIMPLEMENTED) backend.forget_groups();
   }

@@ -76,7 +76,8 @@ constexpr dw_backend_api make_table() {
   api.struct_size = sizeof(dw_backend_api);
   api.abi_major = DW_ABI_MAJOR;
   api.abi_minor = DW_ABI_MINOR;
-  api.flags = DW_BACKEND_DECORATOR | DW_BACKEND_HOST_WATCHES;
+  api.flags =
+      DW_BACKEND_DECORATOR | DW_BACKEND_HOST_WATCHES | DW_BACKEND_SUBMIT_BESIDE;
   api.devices = DW_BIT(DW_DEVICE_CPU);
   api.name = {"compose", 7};
   api.version = {"1.0", 3};

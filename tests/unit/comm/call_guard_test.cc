@@ -12,13 +12,13 @@ namespace distwrap::comm {
 namespace {
 
 TEST(CallGuard, NobodyInside) {
-  int object = 0;
+  int64_t object = 0;
   EXPECT_TRUE(CallGuard::wait_until_left(
       &object, Deadline::after(absl::ZeroDuration())));
 }
 
 TEST(CallGuard, SomebodyInsideIsSeenToTheDeadline) {
-  int object = 0, other = 0;
+  int64_t object = 0, other = 0;
   const CallGuard inside(&object);
   EXPECT_FALSE(CallGuard::wait_until_left(
       &object, Deadline::after(absl::Milliseconds(2))));

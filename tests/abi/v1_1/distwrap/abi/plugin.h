@@ -10,7 +10,8 @@
  *
  * Threads: every slot carries one tag.
  *   [any]      from any thread at any time
- *   [comm]     the host calls it from one thread at a time per communicator
+ *   [comm]     the host calls it from one thread at a time per communicator;
+ *              DW_BACKEND_SUBMIT_BESIDE allows more
  *   [backend]  from one thread at a time per backend instance
  *   [init]     from one thread, before anything else of this instance
  * Ownership: opaque objects belong to the side named in types.h.
@@ -91,6 +92,11 @@ typedef struct dw_open_info {
 #define DW_BACKEND_HOST_WATCHES 0x1u
 /* A decorator: `open` needs inner tables. */
 #define DW_BACKEND_DECORATOR 0x2u
+/* While a *caller waits* operation is inside a communicator, others of it may
+ * be submitted that do not wait, from one other thread at a time: messages, and
+ * collectives while it is a message. Not with it: the host lets the waiting
+ * call leave first. Of a decorator: it passes on what the one below can. */
+#define DW_BACKEND_SUBMIT_BESIDE 0x4u
 
 /* A backend. Required: name, open, close, caps, setup_begin, setup_step,
  * setup_cancel, comm_abort, comm_destroy, query, submit. The host copies the

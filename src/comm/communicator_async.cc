@@ -1,0 +1,107 @@
+// A communicator's operations that complete later, and the calls of threads
+// that come in beside another, which are run as such.
+#include "base/error.h"
+#include "comm/communicator.h"
+#include "comm/op_build.h"
+#include "comm/op_shape.h"
+
+#include <utility>
+
+namespace distwrap::comm {
+
+absl::StatusOr<Work> BackendCommunicator::run_slow(uint16_t kind, AnyCall call,
+                                                   const CallOptions& options,
+                                                   CallGuard::Slot& slot) {
+  const auto is_open = [this] {
+    return life_.load(std::memory_order_seq_cst) == Life::kOpen;
+  };
+  if (!is_open()) return labelled(options, refuse_closed(kind));
+  int64_t timeout_ns = timeout_ns_.load(std::memory_order_relaxed);
+  if (options.timeout.has_value()) {
+    if (*options.timeout <= absl::ZeroDuration())
+      return labelled(options, refuse_timeout(kind, *options.timeout));
+    timeout_ns = timeout_ns_of(*options.timeout);
+  }
+  const bool collective = op_shape(kind).collective();
+  Visit visit{slot};
+  visit.place = seat_.enter(slot, collective, Deadline::at_ns(0));
+  if (visit.place == Seat::Place::kNone) {
+    // Only who has to wait reads the clock.
+    const Deadline deadline =
+        timeout_ns == 0 ? Deadline::never()
+                        : Deadline::after(absl::Nanoseconds(timeout_ns));
+    visit.place = seat_.enter(slot, collective, deadline);
+    if (visit.place == Seat::Place::kNone)
+      return labelled(options, refuse_place(kind, timeout_ns));
+    if (!deadline.is_never()) visit.deadline_ns = deadline.ns();
+  }
+  absl::StatusOr<Work> result = is_open()
+                                    ? run_long(kind, call, options, visit)
+                                    : labelled(options, refuse_closed(kind));
+  if (visit.place == Seat::Place::kBeside) seat_.leave();
+  return result;
+}
+
+WorkCell* BackendCommunicator::board(dw_op& op, bool own_scale,
+                                     absl::string_view label) {
+  const Deadline deadline = set_deadline(op, Deadline::now_ns());
+  ErrorInfo late = timeout_error(op);
+  late.label = std::string(label);
+  auto* const cell =
+      new WorkCell(*this, watchdog_, op, deadline, std::move(late));
+  if (own_scale) op.scale = cell->keep_scale(op.scale);
+  {
+    base::MutexLock lock(mutex_);
+    ++in_flight_;
+  }
+  cell->take_off();
+  return cell;
+}
+
+absl::StatusOr<Work> BackendCommunicator::submit_async(
+    dw_op& op, bool own_scale, const CallOptions& options) {
+  return conclude(op, start(op, own_scale, options.label), options);
+}
+
+absl::StatusOr<Work> BackendCommunicator::submit_beside(
+    dw_op& op, bool own_scale, const CallOptions& options) {
+  Started started;
+  {
+    base::MutexLock turn(seat_.turns());
+    if (op_shape(op.kind).collective()) stamp(&op);
+    started = start(op, own_scale, options.label);
+  }
+  absl::StatusOr<Work> work = conclude(op, std::move(started), options);
+  if (!work.ok() || options.async) return work;
+  if (absl::Status ended = work->wait(); !ended.ok()) return ended;
+  return Work();
+}
+
+BackendCommunicator::Started BackendCommunicator::start(
+    dw_op& op, bool own_scale, absl::string_view label) {
+  Started started;
+  started.cell = board(op, own_scale, label);
+  started.work = started.cell->handle();
+  started.error = dw_error{};
+  started.error.peer = -1;
+  started.code = submit(op, started.cell->abi(), &started.error);
+  if (is_refusal(started.code)) unstamp(op);
+  return started;
+}
+
+absl::StatusOr<Work> BackendCommunicator::conclude(const dw_op& op,
+                                                   Started started,
+                                                   const CallOptions& options) {
+  if (started.code == DW_OK) return std::move(started.work);
+  if (started.code == DW_DONE) {
+    started.cell->land(WorkState::kDone);
+    return std::move(started.work);
+  }
+  ErrorInfo info = work_failed(op.kind, op.seq, started.code, started.error);
+  if (info.reason == Reason::kTimedOut)
+    info.deadline = absl::Nanoseconds(op.timeout_ns);
+  started.cell->land(WorkState::kFailed, info);
+  return labelled(options, base::make_error(info));
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,379 @@
+// Several threads of one rank: on one group, on several, while it ends.
+#include "distwrap/distwrap.h"
+#include "ranks/rank_threads.h"
+
+#include <absl/time/clock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <dirent.h>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using ::distwrap::testing::run_rank_threads;
+using ::distwrap::testing::run_ranks;
+using Ints = std::vector<int64_t>;
+
+// `n` threads with the session bound, to their end.
+void in_threads(const Session& session, int n,
+                const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < n; ++t)
+    threads.emplace_back([&, t] {
+      bind_session(session);
+      body(t);
+      bind_session({});
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+int64_t sum(int64_t mine, const Group& group = {}) {
+  Ints x = {mine};
+  const absl::StatusOr<Work> work =
+      all_reduce(TensorView(x), ReduceOp::kSum, {.group = group});
+  EXPECT_TRUE(work.ok()) << work.status();
+  return x[0];
+}
+
+void send_one(int64_t value, int peer, int64_t tag, const Group& group = {}) {
+  Ints x = {value};
+  const absl::Status sent =
+      send(TensorView(x), Peer::group(peer), tag, {.group = group});
+  EXPECT_TRUE(sent.ok()) << sent;
+}
+
+int64_t receive_one(int peer, int64_t tag, const Group& group = {}) {
+  Ints x = {-1};
+  const absl::StatusOr<int> from =
+      recv(TensorView(x), Peer::group(peer), tag, {.group = group});
+  EXPECT_TRUE(from.ok()) << from.status();
+  return x[0];
+}
+
+int threads_now() {
+  DIR* const folder = opendir("/proc/self/task");
+  int n = 0;
+  while (const dirent* entry = readdir(folder))
+    if (entry->d_name[0] != '.') ++n;
+  closedir(folder);
+  return n;
+}
+
+class Threads : public ::testing::TestWithParam<std::string> {
+ protected:
+  static constexpr int kRanks = 2;
+  InitOptions options() const {
+    return {.backend = GetParam(),
+            .timeout = absl::Seconds(120),
+            .init_timeout = absl::Seconds(120)};
+  }
+  // On two ranks that are threads; `other` is the peer.
+  void run(const std::function<void(Session&, int me, int other)>& body) const {
+    run_ranks(kRanks, options(), [&](Session& session) {
+      bind_session(session);
+      body(session, session.rank(), 1 - session.rank());
+      bind_session({});
+    });
+  }
+  static std::vector<Group> groups(int n) {
+    std::vector<Group> made;
+    for (int i = 0; i < n; ++i) {
+      absl::StatusOr<Group> group = split_group({.split_ranks = {{0, 1}}});
+      EXPECT_TRUE(group.ok()) << group.status();
+      made.push_back(*std::move(group));
+    }
+    return made;
+  }
+};
+
+// On both ranks the receive is there before anybody sends.
+TEST_P(Threads, AReceiveThatWaitsBlocksNoSend) {
+  run([](Session& session, int me, int other) {
+    for (int64_t i = 0; i < 20; ++i) {
+      std::atomic<bool> receiving{false};
+      in_threads(session, 2, [&](int t) {
+        if (t == 0) {
+          receiving = true;
+          EXPECT_EQ(receive_one(other, 7), 100 * i + other);
+        } else {
+          while (!receiving) std::this_thread::yield();
+          absl::SleepFor(absl::Milliseconds(2));
+          send_one(100 * i + me, other, 7);
+        }
+      });
+    }
+  });
+}
+
+// A large send waits for its receive; the thread that receives comes second.
+TEST_P(Threads, ASendThatWaitsBlocksNoReceive) {
+  run([](Session& session, int me, int other) {
+    constexpr size_t kCount = 1 << 20;
+    std::atomic<bool> sending{false};
+    in_threads(session, 2, [&](int t) {
+      Ints x(kCount, t == 0 ? me : -1);
+      if (t == 0) {
+        sending = true;
+        EXPECT_TRUE(send(TensorView(x), Peer::group(other), 7).ok());
+      } else {
+        while (!sending) std::this_thread::yield();
+        absl::SleepFor(absl::Milliseconds(2));
+        EXPECT_TRUE(recv(TensorView(x), Peer::group(other), 7).ok());
+        EXPECT_EQ(x, Ints(kCount, other));
+      }
+    });
+  });
+}
+
+// Messages of one thread beside a collective of another that needs them: rank 1
+// comes to the barrier when all of them have gone to and fro.
+TEST_P(Threads, ACollectiveThatWaitsBlocksNoMessages) {
+  run([](Session& session, int me, int other) {
+    for (int round = 0; round < 5; ++round) {
+      std::atomic<int> inside{0};
+      in_threads(session, me == 0 ? 3 : 1, [&](int t) {
+        if (t == 2) {
+          ++inside;
+          EXPECT_TRUE(barrier().ok());
+        } else if (me == 0) {
+          // A second thread beside: its messages, too, need no barrier.
+          while (inside == 0) std::this_thread::yield();
+          absl::SleepFor(absl::Milliseconds(2));
+          for (int64_t i = 0; i < 10; ++i) {
+            EXPECT_EQ(receive_one(other, t), i);
+            send_one(i + 1, other, t);
+          }
+        } else {
+          for (int64_t i = 0; i < 10; ++i)
+            for (int64_t tag = 0; tag < 2; ++tag) {
+              send_one(i, other, tag);
+              EXPECT_EQ(receive_one(other, tag), i + 1);
+            }
+          EXPECT_TRUE(barrier().ok());
+        }
+      });
+    }
+  });
+}
+
+// A collective that comes beside a receive, from a thread that is not the
+// first, holds no message of others up.
+TEST_P(Threads, ACollectiveBesideBlocksNoMessages) {
+  run([](Session& session, int me, int other) {
+    if (me == 1) {
+      send_one(1, other, 1);
+      EXPECT_EQ(receive_one(other, 1), 2);
+      EXPECT_TRUE(barrier().ok());
+      send_one(3, other, 0);
+      return;
+    }
+    std::atomic<int> inside{0};
+    in_threads(session, 3, [&](int t) {
+      while (inside != t) std::this_thread::yield();
+      absl::SleepFor(absl::Milliseconds(5));
+      ++inside;
+      if (t == 0) {
+        EXPECT_EQ(receive_one(other, 0), 3);
+      } else if (t == 1) {
+        EXPECT_TRUE(barrier().ok());
+      } else {
+        EXPECT_EQ(receive_one(other, 1), 1);
+        send_one(2, other, 1);
+      }
+    });
+  });
+}
+
+// The threads of a rank take turns, so the order is one on all ranks.
+TEST_P(Threads, CollectivesOfThreadsThatTakeTurns) {
+  run([](Session& session, int me, int) {
+    std::atomic<int64_t> turn{0};
+    in_threads(session, 2, [&](int t) {
+      for (int64_t i = t; i < 200; i += 2) {
+        while (turn != i) std::this_thread::yield();
+        EXPECT_EQ(sum(i + me), 2 * i + 1);
+        ++turn;
+      }
+    });
+  });
+}
+
+TEST_P(Threads, EightGroupsAtATime) {
+  run([](Session& session, int me, int other) {
+    const std::vector<Group> made = groups(8);
+    in_threads(session, 8, [&](int t) {
+      const Group& group = made[static_cast<size_t>(t)];
+      for (int64_t i = 0; i < 50; ++i) {
+        EXPECT_EQ(sum(100 * t + i + me, group), 2 * (100 * t + i) + 1);
+        if (me == 0) send_one(i, other, 0, group);
+        if (me == 1) {
+          EXPECT_EQ(receive_one(other, 0, group), i);
+        }
+      }
+    });
+  });
+}
+
+// Equal collectives may go in any order; messages go by their tags.
+TEST_P(Threads, ThirtyTwoOnOneGroupAndOnEight) {
+  run([](Session& session, int me, int other) {
+    std::vector<Group> made = groups(8);
+    for (const size_t on : {size_t{1}, size_t{8}})
+      in_threads(session, 32, [&](int t) {
+        const Group& group = made[static_cast<size_t>(t) % on];
+        for (int64_t i = 0; i < 10; ++i) {
+          EXPECT_EQ(sum(me + 1, group), 3);
+          if (me == 0) {
+            send_one(1000 * t + i, other, t, group);
+            EXPECT_EQ(receive_one(other, t, group), i);
+          } else {
+            EXPECT_EQ(receive_one(other, t, group), 1000 * t + i);
+            send_one(i, other, t, group);
+          }
+          EXPECT_EQ(sum(me + 1, group), 3);
+        }
+      });
+  });
+}
+
+// Each over two groups that all share, and in both orders.
+TEST_P(Threads, BatchesOfSeveralThreads) {
+  run([](Session& session, int me, int other) {
+    const std::vector<Group> made = groups(2);
+    in_threads(session, 4, [&](int t) {
+      for (int64_t i = 0; i < 20; ++i) {
+        Ints out = {1000 * t + i + me}, in = {-1}, in_again = {-1};
+        const size_t first = static_cast<size_t>(t) % 2;
+        const OpOptions a{.group = made[first]}, b{.group = made[1 - first]};
+        Batch batch;
+        batch.recv(TensorView(in), Peer::group(other), t, a);
+        batch.recv(TensorView(in_again), Peer::group(other), t, b);
+        batch.send(TensorView(out), Peer::group(other), t, b);
+        batch.send(TensorView(out), Peer::group(other), t, a);
+        const absl::StatusOr<Work> work = batch.submit();
+        ASSERT_TRUE(work.ok()) << work.status();
+        const absl::Status ended = work->wait();
+        ASSERT_TRUE(ended.ok()) << ended;
+        EXPECT_EQ(in[0], 1000 * t + i + other);
+        EXPECT_EQ(in_again[0], 1000 * t + i + other);
+      }
+    });
+  });
+}
+
+// Two threads start them and wait for none; what is beside needs no threads.
+TEST_P(Threads, AThousandOutstanding) {
+  run([](Session& session, int me, int other) {
+    EXPECT_EQ(sum(1), 2);
+    constexpr int kEach = 250;
+    std::atomic<int> before{0}, most{0};
+    std::vector<Work> works[2];
+    std::vector<Ints> in(2 * kEach, Ints(1)), out(2 * kEach, Ints(1));
+    in_threads(session, 2, [&](int t) {
+      if (t == 0) before = threads_now();
+      for (int i = 0; i < kEach; ++i) {
+        const auto at = static_cast<size_t>(t * kEach + i);
+        out[at][0] = 10 * static_cast<int64_t>(at) + me;
+        auto received =
+            irecv(TensorView(in[at]), Peer::group(other), t * kEach + i);
+        ASSERT_TRUE(received.ok()) << received.status();
+        works[t].push_back(*std::move(received));
+      }
+      for (int i = 0; i < kEach; ++i) {
+        const auto at = static_cast<size_t>(t * kEach + i);
+        auto sent =
+            isend(TensorView(out[at]), Peer::group(other), t * kEach + i);
+        ASSERT_TRUE(sent.ok()) << sent.status();
+        works[t].push_back(*std::move(sent));
+      }
+      if (t == 0) most = threads_now();
+    });
+    // Of both ranks: a thread of each for what is asynchronous, and the second
+    // threads of the test.
+    EXPECT_LE(most, before + 4);
+    for (const std::vector<Work>& some : works)
+      for (const Work& work : some) {
+        const absl::Status ended = work.wait();
+        ASSERT_TRUE(ended.ok()) << ended;
+      }
+    for (size_t at = 0; at < in.size(); ++at)
+      EXPECT_EQ(in[at][0], 10 * static_cast<int64_t>(at) + other);
+  });
+}
+
+// Nobody sends what three threads wait for.
+TEST_P(Threads, AnAbortEndsTheCallsOfAllThreads) {
+  run([](Session& session, int me, int other) {
+    const std::vector<Group> made = groups(1);
+    std::atomic<int> ended{0};
+    std::thread aborter;
+    if (me == 0)
+      aborter = std::thread([&] {
+        absl::SleepFor(absl::Milliseconds(50));
+        EXPECT_TRUE(abort(made[0]).ok());
+      });
+    const absl::Time began = absl::Now();
+    in_threads(session, 3, [&](int t) {
+      Ints x = {0};
+      EXPECT_FALSE(
+          recv(TensorView(x), Peer::group(other), t, {.group = made[0]}).ok());
+      ++ended;
+    });
+    EXPECT_EQ(ended, 3);
+    EXPECT_LT(absl::Now() - began, absl::Seconds(60)) << "not at the deadline";
+    if (me == 0) aborter.join();
+    EXPECT_EQ(sum(1), 2) << "the others are whole";
+  });
+}
+
+// A session that is closed under the calls of its threads.
+TEST_P(Threads, ACloseEndsTheCallsOfAllThreads) {
+  run_rank_threads(kRanks, options(), [&](int rank, const InitOptions& mine) {
+    absl::StatusOr<Session> session = Session::create(mine);
+    ASSERT_TRUE(session.ok()) << session.status();
+    std::thread closer([&] {
+      absl::SleepFor(absl::Milliseconds(50));
+      session->close(absl::Milliseconds(100)).IgnoreError();
+    });
+    const absl::Time began = absl::Now();
+    in_threads(*session, 3, [&](int t) {
+      Ints x = {0};
+      EXPECT_FALSE(recv(TensorView(x), Peer::group(1 - rank), t).ok());
+    });
+    EXPECT_LT(absl::Now() - began, absl::Seconds(60)) << "not at the deadline";
+    closer.join();
+  });
+}
+
+// Calls that all ranks make together, on a group for each thread.
+TEST_P(Threads, GroupsAndObjectsOfTwoThreads) {
+  run([](Session& session, int me, int) {
+    const std::vector<Group> made = groups(2);
+    in_threads(session, 2, [&](int t) {
+      const Group& parent = made[static_cast<size_t>(t)];
+      for (int64_t i = 0; i < 5; ++i) {
+        const absl::StatusOr<Group> child =
+            split_group({.parent = parent, .split_ranks = {{1, 0}}});
+        ASSERT_TRUE(child.ok()) << child.status();
+        EXPECT_EQ(sum(me + 10 * t, *child), 1 + 20 * t);
+        const absl::StatusOr<std::vector<Object>> all =
+            all_gather_object(Object(me + 10 * i), {.group = *child});
+        ASSERT_TRUE(all.ok()) << all.status();
+        EXPECT_EQ((*all)[0], Object(1 + 10 * i)) << "rank 1 is first there";
+        EXPECT_TRUE(destroy_process_group(*child).ok());
+      }
+    });
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Threads, ::testing::Values("gloo"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace distwrap
