@@ -89,6 +89,13 @@ class DISTWRAP_EXPORT Session {
   // Lives as long as the session.
   GroupRegistry& registry() const;
 
+  // Writes down the last operations of this rank, 2,048 at most, also while
+  // others run or hang, and returns the path of the file: JSON, for this user
+  // only. `distwrap info --recorder` reads the folder in which those of all
+  // ranks lie. The same happens at DISTWRAP_RECORDER_SIGNAL and when a group
+  // breaks. Errors: kRunDirectory; kUnsupported when DISTWRAP_RECORDER is off.
+  absl::StatusOr<std::string> save_recording() const;
+
   // Drains until the timeout, then aborts what is left; without work in flight
   // it takes 500 ms at most. A second call does nothing.
   absl::Status close(absl::Duration timeout = absl::Seconds(30)) const;

@@ -86,6 +86,10 @@ BackendCommunicator::BackendCommunicator(
       waiting_collectives_(backend_->waiting_collectives_of(comm)),
       any_(backend_->any_of(comm)),
       timeout_ns_(timeout_ns_of(identity_.timeout)),
+      recorder_(identity_.recorded.recording == nullptr
+                    ? nullptr
+                    : &identity_.recorded.recording->recorder()),
+      recorded_group_(identity_.recorded.group),
       comm_(comm),
       first_failure_(std::move(first_failure)),
       watchdog_(watchdog),
@@ -130,6 +134,7 @@ template <uint16_t kKind>
   if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(inside.slot(), kOpShapes[kKind].collective());
+  if (recorder_ != nullptr) return run_recorded(op, options);
   if (runner<kKind>().host_watches)
     return labelled(options, submit_watched(op));
 
@@ -140,6 +145,29 @@ template <uint16_t kKind>
   if (code == DW_DONE) [[likely]]
     return Work();
   return labelled(options, finish_slow(op, code, &error));
+}
+
+absl::StatusOr<Work> BackendCommunicator::run_recorded(
+    dw_op& op, const CallOptions& options) {
+  const uint64_t record = begin_record(op, 0, options.label);
+  const BackendInstance::Runner& by = runner(op.kind);
+  dw_error error;
+  clear(&error);
+  int32_t code = DW_UNKNOWN;
+  if (!by.host_watches) {
+    code = by.submit(by.comm, &op, nullptr, &error);
+    if (code == DW_DONE) [[likely]] {
+      recorder_->end(record, Recorder::kDone);
+      return Work();
+    }
+  }
+  absl::StatusOr<Work> result =
+      labelled(options, by.host_watches ? submit_watched(op)
+                                        : finish_slow(op, code, &error));
+  recorder_->end(record, result.ok()
+                             ? Recorder::kDone
+                             : Recorder::failed(error_reason(result.status())));
+  return result;
 }
 
 absl::StatusOr<Work> BackendCommunicator::labelled(
@@ -185,6 +213,7 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   if (options.async) return submit_async(op, own_scale, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(visit.slot, op_shape(kind).collective());
+  if (recorder_ != nullptr) return run_recorded(op, options);
   if (runner(kind).host_watches) return labelled(options, submit_watched(op));
   dw_error error;
   clear(&error);
@@ -273,17 +302,21 @@ int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
 
 void BackendCommunicator::abort(ErrorInfo cause) {
   const dw_error why = abi_error(cause);
+  bool breaks = false;
   {
     base::MutexLock lock(mutex_);
     Life open = Life::kOpen;
-    if (life_.compare_exchange_strong(open, Life::kBroken))
-      first_cause_ = std::move(cause);
+    breaks = life_.compare_exchange_strong(open, Life::kBroken);
+    if (breaks) first_cause_ = std::move(cause);
     seat_.shut();
     if (abort_ != Abort::kNone || destroyed_) return;
     abort_ = Abort::kRunning;
   }
   // Off the lock: the backend may complete operations in here.
   backend_->api().comm_abort(comm_, &why);
+  // After the peers were told, before anybody can free what this uses.
+  if (breaks && identity_.recorded.recording != nullptr)
+    identity_.recorded.recording->save_after_failure();
   base::MutexLock lock(mutex_);
   abort_ = Abort::kDone;
   landed_.notify_all();
@@ -298,6 +331,11 @@ void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
   first_failure_.agree(cause);
   abort(cause);
+}
+
+void BackendCommunicator::work_ended(uint64_t record, Reason reason,
+                                     bool good) {
+  end_record(record, good ? Recorder::kDone : Recorder::failed(reason));
 }
 
 void BackendCommunicator::work_landed() {

@@ -13,6 +13,7 @@
 #include "comm/op_check.h"
 #include "comm/op_shape.h"
 #include "comm/prepared_op.h"
+#include "comm/recorder/session_recording.h"
 #include "comm/seat.h"
 #include "comm/watchdog.h"
 #include "comm/work_cell.h"
@@ -30,6 +31,7 @@ struct Identity {
   std::string group;
   int rank = 0, size = 1;
   absl::Duration timeout = absl::InfiniteDuration();  // of its operations
+  RecordedAs recorded = {};
 };
 
 class BackendCommunicator final : public CallForms<BackendCommunicator>,
@@ -140,7 +142,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::StatusOr<Work> conclude(const dw_op& op, Started started,
                                 const CallOptions& options);
   // The completion cell of an operation about to be submitted.
-  WorkCell* board(dw_op& op, bool own_scale, absl::string_view label);
+  WorkCell* board(dw_op& op, bool own_scale, absl::string_view label,
+                  uint32_t record_flags = 0);
   // Of a synchronous call that the backend did not finish at once.
   absl::StatusOr<Work> finish_slow(dw_op& op, int32_t code, dw_error* error);
   int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
@@ -154,6 +157,21 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Whether a code leaves the group as it was: nothing was started.
   static bool is_refusal(int32_t code);
   void stamp(dw_op* op);
+
+  // The number of the operation's record; 0 when nothing is recorded.
+  uint64_t begin_record(const dw_op& op, uint32_t flags,
+                        absl::string_view label) {
+    if (recorder_ == nullptr) return 0;
+    flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
+    flags |= label.empty() ? 0u : Recorder::kLabelled;
+    return recorder_->begin(recorded_group_, op, flags, label);
+  }
+  void end_record(uint64_t record, uint16_t outcome) {
+    if (record != 0) recorder_->end(record, outcome);
+  }
+  // What is left of a synchronous call, with its record. Apart, so that a call
+  // costs no more when nothing is recorded.
+  absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
 
@@ -176,6 +194,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::weak_ptr<const BackendInstance> work_engine() override {
     return backend_;
   }
+  void work_ended(uint64_t record, Reason reason, bool good) override;
   void work_landed() override;
 
   const Identity identity_;
@@ -184,6 +203,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   const Capabilities& capabilities_;
   const BackendInstance::Runner waiting_collectives_, any_;
   std::atomic<int64_t> timeout_ns_;  // 0: none
+  Recorder* const recorder_;         // null: nothing is recorded
+  const uint16_t recorded_group_;
   dw_comm* const comm_;
   FirstFailure first_failure_;
   Watchdog& watchdog_;

@@ -43,12 +43,14 @@ absl::StatusOr<Work> BackendCommunicator::run_slow(uint16_t kind, AnyCall call,
 }
 
 WorkCell* BackendCommunicator::board(dw_op& op, bool own_scale,
-                                     absl::string_view label) {
+                                     absl::string_view label,
+                                     uint32_t record_flags) {
   const Deadline deadline = set_deadline(op, Deadline::now_ns());
   ErrorInfo late = timeout_error(op);
   late.label = std::string(label);
   auto* const cell =
-      new WorkCell(*this, watchdog_, op, deadline, std::move(late));
+      new WorkCell(*this, watchdog_, op, deadline, std::move(late),
+                   begin_record(op, record_flags | Recorder::kAsync, label));
   if (own_scale) op.scale = cell->keep_scale(op.scale);
   {
     base::MutexLock lock(mutex_);
@@ -84,7 +86,9 @@ BackendCommunicator::Started BackendCommunicator::start(
   started.work = started.cell->handle();
   started.error = dw_error{};
   started.error.peer = -1;
+  const uint64_t record = started.cell->record();
   started.code = submit(op, started.cell->abi(), &started.error);
+  if (record != 0) recorder_->started(record);
   if (is_refusal(started.code)) unstamp(op);
   return started;
 }

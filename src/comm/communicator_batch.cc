@@ -111,6 +111,7 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
     absl::Span<const BatchItem> items) {
   std::vector<Work> works;
   std::vector<WorkCell*> cells;
+  std::vector<uint64_t> records;
   std::vector<dw_group_item> group;
   BatchVisit visit;
   if (absl::Status entered = visit.enter(items); !entered.ok()) return entered;
@@ -142,8 +143,9 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
       return open;
     }
     if (op_shape(op.kind).collective()) owner.stamp(&op);
-    cells.push_back(
-        owner.board(op, item.prepared->own_scale, item.prepared->label));
+    cells.push_back(owner.board(op, item.prepared->own_scale,
+                                item.prepared->label, Recorder::kInBatch));
+    records.push_back(cells.back()->record());
     works.push_back(cells.back()->handle());
     group.push_back({owner.comm_, &op, cells.back()->abi()});
   }
@@ -168,6 +170,8 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
     backend.progress();
     sched_yield();
   }
+  for (size_t i = 0; i < records.size(); ++i)
+    if (records[i] != 0) items[i].communicator->recorder_->started(records[i]);
   if (code == DW_OK) return works;
   if (code != DW_DONE) return unwind(code, error);
   for (WorkCell* const cell : cells) cell->land(WorkState::kDone);

@@ -42,7 +42,7 @@ std::vector<TensorView> outputs_of(const dw_buf& out, int size) {
 }  // namespace
 
 WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
-                   Deadline deadline, ErrorInfo timeout_error)
+                   Deadline deadline, ErrorInfo timeout_error, uint64_t record)
     : owner_(owner),
       watchdog_(watchdog),
       engine_(owner.work_engine()),
@@ -51,6 +51,7 @@ WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
       deadline_(deadline),
       started_ns_(Deadline::now_ns()),
       timeout_error_(std::move(timeout_error)),
+      record_(record),
       outputs_(outputs_of(op.out, timeout_error_.group_size)) {}
 
 const void* WorkCell::keep_scale(const void* scale) {
@@ -106,6 +107,8 @@ Deadline WorkCell::expired() {
 }
 
 void WorkCell::end_flight(WorkState state, ErrorInfo error) {
+  // First: who waits for the work may end the program.
+  owner_.work_ended(record_, error.reason, state == WorkState::kDone);
   error.label = timeout_error_.label;
   end(state,
       state == WorkState::kDone ? absl::OkStatus() : base::make_error(error),

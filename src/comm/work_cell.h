@@ -32,6 +32,8 @@ class WorkOwner {
                                 const dw_error& error) = 0;
   // Who can be asked to work at it.
   virtual std::weak_ptr<const BackendInstance> work_engine() = 0;
+  // How the operation ended, for its record; 0: it has none.
+  virtual void work_ended(uint64_t record, Reason reason, bool good) = 0;
   // The flight has ended; the cell is not touched by it any more.
   virtual void work_landed() = 0;
 
@@ -43,7 +45,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
  public:
   // `timeout_error` is what the deadline's end will say.
   WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
-           Deadline deadline, ErrorInfo timeout_error);
+           Deadline deadline, ErrorInfo timeout_error, uint64_t record = 0);
 
   dw_work* abi() { return reinterpret_cast<dw_work*>(this); }
   using Completion::handle;
@@ -58,6 +60,8 @@ class WorkCell final : public Completion, public Watchdog::Watch {
 
   // The slot `complete` of the host table.
   static void complete(dw_work* work, int32_t code, const dw_error* error);
+
+  uint64_t record() const { return record_; }
 
   bool poll() override;
   uint64_t seq() const override { return seq_; }
@@ -78,6 +82,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   const Deadline deadline_;
   const int64_t started_ns_;
   const ErrorInfo timeout_error_;
+  const uint64_t record_;
   const std::vector<TensorView> outputs_;
   ScaleBytes scale_;
   std::atomic<bool> expired_{false};

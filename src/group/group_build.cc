@@ -5,6 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace distwrap::group {
@@ -42,6 +43,21 @@ comm::SetupPlan setup_of(const GroupPlan& plan, size_t index,
           .terms = absl::StrCat("backend ", terms_of(plan.parts.choices))};
 }
 
+comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,
+                           absl::string_view backend) {
+  const GroupParts& parts = plan.parts;
+  if (parts.recording == nullptr) return {};
+  comm::RecordedGroup group;
+  group.name = comm::recorded_text(parts.name);
+  group.backend = comm::recorded_text(backend);
+  group.uid = setup.uid;
+  group.rank = setup.rank;
+  group.size = setup.size;
+  const size_t known = std::min(parts.global_ranks.size(), group.ranks.size());
+  std::copy_n(parts.global_ranks.begin(), known, group.ranks.begin());
+  return {parts.recording, parts.recording->recorder().add_group(group)};
+}
+
 absl::StatusOr<Channel> build_channel(
     const GroupPlan& plan, const comm::SetupPlan& setup,
     std::shared_ptr<comm::BackendInstance> backend, comm::Watchdog& watchdog,
@@ -54,7 +70,8 @@ absl::StatusOr<Channel> build_channel(
   return Channel{
       type,
       std::make_unique<comm::BackendCommunicator>(
-          comm::Identity{parts.name, setup.rank, setup.size, parts.timeout},
+          comm::Identity{parts.name, setup.rank, setup.size, parts.timeout,
+                         record_as(plan, setup, backend->name())},
           std::move(backend), *built,
           comm::FirstFailure(parts.store,
                              absl::StrCat(setup.keys, kFailureKey)),

@@ -170,6 +170,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
                 .choices = std::move(request.choices),
                 .hints = std::move(request.hints),
                 .timeout = request.timeout,
+                .recording = session.recording(),
                 .store = parent.store(),
                 .key_prefix = prefix,
                 .channels = {},

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "comm/communicator.h"
+#include "comm/recorder/session_recording.h"
 #include "distwrap/group.h"
 #include "group/backend_string.h"
 #include "group/rank_map.h"
@@ -46,6 +47,7 @@ struct GroupParts {
   std::vector<BackendChoice> choices;  // at least one, settled
   comm::Hints hints = {};
   absl::Duration timeout = absl::InfiniteDuration();
+  std::shared_ptr<comm::SessionRecording> recording = {};  // null: none
   std::shared_ptr<Store> store;
   std::string key_prefix;         // of the group's keys in the store
   std::vector<Channel> channels;  // at least one, in the order of `choices`

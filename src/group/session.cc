@@ -1,5 +1,6 @@
 #include "distwrap/session.h"
 
+#include "base/error.h"
 #include "group/session_state.h"
 
 namespace distwrap {
@@ -21,6 +22,15 @@ int Session::rank() const { return state_->rank(); }
 int Session::world_size() const { return state_->world_size(); }
 GroupRegistry& Session::registry() const { return state_->registry(); }
 Group Session::world() const { return Group(state_->world()); }
+
+absl::StatusOr<std::string> Session::save_recording() const {
+  if (state_->recording() == nullptr)
+    return base::make_error({.reason = Reason::kUnsupported,
+                             .what = "operations are not recorded",
+                             .op = "save_recording",
+                             .next_step = "unset DISTWRAP_RECORDER"});
+  return state_->recording()->save("asked");
+}
 
 absl::Status Session::close(absl::Duration timeout) const {
   return state_ == nullptr ? absl::OkStatus() : state_->close(timeout);

@@ -4,10 +4,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "plugin/module_paths.h"
+#include "store/run_directory.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <limits>
+#include <signal.h>
 #include <utility>
 
 namespace distwrap::group {
@@ -30,6 +32,27 @@ absl::StatusOr<absl::Duration> timeout_of(
                  "leave it unset for the default, or give InfiniteDuration");
   info.actual = absl::FormatDuration(*given);
   return base::make_error(info);
+}
+
+absl::StatusOr<comm::RecordingPlan> plan_recording(
+    const base::Environment& environment) {
+  using base::Setting;
+  for (const Setting setting :
+       {Setting::kRecorder, Setting::kRecorderDir, Setting::kRecorderSignal})
+    if (absl::Status status = environment.check(setting); !status.ok())
+      return status;
+  comm::RecordingPlan plan;
+  plan.on = environment.get_flag(base::setting_name(Setting::kRecorder))
+                ->value_or(true);
+  if (!plan.on) return plan;
+  const std::string signal =
+      environment.get_or_default(Setting::kRecorderSignal);
+  plan.signal = signal == "USR1" ? SIGUSR1 : signal == "USR2" ? SIGUSR2 : 0;
+  plan.folder = environment.get(Setting::kRecorderDir).value_or("");
+  if (!plan.folder.empty()) return plan;
+  // Without a place the session runs, and saving says why it cannot.
+  plan.parent = store::user_directory_path(environment).value_or("");
+  return plan;
 }
 
 }  // namespace
@@ -99,6 +122,9 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
     }
     plan.device_id = *options.device_id;
   }
+  absl::StatusOr<comm::RecordingPlan> recording = plan_recording(environment);
+  if (!recording.ok()) return recording.status();
+  plan.recording = *std::move(recording);
   plan.plugin_folders = plugin::plugin_folders(environment);
   if (const auto list = environment.get(base::Setting::kPluginAllow)) {
     absl::StatusOr<plugin::AllowList> allowed = plugin::AllowList::read(*list);

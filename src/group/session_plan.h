@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "comm/backend_instance.h"
+#include "comm/recorder/session_recording.h"
 #include "distwrap/session.h"
 #include "plugin/allow_list.h"
 #include "plugin/linked_in.h"
@@ -30,6 +31,7 @@ struct SessionPlan {
   // What a clean end waits for peers that do not say goodbye.
   absl::Duration goodbye = absl::Milliseconds(400);
   int device_id = 0;
+  comm::RecordingPlan recording = {};
   std::vector<std::string> plugin_folders;
   plugin::AllowList allowed_plugins = {};
   absl::Span<const plugin::LinkedIn> linked_in = plugin::linked_in();

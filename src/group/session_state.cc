@@ -65,6 +65,11 @@ uint64_t random_number() {
   return uint64_t{source()} << 32 | source();
 }
 
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 // What all ranks must have in common.
 std::string terms(const Hello& hello) {
   return absl::StrCat("distwrap ", hello.version, ", world size ",
@@ -252,6 +257,11 @@ comm::SetupPlan SessionState::world_setup(const SessionPlan& plan) const {
 absl::Status SessionState::make_world(const SessionPlan& plan,
                                       std::vector<BackendChoice> choices,
                                       Deadline deadline) {
+  recording_ = comm::SessionRecording::make(
+      plan.recording, {.job = absl::StrCat(absl::Hex(uid_, absl::kZeroPad16)),
+                       .host = host_name(),
+                       .rank = rank_,
+                       .world_size = world_size_});
   GroupPlan world{.op = "init",
                   .parts = {.name = plan.group_name,
                             .description = plan.group_name,
@@ -261,6 +271,7 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
                             .choices = std::move(choices),
                             .hints = plan.hints,
                             .timeout = plan.timeout,
+                            .recording = recording_,
                             .store = store_,
                             .key_prefix = round_->key("group/"),
                             .channels = {},

@@ -50,6 +50,11 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   // Where groups go whose other members have not ended them yet.
   Departures& departures() { return departures_; }
 
+  // Null when operations are not recorded.
+  const std::shared_ptr<comm::SessionRecording>& recording() const {
+    return recording_;
+  }
+
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
   absl::Status close(absl::Duration timeout);
@@ -81,6 +86,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   comm::Watchdog watchdog_;
   GroupRegistry registry_;
   uint64_t uid_ = 0;  // of the world; the same on all ranks
+  std::shared_ptr<comm::SessionRecording> recording_;
   std::shared_ptr<GroupState> world_;
   Departures departures_;
   std::atomic<bool> closed_{false};

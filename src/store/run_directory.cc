@@ -156,20 +156,28 @@ absl::StatusOr<RunDirectory> RunDirectory::make(
   return refused(*parent, "it cannot be locked", base::errno_text(errno));
 }
 
-absl::StatusOr<std::string> user_directory(
+absl::StatusOr<std::string> user_directory_path(
     const base::Environment& environment) {
   const absl::StatusOr<std::string> parent = choose_parent(environment);
   if (!parent.ok()) return parent.status();
-  const std::string path = absl::StrCat(*parent, "/distwrap.", geteuid());
+  return absl::StrCat(*parent, "/distwrap.", geteuid());
+}
+
+absl::StatusOr<std::string> user_directory(
+    const base::Environment& environment) {
+  const absl::StatusOr<std::string> chosen = user_directory_path(environment);
+  if (!chosen.ok()) return chosen.status();
+  const std::string& path = *chosen;
+  const std::string parent = path.substr(0, path.rfind('/'));
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return refused(*parent, absl::StrCat(path, " cannot be made"),
+    return refused(parent, absl::StrCat(path, " cannot be made"),
                    base::errno_text(errno));
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0)
-    return refused(*parent, absl::StrCat(path, " cannot be read"),
+    return refused(parent, absl::StrCat(path, " cannot be read"),
                    base::errno_text(errno));
   if (!is_ours(info))
-    return refused(*parent,
+    return refused(parent,
                    absl::StrCat(path,
                                 " is not a folder of yours "
                                 "alone"),

@@ -48,6 +48,9 @@ class RunDirectory {
 // parent; made where it is missing, and it stays. Errors: kRunDirectory.
 absl::StatusOr<std::string> user_directory(
     const base::Environment& environment);
+// Where it is, or would be made.
+absl::StatusOr<std::string> user_directory_path(
+    const base::Environment& environment);
 
 }  // namespace distwrap::store
 

@@ -4,7 +4,8 @@
 #
 #   count_instructions.sh VALGRIND PROGRAM KEPT "BUILD" WAY BASE
 #
-# WAY and BASE are straight (into the backend), facade or c.
+# WAY and BASE are straight (into the backend), facade, c, c_group, or recorded:
+# the facade with the recorder, which is off for all others.
 #
 # Fails when a call costs more than kept; asks for a new number when it costs
 # clearly less. A build without a kept number is skipped (exit 77).
@@ -14,9 +15,11 @@ valgrind=$1 program=$2 kept=$3 build=$4 way=$5 base=$6
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-count() { # function -> instructions per call
-  "$valgrind" --tool=callgrind --callgrind-out-file="$out/callgrind" \
-    --collect-atstart=no --toggle-collect="$1" "$program" 2>"$out/log" || {
+count() { # way -> instructions per call
+  function=count_$1 recorder=0
+  if [ "$1" = recorded ]; then function=count_facade recorder=1; fi
+  DISTWRAP_RECORDER=$recorder "$valgrind" --tool=callgrind --callgrind-out-file="$out/callgrind" \
+    --collect-atstart=no --toggle-collect="$function" "$program" 2>"$out/log" || {
     cat "$out/log" >&2
     exit 1
   }
@@ -28,8 +31,8 @@ count() { # function -> instructions per call
 least() {
   for try in 1 2 3; do count "$1"; done | sort -n | head -n 1
 }
-dear=$(least "count_$way")
-cheap=$(least "count_$base")
+dear=$(least "$way")
+cheap=$(least "$base")
 cost=$((dear - cheap))
 echo "build: $build"
 echo "$way $dear, $base $cheap, difference $cost instructions per call"
