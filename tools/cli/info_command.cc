@@ -5,6 +5,7 @@
 #include "info/capability_table.h"
 #include "info/facts.h"
 #include "info/pages.h"
+#include "recordings/behind.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -19,6 +20,9 @@ constexpr OptionRow kOptions[] = {
      "reduction, natively, composed of others, or not"},
     {"--errors", nullptr, "All reasons of errors, and what to do"},
     {"--settings", nullptr, "All variables of the environment"},
+    {"--recorder", "DIR",
+     "What the ranks of a job were doing, and who is behind whom, from the "
+     "recordings in a folder; some may be missing"},
     {"--json", nullptr, "As JSON"},
     {"--markdown", nullptr,
      "As a Markdown table; with --backend, --errors or --settings"},
@@ -34,9 +38,10 @@ constexpr CommandRow kInfo = {
     "Examples:\n"
     "  distwrap info\n"
     "  distwrap info --backend gloo\n"
-    "  distwrap info --errors --json\n\n"
-    "Exit code: 0; 1 when the backend that was asked for cannot be loaded; 2 "
-    "for bad\noptions."};
+    "  distwrap info --errors --json\n"
+    "  distwrap info --recorder /tmp/distwrap.1000/recording-0f3a\n\n"
+    "Exit code: 0; 1 when the backend that was asked for cannot be loaded, or "
+    "a folder\nhas no recordings; 2 for bad options."};
 
 int complain(absl::string_view text, int code) {
   std::fprintf(stderr, "distwrap info: %s\n", std::string(text).c_str());
@@ -87,6 +92,14 @@ int show_backend(const std::string& name, const Typed& typed,
                             to_text(table)));
 }
 
+int show_recordings(const std::string& folder, const Typed& typed) {
+  const absl::StatusOr<JobRecording> job = read_recordings(folder);
+  if (!job.ok()) return complain(job.status().message(), kFailed);
+  const std::vector<GroupPosition> groups = positions_of(*job);
+  return print(typed.has("--json") ? bench::json_text(to_json(*job, groups))
+                                   : to_text(*job, groups));
+}
+
 // One of the tables of this version.
 int show_table(const Typed& typed, const char* name, const JsonArray& json,
                const std::string& markdown, const std::string& text) {
@@ -104,12 +117,16 @@ int info_command(const Words& words) {
   Typed typed;
   if (const auto code = parse(kInfo, words, &typed)) return *code;
   const std::optional<std::string> backend = typed.value("--backend");
+  const std::optional<std::string> recorder = typed.value("--recorder");
   const bool errors = typed.has("--errors"), settings = typed.has("--settings");
-  if (backend.has_value() + errors + settings > 1)
-    return complain("give one of --backend, --errors and --settings", kUsage);
+  if (backend.has_value() + recorder.has_value() + errors + settings > 1)
+    return complain(
+        "give one of --backend, --errors, --settings and --recorder", kUsage);
   if (typed.has("--json") && typed.has("--markdown"))
     return complain("give one of --json and --markdown", kUsage);
 
+  if (recorder.has_value() && !typed.has("--markdown"))
+    return show_recordings(*recorder, typed);
   if (errors)
     return show_table(typed, "errors", reasons_json(), reasons_markdown(),
                       reasons_text());

@@ -6,8 +6,8 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0; 1 when a backend that was asked for cannot be loaded; 2
-// when the options are bad.
+// The exit code: 0; 1 when a backend that was asked for cannot be loaded, or a
+// folder has no recordings; 2 when the options are bad.
 int info_command(const Words& words);
 CommandText info_text();
 
