@@ -2,6 +2,8 @@
 // docs/recording.md.
 #include <distwrap/distwrap.h>
 
+#include <absl/time/clock.h>
+
 #include <cstdio>
 #include <vector>
 
@@ -9,17 +11,16 @@ int main() {
   const auto session = distwrap::Session::create();
   if (!session.ok()) return std::puts(session.status().ToString().c_str()), 1;
   std::vector<float> x(1024, 1);
-  auto reduce = [&](const char* label) {
-    return distwrap::all_reduce(distwrap::TensorView(x),
-                                distwrap::ReduceOp::kSum,
-                                {.group = session->world(),
-                                 .timeout = absl::Milliseconds(500),
-                                 .label = label});
+  auto reduce = [&](const char* label, absl::Duration timeout) {
+    return distwrap::all_reduce(
+        distwrap::TensorView(x), distwrap::ReduceOp::kSum,
+        {.group = session->world(), .timeout = timeout, .label = label});
   };
-  if (!reduce("first gradient").ok()) return 1;
+  if (!reduce("first gradient", absl::Seconds(60)).ok()) return 1;
   // Rank 1 never comes to the second one, so rank 0's group breaks, which saves
   // its recording. Rank 1 saves its own, and stays until then.
-  if (session->rank() == 0) return reduce("second gradient").ok() ? 1 : 0;
+  if (session->rank() == 0)
+    return reduce("second gradient", absl::Milliseconds(500)).ok() ? 1 : 0;
   if (!session->save_recording().ok()) return 1;
   absl::SleepFor(absl::Seconds(3));
   return 0;

@@ -6,10 +6,11 @@
 #include "recordings/behind.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/time/clock.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <signal.h>
 #include <stdlib.h>
@@ -112,18 +113,23 @@ TEST_F(Recordings, HoldWhatEachRankDid) {
 }
 
 TEST_F(Recordings, NameTheRankThatDidNotCall) {
+  std::atomic<bool> failed{false};
   run_ranks(2, {.backend = "gloo", .timeout = absl::Seconds(60)},
-            [](Session& session) {
+            [&](Session& session) {
               const Group world = session.world();
               ASSERT_TRUE(barrier({.group = world}).ok());
               if (session.rank() == 1) {
                 ASSERT_TRUE(session.save_recording().ok());
+                // Its end would be what rank 0 sees.
+                for (int i = 0; i < 60'000 && !failed; ++i)
+                  absl::SleepFor(absl::Milliseconds(1));
                 return;
               }
               float x = 1;
               const auto late = all_reduce(
                   TensorView(&x, 1), ReduceOp::kSum,
                   {.group = world, .timeout = absl::Milliseconds(100)});
+              failed = true;
               EXPECT_EQ(error_reason(late.status()), Reason::kTimedOut)
                   << late.status();
               // Saved without being asked, before the record had its end.
