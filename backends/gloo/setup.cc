@@ -4,8 +4,8 @@
 // called, so that nobody then waits for a peer that will never come: absent
 // ranks are the host's to notice, between the rounds.
 #include "backend.h"
-#include "distwrap/abi/read.h"
 #include "sdk/fail.h"
+#include "sdk/open.h"
 #include "sdk/read_op.h"
 #include "signals.h"
 
@@ -178,21 +178,7 @@ void discard(dw_setup* setup) {
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
-  if (int32_t code =
-          dw_read_struct(&info, sizeof info, given, DW_SETUP_INFO_SIZE_1_0))
-    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                   "gloo: the setup info has a size or a field that is not "
-                   "known");
-  if (info.flags != DW_SETUP_COMMUNICATOR ||
-      dw_check_extensions(info.next) != DW_OK)
-    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
-                   "gloo: only communicators without extensions can be built");
-  if (info.size < 1 || info.rank < 0 || info.rank >= info.size)
-    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "gloo: the rank is not within the size");
-  if (dw_unknown_hint(info.hints, info.n_hints, kHints, 1) != nullptr)
-    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "gloo: the only hint is 'interface'");
+  if (int32_t code = dw_read_setup(&info, given, kHints, 1, error)) return code;
   dw_setup* made = nullptr;
   int32_t code;
   try {

@@ -1,7 +1,7 @@
 // Life of a communicator: one empty round, for there is nobody to meet.
-#include "distwrap/abi/read.h"
 #include "loopback.h"
 #include "sdk/fail.h"
+#include "sdk/open.h"
 
 #include <new>
 
@@ -14,21 +14,11 @@ namespace loopback {
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info read;
-  if (int32_t code =
-          dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
-    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                   "loopback: the setup info has a size or a field that is "
-                   "not known");
-  if (read.flags != DW_SETUP_COMMUNICATOR)
-    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
-                   "loopback: only communicators can be built");
+  if (int32_t code = dw_read_setup(&read, info, nullptr, 0, error)) return code;
   if (read.size != 1 || read.rank != 0)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
                    "loopback: a group has one rank; use another backend for "
                    "more");
-  if (read.n_hints != 0)
-    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "loopback: there are no hints");
   auto* made = new (std::nothrow) dw_setup{backend->host};
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,

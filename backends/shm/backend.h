@@ -11,8 +11,6 @@
 #include "watch.h"
 #include "worker.h"
 
-#include <memory>
-
 namespace shm_backend {
 
 // The names of the ABI are shared by all backends of a program, so the objects
@@ -56,9 +54,9 @@ struct Comm {
   Staging staging = Staging::kUnknown;
   KnownKernel kernel;
 
-  CallReader reader;  // of operations that are not in a set
-  // Of asynchronous operations, made on first use. [comm]
-  std::unique_ptr<Worker> worker;
+  // Of operations that are not in a set: one thread may be at each.
+  CallReader waiting_calls, other_calls;
+  Worker worker{this};  // of asynchronous operations
 };
 
 inline Backend* of(dw_backend* backend) {

@@ -44,6 +44,10 @@ int32_t read_call(const Comm* comm, const dw_op* op, Call* call,
 // numbers: then nothing has to be checked again.
 class CallReader {
  public:
+  // Whether an operation given to `submit` may run to its end there.
+  static bool caller_waits(const dw_op* op) {
+    return op != nullptr && (op->flags & DW_FLAG_CALLER_WAITS) != 0;
+  }
   int32_t read(const Comm* comm, const dw_op* op, dw_error* error);
   Call call;
 

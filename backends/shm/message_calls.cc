@@ -33,7 +33,7 @@ class Driven final : public Condition {
   Driven(Messages& messages, bool (*stop)(const void*), const void* what)
       : messages_(messages), stop_(stop), what_(what) {}
   bool holds() override {
-    messages_.progress(-1);
+    messages_.progress_for_others();
     return !messages_.has_open_works() || stop_(what_);
   }
   bool awaits(int rank) override { return messages_.awaits(rank); }

@@ -58,24 +58,27 @@ void Messages::attach(Comm* comm) {
 }
 
 void Messages::begin(Message* message) {
-  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-  if (is_shared()) lock.lock();
+  LazyLock::Hold hold(lock_);
   begin_locked(message);
-  complete_ended(lock);
+  message->awaited =
+      message->state.load(std::memory_order_relaxed) == Message::State::kOpen;
+  complete_ended(hold);
 }
 
 int32_t Messages::start(const Call& call, dw_work* work) {
   auto message = std::make_unique<Message>(call);
-  std::unique_lock<std::mutex> lock(mutex_);
+  LazyLock::Hold hold(lock_);
   begin_locked(message.get());
-  if (message->state.load(std::memory_order_relaxed) == Message::State::kDone) {
-    complete_ended(lock);
-    return DW_DONE;
+  const bool done =
+      message->state.load(std::memory_order_relaxed) == Message::State::kDone;
+  if (!done) {
+    message.release()->work = work;
+    open_works_.fetch_add(1, std::memory_order_release);
   }
-  message.release()->work = work;
-  open_works_.fetch_add(1, std::memory_order_release);
-  complete_ended(lock);
-  return DW_OK;
+  const bool wakes = std::exchange(awaited_ended_, false);
+  complete_ended(hold);
+  if (wakes) comm_->room.wake(comm_->rank);
+  return done ? DW_DONE : DW_OK;
 }
 
 void Messages::begin_locked(Message* message) {
@@ -133,9 +136,15 @@ void Messages::post_receive(Peer& peer, Message* message) {
     break_by(message->peer);
 }
 
-bool Messages::progress(int peer) {
-  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-  if (is_shared() && !lock.try_lock()) return false;
+void Messages::progress(int peer) { move_all(peer); }
+
+void Messages::progress_for_others() {
+  if (move_all(-1)) comm_->room.wake(comm_->rank);
+}
+
+bool Messages::move_all(int peer) {
+  LazyLock::Hold hold(lock_, std::try_to_lock);
+  if (!hold.owns()) return false;
   try {
     if (peer >= 0) move(peer);
     for (int rank = 0; rank < comm_->size && peer < 0; ++rank)
@@ -146,8 +155,9 @@ bool Messages::progress(int peer) {
             "shm: no memory for messages that came before their receives");
     comm_->failure.fail(why, nullptr);
   }
-  complete_ended(lock);
-  return true;
+  const bool awaited_ended = std::exchange(awaited_ended_, false);
+  complete_ended(hold);
+  return awaited_ended;
 }
 
 void Messages::move(int rank) {
@@ -304,6 +314,7 @@ bool Messages::stream(Peer& peer, Message* message) {
 void Messages::end(Message* message) {
   // Before the state, after which the owner may drop it.
   if (message->work != nullptr) ended_.push_back(message);
+  awaited_ended_ |= message->awaited;
   message->state.store(Message::State::kDone, std::memory_order_release);
 }
 
@@ -314,11 +325,11 @@ void Messages::break_by(int rank) {
   comm_->failure.fail(why, nullptr);
 }
 
-void Messages::complete_ended(std::unique_lock<std::mutex>& lock) {
+void Messages::complete_ended(LazyLock::Hold& hold) {
   if (ended_.empty()) [[likely]]
     return;
   const std::vector<Message*> ended = std::exchange(ended_, {});
-  if (lock.owns_lock()) lock.unlock();
+  hold.release();
   for (Message* const message : ended) {
     comm_->host->complete(message->work, DW_OK, nullptr);
     delete message;
@@ -330,7 +341,7 @@ void Messages::complete_ended(std::unique_lock<std::mutex>& lock) {
 void Messages::fail_all(const dw_error& why) {
   std::vector<Message*> failed;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const LazyLock::Hold hold(lock_);
     const auto fail = [&failed](Message* message) {
       if (message->work != nullptr) failed.push_back(message);
       message->state.store(Message::State::kFailed, std::memory_order_release);
@@ -352,7 +363,7 @@ void Messages::fail_all(const dw_error& why) {
 }
 
 bool Messages::awaits(int rank) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const LazyLock::Hold hold(lock_);
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   return !peer.sends.empty() || !peer.asked.empty() || !peer.streams.empty() ||
          !peer.receives.empty() || !peer.taking.empty();

@@ -6,19 +6,20 @@
 // larger one the receiver first learns size and tag, and asks for the rest when
 // there is a receive for it.
 //
-// Threads: one until `share`, then any, one at a time by the lock inside.
+// Threads: any, one at a time by the lock inside, which costs nothing until
+// `share`: whoever is not a caller that waits says that first.
 #ifndef DISTWRAP_BACKENDS_SHM_MESSAGES_H_
 #define DISTWRAP_BACKENDS_SHM_MESSAGES_H_
 
 #include "call.h"
 #include "distwrap/abi/plugin.h"
+#include "lazy_lock.h"
 #include "mailbox.h"
 
 #include <atomic>
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace shm_backend {
@@ -40,6 +41,7 @@ struct Message {
   uint64_t tag = 0;
   Piece data;
   dw_work* work = nullptr;  // NULL: somebody waits, and owns it
+  bool awaited = false;     // by its owner, who may be asleep
   uint32_t id = 0;
   size_t moved = 0;
   std::atomic<State> state = State::kOpen;
@@ -50,17 +52,19 @@ class Messages {
   ~Messages();
   void attach(Comm* comm);
 
-  // From now on other threads than the communicator's caller use this too.
-  void share() { shared_.store(true, std::memory_order_release); }
-  bool is_shared() const { return shared_.load(std::memory_order_acquire); }
+  // From now on others than a caller that waits use this, too.
+  void share() { lock_.share(); }
+  bool is_shared() const { return lock_.is_shared(); }
 
   // Starts one that its owner waits for.
   void begin(Message* message);
   // Starts one that completes `call`'s work. DW_DONE: it has ended already.
   int32_t start(const Call& call, dw_work* work);
-  // Moves what can move, first of all with `peer`, unless it is -1. False when
-  // somebody else is at it.
-  bool progress(int peer);
+  // Moves what can move, with `peer` or, -1, with all, unless somebody else is
+  // at it. Of who waits for messages of its own.
+  void progress(int peer);
+  // Likewise, of any other: wakes the one whose messages have ended.
+  void progress_for_others();
   // Ends all that are open.
   void fail_all(const dw_error& why);
 
@@ -99,6 +103,8 @@ class Messages {
     uint32_t next_id = 0;
   };
 
+  // Whether another thread's message has ended meanwhile.
+  bool move_all(int peer);
   void begin_locked(Message* message);
   bool post_send(Peer& peer, Message* message);
   void post_receive(Peer& peer, Message* message);
@@ -115,14 +121,14 @@ class Messages {
   void end(Message* message);
   void break_by(int rank);
   // Completes what ended, without the lock.
-  void complete_ended(std::unique_lock<std::mutex>& lock);
+  void complete_ended(LazyLock::Hold& hold);
 
   Comm* comm_ = nullptr;
-  std::atomic<bool> shared_ = false;
-  std::mutex mutex_;
+  LazyLock lock_;
   std::vector<Peer> peers_;
   Pool pool_;
   std::vector<Message*> ended_;  // with works
+  bool awaited_ended_ = false;   // one without
   std::atomic<int> open_works_ = 0, in_sets_ = 0;
 };
 

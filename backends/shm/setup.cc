@@ -3,10 +3,9 @@
 // then they map it and show their tokens there, which is the proof that all
 // see the same memory. A rank steps when all have stepped, so nobody waits.
 #include "backend.h"
-#include "distwrap/abi/read.h"
 #include "meet.h"
 #include "sdk/fail.h"
-#include "sdk/read_op.h"
+#include "sdk/open.h"
 #include "wait.h"
 
 #include <cstring>
@@ -159,24 +158,11 @@ int32_t step(Setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
-  if (int32_t code =
-          dw_read_struct(&info, sizeof info, given, DW_SETUP_INFO_SIZE_1_0))
-    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                   "shm: the setup info has a size or a field that is not "
-                   "known");
-  if (info.flags != DW_SETUP_COMMUNICATOR ||
-      dw_check_extensions(info.next) != DW_OK)
-    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
-                   "shm: only communicators without extensions can be built");
-  if (info.size < 1 || info.rank < 0 || info.rank >= info.size)
-    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "shm: the rank is not within the size");
+  if (int32_t code = dw_read_setup(&info, given, nullptr, 0, error))
+    return code;
   if (info.size > kMostRanks)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
                    "shm: a group has 128 ranks at most");
-  if (info.n_hints != 0)
-    return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
-                   0, "shm: there are no hints");
   Setup* made = nullptr;
   int32_t code;
   try {
@@ -245,7 +231,7 @@ int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
 int32_t comm_destroy(dw_comm* given, int64_t /*deadline_ns*/,
                      dw_error* /*error*/) {
   Comm* const comm = of(given);
-  comm->worker.reset();
+  comm->worker.finish();
   if (comm->room.is_open()) comm->room.leave(State::kClosed);
   delete comm;
   return DW_OK;

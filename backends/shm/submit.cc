@@ -29,8 +29,7 @@ int32_t enqueue(Comm* comm, Call&& call, dw_work* work, Gate* gate,
                 dw_error* error) {
   try {
     comm->messages.share();
-    if (comm->worker == nullptr) comm->worker = std::make_unique<Worker>(comm);
-    comm->worker->add(std::move(call), work, gate);
+    comm->worker.add(std::move(call), work, gate);
     return DW_OK;
   } catch (const std::bad_alloc&) {
     return fail_memory(error);
@@ -39,14 +38,10 @@ int32_t enqueue(Comm* comm, Call&& call, dw_work* work, Gate* gate,
   }
 }
 
-bool may_run_here(const Comm* comm) {
-  return comm->worker == nullptr || comm->worker->idle();
-}
-
 // To the end, in its turn.
 int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
   if (call.is_message()) return run_message(comm, call, error);
-  if (may_run_here(comm)) [[likely]]
+  if (comm->worker.idle()) [[likely]]
     return run(comm, call, error);
   Gate gate;
   gate.expect(1);
@@ -59,9 +54,9 @@ int32_t start_message(Comm* comm, const Call& call, dw_work* work,
                       dw_error* error) {
   try {
     comm->messages.share();
-    if (comm->worker == nullptr) comm->worker = std::make_unique<Worker>(comm);
+    comm->worker.start();
     const int32_t code = comm->messages.start(call, work);
-    if (code == DW_OK) comm->worker->look_after_messages();
+    if (code == DW_OK) comm->worker.look_after_messages();
     return code;
   } catch (const std::bad_alloc&) {
     return fail_memory(error);
@@ -211,8 +206,10 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
                dw_error* error) {
   Comm* const comm = of(given);
   try {
-    if (int32_t code = comm->reader.read(comm, op, error)) return code;
-    Call& call = comm->reader.call;
+    CallReader& reader =
+        CallReader::caller_waits(op) ? comm->waiting_calls : comm->other_calls;
+    if (int32_t code = reader.read(comm, op, error)) return code;
+    Call& call = reader.call;
     if (int32_t code = comm->failure.check(error)) return code;
     if (!call.caller_waits()) return start(comm, call, work, error);
     if (int32_t code = run_in_turn(comm, call, error)) return code;

@@ -118,7 +118,7 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
   for (;;) {
     if (look(condition, kLooksPerTurn)) return DW_OK;
     if (int32_t code = comm->failure.check(error)) return code;
-    if (comm->messages.has_open()) comm->messages.progress(-1);
+    if (comm->messages.has_open()) comm->messages.progress_for_others();
     const int64_t now = host.now_ns(host.self);
     if (now >= next_look) {
       next_look = now + kLookNs;

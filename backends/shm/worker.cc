@@ -25,7 +25,13 @@ int32_t Gate::wait(dw_error* error) {
   return code_;
 }
 
-Worker::Worker(Comm* comm) : comm_(comm) {
+void Worker::start() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  start_locked();
+}
+
+void Worker::start_locked() {
+  if (thread_.joinable()) return;
   // Signals are for the threads of the program.
   sigset_t all, before;
   sigfillset(&all);
@@ -39,9 +45,10 @@ Worker::Worker(Comm* comm) : comm_(comm) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Worker::~Worker() {
+void Worker::finish() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (!thread_.joinable()) return;
     ending_ = true;
   }
   changed_.notify_one();
@@ -52,6 +59,7 @@ Worker::~Worker() {
 void Worker::add(Call&& call, dw_work* work, Gate* gate) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    start_locked();
     tasks_.push_back({std::move(call), work, gate});
     open_.fetch_add(1, std::memory_order_relaxed);
   }

@@ -1,8 +1,9 @@
-// The thread of a communicator's asynchronous operations. Collectives run in it
-// one after the other, in the order in which they came; messages move while
-// there is nothing else to do, and while a collective waits.
+// The thread of a communicator's asynchronous operations, made at the first of
+// them. Collectives run in it one after the other, in the order in which they
+// came; messages move while there is nothing else to do, and while a collective
+// waits.
 //
-// Threads: `add` from one thread at a time. [comm]
+// Threads: any; `finish` when nobody calls anything else.
 #ifndef DISTWRAP_BACKENDS_SHM_WORKER_H_
 #define DISTWRAP_BACKENDS_SHM_WORKER_H_
 
@@ -36,11 +37,15 @@ class Gate {
 
 class Worker {
  public:
-  explicit Worker(Comm* comm);
-  // Ends after the operations that it was given.
-  ~Worker();
+  explicit Worker(Comm* comm) : comm_(comm) {}
+  ~Worker() { finish(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
+
+  // Makes the thread, if there is none.
+  void start();
+  // Ends the thread, after the operations that it was given.
+  void finish();
 
   // Either completes the work or passes the gate.
   void add(Call&& call, dw_work* work, Gate* gate);
@@ -57,6 +62,7 @@ class Worker {
     Gate* gate;
   };
 
+  void start_locked();
   void loop();
   void drive(std::unique_lock<std::mutex>& lock);
   void run_next(std::unique_lock<std::mutex>& lock);

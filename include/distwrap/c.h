@@ -87,6 +87,11 @@ DISTWRAP_EXPORT int32_t distwrap_session_close(distwrap_session session,
                                                int64_t timeout,
                                                distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_session_free(distwrap_session session);
+/* Writes down the last operations of this rank; one text, the file's path. A
+ * NULL session is the thread's. */
+DISTWRAP_EXPORT int32_t distwrap_save_recording(distwrap_session session,
+                                                distwrap_list* list,
+                                                distwrap_error* error);
 
 /* ---- tensors ---- */
 
@@ -157,6 +162,30 @@ DISTWRAP_EXPORT int32_t distwrap_group_get_data(distwrap_group group,
                                                 const char* key, void** data,
                                                 distwrap_error* error);
 
+/* The session's registry (group_registry.h): groups that it made are in it by
+ * themselves, others come and go by these. */
+DISTWRAP_EXPORT int32_t distwrap_register_group(distwrap_group group,
+                                                const int32_t* ranks,
+                                                uint64_t count,
+                                                const char* description,
+                                                distwrap_error* error);
+/* Does nothing for a group that is not there. */
+DISTWRAP_EXPORT int32_t distwrap_unregister_group(distwrap_group group,
+                                                  distwrap_error* error);
+/* The ranks of a registered group, at most `capacity`; `count` is how many. */
+DISTWRAP_EXPORT int32_t distwrap_registered_ranks(distwrap_group group,
+                                                  int32_t* ranks,
+                                                  uint64_t capacity,
+                                                  uint64_t* count,
+                                                  distwrap_error* error);
+/* One text. */
+DISTWRAP_EXPORT int32_t distwrap_registered_description(distwrap_group group,
+                                                        distwrap_list* list,
+                                                        distwrap_error* error);
+/* How many are there. */
+DISTWRAP_EXPORT int32_t distwrap_registered_groups(uint64_t* count,
+                                                   distwrap_error* error);
+
 /* = MPI_Comm_rank, MPI_Comm_size. -1 without a session, or for a bad handle. */
 DISTWRAP_EXPORT int32_t distwrap_get_rank(distwrap_group group);
 DISTWRAP_EXPORT int32_t distwrap_get_world_size(distwrap_group group);
@@ -193,6 +222,19 @@ DISTWRAP_EXPORT int32_t distwrap_capabilities(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_parse_backend(const char* text,
                                                distwrap_list* list,
                                                distwrap_error* error);
+
+/* The way back: one text of the pairs {"cpu", "gloo"}. */
+DISTWRAP_EXPORT int32_t distwrap_format_backend(const distwrap_pair* backends,
+                                                uint64_t count,
+                                                distwrap_list* list,
+                                                distwrap_error* error);
+/* For bindings with one argument for each numbering, of which one at most is
+ * given (not NULL); `argument` is "src", "dst" or "peer". */
+DISTWRAP_EXPORT int32_t distwrap_choose_peer(const int32_t* global_rank,
+                                             const int32_t* group_rank,
+                                             const char* argument,
+                                             distwrap_peer* peer,
+                                             distwrap_error* error);
 
 /* ---- operations: one to all, all to one, all to all ---- */
 
@@ -365,6 +407,11 @@ distwrap_batch_isend_irecv(const distwrap_p2p_op* ops, uint64_t count,
  * `submit`, which names it and starts nothing. */
 DISTWRAP_EXPORT int32_t distwrap_batch_create(distwrap_batch* batch,
                                               distwrap_error* error);
+/* Operations that are recorded from now on and name no group are this one's;
+ * NULL: the world's again. */
+DISTWRAP_EXPORT int32_t distwrap_batch_on(distwrap_batch batch,
+                                          distwrap_group group,
+                                          distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_batch_submit(distwrap_batch batch,
                                               distwrap_work* work,
                                               distwrap_error* error);
@@ -430,6 +477,16 @@ DISTWRAP_EXPORT int32_t distwrap_wait_all(const distwrap_work* works,
                                           uint64_t count, int64_t timeout,
                                           distwrap_error* error);
 
+/* ---- hooks ---- */
+
+/* Shows a group's calls from now on. = PMPI, ncclProfiler */
+DISTWRAP_EXPORT int32_t distwrap_add_hook(distwrap_group group,
+                                          const distwrap_hooks* hooks,
+                                          distwrap_hook* hook,
+                                          distwrap_error* error);
+/* Removes it: returns when it runs in no other thread. */
+DISTWRAP_EXPORT int32_t distwrap_hook_free(distwrap_hook hook);
+
 /* ---- objects: bytes of any size (DW_OBJECT_*) ----
  *
  * All of them wait. `list` gets the objects and may be NULL. */
@@ -460,6 +517,14 @@ DISTWRAP_EXPORT int32_t
 distwrap_recv_object_list(uint64_t count, int32_t encoding, distwrap_peer src,
                           const distwrap_op_options* options,
                           distwrap_list* list, distwrap_error* error);
+
+/* Has extensions of this name (docs/objects.md) that other ranks send looked at
+ * before they are given out: a code that is not DW_OK refuses the message. On
+ * every rank, before the name is first used, once, and for the process; 64
+ * names at most. */
+DISTWRAP_EXPORT int32_t
+distwrap_register_object_type(const char* name, distwrap_object_check check,
+                              void* user, distwrap_error* error);
 
 /* ---- lists of texts or bytes that calls give out ---- */
 

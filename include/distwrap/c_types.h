@@ -18,6 +18,7 @@ typedef struct distwrap_batch_handle* distwrap_batch;
 typedef struct distwrap_store_handle* distwrap_store;
 typedef struct distwrap_list_handle* distwrap_list;
 typedef struct distwrap_error_handle* distwrap_error;
+typedef struct distwrap_hook_handle* distwrap_hook;
 
 /* ---- values ---- */
 
@@ -210,5 +211,70 @@ typedef struct distwrap_output { /* leaf */
  * well, and lives until the callback returns. */
 typedef void (*distwrap_callback)(void* user, int32_t code,
                                   distwrap_error error);
+
+/* Looks at bytes of an extension that another rank has sent. */
+typedef int32_t (*distwrap_object_check)(void* user,
+                                         const distwrap_bytes* bytes);
+
+/* ---- hooks (hooks.h) ---- */
+
+/* A call as hooks see it. What does not apply is "", 0, -1 or NULL. Lives until
+ * the callback returns. */
+typedef struct distwrap_hooked_call {
+  uint32_t struct_size;
+  uint32_t kind; /* DW_OP_*; 0 for what is no operation of a communicator */
+  uint64_t id;   /* the same in all callbacks of the call, of no other call */
+  const char* op;
+  const char* group;
+  uint64_t group_uid;
+  int32_t rank; /* mine, in the group */
+  int32_t group_size;
+  const distwrap_output* inputs; /* buffers; of a list, one for each rank */
+  uint64_t inputs_count;
+  const distwrap_output* outputs;
+  uint64_t outputs_count;
+  const int64_t* in_counts; /* v forms: group_size elements each, or NULL */
+  const int64_t* in_displs;
+  const int64_t* out_counts;
+  const int64_t* out_displs;
+  int64_t tag;
+  int32_t peer;      /* root or peer, rank of the group */
+  int32_t reduction; /* DW_REDUCE_* */
+  int64_t timeout;   /* the limit in force */
+  const char* label;
+  dw_stream stream;
+  uint64_t seq;     /* number of the collective; 0 before its submission */
+  uint64_t batch;   /* of an item: id of its batch */
+  uint64_t items;   /* of a batch */
+  uint64_t objects; /* that this rank gives */
+  uint32_t is_async;
+  uint32_t in_place;
+  uint32_t exclusive; /* exscan */
+  uint32_t reserved;
+  const distwrap_group_options* group_options; /* of what makes a group;
+                                                  `parent` is not set */
+  int64_t color;                               /* split_group_by_color */
+  int64_t key;
+} distwrap_hooked_call;
+
+/* DW_OK, or another DW_<CODE>, which refuses the call; `why` may be set to a
+ * text, which lives until the callback's thread is back in the library. */
+typedef int32_t (*distwrap_pre_hook)(void* user,
+                                     const distwrap_hooked_call* call,
+                                     const char** why);
+/* `error` is none when it went well, and lives until the callback returns. */
+typedef void (*distwrap_post_hook)(void* user, const distwrap_hooked_call* call,
+                                   int32_t code, distwrap_error error);
+
+/* Each may be NULL. Of `abort` the call says only which group has broken. */
+typedef struct distwrap_hooks {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void* user;
+  distwrap_pre_hook pre;
+  distwrap_post_hook post;
+  distwrap_post_hook abort;
+  distwrap_post_hook completion;
+} distwrap_hooks;
 
 #endif /* DISTWRAP_C_TYPES_H_ */

@@ -19,6 +19,7 @@
 #include "distwrap/export.h"
 #include "distwrap/group.h"
 #include "distwrap/groups.h"
+#include "distwrap/hooks.h"
 #include "distwrap/objects.h"
 #include "distwrap/operations.h"
 #include "distwrap/session.h"

@@ -24,7 +24,8 @@ struct OpOptions {
   // From the call's entry on; unset: the group's. Zero or less is refused,
   // InfiniteDuration is none.
   std::optional<absl::Duration> timeout = std::nullopt;
-  // Of a device; memory of the host has none.
+  // Of the memory's device (docs/operations.md); kUnsupported where it has
+  // none.
   Stream stream = {};
   // Stands in the operation's errors.
   absl::string_view label = {};

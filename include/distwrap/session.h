@@ -31,6 +31,11 @@ namespace group {
 class SessionState;
 }
 
+// What ranks of one host compare. kSignature: kind, dtype, count, reduction,
+// root and order of a group's collectives, and whether the others still run; a
+// difference is the same kCallMismatch on all ranks.
+enum class Check { kOff, kSignature };
+
 // Explicit values win; what is unset comes from the launcher's environment:
 // that of `distwrap run`, torchrun, Open MPI, PMI, PMIx or Slurm.
 struct InitOptions {
@@ -61,6 +66,8 @@ struct InitOptions {
   // new_group is refused, a rank outside every list of a split is an error.
   // Unset: DISTWRAP_DROP_IN, no.
   std::optional<bool> drop_in = std::nullopt;
+  // Unset: DISTWRAP_CHECK, kSignature.
+  std::optional<Check> check = std::nullopt;
   // Handed to the backends, to each what it knows; a key that none of them
   // knows is refused.
   std::map<std::string, std::string> hints = {};
@@ -93,7 +100,8 @@ class DISTWRAP_EXPORT Session {
   // others run or hang, and returns the path of the file: JSON, for this user
   // only. `distwrap info --recorder` reads the folder in which those of all
   // ranks lie. The same happens at DISTWRAP_RECORDER_SIGNAL and when a group
-  // breaks. Errors: kRunDirectory; kUnsupported when DISTWRAP_RECORDER is off.
+  // breaks. Errors: kRunDirectory; kUnsupported when DISTWRAP_RECORDER is off;
+  // kNotInitialized.
   absl::StatusOr<std::string> save_recording() const;
 
   // Drains until the timeout, then aborts what is left; without work in flight

@@ -62,8 +62,8 @@ class DISTWRAP_EXPORT Work {
   // goes on. A duration counts from entry.
   absl::Status wait(absl::Duration timeout = absl::InfiniteDuration()) const;
   absl::Status wait(Deadline deadline) const;
-  // Makes a stream wait in place of the host. Operations on host memory have no
-  // stream: kUnsupported.
+  // Makes a stream wait for the end, in place of the host; returns at once.
+  // kUnsupported where the backend has no streams, as on host memory.
   absl::Status wait_stream(const Stream& stream) const;
   // Whether it has ended, well or not; asks the backend now.
   bool test() const;

@@ -35,6 +35,13 @@ static_assert(dlpack::kReadOnly == DW_DLPACK_READ_ONLY);
   static_assert(DW_REASON_##name == static_cast<int>(Reason::enumerator));
 #include "distwrap/abi/reasons.def"
 
+// Apart, so that a call outside of a batch pays nothing for it.
+[[gnu::noinline, gnu::cold]] void Arguments::mean_group_of_batch() {
+  BatchBox& box = **batch_;
+  base::MutexLock lock(box.mutex);
+  options_->group = box.group;
+}
+
 void Arguments::read_given(const distwrap_op_options* options, bool async) {
   options_.emplace();
   options_->async = async;
@@ -64,6 +71,8 @@ void Arguments::read_given(const distwrap_op_options* options, bool async) {
         batch_ ? *group_
                : Group(std::shared_ptr<group::GroupState>(
                      std::shared_ptr<group::GroupState>(), state.get()));
+  } else if (given_.batch != nullptr) {
+    mean_group_of_batch();
   }
   if (given_.timeout == DW_FOREVER)
     options_->timeout = absl::InfiniteDuration();

@@ -140,6 +140,7 @@ class Arguments {
   }
 
   void read_given(const distwrap_op_options* options, bool async);
+  void mean_group_of_batch();
   TensorView unusual_view(const distwrap_tensor& tensor);
   ReduceOp unusual_reduction(int32_t kind);
   void refuse_missing(const char* name);

@@ -29,6 +29,21 @@ int32_t distwrap_batch_create(distwrap_batch* batch, distwrap_error* error) {
   });
 }
 
+int32_t distwrap_batch_on(distwrap_batch batch, distwrap_group group,
+                          distwrap_error* error) {
+  constexpr const char* kCall = "batch_on";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto found = held(kCall, batch);
+    if (!found.ok()) return found.status();
+    auto of = group_of(kCall, group);
+    if (!of.ok()) return of.status();
+    BatchBox& box = ***found;
+    distwrap::base::MutexLock lock(box.mutex);
+    box.group = *std::move(of);
+    return absl::OkStatus();
+  });
+}
+
 int32_t distwrap_batch_submit(distwrap_batch batch, distwrap_work* work,
                               distwrap_error* error) {
   if (work != nullptr) *work = nullptr;

@@ -8,6 +8,7 @@
 #include "capi/handles.h"
 #include "distwrap/batch.h"
 #include "distwrap/c_types.h"
+#include "distwrap/hooks.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
 #include "distwrap/store.h"
@@ -23,6 +24,7 @@ namespace distwrap::capi {
 struct BatchBox {
   base::Mutex mutex;
   Batch batch ABSL_GUARDED_BY(mutex);
+  Group group ABSL_GUARDED_BY(mutex);  // of operations that name none
 };
 
 struct ErrorBox {
@@ -49,6 +51,7 @@ DISTWRAP_BOX(distwrap_batch, kBatch, std::unique_ptr<BatchBox>)
 DISTWRAP_BOX(distwrap_store, kStore, std::shared_ptr<Store>)
 DISTWRAP_BOX(distwrap_list, kList, List)
 DISTWRAP_BOX(distwrap_error, kError, ErrorBox)
+DISTWRAP_BOX(distwrap_hook, kHook, Hook)
 #undef DISTWRAP_BOX
 
 template <class Handle>

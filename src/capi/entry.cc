@@ -28,6 +28,8 @@ const char* name_of(Kind kind) {
       return "list";
     case Kind::kError:
       return "error";
+    case Kind::kHook:
+      return "hook";
   }
   return nullptr;
 }

@@ -33,6 +33,7 @@ enum class Kind : uint64_t {
   kStore,
   kList,
   kError,
+  kHook,
 };
 
 inline constexpr int kIndexBits = 20, kGenerationBits = 40, kKindShift = 60;

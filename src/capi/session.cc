@@ -2,6 +2,7 @@
 #include "capi/entry.h"
 #include "distwrap/c.h"
 #include "distwrap/distwrap.h"
+#include "facade/binding.h"
 
 #include <map>
 #include <utility>
@@ -98,6 +99,24 @@ int32_t distwrap_session_close(distwrap_session session, int64_t timeout,
     const auto found = held(kCall, session);
     if (!found.ok()) return found.status();
     return (*found)->close(duration_of(timeout));
+  });
+}
+
+int32_t distwrap_save_recording(distwrap_session session, distwrap_list* list,
+                                distwrap_error* error) {
+  constexpr const char* kCall = "save_recording";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (list == nullptr) return refuse_null(kCall, "list");
+    *list = nullptr;
+    distwrap::Session chosen = distwrap::facade::session_of_thread();
+    if (session != nullptr) {
+      const auto found = held(kCall, session);
+      if (!found.ok()) return found.status();
+      chosen = **found;
+    }
+    auto path = chosen.save_recording();
+    if (!path.ok()) return path.status();
+    return hand_out(kCall, List{*std::move(path)}, list);
   });
 }
 

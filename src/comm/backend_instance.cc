@@ -2,6 +2,7 @@
 
 #include "algo/compose/compose.h"
 #include "algo/compose/shortcut.h"
+#include "algo/record/record.h"
 #include "algo/reduce_kernels.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -89,7 +90,8 @@ BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
 }
 
 absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
-    plugin::BackendPtr backend, Device device, const Hints& hints) {
+    plugin::BackendPtr backend, Device device, const Hints& hints,
+    const std::string& trace) {
   if (absl::Status status = check_hints({backend}, hints); !status.ok())
     return status;
   if ((backend->api().devices & DW_BIT(device.type)) == 0)
@@ -108,18 +110,32 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
         plugin::make_backend(&algo::compose_api(), "linked in");
     if (!compose.ok()) return compose.status();
     instance->serving_ = *std::move(compose);
+    instance->composed_ = true;
   }
-  const bool composed = instance->serving_ != instance->table_;
-  const dw_inner inner{&instance->table_->api(), nullptr};
-  const std::vector<dw_hint> abi_hints = hints_of(hints);
+  // From the uppermost on; the backend itself comes last.
+  std::vector<dw_inner> below;
+  const plugin::BackendPtr completed = instance->serving_;
+  if (instance->composed_) below.push_back({&instance->table_->api(), nullptr});
+  std::vector<dw_hint> abi_hints = hints_of(hints);
+  if (!trace.empty()) {
+    absl::StatusOr<plugin::BackendPtr> record =
+        plugin::make_backend(&algo::record_api(), "linked in");
+    if (!record.ok()) return record.status();
+    below.insert(below.begin(), {&completed->api(), nullptr});
+    instance->serving_ = *std::move(record);
+    instance->traced_ = true;
+    constexpr uint64_t kLength = sizeof algo::kTraceHint - 1;
+    abi_hints.push_back(
+        {{algo::kTraceHint, kLength}, {trace.data(), trace.size()}});
+  }
   const dw_open_info info{.struct_size = sizeof(dw_open_info),
                           .flags = 0,
                           .device_type = device.type,
                           .device_id = device.id,
                           .hints = abi_hints.data(),
                           .n_hints = abi_hints.size(),
-                          .inner = composed ? &inner : nullptr,
-                          .n_inner = composed ? 1u : 0u,
+                          .inner = below.empty() ? nullptr : below.data(),
+                          .n_inner = below.size(),
                           .next = nullptr};
   dw_error error{};
   dw_backend* opened = nullptr;
@@ -146,7 +162,8 @@ BackendInstance::Runner BackendInstance::any_of(dw_comm* comm) const {
 
 BackendInstance::Runner BackendInstance::waiting_collectives_of(
     dw_comm* comm) const {
-  if (serving_ == table_ || !algo::compose::has_shortcut(backend_))
+  // All of it passes what writes it down.
+  if (traced_ || !composed_ || !algo::compose::has_shortcut(backend_))
     return any_of(comm);
   const dw_backend_api& below = table_->api();
   return {below.submit, algo::compose::comm_below(comm),
@@ -155,10 +172,15 @@ BackendInstance::Runner BackendInstance::waiting_collectives_of(
 
 int32_t BackendInstance::submit_group(absl::Span<const dw_group_item> items,
                                       dw_error* error) {
-  if (serving_ != table_)
+  if (composed_)
     return api().submit_group(backend_, items.data(), items.size(), error);
   base::MutexLock lock(sets_);
   return api().submit_group(backend_, items.data(), items.size(), error);
+}
+
+bool BackendInstance::has_streams() const {
+  // The decorator is for host memory.
+  return !composed_ && (table_->api().flags & DW_BACKEND_STREAMS) != 0;
 }
 
 bool BackendInstance::submits_beside() const {

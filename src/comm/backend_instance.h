@@ -28,7 +28,8 @@ class BackendInstance {
   // Errors: kInvalidArgument for a hint that the backend does not know,
   // kNoCommunicator for a device type that it does not serve, its own.
   static absl::StatusOr<std::shared_ptr<BackendInstance>> open(
-      plugin::BackendPtr backend, Device device, const Hints& hints);
+      plugin::BackendPtr backend, Device device, const Hints& hints,
+      const std::string& trace = {});
   ~BackendInstance();
   BackendInstance(const BackendInstance&) = delete;
   BackendInstance& operator=(const BackendInstance&) = delete;
@@ -55,6 +56,8 @@ class BackendInstance {
   // wait for a group that is being built. [any]
   int32_t submit_group(absl::Span<const dw_group_item> items, dw_error* error);
 
+  // Whether operations may be put on streams of its device.
+  bool has_streams() const;
   // Whether one thread may submit what does not wait while another one's call
   // on the same communicator waits.
   bool submits_beside() const;
@@ -74,6 +77,7 @@ class BackendInstance {
 
   const plugin::BackendPtr table_;
   plugin::BackendPtr serving_;
+  bool composed_ = false, traced_ = false;
   const Device device_;
   dw_host_api host_;
   dw_backend* backend_ = nullptr;

@@ -1,6 +1,7 @@
 #include "comm/batch_record.h"
 
 #include "base/error.h"
+#include "comm/batch_hooks.h"
 #include "comm/op_shape.h"
 
 #include <absl/strings/str_cat.h>
@@ -31,13 +32,15 @@ absl::Status name_item(const absl::Status& status, size_t item,
 // A Communicator whose calls are kept.
 class BatchRecord::Recorder final : public CallForms<Recorder> {
  public:
-  Recorder(BatchRecord& record, BackendCommunicator& communicator)
-      : record_(record), communicator_(communicator) {}
+  Recorder(BatchRecord& record, BackendCommunicator& communicator,
+           const Stream& stream)
+      : record_(record), communicator_(communicator), stream_(stream) {}
 
   int rank() const override { return communicator_.rank(); }
   int size() const override { return communicator_.size(); }
   absl::string_view backend() const override { return communicator_.backend(); }
   BackendCommunicator& communicator() const { return communicator_; }
+  const Stream& stream() const { return stream_; }
 
   template <uint16_t kKind>
   absl::StatusOr<Work> run(const Call& call, const CallOptions& options) {
@@ -45,7 +48,8 @@ class BatchRecord::Recorder final : public CallForms<Recorder> {
   }
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options) {
-    const absl::Status status = record_.add(communicator_, kind, call, options);
+    const absl::Status status =
+        record_.add(communicator_, kind, call, options, stream_);
     if (!status.ok()) return status;
     return Work();
   }
@@ -53,25 +57,31 @@ class BatchRecord::Recorder final : public CallForms<Recorder> {
  private:
   BatchRecord& record_;
   BackendCommunicator& communicator_;
+  const Stream stream_;
 };
 
-Communicator& BatchRecord::on(Communicator& given) {
+Communicator& BatchRecord::on(Communicator& given, const Stream& stream) {
   // Either a group's own, or what a batch's `on` gave for one.
   auto* communicator = dynamic_cast<BackendCommunicator*>(&given);
   if (communicator == nullptr)
     communicator = &dynamic_cast<Recorder&>(given).communicator();
   for (const auto& recorder : recorders_)
-    if (&recorder->communicator() == communicator) return *recorder;
-  recorders_.push_back(std::make_shared<Recorder>(*this, *communicator));
+    if (&recorder->communicator() == communicator &&
+        recorder->stream() == stream)
+      return *recorder;
+  recorders_.push_back(
+      std::make_shared<Recorder>(*this, *communicator, stream));
   return *recorders_.back();
 }
 
 absl::Status BatchRecord::add(BackendCommunicator& communicator, uint16_t kind,
-                              const AnyCall& call, const CallOptions& options) {
+                              const AnyCall& call, const CallOptions& options,
+                              const Stream& stream) {
   if (submitted_) return already_submitted(op_shape(kind).name);
   items_.emplace_back();
-  absl::Status status =
-      communicator.prepare(kind, call, options, &items_.back().prepared);
+  absl::Status status = communicator.prepare(
+      kind, call, options, stream.native == nullptr ? nullptr : &stream,
+      &items_.back().prepared);
   if (!status.ok()) return refuse_last(status, options.label);
   items_.back().communicator = &communicator;
   return status;
@@ -142,6 +152,17 @@ absl::StatusOr<std::vector<Work>> BatchRecord::submit() {
     if (!open.ok()) return name_item(open, i, prepared.label);
   }
   submitted_ = true;
+  std::vector<BackendCommunicator::BatchItem> items;
+  for (Item& item : items_)
+    items.push_back({item.communicator, &item.prepared});
+  BatchHooks hooks(items);
+  if (absl::Status refused = hooks.pre(); !refused.ok()) return refused;
+  absl::StatusOr<std::vector<Work>> works = start();
+  hooks.post(works);
+  return works;
+}
+
+absl::StatusOr<std::vector<Work>> BatchRecord::start() {
   std::vector<Work> works(items_.size());
   std::vector<bool> started(items_.size(), false);
   // Those of one backend instance start together, in order.

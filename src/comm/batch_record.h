@@ -24,7 +24,9 @@ class BatchRecord {
  public:
   // `given` is a group's own communicator, or what `on` of a batch gave for
   // one.
-  Communicator& on(Communicator& given);
+  Communicator& on(Communicator& given) { return on(given, {}); }
+  // Likewise, put on a stream, unless that has no `native`.
+  Communicator& on(Communicator& given, const Stream& stream);
   // An item that was refused before it reached a communicator.
   absl::Status refuse(const absl::Status& status);
   // Starts what was recorded; one Work for each, in order. An error means that
@@ -42,9 +44,11 @@ class BatchRecord {
   };
 
   absl::Status add(BackendCommunicator& communicator, uint16_t kind,
-                   const AnyCall& call, const CallOptions& options);
+                   const AnyCall& call, const CallOptions& options,
+                   const Stream& stream);
   // Names the last item, and keeps the first error.
   absl::Status refuse_last(const absl::Status& status, absl::string_view label);
+  absl::StatusOr<std::vector<Work>> start();
   // No item may write what another writes.
   absl::Status check_outputs() const;
 

@@ -42,16 +42,18 @@ struct SlotReturn {
     slots().free.push_back(slot);
   }
 
-  // In the child of a fork only this thread is left, and no call of others.
+  // In the child of a fork only this thread is left. It, too, gets another
+  // slot: nobody there has the seat of anything that was made before.
   static void watch_forks() {
     static const int kWatched =
-        pthread_atfork(lock_slots, unlock_slots, keep_own_slot);
+        pthread_atfork(lock_slots, unlock_slots, forget_slots);
     static_cast<void>(kWatched);
   }
-  static void keep_own_slot() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (const auto& other : slots().all)
-      if (other.get() != CallGuard::thread_slot_)
-        other->store(0, std::memory_order_relaxed);
+  static void forget_slots() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const auto& slot : slots().all)
+      slot->store(0, std::memory_order_relaxed);
+    slots().free.clear();
+    CallGuard::thread_slot_ = nullptr;
     slots().mutex.unlock();
   }
   static void lock_slots() ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -45,6 +45,14 @@ dw_error abi_error(const ErrorInfo& info) {
           {}};
 }
 
+// Where who looks for leaks finds what backends did not let go of.
+void keep_for_ever(BackendCommunicator* communicator) {
+  static base::Mutex mutex;
+  static auto* const kept = new std::vector<BackendCommunicator*>;
+  base::MutexLock lock(mutex);
+  kept->push_back(communicator);
+}
+
 }  // namespace
 
 // Ends a synchronous call that its backend cannot time out.
@@ -53,11 +61,11 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
   SyncWatch(BackendCommunicator& owner, const dw_op& op, Deadline deadline)
       : owner_(owner), op_(op) {
     if (deadline.is_never()) return;
-    owner_.watchdog_.add(*this, deadline);
+    owner_.watchdog_->add(*this, deadline);
     added_ = true;
   }
   ~SyncWatch() override {
-    if (added_) owner_.watchdog_.remove(*this);
+    if (added_) owner_.watchdog_->remove(*this);
   }
   SyncWatch(const SyncWatch&) = delete;
   SyncWatch& operator=(const SyncWatch&) = delete;
@@ -79,7 +87,7 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
 
 BackendCommunicator::BackendCommunicator(
     Identity identity, std::shared_ptr<BackendInstance> backend, dw_comm* comm,
-    FirstFailure first_failure, Watchdog& watchdog)
+    FirstFailure first_failure, std::shared_ptr<Watchdog> watchdog)
     : identity_(std::move(identity)),
       backend_(std::move(backend)),
       capabilities_(backend_->capabilities()),
@@ -92,14 +100,46 @@ BackendCommunicator::BackendCommunicator(
       recorded_group_(identity_.recorded.group),
       comm_(comm),
       first_failure_(std::move(first_failure)),
-      watchdog_(watchdog),
+      watchdog_(std::move(watchdog)),
       seat_(this, backend_->submits_beside()) {
-  if (waiting_collectives_.host_watches) watchdog_.start();
+  if (waiting_collectives_.host_watches) watchdog_->start();
+  if (identity_.hooks != nullptr) identity_.hooks->attach(seat_);
+  lane_ = Lane::open(
+      identity_.board,
+      {identity_.group, identity_.uid, identity_.rank, identity_.global_ranks},
+      *this);
+  observed_ = recorder_ != nullptr || lane_ != nullptr;
 }
 
 BackendCommunicator::~BackendCommunicator() {
-  drain(Deadline::after(absl::ZeroDuration()));
-  destroy(Deadline::after(absl::ZeroDuration()));
+  if (identity_.hooks != nullptr) identity_.hooks->detach(seat_);
+}
+
+BackendCommunicator::Ptr BackendCommunicator::make(
+    Identity identity, std::shared_ptr<BackendInstance> backend, dw_comm* comm,
+    FirstFailure first_failure, std::shared_ptr<Watchdog> watchdog) {
+  return Ptr(new BackendCommunicator(std::move(identity), std::move(backend),
+                                     comm, std::move(first_failure),
+                                     std::move(watchdog)));
+}
+
+void BackendCommunicator::End::operator()(
+    BackendCommunicator* communicator) const {
+  if (communicator->process_.is_of_parent()) return keep_for_ever(communicator);
+  communicator->drain(Deadline::after(absl::ZeroDuration()));
+  communicator->destroy(Deadline::after(absl::ZeroDuration()));
+  {
+    base::MutexLock lock(communicator->mutex_);
+    if (!communicator->released_) {
+      keep_for_ever(communicator);
+      return;
+    }
+    if (communicator->staying_ > 0) {
+      communicator->left_to_stay_ = true;
+      return;
+    }
+  }
+  delete communicator;
 }
 
 void BackendCommunicator::stamp(dw_op* op) {
@@ -134,7 +174,7 @@ template <uint16_t kKind>
   if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(inside.slot(), kOpShapes[kKind].collective());
-  if (recorder_ != nullptr) return run_recorded(op, options);
+  if (observed_) return run_recorded(op, options);
   if (runner<kKind>().host_watches)
     return labelled(options, submit_watched(op));
 
@@ -157,16 +197,16 @@ absl::StatusOr<Work> BackendCommunicator::run_recorded(
   if (!by.host_watches) {
     code = by.submit(by.comm, &op, nullptr, &error);
     if (code == DW_DONE) [[likely]] {
-      recorder_->end(record, Recorder::kDone);
+      end_record(record, Recorder::kDone);
       return Work();
     }
   }
   absl::StatusOr<Work> result =
       labelled(options, by.host_watches ? submit_watched(op)
                                         : finish_slow(op, code, &error));
-  recorder_->end(record, result.ok()
-                             ? Recorder::kDone
-                             : Recorder::failed(error_reason(result.status())));
+  end_record(record, result.ok()
+                         ? Recorder::kDone
+                         : Recorder::failed(error_reason(result.status())));
   return result;
 }
 
@@ -185,6 +225,19 @@ absl::StatusOr<Work> BackendCommunicator::run_any(uint16_t kind,
   if (!seat_.is_of(inside.slot()))
     return run_slow(kind, call, options, inside.slot());
   return run_long(kind, call, options, {inside.slot()});
+}
+
+absl::StatusOr<Work> BackendCommunicator::run_on_stream(
+    uint16_t kind, const AnyCall& call, const CallOptions& options,
+    const Stream& stream) {
+  if (absl::Status fits = check_stream(op_shape(kind).name, stream); !fits.ok())
+    return labelled(options, std::move(fits));
+  const CallGuard inside(this);
+  if (!seat_.is_of(inside.slot()))
+    return run_slow(kind, call, options, inside.slot(), &stream);
+  Visit visit{inside.slot()};
+  visit.stream = &stream;
+  return run_long(kind, call, options, visit);
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
@@ -207,13 +260,16 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   if (call.tag_class != DW_TAG_CLASS_USER)
     op.tag = DW_TAG(call.tag_class, call.tag);
   op.deadline_ns = visit.deadline_ns;
+  if (visit.stream != nullptr) put_on_stream(*visit.stream, options.async, &op);
+  const bool caller_waits = !options.async && visit.stream == nullptr;
   if (visit.place == Seat::Place::kBeside)
-    return submit_beside(op, own_scale, options);
+    return submit_beside(op, own_scale, options, caller_waits, visit.seq);
   if (op_shape(kind).collective()) stamp(&op);
-  if (options.async) return submit_async(op, own_scale, options);
+  if (visit.seq != nullptr) *visit.seq = op.seq;
+  if (!caller_waits) return submit_async(op, own_scale, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(visit.slot, op_shape(kind).collective());
-  if (recorder_ != nullptr) return run_recorded(op, options);
+  if (observed_) return run_recorded(op, options);
   if (runner(kind).host_watches) return labelled(options, submit_watched(op));
   dw_error error;
   clear(&error);
@@ -229,7 +285,10 @@ void BackendCommunicator::unstamp(const dw_op& op) {
   if (op.seq == 0) return;
   // Unless another thread has the next one: its operation is under way.
   uint64_t own = op.seq;
-  seq_.compare_exchange_strong(own, op.seq - 1, std::memory_order_relaxed);
+  if (seq_.compare_exchange_strong(own, op.seq - 1,
+                                   std::memory_order_relaxed) &&
+      lane_ != nullptr)
+    lane_->retract(op.seq);
 }
 
 absl::StatusOr<Work> BackendCommunicator::submit_watched(dw_op& op) {
@@ -302,6 +361,8 @@ int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
 
 void BackendCommunicator::abort(ErrorInfo cause) {
   const dw_error why = abi_error(cause);
+  absl::Status shown;
+  if (identity_.hooks != nullptr) shown = base::make_error(cause);
   bool breaks = false;
   {
     base::MutexLock lock(mutex_);
@@ -314,6 +375,8 @@ void BackendCommunicator::abort(ErrorInfo cause) {
   }
   // Off the lock: the backend may complete operations in here.
   backend_->api().comm_abort(comm_, &why);
+  if (breaks && identity_.hooks != nullptr)
+    identity_.hooks->broke(shown, watchdog_->callbacks());
   // After the peers were told, before anybody can free what this uses.
   if (breaks && identity_.recorded.recording != nullptr)
     identity_.recorded.recording->save_after_failure();
@@ -331,6 +394,17 @@ void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
   first_failure_.agree(cause);
   abort(cause);
+}
+
+void BackendCommunicator::board_found(ErrorInfo found) {
+  if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
+  ErrorInfo first = first_failure_.agree(found);
+  // The same on all ranks, whoever found it.
+  if (first.reason == Reason::kCallMismatch) {
+    first.my_rank = found.my_rank;
+    found = std::move(first);
+  }
+  abort(std::move(found));
 }
 
 void BackendCommunicator::work_ended(uint64_t record, Reason reason,
@@ -367,7 +441,8 @@ bool BackendCommunicator::drain(Deadline deadline) {
 
 void BackendCommunicator::destroy(Deadline deadline) {
   const Deadline patience = Deadline::after(kLeaveAfterAbort);
-  bool unused = CallGuard::wait_until_left(this, patience);
+  const bool unused = CallGuard::wait_until_left(this, patience);
+  std::unique_ptr<Lane> lane;  // goes off the lock
   base::MutexLock lock(mutex_);
   if (destroyed_) return;
   while ((in_flight_ > 0 || abort_ == Abort::kRunning) &&
@@ -376,10 +451,11 @@ void BackendCommunicator::destroy(Deadline deadline) {
   destroyed_ = true;
   // A backend that does not let go keeps its communicator: better a leak than
   // memory freed under its feet.
-  unused = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
-  if (unused)
-    backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
-                                 nullptr);
+  released_ = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
+  if (!released_) return;
+  lane = std::move(lane_);
+  backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
+                               nullptr);
 }
 
 }  // namespace distwrap::comm

@@ -1,14 +1,17 @@
 // A Communicator on one backend: validates, stamps, submits, watches.
 //
-// Threads: any. Ownership: shared by its Group; closed before it dies.
+// Threads: any. Ownership: held by its Group; closed before it dies.
 #ifndef DISTWRAP_SRC_COMM_COMMUNICATOR_H_
 #define DISTWRAP_SRC_COMM_COMMUNICATOR_H_
 
+#include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
+#include "comm/board/lane.h"
 #include "comm/call_forms.h"
 #include "comm/call_guard.h"
 #include "comm/first_failure.h"
+#include "comm/hooks.h"
 #include "comm/op_build.h"
 #include "comm/op_check.h"
 #include "comm/op_shape.h"
@@ -32,17 +35,28 @@ struct Identity {
   int rank = 0, size = 1;
   absl::Duration timeout = absl::InfiniteDuration();  // of its operations
   RecordedAs recorded = {};
+  std::shared_ptr<HookList> hooks = nullptr;  // null: none can be added
+  std::shared_ptr<Board> board = {};          // null: the ranks are not watched
+  uint64_t uid = 0;                           // on the board
+  std::vector<int> global_ranks = {};
 };
 
 class BackendCommunicator final : public CallForms<BackendCommunicator>,
-                                  private WorkOwner {
+                                  private WorkOwner,
+                                  private Lane::Listener {
  public:
-  // Takes the backend's `comm`. `watchdog` outlives it.
-  BackendCommunicator(Identity identity,
-                      std::shared_ptr<BackendInstance> backend, dw_comm* comm,
-                      FirstFailure first_failure, Watchdog& watchdog);
-  // Aborts what still runs.
-  ~BackendCommunicator() override;
+  // Aborts what still runs, and frees the communicator once its backend has let
+  // go of it. One that does not may still complete work or pass a deadline:
+  // such a communicator stays, with all that it uses, to the process's end. So
+  // does that of a parent in the child of a fork, untouched.
+  struct End {
+    void operator()(BackendCommunicator* communicator) const;
+  };
+  using Ptr = std::unique_ptr<BackendCommunicator, End>;
+  // Takes the backend's `comm`.
+  static Ptr make(Identity identity, std::shared_ptr<BackendInstance> backend,
+                  dw_comm* comm, FirstFailure first_failure,
+                  std::shared_ptr<Watchdog> watchdog);
 
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
@@ -55,9 +69,17 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options);
 
-  // Checks a call of a batch and keeps it, unsent and without a number.
+  // The same, put on a stream of the backend's device: started when this
+  // returns, whether the caller waits or not.
+  absl::StatusOr<Work> run_on_stream(uint16_t kind, const AnyCall& call,
+                                     const CallOptions& options,
+                                     const Stream& stream);
+
+  // Checks a call of a batch and keeps it, unsent and without a number. On a
+  // stream, unless that is null.
   absl::Status prepare(uint16_t kind, const AnyCall& call,
-                       const CallOptions& options, PreparedOp* prepared) const;
+                       const CallOptions& options, const Stream* stream,
+                       PreparedOp* prepared) const;
   // Why a call of this kind would be refused, whatever its arguments.
   absl::Status check_open(uint16_t kind) const;
   // An operation of a batch, and who runs it.
@@ -69,6 +91,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   static absl::StatusOr<std::vector<Work>> submit_batch(
       absl::Span<const BatchItem> items);
   const BackendInstance* instance() const { return backend_.get(); }
+  // Who is shown its calls; null when nobody can be.
+  const std::shared_ptr<HookList>& hooks() const { return identity_.hooks; }
+  // Fills in `run` from an item.
+  void show(const PreparedOp& prepared, HookRun& run) const;
 
   // Limit of operations to come that give none. Positive.
   void set_timeout(absl::Duration timeout) {
@@ -87,8 +113,17 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   void abort(ErrorInfo cause);
   // Likewise, after the others were given the cause, unless `tell` has passed.
   void abort_everywhere(ErrorInfo cause, Deadline tell);
+  // A hook refused a call that the other ranks make: they learn it from their
+  // own, which ends.
+  void refused_by_hook(ErrorInfo refusal);
 
  private:
+  BackendCommunicator(Identity identity,
+                      std::shared_ptr<BackendInstance> backend, dw_comm* comm,
+                      FirstFailure first_failure,
+                      std::shared_ptr<Watchdog> watchdog);
+  ~BackendCommunicator() override;
+
   class SyncWatch;
   class BatchVisit;
   enum class Life : uint8_t { kOpen, kBroken, kClosed };
@@ -99,12 +134,22 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     CallGuard::Slot& slot;
     Seat::Place place = Seat::Place::kAlone;
     int64_t deadline_ns = 0;  // of one that has waited; 0: by its timeout
+    const Stream* stream = nullptr;  // of the backend's; null: host order
+    uint64_t* seq = nullptr;         // where to put its number
   };
 
   // A call of a thread that does not have the seat, or on what is closed.
   absl::StatusOr<Work> run_slow(uint16_t kind, AnyCall call,
                                 const CallOptions& options,
-                                CallGuard::Slot& slot);
+                                CallGuard::Slot& slot,
+                                const Stream* stream = nullptr);
+  // Such a call, to whose place nobody else has a claim.
+  absl::StatusOr<Work> run_in_turn(uint16_t kind, AnyCall call,
+                                   const CallOptions& options, Visit visit);
+  // Such a call on a group with hooks; in communicator_hooks.cc.
+  absl::StatusOr<Work> run_shown(uint16_t kind, AnyCall call,
+                                 const CallOptions& options, Visit visit);
+  class Stay;
   // A call that the short check did not let pass.
   absl::StatusOr<Work> run_long(uint16_t kind, AnyCall call,
                                 const CallOptions& options, Visit visit);
@@ -130,7 +175,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
                                     const CallOptions& options);
   // The call of a thread that came in beside another.
   absl::StatusOr<Work> submit_beside(dw_op& op, bool own_scale,
-                                     const CallOptions& options);
+                                     const CallOptions& options,
+                                     bool caller_waits, uint64_t* seq);
   // An operation that was submitted with a cell.
   struct Started {
     Work work;
@@ -158,9 +204,11 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   static bool is_refusal(int32_t code);
   void stamp(dw_op* op);
 
-  // The number of the operation's record; 0 when nothing is recorded.
+  // Shows an operation to the other ranks and writes it down: the number of its
+  // record, 0 when nothing is recorded.
   uint64_t begin_record(const dw_op& op, uint32_t flags,
                         absl::string_view label) {
+    if (lane_ != nullptr && op.seq != 0) lane_->publish(op, label);
     if (recorder_ == nullptr) return 0;
     flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
     flags |= label.empty() ? 0u : Recorder::kLabelled;
@@ -169,8 +217,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   void end_record(uint64_t record, uint16_t outcome) {
     if (record != 0) recorder_->end(record, outcome);
   }
-  // What is left of a synchronous call, with its record. Apart, so that a call
-  // costs no more when nothing is recorded.
+  // What is left of a synchronous call that is shown or recorded. Apart, so
+  // that a call costs no more when it is not.
   absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
@@ -179,6 +227,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::Status refuse(Fault fault, uint16_t kind, AnyCall call) const;
   absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
   absl::Status refuse_closed(uint16_t kind) const;
+  // Whether the backend orders by this stream.
+  absl::Status check_stream(const char* call, const Stream& stream) const;
   ErrorInfo timeout_error(const dw_op& op) const;
   // Another thread's call was in the way up to the deadline.
   absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);
@@ -194,9 +244,16 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::weak_ptr<const BackendInstance> work_engine() override {
     return backend_;
   }
+  bool work_has_streams() const override { return backend_->has_streams(); }
+  absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
+  void work_held() override;
   void work_ended(uint64_t record, Reason reason, bool good) override;
   void work_landed() override;
 
+  // Lane::Listener
+  void board_found(ErrorInfo found) override;
+
+  const base::ForkMark process_;
   const Identity identity_;
   const std::shared_ptr<BackendInstance> backend_;
   // What a call reads, side by side.
@@ -205,9 +262,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::atomic<int64_t> timeout_ns_;  // 0: none
   Recorder* const recorder_;         // null: nothing is recorded
   const uint16_t recorded_group_;
+  bool observed_ = false;  // shown on the board, or recorded
   dw_comm* const comm_;
   FirstFailure first_failure_;
-  Watchdog& watchdog_;
+  const std::shared_ptr<Watchdog> watchdog_;
   Seat seat_;
   // Written by who is alone, else by turns: no read-modify-write is needed.
   std::atomic<uint64_t> seq_{0};
@@ -218,7 +276,16 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   Abort abort_ ABSL_GUARDED_BY(mutex_) = Abort::kNone;  // of the backend's part
   bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the backend's part was given back: nobody will call any more.
+  bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  // Calls that are in hooks; the last one of a communicator that has ended
+  // takes it away.
+  int staying_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool left_to_stay_ ABSL_GUARDED_BY(mutex_) = false;
   ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
+  // The last to come and the first to go: it tells of what it finds. Null when
+  // no other member is watched.
+  std::unique_ptr<Lane> lane_;
 };
 
 // Where the short way is inlined into it.

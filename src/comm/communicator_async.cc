@@ -11,11 +11,19 @@ namespace distwrap::comm {
 
 absl::StatusOr<Work> BackendCommunicator::run_slow(uint16_t kind, AnyCall call,
                                                    const CallOptions& options,
-                                                   CallGuard::Slot& slot) {
-  const auto is_open = [this] {
-    return life_.load(std::memory_order_seq_cst) == Life::kOpen;
-  };
-  if (!is_open()) return labelled(options, refuse_closed(kind));
+                                                   CallGuard::Slot& slot,
+                                                   const Stream* stream) {
+  if (absl::Status open = check_open(kind); !open.ok())
+    return labelled(options, std::move(open));
+  Visit visit{slot};
+  visit.stream = stream;
+  if (identity_.hooks != nullptr && identity_.hooks->wanted())
+    return run_shown(kind, call, options, visit);
+  return run_in_turn(kind, call, options, visit);
+}
+
+absl::StatusOr<Work> BackendCommunicator::run_in_turn(
+    uint16_t kind, AnyCall call, const CallOptions& options, Visit visit) {
   int64_t timeout_ns = timeout_ns_.load(std::memory_order_relaxed);
   if (options.timeout.has_value()) {
     if (*options.timeout <= absl::ZeroDuration())
@@ -23,21 +31,21 @@ absl::StatusOr<Work> BackendCommunicator::run_slow(uint16_t kind, AnyCall call,
     timeout_ns = timeout_ns_of(*options.timeout);
   }
   const bool collective = op_shape(kind).collective();
-  Visit visit{slot};
-  visit.place = seat_.enter(slot, collective, Deadline::at_ns(0));
+  visit.place = seat_.enter(visit.slot, collective, Deadline::at_ns(0));
   if (visit.place == Seat::Place::kNone) {
     // Only who has to wait reads the clock.
     const Deadline deadline =
-        timeout_ns == 0 ? Deadline::never()
-                        : Deadline::after(absl::Nanoseconds(timeout_ns));
-    visit.place = seat_.enter(slot, collective, deadline);
+        visit.deadline_ns != 0 ? Deadline::at_ns(visit.deadline_ns)
+        : timeout_ns == 0      ? Deadline::never()
+                               : Deadline::after(absl::Nanoseconds(timeout_ns));
+    visit.place = seat_.enter(visit.slot, collective, deadline);
     if (visit.place == Seat::Place::kNone)
       return labelled(options, refuse_place(kind, timeout_ns));
     if (!deadline.is_never()) visit.deadline_ns = deadline.ns();
   }
-  absl::StatusOr<Work> result = is_open()
-                                    ? run_long(kind, call, options, visit)
-                                    : labelled(options, refuse_closed(kind));
+  absl::Status open = check_open(kind);
+  absl::StatusOr<Work> result = open.ok() ? run_long(kind, call, options, visit)
+                                          : labelled(options, std::move(open));
   if (visit.place == Seat::Place::kBeside) seat_.leave();
   return result;
 }
@@ -49,7 +57,7 @@ WorkCell* BackendCommunicator::board(dw_op& op, bool own_scale,
   ErrorInfo late = timeout_error(op);
   late.label = std::string(label);
   auto* const cell =
-      new WorkCell(*this, watchdog_, op, deadline, std::move(late),
+      new WorkCell(*this, *watchdog_, op, deadline, std::move(late),
                    begin_record(op, record_flags | Recorder::kAsync, label));
   if (own_scale) op.scale = cell->keep_scale(op.scale);
   {
@@ -66,15 +74,17 @@ absl::StatusOr<Work> BackendCommunicator::submit_async(
 }
 
 absl::StatusOr<Work> BackendCommunicator::submit_beside(
-    dw_op& op, bool own_scale, const CallOptions& options) {
+    dw_op& op, bool own_scale, const CallOptions& options, bool caller_waits,
+    uint64_t* seq) {
   Started started;
   {
     base::MutexLock turn(seat_.turns());
     if (op_shape(op.kind).collective()) stamp(&op);
+    if (seq != nullptr) *seq = op.seq;
     started = start(op, own_scale, options.label);
   }
   absl::StatusOr<Work> work = conclude(op, std::move(started), options);
-  if (!work.ok() || options.async) return work;
+  if (!work.ok() || !caller_waits) return work;
   if (absl::Status ended = work->wait(); !ended.ok()) return ended;
   return Work();
 }
@@ -106,6 +116,29 @@ absl::StatusOr<Work> BackendCommunicator::conclude(const dw_op& op,
     info.deadline = absl::Nanoseconds(op.timeout_ns);
   started.cell->land(WorkState::kFailed, info);
   return labelled(options, base::make_error(info));
+}
+
+absl::Status BackendCommunicator::work_wait_stream(dw_work* work,
+                                                   const Stream& stream) {
+  constexpr char kCall[] = "wait_stream";
+  if (absl::Status fits = check_stream(kCall, stream); !fits.ok()) return fits;
+  const dw_stream waiting = abi_stream(stream);
+  dw_error error{};
+  error.peer = -1;
+  const int32_t code =
+      backend_->api().work_wait_stream(comm_, work, &waiting, &error);
+  if (code == DW_OK || code == DW_DONE) return absl::OkStatus();
+  ErrorInfo info = backend_error(code, error, backend_->name());
+  info.op = kCall;
+  info.group = identity_.group;
+  info.my_rank = identity_.rank;
+  info.group_size = identity_.size;
+  return base::make_error(info);
+}
+
+void BackendCommunicator::work_held() {
+  base::MutexLock lock(mutex_);
+  ++in_flight_;
 }
 
 }  // namespace distwrap::comm

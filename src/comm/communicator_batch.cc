@@ -80,7 +80,12 @@ void BackendCommunicator::BatchVisit::leave() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 
 absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
                                           const CallOptions& options,
+                                          const Stream* stream,
                                           PreparedOp* prepared) const {
+  if (stream != nullptr)
+    if (absl::Status fits = check_stream(op_shape(kind).name, *stream);
+        !fits.ok())
+      return fits;
   const CheckedCall checked =
       check_any_call(kind, call, identity_.rank, identity_.size, capabilities_);
   if (checked.fault != Fault::kNone) return refuse(checked.fault, kind, call);
@@ -91,7 +96,9 @@ absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
           timeout_ns_.load(std::memory_order_relaxed), &op);
   prepared->own_scale =
       fill_rest(kind, call, &prepared->scale, &prepared->lists, &op);
+  if (stream != nullptr) put_on_stream(*stream, /*aside=*/true, &op);
   prepared->label = std::string(options.label);
+  prepared->reduction = call.op;
   if (options.timeout.has_value())
     op.timeout_ns = timeout_ns_of(*options.timeout);
   keep(&op.in.counts, identity_.size, &prepared->in_counts);
@@ -102,7 +109,8 @@ absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
 }
 
 absl::Status BackendCommunicator::check_open(uint16_t kind) const {
-  if (life_.load(std::memory_order_seq_cst) == Life::kOpen)
+  if (!process_.is_of_parent() &&
+      life_.load(std::memory_order_seq_cst) == Life::kOpen)
     return absl::OkStatus();
   return refuse_closed(kind);
 }

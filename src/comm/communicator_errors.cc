@@ -30,7 +30,9 @@ absl::Status BackendCommunicator::refuse_timeout(uint16_t kind,
 
 absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
   ErrorInfo info;
-  if (life_.load(std::memory_order_acquire) == Life::kClosed) {
+  if (process_.is_of_parent()) {
+    info = base::of_parent("the group");
+  } else if (life_.load(std::memory_order_acquire) == Life::kClosed) {
     info = {.reason = Reason::kGroupClosed,
             .what = "the group is closed",
             .next_step = "make calls before the session is closed"};
@@ -43,6 +45,34 @@ absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
             .next_step = "close the session and start a new one"};
   }
   return base::make_error(located(info, kind, 0));
+}
+
+absl::Status BackendCommunicator::check_stream(const char* call,
+                                               const Stream& stream) const {
+  ErrorInfo info;
+  if (!backend_->has_streams())
+    info = {
+        .reason = Reason::kUnsupported,
+        .what = absl::StrCat("the group's backend, ", backend_->name(),
+                             ", has no streams"),
+        .actual = absl::StrCat("a stream of device type ", stream.device.type),
+        .next_step = "leave the stream unset; wait for a Work by wait()"};
+  else if (stream.native == nullptr || stream.device != backend_->device())
+    info = {.reason = Reason::kInvalidArgument,
+            .what = "the stream is none of the backend's device",
+            .expected = absl::StrCat("device ", backend_->device().type, ":",
+                                     backend_->device().id),
+            .actual = absl::StrCat("device ", stream.device.type, ":",
+                                   stream.device.id,
+                                   stream.native == nullptr ? ", none" : ""),
+            .next_step = "give a stream of the memory's device"};
+  else
+    return absl::OkStatus();
+  info.op = call;
+  info.group = identity_.group;
+  info.my_rank = identity_.rank;
+  info.group_size = identity_.size;
+  return base::make_error(info);
 }
 
 ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
@@ -81,8 +111,26 @@ ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
 }
 
 void BackendCommunicator::learn_culprit(ErrorInfo* info) {
-  const ErrorInfo first = first_failure_.agree(*info);
+  // Connections break because a rank has ended, or since others have seen what
+  // the board knows here as well.
+  if (std::optional<ErrorInfo> known =
+          lane_ == nullptr ? std::nullopt : lane_->ask();
+      known.has_value()) {
+    if (known->reason == Reason::kPeerLost) {
+      known->op = info->op;
+      known->seq = info->seq;
+      known->cause = info->what;
+    }
+    *info = *std::move(known);
+  }
+  ErrorInfo first = first_failure_.agree(*info);
   if (first.my_rank == info->my_rank) return;
+  if (first.reason == Reason::kCallMismatch) {
+    // The same on all ranks, whoever found it.
+    first.my_rank = info->my_rank;
+    *info = std::move(first);
+    return;
+  }
   info->cause = absl::StrCat("rank ", first.my_rank,
                              " failed first: ", base::cause_text(first));
   info->ranks = first.ranks;
@@ -115,8 +163,12 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
   if (info.reason == Reason::kAborted) {
     // Ended by an abort on this rank: its cause says more than the engine.
     base::MutexLock lock(mutex_);
-    if (life_.load(std::memory_order_relaxed) == Life::kBroken)
+    if (life_.load(std::memory_order_relaxed) == Life::kBroken) {
+      if (first_cause_.reason == Reason::kCallMismatch) return first_cause_;
+      if (first_cause_.reason == Reason::kPeerLost)
+        return located(first_cause_, kind, seq);
       info.cause = base::cause_text(first_cause_);
+    }
   } else {
     learn_culprit(&info);
   }

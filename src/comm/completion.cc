@@ -47,6 +47,8 @@ absl::Status Completion::status() const {
 }
 
 absl::Status Completion::wait(Deadline deadline) {
+  if (is_of_parent() && !ended())
+    return base::make_error(base::of_parent("the operation"));
   for (int looks = 0; !ended();) {
     const bool again = poll();
     if (again && ++looks < kLooks) {
@@ -61,6 +63,14 @@ absl::Status Completion::wait(Deadline deadline) {
     if (deadline.passed()) return expired_wait();
   }
   return status();
+}
+
+absl::Status Completion::wait_stream(const Stream& /*stream*/) {
+  return base::make_error(
+      {.reason = Reason::kUnsupported,
+       .what = "the operation's backend has no streams that could wait for it",
+       .op = "wait_stream",
+       .next_step = "call wait, which blocks the host"});
 }
 
 bool Completion::listen(std::shared_ptr<Listener> listener) {

@@ -8,6 +8,7 @@
 #ifndef DISTWRAP_SRC_COMM_COMPLETION_H_
 #define DISTWRAP_SRC_COMM_COMPLETION_H_
 
+#include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/callback_thread.h"
 #include "distwrap/status.h"
@@ -42,6 +43,8 @@ class Completion {
   static Completion* of(const Work& work) { return work.cell_; }
 
   WorkState state() const { return state_.load(std::memory_order_acquire); }
+  // Nobody ends it in the child of a fork.
+  bool is_of_parent() const { return process_.is_of_parent(); }
   bool ended() const {
     const WorkState now = state();
     return now != WorkState::kRunning && now != WorkState::kQueued;
@@ -54,6 +57,9 @@ class Completion {
   // False when it has ended: then it is not told.
   bool listen(std::shared_ptr<Listener> listener);
   void unlisten(const Listener* listener);
+
+  // Makes a stream wait for the end; returns at once.
+  virtual absl::Status wait_stream(const Stream& stream);
 
   // Lets the backend work. Whether it needs to be called again for an end to
   // come about.
@@ -75,6 +81,14 @@ class Completion {
   // First end wins.
   void end(WorkState state, absl::Status error, CallbackThread& callbacks);
   void release_task();
+  // Calls `f` before an end that has not come yet; else false.
+  template <class F>
+  bool while_running(const F& f) {
+    base::MutexLock lock(mutex_);
+    if (ended()) return false;
+    f();
+    return true;
+  }
 
  private:
   static constexpr int64_t kHandle = 1, kTask = int64_t{1} << 32;
@@ -82,6 +96,7 @@ class Completion {
   void run_callbacks();
   void close_event();
 
+  const base::ForkMark process_;
   std::atomic<int64_t> references_{kHandle + kTask};
   std::atomic<WorkState> state_{WorkState::kRunning};
   mutable base::Mutex mutex_;

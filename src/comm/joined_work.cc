@@ -67,6 +67,12 @@ std::vector<TensorView> JoinedWork::result() const {
   return all;
 }
 
+absl::Status JoinedWork::wait_stream(const Stream& stream) {
+  for (const Work& part : parts_)
+    if (absl::Status told = part.wait_stream(stream); !told.ok()) return told;
+  return absl::OkStatus();
+}
+
 absl::Status JoinedWork::expired_wait() const {
   return base::make_error(
       {.reason = Reason::kWaitExpired,

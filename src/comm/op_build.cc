@@ -13,6 +13,15 @@ namespace {
 
 using op_build::kAbiDTypes;
 
+DType dtype_of_abi(const dw_dtype& given) {
+  uint8_t index = 0;
+  for (const dw_dtype& known : kAbiDTypes) {
+    if (known.code == given.code && known.bits == given.bits) break;
+    ++index;
+  }
+  return static_cast<DType>(index);
+}
+
 // The buffer's division, borrowed.
 void fill_division(const Counts& division, dw_buf* buffer) {
   if (division.counts.empty()) return;
@@ -99,6 +108,22 @@ bool fill_rest(uint16_t kind, const AnyCall& call, ScaleBytes* scale,
   *scale = scale_bytes(call.op.number(), in.dtype());
   op->scale = scale->bytes;
   return true;
+}
+
+std::vector<TensorView> views_of(const dw_buf& buffer, int size,
+                                 Device device) {
+  const DType dtype = dtype_of_abi(buffer.dtype);
+  if (buffer.parts == nullptr) {
+    if (buffer.data == nullptr) return {};
+    return {TensorView(buffer.data, buffer.count, dtype, device)};
+  }
+  std::vector<TensorView> parts;
+  for (int r = 0; r < size; ++r)
+    parts.emplace_back(
+        buffer.parts[r],
+        buffer.counts != nullptr ? buffer.counts[r] : buffer.count / size,
+        dtype, device);
+  return parts;
 }
 
 Deadline set_deadline(dw_op& op, int64_t now_ns) {

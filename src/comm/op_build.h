@@ -8,6 +8,8 @@
 
 #include <absl/time/time.h>
 
+#include <vector>
+
 namespace distwrap::comm {
 
 // What a plain call says; the short way, inlined.
@@ -20,11 +22,25 @@ void fill_op(uint16_t kind, const Call& call, bool in_place, int64_t timeout_ns,
 bool fill_rest(uint16_t kind, const AnyCall& call, ScaleBytes* scale,
                ListArrays* lists, dw_op* op);
 
+// The way back: what an operation says of a buffer, flat; one view for each
+// part of a list of `size`. None where this rank has no buffer.
+std::vector<TensorView> views_of(const dw_buf& buffer, int size,
+                                 Device device = kCpu);
+
 // 0 for none.
 inline int64_t timeout_ns_of(absl::Duration timeout) {
   return timeout == absl::InfiniteDuration()
              ? 0
              : absl::ToInt64Nanoseconds(timeout);
+}
+
+inline dw_stream abi_stream(const Stream& stream) {
+  return {stream.device.type, stream.device.id, stream.native};
+}
+// `aside`: what is put on the stream later does not wait for it.
+inline void put_on_stream(const Stream& stream, bool aside, dw_op* op) {
+  op->stream = abi_stream(stream);
+  if (aside) op->flags |= DW_FLAG_ASIDE;
 }
 
 // From `timeout_ns` of the op, unless it has one.

@@ -4,6 +4,7 @@
 #define DISTWRAP_SRC_COMM_PREPARED_OP_H_
 
 #include "distwrap/abi/types.h"
+#include "distwrap/reduce_op.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,7 @@ struct PreparedOp {
   std::vector<int64_t> in_counts, in_displs, out_counts, out_displs;
   ListArrays lists;
   std::string label;
+  ReduceOp reduction = ReduceOp::kSum;
 };
 
 }  // namespace distwrap::comm

@@ -41,7 +41,7 @@ Seat::Place Seat::enter_as(CallGuard::Slot* slot, bool collective,
           // Under the lock: who comes next sees what this thread does.
           CallGuard::say(*slot, object_, CallGuard::Doing::kSomething);
           owner_ = slot;
-          owner_mark_.store(slot, std::memory_order_seq_cst);
+          if (!watched_) owner_mark_.store(slot, std::memory_order_seq_cst);
           return Place::kAlone;
         }
         ++beside_;
@@ -55,10 +55,7 @@ Seat::Place Seat::enter_as(CallGuard::Slot* slot, bool collective,
 
 // Takes the seat away from its owner, and looks what he is doing.
 bool Seat::is_in_the_way(bool collective) {
-  if (owner_mark_.load(std::memory_order_relaxed) != nullptr) {
-    owner_mark_.store(nullptr, std::memory_order_seq_cst);
-    CallGuard::barrier();
-  }
+  take_mark();
   if (owner_ == nullptr) return false;
   const uintptr_t slot = owner_->load(std::memory_order_seq_cst);
   const CallGuard::Doing doing = CallGuard::doing_in(slot);
@@ -70,6 +67,18 @@ bool Seat::is_in_the_way(bool collective) {
   }
   if (doing == CallGuard::Doing::kSomething || !shares_) return true;
   return collective && doing == CallGuard::Doing::kWaitsForCollective;
+}
+
+void Seat::take_mark() {
+  if (owner_mark_.load(std::memory_order_relaxed) == nullptr) return;
+  owner_mark_.store(nullptr, std::memory_order_seq_cst);
+  CallGuard::barrier();
+}
+
+void Seat::watch(bool on) {
+  base::MutexLock lock(mutex_);
+  watched_ = on;
+  if (on) take_mark();
 }
 
 void Seat::leave() {

@@ -45,12 +45,16 @@ class Seat {
   void leave();
   // From now on nobody has the seat: every call comes by `enter`.
   void shut();
+  // While on, nobody is known to have it: likewise, one after the other. When
+  // this returns, no call comes in by the seat any more.
+  void watch(bool on);
 
   // Held by who came in beside while it does what only one may do at a time.
   base::Mutex& turns() ABSL_LOCK_RETURNED(turns_) { return turns_; }
 
  private:
   Place enter_as(CallGuard::Slot* slot, bool collective, Deadline deadline);
+  void take_mark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_in_the_way(bool collective) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const void* const object_;
@@ -64,6 +68,7 @@ class Seat {
   CallGuard::Slot* owner_ ABSL_GUARDED_BY(mutex_) = nullptr;
   int beside_ ABSL_GUARDED_BY(mutex_) = 0;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
+  bool watched_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace distwrap::comm

@@ -81,10 +81,12 @@ absl::Status Work::wait(Deadline deadline) const {
   return cell_ == nullptr ? absl::OkStatus() : cell_->wait(deadline);
 }
 
-absl::Status Work::wait_stream(const Stream& /*stream*/) const {
+absl::Status Work::wait_stream(const Stream& stream) const {
+  if (cell_ != nullptr) return cell_->wait_stream(stream);
   return base::make_error(
       {.reason = Reason::kUnsupported,
-       .what = "operations on host memory have no stream to wait for",
+       .what = "an operation that has ended with its call needs no stream to "
+               "wait for it",
        .op = "wait_stream",
        .next_step = "call wait, which blocks the host"});
 }

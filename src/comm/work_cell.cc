@@ -16,29 +16,6 @@ namespace {
 // the waiters are told without it.
 constexpr absl::Duration kQuiesce = absl::Milliseconds(50);
 
-DType dtype_of_abi(const dw_dtype& given) {
-  uint8_t index = 0;
-  for (const dw_dtype& known : op_build::kAbiDTypes) {
-    if (known.code == given.code && known.bits == given.bits) break;
-    ++index;
-  }
-  return static_cast<DType>(index);
-}
-
-std::vector<TensorView> outputs_of(const dw_buf& out, int size) {
-  const DType dtype = dtype_of_abi(out.dtype);
-  if (out.parts == nullptr) {
-    if (out.data == nullptr) return {};
-    return {TensorView(out.data, out.count, dtype)};
-  }
-  std::vector<TensorView> parts;
-  for (int r = 0; r < size; ++r)
-    parts.emplace_back(out.parts[r],
-                       out.counts != nullptr ? out.counts[r] : out.count / size,
-                       dtype);
-  return parts;
-}
-
 }  // namespace
 
 WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
@@ -46,13 +23,14 @@ WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
     : owner_(owner),
       watchdog_(watchdog),
       engine_(owner.work_engine()),
+      has_streams_(owner.work_has_streams()),
       kind_(op.kind),
       seq_(op.seq),
       deadline_(deadline),
       started_ns_(Deadline::now_ns()),
       timeout_error_(std::move(timeout_error)),
       record_(record),
-      outputs_(outputs_of(op.out, timeout_error_.group_size)) {}
+      outputs_(views_of(op.out, timeout_error_.group_size)) {}
 
 const void* WorkCell::keep_scale(const void* scale) {
   memcpy(scale_.bytes, scale, sizeof scale_.bytes);
@@ -121,8 +99,18 @@ void WorkCell::leave() {
 }
 
 bool WorkCell::poll() {
+  if (is_of_parent()) return false;
   const std::shared_ptr<const BackendInstance> engine = engine_.lock();
   return engine != nullptr && engine->progress();
+}
+
+absl::Status WorkCell::wait_stream(const Stream& stream) {
+  if (!has_streams_) return Completion::wait_stream(stream);
+  // While it is held the backend's part stays, whenever the flight ends.
+  if (!while_running([this] { owner_.work_held(); })) return status();
+  absl::Status told = owner_.work_wait_stream(abi(), stream);
+  owner_.work_landed();
+  return told;
 }
 
 absl::Status WorkCell::expired_wait() const {

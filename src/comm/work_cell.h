@@ -11,6 +11,7 @@
 #include "comm/watchdog.h"
 #include "distwrap/abi/plugin.h"
 #include "distwrap/status.h"
+#include "distwrap/types.h"
 #include "distwrap/work.h"
 
 #include <atomic>
@@ -32,6 +33,12 @@ class WorkOwner {
                                 const dw_error& error) = 0;
   // Who can be asked to work at it.
   virtual std::weak_ptr<const BackendInstance> work_engine() = 0;
+  // Whether streams can wait for it, and that one does from now on.
+  virtual bool work_has_streams() const = 0;
+  virtual absl::Status work_wait_stream(dw_work* work,
+                                        const Stream& stream) = 0;
+  // Keeps the owner as a flight does, to `work_landed`. Of a flight.
+  virtual void work_held() = 0;
   // How the operation ended, for its record; 0: it has none.
   virtual void work_ended(uint64_t record, Reason reason, bool good) = 0;
   // The flight has ended; the cell is not touched by it any more.
@@ -67,6 +74,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   uint64_t seq() const override { return seq_; }
   std::vector<TensorView> result() const override { return outputs_; }
   absl::Status expired_wait() const override;
+  absl::Status wait_stream(const Stream& stream) override;
 
  private:
   ~WorkCell() override = default;
@@ -77,6 +85,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   WorkOwner& owner_;  // until the flight has ended
   Watchdog& watchdog_;
   const std::weak_ptr<const BackendInstance> engine_;
+  const bool has_streams_;
   const uint16_t kind_;
   const uint64_t seq_;
   const Deadline deadline_;

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "facade/binding.h"
-#include "facade/refusal.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -25,13 +24,9 @@ Communicator* BatchItems::open(const char* call, const OpOptions& options,
     *status = group->no_communicator(device.value_or(kCpu));
     return nullptr;
   }
-  if (options.stream.native != nullptr) {
-    *status = refuse_stream(call, *group, options);
-    return nullptr;
-  }
   if (std::find(groups_.begin(), groups_.end(), group) == groups_.end())
     groups_.push_back(std::move(group));
-  return &record_.on(*communicator);
+  return &record_.on(*communicator, options.stream);
 }
 
 int BatchItems::keep(int number, const absl::Status& status) {

@@ -93,4 +93,16 @@ absl::StatusOr<std::shared_ptr<group::GroupState>> group_for(
   return session.state()->world();
 }
 
+absl::StatusOr<std::shared_ptr<group::GroupState>> usable_group(
+    const Group& group, absl::string_view call) {
+  auto found = group_for(group, call);
+  if (!found.ok() || !(*found)->is_of_parent()) return found;
+  ErrorInfo info = base::of_parent("the group");
+  info.op = std::string(call);
+  info.group = (*found)->name();
+  info.my_rank = (*found)->rank();
+  info.group_size = (*found)->size();
+  return base::make_error(info);
+}
+
 }  // namespace distwrap::facade

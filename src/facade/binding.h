@@ -67,6 +67,10 @@ absl::Status not_initialized(absl::string_view call);
 // The group that `call` means, held while the call lasts.
 absl::StatusOr<std::shared_ptr<group::GroupState>> group_for(
     const Group& group, absl::string_view call);
+// Likewise, unless this is the child of a fork, which has the group's memory
+// only.
+absl::StatusOr<std::shared_ptr<group::GroupState>> usable_group(
+    const Group& group, absl::string_view call);
 
 }  // namespace distwrap::facade
 

@@ -3,6 +3,7 @@
 #ifndef DISTWRAP_SRC_FACADE_DISPATCH_H_
 #define DISTWRAP_SRC_FACADE_DISPATCH_H_
 
+#include "comm/on_stream.h"
 #include "facade/batch_items.h"
 #include "facade/binding.h"
 #include "facade/refusal.h"
@@ -43,8 +44,11 @@ absl::StatusOr<Work> run(const char* name, const OpOptions& options,
   comm::BackendCommunicator* const communicator = find(*group, device);
   if (communicator == nullptr) [[unlikely]]
     return not_found(*group, device);
-  if (options.stream.native != nullptr) [[unlikely]]
-    return refuse_stream(name, *group, options);
+  if (options.stream.native != nullptr) [[unlikely]] {
+    comm::OnStream on_stream(*communicator, options.stream);
+    return call(on_stream,
+                CallOptions{options.async, options.timeout, options.label});
+  }
   return call(*communicator,
               CallOptions{options.async, options.timeout, options.label});
 }
@@ -61,10 +65,9 @@ absl::StatusOr<Work> run_rooted(const char* name, const OpOptions& options,
   const int root = rank_of(*group, peer, role);
   if (root == kNoRank) [[unlikely]]
     return root_error(name, *group, peer, role, options);
-  return run(name, options, device,
-             [&](comm::BackendCommunicator& c, const CallOptions& how) {
-               return call(c, root, how);
-             });
+  return run(name, options, device, [&](auto& c, const CallOptions& how) {
+    return call(c, root, how);
+  });
 }
 
 // The same as an item; its number.

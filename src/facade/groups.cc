@@ -1,9 +1,12 @@
 #include "distwrap/groups.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/settings.h"
 #include "facade/binding.h"
+#include "facade/shown_call.h"
 #include "group/backend_string.h"
+#include "group/group_call.h"
 #include "group/group_end.h"
 #include "group/group_make.h"
 #include "plugin/module_paths.h"
@@ -23,6 +26,33 @@ absl::StatusOr<Group> handle_of(
   return Group(*std::move(made));
 }
 
+// What telling the others that a call is refused may take.
+constexpr absl::Duration kTell = absl::Seconds(1);
+
+// A call that makes a group out of `parent`. The ranks that it reaches over the
+// parent learn of a refusal at once; others, at the end of their start.
+template <class Describe, class Body>
+absl::StatusOr<Group> shown_making(GroupState& parent, const char* name,
+                                   const Describe& describe, const Body& body,
+                                   bool all_meet = true) {
+  return facade::shown(
+      parent,
+      [&](HookedCall& call) {
+        call.op = name;
+        if (const auto session = parent.session())
+          call.timeout = session->init_timeout();
+        describe(call);
+      },
+      [&](ErrorInfo why) {
+        why.ranks = {parent.rank()};
+        why.reason = Reason::kAborted;
+        if (all_meet)
+          group::refuse_call(parent, {name, 0, ""}, why,
+                             Deadline::after(kTell));
+      },
+      body);
+}
+
 absl::Status not_member(const GroupState& group, absl::string_view op,
                         absl::string_view what, absl::string_view expected) {
   return base::make_error({.reason = Reason::kRankNotMember,
@@ -38,29 +68,55 @@ absl::Status not_member(const GroupState& group, absl::string_view op,
 }  // namespace
 
 absl::StatusOr<Group> split_group(const SplitOptions& options) {
-  const auto parent = facade::group_for(options.parent, "split_group");
+  const auto parent = facade::usable_group(options.parent, "split_group");
   if (!parent.ok()) return parent.status();
-  return handle_of(group::split(**parent, options));
+  return shown_making(
+      **parent, "split_group", [&](HookedCall& call) { call.split = &options; },
+      [&] { return handle_of(group::split(**parent, options)); });
 }
 
 absl::StatusOr<Group> split_group_by_color(int64_t color, int64_t key,
                                            const SplitOptions& options) {
-  const auto parent = facade::group_for(options.parent, "split_group_by_color");
+  const auto parent =
+      facade::usable_group(options.parent, "split_group_by_color");
   if (!parent.ok()) return parent.status();
-  return handle_of(group::split_by_color(**parent, color, key, options));
+  return shown_making(
+      **parent, "split_group_by_color",
+      [&](HookedCall& call) {
+        call.split = &options;
+        call.color = color;
+        call.key = key;
+      },
+      [&] {
+        return handle_of(group::split_by_color(**parent, color, key, options));
+      });
 }
 
 absl::StatusOr<Group> new_group(const NewGroupOptions& options) {
-  const auto world = facade::group_for({}, "new_group");
+  const auto world = facade::usable_group({}, "new_group");
   if (!world.ok()) return world.status();
-  return handle_of(group::make_group(**world, options));
+  return shown_making(
+      **world, "new_group",
+      [&](HookedCall& call) { call.new_group = &options; },
+      [&] { return handle_of(group::make_group(**world, options)); },
+      !options.use_local_synchronization);
 }
 
 absl::Status abort(const Group& group) {
-  const auto state = facade::group_for(group, "abort");
+  const auto state = facade::usable_group(group, "abort");
   if (!state.ok()) return state.status();
+  std::shared_ptr<comm::HookRun> run;
+  if ((*state)->hooks()->wanted()) {
+    run = std::make_shared<comm::HookRun>((*state)->hooks());
+    run->call().op = "abort";
+    if (absl::Status refused = run->pre(); !refused.ok())
+      base::log(base::LogLevel::kWarning,
+                absl::StrCat(base::cause_text(run->refusal(refused)),
+                             "; an abort cannot be refused"));
+  }
   group::abort_group(**state,
                      absl::StrCat("rank ", (*state)->rank(), " called abort"));
+  if (run != nullptr) run->post(absl::OkStatus());
   return absl::OkStatus();
 }
 

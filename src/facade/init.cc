@@ -15,6 +15,11 @@ constexpr absl::Duration kDrain = absl::Seconds(30);
 }  // namespace
 
 absl::StatusOr<Session> init_process_group(const InitOptions& options) {
+  if (const Session kept = facade::session_of_thread();
+      kept && kept.state()->is_of_parent()) {
+    facade::retract(kept);
+    facade::bind({});
+  }
   if (facade::thread_is_bound())
     return base::make_error(
         {.reason = Reason::kAlreadyInitialized,
@@ -33,6 +38,8 @@ absl::Status destroy_process_group(const Group& group) {
   const Session session = facade::session_of_thread();
   if (!session) return facade::not_initialized("destroy_process_group");
   if (group && group != session.world()) {
+    const auto usable = facade::usable_group(group, "destroy_process_group");
+    if (!usable.ok()) return usable.status();
     group::end_group(*group.state(),
                      Deadline::after(std::min(group.timeout(), kDrain)));
     return absl::OkStatus();

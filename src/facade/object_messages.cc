@@ -2,23 +2,15 @@
 // about to do, then what had no room in that follows. All of it in the host's
 // own class of tags, which no message of a caller meets.
 #include "distwrap/abi/types.h"
-#include "distwrap/objects.h"
+#include "facade/object_calls.h"
 #include "facade/object_exchange.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <utility>
 
-namespace distwrap {
+namespace distwrap::facade {
 namespace {
-
-using facade::bytes_view;
-using facade::kLeastRecord;
-using facade::kMostRecord;
-using facade::ObjectCall;
-using facade::ObjectExchange;
-using facade::ObjectRecord;
-using facade::Role;
 
 // Number of a message within the class.
 enum Part : int64_t { kOffer = 0, kAnswer = 1, kBody = 2 };
@@ -82,8 +74,7 @@ absl::Status send_object_list(absl::Span<const Object> list, Peer dst,
   if (!own.ok()) return own;
   if (!status.ok()) return status;
   const absl::StatusOr<std::vector<ObjectRecord>> records = exchange->conclude(
-      own, {facade::read_record(mine), facade::read_record(theirs)},
-      {exchange->rank(), *peer});
+      own, {read_record(mine), read_record(theirs)}, {exchange->rank(), *peer});
   if (!records.ok()) return records.status();
   if (records->front().inlined(kMostRecord)) return absl::OkStatus();
   return send(*exchange, *peer, kBody, message);
@@ -106,8 +97,7 @@ absl::Status recv_object_list(absl::Span<Object> list, Peer src,
   status = send(*exchange, *peer, kAnswer, mine);
   if (!status.ok()) return status;
   const absl::StatusOr<std::vector<ObjectRecord>> records = exchange->conclude(
-      absl::OkStatus(),
-      {facade::read_record(theirs), facade::read_record(mine)},
+      absl::OkStatus(), {read_record(theirs), read_record(mine)},
       {*peer, exchange->rank()});
   if (!records.ok()) return records.status();
 
@@ -125,4 +115,4 @@ absl::Status recv_object_list(absl::Span<Object> list, Peer src,
   return absl::OkStatus();
 }
 
-}  // namespace distwrap
+}  // namespace distwrap::facade

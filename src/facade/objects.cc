@@ -1,8 +1,7 @@
 // Object collectives: a first exchange of records, then, for what had no room
 // in them, one of the bytes.
-#include "distwrap/objects.h"
-
 #include "base/error.h"
+#include "facade/object_calls.h"
 #include "facade/object_exchange.h"
 
 #include <absl/strings/str_cat.h>
@@ -12,14 +11,8 @@
 #include <string.h>
 #include <utility>
 
-namespace distwrap {
+namespace distwrap::facade {
 namespace {
-
-using facade::bytes_view;
-using facade::ObjectCall;
-using facade::ObjectExchange;
-using facade::ObjectRecord;
-using facade::Role;
 
 // The messages of all ranks, those that came with their records and those that
 // the second exchange brings into `bytes`.
@@ -269,4 +262,4 @@ absl::StatusOr<Object> scatter_object_list(absl::Span<const Object> list,
   return std::move(object->front());
 }
 
-}  // namespace distwrap
+}  // namespace distwrap::facade

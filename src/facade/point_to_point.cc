@@ -11,6 +11,14 @@ namespace distwrap {
 
 using facade::Role;
 
+// -1 for what the communicator refuses.
+static int global_rank(const Group& of, int rank) {
+  const std::vector<int>& ranks = facade::group_of(of)->global_ranks();
+  return rank >= 0 && rank < static_cast<int>(ranks.size())
+             ? ranks[static_cast<size_t>(rank)]
+             : -1;
+}
+
 absl::Status send(TensorView tensor, Peer dst, int64_t tag,
                   const OpOptions& options) {
   return facade::run_rooted("send", options, tensor.device(), dst,
@@ -24,19 +32,18 @@ absl::Status send(TensorView tensor, Peer dst, int64_t tag,
 
 absl::StatusOr<int> recv(TensorView tensor, Peer src, int64_t tag,
                          const OpOptions& options) {
-  int source = -1;
+  int source = -1;  // in the world; known before hooks may end the group
   const absl::Status status =
       facade::run_rooted("recv", options, tensor.device(), src,
                          Role::kReceiveSource,
                          [&](auto& communicator, int peer, CallOptions how) {
                            how.async = false;
-                           source = peer;
+                           source = global_rank(options.group, peer);
                            return communicator.recv(tensor, peer, tag, how);
                          })
           .status();
   if (!status.ok()) return status;
-  const group::GroupState& group = *facade::group_of(options.group);
-  return group.global_ranks()[static_cast<size_t>(source)];
+  return source;
 }
 
 absl::StatusOr<Work> isend(TensorView tensor, Peer dst, int64_t tag,

@@ -23,8 +23,8 @@ absl::Status refusal(const char* call, const group::GroupState& group,
 absl::Status refuse_stream(const char* call, const group::GroupState& group,
                            const OpOptions& options) {
   return refusal(call, group, options,
-                 {.reason = Reason::kInvalidArgument,
-                  .what = "no backend of the group runs on streams",
+                 {.reason = Reason::kUnsupported,
+                  .what = "the call is not made by a backend with streams",
                   .actual = absl::StrCat("a stream of device type ",
                                          options.stream.device.type),
                   .next_step = "leave the stream unset"});

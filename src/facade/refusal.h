@@ -13,7 +13,7 @@ namespace distwrap::facade {
 // `info` with which call of whom it is.
 absl::Status refusal(const char* call, const group::GroupState& group,
                      const OpOptions& options, ErrorInfo info);
-// A stream given for memory of the host.
+// A stream given to a call that has no use for it.
 absl::Status refuse_stream(const char* call, const group::GroupState& group,
                            const OpOptions& options);
 

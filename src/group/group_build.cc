@@ -60,28 +60,33 @@ comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,
 
 absl::StatusOr<Channel> build_channel(
     const GroupPlan& plan, const comm::SetupPlan& setup,
-    std::shared_ptr<comm::BackendInstance> backend, comm::Watchdog& watchdog,
-    Deadline deadline) {
+    std::shared_ptr<comm::BackendInstance> backend,
+    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
   const GroupParts& parts = plan.parts;
   const absl::StatusOr<dw_comm*> built =
       comm::build_communicator(*backend, *parts.store, setup, deadline);
   if (!built.ok()) return built.status();
   const int32_t type = backend->device().type;
-  return Channel{
-      type,
-      std::make_unique<comm::BackendCommunicator>(
-          comm::Identity{parts.name, setup.rank, setup.size, parts.timeout,
-                         record_as(plan, setup, backend->name())},
-          std::move(backend), *built,
-          comm::FirstFailure(parts.store,
-                             absl::StrCat(setup.keys, kFailureKey)),
-          watchdog)};
+  comm::Identity identity{parts.name,
+                          setup.rank,
+                          setup.size,
+                          parts.timeout,
+                          record_as(plan, setup, backend->name()),
+                          parts.hooks,
+                          parts.board,
+                          setup.uid,
+                          parts.global_ranks};
+  return Channel{type,
+                 comm::BackendCommunicator::make(
+                     std::move(identity), std::move(backend), *built,
+                     comm::FirstFailure(parts.store,
+                                        absl::StrCat(setup.keys, kFailureKey)),
+                     watchdog)};
 }
 
-absl::StatusOr<std::vector<Channel>> build_channels(const GroupPlan& plan,
-                                                    Instances& instances,
-                                                    comm::Watchdog& watchdog,
-                                                    Deadline deadline) {
+absl::StatusOr<std::vector<Channel>> build_channels(
+    const GroupPlan& plan, Instances& instances,
+    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
   const auto backends = open_all(plan, instances);
   if (!backends.ok()) {
     comm::refuse_communicator(*plan.parts.store,
@@ -109,8 +114,11 @@ std::string first_channel_keys(const std::string& key_prefix) {
 }
 
 absl::StatusOr<std::shared_ptr<GroupState>> build_group(
-    GroupPlan plan, Instances& instances, comm::Watchdog& watchdog,
-    Deadline deadline) {
+    GroupPlan plan, Instances& instances,
+    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
+  plan.parts.hooks = std::make_shared<comm::HookList>(
+      comm::HookList::Owner{plan.parts.name, plan.parts.uid, plan.parts.rank,
+                            static_cast<int>(plan.parts.global_ranks.size())});
   absl::StatusOr<std::vector<Channel>> channels =
       build_channels(plan, instances, watchdog, deadline);
   if (!channels.ok())

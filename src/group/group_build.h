@@ -28,8 +28,8 @@ struct GroupPlan {
 // them or on none. Errors: kCallMismatch when the members differ in their
 // backends, kTimedOut naming the missing, those of the backend.
 absl::StatusOr<std::shared_ptr<GroupState>> build_group(
-    GroupPlan plan, Instances& instances, comm::Watchdog& watchdog,
-    Deadline deadline);
+    GroupPlan plan, Instances& instances,
+    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline);
 
 // Where its first communicator is built, for a rank that gives up before.
 std::string first_channel_keys(const std::string& key_prefix);

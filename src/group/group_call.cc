@@ -66,15 +66,26 @@ class Meeting {
     leave();
     const bool agreed = decision.ok() && absl::StartsWith(*decision, kAgreed);
     if (agreed) return decision->substr(sizeof kAgreed - 1);
-    group_.leave_behind({key("terms"), key("here"), key("decision"),
-                         key("gone"), word_key(group_.rank())});
+    leave_keys();
     if (!decision.ok()) return located(decision.status());
     const auto info = base::decode_error(*decision);
     return located(base::make_error(info.value_or(ErrorInfo{
         .reason = Reason::kCallMismatch, .what = "the ranks did not agree"})));
   }
 
+  // This rank does not make the call, which decides it.
+  void refuse(const ErrorInfo& why) {
+    give(base::encode_error(why), deadline_).IgnoreError();
+    leave();
+    leave_keys();
+  }
+
  private:
+  void leave_keys() {
+    group_.leave_behind({key("terms"), key("here"), key("decision"),
+                         key("gone"), word_key(group_.rank())});
+  }
+
   std::string key(absl::string_view what) const {
     return absl::StrCat(key_, what);
   }
@@ -245,6 +256,12 @@ absl::StatusOr<std::vector<std::string>> gather_for_call(GroupState& group,
   for (int rank = 0; rank < group.size(); ++rank)
     words.emplace_back(in.text(kMaxText));
   return words;
+}
+
+void refuse_call(GroupState& group, const CallTerms& terms,
+                 const ErrorInfo& why, Deadline deadline) {
+  if (group.size() == 1) return;
+  Meeting(group, terms, std::nullopt, deadline).refuse(why);
 }
 
 }  // namespace distwrap::group

@@ -41,6 +41,11 @@ absl::StatusOr<std::vector<std::string>> gather_for_call(GroupState& group,
                                                          absl::string_view word,
                                                          Deadline deadline);
 
+// In place of the call: it fails on all ranks that make it, with `why`, and
+// breaks nothing. Waits for nobody but the store, to the deadline.
+void refuse_call(GroupState& group, const CallTerms& terms,
+                 const ErrorInfo& why, Deadline deadline);
+
 }  // namespace distwrap::group
 
 #endif  // DISTWRAP_SRC_GROUP_GROUP_CALL_H_

@@ -1,5 +1,8 @@
 #include "group/group_end.h"
 
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/hooks.h"
 #include "group/departures.h"
 #include "group/goodbye.h"
 #include "group/session_state.h"
@@ -31,6 +34,38 @@ void end_below(GroupState& group,
     ended->push_back(*child);
   }
 }
+
+// The end of a group and of those below it, shown to their hooks.
+class ShownEnd {
+ public:
+  explicit ShownEnd(const GroupState& group) {
+    show(group);
+    for (const auto& one : runs_)
+      if (absl::Status refused = one->pre(); !refused.ok())
+        base::log(base::LogLevel::kWarning,
+                  absl::StrCat(base::cause_text(one->refusal(refused)),
+                               "; the end of a group cannot be refused"));
+  }
+  ~ShownEnd() {
+    for (const auto& one : runs_) one->post(absl::OkStatus());
+  }
+  ShownEnd(const ShownEnd&) = delete;
+  ShownEnd& operator=(const ShownEnd&) = delete;
+
+ private:
+  // Newest first, as they end.
+  void show(const GroupState& group) {
+    const auto children = group.children();
+    for (auto child = children.rbegin(); child != children.rend(); ++child)
+      show(**child);
+    if (!group.hooks()->wanted()) return;
+    auto run = std::make_shared<comm::HookRun>(group.hooks());
+    run->call().op = "destroy_process_group";
+    runs_.push_back(std::move(run));
+  }
+
+  std::vector<std::shared_ptr<comm::HookRun>> runs_;
+};
 
 bool drain(const GroupState& group, Deadline deadline) {
   bool clean = true;
@@ -78,6 +113,8 @@ void end_world(Departure world, Departures& departures, bool clean,
 
 void end_group(GroupState& group, Deadline deadline) {
   if (group.ended()) return;
+  const ShownEnd shown(group);
+  if (group.ended()) return;  // by a hook
   const std::shared_ptr<SessionState> session = group.session();
   const std::shared_ptr<GroupState> parent = group.parent();
   std::vector<std::shared_ptr<GroupState>> groups;

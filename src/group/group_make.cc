@@ -171,6 +171,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
                 .hints = std::move(request.hints),
                 .timeout = request.timeout,
                 .recording = session.recording(),
+                .board = session.board(),
                 .store = parent.store(),
                 .key_prefix = prefix,
                 .channels = {},

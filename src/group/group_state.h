@@ -8,6 +8,7 @@
 #ifndef DISTWRAP_SRC_GROUP_GROUP_STATE_H_
 #define DISTWRAP_SRC_GROUP_GROUP_STATE_H_
 
+#include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/communicator.h"
 #include "comm/recorder/session_recording.h"
@@ -31,7 +32,7 @@ class SessionState;
 // A communicator with the device type that it serves.
 struct Channel {
   int32_t device_type = 0;
-  std::unique_ptr<comm::BackendCommunicator> communicator;
+  comm::BackendCommunicator::Ptr communicator;
 };
 
 // Where ranks say what failed first, behind a communicator's prefix.
@@ -48,6 +49,8 @@ struct GroupParts {
   comm::Hints hints = {};
   absl::Duration timeout = absl::InfiniteDuration();
   std::shared_ptr<comm::SessionRecording> recording = {};  // null: none
+  std::shared_ptr<comm::HookList> hooks = {};              // made with it
+  std::shared_ptr<comm::Board> board = {};                 // null: none
   std::shared_ptr<Store> store;
   std::string key_prefix;         // of the group's keys in the store
   std::vector<Channel> channels;  // at least one, in the order of `choices`
@@ -79,6 +82,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // else the first in the order of the backend string.
   comm::BackendCommunicator* default_communicator() const { return default_; }
   const std::vector<Channel>& channels() const { return parts_.channels; }
+
+  const std::shared_ptr<comm::HookList>& hooks() const { return parts_.hooks; }
 
   // Limit of an operation that gives none.
   absl::Duration timeout() const;
@@ -118,6 +123,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // has ended before.
   std::optional<std::vector<std::shared_ptr<GroupState>>> end();
   bool ended() const;
+  // In the child of a fork: neither used nor ended there.
+  bool is_of_parent() const { return process_.is_of_parent(); }
 
   // The error of `find` being null.
   absl::Status no_communicator(Device device) const;
@@ -125,6 +132,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
  private:
   comm::BackendCommunicator* find_other(int32_t device_type) const;
 
+  const base::ForkMark process_;
   const GroupParts parts_;
   const RankMap ranks_;
   const std::vector<DeviceBackend> spelled_;

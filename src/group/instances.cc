@@ -21,7 +21,9 @@ absl::StatusOr<std::shared_ptr<comm::BackendInstance>> Instances::open(
   if (std::shared_ptr<comm::BackendInstance> shared = place.lock())
     return shared;
   absl::StatusOr<std::shared_ptr<comm::BackendInstance>> opened =
-      comm::BackendInstance::open(*std::move(table), device, own);
+      comm::BackendInstance::open(
+          *std::move(table), device, own,
+          trace_.empty() ? "" : absl::StrCat(trace_, traces_++, ".jsonl"));
   if (opened.ok()) place = *opened;
   return opened;
 }

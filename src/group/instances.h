@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace distwrap::group {
@@ -23,7 +24,9 @@ namespace distwrap::group {
 class Instances {
  public:
   // `registry` outlives it.
-  explicit Instances(plugin::Registry& registry) : registry_(registry) {}
+  // Submissions are written down in files that begin with `trace`; empty: not.
+  explicit Instances(plugin::Registry& registry, std::string trace = {})
+      : registry_(registry), trace_(std::move(trace)) {}
 
   // With those of the hints that the backend knows. Errors: those of the
   // registry and of BackendInstance::open.
@@ -38,9 +41,11 @@ class Instances {
   using Key = std::tuple<std::string, int32_t, int32_t, comm::Hints>;
 
   plugin::Registry& registry_;
+  const std::string trace_;
   base::Mutex mutex_;
   std::map<Key, std::weak_ptr<comm::BackendInstance>> opened_
       ABSL_GUARDED_BY(mutex_);
+  int traces_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace distwrap::group

@@ -24,6 +24,11 @@ GroupRegistry& Session::registry() const { return state_->registry(); }
 Group Session::world() const { return Group(state_->world()); }
 
 absl::StatusOr<std::string> Session::save_recording() const {
+  if (state_ == nullptr)
+    return base::make_error({.reason = Reason::kNotInitialized,
+                             .what = "there is no session",
+                             .op = "save_recording",
+                             .next_step = "create one first"});
   if (state_->recording() == nullptr)
     return base::make_error({.reason = Reason::kUnsupported,
                              .what = "operations are not recorded",

@@ -122,9 +122,24 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
     }
     plan.device_id = *options.device_id;
   }
+  if (absl::Status checked = environment.check(base::Setting::kCheck);
+      !checked.ok())
+    return checked;
+  plan.check =
+      options.check.has_value()
+          ? *options.check == Check::kSignature
+          : environment.get_or_default(base::Setting::kCheck) == "signature";
+  const absl::StatusOr<absl::Duration> heartbeat =
+      environment.get_seconds(base::Setting::kHeartbeat);
+  if (!heartbeat.ok()) return heartbeat.status();
+  plan.heartbeat = *heartbeat;
   absl::StatusOr<comm::RecordingPlan> recording = plan_recording(environment);
   if (!recording.ok()) return recording.status();
   plan.recording = *std::move(recording);
+  if (absl::Status status = environment.check(base::Setting::kTrace);
+      !status.ok())
+    return status;
+  plan.trace_folder = environment.get(base::Setting::kTrace).value_or("");
   plan.plugin_folders = plugin::plugin_folders(environment);
   if (const auto list = environment.get(base::Setting::kPluginAllow)) {
     absl::StatusOr<plugin::AllowList> allowed = plugin::AllowList::read(*list);

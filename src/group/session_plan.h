@@ -28,10 +28,14 @@ struct SessionPlan {
   std::string group_name;
   comm::Hints hints = {};
   bool drop_in = false;
+  // Whether ranks of a host watch each other, and when one counts as silent.
+  bool check = true;
+  absl::Duration heartbeat = absl::Seconds(5);
   // What a clean end waits for peers that do not say goodbye.
   absl::Duration goodbye = absl::Milliseconds(400);
   int device_id = 0;
   comm::RecordingPlan recording = {};
+  std::string trace_folder = {};  // empty: nothing is traced
   std::vector<std::string> plugin_folders;
   plugin::AllowList allowed_plugins = {};
   absl::Span<const plugin::LinkedIn> linked_in = plugin::linked_in();

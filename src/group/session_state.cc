@@ -34,7 +34,8 @@ struct Hello {
   std::string version, backend;
   int rank = 0, world_size = 0;
   int64_t pid = 0;
-  uint64_t draw = 0;  // at random; rank 0's becomes the world's uid
+  uint64_t draw = 0;       // at random; rank 0's becomes the world's uid
+  std::string host, door;  // of the board; empty: none
 };
 
 std::string encode(const Hello& hello) {
@@ -45,6 +46,8 @@ std::string encode(const Hello& hello) {
   out.i64(hello.world_size);
   out.i64(hello.pid);
   out.u64(hello.draw);
+  out.text(hello.host);
+  out.text(hello.door);
   return out.take();
 }
 
@@ -57,6 +60,8 @@ Hello decode(absl::string_view bytes) {
   hello.world_size = static_cast<int>(in.i64());
   hello.pid = in.i64();
   hello.draw = in.u64();
+  hello.host = std::string(in.text(kMaxHelloText));
+  hello.door = std::string(in.text(kMaxHelloText));
   return in.done() ? hello : Hello{};
 }
 
@@ -117,16 +122,24 @@ SessionState::SessionState(const SessionPlan& plan)
       goodbye_(plan.goodbye),
       drop_in_(plan.drop_in),
       device_id_(plan.device_id),
-      plugins_(plan.plugin_folders, plan.linked_in, {}, plan.allowed_plugins) {}
+      plugins_(plan.plugin_folders, plan.linked_in, {}, plan.allowed_plugins),
+      instances_(plugins_, plan.trace_folder.empty()
+                               ? ""
+                               : absl::StrCat(plan.trace_folder, "/rank-",
+                                              plan.rank, "-")) {}
 
 SessionState::~SessionState() {
   // Not closed: abort, whatever handles exist.
   if (world_ != nullptr) drop_group(*world_);
+  if (board_ != nullptr) board_->leave();
 }
 
 absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
     const SessionPlan& plan) {
-  std::shared_ptr<SessionState> session(new SessionState(plan));
+  const auto drop = [](SessionState* session) {
+    if (!session->is_of_parent()) delete session;
+  };
+  std::shared_ptr<SessionState> session(new SessionState(plan), drop);
   if (absl::Status status = session->start(plan); !status.ok()) return status;
   return session;
 }
@@ -161,12 +174,22 @@ absl::Status SessionState::start(const SessionPlan& plan) {
 absl::Status SessionState::enter_round(const SessionPlan& plan,
                                        const std::string& backend,
                                        Deadline deadline) {
-  const Hello mine{std::string(base::library_version()),
-                   backend,
-                   rank_,
-                   world_size_,
-                   getpid(),
-                   random_number()};
+  Hello mine{std::string(base::library_version()),
+             backend,
+             rank_,
+             world_size_,
+             getpid(),
+             random_number(),
+             {},
+             {}};
+  std::optional<comm::Door> door;
+  if (plan.check && world_size_ > 1) {
+    absl::StatusOr<comm::Door> opened = comm::Door::open();
+    if (!opened.ok()) return opened.status();
+    door = *std::move(opened);
+    mine.host = comm::host_identity();
+    mine.door = door->name();
+  }
   const auto in_group = [&](const absl::Status& status) {
     if (status.ok()) return status;
     return base::amend_error(status, [&](ErrorInfo& info) {
@@ -192,7 +215,8 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
     }
     return in_group(status);
   }
-  if (absl::Status status = say_hello(plan, encode(mine), deadline);
+  if (absl::Status status =
+          say_hello(plan, encode(mine), std::move(door), deadline);
       !status.ok()) {
     // Others that found all ranks there wait for this one's next step.
     if (store_answers(status) &&
@@ -218,14 +242,17 @@ void SessionState::tell_mismatch(const std::string& own,
 
 absl::Status SessionState::say_hello(const SessionPlan& plan,
                                      const std::string& encoded,
+                                     std::optional<comm::Door> door,
                                      Deadline deadline) {
   const absl::StatusOr<std::vector<std::string>> hellos = store::exchange(
       *store_, round_->key("hello"), rank_, world_size_, encoded, deadline);
   if (!hellos.ok()) return hellos.status();
   const Hello mine = decode(encoded);
   uid_ = decode(hellos->front()).draw;
+  std::vector<comm::BoardOffer> offers;
   for (const std::string& hello : *hellos) {
     const Hello theirs = decode(hello);
+    offers.push_back({theirs.host, theirs.door, theirs.draw});
     if (theirs.version == mine.version && theirs.backend == mine.backend &&
         theirs.world_size == mine.world_size)
       continue;
@@ -241,7 +268,11 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
          .actual = describe(theirs),
          .next_step = "start all ranks with the same options"});
   }
-  return absl::OkStatus();
+  if (!door.has_value()) return absl::OkStatus();
+  absl::StatusOr<std::shared_ptr<comm::Board>> board = comm::Board::meet(
+      {rank_, plan.heartbeat, watchdog_}, *std::move(door), offers, deadline);
+  if (board.ok()) board_ = *std::move(board);
+  return board.status();
 }
 
 comm::SetupPlan SessionState::world_setup(const SessionPlan& plan) const {
@@ -272,6 +303,7 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
                             .hints = plan.hints,
                             .timeout = plan.timeout,
                             .recording = recording_,
+                            .board = board_,
                             .store = store_,
                             .key_prefix = round_->key("group/"),
                             .channels = {},
@@ -289,10 +321,17 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
 }
 
 absl::Status SessionState::close(absl::Duration timeout) {
+  if (is_of_parent()) return base::make_error(base::of_parent("the session"));
+  // The end is shown to hooks, and one of them may ask for it again.
+  static thread_local const SessionState* closing = nullptr;
+  if (closing == this) return absl::OkStatus();
   base::MutexLock lock(closing_);
   if (closed_.exchange(true, std::memory_order_acq_rel))
     return absl::OkStatus();
+  const SessionState* const outer = std::exchange(closing, this);
   end_group(*world_, Deadline::after(timeout));
+  closing = outer;
+  if (board_ != nullptr) board_->leave();
   round_->leave(Deadline::after(kLeave));
   return absl::OkStatus();
 }

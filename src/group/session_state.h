@@ -6,7 +6,9 @@
 #ifndef DISTWRAP_SRC_GROUP_SESSION_STATE_H_
 #define DISTWRAP_SRC_GROUP_SESSION_STATE_H_
 
+#include "base/fork_mark.h"
 #include "base/mutex.h"
+#include "comm/board/board.h"
 #include "comm/setup.h"
 #include "comm/watchdog.h"
 #include "distwrap/group_registry.h"
@@ -46,7 +48,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   // What groups are made with.
   plugin::Registry& plugins() { return plugins_; }
   Instances& instances() { return instances_; }
-  comm::Watchdog& watchdog() { return watchdog_; }
+  const std::shared_ptr<comm::Watchdog>& watchdog() const { return watchdog_; }
   // Where groups go whose other members have not ended them yet.
   Departures& departures() { return departures_; }
 
@@ -54,6 +56,12 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const std::shared_ptr<comm::SessionRecording>& recording() const {
     return recording_;
   }
+
+  // In the child of a fork: neither used nor ended there, whoever drops it.
+  bool is_of_parent() const { return process_.is_of_parent(); }
+
+  // Null when no other rank is on this host, or DISTWRAP_CHECK is off.
+  const std::shared_ptr<comm::Board>& board() const { return board_; }
 
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
@@ -68,11 +76,12 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                      Deadline deadline);
   comm::SetupPlan world_setup(const SessionPlan& plan) const;
   absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
-                         Deadline deadline);
+                         std::optional<comm::Door> door, Deadline deadline);
   absl::Status make_world(const SessionPlan& plan,
                           std::vector<BackendChoice> choices,
                           Deadline deadline);
 
+  const base::ForkMark process_;
   const int rank_;
   const int world_size_;
   const absl::Duration init_timeout_;
@@ -80,13 +89,15 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const bool drop_in_;
   const int device_id_;
   plugin::Registry plugins_;
-  Instances instances_{plugins_};
+  Instances instances_;
   std::optional<store::Round> round_;
   std::shared_ptr<Store> store_;
-  comm::Watchdog watchdog_;
+  const std::shared_ptr<comm::Watchdog> watchdog_ =
+      std::make_shared<comm::Watchdog>();
   GroupRegistry registry_;
   uint64_t uid_ = 0;  // of the world; the same on all ranks
   std::shared_ptr<comm::SessionRecording> recording_;
+  std::shared_ptr<comm::Board> board_;
   std::shared_ptr<GroupState> world_;
   Departures departures_;
   std::atomic<bool> closed_{false};

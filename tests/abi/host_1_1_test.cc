@@ -9,7 +9,7 @@
 
 static_assert(DW_ABI_MINOR == 1, "built with the headers of 1.1");
 static_assert(sizeof(dw_op) == DW_OP_SIZE_1_0 + 8);
-static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 8);
+static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 16);
 
 namespace distwrap::testing {
 namespace {

@@ -358,6 +358,108 @@ static void work(void) {
   REQUIRE(all_are(&f, (float)size));
 }
 
+static int32_t only_small(void* user, const distwrap_bytes* bytes) {
+  (void)user;
+  return bytes->size <= 4 ? DW_OK : DW_INVALID_ARGUMENT;
+}
+
+static void registry(void) {
+  uint64_t count = 0, before = 0;
+  int32_t ranks[kMost];
+  distwrap_list list;
+  distwrap_bytes item;
+  CALL(distwrap_registered_groups(&before, &error));
+  CALL(distwrap_registered_ranks(NULL, ranks, kMost, &count, &error));
+  REQUIRE(count == (uint64_t)size && ranks[size - 1] == size - 1);
+  distwrap_group group;
+  CALL(distwrap_new_group(NULL, &group, &error));
+  CALL(distwrap_registered_groups(&count, &error));
+  REQUIRE(count == before + 1);
+  CALL(distwrap_unregister_group(group, &error));
+  REQUIRE(distwrap_registered_ranks(group, ranks, kMost, &count, &error) ==
+          DW_FAILED_PRECONDITION);
+  REQUIRE(distwrap_error_reason(error) == DW_REASON_GROUP_UNKNOWN);
+  distwrap_error_free(error);
+  CALL(distwrap_register_group(group, ranks, (uint64_t)size, "mine", &error));
+  CALL(distwrap_registered_description(group, &list, &error));
+  CALL(distwrap_list_item(list, 0, &item, &error));
+  REQUIRE(strcmp((const char*)item.data, "mine") == 0);
+  distwrap_list_free(list);
+  /* A batch on this group: its operations name none. */
+  distwrap_batch batch;
+  CALL(distwrap_batch_create(&batch, &error));
+  CALL(distwrap_batch_on(batch, group, &error));
+  const distwrap_op_options how = {.struct_size = sizeof how, .batch = batch};
+  Floats f;
+  const distwrap_tensor* t = floats(&f, 2, 1);
+  CALL(distwrap_all_reduce(t, t, DW_REDUCE_SUM, &how, NULL, &error));
+  CALL(distwrap_batch_submit(batch, NULL, &error));
+  REQUIRE(all_are(&f, (float)size));
+  REQUIRE(distwrap_batch_free(batch) == DW_OK);
+  CALL(distwrap_destroy_process_group(group, &error));
+  distwrap_group_free(group);
+
+  const distwrap_pair backends[] = {{"cpu", "gloo"}, {"cuda", "nccl"}};
+  CALL(distwrap_format_backend(backends, 2, &list, &error));
+  CALL(distwrap_list_item(list, 0, &item, &error));
+  REQUIRE(strcmp((const char*)item.data, "cpu:gloo,cuda:nccl") == 0);
+  distwrap_list_free(list);
+  distwrap_peer peer;
+  const int32_t two = 2;
+  CALL(distwrap_choose_peer(NULL, &two, "src", &peer, &error));
+  REQUIRE(peer.numbering == DW_RANK_OF_GROUP && peer.rank == 2);
+  CALL(distwrap_choose_peer(NULL, NULL, "src", &peer, &error));
+  REQUIRE(peer.numbering == 0);
+  REQUIRE(distwrap_choose_peer(&two, &two, "src", &peer, &error) ==
+          DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_error_reason(error) == DW_REASON_ROOT_BOTH);
+  distwrap_error_free(error);
+  CALL(distwrap_save_recording(NULL, &list, &error));
+  REQUIRE(distwrap_list_size(list) == 1);
+  distwrap_list_free(list);
+  CALL(distwrap_register_object_type("small", only_small, NULL, &error));
+  REQUIRE(distwrap_register_object_type("small", only_small, NULL, &error) ==
+          DW_INVALID_ARGUMENT);
+  distwrap_error_free(error);
+}
+
+static int32_t seen_calls;
+
+static int32_t before(void* user, const distwrap_hooked_call* call,
+                      const char** why) {
+  (void)why;
+  REQUIRE(call->group_size == size && call->rank == me);
+  if (strcmp(call->op, "all_reduce") == 0)
+    REQUIRE(call->inputs_count == 1 && call->inputs[0].count == 2 &&
+            call->reduction == DW_REDUCE_SUM && call->is_async == 1);
+  ++*(int32_t*)user;
+  return DW_OK;
+}
+
+static void after(void* user, const distwrap_hooked_call* call, int32_t code,
+                  distwrap_error failed) {
+  REQUIRE(code == DW_OK && failed == NULL && call->id != 0);
+  ++*(int32_t*)user;
+}
+
+static void hooks(void) {
+  const distwrap_hooks callbacks = {.struct_size = sizeof callbacks,
+                                    .user = &seen_calls,
+                                    .pre = before,
+                                    .post = after};
+  distwrap_hook hook;
+  CALL(distwrap_add_hook(NULL, &callbacks, &hook, &error));
+  Floats f;
+  const distwrap_tensor* t = floats(&f, 2, 1);
+  distwrap_work begun;
+  CALL(distwrap_all_reduce(t, t, DW_REDUCE_SUM, NULL, &begun, &error));
+  CALL(distwrap_work_wait(begun, DW_FOREVER, &error));
+  REQUIRE(distwrap_work_free(begun) == DW_OK);
+  REQUIRE(distwrap_hook_free(hook) == DW_OK);
+  CALL(distwrap_barrier(NULL, NULL, &error));
+  REQUIRE(seen_calls == 2);
+}
+
 static void errors(void) {
   Floats f;
   const distwrap_tensor* t = floats(&f, 2, 1);
@@ -393,6 +495,8 @@ int main(void) {
   batches();
   objects();
   work();
+  registry();
+  hooks();
   errors();
   CALL(distwrap_destroy_process_group(NULL, &error));
   REQUIRE(!distwrap_is_initialized());

@@ -135,6 +135,24 @@ call("list_item", objects, c_uint64(1), byref(item))
 assert ctypes.string_at(item.data, item.size) == b"rank 1"
 lib.distwrap_list_free(objects)
 
+# Names: of a backend string, of a rank, of the registry's groups.
+class Pair(ctypes.Structure):
+    _fields_ = [("key", c_char_p), ("value", c_char_p)]
+
+
+one, peer, count = (Pair * 1)(Pair(b"cpu", b"gloo")), Peer(), c_uint64()
+call("format_backend", one, c_uint64(1), byref(objects))
+call("list_item", objects, c_uint64(0), byref(item))
+assert ctypes.string_at(item.data, item.size) == b"cpu:gloo"
+lib.distwrap_list_free(objects)
+call("choose_peer", byref(ctypes.c_int32(1)), None, c_char_p(b"dst"),
+     byref(peer))
+assert (peer.numbering, peer.rank) == (1, 1)
+call("registered_groups", byref(count))
+assert count.value == 1
+call("save_recording", None, byref(objects))
+lib.distwrap_list_free(objects)
+
 # An error has a text and fields.
 try:
     call("all_reduce", byref(t), None, SUM, None, None)

@@ -3,6 +3,7 @@
 #include "distwrap/abi/read.h"
 #include "sdk/dtype.h"
 #include "sdk/fail.h"
+#include "sdk/open.h"
 #include "sdk/read_op.h"
 
 #include <atomic>
@@ -69,7 +70,7 @@ struct Comm {
   Backend& backend;
   std::shared_ptr<Room> room;
   int rank, size;
-  uint64_t submits = 0;
+  uint64_t submits = 0, waiting_submits = 0;
 };
 
 struct Blob {
@@ -146,15 +147,7 @@ int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n,
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info read;
-  if (int32_t code =
-          dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
-    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
-                   "the setup info is not known");
-  if (read.flags != DW_SETUP_COMMUNICATOR)
-    return unsupported(error, "only communicators");
-  if (read.size < 1 || read.rank < 0 || read.rank >= read.size)
-    return refuse(error, "the rank is not one of the group");
-  if (read.n_hints != 0) return refuse(error, "there are no hints");
+  if (int32_t code = dw_read_setup(&read, info, nullptr, 0, error)) return code;
   auto* const made = new Setup{*backend_of(backend), {}};
   std::memcpy(made->mine.magic, kMagic, sizeof kMagic);
   made->mine.uid = read.uid;
@@ -303,8 +296,9 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
                    "the operation is not known");
   if (int32_t code = check(me, op, error)) return code;
   const bool polled = me.backend.style.polled;
-  // One thread at a time: this would be a data race otherwise.
-  if (++me.submits % 5 == 0 && polled) return DW_AGAIN;
+  // One thread at a time, and one that waits: a data race otherwise.
+  uint64_t& submits = work == nullptr ? me.waiting_submits : me.submits;
+  if (++submits % 5 == 0 && polled) return DW_AGAIN;
   const bool sends = op->kind == DW_OP_SEND;
   const dw_buf& buf = sends ? op->in : op->out;
   const uint64_t bytes =
@@ -359,7 +353,7 @@ const dw_backend_api* query_table(const dw_host_info* host) {
     api.struct_size = sizeof(dw_backend_api);
     api.abi_major = DW_ABI_MAJOR;
     api.abi_minor = DW_ABI_MINOR;
-    api.flags = DW_BACKEND_HOST_WATCHES;
+    api.flags = DW_BACKEND_HOST_WATCHES | DW_BACKEND_SUBMIT_BESIDE;
     api.devices = DW_BIT(DW_DEVICE_CPU);
     api.name = {style.name, std::strlen(style.name)};
     api.version = {"1.0", 3};

@@ -2,13 +2,16 @@
 
 #include "base/settings.h"
 #include "distwrap/distwrap.h"
+#include "fakes/messages.h"
 #include "fakes/second_device.h"
+#include "fakes/streams.h"
 #include "group/session_state.h"
 #include "perfect.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace distwrap::testing {
@@ -20,6 +23,9 @@ const dw_backend_api* perfect_query(const dw_host_info*) {
 const dw_backend_api* faux_query(const dw_host_info*) {
   return &fakes::on_cuda<conformance::perfect_table>();
 }
+const dw_backend_api* streams_query(const dw_host_info*) {
+  return &fakes::with_streams<conformance::perfect_table>();
+}
 
 absl::Span<const plugin::LinkedIn> with_hub() {
   static const std::vector<plugin::LinkedIn> all = [] {
@@ -27,12 +33,34 @@ absl::Span<const plugin::LinkedIn> with_hub() {
                                        plugin::linked_in().end());
     made.push_back({"perfect", perfect_query});
     made.push_back({"faux", faux_query});
+    made.push_back({"streams", streams_query});
+    made.push_back({"messages", dw_plugin_query_v1_messages});
     return made;
   }();
   return all;
 }
 
 }  // namespace
+
+absl::StatusOr<Session> hub_session(int rank, int n, const InitOptions& options,
+                                    std::shared_ptr<Store> store,
+                                    std::optional<absl::Duration> goodbye) {
+  InitOptions mine = options;
+  mine.rank = rank;
+  mine.world_size = n;
+  mine.store = std::move(store);
+  absl::StatusOr<group::SessionPlan> plan =
+      group::plan_session(mine, base::Environment({}));
+  if (!plan.ok()) return plan.status();
+  plan->linked_in = with_hub();
+  if (goodbye.has_value())
+    plan->goodbye = *goodbye;
+  else if (options.backend.find("gloo") == std::string::npos)
+    plan->goodbye = absl::Milliseconds(2);
+  auto state = group::SessionState::create(*plan);
+  if (!state.ok()) return state.status();
+  return Session(*state);
+}
 
 void run_hub_ranks(int n, const InitOptions& options,
                    const std::function<void(Session&)>& body,
@@ -42,24 +70,12 @@ void run_hub_ranks(int n, const InitOptions& options,
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([=, &options, &body] {
-      InitOptions mine = options;
-      mine.rank = rank;
-      mine.world_size = n;
-      mine.store = store;
-      absl::StatusOr<group::SessionPlan> plan =
-          group::plan_session(mine, base::Environment({}));
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      plan->linked_in = with_hub();
-      if (goodbye.has_value())
-        plan->goodbye = *goodbye;
-      else if (options.backend.find("gloo") == std::string::npos)
-        plan->goodbye = absl::Milliseconds(2);
-      auto state = group::SessionState::create(*plan);
-      ASSERT_TRUE(state.ok()) << "rank " << rank << ": " << state.status();
-      Session session(*state);
-      bind_session(session);
-      body(session);
-      EXPECT_TRUE(session.close().ok());
+      absl::StatusOr<Session> session =
+          hub_session(rank, n, options, store, goodbye);
+      ASSERT_TRUE(session.ok()) << "rank " << rank << ": " << session.status();
+      bind_session(*session);
+      body(*session);
+      EXPECT_TRUE(session->close().ok());
       bind_session({});
     });
   for (std::thread& thread : threads) thread.join();

@@ -1,5 +1,6 @@
 // Ranks as threads over backends of this process, which need no sockets:
-// "perfect" for host memory and "faux" for a second device.
+// "perfect" for host memory, "faux" for a second device, "streams" for one with
+// streams, and "messages", which has only those, so that all else is composed.
 #ifndef DISTWRAP_TESTS_RANKS_HUB_RANKS_H_
 #define DISTWRAP_TESTS_RANKS_HUB_RANKS_H_
 
@@ -11,10 +12,15 @@
 
 namespace distwrap::testing {
 
-// As run_ranks; `backend` may be any backend string of these names and those
-// that are linked in. Every session is bound to its thread. `goodbye`: how long
-// the end of a group waits for ranks that end it at another time; unset:
+// A session of one of `n` ranks that meet in `store`; its backend may be any
+// backend string of these names and those that are linked in. `goodbye`: how
+// long the end of a group waits for ranks that end it at another time; unset:
 // hardly, but over gloo.
+absl::StatusOr<Session> hub_session(
+    int rank, int n, const InitOptions& options, std::shared_ptr<Store> store,
+    std::optional<absl::Duration> goodbye = std::nullopt);
+
+// As run_ranks; every session is bound to its thread.
 void run_hub_ranks(int n, const InitOptions& options,
                    const std::function<void(Session&)>& body,
                    std::shared_ptr<Store> store = nullptr,

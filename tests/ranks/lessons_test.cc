@@ -29,7 +29,7 @@ class Member {
 
   // A group is known by its uid, which its members derive from what they all
   // know.
-  std::unique_ptr<BackendCommunicator> build(uint64_t uid, int rank, int size) {
+  BackendCommunicator::Ptr build(uint64_t uid, int rank, int size) {
     const absl::StatusOr<dw_comm*> built =
         comm::build_communicator(*backend_, *store_,
                                  {.group = "g",
@@ -40,14 +40,15 @@ class Member {
                                  Deadline::after(absl::Seconds(30)));
     EXPECT_TRUE(built.ok()) << built.status();
     if (!built.ok()) return nullptr;
-    return std::make_unique<BackendCommunicator>(
+    return BackendCommunicator::make(
         comm::Identity{"g", rank, size, absl::Seconds(30)}, backend_, *built,
         comm::FirstFailure(store_, absl::StrCat("failure/", uid)), watchdog_);
   }
 
  private:
   const std::shared_ptr<Store> store_;
-  comm::Watchdog watchdog_;
+  std::shared_ptr<comm::Watchdog> watchdog_ =
+      std::make_shared<comm::Watchdog>();
   std::shared_ptr<comm::BackendInstance> backend_;
 };
 

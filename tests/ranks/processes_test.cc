@@ -19,6 +19,7 @@ namespace distwrap {
 namespace {
 
 using ::distwrap::cli::Process;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -30,7 +31,7 @@ constexpr absl::Duration kSlack = absl::Seconds(5);
 class Job {
  public:
   Job(int ranks, const std::vector<std::string>& arguments,
-      const std::string& timeout_s)
+      const std::string& timeout_s, const std::string& heartbeat_s = "5")
       : directory_(*store::RunDirectory::make(base::Environment::of_process())),
         server_(*store::ServerThread::start(directory_.path() + "/store")) {
     std::vector<std::string> argv = {SURVIVOR};
@@ -41,7 +42,8 @@ class Job {
                     .env = {{"DISTWRAP_RANK", std::to_string(rank)},
                             {"DISTWRAP_WORLD_SIZE", std::to_string(ranks)},
                             {"DISTWRAP_STORE", server_->address()},
-                            {"DISTWRAP_TIMEOUT", timeout_s}}}));
+                            {"DISTWRAP_TIMEOUT", timeout_s},
+                            {"DISTWRAP_HEARTBEAT", heartbeat_s}}}));
   }
 
   Process& rank(size_t r) { return *ranks_[r]; }
@@ -109,6 +111,17 @@ TEST_P(Processes, AKilledRankIsAnErrorOnAllOthers) {
   EXPECT_EQ(job.rank(1).wait(), 128 + SIGKILL);
 }
 
+TEST(ProcessesWithHooks, ARefusalIsAnErrorOnAllRanks) {
+  Job job(3, {"all_reduce", "refused"}, "60");
+  for (size_t r = 0; r < job.size(); ++r) {
+    EXPECT_EQ(job.rank(r).wait(), 0);
+    const std::string error = line_with(job.rank(r).out(), "error ");
+    EXPECT_THAT(error, HasSubstr("a hook refused the call: not on my watch"));
+    EXPECT_THAT(error, HasSubstr(r == 1 ? "error kAborted" : "rank 1"));
+    EXPECT_THAT(job.rank(r).out(), HasSubstr("\nalive\n"));
+  }
+}
+
 TEST_P(Processes, AStoppedRankIsAnErrorAtTheDeadline) {
   Job job(3, arguments(), "1");
   job.wait_until_working();
@@ -140,6 +153,49 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(test.param.operation) +
              (test.param.async ? "_async" : "");
     });
+
+// Nobody waits for the rank that goes: only the board can tell.
+
+void expect_lost(Job& job, const std::string& how) {
+  for (const size_t survivor : {0u, 2u, 3u}) {
+    EXPECT_EQ(job.rank(survivor).wait(), 0);
+    const std::string error = line_with(job.rank(survivor).out(), "error ");
+    EXPECT_THAT(error, StartsWith("error kPeerLost")) << survivor;
+    EXPECT_THAT(error, AllOf(HasSubstr(how), HasSubstr("rank 1"),
+                             HasSubstr("process ")));
+    EXPECT_THAT(job.rank(survivor).out(), HasSubstr("\nalive\n"));
+  }
+}
+
+class Neighbours : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Neighbours, HearOfOneThatWasKilled) {
+  Job job(4, {"silence", GetParam()}, "600");
+  job.wait_until_working();
+  const int64_t killed = Deadline::now_ns();
+  job.rank(1).signal(SIGKILL);
+  expect_lost(job, "a rank has ended");
+  EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - killed), kSlack);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Neighbours, ::testing::Values("alone", "child"),
+                         [](const auto& test) {
+                           return std::string(test.param);
+                         });
+
+TEST(ANeighbour, ThatWasStoppedIsHeardOf) {
+  Job job(4, {"silence"}, "600", "0.4");
+  job.wait_until_working();
+  const int64_t stopped = Deadline::now_ns();
+  job.rank(1).signal(SIGSTOP);
+  expect_lost(job, "a rank stands still");
+  EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - stopped),
+            absl::Milliseconds(400) + kSlack);
+  job.rank(1).signal(SIGCONT);
+  EXPECT_EQ(job.rank(1).wait(), 0);
+  EXPECT_THAT(line_with(job.rank(1).out(), "error "),
+              HasSubstr("on \"world\""));
+}
 
 TEST(Start, ARankThatNeverComesIsNamed) {
   store::RunDirectory directory =

@@ -1,6 +1,9 @@
 // A rank that works until something fails, then tells what it was told:
 //
-//   survivor OPERATION [async]
+//   survivor OPERATION [async | child | refused]
+//
+// child: rank 1 leaves a forked process behind, with all its descriptors.
+// refused: rank 1 has a hook that refuses the second one.
 //
 // prints "ready" after the first success; on the first error "error REASON
 // TEXT", then proves that the process lives on: the same call again, which must
@@ -10,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -51,7 +55,20 @@ class Operation {
     if (name_ == "all_to_all")
       return distwrap::all_to_all_single(TensorView(other_.data(), kBlock * n_),
                                          large, {}, {}, o);
+    if (name_ == "silence") return silence();
     return ring();
+  }
+
+  // After a barrier, a message that is never sent. Nobody waits for rank 1.
+  absl::StatusOr<Work> silence() {
+    if (!met_) {
+      met_ = true;
+      return distwrap::barrier();
+    }
+    int next = (distwrap::get_rank() + 1) % n_;
+    if (next == 1) ++next;
+    return distwrap::irecv(TensorView(small_.data(), kBlock),
+                           distwrap::Peer::group(next));
   }
 
   // A message to the next rank and one from the previous.
@@ -71,6 +88,7 @@ class Operation {
   const std::string name_;
   const bool async_;
   const int n_;
+  bool met_ = false;
   std::vector<float> small_ = std::vector<float>(kBlock),
                      large_ = std::vector<float>(kBlock * 8),
                      other_ = std::vector<float>(kBlock * 8);
@@ -93,7 +111,21 @@ int main(int argc, char** argv) {
   }
   Operation operation(argv[1], argc > 2 && std::strcmp(argv[2], "async") == 0);
   absl::Status status = operation.once();
+  if (argc > 2 && std::strcmp(argv[2], "child") == 0 &&
+      distwrap::get_rank() == 1 && fork() == 0) {
+    close(STDOUT_FILENO);
+    close(STDERR_FILENO);
+    sleep(30);
+    _exit(0);
+  }
   if (status.ok()) say("ready");
+  distwrap::Hook hook;
+  if (argc > 2 && std::strcmp(argv[2], "refused") == 0 &&
+      distwrap::get_rank() == 1)
+    hook = *distwrap::add_hook(
+        {}, {.pre = [](const distwrap::HookedCall&) {
+          return absl::PermissionDeniedError("not on my watch");
+        }});
   while (status.ok()) status = operation.once();
   say("error " + line_of(status));
   const absl::Status again = operation.once();

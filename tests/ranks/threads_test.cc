@@ -1,60 +1,25 @@
-// Several threads of one rank: on one group, on several, while it ends.
+// Several threads of one rank, on one group and on several.
 #include "distwrap/distwrap.h"
-#include "ranks/rank_threads.h"
+#include "ranks/several_threads.h"
 
 #include <absl/time/clock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <dirent.h>
-#include <functional>
-#include <future>
-#include <string>
 #include <thread>
 #include <vector>
 
 namespace distwrap {
 namespace {
 
-using ::distwrap::testing::run_rank_threads;
-using ::distwrap::testing::run_ranks;
-using Ints = std::vector<int64_t>;
+using testing::in_threads;
+using testing::Ints;
+using testing::receive_one;
+using testing::send_one;
+using testing::sum;
 
-// `n` threads with the session bound, to their end.
-void in_threads(const Session& session, int n,
-                const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < n; ++t)
-    threads.emplace_back([&, t] {
-      bind_session(session);
-      body(t);
-      bind_session({});
-    });
-  for (std::thread& thread : threads) thread.join();
-}
-
-int64_t sum(int64_t mine, const Group& group = {}) {
-  Ints x = {mine};
-  const absl::StatusOr<Work> work =
-      all_reduce(TensorView(x), ReduceOp::kSum, {.group = group});
-  EXPECT_TRUE(work.ok()) << work.status();
-  return x[0];
-}
-
-void send_one(int64_t value, int peer, int64_t tag, const Group& group = {}) {
-  Ints x = {value};
-  const absl::Status sent =
-      send(TensorView(x), Peer::group(peer), tag, {.group = group});
-  EXPECT_TRUE(sent.ok()) << sent;
-}
-
-int64_t receive_one(int peer, int64_t tag, const Group& group = {}) {
-  Ints x = {-1};
-  const absl::StatusOr<int> from =
-      recv(TensorView(x), Peer::group(peer), tag, {.group = group});
-  EXPECT_TRUE(from.ok()) << from.status();
-  return x[0];
-}
+class Threads : public testing::SeveralThreads {};
 
 int threads_now() {
   DIR* const folder = opendir("/proc/self/task");
@@ -64,33 +29,6 @@ int threads_now() {
   closedir(folder);
   return n;
 }
-
-class Threads : public ::testing::TestWithParam<std::string> {
- protected:
-  static constexpr int kRanks = 2;
-  InitOptions options() const {
-    return {.backend = GetParam(),
-            .timeout = absl::Seconds(120),
-            .init_timeout = absl::Seconds(120)};
-  }
-  // On two ranks that are threads; `other` is the peer.
-  void run(const std::function<void(Session&, int me, int other)>& body) const {
-    run_ranks(kRanks, options(), [&](Session& session) {
-      bind_session(session);
-      body(session, session.rank(), 1 - session.rank());
-      bind_session({});
-    });
-  }
-  static std::vector<Group> groups(int n) {
-    std::vector<Group> made;
-    for (int i = 0; i < n; ++i) {
-      absl::StatusOr<Group> group = split_group({.split_ranks = {{0, 1}}});
-      EXPECT_TRUE(group.ok()) << group.status();
-      made.push_back(*std::move(group));
-    }
-    return made;
-  }
-};
 
 // On both ranks the receive is there before anybody sends.
 TEST_P(Threads, AReceiveThatWaitsBlocksNoSend) {
@@ -294,9 +232,9 @@ TEST_P(Threads, AThousandOutstanding) {
       }
       if (t == 0) most = threads_now();
     });
-    // Of both ranks: a thread of each for what is asynchronous, and the second
-    // threads of the test.
-    EXPECT_LE(most, before + 4);
+    // Of both ranks: one for what is asynchronous, one for deadlines, and the
+    // second thread of the test.
+    EXPECT_LE(most, before + 6);
     for (const std::vector<Work>& some : works)
       for (const Work& work : some) {
         const absl::Status ended = work.wait();
@@ -307,73 +245,8 @@ TEST_P(Threads, AThousandOutstanding) {
   });
 }
 
-// Nobody sends what three threads wait for.
-TEST_P(Threads, AnAbortEndsTheCallsOfAllThreads) {
-  run([](Session& session, int me, int other) {
-    const std::vector<Group> made = groups(1);
-    std::atomic<int> ended{0};
-    std::thread aborter;
-    if (me == 0)
-      aborter = std::thread([&] {
-        absl::SleepFor(absl::Milliseconds(50));
-        EXPECT_TRUE(abort(made[0]).ok());
-      });
-    const absl::Time began = absl::Now();
-    in_threads(session, 3, [&](int t) {
-      Ints x = {0};
-      EXPECT_FALSE(
-          recv(TensorView(x), Peer::group(other), t, {.group = made[0]}).ok());
-      ++ended;
-    });
-    EXPECT_EQ(ended, 3);
-    EXPECT_LT(absl::Now() - began, absl::Seconds(60)) << "not at the deadline";
-    if (me == 0) aborter.join();
-    EXPECT_EQ(sum(1), 2) << "the others are whole";
-  });
-}
-
-// A session that is closed under the calls of its threads.
-TEST_P(Threads, ACloseEndsTheCallsOfAllThreads) {
-  run_rank_threads(kRanks, options(), [&](int rank, const InitOptions& mine) {
-    absl::StatusOr<Session> session = Session::create(mine);
-    ASSERT_TRUE(session.ok()) << session.status();
-    std::thread closer([&] {
-      absl::SleepFor(absl::Milliseconds(50));
-      session->close(absl::Milliseconds(100)).IgnoreError();
-    });
-    const absl::Time began = absl::Now();
-    in_threads(*session, 3, [&](int t) {
-      Ints x = {0};
-      EXPECT_FALSE(recv(TensorView(x), Peer::group(1 - rank), t).ok());
-    });
-    EXPECT_LT(absl::Now() - began, absl::Seconds(60)) << "not at the deadline";
-    closer.join();
-  });
-}
-
-// Calls that all ranks make together, on a group for each thread.
-TEST_P(Threads, GroupsAndObjectsOfTwoThreads) {
-  run([](Session& session, int me, int) {
-    const std::vector<Group> made = groups(2);
-    in_threads(session, 2, [&](int t) {
-      const Group& parent = made[static_cast<size_t>(t)];
-      for (int64_t i = 0; i < 5; ++i) {
-        const absl::StatusOr<Group> child =
-            split_group({.parent = parent, .split_ranks = {{1, 0}}});
-        ASSERT_TRUE(child.ok()) << child.status();
-        EXPECT_EQ(sum(me + 10 * t, *child), 1 + 20 * t);
-        const absl::StatusOr<std::vector<Object>> all =
-            all_gather_object(Object(me + 10 * i), {.group = *child});
-        ASSERT_TRUE(all.ok()) << all.status();
-        EXPECT_EQ((*all)[0], Object(1 + 10 * i)) << "rank 1 is first there";
-        EXPECT_TRUE(destroy_process_group(*child).ok());
-      }
-    });
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Backends, Threads, ::testing::Values("gloo"),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Backends, Threads, testing::kThreadBackends,
+                         testing::name_of_backend);
 
 }  // namespace
 }  // namespace distwrap

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The C API against the facade, the version script, the library and the past.
 
-  c_api.py names [LIBRARY]   each call of the facade has a function in c.h; the
+  c_api.py names [LIBRARY]   each call of the facade has a function in c.h, as has
+                             each that the tables of docs/c.md name; the
                              version script names the functions of c.h and no
                              others; LIBRARY exports what the script names
   c_api.py map               adds to the version script, under the version of
@@ -21,18 +22,22 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/distwrap/c.h"
 MAP = ROOT / "tools/cmake/libdistwrap.map"
-FACADE = ("distwrap.h", "operations.h", "groups.h", "objects.h")
+FACADE = ("distwrap.h", "operations.h", "groups.h", "objects.h", "hooks.h",
+          "peer.h")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"DISTWRAP_EXPORT\s+[^;{]*?\bdistwrap_(\w+)\([^;]*?\);")
 CALL = re.compile(r"^DISTWRAP_EXPORT [^;(]*?\b(\w+)\(", re.MULTILINE)
 NODE = re.compile(r"(DISTWRAP_(\d+\.\d+)) \{\n  global:\n(.*?)\n\}[^;]*;", re.S)
-# What C does in another way: a backend string is short enough to write.
-NOT_IN_C = {"format_backend"}
-
-
 def functions(text):
     """Names of the functions that the header declares, without the prefix."""
     return set(FUNCTION.findall(COMMENT.sub(" ", text)))
+
+
+def types(guide):
+    """What the guide names that is no function: structs and handles."""
+    text = COMMENT.sub(" ", (ROOT / "include/distwrap/c_types.h").read_text())
+    return set(re.findall(r"\bdistwrap_(\w+)", text)) & set(
+        re.findall(r"distwrap_(\w+)", guide))
 
 
 def mapped(text):
@@ -62,7 +67,7 @@ def names(library):
         text = (ROOT / "include/distwrap" / header).read_text()
         calls |= set(CALL.findall(text))
     errors = [f"c.h lacks {name} of the facade"
-              for name in sorted(calls - known - NOT_IN_C)]
+              for name in sorted(calls - known)]
     errors += difference("libdistwrap.map", known, set(nodes))
     if library:
         errors += [f"the library {'lacks' if wanted else 'exports'} {pair}"
@@ -70,6 +75,11 @@ def names(library):
                        (True, set(nodes.items()) - exported(library)),
                        (False, exported(library) - set(nodes.items())))
                    for pair in sorted(pairs)]
+    # The guide's tables: what it names is there.
+    guide = (ROOT / "docs/c.md").read_text()
+    errors += [f"docs/c.md names distwrap_{name}, which c.h lacks"
+               for name in sorted(set(re.findall(r"distwrap_(\w+)", guide))
+                                  - known - types(guide))]
     return errors, f"{len(known)} functions, {len(calls)} calls"
 
 

@@ -33,7 +33,7 @@ PUBLIC = {
     "dlpack.h": "base",
     "store.h": "store",
     "object.h": "algo",
-    "work.h": "comm", "communicator.h": "comm",
+    "work.h": "comm", "communicator.h": "comm", "hooks.h": "comm",
     "group.h": "group", "group_options.h": "group",
     "group_registry.h": "group", "session.h": "group",
     "batch.h": "facade", "distwrap.h": "facade",

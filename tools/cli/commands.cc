@@ -3,6 +3,7 @@
 #include "bench_command.h"
 #include "bench_groups_command.h"
 #include "bench_objects_command.h"
+#include "bench_replay_command.h"
 #include "doctor_command.h"
 #include "info_command.h"
 #include "manual_command.h"
@@ -17,6 +18,8 @@ absl::Span<const Command> commands() {
        bench_groups_command, bench_groups_text},
       {"bench objects", "measure what objects between ranks cost",
        bench_objects_command, bench_objects_text},
+      {"bench replay", "do again what a job did, and measure it",
+       bench_replay_command, bench_replay_text},
       {"completion", "print completion for a shell", completion_command,
        completion_text},
       {"doctor", "look for what would break or slow a job here", doctor_command,

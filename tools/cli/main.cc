@@ -6,6 +6,7 @@
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/strip.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -44,12 +45,14 @@ int unknown(const std::string& name) {
   return kUsage;
 }
 
-// Takes the name off the words; that of a command of two words as well.
+// Takes the name off the words; that of a command of two words as well, also
+// with the second one written like an option: `bench --replay`.
 std::string take_name(Words* words) {
   std::string name = words->front();
   words->erase(words->begin());
   if (words->empty()) return name;
-  const std::string both = absl::StrCat(name, " ", words->front());
+  const std::string both =
+      absl::StrCat(name, " ", absl::StripPrefix(words->front(), "--"));
   if (find(both) == nullptr) return name;
   words->erase(words->begin());
   return both;

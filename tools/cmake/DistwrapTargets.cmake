@@ -45,9 +45,11 @@ if(DISTWRAP_PRECOMPILE)
        CONTENT "// The headers are all there is.\n")
   add_library(distwrap_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
   target_link_libraries(distwrap_precompiled PRIVATE distwrap_flags)
-  # What lets ccache look into them; it also wants CCACHE_SLOPPINESS.
+  # What lets ccache look into them, and clang use one that ccache has kept from
+  # an earlier build; ccache also wants CCACHE_SLOPPINESS.
   target_compile_options(distwrap_precompiled PRIVATE
-    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
+    "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   target_precompile_headers(distwrap_precompiled PRIVATE
     <absl/status/statusor.h> <absl/strings/str_cat.h>
     <absl/strings/string_view.h> <absl/time/time.h> <absl/types/span.h>

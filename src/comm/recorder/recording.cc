@@ -1,6 +1,7 @@
 #include "comm/recorder/recording.h"
 
 #include "base/settings.h"
+#include "comm/dtype_text.h"
 #include "comm/op_shape.h"
 #include "comm/recorder/plain_json.h"
 #include "distwrap/reduce_op.h"
@@ -19,13 +20,6 @@
 
 namespace distwrap::comm {
 namespace {
-
-constexpr absl::string_view dtype_text(dw_dtype dtype) {
-#define DW_DTYPE(index, name, enumerator, text, dl_code, dl_bits, storage) \
-  if (dtype.code == (dl_code) && dtype.bits == (dl_bits)) return #text;
-#include "distwrap/abi/dtypes.def"
-  return "";
-}
 
 void write_groups(const Recorder& recorder, PlainJson& json) {
   bool first = true;
@@ -59,11 +53,20 @@ void write_state(const Record& record, PlainJson& json) {
                                    : "\"queued\"");
 }
 
-void write_operation(const Record& record, const base::TickScale& scale,
-                     PlainJson& json) {
+// -1 when a later group has its number.
+int64_t group_of(const Record& record, const Recorder& recorder) {
+  RecordedGroup group;
+  return recorder.read_group(record.group, &group) &&
+                 group.since <= record.number
+             ? record.group
+             : -1;
+}
+
+void write_operation(const Record& record, int64_t group,
+                     const base::TickScale& scale, PlainJson& json) {
   const OpShape& shape = op_shape(record.kind);
   json.raw(" {\"number\": ").number(record.number);
-  json.raw(", \"group\": ").number(uint64_t{record.group});
+  json.raw(", \"group\": ").number(group);
   json.raw(", \"op\": ").text(shape.name);
   if (record.seq != 0) json.raw(", \"seq\": ").number(record.seq);
   if (!shape.collective()) json.raw(", \"tag\": ").number(record.tag);
@@ -128,7 +131,7 @@ bool write_recording(const Recorder& recorder, const RecordedRank& who,
     if (!recorder.read(number, &record)) continue;
     json.raw(is_first ? "\n" : ",\n");
     is_first = false;
-    write_operation(record, scale, json);
+    write_operation(record, group_of(record, recorder), scale, json);
   }
   json.raw("]}\n");
   return json.flush();

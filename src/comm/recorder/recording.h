@@ -11,11 +11,10 @@
 //      "submitted_ns": ..., "started_ns": ..., "ended_ns": ...,
 //      "state": "done"}]}
 // Times are of the host's clock, since 1970. "in" and "out" count elements of
-// this rank's buffers. Members that do not apply are left out. "state" is
-// queued, running, done, or the reason of a failure. "ranks" are those of the
-// world, the first 64.
-// Threads: any; `write_recording` and `Recording::save` are safe in a signal
-// handler.
+// this rank's buffers. "group" is -1 for one that ended long ago. Members that
+// do not apply are left out. "state" is queued, running, done, or the reason of
+// a failure. "ranks" are those of the world, the first 64. Threads: any;
+// `write_recording` and `Recording::save` are safe in a signal handler.
 #ifndef DISTWRAP_SRC_COMM_RECORDER_RECORDING_H_
 #define DISTWRAP_SRC_COMM_RECORDER_RECORDING_H_
 

@@ -235,6 +235,7 @@ static const dw_backend_api kTable = {
     .plan_start = NULL,
     .plan_destroy = NULL,
     .extension = NULL,
+    .work_wait_stream = NULL,
 #if DW_ABI_MINOR >= 1
     .comm_health = echo_comm_health,
 #endif

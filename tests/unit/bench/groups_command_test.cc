@@ -42,6 +42,41 @@ class BenchPages : public testing::Test {
   Process::Options options_;
 };
 
+TEST_F(BenchPages, TracesAreReplayed) {
+  std::ofstream(folder_ + "/trace.json")
+      << R"([{"comms": "all_reduce", "req": 1, "in_msg_size": 64,
+              "out_msg_size": 64, "dtype": "float", "world_size": 2},
+             {"comms": "wait", "req": 1},
+             {"comms": "all_gather_base", "in_msg_size": 8,
+              "out_msg_size": 16, "dtype": "long"}])";
+  auto plan = start({"replay", folder_ + "/trace.json", "--dry-run"});
+  ASSERT_EQ(plan->wait(), 0) << plan->err();
+  EXPECT_THAT(plan->out(), HasSubstr("2 ranks, 4 calls, 1 groups, on gloo"));
+  EXPECT_THAT(plan->out(), HasSubstr("nothing was sent"));
+  auto replay = start({"replay", folder_ + "/trace.json", "--ranks", "3",
+                       "--repeat", "5", "--backend", "shm", "--json"});
+  ASSERT_EQ(replay->wait(), 0) << replay->err();
+  const json document = json::parse(replay->out());
+  EXPECT_EQ(document.at("ranks"), 3);
+  EXPECT_GT(document.at("total_us"), 0);
+  ASSERT_EQ(document.at("operations").size(), 2u);
+  for (const json& row : document.at("operations")) {
+    EXPECT_EQ(row.at("calls"), 15);
+    EXPECT_GT(row.at("slowest_us"), 0);
+  }
+  // As an option it is as good.
+  auto table = start({"--replay", folder_ + "/trace.json"});
+  ASSERT_EQ(table->wait(), 0) << table->err();
+  EXPECT_THAT(table->out(), HasSubstr("slowest rank ms"));
+  for (const Words& bad :
+       {Words{"replay"}, Words{"replay", folder_ + "/nothing"},
+        Words{"replay", folder_ + "/trace.json", "--ranks", "0"}}) {
+    auto refused = start(bad);
+    EXPECT_EQ(refused->wait(), 2);
+    EXPECT_THAT(refused->err(), HasSubstr("distwrap bench replay: "));
+  }
+}
+
 TEST_F(BenchPages, GroupsAreMeasuredForEachNumberOfRanks) {
   auto bench = start({"groups", "--ranks", "1,2", "--max", "64", "--seconds",
                       "0.01", "--python", "/no/such/python", "--json", "--plot",

@@ -181,7 +181,7 @@ TEST_F(BatchTest, AgainForEverEndsAtTheDeadline) {
 // Nothing was started, so the other group is as it was.
 TEST_F(BatchTest, AClosedGroupRefusesTheBatchAndBreaksNoOther) {
   start();
-  const std::unique_ptr<BackendCommunicator> open = std::move(comm_);
+  const BackendCommunicator::Ptr open = std::move(comm_);
   start();
   comm_->drain(Deadline::never());
   ASSERT_TRUE(batch_.on(*open).barrier().ok());

@@ -32,9 +32,9 @@ class CommunicatorTest : public ::testing::Test {
         *backend_, *store_, {.group = "g"}, Deadline::after(absl::Seconds(10)));
     ASSERT_TRUE(comm.ok()) << comm.status();
     built_ = *comm;
-    comm_ = std::make_unique<BackendCommunicator>(
-        Identity{"g", 0, 4, timeout}, backend_, *comm,
-        FirstFailure(store_, "failure"), watchdog_);
+    comm_ =
+        BackendCommunicator::make(Identity{"g", 0, 4, timeout}, backend_, *comm,
+                                  FirstFailure(store_, "failure"), watchdog_);
   }
   Communicator& comm() { return *comm_; }
   // As if it were memory of the backend's device.
@@ -47,11 +47,11 @@ class CommunicatorTest : public ::testing::Test {
   }
 
   FakeBackend fake_;
-  Watchdog watchdog_;
+  std::shared_ptr<Watchdog> watchdog_ = std::make_shared<Watchdog>();
   std::shared_ptr<Store> store_ = Store::in_memory();
   std::shared_ptr<BackendInstance> backend_;
   dw_comm* built_ = nullptr;
-  std::unique_ptr<BackendCommunicator> comm_;
+  BackendCommunicator::Ptr comm_;
   std::vector<float> x_ = std::vector<float>(8), y_ = std::vector<float>(8);
 };
 

@@ -349,5 +349,23 @@ TEST_F(WatchedCommunicatorTest, ABlockedCallIsEndedByAnAbort) {
   EXPECT_GE(error_info(status)->elapsed, absl::Milliseconds(30));
 }
 
+// One that ignores an abort, and completes when everybody else has gone.
+TEST_F(CommunicatorTest, ABackendThatDoesNotLetGoMayCompleteLate) {
+  dw_work* pending = nullptr;
+  fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {
+    pending = work;
+    return int32_t{DW_OK};
+  };
+  start(absl::Seconds(60));
+  const absl::StatusOr<Work> work = call({.async = true});
+  ASSERT_TRUE(work.ok()) << work.status();
+  comm_.reset();
+  watchdog_.reset();
+  EXPECT_EQ(fake_.aborts, 1);
+  EXPECT_EQ(fake_.destroys, 0);
+  fake_.complete(pending, DW_OK);
+  EXPECT_TRUE(work->wait().ok());
+}
+
 }  // namespace
 }  // namespace distwrap::comm

@@ -203,6 +203,17 @@ TEST_F(RecorderTest, NumbersOfGroupsAreUsedAgain) {
   EXPECT_EQ(group.size, 4);
 }
 
+TEST_F(RecorderTest, OperationsOfAGroupLongGoneAreNotAnothers) {
+  const uint16_t group = recorder_->add_group(world_of(2));
+  recorder_->begin(group, op_of(DW_OP_BARRIER, 0, 1), 0, "");
+  for (size_t i = 0; i < Recorder::kMostGroups; ++i)
+    recorder_->add_group(world_of(3));
+  recorder_->begin(group, op_of(DW_OP_BARRIER, 0, 2), 0, "");
+  const json operations = saved().at("operations");
+  EXPECT_EQ(operations.at(0).at("group"), -1);
+  EXPECT_EQ(operations.at(1).at("group"), group);
+}
+
 TEST_F(RecorderTest, ReadersNeverSeeHalfAnEntry) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> writers;

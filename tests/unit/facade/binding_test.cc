@@ -34,6 +34,8 @@ TEST(Binding, WithoutASessionCallsSaySo) {
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("called before init_process_group"));
   }
+  EXPECT_EQ(error_reason(Session().save_recording().status()),
+            Reason::kNotInitialized);
   EXPECT_FALSE(is_initialized());
   EXPECT_EQ(get_rank(), -1);
   EXPECT_EQ(get_world_size(), -1);

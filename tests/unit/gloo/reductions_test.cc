@@ -124,7 +124,9 @@ uint64_t bytes_received() {
     struct stat state;
     tcp_info info = {};
     socklen_t size = sizeof info;
-    if (fstat(number, &state) != 0 || !seen.insert(state.st_ino).second ||
+    // By name, not descriptor, which Gloo may just be closing.
+    const std::string name = std::string("/proc/self/fd/") + entry->d_name;
+    if (stat(name.c_str(), &state) != 0 || !seen.insert(state.st_ino).second ||
         getsockopt(number, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
       continue;
     sum += info.tcpi_bytes_received;

@@ -64,6 +64,7 @@ RecordedOp operation_of(const Json& json) {
           .peer = number_in(json, "peer", number_in(json, "root", -1)),
           .in = number_in(json, "in"),
           .out = number_in(json, "out"),
+          .async = json.value("async", Json(false)) == Json(true),
           .submitted_ns = number_in(json, "submitted_ns"),
           .started_ns = number_in(json, "started_ns"),
           .ended_ns = number_in(json, "ended_ns")};

@@ -21,6 +21,7 @@ struct RecordedOp {
   int64_t tag = 0;          // of a message
   int64_t peer = -1;        // or the root; -1: none
   int64_t in = 0, out = 0;  // elements
+  bool async = false;
   int64_t submitted_ns = 0, started_ns = 0, ended_ns = 0;  // 0: has not
 
   bool has_ended() const { return ended_ns != 0; }

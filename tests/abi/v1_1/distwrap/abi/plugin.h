@@ -97,6 +97,11 @@ typedef struct dw_open_info {
  * collectives while it is a message. Not with it: the host lets the waiting
  * call leave first. Of a decorator: it passes on what the one below can. */
 #define DW_BACKEND_SUBMIT_BESIDE 0x4u
+/* An operation may have a `stream` of the backend's device. It runs behind what
+ * is in the stream, and what is put there later waits for it, but for one with
+ * DW_FLAG_ASIDE. `submit` returns when it is enqueued, and `complete` comes
+ * when the device has ended it. Without: the host gives no streams. */
+#define DW_BACKEND_STREAMS 0x8u
 
 /* A backend. Required: name, open, close, caps, setup_begin, setup_step,
  * setup_cancel, comm_abort, comm_destroy, query, submit. The host copies the
@@ -192,6 +197,12 @@ struct dw_backend_api {
   /* Table of a named extension, NULL when unknown. */
   const void* (*extension)(dw_backend* backend, dw_str id,
                            uint32_t minor); /* [any]     */
+  /* What is put into `stream` from now on runs when the operation has ended
+   * that was submitted to `comm` with `work`; the host does not wait. DW_DONE:
+   * it has ended already, or `work` is not known any more. */
+  int32_t (*work_wait_stream)(dw_comm* comm, dw_work* work,
+                              const dw_stream* stream,
+                              dw_error* error); /* [any]     */
   /* Whether every peer is reachable. Since 1.1. */
   int32_t (*comm_health)(dw_comm* comm, dw_error* error); /* [any]     */
 };

@@ -66,6 +66,9 @@ enum {
 #define DW_FLAG_SCALE_ON_DEVICE 0x20u /* `scale` lies in device memory */
 #define DW_FLAG_PER_RANK 0x40u /* a v form; set on every rank of the call */
 #define DW_FLAG_PARTS 0x80u    /* a list form; set on every rank of the call */
+/* On a stream: what is put there later does not wait for the operation.
+ * Known to every backend with DW_BACKEND_STREAMS, whatever its rows say. */
+#define DW_FLAG_ASIDE 0x100u
 
 /* Tags of send and recv: bits 0..31 number a message within a class, bits
  * 32..39 name the class, the rest is zero. A message meets a receive of its

@@ -1,0 +1,282 @@
+// The decorator's table: every slot hands on, and `submit` writes as well. Work
+// cells are the host's own: who completes them does not matter here.
+#include "algo/compose/fail.h"
+#include "algo/record/record.h"
+#include "algo/record/trace_file.h"
+#include "distwrap/abi/read.h"
+
+#include <absl/strings/string_view.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace distwrap::algo {
+namespace record {
+namespace {
+
+using compose::fail;
+using compose::no_memory;
+
+struct Backend {
+  dw_backend_api inner = {};
+  dw_backend* below = nullptr;
+  std::unique_ptr<TraceFile> file;
+
+  static Backend& of(dw_backend* backend) {
+    return *reinterpret_cast<Backend*>(backend);
+  }
+};
+
+struct Setup {
+  Backend& backend;
+  dw_setup* below;
+  uint64_t uid;
+  int rank, size;
+
+  static Setup& of(dw_setup* setup) { return *reinterpret_cast<Setup*>(setup); }
+};
+
+struct Comm {
+  Backend& backend;
+  dw_comm* below;
+  uint64_t number;
+
+  static Comm& of(dw_comm* comm) { return *reinterpret_cast<Comm*>(comm); }
+};
+
+int32_t open_below(const dw_host_api* host, const dw_open_info* given,
+                   dw_backend** backend, dw_error* error) {
+  dw_open_info info;
+  if (int32_t code =
+          dw_read_struct(&info, sizeof info, given, DW_OPEN_INFO_SIZE_1_0))
+    return code;
+  if (info.n_inner == 0 || info.inner[0].api == nullptr)
+    return fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT,
+                "record needs a table below");
+  auto opened = std::make_unique<Backend>();
+  std::vector<dw_hint> hints;
+  std::string path;
+  for (uint64_t i = 0; i < info.n_hints; ++i) {
+    const dw_hint& hint = info.hints[i];
+    if (absl::string_view(hint.key.data, hint.key.size) == kTraceHint)
+      path.assign(hint.value.data, hint.value.size);
+    else
+      hints.push_back(hint);
+  }
+  opened->file = TraceFile::open(path);
+  if (opened->file == nullptr)
+    return fail(error, DW_FAILED_PRECONDITION, DW_REASON_RUN_DIRECTORY,
+                ("record: no trace can be written to " + path).c_str());
+  opened->inner = *info.inner[0].api;
+  info.hints = hints.data();
+  info.n_hints = hints.size();
+  ++info.inner;
+  --info.n_inner;
+  if (int32_t code = opened->inner.open(host, &info, &opened->below, error))
+    return code;
+  *backend = reinterpret_cast<dw_backend*>(opened.release());
+  return DW_OK;
+}
+
+int32_t open(const dw_host_api* host, const dw_open_info* info,
+             dw_backend** backend, dw_error* error) {
+  try {
+    return open_below(host, info, backend, error);
+  } catch (const std::bad_alloc&) {
+    return no_memory(error);
+  }
+}
+
+void close(dw_backend* backend) {
+  Backend& closing = Backend::of(backend);
+  closing.inner.close(closing.below);
+  delete &closing;
+}
+
+int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
+             dw_error* error) {
+  const Backend& asked = Backend::of(backend);
+  return asked.inner.caps(asked.below, rows, n_rows, error);
+}
+
+int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
+                    dw_setup** setup, dw_blob* out, dw_error* error) {
+  Backend& backend = Backend::of(opened);
+  dw_setup_info read;
+  if (int32_t code =
+          dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
+    return fail(error, code, DW_REASON_INVALID_ARGUMENT,
+                "the setup info has a size or a field that is not known");
+  if (read.flags != DW_SETUP_COMMUNICATOR)
+    return compose::unsupported(error, "record builds communicators only");
+  if (read.parent != nullptr) read.parent = Comm::of(read.parent).below;
+  auto* const made = new (std::nothrow)
+      Setup{backend, nullptr, read.uid, read.rank, read.size};
+  if (made == nullptr) return no_memory(error);
+  const int32_t code =
+      backend.inner.setup_begin(backend.below, &read, &made->below, out, error);
+  if (code != DW_OK) {
+    delete made;
+    return code;
+  }
+  *setup = reinterpret_cast<dw_setup*>(made);
+  return DW_OK;
+}
+
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error) {
+  Setup& step = Setup::of(setup);
+  const dw_backend_api& inner = step.backend.inner;
+  dw_setup_result built = {};
+  int32_t code = inner.setup_step(step.below, in, n, out, &built, error);
+  if (code == DW_OK) return code;
+  if (code == DW_DONE) {
+    auto* const comm = new (std::nothrow) Comm{step.backend, built.comm, 0};
+    if (comm != nullptr) {
+      comm->number =
+          step.backend.file->add_group(step.uid, step.rank, step.size);
+      *result = {reinterpret_cast<dw_comm*>(comm), nullptr};
+    } else {
+      code = no_memory(error);
+      inner.comm_abort(built.comm, error);
+      inner.comm_destroy(built.comm, 0, nullptr);
+    }
+  }
+  delete &step;
+  return code;
+}
+
+void setup_cancel(dw_setup* setup) {
+  Setup& cancelled = Setup::of(setup);
+  cancelled.backend.inner.setup_cancel(cancelled.below);
+  delete &cancelled;
+}
+
+int32_t comm_abort(dw_comm* comm, const dw_error* why) {
+  const Comm& aborted = Comm::of(comm);
+  return aborted.backend.inner.comm_abort(aborted.below, why);
+}
+
+int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
+  Comm& ending = Comm::of(comm);
+  const int32_t code =
+      ending.backend.inner.comm_destroy(ending.below, deadline_ns, error);
+  delete &ending;
+  return code;
+}
+
+int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
+  const Comm& asked = Comm::of(comm);
+  return asked.backend.inner.query(asked.below, op, error);
+}
+
+int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
+  const Comm& taking = Comm::of(comm);
+  // Kept: the host may end what `op` borrows once it is under way.
+  const dw_op kept = *op;
+  const int32_t code =
+      taking.backend.inner.submit(taking.below, op, work, error);
+  if (code != DW_AGAIN) taking.backend.file->add(taking.number, kept, 0, code);
+  return code;
+}
+
+int32_t submit_all(Backend& backend, const dw_group_item* items, uint64_t n,
+                   dw_error* error) {
+  std::vector<dw_group_item> below(items, items + n);
+  std::vector<dw_op> kept;
+  for (dw_group_item& item : below) {
+    item.comm = Comm::of(item.comm).below;
+    kept.push_back(*item.op);
+  }
+  const int32_t code =
+      backend.inner.submit_group(backend.below, below.data(), n, error);
+  if (code == DW_AGAIN) return code;
+  const uint64_t set = backend.file->next_set();
+  for (uint64_t i = 0; i < n; ++i)
+    backend.file->add(Comm::of(items[i].comm).number, kept[i], set, code);
+  return code;
+}
+
+int32_t submit_group(dw_backend* backend, const dw_group_item* items,
+                     uint64_t n, dw_error* error) {
+  try {
+    return submit_all(Backend::of(backend), items, n, error);
+  } catch (const std::bad_alloc&) {
+    return no_memory(error);
+  }
+}
+
+int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
+                         dw_error* error) {
+  const Comm& waits = Comm::of(comm);
+  const auto wait_below = waits.backend.inner.work_wait_stream;
+  return wait_below == nullptr
+             ? compose::unsupported(error, "there are no streams below")
+             : wait_below(waits.below, work, stream, error);
+}
+
+int32_t progress(dw_backend* backend) {
+  const Backend& works = Backend::of(backend);
+  return works.inner.progress == nullptr ? 0
+                                         : works.inner.progress(works.below);
+}
+
+int32_t wait_fd(dw_backend* backend, int32_t* fd) {
+  const Backend& waits = Backend::of(backend);
+  return waits.inner.wait_fd == nullptr ? DW_UNIMPLEMENTED
+                                        : waits.inner.wait_fd(waits.below, fd);
+}
+
+int32_t arm(dw_backend* backend) {
+  const Backend& arms = Backend::of(backend);
+  return arms.inner.arm == nullptr ? DW_UNIMPLEMENTED
+                                   : arms.inner.arm(arms.below);
+}
+
+const void* extension(dw_backend* backend, dw_str id, uint32_t minor) {
+  const Backend& asked = Backend::of(backend);
+  return asked.inner.extension == nullptr
+             ? nullptr
+             : asked.inner.extension(asked.below, id, minor);
+}
+
+constexpr dw_backend_api make_table() {
+  dw_backend_api api = {};
+  api.struct_size = sizeof(dw_backend_api);
+  api.abi_major = DW_ABI_MAJOR;
+  api.abi_minor = DW_ABI_MINOR;
+  api.flags =
+      DW_BACKEND_DECORATOR | DW_BACKEND_HOST_WATCHES | DW_BACKEND_SUBMIT_BESIDE;
+  api.devices = ~uint32_t{0};
+  api.name = {"record", 6};
+  api.version = {"1.0", 3};
+  api.open = open;
+  api.close = close;
+  api.caps = caps;
+  api.setup_begin = setup_begin;
+  api.setup_step = setup_step;
+  api.setup_cancel = setup_cancel;
+  api.comm_abort = comm_abort;
+  api.comm_destroy = comm_destroy;
+  api.query = query;
+  api.submit = submit;
+  api.submit_group = submit_group;
+  api.progress = progress;
+  api.work_wait_stream = work_wait_stream;
+  api.wait_fd = wait_fd;
+  api.arm = arm;
+  api.extension = extension;
+  return api;
+}
+
+}  // namespace
+}  // namespace record
+
+const dw_backend_api& record_api() {
+  static constexpr dw_backend_api kTable = record::make_table();
+  return kTable;
+}
+
+}  // namespace distwrap::algo

@@ -1,0 +1,25 @@
+#include "base/fork_mark.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <pthread.h>
+
+namespace distwrap::base {
+
+std::atomic<uint32_t> ForkMark::forks_{0};
+
+ForkMark::ForkMark() : made_(forks_.load(std::memory_order_relaxed)) {
+  static const int kWatched = pthread_atfork(
+      nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(kWatched);
+}
+
+ErrorInfo of_parent(const char* what) {
+  return {.reason = Reason::kForkedChild,
+          .what = absl::StrCat(what, " belongs to the parent of this process"),
+          .next_step =
+              "start a session of its own in the child, or fork "
+              "before the first"};
+}
+
+}  // namespace distwrap::base

@@ -1,0 +1,210 @@
+#include "comm/board/board.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/board/lane.h"
+#include "comm/board/life.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+namespace distwrap::comm {
+namespace {
+
+constexpr absl::Duration kLook = absl::Milliseconds(25);
+// A thread that does not get a processor does not count as time that others
+// were silent.
+constexpr int64_t kMostPassedNs = 2 * 25'000'000;
+// For the session's thread to let go.
+constexpr absl::Duration kLeave = absl::Milliseconds(200);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Board>> Board::meet(
+    Plan plan, Door door, absl::Span<const BoardOffer> offers,
+    Deadline deadline) {
+  const BoardOffer& mine = offers[static_cast<size_t>(plan.rank)];
+  std::vector<int> ranks;
+  std::vector<HostMember> guests;
+  for (size_t rank = 0; rank < offers.size(); ++rank) {
+    if (offers[rank].host != mine.host || offers[rank].door.empty()) continue;
+    if (!ranks.empty())
+      guests.push_back({static_cast<int>(rank), offers[rank].token});
+    ranks.push_back(static_cast<int>(rank));
+  }
+  if (mine.host.empty() || ranks.size() < 2) return nullptr;
+
+  std::unique_ptr<HostMemory> memory;
+  if (plan.rank == ranks.front()) {
+    auto made = HostMemory::make(ranks.size());
+    if (!made.ok()) return made.status();
+    memory = *std::move(made);
+    const absl::Status served =
+        door.serve(guests, memory->descriptor(), deadline);
+    if (!served.ok()) return served;
+  } else {
+    const int host = ranks.front();
+    auto taken = ask_at(offers[static_cast<size_t>(host)].door, host,
+                        {plan.rank, mine.token}, deadline);
+    if (!taken.ok()) return taken.status();
+    auto adopted = HostMemory::adopt(*std::move(taken), ranks.size());
+    if (!adopted.ok()) return adopted.status();
+    memory = *std::move(adopted);
+  }
+  std::shared_ptr<Board> board(
+      new Board(std::move(plan), std::move(memory), std::move(ranks)));
+  if (absl::Status entered = board->enter(); !entered.ok()) return entered;
+  return board;
+}
+
+Board::Board(Plan plan, std::unique_ptr<HostMemory> memory,
+             std::vector<int> ranks)
+    : plan_(std::move(plan)), memory_(std::move(memory)) {
+  for (size_t area = 0; area < ranks.size(); ++area)
+    if (ranks[area] == plan_.rank)
+      own_ = area;
+    else
+      neighbours_.push_back({ranks[area], area});
+}
+
+absl::Status Board::enter() {
+  FrontPage& own = front(own_);
+  if (absl::Status status = memory_->reserve(&own); !status.ok()) return status;
+  own.pid = getpid();
+  if (!make_life(&own.life))
+    base::log(base::LogLevel::kWarning,
+              "no robust locks here: ranks that end are noticed by silence");
+  plan_.watchdog->add(*this, Deadline::after(absl::ZeroDuration()));
+  return absl::OkStatus();
+}
+
+Board::~Board() { leave(); }
+
+void Board::leave() {
+  if (process_.is_of_parent()) return;
+  {
+    base::MutexLock lock(mutex_);
+    if (leaving_) return;
+    leaving_ = true;
+    if (watching_ == std::this_thread::get_id()) return take_leave();
+  }
+  // Whoever holds the lock has to let go of it.
+  plan_.watchdog->remove(*this);
+  plan_.watchdog->add(*this, Deadline::after(absl::ZeroDuration()));
+  {
+    base::MutexLock lock(mutex_);
+    const Deadline patience = Deadline::after(kLeave);
+    while (!left_ && changed_.wait_until(mutex_, patience)) {
+    }
+  }
+  plan_.watchdog->remove(*this);
+  front(own_).state.store(AreaState::kClosed, std::memory_order_release);
+}
+
+void Board::take_leave() {
+  FrontPage& own = front(own_);
+  own.state.store(AreaState::kClosed, std::memory_order_release);
+  if (lives_) let_go_life(&own.life);
+  lives_ = false;
+  left_ = true;
+  changed_.notify_all();
+}
+
+Deadline Board::expired() {
+  FrontPage& own = front(own_);
+  // Before any other lock: it is held through all that comes.
+  if (!lives_) hold_life(&own.life);
+  lives_ = true;
+  base::MutexLock lock(mutex_);
+  if (leaving_) {
+    take_leave();
+    return Deadline::never();
+  }
+  if (watching_ == std::thread::id()) {
+    watching_ = std::this_thread::get_id();
+    own.state.store(AreaState::kOpen, std::memory_order_release);
+  }
+  own.beats.fetch_add(1, std::memory_order_relaxed);
+  look_around();
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Lane* const lane = lanes_[i];
+    std::optional<ErrorInfo> found = lane->look();
+    if (!found.has_value()) continue;
+    // Off the lock: who hears it may end the group.
+    telling_ = lane;
+    mutex_.unlock();
+    lane->listener_.board_found(*std::move(found));
+    mutex_.lock();
+    telling_ = nullptr;
+    changed_.notify_all();
+    if (leaving_) break;
+  }
+  return Deadline::after(kLook);
+}
+
+void Board::look_around() {
+  const int64_t now_ns = Deadline::now_ns();
+  const int64_t passed_ns =
+      looked_ns_ == 0 ? 0 : std::min(now_ns - looked_ns_, kMostPassedNs);
+  looked_ns_ = now_ns;
+  for (Neighbour& neighbour : neighbours_) look_at(neighbour, passed_ns);
+}
+
+void Board::look_at(Neighbour& neighbour, int64_t passed_ns) {
+  if (neighbour.fate != Fate::kWell) return;
+  const FrontPage& theirs = front(neighbour.area);
+  if (theirs.state.load(std::memory_order_acquire) != AreaState::kOpen) return;
+  if (has_ended(theirs.life)) {
+    // It may have closed in between.
+    if (theirs.state.load(std::memory_order_acquire) == AreaState::kOpen)
+      neighbour.fate = Fate::kEnded;
+    return;
+  }
+  const uint64_t beats = theirs.beats.load(std::memory_order_relaxed);
+  neighbour.silent_ns =
+      beats == neighbour.beats ? neighbour.silent_ns + passed_ns : 0;
+  neighbour.beats = beats;
+  if (neighbour.silent_ns >= absl::ToInt64Nanoseconds(plan_.heartbeat))
+    neighbour.fate = Fate::kSilent;
+}
+
+int Board::add(Lane& lane, uint64_t uid) {
+  base::MutexLock lock(mutex_);
+  if (leaving_) return -1;
+  FrontPage& own = front(own_);
+  const auto free = std::find_if(
+      own.lanes.begin(), own.lanes.end(),
+      [](const std::atomic<uint64_t>& taken) { return taken.load() == 0; });
+  if (free == own.lanes.end()) return -1;
+  const auto place = static_cast<size_t>(free - own.lanes.begin());
+  LanePage& page = memory_->area(own_).lanes[place];
+  if (!memory_->reserve(&page).ok()) return -1;
+  page.last.store(0, std::memory_order_relaxed);
+  for (Entry& entry : page.entries)
+    entry.number.store(0, std::memory_order_relaxed);
+  lane.page_ = &page;
+  free->store(uid, std::memory_order_release);
+  lanes_.push_back(&lane);
+  return static_cast<int>(place);
+}
+
+void Board::remove(Lane& lane, int place) {
+  base::MutexLock lock(mutex_);
+  while (telling_ == &lane && watching_ != std::this_thread::get_id())
+    changed_.wait(mutex_);
+  lanes_.erase(std::find(lanes_.begin(), lanes_.end(), &lane));
+  front(own_).lanes[static_cast<size_t>(place)].store(
+      0, std::memory_order_release);
+}
+
+const Board::Neighbour* Board::neighbour(int rank) const {
+  for (const Neighbour& neighbour : neighbours_)
+    if (neighbour.rank == rank) return &neighbour;
+  return nullptr;
+}
+
+}  // namespace distwrap::comm

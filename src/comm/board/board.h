@@ -1,0 +1,111 @@
+// The board of a host: what its ranks show each other while they work, under
+// every backend. From it come the error that names calls that differ, and the
+// news that a rank has ended or stands still.
+//
+// Each rank writes its own area of shared memory (page.h) and reads the others'
+// 40 times a second, on the session's one thread: a call costs what it takes to
+// write one cache line. PyTorch's watchdogs compare over a store, after a
+// timeout; NCCL's RAS asks over sockets when it is asked; MPI does not compare.
+// Threads: any. Ownership: shared by the session and its communicators.
+//
+//   absl::StatusOr<Door> door = Door::open();            // told to the others
+//   auto board = Board::meet(plan, *std::move(door), offers, deadline);
+//   auto lane = Lane::open(board, {...}, listener);      // for each group
+//   lane->publish(op, label);                            // at each collective
+#ifndef DISTWRAP_SRC_COMM_BOARD_BOARD_H_
+#define DISTWRAP_SRC_COMM_BOARD_BOARD_H_
+
+#include "base/fork_mark.h"
+#include "base/mutex.h"
+#include "comm/board/handover.h"
+#include "comm/board/host_memory.h"
+#include "comm/watchdog.h"
+
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+#include <absl/types/span.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap::comm {
+
+class Lane;
+
+// What a rank tells all others at start-up.
+struct BoardOffer {
+  std::string host, door;  // empty: it takes no part
+  uint64_t token = 0;
+};
+
+class Board final : private Watchdog::Watch {
+ public:
+  struct Plan {
+    int rank = 0;  // of the world
+    absl::Duration heartbeat = absl::Seconds(5);
+    std::shared_ptr<Watchdog> watchdog;
+  };
+
+  // Between the ranks of a host, all of which call it. `offers` are of all
+  // ranks of the world, by rank. Null when no other rank is on this host.
+  // Errors: kTimedOut and kPeerLost naming ranks, kOutOfMemory, kResourceLimit.
+  static absl::StatusOr<std::shared_ptr<Board>> meet(
+      Plan plan, Door door, absl::Span<const BoardOffer> offers,
+      Deadline deadline);
+  ~Board() override;
+
+  // Tells the others that this rank takes its leave. No lane is used after it.
+  void leave();
+
+ private:
+  friend class Lane;
+  enum class Fate : uint8_t { kWell, kEnded, kSilent };
+
+  // Another rank of this host.
+  struct Neighbour {
+    int rank;     // of the world
+    size_t area;  // its place in the memory
+    Fate fate = Fate::kWell;
+    uint64_t beats = 0;
+    int64_t silent_ns = 0;  // while this rank itself ran
+  };
+
+  Board(Plan plan, std::unique_ptr<HostMemory> memory, std::vector<int> ranks);
+  absl::Status enter();
+
+  // Watchdog::Watch
+  Deadline expired() override;
+  void look_around() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void look_at(Neighbour& neighbour, int64_t passed_ns);
+  void take_leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  FrontPage& front(size_t area) const { return memory_->area(area).front; }
+
+  // For lanes: the place of a page, and which it is; -1 when none is left.
+  int add(Lane& lane, uint64_t uid);
+  // Afterwards the lane's listener is not being told anything.
+  void remove(Lane& lane, int place);
+  const Neighbour* neighbour(int rank) const;
+
+  const base::ForkMark process_;
+  const Plan plan_;
+  const std::unique_ptr<HostMemory> memory_;
+  size_t own_ = 0;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::vector<Neighbour> neighbours_;  // constant but for what was seen
+  std::vector<Lane*> lanes_ ABSL_GUARDED_BY(mutex_);
+  Lane* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread::id watching_ ABSL_GUARDED_BY(mutex_);
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool lives_ = false;  // the watching thread holds its lock
+  int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_BOARD_BOARD_H_

@@ -1,0 +1,229 @@
+#include "comm/board/handover.h"
+
+#include "base/error.h"
+
+#include <absl/strings/escaping.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+constexpr size_t kNameBytes = 16;
+constexpr char kPrefix[] = "distwrap-board-";
+
+struct Hello {
+  uint64_t token;
+  int64_t rank;
+};
+
+base::Descriptor make_socket() {
+  return base::Descriptor(
+      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+// False for a name that is none.
+bool address_of(absl::string_view name, sockaddr_un* address, socklen_t* size) {
+  if (name.size() != kNameBytes) return false;
+  // The first byte stays zero: the abstract namespace.
+  const std::string text = absl::StrCat(kPrefix, absl::BytesToHexString(name));
+  *address = {};
+  address->sun_family = AF_UNIX;
+  std::memcpy(address->sun_path + 1, text.data(), text.size());
+  *size =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return true;
+}
+
+int left_ms(Deadline deadline) {
+  if (deadline.is_never()) return -1;
+  const int64_t ns = deadline.ns() - Deadline::now_ns();
+  return ns <= 0
+             ? 0
+             : static_cast<int>(std::min<int64_t>(ns / 1'000'000 + 1, 60'000));
+}
+
+bool of_this_user(int socket) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.uid == geteuid();
+}
+
+bool give(int socket, int memory) {
+  char byte = 1;
+  iovec part = {&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof memory)] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof memory);
+  std::memcpy(CMSG_DATA(head), &memory, sizeof memory);
+  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+// What came with a byte; nothing when that was not one descriptor.
+base::Descriptor take(int socket) {
+  char byte = 0;
+  iovec part = {&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))];
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1)
+    return {};
+  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  if (head == nullptr || head->cmsg_level != SOL_SOCKET ||
+      head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
+  return base::Descriptor(fd);
+}
+
+absl::Status no_door(int error) {
+  const bool limit = error == EMFILE || error == ENFILE;
+  return base::make_error(
+      {.reason = limit ? Reason::kResourceLimit : Reason::kRunDirectory,
+       .what = "no socket at which the ranks of this host can meet",
+       .cause = base::errno_text(error),
+       .next_step = limit ? "raise the limit of open files (ulimit -n)"
+                          : "let the process make Unix sockets, or set "
+                            "DISTWRAP_CHECK=off"});
+}
+
+}  // namespace
+
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  struct stat net = {};
+  if (!std::getline(file, boot) || stat("/proc/self/ns/net", &net) != 0)
+    return "";
+  return absl::StrCat(boot, " ", net.st_ino);
+}
+
+absl::StatusOr<Door> Door::open() {
+  char random[kNameBytes];
+  if (getrandom(random, sizeof random, 0) !=
+      static_cast<ssize_t>(sizeof random))
+    return no_door(errno);
+  std::string name(random, sizeof random);
+  base::Descriptor listener = make_socket();
+  sockaddr_un address;
+  socklen_t size = 0;
+  if (!listener.is_open() || !address_of(name, &address, &size) ||
+      bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listener.get(), SOMAXCONN) != 0)
+    return no_door(errno);
+  return Door(std::move(listener), std::move(name));
+}
+
+absl::Status Door::serve(absl::Span<const HostMember> guests, int memory,
+                         Deadline deadline) {
+  std::vector<HostMember> missing(guests.begin(), guests.end());
+  std::vector<base::Descriptor> calls;  // that have not said who they are
+  while (!missing.empty()) {
+    std::vector<pollfd> polled = {{listener_.get(), POLLIN, 0}};
+    for (const base::Descriptor& call : calls)
+      polled.push_back({call.get(), POLLIN, 0});
+    const int ready = poll(polled.data(), polled.size(), left_ms(deadline));
+    if (ready < 0 && errno != EINTR) return no_door(errno);
+    if (ready == 0 && deadline.passed()) {
+      ErrorInfo late{.reason = Reason::kTimedOut,
+                     .what = "ranks did not come for the memory of this host",
+                     .op = "init",
+                     .next_step =
+                         "look at the output of those ranks; "
+                         "DISTWRAP_CHECK=off does without it"};
+      for (const HostMember& guest : missing) late.ranks.push_back(guest.rank);
+      return base::make_error(late);
+    }
+    if (ready <= 0) continue;
+    std::vector<base::Descriptor> silent;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (polled[i + 1].revents == 0) {
+        silent.push_back(std::move(calls[i]));
+        continue;
+      }
+      Hello hello = {};
+      if (recv(calls[i].get(), &hello, sizeof hello, MSG_DONTWAIT) !=
+          static_cast<ssize_t>(sizeof hello))
+        continue;  // a stranger
+      const auto guest = std::find_if(
+          missing.begin(), missing.end(), [&](const HostMember& member) {
+            return member.rank == hello.rank && member.token == hello.token;
+          });
+      if (guest != missing.end() && give(calls[i].get(), memory))
+        missing.erase(guest);
+    }
+    calls = std::move(silent);
+    if (polled[0].revents != 0) {
+      base::Descriptor call(accept4(listener_.get(), nullptr, nullptr,
+                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (call.is_open() && of_this_user(call.get()))
+        calls.push_back(std::move(call));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<base::Descriptor> ask_at(absl::string_view name, int host,
+                                        const HostMember& me,
+                                        Deadline deadline) {
+  base::Descriptor socket = make_socket();
+  if (!socket.is_open()) return no_door(errno);
+  sockaddr_un address;
+  socklen_t size = 0;
+  const Hello hello = {me.token, me.rank};
+  const auto lost = [&](std::string why) {
+    return base::make_error(
+        {.reason = Reason::kPeerLost,
+         .what = "a rank of this host did not hand its memory over",
+         .op = "init",
+         .ranks = {host},
+         .cause = std::move(why),
+         .next_step = "look at that rank's own output; DISTWRAP_CHECK=off "
+                      "does without that memory"});
+  };
+  if (!address_of(name, &address, &size) ||
+      connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0)
+    return lost(base::errno_text(errno));
+  if (send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof hello))
+    return lost(base::errno_text(errno));
+  pollfd polled = {socket.get(), POLLIN, 0};
+  int ready;
+  while ((ready = poll(&polled, 1, left_ms(deadline))) <= 0)
+    if ((ready == 0 && deadline.passed()) || (ready < 0 && errno != EINTR))
+      return base::make_error(
+          {.reason = Reason::kTimedOut,
+           .what = "a rank of this host did not hand its memory over in time",
+           .op = "init",
+           .ranks = {host}});
+  base::Descriptor memory = take(socket.get());
+  if (!memory.is_open()) return lost("it has closed the connection");
+  return memory;
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,245 @@
+#include "comm/board/lane.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/op_shape.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace distwrap::comm {
+
+std::unique_ptr<Lane> Lane::open(std::shared_ptr<Board> board, Place place,
+                                 Listener& listener) {
+  if (board == nullptr) return nullptr;
+  std::unique_ptr<Lane> lane(
+      new Lane(std::move(board), std::move(place), listener));
+  for (size_t rank = 0; rank < lane->place_.global_ranks.size(); ++rank)
+    if (const Board::Neighbour* const who =
+            lane->board_->neighbour(lane->place_.global_ranks[rank]))
+      lane->members_.push_back({static_cast<int>(rank), who});
+  if (lane->members_.empty()) return nullptr;
+  lane->own_place_ = lane->board_->add(*lane, lane->place_.uid);
+  if (lane->own_place_ < 0) {
+    base::log(base::LogLevel::kWarning,
+              absl::StrCat("group '", lane->place_.group,
+                           "' is not watched: ", kMostLanes,
+                           " groups of this rank are, or memory has run out"));
+    return nullptr;
+  }
+  return lane;
+}
+
+Lane::~Lane() {
+  if (own_place_ >= 0) board_->remove(*this, own_place_);
+}
+
+void Lane::publish(const dw_op& op, absl::string_view label) {
+  constexpr auto kOrder = std::memory_order_release;
+  const SeenCall seen =
+      SeenCall::of(op, static_cast<int>(place_.global_ranks.size()));
+  const Entry& before = page_->entries[(op.seq - 1) % LanePage::kEntries];
+  const uint64_t history =
+      op.seq == 1 ? 0 : before.history.load(std::memory_order_relaxed);
+  Entry& entry = page_->entries[op.seq % LanePage::kEntries];
+  entry.number.store(0, std::memory_order_relaxed);
+  entry.print.store(seen.print, kOrder);
+  entry.history.store(mix(history + seen.print), kOrder);
+  entry.what.store(seen.what, kOrder);
+  entry.count.store(seen.count, kOrder);
+  std::array<uint64_t, 3> text = {};
+  if (!label.empty())
+    std::memcpy(text.data(), label.data(), std::min(label.size(), sizeof text));
+  for (size_t i = 0; i < text.size(); ++i)
+    entry.label[i].store(text[i], kOrder);
+  entry.number.store(op.seq, kOrder);
+  page_->last.store(op.seq, kOrder);
+}
+
+void Lane::retract(uint64_t number) {
+  page_->last.store(number - 1, std::memory_order_release);
+}
+
+std::optional<Lane::Seen> Lane::read(const LanePage& page, uint64_t number) {
+  constexpr auto kOrder = std::memory_order_acquire;
+  const Entry& entry = page.entries[number % LanePage::kEntries];
+  if (entry.number.load(kOrder) != number) return std::nullopt;
+  Seen seen;
+  seen.call.print = entry.print.load(kOrder);
+  seen.history = entry.history.load(kOrder);
+  seen.call.what = entry.what.load(kOrder);
+  seen.call.count = entry.count.load(kOrder);
+  std::array<uint64_t, 3> text;
+  for (size_t i = 0; i < text.size(); ++i)
+    text[i] = entry.label[i].load(kOrder);
+  if (entry.number.load(std::memory_order_relaxed) != number)
+    return std::nullopt;
+  const auto* const label = reinterpret_cast<const char*>(text.data());
+  seen.label = std::string(label, strnlen(label, sizeof text));
+  return seen;
+}
+
+LanePage* Lane::page_of(Member& member) const {
+  Area& area = board_->memory_->area(member.who->area);
+  const auto is_there = [&](int place) {
+    return area.front.lanes[static_cast<size_t>(place)].load(
+               std::memory_order_acquire) == place_.uid;
+  };
+  if (area.front.state.load(std::memory_order_acquire) == AreaState::kNotYet)
+    return nullptr;
+  if (member.place < 0 || !is_there(member.place)) {
+    member.place = -1;
+    for (int place = 0; place < static_cast<int>(kMostLanes); ++place)
+      if (is_there(place)) member.place = place;
+    if (member.place < 0) return nullptr;
+  }
+  return &area.lanes[static_cast<size_t>(member.place)];
+}
+
+std::optional<ErrorInfo> Lane::ask() {
+  base::MutexLock lock(board_->mutex_);
+  board_->look_around();
+  // Once to suspect, once to be sure.
+  for (int times = 0; times < 2; ++times)
+    for (Member& member : members_)
+      if (std::optional<ErrorInfo> found = look_at(member); found.has_value())
+        return found;
+  return std::nullopt;
+}
+
+std::optional<ErrorInfo> Lane::look() {
+  if (told_) return std::nullopt;
+  for (Member& member : members_)
+    if (std::optional<ErrorInfo> found = look_at(member); found.has_value()) {
+      told_ = true;
+      return found;
+    }
+  return std::nullopt;
+}
+
+std::optional<ErrorInfo> Lane::look_at(Member& member) {
+  if (member.who->fate != Board::Fate::kWell) return lost(member);
+  const LanePage* const theirs = page_of(member);
+  if (theirs == nullptr) return std::nullopt;
+  const uint64_t upto = std::min(page_->last.load(std::memory_order_acquire),
+                                 theirs->last.load(std::memory_order_acquire));
+  if (upto == 0) return std::nullopt;
+  const std::optional<Seen> own = read(*page_, upto);
+  if (!own.has_value() ||
+      (upto == member.agreed && own->history == member.agreed_history))
+    return std::nullopt;
+  const std::optional<Seen> other = read(*theirs, upto);
+  if (!other.has_value()) return std::nullopt;
+  if (own->history == other->history) {
+    member.agreed = upto;
+    member.agreed_history = own->history;
+    member.suspect = 0;
+    return std::nullopt;
+  }
+  // A call that its backend has refused is shown for a moment: what differs
+  // has to stay.
+  if (member.suspect == 0 || member.suspect > upto) {
+    member.suspect = upto;
+    return std::nullopt;
+  }
+  const uint64_t oldest =
+      upto >= LanePage::kEntries ? upto - LanePage::kEntries + 1 : 1;
+  for (uint64_t n = std::max(member.agreed + 1, oldest); n <= upto; ++n) {
+    const std::optional<Seen> a = read(*page_, n), b = read(*theirs, n);
+    if (a.has_value() && b.has_value() && a->call.print != b->call.print)
+      return mismatch(n);
+  }
+  return mismatch(upto);
+}
+
+ErrorInfo Lane::located(ErrorInfo info) const {
+  info.group = place_.group;
+  info.my_rank = place_.rank;
+  info.group_size = static_cast<int>(place_.global_ranks.size());
+  return info;
+}
+
+ErrorInfo Lane::lost(const Member& member) const {
+  const std::string process = absl::StrCat(
+      "process ", board_->front(member.who->area).pid, " of this host");
+  if (member.who->fate == Board::Fate::kEnded)
+    return located({.reason = Reason::kPeerLost,
+                    .what = "a rank has ended",
+                    .ranks = {member.rank},
+                    .actual = process,
+                    .next_step = "look at that rank's own output: it died or "
+                                 "was killed"});
+  return located({.reason = Reason::kPeerLost,
+                  .what = "a rank stands still",
+                  .ranks = {member.rank},
+                  .elapsed = absl::Nanoseconds(member.who->silent_ns),
+                  .deadline = board_->plan_.heartbeat,
+                  .actual = process,
+                  .next_step = "see whether it was stopped; the limit is "
+                               "DISTWRAP_HEARTBEAT"});
+}
+
+// What most ranks have called is expected; of as many, what the lowest has.
+ErrorInfo Lane::mismatch(uint64_t number) {
+  struct Call {
+    uint64_t print;
+    std::string text;
+    std::vector<int> ranks;
+  };
+  std::vector<Call> calls;
+  uint16_t own_kind = 0;
+  const auto add = [&](int rank, const LanePage* page) {
+    const std::optional<Seen> seen =
+        page == nullptr ? std::nullopt : read(*page, number);
+    if (!seen.has_value()) return;
+    if (rank == place_.rank)
+      own_kind = static_cast<uint16_t>(seen->call.what & 0xff);
+    std::string text = seen->call.text();
+    if (!seen->label.empty())
+      absl::StrAppend(&text, " (\"", seen->label, "\")");
+    for (Call& call : calls)
+      if (call.print == seen->call.print) return call.ranks.push_back(rank);
+    calls.push_back({seen->call.print, std::move(text), {rank}});
+  };
+  size_t next = 0;
+  for (int rank = 0; rank < static_cast<int>(place_.global_ranks.size());
+       ++rank) {
+    if (rank == place_.rank) add(rank, page_);
+    if (next < members_.size() && members_[next].rank == rank)
+      add(rank, page_of(members_[next++]));
+  }
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Call& a, const Call& b) {
+                     return a.ranks.size() > b.ranks.size();
+                   });
+  ErrorInfo info = located(
+      {.reason = Reason::kCallMismatch,
+       .what = "ranks called different operations",
+       .op = op_shape(own_kind).name,
+       .seq = number,
+       .next_step = "make all ranks call the same in the same order; "
+                    "`distwrap info --recorder` shows what each did last"});
+  const auto say = [](const Call& call) {
+    return absl::StrCat(call.text, " (rank",
+                        call.ranks.size() == 1 ? " " : "s ",
+                        base::rank_list(call.ranks), ")");
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (i == 0) {
+      info.expected = say(calls[i]);
+      continue;
+    }
+    absl::StrAppend(&info.actual, i == 1 ? "" : ", ", say(calls[i]));
+    info.ranks.insert(info.ranks.end(), calls[i].ranks.begin(),
+                      calls[i].ranks.end());
+  }
+  std::sort(info.ranks.begin(), info.ranks.end());
+  return info;
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,74 @@
+// What lies in the memory that the ranks of a host share, word by word.
+//
+//   one sealed memfd
+//     area of rank 0, 1, ...  | front | lane 0 | lane 1 | ...
+//
+// Each rank writes its own area only and reads the others'. A front and each
+// lane are one page, made really there before it is used. A group of a rank has
+// a lane, wherever one is free; the others find it by the group's uid in the
+// front. What is read from another's area is a number to compare, or is checked
+// before it is a place.
+//
+// | word             | written                       | order            |
+// | ---------------- | ----------------------------- | ---------------- |
+// | FrontPage::state | once open, once closed        | release, acquire |
+// | FrontPage::life  | held by the session's thread  | see life.h       |
+// | FrontPage::beats | at each look of that thread   | relaxed          |
+// | FrontPage::lanes | the uid, once the lane is set | release, acquire |
+// | LanePage::last   | after the entry               | release, acquire |
+// | Entry::number    | 0, the rest, then the number  | release, acquire |
+#ifndef DISTWRAP_SRC_COMM_BOARD_PAGE_H_
+#define DISTWRAP_SRC_COMM_BOARD_PAGE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <pthread.h>
+
+namespace distwrap::comm {
+
+inline constexpr size_t kPageBytes = 4096;
+// Of a rank: groups beyond are not watched.
+inline constexpr size_t kMostLanes = 255;
+inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
+
+enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
+
+struct alignas(kPageBytes) FrontPage {
+  std::atomic<AreaState> state;
+  int32_t pid;
+  pthread_mutex_t life;
+  alignas(64) std::atomic<uint64_t> beats;
+  // By lane; 0: free.
+  alignas(64) std::array<std::atomic<uint64_t>, kMostLanes> lanes;
+};
+static_assert(sizeof(FrontPage) == kPageBytes);
+
+// A collective, as the others have to have it too.
+struct alignas(64) Entry {
+  std::atomic<uint64_t> number;                // 0: nothing, or being written
+  std::atomic<uint64_t> print;                 // of what has to be equal
+  std::atomic<uint64_t> history;               // of all prints up to this one
+  std::atomic<uint64_t> what;                  // for people: SeenCall::what
+  std::atomic<int64_t> count;                  // likewise
+  std::array<std::atomic<uint64_t>, 3> label;  // its first 24 characters
+};
+static_assert(sizeof(Entry) == 64);
+
+struct alignas(kPageBytes) LanePage {
+  static constexpr size_t kEntries = kPageBytes / sizeof(Entry) - 1;
+  alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
+  std::array<Entry, kEntries> entries;     // number n at n % kEntries
+};
+static_assert(sizeof(LanePage) == kPageBytes);
+
+struct Area {
+  FrontPage front;
+  std::array<LanePage, kMostLanes> lanes;
+};
+static_assert(sizeof(Area) == kAreaBytes);
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_BOARD_PAGE_H_

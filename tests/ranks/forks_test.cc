@@ -1,0 +1,189 @@
+// The child of a fork, with groups of its parent.
+#include "distwrap/abi/note.h"
+#include "distwrap/distwrap.h"
+#include "ranks/hub_ranks.h"
+
+#include <absl/strings/str_cat.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+int64_t sum(int64_t mine, const Group& group = {}) {
+  Ints x = {mine};
+  const absl::StatusOr<Work> work =
+      all_reduce(TensorView(x), ReduceOp::kSum, {.group = group});
+  EXPECT_TRUE(work.ok()) << work.status();
+  return x[0];
+}
+
+// What a child finds wrong; it ends when it hangs.
+std::string in_a_child(const std::function<std::string()>& body) {
+  int pipes[2];
+  EXPECT_EQ(pipe(pipes), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const std::string wrong = body();
+    const ssize_t written = write(pipes[1], wrong.data(), wrong.size());
+    _exit(written < 0);
+  }
+  close(pipes[1]);
+  std::string wrong;
+  char text[512];
+  for (ssize_t n; (n = read(pipes[0], text, sizeof text)) > 0;)
+    wrong.append(text, static_cast<size_t>(n));
+  close(pipes[0]);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  if (status != 0) absl::StrAppend(&wrong, "it ended with ", status);
+  return wrong;
+}
+
+// Every kind of call, in a child.
+std::string all_are_refused(Group group, Work pending) {
+  std::string wrong;
+  const auto expect = [&](const char* what, const absl::Status& status) {
+    if (error_reason(status) != Reason::kForkedChild)
+      absl::StrAppend(&wrong, what, ": ", status.ToString(), "; ");
+  };
+  Ints x = {1};
+  const OpOptions in{.group = group};
+  OpOptions async = in;
+  async.async = true;
+  expect("all_reduce", all_reduce(TensorView(x), ReduceOp::kSum, in).status());
+  expect("of the world", barrier().status());
+  expect("async", all_reduce(TensorView(x), ReduceOp::kSum, async).status());
+  expect("any form",
+         scan(TensorView(x), TensorView(x), ReduceOp::kSum, in).status());
+  expect("send", send(TensorView(x), Peer::group(1), 0, in));
+  expect("recv", recv(TensorView(x), Peer::group(1), 0, in).status());
+  Batch batch;
+  batch.all_reduce(TensorView(x), ReduceOp::kSum, in);
+  expect("batch", batch.submit().status());
+  expect("object", all_gather_object(Object(1), in).status());
+  expect("monitored", monitored_barrier(in).status());
+  expect("split", split_group({.split_ranks = {{0, 1}}}).status());
+  expect("color", split_group_by_color(0, 0).status());
+  expect("new", new_group({}).status());
+  expect("abort", distwrap::abort(group));
+  expect("destroy a group", destroy_process_group(group));
+  expect("wait", pending.wait());
+  if (pending.test()) wrong += "a Work has ended; ";
+  expect("destroy", destroy_process_group());
+  expect("after the end", barrier(in).status());
+  group = {};
+  pending = {};
+  return wrong;
+}
+
+class Forks : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
+  if (DW_SANITIZER != DW_SANITIZER_NONE)
+    GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
+                    "threads of the parent held";
+  const InitOptions options{.backend = GetParam(),
+                            .timeout = absl::Seconds(60),
+                            .init_timeout = absl::Seconds(60)};
+  testing::run_hub_ranks(2, options, [](Session& session) {
+    const absl::StatusOr<Group> group = split_group({.split_ranks = {{0, 1}}});
+    ASSERT_TRUE(group.ok()) << group.status();
+    // This thread has the seat of both.
+    EXPECT_EQ(sum(1), 2);
+    EXPECT_EQ(sum(1, *group), 2);
+    Ints late = {0};
+    const absl::StatusOr<Work> pending =
+        irecv(TensorView(late), Peer::group(1 - session.rank()), 7);
+    ASSERT_TRUE(pending.ok()) << pending.status();
+    if (session.rank() == 0) {
+      EXPECT_EQ(in_a_child([&] { return all_are_refused(*group, *pending); }),
+                "");
+    }
+    EXPECT_EQ(sum(2), 4);
+    EXPECT_EQ(sum(2, *group), 4);
+    Ints now = {5};
+    EXPECT_TRUE(send(TensorView(now), Peer::group(1 - session.rank()), 7).ok());
+    EXPECT_TRUE(pending->wait().ok());
+    EXPECT_EQ(late[0], 5);
+  });
+}
+
+// A thread of the parent is in a call when it forks.
+TEST_P(Forks, BesideACallThatWaits) {
+  if (DW_SANITIZER != DW_SANITIZER_NONE)
+    GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
+                    "threads of the parent held";
+  const InitOptions options{.backend = GetParam(),
+                            .timeout = absl::Seconds(60),
+                            .init_timeout = absl::Seconds(60)};
+  testing::run_hub_ranks(2, options, [](Session& session) {
+    const int other = 1 - session.rank();
+    Ints in = {0}, out = {5};
+    std::thread receiver([&] {
+      bind_session(session);
+      EXPECT_TRUE(recv(TensorView(in), Peer::group(other), 1).ok());
+      bind_session({});
+    });
+    if (session.rank() == 0) {
+      for (int i = 0; i < 100; ++i) std::this_thread::yield();
+      EXPECT_EQ(in_a_child([&]() -> std::string {
+                  const absl::Status sent =
+                      send(TensorView(out), Peer::group(other), 1);
+                  return error_reason(sent) == Reason::kForkedChild
+                             ? ""
+                             : sent.ToString();
+                }),
+                "");
+    }
+    EXPECT_TRUE(send(TensorView(out), Peer::group(other), 1).ok());
+    receiver.join();
+    EXPECT_EQ(in, out);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Forks,
+                         ::testing::Values("gloo", "shm", "messages"),
+                         [](const auto& test) { return test.param; });
+
+// A data loader's way: the child works in a job of its own.
+TEST(Forks, AChildMayStartASessionOfItsOwn) {
+  if (DW_SANITIZER != DW_SANITIZER_NONE)
+    GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
+                    "threads of the parent held";
+  const InitOptions alone{.backend = "loopback",
+                          .rank = 0,
+                          .world_size = 1,
+                          .store = Store::in_memory()};
+  ASSERT_TRUE(init_process_group(alone).ok());
+  EXPECT_EQ(sum(3), 3);
+  EXPECT_EQ(in_a_child([]() -> std::string {
+              const InitOptions own{.backend = "loopback",
+                                    .rank = 0,
+                                    .world_size = 1,
+                                    .store = Store::in_memory()};
+              const absl::Status begun = init_process_group(own).status();
+              if (!begun.ok()) return begun.ToString();
+              Ints x = {4};
+              const absl::Status summed =
+                  all_reduce(TensorView(x), ReduceOp::kSum).status();
+              if (!summed.ok()) return summed.ToString();
+              const absl::Status ended = destroy_process_group();
+              return ended.ok() ? "" : ended.ToString();
+            }),
+            "");
+  EXPECT_EQ(sum(5), 5);
+  EXPECT_TRUE(destroy_process_group().ok());
+}
+
+}  // namespace
+}  // namespace distwrap

@@ -1,0 +1,174 @@
+// Calls that differ between the ranks: the same named error on all of them, at
+// once, under a backend that would wait to its deadline.
+#include "distwrap/distwrap.h"
+#include "ranks/rank_threads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using ::distwrap::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Long before the deadline of 120 s.
+constexpr absl::Duration kSoon = absl::Seconds(30);
+
+struct Difference {
+  const char* name;
+  std::function<absl::Status(const OpOptions&)> all, one;
+  const char* expected;
+  const char* actual;
+};
+
+std::vector<float> x(64), y(256);
+TensorView some(int64_t n) { return {x.data(), n}; }
+
+const Difference kDifferences[] = {
+    {"Count",
+     [](const OpOptions& o) {
+       return all_reduce(some(8), ReduceOp::kSum, o).status();
+     },
+     [](const OpOptions& o) {
+       return all_reduce(some(9), ReduceOp::kSum, o).status();
+     },
+     "all_reduce f32 x 8 sum", "all_reduce f32 x 9 sum"},
+    {"Reduction",
+     [](const OpOptions& o) {
+       return all_reduce(some(8), ReduceOp::kSum, o).status();
+     },
+     [](const OpOptions& o) {
+       return all_reduce(some(8), ReduceOp::kMax, o).status();
+     },
+     "all_reduce f32 x 8 sum", "all_reduce f32 x 8 max"},
+    {"Kind", [](const OpOptions& o) { return barrier(o).status(); },
+     [](const OpOptions& o) {
+       return broadcast(some(4), Peer::group(0), o).status();
+     },
+     "barrier", "broadcast f32 x 4 from rank 0"},
+    {"Root",
+     [](const OpOptions& o) {
+       return broadcast(some(4), Peer::group(0), o).status();
+     },
+     [](const OpOptions& o) {
+       return broadcast(some(4), Peer::group(1), o).status();
+     },
+     "from rank 0", "from rank 1"},
+    {"Dtype",
+     [](const OpOptions& o) {
+       return all_reduce(some(8), ReduceOp::kMax, o).status();
+     },
+     [](const OpOptions& o) {
+       return all_reduce(TensorView(reinterpret_cast<int32_t*>(x.data()), 8),
+                         ReduceOp::kMax, o)
+           .status();
+     },
+     "f32 x 8", "i32 x 8"},
+    {"Asynchronous",
+     [](const OpOptions& o) {
+       OpOptions async = o;
+       async.async = true;
+       const auto work = all_reduce(some(8), ReduceOp::kSum, async);
+       return work.ok() ? work->wait() : work.status();
+     },
+     [](const OpOptions& o) { return barrier(o).status(); },
+     "all_reduce f32 x 8 sum", "barrier"},
+};
+
+class Mismatch : public ::testing::TestWithParam<Difference> {};
+
+TEST_P(Mismatch, IsTheSameErrorOnAllRanks) {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+  run_ranks(3, {.backend = "gloo", .timeout = absl::Seconds(120)},
+            [&](Session& session) {
+              const OpOptions o{.group = session.world(), .label = "step 7"};
+              ASSERT_TRUE(barrier(o).ok());
+              const int64_t started_ns = Deadline::now_ns();
+              absl::Status status =
+                  session.rank() == 2 ? GetParam().one(o) : GetParam().all(o);
+              // A root may be done before another has called.
+              while (status.ok()) status = barrier(o).status();
+              const absl::Duration took =
+                  absl::Nanoseconds(Deadline::now_ns() - started_ns);
+              EXPECT_LT(took, kSoon);
+              const std::optional<ErrorInfo> info = error_info(status);
+              ASSERT_TRUE(info.has_value()) << status;
+              EXPECT_THAT(std::string(status.message()),
+                          AllOf(HasSubstr(GetParam().expected),
+                                HasSubstr(GetParam().actual)));
+              if (info->reason == Reason::kGroupBroken)
+                return;  // between calls
+              EXPECT_EQ(info->reason, Reason::kCallMismatch) << status;
+              EXPECT_THAT(info->ranks, ElementsAre(2));
+              EXPECT_THAT(info->expected, HasSubstr(GetParam().expected));
+              EXPECT_THAT(info->expected, HasSubstr("(ranks 0, 1)"));
+              EXPECT_THAT(info->actual, HasSubstr(GetParam().actual));
+              EXPECT_THAT(info->actual, HasSubstr("step 7"));
+              EXPECT_EQ(info->seq, 2u);
+              // Broken from then on, for the same cause.
+              const absl::Status again = barrier(o).status();
+              EXPECT_EQ(error_reason(again), Reason::kGroupBroken);
+              EXPECT_THAT(std::string(again.message()),
+                          HasSubstr("ranks called different operations"));
+              std::lock_guard<std::mutex> lock(mutex);
+              texts.push_back(info->expected + info->actual);
+            });
+  ASSERT_GE(texts.size(), 2u);
+  EXPECT_THAT(texts, ::testing::Each(texts[0]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Differences, Mismatch,
+                         ::testing::ValuesIn(kDifferences),
+                         [](const auto& param) {
+                           return std::string(param.param.name);
+                         });
+
+// In a group of some, which breaks alone.
+TEST(Mismatches, OfOneGroupLeaveTheOthersWhole) {
+  run_ranks(3, {.backend = "gloo", .timeout = absl::Seconds(120)},
+            [&](Session& session) {
+              const auto pair = split_group(
+                  {.parent = session.world(), .split_ranks = {{0, 2}, {1}}});
+              ASSERT_TRUE(pair.ok()) << pair.status();
+              if (session.rank() != 1) {
+                const OpOptions o{.group = *pair};
+                const absl::Status status =
+                    session.rank() == 0
+                        ? barrier(o).status()
+                        : all_reduce(some(1), ReduceOp::kSum, o).status();
+                EXPECT_EQ(error_reason(status), Reason::kCallMismatch)
+                    << status;
+              }
+              EXPECT_TRUE(barrier({.group = session.world()}).ok());
+            });
+}
+
+TEST(Mismatches, AreNotLookedForWhenTheCheckIsOff) {
+  run_ranks(2,
+            {.backend = "gloo",
+             .timeout = absl::Milliseconds(700),
+             .check = Check::kOff},
+            [&](Session& session) {
+              const OpOptions o{.group = session.world()};
+              const absl::Status status =
+                  session.rank() == 0
+                      ? barrier(o).status()
+                      : all_reduce(some(1), ReduceOp::kSum, o).status();
+              EXPECT_THAT(error_reason(status), Not(Reason::kCallMismatch))
+                  << status;
+              EXPECT_FALSE(status.ok());
+            });
+}
+
+}  // namespace
+}  // namespace distwrap

@@ -1,0 +1,156 @@
+#include "bench_replay_command.h"
+
+#include "bench/progress.h"
+#include "bench/replay/play.h"
+#include "bench/replay/read.h"
+#include "distwrap/distwrap.h"
+#include "told_by_ranks.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace distwrap::cli {
+namespace {
+
+constexpr int kMostRepeats = 1'000'000;
+// The first word of a rank that the command starts.
+constexpr char kAsRank[] = "as-rank";
+
+constexpr OptionRow kOptions[] = {
+    {"dump", "PATH",
+     "Folder of recordings or of PARAM traces, or one such file"},
+    {"--backend", "NAME", "Backend to replay on (gloo)"},
+    {"--ranks", "N", "Number of ranks, when it is not that of the job"},
+    {"--repeat", "N", "How often (1)"},
+    {"--dry-run", nullptr, "Check and tell what would be done"},
+    {"--json", nullptr, "As JSON"},
+};
+
+constexpr CommandRow kReplay = {
+    "bench replay", "Does again what a job did, and measures it.", kOptions,
+    "PATH is what the recorder saved (DISTWRAP_RECORDER_DIR), or comms traces "
+    "of PARAM's\ncommsTraceReplay: rank0.json, rank1.json, ... or one for all "
+    "ranks. Groups, sizes,\nelement types, roots, peers and the order are as "
+    "they were; the data are zeros, and\nwhat lay between the calls is left "
+    "out. All is checked before anything is started.\n\n"
+    "Examples:\n"
+    "  distwrap bench replay recordings --dry-run\n"
+    "  distwrap bench replay recordings --backend shm --ranks 8 --json\n\n"
+    "Exit code: 0; 1 when ranks failed; 2 for bad options and for what cannot "
+    "be replayed."};
+
+int complain(absl::string_view text, int code) {
+  std::fprintf(stderr, "distwrap bench replay: %s\n",
+               std::string(text).c_str());
+  return code;
+}
+
+struct Options {
+  std::string dump, backend = "gloo";
+  int ranks = 0, repeat = 1;
+};
+
+absl::StatusOr<bench::ReplayScript> script_for(const Options& options) {
+  absl::StatusOr<bench::ReplayScript> script = bench::read_replay(options.dump);
+  if (!script.ok() || options.ranks == 0) return script;
+  return bench::scaled(*script, options.ranks);
+}
+
+absl::Status play_as_rank(const Options& options, const std::string& path) {
+  const absl::StatusOr<bench::ReplayScript> script = script_for(options);
+  if (!script.ok()) return script.status();
+  const absl::StatusOr<Session> session =
+      init_process_group({.backend = options.backend});
+  if (!session.ok()) return session.status();
+  const absl::StatusOr<bench::ReplayTimes> times =
+      bench::play(*script, options.repeat);
+  if (!times.ok()) return times.status();
+  if (get_rank() == 0) std::ofstream(path) << bench::write_times(*times);
+  return destroy_process_group();
+}
+
+int run_as_rank(const Words& words) {
+  Options options;
+  if (words.size() != 6 || !absl::SimpleAtoi(words[3], &options.ranks) ||
+      !absl::SimpleAtoi(words[4], &options.repeat))
+    return complain("as-rank is a word of its own ranks", kUsage);
+  options.dump = words[1];
+  options.backend = words[2];
+  const absl::Status status = play_as_rank(options, words[5]);
+  return status.ok() ? 0 : complain(status.message(), kFailed);
+}
+
+absl::StatusOr<Options> check(const Typed& typed) {
+  Options options;
+  options.dump = typed.value("dump").value_or("");
+  if (options.dump.empty())
+    return absl::InvalidArgumentError("what is to be replayed? Give a PATH");
+  options.backend = typed.value("--backend").value_or(options.backend);
+  const auto number = [&](const char* name, int most, int* value) {
+    const auto text = typed.value(name);
+    if (!text.has_value()) return absl::OkStatus();
+    if (absl::SimpleAtoi(*text, value) && *value >= 1 && *value <= most)
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": '", *text, "' is no number of 1..", most));
+  };
+  if (absl::Status status =
+          number("--ranks", bench::kMostReplayRanks, &options.ranks);
+      !status.ok())
+    return status;
+  if (absl::Status status = number("--repeat", kMostRepeats, &options.repeat);
+      !status.ok())
+    return status;
+  return options;
+}
+
+}  // namespace
+
+CommandText bench_replay_text() { return text_of(kReplay); }
+
+int bench_replay_command(const Words& words) {
+  if (!words.empty() && words[0] == kAsRank) return run_as_rank(words);
+  Typed typed;
+  if (const auto code = parse(kReplay, words, &typed)) return *code;
+  const absl::StatusOr<Options> options = check(typed);
+  if (!options.ok()) return complain(options.status().message(), kUsage);
+  if (inside_a_job())
+    return complain("it starts its ranks itself: run it without a launcher",
+                    kUsage);
+  const absl::StatusOr<bench::ReplayScript> script = script_for(*options);
+  if (!script.ok()) return complain(script.status().message(), kUsage);
+  if (typed.has("--dry-run")) {
+    std::fputs(
+        typed.has("--json")
+            ? bench::replay_json(*script, nullptr, options->backend, 0).c_str()
+            : bench::show_plan(*script, options->backend).c_str(),
+        stdout);
+    return 0;
+  }
+  const absl::StatusOr<std::string> self = own_path();
+  if (!self.ok()) return complain(self.status().message(), kFailed);
+  const bench::Progress progress;
+  progress.show(absl::StrCat("replaying on ", script->size(), " ranks\n"));
+  const absl::StatusOr<std::string> told = told_by_ranks(
+      script->size(),
+      {*self, "bench", "replay", kAsRank, options->dump, options->backend,
+       absl::StrCat(options->ranks), absl::StrCat(options->repeat)});
+  if (!told.ok()) return complain(told.status().message(), kFailed);
+  const absl::StatusOr<bench::ReplayTimes> times =
+      bench::read_replay_times(*told);
+  if (!times.ok()) return complain(times.status().message(), kFailed);
+  std::fputs(typed.has("--json")
+                 ? bench::replay_json(*script, &*times, options->backend,
+                                      options->repeat)
+                       .c_str()
+                 : bench::show_replay(*script, *times, options->backend,
+                                      options->repeat)
+                       .c_str(),
+             stdout);
+  return 0;
+}
+
+}  // namespace distwrap::cli
