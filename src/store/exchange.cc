@@ -49,18 +49,20 @@ class Gathering {
         missing_ = missing_ranks(info.expected, blobs_);
         told_ns_ = Deadline::now_ns();
       }
-      if (deadline_.passed()) return not_all_came(told, info.cause);
-      if (told)
+      const bool passed = deadline_.passed();
+      if (told && !passed)
         base::log(
             base::LogLevel::kWarning,
             absl::StrCat("rank ", rank_, " waits in \"", key_, "\" since ",
                          since(started_ns_), " for ranks ",
                          base::rank_list(missing_), " of ", blobs_.size()));
-      // One that gave up may not have woken everybody.
+      // One that gave up may not have woken everybody, and wakes by filling the
+      // places of those that are missing: they may look as if they had come.
       if (absl::Status over = presence_.check(deadline_); !over.ok()) {
         heard_ = true;
         return over;
       }
+      if (passed) return not_all_came(told, info.cause);
     }
   }
 
