@@ -98,6 +98,8 @@ typedef struct distwrap_init_options {
   uint32_t drop_in; /* as strict as torch.distributed: DW_DROP_IN_ON or
                        DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN */
   uint32_t reserved;
+  int64_t straggler; /* after this a rank that waits says for whom; DW_FOREVER:
+                        never; 0: DISTWRAP_STRAGGLER */
 } distwrap_init_options;
 
 typedef struct distwrap_op_options {
@@ -150,6 +152,26 @@ typedef struct distwrap_p2p_op { /* leaf */
 
 /* ---- what calls tell (rule 4) ---- */
 
+/* What a rank was last seen doing by another one of its host. */
+#define DW_SEEN_NOTHING 0           /* it has made no call on the group */
+#define DW_SEEN_INSIDE 1            /* it is in `call` */
+#define DW_SEEN_DONE 2              /* `call` was its last, and has ended */
+#define DW_SEEN_LEFT 3              /* it has left the group */
+typedef struct distwrap_seen_rank { /* leaf */
+  int32_t rank;                     /* of the group */
+  int32_t global_rank;              /* of the world */
+  int64_t pid;                      /* 0: not known */
+  const char* host;
+  const char* call;  /* "all_reduce f32 x 1024 sum" */
+  const char* group; /* where it made the call */
+  const char* label; /* of the call; its first characters */
+  uint64_t seq;      /* likewise */
+  int64_t since;     /* for how long; 0: not known */
+  int64_t silent;    /* for how long it has not run at all */
+  int32_t doing;     /* DW_SEEN_* */
+  uint32_t reserved;
+} distwrap_seen_rank;
+
 /* The fields behind the line of an error. Text is empty, and numbers are 0 or
  * -1, where they are not known. Texts and ranks live as long as the error. */
 typedef struct distwrap_error_info {
@@ -172,6 +194,8 @@ typedef struct distwrap_error_info {
   const char* cause;
   const char* next_step; /* one thing to do */
   const char* label;
+  const distwrap_seen_rank* seen; /* what some of `ranks` were doing */
+  uint64_t seen_count;
 } distwrap_error_info;
 
 /* A group. Texts live as long as the handle, of the world as long as the
@@ -266,6 +290,26 @@ typedef int32_t (*distwrap_pre_hook)(void* user,
 typedef void (*distwrap_post_hook)(void* user, const distwrap_hooked_call* call,
                                    int32_t code, distwrap_error error);
 
+/* A collective in which this rank has waited for others for long; see
+ * Straggling in hooks.h. Lives until the callback returns. */
+typedef struct distwrap_straggling {
+  uint32_t struct_size;
+  uint32_t logged; /* this rank has said so on stderr */
+  const char* group;
+  uint64_t group_uid;
+  int32_t rank; /* mine, in the group */
+  int32_t group_size;
+  const char* op; /* "all_reduce" */
+  uint64_t seq;
+  const char* label; /* its first characters */
+  int64_t waited;
+  const distwrap_seen_rank* missing;
+  uint64_t missing_count;
+  const char* text; /* the line for people */
+} distwrap_straggling;
+typedef void (*distwrap_straggler_hook)(void* user,
+                                        const distwrap_straggling* straggling);
+
 /* Each may be NULL. Of `abort` the call says only which group has broken. */
 typedef struct distwrap_hooks {
   uint32_t struct_size;
@@ -275,6 +319,7 @@ typedef struct distwrap_hooks {
   distwrap_post_hook post;
   distwrap_post_hook abort;
   distwrap_post_hook completion;
+  distwrap_straggler_hook straggler;
 } distwrap_hooks;
 
 #endif /* DISTWRAP_C_TYPES_H_ */

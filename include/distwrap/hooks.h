@@ -3,10 +3,10 @@
 // Threads: any. The hooks of a group run in the order in which they were added,
 // in the thread that makes the call, off all locks: a hook may start operations
 // and add or remove hooks. What a hook itself calls is shown to the others, not
-// to that hook again. `abort` and, of what still runs when its call returns,
-// `completion` run where the callbacks of Works do.
-// Ownership: the handle's. Views, texts and pointers of a HookedCall last as
-// long as the callback runs; buffers are the caller's.
+// to that hook again. `abort`, `straggler` and, of what still runs when its
+// call returns, `completion` run where the callbacks of Works do. Ownership:
+// the handle's. Views, texts and pointers of a HookedCall last as long as the
+// callback runs; buffers are the caller's.
 //
 //   auto hook = distwrap::add_hook({}, {.post = [](const HookedCall& call,
 //                                                  const absl::Status& status)
@@ -18,6 +18,7 @@
 
 #include "distwrap/export.h"
 #include "distwrap/reduce_op.h"
+#include "distwrap/status.h"
 #include "distwrap/tensor_view.h"
 #include "distwrap/types.h"
 
@@ -98,6 +99,22 @@ struct BrokenGroup {
   int rank = -1, size = 0;
 };
 
+// A collective in which this rank has waited for longer than DISTWRAP_STRAGGLER
+// for ranks of its host that have not come.
+struct Straggling {
+  absl::string_view group = {};
+  uint64_t group_uid = 0;
+  int rank = -1, group_size = 0;
+  absl::string_view op = {};  // "all_reduce"
+  uint64_t seq = 0;
+  absl::string_view label = {};  // its first characters
+  absl::Duration waited = absl::ZeroDuration();
+  absl::Span<const RankSeen> missing = {};  // by rank
+  // Whether this rank has said so on stderr: one of those that wait does.
+  bool logged = false;
+  absl::string_view text = {};  // what was said, or would have been
+};
+
 // Each may be empty. A call that its arguments rule out, or that is made on a
 // group that is closed or broken, runs none.
 struct Hooks {
@@ -116,6 +133,9 @@ struct Hooks {
   // Once for each asynchronous operation that was begun, when it has ended;
   // after its `post`.
   std::function<void(const HookedCall&, const absl::Status&)> completion = {};
+  // This rank waits for others: once for each collective, on every rank that
+  // waits. It goes on waiting, to its deadline.
+  std::function<void(const Straggling&)> straggler = {};
 };
 
 // A hook that is added; its end removes it.

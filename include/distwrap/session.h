@@ -68,6 +68,10 @@ struct InitOptions {
   std::optional<bool> drop_in = std::nullopt;
   // Unset: DISTWRAP_CHECK, kSignature.
   std::optional<Check> check = std::nullopt;
+  // After this a rank that waits in a collective says who is missing, on stderr
+  // and to hooks (docs/watching.md); InfiniteDuration: never. Unset:
+  // DISTWRAP_STRAGGLER, 30 s.
+  std::optional<absl::Duration> straggler = std::nullopt;
   // Handed to the backends, to each what it knows; a key that none of them
   // knows is refused.
   std::map<std::string, std::string> hints = {};

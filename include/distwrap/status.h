@@ -33,6 +33,28 @@ enum class Reason : uint16_t {
 // "kTimedOut"; "kNone" for a value that has no name.
 DISTWRAP_EXPORT absl::string_view reason_name(Reason reason);
 
+// What a rank was last seen doing by another one of its host.
+struct RankSeen {
+  int rank = -1;         // of the group
+  int global_rank = -1;  // of the world
+  std::string host = {};
+  int64_t pid = 0;
+  enum class Doing : uint8_t {
+    kNothing,  // it has made no call on the group
+    kInside,   // in `call`
+    kDone,     // `call` was its last, and has ended
+    kLeft,     // it has left the group
+  };
+  Doing doing = Doing::kNothing;
+  std::string call = {};   // "all_reduce f32 x 1024 sum"
+  std::string group = {};  // where it made the call
+  uint64_t seq = 0;        // of the call
+  std::string label = {};  // likewise; its first characters
+  absl::Duration since = absl::ZeroDuration();  // for how long; 0: not known
+  // For how long it has not run at all: stopped, or without a processor.
+  absl::Duration silent = absl::ZeroDuration();
+};
+
 // The fields behind the one line of text. Empty or zero means "not known" or
 // "does not apply".
 struct ErrorInfo {
@@ -51,6 +73,9 @@ struct ErrorInfo {
   std::string cause = {};      // first cause, text of a lower layer
   std::string next_step = {};  // one thing to do
   std::string label = {};      // the caller's name for the operation
+  // What some of `ranks` were doing when they were missed: those of this host
+  // that are watched (docs/watching.md).
+  std::vector<RankSeen> seen = {};
 };
 
 // The ErrorInfo of a status that distwrap made, else nothing.

@@ -14,6 +14,10 @@ namespace {
 
 constexpr char kPayloadUrl[] = "distwrap/ErrorInfo";
 constexpr size_t kMaxText = 1 << 16;
+// Of the ranks that were seen: enough for people to find the cause.
+constexpr size_t kMostSeenInText = 4;
+// Least bytes of one in a payload: four texts, six numbers and a byte.
+constexpr size_t kLeastSeenBytes = 4 * 4 + 6 * 8 + 1;
 
 std::string sentence(const ErrorInfo& info) {
   std::string text;
@@ -33,6 +37,7 @@ std::string sentence(const ErrorInfo& info) {
   if (!info.ranks.empty())
     absl::StrAppend(&text, "; rank", info.ranks.size() == 1 ? " " : "s ",
                     base::rank_list(info.ranks));
+  absl::StrAppend(&text, base::seen_text(info.seen, info.group));
   if (info.elapsed > absl::ZeroDuration())
     absl::StrAppend(
         &text, "; after ",
@@ -112,6 +117,19 @@ std::string encode_error(const ErrorInfo& info) {
        {&info.what, &info.op, &info.group, &info.expected, &info.actual,
         &info.cause, &info.next_step, &info.label})
     out.text(absl::string_view(*text).substr(0, kMaxText));
+  out.u32(static_cast<uint32_t>(info.seen.size()));
+  for (const RankSeen& seen : info.seen) {
+    out.i64(seen.rank);
+    out.i64(seen.global_rank);
+    out.i64(seen.pid);
+    out.u64(seen.seq);
+    out.i64(absl::ToInt64Nanoseconds(seen.since));
+    out.i64(absl::ToInt64Nanoseconds(seen.silent));
+    out.u8(static_cast<uint8_t>(seen.doing));
+    for (const std::string* text :
+         {&seen.host, &seen.call, &seen.group, &seen.label})
+      out.text(absl::string_view(*text).substr(0, kMaxText));
+  }
   return out.take();
 }
 
@@ -132,6 +150,23 @@ std::optional<ErrorInfo> decode_error(absl::string_view bytes) {
        {&info.what, &info.op, &info.group, &info.expected, &info.actual,
         &info.cause, &info.next_step, &info.label})
     *text = std::string(in.text(kMaxText));
+  const uint32_t n_seen = in.u32();
+  if (n_seen > in.left() / kLeastSeenBytes) return std::nullopt;
+  info.seen.resize(n_seen);
+  for (RankSeen& seen : info.seen) {
+    seen.rank = static_cast<int>(in.i64());
+    seen.global_rank = static_cast<int>(in.i64());
+    seen.pid = in.i64();
+    seen.seq = in.u64();
+    seen.since = absl::Nanoseconds(in.i64());
+    seen.silent = absl::Nanoseconds(in.i64());
+    const uint8_t doing = in.u8();
+    if (doing > static_cast<uint8_t>(RankSeen::Doing::kLeft))
+      return std::nullopt;
+    seen.doing = static_cast<RankSeen::Doing>(doing);
+    for (std::string* text : {&seen.host, &seen.call, &seen.group, &seen.label})
+      *text = std::string(in.text(kMaxText));
+  }
   if (!in.done()) return std::nullopt;
   return info;
 }
@@ -147,6 +182,55 @@ std::string errno_text(int error) {
   // The GNU form returns the text, which need not be `text`.
   return absl::StrCat("errno ", error, ": ",
                       strerror_r(error, text, sizeof text));
+}
+
+std::string brief_duration(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(
+      duration, duration < absl::Seconds(10) ? absl::Milliseconds(100)
+                                             : absl::Seconds(1)));
+}
+
+std::string seen_text(const RankSeen& seen, absl::string_view group) {
+  std::string text = absl::StrCat("rank ", seen.rank);
+  if (seen.pid != 0)
+    absl::StrAppend(&text, " (process ", seen.pid,
+                    seen.host.empty() ? "" : " on ", seen.host, ")");
+  std::string call = seen.call.empty() ? "a call" : seen.call;
+  if (seen.seq != 0) absl::StrAppend(&call, " #", seen.seq);
+  if (!seen.label.empty()) absl::StrAppend(&call, " [", seen.label, "]");
+  if (seen.group != group) absl::StrAppend(&call, " on \"", seen.group, "\"");
+  const std::string since =
+      seen.since > absl::ZeroDuration() ? brief_duration(seen.since) : "";
+  switch (seen.doing) {
+    case RankSeen::Doing::kNothing:
+      absl::StrAppend(&text, " has made no call on the group");
+      break;
+    case RankSeen::Doing::kInside:
+      absl::StrAppend(&text, " is in ", call, since.empty() ? "" : " for ",
+                      since);
+      break;
+    case RankSeen::Doing::kDone:
+      absl::StrAppend(&text, " has come out of ", call);
+      if (!since.empty()) absl::StrAppend(&text, " ", since, " ago");
+      break;
+    case RankSeen::Doing::kLeft:
+      absl::StrAppend(&text, " has left the group");
+      break;
+  }
+  if (seen.silent > absl::ZeroDuration())
+    absl::StrAppend(&text, " and has not run for ",
+                    brief_duration(seen.silent));
+  return text;
+}
+
+std::string seen_text(const std::vector<RankSeen>& seen,
+                      absl::string_view group) {
+  std::string text;
+  for (size_t i = 0; i < seen.size() && i < kMostSeenInText; ++i)
+    absl::StrAppend(&text, "; ", seen_text(seen[i], group));
+  if (seen.size() > kMostSeenInText)
+    absl::StrAppend(&text, "; ", seen.size() - kMostSeenInText, " more");
+  return text;
 }
 
 std::string rank_list(const std::vector<int>& ranks) {

@@ -47,6 +47,16 @@ absl::StatusCode reason_code(Reason reason);
 // "errno 2: No such file or directory".
 std::string errno_text(int error);
 
+// "2.3s", "29s": as exact as people need it.
+std::string brief_duration(absl::Duration duration);
+
+// "rank 3 (process 4711 on hosta) is in barrier #811 for 29s". Of another group
+// than `group` the call's is named.
+std::string seen_text(const RankSeen& seen, absl::string_view group);
+// The same of several, of the first few, each behind "; ".
+std::string seen_text(const std::vector<RankSeen>& seen,
+                      absl::string_view group);
+
 // "0-3, 7": a sorted list of ranks for people.
 std::string rank_list(const std::vector<int>& ranks);
 

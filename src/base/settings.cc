@@ -40,8 +40,11 @@ std::vector<std::string> choices_of(const SettingInfo& setting) {
   return absl::StrSplit(setting.choices, ' ', absl::SkipEmpty());
 }
 
-bool is_seconds(absl::string_view text, double* seconds) {
-  return absl::SimpleAtod(text, seconds) && *seconds > 0;
+bool is_seconds(const SettingInfo& setting, absl::string_view text,
+                double* seconds) {
+  return absl::SimpleAtod(text, seconds) &&
+         (*seconds > 0 ||
+          (*seconds == 0 && setting.type == SettingType::PATIENCE));
 }
 
 std::optional<bool> flag_of(absl::string_view text) {
@@ -60,7 +63,8 @@ bool is_usable(const SettingInfo& setting, absl::string_view text) {
     case SettingType::COUNT:
       return absl::SimpleAtoi(text, &count) && count >= 0;
     case SettingType::SECONDS:
-      return is_seconds(text, &seconds);
+    case SettingType::PATIENCE:
+      return is_seconds(setting, text, &seconds);
     case SettingType::CHOICE: {
       const std::vector<std::string> choices = choices_of(setting);
       return std::find(choices.begin(), choices.end(), text) != choices.end();
@@ -102,6 +106,8 @@ std::string expected_value(const SettingInfo& setting) {
       return "a whole number from 0 on";
     case SettingType::SECONDS:
       return "seconds, more than 0";
+    case SettingType::PATIENCE:
+      return "seconds, or 0 for never";
     case SettingType::CHOICE:
       return absl::StrCat("one of ", absl::StrJoin(choices_of(setting), ", "));
     case SettingType::TEXT:
@@ -153,9 +159,9 @@ absl::StatusOr<std::optional<int>> Environment::get_int(absl::string_view name,
 absl::StatusOr<absl::Duration> Environment::get_seconds(Setting setting) const {
   const std::string text = get_or_default(setting);
   double seconds = 0;
-  if (!is_seconds(text, &seconds))
+  if (!is_seconds(row(setting), text, &seconds))
     return bad_value(setting_name(setting), text, expected_value(row(setting)));
-  return absl::Seconds(seconds);
+  return seconds == 0 ? absl::InfiniteDuration() : absl::Seconds(seconds);
 }
 
 absl::StatusOr<std::optional<bool>> Environment::get_flag(

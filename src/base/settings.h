@@ -23,7 +23,16 @@ enum class Setting {
 #include "base/settings.def"
 };
 
-enum class SettingType { COUNT, SECONDS, CHOICE, TEXT, PATH, PATHS, FLAG };
+enum class SettingType {
+  COUNT,
+  SECONDS,
+  PATIENCE,
+  CHOICE,
+  TEXT,
+  PATH,
+  PATHS,
+  FLAG
+};
 
 // One row of the table.
 struct SettingInfo {
@@ -68,7 +77,8 @@ class Environment {
   // kInvalidArgument with name and value unless it is a number in range.
   absl::StatusOr<std::optional<int>> get_int(absl::string_view name, int least,
                                              int most) const;
-  // Seconds, fractions allowed, more than 0.
+  // Seconds, fractions allowed, more than 0; of a PATIENCE, InfiniteDuration
+  // for 0.
   absl::StatusOr<absl::Duration> get_seconds(Setting setting) const;
   // Any case; kInvalidArgument with name and value for what is neither.
   absl::StatusOr<std::optional<bool>> get_flag(absl::string_view name) const;

@@ -31,6 +31,8 @@ struct ErrorBox {
   int32_t code;
   ErrorInfo info;
   std::string text;
+  // In C, by pointers into `info`, which moving the box leaves as they are.
+  std::vector<distwrap_seen_rank> seen = {};
 };
 
 // What a call gives out of texts and bytes.

@@ -1,6 +1,7 @@
 #include "capi/entry.h"
 
 #include "base/error.h"
+#include "capi/seen.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -51,6 +52,7 @@ int32_t fail(const absl::Status& status, distwrap_error* error) {
   ErrorBox box{code, error_info(status).value_or(ErrorInfo{}),
                std::string(status.message())};
   if (box.info.what.empty()) box.info.what = box.text;
+  box.seen = seen_in_c(box.info.seen);
   *error = give<distwrap_error>(std::move(box));
   return code;
 }

@@ -31,6 +31,8 @@ int32_t distwrap_error_read(distwrap_error error, distwrap_error_info* info) {
     out.cause = from.cause.c_str();
     out.next_step = from.next_step.c_str();
     out.label = from.label.c_str();
+    out.seen = box.seen.empty() ? nullptr : box.seen.data();
+    out.seen_count = box.seen.size();
     return write_info("error_read", out, info);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "capi/entry.h"
+#include "capi/seen.h"
 #include "distwrap/c.h"
 #include "distwrap/distwrap.h"
 #include "distwrap/group_options.h"
@@ -173,6 +174,21 @@ Hooks hooks_of(const distwrap_hooks& given) {
     hooks.completion = [user, f = given.completion](
                            const HookedCall& call, const absl::Status& status) {
       tell(f, user, call, status);
+    };
+  if (given.straggler != nullptr)
+    hooks.straggler = [user, f = given.straggler](const Straggling& waits) {
+      const std::string group(waits.group), op(waits.op), label(waits.label),
+          text(waits.text);
+      const std::vector<distwrap_seen_rank> missing = seen_in_c(waits.missing);
+      const distwrap_straggling in_c = {
+          sizeof in_c,    waits.logged ? 1u : 0u,
+          group.c_str(),  waits.group_uid,
+          waits.rank,     waits.group_size,
+          op.c_str(),     waits.seq,
+          label.c_str(),  absl::ToInt64Nanoseconds(waits.waited),
+          missing.data(), missing.size(),
+          text.c_str()};
+      f(user, &in_c);
     };
   if (given.abort != nullptr)
     hooks.abort = [user, f = given.abort](const BrokenGroup& group,

@@ -43,6 +43,7 @@ absl::StatusOr<InitOptions> options_of(const char* call,
     return refuse(call, "drop_in has no such value",
                   "give DW_DROP_IN_ON, DW_DROP_IN_OFF, or 0 for the setting");
   if (read.drop_in != 0) options.drop_in = read.drop_in == DW_DROP_IN_ON;
+  options.straggler = unless_zero(read.straggler);
   auto hints = pairs_of(call, read.hints, read.hints_count);
   if (!hints.ok()) return hints.status();
   options.hints = *std::move(hints);

@@ -1,6 +1,7 @@
 #include "comm/communicator.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/op_build.h"
 #include "comm/op_shape.h"
 
@@ -64,25 +65,29 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
     owner_.watchdog_->add(*this, deadline);
     added_ = true;
   }
-  ~SyncWatch() override {
-    if (added_) owner_.watchdog_->remove(*this);
-  }
+  ~SyncWatch() override { end(); }
   SyncWatch(const SyncWatch&) = delete;
   SyncWatch& operator=(const SyncWatch&) = delete;
 
-  bool fired() const { return fired_.load(std::memory_order_acquire); }
+  // Watches no more. Why the call was ended; nothing when it was not.
+  std::optional<ErrorInfo> end() {
+    if (added_) owner_.watchdog_->remove(*this);
+    added_ = false;
+    return std::move(late_);
+  }
 
  private:
   Deadline expired() override {
-    fired_.store(true, std::memory_order_release);
-    owner_.work_expired(owner_.timeout_error(op_));
+    late_ = owner_.timeout_error(op_);
+    owner_.name_missing(&*late_);
+    owner_.work_expired(*late_);
     return Deadline::never();
   }
 
   BackendCommunicator& owner_;
   const dw_op& op_;
   bool added_ = false;
-  std::atomic<bool> fired_{false};
+  std::optional<ErrorInfo> late_;
 };
 
 BackendCommunicator::BackendCommunicator(
@@ -187,8 +192,10 @@ template <uint16_t kKind>
   return labelled(options, finish_slow(op, code, &error));
 }
 
-absl::StatusOr<Work> BackendCommunicator::run_recorded(
-    dw_op& op, const CallOptions& options) {
+template <bool kOnBoard>
+[[gnu::always_inline]] inline absl::StatusOr<Work>
+BackendCommunicator::run_observed(dw_op& op, const CallOptions& options) {
+  if (kOnBoard && op.seq != 0) lane_->publish(op, options.label);
   const uint64_t record = begin_record(op, 0, options.label);
   const BackendInstance::Runner& by = runner(op.kind);
   dw_error error;
@@ -197,6 +204,7 @@ absl::StatusOr<Work> BackendCommunicator::run_recorded(
   if (!by.host_watches) {
     code = by.submit(by.comm, &op, nullptr, &error);
     if (code == DW_DONE) [[likely]] {
+      if (kOnBoard) lane_->returned();
       end_record(record, Recorder::kDone);
       return Work();
     }
@@ -204,10 +212,23 @@ absl::StatusOr<Work> BackendCommunicator::run_recorded(
   absl::StatusOr<Work> result =
       labelled(options, by.host_watches ? submit_watched(op)
                                         : finish_slow(op, code, &error));
+  if (kOnBoard) lane_->returned();
   end_record(record, result.ok()
                          ? Recorder::kDone
                          : Recorder::failed(error_reason(result.status())));
   return result;
+}
+
+absl::StatusOr<Work> BackendCommunicator::run_recorded(
+    dw_op& op, const CallOptions& options) {
+  if (lane_ != nullptr) return run_on_board(op, options);
+  return run_observed<false>(op, options);
+}
+
+// Apart, so that the other way needs no room for it.
+[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_on_board(
+    dw_op& op, const CallOptions& options) {
+  return run_observed<true>(op, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::labelled(
@@ -297,29 +318,30 @@ absl::StatusOr<Work> BackendCommunicator::submit_watched(dw_op& op) {
   dw_error error;
   clear(&error);
   int32_t code;
-  bool expired;
+  std::optional<ErrorInfo> late;
   {
     SyncWatch watch(*this, op, deadline);
     code = submit(op, nullptr, &error);
-    expired = watch.fired();
+    late = watch.end();
   }
   if (code == DW_DONE) return Work();
-  return failed(op, code, error, expired, started_ns);
+  return failed(op, code, error, std::move(late), started_ns);
 }
 
 absl::StatusOr<Work> BackendCommunicator::finish_slow(dw_op& op, int32_t code,
                                                       dw_error* error) {
   if (code == DW_AGAIN) code = submit_again(op, nullptr, error);
   if (code == DW_DONE) return Work();
-  return failed(op, code, *error, /*expired=*/false, /*started_ns=*/0);
+  return failed(op, code, *error, /*late=*/std::nullopt, /*started_ns=*/0);
 }
 
 absl::Status BackendCommunicator::failed(const dw_op& op, int32_t code,
-                                         const dw_error& error, bool expired,
+                                         const dw_error& error,
+                                         std::optional<ErrorInfo> late,
                                          int64_t started_ns) {
   if (is_refusal(code)) unstamp(op);
-  ErrorInfo info =
-      expired ? timeout_error(op) : work_failed(op.kind, op.seq, code, error);
+  ErrorInfo info = late.has_value() ? *std::move(late)
+                                    : work_failed(op.kind, op.seq, code, error);
   if (info.reason == Reason::kTimedOut)
     info.deadline = absl::Nanoseconds(op.timeout_ns);
   if (started_ns != 0 && !is_refusal(code))
@@ -391,6 +413,8 @@ void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
   abort(std::move(cause));
 }
 
+void BackendCommunicator::work_late(ErrorInfo* cause) { name_missing(cause); }
+
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
   first_failure_.agree(cause);
   abort(cause);
@@ -407,8 +431,16 @@ void BackendCommunicator::board_found(ErrorInfo found) {
   abort(std::move(found));
 }
 
-void BackendCommunicator::work_ended(uint64_t record, Reason reason,
-                                     bool good) {
+void BackendCommunicator::board_waits(Lane::Stuck stuck) {
+  if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
+  if (stuck.speaks) base::log(base::LogLevel::kWarning, stuck.text);
+  if (identity_.hooks != nullptr)
+    identity_.hooks->waits(std::move(stuck), watchdog_->callbacks());
+}
+
+void BackendCommunicator::work_ended(uint64_t seq, uint64_t record,
+                                     Reason reason, bool good) {
+  if (lane_ != nullptr && seq != 0) lane_->landed(seq);
   end_record(record, good ? Recorder::kDone : Recorder::failed(reason));
 }
 

@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -195,8 +196,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
   // While the backend lacks resources, to the deadline.
   int32_t submit_again(const dw_op& op, dw_work* work, dw_error* error);
+  // `late`: the deadline has ended it.
   absl::Status failed(const dw_op& op, int32_t code, const dw_error& error,
-                      bool expired, int64_t started_ns);
+                      std::optional<ErrorInfo> late, int64_t started_ns);
   // An error with the call's label.
   static absl::StatusOr<Work> labelled(const CallOptions& options,
                                        absl::StatusOr<Work> result);
@@ -204,11 +206,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   static bool is_refusal(int32_t code);
   void stamp(dw_op* op);
 
-  // Shows an operation to the other ranks and writes it down: the number of its
-  // record, 0 when nothing is recorded.
-  uint64_t begin_record(const dw_op& op, uint32_t flags,
-                        absl::string_view label) {
-    if (lane_ != nullptr && op.seq != 0) lane_->publish(op, label);
+  // Writes an operation down: the number of its record, 0 when nothing is
+  // recorded.
+  [[gnu::always_inline]] uint64_t begin_record(const dw_op& op, uint32_t flags,
+                                               absl::string_view label) {
     if (recorder_ == nullptr) return 0;
     flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
     flags |= label.empty() ? 0u : Recorder::kLabelled;
@@ -220,6 +221,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // What is left of a synchronous call that is shown or recorded. Apart, so
   // that a call costs no more when it is not.
   absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options);
+  absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options);
+  template <bool kOnBoard>
+  absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
 
@@ -232,12 +236,15 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   ErrorInfo timeout_error(const dw_op& op) const;
   // Another thread's call was in the way up to the deadline.
   absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);
+  // Of an operation that was late: who has not come, as far as can be seen.
+  void name_missing(ErrorInfo* info);
   // Puts what failed first in the group in place of what this rank saw of it.
   void learn_culprit(ErrorInfo* info);
   // Fills in which operation, group and rank.
   ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;
 
   // WorkOwner
+  void work_late(ErrorInfo* cause) override;
   void work_expired(const ErrorInfo& cause) override;
   ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
                         const dw_error& error) override;
@@ -247,11 +254,13 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   bool work_has_streams() const override { return backend_->has_streams(); }
   absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
   void work_held() override;
-  void work_ended(uint64_t record, Reason reason, bool good) override;
+  void work_ended(uint64_t seq, uint64_t record, Reason reason,
+                  bool good) override;
   void work_landed() override;
 
   // Lane::Listener
   void board_found(ErrorInfo found) override;
+  void board_waits(Lane::Stuck stuck) override;
 
   const base::ForkMark process_;
   const Identity identity_;

@@ -8,6 +8,11 @@
 #include <utility>
 
 namespace distwrap::comm {
+namespace {
+
+constexpr size_t kMostSeen = 64;
+
+}  // namespace
 
 absl::Status BackendCommunicator::refuse(Fault fault, uint16_t kind,
                                          AnyCall call) const {
@@ -110,6 +115,16 @@ ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
   return info;
 }
 
+void BackendCommunicator::name_missing(ErrorInfo* info) {
+  if (lane_ == nullptr || info->seq == 0 || !info->ranks.empty()) return;
+  info->seen = lane_->missing(info->seq);
+  if (info->seen.empty() && info->cause.empty() && lane_->sees_all())
+    info->cause = "all ranks have made the call, and it has not ended";
+  for (const RankSeen& seen : info->seen) info->ranks.push_back(seen.rank);
+  // The names of all, and of some what they did.
+  if (info->seen.size() > kMostSeen) info->seen.resize(kMostSeen);
+}
+
 void BackendCommunicator::learn_culprit(ErrorInfo* info) {
   // Connections break because a rank has ended, or since others have seen what
   // the board knows here as well.
@@ -134,11 +149,12 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
   info->cause = absl::StrCat("rank ", first.my_rank,
                              " failed first: ", base::cause_text(first));
   info->ranks = first.ranks;
-  if (first.ranks.empty()) {
-    // It knows no culprit: its deadline has passed.
+  info->seen = first.seen;
+  if (first.ranks.empty() || first.reason == Reason::kTimedOut) {
+    // Its deadline has passed.
     info->reason = Reason::kAborted;
     info->what = absl::StrCat("rank ", first.my_rank, " gave up");
-    info->ranks = {first.my_rank};
+    if (info->ranks.empty()) info->ranks = {first.my_rank};
   }
 }
 
@@ -170,6 +186,7 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
       info.cause = base::cause_text(first_cause_);
     }
   } else {
+    if (info.reason == Reason::kTimedOut) name_missing(&info);
     learn_culprit(&info);
   }
   if (info.next_step.empty())

@@ -154,6 +154,30 @@ void HookList::broke(const absl::Status& cause, CallbackThread& callbacks) {
   });
 }
 
+void HookList::waits(Lane::Stuck stuck, CallbackThread& callbacks) {
+  Entries told = entries();
+  if (told.empty()) return;
+  callbacks.post(
+      [told = std::move(told), owner = owner_, stuck = std::move(stuck)] {
+        const Straggling straggling{.group = owner.name,
+                                    .group_uid = owner.uid,
+                                    .rank = owner.rank,
+                                    .group_size = owner.size,
+                                    .op = stuck.op,
+                                    .seq = stuck.seq,
+                                    .label = stuck.label,
+                                    .waited = stuck.waited,
+                                    .missing = stuck.missing,
+                                    .logged = stuck.speaks,
+                                    .text = stuck.text};
+        for (const auto& entry : told)
+          entry->run([&](const Hooks& hooks) {
+            if (hooks.straggler)
+              run_contained("straggler", [&] { hooks.straggler(straggling); });
+          });
+      });
+}
+
 HookRun::HookRun(std::shared_ptr<HookList> list) : list_(std::move(list)) {
   const HookList::Owner& owner = list_->owner();
   call_.id = next_id.fetch_add(1, std::memory_order_relaxed);

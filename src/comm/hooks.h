@@ -5,6 +5,7 @@
 #define DISTWRAP_SRC_COMM_HOOKS_H_
 
 #include "base/mutex.h"
+#include "comm/board/lane.h"
 #include "comm/callback_thread.h"
 #include "comm/op_build.h"
 #include "comm/seat.h"
@@ -76,6 +77,9 @@ class HookList {
 
   // The group has broken; the first time counts.
   void broke(const absl::Status& cause, CallbackThread& callbacks);
+
+  // This rank waits for others.
+  void waits(Lane::Stuck stuck, CallbackThread& callbacks);
 
   // While it lives, the calls of this thread are shown to nobody: they are the
   // steps of one that is.

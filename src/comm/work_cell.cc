@@ -55,7 +55,7 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
   } else if (cell->expired_.load(std::memory_order_acquire)) {
     // The abort that followed the deadline failed it; the deadline is the
     // cause.
-    ErrorInfo info = cell->timeout_error_;
+    ErrorInfo info = cell->late_;
     info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
     cell->end_flight(WorkState::kTimedOut, std::move(info));
   } else {
@@ -72,11 +72,14 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
 }
 
 Deadline WorkCell::expired() {
-  if (!expired_.exchange(true, std::memory_order_acq_rel)) {
-    owner_.work_expired(timeout_error_);
+  if (!expired_.load(std::memory_order_relaxed)) {
+    late_ = timeout_error_;
+    owner_.work_late(&late_);
+    expired_.store(true, std::memory_order_release);
+    owner_.work_expired(late_);
     return Deadline::after(kQuiesce);
   }
-  ErrorInfo info = timeout_error_;
+  ErrorInfo info = late_;
   info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
   absl::StrAppend(&info.what,
                   "; its buffers are in use until the group is destroyed");
@@ -86,7 +89,7 @@ Deadline WorkCell::expired() {
 
 void WorkCell::end_flight(WorkState state, ErrorInfo error) {
   // First: who waits for the work may end the program.
-  owner_.work_ended(record_, error.reason, state == WorkState::kDone);
+  owner_.work_ended(seq_, record_, error.reason, state == WorkState::kDone);
   error.label = timeout_error_.label;
   end(state,
       state == WorkState::kDone ? absl::OkStatus() : base::make_error(error),

@@ -26,7 +26,9 @@ class BackendInstance;
 // What a cell tells about its flight.
 class WorkOwner {
  public:
-  // The deadline of a running operation has passed; ends the backend's work.
+  // The deadline of a running operation has passed: fills in who is missing,
+  // and ends the backend's work.
+  virtual void work_late(ErrorInfo* cause) = 0;
   virtual void work_expired(const ErrorInfo& cause) = 0;
   // The backend failed the operation: the error as the user will see it.
   virtual ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
@@ -39,8 +41,10 @@ class WorkOwner {
                                         const Stream& stream) = 0;
   // Keeps the owner as a flight does, to `work_landed`. Of a flight.
   virtual void work_held() = 0;
-  // How the operation ended, for its record; 0: it has none.
-  virtual void work_ended(uint64_t record, Reason reason, bool good) = 0;
+  // How the operation ended; without a record `record` is 0. Twice for one
+  // whose buffers stay in use.
+  virtual void work_ended(uint64_t seq, uint64_t record, Reason reason,
+                          bool good) = 0;
   // The flight has ended; the cell is not touched by it any more.
   virtual void work_landed() = 0;
 
@@ -91,6 +95,9 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   const Deadline deadline_;
   const int64_t started_ns_;
   const ErrorInfo timeout_error_;
+  // Likewise, with who was missing then. By `expired` alone, which is over
+  // before the flight ends.
+  ErrorInfo late_;
   const uint64_t record_;
   const std::vector<TensorView> outputs_;
   ScaleBytes scale_;

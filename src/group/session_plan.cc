@@ -133,6 +133,10 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
       environment.get_seconds(base::Setting::kHeartbeat);
   if (!heartbeat.ok()) return heartbeat.status();
   plan.heartbeat = *heartbeat;
+  const absl::StatusOr<absl::Duration> straggler =
+      timeout_of(options.straggler, base::Setting::kStraggler, environment);
+  if (!straggler.ok()) return straggler.status();
+  plan.straggler = *straggler;
   absl::StatusOr<comm::RecordingPlan> recording = plan_recording(environment);
   if (!recording.ok()) return recording.status();
   plan.recording = *std::move(recording);

@@ -31,6 +31,8 @@ struct SessionPlan {
   // Whether ranks of a host watch each other, and when one counts as silent.
   bool check = true;
   absl::Duration heartbeat = absl::Seconds(5);
+  // After this who waits says for whom; infinite: never.
+  absl::Duration straggler = absl::Seconds(30);
   // What a clean end waits for peers that do not say goodbye.
   absl::Duration goodbye = absl::Milliseconds(400);
   int device_id = 0;

@@ -269,8 +269,15 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
          .next_step = "start all ranks with the same options"});
   }
   if (!door.has_value()) return absl::OkStatus();
-  absl::StatusOr<std::shared_ptr<comm::Board>> board = comm::Board::meet(
-      {rank_, plan.heartbeat, watchdog_}, *std::move(door), offers, deadline);
+  absl::StatusOr<std::shared_ptr<comm::Board>> board =
+      comm::Board::meet({.rank = rank_,
+                         .heartbeat = plan.heartbeat,
+                         .watchdog = watchdog_,
+                         .straggler = plan.straggler,
+                         .job = uid_,
+                         .world_size = world_size_,
+                         .host = host_name()},
+                        *std::move(door), offers, deadline);
   if (board.ok()) board_ = *std::move(board);
   return board.status();
 }

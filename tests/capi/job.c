@@ -460,6 +460,44 @@ static void hooks(void) {
   REQUIRE(seen_calls == 2);
 }
 
+/* Rank 0 waits for rank 1, which waits to be told that somebody has noticed. */
+static atomic_int noticed;
+
+static void notice(void* user, const distwrap_straggling* waits) {
+  REQUIRE(user == &noticed && waits->struct_size >= sizeof *waits);
+  REQUIRE(strcmp(waits->group, "job") == 0 && waits->group_size == size);
+  REQUIRE(strcmp(waits->op, "barrier") == 0 && waits->seq > 0);
+  REQUIRE(strcmp(waits->label, "late") == 0 && waits->waited > 0);
+  REQUIRE(waits->rank == me && waits->missing_count >= 1);
+  const distwrap_seen_rank* one = waits->missing; /* others may be late too */
+  while (one->rank != 1 && one < waits->missing + waits->missing_count) ++one;
+  REQUIRE(one->rank == 1 && one->global_rank == 1 && one->pid > 0);
+  REQUIRE(one->doing == DW_SEEN_DONE || one->doing == DW_SEEN_INSIDE);
+  REQUIRE(one->seq == waits->seq - 1);
+  REQUIRE(strstr(waits->text, "barrier #") != NULL);
+  if (me != 0 || atomic_fetch_add(&noticed, 1) != 0) return;
+  Floats f;
+  const distwrap_peer late = {.numbering = DW_RANK_OF_GROUP, .rank = 1};
+  CALL(distwrap_send(floats(&f, 1, 1), late, 7, NULL, &error));
+}
+
+static void stragglers(void) {
+  const distwrap_hooks callbacks = {
+      .struct_size = sizeof callbacks, .user = &noticed, .straggler = notice};
+  distwrap_hook hook;
+  CALL(distwrap_barrier(NULL, NULL, &error));
+  CALL(distwrap_add_hook(NULL, &callbacks, &hook, &error));
+  const distwrap_op_options how = {.struct_size = sizeof how, .label = "late"};
+  if (me == 1) {
+    Floats f;
+    const distwrap_peer first = {.numbering = DW_RANK_OF_GROUP, .rank = 0};
+    CALL(distwrap_recv(floats(&f, 1, 0), first, 7, NULL, NULL, &error));
+  }
+  CALL(distwrap_barrier(&how, NULL, &error));
+  REQUIRE(distwrap_hook_free(hook) == DW_OK);
+  REQUIRE(atomic_load(&noticed) == (me == 0 ? 1 : 0));
+}
+
 static void errors(void) {
   Floats f;
   const distwrap_tensor* t = floats(&f, 2, 1);
@@ -480,7 +518,8 @@ static void errors(void) {
 
 int main(void) {
   distwrap_init_options options = {.struct_size = sizeof options,
-                                   .group_name = "job"};
+                                   .group_name = "job",
+                                   .straggler = 100000000};
   distwrap_session session;
   CALL(distwrap_init_process_group(&options, &session, &error));
   REQUIRE(distwrap_is_initialized());
@@ -497,6 +536,7 @@ int main(void) {
   work();
   registry();
   hooks();
+  stragglers();
   errors();
   CALL(distwrap_destroy_process_group(NULL, &error));
   REQUIRE(!distwrap_is_initialized());

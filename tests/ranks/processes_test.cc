@@ -31,7 +31,8 @@ constexpr absl::Duration kSlack = absl::Seconds(5);
 class Job {
  public:
   Job(int ranks, const std::vector<std::string>& arguments,
-      const std::string& timeout_s, const std::string& heartbeat_s = "5")
+      const std::string& timeout_s, const std::string& heartbeat_s = "5",
+      const std::string& straggler_s = "0")
       : directory_(*store::RunDirectory::make(base::Environment::of_process())),
         server_(*store::ServerThread::start(directory_.path() + "/store")) {
     std::vector<std::string> argv = {SURVIVOR};
@@ -43,7 +44,8 @@ class Job {
                             {"DISTWRAP_WORLD_SIZE", std::to_string(ranks)},
                             {"DISTWRAP_STORE", server_->address()},
                             {"DISTWRAP_TIMEOUT", timeout_s},
-                            {"DISTWRAP_HEARTBEAT", heartbeat_s}}}));
+                            {"DISTWRAP_HEARTBEAT", heartbeat_s},
+                            {"DISTWRAP_STRAGGLER", straggler_s}}}));
   }
 
   Process& rank(size_t r) { return *ranks_[r]; }
@@ -195,6 +197,58 @@ TEST(ANeighbour, ThatWasStoppedIsHeardOf) {
   EXPECT_EQ(job.rank(1).wait(), 0);
   EXPECT_THAT(line_with(job.rank(1).out(), "error "),
               HasSubstr("on \"world\""));
+}
+
+size_t times(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at)
+    ++n;
+  return n;
+}
+
+// One line on all of them together, a time that the group is stuck.
+TEST(AStraggler, IsSaidOnceAndAgainWhenTheGroupHasGoneOn) {
+  Job job(4, {"all_reduce", "waits"}, "600", "600", "2");
+  job.wait_until_working();
+  for (int round = 1; round <= 2; ++round) {
+    job.rank(1).signal(SIGSTOP);
+    for (const size_t waiting : {0u, 2u, 3u})
+      ASSERT_TRUE(job.rank(waiting).read_until("waits for 1\n", round))
+          << job.rank(waiting).out();
+    job.rank(1).signal(SIGCONT);
+    for (const size_t waiting : {0u, 2u, 3u})
+      ASSERT_TRUE(job.rank(waiting).read_until("goes on\n", round));
+  }
+  // It is killed where the others cannot help but notice.
+  job.rank(1).signal(SIGKILL);
+  std::string said;
+  for (const size_t waiting : {0u, 2u, 3u}) {
+    EXPECT_EQ(job.rank(waiting).wait(), 0);
+    said += job.rank(waiting).err();
+  }
+  EXPECT_EQ(times(said, "\n"), 2u) << said;
+  EXPECT_EQ(times(said, "warning: \"world\": all_reduce f32 x 65536 max #"), 2u)
+      << said;
+  EXPECT_EQ(times(said, "; rank 1 (process " +
+                            std::to_string(job.rank(1).pid()) + " on "),
+            2u)
+      << said;
+}
+
+// At the deadline the error says the same.
+TEST(AStraggler, IsInTheErrorOfThoseThatHaveWaited) {
+  Job job(3, {"barrier"}, "2", "600");
+  job.wait_until_working();
+  job.rank(1).signal(SIGSTOP);
+  for (const size_t waiting : {0u, 2u}) {
+    EXPECT_EQ(job.rank(waiting).wait(), 0);
+    EXPECT_THAT(line_with(job.rank(waiting).out(), "error "),
+                AllOf(AnyOf(HasSubstr("kTimedOut"), HasSubstr("kAborted")),
+                      HasSubstr("; rank 1 (process " +
+                                std::to_string(job.rank(1).pid()) + " on "),
+                      HasSubstr(" and has not run for ")));
+    EXPECT_EQ(job.rank(waiting).err(), "");
+  }
 }
 
 TEST(Start, ARankThatNeverComesIsNamed) {

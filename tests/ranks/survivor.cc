@@ -1,15 +1,18 @@
 // A rank that works until something fails, then tells what it was told:
 //
-//   survivor OPERATION [async | child | refused]
+//   survivor OPERATION [async | child | refused | waits]
 //
 // child: rank 1 leaves a forked process behind, with all its descriptors.
 // refused: rank 1 has a hook that refuses the second one.
+// waits: says "waits for RANK" of each that is late, when it has noticed, and
+// "goes on" when they have come.
 //
 // prints "ready" after the first success; on the first error "error REASON
 // TEXT", then proves that the process lives on: the same call again, which must
 // be refused, "alive", and a close.
 #include "distwrap/distwrap.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -119,6 +122,7 @@ int main(int argc, char** argv) {
     _exit(0);
   }
   if (status.ok()) say("ready");
+  std::atomic<bool> waits{false};
   distwrap::Hook hook;
   if (argc > 2 && std::strcmp(argv[2], "refused") == 0 &&
       distwrap::get_rank() == 1)
@@ -126,7 +130,17 @@ int main(int argc, char** argv) {
         {}, {.pre = [](const distwrap::HookedCall&) {
           return absl::PermissionDeniedError("not on my watch");
         }});
-  while (status.ok()) status = operation.once();
+  if (argc > 2 && std::strcmp(argv[2], "waits") == 0)
+    hook = *distwrap::add_hook(
+        {}, {.straggler = [&](const distwrap::Straggling& straggling) {
+          for (const distwrap::RankSeen& one : straggling.missing)
+            say("waits for " + std::to_string(one.rank));
+          waits = true;
+        }});
+  while (status.ok()) {
+    status = operation.once();
+    if (status.ok() && waits.exchange(false)) say("goes on");
+  }
   say("error " + line_of(status));
   const absl::Status again = operation.once();
   say("again " + line_of(again));

@@ -75,6 +75,8 @@ absl::Status Board::enter() {
   FrontPage& own = front(own_);
   if (absl::Status status = memory_->reserve(&own); !status.ok()) return status;
   own.pid = getpid();
+  own.facts = {kBoardLayout, plan_.job, plan_.rank, plan_.world_size, {}};
+  plan_.host.copy(own.facts.host.data(), own.facts.host.size());
   if (!make_life(&own.life))
     base::log(base::LogLevel::kWarning,
               "no robust locks here: ranks that end are noticed by silence");
@@ -131,19 +133,25 @@ Deadline Board::expired() {
   own.beats.fetch_add(1, std::memory_order_relaxed);
   look_around();
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    Lane* const lane = lanes_[i];
-    std::optional<ErrorInfo> found = lane->look();
-    if (!found.has_value()) continue;
-    // Off the lock: who hears it may end the group.
-    telling_ = lane;
-    mutex_.unlock();
-    lane->listener_.board_found(*std::move(found));
-    mutex_.lock();
-    telling_ = nullptr;
-    changed_.notify_all();
+    Lane& lane = *lanes_[i];
+    if (auto found = lane.look(looked_ns_); found.has_value())
+      tell(lane, [&] { lane.listener_.board_found(*std::move(found)); });
+    else if (auto stuck = lane.stuck(looked_ns_); stuck.has_value())
+      tell(lane, [&] { lane.listener_.board_waits(*std::move(stuck)); });
     if (leaving_) break;
   }
   return Deadline::after(kLook);
+}
+
+// Who hears it may end the group.
+template <class Body>
+void Board::tell(Lane& lane, const Body& body) {
+  telling_ = &lane;
+  mutex_.unlock();
+  body();
+  mutex_.lock();
+  telling_ = nullptr;
+  changed_.notify_all();
 }
 
 void Board::look_around() {
@@ -183,9 +191,13 @@ int Board::add(Lane& lane, uint64_t uid) {
   const auto place = static_cast<size_t>(free - own.lanes.begin());
   LanePage& page = memory_->area(own_).lanes[place];
   if (!memory_->reserve(&page).ok()) return -1;
-  page.last.store(0, std::memory_order_relaxed);
+  for (auto* const word : {&page.last, &page.inside, &page.pending, &page.told})
+    word->store(0, std::memory_order_relaxed);
+  page.since_ns.store(0, std::memory_order_relaxed);
+  page.moved_ns.store(0, std::memory_order_relaxed);
   for (Entry& entry : page.entries)
     entry.number.store(0, std::memory_order_relaxed);
+  lane.describe(&page.facts);
   lane.page_ = &page;
   free->store(uid, std::memory_order_release);
   lanes_.push_back(&lane);

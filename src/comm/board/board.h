@@ -6,6 +6,7 @@
 // 40 times a second, on the session's one thread: a call costs what it takes to
 // write one cache line. PyTorch's watchdogs compare over a store, after a
 // timeout; NCCL's RAS asks over sockets when it is asked; MPI does not compare.
+// When an operation began to wait is known from the looks, not from its call.
 // Threads: any. Ownership: shared by the session and its communicators.
 //
 //   absl::StatusOr<Door> door = Door::open();            // told to the others
@@ -47,6 +48,12 @@ class Board final : private Watchdog::Watch {
     int rank = 0;  // of the world
     absl::Duration heartbeat = absl::Seconds(5);
     std::shared_ptr<Watchdog> watchdog;
+    // After this a rank that waits says for whom.
+    absl::Duration straggler = absl::InfiniteDuration();
+    // For people.
+    uint64_t job = 0;
+    int world_size = 0;
+    std::string host = {};
   };
 
   // Between the ranks of a host, all of which call it. `offers` are of all
@@ -80,6 +87,9 @@ class Board final : private Watchdog::Watch {
   Deadline expired() override;
   void look_around() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void look_at(Neighbour& neighbour, int64_t passed_ns);
+  // Runs `body` off the lock; the lane stays as long.
+  template <class Body>
+  void tell(Lane& lane, const Body& body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void take_leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   FrontPage& front(size_t area) const { return memory_->area(area).front; }
 

@@ -59,6 +59,8 @@ void Lane::publish(const dw_op& op, absl::string_view label) {
     entry.label[i].store(text[i], kOrder);
   entry.number.store(op.seq, kOrder);
   page_->last.store(op.seq, kOrder);
+  if ((op.flags & DW_FLAG_CALLER_WAITS) != 0)
+    page_->inside.store(op.seq, kOrder);
 }
 
 void Lane::retract(uint64_t number) {
@@ -79,8 +81,8 @@ std::optional<Lane::Seen> Lane::read(const LanePage& page, uint64_t number) {
     text[i] = entry.label[i].load(kOrder);
   if (entry.number.load(std::memory_order_relaxed) != number)
     return std::nullopt;
-  const auto* const label = reinterpret_cast<const char*>(text.data());
-  seen.label = std::string(label, strnlen(label, sizeof text));
+  seen.label =
+      seen_word({reinterpret_cast<const char*>(text.data()), sizeof text});
   return seen;
 }
 
@@ -97,6 +99,7 @@ LanePage* Lane::page_of(Member& member) const {
     for (int place = 0; place < static_cast<int>(kMostLanes); ++place)
       if (is_there(place)) member.place = place;
     if (member.place < 0) return nullptr;
+    member.met = true;
   }
   return &area.lanes[static_cast<size_t>(member.place)];
 }
@@ -112,7 +115,8 @@ std::optional<ErrorInfo> Lane::ask() {
   return std::nullopt;
 }
 
-std::optional<ErrorInfo> Lane::look() {
+std::optional<ErrorInfo> Lane::look(int64_t now_ns) {
+  look_at_self(now_ns);
   if (told_) return std::nullopt;
   for (Member& member : members_)
     if (std::optional<ErrorInfo> found = look_at(member); found.has_value()) {
@@ -126,8 +130,9 @@ std::optional<ErrorInfo> Lane::look_at(Member& member) {
   if (member.who->fate != Board::Fate::kWell) return lost(member);
   const LanePage* const theirs = page_of(member);
   if (theirs == nullptr) return std::nullopt;
-  const uint64_t upto = std::min(page_->last.load(std::memory_order_acquire),
-                                 theirs->last.load(std::memory_order_acquire));
+  member.reached = theirs->last.load(std::memory_order_acquire);
+  const uint64_t upto =
+      std::min(page_->last.load(std::memory_order_acquire), member.reached);
   if (upto == 0) return std::nullopt;
   const std::optional<Seen> own = read(*page_, upto);
   if (!own.has_value() ||
@@ -164,24 +169,22 @@ ErrorInfo Lane::located(ErrorInfo info) const {
   return info;
 }
 
-ErrorInfo Lane::lost(const Member& member) const {
-  const std::string process = absl::StrCat(
-      "process ", board_->front(member.who->area).pid, " of this host");
+ErrorInfo Lane::lost(Member& member) {
   if (member.who->fate == Board::Fate::kEnded)
     return located({.reason = Reason::kPeerLost,
                     .what = "a rank has ended",
                     .ranks = {member.rank},
-                    .actual = process,
                     .next_step = "look at that rank's own output: it died or "
-                                 "was killed"});
+                                 "was killed",
+                    .seen = {seen(member)}});
   return located({.reason = Reason::kPeerLost,
                   .what = "a rank stands still",
                   .ranks = {member.rank},
                   .elapsed = absl::Nanoseconds(member.who->silent_ns),
                   .deadline = board_->plan_.heartbeat,
-                  .actual = process,
                   .next_step = "see whether it was stopped; the limit is "
-                               "DISTWRAP_HEARTBEAT"});
+                               "DISTWRAP_HEARTBEAT",
+                  .seen = {seen(member)}});
 }
 
 // What most ranks have called is expected; of as many, what the lowest has.

@@ -8,6 +8,7 @@
 #define DISTWRAP_SRC_COMM_BOARD_LANE_H_
 
 #include "comm/board/board.h"
+#include "comm/board/in_flight.h"
 #include "comm/board/seen_call.h"
 #include "distwrap/abi/types.h"
 #include "distwrap/status.h"
@@ -26,9 +27,13 @@ class Lane {
  public:
   // Hears once, at most, what is wrong with the group: kCallMismatch with both
   // calls, or kPeerLost. Does not block.
+  struct Stuck;
   class Listener {
    public:
     virtual void board_found(ErrorInfo found) = 0;
+    // An operation has waited for longer than the board's patience, and ranks
+    // are missing. Once for each. Does not block either.
+    virtual void board_waits(Stuck stuck) = 0;
 
    protected:
     ~Listener() = default;
@@ -39,6 +44,19 @@ class Lane {
     int rank = 0;      // of the group
     std::vector<int> global_ranks;
   };
+  // An operation in which this rank waits for others.
+  struct Stuck {
+    std::string op;    // "all_reduce"
+    std::string call;  // "all_reduce f32 x 1024 sum"
+    uint64_t seq = 0;
+    std::string label;
+    absl::Duration waited;
+    std::vector<RankSeen> missing;
+    // Whether it falls to this rank to tell people: to one of those that wait.
+    bool speaks = false;
+    // All of it, in one line.
+    std::string text;
+  };
 
   // Null when no other member is on this host, or the board is full.
   static std::unique_ptr<Lane> open(std::shared_ptr<Board> board, Place place,
@@ -47,12 +65,25 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // A collective about to be handed to its backend.
+  // A collective about to be handed to its backend. Of one whose caller waits
+  // (DW_FLAG_CALLER_WAITS) the end is `returned`; of others `flies` and
+  // `landed`.
   void publish(const dw_op& op, absl::string_view label);
+  void returned() { page_->inside.store(0, std::memory_order_release); }
+  // From any threads, in any order.
+  void flies(uint64_t number) { in_flight_.add(number); }
+  void landed(uint64_t number) { in_flight_.end(number); }
   // Its backend has refused it: the number is free again.
   void retract(uint64_t number);
   // What is wrong as far as can be seen now, for a call that has failed.
   std::optional<ErrorInfo> ask();
+  // The members of this host that have not come to a collective, or do not
+  // run, by rank.
+  std::vector<RankSeen> missing(uint64_t number);
+  // Whether these are all other members.
+  bool sees_all() const {
+    return members_.size() + 1 == place_.global_ranks.size();
+  }
 
  private:
   friend class Board;
@@ -65,6 +96,8 @@ class Lane {
     uint64_t agreed = 0, agreed_history = 0;
     // The number at which its history differed when last looked at.
     uint64_t suspect = 0;
+    uint64_t reached = 0;  // the last number that was seen
+    bool met = false;      // its lane has been there
   };
   // An entry, read whole.
   struct Seen {
@@ -78,12 +111,24 @@ class Lane {
         place_(std::move(place)),
         listener_(listener) {}
   // What has to be told, once.
-  std::optional<ErrorInfo> look();
+  std::optional<ErrorInfo> look(int64_t now_ns);
   std::optional<ErrorInfo> look_at(Member& member);
+  // Shows how long this rank has been waiting.
+  void look_at_self(int64_t now_ns);
+  // Who has to be told of, once for each operation.
+  std::optional<Stuck> stuck(int64_t now_ns);
+  bool speaks(uint64_t number, int64_t since_ns);
+  std::string line_of(const Stuck& stuck) const;
+  bool has_come(Member& member, uint64_t number);
+  bool is_missing(Member& member, uint64_t number);
+  RankSeen seen(Member& member);
+  // What it does in another group, if it waits there.
+  void see_elsewhere(const Member& member, RankSeen* seen) const;
+  void describe(GroupFacts* facts) const;
   LanePage* page_of(Member& member) const;
   static std::optional<Seen> read(const LanePage& page, uint64_t number);
   ErrorInfo located(ErrorInfo info) const;
-  ErrorInfo lost(const Member& member) const;
+  ErrorInfo lost(Member& member);
   ErrorInfo mismatch(uint64_t number);
 
   const std::shared_ptr<Board> board_;
@@ -93,6 +138,9 @@ class Lane {
   int own_place_ = -1;
   std::vector<Member> members_;  // the others, on this host
   bool told_ = false;
+  InFlight in_flight_;
+  uint64_t looked_at_ = 0;  // `last` at the last look
+  uint64_t reported_ = 0;   // the newest that `stuck` has told of
 };
 
 }  // namespace distwrap::comm

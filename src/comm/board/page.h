@@ -9,14 +9,21 @@
 // front. What is read from another's area is a number to compare, or is checked
 // before it is a place.
 //
-// | word             | written                       | order            |
-// | ---------------- | ----------------------------- | ---------------- |
-// | FrontPage::state | once open, once closed        | release, acquire |
-// | FrontPage::life  | held by the session's thread  | see life.h       |
-// | FrontPage::beats | at each look of that thread   | relaxed          |
-// | FrontPage::lanes | the uid, once the lane is set | release, acquire |
-// | LanePage::last   | after the entry               | release, acquire |
-// | Entry::number    | 0, the rest, then the number  | release, acquire |
+// | word              | written                        | order            |
+// | ----------------- | ------------------------------ | ---------------- |
+// | FrontPage::state  | once open, once closed         | release, acquire |
+// | FrontPage::life   | held by the session's thread   | see life.h       |
+// | FrontPage::beats  | at each look of that thread    | relaxed          |
+// | FrontPage::lanes  | the uid, once the lane is set  | release, acquire |
+// | FrontPage::facts  | before `state` is open         | by `state`       |
+// | LanePage::last    | after the entry                | release, acquire |
+// | LanePage::inside  | as a caller begins, ends to    | release, acquire |
+// |                   | wait                           |                  |
+// | LanePage::pending | at a look: 0, since, number    | release, acquire |
+// | LanePage::moved   | at a look, when `last` has     | relaxed          |
+// | LanePage::told    | when this rank has spoken      | release, acquire |
+// | LanePage::facts   | before the uid in the front    | by `lanes`       |
+// | Entry::number     | 0, the rest, then the number   | release, acquire |
 #ifndef DISTWRAP_SRC_COMM_BOARD_PAGE_H_
 #define DISTWRAP_SRC_COMM_BOARD_PAGE_H_
 
@@ -33,7 +40,24 @@ inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kMostLanes = 255;
 inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
 
+// In front of every area that is in use, for readers of another version.
+inline constexpr uint64_t kBoardLayout = 0x3264'7262'7764;  // "dwbrd2"
+
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
+
+// Who a rank is, for people.
+struct RankFacts {
+  uint64_t layout;  // kBoardLayout
+  uint64_t job;     // the uid of the world
+  int32_t rank, world_size;
+  std::array<char, 64> host;  // ends with zeros, or is cut
+};
+
+// What a group is, likewise.
+struct GroupFacts {
+  int32_t rank, size;  // of the one whose lane it is
+  std::array<char, 56> name;
+};
 
 struct alignas(kPageBytes) FrontPage {
   std::atomic<AreaState> state;
@@ -42,6 +66,7 @@ struct alignas(kPageBytes) FrontPage {
   alignas(64) std::atomic<uint64_t> beats;
   // By lane; 0: free.
   alignas(64) std::array<std::atomic<uint64_t>, kMostLanes> lanes;
+  RankFacts facts;
 };
 static_assert(sizeof(FrontPage) == kPageBytes);
 
@@ -57,9 +82,18 @@ struct alignas(64) Entry {
 static_assert(sizeof(Entry) == 64);
 
 struct alignas(kPageBytes) LanePage {
-  static constexpr size_t kEntries = kPageBytes / sizeof(Entry) - 1;
+  static constexpr size_t kEntries = kPageBytes / sizeof(Entry) - 2;
   alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
-  std::array<Entry, kEntries> entries;     // number n at n % kEntries
+  std::atomic<uint64_t> inside;            // whose caller waits; 0: none
+  // The oldest that had not ended at the last look, 0 for none, and when that
+  // was seen first. Times are of the host's monotonic clock.
+  std::atomic<uint64_t> pending;
+  std::atomic<int64_t> since_ns;
+  std::atomic<int64_t> moved_ns;  // when `last` was seen first
+  // For which this rank has said who is missing.
+  std::atomic<uint64_t> told;
+  alignas(64) GroupFacts facts;
+  std::array<Entry, kEntries> entries;  // number n at n % kEntries
 };
 static_assert(sizeof(LanePage) == kPageBytes);
 

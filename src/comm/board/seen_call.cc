@@ -4,6 +4,7 @@
 #include "comm/op_shape.h"
 #include "distwrap/reduce_op.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
 
 namespace distwrap::comm {
@@ -75,6 +76,13 @@ std::string SeenCall::text() const {
                         : " from rank ",
                     root);
   return text;
+}
+
+std::string seen_word(absl::string_view bytes) {
+  std::string word(bytes.substr(0, bytes.find('\0')));
+  for (char& c : word)
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
+  return word;
 }
 
 }  // namespace distwrap::comm

@@ -7,6 +7,8 @@
 
 #include "distwrap/abi/types.h"
 
+#include <absl/strings/string_view.h>
+
 #include <cstdint>
 #include <string>
 
@@ -27,6 +29,9 @@ struct SeenCall {
   // "all_reduce f32 x 1024 sum", "broadcast u8 x 3 from rank 1". Any bits.
   std::string text() const;
 };
+
+// What another process has written, up to a zero, as part of one line.
+std::string seen_word(absl::string_view bytes);
 
 // Spreads what differs in any bit over all.
 inline uint64_t mix(uint64_t value) {

@@ -62,6 +62,73 @@ TEST(Error, InfoSurvivesTheStatus) {
   EXPECT_EQ(info->next_step, "look at rank 3");
 }
 
+// A rank that was missed, in each of the ways.
+RankSeen seen(RankSeen::Doing doing) {
+  return {.rank = 3,
+          .global_rank = 11,
+          .host = "hosta",
+          .pid = 4711,
+          .doing = doing,
+          .call = "barrier",
+          .group = "dp",
+          .seq = 811,
+          .label = "step",
+          .since = absl::Milliseconds(29'400)};
+}
+
+TEST(Error, SaysWhatMissingRanksWereDoing) {
+  using Doing = RankSeen::Doing;
+  const std::string who = "rank 3 (process 4711 on hosta) ";
+  EXPECT_EQ(seen_text(seen(Doing::kInside), "dp"),
+            who + "is in barrier #811 [step] for 29s");
+  EXPECT_EQ(seen_text(seen(Doing::kInside), "tp"),
+            who + "is in barrier #811 [step] on \"dp\" for 29s");
+  EXPECT_EQ(seen_text(seen(Doing::kDone), "dp"),
+            who + "has come out of barrier #811 [step] 29s ago");
+  EXPECT_EQ(seen_text(seen(Doing::kNothing), "dp"),
+            who + "has made no call on the group");
+  EXPECT_EQ(seen_text(seen(Doing::kLeft), "dp"), who + "has left the group");
+  RankSeen stopped = seen(Doing::kInside);
+  stopped.silent = absl::Milliseconds(2345);
+  EXPECT_EQ(seen_text(stopped, "dp"),
+            who + "is in barrier #811 [step] for 29s and has not run for 2.3s");
+  ErrorInfo info = full();
+  info.seen.assign(7, seen(Doing::kLeft));
+  EXPECT_THAT(std::string(make_error(info).message()),
+              HasSubstr("; ranks 3-5, 7; rank 3 (process 4711 on hosta) has "
+                        "left the group; "));
+  EXPECT_THAT(std::string(make_error(info).message()),
+              HasSubstr(" left the group; 3 more; after 1.234s"));
+  const std::optional<ErrorInfo> read = error_info(make_error(info));
+  ASSERT_TRUE(read.has_value());
+  ASSERT_EQ(read->seen.size(), 7u);
+  const RankSeen& one = read->seen[6];
+  EXPECT_EQ(one.rank, 3);
+  EXPECT_EQ(one.global_rank, 11);
+  EXPECT_EQ(one.host, "hosta");
+  EXPECT_EQ(one.pid, 4711);
+  EXPECT_EQ(one.doing, Doing::kLeft);
+  EXPECT_EQ(one.call, "barrier");
+  EXPECT_EQ(one.group, "dp");
+  EXPECT_EQ(one.seq, 811u);
+  EXPECT_EQ(one.label, "step");
+  EXPECT_EQ(one.since, absl::Milliseconds(29'400));
+}
+
+TEST(Error, BytesThatAreNoneGiveNone) {
+  ErrorInfo info = full();
+  info.seen.push_back(seen(RankSeen::Doing::kInside));
+  const std::string good = encode_error(info);
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(decode_error(good.substr(0, size)).has_value()) << size;
+  for (size_t at = 0; at < good.size(); ++at)
+    for (const char byte : {'\0', '\x7f', '\xff'}) {
+      std::string bad = good;
+      bad[at] = byte;
+      decode_error(bad);  // whatever it is
+    }
+}
+
 TEST(Error, ForeignStatusHasNoInfo) {
   EXPECT_FALSE(error_info(absl::OkStatus()).has_value());
   EXPECT_FALSE(error_info(absl::InternalError("x")).has_value());

@@ -55,6 +55,18 @@ TEST(Settings, Seconds) {
         << bad;
 }
 
+TEST(Settings, ZeroIsNeverWhereThatHasAMeaning) {
+  const auto patience = [](std::string text) {
+    return with("DISTWRAP_STRAGGLER", std::move(text))
+        .get_seconds(Setting::kStraggler);
+  };
+  EXPECT_EQ(*patience(""), absl::Seconds(30));
+  EXPECT_EQ(*patience("0.5"), absl::Milliseconds(500));
+  EXPECT_EQ(*patience("0"), absl::InfiniteDuration());
+  for (const char* bad : {"-1", "later", "nan"})
+    EXPECT_FALSE(patience(bad).ok()) << bad;
+}
+
 // G9: a flag that is there but says no must not turn the feature on.
 TEST(Settings, AFlagThatSaysNoIsOff) {
   for (const char* no : {"0", "false", "no", "off", "FALSE", "Off"})
