@@ -1,6 +1,6 @@
 #include "algo/compose/backend.h"
 
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 #include "distwrap/abi/read.h"
 
 #include <absl/types/span.h>

@@ -1,6 +1,6 @@
 #include "algo/compose/cell.h"
 
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 
 namespace distwrap::algo::compose {
 

@@ -1,8 +1,8 @@
 #include "algo/compose/check.h"
 
 #include "algo/compose/dtypes.h"
-#include "algo/compose/fail.h"
 #include "algo/compose/recipes.h"
+#include "algo/decorator.h"
 #include "distwrap/abi/read.h"
 
 namespace distwrap::algo::compose {

@@ -2,7 +2,7 @@
 
 #include "algo/compose/check.h"
 #include "algo/compose/dtypes.h"
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 
 #include <algorithm>
 #include <cstring>

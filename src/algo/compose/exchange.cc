@@ -2,7 +2,7 @@
 #include "algo/compose/comm.h"
 #include "algo/compose/dtypes.h"
 #include "algo/compose/execution.h"
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 
 #include <cstring>
 
@@ -26,7 +26,7 @@ int32_t Execution::failed(int32_t code) {
   return code;
 }
 
-int32_t Execution::no_memory() { return failed(compose::no_memory(&error_)); }
+int32_t Execution::no_memory() { return failed(algo::no_memory(&error_)); }
 
 int32_t Execution::wait_gate() {
   Backend& backend = comm_.backend();

@@ -2,8 +2,8 @@
 // all messages are begun before anything is waited for, then the collectives
 // run in their order.
 #include "algo/compose/check.h"
-#include "algo/compose/fail.h"
 #include "algo/compose/table.h"
+#include "algo/decorator.h"
 
 #include <functional>
 #include <new>

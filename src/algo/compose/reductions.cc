@@ -4,8 +4,8 @@
 #include "algo/compose/comm.h"
 #include "algo/compose/dtypes.h"
 #include "algo/compose/execution.h"
-#include "algo/compose/fail.h"
 #include "algo/compose/scratch.h"
+#include "algo/decorator.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 #include "algo/compose/self_messages.h"
 
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // The rounds of a communicator are those of the backend below.
-#include "algo/compose/fail.h"
 #include "algo/compose/table.h"
+#include "algo/decorator.h"
 #include "distwrap/abi/read.h"
 
 #include <new>

@@ -1,7 +1,7 @@
 #include "algo/compose/table.h"
 
 #include "algo/compose/compose.h"
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 
 #include <new>
 
@@ -51,26 +51,6 @@ int32_t progress(dw_backend* backend) {
   return Backend::of(backend).progress();
 }
 
-int32_t wait_fd(dw_backend* backend, int32_t* fd) {
-  Backend& waits = Backend::of(backend);
-  return waits.inner().wait_fd == nullptr
-             ? DW_UNIMPLEMENTED
-             : waits.inner().wait_fd(waits.inner_backend(), fd);
-}
-
-int32_t arm(dw_backend* backend) {
-  Backend& arms = Backend::of(backend);
-  return arms.inner().arm == nullptr ? DW_UNIMPLEMENTED
-                                     : arms.inner().arm(arms.inner_backend());
-}
-
-const void* extension(dw_backend* backend, dw_str id, uint32_t minor) {
-  Backend& asked = Backend::of(backend);
-  return asked.inner().extension == nullptr
-             ? nullptr
-             : asked.inner().extension(asked.inner_backend(), id, minor);
-}
-
 constexpr dw_backend_api make_table() {
   dw_backend_api api = {};
   api.struct_size = sizeof(dw_backend_api);
@@ -93,9 +73,7 @@ constexpr dw_backend_api make_table() {
   api.submit = submit;
   api.submit_group = submit_group;
   api.progress = progress;
-  api.wait_fd = wait_fd;
-  api.arm = arm;
-  api.extension = extension;
+  HandedOn<Backend>::fill(&api);
   return api;
 }
 

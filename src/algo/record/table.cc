@@ -1,6 +1,6 @@
 // The decorator's table: every slot hands on, and `submit` writes as well. Work
 // cells are the host's own: who completes them does not matter here.
-#include "algo/compose/fail.h"
+#include "algo/decorator.h"
 #include "algo/record/record.h"
 #include "algo/record/trace_file.h"
 #include "distwrap/abi/read.h"
@@ -16,14 +16,13 @@ namespace distwrap::algo {
 namespace record {
 namespace {
 
-using compose::fail;
-using compose::no_memory;
-
 struct Backend {
-  dw_backend_api inner = {};
+  dw_backend_api api = {};  // below
   dw_backend* below = nullptr;
   std::unique_ptr<TraceFile> file;
 
+  const dw_backend_api& inner() const { return api; }
+  dw_backend* inner_backend() const { return below; }
   static Backend& of(dw_backend* backend) {
     return *reinterpret_cast<Backend*>(backend);
   }
@@ -69,12 +68,12 @@ int32_t open_below(const dw_host_api* host, const dw_open_info* given,
   if (opened->file == nullptr)
     return fail(error, DW_FAILED_PRECONDITION, DW_REASON_RUN_DIRECTORY,
                 ("record: no trace can be written to " + path).c_str());
-  opened->inner = *info.inner[0].api;
+  opened->api = *info.inner[0].api;
   info.hints = hints.data();
   info.n_hints = hints.size();
   ++info.inner;
   --info.n_inner;
-  if (int32_t code = opened->inner.open(host, &info, &opened->below, error))
+  if (int32_t code = opened->api.open(host, &info, &opened->below, error))
     return code;
   *backend = reinterpret_cast<dw_backend*>(opened.release());
   return DW_OK;
@@ -91,14 +90,14 @@ int32_t open(const dw_host_api* host, const dw_open_info* info,
 
 void close(dw_backend* backend) {
   Backend& closing = Backend::of(backend);
-  closing.inner.close(closing.below);
+  closing.inner().close(closing.below);
   delete &closing;
 }
 
 int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
              dw_error* error) {
   const Backend& asked = Backend::of(backend);
-  return asked.inner.caps(asked.below, rows, n_rows, error);
+  return asked.inner().caps(asked.below, rows, n_rows, error);
 }
 
 int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
@@ -110,13 +109,13 @@ int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
     return fail(error, code, DW_REASON_INVALID_ARGUMENT,
                 "the setup info has a size or a field that is not known");
   if (read.flags != DW_SETUP_COMMUNICATOR)
-    return compose::unsupported(error, "record builds communicators only");
+    return unsupported(error, "record builds communicators only");
   if (read.parent != nullptr) read.parent = Comm::of(read.parent).below;
   auto* const made = new (std::nothrow)
       Setup{backend, nullptr, read.uid, read.rank, read.size};
   if (made == nullptr) return no_memory(error);
-  const int32_t code =
-      backend.inner.setup_begin(backend.below, &read, &made->below, out, error);
+  const int32_t code = backend.inner().setup_begin(backend.below, &read,
+                                                   &made->below, out, error);
   if (code != DW_OK) {
     delete made;
     return code;
@@ -128,7 +127,7 @@ int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
   Setup& step = Setup::of(setup);
-  const dw_backend_api& inner = step.backend.inner;
+  const dw_backend_api& inner = step.backend.inner();
   dw_setup_result built = {};
   int32_t code = inner.setup_step(step.below, in, n, out, &built, error);
   if (code == DW_OK) return code;
@@ -150,26 +149,26 @@ int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
 
 void setup_cancel(dw_setup* setup) {
   Setup& cancelled = Setup::of(setup);
-  cancelled.backend.inner.setup_cancel(cancelled.below);
+  cancelled.backend.inner().setup_cancel(cancelled.below);
   delete &cancelled;
 }
 
 int32_t comm_abort(dw_comm* comm, const dw_error* why) {
   const Comm& aborted = Comm::of(comm);
-  return aborted.backend.inner.comm_abort(aborted.below, why);
+  return aborted.backend.inner().comm_abort(aborted.below, why);
 }
 
 int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   Comm& ending = Comm::of(comm);
   const int32_t code =
-      ending.backend.inner.comm_destroy(ending.below, deadline_ns, error);
+      ending.backend.inner().comm_destroy(ending.below, deadline_ns, error);
   delete &ending;
   return code;
 }
 
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
   const Comm& asked = Comm::of(comm);
-  return asked.backend.inner.query(asked.below, op, error);
+  return asked.backend.inner().query(asked.below, op, error);
 }
 
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
@@ -177,7 +176,7 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   // Kept: the host may end what `op` borrows once it is under way.
   const dw_op kept = *op;
   const int32_t code =
-      taking.backend.inner.submit(taking.below, op, work, error);
+      taking.backend.inner().submit(taking.below, op, work, error);
   if (code != DW_AGAIN) taking.backend.file->add(taking.number, kept, 0, code);
   return code;
 }
@@ -191,7 +190,7 @@ int32_t submit_all(Backend& backend, const dw_group_item* items, uint64_t n,
     kept.push_back(*item.op);
   }
   const int32_t code =
-      backend.inner.submit_group(backend.below, below.data(), n, error);
+      backend.inner().submit_group(backend.below, below.data(), n, error);
   if (code == DW_AGAIN) return code;
   const uint64_t set = backend.file->next_set();
   for (uint64_t i = 0; i < n; ++i)
@@ -211,35 +210,17 @@ int32_t submit_group(dw_backend* backend, const dw_group_item* items,
 int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
                          dw_error* error) {
   const Comm& waits = Comm::of(comm);
-  const auto wait_below = waits.backend.inner.work_wait_stream;
+  const auto wait_below = waits.backend.inner().work_wait_stream;
   return wait_below == nullptr
-             ? compose::unsupported(error, "there are no streams below")
+             ? unsupported(error, "there are no streams below")
              : wait_below(waits.below, work, stream, error);
 }
 
 int32_t progress(dw_backend* backend) {
   const Backend& works = Backend::of(backend);
-  return works.inner.progress == nullptr ? 0
-                                         : works.inner.progress(works.below);
-}
-
-int32_t wait_fd(dw_backend* backend, int32_t* fd) {
-  const Backend& waits = Backend::of(backend);
-  return waits.inner.wait_fd == nullptr ? DW_UNIMPLEMENTED
-                                        : waits.inner.wait_fd(waits.below, fd);
-}
-
-int32_t arm(dw_backend* backend) {
-  const Backend& arms = Backend::of(backend);
-  return arms.inner.arm == nullptr ? DW_UNIMPLEMENTED
-                                   : arms.inner.arm(arms.below);
-}
-
-const void* extension(dw_backend* backend, dw_str id, uint32_t minor) {
-  const Backend& asked = Backend::of(backend);
-  return asked.inner.extension == nullptr
-             ? nullptr
-             : asked.inner.extension(asked.below, id, minor);
+  return works.inner().progress == nullptr
+             ? 0
+             : works.inner().progress(works.below);
 }
 
 constexpr dw_backend_api make_table() {
@@ -265,9 +246,7 @@ constexpr dw_backend_api make_table() {
   api.submit_group = submit_group;
   api.progress = progress;
   api.work_wait_stream = work_wait_stream;
-  api.wait_fd = wait_fd;
-  api.arm = arm;
-  api.extension = extension;
+  HandedOn<Backend>::fill(&api);
   return api;
 }
 
