@@ -86,16 +86,24 @@ std::string all_are_refused(Group group, Work pending) {
   return wrong;
 }
 
-class Forks : public ::testing::TestWithParam<std::string> {};
+class AFork : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (DW_SANITIZER != DW_SANITIZER_NONE)
+      GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
+                      "threads of the parent held";
+  }
+};
+
+class Forks : public AFork, public ::testing::WithParamInterface<std::string> {
+ protected:
+  const InitOptions options_{.backend = GetParam(),
+                             .timeout = absl::Seconds(60),
+                             .init_timeout = absl::Seconds(60)};
+};
 
 TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
-  if (DW_SANITIZER != DW_SANITIZER_NONE)
-    GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
-                    "threads of the parent held";
-  const InitOptions options{.backend = GetParam(),
-                            .timeout = absl::Seconds(60),
-                            .init_timeout = absl::Seconds(60)};
-  testing::run_hub_ranks(2, options, [](Session& session) {
+  testing::run_hub_ranks(2, options_, [](Session& session) {
     const absl::StatusOr<Group> group = split_group({.split_ranks = {{0, 1}}});
     ASSERT_TRUE(group.ok()) << group.status();
     // This thread has the seat of both.
@@ -120,13 +128,7 @@ TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
 
 // A thread of the parent is in a call when it forks.
 TEST_P(Forks, BesideACallThatWaits) {
-  if (DW_SANITIZER != DW_SANITIZER_NONE)
-    GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
-                    "threads of the parent held";
-  const InitOptions options{.backend = GetParam(),
-                            .timeout = absl::Seconds(60),
-                            .init_timeout = absl::Seconds(60)};
-  testing::run_hub_ranks(2, options, [](Session& session) {
+  testing::run_hub_ranks(2, options_, [](Session& session) {
     const int other = 1 - session.rank();
     Ints in = {0}, out = {5};
     std::thread receiver([&] {
@@ -156,10 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, Forks,
                          [](const auto& test) { return test.param; });
 
 // A data loader's way: the child works in a job of its own.
-TEST(Forks, AChildMayStartASessionOfItsOwn) {
-  if (DW_SANITIZER != DW_SANITIZER_NONE)
-    GTEST_SKIP() << "the child would wait for the sanitizer's locks, which "
-                    "threads of the parent held";
+TEST_F(AFork, AChildMayStartASessionOfItsOwn) {
   const InitOptions alone{.backend = "loopback",
                           .rank = 0,
                           .world_size = 1,

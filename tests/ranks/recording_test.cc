@@ -3,6 +3,7 @@
 
 #include "distwrap/distwrap.h"
 #include "ranks/rank_threads.h"
+#include "ranks/recordings_folder.h"
 #include "recordings/behind.h"
 
 #include <absl/strings/str_cat.h>
@@ -11,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <signal.h>
 #include <stdlib.h>
 #include <string>
@@ -20,7 +20,6 @@
 namespace distwrap {
 namespace {
 
-namespace fs = std::filesystem;
 using cli::JobRecording;
 using cli::RankRecording;
 using cli::RecordedOp;
@@ -33,24 +32,13 @@ using ::testing::IsEmpty;
 
 class Recordings : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/recording_test_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    setenv("DISTWRAP_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("DISTWRAP_RECORDER_DIR");
-    fs::remove_all(folder_);
-  }
-
   JobRecording recorded() {
-    auto job = cli::read_recordings(folder_);
+    auto job = cli::read_recordings(folder_.path());
     EXPECT_TRUE(job.ok()) << job.status();
     return job.ok() ? *std::move(job) : JobRecording();
   }
 
-  std::string folder_;
+  const testing::RecordingsFolder folder_;
 };
 
 std::vector<std::string> calls_of(const RankRecording& recording) {
@@ -206,7 +194,7 @@ TEST_F(Recordings, CanBeOff) {
       error_reason(Session::create({.rank = 0, .world_size = 1}).status()),
       Reason::kInvalidArgument);
   unsetenv("DISTWRAP_RECORDER");
-  EXPECT_FALSE(cli::read_recordings(folder_).ok());
+  EXPECT_FALSE(cli::read_recordings(folder_.path()).ok());
 }
 
 TEST_F(Recordings, AFolderThatCannotBeMadeIsNamed) {

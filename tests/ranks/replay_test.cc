@@ -2,38 +2,25 @@
 #include "bench/replay/play.h"
 #include "bench/replay/read.h"
 #include "ranks/facade_ranks.h"
+#include "ranks/recordings_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <map>
-#include <stdlib.h>
 #include <string>
 #include <vector>
 
 namespace distwrap::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
 class Replays : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/replay_test_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    setenv("DISTWRAP_RECORDER_DIR", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("DISTWRAP_RECORDER_DIR");
-    fs::remove_all(folder_);
-  }
-
   void record(int n, const std::function<void(int)>& body) {
     run_ranks(n, {.backend = "gloo", .timeout = absl::Seconds(60)},
               [&](Session& session) {
@@ -44,7 +31,7 @@ class Replays : public ::testing::Test {
               });
   }
 
-  std::string folder_;
+  const testing::RecordingsFolder folder_;
 };
 
 std::map<std::string, int64_t> played(const bench::ReplayScript& script,
@@ -91,7 +78,7 @@ TEST_F(Replays, AllKindsInGroupsAndBatches) {
     finish(ring.submit());
     ASSERT_TRUE(destroy_process_group(*pair).ok());
   });
-  const auto script = bench::read_replay(folder_);
+  const auto script = bench::read_replay(folder_.path());
   ASSERT_TRUE(script.ok()) << script.status();
   EXPECT_EQ(script->source, "recordings");
   EXPECT_THAT(script->notes, IsEmpty());
@@ -117,7 +104,7 @@ TEST_F(Replays, OnMoreAndFewerRanks) {
     ASSERT_TRUE(recv(TensorView(y), Peer::group((rank + 2) % 3)).ok());
     ASSERT_TRUE(sent->wait().ok());
   });
-  const auto script = bench::read_replay(folder_);
+  const auto script = bench::read_replay(folder_.path());
   ASSERT_TRUE(script.ok()) << script.status();
   for (const int ranks : {2, 5}) {
     const auto other = bench::scaled(*script, ranks);

@@ -1,6 +1,7 @@
 // What passes `submit` is what was called: the decorator `record`, under the
 // host and above the backend, sees the operations that the recorder saw above.
 #include "ranks/facade_ranks.h"
+#include "ranks/recordings_folder.h"
 #include "recordings/recording.h"
 
 #include <absl/strings/str_cat.h>
@@ -47,20 +48,10 @@ std::string traced(const cli::RecordedOp& op) {
 
 class Traces : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/trace_test_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    setenv("DISTWRAP_RECORDER_DIR", folder_.c_str(), 1);
-    setenv("DISTWRAP_TRACE", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("DISTWRAP_RECORDER_DIR");
-    unsetenv("DISTWRAP_TRACE");
-    fs::remove_all(folder_);
-  }
+  Traces() { setenv("DISTWRAP_TRACE", folder_.path().c_str(), 1); }
+  ~Traces() override { unsetenv("DISTWRAP_TRACE"); }
 
-  std::string folder_;
+  const testing::RecordingsFolder folder_;
 };
 
 // Every kind of call, waited for and begun, alone and in a batch.
@@ -119,7 +110,7 @@ TEST_P(Traces, HoldWhatTheRecorderSaw) {
               ASSERT_TRUE(session.save_recording().ok());
               bind_session({});
             });
-  const auto job = cli::read_recordings(folder_);
+  const auto job = cli::read_recordings(folder_.path());
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_EQ(job->ranks.size(), static_cast<size_t>(n));
   for (const cli::RankRecording& rank : job->ranks) {
@@ -128,8 +119,8 @@ TEST_P(Traces, HoldWhatTheRecorderSaw) {
       uids[group.group] = group.uid;
     std::map<std::string, std::string> comms;  // "comm": N to its uid
     size_t i = 0;
-    for (const std::string& line :
-         lines_of(absl::StrCat(folder_, "/rank-", rank.rank, "-0.jsonl"))) {
+    for (const std::string& line : lines_of(
+             absl::StrCat(folder_.path(), "/rank-", rank.rank, "-0.jsonl"))) {
       const std::vector<std::string> parts =
           absl::StrSplit(line, absl::ByAnyChar("{,}"), absl::SkipEmpty());
       if (line.find("\"group\"") != std::string::npos) {
