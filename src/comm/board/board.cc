@@ -92,7 +92,11 @@ void Board::leave() {
     base::MutexLock lock(mutex_);
     if (leaving_) return;
     leaving_ = true;
-    if (watching_ == std::this_thread::get_id()) return take_leave();
+    if (watching_ == std::this_thread::get_id()) {
+      take_leave();
+      plan_.watchdog->remove(*this);  // does not wait for itself
+      return;
+    }
   }
   // Whoever holds the lock has to let go of it.
   plan_.watchdog->remove(*this);
@@ -117,6 +121,8 @@ void Board::take_leave() {
 }
 
 Deadline Board::expired() {
+  // Who hears of something may let go of the session, in the middle of this.
+  const std::shared_ptr<Board> self = weak_from_this().lock();
   FrontPage& own = front(own_);
   // Before any other lock: it is held through all that comes.
   if (!lives_) hold_life(&own.life);

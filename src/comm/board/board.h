@@ -42,7 +42,8 @@ struct BoardOffer {
   uint64_t token = 0;
 };
 
-class Board final : private Watchdog::Watch {
+class Board final : private Watchdog::Watch,
+                    public std::enable_shared_from_this<Board> {
  public:
   struct Plan {
     int rank = 0;  // of the world
