@@ -34,6 +34,23 @@ absl::StatusOr<absl::Duration> timeout_of(
   return base::make_error(info);
 }
 
+// Ranks look at each other 40 times a second: several looks have to go by.
+constexpr absl::Duration kLeastHeartbeat = absl::Milliseconds(200);
+
+absl::StatusOr<absl::Duration> plan_heartbeat(
+    const base::Environment& environment) {
+  const absl::StatusOr<absl::Duration> given =
+      environment.get_seconds(base::Setting::kHeartbeat);
+  if (!given.ok() || *given >= kLeastHeartbeat) return given;
+  ErrorInfo info =
+      init_error(Reason::kInvalidArgument, "DISTWRAP_HEARTBEAT is too short",
+                 "set DISTWRAP_HEARTBEAT=5, or leave it unset");
+  info.expected =
+      absl::StrCat("at least ", absl::FormatDuration(kLeastHeartbeat));
+  info.actual = absl::FormatDuration(*given);
+  return base::make_error(info);
+}
+
 absl::StatusOr<comm::RecordingPlan> plan_recording(
     const base::Environment& environment) {
   using base::Setting;
@@ -129,8 +146,7 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
       options.check.has_value()
           ? *options.check == Check::kSignature
           : environment.get_or_default(base::Setting::kCheck) == "signature";
-  const absl::StatusOr<absl::Duration> heartbeat =
-      environment.get_seconds(base::Setting::kHeartbeat);
+  const absl::StatusOr<absl::Duration> heartbeat = plan_heartbeat(environment);
   if (!heartbeat.ok()) return heartbeat.status();
   plan.heartbeat = *heartbeat;
   const absl::StatusOr<absl::Duration> straggler =

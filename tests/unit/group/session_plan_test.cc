@@ -125,6 +125,20 @@ TEST(SessionPlan, JunkIsNamed) {
   EXPECT_THAT(text("DISTWRAP_DROP_IN", "perhaps"), HasSubstr("'perhaps'"));
 }
 
+TEST(SessionPlan, AHeartbeatSpansSeveralLooks) {
+  Variables variables = launched();
+  EXPECT_EQ(plan({}, variables)->heartbeat, absl::Seconds(5));
+  variables["DISTWRAP_HEARTBEAT"] = "0.2";
+  EXPECT_EQ(plan({}, variables)->heartbeat, absl::Milliseconds(200));
+  for (const char* const bad : {"0.1", "0", "-1", "soon"}) {
+    variables["DISTWRAP_HEARTBEAT"] = bad;
+    const absl::Status status = plan({}, variables).status();
+    EXPECT_EQ(error_reason(status), Reason::kInvalidArgument) << bad;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("DISTWRAP_HEARTBEAT"));
+  }
+}
+
 TEST(SessionPlan, TheLogLevelIsSet) {
   const base::LogLevel before = base::log_level();
   Variables variables = launched();
