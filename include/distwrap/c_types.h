@@ -80,6 +80,8 @@ typedef struct distwrap_pair { /* leaf */
 
 #define DW_DROP_IN_ON 1
 #define DW_DROP_IN_OFF 2
+#define DW_CHECK_SIGNATURE 1
+#define DW_CHECK_OFF 2
 typedef struct distwrap_init_options {
   uint32_t struct_size;
   uint32_t has_rank;    /* `rank` counts; else the launcher's */
@@ -97,7 +99,8 @@ typedef struct distwrap_init_options {
   int32_t device_id;
   uint32_t drop_in; /* as strict as torch.distributed: DW_DROP_IN_ON or
                        DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN */
-  uint32_t reserved;
+  uint32_t check;   /* whether ranks compare their collectives:
+                       DW_CHECK_SIGNATURE or DW_CHECK_OFF; 0: DISTWRAP_CHECK */
   int64_t straggler; /* after this a rank that waits says for whom; DW_FOREVER:
                         never; 0: DISTWRAP_STRAGGLER */
 } distwrap_init_options;

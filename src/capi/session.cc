@@ -44,6 +44,13 @@ absl::StatusOr<InitOptions> options_of(const char* call,
                   "give DW_DROP_IN_ON, DW_DROP_IN_OFF, or 0 for the setting");
   if (read.drop_in != 0) options.drop_in = read.drop_in == DW_DROP_IN_ON;
   options.straggler = unless_zero(read.straggler);
+  if (read.check > DW_CHECK_OFF)
+    return refuse(
+        call, "check has no such value",
+        "give DW_CHECK_SIGNATURE, DW_CHECK_OFF, or 0 for the setting");
+  if (read.check != 0)
+    options.check =
+        read.check == DW_CHECK_SIGNATURE ? Check::kSignature : Check::kOff;
   auto hints = pairs_of(call, read.hints, read.hints_count);
   if (!hints.ok()) return hints.status();
   options.hints = *std::move(hints);

@@ -343,6 +343,23 @@ TEST_F(BadInput, DropInHasThreeValues) {
   unsetenv("DISTWRAP_DROP_IN");
 }
 
+TEST_F(BadInput, TheCheckHasThreeValues) {
+  EXPECT_EQ(distwrap_destroy_process_group(nullptr, nullptr), DW_OK);
+  distwrap_init_options options = {};
+  options.struct_size = sizeof options;
+  options.has_rank = 1;
+  options.world_size = 1;
+  options.check = 3;
+  EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(), HasSubstr("DW_CHECK_SIGNATURE"));
+  for (const uint32_t good : {DW_CHECK_SIGNATURE, DW_CHECK_OFF}) {
+    options.check = good;
+    EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_), DW_OK);
+    EXPECT_EQ(distwrap_destroy_process_group(nullptr, &error_), DW_OK);
+  }
+}
+
 TEST_F(BadInput, WithoutASession) {
   EXPECT_EQ(distwrap_destroy_process_group(nullptr, nullptr), DW_OK);
   EXPECT_EQ(distwrap_barrier(nullptr, nullptr, &error_),
