@@ -46,7 +46,7 @@ def sizes(operation, side):
     return [[count]], [DTYPES[operation["dtype"]]]
 
 
-def entry_of(operation, group, p2p_number):
+def entry_of(operation, group, record, p2p_number):
     is_p2p = operation["op"] in ("send", "recv")
     name = OPS.get(operation["op"], operation["op"])
     if is_p2p:
@@ -58,7 +58,7 @@ def entry_of(operation, group, p2p_number):
     ended = operation.get("ended_ns")
     started = operation.get("started_ns")
     return {
-        "record_id": operation["number"] - 1,
+        "record_id": record,
         "pg_id": group["group"],
         "process_group": (group["uid"], group["name"]),
         "collective_seq_id": operation.get("seq", 0),
@@ -90,13 +90,15 @@ def convert(recording):
                              "last_started_collective": 0,
                              "last_completed_collective": 0}
               for group in groups.values()}
-    for operation in recording["operations"]:
+    # Numbers rise within a group only.
+    for operation in sorted(recording["operations"],
+                            key=lambda one: one["submitted_ns"]):
         group = groups.get(operation["group"])
         if group is None:  # it ended long ago
             continue
         uid, seq = group["uid"], operation.get("seq", 0)
         p2p[uid] = p2p.get(uid, 0) + (seq == 0)
-        entries.append(entry_of(operation, group, p2p[uid]))
+        entries.append(entry_of(operation, group, len(entries), p2p[uid]))
         last = status[uid]
         last["last_enqueued_collective"] = max(
             last["last_enqueued_collective"], seq)

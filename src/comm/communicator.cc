@@ -179,7 +179,7 @@ template <uint16_t kKind>
   if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(inside.slot(), kOpShapes[kKind].collective());
-  if (observed_) return run_recorded(op, options);
+  if (observed_) return run_observed(op, options);
   if (runner<kKind>().host_watches)
     return labelled(options, submit_watched(op));
 
@@ -290,7 +290,7 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   if (!caller_waits) return submit_async(op, own_scale, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(visit.slot, op_shape(kind).collective());
-  if (observed_) return run_recorded(op, options);
+  if (observed_) return run_observed(op, options);
   if (runner(kind).host_watches) return labelled(options, submit_watched(op));
   dw_error error;
   clear(&error);

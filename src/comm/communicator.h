@@ -189,8 +189,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::StatusOr<Work> conclude(const dw_op& op, Started started,
                                 const CallOptions& options);
   // The completion cell of an operation about to be submitted.
-  WorkCell* board(dw_op& op, bool own_scale, absl::string_view label,
-                  uint32_t record_flags = 0);
+  WorkCell* embark(dw_op& op, bool own_scale, absl::string_view label,
+                   uint32_t record_flags = 0);
   // Of a synchronous call that the backend did not finish at once.
   absl::StatusOr<Work> finish_slow(dw_op& op, int32_t code, dw_error* error);
   int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
@@ -213,7 +213,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     if (recorder_ == nullptr) return 0;
     flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
     flags |= label.empty() ? 0u : Recorder::kLabelled;
-    return recorder_->begin(recorded_group_, op, flags, label);
+    return recorder_->begin(record_numbers_, recorded_group_, op, flags, label);
   }
   void end_record(uint64_t record, uint16_t outcome) {
     if (record != 0) recorder_->end(record, outcome);
@@ -271,7 +271,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::atomic<int64_t> timeout_ns_;  // 0: none
   Recorder* const recorder_;         // null: nothing is recorded
   const uint16_t recorded_group_;
-  bool observed_ = false;  // shown on the board, or recorded
+  Recorder::Numbers record_numbers_;  // of whoever may stamp
+  bool observed_ = false;             // shown on the board, or recorded
   dw_comm* const comm_;
   FirstFailure first_failure_;
   const std::shared_ptr<Watchdog> watchdog_;

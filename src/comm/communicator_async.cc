@@ -50,9 +50,9 @@ absl::StatusOr<Work> BackendCommunicator::run_in_turn(
   return result;
 }
 
-WorkCell* BackendCommunicator::board(dw_op& op, bool own_scale,
-                                     absl::string_view label,
-                                     uint32_t record_flags) {
+WorkCell* BackendCommunicator::embark(dw_op& op, bool own_scale,
+                                      absl::string_view label,
+                                      uint32_t record_flags) {
   const Deadline deadline = set_deadline(op, Deadline::now_ns());
   ErrorInfo late = timeout_error(op);
   late.label = std::string(label);
@@ -94,7 +94,7 @@ absl::StatusOr<Work> BackendCommunicator::submit_beside(
 BackendCommunicator::Started BackendCommunicator::start(
     dw_op& op, bool own_scale, absl::string_view label) {
   Started started;
-  started.cell = board(op, own_scale, label);
+  started.cell = embark(op, own_scale, label);
   started.work = started.cell->handle();
   started.error = dw_error{};
   started.error.peer = -1;

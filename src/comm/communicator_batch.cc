@@ -151,8 +151,8 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
       return open;
     }
     if (op_shape(op.kind).collective()) owner.stamp(&op);
-    cells.push_back(owner.board(op, item.prepared->own_scale,
-                                item.prepared->label, Recorder::kInBatch));
+    cells.push_back(owner.embark(op, item.prepared->own_scale,
+                                 item.prepared->label, Recorder::kInBatch));
     records.push_back(cells.back()->record());
     works.push_back(cells.back()->handle());
     group.push_back({owner.comm_, &op, cells.back()->abi()});

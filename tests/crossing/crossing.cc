@@ -19,7 +19,10 @@ void require(const absl::Status& status) {
 }  // namespace
 
 Crossing::Crossing() {
-  require(init_process_group({.rank = 0, .world_size = 1}).status());
+  const absl::StatusOr<Session> session =
+      init_process_group({.rank = 0, .world_size = 1});
+  require(session.status());
+  options_.group = session->world();
   const auto table = plugin::Registry({}).find("loopback");
   require(table.status());
   auto backend = comm::BackendInstance::open(*table, kCpu, {});
@@ -36,6 +39,7 @@ Crossing::Crossing() {
 }
 
 Crossing::~Crossing() {
+  options_ = {};
   distwrap_group_free(c_options_.group);
   backend_->api().comm_destroy(comm_, 0, nullptr);
   destroy_process_group().IgnoreError();

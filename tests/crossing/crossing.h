@@ -26,6 +26,12 @@ class Crossing {
     return all_reduce(TensorView(&out_, 1), TensorView(&in_, 1), ReduceOp::kSum)
         .ok();
   }
+  // With a group in its options.
+  bool through_facade_group() {
+    return all_reduce(TensorView(&out_, 1), TensorView(&in_, 1), ReduceOp::kSum,
+                      options_)
+        .ok();
+  }
   bool straight() {
     dw_op op{};
     op.struct_size = sizeof op;
@@ -57,6 +63,7 @@ class Crossing {
   int64_t one_ = 1;
   distwrap_tensor c_in_ = c_tensor(&in_), c_out_ = c_tensor(&out_);
   distwrap_op_options c_options_ = {};
+  OpOptions options_;
 
   distwrap_tensor c_tensor(int64_t* data) {
     distwrap_tensor tensor = {};

@@ -12,6 +12,25 @@ void through_facade(benchmark::State& state) {
 }
 BENCHMARK(through_facade);
 
+void through_facade_group(benchmark::State& state) {
+  distwrap::testing::Crossing crossing;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(crossing.through_facade_group());
+}
+BENCHMARK(through_facade_group);
+
+void through_c(benchmark::State& state) {
+  distwrap::testing::Crossing crossing;
+  for (auto _ : state) benchmark::DoNotOptimize(crossing.through_c());
+}
+BENCHMARK(through_c);
+
+void through_c_group(benchmark::State& state) {
+  distwrap::testing::Crossing crossing;
+  for (auto _ : state) benchmark::DoNotOptimize(crossing.through_c_group());
+}
+BENCHMARK(through_c_group);
+
 void straight(benchmark::State& state) {
   distwrap::testing::Crossing crossing;
   for (auto _ : state) benchmark::DoNotOptimize(crossing.straight());

@@ -37,7 +37,6 @@ std::unique_ptr<Recorder> Recorder::make() {
     return nullptr;
   }
   // What is mapped is zero, as these are then; not written, it costs nothing.
-
   return std::unique_ptr<Recorder>(new Recorder(*static_cast<Memory*>(memory)));
 }
 
@@ -52,6 +51,15 @@ std::array<char, 64> recorded_text(absl::string_view text) {
       objects::whole_characters(text.substr(0, kept.size() - 1));
   memcpy(kept.data(), cut.data(), cut.size());
   return kept;
+}
+
+// As many at a time as the writer is likely to need before they are old.
+void Recorder::set_aside(Numbers& numbers) {
+  numbers.count_ = numbers.next_ == numbers.end_
+                       ? std::min(numbers.count_ * 2, Numbers::kMost)
+                       : std::max<uint64_t>(numbers.count_ / 2, 1);
+  numbers.next_ = next_.fetch_add(numbers.count_, kRelaxed);
+  numbers.end_ = numbers.next_ + numbers.count_;
 }
 
 void Recorder::keep_label(uint64_t number, absl::string_view label) {

@@ -9,7 +9,8 @@
 //
 // Threads: any. Ownership: of its session; a number outlives its entry.
 //
-//   const uint64_t number = recorder.begin(group, op, flags, label);
+//   Recorder::Numbers numbers;  // of one writer
+//   const uint64_t number = recorder.begin(numbers, group, op, flags, label);
 //   ...
 //   recorder.end(number, Recorder::kDone);
 #ifndef DISTWRAP_SRC_COMM_RECORDER_RECORDER_H_
@@ -62,7 +63,8 @@ std::array<char, 64> recorded_text(absl::string_view text);
 
 class Recorder {
  public:
-  static constexpr size_t kEntries = 2048, kMostGroups = 512;
+  // At least 2,000 operations: some numbers are set aside and never taken.
+  static constexpr size_t kEntries = 4096, kMostGroups = 512;
   // Outcomes; a failure is kFailed plus its Reason.
   static constexpr uint16_t kRunning = 0, kDone = 1, kFailed = 2;
   static constexpr uint16_t failed(Reason reason) {
@@ -71,6 +73,14 @@ class Recorder {
   // Flags of `begin`; the low bits are the reduction's.
   static constexpr uint32_t kAsync = 0x10, kInPlace = 0x20, kInBatch = 0x40,
                             kLabelled = 0x80;
+
+  // Numbers set aside for one writer at a time, so that to take one costs no
+  // locked instruction, which alone takes as long as all that is written.
+  class Numbers {
+    friend class Recorder;
+    static constexpr uint64_t kMost = 16;
+    uint64_t next_ = 0, end_ = 0, count_ = 1;
+  };
 
   // Null when there is no memory for it: work goes on unrecorded.
   static std::unique_ptr<Recorder> make();
@@ -82,10 +92,11 @@ class Recorder {
   // groups long gone are used again.
   uint16_t add_group(const RecordedGroup& group);
 
-  // An operation about to be handed to its backend.
-  uint64_t begin(uint16_t group, const dw_op& op, uint32_t flags,
-                 absl::string_view label) {
-    const uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  // An operation about to be handed to its backend. Numbers rise within a
+  // writer's; between writers times tell the order.
+  uint64_t begin(Numbers& numbers, uint16_t group, const dw_op& op,
+                 uint32_t flags, absl::string_view label) {
+    const uint64_t number = take(numbers);
     Entry& entry = entries_[number % kEntries];
     const dw_dtype dtype = op.in.data != nullptr || op.in.parts != nullptr
                                ? op.in.dtype
@@ -123,7 +134,7 @@ class Recorder {
     entry.ended.store(base::ticks(), std::memory_order_release);
   }
 
-  // For readers. The number after the last one given.
+  // For readers. The number after all that were set aside.
   uint64_t next() const { return next_.load(std::memory_order_acquire); }
   // False when the entry was overwritten, or is being written.
   bool read(uint64_t number, Record* record) const;
@@ -153,6 +164,15 @@ class Recorder {
   struct Memory;
 
   explicit Recorder(Memory& memory);
+  uint64_t take(Numbers& numbers) {
+    // Those of a writer that slept would take the places of newer ones.
+    if (numbers.next_ == numbers.end_ ||
+        next_.load(std::memory_order_relaxed) - numbers.next_ > kEntries / 2)
+        [[unlikely]]
+      set_aside(numbers);
+    return numbers.next_++;
+  }
+  void set_aside(Numbers& numbers);
   void keep_label(uint64_t number, absl::string_view label);
 
   const base::Moment made_ = base::Moment::now();

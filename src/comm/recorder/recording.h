@@ -10,6 +10,8 @@
 //      "dtype": "f32", "reduce": "sum", "in": 256, "out": 256, "label": "...",
 //      "submitted_ns": ..., "started_ns": ..., "ended_ns": ...,
 //      "state": "done"}]}
+// Operations are listed by their numbers, which rise within a group; between
+// groups the times tell the order. "overwritten" counts numbers that are gone.
 // Times are of the host's clock, since 1970. "in" and "out" count elements of
 // this rank's buffers. "group" is -1 for one that ended long ago. Members that
 // do not apply are left out. "state" is queued, running, done, or the reason of

@@ -111,6 +111,11 @@ absl::StatusOr<RankRecording> parse_recording(absl::string_view text) {
   for (const Json& operation : array_in(json, "operations"))
     if (operation.is_object())
       recording.operations.push_back(operation_of(operation));
+  // Numbers rise within a group only.
+  std::stable_sort(recording.operations.begin(), recording.operations.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.submitted_ns < b.submitted_ns;
+                   });
   return recording;
 }
 
