@@ -56,11 +56,16 @@ int32_t entry(const char* call, distwrap_error* error, const Body& body) {
 // all zero.
 template <class Options>
 absl::Status read_options(const char* call, const Options* from, Options* to) {
+  uint32_t size = 0;
+  if (from != nullptr) memcpy(&size, from, sizeof size);
+  // A copy of fixed size is a few moves.
+  if (size == sizeof(Options)) [[likely]] {
+    memcpy(to, from, sizeof(Options));
+    return absl::OkStatus();
+  }
   *to = {};
   to->struct_size = sizeof(Options);
   if (from == nullptr) return absl::OkStatus();
-  uint32_t size;
-  memcpy(&size, from, sizeof size);
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   bool known = size >= 2 * sizeof(uint32_t);
   for (size_t i = sizeof(Options); known && i < size; ++i)

@@ -9,11 +9,15 @@
 //   if (const auto group = groups().find(handle)) use(*group);
 //
 // Threads: any. What `find` gave stays until it is let go, whoever frees the
-// handle meanwhile; the slot is used again only then.
+// handle meanwhile; the slot is used again only then. Uses are counted in the
+// slot, by two locked instructions. Of a kind that is found in every call and
+// freed rarely a thread's first use is a mark instead (comm/thread_marks.h),
+// and whoever frees the handle counts the uses that are marked.
 #ifndef DISTWRAP_SRC_CAPI_HANDLES_H_
 #define DISTWRAP_SRC_CAPI_HANDLES_H_
 
 #include "base/mutex.h"
+#include "comm/thread_marks.h"
 
 #include <array>
 #include <atomic>
@@ -37,6 +41,9 @@ enum class Kind : uint64_t {
 };
 
 inline constexpr int kIndexBits = 20, kGenerationBits = 40, kKindShift = 60;
+
+// Kinds whose uses are marked.
+constexpr bool is_marked(Kind kind) { return kind == Kind::kGroup; }
 
 // The kind that a handle says it is of.
 constexpr Kind kind_of(uint64_t handle) {
@@ -63,19 +70,27 @@ class HandleTable {
   };
 
  public:
-  // A value in use; none for a handle that is not good.
+  // A value in use; none for a handle that is not good. Let go by the thread
+  // that found it.
   class Held {
    public:
     Held() = default;
     Held(Held&& other) noexcept
-        : table_(other.table_), slot_(std::exchange(other.slot_, nullptr)) {}
+        : table_(other.table_),
+          slot_(std::exchange(other.slot_, nullptr)),
+          mark_(other.mark_) {}
     Held& operator=(Held&& other) noexcept {
       std::swap(table_, other.table_);
       std::swap(slot_, other.slot_);
+      std::swap(mark_, other.mark_);
       return *this;
     }
     ~Held() {
-      if (slot_ != nullptr) table_->let_go(*slot_);
+      if (slot_ == nullptr) return;
+      if (mark_ != 0)
+        table_->unmark(*slot_, mark_);
+      else
+        table_->let_go(*slot_);
     }
     explicit operator bool() const { return slot_ != nullptr; }
     T& operator*() const { return *slot_->value(); }
@@ -83,9 +98,11 @@ class HandleTable {
 
    private:
     friend class HandleTable;
-    Held(HandleTable* table, Slot* slot) : table_(table), slot_(slot) {}
+    Held(HandleTable* table, Slot* slot, uint64_t mark = 0)
+        : table_(table), slot_(slot), mark_(mark) {}
     HandleTable* table_ = nullptr;
     Slot* slot_ = nullptr;
+    uint64_t mark_ = 0;  // the word of a use that is marked, not counted
   };
 
   constexpr HandleTable() = default;
@@ -105,8 +122,17 @@ class HandleTable {
   Held find(uint64_t handle) {
     Slot* const slot = slot_of(handle);
     if (slot == nullptr) return {};
+    const uint64_t good = good_word(handle);
+    if constexpr (is_marked(kKind))
+      if (mark(*slot)) [[likely]] {
+        if ((slot->word.load(std::memory_order_acquire) & ~kPins) == good)
+            [[likely]]
+          return Held(this, slot, good);
+        unmark(*slot, good);
+        return {};
+      }
     uint64_t word = slot->word.load(std::memory_order_relaxed);
-    while ((word & ~kPins) == good_word(handle))
+    while ((word & ~kPins) == good)
       if (slot->word.compare_exchange_weak(word, word + 1,
                                            std::memory_order_acquire,
                                            std::memory_order_relaxed))
@@ -120,10 +146,13 @@ class HandleTable {
     if (slot == nullptr) return false;
     uint64_t word = slot->word.load(std::memory_order_relaxed);
     while ((word & ~kPins) == good_word(handle)) {
-      if (!slot->word.compare_exchange_weak(
-              word, word - kGood + kNextGeneration, std::memory_order_acq_rel))
+      // Used by this, until all other uses are counted.
+      if (!slot->word.compare_exchange_weak(word,
+                                            word - kGood + kNextGeneration + 1,
+                                            std::memory_order_acq_rel))
         continue;
-      if ((word & kPins) == 0) clear(*slot);
+      if constexpr (is_marked(kKind)) count_marks(*slot);
+      let_go(*slot);
       return true;
     }
     return false;
@@ -146,13 +175,52 @@ class HandleTable {
     return chunk == nullptr ? nullptr : chunk + index % kChunk;
   }
 
+  // False when the thread's mark is taken, or none can be trusted.
+  static bool mark(Slot& slot) {
+    if (!comm::ThreadMarks::asymmetric()) return false;
+    comm::ThreadMarks::Mark& mark = comm::ThreadMarks::mine().handle;
+    if (mark.load(std::memory_order_relaxed) != 0) return false;
+    comm::ThreadMarks::put(mark, reinterpret_cast<uintptr_t>(&slot));
+    return true;
+  }
+
+  void unmark(Slot& slot, uint64_t good) {
+    comm::ThreadMarks::put(comm::ThreadMarks::mine().handle, 0);
+    if ((slot.word.load(std::memory_order_acquire) & ~kPins) != good)
+        [[unlikely]]
+      settle(slot);
+  }
+
+  // Freed meanwhile, by one that may have counted this thread's use.
+  [[gnu::noinline, gnu::cold]] void settle(Slot& slot) {
+    comm::ThreadMarks& mine = comm::ThreadMarks::mine();
+    bool counted = false;
+    comm::ThreadMarks::visit([&](comm::ThreadMarks& marks) {
+      if (&marks != &mine || marks.owed != &slot) return;
+      marks.owed = nullptr;
+      counted = true;
+    });
+    if (counted) let_go(slot);
+  }
+
+  void count_marks(Slot& slot) {
+    comm::ThreadMarks::barrier();
+    comm::ThreadMarks::visit([&](comm::ThreadMarks& marks) {
+      if (marks.handle.load(std::memory_order_seq_cst) !=
+          reinterpret_cast<uintptr_t>(&slot))
+        return;
+      marks.owed = &slot;
+      slot.word.fetch_add(1, std::memory_order_relaxed);
+    });
+  }
+
   void let_go(Slot& slot) {
     const uint64_t word = slot.word.fetch_sub(1, std::memory_order_acq_rel);
     if ((word & (kGood | kPins)) == 1) clear(slot);
   }
 
   // The handle is freed and nobody uses the value.
-  void clear(Slot& slot) {
+  [[gnu::noinline, gnu::cold]] void clear(Slot& slot) {
     std::destroy_at(slot.value());
     put_free(slot);
   }

@@ -1,17 +1,16 @@
 // Knows whether a thread is inside an object, at the price of two plain stores
-// per call: hazard pointers with an asymmetric barrier.
+// per call (thread_marks.h).
 //
 // A call marks the object in a slot of its thread, then looks whether the
 // object is still open. Whoever closes the object first marks it closed, then
-// makes every running thread pass a memory barrier (membarrier(2)), then waits
-// until no slot names the object. So either the call sees "closed", or the
-// closer sees the call; nothing is counted and no cache line is shared.
+// waits until no slot names it.
 //
 // Threads: any. Calls on guarded objects do not nest within a thread. Objects
 // lie at multiples of four: what a call is doing stands in the lower bits.
 #ifndef DISTWRAP_SRC_COMM_CALL_GUARD_H_
 #define DISTWRAP_SRC_COMM_CALL_GUARD_H_
 
+#include "comm/thread_marks.h"
 #include "distwrap/deadline.h"
 
 #include <atomic>
@@ -28,20 +27,14 @@ class CallGuard {
     kWaitsForCollective = 2,
     kBeside = 3,  // nothing but by the locks of the object
   };
-  using Slot = std::atomic<uintptr_t>;
+  using Slot = ThreadMarks::Mark;
 
-  explicit CallGuard(const void* object) : slot_(this_threads_slot()) {
+  explicit CallGuard(const void* object) : slot_(ThreadMarks::mine().call) {
     const auto mark = reinterpret_cast<uintptr_t>(object);
-    if (asymmetric_) {
-      // Releases what the thread did in its last object, should nobody see the
-      // slot empty in between.
-      slot_.store(mark, std::memory_order_release);
-      // The look at the object must not move before the store; the processor is
-      // kept from it by the closer's membarrier.
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    } else {
+    if (ThreadMarks::asymmetric())
+      ThreadMarks::put(slot_, mark);
+    else
       slot_.exchange(mark, std::memory_order_seq_cst);
-    }
   }
   ~CallGuard() { slot_.store(0, std::memory_order_release); }
   CallGuard(const CallGuard&) = delete;
@@ -63,26 +56,12 @@ class CallGuard {
     return static_cast<Doing>(slot & kDoing);
   }
 
-  static Slot& this_threads_slot() {
-    Slot* const slot = thread_slot_;
-    return slot != nullptr ? *slot : make_slot();
-  }
-
-  // Between closing an object and a look at the slots.
-  static void barrier();
   // Called after `object` was marked closed: waits until no call is inside.
   // False when one still is at the deadline.
   static bool wait_until_left(const void* object, Deadline deadline);
 
  private:
-  friend struct SlotReturn;
   static constexpr uintptr_t kDoing = 3;
-
-  static Slot& make_slot();
-
-  static const bool asymmetric_;
-  [[gnu::tls_model(
-      "initial-exec")]] static inline thread_local Slot* thread_slot_ = nullptr;
 
   Slot& slot_;
 };

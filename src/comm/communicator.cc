@@ -194,7 +194,7 @@ template <uint16_t kKind>
 
 template <bool kOnBoard>
 [[gnu::always_inline]] inline absl::StatusOr<Work>
-BackendCommunicator::run_observed(dw_op& op, const CallOptions& options) {
+BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options) {
   if (kOnBoard && op.seq != 0) lane_->publish(op, options.label);
   const uint64_t record = begin_record(op, 0, options.label);
   const BackendInstance::Runner& by = runner(op.kind);
@@ -219,16 +219,16 @@ BackendCommunicator::run_observed(dw_op& op, const CallOptions& options) {
   return result;
 }
 
-absl::StatusOr<Work> BackendCommunicator::run_recorded(
+absl::StatusOr<Work> BackendCommunicator::run_observed(
     dw_op& op, const CallOptions& options) {
   if (lane_ != nullptr) return run_on_board(op, options);
-  return run_observed<false>(op, options);
+  return run_and_record<false>(op, options);
 }
 
 // Apart, so that the other way needs no room for it.
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_on_board(
     dw_op& op, const CallOptions& options) {
-  return run_observed<true>(op, options);
+  return run_and_record<true>(op, options);
 }
 
 absl::StatusOr<Work> BackendCommunicator::labelled(

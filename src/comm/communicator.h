@@ -220,10 +220,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   }
   // What is left of a synchronous call that is shown or recorded. Apart, so
   // that a call costs no more when it is not.
-  absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options);
+  absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options);
   absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options);
   template <bool kOnBoard>
-  absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options);
+  absl::StatusOr<Work> run_and_record(dw_op& op, const CallOptions& options);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
 

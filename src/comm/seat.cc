@@ -72,7 +72,7 @@ bool Seat::is_in_the_way(bool collective) {
 void Seat::take_mark() {
   if (owner_mark_.load(std::memory_order_relaxed) == nullptr) return;
   owner_mark_.store(nullptr, std::memory_order_seq_cst);
-  CallGuard::barrier();
+  ThreadMarks::barrier();
 }
 
 void Seat::watch(bool on) {

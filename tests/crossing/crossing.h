@@ -29,7 +29,7 @@ class Crossing {
   // With a group in its options.
   bool through_facade_group() {
     return all_reduce(TensorView(&out_, 1), TensorView(&in_, 1), ReduceOp::kSum,
-                      options_)
+                      {.group = options_.group})
         .ok();
   }
   bool straight() {

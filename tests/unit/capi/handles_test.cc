@@ -12,8 +12,9 @@
 namespace distwrap::capi {
 namespace {
 
-using Table = HandleTable<std::shared_ptr<int>, Kind::kWork>;
-using Other = HandleTable<std::shared_ptr<int>, Kind::kGroup>;
+using Counted = HandleTable<std::shared_ptr<int>, Kind::kWork>;
+using Marked = HandleTable<std::shared_ptr<int>, Kind::kGroup>;
+static_assert(is_marked(Kind::kGroup) && !is_marked(Kind::kWork));
 
 // A table is for ever.
 template <class T>
@@ -23,17 +24,22 @@ T& fresh() {
   return *all->back();
 }
 
-TEST(Handles, NameWhatWasAdded) {
-  Table& table = fresh<Table>();
+template <class Table>
+class Handles : public ::testing::Test {};
+using Tables = ::testing::Types<Counted, Marked>;
+TYPED_TEST_SUITE(Handles, Tables);
+
+TYPED_TEST(Handles, NameWhatWasAdded) {
+  auto& table = fresh<TypeParam>();
   const uint64_t one = table.add(std::make_shared<int>(1));
   const uint64_t two = table.add(std::make_shared<int>(2));
   EXPECT_EQ(**table.find(one), 1);
   EXPECT_EQ(**table.find(two), 2);
-  EXPECT_EQ(kind_of(one), Kind::kWork);
+  EXPECT_NE(kind_of(one), Kind::kList);
 }
 
-TEST(Handles, AreRefusedOnceFreed) {
-  Table& table = fresh<Table>();
+TYPED_TEST(Handles, AreRefusedOnceFreed) {
+  auto& table = fresh<TypeParam>();
   const auto value = std::make_shared<int>(1);
   const uint64_t handle = table.add(value);
   EXPECT_TRUE(table.remove(handle));
@@ -47,17 +53,17 @@ TEST(Handles, AreRefusedOnceFreed) {
   EXPECT_TRUE(table.find(next));
 }
 
-TEST(Handles, OfAnotherKindAreRefused) {
-  Table& table = fresh<Table>();
-  Other& other = fresh<Other>();
+TYPED_TEST(Handles, OfAnotherKindAreRefused) {
+  auto& table = fresh<TypeParam>();
+  auto& other = fresh<HandleTable<std::shared_ptr<int>, Kind::kList>>();
   const uint64_t handle = table.add(std::make_shared<int>(1));
   other.add(std::make_shared<int>(1));
   EXPECT_FALSE(other.find(handle));
   EXPECT_FALSE(other.remove(handle));
 }
 
-TEST(Handles, ThatNobodyGaveAreRefused) {
-  Table& table = fresh<Table>();
+TYPED_TEST(Handles, ThatNobodyGaveAreRefused) {
+  auto& table = fresh<TypeParam>();
   const uint64_t mine = table.add(std::make_shared<int>(1));
   std::mt19937_64 random(7);
   for (int i = 0; i < 100000; ++i) {
@@ -72,12 +78,12 @@ TEST(Handles, ThatNobodyGaveAreRefused) {
   EXPECT_TRUE(table.find(mine));
 }
 
-TEST(Handles, WhatIsHeldStays) {
-  Table& table = fresh<Table>();
+TYPED_TEST(Handles, WhatIsHeldStays) {
+  auto& table = fresh<TypeParam>();
   const auto value = std::make_shared<int>(5);
   const uint64_t handle = table.add(value);
   {
-    const Table::Held held = table.find(handle);
+    const auto held = table.find(handle);
     EXPECT_TRUE(table.remove(handle));
     EXPECT_FALSE(table.find(handle));
     EXPECT_EQ(**held, 5);
@@ -86,8 +92,44 @@ TEST(Handles, WhatIsHeldStays) {
   EXPECT_EQ(value.use_count(), 1);
 }
 
-TEST(Handles, ManyAreDistinctAndCome) {
-  Table& table = fresh<Table>();
+TYPED_TEST(Handles, AreUsedSeveralAtOnce) {
+  auto& table = fresh<TypeParam>();
+  const auto one = std::make_shared<int>(1), two = std::make_shared<int>(2);
+  const uint64_t first = table.add(one), second = table.add(two);
+  {
+    const auto a = table.find(first), again = table.find(first),
+               b = table.find(second);
+    EXPECT_TRUE(table.remove(first));
+    EXPECT_TRUE(table.remove(second));
+    EXPECT_EQ(**a + **again + **b, 4);
+  }
+  EXPECT_EQ(one.use_count(), 1);
+  EXPECT_EQ(two.use_count(), 1);
+}
+
+// The one who frees does not wait for the one who uses.
+TYPED_TEST(Handles, AreFreedUnderAUseOfAnotherThread) {
+  auto& table = fresh<TypeParam>();
+  const auto value = std::make_shared<int>(5);
+  const uint64_t handle = table.add(value);
+  std::atomic<int> step{0};
+  std::thread user([&] {
+    const auto held = table.find(handle);
+    step = 1;
+    while (step < 2) std::this_thread::yield();
+    EXPECT_EQ(**held, 5);
+  });
+  while (step < 1) std::this_thread::yield();
+  EXPECT_TRUE(table.remove(handle));
+  EXPECT_FALSE(table.find(handle));
+  EXPECT_EQ(value.use_count(), 2) << "the user has it";
+  step = 2;
+  user.join();
+  EXPECT_EQ(value.use_count(), 1);
+}
+
+TYPED_TEST(Handles, ManyAreDistinctAndCome) {
+  auto& table = fresh<TypeParam>();
   std::set<uint64_t> handles;
   for (int i = 0; i < 3000; ++i)
     handles.insert(table.add(std::make_shared<int>(i)));
@@ -96,8 +138,8 @@ TEST(Handles, ManyAreDistinctAndCome) {
 }
 
 // Some threads make and free, others use what may just go.
-TEST(Handles, AreUsedAndFreedByManyThreads) {
-  Table& table = fresh<Table>();
+TYPED_TEST(Handles, AreUsedAndFreedByManyThreads) {
+  auto& table = fresh<TypeParam>();
   const auto value = std::make_shared<int>(3);
   std::atomic<uint64_t> shared{0};
   std::atomic<bool> wrong{false};

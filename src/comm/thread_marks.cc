@@ -1,0 +1,92 @@
+#include "comm/thread_marks.h"
+
+#include "base/mutex.h"
+
+#include <linux/membarrier.h>
+#include <memory>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+long membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
+
+// All ever made.
+struct Everybody {
+  base::Mutex mutex;
+  std::vector<std::unique_ptr<ThreadMarks>> all ABSL_GUARDED_BY(mutex);
+  std::vector<ThreadMarks*> free ABSL_GUARDED_BY(mutex);
+};
+
+Everybody& everybody() {
+  static Everybody* const kAll = new Everybody;  // outlives threads and statics
+  return *kAll;
+}
+
+}  // namespace
+
+// Hands the marks back when their thread ends. What runs after this, in
+// destructors of other thread-local objects, gets marks that nobody has.
+struct MarksReturn {
+  ThreadMarks* marks = nullptr;
+  ~MarksReturn() {
+    ThreadMarks::mine_ = nullptr;
+    if (marks == nullptr) return;
+    base::MutexLock lock(everybody().mutex);
+    everybody().free.push_back(marks);
+  }
+
+  // In the child of a fork only this thread is left. It, too, gets other marks:
+  // nobody there has the seat of anything that was made before.
+  static void watch_forks() {
+    static const int kWatched = pthread_atfork(lock, unlock, forget);
+    static_cast<void>(kWatched);
+  }
+  static void forget() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const auto& marks : everybody().all) {
+      marks->call.store(0, std::memory_order_relaxed);
+      marks->handle.store(0, std::memory_order_relaxed);
+      marks->owed = nullptr;
+    }
+    everybody().free.clear();
+    ThreadMarks::mine_ = nullptr;
+    everybody().mutex.unlock();
+  }
+  static void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    everybody().mutex.lock();
+  }
+  static void unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    everybody().mutex.unlock();
+  }
+};
+
+const bool ThreadMarks::asymmetric_ =
+    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+
+ThreadMarks& ThreadMarks::make() {
+  thread_local MarksReturn at_thread_end;
+  MarksReturn::watch_forks();
+  base::MutexLock lock(everybody().mutex);
+  if (everybody().free.empty()) {
+    everybody().all.push_back(std::make_unique<ThreadMarks>());
+    everybody().free.push_back(everybody().all.back().get());
+  }
+  at_thread_end.marks = mine_ = everybody().free.back();
+  everybody().free.pop_back();
+  return *mine_;
+}
+
+void ThreadMarks::barrier() {
+  if (asymmetric_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+void ThreadMarks::visit(absl::FunctionRef<void(ThreadMarks&)> look) {
+  base::MutexLock lock(everybody().mutex);
+  for (const std::unique_ptr<ThreadMarks>& marks : everybody().all)
+    look(*marks);
+}
+
+}  // namespace distwrap::comm
