@@ -16,6 +16,8 @@ namespace distwrap::comm {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(25);
+// While ranks are to come for the memory, and wait for it.
+constexpr absl::Duration kServe = absl::Microseconds(500);
 // A thread that does not get a processor does not count as time that others
 // were silent.
 constexpr int64_t kMostPassedNs = 2 * 25'000'000;
@@ -43,20 +45,25 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
     auto made = HostMemory::make(ranks.size());
     if (!made.ok()) return made.status();
     memory = *std::move(made);
-    const absl::Status served =
-        door.serve(guests, memory->descriptor(), deadline);
-    if (!served.ok()) return served;
   } else {
     const int host = ranks.front();
     auto taken = ask_at(offers[static_cast<size_t>(host)].door, host,
                         {plan.rank, mine.token}, deadline);
+    // It gave up or died, and says so, or is missed, at the next step.
+    if (error_reason(taken.status()) == Reason::kPeerLost) return nullptr;
     if (!taken.ok()) return taken.status();
     auto adopted = HostMemory::adopt(*std::move(taken), ranks.size());
     if (!adopted.ok()) return adopted.status();
     memory = *std::move(adopted);
+    guests.clear();
   }
   std::shared_ptr<Board> board(
       new Board(std::move(plan), std::move(memory), std::move(ranks)));
+  if (!guests.empty()) {
+    base::MutexLock lock(board->mutex_);
+    board->door_ = std::move(door);
+    board->guests_ = std::move(guests);
+  }
   if (absl::Status entered = board->enter(); !entered.ok()) return entered;
   return board;
 }
@@ -121,8 +128,8 @@ void Board::take_leave() {
 }
 
 Deadline Board::expired() {
-  // Who hears of something may let go of the session, in the middle of this.
-  const std::shared_ptr<Board> self = weak_from_this().lock();
+  // Who hears of something may let go of the board.
+  std::shared_ptr<Board> self;
   FrontPage& own = front(own_);
   // Before any other lock: it is held through all that comes.
   if (!lives_) hold_life(&own.life);
@@ -136,22 +143,27 @@ Deadline Board::expired() {
     watching_ = std::this_thread::get_id();
     own.state.store(AreaState::kOpen, std::memory_order_release);
   }
+  if (!guests_.empty()) {
+    door_->serve(memory_->descriptor(), &guests_);
+    if (guests_.empty()) door_.reset();
+  }
   own.beats.fetch_add(1, std::memory_order_relaxed);
   look_around();
   for (size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = *lanes_[i];
     if (auto found = lane.look(looked_ns_); found.has_value())
-      tell(lane, [&] { lane.listener_.board_found(*std::move(found)); });
+      tell(self, lane, [&] { lane.listener_.board_found(*std::move(found)); });
     else if (auto stuck = lane.stuck(looked_ns_); stuck.has_value())
-      tell(lane, [&] { lane.listener_.board_waits(*std::move(stuck)); });
+      tell(self, lane, [&] { lane.listener_.board_waits(*std::move(stuck)); });
     if (leaving_) break;
   }
-  return Deadline::after(kLook);
+  return Deadline::after(guests_.empty() ? kLook : kServe);
 }
 
-// Who hears it may end the group.
+// Off the lock: who hears it may end the group.
 template <class Body>
-void Board::tell(Lane& lane, const Body& body) {
+void Board::tell(std::shared_ptr<Board>& self, Lane& lane, const Body& body) {
+  self = weak_from_this().lock();
   telling_ = &lane;
   mutex_.unlock();
   body();

@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,8 +59,10 @@ class Board final : private Watchdog::Watch,
   };
 
   // Between the ranks of a host, all of which call it. `offers` are of all
-  // ranks of the world, by rank. Null when no other rank is on this host.
-  // Errors: kTimedOut and kPeerLost naming ranks, kOutOfMemory, kResourceLimit.
+  // ranks of the world, by rank. Null when no other rank is on this host. The
+  // lowest rank does not wait for the others, which get the memory from it;
+  // null when it has given up before. Errors: kTimedOut naming it,
+  // kOutOfMemory, kResourceLimit.
   static absl::StatusOr<std::shared_ptr<Board>> meet(
       Plan plan, Door door, absl::Span<const BoardOffer> offers,
       Deadline deadline);
@@ -90,7 +93,8 @@ class Board final : private Watchdog::Watch,
   void look_at(Neighbour& neighbour, int64_t passed_ns);
   // Runs `body` off the lock; the lane stays as long.
   template <class Body>
-  void tell(Lane& lane, const Body& body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void tell(std::shared_ptr<Board>& self, Lane& lane, const Body& body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void take_leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   FrontPage& front(size_t area) const { return memory_->area(area).front; }
 
@@ -108,6 +112,9 @@ class Board final : private Watchdog::Watch,
   base::Mutex mutex_;
   base::CondVar changed_;
   std::vector<Neighbour> neighbours_;  // constant but for what was seen
+  // Until all others of the host have the memory.
+  std::optional<Door> door_ ABSL_GUARDED_BY(mutex_);
+  std::vector<HostMember> guests_ ABSL_GUARDED_BY(mutex_);
   std::vector<Lane*> lanes_ ABSL_GUARDED_BY(mutex_);
   Lane* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread::id watching_ ABSL_GUARDED_BY(mutex_);

@@ -139,53 +139,30 @@ absl::StatusOr<Door> Door::open() {
   return Door(std::move(listener), std::move(name));
 }
 
-absl::Status Door::serve(absl::Span<const HostMember> guests, int memory,
-                         Deadline deadline) {
-  std::vector<HostMember> missing(guests.begin(), guests.end());
-  std::vector<base::Descriptor> calls;  // that have not said who they are
-  while (!missing.empty()) {
-    std::vector<pollfd> polled = {{listener_.get(), POLLIN, 0}};
-    for (const base::Descriptor& call : calls)
-      polled.push_back({call.get(), POLLIN, 0});
-    const int ready = poll(polled.data(), polled.size(), left_ms(deadline));
-    if (ready < 0 && errno != EINTR) return no_door(errno);
-    if (ready == 0 && deadline.passed()) {
-      ErrorInfo late{.reason = Reason::kTimedOut,
-                     .what = "ranks did not come for the memory of this host",
-                     .op = "init",
-                     .next_step =
-                         "look at the output of those ranks; "
-                         "DISTWRAP_CHECK=off does without it"};
-      for (const HostMember& guest : missing) late.ranks.push_back(guest.rank);
-      return base::make_error(late);
-    }
-    if (ready <= 0) continue;
-    std::vector<base::Descriptor> silent;
-    for (size_t i = 0; i < calls.size(); ++i) {
-      if (polled[i + 1].revents == 0) {
-        silent.push_back(std::move(calls[i]));
-        continue;
-      }
-      Hello hello = {};
-      if (recv(calls[i].get(), &hello, sizeof hello, MSG_DONTWAIT) !=
-          static_cast<ssize_t>(sizeof hello))
-        continue;  // a stranger
-      const auto guest = std::find_if(
-          missing.begin(), missing.end(), [&](const HostMember& member) {
-            return member.rank == hello.rank && member.token == hello.token;
-          });
-      if (guest != missing.end() && give(calls[i].get(), memory))
-        missing.erase(guest);
-    }
-    calls = std::move(silent);
-    if (polled[0].revents != 0) {
-      base::Descriptor call(accept4(listener_.get(), nullptr, nullptr,
+void Door::serve(int memory, std::vector<HostMember>* guests) {
+  for (;;) {
+    base::Descriptor caller(accept4(listener_.get(), nullptr, nullptr,
                                     SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (call.is_open() && of_this_user(call.get()))
-        calls.push_back(std::move(call));
-    }
+    if (!caller.is_open()) break;
+    if (of_this_user(caller.get())) callers_.push_back(std::move(caller));
   }
-  return absl::OkStatus();
+  std::vector<base::Descriptor> silent;
+  for (base::Descriptor& caller : callers_) {
+    Hello hello = {};
+    const ssize_t got = recv(caller.get(), &hello, sizeof hello, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      silent.push_back(std::move(caller));
+      continue;
+    }
+    if (got != static_cast<ssize_t>(sizeof hello)) continue;  // a stranger
+    const auto guest = std::find_if(
+        guests->begin(), guests->end(), [&](const HostMember& member) {
+          return member.rank == hello.rank && member.token == hello.token;
+        });
+    if (guest != guests->end() && give(caller.get(), memory))
+      guests->erase(guest);
+  }
+  callers_ = std::move(silent);
 }
 
 absl::StatusOr<base::Descriptor> ask_at(absl::string_view name, int host,

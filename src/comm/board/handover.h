@@ -2,8 +2,9 @@
 // the abstract namespace, which needs no file and exists on one host only.
 //
 // Every rank opens a door before it tells the others its name; the lowest rank
-// of a host then serves, the others close theirs and ask. Who asks is of the
-// same user and shows the number that its rank has drawn for this job.
+// of a host then serves, beside whatever it goes on with, the others close
+// theirs and ask. Who asks is of the same user and shows the number that its
+// rank has drawn for this job.
 // Threads: one at a time.
 #ifndef DISTWRAP_SRC_COMM_BOARD_HANDOVER_H_
 #define DISTWRAP_SRC_COMM_BOARD_HANDOVER_H_
@@ -13,10 +14,10 @@
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
-#include <absl/types/span.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace distwrap::comm {
 
@@ -36,10 +37,9 @@ class Door {
   static absl::StatusOr<Door> open();
   // Random; at most 16 bytes.
   const std::string& name() const { return name_; }
-  // Gives `memory` to each of them. Errors: kTimedOut naming those that did not
-  // come.
-  absl::Status serve(absl::Span<const HostMember> guests, int memory,
-                     Deadline deadline);
+  // Gives `memory` to those of the guests that have come, and takes them off
+  // the list. Does not block.
+  void serve(int memory, std::vector<HostMember>* guests);
 
  private:
   Door(base::Descriptor listener, std::string name)
@@ -47,6 +47,7 @@ class Door {
 
   base::Descriptor listener_;
   std::string name_;
+  std::vector<base::Descriptor> callers_;  // that have not said who they are
 };
 
 // From the door of that name. Errors: kPeerLost when nobody is behind it,
