@@ -418,6 +418,8 @@ void BackendCommunicator::work_late(ErrorInfo* cause) { name_missing(cause); }
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
   first_failure_.agree(cause);
   abort(cause);
+  base::MutexLock lock(mutex_);
+  is_news_ = false;
 }
 
 void BackendCommunicator::board_found(ErrorInfo found) {
@@ -427,6 +429,10 @@ void BackendCommunicator::board_found(ErrorInfo found) {
   if (first.reason == Reason::kCallMismatch) {
     first.my_rank = found.my_rank;
     found = std::move(first);
+  }
+  {
+    base::MutexLock lock(mutex_);
+    is_news_ = life_.load(std::memory_order_relaxed) == Life::kOpen;
   }
   abort(std::move(found));
 }

@@ -239,6 +239,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Of an operation that was late: who has not come, as far as can be seen.
   void name_missing(ErrorInfo* info);
   // Puts what failed first in the group in place of what this rank saw of it.
+  // What broke the group, as the error of a call.
+  ErrorInfo cause_for(uint16_t kind, uint64_t seq) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn_culprit(ErrorInfo* info);
   // Fills in which operation, group and rank.
   ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;
@@ -293,6 +296,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   int staying_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_to_stay_ ABSL_GUARDED_BY(mutex_) = false;
   ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
+  // The board found it, and no call of this rank has told it yet.
+  mutable bool is_news_ ABSL_GUARDED_BY(mutex_) = false;
   // The last to come and the first to go: it tells of what it finds. Null when
   // no other member is watched.
   std::unique_ptr<Lane> lane_;

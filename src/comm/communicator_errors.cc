@@ -43,6 +43,8 @@ absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
             .next_step = "make calls before the session is closed"};
   } else {
     base::MutexLock lock(mutex_);
+    if (std::exchange(is_news_, false))
+      return base::make_error(cause_for(kind, 0));
     info = {.reason = Reason::kGroupBroken,
             .what = "an earlier failure broke the group",
             .ranks = first_cause_.ranks,
@@ -125,6 +127,13 @@ void BackendCommunicator::name_missing(ErrorInfo* info) {
   if (info->seen.size() > kMostSeen) info->seen.resize(kMostSeen);
 }
 
+// Calls that differ are told alike by all ranks, whatever each was at.
+ErrorInfo BackendCommunicator::cause_for(uint16_t kind, uint64_t seq) const {
+  return first_cause_.reason == Reason::kCallMismatch
+             ? first_cause_
+             : located(first_cause_, kind, seq);
+}
+
 void BackendCommunicator::learn_culprit(ErrorInfo* info) {
   // Connections break because a rank has ended, or since others have seen what
   // the board knows here as well.
@@ -180,9 +189,10 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
     // Ended by an abort on this rank: its cause says more than the engine.
     base::MutexLock lock(mutex_);
     if (life_.load(std::memory_order_relaxed) == Life::kBroken) {
-      if (first_cause_.reason == Reason::kCallMismatch) return first_cause_;
-      if (first_cause_.reason == Reason::kPeerLost)
-        return located(first_cause_, kind, seq);
+      is_news_ = false;  // this call tells it
+      if (first_cause_.reason == Reason::kCallMismatch ||
+          first_cause_.reason == Reason::kPeerLost)
+        return cause_for(kind, seq);
       info.cause = base::cause_text(first_cause_);
     }
   } else {
@@ -195,6 +205,8 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
             ? "close the session and start a new one"
             : "look at that rank's own output: it died, was killed, or gave up";
   abort(info);
+  base::MutexLock lock(mutex_);
+  is_news_ = false;
   return info;
 }
 

@@ -248,7 +248,8 @@ TEST_F(RecorderTest, OperationsOfAGroupLongGoneAreNotAnothers) {
   recorder_->begin(numbers_, group, op_of(DW_OP_BARRIER, 0, 1), 0, "");
   for (size_t i = 0; i < Recorder::kMostGroups; ++i)
     recorder_->add_group(world_of(3));
-  recorder_->begin(numbers_, group, op_of(DW_OP_BARRIER, 0, 2), 0, "");
+  Recorder::Numbers others;
+  recorder_->begin(others, group, op_of(DW_OP_BARRIER, 0, 2), 0, "");
   const json operations = saved().at("operations");
   EXPECT_EQ(operations.at(0).at("group"), -1);
   EXPECT_EQ(operations.at(1).at("group"), group);
