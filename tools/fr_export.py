@@ -82,6 +82,16 @@ def entry_of(operation, group, record, p2p_number):
     }
 
 
+def in_order(operations):
+    """Numbers tell the order within a group, times between groups."""
+    latest, timed = {}, []
+    for operation in operations:
+        group = operation["group"]
+        latest[group] = max(latest.get(group, 0), operation["submitted_ns"])
+        timed.append((latest[group], operation))
+    return [operation for _, operation in sorted(timed, key=lambda one: one[0])]
+
+
 def convert(recording):
     """One rank's recording as what PyTorch's loader unpickles."""
     groups = {group["group"]: group for group in recording["groups"]}
@@ -90,9 +100,7 @@ def convert(recording):
                              "last_started_collective": 0,
                              "last_completed_collective": 0}
               for group in groups.values()}
-    # Numbers rise within a group only.
-    for operation in sorted(recording["operations"],
-                            key=lambda one: one["submitted_ns"]):
+    for operation in in_order(recording["operations"]):
         group = groups.get(operation["group"])
         if group is None:  # it ended long ago
             continue

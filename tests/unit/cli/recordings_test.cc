@@ -127,6 +127,20 @@ TEST(Recordings, WaitingMessagesNameTheirPeer) {
                           "'halo') for rank 1 since 10 s"));
 }
 
+TEST(Recordings, AreOrderedByNumbersWithinAGroupAndTimesBetween) {
+  const auto parsed = parse_recording(R"({
+    "format": "distwrap recording", "version": 1, "operations": [
+      {"number": 1, "group": 0, "submitted_ns": 100},
+      {"number": 2, "group": 0, "submitted_ns": 300},
+      {"number": 3, "group": 0, "submitted_ns": 299},
+      {"number": 17, "group": 1, "submitted_ns": 200},
+      {"number": 18, "group": 1, "submitted_ns": 400}]})");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  std::vector<int64_t> numbers;
+  for (const RecordedOp& op : parsed->operations) numbers.push_back(op.number);
+  EXPECT_THAT(numbers, ::testing::ElementsAre(1, 17, 2, 3, 18));
+}
+
 TEST(Recordings, OtherFilesAreRefusedByName) {
   EXPECT_THAT(std::string(parse_recording("{").status().message()),
               HasSubstr("cut short"));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -70,6 +71,23 @@ RecordedOp operation_of(const Json& json) {
           .ended_ns = number_in(json, "ended_ns")};
 }
 
+// Within a group numbers tell the order, between groups times, of which those
+// of a group never go back: processors need not agree on them to the last tick.
+void put_in_order(std::vector<RecordedOp>& operations) {
+  std::map<int64_t, int64_t> latest;  // by group
+  std::vector<std::pair<int64_t, RecordedOp>> timed;
+  for (RecordedOp& operation : operations) {
+    int64_t& time = latest[operation.group];
+    time = std::max(time, operation.submitted_ns);
+    timed.emplace_back(time, std::move(operation));
+  }
+  std::stable_sort(
+      timed.begin(), timed.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < timed.size(); ++i)
+    operations[i] = std::move(timed[i].second);
+}
+
 absl::StatusOr<std::string> read_file(const fs::path& path) {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
@@ -111,11 +129,7 @@ absl::StatusOr<RankRecording> parse_recording(absl::string_view text) {
   for (const Json& operation : array_in(json, "operations"))
     if (operation.is_object())
       recording.operations.push_back(operation_of(operation));
-  // Numbers rise within a group only.
-  std::stable_sort(recording.operations.begin(), recording.operations.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.submitted_ns < b.submitted_ns;
-                   });
+  put_in_order(recording.operations);
   return recording;
 }
 
