@@ -134,8 +134,7 @@ TEST(SessionPlan, AHeartbeatSpansSeveralLooks) {
     variables["DISTWRAP_HEARTBEAT"] = bad;
     const absl::Status status = plan({}, variables).status();
     EXPECT_EQ(error_reason(status), Reason::kInvalidArgument) << bad;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("DISTWRAP_HEARTBEAT"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("DISTWRAP_HEARTBEAT"));
   }
 }
 

@@ -194,15 +194,14 @@ TEST_P(Exchange, ASleeperHearsOfOneThatCouldOnlySayWhy) {
 TEST_P(Exchange, AtItsDeadlineItHearsOfOneThatGivesUp) {
   const auto store = connect();
   const std::string text =
-      "x" + base::encode_error({.reason = Reason::kTimedOut,
-                                .what = "first",
-                                .ranks = {1, 2}});
+      "x" +
+      base::encode_error(
+          {.reason = Reason::kTimedOut, .what = "first", .ranks = {1, 2}});
   ASSERT_TRUE(store->compare_set("key/over", "", text, soon()).ok());
   ASSERT_TRUE(store->set("key/1", text, soon()).ok());
-  const absl::Status status =
-      exchange(*connect(), "key", 0, 4, "",
-               Deadline::after(absl::Milliseconds(30)))
-          .status();
+  const absl::Status status = exchange(*connect(), "key", 0, 4, "",
+                                       Deadline::after(absl::Milliseconds(30)))
+                                  .status();
   EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
   EXPECT_THAT(error_info(status)->ranks, ElementsAre(1, 2)) << status;
 }
