@@ -13,6 +13,7 @@
 #include <memory>
 #include <signal.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace distwrap {
@@ -250,6 +251,75 @@ TEST(AStraggler, IsInTheErrorOfThoseThatHaveWaited) {
                       HasSubstr(" and has not run for ")));
     EXPECT_EQ(job.rank(waiting).err(), "");
   }
+}
+
+// The job as `distwrap info --live` shows it.
+std::string live(const std::vector<std::string>& more, int code = 0) {
+  std::vector<std::string> argv = {DISTWRAP, "info", "--live"};
+  argv.insert(argv.end(), more.begin(), more.end());
+  Process info(argv, {});
+  EXPECT_EQ(info.wait(), code) << info.out() << info.err();
+  return code == 0 ? info.out() : info.err();
+}
+
+// The same, again until it shows what is to come soon: signals take their time.
+template <class Matcher>
+std::string live_until(const std::vector<std::string>& more,
+                       const Matcher& shows) {
+  const Deadline patience = Deadline::after(absl::Seconds(60));
+  for (;;) {
+    std::string text = live(more);
+    if (::testing::Matches(shows)(text)) return text;
+    if (patience.passed()) {
+      EXPECT_THAT(text, shows);
+      return text;
+    }
+  }
+}
+
+TEST(Live, ShowsAJobUntilNothingOfItIsLeft) {
+  Job job(3, {"barrier"}, "600", "600");
+  job.wait_until_working();
+  std::vector<std::string> pids;
+  for (size_t rank = 0; rank < 3; ++rank)
+    pids.push_back(std::to_string(job.rank(rank).pid()));
+  const auto row = [&](size_t rank, const std::string& state) {
+    return ::testing::ContainsRegex("  " + std::to_string(rank) + " +" +
+                                    pids[rank] + " +[^ \n]+ +" + state + "\n");
+  };
+  const std::string working = live_until(
+      {"--job", pids[2]},
+      AllOf(StartsWith("job "), HasSubstr(": 3 of 3 ranks on this host"),
+            row(0, "runs"), row(1, "runs"), row(2, "runs"),
+            HasSubstr("world (3 ranks)\n"), HasSubstr(" barrier #")));
+  const std::string id = working.substr(4, 16);
+  for (const size_t stopped : {0u, 2u}) job.rank(stopped).signal(SIGSTOP);
+  live_until({"--job", id}, AllOf(row(0, "stopped"), row(2, "stopped")));
+  job.rank(1).signal(SIGKILL);
+  job.rank(1).wait();
+  live_until({"--once", "--job", id},
+             AllOf(row(0, "stopped"), row(1, "ended"), row(2, "stopped"),
+                   HasSubstr("world (3 ranks)")));
+  EXPECT_THAT(live({"--json", "--job", pids[0]}),
+              AllOf(HasSubstr("\"job\": \"" + id + "\""),
+                    HasSubstr("\"state\": \"ended\""),
+                    HasSubstr("\"name\": \"world\"")));
+  // What started the ranks names the job as well: this test.
+  EXPECT_THAT(live({"--job", std::to_string(getpid())}), HasSubstr(id));
+  for (const size_t rank : {0u, 2u}) {
+    job.rank(rank).signal(SIGKILL);
+    job.rank(rank).wait();
+  }
+  EXPECT_THAT(live({"--job", id}, 1), HasSubstr("has the id " + id));
+}
+
+TEST(Live, WrongWordsAreRefused) {
+  EXPECT_THAT(live({"--job", "soon"}, 1), HasSubstr("'soon' is neither"));
+  EXPECT_THAT(live({"--errors"}, 2), HasSubstr("give one of "));
+  EXPECT_THAT(live({"--markdown"}, 2), HasSubstr("--markdown goes with"));
+  Process once({DISTWRAP, "info", "--once"}, {});
+  EXPECT_EQ(once.wait(), 2);
+  EXPECT_THAT(once.err(), HasSubstr("--job and --once go with --live"));
 }
 
 TEST(Start, ARankThatNeverComesIsNamed) {

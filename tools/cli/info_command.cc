@@ -5,6 +5,7 @@
 #include "info/capability_table.h"
 #include "info/facts.h"
 #include "info/pages.h"
+#include "live_command.h"
 #include "recordings/behind.h"
 
 #include <absl/strings/str_cat.h>
@@ -23,7 +24,13 @@ constexpr OptionRow kOptions[] = {
     {"--recorder", "DIR",
      "What the ranks of a job were doing, and who is behind whom, from the "
      "recordings in a folder; some may be missing"},
-    {"--json", nullptr, "As JSON"},
+    {"--live", nullptr,
+     "What the ranks of a running job of yours do on this host, who is waited "
+     "for, and whether they run; again each second on a terminal"},
+    {"--job", "JOB",
+     "With --live, where several jobs run: a process of the job, or its id"},
+    {"--once", nullptr, "With --live: not again"},
+    {"--json", nullptr, "As JSON; with --live once"},
     {"--markdown", nullptr,
      "As a Markdown table; with --backend, --errors or --settings"},
 };
@@ -39,9 +46,10 @@ constexpr CommandRow kInfo = {
     "  distwrap info\n"
     "  distwrap info --backend gloo\n"
     "  distwrap info --errors --json\n"
-    "  distwrap info --recorder /tmp/distwrap.1000/recording-0f3a\n\n"
-    "Exit code: 0; 1 when the backend that was asked for cannot be loaded, or "
-    "a folder\nhas no recordings; 2 for bad options."};
+    "  distwrap info --recorder /tmp/distwrap.1000/recording-0f3a\n"
+    "  distwrap info --live --job 4711\n\n"
+    "Exit code: 0; 1 when the backend that was asked for cannot be loaded, a "
+    "folder has\nno recordings, or no such job runs; 2 for bad options."};
 
 int complain(absl::string_view text, int code) {
   std::fprintf(stderr, "distwrap info: %s\n", std::string(text).c_str());
@@ -119,12 +127,20 @@ int info_command(const Words& words) {
   const std::optional<std::string> backend = typed.value("--backend");
   const std::optional<std::string> recorder = typed.value("--recorder");
   const bool errors = typed.has("--errors"), settings = typed.has("--settings");
-  if (backend.has_value() + recorder.has_value() + errors + settings > 1)
+  const bool live = typed.has("--live");
+  if (backend.has_value() + recorder.has_value() + errors + settings + live > 1)
     return complain(
-        "give one of --backend, --errors, --settings and --recorder", kUsage);
+        "give one of --backend, --errors, --settings, --recorder and --live",
+        kUsage);
+  if (!live && (typed.has("--job") || typed.has("--once")))
+    return complain("--job and --once go with --live", kUsage);
   if (typed.has("--json") && typed.has("--markdown"))
     return complain("give one of --json and --markdown", kUsage);
 
+  if (live && !typed.has("--markdown"))
+    return live_command({.job = typed.value("--job").value_or(""),
+                         .json = typed.has("--json"),
+                         .once = typed.has("--once")});
   if (recorder.has_value() && !typed.has("--markdown"))
     return show_recordings(*recorder, typed);
   if (errors)

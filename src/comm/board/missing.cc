@@ -134,6 +134,7 @@ std::string Lane::line_of(const Stuck& stuck) const {
   const size_t elsewhere = place_.global_ranks.size() - 1 - members_.size();
   if (elsewhere != 0)
     absl::StrAppend(&text, "; ", elsewhere, " of other hosts are not watched");
+  absl::StrAppend(&text, ". Next: `distwrap info --live` shows the job");
   return text;
 }
 

@@ -425,7 +425,8 @@ TEST(Stragglers, AreNamedWithWhatTheyDoOncePerOperation) {
               AllOf(HasSubstr(" for ranks 1, 3 of 4; rank 1 (process "),
                     HasSubstr(" has come out of barrier #1 [evaluate] "),
                     HasSubstr("; rank 3 (process "),
-                    EndsWith(" on here) has made no call on the group")));
+                    EndsWith(" on here) has made no call on the group. Next: "
+                             "`distwrap info --live` shows the job")));
   // Once, however long it takes; again for another.
   absl::SleepFor(2 * kPatience);
   expect_told(ranks, {0, 2}, 1, 2);
@@ -524,7 +525,7 @@ TEST(Stragglers, ThatHaveLeftAreSeenToHave) {
   ranks[0]->call(waiting(DW_OP_BARRIER, 0, 2));
   const Lane::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
   EXPECT_EQ(stuck.missing[0].doing, RankSeen::Doing::kLeft);
-  EXPECT_THAT(stuck.text, EndsWith("has left the group"));
+  EXPECT_THAT(stuck.text, HasSubstr(" has left the group. Next: "));
   EXPECT_EQ(ranks[0]->lane->missing(1).size(), 0u) << "it went after it";
 }
 
