@@ -353,7 +353,8 @@ TEST_F(BadInput, TheCheckHasThreeValues) {
   EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
             DW_INVALID_ARGUMENT);
   EXPECT_THAT(text(), HasSubstr("DW_CHECK_SIGNATURE"));
-  for (const uint32_t good : {DW_CHECK_SIGNATURE, DW_CHECK_OFF}) {
+  for (const uint32_t good :
+       {uint32_t{DW_CHECK_SIGNATURE}, uint32_t{DW_CHECK_OFF}}) {
     options.check = good;
     EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_), DW_OK);
     EXPECT_EQ(distwrap_destroy_process_group(nullptr, &error_), DW_OK);
