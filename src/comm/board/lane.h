@@ -25,9 +25,9 @@ namespace distwrap::comm {
 
 class Lane {
  public:
+  struct Stuck;
   // Hears once, at most, what is wrong with the group: kCallMismatch with both
   // calls, or kPeerLost. Does not block.
-  struct Stuck;
   class Listener {
    public:
     virtual void board_found(ErrorInfo found) = 0;
