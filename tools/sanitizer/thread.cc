@@ -26,12 +26,13 @@ __tsan_default_suppressions() {
   // An error is counted: who copies it does so in a header, and is seen; who
   // lets go of it counts down in Abseil's library, which is not. So whoever
   // lets go last, and frees it, seems to race with the copying of another
-  // thread.
+  // thread. Its payloads are freed by a jump out of the function of that name.
   return "race:gloo::transport::tcp::UnboundBuffer::handleRecvCompletion\n"
          "race:gloo::transport::tcp::UnboundBuffer::handleSendCompletion\n"
          "race:gloo::transport::tcp::UnboundBuffer::signalException\n"
          "race:gloo::transport::tcp::Pair::read\n"
-         "race:absl::*Status::Unref\n";
+         "race:absl::*Status::Unref\n"
+         "race:absl::*status_internal::Payload*DestroyContents\n";
 }
 
 // libuv closes descriptors by a raw system call, which ThreadSanitizer does not
