@@ -45,25 +45,29 @@ static_assert(dlpack::kReadOnly == DW_DLPACK_READ_ONLY);
 void Arguments::read_given(const distwrap_op_options* options, bool async) {
   options_.emplace();
   options_->async = async;
-  if (absl::Status read = read_options(call_, options, &given_); !read.ok()) {
-    given_ = {};
-    return refuse(std::move(read));
+  if (options != nullptr && options->struct_size == sizeof *options)
+      [[likely]] {
+    given_ = options;
+  } else {
+    if (absl::Status read = read_options(call_, options, &known_); !read.ok())
+      return refuse(std::move(read));
+    given_ = &known_;
   }
-  has_factor_ = given_.factor != nullptr || given_.factor_tensor != nullptr;
-  if (given_.batch != nullptr) {
-    batch_ = find(given_.batch);
+  has_factor_ = given_->factor != nullptr || given_->factor_tensor != nullptr;
+  if (given_->batch != nullptr) {
+    batch_ = find(given_->batch);
     if (!batch_)
       return refuse(
-          refuse_handle(call_, number_of(given_.batch), Kind::kBatch));
+          refuse_handle(call_, number_of(given_->batch), Kind::kBatch));
     if (async)
       return refuse(capi::refuse(call_, "a call in a batch has no work",
                                  "give no work, and take the batch's"));
   }
-  if (given_.group != nullptr) {
-    group_ = find(given_.group);
+  if (given_->group != nullptr) {
+    group_ = find(given_->group);
     if (!group_)
       return refuse(
-          refuse_handle(call_, number_of(given_.group), Kind::kGroup));
+          refuse_handle(call_, number_of(given_->group), Kind::kGroup));
     // A batch keeps the group. Else it is held by its box for the call, and a
     // handle that counts nothing saves counting.
     const auto& state = group_->state();
@@ -71,16 +75,16 @@ void Arguments::read_given(const distwrap_op_options* options, bool async) {
         batch_ ? *group_
                : Group(std::shared_ptr<group::GroupState>(
                      std::shared_ptr<group::GroupState>(), state.get()));
-  } else if (given_.batch != nullptr) {
+  } else if (given_->batch != nullptr) {
     mean_group_of_batch();
   }
-  if (given_.timeout == DW_FOREVER)
+  if (given_->timeout == DW_FOREVER)
     options_->timeout = absl::InfiniteDuration();
-  else if (given_.timeout != 0)
-    options_->timeout = absl::Nanoseconds(given_.timeout);
-  options_->stream = {{given_.stream.device_type, given_.stream.device_id},
-                      given_.stream.native};
-  if (given_.label != nullptr) options_->label = given_.label;
+  else if (given_->timeout != 0)
+    options_->timeout = absl::Nanoseconds(given_->timeout);
+  options_->stream = {{given_->stream.device_type, given_->stream.device_id},
+                      given_->stream.native};
+  if (given_->label != nullptr) options_->label = given_->label;
 }
 
 TensorView Arguments::unusual_view(const distwrap_tensor& tensor) {
@@ -117,12 +121,12 @@ absl::Span<const int64_t> Arguments::of(const Rows& argument) {
 
 ReduceOp Arguments::unusual_reduction(int32_t kind) {
   if (kind == DW_REDUCE_PREMUL_SUM) {
-    if (given_.factor != nullptr && given_.factor_tensor != nullptr)
+    if (given_->factor != nullptr && given_->factor_tensor != nullptr)
       refuse(capi::refuse(call_, "there are two factors",
                           "give factor or factor_tensor"));
-    if (given_.factor != nullptr) return ReduceOp::premul_sum(*given_.factor);
-    if (given_.factor_tensor != nullptr)
-      return ReduceOp::premul_sum(view_of(*given_.factor_tensor));
+    if (given_->factor != nullptr) return ReduceOp::premul_sum(*given_->factor);
+    if (given_->factor_tensor != nullptr)
+      return ReduceOp::premul_sum(view_of(*given_->factor_tensor));
     return ReduceOp::kPremulSum;  // the operation says what it lacks
   }
   if (has_factor_)

@@ -149,10 +149,14 @@ class Arguments {
     if (status_.ok()) status_ = std::move(status);
   }
 
+  static constexpr distwrap_op_options kNone = {};
+
   const char* const call_;
   absl::Status status_;
   bool has_factor_ = false;
-  distwrap_op_options given_ = {};
+  // The caller's own, or as much as is known of one of another size.
+  const distwrap_op_options* given_ = &kNone;
+  distwrap_op_options known_;
   std::optional<OpOptions> options_;
   Held<distwrap_group> group_;
   Held<distwrap_batch> batch_;
