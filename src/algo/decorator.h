@@ -4,6 +4,7 @@
 #define DISTWRAP_SRC_ALGO_DECORATOR_H_
 
 #include "distwrap/abi/plugin.h"
+#include "distwrap/abi/read.h"
 
 #include <cstring>
 
@@ -32,6 +33,19 @@ inline int32_t unsupported(dw_error* error, const char* text) {
 inline int32_t no_memory(dw_error* error) {
   return fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY,
               "no memory for a step of the operation");
+}
+
+// Reads what `setup_begin` is given, up to the parent, which is not of the
+// backend below yet.
+inline int32_t read_setup(dw_setup_info* info, const dw_setup_info* given,
+                          dw_error* error) {
+  if (int32_t code =
+          dw_read_struct(info, sizeof *info, given, DW_SETUP_INFO_SIZE_1_0))
+    return fail(error, code, DW_REASON_INVALID_ARGUMENT,
+                "the setup info has a size or a field that is not known");
+  return info->flags == DW_SETUP_COMMUNICATOR
+             ? DW_OK
+             : unsupported(error, "a decorator builds communicators only");
 }
 
 // Slots over the backend below. `Backend` has of(dw_backend*), inner(), its

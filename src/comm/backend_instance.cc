@@ -73,6 +73,16 @@ ErrorInfo backend_error(int32_t code, const dw_error& error,
   return info;
 }
 
+dw_error abi_error(const ErrorInfo& info) {
+  dw_error error{};
+  error.code = static_cast<int16_t>(base::reason_code(info.reason));
+  error.reason = static_cast<uint16_t>(info.reason);
+  error.peer = info.ranks.empty() ? -1 : info.ranks.front();
+  const size_t n = std::min(info.what.size(), sizeof error.text - 1);
+  memcpy(error.text, info.what.data(), n);
+  return error;
+}
+
 BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
     : table_(std::move(table)), serving_(table_), device_(device) {
   host_ = {.struct_size = sizeof(dw_host_api),

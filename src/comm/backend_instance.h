@@ -89,6 +89,8 @@ class BackendInstance {
 // The error of a failed call into a backend: reason and text as it gave them.
 ErrorInfo backend_error(int32_t code, const dw_error& error,
                         absl::string_view backend);
+// The other way.
+dw_error abi_error(const ErrorInfo& info);
 
 }  // namespace distwrap::comm
 

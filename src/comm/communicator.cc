@@ -1,7 +1,6 @@
 #include "comm/communicator.h"
 
 #include "base/error.h"
-#include "base/log.h"
 #include "comm/op_build.h"
 #include "comm/op_shape.h"
 
@@ -13,25 +12,12 @@
 namespace distwrap::comm {
 namespace {
 
-// A call of another thread may use what an abort takes away for this long.
-constexpr absl::Duration kLeaveAfterAbort = absl::Milliseconds(400);
-
 // What is read of an error that the backend may not fill in.
 void clear(dw_error* error) {
   error->reason = DW_REASON_NONE;
   error->peer = -1;
   error->native = 0;
   error->text[0] = 0;
-}
-
-dw_error abi_error(const ErrorInfo& info) {
-  dw_error error{};
-  error.code = static_cast<int16_t>(base::reason_code(info.reason));
-  error.reason = static_cast<uint16_t>(info.reason);
-  error.peer = info.ranks.empty() ? -1 : info.ranks.front();
-  const size_t n = std::min(info.what.size(), sizeof error.text - 1);
-  memcpy(error.text, info.what.data(), n);
-  return error;
 }
 
 // Member by member: a call that was copied as a whole would have to lie in
@@ -44,14 +30,6 @@ dw_error abi_error(const ErrorInfo& info) {
            .tag = call.tag,
            .op = call.op},
           {}};
-}
-
-// Where who looks for leaks finds what backends did not let go of.
-void keep_for_ever(BackendCommunicator* communicator) {
-  static base::Mutex mutex;
-  static auto* const kept = new std::vector<BackendCommunicator*>;
-  base::MutexLock lock(mutex);
-  kept->push_back(communicator);
 }
 
 }  // namespace
@@ -126,25 +104,6 @@ BackendCommunicator::Ptr BackendCommunicator::make(
   return Ptr(new BackendCommunicator(std::move(identity), std::move(backend),
                                      comm, std::move(first_failure),
                                      std::move(watchdog)));
-}
-
-void BackendCommunicator::End::operator()(
-    BackendCommunicator* communicator) const {
-  if (communicator->process_.is_of_parent()) return keep_for_ever(communicator);
-  communicator->drain(Deadline::after(absl::ZeroDuration()));
-  communicator->destroy(Deadline::after(absl::ZeroDuration()));
-  {
-    base::MutexLock lock(communicator->mutex_);
-    if (!communicator->released_) {
-      keep_for_ever(communicator);
-      return;
-    }
-    if (communicator->staying_ > 0) {
-      communicator->left_to_stay_ = true;
-      return;
-    }
-  }
-  delete communicator;
 }
 
 void BackendCommunicator::stamp(dw_op* op) {
@@ -379,121 +338,6 @@ int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
     const int32_t code = by.submit(by.comm, &op, work, error);
     if (code != DW_AGAIN) return code;
   }
-}
-
-void BackendCommunicator::abort(ErrorInfo cause) {
-  const dw_error why = abi_error(cause);
-  absl::Status shown;
-  if (identity_.hooks != nullptr) shown = base::make_error(cause);
-  bool breaks = false;
-  {
-    base::MutexLock lock(mutex_);
-    Life open = Life::kOpen;
-    breaks = life_.compare_exchange_strong(open, Life::kBroken);
-    if (breaks) first_cause_ = std::move(cause);
-    seat_.shut();
-    if (abort_ != Abort::kNone || destroyed_) return;
-    abort_ = Abort::kRunning;
-  }
-  // Off the lock: the backend may complete operations in here.
-  backend_->api().comm_abort(comm_, &why);
-  if (breaks && identity_.hooks != nullptr)
-    identity_.hooks->broke(shown, watchdog_->callbacks());
-  // After the peers were told, before anybody can free what this uses.
-  if (breaks && identity_.recorded.recording != nullptr)
-    identity_.recorded.recording->save_after_failure();
-  base::MutexLock lock(mutex_);
-  abort_ = Abort::kDone;
-  landed_.notify_all();
-}
-
-void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
-  if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
-  if (!tell.passed()) first_failure_.agree(cause);
-  abort(std::move(cause));
-}
-
-void BackendCommunicator::work_late(ErrorInfo* cause) { name_missing(cause); }
-
-void BackendCommunicator::work_expired(const ErrorInfo& cause) {
-  first_failure_.agree(cause);
-  abort(cause);
-  base::MutexLock lock(mutex_);
-  is_news_ = false;
-}
-
-void BackendCommunicator::board_found(ErrorInfo found) {
-  if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
-  ErrorInfo first = first_failure_.agree(found);
-  // The same on all ranks, whoever found it.
-  if (first.reason == Reason::kCallMismatch) {
-    first.my_rank = found.my_rank;
-    found = std::move(first);
-  }
-  {
-    base::MutexLock lock(mutex_);
-    is_news_ = life_.load(std::memory_order_relaxed) == Life::kOpen;
-  }
-  abort(std::move(found));
-}
-
-void BackendCommunicator::board_waits(Lane::Stuck stuck) {
-  if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
-  if (stuck.speaks) base::log(base::LogLevel::kWarning, stuck.text);
-  if (identity_.hooks != nullptr)
-    identity_.hooks->waits(std::move(stuck), watchdog_->callbacks());
-}
-
-void BackendCommunicator::work_ended(uint64_t seq, uint64_t record,
-                                     Reason reason, bool good) {
-  if (lane_ != nullptr && seq != 0) lane_->landed(seq);
-  end_record(record, good ? Recorder::kDone : Recorder::failed(reason));
-}
-
-void BackendCommunicator::work_landed() {
-  base::MutexLock lock(mutex_);
-  --in_flight_;
-  landed_.notify_all();
-}
-
-bool BackendCommunicator::drain(Deadline deadline) {
-  const Life before = life_.exchange(Life::kClosed, std::memory_order_seq_cst);
-  seat_.shut();
-  if (before == Life::kClosed) return false;
-  // A broken group has nothing to wait for: its backend was aborted.
-  const Deadline patience =
-      before == Life::kBroken ? Deadline::after(kLeaveAfterAbort) : deadline;
-  bool idle = CallGuard::wait_until_left(this, patience);
-  {
-    base::MutexLock lock(mutex_);
-    while (in_flight_ > 0 && landed_.wait_until(mutex_, patience)) {
-    }
-    idle = idle && in_flight_ == 0;
-  }
-  if (!idle)
-    abort({.reason = Reason::kAborted,
-           .what = "the session was closed while operations ran",
-           .group = identity_.group});
-  return idle && before == Life::kOpen;
-}
-
-void BackendCommunicator::destroy(Deadline deadline) {
-  const Deadline patience = Deadline::after(kLeaveAfterAbort);
-  const bool unused = CallGuard::wait_until_left(this, patience);
-  std::unique_ptr<Lane> lane;  // goes off the lock
-  base::MutexLock lock(mutex_);
-  if (destroyed_) return;
-  while ((in_flight_ > 0 || abort_ == Abort::kRunning) &&
-         landed_.wait_until(mutex_, patience)) {
-  }
-  destroyed_ = true;
-  // A backend that does not let go keeps its communicator: better a leak than
-  // memory freed under its feet.
-  released_ = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
-  if (!released_) return;
-  lane = std::move(lane_);
-  backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
-                               nullptr);
 }
 
 }  // namespace distwrap::comm

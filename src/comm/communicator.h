@@ -236,18 +236,17 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   ErrorInfo timeout_error(const dw_op& op) const;
   // Another thread's call was in the way up to the deadline.
   absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);
-  // Of an operation that was late: who has not come, as far as can be seen.
-  void name_missing(ErrorInfo* info);
-  // Puts what failed first in the group in place of what this rank saw of it.
   // What broke the group, as the error of a call.
   ErrorInfo cause_for(uint16_t kind, uint64_t seq) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts what failed first in the group in place of what this rank saw of it.
   void learn_culprit(ErrorInfo* info);
   // Fills in which operation, group and rank.
+  ErrorInfo located(ErrorInfo info, absl::string_view call, uint64_t seq) const;
   ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;
 
   // WorkOwner
-  void work_late(ErrorInfo* cause) override;
+  void name_missing(ErrorInfo* info) override;
   void work_expired(const ErrorInfo& cause) override;
   ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
                         const dw_error& error) override;

@@ -130,12 +130,8 @@ absl::Status BackendCommunicator::work_wait_stream(dw_work* work,
   const int32_t code =
       backend_->api().work_wait_stream(comm_, work, &waiting, &error);
   if (code == DW_OK || code == DW_DONE) return absl::OkStatus();
-  ErrorInfo info = backend_error(code, error, backend_->name());
-  info.op = kCall;
-  info.group = identity_.group;
-  info.my_rank = identity_.rank;
-  info.group_size = identity_.size;
-  return base::make_error(info);
+  return base::make_error(
+      located(backend_error(code, error, backend_->name()), kCall, 0));
 }
 
 void BackendCommunicator::work_held() {

@@ -75,11 +75,7 @@ absl::Status BackendCommunicator::check_stream(const char* call,
             .next_step = "give a stream of the memory's device"};
   else
     return absl::OkStatus();
-  info.op = call;
-  info.group = identity_.group;
-  info.my_rank = identity_.rank;
-  info.group_size = identity_.size;
-  return base::make_error(info);
+  return base::make_error(located(std::move(info), call, 0));
 }
 
 ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
@@ -109,7 +105,12 @@ absl::Status BackendCommunicator::refuse_place(uint16_t kind,
 
 ErrorInfo BackendCommunicator::located(ErrorInfo info, uint16_t kind,
                                        uint64_t seq) const {
-  info.op = op_shape(kind).name;
+  return located(std::move(info), op_shape(kind).name, seq);
+}
+
+ErrorInfo BackendCommunicator::located(ErrorInfo info, absl::string_view call,
+                                       uint64_t seq) const {
+  info.op = std::string(call);
   info.group = identity_.group;
   info.seq = seq;
   info.my_rank = identity_.rank;

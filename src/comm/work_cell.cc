@@ -74,7 +74,7 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
 Deadline WorkCell::expired() {
   if (!expired_.load(std::memory_order_relaxed)) {
     late_ = timeout_error_;
-    owner_.work_late(&late_);
+    owner_.name_missing(&late_);
     expired_.store(true, std::memory_order_release);
     owner_.work_expired(late_);
     return Deadline::after(kQuiesce);

@@ -28,7 +28,7 @@ class WorkOwner {
  public:
   // The deadline of a running operation has passed: fills in who is missing,
   // and ends the backend's work.
-  virtual void work_late(ErrorInfo* cause) = 0;
+  virtual void name_missing(ErrorInfo* cause) = 0;
   virtual void work_expired(const ErrorInfo& cause) = 0;
   // The backend failed the operation: the error as the user will see it.
   virtual ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,

@@ -1,7 +1,6 @@
 // The rounds of a communicator are those of the backend below.
 #include "algo/compose/table.h"
 #include "algo/decorator.h"
-#include "distwrap/abi/read.h"
 
 #include <new>
 
@@ -20,12 +19,7 @@ int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   Backend& backend = Backend::of(opened);
   dw_setup_info read;
-  if (int32_t code =
-          dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
-    return fail(error, code, DW_REASON_INVALID_ARGUMENT,
-                "the setup info has a size or a field that is not known");
-  if (read.flags != DW_SETUP_COMMUNICATOR)
-    return unsupported(error, "compose builds communicators only");
+  if (int32_t code = read_setup(&read, info, error); code != DW_OK) return code;
   if (read.parent != nullptr) read.parent = Comm::of(read.parent).inner();
   auto* const made =
       new (std::nothrow) Setup{backend, nullptr, read.rank, read.size};

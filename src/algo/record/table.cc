@@ -104,12 +104,7 @@ int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   Backend& backend = Backend::of(opened);
   dw_setup_info read;
-  if (int32_t code =
-          dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
-    return fail(error, code, DW_REASON_INVALID_ARGUMENT,
-                "the setup info has a size or a field that is not known");
-  if (read.flags != DW_SETUP_COMMUNICATOR)
-    return unsupported(error, "record builds communicators only");
+  if (int32_t code = read_setup(&read, info, error); code != DW_OK) return code;
   if (read.parent != nullptr) read.parent = Comm::of(read.parent).below;
   auto* const made = new (std::nothrow)
       Setup{backend, nullptr, read.uid, read.rank, read.size};

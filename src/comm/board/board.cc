@@ -63,6 +63,7 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
     base::MutexLock lock(board->mutex_);
     board->door_ = std::move(door);
     board->guests_ = std::move(guests);
+    board->serves_until_ = deadline;
   }
   if (absl::Status entered = board->enter(); !entered.ok()) return entered;
   return board;
@@ -145,6 +146,8 @@ Deadline Board::expired() {
   }
   if (!guests_.empty()) {
     door_->serve(memory_->descriptor(), &guests_);
+    // Who has not come by the end of the start does not come.
+    if (serves_until_.passed()) guests_.clear();
     if (guests_.empty()) door_.reset();
   }
   own.beats.fetch_add(1, std::memory_order_relaxed);

@@ -112,9 +112,10 @@ class Board final : private Watchdog::Watch,
   base::Mutex mutex_;
   base::CondVar changed_;
   std::vector<Neighbour> neighbours_;  // constant but for what was seen
-  // Until all others of the host have the memory.
+  // Until all others of the host have the memory, or the start is over.
   std::optional<Door> door_ ABSL_GUARDED_BY(mutex_);
   std::vector<HostMember> guests_ ABSL_GUARDED_BY(mutex_);
+  Deadline serves_until_ ABSL_GUARDED_BY(mutex_) = Deadline::never();
   std::vector<Lane*> lanes_ ABSL_GUARDED_BY(mutex_);
   Lane* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread::id watching_ ABSL_GUARDED_BY(mutex_);

@@ -68,13 +68,10 @@ LiveGroup group_of(uint64_t uid, const LanePage& page) {
   group.rank = page.facts.rank;
   group.size = page.facts.size;
   group.last = page.last.load(kOrder);
-  const uint64_t inside = page.inside.load(kOrder);
-  const uint64_t pending = page.pending.load(kOrder);
-  group.inside = inside != 0 ? inside : pending;
-  const int64_t since_ns = group.inside == 0 ? page.moved_ns.load(kOrder)
-                           : group.inside == pending
-                               ? page.since_ns.load(kOrder)
-                               : 0;
+  const auto [number, entered_ns] = Entered::of(page);
+  group.inside = number;
+  const int64_t since_ns =
+      number != 0 ? entered_ns : page.moved_ns.load(kOrder);
   group.since_ns = std::max<int64_t>(since_ns, 0);
   const uint64_t shown = group.inside != 0 ? group.inside : group.last;
   const Entry& entry = page.entries[shown % LanePage::kEntries];

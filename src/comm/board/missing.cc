@@ -23,19 +23,6 @@ absl::Duration since(int64_t then_ns) {
       absl::ZeroDuration());
 }
 
-// In which a rank is; 0: in none. What its thread is in is known as it is, what
-// runs aside as of the rank's last look.
-uint64_t entered(const LanePage& page) {
-  const uint64_t inside = page.inside.load(kOrder);
-  return inside != 0 ? inside : page.pending.load(kOrder);
-}
-
-absl::Duration waiting(const LanePage& page) {
-  return page.pending.load(kOrder) == entered(page)
-             ? since(page.since_ns.load(kOrder))
-             : absl::ZeroDuration();
-}
-
 }  // namespace
 
 void Lane::describe(GroupFacts* facts) const {
@@ -51,6 +38,7 @@ void Lane::look_at_self(int64_t now_ns) {
   }
   const uint64_t inside = page_->inside.load(std::memory_order_relaxed);
   const uint64_t flies = in_flight_.oldest();
+  page_->aside.store(flies, std::memory_order_release);
   const uint64_t oldest = inside == 0  ? flies
                           : flies == 0 ? inside
                                        : std::min(inside, flies);
@@ -164,13 +152,12 @@ RankSeen Lane::seen(Member& member) {
       see_elsewhere(member, &seen);
     return seen;
   }
-  const uint64_t number = entered(*page), last = page->last.load(kOrder);
-  seen.seq = number != 0 ? number : last;
+  const auto [number, since_ns] = Entered::of(*page);
+  seen.seq = number != 0 ? number : page->last.load(kOrder);
   if (seen.seq != 0) {
     seen.doing =
         number != 0 ? RankSeen::Doing::kInside : RankSeen::Doing::kDone;
-    seen.since =
-        number != 0 ? waiting(*page) : since(page->moved_ns.load(kOrder));
+    seen.since = since(number != 0 ? since_ns : page->moved_ns.load(kOrder));
     if (const std::optional<Seen> entry = read(*page, seen.seq);
         entry.has_value()) {
       seen.call = entry->call.text();
@@ -188,12 +175,12 @@ void Lane::see_elsewhere(const Member& member, RankSeen* seen) const {
     const uint64_t uid = area.front.lanes[place].load(kOrder);
     if (uid == 0 || uid == place_.uid) continue;
     const LanePage& page = area.lanes[place];
-    const uint64_t number = entered(page);
+    const auto [number, since_ns] = Entered::of(page);
     if (number == 0) continue;
     seen->doing = RankSeen::Doing::kInside;
     seen->seq = number;
     seen->group = seen_word({page.facts.name.data(), page.facts.name.size()});
-    seen->since = waiting(page);
+    seen->since = since(since_ns);
     seen->call.clear();
     seen->label.clear();
     if (const std::optional<Seen> entry = read(page, number);

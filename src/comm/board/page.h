@@ -19,6 +19,7 @@
 // | LanePage::last    | after the entry                | release, acquire |
 // | LanePage::inside  | as a caller begins, ends to    | release, acquire |
 // |                   | wait                           |                  |
+// | LanePage::aside   | at a look                      | release, acquire |
 // | LanePage::pending | at a look: 0, since, number    | release, acquire |
 // | LanePage::moved   | at a look, when `last` has     | relaxed          |
 // | LanePage::told    | when this rank has spoken      | release, acquire |
@@ -41,7 +42,7 @@ inline constexpr size_t kMostLanes = 255;
 inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
 
 // In front of every area that is in use, for readers of another version.
-inline constexpr uint64_t kBoardLayout = 0x3264'7262'7764;  // "dwbrd2"
+inline constexpr uint64_t kBoardLayout = 0x3364'7262'7764;  // "dwbrd3"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 
@@ -85,6 +86,8 @@ struct alignas(kPageBytes) LanePage {
   static constexpr size_t kEntries = kPageBytes / sizeof(Entry) - 2;
   alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
   std::atomic<uint64_t> inside;            // whose caller waits; 0: none
+  // The oldest that ran beside its caller at the last look; 0: none.
+  std::atomic<uint64_t> aside;
   // The oldest that had not ended at the last look, 0 for none, and when that
   // was seen first. Times are of the host's monotonic clock.
   std::atomic<uint64_t> pending;
@@ -96,6 +99,21 @@ struct alignas(kPageBytes) LanePage {
   std::array<Entry, kEntries> entries;  // number n at n % kEntries
 };
 static_assert(sizeof(LanePage) == kPageBytes);
+
+// What a rank is in, as another one sees it.
+struct Entered {
+  uint64_t number = 0;   // 0: in none
+  int64_t since_ns = 0;  // 0: not known
+
+  static Entered of(const LanePage& page) {
+    constexpr auto kOrder = std::memory_order_acquire;
+    Entered entered{page.inside.load(kOrder)};
+    if (entered.number == 0) entered.number = page.aside.load(kOrder);
+    if (entered.number != 0 && entered.number == page.pending.load(kOrder))
+      entered.since_ns = page.since_ns.load(kOrder);
+    return entered;
+  }
+};
 
 struct Area {
   FrontPage front;

@@ -316,12 +316,18 @@ TEST_F(BadInput, ObjectsThatAreNone) {
   EXPECT_EQ(list, nullptr);
 }
 
-TEST_F(BadInput, DropInHasThreeValues) {
+// Options for a session of one rank in place of the test's own.
+distwrap_init_options start_anew() {
   EXPECT_EQ(distwrap_destroy_process_group(nullptr, nullptr), DW_OK);
   distwrap_init_options options = {};
   options.struct_size = sizeof options;
   options.has_rank = 1;
   options.world_size = 1;
+  return options;
+}
+
+TEST_F(BadInput, DropInHasThreeValues) {
+  distwrap_init_options options = start_anew();
   options.drop_in = 3;
   EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
             DW_INVALID_ARGUMENT);
@@ -344,11 +350,7 @@ TEST_F(BadInput, DropInHasThreeValues) {
 }
 
 TEST_F(BadInput, TheCheckHasThreeValues) {
-  EXPECT_EQ(distwrap_destroy_process_group(nullptr, nullptr), DW_OK);
-  distwrap_init_options options = {};
-  options.struct_size = sizeof options;
-  options.has_rank = 1;
-  options.world_size = 1;
+  distwrap_init_options options = start_anew();
   options.check = 3;
   EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
             DW_INVALID_ARGUMENT);
