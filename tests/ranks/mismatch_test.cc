@@ -132,6 +132,104 @@ INSTANTIATE_TEST_SUITE_P(Differences, Mismatch,
                            return std::string(param.param.name);
                          });
 
+// Counts of pairs: rank 0 sends 5 elements to rank 2, which expects 4.
+struct PairDifference {
+  const char* name;
+  const char* backend;
+  std::function<absl::Status(int rank, const OpOptions&)> call;
+};
+
+absl::Status parts_to_all(int rank, const OpOptions& o) {
+  const std::vector<int64_t> ones = {1, 1, 1};
+  const std::vector<int64_t> sends = {1, 1, 5}, expects = {4, 1, 1};
+  const std::vector<int64_t>& in = rank == 0 ? sends : ones;
+  const std::vector<int64_t>& out = rank == 2 ? expects : ones;
+  return all_to_all_single({y.data(), rank == 2 ? 6 : 3},
+                           {x.data(), rank == 0 ? 7 : 3}, out, in, o)
+      .status();
+}
+absl::Status gather_to_two(int rank, const OpOptions& o) {
+  std::vector<TensorView> outs;
+  if (rank == 2)
+    outs = {{y.data(), 4}, {y.data() + 64, 1}, {y.data() + 128, 1}};
+  return gather(outs, some(rank == 0 ? 5 : 1), Peer::group(2), o).status();
+}
+absl::Status scatter_from_zero(int rank, const OpOptions& o) {
+  std::vector<TensorView> ins;
+  if (rank == 0) ins = {{y.data(), 1}, {y.data() + 64, 1}, {y.data() + 128, 5}};
+  return scatter(some(rank == 2 ? 4 : 1), ins, Peer::group(0), o).status();
+}
+
+class PairMismatch : public ::testing::TestWithParam<PairDifference> {};
+
+TEST_P(PairMismatch, IsNamedWithBothCountsOnAllRanks) {
+  run_ranks(
+      3, {.backend = GetParam().backend, .timeout = absl::Seconds(120)},
+      [&](Session& session) {
+        const OpOptions o{.group = session.world(), .label = "step 7"};
+        ASSERT_TRUE(barrier(o).ok());
+        const int64_t started_ns = Deadline::now_ns();
+        absl::Status status = GetParam().call(session.rank(), o);
+        while (status.ok()) status = barrier(o).status();
+        EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - started_ns), kSoon);
+        const std::optional<ErrorInfo> info = error_info(status);
+        ASSERT_TRUE(info.has_value()) << status;
+        EXPECT_EQ(info->reason, Reason::kCallMismatch) << status;
+        EXPECT_THAT(info->ranks, ElementsAre(0, 2));
+        EXPECT_EQ(info->seq, 2u);
+        EXPECT_THAT(info->expected,
+                    HasSubstr("(rank 2): 4 elements of rank 0"));
+        EXPECT_THAT(info->actual, HasSubstr("(rank 0): 5 elements to rank 2"));
+        EXPECT_THAT(info->actual, HasSubstr("step 7"));
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, PairMismatch,
+    ::testing::Values(PairDifference{"AllToAllGloo", "gloo", parts_to_all},
+                      PairDifference{"GatherGloo", "gloo", gather_to_two},
+                      PairDifference{"ScatterGloo", "gloo", scatter_from_zero},
+                      PairDifference{"AllToAllShm", "shm", parts_to_all},
+                      PairDifference{"GatherShm", "shm", gather_to_two},
+                      PairDifference{"ScatterShm", "shm", scatter_from_zero}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+// What one rank sends to the others and what they expect agree, call after
+// call, whatever it is.
+TEST(PairCounts, ThatAgreeAreLeftInPeace) {
+  run_ranks(
+      3, {.backend = "gloo", .timeout = absl::Seconds(120)},
+      [&](Session& session) {
+        const OpOptions o{.group = session.world()};
+        std::vector<float> in(96), out(96);
+        const int64_t started_ns = Deadline::now_ns();
+        int64_t step = 0;
+        // Several looks of the board.
+        do {
+          const auto count = [&](int from, int to) {
+            return (from * 5 + to * 3 + step) % 7;
+          };
+          std::vector<int64_t> to, from;
+          int64_t all_in = 0, all_out = 0;
+          for (int peer = 0; peer < 3; ++peer) {
+            to.push_back(count(session.rank(), peer));
+            from.push_back(count(peer, session.rank()));
+            all_in += to.back();
+            all_out += from.back();
+          }
+          ASSERT_TRUE(all_to_all_single({out.data(), all_out},
+                                        {in.data(), all_in}, from, to, o)
+                          .ok());
+          float more = Deadline::now_ns() - started_ns <
+                               absl::ToInt64Nanoseconds(absl::Milliseconds(300))
+                           ? 1
+                           : 0;
+          ASSERT_TRUE(all_reduce(TensorView(&more, 1), ReduceOp::kMax, o).ok());
+          step = more != 0 ? step + 1 : -1;
+        } while (step >= 0);
+      });
+}
+
 // In a group of some, which breaks alone.
 TEST(Mismatches, OfOneGroupLeaveTheOthersWhole) {
   run_ranks(3, {.backend = "gloo", .timeout = absl::Seconds(120)},

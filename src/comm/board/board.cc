@@ -212,7 +212,8 @@ int Board::add(Lane& lane, uint64_t uid) {
   const auto place = static_cast<size_t>(free - own.lanes.begin());
   LanePage& page = memory_->area(own_).lanes[place];
   if (!memory_->reserve(&page).ok()) return -1;
-  for (auto* const word : {&page.last, &page.inside, &page.pending, &page.told})
+  for (auto* const word :
+       {&page.last, &page.inside, &page.aside, &page.pending, &page.told})
     word->store(0, std::memory_order_relaxed);
   page.since_ns.store(0, std::memory_order_relaxed);
   page.moved_ns.store(0, std::memory_order_relaxed);

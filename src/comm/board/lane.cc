@@ -1,6 +1,5 @@
 #include "comm/board/lane.h"
 
-#include "base/error.h"
 #include "base/log.h"
 #include "comm/op_shape.h"
 
@@ -47,8 +46,11 @@ void Lane::publish(const dw_op& op, absl::string_view label) {
       op.seq == 1 ? 0 : before.history.load(std::memory_order_relaxed);
   Entry& entry = page_->entries[op.seq % LanePage::kEntries];
   entry.number.store(0, std::memory_order_relaxed);
-  entry.print.store(seen.print, kOrder);
   entry.history.store(mix(history + seen.print), kOrder);
+  uint64_t balance =
+      op.seq == 1 ? 0 : before.balance.load(std::memory_order_relaxed);
+  if ((seen.what & SeenCall::kWithCounts) != 0) balance += show_counts(op);
+  entry.balance.store(balance, kOrder);
   entry.what.store(seen.what, kOrder);
   entry.count.store(seen.count, kOrder);
   std::array<uint64_t, 3> text = {};
@@ -71,8 +73,8 @@ std::optional<Lane::Seen> Lane::read(const LanePage& page, uint64_t number) {
   const Entry& entry = page.entries[number % LanePage::kEntries];
   if (entry.number.load(kOrder) != number) return std::nullopt;
   Seen seen;
-  seen.call.print = entry.print.load(kOrder);
   seen.history = entry.history.load(kOrder);
+  seen.balance = entry.balance.load(kOrder);
   seen.call.what = entry.what.load(kOrder);
   seen.call.count = entry.count.load(kOrder);
   std::array<uint64_t, 3> text;
@@ -108,21 +110,24 @@ std::optional<ErrorInfo> Lane::ask() {
   board_->look_around();
   // Once to suspect, once to be sure.
   for (int times = 0; times < 2; ++times)
-    for (Member& member : members_)
-      if (std::optional<ErrorInfo> found = look_at(member); found.has_value())
-        return found;
+    if (std::optional<ErrorInfo> found = look_at_all(); found.has_value())
+      return found;
   return std::nullopt;
 }
 
 std::optional<ErrorInfo> Lane::look(int64_t now_ns) {
   look_at_self(now_ns);
   if (told_) return std::nullopt;
+  std::optional<ErrorInfo> found = look_at_all();
+  told_ = found.has_value();
+  return found;
+}
+
+std::optional<ErrorInfo> Lane::look_at_all() {
   for (Member& member : members_)
-    if (std::optional<ErrorInfo> found = look_at(member); found.has_value()) {
-      told_ = true;
+    if (std::optional<ErrorInfo> found = look_at(member); found.has_value())
       return found;
-    }
-  return std::nullopt;
+  return look_at_balance();
 }
 
 std::optional<ErrorInfo> Lane::look_at(Member& member) {
@@ -151,14 +156,13 @@ std::optional<ErrorInfo> Lane::look_at(Member& member) {
     member.suspect = upto;
     return std::nullopt;
   }
-  const uint64_t oldest =
-      upto >= LanePage::kEntries ? upto - LanePage::kEntries + 1 : 1;
-  for (uint64_t n = std::max(member.agreed + 1, oldest); n <= upto; ++n) {
+  for (uint64_t n = std::max(member.agreed + 1, oldest_kept(upto)); n <= upto;
+       ++n) {
     const std::optional<Seen> a = read(*page_, n), b = read(*theirs, n);
-    if (a.has_value() && b.has_value() && a->call.print != b->call.print)
-      return mismatch(n);
+    if (a.has_value() && b.has_value() && a->history != b->history)
+      return mismatch(n, n == member.agreed + 1 || n > oldest_kept(upto));
   }
-  return mismatch(upto);
+  return mismatch(upto, false);
 }
 
 ErrorInfo Lane::located(ErrorInfo info) const {
@@ -184,64 +188,6 @@ ErrorInfo Lane::lost(Member& member) {
                   .next_step = "see whether it was stopped; the limit is "
                                "DISTWRAP_HEARTBEAT",
                   .seen = {seen(member)}});
-}
-
-// What most ranks have called is expected; of as many, what the lowest has.
-ErrorInfo Lane::mismatch(uint64_t number) {
-  struct Call {
-    uint64_t print;
-    std::string text;
-    std::vector<int> ranks;
-  };
-  std::vector<Call> calls;
-  uint16_t own_kind = 0;
-  const auto add = [&](int rank, const LanePage* page) {
-    const std::optional<Seen> seen =
-        page == nullptr ? std::nullopt : read(*page, number);
-    if (!seen.has_value()) return;
-    if (rank == place_.rank)
-      own_kind = static_cast<uint16_t>(seen->call.what & 0xff);
-    std::string text = seen->call.text();
-    if (!seen->label.empty())
-      absl::StrAppend(&text, " (\"", seen->label, "\")");
-    for (Call& call : calls)
-      if (call.print == seen->call.print) return call.ranks.push_back(rank);
-    calls.push_back({seen->call.print, std::move(text), {rank}});
-  };
-  size_t next = 0;
-  for (int rank = 0; rank < static_cast<int>(place_.global_ranks.size());
-       ++rank) {
-    if (rank == place_.rank) add(rank, page_);
-    if (next < members_.size() && members_[next].rank == rank)
-      add(rank, page_of(members_[next++]));
-  }
-  std::stable_sort(calls.begin(), calls.end(),
-                   [](const Call& a, const Call& b) {
-                     return a.ranks.size() > b.ranks.size();
-                   });
-  ErrorInfo info = located(
-      {.reason = Reason::kCallMismatch,
-       .what = "ranks called different operations",
-       .op = op_shape(own_kind).name,
-       .seq = number,
-       .next_step = "make all ranks call the same in the same order; "
-                    "`distwrap info --recorder` shows what each did last"});
-  const auto say = [](const Call& call) {
-    return absl::StrCat(call.text, " (rank",
-                        call.ranks.size() == 1 ? " " : "s ",
-                        base::rank_list(call.ranks), ")");
-  };
-  for (size_t i = 0; i < calls.size(); ++i) {
-    if (i == 0) {
-      info.expected = say(calls[i]);
-      continue;
-    }
-    absl::StrAppend(&info.actual, i == 1 ? "" : ", ", say(calls[i]));
-    info.ranks.insert(info.ranks.end(), calls[i].ranks.begin(),
-                      calls[i].ranks.end());
-  }
-  std::sort(info.ranks.begin(), info.ranks.end());
-  return info;
 }
 
 }  // namespace distwrap::comm

@@ -101,8 +101,8 @@ class Lane {
   };
   // An entry, read whole.
   struct Seen {
-    uint64_t history = 0;
-    SeenCall call;
+    uint64_t history = 0, balance = 0;
+    SeenCall call;  // without its print
     std::string label;
   };
 
@@ -112,7 +112,13 @@ class Lane {
         listener_(listener) {}
   // What has to be told, once.
   std::optional<ErrorInfo> look(int64_t now_ns);
+  std::optional<ErrorInfo> look_at_all();
   std::optional<ErrorInfo> look_at(Member& member);
+  // Whether what all ranks send is what all of them expect. Nothing where not
+  // all of them are on this host.
+  std::optional<ErrorInfo> look_at_balance();
+  // Of all ranks up to a call; nothing when one of them does not show it.
+  std::optional<uint64_t> balance_at(uint64_t number);
   // Shows how long this rank has been waiting.
   void look_at_self(int64_t now_ns);
   // Who has to be told of, once for each operation.
@@ -129,7 +135,19 @@ class Lane {
   static std::optional<Seen> read(const LanePage& page, uint64_t number);
   ErrorInfo located(ErrorInfo info) const;
   ErrorInfo lost(Member& member);
-  ErrorInfo mismatch(uint64_t number);
+  // `exact`: it is the first that differs, not the oldest that is still shown.
+  ErrorInfo mismatch(uint64_t number, bool exact);
+  ErrorInfo pair_mismatch(uint64_t number);
+  // Shows the counts of a call in which each pair has its own: what it adds to
+  // the balance.
+  uint64_t show_counts(const dw_op& op);
+  static uint64_t oldest_kept(uint64_t newest) {
+    return newest >= LanePage::kEntries ? newest - LanePage::kEntries + 1 : 1;
+  }
+  int size() const { return static_cast<int>(place_.global_ranks.size()); }
+  // All members that show their calls here, by rank.
+  template <class Body>
+  void for_each_page(const Body& body);
 
   const std::shared_ptr<Board> board_;
   const Place place_;
@@ -138,6 +156,9 @@ class Lane {
   int own_place_ = -1;
   std::vector<Member> members_;  // the others, on this host
   bool told_ = false;
+  // Up to which call all counts are known to match, and as of which call of
+  // this rank's; the first call at which they did not at the last look.
+  uint64_t balanced_ = 0, balanced_history_ = 0, unbalanced_ = 0;
   InFlight in_flight_;
   uint64_t looked_at_ = 0;  // `last` at the last look
   uint64_t reported_ = 0;   // the newest that `stuck` has told of

@@ -25,6 +25,8 @@
 // | LanePage::told    | when this rank has spoken      | release, acquire |
 // | LanePage::facts   | before the uid in the front    | by `lanes`       |
 // | Entry::number     | 0, the rest, then the number   | release, acquire |
+// | LanePage::counts  | before the entry; its own      | release, acquire |
+// |                   | number first 0, at last set    |                  |
 #ifndef DISTWRAP_SRC_COMM_BOARD_PAGE_H_
 #define DISTWRAP_SRC_COMM_BOARD_PAGE_H_
 
@@ -42,7 +44,7 @@ inline constexpr size_t kMostLanes = 255;
 inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
 
 // In front of every area that is in use, for readers of another version.
-inline constexpr uint64_t kBoardLayout = 0x3364'7262'7764;  // "dwbrd3"
+inline constexpr uint64_t kBoardLayout = 0x3464'7262'7764;  // "dwbrd4"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 
@@ -74,16 +76,23 @@ static_assert(sizeof(FrontPage) == kPageBytes);
 // A collective, as the others have to have it too.
 struct alignas(64) Entry {
   std::atomic<uint64_t> number;                // 0: nothing, or being written
-  std::atomic<uint64_t> print;                 // of what has to be equal
-  std::atomic<uint64_t> history;               // of all prints up to this one
+  std::atomic<uint64_t> history;               // of all calls up to this one
+  std::atomic<uint64_t> balance;               // likewise; see pair_counts.h
   std::atomic<uint64_t> what;                  // for people: SeenCall::what
   std::atomic<int64_t> count;                  // likewise
   std::array<std::atomic<uint64_t>, 3> label;  // its first 24 characters
 };
 static_assert(sizeof(Entry) == 64);
 
+// What pairs of ranks send each other in the last such calls; see
+// pair_counts.h.
+struct alignas(64) ShownCounts {
+  static constexpr size_t kWords = 256;
+  std::array<std::atomic<uint32_t>, kWords> words;
+};
+
 struct alignas(kPageBytes) LanePage {
-  static constexpr size_t kEntries = kPageBytes / sizeof(Entry) - 2;
+  static constexpr size_t kEntries = 46;
   alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
   std::atomic<uint64_t> inside;            // whose caller waits; 0: none
   // The oldest that ran beside its caller at the last look; 0: none.
@@ -97,6 +106,7 @@ struct alignas(kPageBytes) LanePage {
   std::atomic<uint64_t> told;
   alignas(64) GroupFacts facts;
   std::array<Entry, kEntries> entries;  // number n at n % kEntries
+  ShownCounts counts;
 };
 static_assert(sizeof(LanePage) == kPageBytes);
 

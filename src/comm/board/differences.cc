@@ -1,0 +1,195 @@
+// How ranks' calls differ: found by a number that covers all of them, told with
+// what each has called.
+#include "base/error.h"
+#include "comm/board/lane.h"
+#include "comm/board/pair_counts.h"
+#include "comm/op_shape.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace distwrap::comm {
+namespace {
+
+// A call as its rank has named it.
+std::string with_label(std::string call, absl::string_view label) {
+  if (!label.empty()) absl::StrAppend(&call, " (\"", label, "\")");
+  return call;
+}
+
+std::string elements(uint32_t count) {
+  return count == ShownPair::kMost
+             ? absl::StrCat(count, " elements or more")
+             : absl::StrCat(count, count == 1 ? " element" : " elements");
+}
+
+}  // namespace
+
+template <class Body>
+void Lane::for_each_page(const Body& body) {
+  size_t next = 0;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == place_.rank) {
+      body(rank, *page_);
+    } else if (next < members_.size() && members_[next].rank == rank) {
+      if (const LanePage* const page = page_of(members_[next++]);
+          page != nullptr)
+        body(rank, *page);
+    }
+  }
+}
+
+uint64_t Lane::show_counts(const dw_op& op) {
+  if (!PairCounts::are_in(op)) return 0;
+  const PairCounts counts(op, place_.rank, size());
+  counts.show(&page_->counts);
+  return counts.balance();
+}
+
+std::optional<uint64_t> Lane::balance_at(uint64_t number) {
+  int ranks = 0;
+  uint64_t sum = 0;
+  for_each_page([&](int, const LanePage& page) {
+    const std::optional<Seen> seen = read(page, number);
+    if (!seen.has_value()) return;
+    ++ranks;
+    sum += seen->balance;
+  });
+  return ranks == size() ? std::optional(sum) : std::nullopt;
+}
+
+std::optional<ErrorInfo> Lane::look_at_balance() {
+  if (!sees_all()) return std::nullopt;
+  uint64_t upto = page_->last.load(std::memory_order_acquire);
+  for (const Member& member : members_) upto = std::min(upto, member.reached);
+  const std::optional<Seen> own = upto == 0 ? std::nullopt : read(*page_, upto);
+  if (!own.has_value() ||
+      (upto == balanced_ && own->history == balanced_history_))
+    return std::nullopt;
+  const std::optional<uint64_t> balance = balance_at(upto);
+  if (!balance.has_value()) return std::nullopt;
+  if (*balance == 0) {
+    balanced_ = upto;
+    balanced_history_ = own->history;
+    unbalanced_ = 0;
+    return std::nullopt;
+  }
+  // As with calls that differ: it has to stay.
+  if (unbalanced_ == 0 || unbalanced_ > upto) {
+    unbalanced_ = upto;
+    return std::nullopt;
+  }
+  for (uint64_t n = std::max(balanced_ + 1, oldest_kept(upto)); n < upto; ++n)
+    if (balance_at(n).value_or(0) != 0) return pair_mismatch(n);
+  return pair_mismatch(upto);
+}
+
+// What most ranks have called is expected; of as many, what the lowest has.
+ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
+  struct Call {
+    uint64_t history;
+    std::string text;
+    std::vector<int> ranks;
+  };
+  std::vector<Call> calls;
+  uint16_t own_kind = 0;
+  for_each_page([&](int rank, const LanePage& page) {
+    const std::optional<Seen> seen = read(page, number);
+    if (!seen.has_value()) return;
+    if (rank == place_.rank)
+      own_kind = static_cast<uint16_t>(seen->call.what & 0xff);
+    for (Call& call : calls)
+      if (call.history == seen->history) return call.ranks.push_back(rank);
+    calls.push_back(
+        {seen->history, with_label(seen->call.text(), seen->label), {rank}});
+  });
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Call& a, const Call& b) {
+                     return a.ranks.size() > b.ranks.size();
+                   });
+  ErrorInfo info = located(
+      {.reason = Reason::kCallMismatch,
+       .what = exact ? "ranks called different operations"
+                     : "ranks called different operations, in this call or "
+                       "before it",
+       .op = op_shape(own_kind).name,
+       .seq = number,
+       .next_step = "make all ranks call the same in the same order; "
+                    "`distwrap info --recorder` shows what each did last"});
+  const auto say = [](const Call& call) {
+    return absl::StrCat(call.text, " (rank",
+                        call.ranks.size() == 1 ? " " : "s ",
+                        base::rank_list(call.ranks), ")");
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (i == 0) {
+      info.expected = say(calls[i]);
+      continue;
+    }
+    absl::StrAppend(&info.actual, i == 1 ? "" : ", ", say(calls[i]));
+    info.ranks.insert(info.ranks.end(), calls[i].ranks.begin(),
+                      calls[i].ranks.end());
+  }
+  std::sort(info.ranks.begin(), info.ranks.end());
+  return info;
+}
+
+ErrorInfo Lane::pair_mismatch(uint64_t number) {
+  struct Shown {
+    const LanePage* page = nullptr;
+    std::string call;
+  };
+  std::vector<Shown> members(static_cast<size_t>(size()));
+  uint16_t kind = 0;
+  for_each_page([&](int rank, const LanePage& page) {
+    Shown& member = members[static_cast<size_t>(rank)];
+    member.page = &page;
+    if (const std::optional<Seen> seen = read(page, number); seen.has_value()) {
+      kind = static_cast<uint16_t>(seen->call.what & 0xff);
+      member.call = with_label(seen->call.text(), seen->label);
+    }
+  });
+  ErrorInfo info = located(
+      {.reason = Reason::kCallMismatch,
+       .what = "one rank sends another number of elements than another expects",
+       .op = op_shape(kind).name,
+       .seq = number,
+       .next_step = "what rank i sends to rank j has to be what rank j expects "
+                    "of rank i: exchange the counts first, by an all_to_all"});
+  const auto at = [&](int rank, int peer) {
+    const LanePage* const page = members[static_cast<size_t>(rank)].page;
+    return page == nullptr
+               ? std::nullopt
+               : ShownPair::read(page->counts, size(), number, peer);
+  };
+  int others = 0;
+  for (int from = 0; from < size(); ++from)
+    for (int to = 0; to < size(); ++to) {
+      const std::optional<ShownPair> sender = at(from, to),
+                                     receiver = at(to, from);
+      if (!sender.has_value() || !receiver.has_value() ||
+          sender->sends == receiver->expects)
+        continue;
+      if (!info.ranks.empty()) {
+        ++others;
+        continue;
+      }
+      info.ranks = {std::min(from, to), std::max(from, to)};
+      info.expected =
+          absl::StrCat(members[static_cast<size_t>(to)].call, " (rank ", to,
+                       "): ", elements(receiver->expects), " of rank ", from);
+      info.actual =
+          absl::StrCat(members[static_cast<size_t>(from)].call, " (rank ", from,
+                       "): ", elements(sender->sends), " to rank ", to);
+    }
+  if (others > 0)
+    absl::StrAppend(&info.actual, ", and ", others,
+                    others == 1 ? " more pair" : " more pairs");
+  if (info.ranks.empty())
+    info.actual = members[static_cast<size_t>(place_.rank)].call;
+  return info;
+}
+
+}  // namespace distwrap::comm

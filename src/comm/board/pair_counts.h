@@ -1,0 +1,55 @@
+// What a rank sends to each other one and expects of it, in a collective in
+// which each pair has a count of its own: the v forms of all_to_all, gather and
+// scatter.
+//
+// For what it sends, a rank adds a print to its balance; for what it expects,
+// it takes away the print that the sender has to have added. The sum over all
+// ranks is 0 when all pairs agree, and else is not, but for one in 2^64. So one
+// number of each rank shows that something differs, in a group of any size; the
+// counts are shown beside it as far as there is room, to say where.
+//
+// Threads: values.
+#ifndef DISTWRAP_SRC_COMM_BOARD_PAIR_COUNTS_H_
+#define DISTWRAP_SRC_COMM_BOARD_PAIR_COUNTS_H_
+
+#include "comm/board/page.h"
+#include "distwrap/abi/types.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace distwrap::comm {
+
+class PairCounts {
+ public:
+  static bool are_in(const dw_op& op);
+  // Of a rank in a group of `size`; reads the operation's arrays.
+  PairCounts(const dw_op& op, int rank, int size)
+      : op_(op), rank_(rank), size_(size) {}
+
+  // In elements; 0 to and of itself, which no other rank can see.
+  int64_t sends(int peer) const;
+  int64_t expects(int peer) const;
+  uint64_t balance() const;
+  void show(ShownCounts* shown) const;
+
+ private:
+  const dw_op& op_;
+  const int rank_, size_;
+};
+
+// A rank's counts, as others read them.
+struct ShownPair {
+  // Counts above are shown as this.
+  static constexpr uint32_t kMost = UINT32_MAX;
+  uint32_t sends, expects;
+
+  // In a call, of a group of `size`, to and of a rank; nothing when they are no
+  // longer there, or there was no room.
+  static std::optional<ShownPair> read(const ShownCounts& shown, int size,
+                                       uint64_t number, int peer);
+};
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_BOARD_PAIR_COUNTS_H_
