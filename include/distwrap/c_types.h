@@ -97,10 +97,10 @@ typedef struct distwrap_init_options {
   uint64_t hints_count;
   uint32_t has_device_id; /* `device_id` counts; else 0 */
   int32_t device_id;
-  uint32_t drop_in; /* as strict as torch.distributed: DW_DROP_IN_ON or
-                       DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN */
-  uint32_t check;   /* whether ranks compare their collectives:
-                       DW_CHECK_SIGNATURE or DW_CHECK_OFF; 0: DISTWRAP_CHECK */
+  uint32_t drop_in;  /* as strict as torch.distributed: DW_DROP_IN_ON or
+                        DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN */
+  uint32_t check;    /* whether ranks compare their collectives:
+                        DW_CHECK_SIGNATURE or DW_CHECK_OFF; 0: DISTWRAP_CHECK */
   int64_t straggler; /* after this a rank that waits says for whom; DW_FOREVER:
                         never; 0: DISTWRAP_STRAGGLER */
 } distwrap_init_options;
