@@ -1,0 +1,114 @@
+// What ranks show each other, and see.
+#include "comm/board/board.h"
+
+#include "board_fixture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Board, EqualCallsAreWell) {
+  const auto ranks = meet(3);
+  for (uint64_t seq = 1; seq <= 500; ++seq)
+    for (const auto& rank : ranks)
+      rank->call(op_of(DW_OP_ALL_REDUCE, static_cast<int64_t>(seq), seq));
+  for (const auto& rank : ranks)
+    EXPECT_FALSE(rank->ear.wait(kLooks).has_value());
+}
+
+// The one that differs is named on all ranks, with both calls.
+TEST(Board, ADifferenceIsTheSameErrorOnAllRanks) {
+  const auto ranks = meet(3);
+  for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
+  for (size_t r = 0; r < 3; ++r)
+    ranks[r]->call(op_of(DW_OP_ALL_GATHER, r == 1 ? 2048 : 1024, 2),
+                   r == 1 ? "the other" : "");
+  for (size_t r = 0; r < 3; ++r) {
+    const std::optional<ErrorInfo> found = ranks[r]->ear.wait(kLong);
+    ASSERT_TRUE(found.has_value()) << r;
+    EXPECT_EQ(found->reason, Reason::kCallMismatch);
+    EXPECT_EQ(found->op, "all_gather");
+    EXPECT_EQ(found->group, "g");
+    EXPECT_EQ(found->seq, 2u);
+    EXPECT_EQ(found->my_rank, static_cast<int>(r));
+    EXPECT_EQ(found->group_size, 3);
+    EXPECT_THAT(found->ranks, ElementsAre(1));
+    EXPECT_EQ(found->expected, "all_gather f32 x 1024 (ranks 0, 2)");
+    EXPECT_EQ(found->actual, "all_gather f32 x 2048 (\"the other\") (rank 1)");
+  }
+}
+
+// Their difference lies as many calls back as the board keeps, or more.
+TEST(Board, WhatDifferedLongAgoIsFoundStill) {
+  for (uint64_t calls : {uint64_t{20}, 2 * LanePage::kEntries}) {
+    const auto ranks = meet(2);
+    for (uint64_t seq = 1; seq <= calls; ++seq)
+      for (size_t r = 0; r < 2; ++r)
+        ranks[r]->call(
+            op_of(DW_OP_ALL_REDUCE, seq == 5 && r == 1 ? 7 : 3, seq));
+    for (const auto& rank : ranks) {
+      const std::optional<ErrorInfo> found = rank->ear.wait(kLong);
+      ASSERT_TRUE(found.has_value());
+      EXPECT_EQ(found->reason, Reason::kCallMismatch);
+      if (calls == 20) {
+        EXPECT_EQ(found->seq, 5u);
+      }
+    }
+  }
+}
+
+// Asynchronous calls, or a broadcast's root: what is compared is what both have
+// reached, whenever the other gets there.
+TEST(Board, ARankMayBeFarAhead) {
+  const auto ranks = meet(2);
+  for (uint64_t seq = 1; seq <= 1000; ++seq)
+    ranks[0]->call(op_of(DW_OP_BROADCAST, 4, seq));
+  for (uint64_t seq = 1; seq <= 1000; ++seq) {
+    ranks[1]->call(op_of(DW_OP_BROADCAST, 4, seq));
+    if (seq % 250 == 0) absl::SleepFor(absl::Milliseconds(40));
+  }
+  EXPECT_FALSE(ranks[0]->ear.wait(kLooks).has_value());
+  EXPECT_FALSE(ranks[1]->ear.wait(kLooks).has_value());
+}
+
+TEST(Board, ARefusedCallIsNotThere) {
+  const auto ranks = meet(2);
+  for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
+  ranks[0]->call(op_of(DW_OP_SCAN, 3, 2));
+  ranks[0]->lane->retract(2);
+  absl::SleepFor(kLooks);
+  for (const auto& rank : ranks) rank->call(op_of(DW_OP_ALL_REDUCE, 3, 2));
+  for (const auto& rank : ranks)
+    EXPECT_FALSE(rank->ear.wait(kLooks).has_value());
+}
+
+TEST(Board, GroupsComeAndGoAndOnlyTheirMembersHear) {
+  const auto ranks = meet(3);
+  for (uint64_t uid = 100; uid < 100 + 2 * kMostLanes; ++uid) {
+    Ear ear;
+    EXPECT_NE(Lane::open(ranks[0]->board, {"h", uid, 0, {0, 2}}, ear), nullptr)
+        << uid;
+  }
+  Ear here, there;
+  auto one = Lane::open(ranks[0]->board, {"h", 5, 0, {0, 2}}, here);
+  auto other = Lane::open(ranks[2]->board, {"h", 5, 1, {0, 2}}, there);
+  one->publish(op_of(DW_OP_BARRIER, 0, 1), "");
+  other->publish(op_of(DW_OP_ALL_REDUCE, 1, 1), "");
+  EXPECT_TRUE(here.wait(kLong).has_value());
+  EXPECT_TRUE(there.wait(kLong).has_value());
+  one.reset();
+  other.reset();
+  for (const auto& rank : ranks)
+    EXPECT_FALSE(rank->ear.wait(kLooks).has_value());
+}
+
+}  // namespace
+}  // namespace distwrap::comm
