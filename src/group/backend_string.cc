@@ -19,6 +19,10 @@ namespace {
 
 constexpr size_t kMaxShown = 128;
 
+constexpr absl::string_view kAuto = "auto";
+// Ranks of a group over shared memory.
+constexpr int kMostOfShm = 128;
+
 struct Row {
   absl::string_view name, backend, device;
 };
@@ -103,8 +107,8 @@ absl::StatusOr<std::vector<BackendChoice>> parse_plain(
     return status;
   if (const Row* const row = row_of(name)) {
     std::vector<BackendChoice> choices = {choice_of(row->device, name)};
-    if (name == "auto" && registry.find("nccl").ok())
-      choices.push_back(choice_of("cuda", "auto"));
+    if (name == kAuto && registry.find("nccl").ok())
+      choices.push_back(choice_of("cuda", kAuto));
     return choices;
   }
   if (is_joined(name) && !is_path(name))
@@ -197,13 +201,29 @@ absl::StatusOr<std::vector<BackendChoice>> parse_backends(
   return choices;
 }
 
-absl::Status settle_backends(std::vector<BackendChoice>* choices, int size,
-                             plugin::Registry& registry) {
+void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
+                  const plugin::Registry& registry) {
+  const auto has = [&](absl::string_view name) {
+    const std::vector<plugin::Registry::Entry> all = registry.list();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const auto& entry) { return entry.name == name; });
+  };
   for (BackendChoice& choice : *choices) {
-    if (choice.backend == "auto")
-      choice.backend = choice.device_type != kCpu.type ? "nccl"
-                       : size == 1                     ? "loopback"
-                                                       : "gloo";
+    if (choice.backend != kAuto) continue;
+    if (choice.device_type != kCpu.type)
+      choice.backend = "nccl";
+    else if (size == 1)
+      choice.backend = "loopback";
+    else
+      choice.backend =
+          one_host && size <= kMostOfShm && has("shm") ? "shm" : "gloo";
+  }
+}
+
+absl::Status settle_backends(const std::vector<BackendChoice>& choices,
+                             plugin::Registry& registry) {
+  for (const BackendChoice& choice : choices) {
+    if (choice.backend == kAuto) continue;
     const absl::StatusOr<plugin::BackendPtr> table = load(choice, registry);
     if (!table.ok()) return table.status();
     if (((*table)->api().devices & DW_BIT(choice.device_type)) == 0)

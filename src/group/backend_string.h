@@ -35,12 +35,16 @@ struct BackendChoice {
 absl::StatusOr<std::vector<BackendChoice>> parse_backends(
     absl::string_view text, plugin::Registry& registry);
 
-// Loads every backend, after "auto" was replaced by what fits. Errors:
-// kPluginNotFound for a known one that is not there, kUnsupported for two that
-// are joined by '+', kNoCommunicator for one that does not serve its device,
-// the registry's.
-absl::Status settle_backends(std::vector<BackendChoice>* choices, int size,
+// Loads every backend that is named. Errors: kPluginNotFound for a known one
+// that is not there, kUnsupported for two that are joined by '+',
+// kNoCommunicator for one that does not serve its device, the registry's.
+absl::Status settle_backends(const std::vector<BackendChoice>& choices,
                              plugin::Registry& registry);
+
+// Puts what fits in place of "auto": for host memory loopback for one rank, shm
+// for ranks that are all on one host, gloo for others.
+void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
+                  const plugin::Registry& registry);
 
 // Host memory has no index.
 inline Device device_of(const BackendChoice& choice, int device_id) {

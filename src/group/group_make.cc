@@ -52,10 +52,10 @@ absl::StatusOr<std::vector<BackendChoice>> choose_backends(
   for (const BackendChoice& choice : *choices)
     if (const Device device{choice.device_type}; parent.find(device) == nullptr)
       return parent.no_communicator(device);
-  if (absl::Status status =
-          settle_backends(&*choices, parent.size(), session.plugins());
+  if (absl::Status status = settle_backends(*choices, session.plugins());
       !status.ok())
     return status;
+  resolve_auto(&*choices, parent.size(), session.one_host(), session.plugins());
   return choices;
 }
 

@@ -125,8 +125,6 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
   plan.backend = !options.backend.empty()
                      ? options.backend
                      : environment.get_or_default(base::Setting::kBackend);
-  if (plan.backend == "auto")
-    plan.backend = plan.world_size == 1 ? "loopback" : "gloo";
   plan.group_name = options.group_name;
   plan.hints = options.hints;
   if (options.device_id.has_value()) {

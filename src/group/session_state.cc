@@ -34,8 +34,9 @@ struct Hello {
   std::string version, backend;
   int rank = 0, world_size = 0;
   int64_t pid = 0;
-  uint64_t draw = 0;       // at random; rank 0's becomes the world's uid
-  std::string host, door;  // of the board; empty: none
+  uint64_t draw = 0;  // at random; rank 0's becomes the world's uid
+  std::string host;   // empty: cannot be told
+  std::string door;   // of the board; empty: none
 };
 
 std::string encode(const Hello& hello) {
@@ -149,7 +150,7 @@ absl::Status SessionState::start(const SessionPlan& plan) {
   absl::StatusOr<std::vector<BackendChoice>> choices =
       parse_backends(plan.backend, plugins_);
   if (!choices.ok()) return choices.status();
-  absl::Status status = settle_backends(&*choices, world_size_, plugins_);
+  absl::Status status = settle_backends(*choices, plugins_);
   if (!status.ok()) return status;
 
   store_ = plan.store;
@@ -160,7 +161,10 @@ absl::Status SessionState::start(const SessionPlan& plan) {
     store_ = *std::move(store);
   }
   status = enter_round(plan, terms_of(*choices), deadline);
-  if (status.ok()) status = make_world(plan, *std::move(choices), deadline);
+  if (status.ok()) {
+    resolve_auto(&*choices, world_size_, one_host_, plugins_);
+    status = make_world(plan, *std::move(choices), deadline);
+  }
   if (status.ok()) {
     store::remove_note(plan.place);
     return status;
@@ -183,11 +187,11 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
              {},
              {}};
   std::optional<comm::Door> door;
+  if (world_size_ > 1) mine.host = comm::host_identity();
   if (plan.check && world_size_ > 1) {
     absl::StatusOr<comm::Door> opened = comm::Door::open();
     if (!opened.ok()) return opened.status();
     door = *std::move(opened);
-    mine.host = comm::host_identity();
     mine.door = door->name();
   }
   const auto in_group = [&](const absl::Status& status) {
@@ -268,6 +272,11 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
          .actual = describe(theirs),
          .next_step = "start all ranks with the same options"});
   }
+  one_host_ =
+      !mine.host.empty() && std::all_of(offers.begin(), offers.end(),
+                                        [&](const comm::BoardOffer& offer) {
+                                          return offer.host == mine.host;
+                                        });
   if (!door.has_value()) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<comm::Board>> board =
       comm::Board::meet({.rank = rank_,

@@ -40,6 +40,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const std::shared_ptr<GroupState>& world() const { return world_; }
   bool drop_in() const { return drop_in_; }
   int device_id() const { return device_id_; }
+  // Whether all ranks are where they can share memory.
+  bool one_host() const { return one_host_; }
 
   absl::Duration init_timeout() const { return init_timeout_; }
   absl::Duration goodbye() const { return goodbye_; }
@@ -96,6 +98,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
       std::make_shared<comm::Watchdog>();
   GroupRegistry registry_;
   uint64_t uid_ = 0;  // of the world; the same on all ranks
+  bool one_host_ = false;
   std::shared_ptr<comm::SessionRecording> recording_;
   std::shared_ptr<comm::Board> board_;
   std::shared_ptr<GroupState> world_;

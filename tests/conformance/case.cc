@@ -92,13 +92,13 @@ std::string Case::name() const {
   std::string text = exclusive ? "exclusive " : "";
   text += shape_of(kind).name;
   if (kind == DW_OP_BARRIER) return text + calling_text(calling);
-  text += " " + std::string(dtype_text(dtype));
-  if (reduces()) text += " " + std::string(reduction_text(reduce));
-  text += " x " + std::to_string(count);
-  if (shape_of(kind).rooted) text += " root " + std::to_string(root);
+  text.append(" ").append(dtype_text(dtype));
+  if (reduces()) text.append(" ").append(reduction_text(reduce));
+  text.append(" x ").append(std::to_string(count));
+  if (shape_of(kind).rooted) text.append(" root ").append(std::to_string(root));
   if (in_place) text += " in place";
   text += form_text(form);
-  if (uneven()) text += " empty " + std::to_string(empty);
+  if (uneven()) text.append(" empty ").append(std::to_string(empty));
   if (odd) text += " at odd addresses";
   return text + calling_text(calling);
 }

@@ -137,6 +137,24 @@ TEST(OptionsOfSplitGroup, EachIsReadAndTheGroupWorks) {
   });
 }
 
+// Ranks that can share memory do, whether or not they compare their calls.
+TEST(OptionsOfTheStart, TheDefaultBackendIsTheFastestThatFits) {
+  for (const Check check : {Check::kSignature, Check::kOff})
+    testing::run_hub_ranks(3, {.check = check}, [](Session& session) {
+      EXPECT_EQ(*get_backend(session.world()), "shm");
+      EXPECT_EQ(session.world().device_backends().front().backend, "auto");
+      EXPECT_EQ(sum_over(session.world()), 111);
+      const auto named = split_group({.parent = session.world(),
+                                      .split_ranks = {{0, 1}, {2}},
+                                      .backend = "cpu:auto"});
+      ASSERT_TRUE(named.ok()) << named.status();
+      EXPECT_EQ(sum_over(*named), session.rank() == 2 ? 100 : 11);
+    });
+  testing::run_hub_ranks(1, {}, [](Session& session) {
+    EXPECT_EQ(*get_backend(session.world()), "loopback");
+  });
+}
+
 // The start, as each rank's options and environment say.
 void start_on_all(
     const InitOptions& options,

@@ -25,7 +25,7 @@ constexpr OptionRow kOptions[] = {
     {"--ranks", "N,...",
      "Ranks to start for groups over a backend, one number after the other "
      "(2)"},
-    {"--backend", "NAME", "Backend of these ranks (gloo)"},
+    {"--backend", "NAME", "Backend of these ranks (shm)"},
     {"--python", "PATH",
      "A Python with torch, to measure torch.distributed as well (python3)"},
     {"--max", "N", "Most ranks of the simulated part (16384)"},
@@ -56,7 +56,7 @@ int complain(absl::string_view text, int code) {
 
 struct Options {
   std::vector<int> ranks = {2};
-  std::string backend = "gloo", python = "python3", plot;
+  std::string backend = "shm", python = "python3", plot;
   int most = 16384;
   double seconds = 0.2;
   bool json = false, python_given = false;

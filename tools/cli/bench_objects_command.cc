@@ -21,7 +21,7 @@ constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
     {"--ranks", "N", "How many ranks to start (2)"},
-    {"--backend", "NAME", "Backend of the ranks (gloo)"},
+    {"--backend", "NAME", "Backend of the ranks (shm)"},
     {"--bytes", "SIZE", "Bytes of each rank's object (1K)"},
     {"--rounds", "N", "Timed blocks of each; they take turns (31)"},
     {"--json", nullptr, "As JSON"},
@@ -45,7 +45,7 @@ int complain(absl::string_view text, int code) {
 
 struct Options {
   int ranks = 2, rounds = 31;
-  std::string backend = "gloo";
+  std::string backend = "shm";
   int64_t bytes = 1024;
 };
 

@@ -22,7 +22,7 @@ constexpr char kAsRank[] = "as-rank";
 constexpr OptionRow kOptions[] = {
     {"dump", "PATH",
      "Folder of recordings or of PARAM traces, or one such file"},
-    {"--backend", "NAME", "Backend to replay on (gloo)"},
+    {"--backend", "NAME", "Backend to replay on (shm)"},
     {"--ranks", "N", "Number of ranks, when it is not that of the job"},
     {"--repeat", "N", "How often (1)"},
     {"--dry-run", nullptr, "Check and tell what would be done"},
@@ -49,7 +49,7 @@ int complain(absl::string_view text, int code) {
 }
 
 struct Options {
-  std::string dump, backend = "gloo";
+  std::string dump, backend = "shm";
   int ranks = 0, repeat = 1;
 };
 

@@ -67,7 +67,7 @@ TEST_F(BackendString, WhatIsWrongIsSaid) {
 TEST_F(BackendString, WhatCannotBeLoadedIsSaid) {
   const auto settle = [&](absl::string_view text) {
     std::vector<BackendChoice> choices = good(text);
-    return settle_backends(&choices, 2, registry_);
+    return settle_backends(choices, registry_);
   };
   EXPECT_TRUE(settle("auto").ok());
   EXPECT_EQ(error_reason(settle("nccl")), Reason::kPluginNotFound);
@@ -77,11 +77,22 @@ TEST_F(BackendString, WhatCannotBeLoadedIsSaid) {
   EXPECT_THAT(std::string(joined.message()), HasSubstr("shm+gloo"));
 }
 
-TEST_F(BackendString, AutoFitsTheSize) {
-  std::vector<BackendChoice> alone = good("cpu:auto");
-  ASSERT_TRUE(settle_backends(&alone, 1, registry_).ok());
-  EXPECT_EQ(alone[0].backend, "loopback");
-  EXPECT_EQ(alone[0].spelled, "auto");
+TEST_F(BackendString, AutoFitsSizeAndHosts) {
+  const auto resolved = [&](int size, bool one_host) {
+    std::vector<BackendChoice> choices = good("cpu:auto");
+    EXPECT_TRUE(settle_backends(choices, registry_).ok());
+    resolve_auto(&choices, size, one_host, registry_);
+    EXPECT_EQ(choices[0].spelled, "auto");
+    return choices[0].backend;
+  };
+  EXPECT_EQ(resolved(1, true), "loopback");
+  EXPECT_EQ(resolved(2, true), "shm");
+  EXPECT_EQ(resolved(128, true), "shm");
+  EXPECT_EQ(resolved(129, true), "gloo");
+  EXPECT_EQ(resolved(2, false), "gloo");
+  std::vector<BackendChoice> device = good("cuda:auto");
+  resolve_auto(&device, 2, true, registry_);
+  EXPECT_EQ(device[0].backend, "nccl");
 }
 
 }  // namespace

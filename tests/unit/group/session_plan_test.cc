@@ -34,7 +34,7 @@ TEST(SessionPlan, TheLauncherSaysWho) {
   EXPECT_EQ(p->world_size, 4);
   EXPECT_EQ(p->place.address, "unix:/run/x/store");
   EXPECT_EQ(p->store, nullptr) << "to be connected";
-  EXPECT_EQ(p->backend, "gloo");
+  EXPECT_EQ(p->backend, "auto");
   EXPECT_EQ(p->timeout, absl::Seconds(600));
 }
 
@@ -90,7 +90,7 @@ TEST(SessionPlan, DropInIsGivenOrSet) {
 TEST(SessionPlan, ALoneRankNeedsNothing) {
   const auto p = plan({.rank = 0, .world_size = 1});
   ASSERT_TRUE(p.ok()) << p.status();
-  EXPECT_EQ(p->backend, "loopback");
+  EXPECT_EQ(p->backend, "auto");
   EXPECT_NE(p->store, nullptr);
 }
 
