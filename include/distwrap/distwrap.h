@@ -35,8 +35,9 @@ DISTWRAP_EXPORT absl::StatusOr<Session> init_process_group(
     const InitOptions& options = {});
 // MPI_Finalize, ncclCommDestroy. Ends a group with those split from it, newest
 // first; without one, the thread's session. In flight work is drained, to the
-// group's timeout or 30 s. A group that has ended: OK. kNotInitialized without
-// a session.
+// group's timeout or 30 s. A group that has ended: OK. Errors: kNotInitialized
+// without a session; kCallMismatch, of calls that differ of which no call has
+// told: all has ended all the same.
 DISTWRAP_EXPORT absl::Status destroy_process_group(const Group& group = {});
 DISTWRAP_EXPORT bool is_initialized();
 // Makes the thread use `session`; an empty one unbinds.

@@ -109,7 +109,9 @@ class DISTWRAP_EXPORT Session {
   absl::StatusOr<std::string> save_recording() const;
 
   // Drains until the timeout, then aborts what is left; without work in flight
-  // it takes 500 ms at most. A second call does nothing.
+  // it takes 500 ms at most. kCallMismatch when ranks have called different
+  // operations and no call has told this one: closed all the same. A second
+  // call does nothing.
   absl::Status close(absl::Duration timeout = absl::Seconds(30)) const;
 
   const std::shared_ptr<group::SessionState>& state() const { return state_; }

@@ -106,6 +106,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // ones to the deadline, then aborts them. True when nothing had failed, so
   // that the peers may be expected to end it the same way.
   bool drain(Deadline deadline);
+  // After `drain`, before the others are told goodbye: the calls that differ of
+  // which no call has told. Who ends right after them would never hear of it.
+  absl::Status untold();
   // After `drain`: gives the backend's part back. Later calls do nothing.
   void destroy(Deadline deadline);
 

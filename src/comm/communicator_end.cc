@@ -5,6 +5,8 @@
 #include "comm/communicator.h"
 #include "comm/op_build.h"
 
+#include <optional>
+#include <time.h>
 #include <utility>
 #include <vector>
 
@@ -116,6 +118,34 @@ bool BackendCommunicator::drain(Deadline deadline) {
            .what = "the session was closed while operations ran",
            .group = identity_.group});
   return idle && before == Life::kOpen;
+}
+
+absl::Status BackendCommunicator::untold() {
+  {
+    base::MutexLock lock(mutex_);
+    if (is_news_ && first_cause_.reason == Reason::kCallMismatch) {
+      is_news_ = false;
+      return base::make_error(first_cause_);
+    }
+    if (first_cause_.reason != Reason::kNone) return absl::OkStatus();
+  }
+  const auto look = [this] {
+    std::optional<ErrorInfo> found;
+    if (lane_ != nullptr) found = lane_->ask();
+    return found.has_value() && found->reason == Reason::kCallMismatch
+               ? found
+               : std::nullopt;
+  };
+  if (!look().has_value()) return absl::OkStatus();
+  // A call that its backend is about to refuse is shown for a moment.
+  const timespec moment{0, 1'000'000};
+  nanosleep(&moment, nullptr);
+  const std::optional<ErrorInfo> found = look();
+  if (!found.has_value()) return absl::OkStatus();
+  ErrorInfo first = first_failure_.agree(*found);
+  if (first.reason != Reason::kCallMismatch) return base::make_error(*found);
+  first.my_rank = identity_.rank;
+  return base::make_error(first);
 }
 
 void BackendCommunicator::destroy(Deadline deadline) {

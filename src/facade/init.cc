@@ -40,9 +40,8 @@ absl::Status destroy_process_group(const Group& group) {
   if (group && group != session.world()) {
     const auto usable = facade::usable_group(group, "destroy_process_group");
     if (!usable.ok()) return usable.status();
-    group::end_group(*group.state(),
-                     Deadline::after(std::min(group.timeout(), kDrain)));
-    return absl::OkStatus();
+    return group::end_group(
+        *group.state(), Deadline::after(std::min(group.timeout(), kDrain)));
   }
   absl::Status status = session.close();
   facade::retract(session);

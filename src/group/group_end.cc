@@ -67,11 +67,19 @@ class ShownEnd {
   std::vector<std::shared_ptr<comm::HookRun>> runs_;
 };
 
-bool drain(const GroupState& group, Deadline deadline) {
-  bool clean = true;
+// Whether nothing had failed. Calls that differ become `untold`, unless that is
+// null or a call has told of them.
+bool drain(GroupState& group, Deadline deadline, absl::Status* untold) {
+  bool clean = true, differs = false;
   for (auto channel = group.channels().rbegin();
-       channel != group.channels().rend(); ++channel)
+       channel != group.channels().rend(); ++channel) {
     clean = channel->communicator->drain(deadline) && clean;
+    if (untold == nullptr) continue;
+    const absl::Status status = channel->communicator->untold();
+    differs |= !status.ok();
+    untold->Update(status);
+  }
+  if (differs && clean) group.leave_behind(group.failure_keys());
   return clean;
 }
 
@@ -111,20 +119,25 @@ void end_world(Departure world, Departures& departures, bool clean,
 
 }  // namespace
 
-void end_group(GroupState& group, Deadline deadline) {
-  if (group.ended()) return;
+absl::Status end_group(GroupState& group, Deadline deadline) {
+  absl::Status untold;
+  if (group.ended()) return untold;
   const ShownEnd shown(group);
-  if (group.ended()) return;  // by a hook
+  if (group.ended()) return untold;  // by a hook
   const std::shared_ptr<SessionState> session = group.session();
   const std::shared_ptr<GroupState> parent = group.parent();
   std::vector<std::shared_ptr<GroupState>> groups;
   end_below(group, &groups);
   for (const auto& child : groups)
-    if (!drain(*child, deadline)) child->leave_behind(child->failure_keys());
-  const bool clean = drain(group, deadline);
+    if (!drain(*child, deadline, &untold))
+      child->leave_behind(child->failure_keys());
+  const bool clean = drain(group, deadline, &untold);
   groups.push_back(group.shared_from_this());
   if (parent != nullptr) parent->remove_child(&group);
-  if (session == nullptr) return drop(groups);
+  if (session == nullptr) {
+    drop(groups);
+    return untold;
+  }
   for (const auto& ended : groups) session->registry().destroy(Group(ended));
 
   const std::shared_ptr<GroupState>& world = session->world();
@@ -132,12 +145,14 @@ void end_group(GroupState& group, Deadline deadline) {
                       {},
                       Goodbye(group.store(), group.key(""), group.size()),
                       Deadline::after(session->goodbye())};
-  if (world.get() == &group)
-    return end_world(std::move(departure), session->departures(), clean,
-                     deadline);
+  if (world.get() == &group) {
+    end_world(std::move(departure), session->departures(), clean, deadline);
+    return untold;
+  }
   if (parent != nullptr) departure.heirs.push_back(parent);
   departure.heirs.push_back(world);
   depart(std::move(departure), session->departures(), clean, deadline);
+  return untold;
 }
 
 void drop_group(GroupState& group) {
@@ -145,7 +160,7 @@ void drop_group(GroupState& group) {
   std::vector<std::shared_ptr<GroupState>> groups;
   end_below(group, &groups);
   groups.push_back(group.shared_from_this());
-  for (const auto& ended : groups) drain(*ended, now);
+  for (const auto& ended : groups) drain(*ended, now, nullptr);
   drop(groups);
 }
 

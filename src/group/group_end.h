@@ -5,6 +5,7 @@
 #include "distwrap/deadline.h"
 #include "group/group_state.h"
 
+#include <absl/status/status.h>
 #include <absl/strings/string_view.h>
 
 namespace distwrap::group {
@@ -13,8 +14,10 @@ namespace distwrap::group {
 // members; gives the backends' parts back, or leaves that to the session when
 // some of them do not end it now. What does not end by the deadline is aborted;
 // with nothing in flight it takes 100 ms at most, for the world 500 ms,
-// whatever the others do. Does nothing for a group that has ended.
-void end_group(GroupState& group, Deadline deadline);
+// whatever the others do. The error is of calls that differ, in any of the
+// groups, of which no call has told; they have ended all the same. Does nothing
+// for a group that has ended.
+absl::Status end_group(GroupState& group, Deadline deadline);
 
 // Aborts the groups below it and the group, and gives everything back at once.
 void drop_group(GroupState& group);

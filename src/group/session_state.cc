@@ -345,11 +345,11 @@ absl::Status SessionState::close(absl::Duration timeout) {
   if (closed_.exchange(true, std::memory_order_acq_rel))
     return absl::OkStatus();
   const SessionState* const outer = std::exchange(closing, this);
-  end_group(*world_, Deadline::after(timeout));
+  absl::Status untold = end_group(*world_, Deadline::after(timeout));
   closing = outer;
   if (board_ != nullptr) board_->leave();
   round_->leave(Deadline::after(kLeave));
-  return absl::OkStatus();
+  return untold;
 }
 
 }  // namespace distwrap::group

@@ -272,6 +272,33 @@ TEST(Mismatches, AreToldByTheNextCall) {
             });
 }
 
+// Over this backend the call goes through, and both ranks have made it when
+// they end.
+TEST(Mismatches, AreToldByTheEndWhenNoCallIsLeft) {
+  for (const bool of_group : {false, true})
+    run_ranks(
+        2, {.backend = "gloo", .timeout = absl::Seconds(120)},
+        [&](Session& session) {
+          const auto pair =
+              split_group({.parent = session.world(), .split_ranks = {{0, 1}}});
+          ASSERT_TRUE(pair.ok()) << pair.status();
+          std::vector<float> in(8, 1), out(8);
+          absl::Status told =
+              scan(TensorView(out), TensorView(in),
+                   session.rank() == 0 ? ReduceOp::kSum : ReduceOp::kMax,
+                   {.group = *pair})
+                  .status();
+          if (told.ok()) told = barrier({.group = *pair}).status();
+          if (told.ok()) {
+            bind_session(session);
+            told = of_group ? destroy_process_group(*pair) : session.close();
+            bind_session({});
+          }
+          EXPECT_EQ(error_reason(told), Reason::kCallMismatch) << told;
+          EXPECT_THAT(error_info(told)->ranks, ElementsAre(1));
+        });
+}
+
 TEST(Mismatches, AreNotLookedForWhenTheCheckIsOff) {
   run_ranks(2,
             {.backend = "gloo",
