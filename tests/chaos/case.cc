@@ -1,0 +1,74 @@
+#include "chaos/case.h"
+
+#include "chaos/cases.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <time.h>
+
+namespace distwrap::chaos {
+
+absl::StatusOr<Session> Self::join(absl::Duration timeout) const {
+  absl::StatusOr<Session> session =
+      init_process_group({.backend = setting.backend,
+                          .timeout = timeout,
+                          .init_timeout = absl::Seconds(60),
+                          .straggler = absl::InfiniteDuration()});
+  if (!session.ok())
+    complain(absl::StrCat("start: ", session.status().ToString()));
+  return session;
+}
+
+void Self::wait_for_all_ready() const {
+  for (int other = 0; other < setting.ranks; ++other)
+    while (!ledger.ranks[other].ready.load())
+      sleep_for(absl::Microseconds(100));
+}
+
+absl::Span<const Case* const> all_cases() {
+  static const Case* const kAll[] = {&kKilled, &kGroupsKilled, &kMutated};
+  return kAll;
+}
+
+const Case* find_case(absl::string_view name) {
+  for (const Case* const one : all_cases())
+    if (name == one->name) return one;
+  return nullptr;
+}
+
+void expect_news(Job& job, int rank, size_t group, Reason reason,
+                 uint64_t culprits, Findings& findings) {
+  const News& news = job.page(rank).news[group];
+  if (!news.is_there())
+    findings.bad(
+        absl::StrCat("rank ", rank, " was told nothing of group ", group));
+  else if (news.reason != reason || news.culprits != culprits)
+    findings.bad(absl::StrCat("rank ", rank, " was told of group ", group,
+                              " other than ", reason_name(reason), " of ranks ",
+                              absl::Hex(culprits), " (bits): ", news.text));
+}
+
+void sleep_for(absl::Duration duration) {
+  const timespec span = absl::ToTimespec(duration);
+  nanosleep(&span, nullptr);
+}
+
+void die_at(int64_t ns) {
+  sigevent how = {};
+  how.sigev_notify = SIGEV_SIGNAL;
+  how.sigev_signo = SIGKILL;
+  timer_t timer;
+  itimerspec when = {};
+  when.it_value.tv_sec = ns / 1'000'000'000;
+  when.it_value.tv_nsec = ns % 1'000'000'000;
+  if (timer_create(CLOCK_MONOTONIC, &how, &timer) != 0 ||
+      timer_settime(timer, TIMER_ABSTIME, &when, nullptr) != 0) {
+    std::perror("timer");
+    std::abort();
+  }
+}
+
+}  // namespace distwrap::chaos

@@ -1,0 +1,170 @@
+#include "chaos/job.h"
+
+#include "base/settings.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace distwrap::chaos {
+namespace {
+
+void sleep_for(absl::Duration duration) {
+  const timespec span = absl::ToTimespec(duration);
+  nanosleep(&span, nullptr);
+}
+
+// Ours, without what would tell the ranks something else.
+std::vector<std::string> environment(const std::vector<std::string>& more) {
+  std::vector<std::string> all = more;
+  for (char** one = environ; *one != nullptr; ++one)
+    if (std::string(*one).rfind("DISTWRAP_", 0) != 0) all.emplace_back(*one);
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+}  // namespace
+
+Job::Job(const Setting& setting, absl::Duration patience,
+         const std::string& preload)
+    : directory_(*store::RunDirectory::make(base::Environment::of_process())),
+      server_(*store::ServerThread::start(directory_.path() + "/store")),
+      deadline_(Deadline::after(patience)),
+      ranks_(static_cast<size_t>(setting.ranks)) {
+  for (int rank = 0; rank < setting.ranks; ++rank)
+    start(setting, rank, preload);
+}
+
+Job::~Job() {
+  ledger().over.store(true);
+  // With whom they have left behind.
+  if (process_group_ > 0) kill(-process_group_, SIGKILL);
+  for (const Rank& rank : ranks_) {
+    if (rank.end < 0) waitpid(rank.pid, nullptr, 0);
+    close(rank.output);
+  }
+  while (waitpid(-process_group_, nullptr, 0) > 0) {
+  }
+}
+
+void Job::start(const Setting& setting, int number,
+                const std::string& preload) {
+  Rank& rank = ranks_[static_cast<size_t>(number)];
+  rank.output = memfd_create("output", MFD_CLOEXEC);
+  std::vector<std::string> argv = {"chaos",
+                                   "--case",
+                                   setting.name,
+                                   "--backend",
+                                   setting.backend,
+                                   "--ranks",
+                                   absl::StrCat(setting.ranks),
+                                   "--seed",
+                                   absl::StrCat(setting.seed),
+                                   "--rank",
+                                   absl::StrCat(number),
+                                   "--ledger",
+                                   absl::StrCat(memory_.fd())};
+  std::vector<std::string> env = {
+      absl::StrCat("DISTWRAP_RANK=", number),
+      absl::StrCat("DISTWRAP_WORLD_SIZE=", setting.ranks),
+      absl::StrCat("DISTWRAP_STORE=", server_->address()),
+      // Nobody reads the recordings of thousands of broken groups.
+      "DISTWRAP_RECORDER=0"};
+  if (!preload.empty()) env.push_back("LD_PRELOAD=" + preload);
+  env = environment(env);
+  const std::vector<char*> arguments = pointers(argv),
+                           variables = pointers(env);
+  const pid_t group = process_group_;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setpgid(0, group);
+    dup2(rank.output, 1);
+    dup2(rank.output, 2);
+    execve("/proc/self/exe", arguments.data(), variables.data());
+    _exit(99);
+  }
+  if (pid < 0) {
+    std::perror("fork");
+    std::exit(2);
+  }
+  // Here as well: whoever comes first.
+  setpgid(pid, group);
+  if (group == 0) process_group_ = pid;
+  rank.pid = pid;
+}
+
+void Job::signal(int rank, int number) const {
+  if (at(rank).end < 0) kill(at(rank).pid, number);
+}
+
+bool Job::reap() {
+  bool any = false;
+  for (Rank& rank : ranks_) {
+    if (rank.end >= 0) continue;
+    int status = 0;
+    if (waitpid(rank.pid, &status, WNOHANG) == rank.pid)
+      rank.end =
+          WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    else
+      any = true;
+  }
+  return any;
+}
+
+bool Job::wait_until(const std::function<bool()>& condition) {
+  while (!condition()) {
+    if (!reap()) return condition();
+    if (deadline_.passed()) return false;
+    sleep_for(absl::Microseconds(500));
+  }
+  return true;
+}
+
+bool Job::wait_for_all() {
+  while (reap()) {
+    if (deadline_.passed()) return false;
+    sleep_for(absl::Milliseconds(1));
+  }
+  return true;
+}
+
+std::string Job::said(int rank) const {
+  std::string text;
+  char part[4096];
+  for (off_t at_byte = 0;;) {
+    const ssize_t n = pread(at(rank).output, part, sizeof part, at_byte);
+    if (n <= 0) return text;
+    text.append(part, static_cast<size_t>(n));
+    at_byte += n;
+  }
+}
+
+std::string Job::who_hangs() {
+  std::string text;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (end_of(rank) >= 0) continue;
+    const RankPage& page = this->page(rank);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ", rank,
+                    " (process ", pid(rank), ", round ", page.rounds.load(),
+                    page.finished.load() ? ", at its end" : "",
+                    page.ready.load() ? "" : ", not ready", ")");
+  }
+  return text;
+}
+
+}  // namespace distwrap::chaos

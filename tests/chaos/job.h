@@ -1,0 +1,78 @@
+// The processes of a try, as the director sees them: each is this program
+// again, as one rank. They meet at a store of the director.
+//
+// Threads: one. Ownership: whatever still runs is killed with the object.
+//
+//   Job job(setting, patience);
+//   if (!job.wait_until([&] { return job.page(0).ready.load(); })) ...
+//   job.wait_for_all();
+#ifndef DISTWRAP_TESTS_CHAOS_JOB_H_
+#define DISTWRAP_TESTS_CHAOS_JOB_H_
+
+#include "chaos/ledger.h"
+#include "chaos/setting.h"
+#include "distwrap/deadline.h"
+#include "store/run_directory.h"
+#include "store/server_thread.h"
+
+#include <absl/time/time.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace distwrap::chaos {
+
+class Job {
+ public:
+  // `preload`: a library for LD_PRELOAD, or empty.
+  Job(const Setting& setting, absl::Duration patience,
+      const std::string& preload);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Ledger& ledger() { return *memory_; }
+  RankPage& page(int rank) {
+    return (*memory_).ranks[static_cast<size_t>(rank)];
+  }
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  void signal(int rank, int number) const;
+  pid_t pid(int rank) const { return at(rank).pid; }
+  // False when it did not come true within the patience of the try, or all
+  // ranks have ended before.
+  bool wait_until(const std::function<bool()>& condition);
+  // Until all have ended, or the patience is over: then false.
+  bool wait_for_all();
+  // Exit code, 128 + signal, or -1 while it runs.
+  int end_of(int rank) const { return at(rank).end; }
+  // What it printed, on both outputs.
+  std::string said(int rank) const;
+  // The ranks that still run, and what they last wrote down.
+  std::string who_hangs();
+
+ private:
+  struct Rank {
+    pid_t pid = -1;
+    int end = -1;
+    int output = -1;
+  };
+  const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  void start(const Setting& setting, int rank, const std::string& preload);
+  // Whether any still runs.
+  bool reap();
+
+  LedgerMemory memory_;
+  store::RunDirectory directory_;
+  std::unique_ptr<store::ServerThread> server_;
+  const Deadline deadline_;
+  pid_t process_group_ = 0;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace distwrap::chaos
+
+#endif  // DISTWRAP_TESTS_CHAOS_JOB_H_

@@ -1,0 +1,107 @@
+// A rank is killed at any microsecond of a collective: every other rank is told
+// at once who has gone, lives on, and has had no wrong result.
+#include "chaos/call.h"
+#include "chaos/cases.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+namespace distwrap::chaos {
+namespace {
+
+struct Plan {
+  explicit Plan(const Setting& setting) {
+    Draw draw(setting);
+    constexpr int64_t kBytes[] = {16, 32 << 10, 1 << 20};
+    call = draw_call(draw, setting.ranks, draw.one_of(kBytes));
+    victim = draw.below(setting.ranks);
+    round = static_cast<uint64_t>(2 + draw.below(4));
+    part = 1.5 * draw.part();
+  }
+  Call call;
+  int victim;
+  uint64_t round;
+  double part;  // of the time that a round takes
+};
+
+std::string plan(const Setting& setting) {
+  const Plan plan(setting);
+  return absl::StrCat("rank ", plan.victim, " is killed after ",
+                      static_cast<int>(plan.part * 100), " % of round ",
+                      plan.round, " of ", plan.call.text());
+}
+
+void rank(const Self& self) {
+  const Plan plan(self.setting);
+  const absl::StatusOr<Session> session = self.join();
+  if (!session.ok()) return;
+  Performer performer(session->world());
+  absl::Status status;
+  int64_t took_ns = 0;
+  for (uint64_t round = 0; status.ok(); ++round) {
+    const int64_t began = Deadline::now_ns();
+    if (self.rank == plan.victim && round == plan.round) {
+      const int64_t at =
+          began +
+          std::max<int64_t>(1, static_cast<int64_t>(
+                                   plan.part * static_cast<double>(took_ns)));
+      self.ledger.struck_ns.store(at);
+      die_at(at);
+    }
+    status = performer.perform(plan.call, round);
+    const int64_t ended = Deadline::now_ns();
+    took_ns = ended - began;
+    if (status.ok()) {
+      self.page.rounds.store(round + 1);
+      continue;
+    }
+    tell(self.page, 0, status, static_cast<int>(round), ended);
+  }
+  if (!performer.wrong().empty()) self.complain(performer.wrong());
+  // It lives on.
+  const absl::Status again = performer.perform(plan.call, 0);
+  if (error_reason(again) != Reason::kGroupBroken)
+    self.complain(absl::StrCat("a later call: ", again.ToString()));
+  const int64_t closing = Deadline::now_ns();
+  if (const absl::Status closed = session->close(); !closed.ok())
+    self.complain(absl::StrCat("close: ", closed.ToString()));
+  self.page.took_ns[0].store(Deadline::now_ns() - closing);
+}
+
+void direct(const Setting& setting, Job& job, Findings& findings) {
+  const Plan plan(setting);
+  if (!job.wait_for_all()) return;
+  const int64_t struck = job.ledger().struck_ns.load();
+  for (int rank = 0; rank < setting.ranks; ++rank) {
+    if (rank == plan.victim) continue;
+    expect_news(job, rank, 0, Reason::kPeerLost, bit(plan.victim), findings);
+    findings.took(0, job.page(rank).news[0].heard_ns.load() - struck);
+    findings.took(1, job.page(rank).took_ns[0].load());
+  }
+}
+
+bool ends_well(const Setting& setting, int rank, int code) {
+  return code == (rank == Plan(setting).victim ? 128 + SIGKILL : 0);
+}
+
+constexpr Measure kMeasures[] = {
+    {"from the kill to the error of each other rank", absl::Milliseconds(100),
+     absl::Milliseconds(500)},
+    {"closing the broken session", absl::Milliseconds(500),
+     absl::Milliseconds(600)}};
+
+}  // namespace
+
+const Case kKilled = {.name = "F1",
+                      .what = "a rank is killed inside a collective",
+                      .full = 2000,
+                      .measures = kMeasures,
+                      .plan = plan,
+                      .rank = rank,
+                      .direct = direct,
+                      .ends_well = ends_well};
+
+}  // namespace distwrap::chaos

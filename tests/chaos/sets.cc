@@ -1,0 +1,28 @@
+#include "chaos/sets.h"
+
+#include "chaos/cases.h"
+
+namespace distwrap::chaos {
+namespace {
+
+struct Row {
+  const Case* which;
+  int sample, half_hour;
+};
+
+constexpr Row kRows[] = {
+    {&kKilled, 12, 1000}, {&kGroupsKilled, 8, 250}, {&kMutated, 16, 1500}};
+
+}  // namespace
+
+std::vector<Share> shares_of(const std::string& set) {
+  std::vector<Share> shares;
+  for (const Row& row : kRows) {
+    if (set == "sample") shares.push_back({row.which, row.sample});
+    if (set == "long") shares.push_back({row.which, row.half_hour});
+    if (set == "full") shares.push_back({row.which, row.which->full});
+  }
+  return shares;
+}
+
+}  // namespace distwrap::chaos

@@ -1,0 +1,46 @@
+// What a try is: everything that happens in it follows from these.
+//
+// Threads and ownership: values.
+//
+//   Draw draw(setting);
+//   const int victim = draw.below(setting.ranks);
+#ifndef DISTWRAP_TESTS_CHAOS_SETTING_H_
+#define DISTWRAP_TESTS_CHAOS_SETTING_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace distwrap::chaos {
+
+struct Setting {
+  std::string name;  // of the case
+  std::string backend = "gloo";
+  int ranks = 4;
+  uint64_t seed = 0;
+};
+
+// The same numbers in every process of a try, and each time it is repeated.
+class Draw {
+ public:
+  explicit Draw(const Setting& setting) : random_(setting.seed) {}
+
+  // From 0 to `limit` - 1.
+  int below(int limit) {
+    return static_cast<int>(random_() % static_cast<uint64_t>(limit));
+  }
+  bool coin() { return below(2) == 0; }
+  // From 0 up to 1.
+  double part() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  template <class List>
+  auto one_of(const List& list) {
+    return list[static_cast<size_t>(below(static_cast<int>(std::size(list))))];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace distwrap::chaos
+
+#endif  // DISTWRAP_TESTS_CHAOS_SETTING_H_
