@@ -1,13 +1,14 @@
 #include "segment.h"
 
-#include "headroom.h"
 #include "sdk/fail.h"
+#include "sdk/headroom.h"
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 int32_t fail_system(dw_error* error, const char* what, int cause) {
-  const bool limit = cause == EMFILE || cause == ENFILE;
+  const bool limit = cause == EMFILE || cause == ENFILE || cause == EFBIG;
   const bool memory = cause == ENOMEM || cause == ENOSPC;
   char text[200];
   std::snprintf(text, sizeof text, "shm: %s: %s", what, strerror(cause));
@@ -39,6 +40,12 @@ Segment::~Segment() {
 }
 
 int32_t Segment::create(size_t bytes, dw_error* error) {
+  // A larger file would end the process by SIGXFSZ.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+    return fail_system(
+        error, "shared memory is above the limit of file sizes (ulimit -f)",
+        EFBIG);
   fd_ =
       Descriptor(memfd_create("distwrap-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd_.is_open()) return fail_system(error, "no shared memory", errno);
@@ -73,15 +80,14 @@ int32_t Segment::map(dw_error* error) {
 }
 
 int32_t Segment::reserve(size_t at, size_t bytes, dw_error* error) {
-  const Headroom room = read_headroom();
-  if (room.limited && bytes > room.free_bytes) {
+  const dw_headroom room = dw_read_headroom();
+  if (room.limited && bytes > room.left) {
     char text[200];
     std::snprintf(text, sizeof text,
                   "shm: %zu KiB of shared memory are needed, but the control "
                   "group has %llu KiB free of its limit of %llu KiB",
-                  bytes >> 10,
-                  static_cast<unsigned long long>(room.free_bytes >> 10),
-                  static_cast<unsigned long long>(room.limit_bytes >> 10));
+                  bytes >> 10, static_cast<unsigned long long>(room.left >> 10),
+                  static_cast<unsigned long long>(room.limit >> 10));
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    text);
   }

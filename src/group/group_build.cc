@@ -1,6 +1,7 @@
 #include "group/group_build.h"
 
 #include "base/error.h"
+#include "comm/board/board.h"
 #include "comm/setup.h"
 
 #include <absl/strings/str_cat.h>
@@ -63,6 +64,13 @@ absl::StatusOr<Channel> build_channel(
     std::shared_ptr<comm::BackendInstance> backend,
     const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
   const GroupParts& parts = plan.parts;
+  // What the host adds to a backend's communicator, before any rank has one.
+  const absl::StatusOr<comm::Board::Room> room =
+      comm::Board::make_room(parts.board, parts.global_ranks);
+  if (!room.ok()) {
+    comm::refuse_communicator(*parts.store, setup, room.status(), deadline);
+    return room.status();
+  }
   const absl::StatusOr<dw_comm*> built =
       comm::build_communicator(*backend, *parts.store, setup, deadline);
   if (!built.ok()) return built.status();

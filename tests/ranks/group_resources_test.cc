@@ -9,11 +9,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <dirent.h>
+#include <fcntl.h>
 #include <functional>
 #include <malloc.h>
 #include <set>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace distwrap {
@@ -21,6 +24,7 @@ namespace {
 
 using testing::CountingStore;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::run_hub_ranks;
 
@@ -140,6 +144,54 @@ TEST(GroupResources, RanksEndTheirGroupsInAnyOrder) {
         EXPECT_EQ(sum_over({}, 1), 2);
       },
       store, absl::Hours(1));
+}
+
+// A descriptor of this process that leads to the board's memory.
+int board_memory() {
+  for (int fd = 0; fd < 1024; ++fd) {
+    char target[64] = {};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    if (readlink(link.c_str(), target, sizeof target - 1) > 0 &&
+        std::string(target).rfind("/memfd:distwrap board", 0) == 0)
+      return fd;
+  }
+  return -1;
+}
+
+// The system refuses one rank the page on which it shows the group's calls: it
+// says so, and the others give the group up with it.
+TEST(GroupResources, WithoutAPageOnTheBoardThereIsNoGroupAnywhere) {
+  std::atomic<int> out_of_memory{0}, told{0};
+  run_hub_ranks(2, kPerfect, [&](Session& session) {
+    static int board, copy;  // of either rank: each has a descriptor of its own
+    EXPECT_EQ(sum_over({}, 1), 2);
+    if (session.rank() == 0) {
+      board = board_memory();
+      copy = dup(board);
+      const int other = open("/dev/null", O_RDWR | O_CLOEXEC);
+      ASSERT_GE(dup3(other, board, O_CLOEXEC), 0);
+      close(other);
+    }
+    EXPECT_EQ(sum_over({}, 1), 2);
+    const auto none = split_group({.split_ranks = {{0, 1}}});
+    if (error_reason(none.status()) == Reason::kOutOfMemory) ++out_of_memory;
+    if (error_reason(none.status()) == Reason::kAborted) {
+      ++told;
+      EXPECT_THAT(std::string(none.status().message()),
+                  HasSubstr("no page of memory"));
+    }
+    EXPECT_EQ(sum_over({}, 1), 2);
+    if (session.rank() == 0) {
+      dup3(copy, board, O_CLOEXEC);
+      close(copy);
+    }
+    EXPECT_EQ(sum_over({}, 1), 2);
+    const auto group = split_group({.split_ranks = {{0, 1}}});
+    ASSERT_TRUE(group.ok()) << group.status();
+    EXPECT_EQ(sum_over(*group, 1), 2);
+  });
+  EXPECT_EQ(out_of_memory, 1);
+  EXPECT_EQ(told, 1);
 }
 
 // One rank ends a group, the other the world with it.

@@ -6,7 +6,8 @@
 Each layer of src/ says in its CMakeLists.txt what it may use (MAY_USE of
 distwrap_layer). This reads that very list and looks at every #include:
 
-  src/<layer>      itself, its layers, their public headers, the C ABI
+  src/<layer>      itself, its layers, their public headers, the C ABI, and
+                   plugins/sdk, which sees the C ABI alone
   public headers   likewise: each belongs to a layer
   the C ABI        <stdint.h>, <stddef.h> and itself
   backends/*, plugins/*   the C ABI, plugins/sdk, and themselves
@@ -248,6 +249,8 @@ class Tree:
             return self.judge_public(layer, target)
         if first in ORDER and "/" in target:
             return self.judge_use(layer, first)
+        if first == "sdk":
+            return None
         if quoted:
             return ("folder = include prefix: write \"layer/file\" or "
                     "\"distwrap/file\"")

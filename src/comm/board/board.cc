@@ -201,6 +201,35 @@ void Board::look_at(Neighbour& neighbour, int64_t passed_ns) {
     neighbour.fate = Fate::kSilent;
 }
 
+Board::Room::~Room() {
+  if (board_ == nullptr || board_->process_.is_of_parent()) return;
+  base::MutexLock lock(board_->mutex_);
+  --board_->rooms_;
+}
+
+absl::StatusOr<Board::Room> Board::make_room(
+    const std::shared_ptr<Board>& board, absl::Span<const int> global_ranks) {
+  if (board == nullptr ||
+      std::none_of(global_ranks.begin(), global_ranks.end(),
+                   [&](int rank) { return board->neighbour(rank) != nullptr; }))
+    return Room();
+  base::MutexLock lock(board->mutex_);
+  const size_t pages =
+      std::min(board->lanes_.size() + board->rooms_ + 1, kMostLanes);
+  if (absl::Status status = board->grow_to(pages); !status.ok()) return status;
+  ++board->rooms_;
+  return Room(board);
+}
+
+absl::Status Board::grow_to(size_t pages) {
+  for (; pages_ < pages; ++pages_)
+    if (absl::Status status =
+            memory_->reserve(&memory_->area(own_).lanes[pages_]);
+        !status.ok())
+      return status;
+  return absl::OkStatus();
+}
+
 int Board::add(Lane& lane, uint64_t uid) {
   base::MutexLock lock(mutex_);
   if (leaving_) return -1;
@@ -211,7 +240,7 @@ int Board::add(Lane& lane, uint64_t uid) {
   if (free == own.lanes.end()) return -1;
   const auto place = static_cast<size_t>(free - own.lanes.begin());
   LanePage& page = memory_->area(own_).lanes[place];
-  if (!memory_->reserve(&page).ok()) return -1;
+  if (!grow_to(place + 1).ok()) return -1;
   for (auto* const word :
        {&page.last, &page.inside, &page.aside, &page.pending, &page.told})
     word->store(0, std::memory_order_relaxed);

@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace distwrap::comm {
@@ -71,6 +72,14 @@ class Board final : private Watchdog::Watch,
   // Tells the others that this rank takes its leave. No lane is used after it.
   void leave();
 
+  // A page for one more lane, there as long as this lives.
+  class Room;
+  // For a group of these ranks, of the world, before anything of it is built:
+  // so that its lane finds its page. Empty where it needs none, as without a
+  // board. Errors: kOutOfMemory.
+  static absl::StatusOr<Room> make_room(const std::shared_ptr<Board>& board,
+                                        absl::Span<const int> global_ranks);
+
  private:
   friend class Lane;
   enum class Fate : uint8_t { kWell, kEnded, kSilent };
@@ -98,6 +107,8 @@ class Board final : private Watchdog::Watch,
   void take_leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   FrontPage& front(size_t area) const { return memory_->area(area).front; }
 
+  // Makes that many pages of lanes really there; they stay.
+  absl::Status grow_to(size_t pages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // For lanes: the place of a page, and which it is; -1 when none is left.
   int add(Lane& lane, uint64_t uid);
   // Afterwards the lane's listener is not being told anything.
@@ -117,12 +128,26 @@ class Board final : private Watchdog::Watch,
   std::vector<HostMember> guests_ ABSL_GUARDED_BY(mutex_);
   Deadline serves_until_ ABSL_GUARDED_BY(mutex_) = Deadline::never();
   std::vector<Lane*> lanes_ ABSL_GUARDED_BY(mutex_);
+  size_t pages_ ABSL_GUARDED_BY(mutex_) = 0;  // of lanes, the first ones
+  size_t rooms_ ABSL_GUARDED_BY(mutex_) = 0;
   Lane* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread::id watching_ ABSL_GUARDED_BY(mutex_);
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool lives_ = false;  // the watching thread holds its lock
   int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class Board::Room {
+ public:
+  Room() = default;
+  explicit Room(std::shared_ptr<Board> board) : board_(std::move(board)) {}
+  ~Room();
+  Room(Room&& other) noexcept : board_(std::move(other.board_)) {}
+  Room& operator=(Room&&) = delete;
+
+ private:
+  std::shared_ptr<Board> board_;  // null: of nothing
 };
 
 }  // namespace distwrap::comm

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -26,9 +27,24 @@ absl::Status failed(const char* what, int error) {
                           : "leave more memory to this job"});
 }
 
+// A larger file would end the process by SIGXFSZ.
+absl::Status check_file_size(uint64_t bytes) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes)
+    return absl::OkStatus();
+  return base::make_error(
+      {.reason = Reason::kResourceLimit,
+       .what = "the limit of file sizes is below the memory of the ranks",
+       .expected = absl::StrCat("at least ", bytes, " bytes"),
+       .actual = absl::StrCat(limit.rlim_cur, " bytes"),
+       .next_step = "raise it (ulimit -f)"});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::make(size_t ranks) {
+  if (absl::Status status = check_file_size(ranks * kAreaBytes); !status.ok())
+    return status;
   base::Descriptor memory(
       memfd_create("distwrap board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.is_open()) return failed("no memory that ranks can share", errno);
@@ -63,7 +79,18 @@ absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::map(
 
 HostMemory::~HostMemory() { munmap(areas_, ranks_ * kAreaBytes); }
 
-absl::Status HostMemory::reserve(const void* page) const {
+absl::Status HostMemory::reserve(const void* page,
+                                 const dw_headroom& room) const {
+  if (room.limited != 0 && room.left < kPageBytes)
+    return base::make_error(
+        {.reason = Reason::kOutOfMemory,
+         .what = "the control group leaves no page of memory for what the "
+                 "ranks tell each other",
+         .expected = absl::StrCat(kPageBytes, " bytes"),
+         .actual = absl::StrCat(room.left, " bytes left of its limit of ",
+                                room.limit),
+         .next_step = "leave more memory to this job, or raise the limit of "
+                      "its control group"});
   const off_t at = static_cast<const char*>(page) -
                    static_cast<const char*>(static_cast<void*>(areas_));
   while (fallocate(memory_.get(), 0, at, kPageBytes) != 0)

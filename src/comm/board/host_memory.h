@@ -2,13 +2,15 @@
 //
 // Nothing has a name, so nothing is left when the last process has ended,
 // however it ended. Pages are reserved before they are touched, so that memory
-// that has run out is an error and no signal.
+// that has run out is an error and no signal; and only as far as the control
+// groups leave room, beyond which the kernel would end the process.
 // Threads: any, after construction. Ownership: owns descriptor and mapping.
 #ifndef DISTWRAP_SRC_COMM_BOARD_HOST_MEMORY_H_
 #define DISTWRAP_SRC_COMM_BOARD_HOST_MEMORY_H_
 
 #include "base/descriptor.h"
 #include "comm/board/page.h"
+#include "sdk/headroom.h"
 
 #include <absl/status/statusor.h>
 
@@ -32,8 +34,10 @@ class HostMemory {
 
   size_t ranks() const { return ranks_; }
   Area& area(size_t rank) const { return areas_[rank]; }
-  // Makes a page of an area really there. Errors: kOutOfMemory.
-  absl::Status reserve(const void* page) const;
+  // Makes a page of an area really there. Errors: kOutOfMemory, with what was
+  // asked and what is left.
+  absl::Status reserve(const void* page,
+                       const dw_headroom& room = dw_read_headroom()) const;
   // For the other ranks; stays open.
   int descriptor() const { return memory_.get(); }
 

@@ -105,7 +105,7 @@ void check_memory(const HostFacts& facts, Findings* findings) {
   const uint64_t used = std::min(memory.used.value_or(0), *memory.limit);
   const std::string what =
       absl::StrCat(bytes(*memory.limit), ", ", bytes(used), " in use");
-  // What is in use holds caches that can go, so this is no failure.
+  // Others in the group may give some back, so this is no failure.
   const bool tight =
       *memory.limit < 512 * kMiB || *memory.limit - used < *memory.limit / 20;
   if (tight)

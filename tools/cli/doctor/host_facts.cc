@@ -4,12 +4,12 @@
 #include "distwrap/store.h"
 #include "doctor/network_facts.h"
 #include "plugin/module_paths.h"
+#include "sdk/headroom.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
@@ -74,38 +74,6 @@ std::string file_text(const std::string& path) {
   return text;
 }
 
-std::optional<uint64_t> number_in(const std::string& path) {
-  uint64_t number = 0;
-  if (!absl::SimpleAtoi(file_text(path), &number)) return std::nullopt;
-  return number;
-}
-
-// This process's group of version 2, or of version 1's memory controller.
-void read_control_group(MemoryFacts* facts) {
-  const std::string groups = file_text("/proc/self/cgroup");
-  for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
-    const std::vector<std::string> parts =
-        absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    const bool v2 = parts[1].empty();
-    if (!v2 && parts[1] != "memory") continue;
-    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const std::string limit_file =
-        v2 ? "/memory.max" : "/memory.limit_in_bytes";
-    const std::string used_file =
-        v2 ? "/memory.current" : "/memory.usage_in_bytes";
-    // In a container the own group is the root of what is seen.
-    for (const std::string& folder : {root + parts[2], root}) {
-      const auto found = number_in(folder + limit_file);
-      // Version 1 says "no limit" by a number beyond all memory.
-      if (!found.has_value() || *found >= uint64_t{1} << 60) continue;
-      facts->limit = found;
-      facts->used = number_in(folder + used_file);
-      return;
-    }
-  }
-}
-
 MemoryFacts memory_facts() {
   MemoryFacts facts;
   struct statvfs shm = {};
@@ -119,7 +87,10 @@ MemoryFacts memory_facts() {
   if (fd < 0 || ftruncate(fd, 4096) != 0)
     facts.memfd_error = base::errno_text(errno);
   if (fd >= 0) close(fd);
-  read_control_group(&facts);
+  if (const dw_headroom room = dw_read_headroom(); room.limited != 0) {
+    facts.limit = room.limit;
+    facts.used = room.limit - room.left;
+  }
   return facts;
 }
 

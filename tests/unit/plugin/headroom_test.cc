@@ -1,5 +1,5 @@
 // What control groups leave, read from made-up files.
-#include "headroom.h"
+#include "sdk/headroom.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-namespace shm_backend {
+namespace distwrap::plugin {
 namespace {
 
 class HeadroomTest : public testing::Test {
@@ -24,24 +24,24 @@ class HeadroomTest : public testing::Test {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  Headroom read() const {
-    return read_headroom((root_ / "self").string(), root_.string());
+  dw_headroom read() const {
+    return dw_read_headroom_at((root_ / "self").c_str(), root_.c_str());
   }
 
   std::filesystem::path root_;
 };
 
 TEST_F(HeadroomTest, NothingToReadDoesNotLimit) {
-  EXPECT_FALSE(read().limited);
+  EXPECT_EQ(read().limited, 0);
   write("self", "nonsense\n:\n::\n0::/gone\n");
-  EXPECT_FALSE(read().limited);
+  EXPECT_EQ(read().limited, 0);
 }
 
 TEST_F(HeadroomTest, UnlimitedGroupsDoNotLimit) {
   write("self", "0::/job\n");
   write("job/memory.max", "max\n");
   write("job/memory.current", "100\n");
-  EXPECT_FALSE(read().limited);
+  EXPECT_EQ(read().limited, 0);
 }
 
 TEST_F(HeadroomTest, TightestOfNestedGroupsCounts) {
@@ -50,9 +50,9 @@ TEST_F(HeadroomTest, TightestOfNestedGroupsCounts) {
   write("outer/memory.current", "900\n");
   write("outer/inner/memory.max", "5000\n");
   write("outer/inner/memory.current", "200\n");
-  EXPECT_TRUE(read().limited);
-  EXPECT_EQ(read().free_bytes, 100u);
-  EXPECT_EQ(read().limit_bytes, 1000u);
+  EXPECT_EQ(read().limited, 1);
+  EXPECT_EQ(read().left, 100u);
+  EXPECT_EQ(read().limit, 1000u);
 }
 
 TEST_F(HeadroomTest, ReclaimablePagesAreFree) {
@@ -60,16 +60,16 @@ TEST_F(HeadroomTest, ReclaimablePagesAreFree) {
   write("memory.max", "1000\n");
   write("memory.current", "900\n");
   write("memory.stat", "anon 300\ninactive_file 600\nother 7\n");
-  EXPECT_EQ(read().free_bytes, 700u);
+  EXPECT_EQ(read().left, 700u);
 }
 
 TEST_F(HeadroomTest, OlderHierarchiesAreRead) {
   write("self", "4:memory:/job\n3:cpu:/job\n");
   write("memory/job/memory.limit_in_bytes", "4096\n");
   write("memory/job/memory.usage_in_bytes", "8192\n");
-  EXPECT_TRUE(read().limited);
-  EXPECT_EQ(read().free_bytes, 0u);
+  EXPECT_EQ(read().limited, 1);
+  EXPECT_EQ(read().left, 0u);
 }
 
 }  // namespace
-}  // namespace shm_backend
+}  // namespace distwrap::plugin
