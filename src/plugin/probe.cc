@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "distwrap/deadline.h"
 #include "plugin/probe_answer.h"
 #include "plugin/refusal.h"
 
@@ -10,7 +11,6 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>
 #include <absl/strings/strip.h>
-#include <absl/time/clock.h>
 
 #include <algorithm>
 #include <errno.h>
@@ -27,6 +27,8 @@ namespace {
 
 // Of what the child writes, the end is kept.
 constexpr size_t kMaxOutput = 2048;
+// For a child that has closed its output before it ends.
+constexpr absl::Duration kLook = absl::Milliseconds(10);
 
 class Pipe {
  public:
@@ -88,12 +90,12 @@ struct Ending {
 };
 
 // Reads the child's output until it has ended, or kills it at the deadline.
-Ending watch(pid_t child, int output, absl::Time deadline) {
+Ending watch(pid_t child, int output, Deadline deadline) {
   Ending ending;
   bool open = true;
   while (true) {
-    const int left = static_cast<int>(std::clamp<int64_t>(
-        absl::ToInt64Milliseconds(deadline - absl::Now()), 0, 10));
+    const int left =
+        Deadline::earlier(deadline, Deadline::after(kLook)).remaining_ms();
     // The end of the child ends its output, so this wakes at once; the bound
     // is for one that has closed its output before.
     pollfd wait = {open ? output : -1, POLLIN, 0};
@@ -104,7 +106,7 @@ Ending watch(pid_t child, int output, absl::Time deadline) {
         ending.output.append(bytes, static_cast<size_t>(n));
         if (ending.output.size() > kMaxOutput)
           ending.output.erase(0, ending.output.size() - kMaxOutput);
-        if (absl::Now() < deadline) continue;
+        if (!deadline.passed()) continue;
       } else {
         open = false;
       }
@@ -122,7 +124,7 @@ Ending watch(pid_t child, int output, absl::Time deadline) {
       if (n > 0) ending.output.append(bytes, static_cast<size_t>(n));
       return ending;
     }
-    if (absl::Now() >= deadline) {
+    if (deadline.passed()) {
       kill(-child, SIGKILL);
       while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
       }
@@ -158,7 +160,7 @@ absl::Status probe(const std::string& path, const ProbeOptions& options) {
   }
   pipe.close_end(1);
   const Ending ending =
-      watch(child, pipe.reader(), absl::Now() + options.limit);
+      watch(child, pipe.reader(), Deadline::after(options.limit));
   absl::string_view output = ending.output;
   const bool done = absl::ConsumeSuffix(&output, kProbeDone);
   const bool not_loadable = absl::ConsumeSuffix(&output, kProbeNotLoadable);

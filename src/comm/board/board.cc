@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/board/lane.h"
-#include "comm/board/life.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -85,7 +84,8 @@ absl::Status Board::enter() {
   own.pid = getpid();
   own.facts = {kBoardLayout, plan_.job, plan_.rank, plan_.world_size, {}};
   plan_.host.copy(own.facts.host.data(), own.facts.host.size());
-  if (!make_life(&own.life))
+  life_ = memory_->make_life(own_);
+  if (life_ == nullptr)
     base::log(base::LogLevel::kWarning,
               "no robust locks here: ranks that end are noticed by silence");
   plan_.watchdog->add(*this, Deadline::after(absl::ZeroDuration()));
@@ -122,8 +122,7 @@ void Board::leave() {
 void Board::take_leave() {
   FrontPage& own = front(own_);
   own.state.store(AreaState::kClosed, std::memory_order_release);
-  if (lives_) let_go_life(&own.life);
-  lives_ = false;
+  if (std::exchange(lives_, false) && life_ != nullptr) life_->let_go();
   left_ = true;
   changed_.notify_all();
 }
@@ -133,8 +132,7 @@ Deadline Board::expired() {
   std::shared_ptr<Board> self;
   FrontPage& own = front(own_);
   // Before any other lock: it is held through all that comes.
-  if (!lives_) hold_life(&own.life);
-  lives_ = true;
+  if (!std::exchange(lives_, true) && life_ != nullptr) life_->hold();
   base::MutexLock lock(mutex_);
   if (leaving_) {
     take_leave();

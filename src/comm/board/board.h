@@ -134,7 +134,8 @@ class Board final : private Watchdog::Watch,
   std::thread::id watching_ ABSL_GUARDED_BY(mutex_);
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lives_ = false;  // the watching thread holds its lock
+  std::unique_ptr<Life> life_;  // of the watching thread; null: none
+  bool lives_ = false;          // it holds it
   int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

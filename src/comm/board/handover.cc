@@ -48,14 +48,6 @@ bool address_of(absl::string_view name, sockaddr_un* address, socklen_t* size) {
   return true;
 }
 
-int left_ms(Deadline deadline) {
-  if (deadline.is_never()) return -1;
-  const int64_t ns = deadline.ns() - Deadline::now_ns();
-  return ns <= 0
-             ? 0
-             : static_cast<int>(std::min<int64_t>(ns / 1'000'000 + 1, 60'000));
-}
-
 bool of_this_user(int socket) {
   ucred peer = {};
   socklen_t size = sizeof peer;
@@ -191,7 +183,7 @@ absl::StatusOr<base::Descriptor> ask_at(absl::string_view name, int host,
     return lost(base::errno_text(errno));
   pollfd polled = {socket.get(), POLLIN, 0};
   int ready;
-  while ((ready = poll(&polled, 1, left_ms(deadline))) <= 0)
+  while ((ready = poll(&polled, 1, deadline.remaining_ms())) <= 0)
     if ((ready == 0 && deadline.passed()) || (ready < 0 && errno != EINTR))
       return base::make_error(
           {.reason = Reason::kTimedOut,

@@ -38,6 +38,10 @@ class HostMemory {
   // asked and what is left.
   absl::Status reserve(const void* page,
                        const dw_headroom& room = dw_read_headroom()) const;
+  // The lock by which the others know that this rank lives; see life.h.
+  std::unique_ptr<Life> make_life(size_t rank) const {
+    return Life::make(memory_.get(), rank * kAreaBytes);
+  }
   // For the other ranks; stays open.
   int descriptor() const { return memory_.get(); }
 

@@ -1,32 +1,71 @@
 #include "comm/board/life.h"
 
-#include <cstddef>
-#include <cstdint>
+#include <cerrno>
 #include <linux/futex.h>
+#include <sys/mman.h>
 
 namespace distwrap::comm {
+namespace {
 
-bool make_life(pthread_mutex_t* life) {
+constexpr size_t kPage = 4096;
+
+// glibc's layout is part of its binary interface.
+static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0);
+static_assert(offsetof(pthread_mutex_t, __data.__count) == 4);
+static_assert(offsetof(pthread_mutex_t, __data.__owner) == sizeof(LifeWords));
+
+}  // namespace
+
+std::unique_ptr<Life> Life::make(int memory, size_t at) {
+  constexpr int kProtection = PROT_READ | PROT_WRITE;
+  void* const pages =
+      mmap(nullptr, 2 * kPage, kProtection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return nullptr;
+  std::unique_ptr<Life> life(new Life(static_cast<char*>(pages)));
+  if (mmap(pages, kPage, kProtection, MAP_SHARED | MAP_FIXED, memory,
+           static_cast<off_t>(at)) == MAP_FAILED)
+    return nullptr;
   pthread_mutexattr_t how;
-  if (pthread_mutexattr_init(&how) != 0) return false;
+  if (pthread_mutexattr_init(&how) != 0) return nullptr;
   const bool made =
       pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST) == 0 &&
       pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED) == 0 &&
-      pthread_mutex_init(life, &how) == 0;
+      pthread_mutex_init(life->lock(), &how) == 0;
   pthread_mutexattr_destroy(&how);
-  return made;
+  return made ? std::move(life) : nullptr;
 }
 
-void hold_life(pthread_mutex_t* life) { pthread_mutex_lock(life); }
+Life::~Life() {
+  // A thread that has not let go has it in its list.
+  if (!held_) munmap(pages_, 2 * kPage);
+}
 
-void let_go_life(pthread_mutex_t* life) { pthread_mutex_unlock(life); }
+pthread_mutex_t* Life::lock() const {
+  return reinterpret_cast<pthread_mutex_t*>(pages_ + kPage - sizeof(LifeWords));
+}
 
-bool has_ended(const pthread_mutex_t& life) {
-  // The futex is glibc's first member: part of its binary interface.
-  static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0);
-  const auto word = __atomic_load_n(reinterpret_cast<const uint32_t*>(&life),
-                                    __ATOMIC_ACQUIRE);
-  return (word & FUTEX_OWNER_DIED) != 0;
+LifeWords& Life::words() const {
+  return *reinterpret_cast<LifeWords*>(pages_ + kPage - sizeof(LifeWords));
+}
+
+void Life::hold() {
+  // Not with what somebody else has written there, and never waiting for him.
+  words().futex.store(0, std::memory_order_relaxed);
+  const int tried = pthread_mutex_trylock(lock());
+  if (tried == EOWNERDEAD) pthread_mutex_consistent(lock());
+  held_ = tried == 0 || tried == EOWNERDEAD;
+  word_ = words().futex.load(std::memory_order_relaxed);
+}
+
+void Life::let_go() {
+  if (!held_) return;
+  // The C library lets go of what shows its thread only.
+  words().futex.store(word_, std::memory_order_relaxed);
+  held_ = pthread_mutex_unlock(lock()) != 0;
+}
+
+bool has_ended(const LifeWords& life) {
+  return (life.futex.load(std::memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
 }
 
 }  // namespace distwrap::comm

@@ -64,7 +64,8 @@ std::optional<Lane::Stuck> Lane::stuck(int64_t now_ns) {
   const uint64_t number = page_->pending.load(std::memory_order_relaxed);
   const int64_t since_ns = page_->since_ns.load(std::memory_order_relaxed);
   if (told_ || number == 0 || number <= reported_ ||
-      absl::Nanoseconds(now_ns - since_ns) < board_->plan_.straggler)
+      absl::Nanoseconds(now_ns) - absl::Nanoseconds(since_ns) <
+          board_->plan_.straggler)
     return std::nullopt;
   Stuck stuck;
   for (Member& member : members_)

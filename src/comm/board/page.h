@@ -30,11 +30,12 @@
 #ifndef DISTWRAP_SRC_COMM_BOARD_PAGE_H_
 #define DISTWRAP_SRC_COMM_BOARD_PAGE_H_
 
+#include "comm/board/life.h"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <pthread.h>
 
 namespace distwrap::comm {
 
@@ -44,7 +45,7 @@ inline constexpr size_t kMostLanes = 255;
 inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
 
 // In front of every area that is in use, for readers of another version.
-inline constexpr uint64_t kBoardLayout = 0x3464'7262'7764;  // "dwbrd4"
+inline constexpr uint64_t kBoardLayout = 0x3564'7262'7764;  // "dwbrd5"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 
@@ -65,13 +66,15 @@ struct GroupFacts {
 struct alignas(kPageBytes) FrontPage {
   std::atomic<AreaState> state;
   int32_t pid;
-  pthread_mutex_t life;
   alignas(64) std::atomic<uint64_t> beats;
   // By lane; 0: free.
   alignas(64) std::array<std::atomic<uint64_t>, kMostLanes> lanes;
   RankFacts facts;
+  std::array<char, 1832> unused;
+  LifeWords life;  // ends the page
 };
 static_assert(sizeof(FrontPage) == kPageBytes);
+static_assert(offsetof(FrontPage, life) == kPageBytes - sizeof(LifeWords));
 
 // A collective, as the others have to have it too.
 struct alignas(64) Entry {
