@@ -41,6 +41,7 @@ void BackendCommunicator::abort(ErrorInfo cause) {
     abort_ = Abort::kRunning;
   }
   // Off the lock: the backend may complete operations in here.
+  if (lane_ != nullptr) lane_->break_off();
   backend_->api().comm_abort(comm_, &why);
   if (breaks && identity_.hooks != nullptr)
     identity_.hooks->broke(shown, watchdog_->callbacks());
@@ -67,12 +68,7 @@ void BackendCommunicator::work_expired(const ErrorInfo& cause) {
 
 void BackendCommunicator::board_found(ErrorInfo found) {
   if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
-  ErrorInfo first = first_failure_.agree(found);
-  // The same on all ranks, whoever found it.
-  if (first.reason == Reason::kCallMismatch) {
-    first.my_rank = found.my_rank;
-    found = std::move(first);
-  }
+  learn_first(&found);
   {
     base::MutexLock lock(mutex_);
     is_news_ = life_.load(std::memory_order_relaxed) == Life::kOpen;

@@ -148,6 +148,10 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
     }
     *info = *std::move(known);
   }
+  learn_first(info);
+}
+
+void BackendCommunicator::learn_first(ErrorInfo* info) {
   ErrorInfo first = first_failure_.agree(*info);
   if (first.my_rank == info->my_rank) return;
   if (first.reason == Reason::kCallMismatch) {
@@ -156,6 +160,10 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
     *info = std::move(first);
     return;
   }
+  // What the board has shown here of a peer that was lost says as much.
+  if (info->reason == Reason::kPeerLost && info->cause.empty() &&
+      info->ranks == first.ranks)
+    return;
   info->cause = absl::StrCat("rank ", first.my_rank,
                              " failed first: ", base::cause_text(first));
   info->ranks = first.ranks;
@@ -165,6 +173,10 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
     info->reason = Reason::kAborted;
     info->what = absl::StrCat("rank ", first.my_rank, " gave up");
     if (info->ranks.empty()) info->ranks = {first.my_rank};
+  } else if (info->reason == Reason::kAborted) {
+    // Seen on the board only: the first knows what it was.
+    info->reason = first.reason;
+    info->what = first.what;
   }
 }
 
@@ -192,7 +204,9 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
     if (life_.load(std::memory_order_relaxed) == Life::kBroken) {
       is_news_ = false;  // this call tells it
       if (first_cause_.reason == Reason::kCallMismatch ||
-          first_cause_.reason == Reason::kPeerLost)
+          first_cause_.reason == Reason::kPeerLost ||
+          (first_cause_.reason == Reason::kAborted &&
+           !first_cause_.ranks.empty()))
         return cause_for(kind, seq);
       info.cause = base::cause_text(first_cause_);
     }

@@ -2,6 +2,7 @@
 #include "distwrap/distwrap.h"
 #include "ranks/hub_ranks.h"
 
+#include <absl/synchronization/notification.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -169,6 +170,28 @@ TEST(GroupFailures, AbortReachesAllMembersAndTheGroupsBelow) {
     }
     // The world is unharmed.
     EXPECT_TRUE(all_reduce(TensorView(x)).ok());
+  });
+}
+
+// Rank 1 waits for rank 2, which does not know of anything; the one that aborts
+// has nothing to do with it, and is gone at once.
+TEST(GroupFailures, AbortReachesThoseThatWaitForSomebodyElse) {
+  absl::Notification told;
+  run_hub_ranks(3, kGloo, [&](Session& session) {
+    ASSERT_TRUE(barrier().ok());
+    if (session.rank() == 0) {
+      ASSERT_TRUE(abort().ok());
+    } else if (session.rank() == 1) {
+      int32_t never = 0;
+      const absl::Status status = recv(TensorView(&never, 1), Peer::group(2), 0,
+                                       {.timeout = absl::Seconds(30)})
+                                      .status();
+      told.Notify();
+      EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+      EXPECT_THAT(error_info(status)->ranks, ElementsAre(0));
+    } else {
+      told.WaitForNotification();
+    }
   });
 }
 

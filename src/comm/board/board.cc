@@ -262,6 +262,19 @@ void Board::remove(Lane& lane, int place) {
       0, std::memory_order_release);
 }
 
+void Board::break_off(uint64_t uid) {
+  auto& all = front(own_).broken;
+  all[broken_.fetch_add(1, std::memory_order_relaxed) % all.size()].store(
+      uid, std::memory_order_release);
+}
+
+bool Board::is_broken(const Neighbour& neighbour, uint64_t uid) const {
+  const auto& all = front(neighbour.area).broken;
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) {
+    return one.load(std::memory_order_acquire) == uid;
+  });
+}
+
 const Board::Neighbour* Board::neighbour(int rank) const {
   for (const Neighbour& neighbour : neighbours_)
     if (neighbour.rank == rank) return &neighbour;

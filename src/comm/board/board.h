@@ -26,6 +26,7 @@
 #include <absl/time/time.h>
 #include <absl/types/span.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -114,6 +115,9 @@ class Board final : private Watchdog::Watch,
   // Afterwards the lane's listener is not being told anything.
   void remove(Lane& lane, int place);
   const Neighbour* neighbour(int rank) const;
+  // A group has failed on this rank; any thread. And on another.
+  void break_off(uint64_t uid);
+  bool is_broken(const Neighbour& neighbour, uint64_t uid) const;
 
   const base::ForkMark process_;
   const Plan plan_;
@@ -134,8 +138,9 @@ class Board final : private Watchdog::Watch,
   std::thread::id watching_ ABSL_GUARDED_BY(mutex_);
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<Life> life_;  // of the watching thread; null: none
-  bool lives_ = false;          // it holds it
+  std::unique_ptr<Life> life_;       // of the watching thread; null: none
+  bool lives_ = false;               // it holds it
+  std::atomic<uint64_t> broken_{0};  // how many groups have failed here
   int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -119,6 +119,7 @@ std::optional<ErrorInfo> Lane::look(int64_t now_ns) {
   look_at_self(now_ns);
   if (told_) return std::nullopt;
   std::optional<ErrorInfo> found = look_at_all();
+  if (!found.has_value()) found = look_for_broken();
   told_ = found.has_value();
   return found;
 }
@@ -170,6 +171,18 @@ ErrorInfo Lane::located(ErrorInfo info) const {
   info.my_rank = place_.rank;
   info.group_size = static_cast<int>(place_.global_ranks.size());
   return info;
+}
+
+// Connections tell those that wait for that rank; others only this does.
+std::optional<ErrorInfo> Lane::look_for_broken() {
+  for (const Member& member : members_) {
+    if (!board_->is_broken(*member.who, place_.uid)) continue;
+    return located({.reason = Reason::kAborted,
+                    .what = absl::StrCat("rank ", member.rank, " gave up"),
+                    .ranks = {member.rank},
+                    .next_step = "look at that rank's own output"});
+  }
+  return std::nullopt;
 }
 
 ErrorInfo Lane::lost(Member& member) {

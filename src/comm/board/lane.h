@@ -27,7 +27,8 @@ class Lane {
  public:
   struct Stuck;
   // Hears once, at most, what is wrong with the group: kCallMismatch with both
-  // calls, or kPeerLost. Does not block.
+  // calls, kPeerLost, or kAborted by a rank on which it has failed. Does not
+  // block.
   class Listener {
    public:
     virtual void board_found(ErrorInfo found) = 0;
@@ -75,6 +76,9 @@ class Lane {
   void landed(uint64_t number) { in_flight_.end(number); }
   // Its backend has refused it: the number is free again.
   void retract(uint64_t number);
+  // The group has failed or was aborted on this rank: the others learn it at
+  // their next look. Any thread.
+  void break_off() { board_->break_off(place_.uid); }
   // What is wrong as far as can be seen now, for a call that has failed.
   std::optional<ErrorInfo> ask();
   // The members of this host that have not come to a collective, or do not
@@ -134,6 +138,7 @@ class Lane {
   LanePage* page_of(Member& member) const;
   static std::optional<Seen> read(const LanePage& page, uint64_t number);
   ErrorInfo located(ErrorInfo info) const;
+  std::optional<ErrorInfo> look_for_broken();
   ErrorInfo lost(Member& member);
   // `exact`: it is the first that differs, not the oldest that is still shown.
   ErrorInfo mismatch(uint64_t number, bool exact);

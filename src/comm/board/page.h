@@ -15,6 +15,7 @@
 // | FrontPage::life   | held by the session's thread   | see life.h       |
 // | FrontPage::beats  | at each look of that thread    | relaxed          |
 // | FrontPage::lanes  | the uid, once the lane is set  | release, acquire |
+// | FrontPage::broken | when a group fails, and stays  | release, acquire |
 // | FrontPage::facts  | before `state` is open         | by `state`       |
 // | LanePage::last    | after the entry                | release, acquire |
 // | LanePage::inside  | as a caller begins, ends to    | release, acquire |
@@ -70,7 +71,10 @@ struct alignas(kPageBytes) FrontPage {
   // By lane; 0: free.
   alignas(64) std::array<std::atomic<uint64_t>, kMostLanes> lanes;
   RankFacts facts;
-  std::array<char, 1832> unused;
+  // Uids of the last groups that have failed here, or were aborted: so they
+  // have everywhere. They stay when their lanes go, which may be at once.
+  std::array<std::atomic<uint64_t>, 32> broken;
+  std::array<char, 1576> unused;
   LifeWords life;  // ends the page
 };
 static_assert(sizeof(FrontPage) == kPageBytes);
