@@ -1,5 +1,7 @@
 #include "chaos/campaign.h"
 
+#include "distwrap/abi/note.h"
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -29,6 +31,7 @@ void judge_ends(const Case& which, const Setting& setting, Job& job,
                 Findings& findings) {
   for (int rank = 0; rank < setting.ranks; ++rank) {
     const int end = job.end_of(rank);
+    if (end < 0) continue;  // it hangs
     const bool good = which.ends_well == nullptr
                           ? end == 0
                           : which.ends_well(setting, rank, end);
@@ -47,9 +50,7 @@ Findings run_try(const Case& which, const Setting& setting,
   Job job(setting, options.patience, which.preloads ? kShiftedClock : "");
   which.direct(setting, job, findings);
   if (!findings.skipped().empty()) return findings;
-  if (job.wait_for_all()) {
-    judge_ends(which, setting, job, findings);
-  } else {
+  if (!job.wait_for_all()) {
     findings.bad(absl::StrCat("a hang: ", job.who_hangs()));
     if (options.keeps_hung) {
       std::fprintf(stderr, "%s; seed %llu\n", findings.bad().back().c_str(),
@@ -57,6 +58,7 @@ Findings run_try(const Case& which, const Setting& setting,
       raise(SIGSTOP);
     }
   }
+  judge_ends(which, setting, job, findings);
   for (const Findings::Took& took : findings.took())
     if (absl::Nanoseconds(took.ns) >
         which.measures[took.measure].most + options.slack)
@@ -130,6 +132,11 @@ Tally run_tries(const Case& which, Setting setting, int tries,
   tally.times.resize(which.measures.size());
   Progress progress(setting, tries);
   const int64_t began = Deadline::now_ns();
+  if (which.only_plain && DW_SANITIZER != DW_SANITIZER_NONE) {
+    tally.skipped = tries;
+    tally.why_skipped = "not with a sanitizer";
+    return tally;
+  }
   for (int i = 0; i < tries; ++i, ++setting.seed) {
     if (options.says_plans)
       std::fprintf(stderr, "seed %llu: %s\n",

@@ -11,12 +11,15 @@
 
 namespace distwrap::chaos {
 
+InitOptions Self::options(absl::Duration timeout) const {
+  return {.backend = setting.backend,
+          .timeout = timeout,
+          .init_timeout = absl::Seconds(60),
+          .straggler = absl::InfiniteDuration()};
+}
+
 absl::StatusOr<Session> Self::join(absl::Duration timeout) const {
-  absl::StatusOr<Session> session =
-      init_process_group({.backend = setting.backend,
-                          .timeout = timeout,
-                          .init_timeout = absl::Seconds(60),
-                          .straggler = absl::InfiniteDuration()});
+  absl::StatusOr<Session> session = init_process_group(options(timeout));
   if (!session.ok())
     complain(absl::StrCat("start: ", session.status().ToString()));
   return session;
@@ -29,7 +32,9 @@ void Self::wait_for_all_ready() const {
 }
 
 absl::Span<const Case* const> all_cases() {
-  static const Case* const kAll[] = {&kKilled, &kGroupsKilled, &kMutated};
+  static const Case* const kAll[] = {
+      &kKilled,  &kGroupsKilled, &kLeftChild, &kStopped,  &kMutated,
+      &kAborted, &kLives,        &kForked,    &kThreaded, &kStepped};
   return kAll;
 }
 

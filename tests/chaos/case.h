@@ -64,6 +64,7 @@ struct Self {
 
   // A session whose operations have no limit that matters unless one is given:
   // who waits for ever is found by the director.
+  InitOptions options(absl::Duration timeout = absl::Seconds(600)) const;
   absl::StatusOr<Session> join(
       absl::Duration timeout = absl::Seconds(600)) const;
   void complain(absl::string_view wrong) const { chaos::complain(page, wrong); }
@@ -76,7 +77,10 @@ struct Case {
   const char* what;
   int full;               // tries of a full set
   bool preloads = false;  // ranks run with the shifted clock
-  absl::Span<const Measure> measures;
+  // Not with a sanitizer, which has locks that a child never gets, and has to
+  // come before all other libraries.
+  bool only_plain = false;
+  absl::Span<const Measure> measures = {};
   // In words; the same that the others draw.
   std::string (*plan)(const Setting& setting);
   // What a rank does. The process ends with code 0 afterwards.

@@ -129,7 +129,7 @@ void rank(const Self& self) {
         !status.ok())
       self.complain(absl::StrCat("a group without it: ", status.ToString()));
   if (!performer.wrong().empty()) self.complain(performer.wrong());
-  const absl::Status closed = session->close();
+  const absl::Status closed = destroy_process_group();
   if (!closed.ok()) self.complain(absl::StrCat("close: ", closed.ToString()));
 }
 

@@ -85,7 +85,10 @@ void Job::start(const Setting& setting, int number,
       absl::StrCat("DISTWRAP_STORE=", server_->address()),
       // Nobody reads the recordings of thousands of broken groups.
       "DISTWRAP_RECORDER=0"};
-  if (!preload.empty()) env.push_back("LD_PRELOAD=" + preload);
+  if (!preload.empty()) {
+    env.push_back("LD_PRELOAD=" + preload);
+    env.push_back(absl::StrCat("CHAOS_CLOCK=", memory_.fd()));
+  }
   env = environment(env);
   const std::vector<char*> arguments = pointers(argv),
                            variables = pointers(env);

@@ -66,7 +66,7 @@ void rank(const Self& self) {
   if (error_reason(again) != Reason::kGroupBroken)
     self.complain(absl::StrCat("a later call: ", again.ToString()));
   const int64_t closing = Deadline::now_ns();
-  if (const absl::Status closed = session->close(); !closed.ok())
+  if (const absl::Status closed = destroy_process_group(); !closed.ok())
     self.complain(absl::StrCat("close: ", closed.ToString()));
   self.page.took_ns[0].store(Deadline::now_ns() - closing);
 }

@@ -1,5 +1,7 @@
 #include "chaos/ledger.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +30,7 @@ void tell(RankPage& page, size_t group, const absl::Status& status, int call,
   news.call = call;
   for (const int rank : info.ranks)
     if (rank >= 0 && rank < 64) news.culprits |= uint64_t{1} << rank;
-  put(news.text, status.ToString());
+  put(news.text, absl::StrCat(reason_name(info.reason), " ", status.message()));
   put(news.expected, info.expected);
   put(news.actual, info.actual);
   news.heard_ns.store(heard_ns);

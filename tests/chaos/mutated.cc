@@ -209,7 +209,7 @@ void rank(const Self& self) {
       performer.wrong_round() < static_cast<uint64_t>(plan.at))
     self.complain(performer.wrong());
   const int64_t closing = Deadline::now_ns();
-  const absl::Status closed = session->close();
+  const absl::Status closed = destroy_process_group();
   if (closed.ok()) return;
   if (!goes_on)
     self.complain(absl::StrCat("told again by close: ", closed.ToString()));

@@ -1,0 +1,32 @@
+// What a process holds, to be compared with what it held before.
+//
+// Threads: any. Ownership: a value.
+//
+//   const Resources before = Resources::now();
+//   ...
+//   std::string leaked = Resources::now().more_than(before);
+#ifndef DISTWRAP_TESTS_CHAOS_RESOURCES_H_
+#define DISTWRAP_TESTS_CHAOS_RESOURCES_H_
+
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <string>
+
+namespace distwrap::chaos {
+
+struct Resources {
+  int descriptors = 0, threads = 0, shared_mappings = 0;
+  int64_t resident_bytes = 0;
+
+  static Resources now();
+  // Empty when it is not, by more than what allocators keep.
+  std::string more_than(const Resources& before) const;
+};
+
+// Likewise; what ends in the background gets a while. Empty when all is back.
+std::string leaked_since(const Resources& before);
+
+}  // namespace distwrap::chaos
+
+#endif  // DISTWRAP_TESTS_CHAOS_RESOURCES_H_
