@@ -199,6 +199,8 @@ typedef struct distwrap_error_info {
   const char* label;
   const distwrap_seen_rank* seen; /* what some of `ranks` were doing */
   uint64_t seen_count;
+  const char* setting; /* what changes the limit: "DISTWRAP_HEARTBEAT" */
+  const char* page;    /* of the documentation: "DW-0062" */
 } distwrap_error_info;
 
 /* A group. Texts live as long as the handle, of the world as long as the

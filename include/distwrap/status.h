@@ -33,6 +33,10 @@ enum class Reason : uint16_t {
 // "kTimedOut"; "kNone" for a value that has no name.
 DISTWRAP_EXPORT absl::string_view reason_name(Reason reason);
 
+// "DW-0062": the page of docs/errors/ about it, which `distwrap info --error`
+// shows. The number is the reason's value.
+DISTWRAP_EXPORT std::string error_page(Reason reason);
+
 // What a rank was last seen doing by another one of its host.
 struct RankSeen {
   int rank = -1;         // of the group
@@ -68,6 +72,7 @@ struct ErrorInfo {
   std::vector<int> ranks = {};  // culprits, ranks of the group
   absl::Duration elapsed = absl::ZeroDuration();
   absl::Duration deadline = absl::ZeroDuration();  // the limit in force
+  std::string setting = {};  // what changes the limit: "DISTWRAP_HEARTBEAT"
   std::string expected = {};
   std::string actual = {};
   std::string cause = {};      // first cause, text of a lower layer

@@ -3,8 +3,10 @@
 #include "base/bytes.h"
 #include "distwrap/abi/codes.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 
 #include <algorithm>
 #include <string.h>
@@ -19,6 +21,18 @@ constexpr size_t kMostSeenInText = 4;
 // Least bytes of one in a payload: four texts, six numbers and a byte.
 constexpr size_t kLeastSeenBytes = 4 * 4 + 6 * 8 + 1;
 
+// Texts of others, such as lists and causes, may be of several.
+std::string in_one_line(absl::string_view text) {
+  std::string line;
+  for (const char c : text)
+    if (c == '\n')
+      line += ", ";
+    else
+      line += absl::ascii_iscntrl(static_cast<unsigned char>(c)) ? ' ' : c;
+  return line;
+}
+
+// All but the next step.
 std::string sentence(const ErrorInfo& info) {
   std::string text;
   if (!info.op.empty()) {
@@ -39,21 +53,23 @@ std::string sentence(const ErrorInfo& info) {
                     base::rank_list(info.ranks));
   absl::StrAppend(&text, base::seen_text(info.seen, info.group));
   if (info.elapsed > absl::ZeroDuration())
-    absl::StrAppend(
-        &text, "; after ",
-        absl::FormatDuration(absl::Trunc(info.elapsed, absl::Milliseconds(1))));
+    absl::StrAppend(&text, "; after ",
+                    absl::FormatDuration(absl::Trunc(
+                        info.elapsed, info.elapsed < absl::Milliseconds(1)
+                                          ? absl::Microseconds(1)
+                                          : absl::Milliseconds(1))));
   if (info.deadline > absl::ZeroDuration())
     absl::StrAppend(&text, " (limit ", absl::FormatDuration(info.deadline),
-                    ")");
+                    info.setting.empty() ? "" : ": ", info.setting, ")");
+  else if (!info.setting.empty())
+    absl::StrAppend(&text, "; limit: ", info.setting);
   if (!info.expected.empty())
     absl::StrAppend(&text, "; expected ", info.expected);
   if (!info.actual.empty())
     absl::StrAppend(&text, info.expected.empty() ? "; got " : ", got ",
                     info.actual);
   if (!info.cause.empty()) absl::StrAppend(&text, "; cause: ", info.cause);
-  if (!info.next_step.empty())
-    absl::StrAppend(&text, ". Next: ", info.next_step);
-  return text;
+  return in_one_line(text);
 }
 
 }  // namespace
@@ -66,6 +82,10 @@ absl::string_view reason_name(Reason reason) {
 #include "distwrap/abi/reasons.def"
   }
   return "kNone";
+}
+
+std::string error_page(Reason reason) {
+  return absl::StrFormat("DW-%04d", static_cast<int>(reason));
 }
 
 std::optional<ErrorInfo> error_info(const absl::Status& status) {
@@ -97,9 +117,25 @@ absl::StatusCode reason_code(Reason reason) {
   return absl::StatusCode::kUnknown;
 }
 
+absl::string_view reason_advice(Reason reason) {
+  switch (reason) {
+#define DW_REASON_PAGE(enumerator, advice, meaning, causes, look, settings) \
+  case Reason::enumerator:                                                  \
+    return advice;
+#include "base/reason_pages.def"
+  }
+  return "";
+}
+
 absl::Status make_error(const ErrorInfo& info) {
-  absl::Status status(reason_code(info.reason), sentence(info));
-  status.SetPayload(kPayloadUrl, absl::Cord(encode_error(info)));
+  ErrorInfo whole = info;
+  if (whole.next_step.empty())
+    whole.next_step = std::string(reason_advice(info.reason));
+  absl::Status status(
+      reason_code(info.reason),
+      absl::StrCat(sentence(whole), ". Next: ", in_one_line(whole.next_step),
+                   ", page ", error_page(info.reason)));
+  status.SetPayload(kPayloadUrl, absl::Cord(encode_error(whole)));
   return status;
 }
 
@@ -115,7 +151,7 @@ std::string encode_error(const ErrorInfo& info) {
   for (int rank : info.ranks) out.i64(rank);
   for (const std::string* text :
        {&info.what, &info.op, &info.group, &info.expected, &info.actual,
-        &info.cause, &info.next_step, &info.label})
+        &info.cause, &info.next_step, &info.label, &info.setting})
     out.text(absl::string_view(*text).substr(0, kMaxText));
   out.u32(static_cast<uint32_t>(info.seen.size()));
   for (const RankSeen& seen : info.seen) {
@@ -148,7 +184,7 @@ std::optional<ErrorInfo> decode_error(absl::string_view bytes) {
     info.ranks.push_back(static_cast<int>(in.i64()));
   for (std::string* text :
        {&info.what, &info.op, &info.group, &info.expected, &info.actual,
-        &info.cause, &info.next_step, &info.label})
+        &info.cause, &info.next_step, &info.label, &info.setting})
     *text = std::string(in.text(kMaxText));
   const uint32_t n_seen = in.u32();
   if (n_seen > in.left() / kLeastSeenBytes) return std::nullopt;
@@ -171,10 +207,11 @@ std::optional<ErrorInfo> decode_error(absl::string_view bytes) {
   return info;
 }
 
-std::string cause_text(const ErrorInfo& info) {
-  ErrorInfo brief = info;
-  brief.next_step.clear();
-  return sentence(brief);
+std::string cause_text(const ErrorInfo& info) { return sentence(info); }
+
+std::string cause_text(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = error_info(status);
+  return info.has_value() ? sentence(*info) : std::string(status.message());
 }
 
 std::string errno_text(int error) {
@@ -185,9 +222,11 @@ std::string errno_text(int error) {
 }
 
 std::string brief_duration(absl::Duration duration) {
-  return absl::FormatDuration(absl::Trunc(
-      duration, duration < absl::Seconds(10) ? absl::Milliseconds(100)
-                                             : absl::Seconds(1)));
+  const absl::Duration unit =
+      duration < absl::Milliseconds(100) ? absl::Milliseconds(1)
+      : duration < absl::Seconds(10)     ? absl::Milliseconds(100)
+                                         : absl::Seconds(1);
+  return absl::FormatDuration(absl::Trunc(duration, unit));
 }
 
 std::string seen_text(const RankSeen& seen, absl::string_view group) {
@@ -200,7 +239,7 @@ std::string seen_text(const RankSeen& seen, absl::string_view group) {
   if (!seen.label.empty()) absl::StrAppend(&call, " [", seen.label, "]");
   if (seen.group != group) absl::StrAppend(&call, " on \"", seen.group, "\"");
   const std::string since =
-      seen.since > absl::ZeroDuration() ? brief_duration(seen.since) : "";
+      seen.since >= absl::Milliseconds(1) ? brief_duration(seen.since) : "";
   switch (seen.doing) {
     case RankSeen::Doing::kNothing:
       absl::StrAppend(&text, " has made no call on the group");

@@ -18,10 +18,21 @@
 namespace distwrap::base {
 
 // A status with the code of the reason, one line of text and the payload:
-//   all_reduce #12 on "world" (rank 0 of 2): kTimedOut: <what>: ranks 1, after
-//   1.0s (limit 1s); expected <e>, got <a>; cause: <c>. Next: <n>
-// with the parts that are known.
+//   all_reduce #12 on "world" (rank 0 of 2): kTimedOut: <what>; rank 1; after
+//   1.1s (limit 1s: <setting>); expected <e>, got <a>; cause: <c>. Next: <n>,
+//   page DW-0060
+// with the parts that are known. Where the info has no next step it gets that
+// of its reason.
 absl::Status make_error(const ErrorInfo& info);
+
+// What changes the limit of operations and that of the start, for `setting`.
+inline constexpr char kCallLimit[] =
+    "the timeout of the call or group, else DISTWRAP_TIMEOUT";
+inline constexpr char kInitLimit[] =
+    "InitOptions::init_timeout, else DISTWRAP_INIT_TIMEOUT";
+
+// What to do about errors of a reason in general.
+absl::string_view reason_advice(Reason reason);
 
 // The same error with `edit` applied to its info; other statuses get an info
 // whose `what` is their message.
@@ -35,6 +46,7 @@ absl::Status amend_error(const absl::Status& status, Edit edit) {
 
 // The line of an error without its next step, to stand in another's `cause`.
 std::string cause_text(const ErrorInfo& info);
+std::string cause_text(const absl::Status& status);
 
 // An ErrorInfo as bytes, for a payload or a peer, and back; nothing when the
 // bytes are not one.

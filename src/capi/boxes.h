@@ -31,6 +31,7 @@ struct ErrorBox {
   int32_t code;
   ErrorInfo info;
   std::string text;
+  std::string page = {};
   // In C, by pointers into `info`, which moving the box leaves as they are.
   std::vector<distwrap_seen_rank> seen = {};
 };

@@ -51,6 +51,7 @@ int32_t fail(const absl::Status& status, distwrap_error* error) {
   if (error == nullptr) return code;
   ErrorBox box{code, error_info(status).value_or(ErrorInfo{}),
                std::string(status.message())};
+  box.page = error_page(box.info.reason);
   if (box.info.what.empty()) box.info.what = box.text;
   box.seen = seen_in_c(box.info.seen);
   *error = give<distwrap_error>(std::move(box));

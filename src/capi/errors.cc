@@ -33,6 +33,8 @@ int32_t distwrap_error_read(distwrap_error error, distwrap_error_info* info) {
     out.label = from.label.c_str();
     out.seen = box.seen.empty() ? nullptr : box.seen.data();
     out.seen_count = box.seen.size();
+    out.setting = from.setting.c_str();
+    out.page = box.page.c_str();
     return write_info("error_read", out, info);
   });
 }

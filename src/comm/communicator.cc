@@ -37,8 +37,9 @@ void clear(dw_error* error) {
 // Ends a synchronous call that its backend cannot time out.
 class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
  public:
-  SyncWatch(BackendCommunicator& owner, const dw_op& op, Deadline deadline)
-      : owner_(owner), op_(op) {
+  SyncWatch(BackendCommunicator& owner, const dw_op& op, int64_t started_ns,
+            Deadline deadline, absl::string_view label)
+      : owner_(owner), op_(op), started_ns_(started_ns), label_(label) {
     if (deadline.is_never()) return;
     owner_.watchdog_->add(*this, deadline);
     added_ = true;
@@ -57,6 +58,8 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
  private:
   Deadline expired() override {
     late_ = owner_.timeout_error(op_);
+    late_->elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
+    late_->label = std::string(label_);
     owner_.name_missing(&*late_);
     owner_.work_expired(*late_);
     return Deadline::never();
@@ -64,6 +67,8 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
 
   BackendCommunicator& owner_;
   const dw_op& op_;
+  const int64_t started_ns_;
+  const absl::string_view label_;
   bool added_ = false;
   std::optional<ErrorInfo> late_;
 };
@@ -140,7 +145,7 @@ template <uint16_t kKind>
   say_waits(inside.slot(), kOpShapes[kKind].collective());
   if (observed_) return run_observed(op, options);
   if (runner<kKind>().host_watches)
-    return labelled(options, submit_watched(op));
+    return labelled(options, submit_watched(op, options.label));
 
   dw_error error;
   clear(&error);
@@ -169,7 +174,7 @@ BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options) {
     }
   }
   absl::StatusOr<Work> result =
-      labelled(options, by.host_watches ? submit_watched(op)
+      labelled(options, by.host_watches ? submit_watched(op, options.label)
                                         : finish_slow(op, code, &error));
   if (kOnBoard) lane_->returned();
   end_record(record, result.ok()
@@ -250,7 +255,8 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(visit.slot, op_shape(kind).collective());
   if (observed_) return run_observed(op, options);
-  if (runner(kind).host_watches) return labelled(options, submit_watched(op));
+  if (runner(kind).host_watches)
+    return labelled(options, submit_watched(op, options.label));
   dw_error error;
   clear(&error);
   const int32_t code =
@@ -271,7 +277,8 @@ void BackendCommunicator::unstamp(const dw_op& op) {
     lane_->retract(op.seq);
 }
 
-absl::StatusOr<Work> BackendCommunicator::submit_watched(dw_op& op) {
+absl::StatusOr<Work> BackendCommunicator::submit_watched(
+    dw_op& op, absl::string_view label) {
   const int64_t started_ns = Deadline::now_ns();
   const Deadline deadline = set_deadline(op, started_ns);
   dw_error error;
@@ -279,7 +286,7 @@ absl::StatusOr<Work> BackendCommunicator::submit_watched(dw_op& op) {
   int32_t code;
   std::optional<ErrorInfo> late;
   {
-    SyncWatch watch(*this, op, deadline);
+    SyncWatch watch(*this, op, started_ns, deadline, label);
     code = submit(op, nullptr, &error);
     late = watch.end();
   }

@@ -172,7 +172,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     return op_shape(kind).collective() ? waiting_collectives_ : any_;
   }
   // On a backend whose calls the watchdog ends.
-  absl::StatusOr<Work> submit_watched(dw_op& op);
+  absl::StatusOr<Work> submit_watched(dw_op& op, absl::string_view label);
   // Likewise when the caller does not wait; `op.scale` is copied when it is a
   // number of ours.
   absl::StatusOr<Work> submit_async(dw_op& op, bool own_scale,

@@ -79,13 +79,15 @@ absl::Status BackendCommunicator::check_stream(const char* call,
 }
 
 ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
+  const bool is_message = op_shape(op.kind).peer == PeerRole::PEER;
   return located(
       {.reason = Reason::kTimedOut,
-       .what = "not all ranks took part in time",
+       .what = is_message ? "the other rank did not take part in time"
+                          : "not all ranks took part in time",
+       .ranks = is_message ? std::vector<int>{op.peer} : std::vector<int>{},
        .deadline = absl::Nanoseconds(op.timeout_ns),
-       .next_step =
-           "look for the rank that is late, stopped or gone; the limit "
-           "is the call's timeout, else DISTWRAP_TIMEOUT"},
+       .setting = base::kCallLimit,
+       .next_step = "look for the rank that is late, stopped or gone"},
       op.kind, op.seq);
 }
 
@@ -96,6 +98,7 @@ absl::Status BackendCommunicator::refuse_place(uint16_t kind,
        .what = "another thread's call on the group did not end in time",
        .elapsed = absl::Nanoseconds(timeout_ns),
        .deadline = absl::Nanoseconds(timeout_ns),
+       .setting = base::kCallLimit,
        .next_step = "let threads that wait for each other use groups of their "
                     "own, or asynchronous operations"},
       kind, 0);
@@ -119,7 +122,9 @@ ErrorInfo BackendCommunicator::located(ErrorInfo info, absl::string_view call,
 }
 
 void BackendCommunicator::name_missing(ErrorInfo* info) {
-  if (lane_ == nullptr || info->seq == 0 || !info->ranks.empty()) return;
+  if (lane_ == nullptr) return;
+  if (!info->ranks.empty()) return lane_->name_culprits(info);
+  if (info->seq == 0) return;
   info->seen = lane_->missing(info->seq);
   if (info->seen.empty() && info->cause.empty() && lane_->sees_all())
     info->cause = "all ranks have made the call, and it has not ended";
@@ -164,6 +169,18 @@ void BackendCommunicator::learn_first(ErrorInfo* info) {
   if (info->reason == Reason::kPeerLost && info->cause.empty() &&
       info->ranks == first.ranks)
     return;
+  if (first.reason == Reason::kPeerLost && !first.ranks.empty()) {
+    // It knows who and how; the engine here, that a connection broke.
+    first.cause = absl::StrCat(
+        "rank ", first.my_rank, " failed first",
+        first.cause.empty() ? "" : absl::StrCat(" (", first.cause, ")"),
+        "; here: ", info->what);
+    first.op = info->op;
+    first.seq = info->seq;
+    first.my_rank = info->my_rank;
+    *info = std::move(first);
+    return;
+  }
   info->cause = absl::StrCat("rank ", first.my_rank,
                              " failed first: ", base::cause_text(first));
   info->ranks = first.ranks;
@@ -172,6 +189,7 @@ void BackendCommunicator::learn_first(ErrorInfo* info) {
     // Its deadline has passed.
     info->reason = Reason::kAborted;
     info->what = absl::StrCat("rank ", first.my_rank, " gave up");
+    info->setting.clear();  // its limit is in the cause
     if (info->ranks.empty()) info->ranks = {first.my_rank};
   } else if (info->reason == Reason::kAborted) {
     // Seen on the board only: the first knows what it was.
@@ -211,7 +229,10 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
       info.cause = base::cause_text(first_cause_);
     }
   } else {
-    if (info.reason == Reason::kTimedOut) name_missing(&info);
+    if (info.reason == Reason::kTimedOut) {
+      info.setting = base::kCallLimit;
+      name_missing(&info);
+    }
     learn_culprit(&info);
   }
   if (info.next_step.empty())

@@ -51,7 +51,7 @@ absl::Status with_cause(Store& store, const SetupPlan& plan,
     info.group = who.group;
     info.my_rank = who.my_rank;
     info.group_size = who.group_size;
-    info.cause = std::string(failure.message());
+    info.cause = base::cause_text(failure);
   });
 }
 
@@ -61,7 +61,7 @@ void tell_failure(Store& store, const SetupPlan& plan, int round,
   failed.reason = Reason::kAborted;
   failed.what = "another rank could not build the group";
   failed.ranks = {plan.rank};
-  failed.cause = std::string(status.message());
+  failed.cause = base::cause_text(status);
   failed.next_step = "mend the cause on that rank";
   store::give_up_exchange(store, round_key(plan, round), plan.rank, plan.size,
                           failed, deadline);

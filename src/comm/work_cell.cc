@@ -74,6 +74,7 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
 Deadline WorkCell::expired() {
   if (!expired_.load(std::memory_order_relaxed)) {
     late_ = timeout_error_;
+    late_.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
     owner_.name_missing(&late_);
     expired_.store(true, std::memory_order_release);
     owner_.work_expired(late_);

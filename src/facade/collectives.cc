@@ -66,23 +66,21 @@ DISTWRAP_CALL(reduce_scatter_v,
 // No backend has it yet.
 static absl::StatusOr<Work> quantized(const Communicator& communicator,
                                       const TensorView&, const TensorView&,
-                                      ReduceOp, int64_t,
-                                      const CallOptions& how) {
-  return base::make_error(
+                                      ReduceOp, int64_t, const CallOptions&,
+                                      const OpOptions& options) {
+  return facade::refusal(
+      "reduce_scatter_quantized", *facade::group_of(options.group), options,
       {.reason = Reason::kQuantizedMissing,
        .what = absl::StrCat("the group's backend, ", communicator.backend(),
                             ", has no quantized reduce_scatter"),
-       .op = "reduce_scatter_quantized",
-       .my_rank = communicator.rank(),
-       .group_size = communicator.size(),
-       .next_step = "use reduce_scatter_tensor",
-       .label = std::string(how.label)});
+       .next_step = "use reduce_scatter_tensor"});
 }
 
 DISTWRAP_CALL(reduce_scatter_quantized,
               (TensorView out, TensorView in, ReduceOp op, int64_t seed,
                const OpOptions& options),
-              out.device(), quantized(communicator, out, in, op, seed, how))
+              out.device(),
+              quantized(communicator, out, in, op, seed, how, options))
 
 DISTWRAP_CALL(all_to_all, (Tensors outs, Tensors ins, const OpOptions& options),
               device_of(ins), communicator.all_to_all(outs, ins, how))

@@ -28,11 +28,13 @@ inline comm::BackendCommunicator* find(const group::GroupState& group,
                                        NoTensor) {
   return group.default_communicator();
 }
-inline absl::Status not_found(const group::GroupState& group, Device device) {
-  return group.no_communicator(device);
+inline absl::Status not_found(const group::GroupState& group, Device device,
+                              const char* call) {
+  return group.no_communicator(device, call);
 }
-inline absl::Status not_found(const group::GroupState& group, NoTensor) {
-  return group.no_communicator(kCpu);
+inline absl::Status not_found(const group::GroupState& group, NoTensor,
+                              const char* call) {
+  return group.no_communicator(kCpu, call);
 }
 
 template <class Where, class Call>
@@ -43,7 +45,7 @@ absl::StatusOr<Work> run(const char* name, const OpOptions& options,
     return not_initialized(name);
   comm::BackendCommunicator* const communicator = find(*group, device);
   if (communicator == nullptr) [[unlikely]]
-    return not_found(*group, device);
+    return not_found(*group, device, name);
   if (options.stream.native != nullptr) [[unlikely]] {
     comm::OnStream on_stream(*communicator, options.stream);
     return call(on_stream,

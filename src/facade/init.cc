@@ -3,6 +3,11 @@
 #include "distwrap/distwrap.h"
 #include "facade/binding.h"
 #include "group/group_end.h"
+#include "group/session_state.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
 
 #include <algorithm>
 
@@ -20,13 +25,23 @@ absl::StatusOr<Session> init_process_group(const InitOptions& options) {
     facade::retract(kept);
     facade::bind({});
   }
-  if (facade::thread_is_bound())
+  if (facade::thread_is_bound()) {
+    const Session first = facade::session_of_thread();
     return base::make_error(
         {.reason = Reason::kAlreadyInitialized,
-         .what = "this thread has a session",
+         .what = absl::StrCat(
+             "this thread has had a session since ",
+             absl::FormatTime("%H:%M:%S", first.state()->began(),
+                              absl::UTCTimeZone()),
+             " UTC, for ",
+             base::brief_duration(std::max(
+                 absl::Milliseconds(1), absl::Now() - first.state()->began()))),
          .op = "init_process_group",
-         .group = std::string(facade::session_of_thread().world().name()),
+         .group = std::string(first.world().name()),
+         .my_rank = first.rank(),
+         .group_size = first.world_size(),
          .next_step = "call destroy_process_group before starting again"});
+  }
   absl::StatusOr<Session> session = Session::create(options);
   if (!session.ok()) return session;
   facade::announce(*session);
@@ -40,8 +55,8 @@ absl::Status destroy_process_group(const Group& group) {
   if (group && group != session.world()) {
     const auto usable = facade::usable_group(group, "destroy_process_group");
     if (!usable.ok()) return usable.status();
-    return group::end_group(
-        *group.state(), Deadline::after(std::min(group.timeout(), kDrain)));
+    return group::end_group(*group.state(),
+                            Deadline::after(std::min(group.timeout(), kDrain)));
   }
   absl::Status status = session.close();
   facade::retract(session);

@@ -35,6 +35,7 @@ absl::StatusOr<Work> meet(const group::GroupState& group,
     info.group_size = group.size();
     info.label = std::string(options.label);
     info.deadline = limit;
+    info.setting = base::kCallLimit;
   });
 }
 

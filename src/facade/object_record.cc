@@ -150,9 +150,8 @@ std::optional<ErrorInfo> judge(
   info.what = "an object takes more bytes than all ranks take";
   info.expected = absl::StrCat("at most ", limit);
   info.actual = absl::StrCat(records[first]->largest);
-  info.next_step =
-      "raise DISTWRAP_OBJECT_MAX_BYTES on all ranks, or send the "
-      "data as tensors";
+  info.setting = "DISTWRAP_OBJECT_MAX_BYTES";
+  info.next_step = "raise the limit on all ranks, or send the data as tensors";
   return info;
 }
 

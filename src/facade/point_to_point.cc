@@ -93,15 +93,17 @@ int Batch::add(const P2POp& op, const OpOptions& options) {
     case P2POp::Kind::kIrecv:
       return recv(op.tensor, op.peer, op.tag, own);
   }
+  constexpr char kCall[] = "batch_isend_irecv";
+  const group::GroupState* const group = facade::group_of(own.group);
+  if (group == nullptr)
+    return items_->keep(size(), facade::not_initialized(kCall));
   return items_->keep(
-      size(),
-      base::make_error(
-          {.reason = Reason::kP2PUnknown,
-           .what = absl::StrCat("Unknown P2P operation ",
-                                static_cast<int>(op.kind)),
-           .op = "batch_isend_irecv",
-           .next_step = "use P2POp::Kind::kIsend or P2POp::Kind::kIrecv",
-           .label = std::string(options.label)}));
+      size(), facade::refusal(kCall, *group, own,
+                              {.reason = Reason::kP2PUnknown,
+                               .what = absl::StrCat("Unknown P2P operation ",
+                                                    static_cast<int>(op.kind)),
+                               .next_step = "use P2POp::Kind::kIsend or "
+                                            "P2POp::Kind::kIrecv"}));
 }
 
 absl::StatusOr<std::vector<Work>> batch_isend_irecv(absl::Span<const P2POp> ops,

@@ -157,7 +157,6 @@ class Meeting {
   }
 
   absl::StatusOr<std::string> wait() {
-    const int64_t started = Deadline::now_ns();
     Deadline step = Deadline::earlier(
         deadline_,
         Deadline::after(std::min(kPatience, deadline_.remaining() / 2)));
@@ -166,7 +165,7 @@ class Meeting {
       if (decision.ok() || error_reason(decision.status()) != Reason::kTimedOut)
         return decision;
       const absl::Duration elapsed =
-          absl::Nanoseconds(Deadline::now_ns() - started);
+          absl::Nanoseconds(Deadline::now_ns() - started_ns_);
       if (deadline_.passed())
         return give(base::encode_error(timed_out(elapsed)),
                     Deadline::after(kLeaveTime));
@@ -211,6 +210,8 @@ class Meeting {
             .what = "not all ranks of the group made this call",
             .ranks = missing,
             .elapsed = elapsed,
+            .deadline = limit_,
+            .setting = base::kInitLimit,
             .next_step = "make the call on all ranks of the group"};
   }
 
@@ -232,6 +233,11 @@ class Meeting {
   Store& store_;
   const std::string key_;
   const Deadline deadline_;
+  const int64_t started_ns_ = Deadline::now_ns();
+  // As it was asked for: it began a moment before.
+  const absl::Duration limit_ = absl::Floor(
+      absl::Nanoseconds(deadline_.ns() - started_ns_) + absl::Microseconds(500),
+      absl::Milliseconds(1));
   bool named_ = false;
 };
 

@@ -36,6 +36,15 @@ absl::Status located(const GroupState& parent, absl::string_view op,
   return base::make_error(info);
 }
 
+// As check_lists, with whose call it was.
+absl::StatusOr<Place> place_in(const RankLists& lists, const GroupState& parent,
+                               absl::string_view op) {
+  absl::StatusOr<Place> place =
+      check_lists(lists, parent.size(), parent.rank(), op);
+  if (place.ok()) return place;
+  return located(parent, op, *error_info(place.status()));
+}
+
 absl::Status closed(const GroupState& parent, absl::string_view op) {
   return located(parent, op,
                  {.reason = Reason::kGroupClosed,
@@ -257,7 +266,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
                     options.group_desc, options.backend, session->device_id());
   if (!request.ok()) return request.status();
   const absl::StatusOr<Place> place =
-      check_lists(options.split_ranks, parent.size(), parent.rank(), kOp);
+      place_in(options.split_ranks, parent, kOp);
   if (!place.ok()) return place.status();
   const CallTerms terms =
       terms_of_call(*request, hash_lists(options.split_ranks),
@@ -286,8 +295,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
   if (!all.ok()) return all.status();
   const RankLists lists = lists_of_colors(*all);
   const absl::StatusOr<Place> place =
-      lists.empty() ? Place{}
-                    : check_lists(lists, parent.size(), parent.rank(), kOp);
+      lists.empty() ? Place{} : place_in(lists, parent, kOp);
   if (!place.ok()) return place.status();
   return take_place(parent, *session, *std::move(request), lists, *place);
 }
@@ -318,8 +326,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
   } else {
     lists[0] = world.global_ranks();
   }
-  const absl::StatusOr<Place> place =
-      check_lists(lists, world.size(), world.rank(), kOp);
+  const absl::StatusOr<Place> place = place_in(lists, world, kOp);
   if (!place.ok()) return place.status();
   if (!options.use_local_synchronization) {
     const CallTerms terms =

@@ -22,16 +22,25 @@ struct Entry {
   std::map<std::string, std::any, std::less<>> data;
 };
 
-absl::Status unknown(const Group& group, absl::string_view what = "") {
-  ErrorInfo info{.reason = Reason::kGroupUnknown,
-                 .what = what.empty()
-                             ? std::string("the group is not registered")
-                             : std::string(what),
-                 .next_step =
-                     "use a group that this session has made and not "
-                     "destroyed"};
-  if (group) info.group = std::string(group.name());
+absl::Status located(const Group& group, const char* call, ErrorInfo info) {
+  info.op = call;
+  if (group) {
+    info.group = std::string(group.name());
+    info.my_rank = group.rank();
+    info.group_size = group.size();
+  }
   return base::make_error(info);
+}
+
+absl::Status unknown(const Group& group, const char* call,
+                     absl::string_view what = "") {
+  return located(
+      group, call,
+      {.reason = Reason::kGroupUnknown,
+       .what = what.empty() ? std::string("the group is not registered")
+                            : std::string(what),
+       .next_step = "use a group that this session has made and "
+                    "not destroyed"});
 }
 
 std::map<int, int> rank_map(const std::vector<int>& ranks) {
@@ -61,17 +70,18 @@ absl::Status GroupRegistry::create(const Group& group,
                                    const std::vector<int>& ranks,
                                    absl::string_view desc) {
   if (!group)
-    return base::make_error({.reason = Reason::kInvalidArgument,
-                             .what = "there is no group to register",
-                             .next_step = "give a group"});
+    return located(group, "register_group",
+                   {.reason = Reason::kInvalidArgument,
+                    .what = "there is no group to register",
+                    .next_step = "give a group"});
   Entry entry{ranks, std::string(desc), group.device_backends(), {}};
   base::MutexLock lock(table_->mutex);
   if (table_->entries.try_emplace(group.state().get(), std::move(entry)).second)
     return absl::OkStatus();
-  return base::make_error({.reason = Reason::kGroupDuplicate,
-                           .what = "the group is already registered",
-                           .group = std::string(group.name()),
-                           .next_step = "destroy the entry first"});
+  return located(group, "register_group",
+                 {.reason = Reason::kGroupDuplicate,
+                  .what = "the group is already registered",
+                  .next_step = "destroy the entry first"});
 }
 
 void GroupRegistry::destroy(const Group& group) {
@@ -91,14 +101,15 @@ std::optional<GroupRecord> GroupRegistry::get(const Group& group) const {
 
 absl::Status GroupRegistry::assert_registered(const Group& group) const {
   base::MutexLock lock(table_->mutex);
-  return table_->find(group) == nullptr ? unknown(group) : absl::OkStatus();
+  return table_->find(group) == nullptr ? unknown(group, "assert_registered")
+                                        : absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int>> GroupRegistry::get_global_ranks(
     const Group& group) const {
   base::MutexLock lock(table_->mutex);
   const Entry* const entry = table_->find(group);
-  if (entry == nullptr) return unknown(group);
+  if (entry == nullptr) return unknown(group, "get_global_ranks");
   return entry->ranks;
 }
 
@@ -106,7 +117,7 @@ absl::StatusOr<std::map<int, int>> GroupRegistry::get_rank_map(
     const Group& group) const {
   base::MutexLock lock(table_->mutex);
   const Entry* const entry = table_->find(group);
-  if (entry == nullptr) return unknown(group);
+  if (entry == nullptr) return unknown(group, "get_rank_map");
   return rank_map(entry->ranks);
 }
 
@@ -114,7 +125,7 @@ absl::StatusOr<std::string> GroupRegistry::get_group_desc(
     const Group& group) const {
   base::MutexLock lock(table_->mutex);
   const Entry* const entry = table_->find(group);
-  if (entry == nullptr) return unknown(group);
+  if (entry == nullptr) return unknown(group, "get_group_desc");
   return entry->desc;
 }
 
@@ -122,7 +133,7 @@ absl::Status GroupRegistry::set_data(const Group& group, absl::string_view key,
                                      std::any value) {
   base::MutexLock lock(table_->mutex);
   Entry* const entry = table_->find(group);
-  if (entry == nullptr) return unknown(group);
+  if (entry == nullptr) return unknown(group, "set_data");
   std::swap(entry->data[std::string(key)], value);
   return absl::OkStatus();
 }
@@ -131,12 +142,13 @@ absl::StatusOr<std::any> GroupRegistry::get_data(const Group& group,
                                                  absl::string_view key) const {
   base::MutexLock lock(table_->mutex);
   const Entry* const entry = table_->find(group);
-  if (entry == nullptr) return unknown(group);
+  if (entry == nullptr) return unknown(group, "get_data");
   const auto found = entry->data.find(key);
   if (found == entry->data.end())
-    return unknown(group, absl::StrCat("the key is not registered: "
-                                       "'",
-                                       absl::CHexEscape(key), "'"));
+    return unknown(group, "get_data",
+                   absl::StrCat("the key is not registered: "
+                                "'",
+                                absl::CHexEscape(key), "'"));
   return absl::StatusOr<std::any>(absl::in_place, found->second);
 }
 

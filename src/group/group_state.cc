@@ -111,7 +111,8 @@ bool GroupState::ended() const {
   return ended_;
 }
 
-absl::Status GroupState::no_communicator(Device device) const {
+absl::Status GroupState::no_communicator(Device device,
+                                         absl::string_view call) const {
   std::string available;
   for (const Channel& channel : parts_.channels)
     absl::StrAppend(&available, available.empty() ? "" : ", ",
@@ -121,6 +122,7 @@ absl::Status GroupState::no_communicator(Device device) const {
        .what =
            absl::StrCat("the group has no communicator for device type '",
                         device_name(device.type), "'. Available: ", available),
+       .op = std::string(call),
        .group = name(),
        .my_rank = rank(),
        .group_size = size(),

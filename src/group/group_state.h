@@ -127,7 +127,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool is_of_parent() const { return process_.is_of_parent(); }
 
   // The error of `find` being null.
-  absl::Status no_communicator(Device device) const;
+  absl::Status no_communicator(Device device,
+                               absl::string_view call = {}) const;
 
  private:
   comm::BackendCommunicator* find_other(int32_t device_type) const;

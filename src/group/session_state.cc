@@ -146,13 +146,36 @@ absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
 }
 
 absl::Status SessionState::start(const SessionPlan& plan) {
+  const int64_t started_ns = Deadline::now_ns();
   const Deadline deadline = Deadline::after(plan.init_timeout);
   absl::StatusOr<std::vector<BackendChoice>> choices =
       parse_backends(plan.backend, plugins_);
-  if (!choices.ok()) return choices.status();
-  absl::Status status = settle_backends(*choices, plugins_);
-  if (!status.ok()) return status;
+  absl::Status status =
+      choices.ok() ? settle_backends(*choices, plugins_) : choices.status();
+  // Alike on all ranks.
+  if (!status.ok())
+    return base::amend_error(status, [](ErrorInfo& info) { info.op = "init"; });
+  status = make(plan, *std::move(choices), deadline);
+  if (status.ok()) return status;
+  return base::amend_error(status, [&](ErrorInfo& info) {
+    if (info.op.empty() || info.op == "exchange") info.op = "init";
+    if (info.group.empty()) {
+      info.group = plan.group_name;
+      info.my_rank = rank_;
+      info.group_size = world_size_;
+    }
+    if (info.reason != Reason::kTimedOut &&
+        (info.reason != Reason::kStoreUnreachable || !deadline.passed()))
+      return;
+    info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns);
+    info.deadline = plan.init_timeout;
+    info.setting = base::kInitLimit;
+  });
+}
 
+absl::Status SessionState::make(const SessionPlan& plan,
+                                std::vector<BackendChoice> choices,
+                                Deadline deadline) {
   store_ = plan.store;
   if (store_ == nullptr) {
     absl::StatusOr<std::shared_ptr<Store>> store =
@@ -160,10 +183,10 @@ absl::Status SessionState::start(const SessionPlan& plan) {
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
   }
-  status = enter_round(plan, terms_of(*choices), deadline);
+  absl::Status status = enter_round(plan, terms_of(choices), deadline);
   if (status.ok()) {
-    resolve_auto(&*choices, world_size_, one_host_, plugins_);
-    status = make_world(plan, *std::move(choices), deadline);
+    resolve_auto(&choices, world_size_, one_host_, plugins_);
+    status = make_world(plan, std::move(choices), deadline);
   }
   if (status.ok()) {
     store::remove_note(plan.place);
@@ -202,10 +225,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
       info.my_rank = rank_;
       info.group_size = world_size_;
       if (info.reason != Reason::kTimedOut) return;
-      info.deadline = plan.init_timeout;
-      info.next_step =
-          "look at the output of the missing ranks; the limit is "
-          "InitOptions::init_timeout, else DISTWRAP_INIT_TIMEOUT";
+      info.next_step = "look at the output of the missing ranks";
     });
   };
   absl::StatusOr<store::Round> round = store::Round::enter(

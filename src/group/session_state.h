@@ -20,6 +20,9 @@
 #include "plugin/registry.h"
 #include "store/round.h"
 
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -42,6 +45,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int device_id() const { return device_id_; }
   // Whether all ranks are where they can share memory.
   bool one_host() const { return one_host_; }
+  absl::Time began() const { return began_; }
 
   absl::Duration init_timeout() const { return init_timeout_; }
   absl::Duration goodbye() const { return goodbye_; }
@@ -71,7 +75,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
 
  private:
   explicit SessionState(const SessionPlan& plan);
+  // `make`, and what errors of all its steps have in common.
   absl::Status start(const SessionPlan& plan);
+  absl::Status make(const SessionPlan& plan, std::vector<BackendChoice> choices,
+                    Deadline deadline);
   absl::Status enter_round(const SessionPlan& plan, const std::string& backend,
                            Deadline deadline);
   void tell_mismatch(const std::string& own, const ErrorInfo& mismatch,
@@ -84,6 +91,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                           Deadline deadline);
 
   const base::ForkMark process_;
+  const absl::Time began_ = absl::Now();
   const int rank_;
   const int world_size_;
   const absl::Duration init_timeout_;

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <optional>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -228,7 +229,8 @@ void Round::forget(int64_t number, Deadline deadline) const {
 }
 
 std::string Round::own_terms() const {
-  return absl::StrCat(member_.rank, " ", member_.size, " ", member_.terms);
+  return absl::StrCat(member_.rank, " ", member_.size, " ", getpid(), " ",
+                      member_.terms);
 }
 
 absl::Status Round::agree(Deadline deadline) {
@@ -236,10 +238,10 @@ absl::Status Round::agree(Deadline deadline) {
       store_->compare_set(key("terms"), "", own_terms(), deadline);
   if (!value.ok()) return value.status();
   std::vector<std::string> first =
-      absl::StrSplit(*value, absl::MaxSplits(' ', 2));
-  first.resize(3);
+      absl::StrSplit(*value, absl::MaxSplits(' ', 3));
+  first.resize(4);
   if (!absl::SimpleAtoi(first[1], &first_size_)) first_size_ = 0;
-  if (first[2] == member_.terms) return absl::OkStatus();
+  if (first[3] == member_.terms) return absl::OkStatus();
   int rank = -1;
   if (!absl::SimpleAtoi(first[0], &rank)) rank = -1;
   return base::make_error(
@@ -248,8 +250,8 @@ absl::Status Round::agree(Deadline deadline) {
        .op = "init",
        .my_rank = member_.rank,
        .ranks = {rank},
-       .expected = absl::StrCat(member_.terms, " (here)"),
-       .actual = first[2],
+       .expected = absl::StrCat(member_.terms, ", pid ", getpid(), " (here)"),
+       .actual = absl::StrCat(first[3], ", pid ", first[2]),
        .next_step = "start all ranks with the same options"});
 }
 

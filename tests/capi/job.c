@@ -509,6 +509,7 @@ static void errors(void) {
   REQUIRE(info.reason == DW_REASON_REDUCE_OP);
   REQUIRE(strcmp(info.op, "all_reduce") == 0);
   REQUIRE(info.next_step[0] != 0);
+  REQUIRE(strncmp(info.page, "DW-", 3) == 0 && info.setting != NULL);
   REQUIRE(strcmp(info.text, distwrap_error_text(error)) == 0);
   REQUIRE(distwrap_error_free(error) == DW_OK);
   REQUIRE(distwrap_error_free(error) == DW_INVALID_ARGUMENT);

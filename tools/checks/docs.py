@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that what README.md and docs/*.md show is true.
+"""Proves that what README.md and the pages in docs/ show is true.
 
   docs.py [--root ROOT]                compares, runs nothing
   docs.py [--root ROOT] --run BUILD    runs the blocks marked `run`
@@ -145,7 +145,7 @@ def main(arguments=None):
     parser.add_argument("--run", metavar="BUILD", type=pathlib.Path)
     options = parser.parse_args(arguments)
     root = options.root
-    documents = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    documents = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
     errors, count, ran = [], 0, 0
     for path in documents:
         name, text = path.relative_to(root).as_posix(), path.read_text(

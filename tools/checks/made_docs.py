@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Parts of docs/*.md that the distwrap command prints: compared, or written.
+"""Parts of docs/ that the distwrap command prints: compared, or written.
 
   made_docs.py --distwrap PROGRAM [--root ROOT]           compares
   made_docs.py --distwrap PROGRAM [--root ROOT] --write   writes them anew
@@ -9,9 +9,13 @@ Such a part stands between two comments:
   <!-- made by: distwrap info --errors --markdown -->
   ...
   <!-- end -->
+
+Each error has a page in docs/errors/ that is such a part, and no other pages
+are there.
 """
 
 import argparse
+import json
 import pathlib
 import re
 import shlex
@@ -44,6 +48,25 @@ def remake(text, program):
     return made, parts
 
 
+def check_error_pages(folder, program, write):
+    """What is wrong with the list of pages; writes those that are missing."""
+    listed = json.loads(printed(program, "info --errors --json"))["errors"]
+    pages = {error["page"] for error in listed}
+    there = {path.stem for path in folder.glob("*")}
+    if write:
+        for page in pages - there:
+            (folder / f"{page}.md").write_text(
+                f"<!-- made by: distwrap info --error {page} --markdown -->\n"
+                "<!-- end -->\n", encoding="utf-8")
+        there |= pages
+    if len(pages) < len(listed):
+        yield "two errors have one page"
+    for page in sorted(pages - there):
+        yield f"docs/errors/{page}.md is not there; --write makes it"
+    for page in sorted(there - pages):
+        yield f"docs/errors/{page}.md is about no error"
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=pathlib.Path,
@@ -52,7 +75,10 @@ def main(arguments=None):
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     errors, count = [], 0
-    for path in sorted((options.root / "docs").glob("*.md")):
+    folder = options.root / "docs/errors"
+    if folder.is_dir():
+        errors += check_error_pages(folder, options.distwrap, options.write)
+    for path in sorted((options.root / "docs").rglob("*.md")):
         name = path.relative_to(options.root).as_posix()
         text = path.read_text(encoding="utf-8")
         try:

@@ -62,6 +62,35 @@ class MadeDocsTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("ended with 2: no such", output)
 
+    def test_every_error_has_a_page_and_no_other_page_is_there(self):
+        script = """[ "$2" = --errors ] || exec printf '%s|%s\\n' "$3" page
+printf '{"errors": [{"page": "DW-1"}, {"page": "DW-2"}]}'"""
+        with tempfile.TemporaryDirectory() as folder:
+            pages = pathlib.Path(folder, "docs/errors")
+            pages.mkdir(parents=True)
+            (pages / "DW-9.md").write_text("# an old one\n")
+            program = pathlib.Path(folder, "distwrap")
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+
+            def run(*more):
+                output = io.StringIO()
+                with contextlib.redirect_stdout(output):
+                    code = made_docs.main(["--root", folder, "--distwrap",
+                                           str(program), *more])
+                return code, output.getvalue()
+
+            code, output = run()
+            self.assertEqual(code, 1)
+            self.assertIn("docs/errors/DW-1.md is not there", output)
+            self.assertIn("docs/errors/DW-9.md is about no error", output)
+            self.assertEqual(run("--write")[0], 1)  # of DW-9
+            (pages / "DW-9.md").unlink()
+            self.assertEqual(run()[0], 0)
+            self.assertIn("DW-2|page", (pages / "DW-2.md").read_text())
+            (pages / "DW-2.md").unlink()
+            self.assertEqual(run()[0], 1)
+
     def test_nothing_made_is_an_error(self):
         self.assertEqual(self.check("# T\n")[0], 1)
 

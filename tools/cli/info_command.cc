@@ -1,10 +1,12 @@
 #include "info_command.h"
 
+#include "base/nearest.h"
 #include "bench/json.h"
 #include "info/backend_rows.h"
 #include "info/capability_table.h"
+#include "info/error_pages.h"
 #include "info/facts.h"
-#include "info/pages.h"
+#include "info/settings_page.h"
 #include "live_command.h"
 #include "recordings/behind.h"
 
@@ -20,6 +22,8 @@ constexpr OptionRow kOptions[] = {
      "What the backend serves: each operation, form, element type and "
      "reduction, natively, composed of others, or not"},
     {"--errors", nullptr, "All reasons of errors, and what to do"},
+    {"--error", "WHICH",
+     "The page about one: its number, as messages end with it, or its reason"},
     {"--settings", nullptr, "All variables of the environment"},
     {"--recorder", "DIR",
      "What the ranks of a job were doing, and who is behind whom, from the "
@@ -32,7 +36,7 @@ constexpr OptionRow kOptions[] = {
     {"--once", nullptr, "With --live: not again"},
     {"--json", nullptr, "As JSON; with --live once"},
     {"--markdown", nullptr,
-     "As a Markdown table; with --backend, --errors or --settings"},
+     "As Markdown; with --backend, --error, --errors or --settings"},
 };
 
 constexpr CommandRow kInfo = {
@@ -45,11 +49,13 @@ constexpr CommandRow kInfo = {
     "Examples:\n"
     "  distwrap info\n"
     "  distwrap info --backend gloo\n"
+    "  distwrap info --error DW-0062\n"
     "  distwrap info --errors --json\n"
     "  distwrap info --recorder /tmp/distwrap.1000/recording-0f3a\n"
     "  distwrap info --live --job 4711\n\n"
     "Exit code: 0; 1 when the backend that was asked for cannot be loaded, a "
-    "folder has\nno recordings, or no such job runs; 2 for bad options."};
+    "folder has\nno recordings, or no such job or page exists; 2 for bad "
+    "options."};
 
 int complain(absl::string_view text, int code) {
   std::fprintf(stderr, "distwrap info: %s\n", std::string(text).c_str());
@@ -108,6 +114,22 @@ int show_recordings(const std::string& folder, const Typed& typed) {
                                    : to_text(*job, groups));
 }
 
+int show_error(const std::string& word, const Typed& typed) {
+  const ErrorPage* const page = find_error_page(word);
+  if (page == nullptr) {
+    std::vector<std::string> names;
+    for (const ErrorPage& one : error_pages()) names.push_back(one.reason);
+    return complain(
+        absl::StrCat("no error is called '", word, "'; the nearest is ",
+                     base::nearest(word, names), ", and --errors shows all"),
+        kFailed);
+  }
+  if (typed.has("--json"))
+    return print(bench::json_text(JsonObject{
+        {"schema", 1}, {"tool", "distwrap info"}, {"error", to_json(*page)}}));
+  return print(typed.has("--markdown") ? to_markdown(*page) : to_text(*page));
+}
+
 // One of the tables of this version.
 int show_table(const Typed& typed, const char* name, const JsonArray& json,
                const std::string& markdown, const std::string& text) {
@@ -126,11 +148,15 @@ int info_command(const Words& words) {
   if (const auto code = parse(kInfo, words, &typed)) return *code;
   const std::optional<std::string> backend = typed.value("--backend");
   const std::optional<std::string> recorder = typed.value("--recorder");
+  const std::optional<std::string> error = typed.value("--error");
   const bool errors = typed.has("--errors"), settings = typed.has("--settings");
   const bool live = typed.has("--live");
-  if (backend.has_value() + recorder.has_value() + errors + settings + live > 1)
+  if (backend.has_value() + recorder.has_value() + error.has_value() + errors +
+          settings + live >
+      1)
     return complain(
-        "give one of --backend, --errors, --settings, --recorder and --live",
+        "give one of --backend, --error, --errors, --settings, --recorder and "
+        "--live",
         kUsage);
   if (!live && (typed.has("--job") || typed.has("--once")))
     return complain("--job and --once go with --live", kUsage);
@@ -143,17 +169,19 @@ int info_command(const Words& words) {
                          .once = typed.has("--once")});
   if (recorder.has_value() && !typed.has("--markdown"))
     return show_recordings(*recorder, typed);
+  if (error.has_value()) return show_error(*error, typed);
   if (errors)
-    return show_table(typed, "errors", reasons_json(), reasons_markdown(),
-                      reasons_text());
+    return show_table(typed, "errors", error_index_json(),
+                      error_index_markdown(), error_index_text());
   if (settings)
     return show_table(typed, "settings", settings_json(), settings_markdown(),
                       settings_text());
   const base::Environment environment = base::Environment::of_process();
   if (backend.has_value()) return show_backend(*backend, typed, environment);
   if (typed.has("--markdown"))
-    return complain("--markdown goes with --backend, --errors or --settings",
-                    kUsage);
+    return complain(
+        "--markdown goes with --backend, --error, --errors or --settings",
+        kUsage);
   return show_all(typed, environment);
 }
 

@@ -55,10 +55,12 @@ class Encoder {
     path.insert(0, step);
     return false;
   }
+  bool is_too_large() const { return is_too_large_; }
   // Before bytes are copied.
   bool fits(size_t bytes) {
     if (out_->size() <= max_bytes_ && bytes <= max_bytes_ - out_->size())
       return true;
+    is_too_large_ = true;
     return refuse(absl::StrCat("it takes more than the ", max_bytes_,
                                " bytes that an object may have"));
   }
@@ -75,6 +77,7 @@ class Encoder {
   const uint64_t max_bytes_;
   std::string* const out_;
   std::string problem_;
+  bool is_too_large_ = false;
 };
 
 // An integer outside int64_t.
@@ -287,7 +290,13 @@ absl::Status append_object(const Object& object, absl::string_view path,
   // The last item may have gone beyond by its head.
   if (!encoder.write(object) || !encoder.fits(0)) {
     out->resize(begin);
-    return type_error(absl::StrCat(path, encoder.path), encoder.problem());
+    const absl::Status status =
+        type_error(absl::StrCat(path, encoder.path), encoder.problem());
+    if (!encoder.is_too_large()) return status;
+    return base::amend_error(status, [](ErrorInfo& info) {
+      info.setting = "DISTWRAP_OBJECT_MAX_BYTES";
+      info.next_step = "raise the limit on all ranks, or send it as tensors";
+    });
   }
   base::ByteWriter size;
   size.u64(out->size() - begin - kHeadBytes);

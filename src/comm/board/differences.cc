@@ -118,6 +118,11 @@ ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
        .seq = number,
        .next_step = "make all ranks call the same in the same order; "
                     "`distwrap info --recorder` shows what each did last"});
+  // What the board keeps of such counts is that they differ.
+  if (calls.size() > 1 && calls[0].text == calls[1].text) {
+    info.what = "ranks gave other counts for each rank";
+    info.next_step = "give the same list of counts on all ranks";
+  }
   const auto say = [](const Call& call) {
     return absl::StrCat(call.text, " (rank",
                         call.ranks.size() == 1 ? " " : "s ",
@@ -133,6 +138,7 @@ ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
                       calls[i].ranks.end());
   }
   std::sort(info.ranks.begin(), info.ranks.end());
+  see_culprits(&info);
   return info;
 }
 
@@ -189,6 +195,7 @@ ErrorInfo Lane::pair_mismatch(uint64_t number) {
                     others == 1 ? " more pair" : " more pairs");
   if (info.ranks.empty())
     info.actual = members[static_cast<size_t>(place_.rank)].call;
+  see_culprits(&info);
   return info;
 }
 

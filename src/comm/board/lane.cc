@@ -198,8 +198,8 @@ ErrorInfo Lane::lost(Member& member) {
                   .ranks = {member.rank},
                   .elapsed = absl::Nanoseconds(member.who->silent_ns),
                   .deadline = board_->plan_.heartbeat,
-                  .next_step = "see whether it was stopped; the limit is "
-                               "DISTWRAP_HEARTBEAT",
+                  .setting = "DISTWRAP_HEARTBEAT",
+                  .next_step = "see whether it was stopped",
                   .seen = {seen(member)}});
 }
 

@@ -84,6 +84,8 @@ class Lane {
   // The members of this host that have not come to a collective, or do not
   // run, by rank.
   std::vector<RankSeen> missing(uint64_t number);
+  // Adds what those are doing that the error is about, of this host.
+  void name_culprits(ErrorInfo* info);
   // Whether these are all other members.
   bool sees_all() const {
     return members_.size() + 1 == place_.global_ranks.size();
@@ -132,6 +134,9 @@ class Lane {
   bool has_come(Member& member, uint64_t number);
   bool is_missing(Member& member, uint64_t number);
   RankSeen seen(Member& member);
+  RankSeen seen_self() const;
+  void see_culprits(ErrorInfo* info);
+  static void see_page(const LanePage& page, RankSeen* seen);
   // What it does in another group, if it waits there.
   void see_elsewhere(const Member& member, RankSeen* seen) const;
   void describe(GroupFacts* facts) const;

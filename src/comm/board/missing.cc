@@ -6,6 +6,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 namespace distwrap::comm {
@@ -153,20 +154,49 @@ RankSeen Lane::seen(Member& member) {
       see_elsewhere(member, &seen);
     return seen;
   }
-  const auto [number, since_ns] = Entered::of(*page);
-  seen.seq = number != 0 ? number : page->last.load(kOrder);
-  if (seen.seq != 0) {
-    seen.doing =
-        number != 0 ? RankSeen::Doing::kInside : RankSeen::Doing::kDone;
-    seen.since = since(number != 0 ? since_ns : page->moved_ns.load(kOrder));
-    if (const std::optional<Seen> entry = read(*page, seen.seq);
-        entry.has_value()) {
-      seen.call = entry->call.text();
-      seen.label = entry->label;
-    }
-  }
-  if (number == 0) see_elsewhere(member, &seen);
+  see_page(*page, &seen);
+  if (seen.doing != RankSeen::Doing::kInside) see_elsewhere(member, &seen);
   return seen;
+}
+
+RankSeen Lane::seen_self() const {
+  RankSeen seen;
+  seen.rank = place_.rank;
+  seen.global_rank = place_.global_ranks[static_cast<size_t>(place_.rank)];
+  seen.host = board_->plan_.host;
+  seen.pid = getpid();
+  seen.group = place_.group;
+  see_page(*page_, &seen);
+  return seen;
+}
+
+void Lane::see_page(const LanePage& page, RankSeen* seen) {
+  const auto [number, since_ns] = Entered::of(page);
+  seen->seq = number != 0 ? number : page.last.load(kOrder);
+  if (seen->seq == 0) return;
+  seen->doing = number != 0 ? RankSeen::Doing::kInside : RankSeen::Doing::kDone;
+  seen->since = since(number != 0 ? since_ns : page.moved_ns.load(kOrder));
+  if (const std::optional<Seen> entry = read(page, seen->seq);
+      entry.has_value()) {
+    seen->call = entry->call.text();
+    seen->label = entry->label;
+  }
+}
+
+void Lane::name_culprits(ErrorInfo* info) {
+  base::MutexLock lock(board_->mutex_);
+  see_culprits(info);
+}
+
+void Lane::see_culprits(ErrorInfo* info) {
+  // More are no help.
+  constexpr size_t kMost = 64;
+  for (const int rank : info->ranks) {
+    if (info->seen.size() == kMost) break;
+    if (rank == place_.rank) info->seen.push_back(seen_self());
+    for (Member& member : members_)
+      if (member.rank == rank) info->seen.push_back(seen(member));
+  }
 }
 
 void Lane::see_elsewhere(const Member& member, RankSeen* seen) const {

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 namespace distwrap::base {
 namespace {
 
@@ -21,6 +24,7 @@ ErrorInfo full() {
           .ranks = {7, 3, 4, 5},
           .elapsed = absl::Milliseconds(1234),
           .deadline = absl::Seconds(1),
+          .setting = "DISTWRAP_TIMEOUT",
           .expected = "f32 x 8",
           .actual = "f32 x 9",
           .cause = "socket closed",
@@ -33,14 +37,60 @@ TEST(Error, TextHasEveryPart) {
   EXPECT_EQ(
       status.message(),
       "all_reduce #4182 on \"dp\" (rank 1 of 8): kTimedOut: not everybody "
-      "entered; ranks 3-5, 7; after 1.234s (limit 1s); expected f32 x 8, "
-      "got f32 x 9; cause: socket closed. Next: look at rank 3");
+      "entered; ranks 3-5, 7; after 1.234s (limit 1s: DISTWRAP_TIMEOUT); "
+      "expected f32 x 8, got f32 x 9; cause: socket closed. Next: look at rank "
+      "3, page DW-0060");
+}
+
+TEST(Error, ALimitThatIsNoTimeNamesItsSetting) {
+  EXPECT_THAT(std::string(make_error({.reason = Reason::kObjectDecode,
+                                      .what = "too large",
+                                      .setting = "DISTWRAP_OBJECT_MAX_BYTES"})
+                              .message()),
+              HasSubstr("too large; limit: DISTWRAP_OBJECT_MAX_BYTES. Next: "));
+}
+
+TEST(Error, IsOneLineWhateverItsParts) {
+  EXPECT_THAT(std::string(make_error({.reason = Reason::kBackendFailed,
+                                      .what = "it failed",
+                                      .expected = "a\nb",
+                                      .cause = "line 1\nline\t2\x1b[1m",
+                                      .next_step = "read\nthis"})
+                              .message()),
+              "kBackendFailed: it failed; expected a, b; cause: line 1, line "
+              "2 [1m. Next: read, this, page DW-0070");
+}
+
+// What to do is known of each reason, and its page is its own for ever.
+TEST(Error, EveryReasonHasAdviceAndAPage) {
+  std::set<std::string> advice, pages;
+#define DW_REASON(value, name, enumerator, code, python, text)              \
+  EXPECT_TRUE(                                                              \
+      advice.insert(std::string(reason_advice(Reason::enumerator))).second) \
+      << #enumerator;                                                       \
+  EXPECT_TRUE(pages.insert(error_page(Reason::enumerator)).second)          \
+      << #enumerator;
+#include "distwrap/abi/reasons.def"
+  EXPECT_EQ(advice.count(""), 0u);
+  EXPECT_EQ(reason_advice(static_cast<Reason>(9999)), "");
+  EXPECT_EQ(error_page(Reason::kPeerLost), "DW-0062");
+  const absl::Status bare = make_error({.reason = Reason::kPeerLost});
+  EXPECT_EQ(error_info(bare)->next_step, reason_advice(Reason::kPeerLost));
+}
+
+TEST(Error, ACauseHasNoNextStep) {
+  EXPECT_EQ(cause_text(make_error({.reason = Reason::kAborted, .what = "x"})),
+            "kAborted: x");
+  EXPECT_EQ(cause_text(absl::InternalError("foreign")), "foreign");
 }
 
 TEST(Error, UnknownPartsAreLeftOut) {
   const absl::Status status =
       make_error({.reason = Reason::kInvalidArgument, .what = "count is -1"});
-  EXPECT_EQ(status.message(), "kInvalidArgument: count is -1");
+  EXPECT_EQ(
+      status.message(),
+      "kInvalidArgument: count is -1. Next: correct the argument that the "
+      "message names; nothing was sent, page DW-0001");
 }
 
 TEST(Error, InfoSurvivesTheStatus) {
@@ -60,6 +110,7 @@ TEST(Error, InfoSurvivesTheStatus) {
   EXPECT_EQ(info->actual, "f32 x 9");
   EXPECT_EQ(info->cause, "socket closed");
   EXPECT_EQ(info->next_step, "look at rank 3");
+  EXPECT_EQ(info->setting, "DISTWRAP_TIMEOUT");
 }
 
 // A rank that was missed, in each of the ways.

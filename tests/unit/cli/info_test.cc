@@ -1,7 +1,8 @@
 #include "base/error.h"
 #include "info/backend_rows.h"
+#include "info/error_pages.h"
 #include "info/facts.h"
-#include "info/pages.h"
+#include "info/settings_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,26 +114,53 @@ TEST(Info, AsksABackendForItsRows) {
   EXPECT_THAT(*rows, Not(IsEmpty()));
 }
 
-TEST(Pages, EveryReasonSaysWhatToDo) {
-  std::set<std::string> advice;
-  for (const ReasonText& reason : reason_texts()) {
-    EXPECT_FALSE(reason.advice.empty())
-        << reason.name << " needs a row in info/advice.def";
-    EXPECT_TRUE(advice.insert(reason.advice).second) << reason.advice;
-    EXPECT_NE(reason.code, "?") << reason.name;
-    EXPECT_FALSE(reason.meaning.empty()) << reason.name;
+TEST(ErrorPages, AreWholeForEveryReason) {
+  std::set<std::string> settings, texts;
+  for (const base::SettingInfo& row : base::all_settings())
+    settings.insert(std::string(row.name));
+  for (const ErrorPage& page : error_pages()) {
+    EXPECT_THAT(page.advice, Not(IsEmpty())) << page.reason;
+    EXPECT_TRUE(texts.insert(page.meaning).second) << page.reason;
+    EXPECT_THAT(page.meaning, Not(IsEmpty())) << page.reason;
+    EXPECT_THAT(page.causes, Not(IsEmpty())) << page.reason;
+    EXPECT_THAT(page.look, Not(IsEmpty())) << page.reason;
+    EXPECT_NE(page.code, "?") << page.reason;
+    for (const std::string& setting : page.settings)
+      EXPECT_EQ(settings.count(setting), 1u) << page.reason << ": " << setting;
+    EXPECT_THAT(to_markdown(page),
+                AllOf(HasSubstr("# " + page.number + ": " + page.reason + "\n"),
+                      HasSubstr("\n## Usual causes\n\n- ")));
+    EXPECT_THAT(error_index_markdown(),
+                HasSubstr("| [" + page.number + "](errors/" + page.number +
+                          ".md) | `" + page.reason + "` |"));
+    EXPECT_THAT(error_index_text(), HasSubstr(page.number + " " + page.reason));
   }
-  EXPECT_THAT(reasons_markdown(),
-              HasSubstr("| `kPeerLost` | `kUnavailable` |"));
-  EXPECT_THAT(reasons_text(), HasSubstr("kPeerLost (kUnavailable)\n"));
+  EXPECT_EQ(error_index_json().size(), error_pages().size());
 }
 
-TEST(Pages, AdviceIsAboutReasonsThatExist) {
-  std::set<std::string> reasons;
-  for (const ReasonText& reason : reason_texts()) reasons.insert(reason.name);
-#define DW_ADVICE(enumerator, advice) \
-  EXPECT_EQ(reasons.count(#enumerator), 1u) << #enumerator;
-#include "info/advice.def"
+TEST(ErrorPages, AreFoundByNumberAndByName) {
+  for (const char* const word : {"DW-0062", "dw-62", "62", "kPeerLost",
+                                 "PEER_LOST", "DW_REASON_PEER_LOST"}) {
+    const ErrorPage* const page = find_error_page(word);
+    ASSERT_NE(page, nullptr) << word;
+    EXPECT_EQ(page->number, "DW-0062") << word;
+    EXPECT_THAT(to_text(*page),
+                AllOf(testing::StartsWith("DW-0062 kPeerLost: "),
+                      HasSubstr("\ndo\n  look at the output of the rank "),
+                      HasSubstr("\n  - DISTWRAP_HEARTBEAT\n")));
+  }
+  for (const char* const word : {"", "DW-", "DW-9999", "-1", "kPeer", "lost"})
+    EXPECT_EQ(find_error_page(word), nullptr) << word;
+}
+
+// Rows without a reason would be pages that nobody finds.
+TEST(ErrorPages, AreAboutReasonsThatExist) {
+#define DW_REASON_PAGE(enumerator, advice, meaning, causes, look, settings) \
+  EXPECT_NE(find_error_page(#enumerator), nullptr) << #enumerator;
+#include "base/reason_pages.def"
+#define DW_EXAMPLE(enumerator, line) \
+  EXPECT_NE(find_error_page(#enumerator), nullptr) << #enumerator;
+#include "info/examples.def"
 }
 
 TEST(Pages, EverySettingIsThere) {

@@ -180,7 +180,8 @@ TEST_F(RoundTest, OtherTermsAreNamedWithBothSides) {
   EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
   EXPECT_THAT(error_info(status)->ranks, ElementsAre(0));
   EXPECT_THAT(error_info(status)->expected, HasSubstr("different"));
-  EXPECT_EQ(error_info(status)->actual, "same");
+  EXPECT_EQ(error_info(status)->actual,
+            "same, pid " + std::to_string(getpid()));
   second->leave(soon());
   first.leave(soon());
   // A new attempt may be on other terms.
