@@ -1,0 +1,45 @@
+// Provokes faults and prints the errors that come of them, for grade.py:
+//
+//   faults [SEED [FAMILY]]
+//
+// The seed settles what is left to chance: who is killed, which operation is
+// wrong. As `faults --rank SCENARIO` it is a rank of a job of another one.
+#include "errors/fault.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+struct Family {
+  const char* name;
+  void (*run)(distwrap::faults::Choices&);
+};
+
+constexpr Family kFamilies[] = {
+    {"arguments", distwrap::faults::of_arguments},
+    {"objects", distwrap::faults::of_objects},
+    {"handles", distwrap::faults::of_handles},
+    {"c", distwrap::faults::of_c},
+    {"backends", distwrap::faults::of_backends},
+    {"start", distwrap::faults::of_the_start},
+    {"mismatches", distwrap::faults::of_mismatches},
+    {"absence", distwrap::faults::of_absence},
+    {"processes", distwrap::faults::of_processes},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--rank") == 0)
+    return distwrap::faults::rank_main(argv[2]);
+  const uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
+  for (const Family& family : kFamilies) {
+    if (argc > 2 && std::strcmp(argv[2], family.name) != 0) continue;
+    // Each from the seed on, so that one alone chooses as it does among all.
+    distwrap::faults::Choices choices(seed);
+    family.run(choices);
+  }
+  return 0;
+}
