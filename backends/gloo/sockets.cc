@@ -35,10 +35,14 @@ bool Sockets::add(const std::vector<Ends>& connections) {
       // open it: what counts is what the duplicate is.
       const int held = fcntl(number, F_DUPFD_CLOEXEC, 3);
       if (held < 0) continue;
-      if (is(ends, Address::here(held), held))
+      if (is(ends, Address::here(held), held)) {
         held_.push_back({ends.rank, held});
-      else
+        // Gloo leaves it to programs that the process starts: peers would not
+        // see this one end before those have.
+        fcntl(number, F_SETFD, FD_CLOEXEC);
+      } else {
         ::close(held);
+      }
       break;
     }
   }
