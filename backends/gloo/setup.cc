@@ -9,9 +9,12 @@
 #include "sdk/read_op.h"
 #include "signals.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace gloo_backend {
 namespace {
@@ -105,6 +108,13 @@ int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
 }
 
 int32_t fail_setup(dw_error* error, const char* cause) {
+  // Gloo tells neither what failed in its thread nor by which number.
+  const int one = eventfd(0, EFD_CLOEXEC);
+  if (one < 0 && (errno == EMFILE || errno == ENFILE))
+    return dw_fail(
+        error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1, errno,
+        (std::string("gloo: no descriptor is left: ") + cause).c_str());
+  if (one >= 0) ::close(one);
   return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, -1, 0,
                  (std::string("gloo: ") + cause).c_str());
 }

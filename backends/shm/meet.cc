@@ -98,7 +98,8 @@ bool send_welcome(int socket, const Welcome& welcome, const int* fds,
 }
 
 // How many descriptors came, all of which belong to the caller; -1 when the
-// message is not a welcome.
+// message is not a welcome, kNoPlace when not all of them found a place.
+constexpr int kNoPlace = -2;
 int receive_welcome(int socket, Welcome* welcome,
                     Descriptor (&fds)[kMostDescriptors]) {
   iovec part = {welcome, sizeof *welcome};
@@ -124,8 +125,9 @@ int receive_welcome(int socket, Welcome* welcome,
       if (n < kMostDescriptors) fds[n++] = std::move(taken);
     }
   }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return kNoPlace;
   const bool good = bytes == static_cast<ssize_t>(sizeof *welcome) &&
-                    (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
+                    (message.msg_flags & MSG_TRUNC) == 0;
   return good ? static_cast<int>(n) : -1;
 }
 
@@ -236,10 +238,12 @@ int32_t Guest::take(int rank, int size, Descriptor* memory, Watch* watch,
   Descriptor fds[kMostDescriptors];
   const int n = receive_welcome(socket_.get(), &welcome, fds);
   socket_ = Descriptor();
+  if (n == kNoPlace)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
+                   EMFILE, "shm: no descriptor is left for the shared memory");
   if (n < 1)
     return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, 0, 0,
-                   "shm: rank 0 did not hand the memory over: it closed, or "
-                   "the limit of open descriptors is reached");
+                   "shm: rank 0 did not hand the memory over: it closed");
   *memory = std::move(fds[0]);
   for (int other = 0; other < size; ++other) {
     const int at = welcome.process_of[other];

@@ -209,14 +209,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
              random_number(),
              {},
              {}};
-  std::optional<comm::Door> door;
   if (world_size_ > 1) mine.host = comm::host_identity();
-  if (plan.check && world_size_ > 1) {
-    absl::StatusOr<comm::Door> opened = comm::Door::open();
-    if (!opened.ok()) return opened.status();
-    door = *std::move(opened);
-    mine.door = door->name();
-  }
   const auto in_group = [&](const absl::Status& status) {
     if (status.ok()) return status;
     return base::amend_error(status, [&](ErrorInfo& info) {
@@ -239,6 +232,22 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
     }
     return in_group(status);
   }
+  std::optional<comm::Door> door;
+  if (plan.check && world_size_ > 1) {
+    absl::StatusOr<comm::Door> opened = comm::Door::open();
+    if (!opened.ok()) {
+      round_->give_up(last_words(opened.status(), rank_), leave_by(deadline));
+      tell_why({.reason = Reason::kAborted,
+                .what = "another rank could not start",
+                .ranks = {rank_},
+                .cause = std::string(opened.status().message()),
+                .next_step = "mend the cause on that rank"},
+               deadline);
+      return in_group(opened.status());
+    }
+    door = *std::move(opened);
+    mine.door = door->name();
+  }
   if (absl::Status status =
           say_hello(plan, encode(mine), std::move(door), deadline);
       !status.ok()) {
@@ -251,14 +260,18 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
   return in_group(round_->close(deadline));
 }
 
-// Those that wait, and those to come, shall see at once why this one does not
-// take part.
 void SessionState::tell_mismatch(const std::string& own,
                                  const ErrorInfo& mismatch, Deadline deadline) {
   ErrorInfo why = mismatch;
   why.expected = mismatch.actual;
   why.actual = own;
   why.ranks = {rank_};
+  tell_why(why, deadline);
+}
+
+// Those that wait, and those to come, shall see at once why this one does not
+// take part.
+void SessionState::tell_why(const ErrorInfo& why, Deadline deadline) {
   store::give_up_exchange(*store_, round_->key("hello"), rank_,
                           std::min(round_->first_size(), kMostTold), why,
                           Deadline::earlier(deadline, Deadline::after(kTell)));

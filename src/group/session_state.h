@@ -83,6 +83,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                            Deadline deadline);
   void tell_mismatch(const std::string& own, const ErrorInfo& mismatch,
                      Deadline deadline);
+  void tell_why(const ErrorInfo& why, Deadline deadline);
   comm::SetupPlan world_setup(const SessionPlan& plan) const;
   absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
                          std::optional<comm::Door> door, Deadline deadline);

@@ -72,8 +72,9 @@ bool give(int socket, int memory) {
   return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-// What came with a byte; nothing when that was not one descriptor.
-base::Descriptor take(int socket) {
+// What came with a byte; nothing when that was not one descriptor, or there was
+// no place for it: `full`.
+base::Descriptor take(int socket, bool* full) {
   char byte = 0;
   iovec part = {&byte, 1};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))];
@@ -84,6 +85,7 @@ base::Descriptor take(int socket) {
   message.msg_controllen = sizeof space;
   if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1)
     return {};
+  *full = (message.msg_flags & MSG_CTRUNC) != 0;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
   if (head == nullptr || head->cmsg_level != SOL_SOCKET ||
       head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int)))
@@ -121,20 +123,31 @@ absl::StatusOr<Door> Door::open() {
       static_cast<ssize_t>(sizeof random))
     return no_door(errno);
   std::string name(random, sizeof random);
-  base::Descriptor listener = make_socket();
+  base::Descriptor listener = make_socket(), spare = make_socket();
   sockaddr_un address;
   socklen_t size = 0;
-  if (!listener.is_open() || !address_of(name, &address, &size) ||
+  if (!listener.is_open() || !spare.is_open() ||
+      !address_of(name, &address, &size) ||
       bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       listen(listener.get(), SOMAXCONN) != 0)
     return no_door(errno);
-  return Door(std::move(listener), std::move(name));
+  return Door(std::move(listener), std::move(spare), std::move(name));
+}
+
+base::Descriptor Door::next_caller() {
+  const auto accept = [&] {
+    return base::Descriptor(accept4(listener_.get(), nullptr, nullptr,
+                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+  };
+  base::Descriptor caller = accept();
+  if (caller.is_open() || (errno != EMFILE && errno != ENFILE)) return caller;
+  spare_ = base::Descriptor();
+  return accept();
 }
 
 void Door::serve(int memory, std::vector<HostMember>* guests) {
   for (;;) {
-    base::Descriptor caller(accept4(listener_.get(), nullptr, nullptr,
-                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    base::Descriptor caller = next_caller();
     if (!caller.is_open()) break;
     if (of_this_user(caller.get())) callers_.push_back(std::move(caller));
   }
@@ -155,6 +168,7 @@ void Door::serve(int memory, std::vector<HostMember>* guests) {
       guests->erase(guest);
   }
   callers_ = std::move(silent);
+  if (!spare_.is_open()) spare_ = make_socket();
 }
 
 absl::StatusOr<base::Descriptor> ask_at(absl::string_view name, int host,
@@ -190,7 +204,9 @@ absl::StatusOr<base::Descriptor> ask_at(absl::string_view name, int host,
            .what = "a rank of this host did not hand its memory over in time",
            .op = "init",
            .ranks = {host}});
-  base::Descriptor memory = take(socket.get());
+  bool full = false;
+  base::Descriptor memory = take(socket.get(), &full);
+  if (full) return no_door(EMFILE);
   if (!memory.is_open()) return lost("it has closed the connection");
   return memory;
 }

@@ -33,7 +33,8 @@ struct HostMember {
 
 class Door {
  public:
-  // Errors: kResourceLimit, kRunDirectory when the system lets nobody listen.
+  // Takes two descriptors. Errors: kResourceLimit, kRunDirectory when the
+  // system lets nobody listen.
   static absl::StatusOr<Door> open();
   // Random; at most 16 bytes.
   const std::string& name() const { return name_; }
@@ -42,16 +43,22 @@ class Door {
   void serve(int memory, std::vector<HostMember>* guests);
 
  private:
-  Door(base::Descriptor listener, std::string name)
-      : listener_(std::move(listener)), name_(std::move(name)) {}
+  Door(base::Descriptor listener, base::Descriptor spare, std::string name)
+      : listener_(std::move(listener)),
+        spare_(std::move(spare)),
+        name_(std::move(name)) {}
+  base::Descriptor next_caller();
 
   base::Descriptor listener_;
+  // Whose place a caller gets when all others are taken, so that nobody waits
+  // in vain; as servers of many connections do it.
+  base::Descriptor spare_;
   std::string name_;
   std::vector<base::Descriptor> callers_;  // that have not said who they are
 };
 
 // From the door of that name. Errors: kPeerLost when nobody is behind it,
-// kTimedOut; both name `host`, the rank that serves.
+// kTimedOut; both name `host`, the rank that serves. kResourceLimit.
 absl::StatusOr<base::Descriptor> ask_at(absl::string_view name, int host,
                                         const HostMember& me,
                                         Deadline deadline);
