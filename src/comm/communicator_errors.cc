@@ -6,6 +6,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <utility>
+#include <vector>
 
 namespace distwrap::comm {
 namespace {
@@ -123,9 +124,12 @@ ErrorInfo BackendCommunicator::located(ErrorInfo info, absl::string_view call,
 
 void BackendCommunicator::name_missing(ErrorInfo* info) {
   if (lane_ == nullptr) return;
+  if (info->seq == 0) return lane_->name_culprits(info);
+  std::vector<RankSeen> missing = lane_->missing(info->seq);
+  // The backend knows whom it waits for, who may wait for another one.
+  if (!missing.empty()) info->ranks.clear();
   if (!info->ranks.empty()) return lane_->name_culprits(info);
-  if (info->seq == 0) return;
-  info->seen = lane_->missing(info->seq);
+  info->seen = std::move(missing);
   if (info->seen.empty() && info->cause.empty() && lane_->sees_all())
     info->cause = "all ranks have made the call, and it has not ended";
   for (const RankSeen& seen : info->seen) info->ranks.push_back(seen.rank);

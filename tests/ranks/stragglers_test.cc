@@ -184,6 +184,37 @@ TEST_P(Stragglers, ThatDoNotComeAreInTheErrorAtTheDeadline) {
   EXPECT_GE(timed_out, 1);
 }
 
+// Over a backend that knows whom it waits for: rank 1 waits for rank 0, which
+// waits for rank 2.
+TEST(Missing, IsAlsoWhomAnotherOneWaitsFor) {
+  absl::Notification over;
+  run_ranks(3, {.backend = "shm", .timeout = absl::Seconds(120)},
+            [&](Session& session) {
+              const OpOptions o{.group = session.world()};
+              ASSERT_TRUE(barrier(o).ok());
+              const int me = session.rank();
+              if (me == 2) return over.WaitForNotification();
+              float in[1] = {1}, all[3] = {};
+              const absl::Status gathered =
+                  gather_into_tensor(TensorView(all, me == 0 ? 3 : 0),
+                                     TensorView(in, 1), Peer::group(0), {}, o)
+                      .status();
+              if (me == 0) {
+                EXPECT_FALSE(gathered.ok());
+                return;
+              }
+              ASSERT_TRUE(gathered.ok()) << gathered;
+              const absl::Status status =
+                  broadcast(TensorView(in, 1), Peer::group(0),
+                            {.group = session.world(), .timeout = kPatience})
+                      .status();
+              over.Notify();
+              EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+              EXPECT_THAT(error_info(status)->ranks, ElementsAre(0, 2))
+                  << status;
+            });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, Stragglers, ::testing::Bool(),
                          [](const auto& param) {
                            return param.param ? "async" : "waiting";
