@@ -75,7 +75,8 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
 
 BackendCommunicator::BackendCommunicator(
     Identity identity, std::shared_ptr<BackendInstance> backend, dw_comm* comm,
-    FirstFailure first_failure, std::shared_ptr<Watchdog> watchdog)
+    FirstFailure first_failure, std::shared_ptr<Watchdog> watchdog,
+    std::shared_ptr<Lane> lane)
     : identity_(std::move(identity)),
       backend_(std::move(backend)),
       capabilities_(backend_->capabilities()),
@@ -89,13 +90,11 @@ BackendCommunicator::BackendCommunicator(
       comm_(comm),
       first_failure_(std::move(first_failure)),
       watchdog_(std::move(watchdog)),
-      seat_(this, backend_->submits_beside()) {
+      seat_(this, backend_->submits_beside()),
+      lane_(std::move(lane)) {
   if (waiting_collectives_.host_watches) watchdog_->start();
   if (identity_.hooks != nullptr) identity_.hooks->attach(seat_);
-  lane_ = Lane::open(
-      identity_.board,
-      {identity_.group, identity_.uid, identity_.rank, identity_.global_ranks},
-      *this);
+  if (lane_ != nullptr) lane_->tell(this);
   observed_ = recorder_ != nullptr || lane_ != nullptr;
 }
 
@@ -105,10 +104,11 @@ BackendCommunicator::~BackendCommunicator() {
 
 BackendCommunicator::Ptr BackendCommunicator::make(
     Identity identity, std::shared_ptr<BackendInstance> backend, dw_comm* comm,
-    FirstFailure first_failure, std::shared_ptr<Watchdog> watchdog) {
+    FirstFailure first_failure, std::shared_ptr<Watchdog> watchdog,
+    std::shared_ptr<Lane> lane) {
   return Ptr(new BackendCommunicator(std::move(identity), std::move(backend),
                                      comm, std::move(first_failure),
-                                     std::move(watchdog)));
+                                     std::move(watchdog), std::move(lane)));
 }
 
 void BackendCommunicator::stamp(dw_op* op) {

@@ -37,9 +37,6 @@ struct Identity {
   absl::Duration timeout = absl::InfiniteDuration();  // of its operations
   RecordedAs recorded = {};
   std::shared_ptr<HookList> hooks = nullptr;  // null: none can be added
-  std::shared_ptr<Board> board = {};          // null: the ranks are not watched
-  uint64_t uid = 0;                           // on the board
-  std::vector<int> global_ranks = {};
 };
 
 class BackendCommunicator final : public CallForms<BackendCommunicator>,
@@ -54,10 +51,11 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     void operator()(BackendCommunicator* communicator) const;
   };
   using Ptr = std::unique_ptr<BackendCommunicator, End>;
-  // Takes the backend's `comm`.
+  // Takes the backend's `comm`. Without a lane the ranks are not watched.
   static Ptr make(Identity identity, std::shared_ptr<BackendInstance> backend,
                   dw_comm* comm, FirstFailure first_failure,
-                  std::shared_ptr<Watchdog> watchdog);
+                  std::shared_ptr<Watchdog> watchdog,
+                  std::shared_ptr<Lane> lane = nullptr);
 
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
@@ -125,7 +123,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   BackendCommunicator(Identity identity,
                       std::shared_ptr<BackendInstance> backend, dw_comm* comm,
                       FirstFailure first_failure,
-                      std::shared_ptr<Watchdog> watchdog);
+                      std::shared_ptr<Watchdog> watchdog,
+                      std::shared_ptr<Lane> lane);
   ~BackendCommunicator() override;
 
   class SyncWatch;
@@ -304,7 +303,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   mutable bool is_news_ ABSL_GUARDED_BY(mutex_) = false;
   // The last to come and the first to go: it tells of what it finds. Null when
   // no other member is watched.
-  std::unique_ptr<Lane> lane_;
+  std::shared_ptr<Lane> lane_;
 };
 
 // Where the short way is inlined into it.

@@ -147,20 +147,24 @@ absl::Status BackendCommunicator::untold() {
 void BackendCommunicator::destroy(Deadline deadline) {
   const Deadline patience = Deadline::after(kLeaveAfterAbort);
   const bool unused = CallGuard::wait_until_left(this, patience);
-  std::unique_ptr<Lane> lane;  // goes off the lock
-  base::MutexLock lock(mutex_);
-  if (destroyed_) return;
-  while ((in_flight_ > 0 || abort_ == Abort::kRunning) &&
-         landed_.wait_until(mutex_, patience)) {
+  std::shared_ptr<Lane> lane;
+  {
+    base::MutexLock lock(mutex_);
+    if (destroyed_) return;
+    while ((in_flight_ > 0 || abort_ == Abort::kRunning) &&
+           landed_.wait_until(mutex_, patience)) {
+    }
+    destroyed_ = true;
+    // A backend that does not let go keeps its communicator: better a leak than
+    // memory freed under its feet.
+    released_ = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
+    if (!released_) return;
+    lane = std::move(lane_);
+    backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
+                                 nullptr);
   }
-  destroyed_ = true;
-  // A backend that does not let go keeps its communicator: better a leak than
-  // memory freed under its feet.
-  released_ = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
-  if (!released_) return;
-  lane = std::move(lane_);
-  backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
-                               nullptr);
+  // Off the lock, which who is being told takes.
+  if (lane != nullptr) lane->tell(nullptr);
 }
 
 void BackendCommunicator::End::operator()(

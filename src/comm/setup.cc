@@ -31,14 +31,27 @@ bool can_tell(const absl::Status& status) {
          (info.reason != Reason::kTimedOut || !info.ranks.empty());
 }
 
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> StoreRounds::exchange(
+    int round, const std::string& word, bool /*built*/, Deadline deadline) {
+  return store::exchange(store_, round_key(plan_, round), plan_.rank,
+                         plan_.size, word, deadline);
+}
+
+void StoreRounds::give_up(int round, const ErrorInfo& failed,
+                          Deadline deadline) {
+  store::give_up_exchange(store_, round_key(plan_, round), plan_.rank,
+                          plan_.size, failed, deadline);
+}
+
 // Connections of a backend break when a rank dies. When it was the one that
 // serves the store, that is what is wrong.
-absl::Status with_cause(Store& store, const SetupPlan& plan,
-                        const absl::Status& failure) {
+absl::Status StoreRounds::cause_of(const absl::Status& failure) {
   constexpr absl::Duration kPatience = absl::Milliseconds(50);
   constexpr char kNever[] = "?";  // a compare_set that changes nothing
   const absl::Status answers =
-      store.compare_set(kNever, kNever, kNever, Deadline::after(kPatience))
+      store_.compare_set(kNever, kNever, kNever, Deadline::after(kPatience))
           .status();
   if (error_reason(answers) != Reason::kStoreUnreachable)
     return base::amend_error(failure, [](ErrorInfo& info) {
@@ -46,7 +59,7 @@ absl::Status with_cause(Store& store, const SetupPlan& plan,
         info.next_step = "see what the other ranks printed: one may have ended";
     });
   return base::amend_error(answers, [&](ErrorInfo& info) {
-    const ErrorInfo who = info_of(plan);
+    const ErrorInfo who = info_of(plan_);
     info.op = who.op;
     info.group = who.group;
     info.my_rank = who.my_rank;
@@ -55,7 +68,9 @@ absl::Status with_cause(Store& store, const SetupPlan& plan,
   });
 }
 
-void tell_failure(Store& store, const SetupPlan& plan, int round,
+namespace {
+
+void tell_failure(SetupRounds& rounds, const SetupPlan& plan, int round,
                   const absl::Status& status, Deadline deadline) {
   ErrorInfo failed = info_of(plan);
   failed.reason = Reason::kAborted;
@@ -63,13 +78,13 @@ void tell_failure(Store& store, const SetupPlan& plan, int round,
   failed.ranks = {plan.rank};
   failed.cause = base::cause_text(status);
   failed.next_step = "mend the cause on that rank";
-  store::give_up_exchange(store, round_key(plan, round), plan.rank, plan.size,
-                          failed, deadline);
+  rounds.give_up(round, failed, deadline);
 }
 
-std::string frame(absl::string_view terms, const dw_blob& blob) {
+std::string frame(absl::string_view terms, bool watched, const dw_blob& blob) {
   base::ByteWriter out;
   out.text(terms);
+  out.u8(watched ? 1 : 0);
   out.bytes(absl::string_view(static_cast<const char*>(blob.data), blob.size));
   return out.take();
 }
@@ -86,14 +101,15 @@ absl::Status different_terms(const SetupPlan& plan, int rank,
   return base::make_error(info);
 }
 
-// Takes the terms off the frames of all ranks. Every rank sees the same frames,
-// so all find out.
+// Takes off the frames of all ranks what is not the backend's. Every rank sees
+// the same frames, so all find out.
 absl::Status check_terms(const SetupPlan& plan, absl::string_view terms,
-                         std::vector<std::string>* frames) {
+                         std::vector<std::string>* frames, bool* all_watched) {
   for (size_t rank = 0; rank < frames->size(); ++rank) {
     std::string& bytes = (*frames)[rank];
     base::ByteReader in(bytes);
     const absl::string_view theirs = in.text(kMaxTerms);
+    if (in.u8() == 0) *all_watched = false;
     if (!in.ok() || theirs != terms)
       return different_terms(plan, static_cast<int>(rank), theirs, terms);
     bytes.erase(0, bytes.size() - in.left());
@@ -102,22 +118,24 @@ absl::Status check_terms(const SetupPlan& plan, absl::string_view terms,
 }
 
 // All ranks' blobs of one round.
-absl::StatusOr<std::vector<std::string>> exchange_round(Store& store, int round,
-                                                        const SetupPlan& plan,
-                                                        const dw_blob& blob,
-                                                        Deadline deadline) {
+absl::StatusOr<std::vector<std::string>> exchange_round(
+    SetupRounds& rounds, int round, const SetupPlan& plan, const dw_blob& blob,
+    Built* built, Deadline deadline) {
   const absl::string_view terms = round == 0 ? plan.terms : absl::string_view();
   absl::StatusOr<std::vector<std::string>> blobs =
-      store::exchange(store, round_key(plan, round), plan.rank, plan.size,
-                      frame(terms, blob), deadline);
+      rounds.exchange(round, frame(terms, plan.watched, blob),
+                      built->comm != nullptr, deadline);
   if (blobs.ok()) {
-    if (absl::Status status = check_terms(plan, terms, &*blobs); !status.ok())
+    built->all_watched = true;
+    if (absl::Status status =
+            check_terms(plan, terms, &*blobs, &built->all_watched);
+        !status.ok())
       return status;
     return blobs;
   }
   // Some may have been complete before, and wait in the next.
   if (can_tell(blobs.status()))
-    tell_failure(store, plan, round + 1, blobs.status(), deadline);
+    tell_failure(rounds, plan, round + 1, blobs.status(), deadline);
   return base::amend_error(blobs.status(), [&](ErrorInfo& info) {
     info.op = "init";
     info.group = plan.group;
@@ -134,17 +152,17 @@ void discard(const dw_backend_api& api, dw_comm* comm) {
 }
 
 // The setup object, cancelled unless it was consumed.
-class Rounds {
+class Steps {
  public:
-  Rounds(BackendInstance& backend, dw_setup* setup)
+  Steps(BackendInstance& backend, dw_setup* setup)
       : backend_(backend), setup_(setup) {}
-  ~Rounds() {
+  ~Steps() {
     if (setup_ == nullptr) return;
     base::MutexLock lock(backend_.calls());
     backend_.api().setup_cancel(setup_);
   }
-  Rounds(const Rounds&) = delete;
-  Rounds& operator=(const Rounds&) = delete;
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
 
   int32_t step(const std::vector<dw_blob>& in, dw_blob* out,
                dw_setup_result* result, dw_error* error) {
@@ -162,9 +180,10 @@ class Rounds {
 
 }  // namespace
 
-absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
-                                            Store& store, const SetupPlan& plan,
-                                            Deadline deadline) {
+absl::StatusOr<Built> build_communicator(BackendInstance& backend,
+                                         SetupRounds& rounds,
+                                         const SetupPlan& plan,
+                                         Deadline deadline) {
   const std::vector<dw_hint> hints = hints_of(plan.hints);
   const dw_setup_info info{
       .struct_size = sizeof(dw_setup_info),
@@ -194,8 +213,8 @@ absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
   const auto fail = [&](int round, int32_t failure_code,
                         const dw_error& failure) {
     const absl::Status status =
-        with_cause(store, plan, own_failure(failure_code, failure));
-    if (can_tell(status)) tell_failure(store, plan, round, status, deadline);
+        rounds.cause_of(own_failure(failure_code, failure));
+    if (can_tell(status)) tell_failure(rounds, plan, round, status, deadline);
     return status;
   };
 
@@ -209,24 +228,26 @@ absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
                                      &error);
   }
   if (code != DW_OK) return fail(0, code, error);
-  Rounds rounds(backend, setup);
+  Steps steps(backend, setup);
 
   // A rank that is done takes part in one more round, with an empty blob: the
   // communicator then exists on all ranks or on none.
   dw_setup_result result{};
+  Built built;
   for (int round = 0;; ++round) {
     const absl::StatusOr<std::vector<std::string>> all =
-        exchange_round(store, round, plan, out, deadline);
+        exchange_round(rounds, round, plan, out, &built, deadline);
     if (!all.ok()) {
-      if (result.comm != nullptr) discard(backend.api(), result.comm);
+      if (built.comm != nullptr) discard(backend.api(), built.comm);
       return all.status();
     }
-    if (result.comm != nullptr) return result.comm;
+    if (built.comm != nullptr) return built;
     std::vector<dw_blob> blobs;
     for (const std::string& blob : *all)
       blobs.push_back({blob.data(), blob.size(), nullptr, 0});
     out = {};
-    code = rounds.step(blobs, &out, &result, &error);
+    code = steps.step(blobs, &out, &result, &error);
+    built.comm = result.comm;
     if (code == DW_DONE)
       out = {};
     else if (code != DW_OK)
@@ -234,9 +255,25 @@ absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
   }
 }
 
+absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
+                                            Store& store, const SetupPlan& plan,
+                                            Deadline deadline) {
+  StoreRounds rounds(store, plan);
+  const absl::StatusOr<Built> built =
+      build_communicator(backend, rounds, plan, deadline);
+  if (!built.ok()) return built.status();
+  return built->comm;
+}
+
+void refuse_communicator(SetupRounds& rounds, const SetupPlan& plan,
+                         const absl::Status& why, Deadline deadline) {
+  if (can_tell(why)) tell_failure(rounds, plan, 0, why, deadline);
+}
+
 void refuse_communicator(Store& store, const SetupPlan& plan,
                          const absl::Status& why, Deadline deadline) {
-  if (can_tell(why)) tell_failure(store, plan, 0, why, deadline);
+  StoreRounds rounds(store, plan);
+  refuse_communicator(rounds, plan, why, deadline);
 }
 
 }  // namespace distwrap::comm

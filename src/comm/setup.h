@@ -9,8 +9,25 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace distwrap::comm {
+
+// How the ranks that build a communicator give each other what its backend says
+// in a round.
+class SetupRounds {
+ public:
+  virtual ~SetupRounds() = default;
+  // All ranks' words, by rank. `built`: this rank's backend has no more rounds;
+  // the words of a round in which all are built are the last.
+  virtual absl::StatusOr<std::vector<std::string>> exchange(
+      int round, const std::string& word, bool built, Deadline deadline) = 0;
+  // The round fails for all, with this error.
+  virtual void give_up(int round, const ErrorInfo& failed,
+                       Deadline deadline) = 0;
+  // What is behind a failure of the backend.
+  virtual absl::Status cause_of(const absl::Status& failure) { return failure; }
+};
 
 // Who builds what.
 struct SetupPlan {
@@ -24,18 +41,48 @@ struct SetupPlan {
   // What the ranks must have in common beyond the group: compared in the first
   // round.
   std::string terms = {};
+  bool watched = false;  // the group has a lane on the board here
 };
 
-// Runs the backend's rounds: each blob it gives is exchanged under keys of the
-// group, and those of all ranks are handed back, until it is done. A rank whose
-// backend fails tells the others, so that all fail at once; ranks with
-// different terms fail with kCallMismatch. Ends by the deadline; kTimedOut then
-// names the missing ranks. One thread at a time is in the backend.
+// Over a store, under the keys of the plan. Both outlive it.
+class StoreRounds final : public SetupRounds {
+ public:
+  StoreRounds(Store& store, const SetupPlan& plan)
+      : store_(store), plan_(plan) {}
+  absl::StatusOr<std::vector<std::string>> exchange(int round,
+                                                    const std::string& word,
+                                                    bool built,
+                                                    Deadline deadline) override;
+  void give_up(int round, const ErrorInfo& failed, Deadline deadline) override;
+  absl::Status cause_of(const absl::Status& failure) override;
+
+ private:
+  Store& store_;
+  const SetupPlan& plan_;
+};
+
+struct Built {
+  dw_comm* comm = nullptr;
+  bool all_watched = false;  // SetupPlan::watched is set on all ranks
+};
+
+// Runs the backend's rounds: each blob it gives is exchanged, over a store
+// under keys of the group, and those of all ranks are handed back, until it is
+// done. A rank whose backend fails tells the others, so that all fail at once;
+// ranks with different terms fail with kCallMismatch. Ends by the deadline;
+// kTimedOut then names the missing ranks. One thread at a time is in the
+// backend.
+absl::StatusOr<Built> build_communicator(BackendInstance& backend,
+                                         SetupRounds& rounds,
+                                         const SetupPlan& plan,
+                                         Deadline deadline);
 absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
                                             Store& store, const SetupPlan& plan,
                                             Deadline deadline);
 
 // For a rank that cannot even begin: the others learn why in their first round.
+void refuse_communicator(SetupRounds& rounds, const SetupPlan& plan,
+                         const absl::Status& why, Deadline deadline);
 void refuse_communicator(Store& store, const SetupPlan& plan,
                          const absl::Status& why, Deadline deadline);
 

@@ -1,5 +1,7 @@
 #include "group/goodbye.h"
 
+#include "base/error.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <utility>
@@ -20,6 +22,10 @@ Goodbye::Goodbye(std::shared_ptr<Store> store, std::string prefix, int size)
       size_(size) {}
 
 bool Goodbye::say(Deadline deadline) {
+  if (lane_ != nullptr) {
+    lane_->say_goodbye();
+    return lane_->wait_for_goodbyes(Deadline::after(absl::ZeroDuration()));
+  }
   if (size_ == 1) return true;
   const absl::StatusOr<int64_t> said = store_->add(said_, 1, deadline);
   if (!said.ok() || *said < size_) return false;
@@ -29,6 +35,12 @@ bool Goodbye::say(Deadline deadline) {
 }
 
 absl::Status Goodbye::heard_all(Deadline deadline) {
+  if (lane_ != nullptr)
+    return lane_->wait_for_goodbyes(deadline)
+               ? absl::OkStatus()
+               : base::make_error({.reason = Reason::kTimedOut,
+                                   .what = "not all ranks have ended the "
+                                           "group"});
   const absl::Status status = store_->wait({all_}, deadline);
   if (status.ok()) leave(deadline);
   return status;
@@ -44,6 +56,9 @@ void Goodbye::leave(Deadline deadline) {
     store_->delete_key(key, until).IgnoreError();
 }
 
-std::vector<std::string> Goodbye::keys() const { return {said_, all_, heard_}; }
+std::vector<std::string> Goodbye::keys() const {
+  if (lane_ != nullptr) return {};
+  return {said_, all_, heard_};
+}
 
 }  // namespace distwrap::group

@@ -1,8 +1,8 @@
-// How the members of a group learn over the store that all have ended it: each
-// says so once.
+// How the members of a group learn that all have ended it: each says so once,
+// on the board where all of them meet there, else in the store.
 //
 // Until then connections stay, so that none ends under a peer that still reads.
-// Threads: one at a time. Ownership: holds the store.
+// Threads: one at a time. Ownership: holds the store, or the lane.
 //
 //   Goodbye goodbye(store, "world/of/7/", size);
 //   if (goodbye.say(deadline) || goodbye.heard_all(deadline).ok())
@@ -10,6 +10,7 @@
 #ifndef DISTWRAP_SRC_GROUP_GOODBYE_H_
 #define DISTWRAP_SRC_GROUP_GOODBYE_H_
 
+#include "comm/board/lane.h"
 #include "distwrap/deadline.h"
 #include "distwrap/store.h"
 
@@ -17,6 +18,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace distwrap::group {
@@ -25,6 +27,7 @@ class Goodbye {
  public:
   // `prefix`: of keys that no other goodbye uses.
   Goodbye(std::shared_ptr<Store> store, std::string prefix, int size);
+  explicit Goodbye(std::shared_ptr<comm::Lane> lane) : lane_(std::move(lane)) {}
 
   // Once. Whether this rank was the last. A store that cannot be reached keeps
   // nobody.
@@ -37,9 +40,10 @@ class Goodbye {
  private:
   void leave(Deadline deadline);
 
-  const std::shared_ptr<Store> store_;
-  const std::string said_, all_, heard_;
-  const int size_;
+  std::shared_ptr<comm::Lane> lane_;
+  std::shared_ptr<Store> store_;
+  std::string said_, all_, heard_;
+  int size_ = 1;
 };
 
 }  // namespace distwrap::group

@@ -7,6 +7,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace distwrap::group {
@@ -59,53 +60,71 @@ comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,
   return {parts.recording, parts.recording->recorder().add_group(group)};
 }
 
+// The store's, and the board's where they serve.
+struct Rounds {
+  Rounds(const GroupPlan& plan, const comm::SetupPlan& setup)
+      : store(*plan.parts.store, setup) {
+    if (plan.call != nullptr && plan.parts.choices.size() == 1)
+      board.emplace(*plan.call, plan.parent_ranks, store);
+  }
+  comm::SetupRounds& get() {
+    return board.has_value() ? static_cast<comm::SetupRounds&>(*board) : store;
+  }
+
+  comm::StoreRounds store;
+  std::optional<BoardCall::Rounds> board;
+};
+
 absl::StatusOr<Channel> build_channel(
-    const GroupPlan& plan, const comm::SetupPlan& setup,
+    GroupPlan& plan, comm::SetupPlan& setup,
     std::shared_ptr<comm::BackendInstance> backend,
     const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
-  const GroupParts& parts = plan.parts;
+  GroupParts& parts = plan.parts;
+  Rounds rounds(plan, setup);
   // What the host adds to a backend's communicator, before any rank has one.
   const absl::StatusOr<comm::Board::Room> room =
       comm::Board::make_room(parts.board, parts.global_ranks);
   if (!room.ok()) {
-    comm::refuse_communicator(*parts.store, setup, room.status(), deadline);
+    comm::refuse_communicator(rounds.get(), setup, room.status(), deadline);
     return room.status();
   }
-  const absl::StatusOr<dw_comm*> built =
-      comm::build_communicator(*backend, *parts.store, setup, deadline);
+  std::shared_ptr<comm::Lane> lane = comm::Lane::open(
+      parts.board, {parts.name, setup.uid, setup.rank, parts.global_ranks});
+  setup.watched = lane != nullptr;
+  const absl::StatusOr<comm::Built> built =
+      comm::build_communicator(*backend, rounds.get(), setup, deadline);
   if (!built.ok()) return built.status();
+  if (built->all_watched && lane->sees_all() && parts.lane.expired())
+    parts.lane = lane;
   const int32_t type = backend->device().type;
   comm::Identity identity{parts.name,
                           setup.rank,
                           setup.size,
                           parts.timeout,
                           record_as(plan, setup, backend->name()),
-                          parts.hooks,
-                          parts.board,
-                          setup.uid,
-                          parts.global_ranks};
+                          parts.hooks};
   return Channel{type,
                  comm::BackendCommunicator::make(
-                     std::move(identity), std::move(backend), *built,
+                     std::move(identity), std::move(backend), built->comm,
                      comm::FirstFailure(parts.store,
                                         absl::StrCat(setup.keys, kFailureKey)),
-                     watchdog)};
+                     watchdog, std::move(lane))};
 }
 
 absl::StatusOr<std::vector<Channel>> build_channels(
-    const GroupPlan& plan, Instances& instances,
+    GroupPlan& plan, Instances& instances,
     const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
   const auto backends = open_all(plan, instances);
   if (!backends.ok()) {
-    comm::refuse_communicator(*plan.parts.store,
-                              setup_of(plan, 0, plan.parts.hints),
-                              backends.status(), deadline);
+    const comm::SetupPlan setup = setup_of(plan, 0, plan.parts.hints);
+    Rounds rounds(plan, setup);
+    comm::refuse_communicator(rounds.get(), setup, backends.status(), deadline);
     return backends.status();
   }
   std::vector<Channel> channels;
   for (size_t i = 0; i < backends->size(); ++i) {
     const std::shared_ptr<comm::BackendInstance>& backend = (*backends)[i];
-    const comm::SetupPlan setup = setup_of(
+    comm::SetupPlan setup = setup_of(
         plan, i, comm::hints_known_to({backend->table()}, plan.parts.hints));
     absl::StatusOr<Channel> channel =
         build_channel(plan, setup, backend, watchdog, deadline);

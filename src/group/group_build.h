@@ -5,6 +5,7 @@
 
 #include "comm/watchdog.h"
 #include "group/backend_string.h"
+#include "group/board_call.h"
 #include "group/group_state.h"
 #include "group/instances.h"
 
@@ -22,6 +23,10 @@ struct GroupPlan {
   GroupParts parts;
   // Index of the devices that are no host memory.
   int device_id = 0;
+  // Its ranks as those of the parent, for building it in the call; without one
+  // it is built over the store.
+  BoardCall* call = nullptr;
+  std::vector<int> parent_ranks = {};
 };
 
 // Collective over the members. Every communicator exists afterwards on all of

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "group/board_call.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
@@ -267,6 +268,8 @@ absl::StatusOr<std::vector<std::string>> gather_for_call(GroupState& group,
 void refuse_call(GroupState& group, const CallTerms& terms,
                  const ErrorInfo& why, Deadline deadline) {
   if (group.size() == 1) return;
+  if (const auto board = BoardCall::begin(group, terms, deadline))
+    return board->refuse(why);
   Meeting(group, terms, std::nullopt, deadline).refuse(why);
 }
 

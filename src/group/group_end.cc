@@ -141,9 +141,14 @@ absl::Status end_group(GroupState& group, Deadline deadline) {
   for (const auto& ended : groups) session->registry().destroy(Group(ended));
 
   const std::shared_ptr<GroupState>& world = session->world();
+  // Of the world over the store, which ends with it.
+  std::shared_ptr<comm::Lane> lane =
+      world.get() == &group ? nullptr : group.lane();
   Departure departure{std::move(groups),
                       {},
-                      Goodbye(group.store(), group.key(""), group.size()),
+                      lane != nullptr
+                          ? Goodbye(std::move(lane))
+                          : Goodbye(group.store(), group.key(""), group.size()),
                       Deadline::after(session->goodbye())};
   if (world.get() == &group) {
     end_world(std::move(departure), session->departures(), clean, deadline);

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "group/board_call.h"
 #include "group/group_build.h"
 #include "group/group_call.h"
 #include "group/group_end.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace distwrap::group {
@@ -159,7 +161,7 @@ std::vector<std::string> keys_of_failed_build(const std::string& prefix,
 // number `position`.
 absl::StatusOr<std::shared_ptr<GroupState>> make_child(
     GroupState& parent, SessionState& session, Request request,
-    absl::Span<const int> members, int position) {
+    absl::Span<const int> members, int position, BoardCall* call) {
   ChildPlan plan = plan_child(members, parent.global_ranks());
   const uint64_t which =
       mix_hash(plan.members_hash, hash_text(request.description));
@@ -186,7 +188,9 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
                 .channels = {},
                 .parent = parent.weak_from_this(),
                 .session = session.weak_from_this()},
-      .device_id = request.device_id};
+      .device_id = request.device_id,
+      .call = call,
+      .parent_ranks = {members.begin(), members.end()}};
   absl::StatusOr<std::shared_ptr<GroupState>> built =
       build_group(std::move(child), session.instances(), session.watchdog(),
                   Deadline::after(session.init_timeout()));
@@ -222,16 +226,38 @@ absl::Status not_in_split(const GroupState& parent, absl::string_view op) {
                   .next_step = "name every rank in a list"});
 }
 
+// The call, once all ranks make it: over the board where they can.
+class Call {
+ public:
+  Call(GroupState& parent, const CallTerms& terms, Deadline deadline)
+      : parent_(parent),
+        terms_(terms),
+        deadline_(deadline),
+        board_(BoardCall::begin(parent, terms, deadline)) {}
+  absl::Status meet() {
+    return board_ != nullptr ? board_->meet("").status()
+                             : meet_for_call(parent_, terms_, deadline_);
+  }
+  absl::StatusOr<std::vector<std::string>> gather(absl::string_view word) {
+    return board_ != nullptr
+               ? board_->meet(word)
+               : gather_for_call(parent_, terms_, word, deadline_);
+  }
+  BoardCall* board() const { return board_.get(); }
+
+ private:
+  GroupState& parent_;
+  const CallTerms terms_;
+  const Deadline deadline_;
+  const std::unique_ptr<BoardCall> board_;
+};
+
 // All ranks' colours and keys, once all have come.
-absl::StatusOr<std::vector<ColorKey>> gather_colors(GroupState& parent,
-                                                    const CallTerms& terms,
-                                                    ColorKey mine,
-                                                    Deadline deadline) {
+absl::StatusOr<std::vector<ColorKey>> gather_colors(Call& call, ColorKey mine) {
   base::ByteWriter out;
   out.i64(mine.color);
   out.i64(mine.key);
-  const absl::StatusOr<std::vector<std::string>> given =
-      gather_for_call(parent, terms, out.str(), deadline);
+  const absl::StatusOr<std::vector<std::string>> given = call.gather(out.str());
   if (!given.ok()) return given.status();
   std::vector<ColorKey> all;
   for (const std::string& bytes : *given) {
@@ -242,14 +268,13 @@ absl::StatusOr<std::vector<ColorKey>> gather_colors(GroupState& parent,
 }
 
 // After the ranks have met: the caller's group, or what a rank outside gets.
-absl::StatusOr<std::shared_ptr<GroupState>> take_place(GroupState& parent,
-                                                       SessionState& session,
-                                                       Request request,
-                                                       const RankLists& lists,
-                                                       const Place& place) {
+absl::StatusOr<std::shared_ptr<GroupState>> take_place(
+    GroupState& parent, SessionState& session, Request request,
+    const RankLists& lists, const Place& place, const Call& call) {
   if (place.list >= 0)
     return make_child(parent, session, std::move(request),
-                      lists[static_cast<size_t>(place.list)], place.position);
+                      lists[static_cast<size_t>(place.list)], place.position,
+                      call.board());
   if (session.drop_in()) return not_in_split(parent, request.op);
   return nullptr;
 }
@@ -271,12 +296,10 @@ absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
   const CallTerms terms =
       terms_of_call(*request, hash_lists(options.split_ranks),
                     show_lists(options.split_ranks));
-  if (absl::Status status = meet_for_call(
-          parent, terms, Deadline::after(session->init_timeout()));
-      !status.ok())
-    return status;
+  Call call(parent, terms, Deadline::after(session->init_timeout()));
+  if (absl::Status status = call.meet(); !status.ok()) return status;
   return take_place(parent, *session, *std::move(request), options.split_ranks,
-                    *place);
+                    *place, call);
 }
 
 absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
@@ -289,15 +312,16 @@ absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
       check_request(parent, kOp, *session, options.timeout, options.hints,
                     options.group_desc, options.backend, session->device_id());
   if (!request.ok()) return request.status();
+  Call call(parent, terms_of_call(*request, 0, "by colour"),
+            Deadline::after(session->init_timeout()));
   const absl::StatusOr<std::vector<ColorKey>> all =
-      gather_colors(parent, terms_of_call(*request, 0, "by colour"),
-                    {color, key}, Deadline::after(session->init_timeout()));
+      gather_colors(call, {color, key});
   if (!all.ok()) return all.status();
   const RankLists lists = lists_of_colors(*all);
   const absl::StatusOr<Place> place =
       lists.empty() ? Place{} : place_in(lists, parent, kOp);
   if (!place.ok()) return place.status();
-  return take_place(parent, *session, *std::move(request), lists, *place);
+  return take_place(parent, *session, *std::move(request), lists, *place, call);
 }
 
 absl::StatusOr<std::shared_ptr<GroupState>> make_group(
@@ -328,17 +352,17 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
   }
   const absl::StatusOr<Place> place = place_in(lists, world, kOp);
   if (!place.ok()) return place.status();
+  std::optional<Call> call;  // of all ranks, or of none
   if (!options.use_local_synchronization) {
-    const CallTerms terms =
-        terms_of_call(*request, hash_lists(lists), show_lists(lists));
-    if (absl::Status status = meet_for_call(
-            world, terms, Deadline::after(session->init_timeout()));
-        !status.ok())
-      return status;
+    call.emplace(world,
+                 terms_of_call(*request, hash_lists(lists), show_lists(lists)),
+                 Deadline::after(session->init_timeout()));
+    if (absl::Status status = call->meet(); !status.ok()) return status;
   }
   if (place->list < 0) return nullptr;
   return make_child(world, *session, *std::move(request), lists[0],
-                    place->position);
+                    place->position,
+                    call.has_value() ? call->board() : nullptr);
 }
 
 }  // namespace distwrap::group

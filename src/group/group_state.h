@@ -54,6 +54,9 @@ struct GroupParts {
   std::shared_ptr<Store> store;
   std::string key_prefix;         // of the group's keys in the store
   std::vector<Channel> channels;  // at least one, in the order of `choices`
+  // Where all its ranks meet on the board, if all of them do; the first
+  // channel's.
+  std::weak_ptr<comm::Lane> lane = {};
   std::weak_ptr<GroupState> parent = {};
   std::weak_ptr<SessionState> session = {};
 };
@@ -100,6 +103,11 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     return meetings_.fetch_add(1, std::memory_order_relaxed);
   }
 
+  // Null when not all ranks can meet on the board, and after its end.
+  std::shared_ptr<comm::Lane> lane() const { return parts_.lane.lock(); }
+  // Of whoever meets there.
+  base::Mutex& meeting_mutex() { return meeting_mutex_; }
+
   std::shared_ptr<GroupState> parent() const { return parts_.parent.lock(); }
   std::shared_ptr<SessionState> session() const {
     return parts_.session.lock();
@@ -144,6 +152,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<int64_t> timeout_;  // ns; 0: none
 
   mutable std::atomic<uint64_t> meetings_{0};
+  base::Mutex meeting_mutex_;
   mutable base::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -106,6 +106,43 @@ void leaves_nothing(const InitOptions& options, int groups) {
 TEST(GroupResources, AThousandLeaveNothing) { leaves_nothing(kPerfect, 1000); }
 TEST(GroupResources, LeaveNothingOverGloo) { leaves_nothing(kGloo, 20); }
 
+// Over shared memory all of it goes over the board.
+TEST(GroupResources, OnOneHostNothingIsAskedOfTheStore) {
+  const auto store = std::make_shared<CountingStore>();
+  run_hub_ranks(
+      3, {.init_timeout = absl::Seconds(60), .check = Check::kSignature},
+      [&](Session& session) {
+        EXPECT_EQ(sum_over({}, 1), 3);
+        const size_t before = store->keys_asked();
+        EXPECT_EQ(sum_over({}, 1), 3);
+        for (int i = 0; i < 20; ++i) {
+          const auto pair = split_group({.split_ranks = {{2, 0}, {1}}});
+          ASSERT_TRUE(pair.ok()) << pair.status();
+          EXPECT_EQ(sum_over(*pair, 1), session.rank() == 1 ? 1 : 2);
+          const auto some = split_group_by_color(session.rank() == 0 ? -1 : 4,
+                                                 session.rank());
+          ASSERT_TRUE(some.ok()) << some.status();
+          const auto all = new_group();
+          ASSERT_TRUE(all.ok()) << all.status();
+          const auto again =
+              split_group({.parent = *all, .split_ranks = {{2, 1, 0}}});
+          ASSERT_TRUE(again.ok()) << again.status();
+          EXPECT_EQ(sum_over(*again, 1), 3);
+          ASSERT_TRUE(destroy_process_group(*all).ok());
+          if (*some) {
+            ASSERT_TRUE(destroy_process_group(*some).ok());
+          }
+          if (session.rank() != 1) {
+            ASSERT_TRUE(destroy_process_group(*pair).ok());
+          }
+        }
+        EXPECT_EQ(sum_over({}, 1), 3);
+        EXPECT_EQ(store->keys_asked(), before);
+        EXPECT_EQ(sum_over({}, 1), 3);
+      },
+      store, absl::Seconds(10));
+}
+
 // Were a rank to wait for one that is busy ending another group, this would
 // take the goodbye of each group, an hour.
 TEST(GroupResources, RanksEndTheirGroupsInAnyOrder) {

@@ -152,10 +152,11 @@ Deadline Board::expired() {
   look_around();
   for (size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = *lanes_[i];
+    if (lane.listener_ == nullptr) continue;
     if (auto found = lane.look(looked_ns_); found.has_value())
-      tell(self, lane, [&] { lane.listener_.board_found(*std::move(found)); });
+      tell(self, lane, [&] { lane.listener_->board_found(*std::move(found)); });
     else if (auto stuck = lane.stuck(looked_ns_); stuck.has_value())
-      tell(self, lane, [&] { lane.listener_.board_waits(*std::move(stuck)); });
+      tell(self, lane, [&] { lane.listener_->board_waits(*std::move(stuck)); });
     if (leaving_) break;
   }
   return Deadline::after(guests_.empty() ? kLook : kServe);
@@ -239,13 +240,14 @@ int Board::add(Lane& lane, uint64_t uid) {
   const auto place = static_cast<size_t>(free - own.lanes.begin());
   LanePage& page = memory_->area(own_).lanes[place];
   if (!grow_to(place + 1).ok()) return -1;
-  for (auto* const word :
-       {&page.last, &page.inside, &page.aside, &page.pending, &page.told})
+  for (auto* const word : {&page.last, &page.inside, &page.aside, &page.pending,
+                           &page.told, &page.met})
     word->store(0, std::memory_order_relaxed);
   page.since_ns.store(0, std::memory_order_relaxed);
   page.moved_ns.store(0, std::memory_order_relaxed);
   for (Entry& entry : page.entries)
     entry.number.store(0, std::memory_order_relaxed);
+  lane.open_meetings(&page);
   lane.describe(&page.facts);
   lane.page_ = &page;
   free->store(uid, std::memory_order_release);
@@ -253,10 +255,14 @@ int Board::add(Lane& lane, uint64_t uid) {
   return static_cast<int>(place);
 }
 
-void Board::remove(Lane& lane, int place) {
-  base::MutexLock lock(mutex_);
+void Board::wait_until_untold(const Lane& lane) {
   while (telling_ == &lane && watching_ != std::this_thread::get_id())
     changed_.wait(mutex_);
+}
+
+void Board::remove(Lane& lane, int place) {
+  base::MutexLock lock(mutex_);
+  wait_until_untold(lane);
   lanes_.erase(std::find(lanes_.begin(), lanes_.end(), &lane));
   front(own_).lanes[static_cast<size_t>(place)].store(
       0, std::memory_order_release);

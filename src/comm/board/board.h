@@ -11,7 +11,7 @@
 //
 //   absl::StatusOr<Door> door = Door::open();            // told to the others
 //   auto board = Board::meet(plan, *std::move(door), offers, deadline);
-//   auto lane = Lane::open(board, {...}, listener);      // for each group
+//   auto lane = Lane::open(board, {...});                // for each group
 //   lane->publish(op, label);                            // at each collective
 #ifndef DISTWRAP_SRC_COMM_BOARD_BOARD_H_
 #define DISTWRAP_SRC_COMM_BOARD_BOARD_H_
@@ -112,8 +112,9 @@ class Board final : private Watchdog::Watch,
   absl::Status grow_to(size_t pages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // For lanes: the place of a page, and which it is; -1 when none is left.
   int add(Lane& lane, uint64_t uid);
-  // Afterwards the lane's listener is not being told anything.
   void remove(Lane& lane, int place);
+  void wait_until_untold(const Lane& lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Neighbour* neighbour(int rank) const;
   // A group has failed on this rank; any thread. And on another.
   void break_off(uint64_t uid);

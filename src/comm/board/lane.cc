@@ -12,11 +12,9 @@
 
 namespace distwrap::comm {
 
-std::unique_ptr<Lane> Lane::open(std::shared_ptr<Board> board, Place place,
-                                 Listener& listener) {
+std::unique_ptr<Lane> Lane::open(std::shared_ptr<Board> board, Place place) {
   if (board == nullptr) return nullptr;
-  std::unique_ptr<Lane> lane(
-      new Lane(std::move(board), std::move(place), listener));
+  std::unique_ptr<Lane> lane(new Lane(std::move(board), std::move(place)));
   for (size_t rank = 0; rank < lane->place_.global_ranks.size(); ++rank)
     if (const Board::Neighbour* const who =
             lane->board_->neighbour(lane->place_.global_ranks[rank]))
@@ -33,8 +31,16 @@ std::unique_ptr<Lane> Lane::open(std::shared_ptr<Board> board, Place place,
   return lane;
 }
 
+void Lane::tell(Listener* listener) {
+  base::MutexLock lock(board_->mutex_);
+  board_->wait_until_untold(*this);
+  listener_ = listener;
+}
+
 Lane::~Lane() {
-  if (own_place_ >= 0) board_->remove(*this, own_place_);
+  if (own_place_ < 0) return;
+  end_meetings();
+  board_->remove(*this, own_place_);
 }
 
 void Lane::publish(const dw_op& op, absl::string_view label) {

@@ -13,6 +13,7 @@
 #include "distwrap/abi/types.h"
 #include "distwrap/status.h"
 
+#include <absl/functional/function_ref.h>
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
@@ -60,8 +61,10 @@ class Lane {
   };
 
   // Null when no other member is on this host, or the board is full.
-  static std::unique_ptr<Lane> open(std::shared_ptr<Board> board, Place place,
-                                    Listener& listener);
+  static std::unique_ptr<Lane> open(std::shared_ptr<Board> board, Place place);
+  // From now on what is found is told to this one; null: to nobody. The one
+  // before is not being told anything afterwards.
+  void tell(Listener* listener);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -86,6 +89,31 @@ class Lane {
   std::vector<RankSeen> missing(uint64_t number);
   // Adds what those are doing that the error is about, of this host.
   void name_culprits(ErrorInfo* info);
+
+  // Meetings, in which the members say something to each other: all of them
+  // hold the same ones in the same order, and all of them are on this host.
+  // One thread at a time.
+  using Notes = std::vector<std::string>;  // by rank
+  // Why a meeting fails: who has not come, or an error of its own.
+  using Explain = absl::FunctionRef<void(const std::vector<int>& missing,
+                                         std::optional<ErrorInfo> lost)>;
+  // Everybody's notes, of Note::kMostBytes at most; or nothing, for all members
+  // alike, when one of them has found that it cannot be, by its deadline or
+  // because of a rank that was lost, and has explained that to the others
+  // before they hear of it; or because one did not want to take part.
+  std::optional<Notes> meet(absl::string_view note, Deadline deadline,
+                            Explain explain);
+  // How many have been begun.
+  uint64_t meetings() const { return meeting_; }
+  // In place of `meet`: it fails for all, explained before. False when it had
+  // been decided otherwise.
+  bool refuse_meeting();
+
+  // This rank holds no more meetings and has ended the group.
+  void say_goodbye();
+  // Whether all others have, by the deadline.
+  bool wait_for_goodbyes(Deadline deadline);
+
   // Whether these are all other members.
   bool sees_all() const {
     return members_.size() + 1 == place_.global_ranks.size();
@@ -112,10 +140,8 @@ class Lane {
     std::string label;
   };
 
-  Lane(std::shared_ptr<Board> board, Place place, Listener& listener)
-      : board_(std::move(board)),
-        place_(std::move(place)),
-        listener_(listener) {}
+  Lane(std::shared_ptr<Board> board, Place place)
+      : board_(std::move(board)), place_(std::move(place)) {}
   // What has to be told, once.
   std::optional<ErrorInfo> look(int64_t now_ns);
   std::optional<ErrorInfo> look_at_all();
@@ -140,6 +166,20 @@ class Lane {
   // What it does in another group, if it waits there.
   void see_elsewhere(const Member& member, RankSeen* seen) const;
   void describe(GroupFacts* facts) const;
+  // meeting.cc
+  enum class Verdict : uint64_t { kNone, kAgreed, kFailed };
+  void open_meetings(LanePage* page) const;
+  LanePage* meeting_page(int rank);
+  void show_note(absl::string_view note);
+  bool has_noted(int rank);
+  std::vector<int> not_noted();
+  std::optional<ErrorInfo> lost_one();
+  Verdict verdict();
+  Verdict decide(Verdict verdict);
+  std::optional<std::string> read_note(int rank);
+  bool wait_for_verdict(Deadline deadline, Explain explain);
+  void end_meetings();
+  bool has_met(const Member& member, uint64_t meeting);
   LanePage* page_of(Member& member) const;
   static std::optional<Seen> read(const LanePage& page, uint64_t number);
   ErrorInfo located(ErrorInfo info) const;
@@ -161,7 +201,7 @@ class Lane {
 
   const std::shared_ptr<Board> board_;
   const Place place_;
-  Listener& listener_;
+  Listener* listener_ = nullptr;  // guarded by the board's lock
   LanePage* page_ = nullptr;
   int own_place_ = -1;
   std::vector<Member> members_;  // the others, on this host
@@ -170,6 +210,9 @@ class Lane {
   // this rank's; the first call at which they did not at the last look.
   uint64_t balanced_ = 0, balanced_history_ = 0, unbalanced_ = 0;
   InFlight in_flight_;
+  uint64_t meeting_ = 0;                  // number of the last one begun
+  std::vector<LanePage*> meeting_pages_;  // by rank, once found
+  Notes notes_;
   uint64_t looked_at_ = 0;  // `last` at the last look
   uint64_t reported_ = 0;   // the newest that `stuck` has told of
 };

@@ -24,8 +24,12 @@
 // | LanePage::pending | at a look: 0, since, number    | release, acquire |
 // | LanePage::moved   | at a look, when `last` has     | relaxed          |
 // | LanePage::told    | when this rank has spoken      | release, acquire |
+// | LanePage::met     | once it has read all notes     | release, acquire |
 // | LanePage::facts   | before the uid in the front    | by `lanes`       |
 // | Entry::number     | 0, the rest, then the number   | release, acquire |
+// | Note::number      | after the rest of the note     | release, acquire |
+// | Note::verdict     | by any member, in the first    | acq_rel, acquire |
+// |                   | one's page; see meeting.cc     |                  |
 // | LanePage::counts  | before the entry; its own      | release, acquire |
 // |                   | number first 0, at last set    |                  |
 #ifndef DISTWRAP_SRC_COMM_BOARD_PAGE_H_
@@ -98,8 +102,19 @@ struct alignas(64) ShownCounts {
   std::array<std::atomic<uint32_t>, kWords> words;
 };
 
+// What a member says in a meeting of the group.
+struct alignas(64) Note {
+  static constexpr size_t kWords = 29;
+  static constexpr size_t kMostBytes = kWords * 8;
+  std::atomic<uint64_t> number;   // of the meeting
+  std::atomic<uint64_t> verdict;  // of a meeting
+  std::atomic<uint64_t> bytes;
+  std::array<std::atomic<uint64_t>, kWords> words;
+};
+static_assert(sizeof(Note) == 256);
+
 struct alignas(kPageBytes) LanePage {
-  static constexpr size_t kEntries = 46;
+  static constexpr size_t kEntries = 38;
   alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
   std::atomic<uint64_t> inside;            // whose caller waits; 0: none
   // The oldest that ran beside its caller at the last look; 0: none.
@@ -111,9 +126,12 @@ struct alignas(kPageBytes) LanePage {
   std::atomic<int64_t> moved_ns;  // when `last` was seen first
   // For which this rank has said who is missing.
   std::atomic<uint64_t> told;
+  // The meeting that this rank has been through; all ones: the last one.
+  std::atomic<uint64_t> met;
   alignas(64) GroupFacts facts;
   std::array<Entry, kEntries> entries;  // number n at n % kEntries
   ShownCounts counts;
+  std::array<Note, 2> notes;  // of meeting n at n % 2
 };
 static_assert(sizeof(LanePage) == kPageBytes);
 

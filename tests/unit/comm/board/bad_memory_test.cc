@@ -50,7 +50,8 @@ class BadMemory : public testing::Test {
   }
   void open_lane() {
     rank_.lane.reset();
-    rank_.lane = Lane::open(rank_.board, {"g", kUid, 0, {0, 1}}, rank_.ear);
+    rank_.lane = Lane::open(rank_.board, {"g", kUid, 0, {0, 1}});
+    rank_.lane->tell(&rank_.ear);
   }
   Area& theirs() { return memory_->area(1); }
   static std::atomic<uint64_t>* words(Area& area) {
@@ -135,6 +136,16 @@ TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
       }
       rank_.lane->returned();
     }
+    // Notes of any length, verdicts of any kind.
+    for (int meeting = 0; meeting < 3; ++meeting)
+      if (const auto notes = rank_.lane->meet(
+              "x", Deadline::after(absl::Milliseconds(1)),
+              [](const std::vector<int>&, std::optional<ErrorInfo>) {});
+          notes.has_value()) {
+        ASSERT_EQ(notes->size(), 2u);
+        for (const std::string& note : *notes)
+          EXPECT_LE(note.size(), Note::kMostBytes);
+      }
     rank_.call(waiting(DW_OP_BARRIER, 0, 61));
     absl::SleepFor(absl::Milliseconds(30));  // looks of the session's thread
   }

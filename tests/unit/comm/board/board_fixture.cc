@@ -53,8 +53,9 @@ std::vector<std::unique_ptr<Rank>> meet(int n, absl::Duration straggler) {
                       std::move(doors[at]), offers, Deadline::after(kLong));
       ASSERT_TRUE(board.ok()) << board.status();
       rank.board = *std::move(board);
-      rank.lane = Lane::open(rank.board, {"g", 77, r, all}, rank.ear);
+      rank.lane = Lane::open(rank.board, {"g", 77, r, all});
       ASSERT_NE(rank.lane, nullptr);
+      rank.lane->tell(&rank.ear);
     });
   for (std::thread& thread : threads) thread.join();
   return ranks;

@@ -94,12 +94,14 @@ TEST(Board, GroupsComeAndGoAndOnlyTheirMembersHear) {
   const auto ranks = meet(3);
   for (uint64_t uid = 100; uid < 100 + 2 * kMostLanes; ++uid) {
     Ear ear;
-    EXPECT_NE(Lane::open(ranks[0]->board, {"h", uid, 0, {0, 2}}, ear), nullptr)
+    EXPECT_NE(Lane::open(ranks[0]->board, {"h", uid, 0, {0, 2}}), nullptr)
         << uid;
   }
   Ear here, there;
-  auto one = Lane::open(ranks[0]->board, {"h", 5, 0, {0, 2}}, here);
-  auto other = Lane::open(ranks[2]->board, {"h", 5, 1, {0, 2}}, there);
+  auto one = Lane::open(ranks[0]->board, {"h", 5, 0, {0, 2}});
+  one->tell(&here);
+  auto other = Lane::open(ranks[2]->board, {"h", 5, 1, {0, 2}});
+  other->tell(&there);
   one->publish(op_of(DW_OP_BARRIER, 0, 1), "");
   other->publish(op_of(DW_OP_ALL_REDUCE, 1, 1), "");
   EXPECT_TRUE(here.wait(kLong).has_value());

@@ -87,8 +87,7 @@ std::string run_out() {
     if (!room.ok()) return room.status();
     groups.emplace_back();
     groups.back().lane =
-        Lane::open(ranks[0]->board, {"h", 100 + groups.size(), 0, {0, 1}},
-                   groups.back().ear);
+        Lane::open(ranks[0]->board, {"h", 100 + groups.size(), 0, {0, 1}});
     return groups.back().lane != nullptr ? absl::OkStatus()
                                          : absl::InternalError("no lane");
   };

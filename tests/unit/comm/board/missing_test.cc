@@ -106,8 +106,10 @@ TEST(Stragglers, ThatWaitThemselvesAreSeenIn) {
 TEST(Stragglers, InAnotherGroupAreSeenThere) {
   const auto ranks = meet(3, kPatience);
   Ear here, there;
-  auto one = Lane::open(ranks[1]->board, {"pair", 5, 0, {1, 2}}, here);
-  auto two = Lane::open(ranks[2]->board, {"pair", 5, 1, {1, 2}}, there);
+  auto one = Lane::open(ranks[1]->board, {"pair", 5, 0, {1, 2}});
+  one->tell(&here);
+  auto two = Lane::open(ranks[2]->board, {"pair", 5, 1, {1, 2}});
+  two->tell(&there);
   one->publish(waiting(DW_OP_BARRIER, 0, 1), "inner");
   ranks[0]->call(waiting(DW_OP_ALL_REDUCE, 8, 1));
   ranks[2]->call(waiting(DW_OP_ALL_REDUCE, 8, 1));

@@ -1,0 +1,214 @@
+#include "group/board_call.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace distwrap::group {
+namespace {
+
+// For reading why a meeting failed, and for saying so at its deadline.
+constexpr absl::Duration kTell = absl::Milliseconds(50);
+// A name or a cause, of an error that has to fit a note.
+constexpr size_t kMostText = 64;
+
+std::string shortened(const std::string& text) {
+  return text.size() <= kMostText
+             ? text
+             : absl::StrCat(text.substr(0, kMostText), "...");
+}
+
+// An error that fits a note.
+std::string brief(const ErrorInfo& failed) {
+  std::string whole = base::encode_error(failed);
+  if (whole.size() < comm::Note::kMostBytes) return whole;
+  whole = base::encode_error({.reason = failed.reason,
+                              .what = shortened(failed.what),
+                              .ranks = failed.ranks,
+                              .cause = shortened(failed.cause)});
+  if (whole.size() < comm::Note::kMostBytes) return whole;
+  return base::encode_error(
+      {.reason = failed.reason, .what = "another rank could not build"});
+}
+
+}  // namespace
+
+std::unique_ptr<BoardCall> BoardCall::begin(GroupState& group, CallTerms terms,
+                                            Deadline deadline) {
+  std::shared_ptr<comm::Lane> lane = group.lane();
+  if (lane == nullptr) return nullptr;
+  return std::unique_ptr<BoardCall>(
+      new BoardCall(group, std::move(lane), std::move(terms), deadline));
+}
+
+BoardCall::BoardCall(GroupState& group, std::shared_ptr<comm::Lane> lane,
+                     CallTerms terms, Deadline deadline)
+    : group_(group),
+      lane_(std::move(lane)),
+      terms_(std::move(terms)),
+      deadline_(deadline),
+      lock_(group.meeting_mutex()) {}
+
+BoardCall::~BoardCall() {
+  while (building_)
+    if (!round(Saying::kOver, "").ok()) break;
+}
+
+ErrorInfo BoardCall::located(ErrorInfo info) const {
+  info.op = terms_.op;
+  info.group = group_.name();
+  info.my_rank = group_.rank();
+  info.group_size = group_.size();
+  return info;
+}
+
+std::string BoardCall::key() const {
+  return group_.key(absl::StrCat("met/", lane_->meetings()));
+}
+
+absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
+  const int64_t started_ns = Deadline::now_ns();
+  const auto elapsed = [&] {
+    return absl::Nanoseconds(Deadline::now_ns() - started_ns);
+  };
+  const std::optional<comm::Lane::Notes> all = lane_->meet(
+      note, deadline_,
+      [&](const std::vector<int>& missing, std::optional<ErrorInfo> lost) {
+        ErrorInfo why =
+            lost.has_value()
+                ? *std::move(lost)
+                : ErrorInfo{
+                      .reason = Reason::kTimedOut,
+                      .what = "not all ranks of the group made this call",
+                      .ranks = missing,
+                      .elapsed = elapsed(),
+                      .next_step = "make the call on all ranks of the group"};
+        group_.store()
+            ->compare_set(key(), "", base::encode_error(why),
+                          Deadline::after(kTell))
+            .IgnoreError();
+      });
+  if (all.has_value()) return *all;
+  building_ = false;
+  group_.leave_behind({key()});
+  const absl::StatusOr<std::string> told =
+      group_.store()->get(key(), Deadline::after(kTell));
+  const std::optional<ErrorInfo> why =
+      told.ok() ? base::decode_error(*told) : std::nullopt;
+  return base::make_error(located(why.value_or(
+      ErrorInfo{.reason = Reason::kTimedOut,
+                .what = "the other ranks do not wait for this call any more",
+                .elapsed = elapsed(),
+                .next_step = "make the call on all ranks of the group"})));
+}
+
+absl::StatusOr<std::vector<std::string>> BoardCall::meet(
+    absl::string_view word) {
+  base::ByteWriter mine;
+  mine.u64(terms_.hash);
+  mine.bytes(word);
+  absl::StatusOr<comm::Lane::Notes> all = notes(mine.str());
+  if (!all.ok()) return all.status();
+  std::vector<std::string> words;
+  bool same = true;
+  for (const std::string& note : *all) {
+    base::ByteReader in(note);
+    same = in.u64() == terms_.hash && in.ok() && same;
+    words.emplace_back(in.bytes(in.left()));
+  }
+  if (!same) return different(*all);
+  building_ = true;
+  return words;
+}
+
+// All ranks come here, with the same notes in hand.
+absl::Status BoardCall::different(const comm::Lane::Notes& hashes) {
+  const absl::StatusOr<comm::Lane::Notes> calls =
+      notes(absl::StrCat(terms_.op, " ", terms_.text));
+  if (!calls.ok()) return calls.status();
+  const auto of = [&](size_t rank) {
+    return base::ByteReader(hashes[rank]).u64();
+  };
+  size_t other = 1;
+  while (other + 1 < hashes.size() && of(other) == of(0)) ++other;
+  return base::make_error(located(
+      {.reason = Reason::kCallMismatch,
+       .what = absl::StrCat("ranks 0 and ", other, " made different calls"),
+       .ranks = {0, static_cast<int>(other)},
+       .expected = absl::StrCat((*calls)[0], " (rank 0)"),
+       .actual = absl::StrCat((*calls)[other], " (rank ", other, ")"),
+       .next_step = "make the same call with equal arguments on all ranks of "
+                    "the group"}));
+}
+
+void BoardCall::refuse(const ErrorInfo& why) {
+  const std::string at =
+      group_.key(absl::StrCat("met/", lane_->meetings() + 1));
+  group_.store()
+      ->compare_set(at, "", base::encode_error(why), deadline_)
+      .IgnoreError();
+  lane_->refuse_meeting();
+  group_.leave_behind({at});
+}
+
+absl::StatusOr<std::vector<BoardCall::Said>> BoardCall::round(
+    Saying saying, absl::string_view word) {
+  base::ByteWriter mine;
+  mine.u8(static_cast<uint8_t>(saying));
+  mine.bytes(word);
+  const absl::StatusOr<comm::Lane::Notes> all = notes(mine.str());
+  if (!all.ok()) return all.status();
+  std::vector<Said> said;
+  bool over = true, too_long = false;
+  for (const std::string& note : *all) {
+    base::ByteReader in(note);
+    const auto what = static_cast<Saying>(in.u8());
+    said.push_back({what, std::string(in.bytes(in.left()))});
+    over = over && (what == Saying::kBuilt || what == Saying::kFailed ||
+                    what == Saying::kOver);
+    too_long = too_long || what == Saying::kTooLong;
+  }
+  if (over || too_long) building_ = false;
+  return said;
+}
+
+absl::StatusOr<std::vector<std::string>> BoardCall::Rounds::exchange(
+    int number, const std::string& word, bool built, Deadline deadline) {
+  if (!by_store_) {
+    const bool fits = word.size() < comm::Note::kMostBytes;
+    const absl::StatusOr<std::vector<Said>> all =
+        call_.round(!fits   ? Saying::kTooLong
+                    : built ? Saying::kBuilt
+                            : Saying::kWord,
+                    fits ? absl::string_view(word) : "");
+    if (!all.ok()) return all.status();
+    std::vector<std::string> words;
+    for (const Said& said : *all)
+      by_store_ = by_store_ || said.saying == Saying::kTooLong;
+    for (const int rank : members_) {
+      const Said& said = (*all)[static_cast<size_t>(rank)];
+      if (said.saying == Saying::kFailed)
+        return base::make_error(
+            call_.located(base::decode_error(said.word).value_or(
+                ErrorInfo{.reason = Reason::kAborted,
+                          .what = "another rank could not build the group"})));
+      words.push_back(said.word);
+    }
+    if (!by_store_) return words;
+  }
+  return store_.exchange(number, word, built, deadline);
+}
+
+void BoardCall::Rounds::give_up(int number, const ErrorInfo& failed,
+                                Deadline deadline) {
+  if (by_store_) return store_.give_up(number, failed, deadline);
+  if (call_.building_)
+    call_.round(Saying::kFailed, brief(failed)).IgnoreError();
+}
+
+}  // namespace distwrap::group

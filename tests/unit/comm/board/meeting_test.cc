@@ -1,0 +1,159 @@
+// Meetings of a group's members on the board.
+#include "board_fixture.h"
+#include "comm/board/lane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+void never(const std::vector<int>&, std::optional<ErrorInfo>) {
+  ADD_FAILURE() << "a meeting failed";
+}
+
+// `body` on each rank, at once.
+void on_all(const std::vector<std::unique_ptr<Rank>>& ranks,
+            const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank)
+    threads.emplace_back([&, rank] { body(rank); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::string note_of(int rank, int meeting) {
+  std::mt19937 random(static_cast<unsigned>(rank * 1000 + meeting));
+  std::string note(random() % (Note::kMostBytes + 1), 'x');
+  for (char& c : note) c = static_cast<char>(random());
+  return note;
+}
+
+TEST(Meetings, AllHearAllEachTime) {
+  const auto ranks = meet(4);
+  on_all(ranks, [&](int rank) {
+    std::mt19937 random(static_cast<unsigned>(rank));
+    for (int i = 0; i < 500; ++i) {
+      if (random() % 50 == 0) std::this_thread::yield();
+      const auto notes = ranks[static_cast<size_t>(rank)]->lane->meet(
+          note_of(rank, i), Deadline::after(kLong), never);
+      ASSERT_TRUE(notes.has_value());
+      for (int other = 0; other < 4; ++other)
+        ASSERT_EQ((*notes)[static_cast<size_t>(other)], note_of(other, i));
+    }
+  });
+}
+
+// Those that came hear of it once its deadline is over, the others when they
+// come; then they meet again.
+TEST(Meetings, AnAbsentRankFailsItForAllAndTheNextOneIsWell) {
+  const auto ranks = meet(3);
+  const auto lane = [&](int rank) -> Lane& {
+    return *ranks[static_cast<size_t>(rank)]->lane;
+  };
+  std::mutex mutex;
+  std::vector<std::vector<int>> missing;
+  const auto absent = [&](int rank) {
+    const auto notes = lane(rank).meet(
+        "here", Deadline::after(absl::Milliseconds(200)),
+        [&](const std::vector<int>& who, std::optional<ErrorInfo> lost) {
+          EXPECT_FALSE(lost.has_value());
+          std::lock_guard<std::mutex> lock(mutex);
+          missing.push_back(who);
+        });
+    EXPECT_FALSE(notes.has_value());
+  };
+  for (int times = 0; times < 3; ++times) {
+    on_all(ranks, [&](int rank) {
+      if (rank != 1) absent(rank);
+    });
+    EXPECT_THAT(missing, ::testing::Each(ElementsAre(1)));
+    EXPECT_FALSE(missing.empty());
+    missing.clear();
+  }
+  for (int times = 0; times < 3; ++times) absent(1);
+  EXPECT_THAT(missing, IsEmpty());
+  on_all(ranks, [&](int rank) {
+    EXPECT_TRUE(
+        lane(rank).meet("well", Deadline::after(kLong), never).has_value());
+  });
+}
+
+TEST(Meetings, ARefusalFailsItForAll) {
+  const auto ranks = meet(3);
+  on_all(ranks, [&](int rank) {
+    Lane& lane = *ranks[static_cast<size_t>(rank)]->lane;
+    for (int i = 0; i < 100; ++i) {
+      if (i % 3 == rank) {
+        EXPECT_TRUE(lane.refuse_meeting());
+        continue;
+      }
+      EXPECT_FALSE(lane.meet("x", Deadline::after(kLong), never).has_value());
+    }
+    EXPECT_TRUE(lane.meet("y", Deadline::after(kLong), never).has_value());
+  });
+}
+
+// Whoever comes at the last moment: it has been, for all, or it has not.
+TEST(Meetings, AtItsDeadlineThereIsOneVerdict) {
+  const auto ranks = meet(3);
+  int held = 0;
+  for (int i = 0; i < 60; ++i) {
+    bool was[3] = {};
+    on_all(ranks, [&](int rank) {
+      if (rank == 2) absl::SleepFor(absl::Microseconds(4700 + i * 10));
+      was[rank] =
+          ranks[static_cast<size_t>(rank)]
+              ->lane
+              ->meet("x", Deadline::after(absl::Milliseconds(5)),
+                     [](const std::vector<int>&, std::optional<ErrorInfo>) {})
+              .has_value();
+    });
+    EXPECT_EQ(was[0], was[1]) << i;
+    EXPECT_EQ(was[0], was[2]) << i;
+    held += was[0] ? 1 : 0;
+  }
+  RecordProperty("held", held);
+}
+
+// The first to leave does not take the notes away from the last to read.
+TEST(Meetings, OfThoseThatLeaveAtOnceAreHeardByAll) {
+  for (int times = 0; times < 20; ++times) {
+    const auto ranks = meet(3);
+    on_all(ranks, [&](int rank) {
+      Rank& mine = *ranks[static_cast<size_t>(rank)];
+      if (rank == 2) absl::SleepFor(absl::Milliseconds(1));
+      const auto notes = mine.lane->meet("last", Deadline::after(kLong), never);
+      EXPECT_THAT(notes.value_or(Lane::Notes()),
+                  ElementsAre("last", "last", "last"));
+      mine.lane.reset();
+    });
+  }
+}
+
+TEST(Meetings, EndWhenAllHaveSaidGoodbye) {
+  const auto ranks = meet(3);
+  const Deadline now = Deadline::after(absl::ZeroDuration());
+  ranks[0]->lane->say_goodbye();
+  EXPECT_FALSE(ranks[0]->lane->wait_for_goodbyes(now));
+  ranks[1]->lane->say_goodbye();
+  EXPECT_FALSE(ranks[0]->lane->wait_for_goodbyes(now));
+  ranks[2]->lane->say_goodbye();
+  EXPECT_TRUE(ranks[0]->lane->wait_for_goodbyes(now));
+  ranks[1]->lane.reset();
+  EXPECT_TRUE(ranks[2]->lane->wait_for_goodbyes(now));
+}
+
+}  // namespace
+}  // namespace distwrap::comm
