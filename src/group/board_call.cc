@@ -52,6 +52,7 @@ BoardCall::BoardCall(GroupState& group, std::shared_ptr<comm::Lane> lane,
       lane_(std::move(lane)),
       terms_(std::move(terms)),
       deadline_(deadline),
+      limit_(limit_of(deadline)),
       lock_(group.meeting_mutex()) {}
 
 BoardCall::~BoardCall() {
@@ -87,6 +88,8 @@ absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
                       .what = "not all ranks of the group made this call",
                       .ranks = missing,
                       .elapsed = elapsed(),
+                      .deadline = limit_,
+                      .setting = base::kInitLimit,
                       .next_step = "make the call on all ranks of the group"};
         group_.store()
             ->compare_set(key(), "", base::encode_error(why),
@@ -104,6 +107,8 @@ absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
       ErrorInfo{.reason = Reason::kTimedOut,
                 .what = "the other ranks do not wait for this call any more",
                 .elapsed = elapsed(),
+                .deadline = limit_,
+                .setting = base::kInitLimit,
                 .next_step = "make the call on all ranks of the group"})));
 }
 

@@ -84,6 +84,7 @@ class BoardCall {
   const std::shared_ptr<comm::Lane> lane_;
   const CallTerms terms_;
   const Deadline deadline_;
+  const absl::Duration limit_;  // as it was asked for
   base::MutexLock lock_;
   bool building_ = false;  // the ranks have agreed and build groups
 };

@@ -235,14 +235,17 @@ class Meeting {
   const std::string key_;
   const Deadline deadline_;
   const int64_t started_ns_ = Deadline::now_ns();
-  // As it was asked for: it began a moment before.
-  const absl::Duration limit_ = absl::Floor(
-      absl::Nanoseconds(deadline_.ns() - started_ns_) + absl::Microseconds(500),
-      absl::Milliseconds(1));
+  const absl::Duration limit_ = limit_of(deadline_);
   bool named_ = false;
 };
 
 }  // namespace
+
+absl::Duration limit_of(Deadline deadline) {
+  return absl::Floor(absl::Nanoseconds(deadline.ns() - Deadline::now_ns()) +
+                         absl::Microseconds(500),
+                     absl::Milliseconds(1));
+}
 
 absl::Status meet_for_call(GroupState& group, const CallTerms& terms,
                            Deadline deadline) {

@@ -29,6 +29,9 @@ struct CallTerms {
   std::string text;  // what to show of it
 };
 
+// A deadline as it was asked for: it began a moment ago.
+absl::Duration limit_of(Deadline deadline);
+
 // Returns when all ranks have made this call. Errors: kCallMismatch naming two
 // ranks that differ, on all that come; kTimedOut naming those that are missing,
 // on all that come until then and after.

@@ -51,7 +51,7 @@ TEST_F(BenchPages, TracesAreReplayed) {
               "out_msg_size": 16, "dtype": "long"}])";
   auto plan = start({"replay", folder_ + "/trace.json", "--dry-run"});
   ASSERT_EQ(plan->wait(), 0) << plan->err();
-  EXPECT_THAT(plan->out(), HasSubstr("2 ranks, 4 calls, 1 groups, on gloo"));
+  EXPECT_THAT(plan->out(), HasSubstr("2 ranks, 4 calls, 1 groups, on shm"));
   EXPECT_THAT(plan->out(), HasSubstr("nothing was sent"));
   auto replay = start({"replay", folder_ + "/trace.json", "--ranks", "3",
                        "--repeat", "5", "--backend", "shm", "--json"});
@@ -86,7 +86,7 @@ TEST_F(BenchPages, GroupsAreMeasuredForEachNumberOfRanks) {
   EXPECT_EQ(document.at("planning").size(), 4u);
   ASSERT_EQ(document.at("making").size(), 2u);
   for (const json& row : document.at("making")) {
-    EXPECT_EQ(row.at("engine"), "distwrap/gloo");
+    EXPECT_EQ(row.at("engine"), "distwrap/shm");
     EXPECT_GT(row.at("split_group_us"), 0);
     EXPECT_GT(row.at("new_group_us"), 0);
     EXPECT_GT(row.at("destroy_us"), 0);
@@ -109,7 +109,7 @@ TEST_F(BenchPages, TorchStandsBesideIt) {
   auto bench =
       start({"groups", "--max", "2", "--seconds", "0.01", "--python", python});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
-  EXPECT_THAT(bench->out(), HasSubstr("distwrap/gloo"));
+  EXPECT_THAT(bench->out(), HasSubstr("distwrap/shm"));
   EXPECT_THAT(bench->out(), HasSubstr("torch/gloo"));
   EXPECT_THAT(bench->err(), Not(HasSubstr("torch is not measured")));
 }

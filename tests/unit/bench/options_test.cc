@@ -48,7 +48,7 @@ TEST(Options, TheDefaultsAreGood) {
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->ops, all_operations());
   EXPECT_EQ(options->ranks, 2);
-  EXPECT_THAT(options->backends, ElementsAre("gloo"));
+  EXPECT_THAT(options->backends, ElementsAre("shm"));
   EXPECT_THAT(options->sizes,
               ElementsAre(8, 64, 512, 4096, 32768, 262144, 2097152, 16777216));
   EXPECT_TRUE(options->plan.check);

@@ -21,7 +21,7 @@ namespace distwrap::bench {
 struct Words {
   std::vector<std::string> ops = {};  // none: all
   int ranks = 2;
-  std::string backends = "shm,gloo";
+  std::string backends = "shm";
   std::string min = "8", max = "16M", sizes = {};
   int64_t factor = 8;
   std::string step = "0";
