@@ -117,7 +117,7 @@ TEST_P(Peers, TakesTurnsWithDistwrap) {
   auto bench = start({"all_reduce", "--vs", GetParam() + ",memcpy", "-n", "2",
                       "--rounds", "6", "--sizes", "64"});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
-  EXPECT_THAT(bench->out(), HasSubstr("distwrap/gloo"));
+  EXPECT_THAT(bench->out(), HasSubstr("distwrap/shm"));
   EXPECT_THAT(bench->out(), HasSubstr("/ " + GetParam()));
 }
 
