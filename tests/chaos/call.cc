@@ -40,10 +40,10 @@ absl::Status ended(const absl::StatusOr<Work>& work) {
 
 const char* kind_name(Kind kind) {
   constexpr const char* kNames[] = {
-      "barrier",    "broadcast", "reduce",       "all_reduce",
-      "gather",     "scatter",   "all_gather",   "reduce_scatter",
-      "all_to_all", "scan",      "all_gather_v", "reduce_scatter_v",
-      "ring"};
+      "barrier",      "broadcast", "reduce",       "all_reduce",
+      "gather",       "scatter",   "all_gather",   "reduce_scatter",
+      "all_to_all",   "scan",      "all_gather_v", "reduce_scatter_v",
+      "all_to_all_v", "ring"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -59,7 +59,8 @@ bool reduces(Kind kind) {
 }
 
 bool has_counts(Kind kind) {
-  return kind == Kind::kAllGatherV || kind == Kind::kReduceScatterV;
+  return kind == Kind::kAllGatherV || kind == Kind::kReduceScatterV ||
+         kind == Kind::kAllToAllV;
 }
 
 std::string Call::text() const {
@@ -222,6 +223,25 @@ absl::Status Performer::perform_with(const Call& call, uint64_t round,
       for (int rank = 0; status.ok() && rank < ranks_; ++rank)
         expect(call, round, out.data() + rank * n, n, me_ * n, rank, rank);
       return status;
+    case Kind::kAllToAllV: {
+      std::vector<int64_t> with;  // the same in both directions
+      for (int rank = 0; rank < ranks_; ++rank)
+        with.push_back(counts[static_cast<size_t>((me_ + rank) % ranks_)]);
+      in = filled<T>(call, round, all);
+      out.resize(in.size());
+      status = ended(all_to_all_single(TensorView(out), TensorView(in), with,
+                                       with, options));
+      // Where rank r's part for this one begins, in its input.
+      for (int rank = 0, at = 0; status.ok() && rank < ranks_; ++rank) {
+        int64_t first = 0;
+        for (int to = 0; to < me_; ++to)
+          first += counts[static_cast<size_t>((rank + to) % ranks_)];
+        const int64_t count = with[static_cast<size_t>(rank)];
+        expect(call, round, out.data() + at, count, first, rank, rank);
+        at += static_cast<int>(count);
+      }
+      return status;
+    }
     case Kind::kRing:
       break;
   }

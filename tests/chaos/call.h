@@ -34,6 +34,7 @@ enum class Kind : uint8_t {
   kScan,
   kAllGatherV,      // with `counts`
   kReduceScatterV,  // likewise
+  kAllToAllV,       // likewise: counts[(i + j) % ranks] from rank i to j
   kRing,            // a message to the next rank, one from the previous
 };
 const char* kind_name(Kind kind);

@@ -24,12 +24,13 @@ enum class Mistake : uint8_t {
   kReduction,
   kRoot,
   kSplits,
+  kPair,  // what one rank sends to another, and expects of it
   kOrder,
   kMissing,  // it does not come any more
 };
-constexpr const char* kMistakes[] = {"operation", "count",  "dtype",
-                                     "reduction", "root",   "splits",
-                                     "order",     "missing"};
+constexpr const char* kMistakes[] = {"operation", "count", "dtype",
+                                     "reduction", "root",  "splits",
+                                     "pair",      "order", "missing"};
 
 constexpr absl::Duration kDeadline = absl::Milliseconds(300);
 
@@ -101,6 +102,7 @@ struct Plan {
 
   Mistake mistake;
   int odd, at;
+  int partner = -1;   // in a pair
   bool ends_at_once;  // else the ranks work on until they are told
   std::vector<Call> program, mutated;
 
@@ -109,6 +111,7 @@ struct Plan {
     if (mistake == Mistake::kRoot) call->kind = draw.one_of(kRooted);
     if (mistake == Mistake::kReduction) call->kind = draw.one_of(kReducing);
     if (mistake == Mistake::kSplits) call->kind = draw.one_of(kDivided);
+    if (mistake == Mistake::kPair) call->kind = Kind::kAllToAllV;
     if (mistake == Mistake::kCount || mistake == Mistake::kDtype)
       call->kind = draw.one_of(kSized);
   }
@@ -134,6 +137,10 @@ struct Plan {
         break;
       case Mistake::kSplits:
         ++draw_one(draw, call.counts);
+        break;
+      case Mistake::kPair:
+        partner = (odd + 1 + draw.below(ranks - 1)) % ranks;
+        ++call.counts[static_cast<size_t>((odd + partner) % ranks)];
         break;
       case Mistake::kOrder:
         std::swap(call, mutated[static_cast<size_t>(at) + 1]);
@@ -261,9 +268,15 @@ void judge_mismatch(const Setting& setting, const Plan& plan, Job& job,
     }
     if (news.reason != Reason::kCallMismatch)
       findings.bad(absl::StrCat("rank ", rank, ": ", news.text));
-    // Of as many the lowest is right, so it may be the odd one.
-    if (news.culprits != bit(plan.odd) &&
-        !absl::StrContains(news.expected, absl::StrCat("(rank ", plan.odd)))
+    // Of as many the lowest is right, so it may be the odd one. A pair is odd
+    // together.
+    const bool is_named =
+        plan.mistake == Mistake::kPair
+            ? news.culprits == (bit(plan.odd) | bit(plan.partner))
+            : news.culprits == bit(plan.odd) ||
+                  absl::StrContains(news.expected,
+                                    absl::StrCat("(rank ", plan.odd));
+    if (!is_named)
       findings.bad(absl::StrCat("the odd one is not named: ", news.text));
     if (calls_in(news) != calls_in(first))
       findings.bad(absl::StrCat(

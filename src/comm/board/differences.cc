@@ -48,6 +48,31 @@ uint64_t Lane::show_counts(const dw_op& op) {
   return counts.balance();
 }
 
+std::optional<ErrorInfo> Lane::look_at_pair(Member& member,
+                                            const LanePage& theirs,
+                                            uint64_t upto) {
+  // The last one again: it may be another now.
+  uint64_t n = std::max(std::min(member.paired + 1, upto), oldest_kept(upto));
+  for (; n <= upto; ++n) {
+    const Entry& entry = page_->entries[n % LanePage::kEntries];
+    if (entry.number.load(std::memory_order_acquire) != n ||
+        !PairCounts::are_in(
+            SeenCall{0, entry.what.load(std::memory_order_acquire), 0}))
+      continue;
+    const auto mine = ShownPair::read(page_->counts, size(), n, member.rank);
+    const auto others = ShownPair::read(theirs.counts, size(), n, place_.rank);
+    if (!mine.has_value() || !others.has_value() ||
+        (mine->sends == others->expects && mine->expects == others->sends))
+      continue;
+    if (member.unequal == n) return pair_mismatch(n);
+    member.unequal = n;
+    member.paired = n - 1;
+    return std::nullopt;
+  }
+  member.paired = upto;
+  return std::nullopt;
+}
+
 std::optional<uint64_t> Lane::balance_at(uint64_t number) {
   int ranks = 0;
   uint64_t sum = 0;

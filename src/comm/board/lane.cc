@@ -146,16 +146,16 @@ std::optional<ErrorInfo> Lane::look_at(Member& member) {
       std::min(page_->last.load(std::memory_order_acquire), member.reached);
   if (upto == 0) return std::nullopt;
   const std::optional<Seen> own = read(*page_, upto);
-  if (!own.has_value() ||
-      (upto == member.agreed && own->history == member.agreed_history))
-    return std::nullopt;
+  if (!own.has_value()) return std::nullopt;
+  if (upto == member.agreed && own->history == member.agreed_history)
+    return look_at_pair(member, *theirs, upto);
   const std::optional<Seen> other = read(*theirs, upto);
   if (!other.has_value()) return std::nullopt;
   if (own->history == other->history) {
     member.agreed = upto;
     member.agreed_history = own->history;
     member.suspect = 0;
-    return std::nullopt;
+    return look_at_pair(member, *theirs, upto);
   }
   // A call that its backend has refused is shown for a moment: what differs
   // has to stay.

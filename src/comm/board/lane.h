@@ -130,6 +130,8 @@ class Lane {
     uint64_t agreed = 0, agreed_history = 0;
     // The number at which its history differed when last looked at.
     uint64_t suspect = 0;
+    // Up to which call their counts agree, and in which they did not.
+    uint64_t paired = 0, unequal = 0;
     uint64_t reached = 0;  // the last number that was seen
     bool met = false;      // its lane has been there
   };
@@ -146,6 +148,10 @@ class Lane {
   std::optional<ErrorInfo> look(int64_t now_ns);
   std::optional<ErrorInfo> look_at_all();
   std::optional<ErrorInfo> look_at(Member& member);
+  // Whether this rank and that one agree on their counts in the calls of both,
+  // whoever else has come.
+  std::optional<ErrorInfo> look_at_pair(Member& member, const LanePage& theirs,
+                                        uint64_t upto);
   // Whether what all ranks send is what all of them expect. Nothing where not
   // all of them are on this host.
   std::optional<ErrorInfo> look_at_balance();

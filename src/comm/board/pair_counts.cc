@@ -1,11 +1,14 @@
 #include "comm/board/pair_counts.h"
 
-#include "comm/board/seen_call.h"
-
 #include <algorithm>
 
 namespace distwrap::comm {
 namespace {
+
+bool is_of_pairs(uint16_t kind) {
+  return kind == DW_OP_ALL_TO_ALL || kind == DW_OP_GATHER ||
+         kind == DW_OP_SCATTER;
+}
 
 // Of a count on its way; nothing on its way has none.
 uint64_t print_of(uint64_t number, int from, int to, int64_t count) {
@@ -32,9 +35,12 @@ uint32_t shown_as(int64_t count) {
 }  // namespace
 
 bool PairCounts::are_in(const dw_op& op) {
-  return (op.flags & DW_FLAG_PER_RANK) != 0 &&
-         (op.kind == DW_OP_ALL_TO_ALL || op.kind == DW_OP_GATHER ||
-          op.kind == DW_OP_SCATTER);
+  return (op.flags & DW_FLAG_PER_RANK) != 0 && is_of_pairs(op.kind);
+}
+
+bool PairCounts::are_in(const SeenCall& call) {
+  return (call.what & SeenCall::kWithCounts) != 0 &&
+         is_of_pairs(static_cast<uint16_t>(call.what & 0xff));
 }
 
 int64_t PairCounts::sends(int peer) const {

@@ -13,6 +13,7 @@
 #define DISTWRAP_SRC_COMM_BOARD_PAIR_COUNTS_H_
 
 #include "comm/board/page.h"
+#include "comm/board/seen_call.h"
 #include "distwrap/abi/types.h"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ namespace distwrap::comm {
 class PairCounts {
  public:
   static bool are_in(const dw_op& op);
+  static bool are_in(const SeenCall& call);
   // Of a rank in a group of `size`; reads the operation's arrays.
   PairCounts(const dw_op& op, int rank, int size)
       : op_(op), rank_(rank), size_(size) {}

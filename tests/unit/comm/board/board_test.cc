@@ -47,6 +47,39 @@ TEST(Board, ADifferenceIsTheSameErrorOnAllRanks) {
 }
 
 // Their difference lies as many calls back as the board keeps, or more.
+// By the two of a pair, whoever else has come; by the others once all have,
+// also when another call was made since.
+TEST(Board, CountsOfAPairThatDifferAreNamed) {
+  const int64_t ones[] = {1, 1, 1}, five[] = {1, 5, 1}, four[] = {4, 1, 1};
+  const auto exchange = [](const int64_t* sends, const int64_t* expects) {
+    dw_op op = op_of(DW_OP_ALL_TO_ALL, 3, 1);
+    op.flags |= DW_FLAG_PER_RANK;
+    op.in.counts = sends;
+    op.out.counts = expects;
+    return op;
+  };
+  const auto ranks = meet(3);
+  ranks[0]->call(exchange(five, ones));
+  ranks[1]->call(exchange(ones, four));
+  const auto is_named = [&](size_t r) {
+    const std::optional<ErrorInfo> found = ranks[r]->ear.wait(kLong);
+    ASSERT_TRUE(found.has_value()) << r;
+    EXPECT_EQ(found->reason, Reason::kCallMismatch);
+    EXPECT_EQ(found->seq, 1u);
+    EXPECT_THAT(found->ranks, ElementsAre(0, 1));
+    EXPECT_EQ(found->expected,
+              "all_to_all f32 with counts (rank 1): 4 elements of rank 0");
+    EXPECT_EQ(found->actual,
+              "all_to_all f32 with counts (rank 0): 5 elements to rank 1");
+  };
+  is_named(0);
+  is_named(1);
+  EXPECT_FALSE(ranks[2]->ear.wait(kLooks).has_value());
+  ranks[2]->call(exchange(ones, ones));
+  for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 2));
+  is_named(2);
+}
+
 TEST(Board, WhatDifferedLongAgoIsFoundStill) {
   for (uint64_t calls : {uint64_t{20}, 2 * LanePage::kEntries}) {
     const auto ranks = meet(2);
