@@ -162,7 +162,17 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
 
 void BackendCommunicator::learn_first(ErrorInfo* info) {
   ErrorInfo first = first_failure_.agree(*info);
-  if (first.my_rank == info->my_rank) return;
+  if (first.my_rank == info->my_rank) {
+    if (first.reason == info->reason && first.ranks == info->ranks) return;
+    // Another thread of this rank was first, and what this one saw of a peer
+    // came of that.
+    if (first.reason != Reason::kCallMismatch) {
+      first.op = info->op;
+      first.seq = info->seq;
+    }
+    *info = std::move(first);
+    return;
+  }
   if (first.reason == Reason::kCallMismatch) {
     // The same on all ranks, whoever found it.
     first.my_rank = info->my_rank;

@@ -29,7 +29,6 @@ bool word[N];           /* FrontPage::broken has the group's uid */
 bool ended[N];          /* connections: the others see them break */
 bool store_up = true;
 byte first = NOTHING;   /* the store's key: what failed first, and */
-byte reporter = NOBODY; /* who said so */
 
 /* Of a rank. */
 mtype life[N] = open;
@@ -61,14 +60,13 @@ inline agree(r, mine, result) {
 #else
     :: store_up && first == NOTHING ->
 #endif
-       first = mine;
-       reporter = r
+       first = mine
     :: else
     fi;
     /* BackendCommunicator::learn_first */
 #ifndef WRONG_KEEPS_WHAT_IT_SAW
     if
-    :: store_up && reporter != r -> result = first
+    :: store_up -> result = first
     :: else
     fi
 #endif
@@ -369,12 +367,11 @@ proctype Judge() {
        /* Who has failed stays so, and it and who died are heard of. */
        assert(life[r] != open || (cause[r] == NOTHING && !ANY_HAS_FAILED));
        /* One cause on all ranks: what failed first. But its own failure on who
-        * gave up by itself, and on the rank that was first to say so whatever
-        * another of its threads has seen at that moment. */
+        * gave up by itself. */
        if
        :: cause[r] != NOTHING && store_up ->
           assert(IS_TRUE(first));
-          assert(cause[r] == first || cause[r] == GAVE_UP(r) || reporter == r)
+          assert(cause[r] == first || cause[r] == GAVE_UP(r))
        :: else
        fi;
        r++

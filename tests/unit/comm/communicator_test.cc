@@ -175,6 +175,26 @@ TEST_F(CommunicatorTest, AnotherRanksEarlierFailureIsTheCause) {
   EXPECT_THAT(error_info(status)->cause, HasSubstr("rank 2 failed first"));
 }
 
+// A thread of this rank has aborted the group; by the time that it comes to the
+// backend, a peer has heard of it and has cut its connections.
+TEST_F(CommunicatorTest, AnEarlierFailureOfThisRankIsTheCauseToo) {
+  start();
+  FirstFailure(store_, "failure")
+      .agree({.reason = Reason::kAborted,
+              .what = "the group was aborted: enough",
+              .my_rank = 0,
+              .group_size = 4});
+  fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
+    set_error(error, DW_REASON_PEER_LOST, 1, "closed by rank 1");
+    return DW_UNAVAILABLE;
+  };
+  const absl::Status status = call().status();
+  EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("enough"));
+  EXPECT_THAT(error_info(status)->ranks, ::testing::IsEmpty());
+  EXPECT_EQ(error_info(status)->op, "all_reduce");
+}
+
 TEST_F(CommunicatorTest, APeerThatGaveUpIsNamedAsSuch) {
   start();
   FirstFailure(store_, "failure")
