@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,11 +84,13 @@ TEST(GroupFailures, MembersThatDifferInTheBackendAreTold) {
 TEST(GroupFailures, AMissingRankIsNamed) {
   InitOptions options = kPerfect;
   options.init_timeout = absl::Seconds(3);
-  run_hub_ranks(3, options, [](Session& session) {
-    if (session.rank() == 1) return;
+  std::latch told(2);
+  run_hub_ranks(3, options, [&](Session& session) {
+    if (session.rank() == 1) return told.wait();
     const absl::Status status = split_group({.split_ranks = {{0, 2}}}).status();
     EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
     EXPECT_THAT(error_info(status)->ranks, ElementsAre(1));
+    told.count_down();
   });
 }
 
@@ -176,8 +179,10 @@ TEST(GroupFailures, AbortReachesAllMembersAndTheGroupsBelow) {
 // Rank 1 waits for rank 2, which does not know of anything; the one that aborts
 // has nothing to do with it, and is gone at once.
 TEST(GroupFailures, AbortReachesThoseThatWaitForSomebodyElse) {
+  InitOptions options = kGloo;
+  options.check = Check::kSignature;  // the board tells it
   absl::Notification told;
-  run_hub_ranks(3, kGloo, [&](Session& session) {
+  run_hub_ranks(3, options, [&](Session& session) {
     ASSERT_TRUE(barrier().ok());
     if (session.rank() == 0) {
       ASSERT_TRUE(abort().ok());

@@ -198,8 +198,10 @@ int board_memory() {
 // The system refuses one rank the page on which it shows the group's calls: it
 // says so, and the others give the group up with it.
 TEST(GroupResources, WithoutAPageOnTheBoardThereIsNoGroupAnywhere) {
+  InitOptions options = kPerfect;
+  options.check = Check::kSignature;
   std::atomic<int> out_of_memory{0}, told{0};
-  run_hub_ranks(2, kPerfect, [&](Session& session) {
+  run_hub_ranks(2, options, [&](Session& session) {
     static int board, copy;  // of either rank: each has a descriptor of its own
     EXPECT_EQ(sum_over({}, 1), 2);
     if (session.rank() == 0) {

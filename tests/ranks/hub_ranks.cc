@@ -10,6 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -49,8 +52,12 @@ absl::StatusOr<Session> hub_session(int rank, int n, const InitOptions& options,
   mine.rank = rank;
   mine.world_size = n;
   mine.store = std::move(store);
+  // Whether the ranks have a board is for all tests of a program to say.
+  std::map<std::string, std::string> settings;
+  if (const char* const check = std::getenv("DISTWRAP_CHECK"); check != nullptr)
+    settings["DISTWRAP_CHECK"] = check;
   absl::StatusOr<group::SessionPlan> plan =
-      group::plan_session(mine, base::Environment({}));
+      group::plan_session(mine, base::Environment(settings));
   if (!plan.ok()) return plan.status();
   plan->linked_in = with_hub();
   if (goodbye.has_value())

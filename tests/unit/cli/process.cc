@@ -31,26 +31,44 @@ int count(const std::string& text, const std::string& part) {
   return n;
 }
 
+// This process's, with `set` in place of what it has of these names.
+std::vector<std::string> environment(
+    const std::map<std::string, std::string>& set) {
+  std::vector<std::string> all;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    if (set.count(text.substr(0, text.find('='))) == 0) all.push_back(text);
+  }
+  for (const auto& [name, value] : set) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (const std::string& text : texts)
+    all.push_back(const_cast<char*>(text.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
 }  // namespace
 
 Process::Process(const std::vector<std::string>& argv, const Options& options) {
   int in[2], out[2], err[2];
   EXPECT_EQ(
       pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+  const std::vector<std::string> variables = environment(options.env);
+  const std::vector<char*> arguments = pointers(argv),
+                           env = pointers(variables);
   pid_ = fork();
   if (pid_ == 0) {
+    // No memory is asked for here: another thread may have held its lock.
     for (const int number : options.ignored) ::signal(number, SIG_IGN);
-    for (const auto& [name, value] : options.env)
-      setenv(name.c_str(), value.c_str(), 1);
     dup2(in[0], 0);
     dup2(out[1], 1);
     dup2(err[1], 2);
     for (int fd = 0; options.without_stdio && fd < 3; ++fd) close(fd);
-    std::vector<char*> pointers;
-    for (const std::string& text : argv)
-      pointers.push_back(const_cast<char*>(text.c_str()));
-    pointers.push_back(nullptr);
-    execv(pointers[0], pointers.data());
+    execve(arguments[0], arguments.data(), env.data());
     _exit(99);
   }
   for (const int fd : {in[0], out[1], err[1]}) close(fd);
