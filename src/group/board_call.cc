@@ -72,31 +72,34 @@ std::string BoardCall::key() const {
   return group_.key(absl::StrCat("met/", lane_->meetings()));
 }
 
+ErrorInfo BoardCall::late(const char* what) const {
+  return {.reason = Reason::kTimedOut,
+          .what = what,
+          .elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_),
+          .deadline = limit_,
+          .setting = base::kInitLimit,
+          .next_step = "make the call on all ranks of the group"};
+}
+
+void BoardCall::waits_for(const std::vector<int>& missing) {
+  warn_of_waiting(group_, terms_.op, started_ns_, missing);
+}
+
+void BoardCall::gives_up(const std::vector<int>& missing,
+                         std::optional<ErrorInfo> lost) {
+  if (!lost.has_value()) {
+    lost = late("not all ranks of the group made this call");
+    lost->ranks = missing;
+  }
+  group_.store()
+      ->compare_set(key(), "", base::encode_error(*lost),
+                    Deadline::after(kTell))
+      .IgnoreError();
+}
+
 absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
-  const int64_t started_ns = Deadline::now_ns();
-  const auto elapsed = [&] {
-    return absl::Nanoseconds(Deadline::now_ns() - started_ns);
-  };
-  const std::optional<comm::Lane::Notes> all = lane_->meet(
-      note, deadline_,
-      [&](const std::vector<int>& missing, std::optional<ErrorInfo> lost) {
-        ErrorInfo why =
-            lost.has_value()
-                ? *std::move(lost)
-                : ErrorInfo{
-                      .reason = Reason::kTimedOut,
-                      .what = "not all ranks of the group made this call",
-                      .ranks = missing,
-                      .elapsed = elapsed(),
-                      .deadline = limit_,
-                      .setting = base::kInitLimit,
-                      .next_step = "make the call on all ranks of the group"};
-        group_.store()
-            ->compare_set(key(), "", base::encode_error(why),
-                          Deadline::after(kTell))
-            .IgnoreError();
-      });
-  if (all.has_value()) return *all;
+  std::optional<comm::Lane::Notes> all = lane_->meet(note, deadline_, *this);
+  if (all.has_value()) return *std::move(all);
   building_ = false;
   group_.leave_behind({key()});
   const absl::StatusOr<std::string> told =
@@ -104,12 +107,7 @@ absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
   const std::optional<ErrorInfo> why =
       told.ok() ? base::decode_error(*told) : std::nullopt;
   return base::make_error(located(why.value_or(
-      ErrorInfo{.reason = Reason::kTimedOut,
-                .what = "the other ranks do not wait for this call any more",
-                .elapsed = elapsed(),
-                .deadline = limit_,
-                .setting = base::kInitLimit,
-                .next_step = "make the call on all ranks of the group"})));
+      late("the other ranks do not wait for this call any more"))));
 }
 
 absl::StatusOr<std::vector<std::string>> BoardCall::meet(

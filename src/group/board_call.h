@@ -18,13 +18,15 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace distwrap::group {
 
-class BoardCall {
+class BoardCall final : private comm::Lane::Attendant {
  public:
   // Null when the group cannot meet on the board: the same on all its ranks.
   static std::unique_ptr<BoardCall> begin(GroupState& group, CallTerms terms,
@@ -78,6 +80,12 @@ class BoardCall {
                                           absl::string_view word);
   absl::Status different(const comm::Lane::Notes& hashes);
   ErrorInfo located(ErrorInfo info) const;
+  ErrorInfo late(const char* what) const;
+
+  // Lane::Attendant
+  void waits_for(const std::vector<int>& missing) override;
+  void gives_up(const std::vector<int>& missing,
+                std::optional<ErrorInfo> lost) override;
   std::string key() const;  // of why the meeting failed
 
   GroupState& group_;
@@ -85,6 +93,7 @@ class BoardCall {
   const CallTerms terms_;
   const Deadline deadline_;
   const absl::Duration limit_;  // as it was asked for
+  const int64_t started_ns_ = Deadline::now_ns();
   base::MutexLock lock_;
   bool building_ = false;  // the ranks have agreed and build groups
 };

@@ -174,11 +174,7 @@ class Meeting {
         named_ = true;
         store_.set(here_key(group_.rank()), "", deadline_).IgnoreError();
       } else {
-        base::log(base::LogLevel::kWarning,
-                  absl::StrCat("rank ", group_.rank(), " of \"", group_.name(),
-                               "\" waits in ", terms_.op, " since ",
-                               absl::FormatDuration(
-                                   absl::Trunc(elapsed, absl::Seconds(1)))));
+        warn_of_waiting(group_, terms_.op, started_ns_, {});
       }
       step = Deadline::earlier(deadline_, Deadline::after(kReportEvery));
     }
@@ -245,6 +241,19 @@ absl::Duration limit_of(Deadline deadline) {
   return absl::Floor(absl::Nanoseconds(deadline.ns() - Deadline::now_ns()) +
                          absl::Microseconds(500),
                      absl::Milliseconds(1));
+}
+
+void warn_of_waiting(const GroupState& group, absl::string_view op,
+                     int64_t since_ns, const std::vector<int>& missing) {
+  const absl::Duration elapsed =
+      absl::Nanoseconds(Deadline::now_ns() - since_ns);
+  base::log(
+      base::LogLevel::kWarning,
+      absl::StrCat("rank ", group.rank(), " of \"", group.name(),
+                   "\" waits in ", op, " since ",
+                   absl::FormatDuration(absl::Trunc(elapsed, absl::Seconds(1))),
+                   missing.empty() ? "" : " for ranks ",
+                   base::rank_list(missing)));
 }
 
 absl::Status meet_for_call(GroupState& group, const CallTerms& terms,

@@ -32,6 +32,10 @@ struct CallTerms {
 // A deadline as it was asked for: it began a moment ago.
 absl::Duration limit_of(Deadline deadline);
 
+// On standard error, of a call that takes long; `missing` may not be known.
+void warn_of_waiting(const GroupState& group, absl::string_view op,
+                     int64_t since_ns, const std::vector<int>& missing);
+
 // Returns when all ranks have made this call. Errors: kCallMismatch naming two
 // ranks that differ, on all that come; kTimedOut naming those that are missing,
 // on all that come until then and after.

@@ -13,7 +13,6 @@
 #include "distwrap/abi/types.h"
 #include "distwrap/status.h"
 
-#include <absl/functional/function_ref.h>
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
@@ -94,15 +93,24 @@ class Lane {
   // hold the same ones in the same order, and all of them are on this host.
   // One thread at a time.
   using Notes = std::vector<std::string>;  // by rank
-  // Why a meeting fails: who has not come, or an error of its own.
-  using Explain = absl::FunctionRef<void(const std::vector<int>& missing,
-                                         std::optional<ErrorInfo> lost)>;
+  // Hears of a meeting that takes long; on the thread that waits.
+  class Attendant {
+   public:
+    // Every five seconds.
+    virtual void waits_for(const std::vector<int>& missing) = 0;
+    // It is to fail, at the deadline or because of `lost`: says why to the
+    // others, who hear of it when this returns.
+    virtual void gives_up(const std::vector<int>& missing,
+                          std::optional<ErrorInfo> lost) = 0;
+
+   protected:
+    ~Attendant() = default;
+  };
   // Everybody's notes, of Note::kMostBytes at most; or nothing, for all members
-  // alike, when one of them has found that it cannot be, by its deadline or
-  // because of a rank that was lost, and has explained that to the others
-  // before they hear of it; or because one did not want to take part.
+  // alike, when one of them has given it up, at its deadline or because another
+  // was lost or has ended the group, or did not want to take part.
   std::optional<Notes> meet(absl::string_view note, Deadline deadline,
-                            Explain explain);
+                            Attendant& attendant);
   // How many have been begun.
   uint64_t meetings() const { return meeting_; }
   // In place of `meet`: it fails for all, explained before. False when it had
@@ -176,16 +184,19 @@ class Lane {
   enum class Verdict : uint64_t { kNone, kAgreed, kFailed };
   void open_meetings(LanePage* page) const;
   LanePage* meeting_page(int rank);
+  LanePage* find_page(const Member& member) const;
   void show_note(absl::string_view note);
   bool has_noted(int rank);
   std::vector<int> not_noted();
   std::optional<ErrorInfo> lost_one();
+  std::optional<ErrorInfo> left_one();
   Verdict verdict();
   Verdict decide(Verdict verdict);
   std::optional<std::string> read_note(int rank);
-  bool wait_for_verdict(Deadline deadline, Explain explain);
+  bool wait_for_verdict(Deadline deadline, Attendant& attendant);
+  void pass_meeting();
   void end_meetings();
-  bool has_met(const Member& member, uint64_t meeting);
+  bool has_met(const Member& member, uint64_t meeting) const;
   LanePage* page_of(Member& member) const;
   static std::optional<Seen> read(const LanePage& page, uint64_t number);
   ErrorInfo located(ErrorInfo info) const;

@@ -32,6 +32,8 @@ uint64_t word_of(uint64_t uid, uint64_t number, uint64_t what) {
 // In place of a meeting's number, once there are no more.
 constexpr uint64_t kGoodbye = UINT64_MAX;
 
+constexpr absl::Duration kReportEvery = absl::Seconds(5);
+
 // For members that are in the middle of a meeting which has been decided.
 constexpr absl::Duration kLeaveTime = absl::Milliseconds(50);
 
@@ -83,20 +85,23 @@ LanePage* Lane::meeting_page(int rank) {
   if (rank == place_.rank) return page_;
   const auto at = static_cast<size_t>(rank);
   const Member& member = members_[at - (rank > place_.rank ? 1 : 0)];
-  Area& area = board_->memory_->area(member.who->area);
   meeting_pages_.resize(place_.global_ranks.size());
   LanePage*& page = meeting_pages_[at];
-  const auto is_there = [&](size_t place) {
-    return area.front.lanes[place].load(kAcquire) == place_.uid;
-  };
-  if (page != nullptr &&
-      is_there(static_cast<size_t>(page - area.lanes.data())))
-    return page;
-  page = nullptr;
-  if (area.front.state.load(kAcquire) == AreaState::kNotYet) return nullptr;
-  for (size_t place = 0; place < kMostLanes && page == nullptr; ++place)
-    if (is_there(place)) page = &area.lanes[place];
+  const Area& area = board_->memory_->area(member.who->area);
+  if (page == nullptr ||
+      area.front.lanes[static_cast<size_t>(page - area.lanes.data())].load(
+          kAcquire) != place_.uid)
+    page = find_page(member);
   return page;
+}
+
+LanePage* Lane::find_page(const Member& member) const {
+  Area& area = board_->memory_->area(member.who->area);
+  if (area.front.state.load(kAcquire) == AreaState::kNotYet) return nullptr;
+  for (size_t place = 0; place < kMostLanes; ++place)
+    if (area.front.lanes[place].load(kAcquire) == place_.uid)
+      return &area.lanes[place];
+  return nullptr;
 }
 
 void Lane::show_note(absl::string_view text) {
@@ -174,20 +179,23 @@ std::optional<std::string> Lane::read_note(int rank) {
 }
 
 std::optional<Lane::Notes> Lane::meet(absl::string_view text, Deadline deadline,
-                                      Explain explain) {
+                                      Attendant& attendant) {
   ++meeting_;
   show_note(text);
-  const bool agreed = wait_for_verdict(deadline, explain);
-  page_->met.store(meeting_, kRelease);
+  const bool agreed = wait_for_verdict(deadline, attendant);
+  pass_meeting();
   if (!agreed) return std::nullopt;
   return std::move(notes_);
 }
 
 // With everybody's notes when it is to be.
-bool Lane::wait_for_verdict(Deadline deadline, Explain explain) {
+bool Lane::wait_for_verdict(Deadline deadline, Attendant& attendant) {
   notes_.clear();
   Patience patience;
+  Deadline report = Deadline::after(kReportEvery);
   for (;;) {
+    // First: once all have agreed, all notes are there to be read.
+    const Verdict now = verdict();
     while (notes_.size() < place_.global_ranks.size()) {
       std::optional<std::string> note =
           read_note(static_cast<int>(notes_.size()));
@@ -196,28 +204,56 @@ bool Lane::wait_for_verdict(Deadline deadline, Explain explain) {
     }
     if (notes_.size() == place_.global_ranks.size())
       return decide(Verdict::kAgreed) == Verdict::kAgreed;
-    if (verdict() == Verdict::kFailed) return false;
+    if (now == Verdict::kFailed) return false;
     if (!patience.wait()) continue;
     const bool late = deadline.passed();
-    std::optional<ErrorInfo> lost = late ? std::nullopt : lost_one();
-    if (!late && !lost.has_value()) continue;
-    explain(not_noted(), std::move(lost));
-    if (decide(Verdict::kFailed) == Verdict::kFailed) return false;
-    deadline = Deadline::never();  // all have come after all
+    std::optional<ErrorInfo> lost = lost_one();
+    if (!lost.has_value()) lost = left_one();
+    if (late || lost.has_value()) {
+      // All had come, and a note is gone: this rank was too slow to read it.
+      if (now != Verdict::kNone) return false;
+      attendant.gives_up(not_noted(), late ? std::nullopt : std::move(lost));
+      if (decide(Verdict::kFailed) == Verdict::kFailed) return false;
+    } else if (report.passed()) {
+      attendant.waits_for(not_noted());
+      report = Deadline::after(kReportEvery);
+    }
   }
+}
+
+// Unless another thread has ended the group meanwhile, for good.
+void Lane::pass_meeting() {
+  uint64_t before = page_->met.load(std::memory_order_relaxed);
+  if (before != kGoodbye)
+    page_->met.compare_exchange_strong(before, meeting_, kRelease,
+                                       std::memory_order_relaxed);
+}
+
+// A member that has ended the group will not come any more; nor will this rank.
+std::optional<ErrorInfo> Lane::left_one() {
+  const auto left = [&](int rank) {
+    return located({.reason = Reason::kGroupClosed,
+                    .what = "a rank has ended the group",
+                    .ranks = {rank}});
+  };
+  if (page_->met.load(kAcquire) == kGoodbye) return left(place_.rank);
+  for (const Member& member : members_)
+    if (!has_noted(member.rank) && has_met(member, kGoodbye))
+      return left(member.rank);
+  return std::nullopt;
 }
 
 bool Lane::refuse_meeting() {
   ++meeting_;
   const bool refused = decide(Verdict::kFailed) == Verdict::kFailed;
-  page_->met.store(meeting_, kRelease);
+  pass_meeting();
   return refused;
 }
 
-// So has one that has closed its lane.
-bool Lane::has_met(const Member& member, uint64_t meeting) {
-  const LanePage* const page = meeting_page(member.rank);
-  if (page != nullptr) return page->met.load(kAcquire) >= meeting;
+// So has one that has closed its lane. Beside a meeting of another thread.
+bool Lane::has_met(const Member& member, uint64_t meeting) const {
+  if (const LanePage* const page = find_page(member); page != nullptr)
+    return page->met.load(kAcquire) >= meeting;
   return board_->front(member.who->area).state.load(kAcquire) !=
          AreaState::kNotYet;
 }

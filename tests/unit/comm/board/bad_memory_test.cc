@@ -89,6 +89,25 @@ void expect_named(const ErrorInfo& info) {
   })) << line;
 }
 
+struct Silent final : Lane::Attendant {
+  void waits_for(const std::vector<int>&) override {}
+  void gives_up(const std::vector<int>&, std::optional<ErrorInfo>) override {}
+} silent;
+
+// What stays as it is written does not keep a meeting for ever: any verdict,
+// without the notes.
+TEST_F(BadMemory, AFalseVerdictEndsAMeetingAtItsDeadline) {
+  begin(kLong, absl::InfiniteDuration());
+  LanePage& mine = memory_->area(0).lanes[0];
+  for (uint64_t what = 0; what < 4; ++what) {
+    open_lane();
+    for (Note& note : mine.notes) note.verdict.store(1u << 2 | what);
+    EXPECT_FALSE(
+        rank_.lane->meet("x", Deadline::after(absl::Milliseconds(20)), silent)
+            .has_value());
+  }
+}
+
 // A neighbour that writes over every word, of this rank's area too, while calls
 // run: plausible numbers among random ones, so that all of it is read.
 TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
@@ -139,8 +158,7 @@ TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
     // Notes of any length, verdicts of any kind.
     for (int meeting = 0; meeting < 3; ++meeting)
       if (const auto notes = rank_.lane->meet(
-              "x", Deadline::after(absl::Milliseconds(1)),
-              [](const std::vector<int>&, std::optional<ErrorInfo>) {});
+              "x", Deadline::after(absl::Milliseconds(1)), silent);
           notes.has_value()) {
         ASSERT_EQ(notes->size(), 2u);
         for (const std::string& note : *notes)

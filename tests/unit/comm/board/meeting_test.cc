@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,9 +21,25 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-void never(const std::vector<int>&, std::optional<ErrorInfo>) {
-  ADD_FAILURE() << "a meeting failed";
-}
+// Keeps why a meeting was given up.
+struct Keeper final : Lane::Attendant {
+  void waits_for(const std::vector<int>&) override {}
+  void gives_up(const std::vector<int>& missing,
+                std::optional<ErrorInfo> lost) override {
+    given_up.push_back(missing);
+    why = std::move(lost);
+  }
+  std::vector<std::vector<int>> given_up;
+  std::optional<ErrorInfo> why;
+};
+
+// Of a meeting that does not fail.
+struct Never final : Lane::Attendant {
+  void waits_for(const std::vector<int>&) override {}
+  void gives_up(const std::vector<int>&, std::optional<ErrorInfo>) override {
+    ADD_FAILURE() << "a meeting failed";
+  }
+} never;
 
 // `body` on each rank, at once.
 void on_all(const std::vector<std::unique_ptr<Rank>>& ranks,
@@ -65,14 +82,14 @@ TEST(Meetings, AnAbsentRankFailsItForAllAndTheNextOneIsWell) {
   std::mutex mutex;
   std::vector<std::vector<int>> missing;
   const auto absent = [&](int rank) {
+    Keeper keeper;
     const auto notes = lane(rank).meet(
-        "here", Deadline::after(absl::Milliseconds(200)),
-        [&](const std::vector<int>& who, std::optional<ErrorInfo> lost) {
-          EXPECT_FALSE(lost.has_value());
-          std::lock_guard<std::mutex> lock(mutex);
-          missing.push_back(who);
-        });
+        "here", Deadline::after(absl::Milliseconds(200)), keeper);
     EXPECT_FALSE(notes.has_value());
+    EXPECT_FALSE(keeper.why.has_value());
+    std::lock_guard<std::mutex> lock(mutex);
+    missing.insert(missing.end(), keeper.given_up.begin(),
+                   keeper.given_up.end());
   };
   for (int times = 0; times < 3; ++times) {
     on_all(ranks, [&](int rank) {
@@ -112,12 +129,11 @@ TEST(Meetings, AtItsDeadlineThereIsOneVerdict) {
   for (int i = 0; i < 60; ++i) {
     bool was[3] = {};
     on_all(ranks, [&](int rank) {
+      Keeper keeper;
       if (rank == 2) absl::SleepFor(absl::Microseconds(4700 + i * 10));
       was[rank] =
           ranks[static_cast<size_t>(rank)]
-              ->lane
-              ->meet("x", Deadline::after(absl::Milliseconds(5)),
-                     [](const std::vector<int>&, std::optional<ErrorInfo>) {})
+              ->lane->meet("x", Deadline::after(absl::Milliseconds(5)), keeper)
               .has_value();
     });
     EXPECT_EQ(was[0], was[1]) << i;
@@ -140,6 +156,49 @@ TEST(Meetings, OfThoseThatLeaveAtOnceAreHeardByAll) {
       mine.lane.reset();
     });
   }
+}
+
+// Before its deadline, on the ranks that wait and on the one that has left.
+TEST(Meetings, WithoutARankThatHasEndedTheGroupFailAtOnce) {
+  for (const bool closes : {false, true}) {
+    const auto ranks = meet(3);
+    absl::SleepFor(kLooks);
+    ranks[1]->lane->say_goodbye();
+    if (closes) ranks[1]->lane.reset();
+    std::atomic<int> told{0};
+    on_all(ranks, [&](int rank) {
+      if (rank == 1) return;
+      Keeper keeper;
+      const Deadline soon = Deadline::after(absl::Seconds(30));
+      EXPECT_FALSE(ranks[static_cast<size_t>(rank)]
+                       ->lane->meet("x", Deadline::after(kLong), keeper)
+                       .has_value());
+      EXPECT_FALSE(soon.passed());
+      if (!keeper.why.has_value()) return;
+      ++told;
+      EXPECT_EQ(keeper.why->reason, Reason::kGroupClosed);
+      EXPECT_THAT(keeper.why->ranks, ElementsAre(1));
+    });
+    EXPECT_GT(told, 0);
+  }
+}
+
+// Another thread of this rank ends the group: it stays ended.
+TEST(Meetings, AreNotHeldByWhoHasSaidGoodbye) {
+  const auto ranks = meet(2);
+  std::thread ends([&] {
+    absl::SleepFor(absl::Milliseconds(20));
+    ranks[0]->lane->say_goodbye();
+  });
+  Keeper keeper;
+  EXPECT_FALSE(
+      ranks[0]->lane->meet("x", Deadline::after(kLong), keeper).has_value());
+  ends.join();
+  ASSERT_TRUE(keeper.why.has_value());
+  EXPECT_THAT(keeper.why->ranks, ElementsAre(0));
+  ranks[1]->lane->say_goodbye();
+  EXPECT_TRUE(
+      ranks[1]->lane->wait_for_goodbyes(Deadline::after(absl::ZeroDuration())));
 }
 
 TEST(Meetings, EndWhenAllHaveSaidGoodbye) {
