@@ -5,7 +5,10 @@
 namespace shm_backend {
 
 int32_t agree_on_staging(Comm* comm, const Call& call, dw_error* error) {
-  const unsigned char mine = comm->room.reserve_stage(nullptr) == DW_OK ? 1 : 0;
+  const size_t bytes = comm->room.arena()->stage_bytes();
+  size_t at = 0;
+  const unsigned char mine =
+      comm->room.take(bytes, &at, nullptr) == DW_OK ? 1 : 0;
   Run run(comm, call, error);
   const uint32_t print = ~call.print;
   run.show(0, &mine, 1, print);
@@ -18,8 +21,11 @@ int32_t agree_on_staging(Comm* comm, const Call& call, dw_error* error) {
   }
   if (int32_t code = run.finish(true)) return code;
   comm->staging = all ? Staging::kLarge : Staging::kSmall;
-  comm->stage.use(all ? comm->room.stage_bytes() : kSmallStage,
-                  comm->ticket - 1);
+  if (all) {
+    comm->stage.use(bytes, comm->ticket - 1);
+    comm->stage.at = at;
+    comm->stage.data = comm->room.own(at);
+  }
   if (!all && comm->rank == 0) {
     static constexpr char kText[] =
         "shm: a rank got no memory for large staging: operations on large "

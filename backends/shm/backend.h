@@ -8,7 +8,6 @@
 #include "messages.h"
 #include "room.h"
 #include "stage.h"
-#include "watch.h"
 #include "worker.h"
 
 namespace shm_backend {
@@ -41,7 +40,6 @@ struct Comm {
   int looks = 0;         // at a word before the clock is read
 
   Room room;  // not open with one rank
-  Watch watch;
   FirstFailure failure;
   Messages messages;
 

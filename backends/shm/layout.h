@@ -1,12 +1,13 @@
-// What lies in the shared memory of a group.
+// What lies in the memory that the ranks of an arena share.
 //
-// A header that the first rank writes once, then for every rank a control area
-// and its staging. Each word has one writer, the rank whose area it is; the
-// bell, which wakes that rank, is the exception. Nothing that is read from
-// here is used as a length or a place before it was checked.
+// A header that the first rank writes once, then a plot for each rank, from
+// which it takes what it needs for the groups that it is in: a control area for
+// each, and staging, mailboxes and a pool when they are first used. Each word
+// has one writer, the rank whose area it is; the bell, which wakes that rank,
+// is the exception. Nothing that is read from here is used as a length or a
+// place before it was checked.
 //
-//   header | area of rank 0, 1, ... | staging of rank 0, 1, ... |
-//   mailboxes from rank 0 to 0, 1, ..., from rank 1 ... | pool of rank 0, 1 ...
+//   header | plot of rank 0 | plot of rank 1 | ...
 #ifndef DISTWRAP_BACKENDS_SHM_LAYOUT_H_
 #define DISTWRAP_BACKENDS_SHM_LAYOUT_H_
 
@@ -22,7 +23,7 @@ inline constexpr size_t kLine = 64;
 inline constexpr size_t kPage = 4096;
 inline constexpr uint32_t kPosts = 32;
 inline constexpr size_t kInside = 48;
-// Staging that every rank has from the start; the rest is reserved later.
+// Staging of a group at first; what is larger is reserved later.
 inline constexpr size_t kSmallStage = 32 << 10;
 
 // Tickets number the rounds of all operations of a group: the operation's
@@ -83,9 +84,14 @@ struct alignas(2 * kLine) Box {
   std::atomic<uint64_t> taken;  // lines, by the receiver
 };
 
-struct alignas(kPage) Area {
-  std::atomic<uint64_t> token;  // the owner's, once it has mapped this
+// Of a rank in one group. An area stays one for ever: a bell that is rung late,
+// for a group that has ended, is still a bell. Behind it, for each rank of the
+// group, is where in the plot the mailbox to that rank begins; 0: nowhere yet.
+struct alignas(2 * kLine) Area {
+  // Random, of this rank in this group; 0 when it has left.
+  std::atomic<uint64_t> token;
   std::atomic<uint32_t> state;
+  std::atomic<uint64_t> pool;  // where in the plot it begins; 0: nowhere yet
   alignas(2 * kLine) std::atomic<uint32_t> sleepers;  // threads of the owner
   alignas(2 * kLine) std::atomic<uint32_t> bell;      // rung by the others
   // The round up to which the owner has read everything.
@@ -95,36 +101,36 @@ struct alignas(kPage) Area {
   Post posts[kPosts];
 };
 
+using Place = std::atomic<uint64_t>;
+inline Place* boxes_of(Area& area) {
+  return reinterpret_cast<Place*>(&area + 1);
+}
+inline size_t area_bytes(int size) {
+  constexpr size_t kStep = 2 * kLine;
+  const size_t bytes = sizeof(Area) + static_cast<size_t>(size) * sizeof(Place);
+  return (bytes + kStep - 1) / kStep * kStep;
+}
+
+// Lines of a mailbox: all mailboxes of a rank together stay small.
+inline size_t box_lines(int size) {
+  return size <= 8 ? kMostLines : size <= 32 ? 64 : 32;
+}
+inline size_t box_bytes(int size) {
+  return sizeof(Box) + box_lines(size) * kLine;
+}
+
 struct Header {
   uint64_t magic;
   uint64_t nonce;
-  uint64_t uid, epoch;
+  uint64_t uid, epoch;   // of the group that made it
   uint64_t size;         // ranks
-  uint64_t stage_bytes;  // of each rank
+  uint64_t plot_bytes;   // of each
+  uint64_t stage_bytes;  // the large staging of a rank in a group
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Post) == 2 * kLine);
-static_assert(sizeof(Area) == 2 * kPage);
-
-// Where everything begins, for so many ranks with so much staging each.
-struct Layout {
-  size_t size = 0, stage_bytes = 0;
-
-  size_t area(size_t rank) const { return kPage + rank * sizeof(Area); }
-  size_t stage(size_t rank) const { return area(size) + rank * stage_bytes; }
-  // Lines of a mailbox: all mailboxes of a rank together stay small.
-  size_t lines() const { return size <= 8 ? kMostLines : size <= 32 ? 64 : 32; }
-  size_t box_bytes() const { return sizeof(Box) + lines() * kLine; }
-  size_t boxes_bytes() const {
-    return (size * box_bytes() + kPage - 1) / kPage * kPage;
-  }
-  size_t boxes(size_t from) const { return stage(size) + from * boxes_bytes(); }
-  size_t pool(size_t rank) const {
-    return boxes(size) + rank * kChunks * kChunkBytes;
-  }
-  size_t total() const { return pool(size); }
-};
+static_assert(sizeof(Area) == 37 * 2 * kLine);
 
 }  // namespace shm_backend
 

@@ -19,13 +19,25 @@ Line* lines_of(Box& box) { return reinterpret_cast<Line*>(&box + 1); }
 
 }  // namespace
 
-void Outbox::attach(const Room& room, int to) {
+void Outbox::attach(Room& room, int to) {
   room_ = &room;
   to_ = to;
-  box_ = &room.box(room.rank(), to);
-  lines_ = lines_of(*box_);
-  n_ = room.lines();
+  n_ = box_lines(room.size());
   most_ = n_ / 8 * kLine + sizeof Line::inside;
+}
+
+int32_t Outbox::open(dw_error* error) {
+  size_t at;
+  if (int32_t code = room_->take(box_bytes(room_->size()), &at, error))
+    return code;
+  box_ = reinterpret_cast<Box*>(room_->own(at));
+  lines_ = lines_of(*box_);
+  // Other groups may have used it.
+  box_->taken.store(0, std::memory_order_relaxed);
+  for (uint64_t i = 0; i < n_; ++i)
+    lines_[i].mark.store(0, std::memory_order_relaxed);
+  boxes_of(room_->mine())[to_].store(at, std::memory_order_release);
+  return DW_OK;
 }
 
 bool Outbox::has_room(uint64_t lines) {
@@ -74,12 +86,28 @@ bool Outbox::put(const RecordHead& head, const void* data, size_t bytes) {
 void Inbox::attach(const Room& room, int from) {
   room_ = &room;
   from_ = from;
-  box_ = &room.box(from, room.rank());
+  n_ = box_lines(room.size());
+}
+
+// Once the sender has one.
+Inbox::Found Inbox::open() {
+  const uint64_t at = boxes_of(room_->area(from_))[room_->rank()].load(
+      std::memory_order_acquire);
+  if (at == 0) return Found::kNothing;
+  char* const found = at % alignof(Box) == 0
+                          ? room_->find(from_, at, box_bytes(room_->size()))
+                          : nullptr;
+  if (found == nullptr) return Found::kNonsense;
+  box_ = reinterpret_cast<Box*>(found);
   lines_ = lines_of(*box_);
-  n_ = room.lines();
+  return Found::kRecord;
 }
 
 Inbox::Found Inbox::look(RecordHead* head, const void** data) {
+  if (lines_ == nullptr) {
+    const Found found = open();
+    if (found != Found::kRecord) return found;
+  }
   for (;;) {
     Line& line = lines_[next_ % n_];
     if (line.mark.load(std::memory_order_acquire) != next_ + 1)
@@ -113,11 +141,13 @@ bool Pool::is_free(size_t chunk) const {
 }
 
 bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
-  if (!reserved_) {
+  if (chunks_ == nullptr) {
     if (missing_) return false;
-    missing_ = room_->reserve_pool(nullptr) != 0;
+    size_t begin;
+    missing_ = room_->take(kChunks * kChunkBytes, &begin, nullptr) != DW_OK;
     if (missing_) return false;
-    reserved_ = true;
+    chunks_ = room_->own(begin);
+    room_->mine().pool.store(begin, std::memory_order_release);
   }
   // One that waits for its receive for long must not hold up the others.
   size_t chunk = kChunks, free = 0;
@@ -133,7 +163,7 @@ bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
   // All of a chunk in turn: its last lines are still in the reader's cache.
   size_t& begin = begins_[chunk];
   if (begin + bytes > kChunkBytes) begin = 0;
-  *at = room_->pool(room_->rank()) + chunk * kChunkBytes + begin;
+  *at = chunks_ + chunk * kChunkBytes + begin;
   *place = static_cast<uint64_t>(chunk) << (kUseBits + kBeginBits) |
            static_cast<uint64_t>(begin / kLine) << kUseBits | uses_[chunk];
   begin = (begin + bytes + kLine - 1) / kLine * kLine;
@@ -145,9 +175,11 @@ const char* Pool::find(const Room& room, int owner, uint64_t place,
   const uint64_t chunk = place >> (kUseBits + kBeginBits);
   const uint64_t begin =
       (place >> kUseBits & ((uint64_t{1} << kBeginBits) - 1)) * kLine;
-  if (chunk >= kChunks || begin > kChunkBytes || bytes > kChunkBytes - begin)
+  const uint64_t pool = room.area(owner).pool.load(std::memory_order_acquire);
+  if (chunk >= kChunks || begin > kChunkBytes || bytes > kChunkBytes - begin ||
+      pool > room.arena()->plot_bytes())
     return nullptr;
-  return room.pool(owner) + chunk * kChunkBytes + begin;
+  return room.find(owner, pool + chunk * kChunkBytes + begin, bytes);
 }
 
 void Pool::give_back(const Room& room, int owner, uint64_t place) {

@@ -11,9 +11,12 @@ namespace shm_backend {
 // The sender's end.
 class Outbox {
  public:
-  void attach(const Room& room, int to);
+  void attach(Room& room, int to);
   // What a record can carry.
   size_t most() const { return most_; }
+  // Memory for it, once. DW_OK, or there is none.
+  int32_t open(dw_error* error);
+  bool is_open() const { return lines_ != nullptr; }
   // False when there is no room now.
   bool put(const RecordHead& head, const void* data, size_t bytes);
 
@@ -22,7 +25,7 @@ class Outbox {
   bool has_room(uint64_t lines);
   void clear_mark(uint64_t number);
 
-  const Room* room_ = nullptr;
+  Room* room_ = nullptr;
   int to_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;
@@ -44,6 +47,8 @@ class Inbox {
   void take();
 
  private:
+  Found open();
+
   const Room* room_ = nullptr;
   int from_ = 0;
   Box* box_ = nullptr;
@@ -71,7 +76,8 @@ class Pool {
   bool is_free(size_t chunk) const;
 
   Room* room_ = nullptr;
-  bool reserved_ = false, missing_ = false;
+  char* chunks_ = nullptr;
+  bool missing_ = false;
   size_t next_ = 0;
   uint64_t uses_[kChunks] = {};
   size_t begins_[kChunks] = {};

@@ -24,8 +24,8 @@ struct Hello {
   int64_t rank;
 };
 
-// What it gets, beside descriptors: which of them is whose process, 0 for none.
-// The first descriptor is the memory.
+// What it gets, beside descriptors: which of them is whose process, 0 for none
+// and for those of its own. The first descriptor is the memory.
 struct Welcome {
   uint8_t process_of[kMostRanks];
 };
@@ -184,26 +184,37 @@ int32_t Host::serve(const std::vector<uint64_t>& tokens, int memory,
       return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED,
                      static_cast<int32_t>(rank), 0,
                      "shm: a rank did not come for the memory");
-  for (size_t rank = 0; rank < size; ++rank)
-    if (std::find(pids.begin(), pids.begin() + static_cast<long>(rank),
-                  pids[rank]) == pids.begin() + static_cast<long>(rank))
-      processes[rank] = open_process(pids[rank]);
+  // Of the ranks of one process, the first has the descriptor.
+  std::vector<size_t> first(size);
+  for (size_t rank = 0; rank < size; ++rank) {
+    first[rank] = static_cast<size_t>(
+        std::find(pids.begin(), pids.end(), pids[rank]) - pids.begin());
+    if (first[rank] == rank) processes[rank] = open_process(pids[rank]);
+  }
   for (size_t to = 1; to < size; ++to) {
     Welcome welcome = {};
     int fds[kMostDescriptors] = {memory};
     size_t n = 1;
-    for (size_t rank = 0; rank < size; ++rank)
-      if (processes[rank].is_open() && pids[rank] != pids[to]) {
+    for (size_t rank = 0; rank < size; ++rank) {
+      if (pids[rank] == pids[to]) continue;
+      if (first[rank] != rank) {
+        welcome.process_of[rank] = welcome.process_of[first[rank]];
+      } else if (processes[rank].is_open()) {
         welcome.process_of[rank] = static_cast<uint8_t>(n);
         fds[n++] = processes[rank].get();
       }
+    }
     if (!send_welcome(sockets[to].get(), welcome, fds, n))
       return fail_socket(error, static_cast<int>(to),
                          "the memory cannot be handed over", errno);
   }
-  for (size_t rank = 1; rank < size; ++rank)
-    if (processes[rank].is_open() && pids[rank] != pids[0])
-      watch->add(static_cast<int>(rank), std::move(processes[rank]));
+  for (size_t rank = 1; rank < size; ++rank) {
+    if (!processes[rank].is_open()) continue;
+    std::vector<int> ranks;
+    for (size_t one = rank; one < size; ++one)
+      if (first[one] == rank) ranks.push_back(static_cast<int>(one));
+    watch->add(std::move(processes[rank]), ranks);
+  }
   return DW_OK;
 }
 
@@ -245,10 +256,12 @@ int32_t Guest::take(int rank, int size, Descriptor* memory, Watch* watch,
     return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, 0, 0,
                    "shm: rank 0 did not hand the memory over: it closed");
   *memory = std::move(fds[0]);
-  for (int other = 0; other < size; ++other) {
-    const int at = welcome.process_of[other];
-    if (at > 0 && at < n && other != rank && fds[at].is_open())
-      watch->add(other, std::move(fds[at]));
+  for (int at = 1; at < n; ++at) {
+    std::vector<int> ranks;
+    for (int other = 0; other < size; ++other)
+      if (welcome.process_of[other] == at && other != rank)
+        ranks.push_back(other);
+    watch->add(std::move(fds[at]), ranks);
   }
   return DW_OK;
 }

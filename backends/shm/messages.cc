@@ -93,11 +93,21 @@ void Messages::begin_locked(Message* message) {
   }
 }
 
+// A mailbox has memory from its first record on. Without it the group breaks.
+bool Messages::can_send(Peer& peer) {
+  if (peer.out.is_open()) [[likely]]
+    return true;
+  dw_error why = {};
+  if (peer.out.open(&why) == DW_OK) return true;
+  comm_->failure.fail(why, nullptr);
+  return false;
+}
+
 // Head and, if possible, data. False when there is no room.
 bool Messages::post_send(Peer& peer, Message* message) {
   const Piece data = message->data;
   RecordHead head = {Record::kWhole, message->id, message->tag, data.bytes, 0};
-  if (!peer.replies.empty()) return false;
+  if (!peer.replies.empty() || !can_send(peer)) return false;
   if (data.bytes <= peer.out.most()) {
     if (!peer.out.put(head, data.at, data.bytes)) return false;
     end(message);
@@ -163,7 +173,7 @@ bool Messages::move_all(int peer) {
 void Messages::move(int rank) {
   Peer& peer = peers_[static_cast<size_t>(rank)];
   drain(peer, rank);
-  while (!peer.replies.empty() &&
+  while (!peer.replies.empty() && can_send(peer) &&
          peer.out.put(peer.replies.front(), nullptr, 0))
     peer.replies.pop_front();
   while (!peer.sends.empty() && post_send(peer, peer.sends.front()))
@@ -278,7 +288,8 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
 }
 
 void Messages::reply(Peer& peer, const RecordHead& head) {
-  if (!peer.replies.empty() || !peer.out.put(head, nullptr, 0))
+  if (!peer.replies.empty() || !can_send(peer) ||
+      !peer.out.put(head, nullptr, 0))
     peer.replies.push_back(head);
 }
 

@@ -106,6 +106,7 @@ class Messages {
   // Whether another thread's message has ended meanwhile.
   bool move_all(int peer);
   void begin_locked(Message* message);
+  bool can_send(Peer& peer);
   bool post_send(Peer& peer, Message* message);
   void post_receive(Peer& peer, Message* message);
   void move(int peer);

@@ -77,7 +77,7 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
     Entry entry;
     std::memcpy(&entry, at, sizeof entry);
     if (entry.piece_bytes != piece.bytes) return run.fail_mismatch(from);
-    if (entry.offset > run.comm->room.stage_bytes())
+    if (entry.offset > run.comm->room.arena()->plot_bytes())
       return run.fail_nonsense(from);
     data = run.look(from, round, Run::kStaged, entry.offset, to.bytes);
   }

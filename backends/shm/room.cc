@@ -4,71 +4,96 @@
 
 #include <climits>
 
-#include <cstring>
 #include <linux/futex.h>
+#include <new>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace shm_backend {
 namespace {
 
-// No group has more staging: sizes do not overflow.
-constexpr uint64_t kMostStage = uint64_t{1} << 32;
+// As if it had never been used.
+void clear(Area& area, int size) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  area.state.store(static_cast<uint32_t>(State::kOpen), kRelaxed);
+  area.pool.store(0, kRelaxed);
+  area.sleepers.store(0, kRelaxed);
+  area.done.store(0, kRelaxed);
+  for (auto& freed : area.freed) freed.store(0, kRelaxed);
+  for (Post& post : area.posts) post.ticket.store(0, kRelaxed);
+  for (int rank = 0; rank < size; ++rank)
+    boxes_of(area)[rank].store(0, kRelaxed);
+}
 
 }  // namespace
 
-int32_t Room::create(const Header& header, dw_error* error) {
-  layout_ = {header.size, header.stage_bytes};
-  if (int32_t code = segment_.create(layout_.total(), error)) return code;
-  if (int32_t code = segment_.reserve(0, layout_.stage(0), error)) return code;
-  std::memcpy(segment_.data(), &header, sizeof header);
-  return DW_OK;
+Room::~Room() {
+  if (mine_ == nullptr) return;
+  mine_->token.store(0, std::memory_order_release);
+  try {
+    if (is_open()) members_.erase(members_.begin() + rank_);
+    arena_->retire(std::move(pieces_), std::move(members_));
+  } catch (const std::bad_alloc&) {  // then it is not used again
+  }
 }
 
-int32_t Room::adopt(Descriptor fd, const Header& wanted, dw_error* error) {
-  if (int32_t code = segment_.adopt(std::move(fd), error)) return code;
-  Header header = {};
-  if (segment_.bytes() >= sizeof header)
-    std::memcpy(&header, segment_.data(), sizeof header);
-  Layout layout = {wanted.size, header.stage_bytes};
-  if (header.magic != kSegmentMagic || header.nonce != wanted.nonce ||
-      header.uid != wanted.uid || header.epoch != wanted.epoch ||
-      header.size != wanted.size || header.stage_bytes < kSmallStage ||
-      header.stage_bytes > kMostStage || header.stage_bytes % kPage != 0 ||
-      layout.total() != segment_.bytes())
-    return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, 0,
-                   "shm: the memory that rank 0 gave is not this group's");
-  layout_ = layout;
-  return DW_OK;
-}
-
-int32_t Room::enter(int rank, uint64_t token, dw_error* error) {
-  rank_ = rank;
-  const auto at = static_cast<size_t>(rank);
-  if (int32_t code = segment_.reserve(layout_.stage(at), kSmallStage, error))
-    return code;
+int32_t Room::enter(std::shared_ptr<Arena> arena, int size, uint64_t token,
+                    dw_error* error) {
+  Arena::Piece piece;
+  pieces_.reserve(1);
   if (int32_t code =
-          segment_.reserve(layout_.boxes(at), layout_.boxes_bytes(), error))
+          arena->take(Arena::Kind::kArea, area_bytes(size), &piece, error))
     return code;
-  areas_ = reinterpret_cast<Area*>(segment_.data() + layout_.area(0));
-  stages_ = segment_.data() + layout_.stage(0);
-  mine().token.store(token, std::memory_order_release);
+  arena_ = std::move(arena);
+  pieces_.push_back(piece);
+  mine_ = reinterpret_cast<Area*>(arena_->own(piece.at));
+  clear(*mine_, size);
+  mine_->token.store(token, std::memory_order_release);
   return DW_OK;
 }
 
-int32_t Room::reserve_stage(dw_error* error) {
-  return segment_.reserve(
-      layout_.stage(static_cast<size_t>(rank_)) + kSmallStage,
-      layout_.stage_bytes - kSmallStage, error);
+int32_t Room::meet(int rank, std::vector<Arena::Member> members,
+                   dw_error* error) {
+  std::vector<Area*> areas;
+  for (size_t other = 0; other < members.size(); ++other) {
+    const Arena::Member& member = members[other];
+    char* const at =
+        member.area % alignof(Area) == 0
+            ? arena_->find(member.rank, member.area,
+                           area_bytes(static_cast<int>(members.size())))
+            : nullptr;
+    if (at == nullptr)
+      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED,
+                     static_cast<int32_t>(other), 0,
+                     "shm: a rank names a place outside of its memory");
+    areas.push_back(reinterpret_cast<Area*>(at));
+    if (areas.back()->token.load(std::memory_order_acquire) != member.token)
+      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED,
+                     static_cast<int32_t>(other), 0,
+                     "shm: a rank does not see the same memory: the group is "
+                     "not on one host");
+    arena_ranks_.push_back(member.rank);
+  }
+  rank_ = rank;
+  areas_ = std::move(areas);
+  members_ = std::move(members);
+  return DW_OK;
 }
 
-int32_t Room::reserve_pool(dw_error* error) {
-  return segment_.reserve(layout_.pool(static_cast<size_t>(rank_)),
-                          kChunks * kChunkBytes, error);
+int32_t Room::take(size_t bytes, size_t* at, dw_error* error) {
+  Arena::Piece piece;
+  std::lock_guard<std::mutex> lock(mutex_);
+  pieces_.reserve(pieces_.size() + 1);
+  if (int32_t code = arena_->take(Arena::Kind::kData, bytes, &piece, error))
+    return code;
+  pieces_.push_back(piece);
+  *at = piece.at;
+  return DW_OK;
 }
 
 void Room::ring(int rank) const {
-  std::atomic<uint32_t>& bell = areas_[rank].bell;
+  std::atomic<uint32_t>& bell = area(rank).bell;
   bell.fetch_add(1, std::memory_order_seq_cst);
   syscall(SYS_futex, &bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -76,7 +101,7 @@ void Room::ring(int rank) const {
 void Room::leave(State state) const {
   uint32_t open = static_cast<uint32_t>(State::kOpen);
   mine().state.compare_exchange_strong(open, static_cast<uint32_t>(state),
-                                       std::memory_order_acq_rel);
+                                       std::memory_order_seq_cst);
   for (int rank = 0; rank < size(); ++rank) ring(rank);
 }
 

@@ -1,64 +1,67 @@
 // A rank's view of its group's memory.
 //
-// Threads: `wake_others`, `set_state` and `wake_self` from any.
+// Threads: `wake_others`, `leave`, `ring` and `find` from any; `take` from any,
+// one at a time.
 #ifndef DISTWRAP_BACKENDS_SHM_ROOM_H_
 #define DISTWRAP_BACKENDS_SHM_ROOM_H_
 
+#include "arena.h"
 #include "layout.h"
-#include "segment.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
 
 namespace shm_backend {
 
 class Room {
  public:
-  // The first rank's: makes the memory, with the control areas of all.
-  int32_t create(const Header& header, dw_error* error);
-  // Another's: looks whether it is what the first rank said.
-  int32_t adopt(Descriptor fd, const Header& wanted, dw_error* error);
-  // Both, then: reserves this rank's staging, and shows the token.
-  int32_t enter(int rank, uint64_t token, dw_error* error);
+  Room() = default;
+  // Leaves for good: nothing of the group is read or written afterwards.
+  ~Room();
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
 
-  bool is_open() const { return segment_.data() != nullptr; }
-  int fd() const { return segment_.fd(); }
-  int size() const { return static_cast<int>(layout_.size); }
+  // Takes an area for this rank, and shows the token there.
+  int32_t enter(std::shared_ptr<Arena> arena, int size, uint64_t token,
+                dw_error* error);
+  // Where the others find it.
+  size_t place() const { return pieces_.front().at; }
+  // Once all have entered: the members, by rank, each of whose tokens has to
+  // stand in its area.
+  int32_t meet(int rank, std::vector<Arena::Member> members, dw_error* error);
+
+  bool is_open() const { return !areas_.empty(); }
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
+  int size() const { return static_cast<int>(areas_.size()); }
   int rank() const { return rank_; }
-  size_t stage_bytes() const { return layout_.stage_bytes; }
+  // Of its arena.
+  const std::vector<int>& arena_ranks() const { return arena_ranks_; }
 
-  Area& area(int rank) const { return areas_[rank]; }
-  Area& mine() const { return areas_[rank_]; }
+  Area& area(int rank) const { return *areas_[static_cast<size_t>(rank)]; }
+  Area& mine() const { return *mine_; }
   State state(int rank) const {
-    return static_cast<State>(
-        areas_[rank].state.load(std::memory_order_acquire));
-  }
-  char* stage(int rank) const {
-    return stages_ + static_cast<size_t>(rank) * layout_.stage_bytes;
+    return static_cast<State>(area(rank).state.load(std::memory_order_acquire));
   }
 
-  Box& box(int from, int to) const {
-    return *reinterpret_cast<Box*>(
-        segment_.data() + layout_.boxes(static_cast<size_t>(from)) +
-        static_cast<size_t>(to) * layout_.box_bytes());
+  // More memory of this rank, as long as the group lasts; where in its plot.
+  int32_t take(size_t bytes, size_t* at, dw_error* error);
+  char* own(size_t at) const { return arena_->own(at); }
+  // What a rank says stands there; NULL when that cannot be.
+  char* find(int rank, size_t at, size_t bytes) const {
+    return arena_->find(arena_ranks_[static_cast<size_t>(rank)], at, bytes);
   }
-  size_t lines() const { return layout_.lines(); }
-  char* pool(int rank) const {
-    return segment_.data() + layout_.pool(static_cast<size_t>(rank));
-  }
-
-  // The large staging of this rank, and its pool; once each.
-  int32_t reserve_stage(dw_error* error);
-  int32_t reserve_pool(dw_error* error);
 
   // After something was written that others may wait for. Whoever sleeps has
   // said so long before; who is about to looks again afterwards.
   void wake_others() const {
     for (int other = 0; other < size(); ++other)
-      if (areas_[other].sleepers.load(std::memory_order_relaxed) != 0 &&
+      if (area(other).sleepers.load(std::memory_order_relaxed) != 0 &&
           other != rank_) [[unlikely]]
         ring(other);
   }
   void wake(int other) const {
-    if (areas_[other].sleepers.load(std::memory_order_relaxed) != 0)
-        [[unlikely]]
+    if (area(other).sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
       ring(other);
   }
   void ring(int rank) const;
@@ -66,11 +69,14 @@ class Room {
   void leave(State state) const;
 
  private:
-  Segment segment_;
-  Layout layout_;
+  std::shared_ptr<Arena> arena_;
   int rank_ = 0;
-  Area* areas_ = nullptr;
-  char* stages_ = nullptr;
+  Area* mine_ = nullptr;
+  std::vector<Area*> areas_;
+  std::vector<int> arena_ranks_;
+  std::vector<Arena::Member> members_;
+  std::mutex mutex_;
+  std::vector<Arena::Piece> pieces_;  // this rank's; the area is the first
 };
 
 }  // namespace shm_backend

@@ -132,6 +132,13 @@ bool Run::wait_consumed(uint64_t ticket) {
   return true;
 }
 
+bool Run::take_stage() {
+  code_ = comm->room.take(stage_.limit, &stage_.at, error_);
+  if (failed()) return false;
+  stage_.data = comm->room.own(stage_.at);
+  return true;
+}
+
 char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
   if (failed()) return nullptr;
   inside_bytes_ = 0;
@@ -139,6 +146,8 @@ char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
     inside_bytes_ = bytes;
     return inside_;
   }
+  if (stage_.data == nullptr && !take_stage()) [[unlikely]]
+    return nullptr;
   size_t at = stage_.next;
   if (at + bytes > stage_.limit) {
     at = 0;
@@ -155,8 +164,8 @@ char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
     stage_.tickets[block] = ticket_ + round;
   }
   stage_.next = (at + bytes + kLine - 1) / kLine * kLine;
-  prepared_ = at;
-  return comm->room.stage(rank) + at;
+  prepared_ = stage_.at + at;
+  return stage_.data + at;
 }
 
 void Run::show_prepared(uint32_t round, uint32_t print) {
@@ -207,12 +216,10 @@ const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
   if (total <= kInside)
     return reinterpret_cast<const char*>(post.inside) + offset;
   const size_t begin = static_cast<size_t>(what >> 32) * kLine + offset;
-  const size_t most = comm->room.stage_bytes();
-  if (begin > most || bytes > most - begin) [[unlikely]] {
+  const char* const at = comm->room.find(other, begin, bytes);
+  if (at == nullptr) [[unlikely]]
     fail_nonsense(other);
-    return nullptr;
-  }
-  return comm->room.stage(other) + begin;
+  return at;
 }
 
 void Run::done_ticket(uint64_t ticket) {

@@ -70,6 +70,8 @@ class Run {
  private:
   bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
   bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
+  // The memory of this rank's staging.
+  bool take_stage();
   // Until all others have read everything up to a ticket.
   bool wait_consumed(uint64_t ticket);
   void post(uint32_t round, uint32_t print, size_t offset, const void* inside,

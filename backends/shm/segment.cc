@@ -1,8 +1,10 @@
 #include "segment.h"
 
+#include "layout.h"
 #include "sdk/fail.h"
 #include "sdk/headroom.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -74,6 +76,8 @@ int32_t Segment::map(dw_error* error) {
                         PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (at == MAP_FAILED)
     return fail_system(error, "shared memory cannot be mapped", errno);
+  // Most of it is never there, and what is is no news to a debugger.
+  madvise(at, static_cast<size_t>(status.st_size), MADV_DONTDUMP);
   data_ = static_cast<char*>(at);
   bytes_ = static_cast<size_t>(status.st_size);
   return DW_OK;
@@ -100,11 +104,23 @@ int32_t Segment::reserve(size_t at, size_t bytes, dw_error* error) {
   } while (failed == EINTR);
   if (failed != 0)
     return fail_system(error, "shared memory cannot be reserved", failed);
+  // Page faults now rather than in the first operations; and what was never
+  // touched counts as a hole.
+  int touched = -1;
 #ifdef MADV_POPULATE_WRITE
-  // Page faults now rather than in the first operations; a mere hint.
-  madvise(data_ + at, bytes, MADV_POPULATE_WRITE);
+  touched = madvise(data_ + at, bytes, MADV_POPULATE_WRITE);
 #endif
+  if (touched != 0)
+    for (size_t page = 0; page < bytes; page += kPage)
+      *static_cast<volatile char*>(data_ + at + page) = 0;
   return DW_OK;
+}
+
+size_t Segment::there(size_t at, size_t end) const {
+  const off_t hole = lseek(fd_.get(), static_cast<off_t>(at), SEEK_HOLE);
+  // A kernel that does not know: nothing is lost but memory.
+  if (hole < 0) return errno == ENXIO ? at : end;
+  return std::clamp(static_cast<size_t>(hole), at, end);
 }
 
 }  // namespace shm_backend

@@ -48,6 +48,10 @@ class Segment {
   // says how much there was.
   int32_t reserve(size_t at, size_t bytes, dw_error* error);
 
+  // Up to where, from `at` on and at most to `end`, everything is there. The
+  // kernel's word, which no other process can forge.
+  size_t there(size_t at, size_t end) const;
+
   int fd() const { return fd_.get(); }
   size_t bytes() const { return bytes_; }
   char* data() const { return data_; }

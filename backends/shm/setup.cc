@@ -1,7 +1,11 @@
-// A communicator in four rounds. The first tells where rank 0 listens, and
-// everybody's token. Then the others call it; then it hands its memory over;
-// then they map it and show their tokens there, which is the proof that all
-// see the same memory. A rank steps when all have stepped, so nobody waits.
+// A communicator whose ranks are all in one that has memory already takes its
+// own out of that, in one round: everybody tells where its area is, and looks
+// at the others' tokens there.
+//
+// Else in four. The first tells where rank 0 listens, and everybody's token.
+// Then the others call it; then it hands its memory over; then they map it and
+// show their tokens there, which is the proof that all see the same memory. A
+// rank steps when all have stepped, so nobody waits.
 #include "backend.h"
 #include "meet.h"
 #include "sdk/fail.h"
@@ -21,20 +25,25 @@ struct Head {
   uint64_t uid, epoch;
   uint64_t round;
   uint64_t token;   // random, this rank's
-  uint64_t nonce;   // rank 0's: of the memory
+  uint64_t nonce;   // of the memory: rank 0's; all have one that is there
+  uint64_t area;    // where this rank's is in its plot; 0: nowhere yet
   SocketName name;  // rank 0's
 };
 constexpr uint32_t kMagic = 0x6d687364;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 struct Setup {
   Backend* backend = nullptr;
   Head head = {};
   std::unique_ptr<Comm> comm;
+  // Of those that make new memory.
+  std::shared_ptr<Arena> arena;
   Host host;
   Guest guest;
   std::vector<uint64_t> tokens;  // after the first round
   uint64_t nonce = 0;
+  // Of those that take it out of what is there: the ranks of its arena.
+  std::vector<int> arena_ranks;
 };
 
 int32_t refuse_blob(dw_error* error, int peer, const char* text) {
@@ -79,52 +88,97 @@ Header header_of(const Setup& setup) {
   return header;
 }
 
-int32_t begin(Setup* setup, dw_error* error) {
+void make_ready(Comm* comm) {
+  comm->crowded = comm->size > comm->room.arena()->processors();
+  comm->looks = comm->crowded ? 20 : 200;
+  comm->consumed = comm->ticket - 1;
+  comm->stage.use(kSmallStage, comm->ticket - 1);
+  comm->messages.attach(comm);
+}
+
+// The ranks of the parent's memory that build this; none when not all do.
+std::vector<int> ranks_in(const Room& parent, const dw_setup_info& info) {
+  std::vector<int> ranks;
+  if (!parent.is_open() || info.parent_rank == nullptr) return ranks;
+  for (int rank = 0; rank < info.size; ++rank) {
+    const int32_t there = info.parent_rank[rank];
+    if (there < 0 || there >= parent.size()) return {};
+    ranks.push_back(parent.arena_ranks()[static_cast<size_t>(there)]);
+  }
+  return ranks;
+}
+
+int32_t begin(Setup* setup, const dw_setup_info& info, dw_error* error) {
   Comm& comm = *setup->comm;
   if (comm.size == 1) return DW_OK;
-  if (!fill_random(&setup->head.token, sizeof setup->head.token))
+  if (!fill_random(&setup->head.token, sizeof setup->head.token) ||
+      !fill_random(&setup->head.nonce, sizeof setup->head.nonce))
     return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
                    "shm: there are no random numbers");
-  if (comm.rank != 0) return DW_OK;
-  if (!fill_random(&setup->head.nonce, sizeof setup->head.nonce))
-    return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
-                   "shm: there are no random numbers");
+  if (info.parent != nullptr)
+    setup->arena_ranks = ranks_in(of(info.parent)->room, info);
+  if (!setup->arena_ranks.empty()) {
+    const std::shared_ptr<Arena>& arena = of(info.parent)->room.arena();
+    setup->head.nonce = arena->nonce();
+    if (int32_t code =
+            comm.room.enter(arena, comm.size, setup->head.token, error))
+      return code;
+    setup->head.area = comm.room.place();
+    return DW_OK;
+  }
+  setup->arena = std::make_shared<Arena>();
+  if (comm.rank != 0) {
+    setup->head.nonce = 0;
+    return DW_OK;
+  }
   setup->nonce = setup->head.nonce;
-  if (int32_t code = comm.room.create(header_of(*setup), error)) return code;
+  if (int32_t code = setup->arena->create(header_of(*setup), error))
+    return code;
   return setup->host.listen(comm.size, &setup->head.name, error);
 }
 
 int32_t map_memory(Setup* setup, dw_error* error) {
   Comm& comm = *setup->comm;
+  Arena& arena = *setup->arena;
   if (comm.rank != 0) {
     Descriptor memory;
     if (int32_t code = setup->guest.take(comm.rank, comm.size, &memory,
-                                         &comm.watch, error))
+                                         &arena.watch, error))
       return code;
-    if (int32_t code =
-            comm.room.adopt(std::move(memory), header_of(*setup), error))
+    if (int32_t code = arena.adopt(std::move(memory), header_of(*setup), error))
       return code;
   }
-  return comm.room.enter(comm.rank, setup->head.token, error);
-}
-
-int32_t look_at_tokens(const Setup& setup, dw_error* error) {
-  const Room& room = setup.comm->room;
-  for (int rank = 0; rank < room.size(); ++rank)
-    if (room.area(rank).token.load(std::memory_order_acquire) !=
-        setup.tokens[static_cast<size_t>(rank)])
-      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, rank, 0,
-                     "shm: a rank does not see the same memory: the group is "
-                     "not on one host");
+  arena.settle(comm.rank);
+  if (int32_t code =
+          comm.room.enter(setup->arena, comm.size, setup->head.token, error))
+    return code;
+  setup->head.area = comm.room.place();
   return DW_OK;
 }
 
-void make_ready(Comm* comm) {
-  comm->crowded = comm->size > usable_processors();
-  comm->looks = comm->crowded ? 20 : 200;
-  comm->consumed = comm->ticket - 1;
-  comm->stage.use(kSmallStage, comm->ticket - 1);
-  comm->messages.attach(comm);
+// All have an area, and say where. DW_DONE, or why it is none.
+int32_t meet(Setup* setup, const std::vector<Head>& heads, dw_error* error) {
+  std::vector<Arena::Member> members;
+  for (const Head& head : heads) {
+    const int rank = setup->arena_ranks.empty()
+                         ? head.rank
+                         : setup->arena_ranks[members.size()];
+    members.push_back({rank, head.area, head.token});
+  }
+  const int32_t code =
+      setup->comm->room.meet(setup->comm->rank, std::move(members), error);
+  if (code != DW_OK) return code;
+  make_ready(setup->comm.get());
+  return DW_DONE;
+}
+
+int32_t meet_in_parent(Setup* setup, const std::vector<Head>& heads,
+                       dw_error* error) {
+  for (const Head& head : heads)
+    if (head.nonce != setup->head.nonce)
+      return refuse_blob(error, head.rank,
+                         "shm: a rank builds the group from another parent");
+  return meet(setup, heads, error);
 }
 
 // DW_OK when there is another round, DW_DONE after the last.
@@ -133,6 +187,7 @@ int32_t step(Setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
   std::vector<Head> heads;
   if (int32_t code = read_heads(setup->head, in, n, &heads, error)) return code;
   if (comm.size == 1) return DW_DONE;
+  if (!setup->arena_ranks.empty()) return meet_in_parent(setup, heads, error);
   switch (setup->head.round++) {
     case 0:
       for (const Head& head : heads) setup->tokens.push_back(head.token);
@@ -141,15 +196,14 @@ int32_t step(Setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
                             : setup->guest.call(heads[0].name, comm.rank,
                                                 setup->head.token, error);
     case 1:
-      return comm.rank == 0 ? setup->host.serve(setup->tokens, comm.room.fd(),
-                                                &comm.watch, error)
-                            : int32_t{DW_OK};
+      return comm.rank == 0
+                 ? setup->host.serve(setup->tokens, setup->arena->fd(),
+                                     &setup->arena->watch, error)
+                 : int32_t{DW_OK};
     case 2:
       return map_memory(setup, error);
     default:
-      if (int32_t code = look_at_tokens(*setup, error)) return code;
-      make_ready(&comm);
-      return DW_DONE;
+      return meet(setup, heads, error);
   }
 }
 
@@ -178,7 +232,7 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
     made->comm->host = of(backend)->host;
     made->comm->rank = info.rank;
     made->comm->size = info.size;
-    code = begin(made, error);
+    code = begin(made, info, error);
   } catch (const std::bad_alloc&) {
     code = dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    "shm: no memory for a communicator");

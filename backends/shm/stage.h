@@ -13,6 +13,9 @@ namespace shm_backend {
 struct Stage {
   static constexpr size_t kBlocks = 16;
 
+  // Where it is, also in this rank's plot; NULL before it is first used.
+  char* data = nullptr;
+  size_t at = 0;
   // Of the staging in use. Every block has the ticket of the last round that
   // has data in it.
   size_t limit = 0;
@@ -21,7 +24,9 @@ struct Stage {
   size_t block = kBlocks;  // the one that `next` is in, kBlocks for none
   uint64_t tickets[kBlocks] = {};
 
+  // Staging of that size, which is to be taken when it is first used.
   void use(size_t bytes, uint64_t last_ticket) {
+    data = nullptr;
     limit = bytes;
     block_bytes = bytes / kBlocks;
     next = 0;

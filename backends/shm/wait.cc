@@ -74,7 +74,7 @@ int32_t look_for_lost(const Comm* comm, Condition& condition, dw_error* error) {
         break;
     }
   }
-  const int lost = comm->watch.lost();
+  const int lost = comm->room.arena()->watch.lost(comm->room.arena_ranks());
   if (lost >= 0) return fail_lost(error, lost, "has died: its process ended");
   return DW_OK;
 }

@@ -1,6 +1,6 @@
-// Whether the processes of the other ranks still live.
+// Whether the processes of an arena's ranks still live.
 //
-// Threads: `lost` from any.
+// Threads: one until all are added, then any.
 #ifndef DISTWRAP_BACKENDS_SHM_WATCH_H_
 #define DISTWRAP_BACKENDS_SHM_WATCH_H_
 
@@ -12,18 +12,16 @@ namespace shm_backend {
 
 class Watch {
  public:
-  // `process` of a rank is a descriptor that becomes readable when it ends.
-  void add(int rank, Descriptor process);
+  // `process` is a descriptor that becomes readable when that process ends.
+  void add(Descriptor process, const std::vector<int>& ranks);
 
-  // A rank whose process has ended, -1 for none.
-  int lost() const;
+  // The first of these ranks whose process has ended, as its place among them;
+  // -1 for none.
+  int lost(const std::vector<int>& ranks) const;
 
  private:
-  struct Process {
-    int rank;
-    Descriptor fd;
-  };
-  std::vector<Process> processes_;
+  std::vector<Descriptor> processes_;
+  std::vector<int> process_of_;  // by rank; -1: not watched
 };
 
 }  // namespace shm_backend

@@ -90,6 +90,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   static absl::StatusOr<std::vector<Work>> submit_batch(
       absl::Span<const BatchItem> items);
   const BackendInstance* instance() const { return backend_.get(); }
+  // The backend's part, for building another out of it: there as long as the
+  // loan, null after the end.
+  class Loan;
   // Who is shown its calls; null when nobody can be.
   const std::shared_ptr<HookList>& hooks() const { return identity_.hooks; }
   // Fills in `run` from an item.
@@ -294,6 +297,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether the backend's part was given back: nobody will call any more.
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  int lent_ ABSL_GUARDED_BY(mutex_) = 0;
   // Calls that are in hooks; the last one of a communicator that has ended
   // takes it away.
   int staying_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -304,6 +308,18 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // The last to come and the first to go: it tells of what it finds. Null when
   // no other member is watched.
   std::shared_ptr<Lane> lane_;
+};
+
+class BackendCommunicator::Loan {
+ public:
+  explicit Loan(BackendCommunicator* of);  // null: of nothing
+  ~Loan();
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  dw_comm* comm() const { return of_ == nullptr ? nullptr : of_->comm_; }
+
+ private:
+  BackendCommunicator* of_;
 };
 
 // Where the short way is inlined into it.

@@ -144,6 +144,22 @@ absl::Status BackendCommunicator::untold() {
   return base::make_error(first);
 }
 
+BackendCommunicator::Loan::Loan(BackendCommunicator* of) : of_(of) {
+  if (of_ == nullptr) return;
+  base::MutexLock lock(of_->mutex_);
+  if (of_->destroyed_)
+    of_ = nullptr;
+  else
+    ++of_->lent_;
+}
+
+BackendCommunicator::Loan::~Loan() {
+  if (of_ == nullptr) return;
+  base::MutexLock lock(of_->mutex_);
+  --of_->lent_;
+  of_->landed_.notify_all();
+}
+
 void BackendCommunicator::destroy(Deadline deadline) {
   const Deadline patience = Deadline::after(kLeaveAfterAbort);
   const bool unused = CallGuard::wait_until_left(this, patience);
@@ -151,13 +167,14 @@ void BackendCommunicator::destroy(Deadline deadline) {
   {
     base::MutexLock lock(mutex_);
     if (destroyed_) return;
-    while ((in_flight_ > 0 || abort_ == Abort::kRunning) &&
+    while ((in_flight_ > 0 || lent_ > 0 || abort_ == Abort::kRunning) &&
            landed_.wait_until(mutex_, patience)) {
     }
     destroyed_ = true;
     // A backend that does not let go keeps its communicator: better a leak than
     // memory freed under its feet.
-    released_ = unused && in_flight_ == 0 && abort_ != Abort::kRunning;
+    released_ =
+        unused && in_flight_ == 0 && lent_ == 0 && abort_ != Abort::kRunning;
     if (!released_) return;
     lane = std::move(lane_);
     backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "comm/communicator.h"
 #include "store/exchange.h"
 
 #include <absl/strings/str_cat.h>
@@ -185,22 +186,21 @@ absl::StatusOr<Built> build_communicator(BackendInstance& backend,
                                          const SetupPlan& plan,
                                          Deadline deadline) {
   const std::vector<dw_hint> hints = hints_of(plan.hints);
-  const dw_setup_info info{
-      .struct_size = sizeof(dw_setup_info),
-      .flags = DW_SETUP_COMMUNICATOR,
-      .rank = plan.rank,
-      .size = plan.size,
-      .uid = plan.uid,
-      .epoch = plan.epoch,
-      .host_of = nullptr,
-      .parent_rank = nullptr,
-      .parent = nullptr,
-      .hints = hints.data(),
-      .n_hints = hints.size(),
-      .deadline_ns = deadline.is_never() ? 0 : deadline.ns(),
-      .memory = {},
-      .signals = 0,
-      .next = nullptr};
+  dw_setup_info info{.struct_size = sizeof(dw_setup_info),
+                     .flags = DW_SETUP_COMMUNICATOR,
+                     .rank = plan.rank,
+                     .size = plan.size,
+                     .uid = plan.uid,
+                     .epoch = plan.epoch,
+                     .host_of = nullptr,
+                     .parent_rank = nullptr,
+                     .parent = nullptr,
+                     .hints = hints.data(),
+                     .n_hints = hints.size(),
+                     .deadline_ns = deadline.is_never() ? 0 : deadline.ns(),
+                     .memory = {},
+                     .signals = 0,
+                     .next = nullptr};
   const auto own_failure = [&](int32_t code, const dw_error& error) {
     ErrorInfo failed = backend_error(code, error, backend.name());
     const ErrorInfo who = info_of(plan);
@@ -223,6 +223,9 @@ absl::StatusOr<Built> build_communicator(BackendInstance& backend,
   dw_blob out{};
   int32_t code;
   {
+    const BackendCommunicator::Loan parent(plan.parent);
+    info.parent = parent.comm();
+    if (info.parent != nullptr) info.parent_rank = plan.parent_ranks.data();
     base::MutexLock lock(backend.calls());
     code = backend.api().setup_begin(backend.backend(), &info, &setup, &out,
                                      &error);

@@ -13,6 +13,8 @@
 
 namespace distwrap::comm {
 
+class BackendCommunicator;
+
 // How the ranks that build a communicator give each other what its backend says
 // in a round.
 class SetupRounds {
@@ -42,6 +44,9 @@ struct SetupPlan {
   // round.
   std::string terms = {};
   bool watched = false;  // the group has a lane on the board here
+  // What it is split from, on the same backend instance, and its ranks there.
+  BackendCommunicator* parent = nullptr;
+  std::vector<int> parent_ranks = {};
 };
 
 // Over a store, under the keys of the plan. Both outlive it.

@@ -42,7 +42,8 @@ comm::SetupPlan setup_of(const GroupPlan& plan, size_t index,
           .size = static_cast<int>(parts.global_ranks.size()),
           .hints = std::move(hints),
           .keys = absl::StrCat(parts.key_prefix, index, "/"),
-          .terms = absl::StrCat("backend ", terms_of(plan.parts.choices))};
+          .terms = absl::StrCat("backend ", terms_of(plan.parts.choices)),
+          .parent_ranks = plan.parent_ranks};
 }
 
 comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,
@@ -75,6 +76,17 @@ struct Rounds {
   std::optional<BoardCall::Rounds> board;
 };
 
+// What the backend may take the new communicator out of; null without one.
+comm::BackendCommunicator* communicator_of(
+    const std::shared_ptr<GroupState>& parent,
+    const comm::BackendInstance& backend) {
+  if (parent == nullptr) return nullptr;
+  for (const Channel& channel : parent->channels())
+    if (channel.communicator->instance() == &backend)
+      return channel.communicator.get();
+  return nullptr;
+}
+
 absl::StatusOr<Channel> build_channel(
     GroupPlan& plan, comm::SetupPlan& setup,
     std::shared_ptr<comm::BackendInstance> backend,
@@ -91,6 +103,8 @@ absl::StatusOr<Channel> build_channel(
   std::shared_ptr<comm::Lane> lane = comm::Lane::open(
       parts.board, {parts.name, setup.uid, setup.rank, parts.global_ranks});
   setup.watched = lane != nullptr;
+  const std::shared_ptr<GroupState> parent = parts.parent.lock();
+  setup.parent = communicator_of(parent, *backend);
   const absl::StatusOr<comm::Built> built =
       comm::build_communicator(*backend, rounds.get(), setup, deadline);
   if (!built.ok()) return built.status();

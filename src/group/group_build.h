@@ -23,10 +23,9 @@ struct GroupPlan {
   GroupParts parts;
   // Index of the devices that are no host memory.
   int device_id = 0;
-  // Its ranks as those of the parent, for building it in the call; without one
-  // it is built over the store.
+  // In which it is built; without one it is over the store.
   BoardCall* call = nullptr;
-  std::vector<int> parent_ranks = {};
+  std::vector<int> parent_ranks = {};  // its ranks as those of the parent
 };
 
 // Collective over the members. Every communicator exists afterwards on all of

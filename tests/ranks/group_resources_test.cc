@@ -12,6 +12,7 @@
 #include <atomic>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
 #include <malloc.h>
 #include <set>
@@ -141,6 +142,55 @@ TEST(GroupResources, OnOneHostNothingIsAskedOfTheStore) {
         EXPECT_EQ(sum_over({}, 1), 3);
       },
       store, absl::Seconds(10));
+}
+
+int mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int n = 0;
+  for (std::string line; std::getline(maps, line);)
+    n += line.find("memfd:") != std::string::npos ? 1 : 0;
+  return n;
+}
+
+// A group over shared memory takes it out of its parent's, and so do those that
+// are split from it: no descriptor, no thread, no mapping, also while it lives.
+TEST(GroupResources, OnOneHostGroupsHaveTheMemoryOfTheirParent) {
+  run_hub_ranks(
+      3, {.backend = "shm", .init_timeout = absl::Seconds(60)},
+      [](Session& session) {
+        std::vector<Group> groups;
+        const auto grow = [&](int n) {
+          for (int i = 0; i < n; ++i) {
+            const auto all = split_group({.split_ranks = {{2, 0, 1}}});
+            ASSERT_TRUE(all.ok()) << all.status();
+            const auto pair =
+                split_group({.parent = *all, .split_ranks = {{2, 0}, {1}}});
+            ASSERT_TRUE(pair.ok()) << pair.status();
+            EXPECT_EQ(sum_over(*all, 1), 3);
+            EXPECT_EQ(sum_over(*pair, 1), pair->size());
+            groups.push_back(*all);
+          }
+        };
+        const auto held = [&] {
+          EXPECT_EQ(sum_over({}, 1), 3);
+          int all[3] = {};
+          if (session.rank() == 0) {
+            all[0] = entries("/proc/self/fd");
+            all[1] = entries("/proc/self/task");
+            all[2] = mappings();
+          }
+          EXPECT_EQ(sum_over({}, 1), 3);
+          return std::vector<int>(all, all + 3);
+        };
+        grow(1);
+        const std::vector<int> before = held();
+        grow(20);
+        EXPECT_EQ(held(), before);
+        for (const Group& group : groups)
+          ASSERT_TRUE(destroy_process_group(group).ok());
+        groups.clear();
+      },
+      nullptr, absl::Seconds(10));
 }
 
 // Were a rank to wait for one that is busy ending another group, this would
