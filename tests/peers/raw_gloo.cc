@@ -17,6 +17,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/types.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -88,6 +89,8 @@ class RawGloo final : public bench::Contestant {
         return prepare_for<float>(c);
       case DType::kF64:
         return prepare_for<double>(c);
+      case DType::kF16:
+        return prepare_for<gloo::float16>(c);
       case DType::kI32:
         return prepare_for<int32_t>(c);
       case DType::kI64:

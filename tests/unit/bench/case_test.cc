@@ -1,5 +1,7 @@
 #include "bench/case.h"
 
+#include "algo/half.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -48,10 +50,28 @@ TEST(Case, InputsTellRankAndPosition) {
 }
 
 TEST(Case, AnOutputNobodyWroteIsAllWrong) {
-  for (DType dtype : {DType::kF32, DType::kI64, DType::kU8, DType::kF64}) {
+  for (DType dtype : {DType::kF32, DType::kI64, DType::kU8, DType::kF64,
+                      DType::kF16, DType::kBF16}) {
     const Case c = make(Operation::kAllReduce, 0, 2, 64 * 8, dtype);
     EXPECT_EQ(c.wrong(), c.out().count());
   }
+}
+
+// bf16 has whole numbers up to 256: no order of the ranks rounds.
+TEST(Case, SumsOfSixteenBitsAreExact) {
+  constexpr int kRanks = 5;
+  Case c = make(Operation::kAllReduce, 0, kRanks, 300, DType::kBF16);
+  auto* const out = static_cast<uint16_t*>(c.out().data());
+  for (int i = 0; i < 150; ++i) {
+    float sum = 0;
+    for (int rank = 0; rank < kRanks; ++rank)
+      sum = algo::bf16_to_f32(
+          algo::f32_to_bf16(sum + static_cast<float>((31 * rank + i) % 51)));
+    out[i] = algo::f32_to_bf16(sum);
+  }
+  EXPECT_EQ(c.wrong(), 0);
+  out[7] ^= 1;
+  EXPECT_EQ(c.wrong(), 1);
 }
 
 TEST(Case, CountsWhatIsWrong) {

@@ -122,7 +122,7 @@ TEST(Options, EveryBadValueIsRefusedByName) {
       {"--pin", [](Words& w) { w.pin = 3; }},
       {"--timeout", [](Words& w) { w.timeout = 0; }},
       {"--dtype", [](Words& w) { w.dtype = "f33"; }},
-      {"--dtype", [](Words& w) { w.dtype = "bf16"; }},
+      {"--dtype", [](Words& w) { w.dtype = "bool"; }},
       {"--reduce", [](Words& w) { w.reduce = "plus"; }},
       {"--reduce", [](Words& w) { w.reduce = "avg"; }},
       {"--sizes", [](Words& w) { w.sizes = "8,4Q"; }},

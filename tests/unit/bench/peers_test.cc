@@ -111,6 +111,15 @@ TEST_P(Peers, OtherRootsTypesPatternsAndColdCaches) {
   EXPECT_THAT(bench->out(), HasSubstr("all results correct"));
 }
 
+// It has no such type: a gap in the table, and the next size is measured.
+TEST_P(Peers, WhatItLacksIsLeftOut) {
+  if (!is_here(GetParam())) GTEST_SKIP() << "no " << GetParam();
+  auto bench = start({"all_reduce", "--vs", GetParam(), "-d", "bf16", "-n", "1",
+                      "--rounds", "1", "--sizes", "64,1K"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(), HasSubstr("all results correct"));
+}
+
 TEST_P(Peers, TakesTurnsWithDistwrap) {
   if (!is_here(GetParam())) GTEST_SKIP() << "no " << GetParam();
   program_ = DISTWRAP_BENCH_PEERS;  // which has them all

@@ -3,8 +3,8 @@
 //
 // Threads: as a plain object. Ownership: owns its buffers.
 //
-// Element i of rank r is (31 r + i) mod 97: position and rank are told apart,
-// and sums stay exact in f32.
+// Element i of rank r is (31 r + i) mod 97, or less where sums of 16-bit floats
+// would not be exact: position and rank are told apart.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_CASE_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_CASE_H_
 

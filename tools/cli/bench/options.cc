@@ -185,12 +185,13 @@ absl::StatusOr<DType> parse_dtype(absl::string_view name) {
 #define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
   {#text, DType::enumerator},
 #include "distwrap/abi/dtypes.def"
-      {"float", DType::kF32},  {"float32", DType::kF32},
-      {"double", DType::kF64}, {"float64", DType::kF64},
-      {"int8", DType::kI8},    {"uint8", DType::kU8},
-      {"int16", DType::kI16},  {"uint16", DType::kU16},
-      {"int32", DType::kI32},  {"uint32", DType::kU32},
-      {"int64", DType::kI64},  {"uint64", DType::kU64},
+      {"float", DType::kF32},   {"float32", DType::kF32},
+      {"double", DType::kF64},  {"float64", DType::kF64},
+      {"float16", DType::kF16}, {"bfloat16", DType::kBF16},
+      {"int8", DType::kI8},     {"uint8", DType::kU8},
+      {"int16", DType::kI16},   {"uint16", DType::kU16},
+      {"int32", DType::kI32},   {"uint32", DType::kU32},
+      {"int64", DType::kI64},   {"uint64", DType::kU64},
   };
   std::vector<std::string> known;
   for (const Alias& alias : kAliases) {

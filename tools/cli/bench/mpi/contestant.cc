@@ -106,6 +106,7 @@ class MpiContestant final : public Contestant {
     request.in_count = layout.in_count;
     request.out_count = layout.out_count;
     request.block = layout.block;
+    request.width = dtype_size(spec.dtype);
     std::vector<int64_t> in_counts = layout.in_counts;
     std::vector<int64_t> out_counts = layout.out_counts;
     if (!in_counts.empty() || !out_counts.empty()) {
@@ -162,7 +163,7 @@ std::vector<ContestantKind> kinds() {
                          "mpich"};
   MpiKind openmpi_sm = openmpi;
   openmpi_sm.name = "openmpi_sm";
-  openmpi_sm.environment = {"OMPI_MCA_coll_sm_priority=100"};
+  openmpi_sm.environment.emplace_back("OMPI_MCA_coll_sm_priority=100");
   MpiKind mpich_rg = mpich;
   mpich_rg.name = "mpich_rg";
   for (const char* op : {"BARRIER", "BCAST", "REDUCE", "ALLREDUCE"}) {
@@ -170,7 +171,7 @@ std::vector<ContestantKind> kinds() {
         "MPIR_CVAR_", op, "_POSIX_INTRA_ALGORITHM=release_gather"));
   }
   // From the first call on, which is not timed.
-  mpich_rg.environment.push_back("MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=0");
+  mpich_rg.environment.emplace_back("MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=0");
   return {
       contestant_kind(openmpi, "Open MPI as it comes"),
       contestant_kind(openmpi_sm, "Open MPI, collectives in shared memory"),

@@ -120,11 +120,8 @@ class Server {
   }
 
   bool prepare(const Request& request) {
-    int width = 1;
-    const MPI_Datatype type = type_named(request.dtype);
-    if (type != MPI_DATATYPE_NULL) MPI_Type_size(type, &width);
     const auto bytes = [&](int64_t count) {
-      return static_cast<size_t>(count) * static_cast<size_t>(width);
+      return static_cast<size_t>(count * request.width);
     };
     Prepared made(bytes(request.in_count), bytes(request.out_count));
     for (std::vector<int>* list : {&made.in_counts, &made.out_counts}) {

@@ -32,6 +32,7 @@ struct Request {
   int64_t in_count = 0;
   int64_t out_count = 0;
   int64_t block = 0;
+  int64_t width = 0;  // bytes of an element
   // kRepeat, kTimed
   int64_t times = 0;
   int64_t batch = 1;

@@ -1,0 +1,63 @@
+// The C++ type of an element that results are checked with.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
+
+#include "algo/half.h"
+#include "distwrap/types.h"
+
+#include <cstdint>
+
+namespace distwrap::bench {
+
+// A 16-bit float: reckons in f32, and rounds what it keeps.
+template <uint16_t (*kRound)(float), float (*kWiden)(uint16_t)>
+class Half {
+ public:
+  Half() = default;
+  template <class Number>
+  explicit Half(Number value) : bits_(kRound(static_cast<float>(value))) {}
+  operator float() const { return kWiden(bits_); }
+
+ private:
+  uint16_t bits_ = 0;
+};
+
+using F16 = Half<algo::f32_to_f16, algo::f16_to_f32>;
+using BF16 = Half<algo::f32_to_bf16, algo::bf16_to_f32>;
+
+// Whole numbers up to this one are told apart; those of integers wrap around
+// in sums alike everywhere.
+template <class T>
+inline constexpr int64_t kLargestExact = int64_t{1} << 24;
+template <>
+inline constexpr int64_t kLargestExact<F16> = int64_t{1} << 11;
+template <>
+inline constexpr int64_t kLargestExact<BF16> = int64_t{1} << 8;
+
+template <DType kType, class Storage>
+struct ElementOf {
+  using Type = Storage;
+};
+template <class Storage>
+struct ElementOf<DType::kF16, Storage> {
+  using Type = F16;
+};
+template <class Storage>
+struct ElementOf<DType::kBF16, Storage> {
+  using Type = BF16;
+};
+
+// Calls `f` with a zero of the element's C++ type.
+template <class F>
+void with_type(DType dtype, F f) {
+  switch (dtype) {
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  case DType::enumerator:                                            \
+    return f(typename ElementOf<DType::enumerator, storage>::Type{});
+#include "distwrap/abi/dtypes.def"
+  }
+}
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
