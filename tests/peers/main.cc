@@ -3,6 +3,9 @@
 #include "bench_command.h"
 #include "memcpy.h"
 #include "raw_gloo.h"
+#ifdef DISTWRAP_HAS_UCX
+#include "raw_ucx.h"
+#endif
 
 #include <string>
 #include <vector>
@@ -12,6 +15,10 @@ int main(int argc, char** argv) {
   using distwrap::peers::make_raw_gloo;
   std::vector<distwrap::bench::ContestantKind> kinds = {
       {"raw_gloo", "Gloo itself, ring all-reduce", "", make_raw_gloo}};
+#ifdef DISTWRAP_HAS_UCX
+  kinds.push_back({"raw_ucx", "UCX itself, tagged messages", "",
+                   distwrap::peers::make_raw_ucx});
+#endif
   for (auto& kind : distwrap::bench::mpi::kinds()) kinds.push_back(kind);
   kinds.push_back({"memcpy", "every rank copies the bytes", "", make_memcpy});
   return distwrap::cli::run_bench(

@@ -1,0 +1,22 @@
+// UCX itself, by its tagged messages (ucp), as its own benchmark calls them:
+// the worker is driven by whoever waits, transports are left to UCX.
+//
+// Threads: used by one. Ownership: the contestant owns worker and endpoints.
+#ifndef DISTWRAP_TESTS_PEERS_RAW_UCX_H_
+#define DISTWRAP_TESTS_PEERS_RAW_UCX_H_
+
+#include "bench/contestant.h"
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+
+namespace distwrap::peers {
+
+// Collective: connects all pairs of ranks, which meet in the setup's store.
+absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_ucx(
+    const bench::Setup& setup);
+
+}  // namespace distwrap::peers
+
+#endif  // DISTWRAP_TESTS_PEERS_RAW_UCX_H_
