@@ -146,11 +146,15 @@ ErrorInfo BackendCommunicator::cause_for(uint16_t kind, uint64_t seq) const {
 
 void BackendCommunicator::learn_culprit(ErrorInfo* info) {
   // Connections break because a rank has ended, or since others have seen what
-  // the board knows here as well.
-  if (std::optional<ErrorInfo> known =
-          lane_ == nullptr ? std::nullopt : lane_->ask();
-      known.has_value()) {
-    if (known->reason == Reason::kPeerLost) {
+  // the board knows here as well, or have given up for what they have told the
+  // store, which may not answer in time.
+  std::optional<ErrorInfo> known;
+  if (lane_ != nullptr) known = lane_->ask();
+  if (lane_ != nullptr && !known.has_value() &&
+      info->reason == Reason::kPeerLost)
+    known = lane_->who_gave_up();
+  if (known.has_value()) {
+    if (known->reason != Reason::kCallMismatch) {
       known->op = info->op;
       known->seq = info->seq;
       known->cause = info->what;

@@ -219,10 +219,13 @@ proctype App(byte r) provided (!dead[r]) {
   :: atomic { in_call[r] && absent == NOBODY && !ended[r] ->
               in_call[r] = false; over_with[r] = true }
   :: atomic { in_call[r] && ended[NEXT(r)] && !ended[r] ->
-       /* work_failed, Lane::ask: off the board's lock */
+       /* work_failed, Lane::ask and who_gave_up: off the board's lock */
        !board_locked[r];
        if
        :: SEES_ANY_DEAD(r) -> look_for_dead(r, why)
+#ifndef WRONG_GIVEN_UP_IS_CALLED_LOST
+       :: !SEES_ANY_DEAD(r) && SEES_ANY_WORD(r) -> look_for_word(r, why)
+#endif
        :: else -> why = LOST(NEXT(r))
        fi;
        agree(r, why, why) };
@@ -315,15 +318,9 @@ proctype Abort(byte r) provided (!dead[r]) {
   bool leads;
   if
   :: life[r] != open
-#ifdef WRONG_ABORTS_BEFORE_IT_AGREES
-  :: atomic { life[r] == open -> gave_up[r] = true };
-     abort(r, GAVE_UP(r), leads);
-     agree(r, GAVE_UP(r), ignored)
-#else
   :: atomic { life[r] == open -> gave_up[r] = true;
               agree(r, GAVE_UP(r), ignored) };
      abort(r, GAVE_UP(r), leads)
-#endif
   fi;
   atomic {
     ignored = 0;
@@ -366,6 +363,8 @@ proctype Judge() {
        assert(r != 0 || abort_is_back);
        /* Who has failed stays so, and it and who died are heard of. */
        assert(life[r] != open || (cause[r] == NOTHING && !ANY_HAS_FAILED));
+       /* Nobody alive is said to have died, whether or not there is a store. */
+       assert(cause[r] >= N || dead[cause[r]]);
        /* One cause on all ranks: what failed first. But its own failure on who
         * gave up by itself. */
        if

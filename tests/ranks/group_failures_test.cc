@@ -1,12 +1,15 @@
 // Groups that cannot be made, and groups that end.
 #include "distwrap/distwrap.h"
+#include "ranks/counting_store.h"
 #include "ranks/hub_ranks.h"
 
 #include <absl/synchronization/notification.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -198,6 +201,41 @@ TEST(GroupFailures, AbortReachesThoseThatWaitForSomebodyElse) {
       told.WaitForNotification();
     }
   });
+}
+
+// A store that has no answer when it is asked what failed first.
+class Overloaded final : public testing::CountingStore {
+ public:
+  absl::StatusOr<std::string> compare_set(absl::string_view key,
+                                          absl::string_view expected,
+                                          absl::string_view desired,
+                                          Deadline deadline) override {
+    if (is_overloaded) return absl::DeadlineExceededError("busy");
+    return CountingStore::compare_set(key, expected, desired, deadline);
+  }
+  std::atomic<bool> is_overloaded{false};
+};
+
+// Rank 1 sees that rank 0 has ended their connection, and rank 0 lives.
+TEST(GroupFailures, WhoGivesUpIsNotLost) {
+  InitOptions options = kGloo;
+  options.check = Check::kSignature;
+  const auto store = std::make_shared<Overloaded>();
+  run_hub_ranks(
+      2, options,
+      [&](Session& session) {
+        ASSERT_TRUE(barrier().ok());
+        store->is_overloaded = true;
+        if (session.rank() == 0) {
+          ASSERT_TRUE(abort().ok());
+        } else {
+          const absl::Status status =
+              barrier({.timeout = absl::Seconds(30)}).status();
+          EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+          EXPECT_THAT(error_info(status)->ranks, ElementsAre(0));
+        }
+      },
+      store);
 }
 
 }  // namespace

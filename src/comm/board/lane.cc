@@ -121,6 +121,11 @@ std::optional<ErrorInfo> Lane::ask() {
   return std::nullopt;
 }
 
+std::optional<ErrorInfo> Lane::who_gave_up() {
+  base::MutexLock lock(board_->mutex_);
+  return look_for_broken();
+}
+
 std::optional<ErrorInfo> Lane::look(int64_t now_ns) {
   look_at_self(now_ns);
   if (told_) return std::nullopt;

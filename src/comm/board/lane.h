@@ -83,6 +83,8 @@ class Lane {
   void break_off() { board_->break_off(place_.uid); }
   // What is wrong as far as can be seen now, for a call that has failed.
   std::optional<ErrorInfo> ask();
+  // Who has given the group up, for a call whose connections others have ended.
+  std::optional<ErrorInfo> who_gave_up();
   // The members of this host that have not come to a collective, or do not
   // run, by rank.
   std::vector<RankSeen> missing(uint64_t number);
