@@ -42,7 +42,10 @@ void Lane::for_each_page(const Body& body) {
 }
 
 uint64_t Lane::show_counts(const dw_op& op) {
-  if (!PairCounts::are_in(op)) return 0;
+  if (!PairCounts::are_in(op)) {
+    show_common_counts(op, size(), &page_->counts);
+    return 0;
+  }
   const PairCounts counts(op, place_.rank, size());
   counts.show(&page_->counts);
   return counts.balance();
@@ -111,12 +114,36 @@ std::optional<ErrorInfo> Lane::look_at_balance() {
   return pair_mismatch(upto);
 }
 
+// Says of two lists that all ranks have to know the first entry that differs,
+// and how many more do.
+void Lane::name_counts(const LanePage& a, const LanePage& b, uint64_t number,
+                       std::string* of_a, std::string* of_b) const {
+  int others = -1;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto one = ShownPair::read(a.counts, size(), number, rank);
+    const auto other = ShownPair::read(b.counts, size(), number, rank);
+    if (!one.has_value() || !other.has_value() ||
+        one->expects == other->expects || ++others > 0)
+      continue;
+    const auto say = [rank](const ShownPair& shown) {
+      return absl::StrCat(", ", elements(shown.expects), " for rank ", rank);
+    };
+    absl::StrAppend(of_a, say(*one));
+    absl::StrAppend(of_b, say(*other));
+  }
+  if (others > 0)
+    absl::StrAppend(of_b, " and ", others,
+                    others == 1 ? " more differs" : " more differ");
+}
+
 // What most ranks have called is expected; of as many, what the lowest has.
 ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
   struct Call {
     uint64_t history;
+    SeenCall seen;
     std::string text;
     std::vector<int> ranks;
+    const LanePage* page;  // of the first of them
   };
   std::vector<Call> calls;
   uint16_t own_kind = 0;
@@ -127,8 +154,11 @@ ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
       own_kind = static_cast<uint16_t>(seen->call.what & 0xff);
     for (Call& call : calls)
       if (call.history == seen->history) return call.ranks.push_back(rank);
-    calls.push_back(
-        {seen->history, with_label(seen->call.text(), seen->label), {rank}});
+    calls.push_back({seen->history,
+                     seen->call,
+                     with_label(seen->call.text(), seen->label),
+                     {rank},
+                     &page});
   });
   std::stable_sort(calls.begin(), calls.end(),
                    [](const Call& a, const Call& b) {
@@ -143,10 +173,13 @@ ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
        .seq = number,
        .next_step = "make all ranks call the same in the same order; "
                     "`distwrap info --recorder` shows what each did last"});
-  // What the board keeps of such counts is that they differ.
-  if (calls.size() > 1 && calls[0].text == calls[1].text) {
+  if (calls.size() > 1 && calls[0].seen.what == calls[1].seen.what &&
+      (calls[0].seen.what & SeenCall::kWithCounts) != 0 && exact) {
     info.what = "ranks gave other counts for each rank";
     info.next_step = "give the same list of counts on all ranks";
+    // Where there is room to show them.
+    name_counts(*calls[0].page, *calls[1].page, number, &calls[0].text,
+                &calls[1].text);
   }
   const auto say = [](const Call& call) {
     return absl::StrCat(call.text, " (rank",

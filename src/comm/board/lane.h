@@ -207,6 +207,8 @@ class Lane {
   // `exact`: it is the first that differs, not the oldest that is still shown.
   ErrorInfo mismatch(uint64_t number, bool exact);
   ErrorInfo pair_mismatch(uint64_t number);
+  void name_counts(const LanePage& a, const LanePage& b, uint64_t number,
+                   std::string* of_a, std::string* of_b) const;
   // Shows the counts of a call in which each pair has its own: what it adds to
   // the balance.
   uint64_t show_counts(const dw_op& op);

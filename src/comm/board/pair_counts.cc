@@ -32,6 +32,23 @@ uint32_t shown_as(int64_t count) {
   return static_cast<uint32_t>(std::clamp<int64_t>(count, 0, ShownPair::kMost));
 }
 
+// `sends` and `expects` tell the counts of each peer.
+template <class Sends, class Expects>
+void show_all(ShownCounts* shown, int size, uint64_t number, Sends sends,
+              Expects expects) {
+  constexpr auto kOrder = std::memory_order_release;
+  const size_t words = words_of(size);
+  if (words == 0) return;
+  std::atomic<uint32_t>* const place =
+      shown->words.data() + place_of(words, number);
+  place->store(0, std::memory_order_relaxed);
+  for (int peer = 0; peer < size; ++peer) {
+    place[1 + peer].store(shown_as(sends(peer)), kOrder);
+    place[1 + size + peer].store(shown_as(expects(peer)), kOrder);
+  }
+  place->store(static_cast<uint32_t>(number), kOrder);
+}
+
 }  // namespace
 
 bool PairCounts::are_in(const dw_op& op) {
@@ -68,17 +85,16 @@ uint64_t PairCounts::balance() const {
 }
 
 void PairCounts::show(ShownCounts* shown) const {
-  constexpr auto kOrder = std::memory_order_release;
-  const size_t words = words_of(size_);
-  if (words == 0) return;
-  std::atomic<uint32_t>* const place =
-      shown->words.data() + place_of(words, op_.seq);
-  place->store(0, std::memory_order_relaxed);
-  for (int peer = 0; peer < size_; ++peer) {
-    place[1 + peer].store(shown_as(sends(peer)), kOrder);
-    place[1 + size_ + peer].store(shown_as(expects(peer)), kOrder);
-  }
-  place->store(static_cast<uint32_t>(op_.seq), kOrder);
+  show_all(
+      shown, size_, op_.seq, [&](int peer) { return sends(peer); },
+      [&](int peer) { return expects(peer); });
+}
+
+void show_common_counts(const dw_op& op, int size, ShownCounts* shown) {
+  if (const int64_t* const counts = common_counts(op); counts != nullptr)
+    show_all(
+        shown, size, op.seq, [](int) { return 0; },
+        [&](int rank) { return counts[rank]; });
 }
 
 std::optional<ShownPair> ShownPair::read(const ShownCounts& shown, int size,

@@ -8,6 +8,10 @@
 // number of each rank shows that something differs, in a group of any size; the
 // counts are shown beside it as far as there is room, to say where.
 //
+// Counts that all ranks have to know, those of all_gather and reduce_scatter,
+// are part of what each call has to equal; they are shown in the same place, to
+// say which of them differs.
+//
 // Threads: values.
 #ifndef DISTWRAP_SRC_COMM_BOARD_PAIR_COUNTS_H_
 #define DISTWRAP_SRC_COMM_BOARD_PAIR_COUNTS_H_
@@ -39,6 +43,10 @@ class PairCounts {
   const dw_op& op_;
   const int rank_, size_;
 };
+
+// What `common_counts` are, as what is expected of each rank. Nothing in a call
+// without them.
+void show_common_counts(const dw_op& op, int size, ShownCounts* shown);
 
 // A rank's counts, as others read them.
 struct ShownPair {

@@ -22,14 +22,14 @@ const dw_buf& common_buffer(const dw_op& op) {
   }
 }
 
-// The counts of a v form that are the same on all ranks.
+}  // namespace
+
 const int64_t* common_counts(const dw_op& op) {
+  if ((op.flags & DW_FLAG_PER_RANK) == 0) return nullptr;
   if (op.kind == DW_OP_ALL_GATHER) return op.out.counts;
   if (op.kind == DW_OP_REDUCE_SCATTER) return op.in.counts;
   return nullptr;
 }
-
-}  // namespace
 
 SeenCall SeenCall::of(const dw_op& op, int size) {
   SeenCall seen;
@@ -42,10 +42,9 @@ SeenCall SeenCall::of(const dw_op& op, int size) {
     seen.count = per_rank ? kOwnCount : buf.count;
     sizes = static_cast<uint64_t>(seen.count);
   }
-  if (per_rank)
-    if (const int64_t* const counts = common_counts(op); counts != nullptr)
-      for (int r = 0; r < size; ++r)
-        sizes = mix(sizes + static_cast<uint64_t>(counts[r]));
+  if (const int64_t* const counts = common_counts(op); counts != nullptr)
+    for (int r = 0; r < size; ++r)
+      sizes = mix(sizes + static_cast<uint64_t>(counts[r]));
   if (per_rank) seen.what |= kWithCounts;
   if ((op.flags & DW_FLAG_EXCLUSIVE) != 0) seen.what |= kExclusive;
   seen.what |= uint64_t{op.kind & 0xffu} | uint64_t{op.reduce & 0xfu} << 8 |

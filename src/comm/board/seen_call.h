@@ -30,6 +30,10 @@ struct SeenCall {
   std::string text() const;
 };
 
+// The counts of a v form that have to be the same on all ranks, by rank; null
+// in any other call.
+const int64_t* common_counts(const dw_op& op);
+
 // What another process has written, up to a zero, as part of one line.
 std::string seen_word(absl::string_view bytes);
 

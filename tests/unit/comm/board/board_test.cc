@@ -8,12 +8,17 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace distwrap::comm {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Board, EqualCallsAreWell) {
   const auto ranks = meet(3);
@@ -78,6 +83,56 @@ TEST(Board, CountsOfAPairThatDifferAreNamed) {
   ranks[2]->call(exchange(ones, ones));
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 2));
   is_named(2);
+}
+
+// Lists that all ranks have to know: the first entry that differs, of both.
+TEST(Board, CountsThatAllRanksKnowAreNamedWhereTheyDiffer) {
+  const int64_t most[] = {3, 5, 1}, one[] = {3, 1, 7};
+  for (const uint16_t kind : {DW_OP_ALL_GATHER, DW_OP_REDUCE_SCATTER}) {
+    const auto call = [&](const int64_t* counts) {
+      dw_op op = op_of(kind, 3, 1);
+      op.flags |= DW_FLAG_PER_RANK;
+      (kind == DW_OP_ALL_GATHER ? op.out : op.in).counts = counts;
+      return op;
+    };
+    const auto ranks = meet(3);
+    for (size_t r = 0; r < 3; ++r) ranks[r]->call(call(r == 1 ? one : most));
+    const std::string name =
+        kind == DW_OP_ALL_GATHER ? "all_gather f32" : "reduce_scatter f32";
+    for (const auto& rank : ranks) {
+      const std::optional<ErrorInfo> found = rank->ear.wait(kLong);
+      ASSERT_TRUE(found.has_value());
+      EXPECT_EQ(found->what, "ranks gave other counts for each rank");
+      EXPECT_THAT(found->ranks, ElementsAre(1));
+      EXPECT_THAT(found->expected,
+                  AllOf(StartsWith(name), HasSubstr(" with counts"),
+                        EndsWith(", 5 elements for rank 1 (ranks 0, 2)")));
+      EXPECT_THAT(found->actual,
+                  AllOf(StartsWith(name), HasSubstr(" with counts"),
+                        EndsWith(", 1 element for rank 1 and 1 more differs "
+                                 "(rank 1)")));
+    }
+  }
+}
+
+// Equal calls after one that has been forgotten: nothing is said of counts.
+TEST(Board, CountsAreNotBlamedForWhatIsForgotten) {
+  const int64_t counts[] = {3, 5};
+  const auto ranks = meet(2);
+  for (uint64_t seq = 1; seq <= 2 * LanePage::kEntries; ++seq)
+    for (size_t r = 0; r < 2; ++r) {
+      dw_op op = op_of(DW_OP_ALL_GATHER, seq == 1 && r == 1 ? 7 : 3, seq);
+      if (seq > 1) {
+        op.flags |= DW_FLAG_PER_RANK;
+        op.out.counts = counts;
+      }
+      ranks[r]->call(op);
+    }
+  for (const auto& rank : ranks) {
+    const std::optional<ErrorInfo> found = rank->ear.wait(kLong);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_THAT(found->what, StartsWith("ranks called different operations"));
+  }
 }
 
 TEST(Board, WhatDifferedLongAgoIsFoundStill) {

@@ -197,21 +197,22 @@ TEST(Meetings, AreNotHeldByWhoHasSaidGoodbye) {
   ASSERT_TRUE(keeper.why.has_value());
   EXPECT_THAT(keeper.why->ranks, ElementsAre(0));
   ranks[1]->lane->say_goodbye();
-  EXPECT_TRUE(
-      ranks[1]->lane->wait_for_goodbyes(Deadline::after(absl::ZeroDuration())));
+  EXPECT_TRUE(ranks[1]->lane->wait_for_goodbyes(Deadline::after(kLong)));
 }
 
 TEST(Meetings, EndWhenAllHaveSaidGoodbye) {
   const auto ranks = meet(3);
   const Deadline now = Deadline::after(absl::ZeroDuration());
+  // A rank is seen once its session's thread has looked for the first time.
+  const Deadline soon = Deadline::after(kLong);
   ranks[0]->lane->say_goodbye();
   EXPECT_FALSE(ranks[0]->lane->wait_for_goodbyes(now));
   ranks[1]->lane->say_goodbye();
   EXPECT_FALSE(ranks[0]->lane->wait_for_goodbyes(now));
   ranks[2]->lane->say_goodbye();
-  EXPECT_TRUE(ranks[0]->lane->wait_for_goodbyes(now));
+  EXPECT_TRUE(ranks[0]->lane->wait_for_goodbyes(soon));
   ranks[1]->lane.reset();
-  EXPECT_TRUE(ranks[2]->lane->wait_for_goodbyes(now));
+  EXPECT_TRUE(ranks[2]->lane->wait_for_goodbyes(soon));
 }
 
 }  // namespace
