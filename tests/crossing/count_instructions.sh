@@ -4,8 +4,9 @@
 #
 #   count_instructions.sh VALGRIND PROGRAM KEPT "BUILD" WAY BASE
 #
-# WAY and BASE are straight (into the backend), facade, c, c_group, or recorded:
-# the facade with the recorder, which is off for all others.
+# WAY and BASE are straight (into the backend), facade, c, c_group, shown and
+# unshown (a communicator with the board and without), or recorded: the facade
+# with the recorder, which is off for all others.
 #
 # Fails when a call costs more than kept; asks for a new number when it costs
 # clearly less. A build without a kept number is skipped (exit 77).

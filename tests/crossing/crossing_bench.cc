@@ -1,5 +1,6 @@
 // Nanoseconds per call. Best of many repetitions is what to read on a shared
 // machine: --benchmark_repetitions=20 --benchmark_report_aggregates_only=false
+#include "crossing/board_crossing.h"
 #include "crossing/crossing.h"
 
 #include <benchmark/benchmark.h>
@@ -36,6 +37,18 @@ void straight(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(crossing.straight());
 }
 BENCHMARK(straight);
+
+void shown(benchmark::State& state) {
+  distwrap::testing::BoardCrossing crossing;
+  for (auto _ : state) benchmark::DoNotOptimize(crossing.shown());
+}
+BENCHMARK(shown);
+
+void unshown(benchmark::State& state) {
+  distwrap::testing::BoardCrossing crossing;
+  for (auto _ : state) benchmark::DoNotOptimize(crossing.unshown());
+}
+BENCHMARK(unshown);
 
 }  // namespace
 

@@ -1,17 +1,19 @@
 // How long a world takes from the start of main to its first collective:
 //
-//   distwrap run -n 4 startup
+//   distwrap run -n 4 startup [BACKEND]
 //
-// prints one line of rank 0. Read the smallest of several runs.
+// prints one line of rank 0. Read the smallest of several runs. The backend is
+// gloo when none is named.
 #include "distwrap/distwrap.h"
 
 #include <cstdio>
 #include <string>
 
-int main() {
+int main(int argc, char** argv) {
   const int64_t started = distwrap::Deadline::now_ns();
   const absl::Status made =
-      distwrap::init_process_group({.backend = "gloo"}).status();
+      distwrap::init_process_group({.backend = argc > 1 ? argv[1] : "gloo"})
+          .status();
   const int64_t ready = distwrap::Deadline::now_ns();
   const absl::Status met = made.ok() ? distwrap::barrier().status() : made;
   const int64_t end = distwrap::Deadline::now_ns();
