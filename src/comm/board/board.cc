@@ -15,11 +15,12 @@ namespace distwrap::comm {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(25);
+// Of a rank that does nothing in any group, and has long to say that another is
+// silent.
+constexpr absl::Duration kIdleLook = absl::Milliseconds(50);
+constexpr absl::Duration kLongHeartbeat = absl::Seconds(1);
 // While ranks are to come for the memory, and wait for it.
 constexpr absl::Duration kServe = absl::Microseconds(500);
-// A thread that does not get a processor does not count as time that others
-// were silent.
-constexpr int64_t kMostPassedNs = 2 * 25'000'000;
 // For the session's thread to let go.
 constexpr absl::Duration kLeave = absl::Milliseconds(200);
 
@@ -150,6 +151,7 @@ Deadline Board::expired() {
   }
   own.beats.fetch_add(1, std::memory_order_relaxed);
   look_around();
+  bool busy = plan_.heartbeat < kLongHeartbeat;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = *lanes_[i];
     if (lane.listener_ == nullptr) continue;
@@ -158,8 +160,10 @@ Deadline Board::expired() {
     else if (auto stuck = lane.stuck(looked_ns_); stuck.has_value())
       tell(self, lane, [&] { lane.listener_->board_waits(*std::move(stuck)); });
     if (leaving_) break;
+    busy = busy || lane.busy_;
   }
-  return Deadline::after(guests_.empty() ? kLook : kServe);
+  pace_ = busy ? kLook : kIdleLook;
+  return Deadline::after(guests_.empty() ? pace_ : kServe);
 }
 
 // Off the lock: who hears it may end the group.
@@ -176,8 +180,12 @@ void Board::tell(std::shared_ptr<Board>& self, Lane& lane, const Body& body) {
 
 void Board::look_around() {
   const int64_t now_ns = Deadline::now_ns();
+  // A thread that does not get a processor does not count as time that others
+  // were silent.
   const int64_t passed_ns =
-      looked_ns_ == 0 ? 0 : std::min(now_ns - looked_ns_, kMostPassedNs);
+      looked_ns_ == 0
+          ? 0
+          : std::min(now_ns - looked_ns_, absl::ToInt64Nanoseconds(2 * pace_));
   looked_ns_ = now_ns;
   for (Neighbour& neighbour : neighbours_) look_at(neighbour, passed_ns);
 }

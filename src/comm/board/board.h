@@ -3,11 +3,12 @@
 // news that a rank has ended or stands still.
 //
 // Each rank writes its own area of shared memory (page.h) and reads the others'
-// 40 times a second, on the session's one thread: a call costs what it takes to
-// write one cache line. PyTorch's watchdogs compare over a store, after a
-// timeout; NCCL's RAS asks over sockets when it is asked; MPI does not compare.
-// When an operation began to wait is known from the looks, not from its call.
-// Threads: any. Ownership: shared by the session and its communicators.
+// 40 times a second, 20 when it does nothing, on the session's one thread: a
+// call costs what it takes to write one cache line. PyTorch's watchdogs compare
+// over a store, after a timeout; NCCL's RAS asks over sockets when it is asked;
+// MPI does not compare. When an operation began to wait is known from the
+// looks, not from its call. Threads: any. Ownership: shared by the session and
+// its communicators.
 //
 //   absl::StatusOr<Door> door = Door::open();            // told to the others
 //   auto board = Board::meet(plan, *std::move(door), offers, deadline);
@@ -143,6 +144,7 @@ class Board final : private Watchdog::Watch,
   bool lives_ = false;               // it holds it
   std::atomic<uint64_t> broken_{0};  // how many groups have failed here
   int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration pace_ ABSL_GUARDED_BY(mutex_);  // from look to look
 };
 
 class Board::Room {

@@ -132,6 +132,10 @@ std::optional<ErrorInfo> Lane::look(int64_t now_ns) {
   std::optional<ErrorInfo> found = look_at_all();
   if (!found.has_value()) found = look_for_broken();
   told_ = found.has_value();
+  busy_ = busy_ || unbalanced_ != 0 ||
+          std::any_of(members_.begin(), members_.end(), [](const Member& one) {
+            return one.suspect != 0 || one.unequal > one.paired;
+          });
   return found;
 }
 

@@ -235,7 +235,9 @@ class Lane {
   std::vector<LanePage*> meeting_pages_;  // by rank, once found
   Notes notes_;
   uint64_t looked_at_ = 0;  // `last` at the last look
-  uint64_t reported_ = 0;   // the newest that `stuck` has told of
+  // At the last look: calls were made or wait, or a difference may be one.
+  bool busy_ = false;
+  uint64_t reported_ = 0;  // the newest that `stuck` has told of
 };
 
 }  // namespace distwrap::comm

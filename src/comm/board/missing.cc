@@ -32,8 +32,10 @@ void Lane::describe(GroupFacts* facts) const {
 }
 
 void Lane::look_at_self(int64_t now_ns) {
+  busy_ = false;
   if (const uint64_t last = page_->last.load(std::memory_order_relaxed);
       last != looked_at_) {
+    busy_ = true;
     looked_at_ = last;
     page_->moved_ns.store(now_ns, std::memory_order_relaxed);
   }
@@ -43,6 +45,7 @@ void Lane::look_at_self(int64_t now_ns) {
   const uint64_t oldest = inside == 0  ? flies
                           : flies == 0 ? inside
                                        : std::min(inside, flies);
+  busy_ = busy_ || oldest != 0;
   if (oldest == page_->pending.load(std::memory_order_relaxed)) return;
   page_->pending.store(0, std::memory_order_release);
   page_->since_ns.store(now_ns, std::memory_order_release);

@@ -167,6 +167,35 @@ TEST(Board, ARankMayBeFarAhead) {
   EXPECT_FALSE(ranks[1]->ear.wait(kLooks).has_value());
 }
 
+// Of processor time; another look only ever comes later than it should.
+TEST(Board, ARankThatDoesNothingLooksHalfAsOften) {
+  absl::StatusOr<Door> door = Door::open();
+  ASSERT_TRUE(door.ok());
+  const std::string name = door->name();
+  Rank rank;
+  auto board = Board::meet(
+      {.rank = 0, .watchdog = rank.watchdog}, *std::move(door),
+      {{"here", name, 1}, {"here", "x", 2}}, Deadline::after(kLong));
+  ASSERT_TRUE(board.ok()) << board.status();
+  rank.board = *std::move(board);
+  rank.lane = Lane::open(rank.board, {"g", 77, 0, {0, 1}});
+  rank.lane->tell(&rank.ear);
+  auto taken = ask_at(name, 0, {1, 2}, Deadline::after(kLong));
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  const auto memory = HostMemory::adopt(*std::move(taken), 2);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const std::atomic<uint64_t>& beats = (*memory)->area(0).front.beats;
+  // It serves its guest up to its next look.
+  absl::SleepFor(kLooks);
+  const int64_t from_ns = Deadline::now_ns();
+  const uint64_t before = beats.load();
+  absl::SleepFor(2 * kLooks);
+  const uint64_t looks = beats.load() - before;
+  const int64_t passed_ns = Deadline::now_ns() - from_ns;
+  EXPECT_GT(looks, 0u);
+  EXPECT_LE(looks, static_cast<uint64_t>(passed_ns) / 50'000'000 + 1);
+}
+
 TEST(Board, ARefusedCallIsNotThere) {
   const auto ranks = meet(2);
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
