@@ -35,7 +35,7 @@ constexpr char kUsage[] =
   --tries N       of a case; default 1
   --slack SEC     how late something may be before its try is bad. Default: 5
   --patience SEC  after this a try counts as a hang. Default: 30
-  --json FILE     the figures as JSON as well
+  --json FILE     the figures as JSON as well, after each case those so far
   --plans         say of each try what happens in it, before it does
   --keep-hung     stop at a hang, for a debugger
 )";
@@ -109,9 +109,10 @@ int direct(const Options& o, const std::vector<Share>& shares) {
       tallies.push_back(
           run_tries(*share.which, setting, share.tries, o.campaign));
       bad += tallies.back().bad;
+      // Of hours of tries something is left when the rest is given up.
+      if (!o.json.empty()) std::ofstream(o.json) << json_of(tallies);
     }
   std::printf("%s", table_of(tallies).c_str());
-  if (!o.json.empty()) std::ofstream(o.json) << json_of(tallies);
   return bad == 0 ? 0 : 1;
 }
 
