@@ -52,8 +52,8 @@ struct Comm {
   Staging staging = Staging::kUnknown;
   KnownKernel kernel;
 
-  // Of operations that are not in a set: one thread may be at each.
-  CallReader waiting_calls, other_calls;
+  // Of operations that are not in a set: one thread may be at each half.
+  CallReaders waiting_calls, other_calls;
   Worker worker{this};  // of asynchronous operations
 };
 

@@ -44,10 +44,6 @@ int32_t read_call(const Comm* comm, const dw_op* op, Call* call,
 // numbers: then nothing has to be checked again.
 class CallReader {
  public:
-  // Whether an operation given to `submit` may run to its end there.
-  static bool caller_waits(const dw_op* op) {
-    return op != nullptr && (op->flags & DW_FLAG_CALLER_WAITS) != 0;
-  }
   int32_t read(const Comm* comm, const dw_op* op, dw_error* error);
   Call call;
 
@@ -55,6 +51,24 @@ class CallReader {
   bool again(const dw_op* op);
 
   dw_op last_ = {};  // struct_size 0: none
+};
+
+// Sends and receives take turns.
+class CallReaders {
+ public:
+  // Whether an operation given to `submit` may run to its end there.
+  static bool caller_waits(const dw_op* op) {
+    return op != nullptr && (op->flags & DW_FLAG_CALLER_WAITS) != 0;
+  }
+  CallReader& of(const dw_op* op) {
+    if (op == nullptr) return collectives_;
+    return op->kind == DW_OP_SEND   ? sends_
+           : op->kind == DW_OP_RECV ? receives_
+                                    : collectives_;
+  }
+
+ private:
+  CallReader collectives_, sends_, receives_;
 };
 
 }  // namespace shm_backend

@@ -40,6 +40,10 @@ bool fits(const Message& message, const RecordHead& head) {
   return message.tag == head.tag && message.data.bytes == head.bytes;
 }
 
+bool is_open(const Message& message) {
+  return message.state.load(std::memory_order_relaxed) == Message::State::kOpen;
+}
+
 }  // namespace
 
 Messages::~Messages() {
@@ -57,11 +61,36 @@ void Messages::attach(Comm* comm) {
   }
 }
 
+Messages::AtOnce Messages::move_at_once(const Call& call) {
+  const LazyLock::Hold hold(lock_);
+  Peer& peer = peers_[static_cast<size_t>(call.peer)];
+  if (call.kind == DW_OP_RECV) return take_at_once(peer, call);
+  const Piece data = call.in;
+  if (!peer.out.is_open() || data.bytes > peer.out.most() ||
+      !peer.sends.empty() || !peer.replies.empty())
+    return AtOnce::kNo;
+  const RecordHead head = {Record::kWhole, 0, call.tag, data.bytes, 0};
+  return peer.out.put(head, data.at, data.bytes) ? AtOnce::kDone : AtOnce::kNo;
+}
+
+Messages::AtOnce Messages::take_at_once(Peer& peer, const Call& call) {
+  if (!peer.receives.empty() || !peer.early.empty()) return AtOnce::kNo;
+  RecordHead head;
+  const void* data;
+  const Inbox::Found found = peer.in.look(&head, &data);
+  if (found == Inbox::Found::kNothing) return AtOnce::kNotYet;
+  if (found != Inbox::Found::kRecord || head.kind != Record::kWhole ||
+      head.tag != call.tag || head.bytes != call.out.bytes)
+    return AtOnce::kNo;
+  copy_bytes(call.out.at, data, call.out.bytes);
+  peer.in.take();
+  return AtOnce::kDone;
+}
+
 void Messages::begin(Message* message) {
   LazyLock::Hold hold(lock_);
   begin_locked(message);
-  message->awaited =
-      message->state.load(std::memory_order_relaxed) == Message::State::kOpen;
+  message->awaited = is_open(*message);
   complete_ended(hold);
 }
 
@@ -88,8 +117,8 @@ void Messages::begin_locked(Message* message) {
     if (!peer.sends.empty() || !post_send(peer, message))
       peer.sends.push_back(message);
   } else {
-    drain(peer, message->peer);
     post_receive(peer, message);
+    drain(peer, message->peer, message);
   }
 }
 
@@ -185,8 +214,9 @@ void Messages::move(int rank) {
       ++i;
 }
 
-void Messages::drain(Peer& peer, int rank) {
+void Messages::drain(Peer& peer, int rank, const Message* awaited) {
   for (int i = 0; i < kTurn; ++i) {
+    if (awaited != nullptr && !is_open(*awaited)) return;
     RecordHead head;
     const void* data;
     switch (peer.in.look(&head, &data)) {

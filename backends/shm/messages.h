@@ -56,6 +56,10 @@ class Messages {
   void share() { lock_.share(); }
   bool is_shared() const { return lock_.is_shared(); }
 
+  // The whole of a message whose record can be written or read right now, while
+  // no other one to or from that rank is open.
+  enum class AtOnce { kDone, kNotYet, kNo };
+  AtOnce move_at_once(const Call& call);
   // Starts one that its owner waits for.
   void begin(Message* message);
   // Starts one that completes `call`'s work. DW_DONE: it has ended already.
@@ -105,12 +109,14 @@ class Messages {
 
   // Whether another thread's message has ended meanwhile.
   bool move_all(int peer);
+  AtOnce take_at_once(Peer& peer, const Call& call);
   void begin_locked(Message* message);
   bool can_send(Peer& peer);
   bool post_send(Peer& peer, Message* message);
   void post_receive(Peer& peer, Message* message);
   void move(int peer);
-  void drain(Peer& peer, int rank);
+  // Until nothing is left, or `awaited` has ended.
+  void drain(Peer& peer, int rank, const Message* awaited = nullptr);
   bool handle(Peer& peer, int rank, const RecordHead& head, const void* data);
   bool match(Peer& peer, int rank, const RecordHead& head, const void* data);
   bool deliver(Peer& peer, int rank, Message* message, const RecordHead& head,

@@ -206,8 +206,9 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
                dw_error* error) {
   Comm* const comm = of(given);
   try {
-    CallReader& reader =
-        CallReader::caller_waits(op) ? comm->waiting_calls : comm->other_calls;
+    CallReader& reader = (CallReaders::caller_waits(op) ? comm->waiting_calls
+                                                        : comm->other_calls)
+                             .of(op);
     if (int32_t code = reader.read(comm, op, error)) return code;
     Call& call = reader.call;
     if (int32_t code = comm->failure.check(error)) return code;

@@ -172,9 +172,19 @@ BackendInstance::Runner BackendInstance::any_of(dw_comm* comm) const {
 
 BackendInstance::Runner BackendInstance::waiting_collectives_of(
     dw_comm* comm) const {
+  return below_or_any(comm, composed_ && algo::compose::has_shortcut(backend_));
+}
+
+BackendInstance::Runner BackendInstance::waiting_messages_of(
+    dw_comm* comm) const {
+  return below_or_any(
+      comm, composed_ && algo::compose::has_message_shortcut(backend_));
+}
+
+BackendInstance::Runner BackendInstance::below_or_any(dw_comm* comm,
+                                                      bool shortcut) const {
   // All of it passes what writes it down.
-  if (traced_ || !composed_ || !algo::compose::has_shortcut(backend_))
-    return any_of(comm);
+  if (traced_ || !shortcut) return any_of(comm);
   const dw_backend_api& below = table_->api();
   return {below.submit, algo::compose::comm_below(comm),
           (below.flags & DW_BACKEND_HOST_WATCHES) != 0};

@@ -41,15 +41,17 @@ class BackendInstance {
   // The backend as it is, without the decorator.
   const plugin::BackendPtr& table() const { return table_; }
 
-  // Who runs operations of a communicator that `api` has built. Collectives
-  // whose caller waits: the backend itself, where it has them all. Completions
-  // of others come through the decorator, so they enter by it.
+  // Who runs operations of a communicator that `api` has built. Those whose
+  // caller waits: the backend itself, where it has all collectives, and all
+  // messages to others. Completions of the rest come through the decorator, so
+  // they enter by it.
   struct Runner {
     int32_t (*submit)(dw_comm*, const dw_op*, dw_work*, dw_error*);
     dw_comm* comm;
     bool host_watches;
   };
   Runner waiting_collectives_of(dw_comm* comm) const;
+  Runner waiting_messages_of(dw_comm* comm) const;
   Runner any_of(dw_comm* comm) const;
 
   // The slot, for one set at a time; a decorator sees to that itself. Does not
@@ -74,6 +76,7 @@ class BackendInstance {
 
  private:
   BackendInstance(plugin::BackendPtr table, Device device);
+  Runner below_or_any(dw_comm* comm, bool shortcut) const;
 
   const plugin::BackendPtr table_;
   plugin::BackendPtr serving_;

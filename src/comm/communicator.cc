@@ -81,6 +81,7 @@ BackendCommunicator::BackendCommunicator(
       backend_(std::move(backend)),
       capabilities_(backend_->capabilities()),
       waiting_collectives_(backend_->waiting_collectives_of(comm)),
+      waiting_messages_(backend_->waiting_messages_of(comm)),
       any_(backend_->any_of(comm)),
       timeout_ns_(timeout_ns_of(identity_.timeout)),
       recorder_(identity_.recorded.recording == nullptr
@@ -144,13 +145,13 @@ template <uint16_t kKind>
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(inside.slot(), kOpShapes[kKind].collective());
   if (observed_) return run_observed(op, options);
-  if (runner<kKind>().host_watches)
+  const BackendInstance::Runner& by = runner<kKind>(op.peer);
+  if (by.host_watches)
     return labelled(options, submit_watched(op, options.label));
 
   dw_error error;
   clear(&error);
-  const int32_t code =
-      runner<kKind>().submit(runner<kKind>().comm, &op, nullptr, &error);
+  const int32_t code = by.submit(by.comm, &op, nullptr, &error);
   if (code == DW_DONE) [[likely]]
     return Work();
   return labelled(options, finish_slow(op, code, &error));
@@ -161,7 +162,7 @@ template <bool kOnBoard>
 BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options) {
   if (kOnBoard && op.seq != 0) lane_->publish(op, options.label);
   const uint64_t record = begin_record(op, 0, options.label);
-  const BackendInstance::Runner& by = runner(op.kind);
+  const BackendInstance::Runner& by = runner(op);
   dw_error error;
   clear(&error);
   int32_t code = DW_UNKNOWN;
@@ -255,12 +256,12 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   op.flags |= DW_FLAG_CALLER_WAITS;
   say_waits(visit.slot, op_shape(kind).collective());
   if (observed_) return run_observed(op, options);
-  if (runner(kind).host_watches)
+  const BackendInstance::Runner& by = runner(op);
+  if (by.host_watches)
     return labelled(options, submit_watched(op, options.label));
   dw_error error;
   clear(&error);
-  const int32_t code =
-      runner(kind).submit(runner(kind).comm, &op, nullptr, &error);
+  const int32_t code = by.submit(by.comm, &op, nullptr, &error);
   return labelled(options, finish_slow(op, code, &error));
 }
 
@@ -317,14 +318,14 @@ absl::Status BackendCommunicator::failed(const dw_op& op, int32_t code,
 
 int32_t BackendCommunicator::submit(const dw_op& op, dw_work* work,
                                     dw_error* error) {
-  const BackendInstance::Runner& by = work == nullptr ? runner(op.kind) : any_;
+  const BackendInstance::Runner& by = work == nullptr ? runner(op) : any_;
   const int32_t code = by.submit(by.comm, &op, work, error);
   return code == DW_AGAIN ? submit_again(op, work, error) : code;
 }
 
 int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
                                           dw_error* error) {
-  const BackendInstance::Runner& by = work == nullptr ? runner(op.kind) : any_;
+  const BackendInstance::Runner& by = work == nullptr ? runner(op) : any_;
   const Deadline deadline =
       op.deadline_ns != 0  ? Deadline::at_ns(op.deadline_ns)
       : op.timeout_ns != 0 ? Deadline::after(absl::Nanoseconds(op.timeout_ns))

@@ -167,11 +167,13 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   }
   // Of an operation whose caller waits.
   template <uint16_t kKind>
-  const BackendInstance::Runner& runner() const {
-    return kOpShapes[kKind].collective() ? waiting_collectives_ : any_;
+  const BackendInstance::Runner& runner(int32_t peer) const {
+    if constexpr (kOpShapes[kKind].collective()) return waiting_collectives_;
+    return peer == identity_.rank ? any_ : waiting_messages_;
   }
-  const BackendInstance::Runner& runner(uint16_t kind) const {
-    return op_shape(kind).collective() ? waiting_collectives_ : any_;
+  const BackendInstance::Runner& runner(const dw_op& op) const {
+    if (op_shape(op.kind).collective()) return waiting_collectives_;
+    return op.peer == identity_.rank ? any_ : waiting_messages_;
   }
   // On a backend whose calls the watchdog ends.
   absl::StatusOr<Work> submit_watched(dw_op& op, absl::string_view label);
@@ -276,7 +278,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   const std::shared_ptr<BackendInstance> backend_;
   // What a call reads, side by side.
   const Capabilities& capabilities_;
-  const BackendInstance::Runner waiting_collectives_, any_;
+  const BackendInstance::Runner waiting_collectives_, waiting_messages_, any_;
   std::atomic<int64_t> timeout_ns_;  // 0: none
   Recorder* const recorder_;         // null: nothing is recorded
   const uint16_t recorded_group_;

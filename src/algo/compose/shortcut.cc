@@ -9,6 +9,10 @@ bool has_shortcut(dw_backend* composed) {
   return Backend::of(composed).recipes().collectives_complete();
 }
 
+bool has_message_shortcut(dw_backend* composed) {
+  return Backend::of(composed).recipes().complete();
+}
+
 dw_comm* comm_below(dw_comm* composed) { return Comm::of(composed).inner(); }
 
 }  // namespace distwrap::algo::compose

@@ -1,6 +1,6 @@
-// The way past the decorator, for backends that need it for messages and sets
-// only: a host may give their collectives straight to the backend below when
-// the caller waits. (Work that completes later must enter here, since the
+// The way past the decorator, for backends that need it for little: a host may
+// give their collectives, and messages to others, straight to the backend below
+// when the caller waits. (Work that completes later must enter here, since the
 // backend below completes our cells and not the host's.)
 //
 // Threads: any.
@@ -14,6 +14,8 @@ namespace distwrap::algo::compose {
 // Of a backend that compose_api() opened: whether every collective, in each
 // form, is the inner backend's own, and its waiting calls too.
 bool has_shortcut(dw_backend* composed);
+// Likewise of messages; those of a rank to itself are the decorator's.
+bool has_message_shortcut(dw_backend* composed);
 
 // The inner backend's communicator under a composed one.
 dw_comm* comm_below(dw_comm* composed);
