@@ -249,7 +249,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Puts what failed first in the group in place of what this rank saw of it:
   // by the board and by the store, or by the store alone.
   void learn_culprit(ErrorInfo* info);
-  void learn_first(ErrorInfo* info);
+  void learn_first(ErrorInfo* info,
+                   absl::Duration patience = FirstFailure::kShort);
   // Fills in which operation, group and rank.
   ErrorInfo located(ErrorInfo info, absl::string_view call, uint64_t seq) const;
   ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;

@@ -161,11 +161,16 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
     }
     *info = *std::move(known);
   }
-  learn_first(info);
+  // An engine tells neither calls that differ nor why a connection has ended.
+  const bool knows_little =
+      !known.has_value() && (info->reason == Reason::kCallMismatch ||
+                             info->reason == Reason::kPeerLost);
+  learn_first(info, knows_little ? FirstFailure::kLong : FirstFailure::kShort);
 }
 
-void BackendCommunicator::learn_first(ErrorInfo* info) {
-  ErrorInfo first = first_failure_.agree(*info);
+void BackendCommunicator::learn_first(ErrorInfo* info,
+                                      absl::Duration patience) {
+  ErrorInfo first = first_failure_.agree(*info, patience);
   if (first.my_rank == info->my_rank) {
     if (first.reason == info->reason && first.ranks == info->ranks) return;
     // Another thread of this rank was first, and what this one saw of a peer

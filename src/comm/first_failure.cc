@@ -5,19 +5,12 @@
 #include <utility>
 
 namespace distwrap::comm {
-namespace {
-
-// Of the 100 ms that an error may come late.
-constexpr absl::Duration kPatience = absl::Milliseconds(40);
-
-}  // namespace
-
 FirstFailure::FirstFailure(std::shared_ptr<Store> store, std::string key)
     : store_(std::move(store)), key_(std::move(key)) {}
 
-ErrorInfo FirstFailure::agree(const ErrorInfo& mine) {
+ErrorInfo FirstFailure::agree(const ErrorInfo& mine, absl::Duration patience) {
   const absl::StatusOr<std::string> first = store_->compare_set(
-      key_, "", base::encode_error(mine), Deadline::after(kPatience));
+      key_, "", base::encode_error(mine), Deadline::after(patience));
   if (!first.ok()) return mine;
   return base::decode_error(*first).value_or(mine);
 }

@@ -22,9 +22,15 @@ class FirstFailure {
   // `key` is the group's, on every rank the same.
   FirstFailure(std::shared_ptr<Store> store, std::string key);
 
+  // Of the 100 ms that an error may come late; and of the 500 at most, for who
+  // knows next to nothing without the answer.
+  static constexpr absl::Duration kShort = absl::Milliseconds(40);
+  static constexpr absl::Duration kLong = absl::Milliseconds(300);
+
   // The first failure of the group: `mine`, with its `my_rank` as reporter, or
-  // the one that another rank offered before.
-  ErrorInfo agree(const ErrorInfo& mine);
+  // the one that another rank offered before. `mine` as well when the store has
+  // not answered in time.
+  ErrorInfo agree(const ErrorInfo& mine, absl::Duration patience = kShort);
 
  private:
   const std::shared_ptr<Store> store_;

@@ -4,6 +4,7 @@
 #include "ranks/hub_ranks.h"
 
 #include <absl/synchronization/notification.h>
+#include <absl/time/clock.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -203,7 +204,7 @@ TEST(GroupFailures, AbortReachesThoseThatWaitForSomebodyElse) {
   });
 }
 
-// A store that has no answer when it is asked what failed first.
+// A store that has no answer, or a late one, to what failed first.
 class Overloaded final : public testing::CountingStore {
  public:
   absl::StatusOr<std::string> compare_set(absl::string_view key,
@@ -211,9 +212,12 @@ class Overloaded final : public testing::CountingStore {
                                           absl::string_view desired,
                                           Deadline deadline) override {
     if (is_overloaded) return absl::DeadlineExceededError("busy");
+    absl::SleepFor(delay);
+    if (deadline.passed()) return absl::DeadlineExceededError("late");
     return CountingStore::compare_set(key, expected, desired, deadline);
   }
   std::atomic<bool> is_overloaded{false};
+  inline static thread_local absl::Duration delay = absl::ZeroDuration();
 };
 
 // Rank 1 sees that rank 0 has ended their connection, and rank 0 lives.
@@ -236,6 +240,29 @@ TEST(GroupFailures, WhoGivesUpIsNotLost) {
         }
       },
       store);
+}
+
+// Without a board a broken connection says nothing: the answer is worth a
+// while.
+TEST(GroupFailures, WhatASlowStoreKnowsIsWaitedFor) {
+  InitOptions options = kGloo;
+  options.check = Check::kOff;
+  run_hub_ranks(
+      2, options,
+      [&](Session& session) {
+        ASSERT_TRUE(barrier().ok());
+        if (session.rank() == 0) {
+          ASSERT_TRUE(abort().ok());
+        } else {
+          Overloaded::delay = absl::Milliseconds(100);
+          const absl::Status status =
+              barrier({.timeout = absl::Seconds(30)}).status();
+          Overloaded::delay = absl::ZeroDuration();
+          EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+          EXPECT_THAT(error_info(status)->ranks, ElementsAre(0));
+        }
+      },
+      std::make_shared<Overloaded>());
 }
 
 }  // namespace
