@@ -108,13 +108,16 @@ std::vector<int> ranks_in(const Room& parent, const dw_setup_info& info) {
   return ranks;
 }
 
+int32_t fail_random(dw_error* error) {
+  return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
+                 "shm: there are no random numbers");
+}
+
 int32_t begin(Setup* setup, const dw_setup_info& info, dw_error* error) {
   Comm& comm = *setup->comm;
   if (comm.size == 1) return DW_OK;
-  if (!fill_random(&setup->head.token, sizeof setup->head.token) ||
-      !fill_random(&setup->head.nonce, sizeof setup->head.nonce))
-    return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
-                   "shm: there are no random numbers");
+  if (!fill_random(&setup->head.token, sizeof setup->head.token))
+    return fail_random(error);
   if (info.parent != nullptr)
     setup->arena_ranks = ranks_in(of(info.parent)->room, info);
   if (!setup->arena_ranks.empty()) {
@@ -127,10 +130,9 @@ int32_t begin(Setup* setup, const dw_setup_info& info, dw_error* error) {
     return DW_OK;
   }
   setup->arena = std::make_shared<Arena>();
-  if (comm.rank != 0) {
-    setup->head.nonce = 0;
-    return DW_OK;
-  }
+  if (comm.rank != 0) return DW_OK;
+  if (!fill_random(&setup->head.nonce, sizeof setup->head.nonce))
+    return fail_random(error);
   setup->nonce = setup->head.nonce;
   if (int32_t code = setup->arena->create(header_of(*setup), error))
     return code;

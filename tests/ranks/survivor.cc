@@ -4,6 +4,8 @@
 //
 // child: rank 1 leaves a forked process behind, with all its descriptors.
 // refused: rank 1 has a hook that refuses the second one.
+// The operation "groups" is a group of all, one of all but the last rank out of
+// it, calls on both, and the end of both; over shared memory.
 // waits: says "waits for RANK" of each that is late, when it has noticed, and
 // "goes on" when they have come.
 //
@@ -36,6 +38,7 @@ class Operation {
       : name_(std::move(name)), async_(async), n_(distwrap::get_world_size()) {}
 
   absl::Status once() {
+    if (name_ == "groups") return groups();
     const absl::StatusOr<Work> work = start();
     if (!work.ok()) return work.status();
     return work->wait();
@@ -74,6 +77,26 @@ class Operation {
                            distwrap::Peer::group(next));
   }
 
+  absl::Status groups() {
+    distwrap::SplitOptions all{.split_ranks = {{}}};
+    for (int rank = 0; rank < n_; ++rank) all.split_ranks[0].push_back(rank);
+    const auto whole = distwrap::split_group(all);
+    if (!whole.ok()) return whole.status();
+    distwrap::SplitOptions most{.parent = *whole,
+                                .split_ranks = {all.split_ranks[0], {n_ - 1}}};
+    most.split_ranks[0].pop_back();
+    const auto part = distwrap::split_group(most);
+    if (!part.ok()) return part.status();
+    for (const distwrap::Group& group : {*part, *whole})
+      if (absl::Status status =
+              distwrap::all_reduce(TensorView(small_.data(), kBlock),
+                                   ReduceOp::kMax, {.group = group})
+                  .status();
+          !status.ok())
+        return status;
+    return distwrap::destroy_process_group(*whole);
+  }
+
   // A message to the next rank and one from the previous.
   absl::StatusOr<Work> ring() {
     const int me = distwrap::get_rank();
@@ -107,7 +130,8 @@ std::string line_of(const absl::Status& status) {
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const absl::StatusOr<distwrap::Session> session =
-      distwrap::init_process_group({.backend = "gloo"});
+      distwrap::init_process_group(
+          {.backend = std::strcmp(argv[1], "groups") == 0 ? "shm" : "gloo"});
   if (!session.ok()) {
     say("init " + line_of(session.status()));
     return 3;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sched.h>
 #include <unistd.h>
 #include <utility>
 
@@ -23,6 +24,14 @@ constexpr absl::Duration kLongHeartbeat = absl::Seconds(1);
 constexpr absl::Duration kServe = absl::Microseconds(500);
 // For the session's thread to let go.
 constexpr absl::Duration kLeave = absl::Milliseconds(200);
+
+size_t usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0
+             ? static_cast<size_t>(CPU_COUNT(&set))
+             : 1;
+}
 
 }  // namespace
 
@@ -71,7 +80,9 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
 
 Board::Board(Plan plan, std::unique_ptr<HostMemory> memory,
              std::vector<int> ranks)
-    : plan_(std::move(plan)), memory_(std::move(memory)) {
+    : plan_(std::move(plan)),
+      memory_(std::move(memory)),
+      crowded_(ranks.size() > usable_processors()) {
   for (size_t area = 0; area < ranks.size(); ++area)
     if (ranks[area] == plan_.rank)
       own_ = area;

@@ -44,16 +44,18 @@ void pause() {
 }
 
 // Between two looks: nothing at first, then other threads' turns, then sleep,
-// which at its longest is a millisecond.
+// which at its longest is a millisecond. With more ranks than processors
+// whoever is awaited may need this one: hardly anything, then.
 class Patience {
  public:
+  explicit Patience(bool crowded) : spins_(crowded ? 20 : 200) {}
   // Whether so long has passed that it is time to look for another end.
   bool wait() {
-    if (++looks_ <= kSpins) {
+    if (++looks_ <= spins_) {
       pause();
       return false;
     }
-    if (looks_ <= kSpins + kYields) {
+    if (looks_ <= spins_ + kYields) {
       sched_yield();
       return false;
     }
@@ -64,8 +66,9 @@ class Patience {
   }
 
  private:
-  static constexpr int kSpins = 200, kYields = 100;
+  static constexpr int kYields = 100;
   static constexpr long kLongestNs = 1'000'000;
+  const int spins_;
   int looks_ = 0;
   long nap_ns_ = 50'000;
 };
@@ -191,7 +194,7 @@ std::optional<Lane::Notes> Lane::meet(absl::string_view text, Deadline deadline,
 // With everybody's notes when it is to be.
 bool Lane::wait_for_verdict(Deadline deadline, Attendant& attendant) {
   notes_.clear();
-  Patience patience;
+  Patience patience(board_->crowded_);
   Deadline report = Deadline::after(kReportEvery);
   for (;;) {
     // First: once all have agreed, all notes are there to be read.
@@ -261,7 +264,7 @@ bool Lane::has_met(const Member& member, uint64_t meeting) const {
 void Lane::say_goodbye() { page_->met.store(kGoodbye, kRelease); }
 
 bool Lane::wait_for_goodbyes(Deadline deadline) {
-  Patience patience;
+  Patience patience(board_->crowded_);
   for (const Member& member : members_)
     while (!has_met(member, kGoodbye))
       if (patience.wait() && deadline.passed()) return false;
@@ -273,7 +276,7 @@ bool Lane::wait_for_goodbyes(Deadline deadline) {
 void Lane::end_meetings() {
   if (meeting_ == 0) return;
   const Deadline patience_ends = Deadline::after(kLeaveTime);
-  Patience patience;
+  Patience patience(board_->crowded_);
   for (const Member& member : members_)
     while (!has_met(member, meeting_))
       if (patience.wait() && (patience_ends.passed() || lost_one().has_value()))

@@ -1,0 +1,245 @@
+// Whatever a neighbour has written to the memory that ranks share: setup and
+// operations of a rank end, and touch nothing outside of their buffers.
+//
+// Two ranks in one thread, one after the other: nothing of a setup waits. The
+// neighbour does the same calls, in its own thread, so that what is behind the
+// comparisons is reached; the input is a list of words in its plot and in this
+// rank's, each with its place, which are written before this rank looks.
+#include "backend.h"
+#include "distwrap/abi/plugin.h"
+#include "host.h"
+#include "wait.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
+
+namespace {
+
+using distwrap::conformance::host_table;
+
+constexpr int64_t kPatienceNs = 3'000'000;
+// Control areas, staging and mailboxes of a group that was the first.
+constexpr size_t kSpan = 96 << 10;
+constexpr size_t kGuard = 64;
+constexpr char kFill = 0x5a;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+const dw_backend_api& api() {
+  static const dw_host_info host = {
+      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"fuzz", 4}};
+  return *dw_plugin_query_v1_shm(&host);
+}
+
+struct Pair {
+  dw_comm* comms[2] = {};
+};
+
+// `spoil` sees the blobs of each round before they are handed over.
+template <class Spoil>
+Pair make(dw_backend* const (&backends)[2], const Pair& parent, uint64_t uid,
+          const Spoil& spoil) {
+  static const int32_t ranks[] = {0, 1};
+  dw_setup* setups[2] = {};
+  dw_blob out[2] = {};
+  int32_t codes[2];
+  Pair made;
+  for (const int r : {0, 1}) {
+    dw_setup_info info = {};
+    info.struct_size = sizeof info;
+    info.flags = DW_SETUP_COMMUNICATOR;
+    info.rank = r;
+    info.size = 2;
+    info.uid = uid;
+    info.parent = parent.comms[r];
+    info.parent_rank = parent.comms[r] == nullptr ? nullptr : ranks;
+    codes[r] =
+        api().setup_begin(backends[r], &info, &setups[r], &out[r], nullptr);
+    require(codes[r] >= DW_OK);
+  }
+  while (codes[0] == DW_OK && codes[1] == DW_OK) {
+    std::string texts[2];
+    for (const int r : {0, 1})
+      texts[r].assign(static_cast<const char*>(out[r].data), out[r].size);
+    spoil(texts[1]);
+    dw_blob in[2];
+    for (const int r : {0, 1})
+      in[r] = {texts[r].data(), texts[r].size(), nullptr, 0};
+    for (const int r : {1, 0}) {
+      dw_setup_result result = {};
+      codes[r] = api().setup_step(setups[r], in, 2, &out[r], &result, nullptr);
+      made.comms[r] = result.comm;
+    }
+  }
+  for (const int r : {0, 1})
+    if (codes[r] == DW_OK) api().setup_cancel(setups[r]);
+  return made;
+}
+
+void end(const Pair& pair) {
+  for (dw_comm* const one : pair.comms) {
+    if (one == nullptr) continue;
+    api().comm_abort(one, nullptr);
+    api().comm_destroy(one, 0, nullptr);
+  }
+}
+
+class Data {
+ public:
+  Data(const uint8_t* data, size_t size) : at_(data), left_(size) {}
+  bool empty() const { return left_ == 0; }
+  template <class T>
+  T take() {
+    T value = {};
+    const size_t n = std::min(left_, sizeof value);
+    std::memcpy(&value, at_, n);
+    at_ += n;
+    left_ -= n;
+    return value;
+  }
+
+ private:
+  const uint8_t* at_;
+  size_t left_;
+};
+
+struct Buffers {
+  explicit Buffers(size_t bytes)
+      : in(bytes + 2 * kGuard, kFill), out(bytes + 2 * kGuard, kFill) {}
+  void prove() const {
+    for (const auto* const one : {&in, &out})
+      for (size_t i = 0; i < kGuard; ++i)
+        require((*one)[i] == kFill && (*one)[one->size() - 1 - i] == kFill);
+  }
+  std::vector<char> in, out;
+};
+
+dw_op operation(Data& data, int rank, Buffers& buffers, int64_t count) {
+  static constexpr uint16_t kKinds[] = {DW_OP_ALL_REDUCE,     DW_OP_ALL_GATHER,
+                                        DW_OP_ALL_TO_ALL,     DW_OP_BROADCAST,
+                                        DW_OP_REDUCE_SCATTER, DW_OP_SEND};
+  static thread_local int64_t counts[2], displs[2];
+  const auto which = data.take<uint8_t>();
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = kKinds[which % 6];
+  op.peer = op.kind == DW_OP_BROADCAST ? 1 : -1;
+  const bool reduces =
+      op.kind == DW_OP_ALL_REDUCE || op.kind == DW_OP_REDUCE_SCATTER;
+  op.reduce = reduces ? DW_REDUCE_SUM : DW_REDUCE_NONE;
+  op.in.data = buffers.in.data() + kGuard;
+  op.out.data = buffers.out.data() + kGuard;
+  op.in.count = op.out.count = 2 * count;
+  op.in.dtype = op.out.dtype = {1, 8, 1};
+  if (op.kind == DW_OP_ALL_GATHER) op.in.count = count;
+  if (op.kind == DW_OP_REDUCE_SCATTER) op.out.count = count;
+  if (op.kind == DW_OP_ALL_TO_ALL && which >= 128) {
+    counts[0] = counts[1] = displs[1] = count;
+    op.flags |= DW_FLAG_PER_RANK;
+    op.in.counts = op.out.counts = counts;
+    op.in.displs = op.out.displs = displs;
+  }
+  if (op.kind == DW_OP_SEND) {
+    op.kind = rank == 1 ? DW_OP_SEND : DW_OP_RECV;
+    op.peer = 1 - rank;
+  }
+  op.timeout_ns = kPatienceNs;
+  return op;
+}
+
+class World {
+ public:
+  World() {
+    for (dw_backend*& backend : backends_) {
+      dw_open_info info = {};
+      info.struct_size = sizeof info;
+      info.device_type = DW_DEVICE_CPU;
+      require(api().open(&host_table(), &info, &backend, nullptr) == DW_OK);
+    }
+    root_ = make(backends_, {}, 1, [](std::string&) {});
+    require(root_.comms[0] != nullptr && root_.comms[1] != nullptr);
+  }
+
+  void run(Data data) {
+    const auto shape = data.take<uint8_t>();
+    const Pair pair = make(backends_, root_, ++uid_, [&](std::string& blob) {
+      if (shape % 8 != 0) return;
+      const auto at = data.take<uint16_t>();
+      blob[at % blob.size()] = static_cast<char>(data.take<uint8_t>());
+    });
+    if (pair.comms[0] != nullptr && pair.comms[1] != nullptr)
+      operate(pair, shape, data);
+    end(pair);
+  }
+
+ private:
+  void operate(const Pair& pair, uint8_t shape, Data& data) {
+    static constexpr int64_t kCounts[] = {2, 20, 700, 9000};
+    const int64_t count = kCounts[shape / 8 % 4];
+    Data again = data;
+    Buffers mine(2 * static_cast<size_t>(count)),
+        theirs(2 * static_cast<size_t>(count));
+    const dw_op op = operation(data, 0, mine, count);
+    dw_op other = operation(again, 1, theirs, count);
+    // Small ones have shown all there is when this returns; of others, the
+    // first part.
+    dw_work work;
+    const bool started =
+        api().submit(pair.comms[1], &other, &work, nullptr) == DW_OK;
+    shm_backend::Comm* const comm = shm_backend::of(pair.comms[1]);
+    for (int i = 0; i < 100 && started && !comm->worker.idle() &&
+                    comm->room.mine().posts[1].ticket.load() == 0;
+         ++i)
+      shm_backend::pause();
+    scribble(*comm, data);
+    dw_op called = op;
+    called.flags |= DW_FLAG_CALLER_WAITS;
+    dw_error error = {};
+    const int32_t code = api().submit(pair.comms[0], &called, nullptr, &error);
+    require(code == DW_DONE || (code > DW_OK && error.text[0] != '\0'));
+    mine.prove();
+    api().comm_abort(pair.comms[1], nullptr);
+    if (started) require(work.wait(std::chrono::seconds(20)));
+    theirs.prove();
+  }
+
+  static void scribble(const shm_backend::Comm& comm, Data& data) {
+    const shm_backend::Room& room = comm.room;
+    while (!data.empty()) {
+      const auto where = data.take<uint16_t>();
+      const auto word = data.take<uint64_t>();
+      // Mostly in the neighbour's area; else anywhere of its plot, or ours.
+      const int rank = where % 8 == 7 ? 0 : 1;
+      char* base = reinterpret_cast<char*>(&room.area(rank));
+      size_t span = shm_backend::area_bytes(2);
+      if (where % 8 >= 5) {
+        base = room.find(rank, 0, kSpan);
+        span = kSpan;
+      }
+      reinterpret_cast<std::atomic<uint64_t>*>(base)[where / 8 % (span / 8)]
+          .store(word, std::memory_order_relaxed);
+    }
+  }
+
+  dw_backend* backends_[2] = {};
+  Pair root_;
+  uint64_t uid_ = 1;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static World* const world = new World;
+  world->run(Data(data, size));
+  return 0;
+}
