@@ -102,7 +102,10 @@ void Room::leave(State state) const {
   uint32_t open = static_cast<uint32_t>(State::kOpen);
   mine().state.compare_exchange_strong(open, static_cast<uint32_t>(state),
                                        std::memory_order_seq_cst);
-  for (int rank = 0; rank < size(); ++rank) ring(rank);
+  // Nobody waits for one that has closed, but by mistake: who is just falling
+  // asleep hears of it when the nap is over.
+  for (int rank = 0; rank < size(); ++rank)
+    state == State::kClosed ? wake(rank) : ring(rank);
 }
 
 }  // namespace shm_backend

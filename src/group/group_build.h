@@ -23,6 +23,8 @@ struct GroupPlan {
   GroupParts parts;
   // Index of the devices that are no host memory.
   int device_id = 0;
+  // Of the choices; opened for it where there are none.
+  std::vector<std::shared_ptr<comm::BackendInstance>> backends = {};
   // In which it is built; without one it is over the store.
   BoardCall* call = nullptr;
   std::vector<int> parent_ranks = {};  // its ranks as those of the parent

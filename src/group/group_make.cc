@@ -26,6 +26,7 @@ struct Request {
   absl::Duration timeout;
   comm::Hints hints;
   std::vector<BackendChoice> choices;
+  std::vector<std::shared_ptr<comm::BackendInstance>> backends;  // opened
   int device_id = 0;
 };
 
@@ -114,12 +115,14 @@ absl::StatusOr<Request> check_request(
   if (!own.ok()) return of_call(own.status());
   Request request{
       std::string(op), description,         timeout.value_or(parent.timeout()),
-      *std::move(own), *std::move(choices), device_id};
-  // Opens what is not open yet.
+      *std::move(own), *std::move(choices), {},
+      device_id};
   for (const BackendChoice& choice : request.choices) {
-    const auto opened = session.instances().open(
-        choice.backend, device_of(choice, device_id), request.hints);
+    absl::StatusOr<std::shared_ptr<comm::BackendInstance>> opened =
+        session.instances().open(choice.backend, device_of(choice, device_id),
+                                 request.hints);
     if (!opened.ok()) return of_call(opened.status());
+    request.backends.push_back(*std::move(opened));
   }
   return request;
 }
@@ -189,6 +192,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
                 .parent = parent.weak_from_this(),
                 .session = session.weak_from_this()},
       .device_id = request.device_id,
+      .backends = std::move(request.backends),
       .call = call,
       .parent_ranks = {members.begin(), members.end()}};
   absl::StatusOr<std::shared_ptr<GroupState>> built =
