@@ -4,14 +4,17 @@
 
 #include "room.h"
 #include "sdk/fail.h"
+#include "unit/memory_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <random>
+#include <string>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -211,6 +214,40 @@ TEST_F(Two, BeyondThePlotIsAnErrorWithBothNumbers) {
   rooms.clear();
   Room again;
   EXPECT_EQ(again.enter(arenas[0], 2, 1, &error), DW_OK) << error.text;
+}
+
+// In a control group: what is wrong, else nothing.
+std::string run_out_of_memory() {
+  const Header header = {kSegmentMagic, 7, 5, 1, 2, 0, kSmallStage + (1 << 20)};
+  const auto arena = std::make_shared<Arena>();
+  dw_error error = {};
+  if (arena->create(header, &error) != DW_OK) return error.text;
+  arena->settle(0);
+  // What the loop takes of the heap is there before.
+  std::vector<std::unique_ptr<Room>> rooms;
+  for (int i = 0; i < 500; ++i) rooms.push_back(std::make_unique<Room>());
+  distwrap::testing::Ballast ballast(512 << 10);
+  size_t made = 0;
+  while (made < rooms.size() &&
+         rooms[made]->enter(arena, 2, made + 1, &error) == DW_OK)
+    ++made;
+  const std::string text = error.text;
+  if (made == rooms.size()) return "there is no end";
+  if (made < 20) return "none after " + std::to_string(made) + ": " + text;
+  if (error.reason != DW_REASON_OUT_OF_MEMORY ||
+      text.find("KiB of shared memory are needed, but the control group has") ==
+          std::string::npos ||
+      text.find("of its limit of 32768 KiB") == std::string::npos)
+    return text;
+  // What is held can be used, and more when memory has come back.
+  for (size_t i = 0; i < made; ++i)
+    std::memset(&arena->own(rooms[i]->place())[0], 1, sizeof(uint64_t));
+  ballast.drop();
+  return rooms[made]->enter(arena, 2, 1, &error) == DW_OK ? "" : error.text;
+}
+
+TEST(ArenaMemory, BeyondTheControlGroupIsAnErrorWithBothNumbers) {
+  distwrap::testing::expect_within_memory(32 << 20, run_out_of_memory);
 }
 
 }  // namespace

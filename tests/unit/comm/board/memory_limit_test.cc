@@ -1,78 +1,20 @@
 // The board in a control group whose memory runs out: as many groups as there
 // is room for, then an error, and no signal.
-#include "base/descriptor.h"
 #include "board_fixture.h"
-#include "distwrap/abi/note.h"
-#include "sdk/headroom.h"
+#include "unit/memory_group.h"
 
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <list>
 #include <string>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 namespace distwrap::comm {
 namespace {
 
-// A control group below this process's own, while it lives.
-class MemoryGroup {
- public:
-  explicit MemoryGroup(uint64_t limit) {
-    std::ifstream groups("/proc/self/cgroup");
-    std::string line;
-    while (std::getline(groups, line)) {
-      const size_t path = line.find(':', line.find(':') + 1) + 1;
-      const bool now = line.rfind("0::", 0) == 0;
-      if (!now && line.find(":memory:") == std::string::npos) continue;
-      folder_ = std::string("/sys/fs/cgroup") + (now ? "" : "/memory") +
-                line.substr(path) + "/distwrap-test-" +
-                std::to_string(getpid());
-      std::error_code error;
-      std::filesystem::create_directory(folder_, error);
-      const std::string file = now ? "/memory.max" : "/memory.limit_in_bytes";
-      if (!error && write(file, std::to_string(limit))) return;
-      rmdir(folder_.c_str());
-      folder_.clear();
-    }
-  }
-  ~MemoryGroup() {
-    if (!folder_.empty()) rmdir(folder_.c_str());
-  }
-  bool exists() const { return !folder_.empty(); }
-  // Of the calling process.
-  bool enter() const { return write("/cgroup.procs", "0"); }
-
- private:
-  bool write(const std::string& file, const std::string& text) const {
-    std::ofstream out(folder_ + file);
-    out << text << std::flush;
-    return out.good();
-  }
-  std::string folder_;
-};
-
-uint64_t left() {
-  const dw_headroom room = dw_read_headroom();
-  return room.limited != 0 ? room.left : UINT64_MAX;
-}
-
-// Takes memory until `rest` bytes are left.
-base::Descriptor fill(uint64_t rest) {
-  constexpr off_t kPart = 64 << 10;
-  base::Descriptor ballast(memfd_create("ballast", MFD_CLOEXEC));
-  off_t size = 0;
-  while (left() > rest + kPart && fallocate(ballast.get(), 0, size, kPart) == 0)
-    size += kPart;
-  return ballast;
-}
+using testing::Ballast;
 
 // In the control group: what is wrong, else nothing.
 std::string run_out() {
@@ -95,7 +37,7 @@ std::string run_out() {
   };
   // What the loop takes of the heap is there before.
   { const std::vector<std::string> some(8, std::string(12 << 10, 'x')); }
-  base::Descriptor ballast = fill(128 << 10);
+  Ballast ballast(128 << 10);
   absl::Status status;
   while (status.ok() && groups.size() < kMostLanes) status = open();
   const std::optional<ErrorInfo> info = error_info(status);
@@ -108,7 +50,7 @@ std::string run_out() {
     return "no numbers: " + std::string(status.message());
   // The others go on, and so does this one when memory has come back.
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
-  ballast = base::Descriptor();
+  ballast.drop();
   if (status = open(); !status.ok())
     return "not again: " + std::string(status.message());
   if (ranks[0]->ear.wait(kLooks).has_value()) return "the world broke";
@@ -116,24 +58,7 @@ std::string run_out() {
 }
 
 TEST(MemoryLimit, IsAnErrorAndNoSignal) {
-  const MemoryGroup group(32 << 20);
-  if (DW_SANITIZER != DW_SANITIZER_NONE)
-    GTEST_SKIP() << "a sanitizer takes memory of its own all the time";
-  if (!group.exists())
-    GTEST_SKIP() << "this process may not make control groups with a limit of "
-                    "memory";
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (!group.enter()) _exit(2);
-    const std::string wrong = run_out();
-    if (!wrong.empty()) std::cerr << wrong << std::endl;
-    _exit(wrong.empty() ? 0 : 1);
-  }
-  int ended = 0;
-  ASSERT_EQ(waitpid(child, &ended, 0), child);
-  ASSERT_TRUE(WIFEXITED(ended)) << "signal " << WTERMSIG(ended);
-  EXPECT_EQ(WEXITSTATUS(ended), 0);
+  testing::expect_within_memory(32 << 20, run_out);
 }
 
 // As `ls` of the descriptor would tell: pages that are there.
