@@ -1,8 +1,10 @@
-// A file descriptor that is closed.
+// A file descriptor that is closed, in the child of a fork at once.
 //
 // Threads: as an int. Ownership: the object owns the descriptor.
 #ifndef DISTWRAP_SRC_BASE_DESCRIPTOR_H_
 #define DISTWRAP_SRC_BASE_DESCRIPTOR_H_
+
+#include "base/child_closes.h"
 
 #include <unistd.h>
 #include <utility>
@@ -12,9 +14,11 @@ namespace distwrap::base {
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
+  explicit Descriptor(int fd) : fd_(fd) { ChildCloses::add(fd); }
   ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ < 0) return;
+    ChildCloses::remove(fd_);
+    close(fd_);
   }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {

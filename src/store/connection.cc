@@ -1,5 +1,6 @@
 #include "store/connection.h"
 
+#include "base/child_closes.h"
 #include "base/log.h"
 #include "distwrap/store.h"
 
@@ -36,13 +37,17 @@ Connection::Connection(uv_loop_t* loop, Table* table,
   wait_.ready = [this] { finish_wait(); };
 }
 
+int descriptor_of(const uv_pipe_t& pipe) {
+  uv_os_fd_t descriptor = -1;
+  const auto* const handle = reinterpret_cast<const uv_handle_t*>(&pipe);
+  return uv_fileno(handle, &descriptor) == 0 ? descriptor : -1;
+}
+
 bool Connection::is_same_user() const {
-  uv_os_fd_t fd = -1;
   ucred peer = {};
   socklen_t size = sizeof peer;
-  const auto* handle = reinterpret_cast<const uv_handle_t*>(&pipe_);
-  if (uv_fileno(handle, &fd) != 0 ||
-      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+  if (getsockopt(descriptor_of(pipe_), SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
+      0)
     return false;
   if (peer.uid == geteuid()) return true;
   base::log(base::LogLevel::kWarning,
@@ -54,6 +59,7 @@ bool Connection::is_same_user() const {
 void Connection::accept(uv_stream_t* listener) {
   auto* const stream = reinterpret_cast<uv_stream_t*>(&pipe_);
   if (uv_accept(listener, stream) != 0 || !is_same_user()) return close();
+  base::ChildCloses::add(descriptor_of(pipe_));
   const auto give_buffer = [](uv_handle_t* to, size_t, uv_buf_t* buffer) {
     std::vector<char>& arrivals = of(to)->arrivals_;
     *buffer =
@@ -71,6 +77,7 @@ void Connection::close() {
   if (closing_) return;
   closing_ = true;
   table_.cancel(&wait_);
+  base::ChildCloses::remove(descriptor_of(pipe_));
   const auto closed = [](uv_handle_t* handle) {
     of(handle)->on_handle_closed();
   };

@@ -16,6 +16,9 @@
 
 namespace distwrap::store {
 
+// -1 when it has none.
+int descriptor_of(const uv_pipe_t& pipe);
+
 class Connection {
  public:
   // `arrivals` takes what has arrived, for one callback of the loop's thread:

@@ -1,5 +1,6 @@
 #include "store/server.h"
 
+#include "base/child_closes.h"
 #include "base/error.h"
 #include "store/connection.h"
 #include "store/socket.h"
@@ -50,6 +51,7 @@ class Server::Impl {
                             static_cast<Impl*>(listener->data)->accept();
                         });
     if (error != 0) return cannot_listen(path, base::errno_text(-error));
+    base::ChildCloses::add(descriptor_of(listener_));
     return absl::OkStatus();
   }
 
@@ -59,6 +61,7 @@ class Server::Impl {
     const std::vector<Connection*> open(connections_.begin(),
                                         connections_.end());
     for (Connection* connection : open) connection->close();
+    base::ChildCloses::remove(descriptor_of(listener_));
     uv_close(reinterpret_cast<uv_handle_t*>(&listener_),
              [](uv_handle_t* handle) {
                auto* const impl = static_cast<Impl*>(handle->data);

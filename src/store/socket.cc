@@ -1,5 +1,6 @@
 #include "store/socket.h"
 
+#include "base/child_closes.h"
 #include "base/error.h"
 
 #include <absl/strings/str_cat.h>
@@ -96,13 +97,17 @@ absl::StatusOr<Socket> Socket::connect(const std::string& path,
   }
 }
 
+Socket::Socket(int fd) : fd_(fd) { base::ChildCloses::add(fd); }
+
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(fd_, other.fd_);
   return *this;
 }
 
 Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  base::ChildCloses::remove(fd_);
+  close(fd_);
 }
 
 Io Socket::wait(short events, Deadline deadline) {

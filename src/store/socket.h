@@ -47,7 +47,7 @@ class Socket {
   Io receive(char* bytes, size_t size, Deadline deadline);
 
  private:
-  explicit Socket(int fd) : fd_(fd) {}
+  explicit Socket(int fd);
   Io wait(short events, Deadline deadline);
 
   int fd_ = -1;

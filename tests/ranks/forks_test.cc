@@ -2,12 +2,19 @@
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
 #include "ranks/hub_ranks.h"
+#include "store/server_thread.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <signal.h>
+#include <spawn.h>
 #include <string>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -123,6 +130,101 @@ TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
     EXPECT_TRUE(send(TensorView(now), Peer::group(1 - session.rank()), 7).ok());
     EXPECT_TRUE(pending->wait().ok());
     EXPECT_EQ(late[0], 5);
+  });
+}
+
+// What of the library's an idle child would keep alive: sockets, by which peers
+// would not hear of the parent's end, and memory of the ranks.
+struct Kept {
+  int sockets = 0, memory = 0;
+  friend bool operator==(const Kept&, const Kept&) = default;
+
+  static Kept of_this_process() {
+    Kept kept;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string target =
+          std::filesystem::read_symlink(entry.path(), gone).string();
+      kept.sockets += absl::StartsWith(target, "socket:");
+      kept.memory += absl::StartsWith(target, "/memfd:distwrap board");
+    }
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);)
+      kept.memory += absl::StrContains(line, "/memfd:distwrap board");
+    return kept;
+  }
+  std::string text() const {
+    return absl::StrCat(sockets, " sockets, memory in ", memory, " places");
+  }
+};
+
+TEST_F(AFork, AnIdleChildKeepsNothingOfTheLibraryAlive) {
+  const Kept before = Kept::of_this_process();
+  std::string folder = ::testing::TempDir() + "/forksXXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/store";
+  {
+    const auto server = store::ServerThread::start(path);
+    ASSERT_TRUE(server.ok()) << server.status();
+    const auto store =
+        Store::connect("unix:" + path, Deadline::after(absl::Seconds(60)));
+    ASSERT_TRUE(store.ok()) << store.status();
+    testing::run_hub_ranks(
+        2, {.backend = "messages"},
+        [&](Session& session) {
+          EXPECT_EQ(sum(1), 2);
+          if (session.rank() == 0) {
+            const Kept here = Kept::of_this_process();
+            // The server's, its clients' and the boards'.
+            EXPECT_GT(here.sockets, before.sockets + 2);
+            EXPECT_GT(here.memory, 2);
+            EXPECT_EQ(in_a_child([&]() -> std::string {
+                        const Kept kept = Kept::of_this_process();
+                        return kept == before ? "" : kept.text();
+                      }),
+                      "");
+          }
+          EXPECT_EQ(sum(2), 4);
+        },
+        *store);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// A program that is started shares this process's memory for a moment, or does
+// not run what fork runs: nothing here is closed.
+TEST_F(AFork, ProgramsThatAreStartedOtherwiseHarmNothing) {
+  testing::run_hub_ranks(2, {.backend = "messages"}, [](Session& session) {
+    EXPECT_EQ(sum(1), 2);
+    if (session.rank() == 0) {
+      const Kept before = Kept::of_this_process();
+      const pid_t child = vfork();
+      if (child == 0) {
+        execl("/bin/true", "true", nullptr);
+        _exit(1);
+      }
+      int status = -1;
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+      pid_t spawned = 0;
+      char name[] = "true";
+      char* const arguments[] = {name, nullptr};
+      EXPECT_EQ(posix_spawn(&spawned, "/bin/true", nullptr, nullptr, arguments,
+                            environ),
+                0);
+      EXPECT_EQ(waitpid(spawned, &status, 0), spawned);
+      EXPECT_EQ(status, 0);
+      // As fork without its handlers, and a child that stays for a while.
+      const auto raw = static_cast<pid_t>(
+          syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+      if (raw == 0) _exit(0);
+      EXPECT_EQ(waitpid(raw, &status, 0), raw);
+      EXPECT_EQ(status, 0);
+      EXPECT_EQ(Kept::of_this_process(), before)
+          << Kept::of_this_process().text();
+    }
+    EXPECT_EQ(sum(2), 4);
   });
 }
 

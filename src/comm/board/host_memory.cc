@@ -1,5 +1,6 @@
 #include "comm/board/host_memory.h"
 
+#include "base/child_closes.h"
 #include "base/error.h"
 
 #include <absl/strings/str_cat.h>
@@ -73,11 +74,15 @@ absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::map(
                            MAP_SHARED, memory.get(), 0);
   if (areas == MAP_FAILED)
     return failed("the memory of the ranks cannot be mapped", errno);
+  base::ChildCloses::add(areas, ranks * kAreaBytes);
   return std::unique_ptr<HostMemory>(
       new HostMemory(std::move(memory), static_cast<Area*>(areas), ranks));
 }
 
-HostMemory::~HostMemory() { munmap(areas_, ranks_ * kAreaBytes); }
+HostMemory::~HostMemory() {
+  base::ChildCloses::remove(areas_);
+  munmap(areas_, ranks_ * kAreaBytes);
+}
 
 absl::Status HostMemory::reserve(const void* page,
                                  const dw_headroom& room) const {

@@ -1,5 +1,7 @@
 #include "comm/board/life.h"
 
+#include "base/child_closes.h"
+
 #include <cerrno>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -25,6 +27,7 @@ std::unique_ptr<Life> Life::make(int memory, size_t at) {
   if (mmap(pages, kPage, kProtection, MAP_SHARED | MAP_FIXED, memory,
            static_cast<off_t>(at)) == MAP_FAILED)
     return nullptr;
+  base::ChildCloses::add(pages, kPage);
   pthread_mutexattr_t how;
   if (pthread_mutexattr_init(&how) != 0) return nullptr;
   const bool made =
@@ -37,7 +40,9 @@ std::unique_ptr<Life> Life::make(int memory, size_t at) {
 
 Life::~Life() {
   // A thread that has not let go has it in its list.
-  if (!held_) munmap(pages_, 2 * kPage);
+  if (held_) return;
+  base::ChildCloses::remove(pages_);
+  munmap(pages_, 2 * kPage);
 }
 
 pthread_mutex_t* Life::lock() const {

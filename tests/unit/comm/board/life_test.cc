@@ -54,10 +54,14 @@ TEST_F(LifeTest, EndsWithItsThreadUnlessThatLetGo) {
 TEST_F(LifeTest, EndsWithAProcessThatIsKilled) {
   int pipes[2];
   ASSERT_EQ(pipe(pipes), 0);
+  // The library's own is not the child's.
+  const int memory = dup(memory_->descriptor());
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    life_->hold();
+    const auto life = Life::make(memory, kAreaBytes);
+    if (life == nullptr) _exit(1);
+    life->hold();
     const char held = 1;
     if (write(pipes[1], &held, 1) != 1) _exit(1);
     for (;;) pause();
@@ -68,6 +72,7 @@ TEST_F(LifeTest, EndsWithAProcessThatIsKilled) {
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_TRUE(ended());
+  close(memory);
   close(pipes[0]);
   close(pipes[1]);
 }

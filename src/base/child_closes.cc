@@ -1,0 +1,118 @@
+#include "base/child_closes.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace distwrap::base {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr int kMostDescriptors = 1 << 16;
+constexpr size_t kBits = 64;
+
+struct Mapping {
+  std::atomic<void*> pages;
+  std::atomic<size_t> bytes;  // 0: nothing, or being written
+};
+
+// Constant-initialized: nothing of it is made at the first use.
+constinit std::array<std::atomic<uint64_t>, kMostDescriptors / kBits> marked{};
+constinit std::array<Mapping, 64> mappings{};
+
+// In the child, which has one thread. System calls only: other threads of the
+// parent may have held any lock.
+class Closing {
+ public:
+  Closing() : nothing_(open_nothing()), is_own_(nothing_ >= 0) {}
+  ~Closing() {
+    if (is_own_) close(nothing_);
+  }
+  void take_place_of(int descriptor) {
+    if (nothing_ >= 0) {
+      if (dup3(nothing_, descriptor, O_CLOEXEC) < 0) close(descriptor);
+      return;
+    }
+    // The table was full: this one makes room.
+    close(descriptor);
+    nothing_ = open_nothing();
+  }
+
+ private:
+  static int open_nothing() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+  int nothing_;
+  const bool is_own_;
+};
+
+void let_go() {
+  const int before = errno;
+  {
+    Closing closing;
+    for (size_t word = 0; word < marked.size(); ++word)
+      for (uint64_t bits = marked[word].exchange(0, kRelaxed); bits != 0;
+           bits &= bits - 1)
+        closing.take_place_of(static_cast<int>(word * kBits) +
+                              std::countr_zero(bits));
+  }
+  for (Mapping& mapping : mappings) {
+    const size_t bytes = mapping.bytes.exchange(0, kRelaxed);
+    if (bytes != 0)
+      mmap(mapping.pages.load(kRelaxed), bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mapping.pages.store(nullptr, kRelaxed);
+  }
+  errno = before;
+}
+
+void watch_forks() {
+  static const int kWatched = pthread_atfork(nullptr, nullptr, let_go);
+  static_cast<void>(kWatched);
+}
+
+bool is_noted(int descriptor) {
+  return descriptor >= 0 && descriptor < kMostDescriptors;
+}
+uint64_t bit_of(int descriptor) {
+  return uint64_t{1} << (static_cast<size_t>(descriptor) % kBits);
+}
+
+}  // namespace
+
+void ChildCloses::add(int descriptor) {
+  watch_forks();
+  if (is_noted(descriptor))
+    marked[static_cast<size_t>(descriptor) / kBits].fetch_or(
+        bit_of(descriptor));
+}
+
+void ChildCloses::remove(int descriptor) {
+  if (is_noted(descriptor))
+    marked[static_cast<size_t>(descriptor) / kBits].fetch_and(
+        ~bit_of(descriptor));
+}
+
+void ChildCloses::add(void* pages, size_t bytes) {
+  watch_forks();
+  for (Mapping& mapping : mappings) {
+    void* none = nullptr;
+    if (!mapping.pages.compare_exchange_strong(none, pages)) continue;
+    mapping.bytes.store(bytes);
+    return;
+  }
+}
+
+void ChildCloses::remove(void* pages) {
+  for (Mapping& mapping : mappings)
+    if (mapping.pages.load() == pages) {
+      mapping.bytes.store(0);
+      mapping.pages.store(nullptr);
+    }
+}
+
+}  // namespace distwrap::base
