@@ -42,6 +42,15 @@ class FullTable {
     }
     taken_.resize(taken_.size() - std::min(left, taken_.size()));
   }
+  // How many can be opened.
+  size_t left() const {
+    std::vector<base::Descriptor> more;
+    for (;;) {
+      base::Descriptor one(open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!one.is_open()) return more.size();
+      more.push_back(std::move(one));
+    }
+  }
   ~FullTable() { setrlimit(RLIMIT_NOFILE, &before_); }
 
  private:
@@ -126,6 +135,26 @@ absl::Status run(const Case& c, int rank, const std::string& address) {
   return status;
 }
 
+// A process that meets the store and uses it: what failed first.
+absl::Status meet_store(size_t left, const std::string& address) {
+  const auto use = [&] {
+    const auto store =
+        Store::connect(address, Deadline::after(absl::Seconds(60)));
+    return store.ok()
+               ? (*store)->set("key", "", Deadline::after(absl::Seconds(60)))
+               : store.status();
+  };
+  absl::Status first;
+  {
+    const FullTable full(left);
+    first = use();
+    require(full.left() == left, absl::InternalError("something is left open"));
+  }
+  const absl::Status again = use();
+  require(again.ok(), again);
+  return first;
+}
+
 // Both ranks, as processes: the reasons of their errors, by rank.
 std::array<int, kRanks> run_both(const Case& c, const std::string& folder) {
   std::array<pid_t, kRanks> children = {};
@@ -185,6 +214,27 @@ class Descriptors : public ::testing::TestWithParam<std::string> {
 
   std::string folder_;
 };
+
+TEST_P(Descriptors, ThatRunOutWhenTheStoreIsMetAreNamed) {
+  const std::string path = folder_ + "/store";
+  int reason = static_cast<int>(Reason::kResourceLimit);
+  size_t left = 0;
+  for (; reason != static_cast<int>(Reason::kNone); ++left) {
+    ASSERT_EQ(reason, static_cast<int>(Reason::kResourceLimit));
+    ASSERT_LT(left, 10u);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0)
+      _exit(static_cast<int>(error_reason(meet_store(left, "unix:" + path))));
+    const auto server = store::ServerThread::start(path);
+    ASSERT_TRUE(server.ok()) << server.status();
+    int ended = 0;
+    ASSERT_EQ(waitpid(child, &ended, 0), child);
+    ASSERT_TRUE(WIFEXITED(ended)) << "signal " << WTERMSIG(ended);
+    reason = WEXITSTATUS(ended);
+  }
+  EXPECT_GT(left, 1u);  // not with none
+}
 
 TEST_P(Descriptors, ThatRunOutAtTheStartAreNamed) {
   for (const int full_rank : {0, 1}) {

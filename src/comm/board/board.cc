@@ -33,6 +33,26 @@ size_t usable_processors() {
              : 1;
 }
 
+// That the memory of the rank that serves is of this job, and no earlier one
+// that has left it behind; and of this version.
+absl::Status check_job(const RankFacts& facts, uint64_t job, int host) {
+  if (facts.layout == kBoardLayout && facts.job == job) return absl::OkStatus();
+  const bool same = facts.layout == kBoardLayout;
+  return base::make_error(
+      {.reason = Reason::kRefused,
+       .what = same ? "a rank of this host has handed over the memory of "
+                      "another job"
+                    : "a rank of this host uses another version of distwrap",
+       .op = "init",
+       .ranks = {host},
+       .expected = absl::StrCat(same ? "job " : "memory that says ",
+                                absl::Hex(same ? job : kBoardLayout)),
+       .actual = absl::StrCat(absl::Hex(same ? facts.job : facts.layout)),
+       .next_step = same ? "end what an earlier job has left running, and give "
+                           "each job a store of its own"
+                         : "start all ranks with the same library"});
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Board>> Board::meet(
@@ -64,6 +84,10 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
     auto adopted = HostMemory::adopt(*std::move(taken), ranks.size());
     if (!adopted.ok()) return adopted.status();
     memory = *std::move(adopted);
+    if (absl::Status status =
+            check_job(memory->area(0).front.facts, plan.job, host);
+        !status.ok())
+      return status;
     guests.clear();
   }
   std::shared_ptr<Board> board(

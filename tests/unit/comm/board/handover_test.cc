@@ -70,6 +70,53 @@ TEST(Board, WhoseHostHasGivenUpHasNone) {
   EXPECT_EQ(*board, nullptr);
 }
 
+// An earlier job's rank 0 still waits at its door, and what it said of itself
+// is taken for this job's.
+class AnEarlierJob : public testing::Test {
+ protected:
+  static constexpr uint64_t kEarlier = 0x1000, kPresent = 0x2000;
+  void SetUp() override {
+    absl::StatusOr<Door> door = Door::open();
+    ASSERT_TRUE(door.ok());
+    name_ = door->name();
+    auto board =
+        Board::meet({.rank = 0, .watchdog = earlier_.watchdog, .job = kEarlier},
+                    *std::move(door), {{"here", name_, 1}, {"here", "x", 2}},
+                    Deadline::never());
+    ASSERT_TRUE(board.ok()) << board.status();
+    earlier_.board = *std::move(board);
+  }
+  absl::StatusOr<std::shared_ptr<Board>> come(uint64_t job, uint64_t token) {
+    return Board::meet(
+        {.rank = 1, .watchdog = present_.watchdog, .job = job}, *Door::open(),
+        {{"here", name_, 1}, {"here", "x", token}}, Deadline::after(kLong));
+  }
+  std::string name_;
+  Rank earlier_, present_;
+};
+
+TEST_F(AnEarlierJob, GivesItsMemoryToNobodyElse) {
+  const auto board = come(kPresent, 3);
+  ASSERT_TRUE(board.ok()) << board.status();
+  EXPECT_EQ(*board, nullptr);
+  const auto late = come(kEarlier, 2);
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_NE(*late, nullptr);
+}
+
+// Not even to whom it would.
+TEST_F(AnEarlierJob, IsNotTakenForThePresentOne) {
+  const auto board = come(kPresent, 2);
+  const auto info = error_info(board.status());
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->reason, Reason::kRefused);
+  EXPECT_EQ(info->what,
+            "a rank of this host has handed over the memory of another job");
+  EXPECT_EQ(info->expected, "job 2000");
+  EXPECT_EQ(info->actual, "1000");
+  EXPECT_EQ(info->ranks, std::vector<int>{0});
+}
+
 TEST(Board, WhoIsAloneOnAHostHasNone) {
   auto watchdog = std::make_shared<Watchdog>();
   const auto board =
