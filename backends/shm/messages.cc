@@ -1,6 +1,7 @@
 #include "messages.h"
 
 #include "backend.h"
+#include "copy.h"
 #include "sdk/fail.h"
 
 #include <algorithm>
@@ -284,7 +285,7 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
     const char* const from =
         Pool::find(comm_->room, rank, head.place, message->moved);
     if (from == nullptr) return false;
-    std::memcpy(to.at, from, message->moved);
+    fetch(to.at, from, message->moved);
     Pool::give_back(comm_->room, rank, head.place);
   }
   if (message->moved == to.bytes) {
@@ -306,7 +307,7 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
     data = Pool::find(comm_->room, rank, head.place, bytes);
     if (data == nullptr) return false;
   }
-  copy_bytes(message->data.at + message->moved, data, bytes);
+  fetch(message->data.at + message->moved, data, bytes);
   message->moved += bytes;
   if (head.kind == Record::kChunk)
     Pool::give_back(comm_->room, rank, head.place);

@@ -81,7 +81,7 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
       return run.fail_nonsense(from);
     data = run.look(from, round, Run::kStaged, entry.offset, to.bytes);
   }
-  if (data != nullptr) copy(to.at, data, to.bytes);
+  if (data != nullptr) run.take(to.at, data, to.bytes);
 }
 
 // With equal pieces, a step that keeps the lines of all parts apart.
@@ -103,17 +103,18 @@ void run_barrier(Run& run) {
 void run_broadcast(Run& run) {
   const Call& call = run.call;
   const bool is_root = run.rank == call.peer;
+  run.expect(call.out.bytes);
   const size_t step = std::min(call.out.bytes, largest_part(run, 1));
   uint32_t round = 0;
   for (size_t at = 0; at < call.out.bytes; at += step, ++round) {
     const Piece to = part_of(call.out, at, step);
     if (is_root) {
       run.show(round, call.in.at + at, to.bytes);
-      copy(to.at, call.in.at + at, to.bytes);
+      run.keep(to.at, call.in.at + at, to.bytes);
     } else {
       const char* const from = run.look(call.peer, round, to.bytes);
       if (from == nullptr) return;
-      copy(to.at, from, to.bytes);
+      run.take(to.at, from, to.bytes);
     }
     if (at + to.bytes < call.out.bytes) run.done(round);
     if (run.failed()) return;
@@ -124,14 +125,16 @@ void run_broadcast(Run& run) {
 void run_all_gather(Run& run) {
   const Call& call = run.call;
   const size_t step = largest_part(run, 1);
-  const size_t rounds = rounds_of(call.out_pieces.longest(), step);
+  const size_t longest = call.out_pieces.longest();
+  const size_t rounds = rounds_of(longest, step);
+  run.expect(static_cast<size_t>(run.size) * longest);
   for (size_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
     if (turn < rounds) {
       const Piece own = part_of(call.in, turn * step, step);
       if (own.bytes != 0)
         run.show(static_cast<uint32_t>(turn), own.at, own.bytes);
       const Piece to = part_of(call.out_pieces[run.rank], turn * step, step);
-      copy(to.at, own.at, own.bytes);
+      run.keep(to.at, own.at, own.bytes);
     }
     if (turn == 0) continue;
     const auto round = static_cast<uint32_t>(turn - 1);
@@ -140,7 +143,7 @@ void run_all_gather(Run& run) {
       if (r == run.rank || to.bytes == 0) continue;
       const char* const from = run.look(r, round, to.bytes);
       if (from == nullptr) return;
-      copy(to.at, from, to.bytes);
+      run.take(to.at, from, to.bytes);
     }
     if (turn < rounds) run.done(round);
   }
@@ -161,7 +164,7 @@ void run_gather(Run& run) {
     return;
   }
   const Piece own = call.out_pieces[run.rank];
-  copy(own.at, call.in.at, own.bytes);
+  run.keep(own.at, call.in.at, own.bytes);
   const size_t rounds =
       std::max<size_t>(1, rounds_of(call.out_pieces.longest(), step));
   for (size_t at = 0; at < rounds; ++at) {
@@ -174,7 +177,7 @@ void run_gather(Run& run) {
           run.look(r, round, to.bytes, 0, to.bytes,
                    Run::with_size(call.print, whole.bytes));
       if (from == nullptr) return;
-      copy(to.at, from, to.bytes);
+      run.take(to.at, from, to.bytes);
     }
     run.done(round);
   }
@@ -190,7 +193,7 @@ void run_scatter(Run& run) {
     for (size_t round = 0; round < rounds && !run.failed(); ++round)
       show_parts(run, static_cast<uint32_t>(round), call.in_pieces, step);
     const Piece own = call.in_pieces[run.rank];
-    copy(call.out.at, own.at, own.bytes);
+    run.keep(call.out.at, own.at, own.bytes);
   } else {
     const size_t step = step_of_blocks(run, call.out);
     const size_t rounds = std::max<size_t>(1, rounds_of(call.out.bytes, step));
@@ -209,6 +212,7 @@ void run_all_to_all(Run& run) {
       std::max<size_t>(1, rounds_of(call.in_pieces.longest(), step));
   const size_t turns =
       std::max(sends, rounds_of(call.out_pieces.longest(), step));
+  run.expect(turns * step * static_cast<size_t>(run.size));
   for (size_t turn = 0; turn < turns + 1 && !run.failed(); ++turn) {
     if (turn < sends)
       show_parts(run, static_cast<uint32_t>(turn), call.in_pieces, step);
@@ -224,7 +228,7 @@ void run_all_to_all(Run& run) {
   }
   if (run.failed()) return;
   const Piece own = call.in_pieces[run.rank];
-  copy(call.out_pieces[run.rank].at, own.at, own.bytes);
+  run.keep(call.out_pieces[run.rank].at, own.at, own.bytes);
   run.finish(true);
 }
 

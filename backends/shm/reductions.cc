@@ -35,6 +35,29 @@ void Reducer::copy_own(void* to, const void* from, size_t bytes) const {
   scale(to, terms, 1, bytes / element, factor);
 }
 
+void Reducer::fetch(void* out, const void* const* in, int n,
+                    size_t bytes) const {
+  // The terms of several peers are read side by side as they are.
+  if (n != 2) return (*this)(out, in, n, bytes);
+  side_by_side(bytes, [&](size_t at, size_t part) {
+    const void* const terms[] = {static_cast<const char*>(in[0]) + at,
+                                 static_cast<const char*>(in[1]) + at};
+    (*this)(static_cast<char*>(out) + at, terms, 2, part);
+  });
+}
+
+void Reducer::fetch_past_caches(void* out, const void* const* in, int n,
+                                size_t bytes) const {
+  alignas(kLine) char piece[16 << 10];
+  const void* terms[kMostRanks];
+  for (size_t at = 0; at < bytes; at += sizeof piece) {
+    const size_t part = std::min(sizeof piece, bytes - at);
+    for (int r = 0; r < n; ++r) terms[r] = static_cast<const char*>(in[r]) + at;
+    fetch(piece, terms, n, part);
+    copy_past_caches(static_cast<char*>(out) + at, piece, part);
+  }
+}
+
 void run_flat(Run& run) {
   const Call& call = run.call;
   const Reducer reduce(run);
@@ -67,7 +90,7 @@ void run_flat(Run& run) {
         terms[r] = r == run.rank ? own : run.look(r, round, part);
         if (terms[r] == nullptr) return;
       }
-      reduce(call.out.at + at, terms, last + 1, part);
+      reduce.fetch(call.out.at + at, terms, last + 1, part);
     }
     if (at + part < bytes) run.done(round);
   }

@@ -25,9 +25,15 @@ class Reached final : public Condition {
 };
 
 // From here on each rank reduces a share only: the others' terms have to come
-// from their caches.
-constexpr size_t kSlicedFromTwo = 64 << 10;
+// from their caches. Two ranks read as much of each other either way; shares
+// are for having the next chunk under way.
+constexpr size_t kSlicedFromTwo = 256 << 10;
 constexpr size_t kSlicedFromMore = 32 << 10;
+// The staging that two ranks use in turn for what is larger. The largest part
+// that is asked for at once fits four times.
+constexpr size_t kShortRing = 1 << 20;
+// Results that leave the caches, and take what else is in them along.
+constexpr size_t kTooLarge = 16 << 20;
 // What every rank's first staging serves.
 constexpr size_t kSmall = 2 << 10;
 
@@ -103,9 +109,18 @@ Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
       rank(given_comm->rank),
       size(given_comm->size),
       stage_(given_comm->stage),
+      ring_(given_comm->stage.limit),
       ticket_(given_comm->ticket),
       limit_(given_call.deadline_ns, given_call.timeout_ns),
       error_(error) {}
+
+void Run::expect(size_t bytes) {
+  past_caches_ = bytes >= kTooLarge;
+  // The caller's buffers are to stay in that cache beside this rank's staging
+  // and what it reads of its peer's.
+  if (size == 2 && bytes >= kShortRing)
+    ring_ = std::min(stage_.limit, kShortRing);
+}
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
                           int peer) {
@@ -149,7 +164,7 @@ char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
   if (stage_.data == nullptr && !take_stage()) [[unlikely]]
     return nullptr;
   size_t at = stage_.next;
-  if (at + bytes > stage_.limit) {
+  if (at + bytes > ring_) {
     at = 0;
     stage_.block = Stage::kBlocks;
   }

@@ -13,6 +13,7 @@
 #define DISTWRAP_BACKENDS_SHM_RUN_H_
 
 #include "backend.h"
+#include "copy.h"
 #include "wait.h"
 
 namespace shm_backend {
@@ -30,6 +31,11 @@ class Run {
   static uint32_t with_size(uint32_t print, size_t bytes) {
     return print ^ static_cast<uint32_t>((bytes + 1) * 0x9e3779b1u);
   }
+
+  // Before the rounds of an operation that may be large: how many bytes a rank
+  // writes to its caller's buffers at most.
+  void expect(size_t bytes);
+  bool past_caches() const { return past_caches_; }
 
   // Room for what this round shows, NULL when the call has failed. What is
   // small goes into the line of the post itself, unless `staged`.
@@ -55,6 +61,17 @@ class Run {
   }
   // `total` of what was prepared as staged.
   static constexpr size_t kStaged = SIZE_MAX;
+  // What this rank has written or was given, to the caller's buffer.
+  void keep(void* to, const void* from, size_t bytes) const {
+    if (past_caches_ && to != from) return copy_past_caches(to, from, bytes);
+    copy(to, from, bytes);
+  }
+  // What was looked at, to the caller's buffer.
+  void take(void* to, const char* from, size_t bytes) const {
+    if (bytes < kPagesBytes) return copy(to, from, bytes);
+    if (past_caches_) return fetch_past_caches(to, from, bytes);
+    fetch(to, from, bytes);
+  }
 
   void done(uint32_t round) { done_ticket(ticket_ + round); }
   // The end of the operation. `symmetric`: this rank has looked at every other
@@ -79,6 +96,8 @@ class Run {
   void done_ticket(uint64_t ticket);
 
   Stage& stage_;
+  size_t ring_;  // how much of the staging is used in turn
+  bool past_caches_ = false;
   const uint64_t ticket_;  // of round 0
   Limit limit_;
   dw_error* const error_;
@@ -107,11 +126,6 @@ int32_t agree_on_staging(Comm* comm, const Call& call, dw_error* error);
 // A collective, to its end. DW_OK, or the communicator is broken.
 int32_t run(Comm* comm, const Call& call, dw_error* error);
 
-// Input to output of a piece, unless they are one.
-inline void copy(void* to, const void* from, size_t bytes) {
-  if (bytes != 0 && to != from) __builtin_memcpy(to, from, bytes);
-}
-
 // What reduces the ranks' elements, in their order.
 struct Reducer {
   Reducer(const Run& run);
@@ -120,6 +134,11 @@ struct Reducer {
   void operator()(void* out, const void* const* in, int n, size_t bytes) const {
     kernel(out, in, static_cast<uint64_t>(n), bytes / element, &ranks);
   }
+  // The same, where the terms of others are in their caches.
+  void fetch(void* out, const void* const* in, int n, size_t bytes) const;
+  // And the result goes past the caches.
+  void fetch_past_caches(void* out, const void* const* in, int n,
+                         size_t bytes) const;
 
   dw_reduce_fn kernel;
   dw_reduce_fn scale = nullptr;  // NULL: as they are

@@ -42,6 +42,14 @@ struct Chunk {
   }
 };
 
+void reduce_to_caller(const Run& run, const Reducer& reduce, char* to,
+                      const void* const* terms, size_t bytes) {
+  if (run.past_caches())
+    reduce.fetch_past_caches(to, terms, run.size, bytes);
+  else
+    reduce.fetch(to, terms, run.size, bytes);
+}
+
 class Sliced {
  public:
   explicit Sliced(Run& run)
@@ -108,16 +116,14 @@ class Sliced {
                       slot(r, run_.rank, run_.size) * now.share, own.bytes);
       if (terms[r] == nullptr) return;
     }
-    char* const to = takes_ ? now.of(run_.rank, call_.out.at).at : nullptr;
-    if (takes_) reduce_(to, terms, run_.size, own.bytes);
-    if (!all_ && takes_) return;  // nobody else wants it
+    if (!all_ && takes_)  // nobody else wants it
+      return reduce_to_caller(run_, reduce_, now.of(run_.rank, call_.out.at).at,
+                              terms, own.bytes);
     char* const block = run_.prepare(results_of(number), own.bytes, true);
     if (block == nullptr) return;
-    if (takes_)
-      copy(block, to, own.bytes);
-    else
-      reduce_(block, terms, run_.size, own.bytes);
+    reduce_.fetch(block, terms, run_.size, own.bytes);
     run_.show_prepared(results_of(number));
+    if (takes_) run_.keep(now.of(run_.rank, call_.out.at).at, block, own.bytes);
   }
 
   void take_results(size_t number) {
@@ -128,7 +134,7 @@ class Sliced {
       const char* const from =
           run_.look(r, results_of(number), Run::kStaged, 0, to.bytes);
       if (from == nullptr) return;
-      copy(to.at, from, to.bytes);
+      run_.take(to.at, from, to.bytes);
     }
   }
 
@@ -142,13 +148,17 @@ class Sliced {
 
 }  // namespace
 
-void run_sliced(Run& run) { Sliced(run).go(); }
+void run_sliced(Run& run) {
+  run.expect(run.call.in.bytes);
+  Sliced(run).go();
+}
 
 void run_reduce_scatter(Run& run) {
   const Call& call = run.call;
   const Reducer reduce(run);
   const size_t most = largest_slice(run);
   const size_t longest = call.in_pieces.longest();
+  run.expect(longest);
   const size_t step = std::min(most, up(longest));
   const auto rounds = static_cast<uint32_t>((longest + step - 1) / step);
   const auto slots =
@@ -185,7 +195,8 @@ void run_reduce_scatter(Run& run) {
                               slot(r, run.rank, run.size) * step, own.bytes);
         if (terms[r] == nullptr) return;
       }
-      reduce(call.out.at + round * step, terms, run.size, own.bytes);
+      reduce_to_caller(run, reduce, call.out.at + round * step, terms,
+                       own.bytes);
     }
     if (turn < rounds) run.done(round);
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <sched.h>
@@ -49,6 +50,66 @@ int32_t message(Rank& rank, uint16_t kind, int peer, std::vector<float>& data,
   (kind == DW_OP_SEND ? op.in : op.out) = view(data);
   op.timeout_ns = 60'000'000'000;
   return rank.api.submit(rank.comm, &op, nullptr, error);
+}
+
+// Of elements that differ from each other and from rank to rank.
+int32_t collective(Rank& rank, uint16_t kind, uint64_t seq,
+                   std::vector<float>& in, std::vector<float>& out,
+                   dw_error* error) {
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = kind;
+  op.reduce = kind == DW_OP_ALL_GATHER || kind == DW_OP_BROADCAST
+                  ? DW_REDUCE_NONE
+                  : DW_REDUCE_SUM;
+  op.flags = DW_FLAG_CALLER_WAITS;
+  op.peer = kind == DW_OP_REDUCE || kind == DW_OP_BROADCAST ? 0 : -1;
+  op.in = view(in);
+  op.out = view(out);
+  op.seq = seq;
+  op.timeout_ns = 60'000'000'000;
+  return rank.api.submit(rank.comm, &op, nullptr, error);
+}
+
+// What is larger than the caches is copied another way: all of it has to come,
+// whole lines and the rest.
+TEST(ShmProcesses, LargerThanTheCaches) {
+  ProcessRanks ranks(2, [](Rank& rank) {
+    constexpr size_t kCount = (size_t{8} << 20) + 13;
+    const auto value = [](int of, size_t i) {
+      return static_cast<float>((i * 7 + static_cast<size_t>(of) * 3) % 1009);
+    };
+    std::vector<float> in(kCount), out(kCount);
+    for (size_t i = 0; i < kCount; ++i) in[i] = value(rank.rank, i);
+    const auto is_sum = [&](size_t count, size_t from) {
+      for (size_t i = 0; i < count; ++i)
+        if (out[i] != value(0, from + i) + value(1, from + i)) return false;
+      return true;
+    };
+    dw_error error = {};
+    if (collective(rank, DW_OP_ALL_REDUCE, 1, in, out, &error) != DW_DONE)
+      return 1;
+    if (!is_sum(kCount, 0)) return 2;
+    std::fill(out.begin(), out.end(), 0.f);
+    if (collective(rank, DW_OP_REDUCE, 2, in, out, &error) != DW_DONE) return 3;
+    if (rank.rank == 0 && !is_sum(kCount, 0)) return 4;
+    out.resize(kCount / 2 + 1);
+    in.resize(2 * out.size(), 0.f);
+    if (collective(rank, DW_OP_REDUCE_SCATTER, 3, in, out, &error) != DW_DONE)
+      return 5;
+    const size_t half = out.size(), from = rank.rank == 0 ? 0 : half;
+    if (!is_sum(std::min(half, kCount - from), from)) return 6;
+    in.resize(kCount);
+    out.resize(2 * kCount);
+    if (collective(rank, DW_OP_ALL_GATHER, 4, in, out, &error) != DW_DONE)
+      return 7;
+    for (size_t i = 0; i < kCount; ++i)
+      if (out[i] != value(0, i) || out[kCount + i] != value(1, i)) return 8;
+    rank.words[0].fetch_add(1);
+    while (rank.words[0].load() < rank.size) sched_yield();
+    return 0;
+  });
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << rank;
 }
 
 TEST(ShmProcesses, ReduceAndExchange) {

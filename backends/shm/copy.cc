@@ -1,0 +1,72 @@
+#include "copy.h"
+
+#include "layout.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace shm_backend {
+namespace {
+
+#if defined(__x86_64__)
+
+void write_past_caches(char* to, const char* from, size_t bytes) {
+  constexpr size_t kVector = sizeof(__m128i);
+  // Whole lines only: a part of one would be merged with what is in memory.
+  const size_t first =
+      std::min(bytes, -reinterpret_cast<uintptr_t>(to) % kLine);
+  const size_t end = first + (bytes - first) / kLine * kLine;
+  copy(to, from, first);
+  for (size_t at = first; at < end; at += kLine) {
+    __m128i parts[kLine / kVector];
+    for (size_t i = 0; i < kLine / kVector; ++i)
+      parts[i] = _mm_loadu_si128(
+          reinterpret_cast<const __m128i*>(from + at + i * kVector));
+    for (size_t i = 0; i < kLine / kVector; ++i)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at + i * kVector),
+                       parts[i]);
+  }
+  copy(to + end, from + end, bytes - end);
+}
+
+// Such writes are in no order with what says that an operation has ended.
+void order_writes() { _mm_sfence(); }
+
+#else
+
+void write_past_caches(char* to, const char* from, size_t bytes) {
+  copy(to, from, bytes);
+}
+
+void order_writes() {}
+
+#endif
+
+}  // namespace
+
+void copy_past_caches(void* to, const void* from, size_t bytes) {
+  write_past_caches(static_cast<char*>(to), static_cast<const char*>(from),
+                    bytes);
+  order_writes();
+}
+
+void fetch(void* to, const void* from, size_t bytes) {
+  side_by_side(bytes, [&](size_t at, size_t part) {
+    copy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at,
+         part);
+  });
+}
+
+void fetch_past_caches(void* to, const void* from, size_t bytes) {
+  side_by_side(bytes, [&](size_t at, size_t part) {
+    write_past_caches(static_cast<char*>(to) + at,
+                      static_cast<const char*>(from) + at, part);
+  });
+  order_writes();
+}
+
+}  // namespace shm_backend
