@@ -1,91 +1,61 @@
 #include "algo/reduce_kernels.h"
 
-#include "algo/kernels/element.h"
-#include "algo/kernels/half_kernel.h"
-#include "algo/kernels/kernel.h"
+#include "algo/kernels/variants.h"
 
-#include <array>
-#include <concepts>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace distwrap::algo {
 namespace {
 
-using kernels::BF16;
-using kernels::Bool;
-using kernels::element_of;
-using kernels::F16;
-using kernels::half_kernel;
-using kernels::kernel;
-using kernels::UnsignedOf;
+#if defined(__x86_64__)
 
-// Which element types a reduction takes, in the words of abi/reductions.def.
-enum class Takes { ANY, NUMBERS, INTEGERS, FLOATS };
-
-template <class E>
-constexpr bool takes(Takes what) {
-  constexpr bool is_float = std::floating_point<typename E::Value>;
-  switch (what) {
-    case Takes::NUMBERS:
-      return !std::same_as<E, Bool>;
-    case Takes::INTEGERS:
-      return !is_float;
-    case Takes::FLOATS:
-      return is_float;
-    default:
-      return true;
-  }
+// Compilers disagree on the name of this one.
+bool has_f16c() {
+  constexpr unsigned kBit = 1u << 29;
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & kBit) != 0;
 }
 
-constexpr bool sign_matters(uint16_t reduce) {
-  return reduce == DW_REDUCE_MIN || reduce == DW_REDUCE_MAX ||
-         reduce == DW_REDUCE_AVG;
+bool has_avx2() { return __builtin_cpu_supports("avx2") && has_f16c(); }
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 }
 
-template <class E, uint16_t kReduce, Takes kTakes>
-constexpr dw_reduce_fn kernel_of() {
-  if constexpr (!takes<E>(kTakes))
-    return nullptr;
-  else if constexpr (std::same_as<E, F16> || std::same_as<E, BF16>)
-    return half_kernel<E, kReduce>;
-  else if constexpr (sign_matters(kReduce))
-    return kernel<E, kReduce>;
-  else
-    return kernel<typename UnsignedOf<E>::Type, kReduce>;
-}
+#endif
 
-// A row has a place for each reduction, beginning with none.
-template <class E>
-constexpr auto row_of() {
-  return std::to_array<dw_reduce_fn>({
-      nullptr,
-#define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
-  kernel_of<E, value, Takes::takes>(),
-#include "distwrap/abi/reductions.def"
-  });
-}
+bool always() { return true; }
 
-using Row = decltype(row_of<Bool>());
+struct Candidate {
+  KernelVariant variant;
+  bool (*runs_here)();
+};
 
-const Row* row_of(dw_dtype dtype) {
-  if (dtype.lanes != 1) return nullptr;
-  switch (dtype.code << 8 | dtype.bits) {
-#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
-  case (code) << 8 | (bits): {                                       \
-    static constexpr Row kRow =                                      \
-        row_of<decltype(element_of<code, bits, storage>())>();       \
-    return &kRow;                                                    \
-  }
-#include "distwrap/abi/dtypes.def"
-    default:
-      return nullptr;
-  }
-}
+// The best one first.
+constexpr Candidate kCandidates[] = {
+#if defined(__x86_64__)
+    {{"avx512", kernels::avx512::find}, has_avx512},
+    {{"avx2", kernels::avx2::find}, has_avx2},
+#endif
+    {{"portable", kernels::portable::find}, always}};
 
 }  // namespace
 
+std::vector<KernelVariant> kernel_variants() {
+  std::vector<KernelVariant> all;
+  for (const Candidate& one : kCandidates)
+    if (one.runs_here()) all.push_back(one.variant);
+  return all;
+}
+
 dw_reduce_fn reduce_kernel(dw_dtype dtype, uint16_t reduce) {
-  const Row* const row = row_of(dtype);
-  return row == nullptr || reduce >= row->size() ? nullptr : (*row)[reduce];
+  static const auto kFind = kernel_variants().front().find;
+  return kFind(dtype, reduce);
 }
 
 }  // namespace distwrap::algo

@@ -11,13 +11,24 @@
 
 #include "distwrap/abi/plugin.h"
 
+#include <vector>
+
 namespace distwrap::algo {
 
 // The kernel of a pair, as dw_reduce_fn (abi/plugin.h) and the tables of
 // element types and reductions say; NULL where the tables have none, as for a
 // bitwise reduction of floats. The same inputs in the same order give the same
 // bits.
+// The best ones for this machine's processor, chosen at the first call.
 dw_reduce_fn reduce_kernel(dw_dtype dtype, uint16_t reduce);
+
+// All that run on this machine, the best one first. They give the same bits,
+// but for the payload of a NaN.
+struct KernelVariant {
+  const char* name;
+  dw_reduce_fn (*find)(dw_dtype dtype, uint16_t reduce);
+};
+std::vector<KernelVariant> kernel_variants();
 
 }  // namespace distwrap::algo
 

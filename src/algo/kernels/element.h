@@ -4,13 +4,12 @@
 #define DISTWRAP_SRC_ALGO_KERNELS_ELEMENT_H_
 
 #include "algo/half.h"
-#include "algo/half_block.h"
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
-namespace distwrap::algo::kernels {
+namespace distwrap::algo::kernels::DW_VARIANT {
 
 template <class T>
 struct Plain {
@@ -24,14 +23,14 @@ struct F16 {
   using Storage = uint16_t;
   using Value = float;
   static Value load(Storage x) { return f16_to_f32(x); }
-  static const HalfBlock& block() { return f16_block(); }
+  static Storage store(Value x) { return f32_to_f16(x); }
 };
 
 struct BF16 {
   using Storage = uint16_t;
   using Value = float;
   static Value load(Storage x) { return bf16_to_f32(x); }
-  static const HalfBlock& block() { return bf16_block(); }
+  static Storage store(Value x) { return f32_to_bf16(x); }
 };
 
 // Whatever is not zero is true. A value is 0 or 1, and so is what is stored.
@@ -65,6 +64,6 @@ struct UnsignedOf<Plain<T>> {
   using Type = Plain<std::make_unsigned_t<T>>;
 };
 
-}  // namespace distwrap::algo::kernels
+}  // namespace distwrap::algo::kernels::DW_VARIANT
 
 #endif  // DISTWRAP_SRC_ALGO_KERNELS_ELEMENT_H_

@@ -19,7 +19,7 @@
 #define DW_ITERATIONS_ARE_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-namespace distwrap::algo::kernels {
+namespace distwrap::algo::kernels::DW_VARIANT {
 
 // Values that stay in the first-level cache while the inputs pass by.
 inline constexpr uint64_t kBlock = 512;
@@ -109,6 +109,6 @@ void kernel(void* out_memory, const void* const* in, uint64_t n, uint64_t count,
                  count - begin < kBlock ? count - begin : kBlock);
 }
 
-}  // namespace distwrap::algo::kernels
+}  // namespace distwrap::algo::kernels::DW_VARIANT
 
 #endif  // DISTWRAP_SRC_ALGO_KERNELS_KERNEL_H_

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace distwrap::algo::kernels {
+namespace distwrap::algo::kernels::DW_VARIANT {
 
 // Unsigned arithmetic wraps; what is smaller than int would be promoted to it.
 template <std::integral V>
@@ -70,8 +70,8 @@ V join(V a, V b) {
 
 // Truncates toward zero for integers. The divisor is a number of ranks: it is
 // positive, and may be more than V can hold.
-template <class V>
-V divide(V sum, int64_t divisor) {
+template <class V, class Values>
+Values divide(Values sum, int64_t divisor) {
   if constexpr (std::floating_point<V>)
     return sum / static_cast<V>(divisor);
   else if constexpr (std::unsigned_integral<V>)
@@ -88,7 +88,7 @@ constexpr uint16_t of_truths(uint16_t reduce) {
 }
 
 // A reduction of elements E with its operand. An input is taken, joined with
-// others, and the result given out.
+// others, and the result given out. 16-bit floats come several at once.
 template <class E, uint16_t kReduce>
 class Reduction {
  public:
@@ -105,19 +105,22 @@ class Reduction {
     }
   }
 
-  Value take(Value x) const {
+  template <class Values>
+  Values take(Values x) const {
     if constexpr (kScales)
       return x * factor_;
     else
       return x;
   }
-  Value join(Value a, Value b) const {
+  template <class Values>
+  Values join(Values a, Values b) const {
     constexpr bool kTruths = std::same_as<E, Bool>;
-    return kernels::join < kTruths ? of_truths(kReduce) : kReduce > (a, b);
+    return DW_VARIANT::join < kTruths ? of_truths(kReduce) : kReduce > (a, b);
   }
-  Value give(Value x) const {
+  template <class Values>
+  Values give(Values x) const {
     if constexpr (kReduce == DW_REDUCE_AVG)
-      return divide(x, divisor_);
+      return divide<Value>(x, divisor_);
     else
       return x;
   }
@@ -136,6 +139,6 @@ class Reduction {
   Value factor_{};
 };
 
-}  // namespace distwrap::algo::kernels
+}  // namespace distwrap::algo::kernels::DW_VARIANT
 
 #endif  // DISTWRAP_SRC_ALGO_KERNELS_REDUCTION_H_

@@ -93,6 +93,37 @@ TEST(ReduceKernels, AverageOf16BitsDividesBeforeItRounds) {
             (std::vector<uint16_t>{0x7c00}));
 }
 
+// Conversions of many against those of one, which half_test proves: products of
+// two have more bits than fit, and are too large or too small.
+void every_half_times_some(dw_dtype dtype, float (*widen)(uint16_t),
+                           uint16_t (*narrow)(float)) {
+  constexpr size_t kAll = 65536;
+  std::vector<uint16_t> halves(kAll), factors(kAll), products(kAll);
+  for (size_t i = 0; i < kAll; ++i) halves[i] = static_cast<uint16_t>(i);
+  const void* const in[] = {halves.data(), factors.data()};
+  for (const KernelVariant& variant : kernel_variants())
+    for (size_t step = 0; step < 40; ++step) {
+      for (size_t i = 0; i < kAll; ++i)
+        factors[i] = static_cast<uint16_t>(step * 1637 + i * (step % 3) * 7);
+      variant.find(dtype, DW_REDUCE_PRODUCT)(products.data(), in, 2, kAll,
+                                             nullptr);
+      for (size_t i = 0; i < kAll; ++i) {
+        const float want = widen(halves[i]) * widen(factors[i]);
+        if (std::isnan(want))
+          ASSERT_TRUE(std::isnan(widen(products[i])))
+              << variant.name << ": " << i << " times " << factors[i];
+        else
+          ASSERT_EQ(products[i], narrow(want))
+              << variant.name << ": " << i << " times " << factors[i];
+      }
+    }
+}
+
+TEST(ReduceKernels, ConversionsOf16BitsAreExact) {
+  every_half_times_some(kF16, f16_to_f32, f32_to_f16);
+  every_half_times_some(kBF16, bf16_to_f32, f32_to_bf16);
+}
+
 TEST(ReduceKernels, EachInputIsScaled) {
   const float factor = 0.5f;
   EXPECT_EQ(apply<float>(kF32, DW_REDUCE_PREMUL_SUM, {{4, -2}}, &factor),

@@ -1,5 +1,7 @@
-// Every kernel against the reference: every number of inputs, lengths around
-// the widths of vectors and of a block, the output apart and in each input.
+// Every kernel of every variant that runs here against the reference and the
+// other variants: every number of inputs, lengths around the widths of vectors
+// and of a block, the output apart and in each input (of the best variant; of
+// the others in the first).
 #include "algo/reduce_kernels.h"
 #include "reduce_reference.h"
 
@@ -14,7 +16,7 @@ using testing::ReductionInfo;
 using testing::TypeInfo;
 
 constexpr size_t kMostInputs = 8;
-constexpr size_t kCounts[] = {0, 1, 3, 7, 8, 1023, 4097};
+constexpr size_t kCounts[] = {0, 1, 3, 7, 8, 17, 79, 1023, 4097};
 constexpr char kGuard = 0x5a;
 
 // A piece of memory that ends where its elements end, behind `shift` elements,
@@ -48,9 +50,10 @@ class ReduceProperty
     : public ::testing::TestWithParam<std::tuple<TypeInfo, ReductionInfo>> {
  protected:
   // Calls the kernel with the output in input `alias`, or apart from all.
+  // `first` has what the first call gave, or nothing yet.
   void check(dw_reduce_fn kernel, const std::vector<std::string>& inputs,
-             size_t alias, const std::string& operand,
-             const std::string& want) {
+             size_t alias, const std::string& operand, const std::string& want,
+             std::string* first) {
     const auto& [type, reduction] = GetParam();
     std::vector<Memory> in;
     std::vector<const void*> addresses;
@@ -63,6 +66,9 @@ class ReduceProperty
     kernel(out.data(), addresses.data(), in.size(), want.size() / type.bytes,
            operand.empty() ? nullptr : operand.data());
     ASSERT_EQ(first_difference(type, reduction.reduce, out.data(), want), -1);
+    if (first->empty()) *first = out.bytes();
+    // Here zeros have a sign.
+    ASSERT_EQ(first_difference(type, DW_REDUCE_SUM, out.data(), *first), -1);
     ASSERT_TRUE(out.guarded());
     for (size_t k = 0; k < in.size(); ++k) {
       ASSERT_TRUE(in[k].guarded()) << "input " << k;
@@ -73,9 +79,12 @@ class ReduceProperty
 
 TEST_P(ReduceProperty, IsWhatTheReferenceSays) {
   const auto& [type, reduction] = GetParam();
-  const dw_reduce_fn kernel = reduce_kernel(type.dtype, reduction.reduce);
-  ASSERT_EQ(kernel != nullptr, testing::exists(type, reduction.reduce));
-  if (kernel == nullptr) return;
+  const std::vector<KernelVariant> variants = kernel_variants();
+  for (const KernelVariant& variant : variants)
+    ASSERT_EQ(variant.find(type.dtype, reduction.reduce) != nullptr,
+              testing::exists(type, reduction.reduce))
+        << variant.name;
+  if (!testing::exists(type, reduction.reduce)) return;
   std::mt19937_64 random(20261);
   for (const size_t count : kCounts)
     for (size_t n = 1; n <= kMostInputs; ++n) {
@@ -86,12 +95,17 @@ TEST_P(ReduceProperty, IsWhatTheReferenceSays) {
           testing::random_operand(type, reduction.reduce, random);
       const std::string want =
           testing::reference(type, reduction.reduce, inputs, operand);
-      for (size_t alias = 0; alias <= n; ++alias) {
-        SCOPED_TRACE(::testing::Message() << "count " << count << " inputs "
-                                          << n << " output in " << alias);
-        check(kernel, inputs, alias, operand, want);
-        if (HasFatalFailure()) return;
-      }
+      std::string first;
+      for (const KernelVariant& variant : variants)
+        for (size_t alias = 0; alias <= n;
+             alias += variant.find == variants[0].find ? 1 : n) {
+          SCOPED_TRACE(::testing::Message()
+                       << variant.name << ", count " << count << ", inputs "
+                       << n << ", output in " << alias);
+          check(variant.find(type.dtype, reduction.reduce), inputs, alias,
+                operand, want, &first);
+          if (HasFatalFailure()) return;
+        }
     }
 }
 

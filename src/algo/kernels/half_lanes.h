@@ -1,0 +1,141 @@
+// 16-bit floats in the registers of a variant, as f32. The numbers are those
+// of half.h, except that a signalling NaN may become quiet on either way.
+#ifndef DISTWRAP_SRC_ALGO_KERNELS_HALF_LANES_H_
+#define DISTWRAP_SRC_ALGO_KERNELS_HALF_LANES_H_
+
+#include "algo/kernels/element.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace distwrap::algo::kernels::DW_VARIANT {
+
+// How many f32 a register has.
+inline constexpr uint64_t kLanes = DW_VARIANT_BYTES / sizeof(float);
+
+using Floats [[gnu::vector_size(DW_VARIANT_BYTES)]] = float;
+using Words [[gnu::vector_size(DW_VARIANT_BYTES)]] = uint32_t;
+
+// Two registers of elements: as many as one register of storage has.
+struct Pair {
+  Floats first, second;
+};
+inline constexpr uint64_t kPair = 2 * kLanes;
+
+// Every other element is in one register, those between in the other: nothing
+// moves across lanes. (The processor's own conversion, of AVX512_BF16, takes
+// subnormal numbers for zero.)
+inline constexpr uint32_t kUpper = 0xffff0000u;
+
+inline Pair load_pair(BF16, const uint16_t* at) {
+  Words words;
+  std::memcpy(&words, at, sizeof words);
+  return {__builtin_bit_cast(Floats, words << 16),
+          __builtin_bit_cast(Floats, words & kUpper)};
+}
+
+// In the upper half of each word.
+inline Words round_bf16(Floats floats) {
+  const Words bits = __builtin_bit_cast(Words, floats);
+  const Words rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+  return floats != floats ? bits | 0x00400000u : rounded;
+}
+
+inline void store_pair(BF16, uint16_t* at, Pair pair) {
+  const Words words =
+      round_bf16(pair.first) >> 16 | (round_bf16(pair.second) & kUpper);
+  std::memcpy(at, &words, sizeof words);
+}
+
+#if DW_VARIANT_BYTES == 64
+
+// The forms without a mask make gcc warn of a value that it makes up itself.
+inline constexpr __mmask16 kAll = 0xffff;
+
+inline Pair load_pair(F16, const uint16_t* at) {
+  const auto* const halves = reinterpret_cast<const __m256i*>(at);
+  return {_mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(halves)),
+          _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(halves + 1))};
+}
+
+inline void store_pair(F16, uint16_t* at, Pair pair) {
+  auto* const halves = reinterpret_cast<__m256i*>(at);
+  _mm256_storeu_si256(halves, _mm512_maskz_cvtps_ph(kAll, pair.first,
+                                                    _MM_FROUND_TO_NEAREST_INT));
+  _mm256_storeu_si256(
+      halves + 1,
+      _mm512_maskz_cvtps_ph(kAll, pair.second, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#elif DW_VARIANT_BYTES == 32
+
+inline Pair load_pair(F16, const uint16_t* at) {
+  const auto* const halves = reinterpret_cast<const __m128i*>(at);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)),
+          _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+
+inline void store_pair(F16, uint16_t* at, Pair pair) {
+  auto* const halves = reinterpret_cast<__m128i*>(at);
+  _mm_storeu_si128(halves,
+                   _mm256_cvtps_ph(pair.first, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(halves + 1,
+                   _mm256_cvtps_ph(pair.second, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#else
+
+// As half.h does it, lane by lane; an element is the lower half of a word. Few
+// processors compare words without a sign, and here none is that large.
+using Ints [[gnu::vector_size(DW_VARIANT_BYTES)]] = int32_t;
+inline Ints above(Words words, int32_t limit) {
+  return __builtin_bit_cast(Ints, words) > limit;
+}
+
+inline Floats widen_f16(Words bits) {
+  const Words size = bits & 0x7fffu;
+  const Words normal = (size << 13) + ((127u - 15u) << 23);
+  const Words special = (size << 13) | 0x7f800000u;
+  // From 2^-14 to twice that f32 has units of 2^-24 and finer: what is added
+  // there is the number.
+  const Words least = Words{} + ((127u - 14u) << 23);
+  const Words subnormal = __builtin_bit_cast(
+      Words, __builtin_bit_cast(Floats, (size << 13) + least) -
+                 __builtin_bit_cast(Floats, least));
+  const Words large = above(size, 0x7bff) ? special : normal;
+  const Words number = above(size, 0x03ff) ? large : subnormal;
+  return __builtin_bit_cast(Floats, (bits & 0x8000u) << 16 | number);
+}
+
+inline Words narrow_f16(Floats floats) {
+  const Words bits = __builtin_bit_cast(Words, floats);
+  const Words size = bits & 0x7fffffffu;
+  const Words rebiased = size - ((127u - 15u) << 23);
+  const Words normal = (rebiased + 0xfffu + (rebiased >> 13 & 1u)) >> 13;
+  const Words half = Words{} + (126u << 23);  // 0.5
+  const Words subnormal =
+      __builtin_bit_cast(Words, __builtin_bit_cast(Floats, size) +
+                                    __builtin_bit_cast(Floats, half)) -
+      half;
+  const Words nan = 0x7e00u | (size >> 13 & 0x3ffu);
+  const Words finite = above(size, 0x387fffff) ? normal : subnormal;
+  const Words number = above(size, 0x477fefff) ? Words{} + 0x7c00u : finite;
+  return (bits >> 16 & 0x8000u) | (above(size, 0x7f800000) ? nan : number);
+}
+
+inline Pair load_pair(F16, const uint16_t* at) {
+  Words words;
+  std::memcpy(&words, at, sizeof words);
+  return {widen_f16(words & 0xffffu), widen_f16(words >> 16)};
+}
+
+inline void store_pair(F16, uint16_t* at, Pair pair) {
+  const Words words = narrow_f16(pair.first) | narrow_f16(pair.second) << 16;
+  std::memcpy(at, &words, sizeof words);
+}
+
+#endif
+
+}  // namespace distwrap::algo::kernels::DW_VARIANT
+
+#endif  // DISTWRAP_SRC_ALGO_KERNELS_HALF_LANES_H_

@@ -1,0 +1,7 @@
+// For any processor.
+#include "algo/kernels/variants.h"
+
+#define DW_VARIANT portable
+#define DW_VARIANT_BYTES 16
+
+#include "algo/kernels/table.h"
