@@ -26,9 +26,19 @@ class Reached final : public Condition {
 
 // From here on each rank reduces a share only: the others' terms have to come
 // from their caches. Two ranks read as much of each other either way; shares
-// are for having the next chunk under way.
+// are for having the next chunk under way, and halve the work where it counts
+// beside the reading: 16-bit floats.
 constexpr size_t kSlicedFromTwo = 256 << 10;
+constexpr size_t kSlicedFromTwoHalves = 64 << 10;
 constexpr size_t kSlicedFromMore = 32 << 10;
+
+size_t sliced_from(const Call& call, int size) {
+  if (size > 2) return kSlicedFromMore;
+  const bool is_half =
+      (call.dtype.code == 2 || call.dtype.code == 4) && call.dtype.bits == 16;
+  return is_half ? kSlicedFromTwoHalves : kSlicedFromTwo;
+}
+
 // The staging that two ranks use in turn for what is larger. The largest part
 // that is asked for at once fits four times.
 constexpr size_t kShortRing = 1 << 20;
@@ -61,7 +71,6 @@ size_t shown_by_all(const Call& call, int size) {
 }
 
 void run_kind(Run& run) {
-  const size_t sliced_from = run.size == 2 ? kSlicedFromTwo : kSlicedFromMore;
   switch (run.call.kind) {
     case DW_OP_BARRIER:
       return run_barrier(run);
@@ -69,7 +78,9 @@ void run_kind(Run& run) {
       return run_broadcast(run);
     case DW_OP_ALL_REDUCE:
     case DW_OP_REDUCE:
-      return run.call.in.bytes < sliced_from ? run_flat(run) : run_sliced(run);
+      return run.call.in.bytes < sliced_from(run.call, run.size)
+                 ? run_flat(run)
+                 : run_sliced(run);
     case DW_OP_SCAN:
       return run_flat(run);
     case DW_OP_REDUCE_SCATTER:
