@@ -30,13 +30,13 @@ TEST(HostMemory, WhatTheControlGroupDoesNotLeaveIsRefusedWithBothNumbers) {
   auto memory = HostMemory::make(2);
   ASSERT_TRUE(memory.ok()) << memory.status();
   const LanePage& page = (*memory)->area(0).lanes[0];
-  const absl::Status refused = (*memory)->reserve(&page, {1, 4095, 1 << 20});
+  const absl::Status refused = (*memory)->reserve(&page, {1, 69631, 1 << 20});
   const std::optional<ErrorInfo> info = error_info(refused);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->reason, Reason::kOutOfMemory);
-  EXPECT_EQ(info->expected, "4096 bytes");
-  EXPECT_EQ(info->actual, "4095 bytes left of its limit of 1048576");
-  EXPECT_TRUE((*memory)->reserve(&page, {1, 4096, 1 << 20}).ok());
+  EXPECT_EQ(info->expected, "4096 bytes, and 65536 that stay free");
+  EXPECT_EQ(info->actual, "69631 bytes left of its limit of 1048576");
+  EXPECT_TRUE((*memory)->reserve(&page, {1, 69632, 1 << 20}).ok());
   EXPECT_TRUE((*memory)->reserve(&page, {0, 0, 0}).ok());
 }
 
