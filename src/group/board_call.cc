@@ -14,6 +14,8 @@ namespace {
 
 // For reading why a meeting failed, and for saying so at its deadline.
 constexpr absl::Duration kTell = absl::Milliseconds(50);
+// In a note before a word: the hash of the call, and what a rank says.
+constexpr size_t kHead = 9;
 // A name or a cause, of an error that has to fit a note.
 constexpr size_t kMostText = 64;
 
@@ -26,12 +28,12 @@ std::string shortened(const std::string& text) {
 // An error that fits a note.
 std::string brief(const ErrorInfo& failed) {
   std::string whole = base::encode_error(failed);
-  if (whole.size() < comm::Note::kMostBytes) return whole;
+  if (whole.size() + kHead <= comm::Note::kMostBytes) return whole;
   whole = base::encode_error({.reason = failed.reason,
                               .what = shortened(failed.what),
                               .ranks = failed.ranks,
                               .cause = shortened(failed.cause)});
-  if (whole.size() < comm::Note::kMostBytes) return whole;
+  if (whole.size() + kHead <= comm::Note::kMostBytes) return whole;
   return base::encode_error(
       {.reason = failed.reason, .what = "another rank could not build"});
 }
@@ -53,9 +55,15 @@ BoardCall::BoardCall(GroupState& group, std::shared_ptr<comm::Lane> lane,
       terms_(std::move(terms)),
       deadline_(deadline),
       limit_(limit_of(deadline)),
-      lock_(group.meeting_mutex()) {}
+      lock_(group.meeting_mutex()),
+      number_(lane_->meetings() + 1) {}
 
 BoardCall::~BoardCall() {
+  if (has_to_meet())
+    round(Saying::kFailed,
+          brief({.reason = Reason::kAborted,
+                 .what = "another rank could not build the group"}))
+        .IgnoreError();
   while (building_)
     if (!round(Saying::kOver, "").ok()) break;
 }
@@ -117,15 +125,14 @@ absl::StatusOr<std::vector<std::string>> BoardCall::meet(
   mine.bytes(word);
   absl::StatusOr<comm::Lane::Notes> all = notes(mine.str());
   if (!all.ok()) return all.status();
+  if (!all_same(*all)) return different(*all);
   std::vector<std::string> words;
-  bool same = true;
   for (const std::string& note : *all) {
     base::ByteReader in(note);
-    same = in.u64() == terms_.hash && in.ok() && same;
+    in.u64();
     words.emplace_back(in.bytes(in.left()));
   }
-  if (!same) return different(*all);
-  building_ = true;
+  met_ = building_ = true;
   return words;
 }
 
@@ -161,15 +168,24 @@ void BoardCall::refuse(const ErrorInfo& why) {
 
 absl::StatusOr<std::vector<BoardCall::Said>> BoardCall::round(
     Saying saying, absl::string_view word) {
+  const bool meets = has_to_meet();
   base::ByteWriter mine;
+  if (meets) mine.u64(terms_.hash);
   mine.u8(static_cast<uint8_t>(saying));
   mine.bytes(word);
   const absl::StatusOr<comm::Lane::Notes> all = notes(mine.str());
-  if (!all.ok()) return all.status();
+  if (!all.ok()) {
+    if (meets) failure_ = all.status();
+    return all.status();
+  }
+  if (meets && !all_same(*all)) return failure_ = different(*all);
+  met_ = true;
+  if (meets) building_ = true;
   std::vector<Said> said;
   bool over = true, too_long = false;
   for (const std::string& note : *all) {
     base::ByteReader in(note);
+    if (meets) in.u64();
     const auto what = static_cast<Saying>(in.u8());
     said.push_back({what, std::string(in.bytes(in.left()))});
     over = over && (what == Saying::kBuilt || what == Saying::kFailed ||
@@ -180,10 +196,21 @@ absl::StatusOr<std::vector<BoardCall::Said>> BoardCall::round(
   return said;
 }
 
+bool BoardCall::all_same(const comm::Lane::Notes& hashes) const {
+  return std::all_of(hashes.begin(), hashes.end(), [&](const auto& note) {
+    base::ByteReader in(note);
+    return in.u64() == terms_.hash && in.ok();
+  });
+}
+
+absl::Status BoardCall::pass() {
+  return has_to_meet() ? round(Saying::kOver, "").status() : failure_;
+}
+
 absl::StatusOr<std::vector<std::string>> BoardCall::Rounds::exchange(
     int number, const std::string& word, bool built, Deadline deadline) {
   if (!by_store_) {
-    const bool fits = word.size() < comm::Note::kMostBytes;
+    const bool fits = word.size() + kHead <= comm::Note::kMostBytes;
     const absl::StatusOr<std::vector<Said>> all =
         call_.round(!fits   ? Saying::kTooLong
                     : built ? Saying::kBuilt
@@ -210,7 +237,7 @@ absl::StatusOr<std::vector<std::string>> BoardCall::Rounds::exchange(
 void BoardCall::Rounds::give_up(int number, const ErrorInfo& failed,
                                 Deadline deadline) {
   if (by_store_) return store_.give_up(number, failed, deadline);
-  if (call_.building_)
+  if (call_.building_ || call_.has_to_meet())
     call_.round(Saying::kFailed, brief(failed)).IgnoreError();
 }
 

@@ -43,6 +43,17 @@ class BoardCall final : private comm::Lane::Attendant {
   // In place of it.
   void refuse(const ErrorInfo& why);
 
+  // In place of `meet` for a call whose ranks all know what they build: they
+  // meet in the first of the rounds, or in `pass`. Where that fails, `failure`
+  // says why: nothing was built, by nobody.
+  void meet_in_rounds() { in_rounds_ = true; }
+  bool meets_in_rounds() const { return in_rounds_; }
+  const absl::Status& failure() const { return failure_; }
+  // Of a rank that builds nothing.
+  absl::Status pass();
+  // Of the call, equal on all its ranks, and of no other call of the group.
+  uint64_t number() const { return number_; }
+
   // Rounds between `members`, ranks of the group, of whom the caller is one;
   // `store` serves from the round on whose words are too long for the board.
   class Rounds final : public comm::SetupRounds {
@@ -78,6 +89,9 @@ class BoardCall final : private comm::Lane::Attendant {
   absl::StatusOr<comm::Lane::Notes> notes(absl::string_view note);
   absl::StatusOr<std::vector<Said>> round(Saying saying,
                                           absl::string_view word);
+  // Whether the first round is to come, in which the ranks meet.
+  bool has_to_meet() const { return in_rounds_ && !met_ && failure_.ok(); }
+  bool all_same(const comm::Lane::Notes& hashes) const;
   absl::Status different(const comm::Lane::Notes& hashes);
   ErrorInfo located(ErrorInfo info) const;
   ErrorInfo late(const char* what) const;
@@ -95,7 +109,10 @@ class BoardCall final : private comm::Lane::Attendant {
   const absl::Duration limit_;  // as it was asked for
   const int64_t started_ns_ = Deadline::now_ns();
   base::MutexLock lock_;
+  const uint64_t number_;
+  bool in_rounds_ = false, met_ = false;
   bool building_ = false;  // the ranks have agreed and build groups
+  absl::Status failure_;
 };
 
 }  // namespace distwrap::group

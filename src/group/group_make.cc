@@ -148,6 +148,9 @@ std::string child_name(const GroupState& parent, const std::string& description,
                           : description);
 }
 
+// Numbers of calls, apart from those of children that no call has made.
+constexpr uint64_t kCalls = uint64_t{1} << 63;
+
 // What an exchange that failed may have left.
 std::vector<std::string> keys_of_failed_build(const std::string& prefix,
                                               size_t channels) {
@@ -168,7 +171,9 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
   ChildPlan plan = plan_child(members, parent.global_ranks());
   const uint64_t which =
       mix_hash(plan.members_hash, hash_text(request.description));
-  const uint64_t generation = parent.begin_child(which);
+  const uint64_t generation = call != nullptr && call->meets_in_rounds()
+                                  ? kCalls | call->number()
+                                  : parent.begin_child(which);
   const uint64_t uid = child_uid(parent.uid(), plan.members_hash,
                                  request.description, generation);
   const std::string prefix =
@@ -199,6 +204,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
       build_group(std::move(child), session.instances(), session.watchdog(),
                   Deadline::after(session.init_timeout()));
   if (!built.ok()) {
+    if (call != nullptr && !call->failure().ok()) return call->failure();
     parent.leave_behind(keys_of_failed_build(prefix, channels));
     return built;
   }
@@ -238,7 +244,12 @@ class Call {
         terms_(terms),
         deadline_(deadline),
         board_(BoardCall::begin(parent, terms, deadline)) {}
-  absl::Status meet() {
+  // Or in the first round of building it, when the ranks know what they build.
+  absl::Status meet(const Request& request) {
+    if (board_ != nullptr && request.choices.size() == 1) {
+      board_->meet_in_rounds();
+      return absl::OkStatus();
+    }
     return board_ != nullptr ? board_->meet("").status()
                              : meet_for_call(parent_, terms_, deadline_);
   }
@@ -279,6 +290,8 @@ absl::StatusOr<std::shared_ptr<GroupState>> take_place(
     return make_child(parent, session, std::move(request),
                       lists[static_cast<size_t>(place.list)], place.position,
                       call.board());
+  if (call.board() != nullptr)
+    if (absl::Status status = call.board()->pass(); !status.ok()) return status;
   if (session.drop_in()) return not_in_split(parent, request.op);
   return nullptr;
 }
@@ -301,7 +314,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
       terms_of_call(*request, hash_lists(options.split_ranks),
                     show_lists(options.split_ranks));
   Call call(parent, terms, Deadline::after(session->init_timeout()));
-  if (absl::Status status = call.meet(); !status.ok()) return status;
+  if (absl::Status status = call.meet(*request); !status.ok()) return status;
   return take_place(parent, *session, *std::move(request), options.split_ranks,
                     *place, call);
 }
@@ -361,12 +374,16 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
     call.emplace(world,
                  terms_of_call(*request, hash_lists(lists), show_lists(lists)),
                  Deadline::after(session->init_timeout()));
-    if (absl::Status status = call->meet(); !status.ok()) return status;
+    if (absl::Status status = call->meet(*request); !status.ok()) return status;
   }
-  if (place->list < 0) return nullptr;
+  BoardCall* const board = call.has_value() ? call->board() : nullptr;
+  if (place->list < 0) {
+    if (board != nullptr)
+      if (absl::Status status = board->pass(); !status.ok()) return status;
+    return nullptr;
+  }
   return make_child(world, *session, *std::move(request), lists[0],
-                    place->position,
-                    call.has_value() ? call->board() : nullptr);
+                    place->position, board);
 }
 
 }  // namespace distwrap::group
