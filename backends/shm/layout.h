@@ -49,8 +49,8 @@ enum class State : uint32_t { kOpen, kAborted, kMismatch, kClosed };
 // Messages. A mailbox is a ring of lines from one rank to one other; a record
 // in it is a line and what does not fit that line in those that follow. The
 // pool is memory of the sender for what is larger, in chunks.
-inline constexpr size_t kChunks = 8;
-inline constexpr size_t kChunkBytes = 128 << 10;
+inline constexpr size_t kChunks = 32;
+inline constexpr size_t kChunkBytes = 32 << 10;
 
 enum class Record : uint32_t {
   kSkip,   // nothing up to the end of the ring
@@ -58,7 +58,9 @@ enum class Record : uint32_t {
   kAsk,    // the head of a message, and its beginning in a chunk or nothing
   kGo,     // the answer: somebody takes it
   kChunk,  // more of it, in a chunk
-  kPart    // more of it, in the record
+  kPart,   // more of it, in the record
+  kLend,   // the head of a message that lies in the sender's own memory
+  kGot     // the answer: all of it has been read there
 };
 
 struct RecordHead {
@@ -66,7 +68,8 @@ struct RecordHead {
   uint32_t id;  // the sender's, of a message whose head has gone before
   uint64_t tag;
   uint64_t bytes;  // of the message, or of this part of it
-  uint64_t place;  // chunk, line in it, use of it; 0 for none
+  // Chunk, line in it, use of it, 0 for none; or an address of the sender's.
+  uint64_t place;
 };
 
 struct Line {
@@ -92,6 +95,9 @@ struct alignas(2 * kLine) Area {
   std::atomic<uint64_t> token;
   std::atomic<uint32_t> state;
   std::atomic<uint64_t> pool;  // where in the plot it begins; 0: nowhere yet
+  // As the owner knows them: its process, and where it has mapped this.
+  std::atomic<int32_t> process;
+  std::atomic<uint64_t> itself;
   alignas(2 * kLine) std::atomic<uint32_t> sleepers;  // threads of the owner
   alignas(2 * kLine) std::atomic<uint32_t> bell;      // rung by the others
   // The round up to which the owner has read everything.
@@ -130,7 +136,7 @@ struct Header {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Post) == 2 * kLine);
-static_assert(sizeof(Area) == 37 * 2 * kLine);
+static_assert(sizeof(Area) == 38 * 2 * kLine);
 
 }  // namespace shm_backend
 

@@ -16,6 +16,10 @@ class Ended final : public Condition {
     return ended();
   }
   bool awaits(int rank) override { return rank == message_.peer; }
+  // At 4 GB/s.
+  int64_t busy_ns() override {
+    return static_cast<int64_t>(message_.data.bytes / 4);
+  }
 
  private:
   bool ended() const {

@@ -14,8 +14,12 @@ namespace {
 
 // Chunks that beginnings of messages leave to those that somebody takes.
 constexpr size_t kSpare = kChunks / 2;
-// Records of one peer before the next one's turn.
+// Records of one peer before the next one's turn, and bytes in its memory.
 constexpr int kTurn = 64;
+constexpr size_t kReadTurn = 512 << 10;
+// Where one copy by the kernel takes less time than two of our own, of which
+// the second begins before the first has ended.
+bool is_lent(size_t bytes) { return bytes > 8 << 10 && bytes <= 1 << 20; }
 
 void copy_bytes(void* to, const void* from, size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
@@ -59,6 +63,7 @@ void Messages::attach(Comm* comm) {
     if (rank == comm->rank) continue;
     peers_[static_cast<size_t>(rank)].out.attach(comm->room, rank);
     peers_[static_cast<size_t>(rank)].in.attach(comm->room, rank);
+    peers_[static_cast<size_t>(rank)].reach.attach(comm->room, rank);
   }
 }
 
@@ -143,6 +148,14 @@ bool Messages::post_send(Peer& peer, Message* message) {
     end(message);
     return true;
   }
+  if (is_lent(data.bytes) && peer.reach.works()) {
+    head.kind = Record::kLend;
+    head.place = reinterpret_cast<uintptr_t>(data.at);
+    if (!peer.out.put(head, nullptr, 0)) return false;
+    message->lent = true;
+    peer.asked.push_back(message);
+    return true;
+  }
   head.kind = Record::kAsk;
   const size_t first = std::min(data.bytes, kChunkBytes);
   char* chunk;
@@ -213,6 +226,9 @@ void Messages::move(int rank) {
       peer.streams.erase(peer.streams.begin() + static_cast<long>(i));
     else
       ++i;
+  while (!peer.borrowed.empty() &&
+         read_there(peer, rank, peer.borrowed.front()))
+    peer.borrowed.pop_front();
 }
 
 void Messages::drain(Peer& peer, int rank, const Message* awaited) {
@@ -237,7 +253,14 @@ bool Messages::handle(Peer& peer, int rank, const RecordHead& head,
   switch (head.kind) {
     case Record::kWhole:
     case Record::kAsk:
+    case Record::kLend:
       return match(peer, rank, head, data);
+    case Record::kGot: {
+      Message* const message = take_by_id(peer.asked, head.id);
+      if (message == nullptr) return false;
+      end(message);
+      return true;
+    }
     case Record::kGo: {
       Message* const message = take_by_id(peer.asked, head.id);
       if (message == nullptr) return false;
@@ -280,20 +303,31 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
     return true;
   }
   message->id = head.id;
+  if (head.kind == Record::kLend) {
+    if (peer.reach.works()) {
+      message->from = head.place;
+      peer.borrowed.push_back(message);
+    } else {
+      peer.taking.push_back(message);
+      reply(peer, {Record::kGo, head.id, 0, 0, 0});
+    }
+    return true;
+  }
+  if (head.place != 0) message->moved = std::min(to.bytes, kChunkBytes);
+  const bool more = message->moved < to.bytes;
+  if (more) {
+    // The sender copies what comes next meanwhile.
+    peer.taking.push_back(message);
+    reply(peer, {Record::kGo, head.id, 0, 0, 0});
+  }
   if (head.place != 0) {
-    message->moved = std::min(to.bytes, kChunkBytes);
     const char* const from =
         Pool::find(comm_->room, rank, head.place, message->moved);
     if (from == nullptr) return false;
     fetch(to.at, from, message->moved);
     Pool::give_back(comm_->room, rank, head.place);
   }
-  if (message->moved == to.bytes) {
-    end(message);
-    return true;
-  }
-  peer.taking.push_back(message);
-  reply(peer, {Record::kGo, head.id, 0, 0, 0});
+  if (!more) end(message);
   return true;
 }
 
@@ -315,6 +349,27 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
     take_by_id(peer.taking, head.id);
     end(message);
   }
+  return true;
+}
+
+// True when all of it is there.
+bool Messages::read_there(Peer& peer, int rank, Message* message) {
+  const Piece to = message->data;
+  const size_t bytes = std::min(to.bytes - message->moved, kReadTurn);
+  const Reach::Got got = peer.reach.read(to.at + message->moved,
+                                         message->from + message->moved, bytes);
+  // A sender that has given up says so before its memory is used again.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (got == Reach::Got::kGone || comm_->room.state(rank) != State::kOpen)
+    return false;
+  if (got == Reach::Got::kNonsense) {
+    break_by(rank);
+    return false;
+  }
+  message->moved += bytes;
+  if (message->moved < to.bytes) return false;
+  reply(peer, {Record::kGot, message->id, 0, 0, 0});
+  end(message);
   return true;
 }
 
@@ -384,6 +439,11 @@ void Messages::fail_all(const dw_error& why) {
   std::vector<Message*> failed;
   {
     const LazyLock::Hold hold(lock_);
+    // First: who reads what was lent must not take what follows there for it.
+    for (const Peer& peer : peers_)
+      if (std::any_of(peer.asked.begin(), peer.asked.end(),
+                      [](const Message* one) { return one->lent; }))
+        comm_->room.leave(State::kAborted);
     const auto fail = [&failed](Message* message) {
       if (message->work != nullptr) failed.push_back(message);
       message->state.store(Message::State::kFailed, std::memory_order_release);
@@ -394,6 +454,7 @@ void Messages::fail_all(const dw_error& why) {
       for (Message* one : std::exchange(peer.streams, {})) fail(one);
       for (Message* one : std::exchange(peer.receives, {})) fail(one);
       for (Message* one : std::exchange(peer.taking, {})) fail(one);
+      for (Message* one : std::exchange(peer.borrowed, {})) fail(one);
     }
   }
   for (Message* const message : failed) {
@@ -408,7 +469,8 @@ bool Messages::awaits(int rank) {
   const LazyLock::Hold hold(lock_);
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   return !peer.sends.empty() || !peer.asked.empty() || !peer.streams.empty() ||
-         !peer.receives.empty() || !peer.taking.empty();
+         !peer.receives.empty() || !peer.taking.empty() ||
+         !peer.borrowed.empty();
 }
 
 }  // namespace shm_backend

@@ -2,9 +2,10 @@
 // piece by piece. Nothing here waits; who waits calls `progress`.
 //
 // A message that fits a record goes at once, and one that fits a chunk as well
-// while chunks are free: such a send has ended before anybody receives. Of a
-// larger one the receiver first learns size and tag, and asks for the rest when
-// there is a receive for it.
+// while chunks are free: such a send has ended before anybody receives. A
+// larger one stays where it is: the receiver learns of it, reads it there when
+// there is a receive for it, and says so. Where the kernel does not let it, it
+// asks for the data, which come chunk by chunk.
 //
 // Threads: any, one at a time by the lock inside, which costs nothing until
 // `share`: whoever is not a caller that waits says that first.
@@ -15,6 +16,7 @@
 #include "distwrap/abi/plugin.h"
 #include "lazy_lock.h"
 #include "mailbox.h"
+#include "reach.h"
 
 #include <atomic>
 #include <deque>
@@ -44,6 +46,8 @@ struct Message {
   bool awaited = false;     // by its owner, who may be asleep
   uint32_t id = 0;
   size_t moved = 0;
+  bool lent = false;  // the receiver reads it where it lies
+  uint64_t from = 0;  // that is there, in the sender's memory
   std::atomic<State> state = State::kOpen;
 };
 
@@ -97,6 +101,7 @@ class Messages {
   struct Peer {
     Outbox out;
     Inbox in;
+    Reach reach;
     std::deque<Message*> sends;      // whose heads have not gone, in order
     std::deque<RecordHead> replies;  // that had no room
     std::vector<Message*> asked;     // sends that wait for an answer
@@ -104,6 +109,7 @@ class Messages {
     std::vector<Message*> receives;  // posted, in order
     std::list<Early> early;          // in order
     std::vector<Message*> taking;    // receives of which more is to come
+    std::deque<Message*> borrowed;   // receives that are read where they lie
     uint32_t next_id = 0;
   };
 
@@ -123,6 +129,7 @@ class Messages {
                const void* data);
   bool take_more(Peer& peer, int rank, const RecordHead& head,
                  const void* data);
+  bool read_there(Peer& peer, int rank, Message* message);
   void reply(Peer& peer, const RecordHead& head);
   bool stream(Peer& peer, Message* message);
   void end(Message* message);

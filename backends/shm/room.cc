@@ -18,6 +18,8 @@ void clear(Area& area, int size) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   area.state.store(static_cast<uint32_t>(State::kOpen), kRelaxed);
   area.pool.store(0, kRelaxed);
+  area.process.store(getpid(), kRelaxed);
+  area.itself.store(reinterpret_cast<uintptr_t>(&area), kRelaxed);
   area.sleepers.store(0, kRelaxed);
   area.done.store(0, kRelaxed);
   for (auto& freed : area.freed) freed.store(0, kRelaxed);

@@ -113,6 +113,7 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
   const dw_host_api& host = *comm->host;
   const int64_t began = host.now_ns(host.self);
   const int64_t end = limit.at(began);
+  const int64_t awake_ns = kAwakeNs + condition.busy_ns();
   int64_t next_look = began + kLookNs;
   int64_t nap_ns = kShortNapNs;
   for (;;) {
@@ -130,7 +131,7 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
       return fail_late(comm, condition, error);
     }
     if (!comm->crowded && now - began < kSpinNs) continue;
-    if (now - began < kAwakeNs) {
+    if (now - began < awake_ns) {
       sched_yield();
       continue;
     }

@@ -48,6 +48,8 @@ class Condition {
   virtual bool holds() = 0;
   // Whether it needs something that this rank has not done yet.
   virtual bool awaits(int rank) = 0;
+  // How long it takes when nobody is late: not worth a sleep.
+  virtual int64_t busy_ns() { return 0; }
 
  protected:
   ~Condition() = default;

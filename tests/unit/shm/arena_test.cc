@@ -28,7 +28,7 @@ namespace {
 using ::testing::HasSubstr;
 using Kind = Arena::Kind;
 
-constexpr size_t kAreaOfTwo = 4864;
+const size_t kAreaOfTwo = area_bytes(2);
 
 // The arena of two ranks, as each of them has it.
 class Two : public testing::Test {

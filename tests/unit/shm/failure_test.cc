@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
@@ -178,6 +180,37 @@ TEST(ShmDeadline, NamesTheRankThatDidNotCome) {
       EXPECT_LT(Clock::now() - begun, std::chrono::seconds(10));
     }
     member.meeting.meet();
+  });
+}
+
+// The sender waits until its limit while the message lies in its memory, which
+// is then used for something else.
+TEST(ShmDeadline, WhatWasLentIsNotReadAfterwards) {
+  std::atomic<bool> is_used_again{false};
+  run_ranks(2, [&](Member& member) {
+    std::vector<float> values(64 << 10, 1);
+    dw_op op = {};
+    op.struct_size = sizeof op;
+    op.flags = DW_FLAG_CALLER_WAITS;
+    op.peer = 1 - member.rank;
+    dw_error error = {};
+    if (member.rank == 0) {
+      op.kind = DW_OP_SEND;
+      op.in = view(values);
+      op.timeout_ns = 30'000'000;
+      EXPECT_EQ(submit(member, op, &error), DW_DEADLINE_EXCEEDED);
+      std::fill(values.begin(), values.end(), 2.f);
+      is_used_again = true;
+      member.meeting.meet();
+    } else {
+      while (!is_used_again) std::this_thread::yield();
+      op.kind = DW_OP_RECV;
+      op.out = view(values);
+      op.timeout_ns = 10'000'000'000;
+      EXPECT_EQ(submit(member, op, &error), DW_UNAVAILABLE);
+      EXPECT_EQ(error.peer, 0) << error.text;
+      member.meeting.meet();
+    }
   });
 }
 

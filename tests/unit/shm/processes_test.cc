@@ -1,4 +1,5 @@
 // Ranks as processes: results, and peers that are killed.
+#include "backend.h"
 #include "host.h"
 #include "process_ranks.h"
 
@@ -50,6 +51,61 @@ int32_t message(Rank& rank, uint16_t kind, int peer, std::vector<float>& data,
   (kind == DW_OP_SEND ? op.in : op.out) = view(data);
   op.timeout_ns = 60'000'000'000;
   return rank.api.submit(rank.comm, &op, nullptr, error);
+}
+
+// Each way that a message can go, on both sides of where it changes; the first
+// rank sends before it receives.
+int exchange(Rank& rank) {
+  dw_error error = {};
+  const int next = (rank.rank + 1) % rank.size,
+            before = (rank.rank + rank.size - 1) % rank.size;
+  const bool first = rank.rank == 0;
+  for (const size_t count : {1u, 100u, 1000u, 2048u, 2049u, 8192u, 8193u,
+                             30000u, 262144u, 262145u, 500000u}) {
+    std::vector<float> out(count), in(count), expected(count);
+    for (size_t i = 0; i < count; ++i) {
+      out[i] = static_cast<float>(i) + static_cast<float>(rank.rank);
+      expected[i] = static_cast<float>(i) + static_cast<float>(before);
+    }
+    if (first && message(rank, DW_OP_SEND, next, out, &error) != DW_DONE)
+      return 3;
+    if (message(rank, DW_OP_RECV, before, in, &error) != DW_DONE) return 4;
+    if (!first && message(rank, DW_OP_SEND, next, out, &error) != DW_DONE)
+      return 5;
+    if (in != expected) return 6;
+  }
+  return 0;
+}
+
+// All ranks have got here.
+void meet(Rank& rank, int word) {
+  rank.words[word].fetch_add(1);
+  while (rank.words[word].load() < rank.size) sched_yield();
+}
+
+// In containers, say.
+TEST(ShmProcesses, ExchangeWhereMemoryOfOthersCannotBeRead) {
+  ProcessRanks ranks(3, [](Rank& rank) {
+    shm_backend::of(rank.comm)->room.mine().process.store(0);
+    meet(rank, 0);
+    const int code = exchange(rank);
+    meet(rank, 1);
+    return code;
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
+}
+
+// Rank 1 lends to rank 0, which has to ask for the data.
+TEST(ShmProcesses, ExchangeWhereOneCannotReadWhatIsLent) {
+  ProcessRanks ranks(2, [](Rank& rank) {
+    if (rank.rank == 1)
+      shm_backend::of(rank.comm)->room.mine().itself.fetch_add(8);
+    meet(rank, 0);
+    const int code = exchange(rank);
+    meet(rank, 1);
+    return code;
+  });
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
 }
 
 // Of elements that differ from each other and from rank to rank.
@@ -105,8 +161,7 @@ TEST(ShmProcesses, LargerThanTheCaches) {
       return 7;
     for (size_t i = 0; i < kCount; ++i)
       if (out[i] != value(0, i) || out[kCount + i] != value(1, i)) return 8;
-    rank.words[0].fetch_add(1);
-    while (rank.words[0].load() < rank.size) sched_yield();
+    meet(rank, 0);
     return 0;
   });
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << rank;
@@ -122,21 +177,10 @@ TEST(ShmProcesses, ReduceAndExchange) {
         if (all_reduce(rank, ++seq, count, &last, &error) != DW_DONE) return 1;
         if (last != 6) return 2;
       }
-    for (const size_t count : {1u, 100u, 1000u, 30000u, 500000u}) {
-      const int next = (rank.rank + 1) % 3, before = (rank.rank + 2) % 3;
-      std::vector<float> out(count, static_cast<float>(rank.rank)), in(count);
-      const bool first = rank.rank == 0;
-      if (first && message(rank, DW_OP_SEND, next, out, &error) != DW_DONE)
-        return 3;
-      if (message(rank, DW_OP_RECV, before, in, &error) != DW_DONE) return 4;
-      if (!first && message(rank, DW_OP_SEND, next, out, &error) != DW_DONE)
-        return 5;
-      if (in != std::vector<float>(count, static_cast<float>(before))) return 6;
-    }
+    if (int code = exchange(rank)) return code;
     // A process that ends without closing is a lost peer to those that still
     // wait, whoever they wait for.
-    rank.words[0].fetch_add(1);
-    while (rank.words[0].load() < rank.size) sched_yield();
+    meet(rank, 0);
     return 0;
   });
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
