@@ -2,6 +2,7 @@
 #include "comm/board/life.h"
 
 #include "comm/board/host_memory.h"
+#include "distwrap/abi/note.h"
 
 #include <gtest/gtest.h>
 
@@ -42,6 +43,8 @@ TEST_F(LifeTest, EndsWithItsThreadUnlessThatLetGo) {
   EXPECT_FALSE(ended());
   std::thread([&] { life_->hold(); }).join();
   EXPECT_TRUE(ended());
+  // The sanitizer does not know that a lock is free when its holder has ended.
+  if (DW_SANITIZER == DW_SANITIZER_THREAD) return;
   // Of one that came again.
   std::thread([&] {
     life_->hold();
