@@ -359,7 +359,6 @@ bool Messages::read_there(Peer& peer, int rank, Message* message) {
   const Reach::Got got = peer.reach.read(to.at + message->moved,
                                          message->from + message->moved, bytes);
   // A sender that has given up says so before its memory is used again.
-  std::atomic_thread_fence(std::memory_order_acquire);
   if (got == Reach::Got::kGone || comm_->room.state(rank) != State::kOpen)
     return false;
   if (got == Reach::Got::kNonsense) {

@@ -28,7 +28,8 @@ class Reach {
     kGone,     // its process has ended, or is about to
     kNonsense  // there is no such memory
   };
-  // `from` is an address of the peer's.
+  // `from` is an address of the peer's. What is loaded after it has returned is
+  // not older than what was read.
   Got read(void* to, uint64_t from, size_t bytes) const;
 
  private:

@@ -220,7 +220,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     if (recorder_ == nullptr) return 0;
     flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
     flags |= label.empty() ? 0u : Recorder::kLabelled;
-    return recorder_->begin(record_numbers_, recorded_group_, op, flags, label);
+    return recorder_->begin(
+        (flags & Recorder::kAsync) == 0 ? waiting_numbers_ : started_numbers_,
+        recorded_group_, op, flags, label);
   }
   void end_record(uint64_t record, uint16_t outcome) {
     if (record != 0) recorder_->end(record, outcome);
@@ -283,8 +285,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::atomic<int64_t> timeout_ns_;  // 0: none
   Recorder* const recorder_;         // null: nothing is recorded
   const uint16_t recorded_group_;
-  Recorder::Numbers record_numbers_;  // of whoever may stamp
-  bool observed_ = false;             // shown on the board, or recorded
+  // Of who has the seat, and of what is started: by whoever has a turn, maybe
+  // beside a call that waits.
+  Recorder::Numbers waiting_numbers_, started_numbers_;
+  bool observed_ = false;  // shown on the board, or recorded
   dw_comm* const comm_;
   FirstFailure first_failure_;
   const std::shared_ptr<Watchdog> watchdog_;
