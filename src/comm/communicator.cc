@@ -143,8 +143,8 @@ template <uint16_t kKind>
   if constexpr (kOpShapes[kKind].collective()) stamp(&op);
   if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
+  if (observed_) return run_observed(op, options, inside.slot());
   say_waits(inside.slot(), kOpShapes[kKind].collective());
-  if (observed_) return run_observed(op, options);
   const BackendInstance::Runner& by = runner<kKind>(op.peer);
   if (by.host_watches)
     return labelled(options, submit_watched(op, options.label));
@@ -159,9 +159,11 @@ template <uint16_t kKind>
 
 template <bool kOnBoard>
 [[gnu::always_inline]] inline absl::StatusOr<Work>
-BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options) {
+BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options,
+                                    CallGuard::Slot& slot) {
   if (kOnBoard && op.seq != 0) lane_->publish(op, options.label);
   const uint64_t record = begin_record(op, 0, options.label);
+  say_waits(slot, op.seq != 0);
   const BackendInstance::Runner& by = runner(op);
   dw_error error;
   clear(&error);
@@ -185,15 +187,15 @@ BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options) {
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_observed(
-    dw_op& op, const CallOptions& options) {
-  if (lane_ != nullptr) return run_on_board(op, options);
-  return run_and_record<false>(op, options);
+    dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
+  if (lane_ != nullptr) return run_on_board(op, options, slot);
+  return run_and_record<false>(op, options, slot);
 }
 
 // Apart, so that the other way needs no room for it.
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_on_board(
-    dw_op& op, const CallOptions& options) {
-  return run_and_record<true>(op, options);
+    dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
+  return run_and_record<true>(op, options, slot);
 }
 
 absl::StatusOr<Work> BackendCommunicator::labelled(
@@ -254,8 +256,8 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   if (visit.seq != nullptr) *visit.seq = op.seq;
   if (!caller_waits) return submit_async(op, own_scale, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
+  if (observed_) return run_observed(op, options, visit.slot);
   say_waits(visit.slot, op_shape(kind).collective());
-  if (observed_) return run_observed(op, options);
   const BackendInstance::Runner& by = runner(op);
   if (by.host_watches)
     return labelled(options, submit_watched(op, options.label));

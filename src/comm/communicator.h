@@ -159,7 +159,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // A call that the short check did not let pass.
   absl::StatusOr<Work> run_long(uint16_t kind, AnyCall call,
                                 const CallOptions& options, Visit visit);
-  // The thread does nothing more but wait for the operation.
+  // The thread does nothing more but wait for the operation. Others may come in
+  // beside it from now on, and stamp and record.
   void say_waits(CallGuard::Slot& slot, bool collective) {
     CallGuard::say(slot, this,
                    collective ? CallGuard::Doing::kWaitsForCollective
@@ -220,19 +221,20 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     if (recorder_ == nullptr) return 0;
     flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
     flags |= label.empty() ? 0u : Recorder::kLabelled;
-    return recorder_->begin(
-        (flags & Recorder::kAsync) == 0 ? waiting_numbers_ : started_numbers_,
-        recorded_group_, op, flags, label);
+    return recorder_->begin(record_numbers_, recorded_group_, op, flags, label);
   }
   void end_record(uint64_t record, uint16_t outcome) {
     if (record != 0) recorder_->end(record, outcome);
   }
   // What is left of a synchronous call that is shown or recorded. Apart, so
   // that a call costs no more when it is not.
-  absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options);
-  absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options);
+  absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options,
+                                    CallGuard::Slot& slot);
+  absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options,
+                                    CallGuard::Slot& slot);
   template <bool kOnBoard>
-  absl::StatusOr<Work> run_and_record(dw_op& op, const CallOptions& options);
+  absl::StatusOr<Work> run_and_record(dw_op& op, const CallOptions& options,
+                                      CallGuard::Slot& slot);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);
 
@@ -285,10 +287,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::atomic<int64_t> timeout_ns_;  // 0: none
   Recorder* const recorder_;         // null: nothing is recorded
   const uint16_t recorded_group_;
-  // Of who has the seat, and of what is started: by whoever has a turn, maybe
-  // beside a call that waits.
-  Recorder::Numbers waiting_numbers_, started_numbers_;
-  bool observed_ = false;  // shown on the board, or recorded
+  Recorder::Numbers record_numbers_;  // of whoever may stamp
+  bool observed_ = false;             // shown on the board, or recorded
   dw_comm* const comm_;
   FirstFailure first_failure_;
   const std::shared_ptr<Watchdog> watchdog_;

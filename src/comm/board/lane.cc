@@ -195,7 +195,8 @@ std::optional<ErrorInfo> Lane::look_for_broken() {
     return located({.reason = Reason::kAborted,
                     .what = absl::StrCat("rank ", member.rank, " gave up"),
                     .ranks = {member.rank},
-                    .next_step = "look at that rank's own output"});
+                    .next_step = "look at that rank's own output: it died, "
+                                 "was killed, or gave up"});
   }
   return std::nullopt;
 }
