@@ -172,22 +172,21 @@ BackendInstance::Runner BackendInstance::any_of(dw_comm* comm) const {
 
 BackendInstance::Runner BackendInstance::waiting_collectives_of(
     dw_comm* comm) const {
-  return below_or_any(comm, composed_ && algo::compose::has_shortcut(backend_));
+  return may_pass_by() && algo::compose::has_shortcut(backend_) ? below(comm)
+                                                                : any_of(comm);
 }
 
 BackendInstance::Runner BackendInstance::waiting_messages_of(
     dw_comm* comm) const {
-  return below_or_any(
-      comm, composed_ && algo::compose::has_message_shortcut(backend_));
+  return may_pass_by() && algo::compose::has_message_shortcut(backend_)
+             ? below(comm)
+             : any_of(comm);
 }
 
-BackendInstance::Runner BackendInstance::below_or_any(dw_comm* comm,
-                                                      bool shortcut) const {
-  // All of it passes what writes it down.
-  if (traced_ || !shortcut) return any_of(comm);
-  const dw_backend_api& below = table_->api();
-  return {below.submit, algo::compose::comm_below(comm),
-          (below.flags & DW_BACKEND_HOST_WATCHES) != 0};
+BackendInstance::Runner BackendInstance::below(dw_comm* comm) const {
+  const dw_backend_api& api = table_->api();
+  return {api.submit, algo::compose::comm_below(comm),
+          (api.flags & DW_BACKEND_HOST_WATCHES) != 0};
 }
 
 int32_t BackendInstance::submit_group(absl::Span<const dw_group_item> items,

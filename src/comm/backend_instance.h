@@ -76,7 +76,10 @@ class BackendInstance {
 
  private:
   BackendInstance(plugin::BackendPtr table, Device device);
-  Runner below_or_any(dw_comm* comm, bool shortcut) const;
+  // Whether the decorator is all that stands before the backend: what writes
+  // calls down has to see each of them.
+  bool may_pass_by() const { return composed_ && !traced_; }
+  Runner below(dw_comm* comm) const;
 
   const plugin::BackendPtr table_;
   plugin::BackendPtr serving_;
