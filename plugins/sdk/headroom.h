@@ -3,7 +3,7 @@
  * reserves memory asks here before.
  *
  *   dw_headroom room = dw_read_headroom();
- *   if (room.limited && bytes > room.left) return refuse(...);
+ *   if (!dw_headroom_holds(&room, bytes)) return refuse(...);
  */
 #ifndef DISTWRAP_PLUGINS_SDK_HEADROOM_H_
 #define DISTWRAP_PLUGINS_SDK_HEADROOM_H_
@@ -23,7 +23,17 @@ typedef struct dw_memory_files {
   const char *root, *limit, *used, *reclaimable;
 } dw_memory_files;
 
-enum { DW_HEADROOM_PATH = 4096 };
+enum {
+  DW_HEADROOM_PATH = 4096,
+  /* Stays free: tables of pages, the pages that processors keep to themselves,
+   * and what it takes to read these very files, are the group's too. */
+  DW_HEADROOM_SPARE = 64 << 10
+};
+
+static inline int dw_headroom_holds(const dw_headroom* room, uint64_t bytes) {
+  return !room->limited || (room->left >= DW_HEADROOM_SPARE &&
+                            bytes <= room->left - DW_HEADROOM_SPARE);
+}
 
 /* The first word of a file. One that is no number, like "max", is no limit. */
 static inline int dw_headroom_number(const char* root, const char* group,

@@ -17,9 +17,6 @@ namespace distwrap::comm {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Stays free for what else the process takes of its control group's memory,
-// such as the tables of its pages and the error itself.
-constexpr uint64_t kSpareBytes = 64 << 10;
 
 absl::Status failed(const char* what, int error) {
   const bool limit = error == EMFILE || error == ENFILE;
@@ -89,12 +86,12 @@ HostMemory::~HostMemory() {
 
 absl::Status HostMemory::reserve(const void* page,
                                  const dw_headroom& room) const {
-  if (room.limited != 0 && room.left < kPageBytes + kSpareBytes)
+  if (!dw_headroom_holds(&room, kPageBytes))
     return base::make_error(
         {.reason = Reason::kOutOfMemory,
          .what = "the control group leaves no page of memory for what the "
                  "ranks tell each other",
-         .expected = absl::StrCat(kPageBytes, " bytes, and ", kSpareBytes,
+         .expected = absl::StrCat(kPageBytes, " bytes, and ", DW_HEADROOM_SPARE,
                                   " that stay free"),
          .actual = absl::StrCat(room.left, " bytes left of its limit of ",
                                 room.limit),

@@ -55,6 +55,16 @@ TEST_F(HeadroomTest, TightestOfNestedGroupsCounts) {
   EXPECT_EQ(read().limit, 1000u);
 }
 
+TEST_F(HeadroomTest, SomeStaysFree) {
+  const dw_headroom none = {0, 0, 0};
+  EXPECT_TRUE(dw_headroom_holds(&none, UINT64_MAX));
+  const dw_headroom some = {1, DW_HEADROOM_SPARE + 100, 1 << 20};
+  EXPECT_TRUE(dw_headroom_holds(&some, 100));
+  EXPECT_FALSE(dw_headroom_holds(&some, 101));
+  const dw_headroom less = {1, DW_HEADROOM_SPARE - 1, 1 << 20};
+  EXPECT_FALSE(dw_headroom_holds(&less, 0));
+}
+
 TEST_F(HeadroomTest, ReclaimablePagesAreFree) {
   write("self", "0::/\n");
   write("memory.max", "1000\n");
