@@ -148,6 +148,7 @@ absl::StatusOr<BackendPtr> make_backend(const dw_backend_api* from,
   if (absl::Status status = check_data(api, origin); !status.ok())
     return status;
   table->has_progress_ = api.progress != nullptr;
+  table->has_memory_ = api.mem_alloc != nullptr;
 #define DW_SLOT(slot, required) fill<kSlot_##slot>(&api.slot);
 #include "plugin/slots.def"
   table->name_ = std::string(view(api.name));

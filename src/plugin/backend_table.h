@@ -34,6 +34,7 @@ class BackendTable {
   const dw_backend_api& api() const { return api_; }
   // Whether the backend has it itself.
   bool has_progress() const { return has_progress_; }
+  bool has_memory() const { return has_memory_; }
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
   // "linked in", or the real path of the plugin.
@@ -45,7 +46,7 @@ class BackendTable {
   BackendTable() = default;
 
   dw_backend_api api_ = {};
-  bool has_progress_ = false;
+  bool has_progress_ = false, has_memory_ = false;
   std::string name_, version_, origin_;
 };
 

@@ -160,6 +160,21 @@ typedef struct dw_buf {  /* leaf */
  * forms) stand in place of `data`: part r is rank r's; without `counts` they
  * have equal size.
  *
+ * Windows: put and accumulate read `in`, get writes `out`; fetch_op takes its
+ * operands from `in`, compare_swap {expected, desired}; both give what stood
+ * there before in `out`. Dtypes of `in` and `out` are the target's, but for put
+ * and get into a part of u8, whose offset is any byte. The host has checked
+ * `window_offset` against the target's size and the alignment of elements. A
+ * put or accumulate has ended when `in` may be written again; what it did is
+ * there when a flush of its target has ended. A signal is seen after the data
+ * of its own put, and after earlier puts and accumulates of its thread to that
+ * target; other operations are ordered by fence alone. In flush and fence
+ * `peer` -1 means all targets. accumulate, fetch_op and compare_swap of one
+ * element size are atomic to each other, element by element.
+ * wait_signal looks at a slot of this rank, or, with DW_SIGNAL_PAIR, consumes
+ * one of what `peer` has signalled by DW_SIGNAL_PAIR; `peer` is -1 otherwise.
+ * At its deadline it changes nothing and may be made again.
+ *
  * Time: `deadline_ns` is absolute on the host's clock (dw_host_api.now_ns).
  * When the host has not read the clock, it gives `timeout_ns` instead, which
  * runs from the submission: who has to wait reads the clock then, so that
@@ -207,15 +222,16 @@ typedef struct dw_setup_info {
   uint32_t struct_size;
   uint32_t flags; /* DW_SETUP_<WHAT>                           */
   int32_t rank, size;
-  uint64_t uid, epoch;        /* of the group, equal on all ranks          */
+  uint64_t uid, epoch;        /* equal on all ranks; of the group, a
+                                 window's uid its own                      */
   const int32_t* host_of;     /* per rank: index of its host; NULL unknown */
   const int32_t* parent_rank; /* per rank; -1: not in the parent           */
   dw_comm* parent;            /* split, shrink; a window's own             */
   const dw_hint* hints;
   uint64_t n_hints;
   int64_t deadline_ns;
-  dw_buf memory;    /* window: my part                           */
-  uint64_t signals; /* window: signal slots                      */
+  dw_buf memory;    /* window: my part; sizes differ by rank     */
+  uint64_t signals; /* window: slots of each rank, equal on all  */
   const dw_ext* next;
 } dw_setup_info;
 

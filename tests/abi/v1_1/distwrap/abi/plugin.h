@@ -154,7 +154,10 @@ struct dw_backend_api {
    * carries DW_FLAG_CALLER_WAITS and the answer then never is DW_OK.
    * After a failure the host calls `comm_abort`, so that peers learn of it.
    * A caller-waits operation ends by its deadline, and within 50 ms after
-   * `comm_abort` from another thread. */
+   * `comm_abort` from another thread.
+   * Operations on a window are [any]: several threads at once, beside whatever
+   * else runs in the communicator; one that waits holds no other up. Their
+   * deadlines are kept by the backend, also where the host watches others. */
   int32_t (*submit)(dw_comm* comm, const dw_op* op, dw_work* work,
                     dw_error* error); /* [comm]    */
   /* A set that may not deadlock among itself, whatever its order. DW_DONE: all
@@ -179,14 +182,21 @@ struct dw_backend_api {
   int32_t (*mem_import)(dw_backend* backend, const dw_blob* in, dw_mem** mem,
                         void** address, dw_error* error); /* [any]     */
   int32_t (*mem_release)(dw_mem* mem, dw_error* error);   /* [any]     */
-  /* Begins rounds that setup_step goes on with. */
+  /* Begins rounds that setup_step goes on with; `info->parent` is `comm`. With
+   * elements and no address in `info->memory` the backend allocates them. */
   int32_t (*window_create)(dw_comm* comm, const dw_setup_info* info,
                            dw_setup** setup, dw_blob* out,
-                           dw_error* error); /* [comm]    */
+                           dw_error* error); /* [backend] */
+  /* Where this rank can load and store a rank's part, its own always; else
+   * DW_UNIMPLEMENTED. */
   int32_t (*window_map)(dw_window* window, int32_t rank, void** address,
                         uint64_t* bytes, dw_error* error); /* [any]     */
+  /* This rank's part of the end: no operation of its own is in flight. The host
+   * has seen that the others have come, or that they will not. Once it has
+   * returned nobody writes to `memory` any more, whatever the others do; an
+   * error says why that cannot be promised before the communicator ends. */
   int32_t (*window_destroy)(dw_window* window, int64_t deadline_ns,
-                            dw_error* error); /* [comm]    */
+                            dw_error* error); /* [backend] */
 
   /* ---- more ---- */
   int32_t (*plan_create)(dw_comm* comm, const dw_op* ops, uint64_t n,
