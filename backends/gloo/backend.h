@@ -42,7 +42,7 @@ struct dw_comm {
   // Breaks all connections: whatever is in flight ends, here and at the peers.
   void end_transfers() {
     sockets.shut();
-    if (mesh != nullptr) mesh->peers().lose_all();
+    if (mesh != nullptr) mesh->peers().end();
   }
 
   // Of operations whose caller waits: one by one, and in sets.

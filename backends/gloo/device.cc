@@ -86,9 +86,8 @@ class Device::Alarm::Handler : public tcp::Handler {
   // Gloo's thread has left; this says so to whoever checks by locks.
   void left() { std::lock_guard<std::mutex> lock(mutex_); }
 
-  void set(std::chrono::nanoseconds period) {
-    const timespec time = {0, period.count()};
-    const itimerspec often = {time, time};
+  void set(std::chrono::nanoseconds first, std::chrono::nanoseconds period) {
+    const itimerspec often = {{0, period.count()}, {0, first.count()}};
     timerfd_settime(timer_, 0, &often, nullptr);
   }
 
@@ -116,9 +115,14 @@ Device::Alarm::~Alarm() {
 }
 
 void Device::Alarm::every(std::chrono::microseconds period) {
-  handler_->set(period);
+  handler_->set(period, period);
 }
 
-void Device::Alarm::stop() { handler_->set(std::chrono::nanoseconds(0)); }
+void Device::Alarm::soon() {
+  constexpr std::chrono::nanoseconds kAtOnce(1), kNever(0);
+  handler_->set(kAtOnce, kNever);
+}
+
+void Device::Alarm::stop() { every(std::chrono::microseconds(0)); }
 
 }  // namespace gloo_backend

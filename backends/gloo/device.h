@@ -51,6 +51,8 @@ class Device {
     Alarm& operator=(const Alarm&) = delete;
 
     void every(std::chrono::microseconds period);
+    // Once, at the thread's next turn: after whatever it does in this one.
+    void soon();
     void stop();
 
    private:

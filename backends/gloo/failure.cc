@@ -35,7 +35,6 @@ int32_t FirstFailure::fail(dw_comm* comm, const char* cause, dw_error* error) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!broken_.load()) {
     const std::vector<int> gone = comm->sockets.closed();
-    comm->end_transfers();
     if (comm->aborted.load())
       fail_aborted(&first_);
     else if (gone.empty())

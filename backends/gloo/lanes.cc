@@ -9,17 +9,18 @@
 namespace gloo_backend {
 namespace {
 
-// Long enough for Gloo to look whether a transfer is complete. When it is not,
-// Gloo closes every connection, which by then is what has to happen.
+// Long enough to look whether a transfer is complete.
 constexpr std::chrono::milliseconds kLook(1);
+constexpr int kLooks = 3;
 
 // Unused lanes for each peer; each is a few hundred bytes.
 constexpr size_t kKept = 256;
 
 }  // namespace
 
-Peers::Peers(std::shared_ptr<gloo::transport::Context> context)
-    : context_(std::move(context)),
+Peers::Peers(Device& device, std::shared_ptr<gloo::transport::Context> context)
+    : device_(device),
+      context_(std::move(context)),
       lost_(static_cast<size_t>(context_->size)) {}
 
 void Peers::lose(int peer) {
@@ -27,12 +28,13 @@ void Peers::lose(int peer) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Lane* lane : lanes_) {
     if (lane->peer() != peer) continue;
-    lane->let_go(Way::kSend);
-    lane->let_go(Way::kReceive);
+    lane->interrupt(Way::kSend);
+    lane->interrupt(Way::kReceive);
   }
 }
 
-void Peers::lose_all() {
+void Peers::end() {
+  ended_.store(true);
   for (size_t peer = 0; peer < lost_.size(); ++peer)
     lose(static_cast<int>(peer));
 }
@@ -52,35 +54,49 @@ Lane::~Lane() {
   lanes.erase(std::find(lanes.begin(), lanes.end(), this));
 }
 
-bool Lane::wait_on(Way way) {
-  return way == Way::kSend
-             ? buffer_->waitSend(nullptr, gloo::transport::kUnsetTimeout)
-             : buffer_->waitRecv(nullptr, gloo::transport::kUnsetTimeout);
+bool Lane::wait_on(Way way, std::chrono::milliseconds limit) {
+  return way == Way::kSend ? buffer_->waitSend(nullptr, limit)
+                           : buffer_->waitRecv(nullptr, limit);
 }
 
 // The peer is lost before the wait begins, or whoever loses it ends the wait.
 bool Lane::wait(Way way) {
   if (!peers_.is_lost(peer_)) {
-    if (wait_on(way)) return true;
+    if (wait_on(way, gloo::transport::kUnsetTimeout)) return true;
     if (!peers_.is_lost(peer_)) return false;
   }
-  look(way);
-  return true;
-}
-
-// What a lost peer has left behind: complete, or never to be. Who was let go
-// more than once has to look as often.
-void Lane::look(Way way) {
+  // What a lost peer has left behind: complete, or never to be.
   try {
-    while (!(way == Way::kSend ? buffer_->waitSend(nullptr, kLook)
-                               : buffer_->waitRecv(nullptr, kLook))) {
-    }
-  } catch (const gloo::Exception&) {
-    throw gloo::IoException("the connection broke within a message");
+    if (is_complete(way)) return true;
+  } catch (const std::exception&) {
+    // Gloo's text for it is of this look's time-out, or none is to be had.
   }
+  throw gloo::IoException("the connection broke within a message");
 }
 
-void Lane::let_go(Way way) {
+// Gloo cannot be asked. A wait of its that ends by time closes every
+// connection; one that is ended by another thread closes none, but has not
+// looked when that thread came first, or somebody has let go before.
+bool Lane::is_complete(Way way) {
+  if (peers_.ended_.load()) {
+    while (!wait_on(way, kLook)) {
+    }
+    return true;
+  }
+  std::atomic<bool> rang{false};
+  Device::Alarm alarm(peers_.device_, [&] {
+    rang.store(true);
+    interrupt(way);
+  });
+  alarm.every(kLook);
+  for (int looks = 0; looks < kLooks;) {
+    if (wait_on(way, gloo::transport::kUnsetTimeout)) return true;
+    if (rang.exchange(false)) ++looks;
+  }
+  return false;
+}
+
+void Lane::interrupt(Way way) {
   if (way == Way::kSend)
     buffer_->abortWaitSend();
   else

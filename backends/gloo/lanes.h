@@ -10,10 +10,13 @@
 #ifndef DISTWRAP_BACKENDS_GLOO_LANES_H_
 #define DISTWRAP_BACKENDS_GLOO_LANES_H_
 
+#include "device.h"
+
 #include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,12 +42,14 @@ class Meanwhile {
 // Who is lost. Threads: any. Outlives the lanes.
 class Peers {
  public:
-  explicit Peers(std::shared_ptr<gloo::transport::Context> context);
+  Peers(Device& device, std::shared_ptr<gloo::transport::Context> context);
 
   // All that this peer has ever sent was taken, and there will be no more.
   void lose(int peer);
-  // Nobody waits any more: the communicator is over.
-  void lose_all();
+  // Nobody waits any more: the communicator is over, and its connections with
+  // it. Before that the loss of one peer leaves the others' alone: who sees a
+  // connection end asks why, and the host has to be able to say.
+  void end();
   bool is_lost(int peer) const {
     return lost_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
   }
@@ -52,7 +57,9 @@ class Peers {
  private:
   friend class Lane;
 
+  Device& device_;
   const std::shared_ptr<gloo::transport::Context> context_;
+  std::atomic<bool> ended_{false};
   std::vector<std::atomic<bool>> lost_;
   std::mutex mutex_;
   std::vector<Lane*> lanes_;
@@ -88,12 +95,18 @@ class Lane {
     }
   }
 
-  // Ends a wait, or else the next one.
-  void let_go(Way way);
+  // Ends a wait, or else the next one. Of a lost peer whoever waits is just
+  // looking what it left: that is not to be interrupted for ever.
+  void let_go(Way way) {
+    if (!peers_.is_lost(peer_)) interrupt(way);
+  }
 
  private:
-  bool wait_on(Way way);
-  void look(Way way);
+  friend class Peers;
+
+  void interrupt(Way way);
+  bool wait_on(Way way, std::chrono::milliseconds limit);
+  bool is_complete(Way way);
 
   Peers& peers_;
   const int peer_;

@@ -14,12 +14,12 @@ constexpr std::chrono::hours kNever(1000);
 
 }  // namespace
 
-Mesh::Mesh(const std::shared_ptr<gloo::transport::Device>& device, int rank,
-           int size, std::chrono::milliseconds connecting)
+Mesh::Mesh(Device& device, int rank, int size,
+           std::chrono::milliseconds connecting)
     : rank_(rank),
       size_(size),
-      context_(device->createContext(rank, size)),
-      peers_(context_),
+      context_(device.gloo()->createContext(rank, size)),
+      peers_(device, context_),
       listeners_(static_cast<size_t>(size)) {
   // A pair lets `connect` wait for five times the time-out that it is born
   // with.

@@ -3,11 +3,11 @@
 #define DISTWRAP_BACKENDS_GLOO_MESH_H_
 
 #include "address.h"
+#include "device.h"
 #include "lanes.h"
 #include "sockets.h"
 
 #include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
 
 #include <chrono>
 #include <memory>
@@ -18,8 +18,8 @@ namespace gloo_backend {
 class Mesh {
  public:
   // Opens a listener for every peer. `connecting` bounds each `connect`.
-  Mesh(const std::shared_ptr<gloo::transport::Device>& device, int rank,
-       int size, std::chrono::milliseconds connecting);
+  Mesh(Device& device, int rank, int size,
+       std::chrono::milliseconds connecting);
 
   // Of the listener for `peer`, in Gloo's form; empty for the own rank.
   const Address& listener(int peer) const;

@@ -1,5 +1,7 @@
 #include "sockets.h"
 
+#include "child_sockets.h"
+
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +21,10 @@ bool is(const Sockets::Ends& ends, const Address& here, int descriptor) {
 }  // namespace
 
 Sockets::~Sockets() {
-  for (const Held& held : held_) ::close(held.descriptor);
+  for (const Held& held : held_) {
+    child_sockets::remove(held.descriptor);
+    ::close(held.descriptor);
+  }
 }
 
 bool Sockets::add(const std::vector<Ends>& connections) {
@@ -37,6 +42,7 @@ bool Sockets::add(const std::vector<Ends>& connections) {
       if (held < 0) continue;
       if (is(ends, Address::here(held), held)) {
         held_.push_back({ends.rank, held});
+        child_sockets::add(held);
         // Gloo leaves it to programs that the process starts: peers would not
         // see this one end before those have.
         fcntl(number, F_SETFD, FD_CLOEXEC);

@@ -9,21 +9,6 @@
 #include <utility>
 
 namespace gloo_backend {
-namespace {
-
-// Begins a message in the caller's thread, so that what is posted first is
-// matched first and nothing waits behind it.
-void post(dw_comm* comm, const Call& call, dw_work* work) {
-  Posted message;
-  message.way = call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive;
-  message.work = work;
-  message.lane = comm->messages.take(call.peer);
-  begin_message(*message.lane, call);
-  comm->worker->wait_for(std::move(message));
-}
-
-}  // namespace
-
 void begin_message(Lane& lane, const Call& call) {
   const Piece piece = call.kind == DW_OP_SEND ? call.in : call.out;
   const uint64_t slot = message_slot(call.tag, piece.bytes);
@@ -37,7 +22,7 @@ int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error) {
   try {
     if (comm->worker == nullptr) comm->worker = std::make_unique<Worker>(comm);
     if (call.is_message())
-      post(comm, call, work);
+      comm->worker->post(call, work);
     else
       comm->worker->run(std::move(call), work);
     return DW_OK;

@@ -1,8 +1,9 @@
 #include "base/child_closes.h"
 
+#include "sdk/descriptor_set.h"
+
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
@@ -14,8 +15,6 @@ namespace distwrap::base {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr int kMostDescriptors = 1 << 16;
-constexpr size_t kBits = 64;
 
 struct Mapping {
   std::atomic<void*> pages;
@@ -23,7 +22,7 @@ struct Mapping {
 };
 
 // Constant-initialized: nothing of it is made at the first use.
-constinit std::array<std::atomic<uint64_t>, kMostDescriptors / kBits> marked{};
+constinit dw_sdk::DescriptorSet marked;
 constinit std::array<Mapping, 64> mappings{};
 
 // In the child, which has one thread. System calls only: other threads of the
@@ -54,11 +53,7 @@ void let_go() {
   const int before = errno;
   {
     Closing closing;
-    for (size_t word = 0; word < marked.size(); ++word)
-      for (uint64_t bits = marked[word].exchange(0, kRelaxed); bits != 0;
-           bits &= bits - 1)
-        closing.take_place_of(static_cast<int>(word * kBits) +
-                              std::countr_zero(bits));
+    marked.take_all([&](int descriptor) { closing.take_place_of(descriptor); });
   }
   for (Mapping& mapping : mappings) {
     const size_t bytes = mapping.bytes.exchange(0, kRelaxed);
@@ -70,35 +65,18 @@ void let_go() {
   errno = before;
 }
 
-void watch_forks() {
-  static const int kWatched = pthread_atfork(nullptr, nullptr, let_go);
-  static_cast<void>(kWatched);
-}
-
-bool is_noted(int descriptor) {
-  return descriptor >= 0 && descriptor < kMostDescriptors;
-}
-uint64_t bit_of(int descriptor) {
-  return uint64_t{1} << (static_cast<size_t>(descriptor) % kBits);
-}
+// At load: a child that is forked while another thread is about to do this
+// would wait for that thread.
+[[maybe_unused]] const int kForksWatched =
+    pthread_atfork(nullptr, nullptr, let_go);
 
 }  // namespace
 
-void ChildCloses::add(int descriptor) {
-  watch_forks();
-  if (is_noted(descriptor))
-    marked[static_cast<size_t>(descriptor) / kBits].fetch_or(
-        bit_of(descriptor));
-}
+void ChildCloses::add(int descriptor) { marked.add(descriptor); }
 
-void ChildCloses::remove(int descriptor) {
-  if (is_noted(descriptor))
-    marked[static_cast<size_t>(descriptor) / kBits].fetch_and(
-        ~bit_of(descriptor));
-}
+void ChildCloses::remove(int descriptor) { marked.remove(descriptor); }
 
 void ChildCloses::add(void* pages, size_t bytes) {
-  watch_forks();
   for (Mapping& mapping : mappings) {
     void* none = nullptr;
     if (!mapping.pages.compare_exchange_strong(none, pages)) continue;

@@ -8,11 +8,12 @@ namespace distwrap::base {
 
 std::atomic<uint32_t> ForkMark::forks_{0};
 
-ForkMark::ForkMark() : made_(forks_.load(std::memory_order_relaxed)) {
-  static const int kWatched = pthread_atfork(
-      nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
-  static_cast<void>(kWatched);
-}
+// At load: a child that is forked while another thread is about to do this
+// would wait for that thread.
+const int ForkMark::watched_ = pthread_atfork(
+    nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
+
+ForkMark::ForkMark() : made_(forks_.load(std::memory_order_relaxed)) {}
 
 ErrorInfo of_parent(const char* what) {
   return {.reason = Reason::kForkedChild,

@@ -22,6 +22,7 @@ class ForkMark {
 
  private:
   static std::atomic<uint32_t> forks_;  // between the first process and this
+  static const int watched_;
   const uint32_t made_;
 };
 

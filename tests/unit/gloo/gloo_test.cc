@@ -7,7 +7,11 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
+#include <string>
+#include <sys/socket.h>
 #include <thread>
 #include <vector>
 
@@ -125,12 +129,65 @@ TEST(GlooTest, LostPeerIsNamedAndTheGroupIsBroken) {
   });
 }
 
+// Whoever sees a connection end asks the host why, which cannot know of ours
+// before it has been told.
+TEST(GlooTest, TheLossOfAPeerEndsNoOtherConnection) {
+  on_ranks(3, [](Member& member) {
+    if (member.rank == 2) {
+      member.meeting.meet();
+      gloo().comm_abort(member.comm, &kWhy);
+      return member.meeting.meet();
+    }
+    std::vector<float> data(4), none;
+    dw_op op = whole_op(DW_OP_RECV, none, data);
+    op.peer = member.rank == 0 ? 2 : 0;
+    dw_work work;
+    ASSERT_EQ(gloo().submit(member.comm, &op, &work, nullptr), DW_OK);
+    member.meeting.meet();
+    if (member.rank == 0) {
+      EXPECT_TRUE(work.wait(std::chrono::seconds(10)));
+      EXPECT_EQ(work.error().reason, DW_REASON_PEER_LOST);
+    }
+    member.meeting.meet();
+    if (member.rank == 1) {
+      EXPECT_FALSE(work.wait(std::chrono::milliseconds(50)));
+      gloo().comm_abort(member.comm, &kWhy);
+      EXPECT_TRUE(work.wait(std::chrono::seconds(10)));
+    }
+  });
+}
+
 size_t entries(const char* folder) {
   size_t n = 0;
   for ([[maybe_unused]] const auto& entry :
        std::filesystem::directory_iterator(folder))
     ++n;
   return n;
+}
+
+// Gloo leaves it to the kernel when a second small message goes.
+TEST(GlooTest, SmallMessagesGoAtOnce) {
+  on_ranks(2, [](Member& member) {
+    int connections = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      const int descriptor = std::stoi(entry.path().filename());
+      sockaddr_in peer = {};
+      socklen_t size = sizeof peer;
+      if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) !=
+              0 ||
+          peer.sin_family != AF_INET)
+        continue;
+      int on = 0;
+      size = sizeof on;
+      ASSERT_EQ(getsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, &size),
+                0);
+      EXPECT_EQ(on, 1);
+      ++connections;
+    }
+    EXPECT_GE(connections, 2);
+    member.meeting.meet();
+  });
 }
 
 TEST(GlooTest, GroupsLeaveNoDescriptorAndNoThread) {

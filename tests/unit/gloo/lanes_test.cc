@@ -1,0 +1,45 @@
+// Waits for transfers with a peer that is lost.
+#include "lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+namespace gloo_backend {
+namespace {
+
+class GlooLanesTest : public testing::Test {
+ protected:
+  Device device_{"lo"};
+  Peers peers_{device_, device_.gloo()->createContext(0, 2)};
+};
+
+// A worker with other messages lets go of each ten thousand times a second.
+TEST_F(GlooLanesTest, WhoIsLetGoAllTheTimeStillSeesThatThePeerIsLost) {
+  Lane lane(peers_, 1);
+  std::future<void> waiting = std::async(std::launch::async, [&] {
+    for (const Way way : {Way::kReceive, Way::kSend})
+      EXPECT_THROW(while (!lane.wait(way)){}, std::runtime_error);
+  });
+  std::atomic<bool> over{false};
+  std::thread impatient([&] {
+    while (!over.load()) {
+      lane.let_go(Way::kReceive);
+      lane.let_go(Way::kSend);
+    }
+  });
+  peers_.lose(1);
+  const bool ended =
+      waiting.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_TRUE(ended);
+  over.store(true);
+  impatient.join();
+  waiting.wait();
+}
+
+}  // namespace
+}  // namespace gloo_backend
