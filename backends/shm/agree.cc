@@ -1,32 +1,58 @@
-// The large staging is reserved when it is first needed. All ranks use it, or
-// none does, because the size of pieces depends on it: so they tell each other.
+// What all ranks use or none does, found out together when it is first needed:
+// the large staging, because the size of pieces depends on it, and each other's
+// memory. So they tell each other.
 #include "run.h"
 
-namespace shm_backend {
+#include <new>
 
-int32_t agree_on_staging(Comm* comm, const Call& call, dw_error* error) {
+namespace shm_backend {
+namespace {
+
+constexpr unsigned char kStage = 1, kReach = 2;
+
+bool reaches_all(Comm* comm) {
+  const auto size = static_cast<size_t>(comm->size);
+  try {
+    comm->reaches.resize(size);
+    comm->ways.resize(size);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (!comm->direct.prepare(comm->size)) return false;
+  for (int other = 0; other < comm->size; ++other) {
+    if (other == comm->rank) continue;
+    Reach& reach = comm->reaches[static_cast<size_t>(other)];
+    reach.attach(comm->room, other);
+    if (!reach.writes()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error) {
   const size_t bytes = comm->room.arena()->stage_bytes();
   size_t at = 0;
-  const unsigned char mine =
-      comm->room.take(bytes, &at, nullptr) == DW_OK ? 1 : 0;
+  unsigned char all =
+      comm->room.take(bytes, &at, nullptr) == DW_OK ? kStage : 0;
+  if (reaches_all(comm)) all |= kReach;
   Run run(comm, call, error);
   const uint32_t print = ~call.print;
-  run.show(0, &mine, 1, print);
-  bool all = mine != 0;
+  run.show(0, &all, 1, print);
   for (int other = 0; other < run.size; ++other) {
     if (other == run.rank) continue;
     const char* const theirs = run.look(other, 0, 1, 0, 1, print);
     if (theirs == nullptr) return run.code();
-    all = all && *theirs != 0;
+    all &= static_cast<unsigned char>(*theirs);
   }
   if (int32_t code = run.finish(true)) return code;
-  comm->staging = all ? Staging::kLarge : Staging::kSmall;
-  if (all) {
+  comm->staging = (all & kStage) != 0 ? Staging::kLarge : Staging::kSmall;
+  comm->straight = all == (kStage | kReach);
+  if (comm->staging == Staging::kLarge) {
     comm->stage.use(bytes, comm->ticket - 1);
     comm->stage.at = at;
     comm->stage.data = comm->room.own(at);
-  }
-  if (!all && comm->rank == 0) {
+  } else if (comm->rank == 0) {
     static constexpr char kText[] =
         "shm: a rank got no memory for large staging: operations on large "
         "buffers are slower";

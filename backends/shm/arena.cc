@@ -1,7 +1,6 @@
 #include "arena.h"
 
 #include "sdk/fail.h"
-#include "wait.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -39,15 +38,21 @@ size_t plot_within_limits(size_t size) {
   return std::max(bytes / kPage * kPage, kSmallestPlot);
 }
 
-size_t segment_bytes(const Header& header) {
+size_t plots_end(const Header& header) {
   return kPage + header.size * header.plot_bytes;
+}
+size_t segment_bytes(const Header& header) {
+  return plots_end(header) + header.size * header.heap_bytes;
 }
 
 }  // namespace
 
 int32_t Arena::create(Header header, dw_error* error) {
   header.plot_bytes = plot_within_limits(header.size);
-  if (int32_t code = segment_.create(segment_bytes(header), error)) return code;
+  header.heap_bytes = Heap::within_limits(header.size, plots_end(header));
+  if (int32_t code =
+          segment_.create(segment_bytes(header), error, plots_end(header)))
+    return code;
   if (int32_t code = segment_.reserve(0, kPage, error)) return code;
   std::memcpy(segment_.data(), &header, sizeof header);
   header_ = header;
@@ -56,7 +61,8 @@ int32_t Arena::create(Header header, dw_error* error) {
 }
 
 int32_t Arena::adopt(Descriptor fd, const Header& wanted, dw_error* error) {
-  if (int32_t code = segment_.adopt(std::move(fd), error)) return code;
+  const size_t most = kPage + wanted.size * kPlot;
+  if (int32_t code = segment_.adopt(std::move(fd), error, most)) return code;
   Header header = {};
   if (segment_.bytes() >= kPage)
     std::memcpy(&header, segment_.data(), sizeof header);
@@ -65,7 +71,8 @@ int32_t Arena::adopt(Descriptor fd, const Header& wanted, dw_error* error) {
       header.size != wanted.size || header.plot_bytes < kSmallestPlot ||
       header.plot_bytes > kPlot || header.plot_bytes % kPage != 0 ||
       header.stage_bytes < kSmallStage || header.stage_bytes > kMostStage ||
-      header.stage_bytes % kPage != 0 ||
+      header.stage_bytes % kPage != 0 || header.heap_bytes > Heap::kMost ||
+      header.heap_bytes % kPage != 0 || !header.tuning.is_sane() ||
       segment_bytes(header) != segment_.bytes())
     return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, 0,
                    "shm: the memory that rank 0 gave is not this group's");
@@ -81,13 +88,14 @@ void Arena::open() {
 
 void Arena::settle(int rank) {
   rank_ = rank;
+  heap_.settle(segment_, plots_end(header_), header_, rank);
   taken_ = kStep;
-  processors_ = usable_processors();
+  processors_ = Processors::usable();
 }
 
 char* Arena::look_for(int rank, size_t at, size_t bytes) const {
-  if (at > header_.plot_bytes || bytes > header_.plot_bytes - at)
-    return nullptr;
+  if (at >= header_.plot_bytes) return heap_.find(rank, at, bytes);
+  if (bytes > header_.plot_bytes - at) return nullptr;
   std::atomic<size_t>& known = known_[static_cast<size_t>(rank)];
   const auto begin = static_cast<size_t>(plot(rank) - segment_.data());
   const size_t there =

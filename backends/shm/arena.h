@@ -14,7 +14,9 @@
 #ifndef DISTWRAP_BACKENDS_SHM_ARENA_H_
 #define DISTWRAP_BACKENDS_SHM_ARENA_H_
 
+#include "heap.h"
 #include "layout.h"
+#include "processors.h"
 #include "segment.h"
 #include "watch.h"
 
@@ -41,9 +43,10 @@ class Arena {
   int rank() const { return rank_; }
   uint64_t nonce() const { return header_.nonce; }
   size_t stage_bytes() const { return header_.stage_bytes; }
+  const Tuning& tuning() const { return header_.tuning; }
   size_t plot_bytes() const { return header_.plot_bytes; }
-  // That the process could use when it came here.
-  int processors() const { return processors_; }
+  // Those of this rank when it came here.
+  const Processors& processors() const { return processors_; }
 
   // Of this rank's plot. What was an area once is only used as one again.
   enum class Kind { kArea, kData };
@@ -73,6 +76,9 @@ class Arena {
     return look_for(rank, at, bytes);
   }
 
+  // Places in it follow those in the plot.
+  Heap& heap() { return heap_; }
+
   Watch watch;
 
  private:
@@ -93,7 +99,9 @@ class Arena {
 
   Segment segment_;
   Header header_ = {};
-  int rank_ = 0, processors_ = 1;
+  mutable Heap heap_;
+  int rank_ = 0;
+  Processors processors_ = {};
   char* plots_ = nullptr;
   // How much of each plot is known to be there, from its front.
   std::unique_ptr<std::atomic<size_t>[]> known_;

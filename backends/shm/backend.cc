@@ -27,8 +27,14 @@ size_t measured_stage() {
 int32_t open(const dw_host_api* host, const dw_open_info* given,
              dw_backend** backend, dw_error* error) {
   dw_open_info info = {};
-  if (int32_t code = dw_read_open(&info, given, nullptr, 0, error)) return code;
-  auto* made = new (std::nothrow) Backend{host, measured_stage()};
+  if (int32_t code =
+          dw_read_open(&info, given, kHints, std::size(kHints), error))
+    return code;
+  Tuning tuning;
+  if (int32_t code = read_tuning(
+          dw_find_hint(info.hints, info.n_hints, kHints[0]), &tuning, error))
+    return code;
+  auto* made = new (std::nothrow) Backend(host, measured_stage(), tuning);
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    "shm: no memory for the backend");
@@ -48,6 +54,14 @@ int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
   static constexpr uint64_t kScatters = DW_BIT(DW_OP_REDUCE_SCATTER);
   static constexpr uint64_t kScans = DW_BIT(DW_OP_SCAN);
   static constexpr uint64_t kMoves = (kInPieces | kOutPieces) & ~kScatters;
+  static constexpr uint64_t kPuts = DW_BIT(DW_OP_PUT);
+  static constexpr uint64_t kWindowMoves =
+      DW_BIT(DW_OP_GET) | DW_BIT(DW_OP_COMPARE_SWAP);
+  static constexpr uint64_t kAtomics =
+      DW_BIT(DW_OP_ACCUMULATE) | DW_BIT(DW_OP_FETCH_OP);
+  static constexpr uint64_t kWindowCalls =
+      DW_BIT(DW_OP_SIGNAL) | DW_BIT(DW_OP_WAIT_SIGNAL) | DW_BIT(DW_OP_FLUSH) |
+      DW_BIT(DW_OP_FENCE);
   static constexpr dw_caps_row kRows[] = {
       caps_row(kBarrier, 0, kNoReduction, kPlainFlags),
       caps_row(kWhole, ANY, kNoReduction, kPlainFlags),
@@ -64,6 +78,13 @@ int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
       caps_row(kScans, ANY, reductions_of(ANY), kScanFlags),
       caps_row(kScans, INTEGERS, reductions_of(INTEGERS), kScanFlags),
       caps_row(kScans, FLOATS, reductions_of(FLOATS), kScanFlags),
+      caps_row(kPuts, ANY, kNoReduction,
+               DW_FLAG_CALLER_WAITS | DW_FLAG_WITH_SIGNAL),
+      caps_row(kWindowMoves, ANY, kNoReduction, DW_FLAG_CALLER_WAITS),
+      caps_row(kAtomics, ANY, reductions_of(ANY), DW_FLAG_CALLER_WAITS),
+      caps_row(kAtomics, INTEGERS, reductions_of(INTEGERS),
+               DW_FLAG_CALLER_WAITS),
+      caps_row(kWindowCalls, 0, kNoReduction, DW_FLAG_CALLER_WAITS),
   };
   *rows = kRows;
   *n_rows = std::size(kRows);

@@ -3,12 +3,20 @@
 #define DISTWRAP_BACKENDS_SHM_BACKEND_H_
 
 #include "call.h"
+#include "direct.h"
 #include "distwrap/abi/plugin.h"
 #include "failure.h"
 #include "messages.h"
+#include "reach.h"
 #include "room.h"
 #include "stage.h"
+#include "straight.h"
+#include "tuning.h"
 #include "worker.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
 
 namespace shm_backend {
 
@@ -17,8 +25,18 @@ namespace shm_backend {
 
 // One per session and device, made by `open`.
 struct Backend {
-  const dw_host_api* host = nullptr;
-  size_t stage_bytes = 0;  // of a rank
+  Backend(const dw_host_api* given_host, size_t given_stage,
+          const Tuning& given_tuning)
+      : host(given_host), stage_bytes(given_stage), tuning(given_tuning) {}
+  const dw_host_api* const host;
+  const size_t stage_bytes;  // of a rank
+  const Tuning tuning;       // of groups whose rank 0 this is
+
+  // memory.cc: what its groups have made, the first first.
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Arena>> arenas;
+  void know(const std::shared_ptr<Arena>& arena);
+  int32_t find_arena(std::shared_ptr<Arena>* found, dw_error* error);
 };
 
 // What the host said last.
@@ -37,9 +55,11 @@ struct Comm {
   int rank = 0;
   int size = 1;
   bool crowded = false;  // more ranks than processors
-  int looks = 0;         // at a word before the clock is read
+  int looks = 2;         // at a word before the clock is read
 
   Room room;  // not open with one rank
+  // By rank, random: in what it says of its own memory, and not in the shared.
+  std::vector<uint64_t> keys;
   FirstFailure failure;
   Messages messages;
 
@@ -50,6 +70,14 @@ struct Comm {
   uint64_t posted[kPosts] = {};  // what stands in each line
   Stage stage;
   Staging staging = Staging::kUnknown;
+  // By rank, since that is known too: its memory, and what this rank moves to
+  // and from there. All ranks reach all others', or none does.
+  std::vector<Reach> reaches;
+  std::vector<Way> ways;
+  bool straight = false;
+  Tuning tuning;  // its arena's
+  Direct direct;
+  Lease lease;
   KnownKernel kernel;
 
   // Of operations that are not in a set: one thread may be at each half.
@@ -69,14 +97,23 @@ void close(dw_backend* backend);
 int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
              dw_error* error);
 
+inline constexpr dw_str kHints[] = {{"tuning", 6}};
+
 // setup.cc
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
                     dw_setup** setup, dw_blob* out, dw_error* error);
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error);
 void setup_cancel(dw_setup* setup);
+int32_t window_create(dw_comm* comm, const dw_setup_info* info,
+                      dw_setup** setup, dw_blob* out, dw_error* error);
 int32_t comm_abort(dw_comm* comm, const dw_error* why);
 int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
+
+// memory.cc
+int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** memory,
+                  void** address, dw_error* error);
+int32_t mem_release(dw_mem* memory, dw_error* error);
 
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);

@@ -7,9 +7,13 @@
 // is the exception. Nothing that is read from here is used as a length or a
 // place before it was checked.
 //
-//   header | plot of rank 0 | plot of rank 1 | ...
+// Behind the plots is a heap for each rank: memory that the caller asked for.
+//
+//   header | plot of rank 0 | plot of rank 1 | ... | heap of rank 0 | ...
 #ifndef DISTWRAP_BACKENDS_SHM_LAYOUT_H_
 #define DISTWRAP_BACKENDS_SHM_LAYOUT_H_
+
+#include "tuning.h"
 
 #include <atomic>
 #include <cstddef>
@@ -90,6 +94,7 @@ struct alignas(2 * kLine) Box {
 // Of a rank in one group. An area stays one for ever: a bell that is rung late,
 // for a group that has ended, is still a bell. Behind it, for each rank of the
 // group, is where in the plot the mailbox to that rank begins; 0: nowhere yet.
+// Then, for each, a lane from it.
 struct alignas(2 * kLine) Area {
   // Random, of this rank in this group; 0 when it has left.
   std::atomic<uint64_t> token;
@@ -107,14 +112,38 @@ struct alignas(2 * kLine) Area {
   Post posts[kPosts];
 };
 
+// What goes straight from the buffer of one rank into that of another, in whose
+// area this is. The receiver reads parts of it from the front, the sender
+// writes parts from the back, until they meet.
+struct alignas(2 * kLine) Lane {
+  // Parts that somebody has begun with: the low half of the operation's number,
+  // 16 bits from the front, 16 from the back. All ones: no more may be.
+  std::atomic<uint64_t> begun;
+  // Parts that have ended, each after its operation's number.
+  std::atomic<uint64_t> received;             // by the receiver
+  alignas(kLine) std::atomic<uint64_t> sent;  // by the sender
+  // What the sender writes just now, as an iovec that the kernel reads here: so
+  // a receiver that gives up can take it back. The length is 0 in between.
+  std::atomic<uint64_t> at, length;
+};
+inline constexpr uint64_t kNoMore = ~uint64_t{0};
+
 using Place = std::atomic<uint64_t>;
 inline Place* boxes_of(Area& area) {
   return reinterpret_cast<Place*>(&area + 1);
 }
-inline size_t area_bytes(int size) {
-  constexpr size_t kStep = 2 * kLine;
+// From the area's beginning.
+inline size_t lanes_at(int size) {
   const size_t bytes = sizeof(Area) + static_cast<size_t>(size) * sizeof(Place);
-  return (bytes + kStep - 1) / kStep * kStep;
+  return (bytes + alignof(Lane) - 1) / alignof(Lane) * alignof(Lane);
+}
+// By the rank that sends.
+inline Lane* lanes_of(Area& area, int size) {
+  return reinterpret_cast<Lane*>(reinterpret_cast<char*>(&area) +
+                                 lanes_at(size));
+}
+inline size_t area_bytes(int size) {
+  return lanes_at(size) + static_cast<size_t>(size) * sizeof(Lane);
 }
 
 // Lines of a mailbox: all mailboxes of a rank together stay small.
@@ -132,11 +161,14 @@ struct Header {
   uint64_t size;         // ranks
   uint64_t plot_bytes;   // of each
   uint64_t stage_bytes;  // the large staging of a rank in a group
+  uint64_t heap_bytes;   // of each, behind all plots
+  Tuning tuning = {};    // what all ranks go by
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Post) == 2 * kLine);
 static_assert(sizeof(Area) == 38 * 2 * kLine);
+static_assert(sizeof(Lane) == 2 * kLine);
 
 }  // namespace shm_backend
 

@@ -189,7 +189,8 @@ int32_t Host::serve(const std::vector<uint64_t>& tokens, int memory,
   for (size_t rank = 0; rank < size; ++rank) {
     first[rank] = static_cast<size_t>(
         std::find(pids.begin(), pids.end(), pids[rank]) - pids.begin());
-    if (first[rank] == rank) processes[rank] = open_process(pids[rank]);
+    if (first[rank] == rank && watch != nullptr)
+      processes[rank] = open_process(pids[rank]);
   }
   for (size_t to = 1; to < size; ++to) {
     Welcome welcome = {};
@@ -256,7 +257,7 @@ int32_t Guest::take(int rank, int size, Descriptor* memory, Watch* watch,
     return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, 0, 0,
                    "shm: rank 0 did not hand the memory over: it closed");
   *memory = std::move(fds[0]);
-  for (int at = 1; at < n; ++at) {
+  for (int at = 1; at < n && watch != nullptr; ++at) {
     std::vector<int> ranks;
     for (int other = 0; other < size; ++other)
       if (welcome.process_of[other] == at && other != rank)

@@ -22,7 +22,7 @@ class Host {
  public:
   int32_t listen(int size, SocketName* name, dw_error* error);
   // When all others have called: gives each of them the memory, and everybody's
-  // processes. `tokens` tell the ranks from strangers.
+  // processes, unless `watch` is null. `tokens` tell the ranks from strangers.
   int32_t serve(const std::vector<uint64_t>& tokens, int memory, Watch* watch,
                 dw_error* error);
 
@@ -35,7 +35,8 @@ class Guest {
  public:
   int32_t call(const SocketName& name, int rank, uint64_t token,
                dw_error* error);
-  // When the first rank has served: its memory, and everybody's processes.
+  // When the first rank has served: its memory, and everybody's processes,
+  // unless `watch` is null.
   int32_t take(int rank, int size, Descriptor* memory, Watch* watch,
                dw_error* error);
 

@@ -256,9 +256,9 @@ bool Messages::handle(Peer& peer, int rank, const RecordHead& head,
     case Record::kLend:
       return match(peer, rank, head, data);
     case Record::kGot: {
-      Message* const message = take_by_id(peer.asked, head.id);
-      if (message == nullptr) return false;
-      end(message);
+      const Message* const lent = find_by_id(peer.asked, head.id);
+      if (lent == nullptr || !lent->lent) return false;
+      end(take_by_id(peer.asked, head.id));
       return true;
     }
     case Record::kGo: {

@@ -1,6 +1,7 @@
 // The table, and the only symbol that a plugin exports.
 #include "backend.h"
 #include "sdk/entry.h"
+#include "window.h"
 
 static constexpr dw_backend_api kTable = [] {
   dw_backend_api api = {};
@@ -11,6 +12,8 @@ static constexpr dw_backend_api kTable = [] {
   api.devices = DW_BIT(DW_DEVICE_CPU);
   api.name = {"shm", 3};
   api.version = {"1", 1};
+  api.hints = shm_backend::kHints;
+  api.n_hints = sizeof shm_backend::kHints / sizeof shm_backend::kHints[0];
   api.open = shm_backend::open;
   api.close = shm_backend::close;
   api.caps = shm_backend::caps;
@@ -22,6 +25,11 @@ static constexpr dw_backend_api kTable = [] {
   api.query = shm_backend::query;
   api.submit = shm_backend::submit;
   api.submit_group = shm_backend::submit_group;
+  api.mem_alloc = shm_backend::mem_alloc;
+  api.mem_release = shm_backend::mem_release;
+  api.window_create = shm_backend::window_create;
+  api.window_map = shm_backend::window_map;
+  api.window_destroy = shm_backend::window_destroy;
   return api;
 }();
 

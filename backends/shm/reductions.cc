@@ -71,6 +71,12 @@ void run_flat(Run& run) {
   const bool wants = scan ? last >= 0 : everybody || run.rank == call.peer;
   const size_t bytes = call.in.bytes;
   const size_t step = std::min(bytes, run.comm->stage.most() / kLine * kLine);
+  // Elements that the others can find where they are need not be copied, if
+  // they stay as they are.
+  const size_t place = shows && bytes > kInside && reduce.scale == nullptr &&
+                               !(wants && call.in.at == call.out.at)
+                           ? run.lend_in()
+                           : 0;
   uint32_t round = 0;
   for (size_t at = 0; at < bytes; at += step, ++round) {
     const size_t part = std::min(step, bytes - at);
@@ -81,6 +87,8 @@ void run_flat(Run& run) {
       reduce.copy_own(scaled, own, part);
       own = scaled;
       if (shows) run.show_prepared(round);
+    } else if (place != 0 && part > kInside) {
+      run.show_at(round, place + at);
     } else if (shows) {
       run.show(round, own, part);
     }
@@ -94,7 +102,7 @@ void run_flat(Run& run) {
     }
     if (at + part < bytes) run.done(round);
   }
-  run.finish(everybody);
+  place != 0 ? run.finish_together() : run.finish(everybody);
 }
 
 }  // namespace shm_backend

@@ -1,12 +1,9 @@
 #include "room.h"
 
 #include "sdk/fail.h"
+#include "wait.h"
 
-#include <climits>
-
-#include <linux/futex.h>
 #include <new>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
@@ -24,8 +21,13 @@ void clear(Area& area, int size) {
   area.done.store(0, kRelaxed);
   for (auto& freed : area.freed) freed.store(0, kRelaxed);
   for (Post& post : area.posts) post.ticket.store(0, kRelaxed);
-  for (int rank = 0; rank < size; ++rank)
+  for (int rank = 0; rank < size; ++rank) {
     boxes_of(area)[rank].store(0, kRelaxed);
+    Lane& lane = lanes_of(area, size)[rank];
+    for (auto* word :
+         {&lane.begun, &lane.received, &lane.sent, &lane.at, &lane.length})
+      word->store(0, kRelaxed);
+  }
 }
 
 }  // namespace
@@ -94,11 +96,7 @@ int32_t Room::take(size_t bytes, size_t* at, dw_error* error) {
   return DW_OK;
 }
 
-void Room::ring(int rank) const {
-  std::atomic<uint32_t>& bell = area(rank).bell;
-  bell.fetch_add(1, std::memory_order_seq_cst);
-  syscall(SYS_futex, &bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
+void Room::ring(int rank) const { shm_backend::ring(area(rank).bell); }
 
 void Room::leave(State state) const {
   uint32_t open = static_cast<uint32_t>(State::kOpen);

@@ -40,6 +40,14 @@ class Room {
 
   Area& area(int rank) const { return *areas_[static_cast<size_t>(rank)]; }
   Area& mine() const { return *mine_; }
+  // Of what goes straight from one rank to another.
+  Lane& lane(int from, int to) const {
+    return lanes_of(area(to), size())[from];
+  }
+  // Its process has ended.
+  bool has_died(int rank) const {
+    return arena_->watch.has_ended(arena_ranks_[static_cast<size_t>(rank)]);
+  }
   State state(int rank) const {
     return static_cast<State>(area(rank).state.load(std::memory_order_acquire));
   }

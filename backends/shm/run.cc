@@ -11,37 +11,44 @@ namespace {
 
 class Reached final : public Condition {
  public:
-  Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int peer)
-      : word_(word), ticket_(ticket), peer_(peer) {}
+  Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
+          int64_t busy_ns)
+      : word_(word), ticket_(ticket), peer_(peer), busy_ns_(busy_ns) {}
   bool holds() override {
     return reached(word_.load(std::memory_order_acquire), ticket_);
   }
   bool awaits(int rank) override { return rank == peer_; }
+  int64_t busy_ns() override { return busy_ns_; }
 
  private:
   const std::atomic<uint64_t>& word_;
   const uint64_t ticket_;
   const int peer_;
+  const int64_t busy_ns_;
 };
+
+// What a rank that is not late does before it shows something: at 8 GB/s,
+// some chunks at most.
+constexpr size_t kMostBusy = 512 << 10;
+int64_t busy_ns(const Call& call) {
+  return static_cast<int64_t>(
+      std::min(std::max(call.in.bytes, call.out.bytes), kMostBusy) / 8);
+}
 
 // From here on each rank reduces a share only: the others' terms have to come
 // from their caches. Two ranks read as much of each other either way; shares
 // are for having the next chunk under way, and halve the work where it counts
 // beside the reading: 16-bit floats.
-constexpr size_t kSlicedFromTwo = 256 << 10;
-constexpr size_t kSlicedFromTwoHalves = 64 << 10;
-constexpr size_t kSlicedFromMore = 32 << 10;
-
-size_t sliced_from(const Call& call, int size) {
-  if (size > 2) return kSlicedFromMore;
-  const bool is_half =
-      (call.dtype.code == 2 || call.dtype.code == 4) && call.dtype.bits == 16;
-  return is_half ? kSlicedFromTwoHalves : kSlicedFromTwo;
+size_t sliced_from(const Run& run) {
+  const Tuning& tuning = run.comm->tuning;
+  if (run.size > 2) return tuning.sliced_more;
+  const dw_dtype dtype = run.call.dtype;
+  const bool is_half = (dtype.code == 2 || dtype.code == 4) && dtype.bits == 16;
+  return is_half ? tuning.sliced_two_halves : tuning.sliced_two;
 }
 
-// The staging that two ranks use in turn for what is larger. The largest part
-// that is asked for at once fits four times.
-constexpr size_t kShortRing = 1 << 20;
+// From here on two ranks use a part of the staging only.
+constexpr size_t kShortRingFrom = 1 << 20;
 // Results that leave the caches, and take what else is in them along.
 constexpr size_t kTooLarge = 16 << 20;
 // What every rank's first staging serves.
@@ -70,7 +77,32 @@ size_t shown_by_all(const Call& call, int size) {
   }
 }
 
+// Where elements are reduced. Who reads them in the memory of others keeps the
+// processor for as long, so this is not for ranks that share one.
+bool can_be_direct(const Run& run) {
+  return run.comm->straight && !run.comm->crowded && run.call.scale == nullptr;
+}
+
+void run_reduction(Run& run) {
+  const size_t bytes = run.call.in.bytes;
+  const Tuning& tuning = run.comm->tuning;
+  if (!can_be_direct(run)) return run_staged(run);
+  if (bytes >= tuning.direct_sure) return run_direct(run);
+  run.size == 2 && bytes >= tuning.direct_tried ? run_tried(run)
+                                                : run_staged(run);
+}
+
+// Here nothing is shown that had to be written first: it pays sooner.
+void run_scattered(Run& run) {
+  const size_t bytes =
+      run.call.in_pieces.longest() * static_cast<size_t>(run.size);
+  can_be_direct(run) && bytes >= run.comm->tuning.direct_scattered
+      ? run_direct_reduce_scatter(run)
+      : run_reduce_scatter(run);
+}
+
 void run_kind(Run& run) {
+  if (run.comm->straight && run_straight(run)) return;
   switch (run.call.kind) {
     case DW_OP_BARRIER:
       return run_barrier(run);
@@ -78,13 +110,11 @@ void run_kind(Run& run) {
       return run_broadcast(run);
     case DW_OP_ALL_REDUCE:
     case DW_OP_REDUCE:
-      return run.call.in.bytes < sliced_from(run.call, run.size)
-                 ? run_flat(run)
-                 : run_sliced(run);
+      return run_reduction(run);
     case DW_OP_SCAN:
       return run_flat(run);
     case DW_OP_REDUCE_SCATTER:
-      return run_reduce_scatter(run);
+      return run_scattered(run);
     case DW_OP_ALL_GATHER:
       return run_all_gather(run);
     case DW_OP_GATHER:
@@ -125,12 +155,12 @@ Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
       limit_(given_call.deadline_ns, given_call.timeout_ns),
       error_(error) {}
 
-void Run::expect(size_t bytes) {
+void Run::expect(size_t bytes, size_t ring) {
   past_caches_ = bytes >= kTooLarge;
   // The caller's buffers are to stay in that cache beside this rank's staging
   // and what it reads of its peer's.
-  if (size == 2 && bytes >= kShortRing)
-    ring_ = std::min(stage_.limit, kShortRing);
+  if (size == 2 && bytes >= kShortRingFrom)
+    ring_ = std::min(stage_.limit, ring);
 }
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
@@ -145,8 +175,19 @@ inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
 
 bool Run::wait_long(const std::atomic<uint64_t>& word, uint64_t ticket,
                     int peer) {
-  Reached condition(word, ticket, peer);
+  Reached condition(word, ticket, peer, busy_ns(call));
   code_ = wait_slow(comm, condition, limit_, error_);
+  return !failed();
+}
+
+bool Run::wait(Condition& condition) {
+  for (int i = comm->looks; i > 0; --i) {
+    if (condition.holds()) return true;
+    pause();
+  }
+  // The condition may have failed the call itself.
+  const int32_t code = wait_slow(comm, condition, limit_, error_);
+  if (!failed()) code_ = code;
   return !failed();
 }
 
@@ -187,7 +228,7 @@ char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
         !wait_consumed(stage_.tickets[block]))
       return nullptr;
     stage_.block = block;
-    stage_.tickets[block] = ticket_ + round;
+    stage_.tickets[block] = ticket_of(round);
   }
   stage_.next = (at + bytes + kLine - 1) / kLine * kLine;
   prepared_ = stage_.at + at;
@@ -209,9 +250,8 @@ void Run::show(uint32_t round, const void* from, size_t bytes, uint32_t print) {
 void Run::post(uint32_t round, uint32_t print, size_t offset,
                const void* inside, size_t bytes) {
   if (failed()) return;
-  const uint64_t ticket = ticket_ + round;
-  const auto line =
-      static_cast<uint32_t>((ticket_ >> kRoundBits) + round) % kPosts;
+  const uint64_t ticket = ticket_of(round);
+  const uint32_t line = line_of(round);
   if (!reached(comm->consumed, comm->posted[line]) &&
       !wait_consumed(comm->posted[line]))
     return;
@@ -230,10 +270,8 @@ void Run::post(uint32_t round, uint32_t print, size_t offset,
 const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
                       size_t bytes, uint32_t print) {
   if (failed()) return nullptr;
-  const auto line =
-      static_cast<uint32_t>((ticket_ >> kRoundBits) + round) % kPosts;
-  const Post& post = comm->room.area(other).posts[line];
-  if (!wait_for(post.ticket, ticket_ + round, other)) return nullptr;
+  const Post& post = post_of(other, round);
+  if (!wait_for(post.ticket, ticket_of(round), other)) return nullptr;
   const uint64_t what = post.what.load(std::memory_order_relaxed);
   if (static_cast<uint32_t>(what) != print) [[unlikely]] {
     fail_mismatch(other);
@@ -242,9 +280,10 @@ const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
   if (total <= kInside)
     return reinterpret_cast<const char*>(post.inside) + offset;
   const size_t begin = static_cast<size_t>(what >> 32) * kLine + offset;
+  if (begin >= comm->room.arena()->plot_bytes()) borrow();
   const char* const at = comm->room.find(other, begin, bytes);
   if (at == nullptr) [[unlikely]]
-    fail_nonsense(other);
+    fail_missing(other, begin);
   return at;
 }
 
@@ -254,13 +293,31 @@ void Run::done_ticket(uint64_t ticket) {
   comm->room.wake_others();
 }
 
+void Run::check_lenders() {
+  order_loads();
+  for (int other = 0; other < size && !failed(); ++other) {
+    const State state = comm->room.state(other);
+    if (state == State::kAborted || state == State::kMismatch) fail_left(other);
+  }
+}
+
 int32_t Run::finish(bool symmetric) {
+  if (borrows_) check_lenders();
   if (failed()) return code_;
   done_ticket(ticket_ + kLastRound);
   if (symmetric && !reached(comm->consumed, ticket_ - 1))
     comm->consumed = ticket_ - 1;
   comm->ticket = ticket_ + kLastRound + 1;
   return DW_OK;
+}
+
+int32_t Run::finish_together() {
+  if (borrows_) check_lenders();
+  if (failed()) return code_;
+  done_ticket(ticket_ + kLastRound);
+  if (wait_consumed(ticket_ + kLastRound))
+    comm->ticket = ticket_ + kLastRound + 1;
+  return code_;
 }
 
 void Run::fail_mismatch(int other) {
@@ -279,6 +336,23 @@ void Run::fail_nonsense(int other) {
                   "shm: what a rank wrote to shared memory makes no sense");
 }
 
+void Run::fail_missing(int other, size_t place) {
+  if (comm->room.state(other) != State::kOpen) return fail_left(other);
+  if (place < comm->room.arena()->plot_bytes()) return fail_nonsense(other);
+  code_ = dw_fail(error_, DW_FAILED_PRECONDITION, DW_REASON_BACKEND_FAILED,
+                  other, 0,
+                  "shm: the memory that a rank gave the operation is not "
+                  "there: it was released before the end");
+}
+
+void Run::fail_left(int other) {
+  code_ = shm_backend::fail_left(other, comm->room.state(other), error_);
+}
+
+void run_staged(Run& run) {
+  run.call.in.bytes < sliced_from(run) ? run_flat(run) : run_sliced(run);
+}
+
 int32_t run(Comm* comm, const Call& call, dw_error* error) {
   if (!call.moves) return DW_OK;
   if (!comm->room.is_open()) {
@@ -289,11 +363,15 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   int32_t code = DW_OK;
   if (comm->staging == Staging::kUnknown &&
       shown_by_all(call, comm->size) > kSmall)
-    code = agree_on_staging(comm, call, &why);
+    code = agree_on_ways(comm, call, &why);
   if (code == DW_OK) {
     Run run(comm, call, &why);
     run_kind(run);
     code = run.code();
+    // First: who reads there must not take what follows for the operation's.
+    if (run.failed() && run.lends()) comm->room.leave(State::kAborted);
+    comm->lease.in.end.store(0, std::memory_order_relaxed);
+    comm->lease.out.end.store(0, std::memory_order_relaxed);
   }
   if (code == DW_OK) [[likely]]
     return DW_OK;

@@ -33,8 +33,11 @@ class Run {
   }
 
   // Before the rounds of an operation that may be large: how many bytes a rank
-  // writes to its caller's buffers at most.
-  void expect(size_t bytes);
+  // writes to its caller's buffers at most, and how much of the staging two
+  // ranks then use in turn.
+  static constexpr size_t kShortRing = 1 << 20;
+  void expect(size_t bytes, size_t ring = kShortRing);
+  size_t ring() const { return ring_; }
   bool past_caches() const { return past_caches_; }
 
   // Room for what this round shows, NULL when the call has failed. What is
@@ -59,6 +62,16 @@ class Run {
                    size_t bytes) {
     return look(other, round, total, offset, bytes, call.print);
   }
+  // Whether that would return at once.
+  bool is_shown(int other, uint32_t round) const {
+    return reached(post_of(other, round).ticket.load(std::memory_order_acquire),
+                   ticket_of(round));
+  }
+  // Whether another has come to the end of this operation.
+  bool has_ended(int other) const {
+    return reached(comm->room.area(other).done.load(std::memory_order_acquire),
+                   ticket_ + kLastRound);
+  }
   // `total` of what was prepared as staged.
   static constexpr size_t kStaged = SIZE_MAX;
   // What this rank has written or was given, to the caller's buffer.
@@ -73,18 +86,64 @@ class Run {
     fetch(to, from, bytes);
   }
 
-  void done(uint32_t round) { done_ticket(ticket_ + round); }
+  // Others may read in the caller's memory until the end.
+  void lend() { lends_ = true; }
+  bool lends() const { return lends_; }
+  // The same, if that lies in this rank's heap and begins a line there: where,
+  // or 0. As long as the operation runs it is not given back.
+  size_t lend_in() { return lend(comm->lease.in, call.in); }
+  size_t lend_out() { return lend(comm->lease.out, call.out); }
+  // What another lends is read: whoever has given up by the end may have used
+  // that memory again, and says so before.
+  void borrow() { borrows_ = true; }
+  // What lies there; the operation has to end together.
+  void show_at(uint32_t round, size_t place) {
+    post(round, call.print, place, nullptr, 0);
+  }
+
+  // What follows counts its rounds from here.
+  void start_at(uint32_t round) { first_ = round; }
+
+  void done(uint32_t round) { done_ticket(ticket_of(round)); }
+  // Until it holds, or has failed the call. False: the call has failed.
+  bool wait(Condition& condition);
+  // The operation's number.
+  uint64_t number() const { return ticket_ >> kRoundBits; }
   // The end of the operation. `symmetric`: this rank has looked at every other
   // one, so all have finished the operation before.
   int32_t finish(bool symmetric);
+  // The same, when all others have ended it too: nobody reads this rank's
+  // memory any more.
+  int32_t finish_together();
 
   bool failed() const { return code_ != DW_OK; }
   int32_t code() const { return code_; }
   void fail(int32_t code) { code_ = code; }
   void fail_nonsense(int rank);
+  // It names a place where nothing is.
+  void fail_missing(int rank, size_t place);
   void fail_mismatch(int rank);
+  // It takes no part any more.
+  void fail_left(int rank);
 
  private:
+  size_t lend(Lease::Range& range, const Piece& piece) {
+    const size_t place =
+        comm->room.arena()->heap().place_of(piece.at, piece.bytes);
+    if (place == 0 || place % kLine != 0) [[likely]]
+      return 0;
+    lend();
+    range.begin.store(place, std::memory_order_relaxed);
+    range.end.store(place + piece.bytes, std::memory_order_release);
+    return place;
+  }
+  uint64_t ticket_of(uint32_t round) const { return ticket_ + first_ + round; }
+  uint32_t line_of(uint32_t round) const {
+    return static_cast<uint32_t>(number() + first_ + round) % kPosts;
+  }
+  const Post& post_of(int other, uint32_t round) const {
+    return comm->room.area(other).posts[line_of(round)];
+  }
   bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
   bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
   // The memory of this rank's staging.
@@ -94,11 +153,15 @@ class Run {
   void post(uint32_t round, uint32_t print, size_t offset, const void* inside,
             size_t bytes);
   void done_ticket(uint64_t ticket);
+  // Fails the call if anybody has given up.
+  void check_lenders();
 
   Stage& stage_;
   size_t ring_;  // how much of the staging is used in turn
   bool past_caches_ = false;
-  const uint64_t ticket_;  // of round 0
+  bool borrows_ = false, lends_ = false;
+  const uint64_t ticket_;  // of the operation's first round
+  uint32_t first_ = 0;     // where rounds are counted from
   Limit limit_;
   dw_error* const error_;
   // What was prepared: where, and how much of it is for the line.
@@ -112,6 +175,13 @@ void run_flat(Run& run);
 // sliced.cc: each rank reduces a share of the elements.
 void run_sliced(Run& run);
 void run_reduce_scatter(Run& run);
+// Either, by size.
+void run_staged(Run& run);
+// direct.cc: the same, where the elements of others are read in their memory.
+void run_direct(Run& run);
+void run_direct_reduce_scatter(Run& run);
+// That or `run_staged`, whichever was faster lately.
+void run_tried(Run& run);
 // moves.cc
 void run_barrier(Run& run);
 void run_broadcast(Run& run);
@@ -120,8 +190,13 @@ void run_gather(Run& run);
 void run_scatter(Run& run);
 void run_all_to_all(Run& run);
 
-// agree.cc: whether the large staging can be used, found out together.
-int32_t agree_on_staging(Comm* comm, const Call& call, dw_error* error);
+// straight_moves.cc: one of those from buffer to buffer, where that is faster.
+// False: it is not; nothing has been done.
+bool run_straight(Run& run);
+
+// agree.cc: whether the large staging can be used, and each other's memory,
+// found out together.
+int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error);
 
 // A collective, to its end. DW_OK, or the communicator is broken.
 int32_t run(Comm* comm, const Call& call, dw_error* error);

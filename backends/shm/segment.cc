@@ -38,10 +38,10 @@ Descriptor::~Descriptor() {
 }
 
 Segment::~Segment() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+  if (data_ != nullptr) munmap(data_, mapped_);
 }
 
-int32_t Segment::create(size_t bytes, dw_error* error) {
+int32_t Segment::create(size_t bytes, dw_error* error, size_t most) {
   // A larger file would end the process by SIGXFSZ.
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
@@ -56,42 +56,60 @@ int32_t Segment::create(size_t bytes, dw_error* error) {
   // A peer that shrinks it would end this process by SIGBUS.
   if (fcntl(fd_.get(), F_ADD_SEALS, kSeals) != 0)
     return fail_system(error, "shared memory cannot be sealed", errno);
-  return map(error);
+  return map(most, error);
 }
 
-int32_t Segment::adopt(Descriptor fd, dw_error* error) {
+int32_t Segment::adopt(Descriptor fd, dw_error* error, size_t most) {
   fd_ = std::move(fd);
   const int seals = fcntl(fd_.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
     return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, errno,
                    "shm: the memory that rank 0 gave is not sealed");
-  return map(error);
+  return map(most, error);
 }
 
-int32_t Segment::map(dw_error* error) {
+int32_t Segment::map(size_t most, dw_error* error) {
   struct stat status;
   if (fstat(fd_.get(), &status) != 0)
     return fail_system(error, "shared memory has no size", errno);
-  void* const at = mmap(nullptr, static_cast<size_t>(status.st_size),
-                        PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (at == MAP_FAILED)
-    return fail_system(error, "shared memory cannot be mapped", errno);
-  // Most of it is never there, and what is is no news to a debugger.
-  madvise(at, static_cast<size_t>(status.st_size), MADV_DONTDUMP);
-  data_ = static_cast<char*>(at);
-  bytes_ = static_cast<size_t>(status.st_size);
+  const auto bytes = static_cast<size_t>(status.st_size);
+  const size_t mapped = std::min(bytes, most);
+  if (int32_t code = map_part(0, mapped, &data_, error)) return code;
+  bytes_ = bytes;
+  mapped_ = mapped;
   return DW_OK;
 }
 
-int32_t Segment::reserve(size_t at, size_t bytes, dw_error* error) {
+int32_t Segment::map_part(size_t at, size_t bytes, char** data,
+                          dw_error* error) const {
+  void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                           fd_.get(), static_cast<off_t>(at));
+  if (begin == MAP_FAILED)
+    return fail_system(error, "shared memory cannot be mapped", errno);
+  // Most of it is never there, and what is is no news to a debugger.
+  madvise(begin, bytes, MADV_DONTDUMP);
+  *data = static_cast<char*>(begin);
+  return DW_OK;
+}
+
+void Segment::give_back(size_t at, size_t bytes) const {
+  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(at), static_cast<off_t>(bytes));
+}
+
+int32_t Segment::reserve(size_t at, size_t bytes, char* data,
+                         dw_error* error) const {
   const dw_headroom room = dw_read_headroom();
-  if (room.limited && bytes > room.left) {
+  if (!dw_headroom_holds(&room, bytes)) {
     char text[200];
-    std::snprintf(text, sizeof text,
-                  "shm: %zu KiB of shared memory are needed, but the control "
-                  "group has %llu KiB free of its limit of %llu KiB",
-                  bytes >> 10, static_cast<unsigned long long>(room.left >> 10),
-                  static_cast<unsigned long long>(room.limit >> 10));
+    std::snprintf(
+        text, sizeof text,
+        "shm: %zu KiB of shared memory are needed, but the control "
+        "group has %llu KiB free of its limit of %llu KiB, and %d KiB stay "
+        "free",
+        bytes >> 10, static_cast<unsigned long long>(room.left >> 10),
+        static_cast<unsigned long long>(room.limit >> 10),
+        DW_HEADROOM_SPARE >> 10);
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    text);
   }
@@ -108,11 +126,11 @@ int32_t Segment::reserve(size_t at, size_t bytes, dw_error* error) {
   // touched counts as a hole.
   int touched = -1;
 #ifdef MADV_POPULATE_WRITE
-  touched = madvise(data_ + at, bytes, MADV_POPULATE_WRITE);
+  touched = madvise(data, bytes, MADV_POPULATE_WRITE);
 #endif
   if (touched != 0)
     for (size_t page = 0; page < bytes; page += kPage)
-      *static_cast<volatile char*>(data_ + at + page) = 0;
+      *static_cast<volatile char*>(data + page) = 0;
   return DW_OK;
 }
 

@@ -39,14 +39,22 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // Of that many bytes, of which none is there yet.
-  int32_t create(size_t bytes, dw_error* error);
+  // Of that many bytes, of which none is there yet; `most` of them are mapped.
+  int32_t create(size_t bytes, dw_error* error, size_t most = SIZE_MAX);
   // Another process's; its seals are checked.
-  int32_t adopt(Descriptor fd, dw_error* error);
+  int32_t adopt(Descriptor fd, dw_error* error, size_t most = SIZE_MAX);
+  // Another part of it, mapped where there is room: the caller's to unmap.
+  int32_t map_part(size_t at, size_t bytes, char** data, dw_error* error) const;
 
   // Makes a part really there: touching it cannot fail afterwards. An error
   // says how much there was.
-  int32_t reserve(size_t at, size_t bytes, dw_error* error);
+  int32_t reserve(size_t at, size_t bytes, dw_error* error) {
+    return reserve(at, bytes, data_ + at, error);
+  }
+  // The same of a part that is mapped at `data`.
+  int32_t reserve(size_t at, size_t bytes, char* data, dw_error* error) const;
+  // Gives the memory of a part back to the kernel: it is zero, and a hole.
+  void give_back(size_t at, size_t bytes) const;
 
   // Up to where, from `at` on and at most to `end`, everything is there. The
   // kernel's word, which no other process can forge.
@@ -57,10 +65,10 @@ class Segment {
   char* data() const { return data_; }
 
  private:
-  int32_t map(dw_error* error);
+  int32_t map(size_t most, dw_error* error);
 
   Descriptor fd_;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, mapped_ = 0;
   char* data_ = nullptr;
 };
 

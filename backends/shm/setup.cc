@@ -7,92 +7,93 @@
 // show their tokens there, which is the proof that all see the same memory. A
 // rank steps when all have stepped, so nobody waits.
 #include "backend.h"
+#include "heads.h"
 #include "meet.h"
 #include "sdk/fail.h"
 #include "sdk/open.h"
 #include "wait.h"
+#include "window.h"
 
-#include <cstring>
+#include <iterator>
+#include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 namespace shm_backend {
 namespace {
 
 // What a rank says in every round.
-struct Head {
-  uint32_t magic, version;
-  int32_t rank, size;
-  uint64_t uid, epoch;
-  uint64_t round;
-  uint64_t token;   // random, this rank's
-  uint64_t nonce;   // of the memory: rank 0's; all have one that is there
-  uint64_t area;    // where this rank's is in its plot; 0: nowhere yet
-  SocketName name;  // rank 0's
-};
-constexpr uint32_t kMagic = 0x6d687364;
-constexpr uint32_t kVersion = 2;
-
-struct Setup {
-  Backend* backend = nullptr;
-  Head head = {};
-  std::unique_ptr<Comm> comm;
-  // Of those that make new memory.
-  std::shared_ptr<Arena> arena;
-  Host host;
-  Guest guest;
-  std::vector<uint64_t> tokens;  // after the first round
-  uint64_t nonce = 0;
-  // Of those that take it out of what is there: the ranks of its arena.
-  std::vector<int> arena_ranks;
+struct Word {
+  Head head;
+  uint64_t key;           // random, this rank's; never in the memory
+  Processors processors;  // this rank's, once it has an area
 };
 
-int32_t refuse_blob(dw_error* error, int peer, const char* text) {
-  return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, peer, 0,
-                 text);
-}
-
-int32_t read_heads(const Head& own, const dw_blob* in, uint64_t n,
-                   std::vector<Head>* heads, dw_error* error) {
-  if (n != static_cast<uint64_t>(own.size))
-    return refuse_blob(error, -1, "shm: a round has one blob of each rank");
-  heads->resize(n);
-  for (int peer = 0; peer < own.size; ++peer) {
-    const dw_blob& blob = in[peer];
-    Head& head = (*heads)[static_cast<size_t>(peer)];
-    if (blob.data == nullptr || blob.size != sizeof head)
-      return refuse_blob(error, peer, "shm: a rank's blob has a wrong size");
-    std::memcpy(&head, blob.data, sizeof head);
-    if (head.magic != kMagic || head.version != kVersion)
-      return refuse_blob(error, peer,
-                         "shm: a rank's blob is not of this backend's version");
-    if (head.rank != peer || head.size != own.size || head.uid != own.uid)
-      return refuse_blob(error, peer,
-                         "shm: a rank's blob is of another rank or group");
-    if (head.epoch != own.epoch)
-      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_STALE_EPOCH, peer,
-                     0, "shm: a rank's blob is of another epoch");
-    if (head.round != own.round)
-      return refuse_blob(error, peer, "shm: a rank's blob is of another round");
+class Setup final : public Building {
+ public:
+  Setup(Backend* backend, const dw_setup_info& info);
+  int32_t begin(const dw_setup_info& info, dw_error* error);
+  dw_blob word() const override { return {&word_, sizeof word_, nullptr, 0}; }
+  int32_t step(const dw_blob* in, uint64_t n, dw_error* error) override;
+  dw_setup_result take() override {
+    return {reinterpret_cast<dw_comm*>(comm_.release()), nullptr};
   }
-  return DW_OK;
+
+ private:
+  Header header() const;
+  void tell_place();
+  int32_t map_memory(dw_error* error);
+  int32_t meet(const std::vector<Word>& words, dw_error* error);
+  int32_t meet_in_parent(const std::vector<Word>& words, dw_error* error);
+
+  Backend* const backend_;
+  Tuning tuning_;  // of new memory
+  Word word_ = {};
+  Head& head_ = word_.head;
+  std::unique_ptr<Comm> comm_;
+  // Of those that make new memory.
+  std::shared_ptr<Arena> arena_;
+  Host host_;
+  Guest guest_;
+  std::vector<uint64_t> tokens_;  // after the first round
+  uint64_t nonce_ = 0;
+  // Of those that take it out of what is there: the ranks of its arena.
+  std::vector<int> arena_ranks_;
+};
+
+Setup::Setup(Backend* backend, const dw_setup_info& info)
+    : backend_(backend),
+      tuning_(backend->tuning),
+      comm_(std::make_unique<Comm>()) {
+  head_ = head_of(kCommunicatorMagic, info);
+  comm_->host = backend->host;
+  comm_->rank = info.rank;
+  comm_->size = info.size;
 }
 
-Header header_of(const Setup& setup) {
+Header Setup::header() const {
   Header header = {};
   header.magic = kSegmentMagic;
-  header.nonce = setup.nonce;
-  header.uid = setup.head.uid;
-  header.epoch = setup.head.epoch;
-  header.size = static_cast<uint64_t>(setup.head.size);
-  header.stage_bytes = setup.backend->stage_bytes;
+  header.nonce = nonce_;
+  header.uid = head_.uid;
+  header.epoch = head_.epoch;
+  header.size = static_cast<uint64_t>(head_.size);
+  header.stage_bytes = backend_->stage_bytes;
+  header.tuning = tuning_;
   return header;
 }
 
-void make_ready(Comm* comm) {
-  comm->crowded = comm->size > comm->room.arena()->processors();
-  comm->looks = comm->crowded ? 20 : 200;
+void make_ready(Comm* comm, const std::vector<Word>& words) {
+  Processors all = words.front().processors;
+  for (const Word& word : words) all.add(word.processors);
+  comm->crowded = comm->size > all.count();
+  // Whom a rank waits for may be waiting for its processor.
+  comm->looks = comm->crowded ? 2 : 200;
   comm->consumed = comm->ticket - 1;
   comm->stage.use(kSmallStage, comm->ticket - 1);
+  comm->tuning = comm->room.arena()->tuning();
+  comm->room.arena()->heap().add(&comm->lease);
   comm->messages.attach(comm);
 }
 
@@ -113,99 +114,120 @@ int32_t fail_random(dw_error* error) {
                  "shm: there are no random numbers");
 }
 
-int32_t begin(Setup* setup, const dw_setup_info& info, dw_error* error) {
-  Comm& comm = *setup->comm;
-  if (comm.size == 1) return DW_OK;
-  if (!fill_random(&setup->head.token, sizeof setup->head.token))
-    return fail_random(error);
-  if (info.parent != nullptr)
-    setup->arena_ranks = ranks_in(of(info.parent)->room, info);
-  if (!setup->arena_ranks.empty()) {
-    const std::shared_ptr<Arena>& arena = of(info.parent)->room.arena();
-    setup->head.nonce = arena->nonce();
-    if (int32_t code =
-            comm.room.enter(arena, comm.size, setup->head.token, error))
-      return code;
-    setup->head.area = comm.room.place();
-    return DW_OK;
-  }
-  setup->arena = std::make_shared<Arena>();
-  if (comm.rank != 0) return DW_OK;
-  if (!fill_random(&setup->head.nonce, sizeof setup->head.nonce))
-    return fail_random(error);
-  setup->nonce = setup->head.nonce;
-  if (int32_t code = setup->arena->create(header_of(*setup), error))
-    return code;
-  return setup->host.listen(comm.size, &setup->head.name, error);
+void Setup::tell_place() {
+  head_.area = comm_->room.place();
+  word_.processors = comm_->room.arena()->processors();
 }
 
-int32_t map_memory(Setup* setup, dw_error* error) {
-  Comm& comm = *setup->comm;
-  Arena& arena = *setup->arena;
-  if (comm.rank != 0) {
-    Descriptor memory;
-    if (int32_t code = setup->guest.take(comm.rank, comm.size, &memory,
-                                         &arena.watch, error))
+int32_t Setup::begin(const dw_setup_info& info, dw_error* error) {
+  if (int32_t code = read_tuning(
+          dw_find_hint(info.hints, info.n_hints, kHints[0]), &tuning_, error))
+    return code;
+  if (comm_->size == 1) return DW_OK;
+  uint64_t random[2];
+  if (!fill_random(random, sizeof random)) return fail_random(error);
+  head_.token = random[0];
+  word_.key = random[1];
+  if (info.parent != nullptr)
+    arena_ranks_ = ranks_in(of(info.parent)->room, info);
+  if (!arena_ranks_.empty()) {
+    const std::shared_ptr<Arena>& arena = of(info.parent)->room.arena();
+    head_.nonce = arena->nonce();
+    if (int32_t code =
+            comm_->room.enter(arena, comm_->size, head_.token, error))
       return code;
-    if (int32_t code = arena.adopt(std::move(memory), header_of(*setup), error))
+    tell_place();
+    return DW_OK;
+  }
+  arena_ = std::make_shared<Arena>();
+  if (comm_->rank != 0) return DW_OK;
+  if (!fill_random(&head_.nonce, sizeof head_.nonce)) return fail_random(error);
+  nonce_ = head_.nonce;
+  if (int32_t code = arena_->create(header(), error)) return code;
+  return host_.listen(comm_->size, &head_.name, error);
+}
+
+int32_t Setup::map_memory(dw_error* error) {
+  if (comm_->rank != 0) {
+    Descriptor memory;
+    if (int32_t code = guest_.take(comm_->rank, comm_->size, &memory,
+                                   &arena_->watch, error))
+      return code;
+    if (int32_t code = arena_->adopt(std::move(memory), header(), error))
       return code;
   }
-  arena.settle(comm.rank);
-  if (int32_t code =
-          comm.room.enter(setup->arena, comm.size, setup->head.token, error))
+  arena_->settle(comm_->rank);
+  if (int32_t code = comm_->room.enter(arena_, comm_->size, head_.token, error))
     return code;
-  setup->head.area = comm.room.place();
+  tell_place();
   return DW_OK;
 }
 
 // All have an area, and say where. DW_DONE, or why it is none.
-int32_t meet(Setup* setup, const std::vector<Head>& heads, dw_error* error) {
+int32_t Setup::meet(const std::vector<Word>& words, dw_error* error) {
   std::vector<Arena::Member> members;
-  for (const Head& head : heads) {
-    const int rank = setup->arena_ranks.empty()
-                         ? head.rank
-                         : setup->arena_ranks[members.size()];
-    members.push_back({rank, head.area, head.token});
+  for (const Word& word : words) {
+    const int rank =
+        arena_ranks_.empty() ? word.head.rank : arena_ranks_[members.size()];
+    members.push_back({rank, word.head.area, word.head.token});
+    comm_->keys.push_back(word.key);
   }
-  const int32_t code =
-      setup->comm->room.meet(setup->comm->rank, std::move(members), error);
+  const int32_t code = comm_->room.meet(comm_->rank, std::move(members), error);
   if (code != DW_OK) return code;
-  make_ready(setup->comm.get());
+  if (arena_ != nullptr) backend_->know(arena_);
+  make_ready(comm_.get(), words);
   return DW_DONE;
 }
 
-int32_t meet_in_parent(Setup* setup, const std::vector<Head>& heads,
-                       dw_error* error) {
-  for (const Head& head : heads)
-    if (head.nonce != setup->head.nonce)
-      return refuse_blob(error, head.rank,
-                         "shm: a rank builds the group from another parent");
-  return meet(setup, heads, error);
+int32_t Setup::meet_in_parent(const std::vector<Word>& words, dw_error* error) {
+  for (const Word& word : words)
+    if (word.head.nonce != head_.nonce)
+      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED,
+                     word.head.rank, 0,
+                     "shm: a rank builds the group from another parent");
+  return meet(words, error);
 }
 
-// DW_OK when there is another round, DW_DONE after the last.
-int32_t step(Setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
-  Comm& comm = *setup->comm;
-  std::vector<Head> heads;
-  if (int32_t code = read_heads(setup->head, in, n, &heads, error)) return code;
-  if (comm.size == 1) return DW_DONE;
-  if (!setup->arena_ranks.empty()) return meet_in_parent(setup, heads, error);
-  switch (setup->head.round++) {
+int32_t Setup::step(const dw_blob* in, uint64_t n, dw_error* error) {
+  std::vector<Word> words;
+  if (int32_t code = read_words(word_, in, n, &words, error)) return code;
+  if (comm_->size == 1) return DW_DONE;
+  if (!arena_ranks_.empty()) return meet_in_parent(words, error);
+  switch (head_.round++) {
     case 0:
-      for (const Head& head : heads) setup->tokens.push_back(head.token);
-      setup->nonce = heads[0].nonce;
-      return comm.rank == 0 ? int32_t{DW_OK}
-                            : setup->guest.call(heads[0].name, comm.rank,
-                                                setup->head.token, error);
+      for (const Word& word : words) tokens_.push_back(word.head.token);
+      nonce_ = words[0].head.nonce;
+      return comm_->rank == 0 ? int32_t{DW_OK}
+                              : guest_.call(words[0].head.name, comm_->rank,
+                                            head_.token, error);
     case 1:
-      return comm.rank == 0
-                 ? setup->host.serve(setup->tokens, setup->arena->fd(),
-                                     &setup->arena->watch, error)
+      return comm_->rank == 0
+                 ? host_.serve(tokens_, arena_->fd(), &arena_->watch, error)
                  : int32_t{DW_OK};
     case 2:
-      return map_memory(setup, error);
+      return map_memory(error);
     default:
-      return meet(setup, heads, error);
+      return meet(words, error);
+  }
+}
+
+int32_t fail_memory(dw_error* error) {
+  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                 "shm: no memory for a communicator or window");
+}
+
+// `make` gives what is being built, begun.
+template <class Make>
+int32_t begin_building(const Make& make, dw_setup** setup, dw_blob* out,
+                       dw_error* error) {
+  try {
+    std::unique_ptr<Building> made;
+    if (int32_t code = make(&made)) return code;
+    *out = made->word();
+    *setup = reinterpret_cast<dw_setup*>(made.release());
+    return DW_OK;
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
   }
 }
 
@@ -214,62 +236,55 @@ int32_t step(Setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
-  if (int32_t code = dw_read_setup(&info, given, nullptr, 0, error))
+  if (int32_t code =
+          dw_read_setup(&info, given, kHints, std::size(kHints), error))
     return code;
   if (info.size > kMostRanks)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
                    "shm: a group has 128 ranks at most");
-  Setup* made = nullptr;
-  int32_t code;
-  try {
-    made = new Setup;
-    made->backend = of(backend);
-    made->head.magic = kMagic;
-    made->head.version = kVersion;
-    made->head.rank = info.rank;
-    made->head.size = info.size;
-    made->head.uid = info.uid;
-    made->head.epoch = info.epoch;
-    made->comm = std::make_unique<Comm>();
-    made->comm->host = of(backend)->host;
-    made->comm->rank = info.rank;
-    made->comm->size = info.size;
-    code = begin(made, info, error);
-  } catch (const std::bad_alloc&) {
-    code = dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "shm: no memory for a communicator");
-  }
-  if (code != DW_OK) {
-    delete made;
-    return code;
-  }
-  *out = {&made->head, sizeof made->head, nullptr, 0};
-  *setup = reinterpret_cast<dw_setup*>(made);
-  return DW_OK;
+  return begin_building(
+      [&](std::unique_ptr<Building>* made) {
+        auto building = std::make_unique<Setup>(of(backend), info);
+        const int32_t code = building->begin(info, error);
+        *made = std::move(building);
+        return code;
+      },
+      setup, out, error);
+}
+
+int32_t window_create(dw_comm* comm, const dw_setup_info* given,
+                      dw_setup** setup, dw_blob* out, dw_error* error) {
+  dw_setup_info info;
+  if (int32_t code = dw_read_window(&info, given, comm, error)) return code;
+  return begin_building(
+      [&](std::unique_ptr<Building>* made) {
+        return begin_window(of(comm), info, made, error);
+      },
+      setup, out, error);
 }
 
 int32_t setup_step(dw_setup* given, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
-  auto* const setup = reinterpret_cast<Setup*>(given);
+  auto* const setup = reinterpret_cast<Building*>(given);
   int32_t code;
   try {
-    code = step(setup, in, n, error);
+    code = setup->step(in, n, error);
   } catch (const std::bad_alloc&) {
-    code = dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "shm: no memory for a communicator");
+    code = fail_memory(error);
   }
   if (code == DW_OK) {
-    *out = {&setup->head, sizeof setup->head, nullptr, 0};
+    *out = setup->word();
     return DW_OK;
   }
   *out = {};
-  if (code == DW_DONE)
-    *result = {reinterpret_cast<dw_comm*>(setup->comm.release()), nullptr};
+  if (code == DW_DONE) *result = setup->take();
   delete setup;
   return code;
 }
 
-void setup_cancel(dw_setup* setup) { delete reinterpret_cast<Setup*>(setup); }
+void setup_cancel(dw_setup* setup) {
+  delete reinterpret_cast<Building*>(setup);
+}
 
 int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
   Comm* const comm = of(given);
@@ -288,7 +303,10 @@ int32_t comm_destroy(dw_comm* given, int64_t /*deadline_ns*/,
                      dw_error* /*error*/) {
   Comm* const comm = of(given);
   comm->worker.finish();
-  if (comm->room.is_open()) comm->room.leave(State::kClosed);
+  if (comm->room.is_open()) {
+    comm->room.arena()->heap().drop(&comm->lease);
+    comm->room.leave(State::kClosed);
+  }
   delete comm;
   return DW_OK;
 }

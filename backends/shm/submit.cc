@@ -3,6 +3,8 @@
 #include "backend.h"
 #include "run.h"
 #include "sdk/fail.h"
+#include "sdk/windows.h"
+#include "window.h"
 
 #include <memory>
 #include <new>
@@ -194,6 +196,7 @@ int32_t start_all(std::vector<Item>& items, dw_error* error) {
 }  // namespace
 
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
+  if (dw_is_of_window(op) != 0) return query_window(of(comm), op, error);
   try {
     Call call;
     return read_call(of(comm), op, &call, error);
@@ -205,6 +208,7 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
 int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
                dw_error* error) {
   Comm* const comm = of(given);
+  if (dw_is_of_window(op) != 0) return submit_to_window(comm, op, error);
   try {
     CallReader& reader = (CallReaders::caller_waits(op) ? comm->waiting_calls
                                                         : comm->other_calls)

@@ -3,9 +3,10 @@
 #include "backend.h"
 #include "sdk/fail.h"
 
+#include <climits>
+
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -36,16 +37,18 @@ bool look(Condition& condition, int times) {
   return false;
 }
 
-void nap(Comm* comm, Condition& condition, int64_t most_ns) {
-  Area& area = comm->room.mine();
-  area.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const uint32_t bell = area.bell.load(std::memory_order_seq_cst);
-  if (!comm->failure.is_over() && !look(condition, kLastLooks)) {
+// Sleeps until the bell rings; whether the condition held before that.
+bool nap(Comm* comm, Condition& condition, const Bed& bed, int64_t most_ns) {
+  bed.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t bell = bed.bell.load(std::memory_order_seq_cst);
+  const bool holds = look(condition, kLastLooks);
+  if (!holds && !comm->failure.is_over()) {
     const timespec span = {static_cast<time_t>(most_ns / 1'000'000'000),
                            static_cast<long>(most_ns % 1'000'000'000)};
-    syscall(SYS_futex, &area.bell, FUTEX_WAIT, bell, &span, nullptr, 0);
+    syscall(SYS_futex, &bed.bell, FUTEX_WAIT, bell, &span, nullptr, 0);
   }
-  area.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  bed.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  return holds;
 }
 
 int32_t fail_lost(dw_error* error, int rank, const char* what) {
@@ -54,28 +57,22 @@ int32_t fail_lost(dw_error* error, int rank, const char* what) {
   return dw_fail(error, DW_UNAVAILABLE, DW_REASON_PEER_LOST, rank, 0, text);
 }
 
-// What the others' states and processes say.
+// What the others' processes and states say. First who has died: it is why
+// others gave up. Who closed before its process ended is not lost.
 int32_t look_for_lost(const Comm* comm, Condition& condition, dw_error* error) {
+  const Room& room = comm->room;
+  if (!room.is_open()) return DW_OK;  // alone
+  if (room.arena()->watch.lost(room.arena_ranks()) >= 0)
+    for (int rank = 0; rank < comm->size; ++rank)
+      if (room.has_died(rank) && room.state(rank) == State::kOpen)
+        return fail_left(rank, State::kOpen, error);
   for (int rank = 0; rank < comm->size; ++rank) {
     if (rank == comm->rank) continue;
-    switch (comm->room.state(rank)) {
-      case State::kAborted:
-        return fail_lost(error, rank, "has given the group up");
-      case State::kMismatch:
-        return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH,
-                       rank, 0,
-                       "shm: a rank found that this rank's call, or another's, "
-                       "differs from its own");
-      case State::kClosed:
-        if (condition.awaits(rank))
-          return fail_lost(error, rank, "has closed the group");
-        break;
-      default:
-        break;
-    }
+    const State state = room.state(rank);
+    if (state != State::kOpen &&
+        (state != State::kClosed || condition.awaits(rank)))
+      return fail_left(rank, state, error);
   }
-  const int lost = comm->room.arena()->watch.lost(comm->room.arena_ranks());
-  if (lost >= 0) return fail_lost(error, lost, "has died: its process ended");
   return DW_OK;
 }
 
@@ -94,32 +91,21 @@ int32_t fail_late(const Comm* comm, Condition& condition, dw_error* error) {
                  text);
 }
 
-}  // namespace
-
-int usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int n = 1;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
-  std::ifstream in("/sys/fs/cgroup/cpu.max");
-  double quota, period;  // the first is "max" without a limit
-  if (in >> quota >> period && quota > 0 && period > 0)
-    n = std::clamp(static_cast<int>(quota / period), 1, n);
-  return n;
-}
-
-int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
-                  dw_error* error) {
+int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
+                  const Bed& bed, bool moves_messages, dw_error* error) {
   const dw_host_api& host = *comm->host;
   const int64_t began = host.now_ns(host.self);
   const int64_t end = limit.at(began);
+  const int64_t spin_ns = kSpinNs + std::min(condition.busy_ns(), kAwakeNs);
   const int64_t awake_ns = kAwakeNs + condition.busy_ns();
   int64_t next_look = began + kLookNs;
   int64_t nap_ns = kShortNapNs;
+  const int looks = std::min(comm->looks, kLooksPerTurn);
   for (;;) {
-    if (look(condition, kLooksPerTurn)) return DW_OK;
+    if (look(condition, looks)) return DW_OK;
     if (int32_t code = comm->failure.check(error)) return code;
-    if (comm->messages.has_open()) comm->messages.progress_for_others();
+    if (moves_messages && comm->messages.has_open())
+      comm->messages.progress_for_others();
     const int64_t now = host.now_ns(host.self);
     if (now >= next_look) {
       next_look = now + kLookNs;
@@ -130,16 +116,51 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
       if (condition.holds()) return DW_OK;
       return fail_late(comm, condition, error);
     }
-    if (!comm->crowded && now - began < kSpinNs) continue;
+    if (!comm->crowded && now - began < spin_ns) continue;
     if (now - began < awake_ns) {
       sched_yield();
       continue;
     }
     const int64_t most = end == 0 ? nap_ns : std::min(nap_ns, end - now);
-    nap(comm, condition, most);
+    if (nap(comm, condition, bed, most)) return DW_OK;
     nap_ns = std::min(nap_ns * 2, kLongNapNs);
     next_look = std::min(next_look, now + nap_ns);
   }
+}
+
+}  // namespace
+
+int32_t fail_left(int rank, State state, dw_error* error) {
+  switch (state) {
+    case State::kAborted:
+      return fail_lost(error, rank, "has given the group up");
+    case State::kMismatch:
+      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH,
+                     rank, 0,
+                     "shm: a rank found that this rank's call, or another's, "
+                     "differs from its own");
+    case State::kClosed:
+      return fail_lost(error, rank, "has closed the group");
+    default:
+      return fail_lost(error, rank, "has died: its process ended");
+  }
+}
+
+int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
+                  dw_error* error) {
+  Area& area = comm->room.mine();
+  return wait_long(comm, condition, limit, {area.sleepers, area.bell}, true,
+                   error);
+}
+
+int32_t wait_apart(Comm* comm, Condition& condition, Limit& limit,
+                   const Bed& bed, dw_error* error) {
+  return wait_long(comm, condition, limit, bed, false, error);
+}
+
+void ring(std::atomic<uint32_t>& bell) {
+  bell.fetch_add(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, &bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 }  // namespace shm_backend

@@ -22,8 +22,15 @@ inline void pause() {
 #endif
 }
 
-// Processors that the threads of this process may use at once.
-int usable_processors();
+// Loads that follow are not done before those that precede, be those the
+// kernel's. (A fence of C++ is one that ThreadSanitizer does not know.)
+inline void order_loads() {
+#if defined(__aarch64__)
+  asm volatile("dmb ishld" ::: "memory");
+#else
+  asm volatile("" ::: "memory");  // the processor keeps the order of loads
+#endif
+}
 
 // When an operation has to end; the clock is read when it first matters.
 class Limit {
@@ -55,10 +62,25 @@ class Condition {
   ~Condition() = default;
 };
 
+// Where threads of a rank sleep: how many do, and what wakes them.
+struct Bed {
+  std::atomic<uint32_t>& sleepers;
+  std::atomic<uint32_t>& bell;
+};
+
+// Of a rank that takes no part any more; one that is open has died.
+int32_t fail_left(int rank, State state, dw_error* error);
+
 // Until it holds; open messages move meanwhile. DW_OK, or why it never will:
 // the group was aborted, a peer has gone, the limit passed.
 int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
                   dw_error* error);
+// The same in a bed of one's own, and messages are left alone: from any thread.
+int32_t wait_apart(Comm* comm, Condition& condition, Limit& limit,
+                   const Bed& bed, dw_error* error);
+
+// Whoever sleeps there looks again.
+void ring(std::atomic<uint32_t>& bell);
 
 }  // namespace shm_backend
 

@@ -18,8 +18,13 @@ class Watch {
   // The first of these ranks whose process has ended, as its place among them;
   // -1 for none.
   int lost(const std::vector<int>& ranks) const;
+  // Of one rank.
+  bool has_ended(int rank) const;
 
  private:
+  // Its descriptor; -1: not watched.
+  int descriptor_of(int rank) const;
+
   std::vector<Descriptor> processes_;
   std::vector<int> process_of_;  // by rank; -1: not watched
 };

@@ -6,6 +6,11 @@
 #include "pace.h"
 #include "sockets_sent.h"
 
+// A few bytes that UCX does not give back when a peer has gone before it could
+// be reached.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:libuct\n"; }
+
 namespace distwrap::conformance {
 namespace {
 
@@ -15,6 +20,9 @@ constexpr size_t kLargest = kSlow ? 5000 : size_t{1} << 20;
 constexpr auto gloo = fakes::table_of<dw_plugin_query_v1_gloo>;
 constexpr auto loopback = fakes::table_of<dw_plugin_query_v1_loopback>;
 constexpr auto shm = fakes::table_of<dw_plugin_query_v1_shm>;
+#ifdef DISTWRAP_HAS_UCX
+constexpr auto ucx = fakes::table_of<dw_plugin_query_v1_ucx>;
+#endif
 constexpr auto messages = fakes::table_of<dw_plugin_query_v1_messages>;
 
 }  // namespace
@@ -38,6 +46,19 @@ std::vector<Subject> subjects() {
        .sizes = sizes,
        .module = "shm",
        .moves_large = true},
+#ifdef DISTWRAP_HAS_UCX
+      {.name = "ucx",
+       .table = ucx,
+       .sizes = sizes,
+       .module = "ucx",
+       .moves_large = true},
+      {.name = "compose_ucx",
+       .table = fakes::compose_over<ucx>,
+       .sizes = sizes,
+       .complete = true,
+       .threads = 2,
+       .moves_large = true},
+#endif
       // Completed: out of nothing but messages, and what engines lack.
       {.name = "compose_messages",
        .table = fakes::compose_over<messages>,

@@ -113,35 +113,62 @@ class Data {
   size_t left_;
 };
 
-struct Buffers {
-  explicit Buffers(size_t bytes)
-      : in(bytes + 2 * kGuard, kFill), out(bytes + 2 * kGuard, kFill) {}
-  void prove() const {
-    for (const auto* const one : {&in, &out})
-      for (size_t i = 0; i < kGuard; ++i)
-        require((*one)[i] == kFill && (*one)[one->size() - 1 - i] == kFill);
+// Of the process, or where `there` is, which has room for any.
+class Buffer {
+ public:
+  Buffer(size_t bytes, char* there)
+      : size_(bytes + 2 * kGuard),
+        own_(there == nullptr ? size_ : 0),
+        at_(there == nullptr ? own_.data() : there) {
+    std::memset(at_, kFill, size_);
   }
-  std::vector<char> in, out;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  char* data() { return at_ + kGuard; }
+  void prove() const {
+    for (size_t i = 0; i < kGuard; ++i)
+      require(at_[i] == kFill && at_[size_ - 1 - i] == kFill);
+  }
+
+ private:
+  const size_t size_;
+  std::vector<char> own_;
+  char* const at_;
+};
+
+struct Buffers {
+  explicit Buffers(size_t bytes, char* in_there = nullptr,
+                   char* out_there = nullptr)
+      : in(bytes, in_there), out(bytes, out_there) {}
+  void prove() const {
+    in.prove();
+    out.prove();
+  }
+  Buffer in, out;
 };
 
 dw_op operation(Data& data, int rank, Buffers& buffers, int64_t count) {
-  static constexpr uint16_t kKinds[] = {DW_OP_ALL_REDUCE,     DW_OP_ALL_GATHER,
-                                        DW_OP_ALL_TO_ALL,     DW_OP_BROADCAST,
-                                        DW_OP_REDUCE_SCATTER, DW_OP_SEND};
+  static constexpr uint16_t kKinds[] = {
+      DW_OP_ALL_REDUCE,     DW_OP_ALL_GATHER, DW_OP_ALL_TO_ALL, DW_OP_BROADCAST,
+      DW_OP_REDUCE_SCATTER, DW_OP_SEND,       DW_OP_GATHER,     DW_OP_SCATTER};
   static thread_local int64_t counts[2], displs[2];
   const auto which = data.take<uint8_t>();
   dw_op op = {};
   op.struct_size = sizeof op;
-  op.kind = kKinds[which % 6];
-  op.peer = op.kind == DW_OP_BROADCAST ? 1 : -1;
+  op.kind = kKinds[which % 8];
+  const bool rooted = op.kind == DW_OP_BROADCAST || op.kind == DW_OP_GATHER ||
+                      op.kind == DW_OP_SCATTER;
+  op.peer = rooted ? 1 : -1;
   const bool reduces =
       op.kind == DW_OP_ALL_REDUCE || op.kind == DW_OP_REDUCE_SCATTER;
   op.reduce = reduces ? DW_REDUCE_SUM : DW_REDUCE_NONE;
-  op.in.data = buffers.in.data() + kGuard;
-  op.out.data = buffers.out.data() + kGuard;
+  op.in.data = buffers.in.data();
+  op.out.data = buffers.out.data();
   op.in.count = op.out.count = 2 * count;
   op.in.dtype = op.out.dtype = {1, 8, 1};
-  if (op.kind == DW_OP_ALL_GATHER) op.in.count = count;
+  if (op.kind == DW_OP_ALL_GATHER || op.kind == DW_OP_GATHER)
+    op.in.count = count;
+  if (op.kind == DW_OP_SCATTER) op.out.count = count;
   if (op.kind == DW_OP_REDUCE_SCATTER) op.out.count = count;
   if (op.kind == DW_OP_ALL_TO_ALL && which >= 128) {
     counts[0] = counts[1] = displs[1] = count;
@@ -168,6 +195,13 @@ class World {
     }
     root_ = make(backends_, {}, 1, [](std::string&) {});
     require(root_.comms[0] != nullptr && root_.comms[1] != nullptr);
+    for (const int r : {0, 1})
+      for (const int which : {0, 1}) {
+        void* data = nullptr;
+        require(api().mem_alloc(backends_[r], kMost + 2 * kGuard,
+                                &memory_[r][which], &data, nullptr) == DW_OK);
+        allocated_[r][which] = static_cast<char*>(data);
+      }
   }
 
   void run(Data data) {
@@ -184,13 +218,23 @@ class World {
 
  private:
   void operate(const Pair& pair, uint8_t shape, Data& data) {
-    static constexpr int64_t kCounts[] = {2, 20, 700, 9000};
-    const int64_t count = kCounts[shape / 8 % 4];
+    static constexpr int64_t kCounts[] = {2, 20, 700, 9000, 40000};
+    const int64_t count = kCounts[shape / 8 % 5];
+    // Which buffers are memory of the backend.
+    const auto shared = data.take<uint8_t>();
+    const auto there = [&](int rank, int which) {
+      return (shared >> (2 * rank + which) & 1) != 0 ? allocated_[rank][which]
+                                                     : nullptr;
+    };
     Data again = data;
-    Buffers mine(2 * static_cast<size_t>(count)),
-        theirs(2 * static_cast<size_t>(count));
+    const size_t bytes = 2 * static_cast<size_t>(count);
+    Buffers mine(bytes, there(0, 0), there(0, 1));
+    Buffers theirs(bytes, there(1, 0), there(1, 1));
     const dw_op op = operation(data, 0, mine, count);
     dw_op other = operation(again, 1, theirs, count);
+    // What all agree on at the first operation is behind them then.
+    const bool second = shape >= 128;
+    if (second) agree(pair);
     // Small ones have shown all there is when this returns; of others, the
     // first part.
     dw_work work;
@@ -198,7 +242,7 @@ class World {
         api().submit(pair.comms[1], &other, &work, nullptr) == DW_OK;
     shm_backend::Comm* const comm = shm_backend::of(pair.comms[1]);
     for (int i = 0; i < 100 && started && !comm->worker.idle() &&
-                    comm->room.mine().posts[1].ticket.load() == 0;
+                    comm->room.mine().posts[second ? 3 : 1].ticket.load() == 0;
          ++i)
       shm_backend::pause();
     scribble(*comm, data);
@@ -211,6 +255,25 @@ class World {
     api().comm_abort(pair.comms[1], nullptr);
     if (started) require(work.wait(std::chrono::seconds(20)));
     theirs.prove();
+  }
+
+  static void agree(const Pair& pair) {
+    Buffers buffers[2] = {Buffers(8000), Buffers(8000)};
+    dw_work work;
+    for (const int r : {1, 0}) {
+      dw_op op = {};
+      op.struct_size = sizeof op;
+      op.kind = DW_OP_BROADCAST;
+      op.flags = r == 0 ? DW_FLAG_CALLER_WAITS : 0u;
+      op.in.data = buffers[r].in.data();
+      op.out.data = buffers[r].out.data();
+      op.in.count = op.out.count = 8000;
+      op.in.dtype = op.out.dtype = {1, 8, 1};
+      op.timeout_ns = 20'000'000'000;
+      const int32_t code = api().submit(pair.comms[r], &op, &work, nullptr);
+      require(code == (r == 0 ? DW_DONE : DW_OK));
+    }
+    require(work.wait(std::chrono::seconds(20)));
   }
 
   static void scribble(const shm_backend::Comm& comm, Data& data) {
@@ -231,7 +294,10 @@ class World {
     }
   }
 
+  static constexpr size_t kMost = 80000;
   dw_backend* backends_[2] = {};
+  dw_mem* memory_[2][2] = {};
+  char* allocated_[2][2] = {};  // by rank: an input, an output
   Pair root_;
   uint64_t uid_ = 1;
 };

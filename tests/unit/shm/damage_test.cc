@@ -30,6 +30,7 @@ struct Mapping {
   size_t bytes;
 };
 
+// Of the plots: what callers allocate is mapped later.
 std::vector<Mapping> mappings() {
   std::vector<Mapping> found;
   std::ifstream in("/proc/self/maps");
@@ -88,42 +89,83 @@ class Vandal {
 
 constexpr size_t kGuard = 64;
 
-dw_buf view(std::vector<unsigned char>& bytes, int64_t count) {
-  dw_buf buf = {};
-  buf.data = bytes.data() + kGuard;
-  buf.count = count;
-  buf.dtype = {1, 8, 1};
-  return buf;
-}
+// Between guards, of the process or of the backend.
+class Buffer {
+ public:
+  Buffer(Member& member, bool shared, int64_t count)
+      : api_(member.api),
+        count_(count),
+        bytes_(static_cast<size_t>(count) + 2 * kGuard) {
+    void* data = nullptr;
+    if (shared && api_.mem_alloc(member.backend, bytes_, &memory_, &data,
+                                 nullptr) == DW_OK) {
+      data_ = static_cast<unsigned char*>(data);
+    } else {
+      own_ = std::make_unique<unsigned char[]>(bytes_);
+      data_ = own_.get();
+    }
+    std::fill_n(data_, bytes_, static_cast<unsigned char>(0xa5));
+  }
+  ~Buffer() {
+    if (memory_ == nullptr) return;
+    dw_error error = {};
+    EXPECT_EQ(api_.mem_release(memory_, &error), DW_OK) << error.text;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
 
-bool intact(const std::vector<unsigned char>& bytes) {
-  const auto is_guard = [](unsigned char byte) { return byte == 0xa5; };
-  return std::all_of(bytes.begin(), bytes.begin() + kGuard, is_guard) &&
-         std::all_of(bytes.end() - kGuard, bytes.end(), is_guard);
-}
+  dw_buf view() const {
+    dw_buf buf = {};
+    buf.data = data_ + kGuard;
+    buf.count = count_;
+    buf.dtype = {1, 8, 1};
+    return buf;
+  }
+  bool intact() const {
+    const auto is_guard = [](unsigned char byte) { return byte == 0xa5; };
+    return std::all_of(data_, data_ + kGuard, is_guard) &&
+           std::all_of(data_ + bytes_ - kGuard, data_ + bytes_, is_guard);
+  }
+
+ private:
+  const dw_backend_api& api_;
+  const int64_t count_;
+  const size_t bytes_;
+  dw_mem* memory_ = nullptr;
+  std::unique_ptr<unsigned char[]> own_;
+  unsigned char* data_ = nullptr;
+};
 
 // One operation after the other until one fails, or some have gone.
 void work(Member& member, dw_comm* comm, uint64_t seed) {
   std::mt19937_64 random(seed);
-  constexpr uint16_t kKinds[] = {DW_OP_ALL_REDUCE, DW_OP_ALL_GATHER,
-                                 DW_OP_ALL_TO_ALL, DW_OP_BROADCAST, DW_OP_SEND};
+  constexpr uint16_t kKinds[] = {
+      DW_OP_ALL_REDUCE, DW_OP_ALL_GATHER, DW_OP_ALL_TO_ALL,     DW_OP_BROADCAST,
+      DW_OP_SEND,       DW_OP_GATHER,     DW_OP_REDUCE_SCATTER, DW_OP_SCATTER};
   constexpr int64_t kCounts[] = {2, 40, 3000, 200000};
   for (uint64_t seq = 1; seq < 40; ++seq) {
-    const uint16_t kind = kKinds[random() % 5];
+    const uint16_t kind = kKinds[random() % std::size(kKinds)];
     const int64_t count = kCounts[random() % 4];
     const int64_t wide = count * 2;
-    const auto bytes = static_cast<size_t>(wide) + 2 * kGuard;
-    std::vector<unsigned char> in(bytes, 0xa5), out(bytes, 0xa5);
+    const Buffer in(member, random() % 2 == 0, wide);
+    const Buffer out(member, random() % 2 == 0, wide);
     const int64_t counts[] = {count, count}, displs[] = {0, count};
     dw_op op = {};
     op.struct_size = sizeof op;
     op.kind = kind;
-    op.reduce = kind == DW_OP_ALL_REDUCE ? DW_REDUCE_SUM : DW_REDUCE_NONE;
+    const bool reduces =
+        kind == DW_OP_ALL_REDUCE || kind == DW_OP_REDUCE_SCATTER;
+    op.reduce = reduces ? DW_REDUCE_SUM : DW_REDUCE_NONE;
     op.flags = DW_FLAG_CALLER_WAITS;
-    op.peer = kind == DW_OP_BROADCAST ? 0 : -1;
-    op.in = view(in, wide);
-    op.out = view(out, wide);
-    if (kind == DW_OP_ALL_GATHER) op.in.count = count;
+    op.peer =
+        kind == DW_OP_BROADCAST || kind == DW_OP_GATHER || kind == DW_OP_SCATTER
+            ? 0
+            : -1;
+    op.in = in.view();
+    op.out = out.view();
+    if (kind == DW_OP_ALL_GATHER || kind == DW_OP_GATHER) op.in.count = count;
+    if (kind == DW_OP_SCATTER || kind == DW_OP_REDUCE_SCATTER)
+      op.out.count = count;
     if (kind == DW_OP_ALL_TO_ALL && random() % 2 == 0) {
       op.flags |= DW_FLAG_PER_RANK;
       op.in.counts = op.out.counts = counts;
@@ -137,7 +179,7 @@ void work(Member& member, dw_comm* comm, uint64_t seed) {
     op.timeout_ns = 50'000'000;
     dw_error error = {};
     const int32_t code = member.api.submit(comm, &op, nullptr, &error);
-    EXPECT_TRUE(intact(in) && intact(out)) << "wrote outside of its buffers";
+    EXPECT_TRUE(in.intact() && out.intact()) << "wrote outside of its buffers";
     if (code == DW_DONE) continue;
     EXPECT_GT(code, DW_OK);
     EXPECT_NE(error.text[0], '\0') << "an error without a name";

@@ -1,43 +1,22 @@
-// N ranks as processes over the shm backend, children of the test.
+// N ranks as processes over the shm backend.
 #ifndef DISTWRAP_TESTS_UNIT_SHM_PROCESS_RANKS_H_
 #define DISTWRAP_TESTS_UNIT_SHM_PROCESS_RANKS_H_
 
-#include "distwrap/abi/plugin.h"
+#include "conformance/linked.h"
+#include "conformance/process_ranks.h"
+#include "fakes/compose_over.h"
 
-#include <atomic>
 #include <functional>
-#include <sys/types.h>
-#include <vector>
 
 namespace distwrap::shm_test {
 
-struct Rank {
-  const dw_backend_api& api;
-  dw_comm* comm;
-  int rank, size;
-  // Shared with the test and the other ranks, zero at first.
-  std::atomic<int>* words;
-};
+using conformance::Rank;
 
-// Every child builds a communicator and runs `body`, whose result is its exit
-// status; 99 when there is no communicator.
-class ProcessRanks {
+class ProcessRanks : public conformance::ProcessRanks {
  public:
-  static constexpr int kWords = 16;
-  ProcessRanks(int size, const std::function<int(Rank&)>& body);
-  ~ProcessRanks();
-  ProcessRanks(const ProcessRanks&) = delete;
-  ProcessRanks& operator=(const ProcessRanks&) = delete;
-
-  std::atomic<int>* words() const;
-  pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
-  // The exit status, -1 for a child that a signal ended.
-  int wait(int rank);
-
- private:
-  struct Shared;
-  Shared* shared_;
-  std::vector<pid_t> pids_;
+  ProcessRanks(int size, const std::function<int(Rank&)>& body)
+      : conformance::ProcessRanks(
+            {.table = fakes::table_of<dw_plugin_query_v1_shm>}, size, body) {}
 };
 
 }  // namespace distwrap::shm_test

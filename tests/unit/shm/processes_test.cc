@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <sched.h>
 #include <vector>
 
@@ -186,10 +188,83 @@ TEST(ShmProcesses, ReduceAndExchange) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
 }
 
+// Around the sizes at which the way changes, often enough that each way of a
+// size has its turn; in place, elsewhere, and differently from rank to rank.
+// `spoil` may take a rank's memory out of the others' reach.
+void reduce_all_ways(int size, const std::function<void(Rank&)>& spoil) {
+  ProcessRanks ranks(size, [&spoil](Rank& rank) {
+    spoil(rank);
+    meet(rank, 0);
+    const auto value = [](int of, size_t i) {
+      return static_cast<float>((i * 7 + static_cast<size_t>(of) * 31) % 1009);
+    };
+    const auto sum = [&](size_t i) {
+      float all = 0;
+      for (int r = 0; r < rank.size; ++r) all += value(r, i);
+      return all;
+    };
+    dw_error error = {};
+    uint64_t seq = 0;
+    for (const size_t count :
+         {12288u, 32768u, 65541u, 262143u, 262144u, 700001u})
+      for (int turn = 0; turn < 8; ++turn) {
+        std::vector<float> in(count), out(count, -1.f);
+        for (size_t i = 0; i < count; ++i) in[i] = value(rank.rank, i);
+        const std::vector<float> before = in;
+        const bool in_place = turn % 4 == 3 || turn % 4 == rank.rank + 1;
+        std::vector<float>& result = in_place ? in : out;
+        if (collective(rank, DW_OP_ALL_REDUCE, ++seq, in, result, &error) !=
+            DW_DONE)
+          return 1;
+        for (size_t i = 0; i < count; ++i)
+          if (result[i] != sum(i)) return 2;
+        if (!in_place && in != before) return 3;
+        in = before;
+        std::vector<float> last(count, -1.f);
+        if (collective(rank, DW_OP_REDUCE, ++seq, in,
+                       in_place && rank.rank == 0 ? in : last,
+                       &error) != DW_DONE)
+          return 4;
+        const std::vector<float>& reduced = in_place ? in : last;
+        for (size_t i = 0; i < count && rank.rank == 0; ++i)
+          if (reduced[i] != sum(i)) return 5;
+        if (rank.rank != 0 && (in != before || last.back() != -1.f)) return 6;
+        in = before;
+        const size_t each = count / static_cast<size_t>(rank.size);
+        in.resize(each * static_cast<size_t>(rank.size));
+        std::vector<float> part(each, -1.f);
+        if (collective(rank, DW_OP_REDUCE_SCATTER, ++seq, in, part, &error) !=
+            DW_DONE)
+          return 7;
+        for (size_t i = 0; i < each; ++i)
+          if (part[i] != sum(each * static_cast<size_t>(rank.rank) + i))
+            return 8;
+      }
+    meet(rank, 1);
+    return 0;
+  });
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(ranks.wait(rank), 0) << rank;
+}
+
+TEST(ShmProcesses, ReduceWhatTheyReadInEachOther) {
+  for (const int size : {2, 3})
+    reduce_all_ways(
+        size, [](Rank& rank) { shm_backend::of(rank.comm)->crowded = false; });
+}
+
+TEST(ShmProcesses, ReduceWhereOneCannotReadTheOther) {
+  reduce_all_ways(2, [](Rank& rank) {
+    if (rank.rank == 1)
+      shm_backend::of(rank.comm)->room.mine().process.store(0);
+  });
+}
+
 // The victim is killed at some moment of operations one after the other; the
 // others say who it was.
-void kill_one(size_t count, int victim, int moment) {
-  ProcessRanks ranks(3, [count, victim](Rank& rank) {
+void kill_one(size_t count, int victim, int moment, bool crowded = true) {
+  ProcessRanks ranks(3, [count, victim, crowded](Rank& rank) {
+    shm_backend::of(rank.comm)->crowded = crowded;
     dw_error error = {};
     for (uint64_t seq = 1;; ++seq) {
       float last = 0;
@@ -200,8 +275,11 @@ void kill_one(size_t count, int victim, int moment) {
         continue;
       }
       rank.api.comm_abort(rank.comm, &error);
-      if (code != DW_UNAVAILABLE || error.reason != DW_REASON_PEER_LOST)
+      if (code != DW_UNAVAILABLE || error.reason != DW_REASON_PEER_LOST) {
+        std::fprintf(stderr, "rank %d: code %d, reason %d, peer %d: %s\n",
+                     rank.rank, code, error.reason, error.peer, error.text);
         return 3;
+      }
       // The other survivor may have found it first, and given up.
       return error.peer == victim || error.peer == 3 - victim - rank.rank ? 0
                                                                           : 4;
@@ -228,6 +306,12 @@ TEST(ShmProcesses, AKilledPeerIsNamedInSmallOperations) {
 TEST(ShmProcesses, AKilledPeerIsNamedInLargeOperations) {
   for (int moment = 0; moment < 6; ++moment)
     kill_one(300000, moment % 3, moment * 5);
+}
+
+// While the others read its memory.
+TEST(ShmProcesses, AKilledPeerIsNamedByWhoReadsItsMemory) {
+  for (int moment = 0; moment < 6; ++moment)
+    kill_one(1000000, moment % 3, moment * 20, false);
 }
 
 TEST(ShmProcesses, AKilledPeerEndsAReceive) {

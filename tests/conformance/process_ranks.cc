@@ -11,9 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
-
-namespace distwrap::shm_test {
+namespace distwrap::conformance {
 namespace {
 
 constexpr int kMostRanks = 8;
@@ -34,12 +32,14 @@ struct ProcessRanks::Shared {
     while (arrived.load() < (turn + 1) * n) sched_yield();
   }
 
-  dw_comm* build(const dw_backend_api& api, int rank, int size) {
+  dw_comm* build(const dw_backend_api& api, const std::vector<dw_hint>& hints,
+                 int rank, int size, dw_backend** backend) {
     dw_open_info open = {};
     open.struct_size = sizeof open;
     open.device_type = DW_DEVICE_CPU;
-    dw_backend* backend = nullptr;
-    if (api.open(&conformance::host_table(), &open, &backend, nullptr) != DW_OK)
+    open.hints = hints.data();
+    open.n_hints = hints.size();
+    if (api.open(&host_table(), &open, backend, nullptr) != DW_OK)
       return nullptr;
     dw_setup_info info = {};
     info.struct_size = sizeof info;
@@ -50,7 +50,7 @@ struct ProcessRanks::Shared {
     info.epoch = 1;
     dw_setup* setup = nullptr;
     dw_blob out = {};
-    if (api.setup_begin(backend, &info, &setup, &out, nullptr) != DW_OK)
+    if (api.setup_begin(*backend, &info, &setup, &out, nullptr) != DW_OK)
       return nullptr;
     for (;;) {
       sizes[rank] = out.size;
@@ -71,7 +71,8 @@ struct ProcessRanks::Shared {
   }
 };
 
-ProcessRanks::ProcessRanks(int size, const std::function<int(Rank&)>& body)
+ProcessRanks::ProcessRanks(const ProcessPlan& plan, int size,
+                           const std::function<int(Rank&)>& body)
     : shared_(static_cast<Shared*>(mmap(nullptr, sizeof(Shared),
                                         PROT_READ | PROT_WRITE,
                                         MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
@@ -79,11 +80,12 @@ ProcessRanks::ProcessRanks(int size, const std::function<int(Rank&)>& body)
     const pid_t pid = fork();
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      static const dw_host_info host = {
-          sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-      const dw_backend_api& api = *dw_plugin_query_v1_shm(&host);
-      Rank self = {api, shared_->build(api, rank, size), rank, size,
-                   shared_->words};
+      if (plan.prepare && !plan.prepare(rank)) _exit(98);
+      const std::vector<dw_hint> hints =
+          plan.hints ? plan.hints(rank) : std::vector<dw_hint>();
+      const dw_backend_api& api = plan.table();
+      Rank self = {api, nullptr, nullptr, rank, size, shared_->words};
+      self.comm = shared_->build(api, hints, rank, size, &self.backend);
       _exit(self.comm == nullptr ? 99 : body(self));
     }
     pids_.push_back(pid);
@@ -109,4 +111,4 @@ int ProcessRanks::wait(int rank) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-}  // namespace distwrap::shm_test
+}  // namespace distwrap::conformance

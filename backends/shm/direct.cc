@@ -1,0 +1,360 @@
+// Reductions of elements where they lie: what a rank wants of another's input
+// it reads there, and nothing is copied to be shown but results. A rank has
+// read another's input when it shows what it made of it, or ends.
+#include "direct.h"
+
+#include "run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace shm_backend {
+namespace {
+
+// For pieces of others: with two ranks few calls of the kernel, each of which
+// costs as much as the copy of 16 KiB.
+constexpr size_t kScratch = 128 << 10;
+// What is reduced before it is copied to the second place.
+constexpr size_t kStep = 2 << 10;
+// A rank's share of a chunk, and how many chunks it may be ahead: it needs
+// nothing of the others but their inputs, so nobody waits for who was held up.
+constexpr size_t kSlice = 64 << 10;
+constexpr size_t kAhead = 8;
+// Of what is gone through from either end; a multiple of the pieces that two
+// ranks copy.
+constexpr size_t kPart = 128 << 10;
+// Of the staging of results. More leaves the second-level cache.
+constexpr size_t kRing = 2 << 20;
+
+size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// Where elements lie: a place in the heap of the rank that says so, or an
+// address in its process, which has no such bit.
+using Where = uint64_t;
+constexpr Where kPlace = Where{1} << 63;
+
+Where where_of(const char* at, size_t place) {
+  return place != 0 ? kPlace | place : reinterpret_cast<uintptr_t>(at);
+}
+
+// The inputs of all ranks, and what reduces them.
+class Terms {
+ public:
+  explicit Terms(Run& run)
+      : run_(run), reduce_(run), direct_(run.comm->direct) {}
+
+  // `bytes` of another rank's. False when the call has failed.
+  bool find(int rank, Where where, size_t bytes) {
+    if ((where & kPlace) == 0) {
+      copies_ = true;
+      addresses_[rank] = where;
+      return true;
+    }
+    run_.borrow();
+    mapped_[rank] = run_.comm->room.find(rank, where & ~kPlace, bytes);
+    if (mapped_[rank] == nullptr) run_.fail_missing(rank, where & ~kPlace);
+    return mapped_[rank] != nullptr;
+  }
+
+  // Reduces `bytes` of everybody's from `begin` on to `first`, and copies them
+  // to `second`, which may be NULL. False when the call has failed.
+  bool reduce(char* first, char* second, const char* own, size_t begin,
+              size_t bytes) {
+    const size_t most = copies_ ? direct_.piece_bytes() : bytes;
+    for (size_t at = 0; at < bytes; at += most) {
+      const size_t part = std::min(most, bytes - at);
+      const char* terms[kMostRanks];
+      char* piece = direct_.scratch();
+      for (int r = 0; r < run_.size; ++r) {
+        if (r == run_.rank) {
+          terms[r] = own + at;
+        } else if (mapped_[r] != nullptr) {
+          terms[r] = mapped_[r] + begin + at;
+        } else {
+          if (!read(piece, r, addresses_[r] + begin + at, part)) return false;
+          terms[r] = piece;
+          piece += most;
+        }
+      }
+      give(first + at, second == nullptr ? nullptr : second + at, terms, part);
+    }
+    return true;
+  }
+
+ private:
+  void give(char* first, char* second, const char* const* terms,
+            size_t bytes) const {
+    const void* here[kMostRanks];
+    const size_t step = second == nullptr ? bytes : kStep;
+    for (size_t at = 0; at < bytes; at += step) {
+      const size_t part = std::min(step, bytes - at);
+      for (int r = 0; r < run_.size; ++r) here[r] = terms[r] + at;
+      reduce_(first + at, here, run_.size, part);
+      if (second != nullptr) run_.keep(second + at, first + at, part);
+    }
+  }
+
+  // A rank that has given up says so before its memory is used again.
+  bool read(char* to, int rank, uint64_t from, size_t bytes) {
+    const Reach& reach = run_.comm->reaches[static_cast<size_t>(rank)];
+    const Reach::Got got = reach.read(to, from, bytes);
+    if (run_.comm->room.state(rank) != State::kOpen || got == Reach::Got::kGone)
+      run_.fail_left(rank);
+    else if (got == Reach::Got::kNonsense)
+      run_.fail_nonsense(rank);
+    return !run_.failed();
+  }
+
+  Run& run_;
+  const Reducer reduce_;
+  const Direct& direct_;
+  bool copies_ = false;
+  const char* mapped_[kMostRanks] = {};
+  uint64_t addresses_[kMostRanks] = {};
+};
+
+// What a rank tells before anything is read.
+struct Told {
+  Where input;
+  uint32_t way;       // that it would go
+  uint32_t readable;  // its input stays as it is until the end
+};
+static_assert(sizeof(Told) <= kInside);
+
+// Round 0. False when the call has failed.
+bool tell(Run& run, const Told& mine, Told* all) {
+  run.lend();
+  run.show(0, &mine, sizeof mine);
+  for (int r = 0; r < run.size; ++r) {
+    all[r] = mine;
+    if (r == run.rank) continue;
+    const char* const theirs = run.look(r, 0, sizeof mine);
+    if (theirs == nullptr) return false;
+    std::memcpy(&all[r], theirs, sizeof mine);
+  }
+  run.done(0);
+  return true;
+}
+
+// all_reduce and reduce of what is large: each rank reduces its share of every
+// chunk, and shows the result.
+class Shares {
+ public:
+  explicit Shares(Run& run)
+      : run_(run),
+        call_(run.call),
+        terms_(run),
+        all_(call_.kind == DW_OP_ALL_REDUCE),
+        takes_(all_ || call_.peer == run.rank),
+        slice_(std::min(kSlice, run.comm->stage.most() / kLine * kLine)),
+        chunk_(slice_ * static_cast<size_t>(run.size)),
+        chunks_((call_.in.bytes + chunk_ - 1) / chunk_),
+        backwards_(call_.in.bytes < Direct::kFirstShared &&
+                   run.comm->direct.turn()) {}
+
+  void go(const Told* told) {
+    for (int r = 0; r < run_.size; ++r)
+      if (r != run_.rank && !terms_.find(r, told[r].input, call_.in.bytes))
+        return;
+    if (all_) out_ = run_.lend_out();
+    // Results that nobody has taken yet, and one more, have to fit the ring.
+    const size_t ahead =
+        std::clamp(run_.ring() / (2 * slice_), size_t{1}, kAhead);
+    for (size_t turn = 0; turn < chunks_ + ahead && !run_.failed(); ++turn) {
+      if (turn < chunks_) reduce_share(turn);
+      if (turn < ahead) continue;
+      if (turn - ahead < chunks_ && takes_) take_results(turn - ahead);
+      run_.done(results_of(turn - ahead));
+    }
+    all_&& out_ == 0 ? run_.finish(true) : run_.finish_together();
+  }
+
+ private:
+  static uint32_t results_of(size_t chunk) {
+    return static_cast<uint32_t>(chunk + 1);
+  }
+  struct Part {
+    size_t at, bytes;
+  };
+  Part share(size_t number, int rank) const {
+    const size_t begin = (backwards_ ? chunks_ - 1 - number : number) * chunk_;
+    const size_t bytes = std::min(chunk_, call_.in.bytes - begin);
+    const auto n = static_cast<size_t>(run_.size);
+    const size_t each = up((bytes + n - 1) / n);
+    const size_t at = std::min(bytes, static_cast<size_t>(rank) * each);
+    return {begin + at, std::min(each, bytes - at)};
+  }
+
+  void reduce_share(size_t number) {
+    const Part own = share(number, run_.rank);
+    if (own.bytes == 0) return;
+    const char* const mine = call_.in.at + own.at;
+    if (!all_ && takes_) {  // nobody else wants it
+      terms_.reduce(call_.out.at + own.at, nullptr, mine, own.at, own.bytes);
+      return;
+    }
+    if (out_ != 0) {  // the others find it there
+      if (terms_.reduce(call_.out.at + own.at, nullptr, mine, own.at,
+                        own.bytes))
+        run_.show_at(results_of(number), out_ + own.at);
+      return;
+    }
+    char* const block = run_.prepare(results_of(number), own.bytes, true);
+    if (block == nullptr) return;
+    if (terms_.reduce(block, takes_ ? call_.out.at + own.at : nullptr, mine,
+                      own.at, own.bytes))
+      run_.show_prepared(results_of(number));
+  }
+
+  void take_results(size_t number) {
+    for (int r = 0; r < run_.size; ++r) {
+      const Part to = share(number, r);
+      if (r == run_.rank || to.bytes == 0) continue;
+      const char* const from =
+          run_.look(r, results_of(number), Run::kStaged, 0, to.bytes);
+      if (from == nullptr) return;
+      run_.take(call_.out.at + to.at, from, to.bytes);
+    }
+  }
+
+  Run& run_;
+  const Call& call_;
+  Terms terms_;
+  const bool all_, takes_;
+  const size_t slice_, chunk_, chunks_;
+  const bool backwards_;
+  size_t out_ = 0;  // where the output lies in the heap
+};
+
+// What all have told.
+struct Inputs {
+  explicit Inputs(const Run& run) : size(run.size) {}
+  const int size;
+  Told told[kMostRanks];
+  bool all_stay() const {
+    return std::all_of(told, told + size,
+                       [](const Told& one) { return one.readable == 1; });
+  }
+  bool all_mapped() const {
+    return std::all_of(told, told + size, [](const Told& one) {
+      return (one.input & kPlace) != 0;
+    });
+  }
+};
+
+Told told_by(Run& run, uint32_t way) {
+  const Call& call = run.call;
+  const bool takes = call.kind == DW_OP_ALL_REDUCE || run.rank == call.peer;
+  return {where_of(call.in.at, run.lend_in()), way,
+          !takes || call.in.at != call.out.at};
+}
+
+// Each who wants the result reduces all of it, as in run_flat.
+void reduce_whole(Run& run, const Inputs& inputs) {
+  const Call& call = run.call;
+  Terms terms(run);
+  for (int r = 0; r < run.size; ++r)
+    if (r != run.rank && !terms.find(r, inputs.told[r].input, call.in.bytes))
+      return;
+  const bool backwards = run.comm->direct.turn();
+  const size_t parts = (call.in.bytes + kPart - 1) / kPart;
+  const bool takes = call.kind == DW_OP_ALL_REDUCE || run.rank == call.peer;
+  for (size_t i = 0; i < parts && takes; ++i) {
+    const size_t at = (backwards ? parts - 1 - i : i) * kPart;
+    if (!terms.reduce(call.out.at + at, nullptr, call.in.at + at, at,
+                      std::min(kPart, call.in.bytes - at)))
+      return;
+  }
+  run.finish_together();
+}
+
+}  // namespace
+
+bool Direct::prepare(int size) {
+  const auto others = static_cast<size_t>(size - 1);
+  piece_bytes_ = kScratch / others / kLine * kLine;
+  scratch_.reset(new (std::nothrow) char[piece_bytes_ * others]);
+  return scratch_ != nullptr;
+}
+
+Trial& Direct::trial(uint16_t kind, size_t bytes, size_t least) {
+  size_t row = 0;
+  while (bytes >= 2 * least && row < 2) {
+    bytes /= 2;
+    ++row;
+  }
+  return trials_[kind == DW_OP_ALL_REDUCE ? 0 : 1][row];
+}
+
+void run_direct(Run& run) {
+  const size_t bytes = run.call.in.bytes;
+  run.expect(bytes, kRing);
+  Inputs inputs(run);
+  if (!tell(run, told_by(run, 0), inputs.told)) return;
+  const bool whole = run.size == 2 && run.call.kind == DW_OP_ALL_REDUCE &&
+                     bytes < Direct::kFirstShared && inputs.all_stay() &&
+                     inputs.all_mapped();
+  whole ? reduce_whole(run, inputs) : Shares(run).go(inputs.told);
+}
+
+void run_direct_reduce_scatter(Run& run) {
+  const Call& call = run.call;
+  const auto n = static_cast<size_t>(run.size);
+  // Where a rank has the part of another is for itself to know.
+  Where mine[kMostRanks];
+  const size_t place = call.in_pieces.equal() ? run.lend_in() : 0;
+  for (int r = 0; r < run.size; ++r) {
+    const char* const at = call.in_pieces[r].at;
+    mine[r] = where_of(
+        at, place == 0 ? 0 : place + static_cast<size_t>(at - call.in.at));
+  }
+  run.lend();
+  run.show(0, mine, n * sizeof(Where));
+  const Piece own = call.in_pieces[run.rank];
+  Terms terms(run);
+  for (int r = 0; r < run.size; ++r) {
+    if (r == run.rank) continue;
+    const char* const theirs =
+        run.look(r, 0, n * sizeof(Where),
+                 static_cast<size_t>(run.rank) * sizeof(Where), sizeof(Where));
+    if (theirs == nullptr) return;
+    Where where;
+    std::memcpy(&where, theirs, sizeof where);
+    if (!terms.find(r, where, own.bytes)) return;
+  }
+  terms.reduce(call.out.at, nullptr, own.at, 0, own.bytes);
+  run.finish_together();
+}
+
+// The whole by each, or staged. The first is one copy less, but a copy by the
+// kernel: better where the caches have the data as they were at the last call,
+// worse where somebody has just written them.
+void run_tried(Run& run) {
+  const Call& call = run.call;
+  const int decides = call.kind == DW_OP_ALL_REDUCE ? 0 : call.peer;
+  const dw_host_api& host = *run.comm->host;
+  Trial& trial = run.comm->direct.trial(call.kind, call.in.bytes,
+                                        run.comm->tuning.direct_tried);
+  Inputs inputs(run);
+  const bool asked = run.rank == decides;
+  const Told mine =
+      told_by(run, asked ? static_cast<uint32_t>(trial.next()) : 0);
+  if (!tell(run, mine, inputs.told)) return;
+  // What nobody has to copy is fast enough.
+  if (inputs.all_mapped())
+    return inputs.all_stay() ? reduce_whole(run, inputs)
+                             : Shares(run).go(inputs.told);
+  const bool direct = inputs.all_stay() && inputs.told[decides].way == 1;
+  const int64_t began = asked ? host.now_ns(host.self) : 0;
+  if (direct) {
+    reduce_whole(run, inputs);
+  } else {
+    run.start_at(1);
+    run_staged(run);
+  }
+  if (asked && !run.failed())
+    trial.took(direct ? 1 : 0, host.now_ns(host.self) - began);
+}
+
+}  // namespace shm_backend

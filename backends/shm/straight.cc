@@ -1,0 +1,354 @@
+#include "straight.h"
+
+#include "run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sched.h>
+
+namespace shm_backend {
+namespace {
+
+constexpr size_t kSmallestPart = 16 << 10, kLargestPart = 512 << 10;
+constexpr size_t kMostParts = 30000;  // 16 bits count them, from both ends
+// What is moved before the clock is looked at.
+constexpr size_t kTurn = 1 << 20;
+// A write of the kernel that is under way when its receiver gives up.
+constexpr int64_t kLastWriteNs = 50'000'000;
+
+size_t up(size_t bytes, size_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+uint64_t mix(uint64_t value) {
+  value ^= value >> 32;
+  value *= 0x9e3779b97f4a7c15u;
+  return value ^ value >> 29;
+}
+
+uint64_t address(const char* at) { return reinterpret_cast<uintptr_t>(at); }
+
+// Of `begun`.
+uint32_t front_of(uint64_t begun) { return begun >> 16 & 0xffff; }
+uint32_t back_of(uint64_t begun) { return begun & 0xffff; }
+constexpr uint64_t kTags = ~uint64_t{0} << 32;
+constexpr uint64_t kFront = 1 << 16;
+
+}  // namespace
+
+// What a rank says of its buffers to one other.
+struct Straight::Entry {
+  uint64_t gives, takes;  // bytes
+  uint64_t from;          // where it lies; of what is staged, in this block
+  uint64_t to;            // where what it takes is to go
+  uint64_t seal;
+};
+
+Straight::Straight(Run& run, size_t parts, size_t staged)
+    : run_(run),
+      parts_(parts),
+      staged_(staged),
+      inside_(run.size == 2 && !run.call.per_rank()),
+      tag_(run.number() << 32) {
+  static_assert(sizeof(Entry) <= kInside);
+  for (Way& way : run.comm->ways) way = {};
+}
+
+Way& Straight::way(int other) const {
+  return run_.comm->ways[static_cast<size_t>(other)];
+}
+
+Lane& Straight::lane(int from, int to) const {
+  return run_.comm->room.lane(from, to);
+}
+
+void Straight::give(int to, Piece piece) {
+  shows_ = true;
+  way(to).give.piece = piece;
+  bytes_ += piece.bytes;
+  if (is_staged(piece.bytes)) return;
+  way(to).give.open = way(to).due = true;
+}
+
+void Straight::take(int from, Piece piece) {
+  way(from).take.piece = piece;
+  bytes_ += piece.bytes;
+  way(from).due = true;
+  if (is_staged(piece.bytes)) return;
+  shows_ = way(from).take.open = true;
+}
+
+void Straight::expect(int other) {
+  shows_ = true;
+  way(other).due = true;
+}
+
+void Straight::keep(Piece to, Piece from) {
+  own_to_ = to;
+  own_from_ = from;
+}
+
+bool Straight::go() {
+  open_lanes();
+  if (shows_) show();
+  if (!run_.failed()) run_.keep(own_to_.at, own_from_.at, own_to_.bytes);
+  if (!run_.failed() && run_.wait(*this) && !run_.failed()) return true;
+  give_up();
+  return false;
+}
+
+// ---- parts ----
+
+// The same at both ends.
+size_t Straight::part_bytes(size_t all) const {
+  const size_t part =
+      std::clamp(up(all / parts_, kPage), kSmallestPart, kLargestPart);
+  return std::max(part, up(all / kMostParts, kPage));
+}
+
+uint32_t Straight::parts_of(size_t all) const {
+  const size_t part = part_bytes(all);
+  return static_cast<uint32_t>((all + part - 1) / part);
+}
+
+Straight::Part Straight::part_of(size_t all, uint32_t number) const {
+  const size_t part = part_bytes(all);
+  return {number * part, std::min(part, all - number * part)};
+}
+
+// The next part that nobody has begun with, from one end. False: there is none;
+// how many have been begun with from each end is known for good then.
+bool Straight::begin_part(Lane& lane, Way::End& end, bool back,
+                          uint32_t* number) const {
+  if (end.is_begun) return false;
+  const uint32_t parts = parts_of(end.piece.bytes);
+  uint64_t begun = lane.begun.load(std::memory_order_acquire);
+  do {
+    if ((begun & kTags) != tag_) return false;
+    if (front_of(begun) + back_of(begun) >= parts) {
+      end.is_begun = true;
+      end.front = front_of(begun);
+      end.back = back_of(begun);
+      return false;
+    }
+  } while (!lane.begun.compare_exchange_weak(begun, begun + (back ? 1 : kFront),
+                                             std::memory_order_acq_rel,
+                                             std::memory_order_acquire));
+  *number = back ? parts - 1 - back_of(begun) : front_of(begun);
+  return true;
+}
+
+// The receiver may have gone on already, and use the lane again.
+bool Straight::is_received(int other, const Lane& lane,
+                           const Way::End& give) const {
+  const uint64_t parts = lane.received.load(std::memory_order_acquire);
+  if ((parts & kTags) != tag_) return run_.has_ended(other);
+  return give.is_begun && parts == (tag_ | give.front);
+}
+
+bool Straight::is_sent(const Lane& lane, const Way::End& take) const {
+  return take.is_begun && take.moved == take.front &&
+         (take.back == 0 ||
+          lane.sent.load(std::memory_order_acquire) == (tag_ | take.back));
+}
+
+// ---- the table of places ----
+
+uint64_t Straight::seal_of(int owner, int other, const Entry& entry) const {
+  const uint64_t key = run_.comm->keys[static_cast<size_t>(owner)];
+  // Odd factors: every bit counts.
+  const uint64_t sum =
+      key + run_.number() * 0x9e3779b97f4a7c15u +
+      (static_cast<uint64_t>(other) ^ key) * 0xff51afd7ed558ccdu +
+      (entry.gives ^ key) * 0xc4ceb9fe1a85ec53u +
+      (entry.takes ^ key) * 0xbf58476d1ce4e5b9u +
+      (entry.from ^ key) * 0x94d049bb133111ebu +
+      (entry.to ^ key) * 0xd6e8feb86659fd93u;
+  return mix(sum);
+}
+
+// Before anybody can know the places. The receiver has begun with the first
+// part.
+void Straight::open_lanes() {
+  for (int other = 0; other < run_.size; ++other) {
+    if (!way(other).take.open) continue;
+    Lane& mine = lane(other, run_.rank);
+    mine.received.store(tag_, std::memory_order_relaxed);
+    mine.begun.store(tag_ | kFront, std::memory_order_release);
+  }
+}
+
+void Straight::show() {
+  const size_t entries =
+      inside_ ? sizeof(Entry)
+              : up(static_cast<size_t>(run_.size) * sizeof(Entry), kLine);
+  size_t total = entries;
+  for (int other = 0; other < run_.size; ++other)
+    if (is_staged(way(other).give.piece.bytes))
+      total += up(way(other).give.piece.bytes, kLine);
+  char* const block = run_.prepare(0, total, !inside_);
+  if (block == nullptr) return;
+  size_t staged_at = entries;
+  for (int other = 0; other < run_.size; ++other) {
+    if (other == run_.rank) continue;
+    const Piece give = way(other).give.piece, take = way(other).take.piece;
+    Entry entry = {give.bytes, take.bytes, address(give.at), address(take.at),
+                   0};
+    if (is_staged(give.bytes)) {
+      copy(block + staged_at, give.at, give.bytes);
+      entry.from = staged_at;
+      staged_at += up(give.bytes, kLine);
+    }
+    entry.seal = seal_of(run_.rank, other, entry);
+    const size_t at = inside_ ? 0 : static_cast<size_t>(other) * sizeof entry;
+    std::memcpy(block + at, &entry, sizeof entry);
+  }
+  run_.show_prepared(0);
+}
+
+// What another has shown: checked, and what is staged there taken.
+void Straight::see(int other) {
+  Way& way = this->way(other);
+  way.due = false;
+  const size_t mine = static_cast<size_t>(run_.rank) * sizeof(Entry);
+  const char* const at =
+      inside_ ? run_.look(other, 0, sizeof(Entry))
+              : run_.look(other, 0, Run::kStaged, mine, sizeof(Entry));
+  if (at == nullptr) return;
+  Entry entry;
+  std::memcpy(&entry, at, sizeof entry);
+  if (entry.seal != seal_of(other, run_.rank, entry))
+    return run_.fail_nonsense(other);
+  const Piece take = way.take.piece;
+  if (entry.gives != take.bytes || entry.takes != way.give.piece.bytes)
+    return run_.fail_mismatch(other);
+  way.take.there = entry.from;
+  way.give.there = entry.to;
+  if (way.take.open || take.bytes == 0) return;
+  if (entry.from > run_.comm->room.arena()->plot_bytes())
+    return run_.fail_nonsense(other);
+  const char* const staged =
+      run_.look(other, 0, Run::kStaged, entry.from, take.bytes);
+  if (staged != nullptr) run_.take(take.at, staged, take.bytes);
+}
+
+// ---- moving ----
+
+// Whether what was begun with another will not end. Who has given up says so
+// before its memory is used again.
+bool Straight::is_gone(int other, Reach::Got got) {
+  if (got != Reach::Got::kGone &&
+      run_.comm->room.state(other) == State::kOpen) {
+    if (got == Reach::Got::kNonsense) run_.fail_nonsense(other);
+    return got == Reach::Got::kNonsense;
+  }
+  return way(other).lost = true;
+}
+
+// True when a part has moved.
+bool Straight::pull(int other) {
+  Way::End& take = way(other).take;
+  Lane& lane = this->lane(other, run_.rank);
+  uint32_t number = 0;  // which has been begun with
+  if (take.moved != 0 && !begin_part(lane, take, false, &number)) {
+    take.open = !is_sent(lane, take);
+    return false;
+  }
+  const Part part = part_of(take.piece.bytes, number);
+  const Reach::Got got = run_.comm->reaches[static_cast<size_t>(other)].read(
+      take.piece.at + part.at, take.there + part.at, part.bytes);
+  if (is_gone(other, got)) return false;
+  lane.received.store(tag_ | ++take.moved, std::memory_order_release);
+  run_.comm->room.wake(other);
+  moved_ += part.bytes;
+  return true;
+}
+
+bool Straight::push(int other) {
+  Way::End& give = way(other).give;
+  Lane& lane = this->lane(run_.rank, other);
+  uint32_t number;
+  if (!begin_part(lane, give, true, &number)) {
+    give.open = !is_received(other, lane, give);
+    return false;
+  }
+  const Part part = part_of(give.piece.bytes, number);
+  lane.at.store(give.there + part.at, std::memory_order_relaxed);
+  uint64_t length = 0;
+  if (!lane.length.compare_exchange_strong(length, part.bytes)) {
+    way(other).lost = true;  // the receiver has given up
+    return false;
+  }
+  const Reach::Got got = run_.comm->reaches[static_cast<size_t>(other)].write(
+      lane, give.piece.at + part.at, part.bytes);
+  length = part.bytes;
+  if (!lane.length.compare_exchange_strong(length, 0)) {
+    lane.sent.store(kNoMore, std::memory_order_release);  // it waits for that
+    way(other).lost = true;
+    return false;
+  }
+  if (is_gone(other, got)) return false;
+  lane.sent.store(tag_ | ++give.moved, std::memory_order_release);
+  run_.comm->room.wake(other);
+  moved_ += part.bytes;
+  return true;
+}
+
+// Reads first: nobody else may be able to. True when something has moved.
+bool Straight::move_some() {
+  bool moved = false;
+  const auto other_of = [this](int i) {
+    return run_.rank + i < run_.size ? run_.rank + i
+                                     : run_.rank + i - run_.size;
+  };
+  for (int i = 1; i < run_.size && !run_.failed(); ++i) {
+    const int other = other_of(i);
+    Way& way = this->way(other);
+    if (way.due && run_.is_shown(other, 0)) see(other);
+    if (way.take.open && !way.due && !way.lost && !run_.failed())
+      moved |= pull(other);
+  }
+  for (int i = 1; i < run_.size && !moved && !run_.failed(); ++i) {
+    const int other = other_of(i);
+    const Way& way = this->way(other);
+    if (way.give.open && !way.due && !way.lost) moved = push(other);
+  }
+  return moved;
+}
+
+bool Straight::holds() {
+  moved_ = 0;
+  while (moved_ < kTurn && move_some()) {
+  }
+  if (run_.failed()) return true;
+  for (int other = 0; other < run_.size; ++other)
+    if (awaits(other)) return false;
+  return true;
+}
+
+bool Straight::awaits(int rank) {
+  const Way& way = this->way(rank);
+  return way.due || way.give.open || way.take.open;
+}
+
+// At 4 GB/s.
+int64_t Straight::busy_ns() { return static_cast<int64_t>(bytes_ / 4); }
+
+void Straight::give_up() {
+  Comm* const comm = run_.comm;
+  // First: who reads here must not take what follows there for it.
+  comm->room.leave(State::kAborted);
+  const int64_t end = comm->host->now_ns(comm->host->self) + kLastWriteNs;
+  for (int other = 0; other < run_.size; ++other) {
+    if (is_staged(way(other).take.piece.bytes)) continue;
+    Lane& mine = lane(other, run_.rank);
+    mine.begun.store(kNoMore, std::memory_order_release);
+    if (mine.length.exchange(kNoMore) == 0) continue;  // nothing is under way
+    while (mine.sent.load(std::memory_order_acquire) != kNoMore &&
+           !comm->room.has_died(other) &&
+           comm->host->now_ns(comm->host->self) < end)
+      sched_yield();
+  }
+}
+
+}  // namespace shm_backend
