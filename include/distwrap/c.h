@@ -487,6 +487,119 @@ DISTWRAP_EXPORT int32_t distwrap_add_hook(distwrap_group group,
 /* Removes it: returns when it runs in no other thread. */
 DISTWRAP_EXPORT int32_t distwrap_hook_free(distwrap_hook hook);
 
+/* ---- memory (memory.h) ---- */
+
+/* What a group's backend for a device allocates, and where: whole pages, zero
+ * at first; get_mem_allocator and allocate in one. DW_UNIMPLEMENTED where the
+ * backend has none. = MPI_Alloc_mem, ncclMemAlloc */
+DISTWRAP_EXPORT int32_t distwrap_mem_alloc(distwrap_group group,
+                                           distwrap_device device,
+                                           int64_t bytes,
+                                           distwrap_memory* memory, void** data,
+                                           distwrap_error* error);
+/* Tells the backend of memory from elsewhere, which has to outlive the handle.
+ * DW_UNIMPLEMENTED where it makes nothing of it. = ncclCommRegister */
+DISTWRAP_EXPORT int32_t distwrap_register_mem_pool(distwrap_group group,
+                                                   distwrap_device device,
+                                                   void* pool, int64_t bytes,
+                                                   distwrap_memory* memory,
+                                                   distwrap_error* error);
+/* Gives it back and frees the handle. DW_INVALID_ARGUMENT while an operation
+ * or a window has it, which changes nothing.
+ * = MPI_Free_mem, ncclMemFree, ncclCommDeregister */
+DISTWRAP_EXPORT int32_t distwrap_mem_free(distwrap_memory memory,
+                                          distwrap_error* error);
+
+/* ---- windows (window.h) ----
+ *
+ * Offsets are elements of the target's part. Signals are set or added to
+ * (DW_SIGNAL_SET, DW_SIGNAL_ADD) and compared by DW_COMPARE_*. The options name
+ * no group and no batch. */
+
+/* = MPI_Win_create, MPI_Win_allocate. Collective. */
+DISTWRAP_EXPORT int32_t
+distwrap_new_window(const distwrap_window_options* options,
+                    distwrap_window* window, distwrap_error* error);
+/* = MPI_Win_free. Collective; 0: the group's timeout. */
+DISTWRAP_EXPORT int32_t distwrap_window_destroy(distwrap_window window,
+                                                int64_t timeout,
+                                                distwrap_error* error);
+/* The handle alone: the window lives until it is destroyed, or its group. */
+DISTWRAP_EXPORT int32_t distwrap_window_free(distwrap_window window);
+/* This rank's part. */
+DISTWRAP_EXPORT int32_t distwrap_window_memory(distwrap_window window,
+                                               distwrap_output* memory,
+                                               distwrap_error* error);
+/* A rank's part in this rank's memory. = MPI_Win_shared_query */
+DISTWRAP_EXPORT int32_t distwrap_window_map_remote(distwrap_window window,
+                                                   distwrap_peer target,
+                                                   distwrap_output* memory,
+                                                   distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_window_get_attr(distwrap_window window,
+                                                 distwrap_peer target,
+                                                 distwrap_window_attr* info,
+                                                 distwrap_error* error);
+/* = MPI_Put, MPI_Get */
+DISTWRAP_EXPORT int32_t distwrap_window_put(
+    distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
+    int64_t offset, const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_window_get(
+    distwrap_window window, const distwrap_tensor* dst, distwrap_peer target,
+    int64_t offset, const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* = ncclPutSignal */
+DISTWRAP_EXPORT int32_t distwrap_window_put_signal(
+    distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
+    int64_t offset, int64_t signal, uint64_t value, int32_t how,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* = ncclSignal */
+DISTWRAP_EXPORT int32_t distwrap_window_signal(
+    distwrap_window window, distwrap_peer target, int64_t signal,
+    uint64_t value, int32_t how, const distwrap_op_options* options,
+    distwrap_work* work, distwrap_error* error);
+/* = ncclWaitSignal */
+DISTWRAP_EXPORT int32_t distwrap_window_wait_signal(
+    distwrap_window window, int64_t signal, int32_t compare, uint64_t value,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* Of the pair's counter; a wait consumes one. */
+DISTWRAP_EXPORT int32_t
+distwrap_window_signal_pair(distwrap_window window, distwrap_peer target,
+                            const distwrap_op_options* options,
+                            distwrap_work* work, distwrap_error* error);
+DISTWRAP_EXPORT int32_t
+distwrap_window_wait_pair(distwrap_window window, distwrap_peer from,
+                          const distwrap_op_options* options,
+                          distwrap_work* work, distwrap_error* error);
+/* = MPI_Accumulate */
+DISTWRAP_EXPORT int32_t distwrap_window_accumulate(
+    distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
+    int64_t offset, int32_t reduction, const distwrap_op_options* options,
+    distwrap_work* work, distwrap_error* error);
+/* = MPI_Get_accumulate, MPI_Fetch_and_op. `old` gets what stood there. */
+DISTWRAP_EXPORT int32_t distwrap_window_fetch_op(
+    distwrap_window window, const distwrap_tensor* old,
+    const distwrap_tensor* src, distwrap_peer target, int64_t offset,
+    int32_t reduction, const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* = MPI_Compare_and_swap. Two elements in, one out. */
+DISTWRAP_EXPORT int32_t distwrap_window_compare_swap(
+    distwrap_window window, const distwrap_tensor* old,
+    const distwrap_tensor* expected_desired, distwrap_peer target,
+    int64_t offset, const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* = MPI_Win_flush; of no target: of all. */
+DISTWRAP_EXPORT int32_t
+distwrap_window_flush(distwrap_window window, distwrap_peer target,
+                      const distwrap_op_options* options, distwrap_work* work,
+                      distwrap_error* error);
+/* Order, without waiting. */
+DISTWRAP_EXPORT int32_t distwrap_window_fence(
+    distwrap_window window, const distwrap_op_options* options,
+    distwrap_work* work, distwrap_error* error);
+
 /* ---- objects: bytes of any size (DW_OBJECT_*) ----
  *
  * All of them wait. `list` gets the objects and may be NULL. */

@@ -19,6 +19,8 @@ typedef struct distwrap_store_handle* distwrap_store;
 typedef struct distwrap_list_handle* distwrap_list;
 typedef struct distwrap_error_handle* distwrap_error;
 typedef struct distwrap_hook_handle* distwrap_hook;
+typedef struct distwrap_window_handle* distwrap_window;
+typedef struct distwrap_memory_handle* distwrap_memory;
 
 /* ---- values ---- */
 
@@ -141,6 +143,19 @@ typedef struct distwrap_group_options {
   int32_t device_id;
 } distwrap_group_options;
 
+/* Of distwrap_new_window. */
+typedef struct distwrap_window_options {
+  uint32_t struct_size;
+  int32_t dtype;                 /* DW_DTYPE_*, of what is allocated */
+  distwrap_group group;          /* NULL: the world */
+  const distwrap_tensor* memory; /* mine; NULL: the library allocates */
+  int64_t count;                 /* elements to allocate */
+  int64_t signals;               /* slots of each rank; 0: 64, -1: none */
+  int64_t timeout;               /* of making it; 0: the group's */
+  const char* backend;           /* NULL: that of the memory's device */
+  const char* label;             /* stands in the errors */
+} distwrap_window_options;
+
 /* One message of distwrap_batch_isend_irecv. */
 #define DW_ISEND 0
 #define DW_IRECV 1
@@ -216,7 +231,19 @@ typedef struct distwrap_group_info {
   const char* description;
 } distwrap_group_info;
 
-/* Where a part of an asynchronous operation's output lies. */
+/* A rank's part of a window. */
+#define DW_WINDOW_UNIFIED 0  /* this rank can load and store it itself */
+#define DW_WINDOW_SEPARATE 1 /* it cannot */
+typedef struct distwrap_window_attr {
+  uint32_t struct_size;
+  int32_t dtype; /* DW_DTYPE_* */
+  int64_t count; /* elements */
+  int64_t bytes;
+  int32_t access; /* DW_WINDOW_* */
+  uint32_t reserved;
+} distwrap_window_attr;
+
+/* Where a part of an asynchronous operation's output, or of a window, lies. */
 typedef struct distwrap_output { /* leaf */
   void* data;
   int64_t count; /* elements */
@@ -284,6 +311,10 @@ typedef struct distwrap_hooked_call {
                                                   `parent` is not set */
   int64_t color;                               /* split_group_by_color */
   int64_t key;
+  uint64_t window; /* of an operation on a window: which */
+  int64_t offset;  /* in the target's part */
+  int64_t signal;  /* index; -1: the pair's counter */
+  uint64_t value;  /* of the signal */
 } distwrap_hooked_call;
 
 /* DW_OK, or another DW_<CODE>, which refuses the call; `why` may be set to a

@@ -25,6 +25,7 @@
 #include "distwrap/session.h"
 #include "distwrap/status.h"
 #include "distwrap/tensor_view.h"
+#include "distwrap/window.h"
 #include "distwrap/work.h"
 
 namespace distwrap {

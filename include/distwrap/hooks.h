@@ -78,6 +78,12 @@ struct HookedCall {
   Stream stream = {};
   // Number among the group's collectives. Given at submission: 0 in `pre`.
   uint64_t seq = 0;
+  // Of an operation on a window: which, and of the target's part; the index of
+  // a signal, -1 for the pair's counter, and its operand. `peer` is the target.
+  uint64_t window = 0;
+  int64_t offset = 0;
+  int64_t signal = 0;
+  uint64_t value = 0;
   // Of an item, the id of its batch; of a batch, how many items it has.
   uint64_t batch = 0;
   size_t items = 0;

@@ -9,9 +9,11 @@
 #include "distwrap/batch.h"
 #include "distwrap/c_types.h"
 #include "distwrap/hooks.h"
+#include "distwrap/memory.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
 #include "distwrap/store.h"
+#include "distwrap/window.h"
 #include "distwrap/work.h"
 
 #include <memory>
@@ -55,6 +57,8 @@ DISTWRAP_BOX(distwrap_store, kStore, std::shared_ptr<Store>)
 DISTWRAP_BOX(distwrap_list, kList, List)
 DISTWRAP_BOX(distwrap_error, kError, ErrorBox)
 DISTWRAP_BOX(distwrap_hook, kHook, Hook)
+DISTWRAP_BOX(distwrap_window, kWindow, Window)
+DISTWRAP_BOX(distwrap_memory, kMemory, Memory)
 #undef DISTWRAP_BOX
 
 template <class Handle>

@@ -29,6 +29,10 @@ const char* name_of(Kind kind) {
       return "list";
     case Kind::kError:
       return "error";
+    case Kind::kMemory:
+      return "memory";
+    case Kind::kWindow:
+      return "window";
     case Kind::kHook:
       return "hook";
   }

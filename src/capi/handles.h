@@ -30,6 +30,8 @@
 namespace distwrap::capi {
 
 enum class Kind : uint64_t {
+  kMemory = 6,
+  kWindow = 7,
   kSession = 8,
   kGroup,
   kWork,

@@ -60,6 +60,10 @@ class CallInC {
     c_.exclusive = call.exclusive ? 1 : 0;
     c_.color = call.color;
     c_.key = call.key;
+    c_.window = call.window;
+    c_.offset = call.offset;
+    c_.signal = call.signal;
+    c_.value = call.value;
     if (call.split != nullptr) describe(*call.split);
     if (call.new_group != nullptr) describe(*call.new_group);
   }

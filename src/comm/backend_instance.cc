@@ -125,7 +125,10 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
   // From the uppermost on; the backend itself comes last.
   std::vector<dw_inner> below;
   const plugin::BackendPtr completed = instance->serving_;
-  if (instance->composed_) below.push_back({&instance->table_->api(), nullptr});
+  dw_backend_api table = instance->table_->api();
+  // Who waits need not ask a backend that completes its work by itself.
+  if (!instance->table_->has_progress()) table.progress = nullptr;
+  if (instance->composed_) below.push_back({&table, nullptr});
   std::vector<dw_hint> abi_hints = hints_of(hints);
   if (!trace.empty()) {
     absl::StatusOr<plugin::BackendPtr> record =
@@ -181,6 +184,25 @@ BackendInstance::Runner BackendInstance::waiting_messages_of(
   return may_pass_by() && algo::compose::has_message_shortcut(backend_)
              ? below(comm)
              : any_of(comm);
+}
+
+bool BackendInstance::windows_pass_by() const {
+  return may_pass_by() && algo::compose::has_window_shortcut(backend_);
+}
+
+BackendInstance::Runner BackendInstance::waiting_windows_of(
+    dw_comm* comm) const {
+  return windows_pass_by() ? below(comm) : any_of(comm);
+}
+
+dw_window* BackendInstance::waiting_window_of(dw_window* window) const {
+  return windows_pass_by() ? algo::compose::window_below(window) : window;
+}
+
+BackendInstance::Engine BackendInstance::engine() const {
+  if (traced_) return {nullptr, nullptr};
+  return {&table_->api(),
+          composed_ ? algo::compose::backend_below(backend_) : backend_};
 }
 
 BackendInstance::Runner BackendInstance::below(dw_comm* comm) const {

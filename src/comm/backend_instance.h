@@ -6,6 +6,7 @@
 #ifndef DISTWRAP_SRC_COMM_BACKEND_INSTANCE_H_
 #define DISTWRAP_SRC_COMM_BACKEND_INSTANCE_H_
 
+#include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/capabilities.h"
 #include "comm/hints.h"
@@ -41,6 +42,14 @@ class BackendInstance {
   // The backend as it is, without the decorator.
   const plugin::BackendPtr& table() const { return table_; }
 
+  // The backend itself, for what no decorator sees; none where calls are
+  // written down.
+  struct Engine {
+    const dw_backend_api* api;
+    dw_backend* backend;
+  };
+  Engine engine() const;
+
   // Who runs operations of a communicator that `api` has built. Those whose
   // caller waits: the backend itself, where it has all collectives, and all
   // messages to others. Completions of the rest come through the decorator, so
@@ -53,6 +62,9 @@ class BackendInstance {
   Runner waiting_collectives_of(dw_comm* comm) const;
   Runner waiting_messages_of(dw_comm* comm) const;
   Runner any_of(dw_comm* comm) const;
+  // Of operations on windows whose caller waits, and what it knows a window as.
+  Runner waiting_windows_of(dw_comm* comm) const;
+  dw_window* waiting_window_of(dw_window* window) const;
 
   // The slot, for one set at a time; a decorator sees to that itself. Does not
   // wait for a group that is being built. [any]
@@ -71,6 +83,8 @@ class BackendInstance {
   // Held around every slot that takes one thread at a time per instance.
   base::Mutex& calls() ABSL_LOCK_RETURNED(calls_) { return calls_; }
 
+  // In a child of the process that opened it.
+  bool is_of_parent() const { return process_.is_of_parent(); }
   Device device() const { return device_; }
   const Capabilities& capabilities() const { return capabilities_; }
 
@@ -79,8 +93,10 @@ class BackendInstance {
   // Whether the decorator is all that stands before the backend: what writes
   // calls down has to see each of them.
   bool may_pass_by() const { return composed_ && !traced_; }
+  bool windows_pass_by() const;
   Runner below(dw_comm* comm) const;
 
+  const base::ForkMark process_;
   const plugin::BackendPtr table_;
   plugin::BackendPtr serving_;
   bool composed_ = false, traced_ = false;

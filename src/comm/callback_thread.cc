@@ -1,5 +1,7 @@
 #include "comm/callback_thread.h"
 
+#include "base/quiet_thread.h"
+
 #include <utility>
 
 namespace distwrap::comm {
@@ -31,7 +33,7 @@ void CallbackThread::post(std::function<void()> task) {
   }
   base::MutexLock lock(mutex_);
   if (!thread_.joinable())
-    thread_ = std::thread([queue = queue_] { run(*queue); });
+    thread_ = base::quiet_thread([queue = queue_] { run(*queue); });
 }
 
 void CallbackThread::run(Queue& queue) {

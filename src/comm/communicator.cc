@@ -299,7 +299,7 @@ absl::StatusOr<Work> BackendCommunicator::submit_watched(
 
 absl::StatusOr<Work> BackendCommunicator::finish_slow(dw_op& op, int32_t code,
                                                       dw_error* error) {
-  if (code == DW_AGAIN) code = submit_again(op, nullptr, error);
+  if (code == DW_AGAIN) code = submit_again(runner(op), op, nullptr, error);
   if (code == DW_DONE) return Work();
   return failed(op, code, *error, /*late=*/std::nullopt, /*started_ns=*/0);
 }
@@ -322,12 +322,12 @@ int32_t BackendCommunicator::submit(const dw_op& op, dw_work* work,
                                     dw_error* error) {
   const BackendInstance::Runner& by = work == nullptr ? runner(op) : any_;
   const int32_t code = by.submit(by.comm, &op, work, error);
-  return code == DW_AGAIN ? submit_again(op, work, error) : code;
+  return code == DW_AGAIN ? submit_again(by, op, work, error) : code;
 }
 
-int32_t BackendCommunicator::submit_again(const dw_op& op, dw_work* work,
+int32_t BackendCommunicator::submit_again(const BackendInstance::Runner& by,
+                                          const dw_op& op, dw_work* work,
                                           dw_error* error) {
-  const BackendInstance::Runner& by = work == nullptr ? runner(op) : any_;
   const Deadline deadline =
       op.deadline_ns != 0  ? Deadline::at_ns(op.deadline_ns)
       : op.timeout_ns != 0 ? Deadline::after(absl::Nanoseconds(op.timeout_ns))

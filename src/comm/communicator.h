@@ -30,6 +30,8 @@
 
 namespace distwrap::comm {
 
+class Window;
+
 // Where a communicator belongs.
 struct Identity {
   std::string group;
@@ -90,6 +92,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   static absl::StatusOr<std::vector<Work>> submit_batch(
       absl::Span<const BatchItem> items);
   const BackendInstance* instance() const { return backend_.get(); }
+  const std::shared_ptr<BackendInstance>& kept_instance() const {
+    return backend_;
+  }
   // The backend's part, for building another out of it: there as long as the
   // loan, null after the end.
   class Loan;
@@ -123,6 +128,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   void refused_by_hook(ErrorInfo refusal);
 
  private:
+  friend class Window;
   BackendCommunicator(Identity identity,
                       std::shared_ptr<BackendInstance> backend, dw_comm* comm,
                       FirstFailure first_failure,
@@ -202,8 +208,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Of a synchronous call that the backend did not finish at once.
   absl::StatusOr<Work> finish_slow(dw_op& op, int32_t code, dw_error* error);
   int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
-  // While the backend lacks resources, to the deadline.
-  int32_t submit_again(const dw_op& op, dw_work* work, dw_error* error);
+  // While the backend lacks resources, to the deadline, and the group is open.
+  int32_t submit_again(const BackendInstance::Runner& by, const dw_op& op,
+                       dw_work* work, dw_error* error);
   // `late`: the deadline has ended it.
   absl::Status failed(const dw_op& op, int32_t code, const dw_error& error,
                       std::optional<ErrorInfo> late, int64_t started_ns);
@@ -242,17 +249,24 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::Status refuse(Fault fault, uint16_t kind, AnyCall call) const;
   absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
   absl::Status refuse_closed(uint16_t kind) const;
+  // Of a call on what it owns, while it is not open.
+  absl::Status refuse_broken(absl::string_view call) const;
+  std::vector<std::shared_ptr<Window>> windows() const;
+  void forget(const Window* window);
+  // False when calls on windows have not left by the deadline.
+  bool shut_windows(Deadline deadline);
   // Whether the backend orders by this stream.
   absl::Status check_stream(const char* call, const Stream& stream) const;
   ErrorInfo timeout_error(const dw_op& op) const;
   // Another thread's call was in the way up to the deadline.
   absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);
   // What broke the group, as the error of a call.
-  ErrorInfo cause_for(uint16_t kind, uint64_t seq) const
+  ErrorInfo cause_for(absl::string_view call, uint64_t seq) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts what failed first in the group in place of what this rank saw of it:
   // by the board and by the store, or by the store alone.
   void learn_culprit(ErrorInfo* info);
+  std::optional<ErrorInfo> ask_board(const ErrorInfo& info);
   void learn_first(ErrorInfo* info,
                    absl::Duration patience = FirstFailure::kShort);
   // Fills in which operation, group and rank.
@@ -305,6 +319,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Whether the backend's part was given back: nobody will call any more.
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
   int lent_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<Window>> windows_ ABSL_GUARDED_BY(mutex_);
   // Calls that are in hooks; the last one of a communicator that has ended
   // takes it away.
   int staying_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -4,7 +4,9 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "comm/op_build.h"
+#include "comm/window.h"
 
+#include <algorithm>
 #include <optional>
 #include <time.h>
 #include <utility>
@@ -103,6 +105,7 @@ bool BackendCommunicator::drain(Deadline deadline) {
   const Deadline patience =
       before == Life::kBroken ? Deadline::after(kLeaveAfterAbort) : deadline;
   bool idle = CallGuard::wait_until_left(this, patience);
+  idle = shut_windows(patience) && idle;
   {
     base::MutexLock lock(mutex_);
     while (in_flight_ > 0 && landed_.wait_until(mutex_, patience)) {
@@ -114,6 +117,25 @@ bool BackendCommunicator::drain(Deadline deadline) {
            .what = "the session was closed while operations ran",
            .group = identity_.group});
   return idle && before == Life::kOpen;
+}
+
+std::vector<std::shared_ptr<Window>> BackendCommunicator::windows() const {
+  base::MutexLock lock(mutex_);
+  return windows_;
+}
+
+void BackendCommunicator::forget(const Window* window) {
+  base::MutexLock lock(mutex_);
+  windows_.erase(
+      std::remove_if(windows_.begin(), windows_.end(),
+                     [&](const auto& one) { return one.get() == window; }),
+      windows_.end());
+}
+
+bool BackendCommunicator::shut_windows(Deadline deadline) {
+  bool left = true;
+  for (const auto& window : windows()) left = window->shut(deadline) && left;
+  return left;
 }
 
 absl::Status BackendCommunicator::untold() {
@@ -162,7 +184,10 @@ BackendCommunicator::Loan::~Loan() {
 
 void BackendCommunicator::destroy(Deadline deadline) {
   const Deadline patience = Deadline::after(kLeaveAfterAbort);
-  const bool unused = CallGuard::wait_until_left(this, patience);
+  bool unused = CallGuard::wait_until_left(this, patience);
+  unused = shut_windows(patience) && unused;
+  if (unused)
+    for (const auto& window : windows()) window->end(patience).IgnoreError();
   std::shared_ptr<Lane> lane;
   {
     base::MutexLock lock(mutex_);

@@ -5,6 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <time.h>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace distwrap::comm {
 namespace {
 
 constexpr size_t kMostSeen = 64;
+// Beside what the store may take, within the time that an error may be late.
+constexpr absl::Duration kExplanation = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -35,6 +38,10 @@ absl::Status BackendCommunicator::refuse_timeout(uint16_t kind,
 }
 
 absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
+  return refuse_broken(op_shape(kind).name);
+}
+
+absl::Status BackendCommunicator::refuse_broken(absl::string_view call) const {
   ErrorInfo info;
   if (process_.is_of_parent()) {
     info = base::of_parent("the group");
@@ -45,14 +52,14 @@ absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
   } else {
     base::MutexLock lock(mutex_);
     if (std::exchange(is_news_, false))
-      return base::make_error(cause_for(kind, 0));
+      return base::make_error(cause_for(call, 0));
     info = {.reason = Reason::kGroupBroken,
             .what = "an earlier failure broke the group",
             .ranks = first_cause_.ranks,
             .cause = base::cause_text(first_cause_),
             .next_step = "close the session and start a new one"};
   }
-  return base::make_error(located(info, kind, 0));
+  return base::make_error(located(info, call, 0));
 }
 
 absl::Status BackendCommunicator::check_stream(const char* call,
@@ -138,21 +145,37 @@ void BackendCommunicator::name_missing(ErrorInfo* info) {
 }
 
 // Calls that differ are told alike by all ranks, whatever each was at.
-ErrorInfo BackendCommunicator::cause_for(uint16_t kind, uint64_t seq) const {
+ErrorInfo BackendCommunicator::cause_for(absl::string_view call,
+                                         uint64_t seq) const {
   return first_cause_.reason == Reason::kCallMismatch
              ? first_cause_
-             : located(first_cause_, kind, seq);
+             : located(first_cause_, call, seq);
+}
+
+// Connections break because a rank has ended, or since others have seen what
+// the board knows here as well, or have given up for what they have told the
+// store, which may not answer in time. Engines may be faster than the board: a
+// connection is at its end before its rank is seen to be, and says why.
+std::optional<ErrorInfo> BackendCommunicator::ask_board(const ErrorInfo& info) {
+  if (lane_ == nullptr) return std::nullopt;
+  const bool is_lost = info.reason == Reason::kPeerLost;
+  // Messages are not on the board.
+  const bool is_there =
+      is_lost || (info.reason == Reason::kCallMismatch && info.seq != 0);
+  for (const Deadline until = Deadline::after(kExplanation);;) {
+    std::optional<ErrorInfo> known = lane_->ask();
+    if (!known.has_value() && is_lost) known = lane_->who_gave_up();
+    if (known.has_value()) return known;
+    if (!is_there || info.ranks.size() != 1 ||
+        !lane_->may_explain(info.ranks[0]) || until.passed())
+      return std::nullopt;
+    const timespec moment{0, 1'000'000};
+    nanosleep(&moment, nullptr);
+  }
 }
 
 void BackendCommunicator::learn_culprit(ErrorInfo* info) {
-  // Connections break because a rank has ended, or since others have seen what
-  // the board knows here as well, or have given up for what they have told the
-  // store, which may not answer in time.
-  std::optional<ErrorInfo> known;
-  if (lane_ != nullptr) known = lane_->ask();
-  if (lane_ != nullptr && !known.has_value() &&
-      info->reason == Reason::kPeerLost)
-    known = lane_->who_gave_up();
+  std::optional<ErrorInfo> known = ask_board(*info);
   if (known.has_value()) {
     if (known->reason != Reason::kCallMismatch) {
       known->op = info->op;
@@ -161,16 +184,21 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
     }
     *info = *std::move(known);
   }
-  // An engine tells neither calls that differ nor why a connection has ended.
-  const bool knows_little =
-      !known.has_value() && (info->reason == Reason::kCallMismatch ||
-                             info->reason == Reason::kPeerLost);
-  learn_first(info, knows_little ? FirstFailure::kLong : FirstFailure::kShort);
+  // An engine does not tell why a connection has ended.
+  learn_first(info, !known.has_value() && info->reason == Reason::kPeerLost
+                        ? FirstFailure::kLong
+                        : FirstFailure::kShort);
 }
 
 void BackendCommunicator::learn_first(ErrorInfo* info,
                                       absl::Duration patience) {
+  // Engines do not tell which calls differ, and who knows by the board may be
+  // the only one, and is about to leave it.
+  if (info->reason == Reason::kCallMismatch) patience = FirstFailure::kLong;
   ErrorInfo first = first_failure_.agree(*info, patience);
+  if (first.reason == Reason::kCallMismatch && first.expected.empty() &&
+      !info->expected.empty())
+    return;
   if (first.my_rank == info->my_rank) {
     if (first.reason == info->reason && first.ranks == info->ranks) return;
     // Another thread of this rank was first, and what this one saw of a peer
@@ -248,7 +276,7 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
           first_cause_.reason == Reason::kPeerLost ||
           (first_cause_.reason == Reason::kAborted &&
            !first_cause_.ranks.empty()))
-        return cause_for(kind, seq);
+        return cause_for(op_shape(kind).name, seq);
       info.cause = base::cause_text(first_cause_);
     }
   } else {

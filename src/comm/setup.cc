@@ -12,10 +12,10 @@
 namespace distwrap::comm {
 namespace {
 
-constexpr size_t kMaxTerms = 4096;
+constexpr size_t kMaxTerms = 4096, kMaxWord = 4096;
 
 ErrorInfo info_of(const SetupPlan& plan) {
-  return {.op = "init",
+  return {.op = plan.op,
           .group = plan.group,
           .my_rank = plan.rank,
           .group_size = plan.size};
@@ -75,16 +75,18 @@ void tell_failure(SetupRounds& rounds, const SetupPlan& plan, int round,
                   const absl::Status& status, Deadline deadline) {
   ErrorInfo failed = info_of(plan);
   failed.reason = Reason::kAborted;
-  failed.what = "another rank could not build the group";
+  failed.what = absl::StrCat("another rank could not build the ", plan.what);
   failed.ranks = {plan.rank};
   failed.cause = base::cause_text(status);
   failed.next_step = "mend the cause on that rank";
   rounds.give_up(round, failed, deadline);
 }
 
-std::string frame(absl::string_view terms, bool watched, const dw_blob& blob) {
+std::string frame(absl::string_view terms, absl::string_view word, bool watched,
+                  const dw_blob& blob) {
   base::ByteWriter out;
   out.text(terms);
+  out.text(word);
   out.u8(watched ? 1 : 0);
   out.bytes(absl::string_view(static_cast<const char*>(blob.data), blob.size));
   return out.take();
@@ -94,7 +96,7 @@ absl::Status different_terms(const SetupPlan& plan, int rank,
                              absl::string_view theirs, absl::string_view mine) {
   ErrorInfo info = info_of(plan);
   info.reason = Reason::kCallMismatch;
-  info.what = "ranks made the group differently";
+  info.what = absl::StrCat("ranks made the ", plan.what, " differently");
   info.ranks = {rank};
   info.expected = absl::StrCat(mine, " (rank ", plan.rank, ")");
   info.actual = absl::StrCat(theirs, " (rank ", rank, ")");
@@ -105,11 +107,13 @@ absl::Status different_terms(const SetupPlan& plan, int rank,
 // Takes off the frames of all ranks what is not the backend's. Every rank sees
 // the same frames, so all find out.
 absl::Status check_terms(const SetupPlan& plan, absl::string_view terms,
-                         std::vector<std::string>* frames, bool* all_watched) {
+                         std::vector<std::string>* frames,
+                         std::vector<std::string>* words, bool* all_watched) {
   for (size_t rank = 0; rank < frames->size(); ++rank) {
     std::string& bytes = (*frames)[rank];
     base::ByteReader in(bytes);
     const absl::string_view theirs = in.text(kMaxTerms);
+    words->emplace_back(in.text(kMaxWord));
     if (in.u8() == 0) *all_watched = false;
     if (!in.ok() || theirs != terms)
       return different_terms(plan, static_cast<int>(rank), theirs, terms);
@@ -122,34 +126,43 @@ absl::Status check_terms(const SetupPlan& plan, absl::string_view terms,
 absl::StatusOr<std::vector<std::string>> exchange_round(
     SetupRounds& rounds, int round, const SetupPlan& plan, const dw_blob& blob,
     Built* built, Deadline deadline) {
-  const absl::string_view terms = round == 0 ? plan.terms : absl::string_view();
-  absl::StatusOr<std::vector<std::string>> blobs =
-      rounds.exchange(round, frame(terms, plan.watched, blob),
-                      built->comm != nullptr, deadline);
+  const bool first = round == 0;
+  const absl::string_view terms = first ? plan.terms : absl::string_view();
+  const absl::string_view word = first ? plan.word : absl::string_view();
+  absl::StatusOr<std::vector<std::string>> blobs = rounds.exchange(
+      round, frame(terms, word, plan.watched, blob), built->done(), deadline);
   if (blobs.ok()) {
     built->all_watched = true;
+    std::vector<std::string> words;
     if (absl::Status status =
-            check_terms(plan, terms, &*blobs, &built->all_watched);
+            check_terms(plan, terms, &*blobs, &words, &built->all_watched);
         !status.ok())
       return status;
+    if (first) built->words = std::move(words);
     return blobs;
   }
   // Some may have been complete before, and wait in the next.
   if (can_tell(blobs.status()))
     tell_failure(rounds, plan, round + 1, blobs.status(), deadline);
   return base::amend_error(blobs.status(), [&](ErrorInfo& info) {
-    info.op = "init";
+    info.op = plan.op;
     info.group = plan.group;
     info.my_rank = plan.rank;
     info.group_size = plan.size;
   });
 }
 
-void discard(const dw_backend_api& api, dw_comm* comm) {
+void discard(BackendInstance& backend, const Built& built) {
+  const dw_backend_api& api = backend.api();
+  if (built.window != nullptr) {
+    base::MutexLock lock(backend.calls());
+    api.window_destroy(built.window, 0, nullptr);
+    return;
+  }
   const dw_error why{
       DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "the group was not completed"};
-  api.comm_abort(comm, &why);
-  api.comm_destroy(comm, 0, nullptr);
+  api.comm_abort(built.comm, &why);
+  api.comm_destroy(built.comm, 0, nullptr);
 }
 
 // The setup object, cancelled unless it was consumed.
@@ -181,26 +194,32 @@ class Steps {
 
 }  // namespace
 
-absl::StatusOr<Built> build_communicator(BackendInstance& backend,
-                                         SetupRounds& rounds,
-                                         const SetupPlan& plan,
-                                         Deadline deadline) {
-  const std::vector<dw_hint> hints = hints_of(plan.hints);
-  dw_setup_info info{.struct_size = sizeof(dw_setup_info),
-                     .flags = DW_SETUP_COMMUNICATOR,
-                     .rank = plan.rank,
-                     .size = plan.size,
-                     .uid = plan.uid,
-                     .epoch = plan.epoch,
-                     .host_of = nullptr,
-                     .parent_rank = nullptr,
-                     .parent = nullptr,
-                     .hints = hints.data(),
-                     .n_hints = hints.size(),
-                     .deadline_ns = deadline.is_never() ? 0 : deadline.ns(),
-                     .memory = {},
-                     .signals = 0,
-                     .next = nullptr};
+namespace {
+
+dw_setup_info info_to_build(uint32_t what, const SetupPlan& plan,
+                            Deadline deadline) {
+  return {.struct_size = sizeof(dw_setup_info),
+          .flags = what,
+          .rank = plan.rank,
+          .size = plan.size,
+          .uid = plan.uid,
+          .epoch = plan.epoch,
+          .host_of = nullptr,
+          .parent_rank = nullptr,
+          .parent = nullptr,
+          .hints = nullptr,
+          .n_hints = 0,
+          .deadline_ns = deadline.is_never() ? 0 : deadline.ns(),
+          .memory = {},
+          .signals = 0,
+          .next = nullptr};
+}
+
+// `begin(&setup, &blob, &error)` is the backend's first step.
+template <class Begin>
+absl::StatusOr<Built> build(BackendInstance& backend, SetupRounds& rounds,
+                            const SetupPlan& plan, Deadline deadline,
+                            const Begin& begin) {
   const auto own_failure = [&](int32_t code, const dw_error& error) {
     ErrorInfo failed = backend_error(code, error, backend.name());
     const ErrorInfo who = info_of(plan);
@@ -221,41 +240,80 @@ absl::StatusOr<Built> build_communicator(BackendInstance& backend,
   dw_error error{};
   dw_setup* setup = nullptr;
   dw_blob out{};
-  int32_t code;
-  {
-    const BackendCommunicator::Loan parent(plan.parent);
-    info.parent = parent.comm();
-    if (info.parent != nullptr) info.parent_rank = plan.parent_ranks.data();
-    base::MutexLock lock(backend.calls());
-    code = backend.api().setup_begin(backend.backend(), &info, &setup, &out,
-                                     &error);
-  }
+  int32_t code = begin(&setup, &out, &error);
   if (code != DW_OK) return fail(0, code, error);
   Steps steps(backend, setup);
 
-  // A rank that is done takes part in one more round, with an empty blob: the
-  // communicator then exists on all ranks or on none.
+  // A rank that is done takes part in one more round, with an empty blob: what
+  // is built then exists on all ranks or on none.
   dw_setup_result result{};
   Built built;
   for (int round = 0;; ++round) {
     const absl::StatusOr<std::vector<std::string>> all =
         exchange_round(rounds, round, plan, out, &built, deadline);
     if (!all.ok()) {
-      if (built.comm != nullptr) discard(backend.api(), built.comm);
+      if (built.done()) discard(backend, built);
       return all.status();
     }
-    if (built.comm != nullptr) return built;
+    if (built.done()) return built;
     std::vector<dw_blob> blobs;
     for (const std::string& blob : *all)
       blobs.push_back({blob.data(), blob.size(), nullptr, 0});
     out = {};
     code = steps.step(blobs, &out, &result, &error);
     built.comm = result.comm;
+    built.window = result.window;
     if (code == DW_DONE)
       out = {};
     else if (code != DW_OK)
       return fail(round + 1, code, error);
   }
+}
+
+}  // namespace
+
+absl::StatusOr<Built> build_communicator(BackendInstance& backend,
+                                         SetupRounds& rounds,
+                                         const SetupPlan& plan,
+                                         Deadline deadline) {
+  const std::vector<dw_hint> hints = hints_of(plan.hints);
+  dw_setup_info info = info_to_build(DW_SETUP_COMMUNICATOR, plan, deadline);
+  info.hints = hints.data();
+  info.n_hints = hints.size();
+  return build(backend, rounds, plan, deadline,
+               [&](dw_setup** setup, dw_blob* out, dw_error* error) {
+                 const BackendCommunicator::Loan parent(plan.parent);
+                 info.parent = parent.comm();
+                 if (info.parent != nullptr)
+                   info.parent_rank = plan.parent_ranks.data();
+                 base::MutexLock lock(backend.calls());
+                 return backend.api().setup_begin(backend.backend(), &info,
+                                                  setup, out, error);
+               });
+}
+
+absl::StatusOr<Built> build_window(BackendInstance& backend,
+                                   BackendCommunicator& owner,
+                                   SetupRounds& rounds, const SetupPlan& plan,
+                                   const WindowMemory& part,
+                                   Deadline deadline) {
+  dw_setup_info info = info_to_build(DW_SETUP_WINDOW, plan, deadline);
+  info.memory = part.memory;
+  info.signals = part.signals;
+  // To the end of the rounds: a window does not outlive its communicator.
+  const BackendCommunicator::Loan lent(&owner);
+  return build(backend, rounds, plan, deadline,
+               [&](dw_setup** setup, dw_blob* out, dw_error* error) -> int32_t {
+                 info.parent = lent.comm();
+                 if (info.parent == nullptr) {
+                   *error = abi_error({.reason = Reason::kGroupClosed,
+                                       .what = "the group was destroyed"});
+                   return DW_FAILED_PRECONDITION;
+                 }
+                 base::MutexLock lock(backend.calls());
+                 return backend.api().window_create(info.parent, &info, setup,
+                                                    out, error);
+               });
 }
 
 absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,

@@ -1,4 +1,4 @@
-// Building a backend's communicator in rounds over a store.
+// Building a backend's communicator, or a window of it, in rounds over a store.
 #ifndef DISTWRAP_SRC_COMM_SETUP_H_
 #define DISTWRAP_SRC_COMM_SETUP_H_
 
@@ -43,10 +43,15 @@ struct SetupPlan {
   // What the ranks must have in common beyond the group: compared in the first
   // round.
   std::string terms = {};
+  // What the ranks tell each other beyond that, in the first round.
+  std::string word = {};
   bool watched = false;  // the group has a lane on the board here
   // What it is split from, on the same backend instance, and its ranks there.
   BackendCommunicator* parent = nullptr;
   std::vector<int> parent_ranks = {};
+  // For messages.
+  std::string op = "init";
+  std::string what = "group";
 };
 
 // Over a store, under the keys of the plan. Both outlive it.
@@ -68,7 +73,11 @@ class StoreRounds final : public SetupRounds {
 
 struct Built {
   dw_comm* comm = nullptr;
-  bool all_watched = false;  // SetupPlan::watched is set on all ranks
+  dw_window* window = nullptr;
+  bool all_watched = false;        // SetupPlan::watched is set on all ranks
+  std::vector<std::string> words;  // SetupPlan::word, by rank
+
+  bool done() const { return comm != nullptr || window != nullptr; }
 };
 
 // Runs the backend's rounds: each blob it gives is exchanged, over a store
@@ -84,6 +93,17 @@ absl::StatusOr<Built> build_communicator(BackendInstance& backend,
 absl::StatusOr<dw_comm*> build_communicator(BackendInstance& backend,
                                             Store& store, const SetupPlan& plan,
                                             Deadline deadline);
+
+// This rank's part of a window.
+struct WindowMemory {
+  dw_buf memory = {};
+  uint64_t signals = 0;
+};
+// Likewise a window of `owner`, which is on `backend`.
+absl::StatusOr<Built> build_window(BackendInstance& backend,
+                                   BackendCommunicator& owner,
+                                   SetupRounds& rounds, const SetupPlan& plan,
+                                   const WindowMemory& part, Deadline deadline);
 
 // For a rank that cannot even begin: the others learn why in their first round.
 void refuse_communicator(SetupRounds& rounds, const SetupPlan& plan,

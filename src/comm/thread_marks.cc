@@ -41,9 +41,9 @@ struct MarksReturn {
 
   // In the child of a fork only this thread is left. It, too, gets other marks:
   // nobody there has the seat of anything that was made before.
-  static void watch_forks() {
-    static const int kWatched = pthread_atfork(lock, unlock, forget);
-    static_cast<void>(kWatched);
+  static int watch_forks() {
+    everybody();
+    return pthread_atfork(lock, unlock, forget);
   }
   static void forget() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     for (const auto& marks : everybody().all) {
@@ -63,12 +63,15 @@ struct MarksReturn {
   }
 };
 
+// At load: a child that is forked while another thread is about to do this
+// would wait for that thread.
+[[maybe_unused]] const int kForksWatched = MarksReturn::watch_forks();
+
 const bool ThreadMarks::asymmetric_ =
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 
 ThreadMarks& ThreadMarks::make() {
   thread_local MarksReturn at_thread_end;
-  MarksReturn::watch_forks();
   base::MutexLock lock(everybody().mutex);
   if (everybody().free.empty()) {
     everybody().all.push_back(std::make_unique<ThreadMarks>());

@@ -1,5 +1,7 @@
 #include "comm/watchdog.h"
 
+#include "base/quiet_thread.h"
+
 namespace distwrap::comm {
 
 Watchdog::~Watchdog() {
@@ -15,13 +17,13 @@ Watchdog::~Watchdog() {
 
 void Watchdog::start() {
   base::MutexLock lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = base::quiet_thread([this] { run(); });
 }
 
 void Watchdog::add(Watch& watch, Deadline at) {
   base::MutexLock lock(mutex_);
   link(watch, at);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = base::quiet_thread([this] { run(); });
   if (at.ns() < asleep_until_.ns()) {
     asleep_until_ = at;
     ++wake_ups_;

@@ -1,6 +1,7 @@
 #include "group/departures.h"
 
 #include "base/error.h"
+#include "base/quiet_thread.h"
 
 #include <string>
 #include <utility>
@@ -57,7 +58,7 @@ void Departures::add(Departure departure) {
   base::MutexLock lock(mutex_);
   waiting_.push_back(std::move(departure));
   changed_.notify_all();
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = base::quiet_thread([this] { run(); });
 }
 
 void Departures::run() {

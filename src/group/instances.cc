@@ -1,5 +1,7 @@
 #include "group/instances.h"
 
+#include "base/error.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <iterator>
@@ -11,7 +13,8 @@ absl::StatusOr<std::shared_ptr<comm::BackendInstance>> Instances::open(
     const std::string& backend, Device device, const comm::Hints& hints) {
   absl::StatusOr<plugin::BackendPtr> table = registry_.find(backend);
   if (!table.ok()) return table.status();
-  const comm::Hints own = comm::hints_known_to({*table}, hints);
+  comm::Hints own = comm::hints_known_to({*table}, hints);
+  const bool tuned = tuning_.add_hint(*table, &own);
   base::MutexLock lock(mutex_);
   for (auto it = opened_.begin(); it != opened_.end();)
     it = it->second.expired() ? opened_.erase(it) : std::next(it);
@@ -24,7 +27,13 @@ absl::StatusOr<std::shared_ptr<comm::BackendInstance>> Instances::open(
       comm::BackendInstance::open(
           *std::move(table), device, own,
           trace_.empty() ? "" : absl::StrCat(trace_, traces_++, ".jsonl"));
-  if (opened.ok()) place = *opened;
+  if (opened.ok()) {
+    place = *opened;
+  } else if (tuned) {
+    return base::amend_error(opened.status(), [this](ErrorInfo& info) {
+      absl::StrAppend(&info.what, "; DISTWRAP_TUNING is ", tuning_.path());
+    });
+  }
   return opened;
 }
 

@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
 #include "group/backend_string.h"
+#include "group/tuning_file.h"
 #include "plugin/registry.h"
 
 #include <absl/status/statusor.h>
@@ -25,11 +26,15 @@ class Instances {
  public:
   // `registry` outlives it.
   // Submissions are written down in files that begin with `trace`; empty: not.
-  explicit Instances(plugin::Registry& registry, std::string trace = {})
-      : registry_(registry), trace_(std::move(trace)) {}
+  explicit Instances(plugin::Registry& registry, std::string trace = {},
+                     TuningFile tuning = {})
+      : registry_(registry),
+        trace_(std::move(trace)),
+        tuning_(std::move(tuning)) {}
 
-  // With those of the hints that the backend knows. Errors: those of the
-  // registry and of BackendInstance::open.
+  // With those of the hints that the backend knows, and what was measured for
+  // it: that is not among the group's hints, which all ranks have alike.
+  // Errors: those of the registry and of BackendInstance::open.
   absl::StatusOr<std::shared_ptr<comm::BackendInstance>> open(
       const std::string& backend, Device device, const comm::Hints& hints);
 
@@ -42,6 +47,7 @@ class Instances {
 
   plugin::Registry& registry_;
   const std::string trace_;
+  const TuningFile tuning_;
   base::Mutex mutex_;
   std::map<Key, std::weak_ptr<comm::BackendInstance>> opened_
       ABSL_GUARDED_BY(mutex_);

@@ -158,6 +158,14 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
       !status.ok())
     return status;
   plan.trace_folder = environment.get(base::Setting::kTrace).value_or("");
+  if (absl::Status status = environment.check(base::Setting::kTuning);
+      !status.ok())
+    return status;
+  if (const auto path = environment.get(base::Setting::kTuning)) {
+    absl::StatusOr<TuningFile> tuning = TuningFile::read(*path);
+    if (!tuning.ok()) return tuning.status();
+    plan.tuning = *std::move(tuning);
+  }
   plan.plugin_folders = plugin::plugin_folders(environment);
   if (const auto list = environment.get(base::Setting::kPluginAllow)) {
     absl::StatusOr<plugin::AllowList> allowed = plugin::AllowList::read(*list);

@@ -6,6 +6,7 @@
 #include "comm/backend_instance.h"
 #include "comm/recorder/session_recording.h"
 #include "distwrap/session.h"
+#include "group/tuning_file.h"
 #include "plugin/allow_list.h"
 #include "plugin/linked_in.h"
 #include "store/rendezvous.h"
@@ -38,6 +39,7 @@ struct SessionPlan {
   int device_id = 0;
   comm::RecordingPlan recording = {};
   std::string trace_folder = {};  // empty: nothing is traced
+  TuningFile tuning = {};
   std::vector<std::string> plugin_folders;
   plugin::AllowList allowed_plugins = {};
   absl::Span<const plugin::LinkedIn> linked_in = plugin::linked_in();

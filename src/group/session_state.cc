@@ -28,6 +28,8 @@ constexpr size_t kMaxHelloText = 4096;
 constexpr absl::Duration kLeave = absl::Milliseconds(50);
 constexpr absl::Duration kTell = absl::Seconds(2);
 constexpr int kMostTold = 1024;
+// For a recording of what failed to reach a disk, unless it stands still.
+constexpr absl::Duration kRecordingSaved = absl::Milliseconds(300);
 
 // What each rank tells the others first.
 struct Hello {
@@ -124,15 +126,19 @@ SessionState::SessionState(const SessionPlan& plan)
       drop_in_(plan.drop_in),
       device_id_(plan.device_id),
       plugins_(plan.plugin_folders, plan.linked_in, {}, plan.allowed_plugins),
-      instances_(plugins_, plan.trace_folder.empty()
-                               ? ""
-                               : absl::StrCat(plan.trace_folder, "/rank-",
-                                              plan.rank, "-")) {}
+      instances_(
+          plugins_,
+          plan.trace_folder.empty()
+              ? ""
+              : absl::StrCat(plan.trace_folder, "/rank-", plan.rank, "-"),
+          plan.tuning) {}
 
 SessionState::~SessionState() {
   // Not closed: abort, whatever handles exist.
   if (world_ != nullptr) drop_group(*world_);
   if (board_ != nullptr) board_->leave();
+  if (recording_ != nullptr)
+    recording_->wait_until_saved(Deadline::after(kRecordingSaved));
 }
 
 absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(

@@ -1,9 +1,10 @@
 #include "store/server_thread.h"
 
+#include "base/quiet_thread.h"
+
 #include <absl/strings/str_cat.h>
 #include <uv.h>
 
-#include <signal.h>
 #include <thread>
 #include <utility>
 
@@ -35,13 +36,9 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
       Server::listen(&state.loop, path, options);
   if (!server.ok()) return server.status();
   state.server = *std::move(server);
-  // The thread takes no signal: those of the process are for its other
-  // threads, and a write to a client that has gone is an error code.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  state.thread = std::thread([&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // Without SIGPIPE, too: a write to a client that has gone is an error code.
+  state.thread =
+      base::quiet_thread([&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
   return result;
 }
 

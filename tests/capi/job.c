@@ -498,6 +498,125 @@ static void stragglers(void) {
   REQUIRE(atomic_load(&noticed) == (me == 0 ? 1 : 0));
 }
 
+/* A ring of puts with signals, and a counter that all add to. */
+static void windows(void) {
+  distwrap_window_options how = {
+      .struct_size = sizeof how, .dtype = DW_DTYPE_F32, .count = 4};
+  distwrap_window window;
+  CALL(distwrap_new_window(&how, &window, &error));
+  Floats f;
+  const distwrap_tensor* t = floats(&f, 2, (float)me);
+  const distwrap_peer next = {DW_RANK_OF_GROUP, (me + 1) % size};
+  const int32_t before = (me + size - 1) % size;
+  CALL(distwrap_window_put_signal(window, t, next, 2, 5, 1, DW_SIGNAL_ADD, NULL,
+                                  NULL, &error));
+  CALL(distwrap_window_wait_signal(window, 5, DW_COMPARE_EQ, 1, NULL, NULL,
+                                   &error));
+  distwrap_output mine;
+  CALL(distwrap_window_memory(window, &mine, &error));
+  REQUIRE(mine.count == 4 && ((float*)mine.data)[3] == (float)before);
+  Floats g;
+  const distwrap_tensor* got = floats(&g, 2, -1);
+  distwrap_work reading;
+  CALL(distwrap_window_get(window, got, next, 2, NULL, &reading, &error));
+  CALL(distwrap_work_wait(reading, DW_FOREVER, &error));
+  REQUIRE(distwrap_work_free(reading) == DW_OK);
+  REQUIRE(g.x[1] == (float)me);
+  CALL(distwrap_window_signal(window, next, 0, 7, DW_SIGNAL_SET, NULL, NULL,
+                              &error));
+  CALL(distwrap_window_wait_signal(window, 0, DW_COMPARE_GE, 7, NULL, NULL,
+                                   &error));
+  CALL(distwrap_window_signal_pair(window, next, NULL, NULL, &error));
+  const distwrap_peer from = {DW_RANK_OF_GROUP, before};
+  CALL(distwrap_window_wait_pair(window, from, NULL, NULL, &error));
+  CALL(distwrap_window_put(window, t, next, 0, NULL, NULL, &error));
+  CALL(distwrap_window_fence(window, NULL, NULL, &error));
+  CALL(distwrap_window_flush(window, next, NULL, NULL, &error));
+  const distwrap_peer all = {0, 0};
+  CALL(distwrap_window_flush(window, all, NULL, NULL, &error));
+  distwrap_window_attr attr = {.struct_size = sizeof attr};
+  CALL(distwrap_window_get_attr(window, next, &attr, &error));
+  REQUIRE(attr.count == 4 && attr.bytes == 16 && attr.dtype == DW_DTYPE_F32);
+  distwrap_output theirs;
+  if (attr.access == DW_WINDOW_UNIFIED)
+    CALL(distwrap_window_map_remote(window, next, &theirs, &error));
+  REQUIRE(distwrap_window_put(window, t, next, 3, NULL, NULL, NULL) ==
+          DW_INVALID_ARGUMENT);
+
+  how.count = me == 0 ? 1 : 0;
+  how.dtype = DW_DTYPE_I64;
+  how.signals = -1;
+  distwrap_window counter;
+  CALL(distwrap_new_window(&how, &counter, &error));
+  int64_t one = 1, count = 1, old = -1;
+  distwrap_tensor ones = {.data = &one,
+                          .device = {DW_DEVICE_CPU, 0},
+                          .ndim = 1,
+                          .dtype = distwrap_dtype(DW_DTYPE_I64),
+                          .shape = &count};
+  distwrap_tensor result = ones;
+  result.data = &old;
+  CALL(distwrap_window_fetch_op(counter, &result, &ones, kFirst, 0,
+                                DW_REDUCE_SUM, NULL, NULL, &error));
+  REQUIRE(old >= 0 && old < 2 * size);
+  CALL(distwrap_window_accumulate(counter, &ones, kFirst, 0, DW_REDUCE_SUM,
+                                  NULL, NULL, &error));
+  CALL(distwrap_barrier(NULL, NULL, &error));
+  int64_t both[2] = {2 * size, 100}, two = 2;
+  distwrap_tensor pair = ones;
+  pair.data = both;
+  pair.shape = &two;
+  if (me == 1) {
+    CALL(distwrap_window_compare_swap(counter, &result, &pair, kFirst, 0, NULL,
+                                      NULL, &error));
+    REQUIRE(old == 2 * size);
+  }
+  CALL(distwrap_window_destroy(counter, 0, &error));
+  CALL(distwrap_window_destroy(window, 0, &error));
+  REQUIRE(distwrap_window_put(window, t, next, 0, NULL, NULL, NULL) ==
+          DW_FAILED_PRECONDITION);
+  REQUIRE(distwrap_window_free(counter) == DW_OK);
+  REQUIRE(distwrap_window_free(window) == DW_OK);
+  REQUIRE(distwrap_window_free(window) == DW_INVALID_ARGUMENT);
+}
+
+/* What the backend allocates, where it can: a sum in place, and bad input. */
+static void memory(void) {
+  const distwrap_device cpu = {DW_DEVICE_CPU, 0};
+  distwrap_memory mine;
+  void* data = NULL;
+  CALL(distwrap_mem_alloc(NULL, cpu, 4000, &mine, &data, &error));
+  int64_t count = 1000;
+  const distwrap_tensor t = {.data = data,
+                             .device = cpu,
+                             .ndim = 1,
+                             .dtype = distwrap_dtype(DW_DTYPE_F32),
+                             .shape = &count};
+  float* const x = data;
+  REQUIRE(x[999] == 0);
+  x[999] = 2;
+  CALL(distwrap_all_reduce(&t, &t, DW_REDUCE_SUM, NULL, NULL, &error));
+  REQUIRE(x[999] == 2 * (float)size);
+
+  const distwrap_window_options how = {.struct_size = sizeof how, .memory = &t};
+  distwrap_window window;
+  CALL(distwrap_new_window(&how, &window, &error));
+  REQUIRE(distwrap_mem_free(mine, NULL) == DW_INVALID_ARGUMENT);
+  CALL(distwrap_window_destroy(window, 0, &error));
+  REQUIRE(distwrap_window_free(window) == DW_OK);
+  CALL(distwrap_mem_free(mine, &error));
+  REQUIRE(distwrap_mem_free(mine, NULL) == DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_mem_free((distwrap_memory)data, NULL) ==
+          DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_mem_alloc(NULL, cpu, -1, &mine, &data, NULL) ==
+          DW_INVALID_ARGUMENT);
+  REQUIRE(mine == NULL);
+  REQUIRE(distwrap_mem_alloc(NULL, cpu, INT64_MAX, &mine, &data, NULL) ==
+          DW_RESOURCE_EXHAUSTED);
+  REQUIRE(distwrap_register_mem_pool(NULL, cpu, &count, 8, &mine, NULL) ==
+          DW_UNIMPLEMENTED);
+}
+
 static void errors(void) {
   Floats f;
   const distwrap_tensor* t = floats(&f, 2, 1);
@@ -538,6 +657,8 @@ int main(void) {
   registry();
   hooks();
   stragglers();
+  windows();
+  memory();
   errors();
   CALL(distwrap_destroy_process_group(NULL, &error));
   REQUIRE(!distwrap_is_initialized());

@@ -54,6 +54,19 @@ TEST(Example, PipelineOfThreeStages) {
                                             8 * batch + 4, "\n")));
 }
 
+// Three steps of what the previous rank wrote.
+TEST(Example, WindowsAreWrittenByTheRankBefore) {
+  const std::string out = output_of("windows", 3);
+  for (const char* line : {"[0] 66\n", "[1] 6\n", "[2] 36\n"})
+    EXPECT_THAT(out, HasSubstr(line));
+}
+
+TEST(Example, MemoryOfTheBackendIsReducedAndWrittenTo) {
+  const std::string out = output_of("memory", 2);
+  for (const char* line : {"[0] 2\n", "[1] 2\n"})
+    EXPECT_THAT(out, HasSubstr(line));
+}
+
 TEST(Example, ObjectsReachTheFirstRank) {
   EXPECT_EQ(output_of("objects", 2),
             "[0] {\"rank\": 0, \"loss\": 0.5}\n"

@@ -3,6 +3,7 @@
 //
 // A failure prints the program and how to repeat it: PROGRAM_SEED=n runs that
 // one alone, PROGRAMS=n so many.
+#include "host_backends.h"
 #include "player.h"
 #include "ranks/rank_threads.h"
 
@@ -55,6 +56,10 @@ void run_many(const std::string& backend, uint64_t first, uint64_t count) {
 }
 
 TEST(Programs, OverGloo) { run_many("gloo", 1, 30); }
+TEST(Programs, OverUcx) {
+  if (!testing::kHasUcx) GTEST_SKIP() << "this build has no ucx backend";
+  run_many("ucx", 31, 30);
+}
 
 }  // namespace
 }  // namespace distwrap::programs

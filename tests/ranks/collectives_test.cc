@@ -2,6 +2,7 @@
 // several ranks, on 1 to 4 of them. What each backend does in every corner is
 // proven by the conformance suite; here the way down to it is.
 #include "distwrap/distwrap.h"
+#include "host_backends.h"
 #include "ranks/rank_threads.h"
 
 #include <absl/time/clock.h>
@@ -143,13 +144,20 @@ TEST_P(Collectives, SequenceNumbersCountCollectivesOnly) {
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, Collectives,
-    ::testing::Values(Parameters{"loopback", 1, false},
-                      Parameters{"loopback", 1, true},
-                      Parameters{"gloo", 1, false},
-                      Parameters{"gloo", 2, false}, Parameters{"gloo", 2, true},
-                      Parameters{"gloo", 3, false}, Parameters{"gloo", 4, true},
-                      Parameters{"shm", 2, false}, Parameters{"shm", 3, true},
-                      Parameters{"shm", 4, false}),
+    ::testing::ValuesIn(testing::and_ucx<Parameters>({{"loopback", 1, false},
+                                                      {"loopback", 1, true},
+                                                      {"gloo", 1, false},
+                                                      {"gloo", 2, false},
+                                                      {"gloo", 2, true},
+                                                      {"gloo", 3, false},
+                                                      {"gloo", 4, true},
+                                                      {"shm", 2, false},
+                                                      {"shm", 3, true},
+                                                      {"shm", 4, false}},
+                                                     {{"ucx", 1, false},
+                                                      {"ucx", 2, false},
+                                                      {"ucx", 3, true},
+                                                      {"ucx", 4, false}})),
     [](const auto& test) {
       return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)) +
              (std::get<2>(test.param) ? "Async" : "");

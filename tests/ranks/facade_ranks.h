@@ -74,6 +74,8 @@ class FacadeRanks : public ::testing::TestWithParam<std::tuple<int, bool>> {
   void run(const std::function<void(int)>& body) const { run_bound(n(), body); }
 };
 
+inline float of_rank(int rank) { return static_cast<float>(rank + 1); }
+
 inline void finish(const absl::StatusOr<Work>& work) {
   ASSERT_TRUE(work.ok()) << work.status();
   const absl::Status status = work->wait();

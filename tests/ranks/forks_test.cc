@@ -1,6 +1,8 @@
 // The child of a fork, with groups of its parent.
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
+#include "distwrap/memory.h"
+#include "host_backends.h"
 #include "ranks/hub_ranks.h"
 #include "store/server_thread.h"
 
@@ -133,6 +135,36 @@ TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
   });
 }
 
+// Handles that end in a child give nothing back.
+TEST_F(AFork, MemoryOfABackendStaysTheParents) {
+  testing::run_hub_ranks(1, {.backend = "shm"}, [](Session&) {
+    const absl::StatusOr<MemAllocator> allocator = get_mem_allocator();
+    ASSERT_TRUE(allocator.ok()) << allocator.status();
+    absl::StatusOr<Memory> memory = allocator->allocate(4096);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    auto* const data = static_cast<char*>(memory->data());
+    data[4095] = 7;
+    EXPECT_EQ(in_a_child([&]() -> std::string {
+                std::string wrong;
+                const auto expect = [&](const char* what,
+                                        const absl::Status& status) {
+                  if (error_reason(status) != Reason::kForkedChild)
+                    absl::StrAppend(&wrong, what, ": ", status.ToString());
+                };
+                expect("allocator", get_mem_allocator().status());
+                expect("allocate", allocator->allocate(1).status());
+                expect("release", memory->release());
+                if (memory->data() != data || data[4095] != 7)
+                  wrong += "the memory has gone";
+                memory = Memory();
+                return wrong;
+              }),
+              "");
+    EXPECT_EQ(data[4095], 7);
+    EXPECT_TRUE(memory->release().ok());
+  });
+}
+
 // What of the library's an idle child would keep alive: sockets, by which peers
 // would not hear of the parent's end, and memory of the ranks.
 struct Kept {
@@ -159,7 +191,9 @@ struct Kept {
   }
 };
 
-TEST_F(AFork, AnIdleChildKeepsNothingOfTheLibraryAlive) {
+class AnIdleChild : public Forks {};
+
+TEST_P(AnIdleChild, KeepsNothingOfTheLibraryAlive) {
   const Kept before = Kept::of_this_process();
   std::string folder = ::testing::TempDir() + "/forksXXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -171,12 +205,12 @@ TEST_F(AFork, AnIdleChildKeepsNothingOfTheLibraryAlive) {
         Store::connect("unix:" + path, Deadline::after(absl::Seconds(60)));
     ASSERT_TRUE(store.ok()) << store.status();
     testing::run_hub_ranks(
-        2, {.backend = "messages"},
+        2, options_,
         [&](Session& session) {
           EXPECT_EQ(sum(1), 2);
           if (session.rank() == 0) {
             const Kept here = Kept::of_this_process();
-            // The server's, its clients' and the boards'.
+            // The server's, its clients', the boards', and Gloo's.
             EXPECT_GT(here.sockets, before.sockets + 2);
             EXPECT_GT(here.memory, 2);
             EXPECT_EQ(in_a_child([&]() -> std::string {
@@ -255,8 +289,14 @@ TEST_P(Forks, BesideACallThatWaits) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Forks,
-                         ::testing::Values("gloo", "shm", "messages"),
+INSTANTIATE_TEST_SUITE_P(
+    Backends, Forks,
+    ::testing::ValuesIn(testing::host_backends<std::string>({"messages"})),
+    [](const auto& test) { return test.param; });
+
+// UCX keeps its sockets to itself.
+INSTANTIATE_TEST_SUITE_P(Backends, AnIdleChild,
+                         ::testing::Values("gloo", "messages", "shm"),
                          [](const auto& test) { return test.param; });
 
 // A data loader's way: the child works in a job of its own.

@@ -1,6 +1,7 @@
 // Calls in several groups at once, the deadlines of groups below the world, and
 // what becomes of their work when the world ends.
 #include "distwrap/distwrap.h"
+#include "host_backends.h"
 #include "ranks/hub_ranks.h"
 
 #include <gmock/gmock.h>
@@ -104,7 +105,8 @@ TEST_P(Siblings, WorkAtOnce) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Siblings, ::testing::Values("gloo", "shm"),
+INSTANTIATE_TEST_SUITE_P(Backends, Siblings,
+                         ::testing::ValuesIn(testing::host_backends()),
                          [](const auto& test) {
                            return std::string(test.param);
                          });

@@ -3,6 +3,7 @@
 //
 //   GROUP_PROGRAM_SEED=17 GROUP_PROGRAMS=1 group_programs_test
 #include "distwrap/distwrap.h"
+#include "host_backends.h"
 #include "ranks/hub_ranks.h"
 
 #include <gtest/gtest.h>
@@ -229,6 +230,10 @@ TEST(GroupPrograms, OverAHub) { run_programs("perfect", 1, 300, 12); }
 // Its groups have their memory in common.
 TEST(GroupPrograms, OverShm) { run_programs("shm", 3001, 40, 20); }
 TEST(GroupPrograms, OverGloo) { run_programs("gloo", 7001, 4, 8); }
+TEST(GroupPrograms, OverUcx) {
+  if (!testing::kHasUcx) GTEST_SKIP() << "this build has no ucx backend";
+  run_programs("ucx", 8001, 4, 8);
+}
 // As many as the proof asks for.
 TEST(GroupPrograms, DISABLED_Thousands) {
   run_programs("perfect", 10001, 5000, 16);

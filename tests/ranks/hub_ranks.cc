@@ -72,13 +72,16 @@ absl::StatusOr<Session> hub_session(int rank, int n, const InitOptions& options,
 void run_hub_ranks(int n, const InitOptions& options,
                    const std::function<void(Session&)>& body,
                    std::shared_ptr<Store> store,
-                   std::optional<absl::Duration> goodbye) {
+                   std::optional<absl::Duration> goodbye,
+                   const std::function<void(int, InitOptions*)>& change) {
   if (store == nullptr) store = Store::in_memory();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank)
-    threads.emplace_back([=, &options, &body] {
+    threads.emplace_back([=, &options, &body, &change] {
+      InitOptions mine = options;
+      if (change != nullptr) change(rank, &mine);
       absl::StatusOr<Session> session =
-          hub_session(rank, n, options, store, goodbye);
+          hub_session(rank, n, mine, store, goodbye);
       ASSERT_TRUE(session.ok()) << "rank " << rank << ": " << session.status();
       bind_session(*session);
       body(*session);

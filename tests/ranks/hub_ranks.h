@@ -20,11 +20,14 @@ absl::StatusOr<Session> hub_session(
     int rank, int n, const InitOptions& options, std::shared_ptr<Store> store,
     std::optional<absl::Duration> goodbye = std::nullopt);
 
-// As run_ranks; every session is bound to its thread.
-void run_hub_ranks(int n, const InitOptions& options,
-                   const std::function<void(Session&)>& body,
-                   std::shared_ptr<Store> store = nullptr,
-                   std::optional<absl::Duration> goodbye = std::nullopt);
+// As run_ranks; every session is bound to its thread. `change` makes options
+// those of one rank.
+void run_hub_ranks(
+    int n, const InitOptions& options,
+    const std::function<void(Session&)>& body,
+    std::shared_ptr<Store> store = nullptr,
+    std::optional<absl::Duration> goodbye = std::nullopt,
+    const std::function<void(int rank, InitOptions* mine)>& change = nullptr);
 
 }  // namespace distwrap::testing
 

@@ -1,6 +1,7 @@
 // Calls that differ between the ranks: the same named error on all of them, at
 // once, under a backend that would wait to its deadline.
 #include "distwrap/distwrap.h"
+#include "host_backends.h"
 #include "ranks/rank_threads.h"
 
 #include <absl/time/clock.h>
@@ -31,7 +32,7 @@ struct Difference {
   const char* actual;
 };
 
-std::vector<float> x(64), y(256);
+thread_local std::vector<float> x(64), y(256);
 TensorView some(int64_t n) { return {x.data(), n}; }
 
 const Difference kDifferences[] = {
@@ -184,15 +185,20 @@ TEST_P(PairMismatch, IsNamedWithBothCountsOnAllRanks) {
       });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Calls, PairMismatch,
-    ::testing::Values(PairDifference{"AllToAllGloo", "gloo", parts_to_all},
-                      PairDifference{"GatherGloo", "gloo", gather_to_two},
-                      PairDifference{"ScatterGloo", "gloo", scatter_from_zero},
-                      PairDifference{"AllToAllShm", "shm", parts_to_all},
-                      PairDifference{"GatherShm", "shm", gather_to_two},
-                      PairDifference{"ScatterShm", "shm", scatter_from_zero}),
-    [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(Calls, PairMismatch,
+                         ::testing::ValuesIn(testing::and_ucx<PairDifference>(
+                             {{"AllToAllGloo", "gloo", parts_to_all},
+                              {"GatherGloo", "gloo", gather_to_two},
+                              {"ScatterGloo", "gloo", scatter_from_zero},
+                              {"AllToAllShm", "shm", parts_to_all},
+                              {"GatherShm", "shm", gather_to_two},
+                              {"ScatterShm", "shm", scatter_from_zero}},
+                             {{"AllToAllUcx", "ucx", parts_to_all},
+                              {"GatherUcx", "ucx", gather_to_two},
+                              {"ScatterUcx", "ucx", scatter_from_zero}})),
+                         [](const auto& param) {
+                           return std::string(param.param.name);
+                         });
 
 // What one rank sends to the others and what they expect agree, call after
 // call, whatever it is.

@@ -2,6 +2,7 @@
 // way: communicator, decorator, backend. What each backend does in every corner
 // is proven by the conformance suite.
 #include "distwrap/distwrap.h"
+#include "host_backends.h"
 #include "ranks/rank_threads.h"
 
 #include <gtest/gtest.h>
@@ -245,12 +246,17 @@ TEST_P(Operations, BatchesInAnyOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, Operations,
-    ::testing::Values(Parameters{"loopback", 1, false},
-                      Parameters{"loopback", 1, true},
-                      Parameters{"gloo", 2, false}, Parameters{"gloo", 3, true},
-                      Parameters{"gloo", 4, false}, Parameters{"gloo", 4, true},
-                      Parameters{"shm", 2, false}, Parameters{"shm", 3, true},
-                      Parameters{"shm", 4, false}),
+    ::testing::ValuesIn(testing::and_ucx<Parameters>(
+        {{"loopback", 1, false},
+         {"loopback", 1, true},
+         {"gloo", 2, false},
+         {"gloo", 3, true},
+         {"gloo", 4, false},
+         {"gloo", 4, true},
+         {"shm", 2, false},
+         {"shm", 3, true},
+         {"shm", 4, false}},
+        {{"ucx", 2, false}, {"ucx", 3, true}, {"ucx", 4, false}})),
     [](const auto& test) {
       return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)) +
              (std::get<2>(test.param) ? "Async" : "");

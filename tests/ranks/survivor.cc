@@ -1,11 +1,14 @@
 // A rank that works until something fails, then tells what it was told:
 //
-//   survivor OPERATION [async | child | refused | waits]
+//   survivor OPERATION [async | child | refused | waits | gloo]
 //
 // child: rank 1 leaves a forked process behind, with all its descriptors.
 // refused: rank 1 has a hook that refuses the second one.
 // The operation "groups" is a group of all, one of all but the last rank out of
-// it, calls on both, and the end of both; over shared memory.
+// it, calls on both, and the end of both; "windows" is a put with a signal to
+// the next rank and a wait for the previous one's, "puts" a put into another
+// rank's memory that nobody waits for. These over shared memory, but for
+// gloo.
 // waits: says "waits for RANK" of each that is late, when it has noticed, and
 // "goes on" when they have come.
 //
@@ -39,6 +42,7 @@ class Operation {
 
   absl::Status once() {
     if (name_ == "groups") return groups();
+    if (name_ == "windows" || name_ == "puts") return windows();
     const absl::StatusOr<Work> work = start();
     if (!work.ok()) return work.status();
     return work->wait();
@@ -97,6 +101,30 @@ class Operation {
     return distwrap::destroy_process_group(*whole);
   }
 
+  absl::Status windows() {
+    if (!window_) {
+      const auto made = distwrap::new_window(
+          {.count = kBlock, .dtype = distwrap::DType::kF32});
+      if (!made.ok()) return made.status();
+      window_ = *made;
+    }
+    const TensorView some(small_.data(), 64);
+    if (name_ == "puts")
+      return window_
+          .put(some, distwrap::Peer::group(distwrap::get_rank() == 1 ? 0 : 1),
+               0)
+          .status();
+    ++round_;
+    const int next = (distwrap::get_rank() + 1) % n_;
+    const absl::Status put =
+        window_
+            .put_signal(some, distwrap::Peer::group(next), 0, 0, round_,
+                        distwrap::SignalHow::kSet)
+            .status();
+    if (!put.ok()) return put;
+    return window_.wait_signal(0, distwrap::Compare::kGe, round_).status();
+  }
+
   // A message to the next rank and one from the previous.
   absl::StatusOr<Work> ring() {
     const int me = distwrap::get_rank();
@@ -115,10 +143,19 @@ class Operation {
   const bool async_;
   const int n_;
   bool met_ = false;
+  distwrap::Window window_;
+  uint64_t round_ = 0;
   std::vector<float> small_ = std::vector<float>(kBlock),
                      large_ = std::vector<float>(kBlock * 8),
                      other_ = std::vector<float>(kBlock * 8);
 };
+
+bool on_shared_memory(int argc, char** argv) {
+  if (argc > 2 && std::strcmp(argv[2], "gloo") == 0) return false;
+  for (const char* const one : {"groups", "windows", "puts"})
+    if (std::strcmp(argv[1], one) == 0) return true;
+  return false;
+}
 
 std::string line_of(const absl::Status& status) {
   return std::string(distwrap::reason_name(distwrap::error_reason(status))) +
@@ -131,7 +168,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const absl::StatusOr<distwrap::Session> session =
       distwrap::init_process_group(
-          {.backend = std::strcmp(argv[1], "groups") == 0 ? "shm" : "gloo"});
+          {.backend = on_shared_memory(argc, argv) ? "shm" : "gloo"});
   if (!session.ok()) {
     say("init " + line_of(session.status()));
     return 3;

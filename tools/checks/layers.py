@@ -40,7 +40,7 @@ PUBLIC = {
     "batch.h": "facade", "distwrap.h": "facade",
     "groups.h": "facade", "objects.h": "facade",
     "op_options.h": "facade", "operations.h": "facade", "peer.h": "facade",
-    "splits.h": "facade",
+    "splits.h": "facade", "memory.h": "facade", "window.h": "facade",
     "c.h": "capi", "c_types.h": "capi",
 }
 

@@ -1,6 +1,7 @@
 #include "algo/compose/backend.h"
 
 #include "algo/decorator.h"
+#include "algo/windows/window.h"
 #include "distwrap/abi/read.h"
 
 #include <absl/types/span.h>
@@ -77,10 +78,12 @@ int32_t Backend::open(const dw_host_api* host, const dw_open_info* info,
   }
   made->recipes_ = Recipes(absl::MakeConstSpan(rows, n_rows), read.device_type);
   made->has_groups_ = made->inner_.submit_group != nullptr;
-  if (made->recipes_.composes())
+  if (made->recipes_.composes()) {
     made->promise();
-  else
+    made->hand_on_windows(absl::MakeConstSpan(rows, n_rows));
+  } else {
     made->rows_.assign(rows, rows + n_rows);
+  }
   *backend = reinterpret_cast<dw_backend*>(made);
   return DW_OK;
 }
@@ -122,6 +125,18 @@ void Backend::promise() {
         rows_.back().dtypes = 0;
       }
     }
+}
+
+// Those of the backend, or all of them composed.
+void Backend::hand_on_windows(absl::Span<const dw_caps_row> rows) {
+  constexpr uint64_t kWindows = DW_BIT(DW_OP_FENCE + 1) - DW_BIT(DW_OP_PUT);
+  for (dw_caps_row row : rows) {
+    row.ops &= kWindows;
+    if (row.ops == 0) continue;
+    rows_.push_back(row);
+    has_windows_ = true;
+  }
+  if (composes_windows()) windows::append_rows(&rows_);
 }
 
 int32_t Backend::progress() {

@@ -9,6 +9,8 @@
 #include "base/mutex.h"
 #include "distwrap/abi/plugin.h"
 
+#include <absl/types/span.h>
+
 #include <atomic>
 #include <vector>
 
@@ -36,6 +38,13 @@ class Backend {
   bool has_groups() const {
     return has_groups_.load(std::memory_order_relaxed);
   }
+  // Of the backend below.
+  bool has_windows() const { return has_windows_; }
+  // Whether they are made of its messages, or, without those, within a rank.
+  bool composes_windows() const { return !has_windows_ && recipes_.composes(); }
+  bool has_messages() const {
+    return recipes_.message_carrier(DW_DTYPE_U8) >= 0;
+  }
   void forget_groups() { has_groups_.store(false, std::memory_order_relaxed); }
 
   // For slots of the backend below that take one thread at a time.
@@ -54,6 +63,7 @@ class Backend {
   template <class Done>
   void wait(Gate& gate, bool (Gate::*wait_until)(Deadline), Done done);
   void promise();
+  void hand_on_windows(absl::Span<const dw_caps_row> rows);
 
   const dw_host_api* host_ = nullptr;
   dw_host_api below_ = {};  // the host's table with our cells
@@ -61,6 +71,7 @@ class Backend {
   dw_backend* inner_backend_ = nullptr;
   Recipes recipes_;
   std::vector<dw_caps_row> rows_;
+  bool has_windows_ = false;
   std::atomic<bool> has_groups_{false};
   // Whether `progress` has ever had something to do: some backends have it, but
   // complete their work in threads of their own.

@@ -2,6 +2,7 @@
 
 #include "algo/compose/check.h"
 #include "algo/compose/dtypes.h"
+#include "algo/compose/window.h"
 #include "algo/decorator.h"
 
 #include <algorithm>
@@ -14,8 +15,6 @@
 namespace distwrap::algo::compose {
 namespace {
 
-constexpr uint32_t kWaits = DW_FLAG_CALLER_WAITS;
-
 bool is_message(uint16_t kind) {
   return kind == DW_OP_SEND || kind == DW_OP_RECV;
 }
@@ -24,6 +23,11 @@ bool requires_extension(const dw_op& op) {
   for (const dw_ext* next = op.next; next != nullptr; next = next->next)
     if ((next->flags & DW_EXT_REQUIRED) != 0) return true;
   return false;
+}
+
+Deadline patience(int64_t deadline_ns) {
+  constexpr int64_t kPatience = 1'000'000'000;
+  return Deadline::at_ns(std::max(deadline_ns, Deadline::now_ns() + kPatience));
 }
 
 uint64_t message_bytes(const dw_op& op) {
@@ -50,7 +54,7 @@ int32_t Comm::refuse_aborted(dw_error* error) {
 int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
   if (op.kind == 0 || op.kind >= Recipes::kKinds)
     return unsupported(error, "this operation cannot be composed");
-  const uint32_t flags = op.flags & ~kWaits;
+  const uint32_t flags = op.flags & ~DW_FLAG_CALLER_WAITS;
   if ((flags & ~Recipes::flags_of(op.kind)) != 0)
     return unsupported(error, "a flag is not supported");
   const int dtype = op_dtype(op);
@@ -85,13 +89,14 @@ int32_t Comm::query(const dw_op* given, dw_error* error) {
   dw_op space;
   const dw_op* op;
   if (int32_t code = read_op(&space, &op, given, error)) return code;
+  if (is_of_window(op->kind)) return query_window(*op, error);
   Way way;
   if (int32_t code = plan(*op, &way, error)) return code;
   if (way != Way::kNative) return DW_DONE;
   if (backend_.recipes().caller_waits(op->kind))
     return backend_.inner().query(inner_, given, error);
   dw_op asked = *op;
-  asked.flags &= ~kWaits;
+  asked.flags &= ~DW_FLAG_CALLER_WAITS;
   return backend_.inner().query(inner_, &asked, error);
 }
 
@@ -117,6 +122,7 @@ int32_t Comm::submit(const dw_op* given, dw_work* work, dw_error* error) {
   dw_op space;
   const dw_op* op;
   if (int32_t code = read_op(&space, &op, given, error)) return code;
+  if (is_of_window(op->kind)) return submit_to_window(*op, work, error);
   Way way;
   if (int32_t code = plan(*op, &way, error)) return code;
   return submit_planned(*op, way, work, error);
@@ -124,7 +130,7 @@ int32_t Comm::submit(const dw_op* given, dw_work* work, dw_error* error) {
 
 int32_t Comm::submit_planned(const dw_op& op, Way way, dw_work* work,
                              dw_error* error) {
-  const bool waits = (op.flags & kWaits) != 0;
+  const bool waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (way == Way::kToSelf) {
     if (waits) return self_.give(op, message_bytes(op), nullptr, error);
     auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
@@ -153,7 +159,7 @@ int32_t Comm::wait_here(const dw_op& op, dw_error* error) {
 
 int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
                          dw_error* error) {
-  const bool waits = (op.flags & kWaits) != 0;
+  const bool waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (!waits && !is_message(op.kind))
     return enqueue(op, way, work, nullptr, error);
   if (!waits) {
@@ -178,7 +184,7 @@ int32_t Comm::start_message(const dw_op& op, Way way, Cell& cell,
     return self_.give(op, message_bytes(op), &cell, error);
   dw_op below;
   lower(op, way, &below);
-  below.flags &= ~kWaits;
+  below.flags &= ~DW_FLAG_CALLER_WAITS;
   return submit_below(below, cell.abi(), error);
 }
 
@@ -269,6 +275,7 @@ void Comm::run_task(Task& task) {
 int32_t Comm::abort(const dw_error* why) {
   aborted_.store(true, std::memory_order_release);
   self_.abort();
+  if (const auto windows = courier()) windows->abort();
   abort_below(why);
   return DW_OK;
 }
@@ -280,11 +287,37 @@ void Comm::abort_below(const dw_error* why) {
     backend_.inner().comm_abort(inner_, why);
 }
 
+std::shared_ptr<windows::Courier> Comm::courier() {
+  base::MutexLock lock(courier_mutex_);
+  return courier_;
+}
+
+void Comm::use(std::shared_ptr<windows::Courier> courier) {
+  std::shared_ptr<windows::Courier> before;
+  {
+    base::MutexLock lock(courier_mutex_);
+    before = std::exchange(courier_, courier);
+  }
+  if (aborted()) courier->abort();
+  if (before != nullptr) end(std::move(before), 0);
+}
+
+// One that the backend below does not let go is kept for ever: better a leak
+// than memory freed under its feet.
+bool Comm::end(std::shared_ptr<windows::Courier> courier, int64_t deadline_ns) {
+  if (courier->stop(patience(deadline_ns))) return true;
+  new std::shared_ptr<windows::Courier>(std::move(courier));
+  return false;
+}
+
 bool Comm::stop(int64_t deadline_ns) {
-  constexpr int64_t kPatience = 1'000'000'000;
-  return worker_ == nullptr ||
-         worker_->stop(Deadline::at_ns(
-             std::max(deadline_ns, Deadline::now_ns() + kPatience)));
+  std::shared_ptr<windows::Courier> windows;
+  {
+    base::MutexLock lock(courier_mutex_);
+    windows = std::exchange(courier_, nullptr);
+  }
+  if (windows != nullptr && !end(std::move(windows), deadline_ns)) return false;
+  return worker_ == nullptr || worker_->stop(patience(deadline_ns));
 }
 
 }  // namespace distwrap::algo::compose

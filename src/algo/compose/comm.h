@@ -14,6 +14,7 @@
 #include "algo/compose/execution.h"
 #include "algo/compose/self_messages.h"
 #include "algo/compose/worker.h"
+#include "algo/windows/courier.h"
 #include "base/mutex.h"
 #include "distwrap/abi/plugin.h"
 
@@ -38,8 +39,16 @@ class Comm {
 
   int32_t query(const dw_op* given, dw_error* error);
   int32_t submit(const dw_op* given, dw_work* work, dw_error* error);
+  // What windows that are made of messages are served by; NULL before the
+  // first. The one that was used before is ended.
+  std::shared_ptr<windows::Courier> courier();
+  void use(std::shared_ptr<windows::Courier> courier);
+
+  // From any thread; in window.cc.
+  int32_t submit_to_window(const dw_op& op, dw_work* work, dw_error* error);
+  int32_t query_window(const dw_op& op, dw_error* error);
   int32_t abort(const dw_error* why);
-  // Ends the worker; false when it is still busy at the deadline.
+  // Ends the threads; false when one is still busy at the deadline.
   bool stop(int64_t deadline_ns);
 
   // How an operation is served.
@@ -82,6 +91,8 @@ class Comm {
                   dw_error* error);
   int32_t forward(const dw_op& op, dw_work* work, dw_error* error);
   void abort_below(const dw_error* why);
+  static bool end(std::shared_ptr<windows::Courier> courier,
+                  int64_t deadline_ns);
   // As the backend below gets a native operation, or a message.
   void lower(const dw_op& op, Way way, dw_op* lowered) const;
 
@@ -96,6 +107,8 @@ class Comm {
   SelfMessages self_;
   Execution execution_;  // of the caller's thread
   std::unique_ptr<Worker> worker_;
+  base::Mutex courier_mutex_;
+  std::shared_ptr<windows::Courier> courier_ ABSL_GUARDED_BY(courier_mutex_);
 };
 
 }  // namespace distwrap::algo::compose

@@ -14,8 +14,9 @@
 // down as it is, but for its sequence number; any other goes by its recipe
 // (recipes.h). Messages of a rank to itself are delivered here, and groups of
 // operations are started so that they cannot wait for one another. Over a
-// backend without messages there are those to oneself only. Windows, registered
-// memory and plans are not handed on.
+// backend without messages there are those to oneself only. Windows are handed
+// on where the backend has them, and made of its messages where it has not
+// (algo/windows). Registered memory and plans are not handed on.
 //
 // Taken from those who did this before: Open MPI's libnbc, which makes a
 // collective of rounds that post all their messages before they wait, and of

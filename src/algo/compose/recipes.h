@@ -71,6 +71,8 @@ class Recipes {
     return collectives_complete_ && all_native(DW_OP_SEND) &&
            all_native(DW_OP_RECV);
   }
+  // It has all messages and nothing else: each collective is made of those.
+  bool only_messages() const { return only_messages_; }
   // Likewise, but for messages: no collective is ever composed.
   bool collectives_complete() const { return collectives_complete_; }
   // Whether a combination exists at all, on whatever backend.
@@ -155,6 +157,7 @@ class Recipes {
   int8_t barrier_dtype_ = -1;
   bool composes_ = false;
   bool collectives_complete_ = false;
+  bool only_messages_ = false;
 };
 
 }  // namespace distwrap::algo::compose

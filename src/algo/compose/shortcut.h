@@ -14,11 +14,18 @@ namespace distwrap::algo::compose {
 // Of a backend that compose_api() opened: whether every collective, in each
 // form, is the inner backend's own, and its waiting calls too.
 bool has_shortcut(dw_backend* composed);
-// Likewise of messages; those of a rank to itself are the decorator's.
+// Likewise of messages; those of a rank to itself are the decorator's. A
+// backend that has nothing but messages is given them straight, too, when it
+// can take others beside one that waits.
 bool has_message_shortcut(dw_backend* composed);
 
-// The inner backend's communicator under a composed one.
+// Likewise of operations on windows: they are the inner backend's.
+bool has_window_shortcut(dw_backend* composed);
+
+// The inner backend under a composed one, its communicator and window.
+dw_backend* backend_below(dw_backend* composed);
 dw_comm* comm_below(dw_comm* composed);
+dw_window* window_below(dw_window* composed);
 
 }  // namespace distwrap::algo::compose
 

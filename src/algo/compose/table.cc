@@ -1,6 +1,7 @@
 #include "algo/compose/table.h"
 
 #include "algo/compose/compose.h"
+#include "algo/compose/window.h"
 #include "algo/decorator.h"
 
 #include <new>
@@ -73,6 +74,9 @@ constexpr dw_backend_api make_table() {
   api.submit = submit;
   api.submit_group = submit_group;
   api.progress = progress;
+  api.window_create = window_create;
+  api.window_map = window_map;
+  api.window_destroy = window_destroy;
   HandedOn<Backend>::fill(&api);
   return api;
 }

@@ -1,9 +1,9 @@
 #include "algo/compose/worker.h"
 
 #include "algo/compose/comm.h"
+#include "base/quiet_thread.h"
 
 #include <algorithm>
-#include <signal.h>
 #include <utility>
 
 namespace distwrap::algo::compose {
@@ -36,14 +36,10 @@ void Task::keep(dw_buf* buf, size_t size) {
   buf->parts = addresses_.back().get();
 }
 
-Worker::Worker(Comm& comm) : comm_(comm), execution_(comm, false) {
-  // Signals are the program's.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { loop(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+Worker::Worker(Comm& comm)
+    : comm_(comm),
+      execution_(comm, false),
+      thread_(base::quiet_thread([this] { loop(); })) {}
 
 Worker::~Worker() {
   if (thread_.joinable()) thread_.join();

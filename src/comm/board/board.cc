@@ -313,15 +313,18 @@ void Board::remove(Lane& lane, int place) {
 
 void Board::break_off(uint64_t uid) {
   auto& all = front(own_).broken;
-  all[broken_.fetch_add(1, std::memory_order_relaxed) % all.size()].store(
-      uid, std::memory_order_release);
+  FailedGroup& place =
+      all[broken_.fetch_add(1, std::memory_order_relaxed) % all.size()];
+  place.since_ns.store(Deadline::now_ns(), std::memory_order_relaxed);
+  place.uid.store(uid, std::memory_order_release);
 }
 
-bool Board::is_broken(const Neighbour& neighbour, uint64_t uid) const {
-  const auto& all = front(neighbour.area).broken;
-  return std::any_of(all.begin(), all.end(), [&](const auto& one) {
-    return one.load(std::memory_order_acquire) == uid;
-  });
+std::optional<int64_t> Board::broken_since(const Neighbour& neighbour,
+                                           uint64_t uid) const {
+  for (const FailedGroup& one : front(neighbour.area).broken)
+    if (one.uid.load(std::memory_order_acquire) == uid)
+      return one.since_ns.load(std::memory_order_relaxed);
+  return std::nullopt;
 }
 
 const Board::Neighbour* Board::neighbour(int rank) const {

@@ -119,7 +119,8 @@ class Board final : private Watchdog::Watch,
   const Neighbour* neighbour(int rank) const;
   // A group has failed on this rank; any thread. And on another.
   void break_off(uint64_t uid);
-  bool is_broken(const Neighbour& neighbour, uint64_t uid) const;
+  std::optional<int64_t> broken_since(const Neighbour& neighbour,
+                                      uint64_t uid) const;
 
   const base::ForkMark process_;
   const Plan plan_;

@@ -126,6 +126,17 @@ std::optional<ErrorInfo> Lane::who_gave_up() {
   return look_for_broken();
 }
 
+bool Lane::may_explain(int rank) {
+  base::MutexLock lock(board_->mutex_);
+  return std::any_of(members_.begin(), members_.end(), [&](Member& member) {
+    return member.rank == rank && member.who->fate == Board::Fate::kWell &&
+           (page_of(member) != nullptr ||
+            board_->front(member.who->area)
+                    .state.load(std::memory_order_acquire) ==
+                AreaState::kNotYet);
+  });
+}
+
 std::optional<ErrorInfo> Lane::look(int64_t now_ns) {
   look_at_self(now_ns);
   if (told_) return std::nullopt;
@@ -190,15 +201,23 @@ ErrorInfo Lane::located(ErrorInfo info) const {
 
 // Connections tell those that wait for that rank; others only this does.
 std::optional<ErrorInfo> Lane::look_for_broken() {
+  // The first of them: the others gave up for that.
+  const Member* first = nullptr;
+  int64_t first_ns = 0;
   for (const Member& member : members_) {
-    if (!board_->is_broken(*member.who, place_.uid)) continue;
-    return located({.reason = Reason::kAborted,
-                    .what = absl::StrCat("rank ", member.rank, " gave up"),
-                    .ranks = {member.rank},
-                    .next_step = "look at that rank's own output: it died, "
-                                 "was killed, or gave up"});
+    const std::optional<int64_t> since_ns =
+        board_->broken_since(*member.who, place_.uid);
+    if (!since_ns.has_value() || (first != nullptr && *since_ns >= first_ns))
+      continue;
+    first = &member;
+    first_ns = *since_ns;
   }
-  return std::nullopt;
+  if (first == nullptr) return std::nullopt;
+  return located({.reason = Reason::kAborted,
+                  .what = absl::StrCat("rank ", first->rank, " gave up"),
+                  .ranks = {first->rank},
+                  .next_step = "look at that rank's own output: it died, was "
+                               "killed, or gave up"});
 }
 
 ErrorInfo Lane::lost(Member& member) {

@@ -85,6 +85,9 @@ class Lane {
   std::optional<ErrorInfo> ask();
   // Who has given the group up, for a call whose connections others have ended.
   std::optional<ErrorInfo> who_gave_up();
+  // Whether `ask` or `who_gave_up` may still come to know why that rank's
+  // connection has ended: it is in the group, as far as can be seen.
+  bool may_explain(int rank);
   // The members of this host that have not come to a collective, or do not
   // run, by rank.
   std::vector<RankSeen> missing(uint64_t number);

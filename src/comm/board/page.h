@@ -50,7 +50,7 @@ inline constexpr size_t kMostLanes = 255;
 inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
 
 // In front of every area that is in use, for readers of another version.
-inline constexpr uint64_t kBoardLayout = 0x3564'7262'7764;  // "dwbrd5"
+inline constexpr uint64_t kBoardLayout = 0x3664'7262'7764;  // "dwbrd6"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 
@@ -68,6 +68,11 @@ struct GroupFacts {
   std::array<char, 56> name;
 };
 
+struct FailedGroup {
+  std::atomic<uint64_t> uid;
+  std::atomic<int64_t> since_ns;  // of CLOCK_MONOTONIC; set before `uid`
+};
+
 struct alignas(kPageBytes) FrontPage {
   std::atomic<AreaState> state;
   int32_t pid;
@@ -75,10 +80,10 @@ struct alignas(kPageBytes) FrontPage {
   // By lane; 0: free.
   alignas(64) std::array<std::atomic<uint64_t>, kMostLanes> lanes;
   RankFacts facts;
-  // Uids of the last groups that have failed here, or were aborted: so they
-  // have everywhere. They stay when their lanes go, which may be at once.
-  std::array<std::atomic<uint64_t>, 32> broken;
-  std::array<char, 1576> unused;
+  // The last groups that have failed here, or were aborted: so they have
+  // everywhere. They stay when their lanes go, which may be at once.
+  std::array<FailedGroup, 32> broken;
+  std::array<char, 1320> unused;
   LifeWords life;  // ends the page
 };
 static_assert(sizeof(FrontPage) == kPageBytes);

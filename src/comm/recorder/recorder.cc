@@ -19,6 +19,8 @@ constexpr auto kRelease = std::memory_order_release;
 constexpr uint8_t kReduceBits = 0x0f;
 constexpr int kStartShift = 32, kTicksShift = 8;
 
+std::atomic<uint64_t> next_id{1};
+
 }  // namespace
 
 // One mapping, whose pages come when they are first written.
@@ -40,8 +42,12 @@ std::unique_ptr<Recorder> Recorder::make() {
   return std::unique_ptr<Recorder>(new Recorder(*static_cast<Memory*>(memory)));
 }
 
+constinit thread_local Recorder::ThreadNumbers Recorder::thread_numbers_;
+
 Recorder::Recorder(Memory& memory)
-    : memory_(memory), entries_(memory.entries) {}
+    : id_(next_id.fetch_add(1, kRelaxed)),
+      memory_(memory),
+      entries_(memory.entries) {}
 
 Recorder::~Recorder() { munmap(&memory_, sizeof(Memory)); }
 

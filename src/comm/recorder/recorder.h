@@ -88,6 +88,13 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
+  // Of the calling thread, for what several threads write down at once.
+  Numbers& numbers_of_thread() {
+    if (thread_numbers_.of != id_) [[unlikely]]
+      thread_numbers_ = {id_, {}};
+    return thread_numbers_.numbers;
+  }
+
   // The number that operations of this group are recorded under. Numbers of
   // groups long gone are used again.
   uint16_t add_group(const RecordedGroup& group);
@@ -134,6 +141,15 @@ class Recorder {
     entry.ended.store(base::ticks(), std::memory_order_release);
   }
 
+  // Of an operation that was done inside its call, in less than it takes to
+  // read the clock again.
+  void end_at_once(uint64_t number) {
+    Entry& entry = entries_[number % kEntries];
+    if (entry.number.load(std::memory_order_relaxed) != number) return;
+    entry.ended.store(entry.submitted.load(std::memory_order_relaxed),
+                      std::memory_order_release);
+  }
+
   // For readers. The number after all that were set aside.
   uint64_t next() const { return next_.load(std::memory_order_acquire); }
   // False when the entry was overwritten, or is being written.
@@ -163,6 +179,13 @@ class Recorder {
 
   struct Memory;
 
+  struct ThreadNumbers {
+    uint64_t of = 0;  // a recorder's id
+    Numbers numbers;
+  };
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local ThreadNumbers
+      thread_numbers_;
+
   explicit Recorder(Memory& memory);
   uint64_t take(Numbers& numbers) {
     // Those of a writer that slept would take the places of newer ones.
@@ -175,6 +198,7 @@ class Recorder {
   void set_aside(Numbers& numbers);
   void keep_label(uint64_t number, absl::string_view label);
 
+  const uint64_t id_;  // of no other recorder of the process
   const base::Moment made_ = base::Moment::now();
   std::atomic<uint64_t> next_{1};
   Memory& memory_;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
 #include "distwrap/deadline.h"
 
 #include <absl/strings/match.h>
@@ -32,11 +33,13 @@ std::string folder_of(const RecordingPlan& plan, const RecordedRank& who) {
 void remove_old(const std::string& parent) {
   std::error_code ignored;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(parent, ignored)) {
-    const std::string name = entry.path().filename();
-    if (absl::StartsWith(name, kPrefix) && entry.is_directory(ignored))
-      found.emplace_back(entry.last_write_time(ignored), entry.path());
+  // Nothing here throws: other ranks may do the same.
+  for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    std::error_code gone;
+    const std::string name = at->path().filename();
+    if (absl::StartsWith(name, kPrefix) && at->is_directory(gone))
+      found.emplace_back(at->last_write_time(gone), at->path());
   }
   std::sort(found.rbegin(), found.rend());
   for (size_t i = kKept; i < found.size(); ++i)
@@ -85,6 +88,31 @@ void SessionRecording::save_after_failure() {
   if (now < quiet ||
       !quiet_until_ns_.compare_exchange_strong(quiet, now + kQuietNs))
     return;
+  {
+    base::MutexLock lock(mutex_);
+    saving_ = true;
+  }
+  const auto save = [self = shared_from_this()] {
+    self->save_and_tell();
+    base::MutexLock lock(self->mutex_);
+    self->saving_ = false;
+    self->changed_.notify_all();
+  };
+  try {
+    base::quiet_thread(save).detach();
+  } catch (const std::system_error&) {
+    return save();
+  }
+  wait_until_saved(Deadline::after(kPatience));
+}
+
+void SessionRecording::wait_until_saved(Deadline deadline) {
+  base::MutexLock lock(mutex_);
+  while (saving_ && changed_.wait_until(mutex_, deadline)) {
+  }
+}
+
+void SessionRecording::save_and_tell() const {
   const absl::StatusOr<std::string> path = save("failure");
   base::log(base::LogLevel::kInfo,
             path.ok()

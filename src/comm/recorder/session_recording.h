@@ -6,9 +6,11 @@
 #ifndef DISTWRAP_SRC_COMM_RECORDER_SESSION_RECORDING_H_
 #define DISTWRAP_SRC_COMM_RECORDER_SESSION_RECORDING_H_
 
+#include "base/mutex.h"
 #include "comm/recorder/recorder.h"
 #include "comm/recorder/recording.h"
 #include "comm/recorder/recording_signal.h"
+#include "distwrap/deadline.h"
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
@@ -30,7 +32,7 @@ struct RecordingPlan {
   int signal = 0;  // 0: none
 };
 
-class SessionRecording {
+class SessionRecording : public std::enable_shared_from_this<SessionRecording> {
  public:
   // Null when recording is off, or there is no memory for it.
   static std::shared_ptr<SessionRecording> make(const RecordingPlan& plan,
@@ -43,15 +45,26 @@ class SessionRecording {
 
   // The path of the file. Errors: kRunDirectory.
   absl::StatusOr<std::string> save(absl::string_view cause) const;
-  // Once in ten seconds at most, for groups that break one after another.
+  // Once in ten seconds at most, for groups that break one after another. By a
+  // thread of its own, which is waited for no longer than `kPatience`: errors
+  // do not wait for a disk.
   void save_after_failure();
+  // Until that thread is done, before a program that failed ends.
+  void wait_until_saved(Deadline deadline);
+
+  static constexpr absl::Duration kPatience = absl::Milliseconds(20);
 
  private:
+  void save_and_tell() const;
+
   const std::unique_ptr<Recorder> recorder_;
   const RecordingPlan plan_;
   const Recording recording_;
   std::optional<RecordingSignal> signal_;
   std::atomic<int64_t> quiet_until_ns_{0};
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool saving_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Under what a communicator's operations are recorded.

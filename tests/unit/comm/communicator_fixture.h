@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace distwrap::comm {
@@ -26,15 +27,16 @@ class CommunicatorTest : public ::testing::Test {
  protected:
   explicit CommunicatorTest(uint32_t flags = 0) : fake_(flags) {}
 
-  void start(absl::Duration timeout = absl::Seconds(60), Device device = kCpu) {
+  void start(absl::Duration timeout = absl::Seconds(60), Device device = kCpu,
+             std::shared_ptr<Lane> lane = nullptr) {
     backend_ = fake_.open(device);
     const absl::StatusOr<dw_comm*> comm = build_communicator(
         *backend_, *store_, {.group = "g"}, Deadline::after(absl::Seconds(10)));
     ASSERT_TRUE(comm.ok()) << comm.status();
     built_ = *comm;
-    comm_ =
-        BackendCommunicator::make(Identity{"g", 0, 4, timeout}, backend_, *comm,
-                                  FirstFailure(store_, "failure"), watchdog_);
+    comm_ = BackendCommunicator::make(Identity{"g", 0, 4, timeout}, backend_,
+                                      *comm, FirstFailure(store_, "failure"),
+                                      watchdog_, std::move(lane));
   }
   Communicator& comm() { return *comm_; }
   // As if it were memory of the backend's device.

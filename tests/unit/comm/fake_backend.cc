@@ -8,6 +8,7 @@ struct dw_comm {};
 struct dw_setup {
   int round = 0;
 };
+struct dw_mem {};
 
 namespace distwrap::comm {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 FakeBackend* fake = nullptr;
 dw_backend the_backend;
 dw_comm the_comm;
+dw_mem the_memory;
 
 constexpr dw_caps_row kEverything{
     ~uint64_t{0}, ~uint64_t{0}, ~0u, ~0u, ~0u, 0, 0, 0};
@@ -66,6 +68,16 @@ int32_t submit(dw_comm*, const dw_op* op, dw_work* work, dw_error* error) {
 }
 
 int32_t progress(dw_backend*) { return fake->progress(); }
+int32_t mem_register(dw_backend*, void* address, uint64_t bytes,
+                     dw_mem** memory, dw_error*) {
+  const int32_t code = fake->mem_register(address, bytes);
+  if (code == DW_OK) *memory = &the_memory;
+  return code;
+}
+int32_t mem_release(dw_mem* memory, dw_error* error) {
+  EXPECT_EQ(memory, &the_memory);
+  return fake->mem_release(error);
+}
 int32_t submit_group(dw_backend*, const dw_group_item* items, uint64_t n,
                      dw_error* error) {
   return fake->submit_group ? fake->submit_group(items, n, error) : DW_DONE;
@@ -99,6 +111,8 @@ FakeBackend::~FakeBackend() { fake = nullptr; }
 
 std::shared_ptr<BackendInstance> FakeBackend::open(Device device) {
   if (progress) api_.progress = comm::progress;
+  if (mem_register) api_.mem_register = comm::mem_register;
+  if (mem_release) api_.mem_release = comm::mem_release;
   const auto table = plugin::make_backend(&api_, "a test");
   EXPECT_TRUE(table.ok()) << table.status();
   auto instance = BackendInstance::open(*table, device, {});

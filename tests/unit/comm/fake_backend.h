@@ -35,6 +35,11 @@ class FakeBackend {
   // What `setup_step` answers, by round.
   std::function<int32_t(int round, dw_error* error)> step;
 
+  // What `mem_register` and `mem_release` answer; unset at `open`: the backend
+  // has neither.
+  std::function<int32_t(void* address, uint64_t bytes)> mem_register;
+  std::function<int32_t(dw_error* error)> mem_release;
+
   // Ends a pending operation.
   void complete(dw_work* work, int32_t code, const dw_error* error = nullptr) {
     host->complete(work, code, error);

@@ -3,6 +3,7 @@
 #include "comm/recorder/plain_json.h"
 #include "comm/recorder/recording.h"
 #include "comm/recorder/recording_signal.h"
+#include "comm/recorder/session_recording.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,6 +24,16 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+namespace {
+std::atomic<bool> disk_stands_still{false};
+}
+
+// The C library's, for all that this program saves.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  while (disk_stands_still) usleep(1000);
+  return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
 
 namespace distwrap::comm {
 namespace {
@@ -307,6 +318,26 @@ TEST_F(RecorderTest, TheFileIsPrivateAndWhole) {
   // Nowhere to write.
   const Recording lost(*recorder_, {"job", "host", 0, 1}, "/proc/none");
   EXPECT_FALSE(lost.save("test"));
+}
+
+// On a disk that stands still the file is there later, not the error.
+TEST_F(RecorderTest, AFailureIsNotHeldUpByTheDisk) {
+  const auto recording = SessionRecording::make(
+      {true, folder_ + "/slow", "", 0}, {"job", "host", 0, 1});
+  ASSERT_NE(recording, nullptr);
+  disk_stands_still = true;
+  std::thread impatient([] {
+    for (int i = 0; i < 600 && disk_stands_still; ++i) usleep(50'000);
+    EXPECT_FALSE(disk_stands_still.exchange(false))
+        << "the disk was waited for";
+  });
+  recording->save_after_failure();
+  const std::string path = folder_ + "/slow/rank-0.json";
+  EXPECT_FALSE(fs::exists(path));
+  disk_stands_still = false;
+  impatient.join();
+  recording->wait_until_saved(Deadline::never());
+  EXPECT_TRUE(fs::exists(path));
 }
 
 TEST_F(RecorderTest, ASignalSavesAllAndLeavesOthersAlone) {

@@ -1,0 +1,260 @@
+// What comes to this rank: served in the order in which each peer sent it.
+#include "algo/decorator.h"
+#include "algo/windows/courier.h"
+
+#include <cstring>
+#include <utility>
+
+namespace distwrap::algo::windows {
+namespace {
+
+bool is_for_a_part(What what) {
+  return what != What::kData && what != What::kReply;
+}
+
+// As this rank understands what the target answered.
+dw_error refusal(int32_t code, int peer) {
+  dw_error error;
+  if (code == DW_FAILED_PRECONDITION)
+    algo::fail(&error, code, DW_REASON_STALE_EPOCH,
+               "the target has ended the window");
+  else
+    algo::fail(&error, code, DW_REASON_BACKEND_FAILED,
+               "the target could not do it");
+  error.peer = peer;
+  return error;
+}
+
+}  // namespace
+
+void Courier::receive(Received& one, void* to, uint64_t bytes, uint64_t tag) {
+  one.to = to;
+  one.bytes = bytes;
+  one.tag = tag;
+  one.is_there = false;
+  hungry_.push_back(&one);
+  post_receives();
+}
+
+// In their order: the first to be posted gets what comes first.
+void Courier::post_receives() {
+  base::MutexLock lock(mutex_);
+  while (!broken_ && !hungry_.empty()) {
+    Received& one = *hungry_.front();
+    if (submit(DW_OP_RECV, one.from.peer, one.to, one.bytes, one.tag, one) ==
+        DW_AGAIN)
+      return;
+    hungry_.pop_front();
+  }
+  hungry_.clear();
+}
+
+void Received::handle() { courier.received(*this); }
+
+void Courier::received(Received& one) {
+  Inbound& from = one.from;
+  {
+    base::MutexLock lock(mutex_);
+    --on_their_way_;
+    if (one.code != DW_OK) {
+      if (one.error.peer < 0) one.error.peer = from.peer;
+      break_off(one.error);
+    }
+    if (broken_) return;
+  }
+  one.is_there = true;
+  if (one.tag == kSegmentTag)
+    take_segments(from);
+  else
+    take_frames(from);
+}
+
+// Messages may be reported in another order than they came.
+void Courier::take_frames(Inbound& from) {
+  while (!from.takes_segments && from.frames[from.next_frame].is_there) {
+    Frame& space = from.spaces[from.next_frame];
+    const Frame frame = space;
+    receive(from.frames[from.next_frame], &space, sizeof(Frame), kFrameTag);
+    from.next_frame = (from.next_frame + 1) % Inbound::kFrames;
+    from.head = frame.head;
+    begin_message(from);
+    if (frame.holds_all()) {
+      take(from, frame.data, 0, from.head.bytes);
+      finish(from, frame.data);
+    } else {
+      from.takes_segments = true;
+      ask(from);
+    }
+  }
+}
+
+void Courier::begin_message(Inbound& from) {
+  const Head& head = from.head;
+  from.code = DW_OK;
+  from.asked = from.taken = 0;
+  from.ask_with = from.take_from = 0;
+  if (!is_for_a_part(head.what)) return;
+  {
+    base::MutexLock lock(mutex_);
+    const auto found = parts_.find(head.window);
+    if (found != parts_.end()) from.part = found->second;
+  }
+  if (from.part == nullptr) {
+    // Who has ended it need not be told that somebody else did.
+    if (head.what != What::kClose) from.code = DW_FAILED_PRECONDITION;
+  } else if (head.wanted > from.part->bytes()) {
+    from.code = DW_INVALID_ARGUMENT;
+  } else if (head.what == What::kFetchOp || head.what == What::kCompareSwap) {
+    from.result = std::make_unique<char[]>(head.wanted);
+  }
+}
+
+void Courier::ask(Inbound& from) {
+  while (from.asked < from.head.bytes &&
+         from.asked - from.taken < Inbound::kAhead * kSegment) {
+    const size_t with = from.ask_with;
+    const uint64_t bytes = segment_at(from.asked, from.head.bytes);
+    if (from.staging[with] == nullptr)
+      from.staging[with] = std::make_unique_for_overwrite<char[]>(kSegment);
+    from.asked += bytes;
+    from.ask_with = (with + 1) % Inbound::kAhead;
+    receive(from.segments[with], from.staging[with].get(), bytes, kSegmentTag);
+  }
+}
+
+void Courier::take_segments(Inbound& from) {
+  while (from.taken < from.asked && from.segments[from.take_from].is_there) {
+    Received& one = from.segments[from.take_from];
+    one.is_there = false;
+    take(from, from.staging[from.take_from].get(), from.taken, one.bytes);
+    from.taken += one.bytes;
+    from.take_from = (from.take_from + 1) % Inbound::kAhead;
+    ask(from);
+  }
+  if (from.taken != from.head.bytes) return;
+  finish(from, nullptr);
+  from.takes_segments = false;
+  take_frames(from);
+}
+
+void Courier::take(Inbound& from, const char* data, uint64_t at,
+                   uint64_t bytes) {
+  if (from.code == DW_OK) from.code = serve(from, data, at, bytes);
+}
+
+int32_t Courier::serve(Inbound& from, const char* data, uint64_t at,
+                       uint64_t bytes) {
+  const Head& head = from.head;
+  const uint64_t element = head.dtype_bits / 8u;
+  switch (head.what) {
+    case What::kPut:
+      return from.part->put(head.offset + at, data, bytes);
+    case What::kAccumulate:
+    case What::kFetchOp: {
+      const dw_host_api& host = backend_.host();
+      const dw_reduce_fn kernel =
+          host.reduce_kernel(host.self, head.dtype(), head.reduce);
+      if (kernel == nullptr || element == 0) return DW_UNIMPLEMENTED;
+      char* const old =
+          head.what == What::kFetchOp ? from.result.get() + at : nullptr;
+      return from.part->reduce(head.offset + at, data, old, bytes / element,
+                               element, kernel);
+    }
+    case What::kCompareSwap:
+      return from.part->compare_swap(head.offset, data, from.result.get(),
+                                     element);
+    case What::kData:
+      return keep_result(from, data, at, bytes);
+    default:
+      return DW_OK;
+  }
+}
+
+void Courier::finish(Inbound& from, const char* data) {
+  const Head& head = from.head;
+  if (head.what == What::kReply) {
+    replied(from, data);
+  } else if (head.what != What::kData) {
+    if (head.signal_how != 0 && from.code == DW_OK)
+      from.code =
+          from.part->raise(from.peer, head.signal, head.signal_how, head.value);
+    if (head.what == What::kClose && from.part != nullptr)
+      from.part->peer_closed(from.peer);
+    if (head.request != 0) answer(from, head.what == What::kGet);
+  }
+  from.part = nullptr;
+  from.result = nullptr;
+}
+
+void Courier::answer(Inbound& from, bool from_part) {
+  const Head& asked = from.head;
+  const auto reply = std::make_shared<Letter>();
+  reply->frame.head.what = What::kReply;
+  reply->frame.head.request = asked.request;
+  const uint64_t bytes = from.code == DW_OK ? asked.wanted : 0;
+  std::shared_ptr<Letter> result;
+  if (bytes > Frame::kData) {
+    result = std::make_shared<Letter>();
+    result->frame.head.what = What::kData;
+    result->frame.head.request = asked.request;
+    result->frame.head.bytes = bytes;
+    if (from_part) {
+      result->part = from.part;
+      result->frame.head.offset = asked.offset;
+    } else {
+      result->data = from.result.get();
+      result->result = std::move(from.result);
+    }
+    reply->tells_of = result;
+  } else if (bytes > 0) {
+    reply->frame.head.bytes = bytes;
+    if (from_part)
+      from.code = from.part->get(asked.offset, reply->frame.data, bytes);
+    else
+      std::memcpy(reply->frame.data, from.result.get(), bytes);
+  }
+  reply->frame.head.code = from.code;
+  base::MutexLock lock(mutex_);
+  if (broken_) return;
+  auto& letters = out_[static_cast<size_t>(from.peer)].letters;
+  if (result != nullptr) letters.push_back(std::move(result));
+  letters.push_back(reply);
+  pump(from.peer);
+}
+
+// ---- answers to this rank's requests ----
+
+int32_t Courier::keep_result(const Inbound& from, const char* data, uint64_t at,
+                             uint64_t bytes) {
+  base::MutexLock lock(mutex_);
+  const auto found = requests_.find(from.head.request);
+  if (found == requests_.end()) return DW_OK;  // given up
+  const Request& request = found->second;
+  if (request.peer != from.peer || at > request.bytes ||
+      bytes > request.bytes - at)
+    return DW_INVALID_ARGUMENT;
+  if (bytes != 0) std::memcpy(request.out + at, data, bytes);
+  return DW_OK;
+}
+
+void Courier::replied(const Inbound& from, const char* data) {
+  if (from.head.code == DW_OK && from.head.bytes != 0)
+    keep_result(from, data, 0, from.head.bytes);
+  base::MutexLock lock(mutex_);
+  const auto found = requests_.find(from.head.request);
+  if (found == requests_.end() || found->second.peer != from.peer) return;
+  const Request request = std::move(found->second);
+  requests_.erase(found);
+  if (from.head.code != DW_OK) {
+    request.pending->note(refusal(from.head.code, from.peer));
+  } else if (request.flushed != nullptr) {
+    uint64_t before = request.flushed->load();
+    while (before < request.flushes &&
+           !request.flushed->compare_exchange_weak(before, request.flushes)) {
+    }
+  }
+  --request.pending->replies;
+  settle(request.pending);
+}
+
+}  // namespace distwrap::algo::windows

@@ -1,0 +1,326 @@
+#include "comm/window.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "comm/op_build.h"
+#include "comm/op_shape.h"
+
+#include <utility>
+
+namespace distwrap::comm {
+namespace {
+
+std::string encode(const WindowPart& part) {
+  base::ByteWriter out;
+  out.i64(part.count);
+  out.u8(static_cast<uint8_t>(part.dtype));
+  out.u8(part.misaligned);
+  return out.take();
+}
+
+// Nothing for what no rank says.
+std::optional<WindowPart> decode(absl::string_view bytes) {
+  base::ByteReader in(bytes);
+  WindowPart part;
+  part.count = in.i64();
+  const uint8_t dtype = in.u8();
+  part.misaligned = in.u8();
+  if (!in.done() || dtype >= kDTypes || part.count < 0) return std::nullopt;
+  part.dtype = static_cast<DType>(dtype);
+  if (__builtin_mul_overflow(part.count, dtype_size(part.dtype), &part.bytes))
+    return std::nullopt;
+  return part;
+}
+
+dw_error no_error() {
+  dw_error error;
+  error.reason = DW_REASON_NONE;
+  error.peer = -1;
+  error.native = 0;
+  error.text[0] = 0;
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Window>> Window::build(
+    BackendCommunicator& owner, SetupRounds& rounds, SetupPlan plan,
+    const Part& part, Deadline deadline) {
+  const bool brings = part.memory.data() != nullptr;
+  WindowPart mine;
+  mine.count = part.count;
+  mine.dtype = part.dtype;
+  mine.misaligned =
+      static_cast<uint8_t>(reinterpret_cast<uintptr_t>(part.memory.data()) % 8);
+  plan.word = encode(mine);
+  plan.op = "new_window";
+  plan.what = "window";
+  WindowMemory memory;
+  memory.memory.data = brings ? part.memory.data() : nullptr;
+  memory.memory.count = part.count;
+  memory.memory.dtype = op_build::kAbiDTypes[static_cast<uint8_t>(part.dtype)];
+  memory.signals = part.signals;
+  absl::StatusOr<Built> built =
+      build_window(*owner.backend_, owner, rounds, plan, memory, deadline);
+  if (!built.ok()) return built.status();
+  std::vector<WindowPart> parts;
+  for (const std::string& word : built->words) {
+    const std::optional<WindowPart> told = decode(word);
+    parts.push_back(told.value_or(WindowPart{}));
+  }
+  std::shared_ptr<Window> window(
+      new Window(owner, plan, part, built->window, std::move(parts)));
+  base::MutexLock lock(owner.mutex_);
+  owner.windows_.push_back(window);
+  // Of a group that has ended meanwhile nothing is of use.
+  if (owner.life_.load(std::memory_order_seq_cst) ==
+      BackendCommunicator::Life::kClosed)
+    window->closed_.store(true, std::memory_order_seq_cst);
+  return window;
+}
+
+Window::Window(BackendCommunicator& owner, const SetupPlan& plan,
+               const Part& part, dw_window* window,
+               std::vector<WindowPart> parts)
+    : owner_(owner),
+      group_(plan.group),
+      uid_(plan.uid),
+      rank_(plan.rank),
+      signals_(part.signals),
+      parts_(std::move(parts)),
+      waiting_(owner.backend_->waiting_windows_of(owner.comm_)),
+      waiting_window_(owner.backend_->waiting_window_of(window)),
+      window_(window) {
+  void* address = part.memory.data();
+  uint64_t bytes = 0;
+  if (address == nullptr &&
+      owner.backend_->api().window_map(window, rank_, &address, &bytes,
+                                       nullptr) != DW_OK)
+    address = nullptr;
+  local_ = TensorView(address, part.count, part.dtype, kCpu);
+  for (int rank = 0; rank < size(); ++rank) {
+    const bool mapped = owner.backend_->api().window_map(
+                            window, rank, &address, &bytes, nullptr) == DW_OK;
+    mapped_.push_back(mapped ? 1 : 0);
+    all_mapped_ = all_mapped_ && mapped;
+  }
+}
+
+bool Window::is_quick(const dw_op& op) const {
+  constexpr int64_t kFew = 512;  // elements
+  return op.kind != DW_OP_WAIT_SIGNAL && op.peer >= 0 &&
+         mapped_[static_cast<size_t>(op.peer)] != 0 &&
+         op.in.count + op.out.count <= kFew;
+}
+
+bool Window::is_open() const {
+  return !closed_.load(std::memory_order_seq_cst) &&
+         owner_.life_.load(std::memory_order_seq_cst) ==
+             BackendCommunicator::Life::kOpen &&
+         !process_.is_of_parent();
+}
+
+WindowPlace Window::place() const {
+  return {parts_, rank_, signals_, owner_.capabilities_};
+}
+
+absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
+                                 const CallOptions& options) {
+  const CallGuard inside(this);
+  if (!is_open()) [[unlikely]]
+    return BackendCommunicator::labelled(options,
+                                         refuse_closed(op_shape(kind).name));
+  const std::shared_ptr<HookList>& hooks = owner_.identity_.hooks;
+  if (hooks != nullptr && hooks->wanted()) [[unlikely]]
+    return run_shown(kind, call, options, inside.slot());
+  return run_open(kind, call, options);
+}
+
+[[gnu::always_inline]] inline bool Window::fill(uint16_t kind,
+                                                const WindowCall& call,
+                                                const CallOptions& options,
+                                                dw_op* op,
+                                                absl::Status* refused) const {
+  const WindowPlace where = place();
+  const bool is_order = kind == DW_OP_FLUSH || kind == DW_OP_FENCE;
+  const CheckedWindowCall checked =
+      is_order && call.target == -1 ? CheckedWindowCall()
+      : kind == DW_OP_PUT && !call.with_signal
+          ? check_window_move(kind, call.in, op_check::Use::kInput, call, where)
+      : kind == DW_OP_GET
+          ? check_window_move(kind, call.out, op_check::Use::kOutput, call,
+                              where)
+          : check_window_call(kind, call, where);
+  if (checked.fault != WindowFault::kNone) [[unlikely]] {
+    *refused = base::make_error(
+        located(describe_window_fault(checked, kind, call, where,
+                                      owner_.backend_->name()),
+                op_shape(kind).name));
+    return false;
+  }
+  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration())
+      [[unlikely]] {
+    *refused = owner_.refuse_timeout(kind, *options.timeout);
+    return false;
+  }
+  op_build::clear(op);
+  op->struct_size = sizeof(dw_op);
+  op->kind = kind;
+  op->reduce = call.reduce;
+  op->flags = call.with_signal ? DW_FLAG_WITH_SIGNAL : 0;
+  op->peer = call.target;
+  op_build::fill_buffer(call.in, &op->in);
+  op_build::fill_buffer(call.out, &op->out);
+  op->stream.device_type = DW_DEVICE_CPU;
+  op->timeout_ns = options.timeout.has_value()
+                       ? timeout_ns_of(*options.timeout)
+                       : owner_.timeout_ns_.load(std::memory_order_relaxed);
+  op->window = waiting_window_;
+  op->window_offset = checked.offset_bytes;
+  op->value = call.value;
+  op->signal_index = call.signal == kPairSignal
+                         ? DW_SIGNAL_PAIR
+                         : static_cast<uint32_t>(call.signal);
+  op->signal_how = call.how;
+  op->compare = call.compare;
+  return true;
+}
+
+absl::StatusOr<Work> Window::run_open(uint16_t kind, const WindowCall& call,
+                                      const CallOptions& options) {
+  dw_op op;
+  absl::Status refused;
+  if (!fill(kind, call, options, &op, &refused)) [[unlikely]]
+    return BackendCommunicator::labelled(options, std::move(refused));
+  if (options.async) [[unlikely]]
+    return run_async(op, call, options);
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  Recorder* const recorder = owner_.recorder_;
+  uint64_t record = 0;
+  if (recorder != nullptr && !is_idle(op))
+    record = recorder->begin(
+        recorder->numbers_of_thread(), owner_.recorded_group_, op,
+        options.label.empty() ? 0u : Recorder::kLabelled, options.label);
+  dw_error error = no_error();
+  int32_t code = waiting_.submit(waiting_.comm, &op, nullptr, &error);
+  if (code == DW_DONE) [[likely]] {
+    if (record == 0) return Work();
+    if (is_quick(op))
+      recorder->end_at_once(record);
+    else
+      recorder->end(record, Recorder::kDone);
+    return Work();
+  }
+  if (code == DW_AGAIN)
+    code = owner_.submit_again(waiting_, op, nullptr, &error);
+  absl::Status status;
+  if (code != DW_DONE) status = failed(op, call, code, error, options);
+  if (record != 0)
+    recorder->end(record, status.ok() ? Recorder::kDone
+                                      : Recorder::failed(error_reason(status)));
+  if (!status.ok()) return status;
+  return Work();
+}
+
+absl::StatusOr<Work> Window::run_async(dw_op& op, const WindowCall& call,
+                                       const CallOptions& options) {
+  op.window = window_;
+  const Deadline deadline = set_deadline(op, Deadline::now_ns());
+  ErrorInfo late = owner_.timeout_error(op);
+  late.label = std::string(options.label);
+  Recorder* const recorder = owner_.recorder_;
+  uint64_t record = 0;
+  if (recorder != nullptr)
+    record = recorder->begin(
+        recorder->numbers_of_thread(), owner_.recorded_group_, op,
+        Recorder::kAsync | (options.label.empty() ? 0u : Recorder::kLabelled),
+        options.label);
+  auto* const cell = new WorkCell(*this, *owner_.watchdog_, op, deadline,
+                                  std::move(late), record);
+  work_held();
+  cell->take_off();
+  Work work = cell->handle();
+  dw_error error = no_error();
+  int32_t code = owner_.any_.submit(owner_.any_.comm, &op, cell->abi(), &error);
+  if (code == DW_AGAIN)
+    code = owner_.submit_again(owner_.any_, op, cell->abi(), &error);
+  if (record != 0) recorder->started(record);
+  if (code == DW_OK) return work;
+  if (code == DW_DONE) {
+    cell->land(WorkState::kDone);
+    return work;
+  }
+  absl::Status status = failed(op, call, code, error, options);
+  cell->land(WorkState::kFailed, *error_info(status));
+  return status;
+}
+
+absl::StatusOr<Work> Window::run_shown(uint16_t kind, const WindowCall& call,
+                                       const CallOptions& options,
+                                       CallGuard::Slot& slot) {
+  dw_op op;
+  absl::Status refused;
+  if (!fill(kind, call, options, &op, &refused))
+    return BackendCommunicator::labelled(options, std::move(refused));
+  const Deadline deadline = set_deadline(op, Deadline::now_ns());
+  const auto self = shared_from_this();
+  const auto shown = std::make_shared<HookRun>(owner_.identity_.hooks);
+  const ReduceOp reduction = static_cast<ReduceOp::Kind>(call.reduce);
+  shown->describe(op, reduction, options.label, kCpu);
+  HookedCall& seen = shown->call();
+  seen.async = options.async;
+  seen.window = uid_;
+  seen.offset = call.offset;
+  seen.signal = call.signal;
+  seen.value = call.value;
+  // Calls on guarded objects do not nest, and hooks may call.
+  slot.store(0, std::memory_order_release);
+  if (absl::Status no = shown->pre(); !no.ok()) {
+    const ErrorInfo info = shown->refusal(no);
+    {
+      const CallGuard inside(this);
+      if (is_open()) owner_.refused_by_hook(info);
+    }
+    absl::Status error = base::make_error(info);
+    shown->post(error);
+    return error;
+  }
+  absl::StatusOr<Work> result;
+  {
+    const CallGuard inside(this);
+    CallOptions left = options;
+    if (!deadline.is_never())
+      left.timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
+    result = is_open() ? run_open(kind, call, left)
+                       : BackendCommunicator::labelled(
+                             options, refuse_closed(op_shape(kind).name));
+  }
+  shown->post(result.status());
+  if (result.ok() && options.async) shown->completes(*result);
+  return result;
+}
+
+absl::Status Window::check_open(const char* call) const {
+  const CallGuard inside(this);
+  return is_open() ? absl::OkStatus() : refuse_closed(call);
+}
+
+absl::StatusOr<TensorView> Window::map(int rank) const {
+  constexpr char kCall[] = "map_remote";
+  const CallGuard inside(this);
+  if (!is_open()) return refuse_closed(kCall);
+  void* address = nullptr;
+  uint64_t bytes = 0;
+  dw_error error = no_error();
+  const int32_t code = owner_.backend_->api().window_map(
+      window_, rank, &address, &bytes, &error);
+  if (code == DW_OK)
+    return TensorView(address, part(rank).count, part(rank).dtype, kCpu);
+  ErrorInfo info =
+      located(backend_error(code, error, owner_.backend_->name()), kCall);
+  info.ranks = {rank};
+  info.next_step = "use get and put";
+  return base::make_error(info);
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,144 @@
+// A window of a communicator: checks, submits and records one-sided
+// operations.
+//
+// Threads: any; calls of several threads do not wait for each other. Unlike
+// collectives they have no order that ranks would share, so they take no seat.
+// Ownership: held by its communicator and by handles. It ends with its
+// communicator at the latest, and is of no use afterwards.
+#ifndef DISTWRAP_SRC_COMM_WINDOW_H_
+#define DISTWRAP_SRC_COMM_WINDOW_H_
+
+#include "base/fork_mark.h"
+#include "base/mutex.h"
+#include "comm/communicator.h"
+#include "comm/setup.h"
+#include "comm/window_check.h"
+#include "distwrap/communicator.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::comm {
+
+class Window final : private WorkOwner,
+                     public std::enable_shared_from_this<Window> {
+ public:
+  // This rank's part. Without an address `count` elements are allocated.
+  struct Part {
+    TensorView memory = {};
+    int64_t count = 0;
+    DType dtype = DType::kU8;
+    uint64_t signals = 0;
+  };
+  // Collective. The window exists afterwards on all ranks or on none. Errors:
+  // kUnsupported where the backend has no windows, kTimedOut naming the
+  // missing, those of the backend.
+  static absl::StatusOr<std::shared_ptr<Window>> build(
+      BackendCommunicator& owner, SetupRounds& rounds, SetupPlan plan,
+      const Part& part, Deadline deadline);
+  ~Window() = default;
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(parts_.size()); }
+  const std::string& group() const { return group_; }
+  uint64_t uid() const { return uid_; }
+  uint64_t signals() const { return signals_; }
+  const WindowPart& part(int rank) const {
+    return parts_[static_cast<size_t>(rank)];
+  }
+  // This rank's own.
+  TensorView local() const { return local_; }
+
+  absl::StatusOr<Work> run(uint16_t kind, const WindowCall& call,
+                           const CallOptions& options);
+
+  // Where this rank can load and store a rank's part. Errors: kUnsupported,
+  // kInvalidArgument.
+  absl::StatusOr<TensorView> map(int rank) const;
+
+  // The end, in two steps; between them the ranks meet. Refuses calls from now
+  // on, lets those end that run, and has what they wrote be there. An error
+  // says what did not end; false: it was called before.
+  absl::StatusOr<bool> close(Deadline deadline);
+  // Gives the backend's part back, once.
+  absl::Status end(Deadline deadline);
+
+  // For the communicator. Refuses calls; false when some have not left by the
+  // deadline.
+  bool shut(Deadline deadline);
+
+  // Why calls are refused, whatever their arguments; OK when they are not.
+  absl::Status check_open(const char* call) const;
+
+ private:
+  Window(BackendCommunicator& owner, const SetupPlan& plan, const Part& part,
+         dw_window* window, std::vector<WindowPart> parts);
+
+  bool is_open() const;
+  absl::Status refuse_closed(absl::string_view call) const;
+  absl::StatusOr<Work> run_open(uint16_t kind, const WindowCall& call,
+                                const CallOptions& options);
+  absl::StatusOr<Work> run_shown(uint16_t kind, const WindowCall& call,
+                                 const CallOptions& options,
+                                 CallGuard::Slot& slot);
+  absl::StatusOr<Work> run_async(dw_op& op, const WindowCall& call,
+                                 const CallOptions& options);
+  absl::Status failed(const dw_op& op, const WindowCall& call, int32_t code,
+                      const dw_error& error, const CallOptions& options);
+  ErrorInfo located(ErrorInfo info, absl::string_view call) const;
+  bool fill(uint16_t kind, const WindowCall& call, const CallOptions& options,
+            dw_op* op, absl::Status* refused) const;
+  WindowPlace place() const;
+  // Loads and stores that take no longer than writing down when they ended.
+  bool is_quick(const dw_op& op) const;
+  // Not worth a record: nothing is waited for.
+  bool is_idle(const dw_op& op) const {
+    return all_mapped_ && (op.kind == DW_OP_FLUSH || op.kind == DW_OP_FENCE);
+  }
+
+  // WorkOwner, of what completes later.
+  void name_missing(ErrorInfo* info) override;
+  void work_expired(const ErrorInfo& cause) override;
+  ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
+                        const dw_error& error) override;
+  std::weak_ptr<const BackendInstance> work_engine() override;
+  bool work_has_streams() const override { return false; }
+  absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
+  void work_held() override;
+  void work_ended(uint64_t seq, uint64_t record, Reason reason,
+                  bool good) override;
+  void work_landed() override;
+
+  const base::ForkMark process_;
+  BackendCommunicator& owner_;  // unless it is closed
+  const std::string group_;
+  const uint64_t uid_;
+  const int rank_;
+  const uint64_t signals_;
+  const std::vector<WindowPart> parts_;  // by rank
+  // Whether this rank can load and store a part, by rank; and all of them.
+  std::vector<uint8_t> mapped_;
+  bool all_mapped_ = true;
+  TensorView local_;
+  // Who runs operations whose caller waits, and what it knows the window as.
+  const BackendInstance::Runner waiting_;
+  dw_window* const waiting_window_;
+  dw_window* const window_;
+
+  std::atomic<bool> closed_{false};
+  mutable base::Mutex mutex_;
+  base::CondVar landed_;
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // Closed by its owner's end and not by a call.
+  bool owner_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_WINDOW_H_
