@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   std::vector<distwrap::bench::ContestantKind> kinds = {
       {"raw_gloo", "Gloo itself, ring all-reduce", "", make_raw_gloo}};
 #ifdef DISTWRAP_HAS_UCX
-  kinds.push_back({"raw_ucx", "UCX itself, tagged messages", "",
+  kinds.push_back({"raw_ucx", "UCX itself, messages and windows", "",
                    distwrap::peers::make_raw_ucx});
 #endif
   for (auto& kind : distwrap::bench::mpi::kinds()) kinds.push_back(kind);

@@ -1,0 +1,110 @@
+// The objects behind the table: instance and communicator.
+#ifndef DISTWRAP_BACKENDS_UCX_BACKEND_H_
+#define DISTWRAP_BACKENDS_UCX_BACKEND_H_
+
+#include "context.h"
+#include "distwrap/abi/plugin.h"
+#include "failure.h"
+#include "library.h"
+#include "progress_thread.h"
+#include "worker.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace ucx_backend {
+
+// The names of the ABI are shared by all backends of a program, so the objects
+// have names of their own.
+
+struct Comm;
+struct Window;
+
+// One per session and device, made by `open`.
+struct Backend {
+  const dw_host_api* host = nullptr;
+  Library library;
+  std::string transports, host_name;  // hints
+  // By reach and transports, as long as a communicator uses it. [backend]
+  struct Kept {
+    Reach reach;
+    Context::Use use;
+    std::string transports;
+    std::weak_ptr<Context> context;
+  };
+  std::vector<Kept> contexts;
+  // Those with a worker.
+  std::mutex mutex;
+  std::vector<Comm*> comms;
+};
+
+// One per group, made by the last setup round.
+struct Comm {
+  Comm(Backend* by, int my_rank, int ranks)
+      : backend(by),
+        host(by->host),
+        rank(my_rank),
+        size(ranks),
+        worker(by->host, my_rank, &failure),
+        mapper(by->host, my_rank, &mapper_failure) {}
+
+  Backend* const backend;
+  const dw_host_api* const host;
+  const int rank, size;
+  std::string transports;    // hint
+  std::vector<uint8_t> far;  // by rank: on another host; empty when alone
+  bool one_host = true;
+  bool crowded = false;  // more ranks than processors
+  int looks = 0;         // at a transfer before the clock is read
+  FirstFailure failure;
+  Worker worker;  // not open with one rank
+  ProgressThread thread{&worker};
+
+  // Has the windows' parts of this host mapped, over shared memory alone;
+  // nothing is sent over it, and nobody drives it. Made with the first window.
+  FirstFailure mapper_failure;
+  Worker mapper;
+  std::mutex windows_mutex;
+  std::vector<Window*> windows;
+};
+
+inline Backend* of(dw_backend* backend) {
+  return reinterpret_cast<Backend*>(backend);
+}
+inline Comm* of(dw_comm* comm) { return reinterpret_cast<Comm*>(comm); }
+
+// backend.cc
+int32_t open(const dw_host_api* host, const dw_open_info* info,
+             dw_backend** backend, dw_error* error);
+void close(dw_backend* backend);
+int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
+             dw_error* error);
+inline constexpr dw_str kHints[] = {
+    {"library", 7}, {"transports", 10}, {"host", 4}};
+
+// setup.cc
+// Kept as long as somebody uses it.
+int32_t context_for(const Comm& comm, Context::Use use,
+                    std::shared_ptr<Context>* context, dw_error* error);
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
+                    dw_setup** setup, dw_blob* out, dw_error* error);
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error);
+void setup_cancel(dw_setup* setup);
+int32_t window_create(dw_comm* comm, const dw_setup_info* info,
+                      dw_setup** setup, dw_blob* out, dw_error* error);
+int32_t comm_abort(dw_comm* comm, const dw_error* why);
+int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
+
+// submit.cc
+int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
+int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
+int32_t submit_group(dw_backend* backend, const dw_group_item* items,
+                     uint64_t n, dw_error* error);
+int32_t progress(dw_backend* backend);
+
+}  // namespace ucx_backend
+
+#endif  // DISTWRAP_BACKENDS_UCX_BACKEND_H_

@@ -1,0 +1,94 @@
+#include "context.h"
+
+#include "quiet.h"
+#include "sdk/fail.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace ucx_backend {
+namespace {
+
+// Inside a host everything over its memory, single copies by the kernel
+// included; who says nothing otherwise, between hosts what UCX finds best.
+constexpr char kOneHost[] = "shm,self";
+
+// What maps memory, and nothing that has to be driven.
+constexpr char kMapping[] = "posix,sysv,self";
+
+std::string transports_for(Reach reach, const std::string& given,
+                           Context::Use use) {
+  if (use == Context::Use::kMapping) return kMapping;
+  if (!given.empty()) return given;
+  // UCX reads it; whoever has set it means it.
+  const bool chosen = secure_getenv("UCX_TLS") != nullptr;
+  return reach == Reach::kOneHost && !chosen ? kOneHost : "";
+}
+
+}  // namespace
+
+int32_t fail_ucx(const Library& library, const char* call, ucs_status_t status,
+                 dw_error* error) {
+  const std::string text =
+      std::string("ucx: ") + call + ": " + library.ucs_status_string(status);
+  if (status == UCS_ERR_NO_MEMORY)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1,
+                   status, text.c_str());
+  return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, status,
+                 text.c_str());
+}
+
+bool Context::shares_memory(const std::string& given) {
+  const char* const chosen = secure_getenv("UCX_TLS");
+  std::string_view left =
+      given.empty() && chosen != nullptr ? std::string_view(chosen) : given;
+  if (left.empty()) return true;
+  for (size_t comma = 0; comma != std::string_view::npos;) {
+    comma = left.find(',');
+    const std::string_view name = left.substr(0, comma);
+    for (const std::string_view known :
+         {"all", "shm", "sm", "mm", "posix", "sysv"})
+      if (name == known) return true;
+    if (comma != std::string_view::npos) left.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+int32_t Context::open(const Library& library, Reach reach,
+                      const std::string& given, Use use,
+                      std::shared_ptr<Context>* context, dw_error* error) {
+  ucp_config_t* config = nullptr;
+  if (const ucs_status_t status =
+          library.ucp_config_read(nullptr, nullptr, &config);
+      status != UCS_OK)
+    return fail_ucx(library, "ucp_config_read", status, error);
+  const std::string transports = transports_for(reach, given, use);
+  ucs_status_t status = UCS_OK;
+  if (!transports.empty())
+    status = library.ucp_config_modify(config, "TLS", transports.c_str());
+  if (status != UCS_OK) {
+    library.ucp_config_release(config);
+    return fail_ucx(library, "ucp_config_modify", status, error);
+  }
+  ucp_params_t params = {};
+  params.field_mask =
+      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  if (use == Use::kAccess) params.features |= UCP_FEATURE_RMA | UCP_FEATURE_AM;
+  // Groups have a worker each, in whatever thread.
+  params.mt_workers_shared = 1;
+  ucp_context_h made = nullptr;
+  {
+    const AllSignalsBlocked blocked;
+    status = library.ucp_init_version(kLeastMajor, kLeastMinor, &params, config,
+                                      &made);
+  }
+  library.ucp_config_release(config);
+  if (status != UCS_OK) return fail_ucx(library, "ucp_init", status, error);
+  context->reset(new Context(library, made));
+  return DW_OK;
+}
+
+Context::~Context() { library_.ucp_cleanup(context_); }
+
+}  // namespace ucx_backend

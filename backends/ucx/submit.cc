@@ -1,0 +1,199 @@
+// Messages and sets of them: begun at once, so that none waits for another to
+// start; a caller who waits drives them to their end.
+#include "backend.h"
+#include "sdk/fail.h"
+#include "sdk/windows.h"
+#include "wait.h"
+#include "window.h"
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <vector>
+
+namespace ucx_backend {
+namespace {
+
+int32_t fail_memory(dw_error* error) {
+  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                 "ucx: no memory for the operation");
+}
+
+int32_t fail_thread(const std::system_error& cause, dw_error* error) {
+  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
+                 cause.code().value(), "ucx: no thread for its progress");
+}
+
+int32_t result_of(Comm* comm, const Transfer& transfer, dw_error* error) {
+  if (transfer.state.load(std::memory_order_acquire) == Transfer::State::kDone)
+    return DW_DONE;
+  return comm->failure.first(error);
+}
+
+int32_t run(Comm* comm, const Call& call, dw_error* error) {
+  Transfer transfer(call);
+  Worker::Hold hold(comm->worker, Worker::Hold::Waiting{});
+  comm->worker.begin(&transfer);
+  if (transfer.is_open()) wait_for(comm, comm->worker, hold, transfer);
+  hold.release();
+  return result_of(comm, transfer, error);
+}
+
+// DW_DONE: it has ended and its work is not touched.
+int32_t start(Comm* comm, const Call& call, dw_work* work) {
+  auto transfer = std::make_unique<Transfer>(call, work);
+  Worker::Hold hold(comm->worker);
+  if (comm->worker.begin_with_work(transfer.get())) return DW_DONE;
+  transfer.release();
+  return DW_OK;
+}
+
+int32_t submit_window(Comm* comm, const dw_op* op, dw_work* work,
+                      dw_error* error) {
+  try {
+    return submit_to_window(comm, op, work, error);
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  }
+}
+
+struct Item {
+  Comm* comm;
+  dw_work* work;
+  Call call;
+  std::unique_ptr<Transfer> transfer;  // that its set waits for
+};
+
+int32_t read_items(const dw_group_item* given, uint64_t n,
+                   std::vector<Item>* items, bool* caller_waits,
+                   dw_error* error) {
+  items->resize(n);
+  *caller_waits = true;
+  for (uint64_t i = 0; i < n; ++i) {
+    Item& item = (*items)[i];
+    item.comm = of(given[i].comm);
+    item.work = given[i].work;
+    if (int32_t code = read_call(item.comm->rank, item.comm->size, given[i].op,
+                                 &item.call, error))
+      return code;
+    if (int32_t code = item.comm->failure.check(error)) return code;
+    if (!item.comm->thread.started()) item.comm->thread.start();
+    *caller_waits &= item.call.caller_waits;
+  }
+  for (const Item& item : *items)
+    if (!*caller_waits && item.work == nullptr)
+      return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                     0, "ucx: an item of a set has no work to complete");
+  return DW_OK;
+}
+
+// The rest must not go on in the caller's memory.
+void break_all(const std::vector<Item>& items) {
+  dw_error why;
+  dw_fail(&why, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
+          "ucx: another operation of the set failed");
+  for (const Item& item : items) {
+    item.comm->failure.fail(why);
+    Worker::Hold hold(item.comm->worker);
+    item.comm->worker.tear_down(true);
+  }
+}
+
+int32_t run_all(std::vector<Item>& items, dw_error* error) {
+  for (Item& item : items)
+    item.transfer = std::make_unique<Transfer>(item.call);
+  for (Item& item : items) {
+    Worker::Hold hold(item.comm->worker);
+    item.comm->worker.begin(item.transfer.get());
+  }
+  for (Item& item : items) {
+    if (item.transfer->is_open()) {
+      Worker::Hold hold(item.comm->worker);
+      if (item.transfer->is_open())
+        wait_for(item.comm, item.comm->worker, hold, *item.transfer);
+    }
+    const int32_t code = result_of(item.comm, *item.transfer, error);
+    if (code == DW_DONE) continue;
+    break_all(items);
+    return code;
+  }
+  return DW_DONE;
+}
+
+// Once one item has started all of them have: those that cannot any more
+// complete with the reason.
+int32_t start_all(std::vector<Item>& items) {
+  for (Item& item : items)
+    item.transfer = std::make_unique<Transfer>(item.call, item.work);
+  for (Item& item : items) {
+    bool done;
+    {
+      Worker::Hold hold(item.comm->worker);
+      done = item.comm->worker.begin_with_work(item.transfer.get());
+      if (!done) item.transfer.release();
+    }
+    if (done) item.comm->host->complete(item.work, DW_OK, nullptr);
+  }
+  return DW_OK;
+}
+
+}  // namespace
+
+int32_t query(dw_comm* given, const dw_op* op, dw_error* error) {
+  const Comm* const comm = of(given);
+  if (dw_is_of_window(op) != 0) return query_window(comm, op, error);
+  Call call;
+  return read_call(comm->rank, comm->size, op, &call, error);
+}
+
+int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
+               dw_error* error) {
+  Comm* const comm = of(given);
+  if (dw_is_of_window(op) != 0) [[unlikely]]
+    return submit_window(comm, op, work, error);
+  Call call;
+  if (int32_t code = read_call(comm->rank, comm->size, op, &call, error))
+    return code;
+  if (int32_t code = comm->failure.check(error)) return code;
+  try {
+    if (!comm->thread.started()) [[unlikely]]
+      comm->thread.start();
+    return call.caller_waits ? run(comm, call, error) : start(comm, call, work);
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  } catch (const std::system_error& cause) {
+    return fail_thread(cause, error);
+  }
+}
+
+int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
+                     uint64_t n, dw_error* error) {
+  try {
+    std::vector<Item> items;
+    bool caller_waits;
+    if (int32_t code = read_items(given, n, &items, &caller_waits, error))
+      return code;
+    if (n == 0) return DW_DONE;
+    return caller_waits ? run_all(items, error) : start_all(items);
+  } catch (const std::bad_alloc&) {
+    return fail_memory(error);
+  } catch (const std::system_error& cause) {
+    return fail_thread(cause, error);
+  }
+}
+
+// What nobody waits for inside is driven by who waits outside.
+int32_t progress(dw_backend* given) {
+  Backend* const backend = of(given);
+  unsigned events = 0;
+  std::lock_guard<std::mutex> lock(backend->mutex);
+  for (Comm* const comm : backend->comms) {
+    if (!comm->worker.has_open_works()) continue;
+    Worker::Hold hold(comm->worker, std::try_to_lock);
+    if (hold.owns()) events += comm->worker.progress();
+  }
+  return static_cast<int32_t>(events);
+}
+
+}  // namespace ucx_backend

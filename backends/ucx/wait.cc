@@ -1,0 +1,116 @@
+#include "wait.h"
+
+#include "backend.h"
+#include "sdk/fail.h"
+#include "window.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <sched.h>
+
+namespace ucx_backend {
+namespace {
+
+// How long to keep the processor, or at least to stay awake, after the last
+// that has happened.
+constexpr int64_t kSpinNs = 2'000;
+constexpr int64_t kAwakeNs = 60'000;
+constexpr int kLooksPerTurn = 20;
+// Of a sleep that somebody else has to end, at most.
+constexpr int64_t kNapNs = 50'000'000;
+
+void fail_late(Worker& worker, const Call& call) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                call.remote  ? "ucx: the window of rank %d was not reached in "
+                               "time"
+                : call.sends ? "ucx: rank %d has not taken this message in time"
+                             : "ucx: rank %d has not sent this message in time",
+                call.peer);
+  dw_error why;
+  dw_fail(&why, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, call.peer, 0, text);
+  worker.give_up(why);
+}
+
+// What is in flight can only be taken back together with all else.
+void fail_ended(Worker& worker, const Transfer& transfer) {
+  dw_error why;
+  fail_closed(transfer.ended->load(std::memory_order_acquire),
+              transfer.call.peer, &why);
+  worker.give_up(why);
+}
+
+// Not yet held again.
+void sleep(Worker& worker, Worker::Hold& hold, Transfer& transfer,
+           int64_t most_ns) {
+  std::unique_ptr<Bell> bell = worker.take_bell();
+  transfer.sleeper = bell.get();
+  if (worker.arm()) {
+    const int descriptor = worker.descriptor();
+    hold.release();
+    bell->sleep(descriptor, static_cast<int>(most_ns / 1'000'000 + 1));
+    hold.acquire();
+  }
+  transfer.sleeper = nullptr;
+  worker.give_back(std::move(bell));
+}
+
+}  // namespace
+
+int usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int n = 1;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
+  std::ifstream in("/sys/fs/cgroup/cpu.max");
+  double quota, period;  // the first is "max" without a limit
+  if (in >> quota >> period && quota > 0 && period > 0)
+    n = std::clamp(static_cast<int>(quota / period), 1, n);
+  return n;
+}
+
+void wait_for(const Comm* comm, Worker& worker, Worker::Hold& hold,
+              Transfer& transfer) {
+  const dw_host_api& host = *comm->host;
+  for (int i = comm->looks; i > 0; --i) {
+    worker.progress();
+    if (!transfer.is_open()) return;
+  }
+  Limit limit(transfer.call.deadline_ns, transfer.call.timeout_ns);
+  int64_t active = host.now_ns(host.self);
+  const int64_t end = limit.at(active);
+  // A peer that copies at 4 GB/s is not worth a sleep.
+  const int64_t awake_ns =
+      kAwakeNs + static_cast<int64_t>(transfer.call.bytes / 4);
+  for (;;) {
+    unsigned events = 0;
+    for (int i = 0; i < kLooksPerTurn; ++i) {
+      events += worker.progress();
+      if (!transfer.is_open()) return;
+    }
+    hold.let_others();
+    const int64_t now = host.now_ns(host.self);
+    if (events != 0) active = now;
+    if (end != 0 && now >= end) {
+      if (transfer.is_open()) fail_late(worker, transfer.call);
+      return;
+    }
+    if (transfer.ended != nullptr &&
+        transfer.ended->load(std::memory_order_acquire) != 0) [[unlikely]] {
+      if (transfer.is_open()) fail_ended(worker, transfer);
+      return;
+    }
+    if (!comm->crowded && now - active < kSpinNs) continue;
+    if (now - active < awake_ns) {
+      hold.release();
+      sched_yield();
+      hold.acquire();
+      continue;
+    }
+    sleep(worker, hold, transfer,
+          end == 0 ? kNapNs : std::min(kNapNs, end - now));
+  }
+}
+
+}  // namespace ucx_backend

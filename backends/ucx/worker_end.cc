@@ -1,0 +1,260 @@
+// The end of a worker: what tells of it, and what has to be so before anybody
+// hears that his operation has failed.
+#include "sdk/fail.h"
+#include "worker.h"
+
+#include <cstdio>
+#include <vector>
+
+namespace ucx_backend {
+namespace {
+
+// How long the peers' memory may be full when they are told of the end, and how
+// long receives may go on that read a peer's memory.
+constexpr int64_t kTellNs = 25'000'000;
+constexpr int64_t kDrainNs = 20'000'000;
+// Looks without an event before nothing more comes by itself.
+constexpr int kIdleLooks = 100;
+// More than a rank's memory for messages of others has places.
+constexpr int kMostArrived = 512;
+
+bool is_loss(ucs_status_t status) {
+  switch (status) {
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_REJECTED:
+    case UCS_ERR_UNREACHABLE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// Why a transfer ended badly. Told to nobody yet: UCX may be calling back.
+void Worker::note_failure(const Call& call, ucs_status_t status, size_t bytes) {
+  news_ = true;
+  char text[200];
+  if (!call.remote &&
+      (status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED)) {
+    if (status == UCS_OK)
+      std::snprintf(text, sizeof text,
+                    "ucx: rank %d sent %zu bytes where %zu are received",
+                    call.peer, bytes, call.bytes);
+    else
+      std::snprintf(text, sizeof text,
+                    "ucx: rank %d sent more than the %zu bytes that are "
+                    "received",
+                    call.peer, call.bytes);
+    dw_fail(&bad_, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH, call.peer,
+            status, text);
+    return;
+  }
+  std::snprintf(text, sizeof text, "ucx: %s rank %d failed: %s",
+                call.remote  ? "an access to the window of"
+                : call.sends ? "a message to"
+                             : "a message from",
+                call.peer, ucp_->ucs_status_string(status));
+  if (is_loss(status))
+    dw_fail(&bad_, DW_UNAVAILABLE, DW_REASON_PEER_LOST, call.peer, status,
+            text);
+  else
+    dw_fail(&bad_, DW_INTERNAL, DW_REASON_BACKEND_FAILED, call.peer, status,
+            text);
+}
+
+// A sender that gives up says so before its memory is used for something else.
+// So what was read out of it is good when, after the end of the reading, no
+// such notice is among what has arrived.
+void Worker::confirm() {
+  for (int i = 0; i < kMostArrived && given_up_ < 0; ++i)
+    if (ucp_->ucp_worker_progress(worker_) == 0) break;
+  settle_unsure(given_up_ < 0 ? Transfer::State::kDone
+                              : Transfer::State::kFailed);
+}
+
+void Worker::settle_unsure(Transfer::State state) {
+  while (Transfer* const transfer = unsure_) {
+    unsure_ = transfer->after;
+    transfer->after = nullptr;
+    settle(transfer, state);
+  }
+}
+
+void Worker::destroy() {
+  if (worker_ == nullptr) return;
+  const LogTo log(host_);
+  tearing_ = true;
+  for (const ucp_rkey_h key : keys_) ucp_->ucp_rkey_destroy(key);
+  keys_.clear();
+  // Others keep their endpoints until the worker goes.
+  for (Endpoint& peer : endpoints_) {
+    if (peer.handle == nullptr ||
+        !peers_[static_cast<size_t>(peer.rank)].watched)
+      continue;
+    ucp_request_param_t now = {};
+    now.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    now.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    ucp_->ucp_ep_close_nbx(peer.handle, &now);
+    peer.handle = nullptr;
+  }
+  ucp_->ucp_worker_destroy(worker_);
+  worker_ = nullptr;
+  descriptor_ = -1;
+}
+
+void Worker::expect_notice() {
+  ucp_request_param_t param = {};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                       UCP_OP_ATTR_FIELD_USER_DATA |
+                       UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.user_data = this;
+  param.cb.recv = noticed;
+  ucp_->ucp_tag_recv_nbx(worker_, &told_, sizeof told_, kNotice, kExact,
+                         &param);
+}
+
+void Worker::noticed(void* request, ucs_status_t status,
+                     const ucp_tag_recv_info_t* /*info*/, void* given) {
+  auto* const self = static_cast<Worker*>(given);
+  self->ucp_->ucp_request_free(request);
+  if (status != UCS_OK || self->tearing_) return;
+  self->given_up_ = self->told_.rank;
+  self->news_ = true;
+}
+
+void Worker::lost(void* given, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  auto* const peer = static_cast<Endpoint*>(given);
+  peer->lost = true;
+  peer->cause = status;
+  peer->worker->news_ = true;
+  const Peer& known = peer->worker->peers_[static_cast<size_t>(peer->rank)];
+  uint32_t open = 0;
+  if (known.gone != nullptr) known.gone->compare_exchange_strong(open, kLost);
+}
+
+// Between hosts, peers that this rank has never written to learn of it
+// otherwise: a connection would have to be made first.
+template <class Send>
+void Worker::send_to_known(const Send& send) {
+  std::vector<ucs_status_ptr_t> open;
+  for (Endpoint& peer : endpoints_) {
+    if (peer.rank == rank_ || peer.lost || peer.handle == nullptr) continue;
+    const ucs_status_ptr_t request = send(peer.handle);
+    if (UCS_PTR_IS_PTR(request)) open.push_back(request);
+  }
+  const int64_t until = host_->now_ns(host_->self) + kTellNs;
+  while (!open.empty() && host_->now_ns(host_->self) < until) {
+    ucp_->ucp_worker_progress(worker_);
+    if (ucp_->ucp_request_check_status(open.back()) == UCS_INPROGRESS) continue;
+    ucp_->ucp_request_free(open.back());
+    open.pop_back();
+  }
+}
+
+void Worker::tell_peers() {
+  telling_ = {rank_, 0};
+  const ucp_request_param_t param = {};
+  send_to_known([&](ucp_ep_h to) {
+    return ucp_->ucp_tag_send_nbx(to, &telling_, sizeof telling_, kNotice,
+                                  &param);
+  });
+}
+
+void Worker::tell_known(const void* what, size_t bytes) {
+  if (worker_ == nullptr) return;
+  const ucp_request_param_t param = {};
+  send_to_known([&](ucp_ep_h to) {
+    return ucp_->ucp_am_send_nbx(to, kMessage, what, bytes, nullptr, 0, &param);
+  });
+  // It has left, too.
+  send_to_known(
+      [&](ucp_ep_h to) { return ucp_->ucp_ep_flush_nbx(to, &param); });
+}
+
+void Worker::handle_news() {
+  news_ = false;
+  if (worker_ == nullptr) return;
+  if (bad_.code != DW_OK) return break_down(bad_, true);
+  dw_error why;
+  char text[160];
+  if (given_up_ >= 0) {
+    std::snprintf(text, sizeof text, "ucx: rank %d has given the group up",
+                  given_up_);
+    dw_fail(&why, DW_UNAVAILABLE, DW_REASON_PEER_LOST, given_up_, 0, text);
+    return break_down(why, false);
+  }
+  for (const Transfer* open = open_; open != nullptr; open = open->after) {
+    const Endpoint& peer = endpoints_[static_cast<size_t>(open->call.peer)];
+    if (!peer.lost) continue;
+    std::snprintf(text, sizeof text, "ucx: rank %d is lost: %s", peer.rank,
+                  ucp_->ucs_status_string(peer.cause));
+    dw_fail(&why, DW_UNAVAILABLE, DW_REASON_PEER_LOST, peer.rank, peer.cause,
+            text);
+    return break_down(why, true);
+  }
+}
+
+void Worker::break_down(const dw_error& why, bool tells) {
+  failure_->fail(why);
+  tear_down(tells);
+}
+
+void Worker::tear_down(bool tells) {
+  if (worker_ == nullptr) return;
+  tearing_ = true;
+  if (tells) tell_peers();
+  if (drain()) {
+    destroy();
+  } else {
+    abandon();
+  }
+  settle_unsure(Transfer::State::kFailed);
+  // UCX has let go of their buffers, and of their requests.
+  while (Transfer* const transfer = open_) {
+    unlink(transfer);
+    settle(transfer, Transfer::State::kFailed);
+  }
+  if (dozing_ != nullptr) dozing_->ring();
+}
+
+// UCX cannot stop reading a peer's memory, and ends the process when it is
+// asked to. So that comes to its end, which is the memory of the peer's at
+// most. False: it takes too long.
+bool Worker::drain() {
+  for (Transfer *next, *open = open_; open != nullptr; open = next) {
+    next = open->after;
+    if (!open->call.sends) ucp_->ucp_request_cancel(worker_, open->request);
+  }
+  const int64_t until = host_->now_ns(host_->self) + kDrainNs;
+  for (int idle = 0; idle < kIdleLooks; ++idle) {
+    if (ucp_->ucp_worker_progress(worker_) == 0) continue;
+    idle = 0;
+    if (host_->now_ns(host_->self) >= until) return false;
+  }
+  return true;
+}
+
+// Nobody drives it any more, so nothing moves; its memory is never given back.
+void Worker::abandon() {
+  const auto* const kept = new std::shared_ptr<Context>(context_);
+  static_cast<void>(kept);
+  worker_ = nullptr;
+  descriptor_ = -1;
+}
+
+void Worker::flush(int64_t until_ns) {
+  if (worker_ == nullptr) return;
+  const LogTo log(host_);
+  const ucp_request_param_t param = {};
+  const ucs_status_ptr_t request = ucp_->ucp_worker_flush_nbx(worker_, &param);
+  if (!UCS_PTR_IS_PTR(request)) return;
+  while (ucp_->ucp_request_check_status(request) == UCS_INPROGRESS &&
+         host_->now_ns(host_->self) < until_ns)
+    ucp_->ucp_worker_progress(worker_);
+  ucp_->ucp_request_free(request);
+}
+
+}  // namespace ucx_backend
