@@ -89,6 +89,12 @@ void describe(CLI::App& app, bench::Words& words) {
       ->capture_default_str()
       ->group(sizes)
       ->type_name("RANK");
+  app.add_option("--memory", words.memory,
+                 "Buffers of distwrap: private, or shared, which its backend "
+                 "allocates")
+      ->capture_default_str()
+      ->group(sizes)
+      ->type_name("WHERE");
   app.add_option("--pattern", words.pattern,
                  "Who gives how much to whom, where ranks have counts; see "
                  "below (linear)")

@@ -4,6 +4,7 @@
 #include "bench_groups_command.h"
 #include "bench_objects_command.h"
 #include "bench_replay_command.h"
+#include "bench_tune_command.h"
 #include "doctor_command.h"
 #include "info_command.h"
 #include "manual_command.h"
@@ -20,6 +21,8 @@ absl::Span<const Command> commands() {
        bench_objects_command, bench_objects_text},
       {"bench replay", "do again what a job did, and measure it",
        bench_replay_command, bench_replay_text},
+      {"bench tune", "measure from which sizes on other ways are faster",
+       bench_tune_command, bench_tune_text},
       {"completion", "print completion for a shell", completion_command,
        completion_text},
       {"doctor", "look for what would break or slow a job here", doctor_command,

@@ -64,12 +64,13 @@ class Bench : public testing::Test {
   Process::Options options_;
 };
 
-TEST_F(Bench, EveryOperationIsRightOnTwoRanksOverGloo) {
+// A barrier, 17 more that move data and 5 on windows.
+TEST_F(Bench, EveryOperationIsRightOnTwoRanks) {
   auto bench =
       start({"all", "--sizes", "8,4K", "-n", "5", "--rounds", "2", "--json"});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
   const auto all = rows(bench->out());
-  EXPECT_THAT(all, SizeIs(1 + 17 * 2));
+  EXPECT_THAT(all, SizeIs(1 + 17 * 2 + 5 * 2));
   EXPECT_EQ(header(bench->out()).at("schema"), 2);
   EXPECT_EQ(header(bench->out()).at("options").at("rounds"), 2);
   for (const json& row : all) {
@@ -77,6 +78,28 @@ TEST_F(Bench, EveryOperationIsRightOnTwoRanksOverGloo) {
     EXPECT_EQ(row.at("ranks"), 2) << row;
     EXPECT_EQ(row.at("iters"), 10) << row;
   }
+}
+
+TEST_F(Bench, SaysOnceWhyNothingWasMeasured) {
+  auto bench = start({"win_put", "--ranks", "1", "--backend", "loopback",
+                      "--sizes", "8,64", "-n", "5", "--rounds", "1"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(
+      Words(absl::StrSplit(bench->out(),
+                           "distwrap/loopback was not measured: there is "
+                           "no other rank\n")),
+      SizeIs(2));
+}
+
+// Windows that are made of messages are measured like others.
+TEST_F(Bench, OperationsOnWindowsOverGloo) {
+  auto bench =
+      start({"win_put", "win_get", "win_fetch_add", "--backend", "gloo",
+             "--sizes", "8,4K", "-n", "5", "--rounds", "2", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const auto all = rows(bench->out());
+  ASSERT_THAT(all, SizeIs(3 * 2));
+  for (const json& row : all) EXPECT_EQ(row.at("correct"), true) << row;
 }
 
 TEST_F(Bench, OtherTypesReductionsAndRanks) {
@@ -170,13 +193,26 @@ TEST_F(Bench, ColdCachesAreCorrectToo) {
   EXPECT_EQ(header(bench->out()).at("options").at("cold"), true);
 }
 
+TEST_F(Bench, MemoryOfTheBackendIsCorrectToo) {
+  auto bench = start({"all_reduce", "reduce_scatter", "win_put", "--backend",
+                      "shm", "--memory", "shared", "--sizes", "4K,2M", "-n",
+                      "3", "--rounds", "1", "--json"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const auto all = rows(bench->out());
+  ASSERT_THAT(all, SizeIs(6));
+  for (const json& row : all) {
+    EXPECT_EQ(row.at("correct"), true);
+    EXPECT_EQ(row.at("peer"), "distwrap/shm/shared");
+  }
+}
+
 TEST_F(Bench, AnEarlierRunIsComparedWith) {
   const std::string old = folder_ + "/old.json";
   auto bench = start({"all_reduce", "--sizes", "64", "-n", "20", "--rounds",
                       "6", "--json-file", old});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
-  // What took a thousand times as long then is not slower now, what took a
-  // thousandth is: no noise is as large.
+  // What took a million times as long then is not slower now, what took a
+  // millionth is: no noise is as large.
   const auto scale = [&](double factor) {
     json document = json::parse(file("old.json"));
     for (json& row : document.at("rows")) {
@@ -189,12 +225,12 @@ TEST_F(Bench, AnEarlierRunIsComparedWith) {
   };
   const Words again = {"all_reduce", "--sizes", "64",        "-n", "20",
                        "--rounds",   "6",       "--compare", old};
-  scale(1000);
+  scale(1e6);
   bench = start(again);
   ASSERT_EQ(bench->wait(), 0) << bench->err();
   EXPECT_THAT(bench->out(), HasSubstr("0 of 1 slower by more than 5 %"));
   EXPECT_THAT(bench->out(), HasSubstr("faster"));
-  scale(1e-6);
+  scale(1e-12);
   bench = start(again);
   EXPECT_EQ(bench->wait(), 1);
   EXPECT_THAT(bench->out(), HasSubstr("SLOWER"));
@@ -240,10 +276,11 @@ TEST_F(Bench, JoinsTheRanksOfALauncher) {
 }
 
 TEST_F(Bench, OperationsOfOthersPrintNothing) {
-  auto bench = start({"--op", "win_put", "--json"});
+  auto bench = start({"--op", "all_gather_object", "--json"});
   EXPECT_EQ(bench->wait(), 0);
   EXPECT_THAT(bench->out(), IsEmpty());
-  EXPECT_THAT(bench->err(), HasSubstr("win_put is not measured here"));
+  EXPECT_THAT(bench->err(),
+              HasSubstr("all_gather_object is not measured here"));
 }
 
 TEST_F(Bench, BadOptionsEndWithTwoBeforeAnythingStarts) {
@@ -254,6 +291,7 @@ TEST_F(Bench, BadOptionsEndWithTwoBeforeAnythingStarts) {
       {{"--vs", "nobody"}, "there is no 'nobody'"},
       {{"--ranks", "two"}, "--ranks"},
       {{"--nonsense"}, "--nonsense"},
+      {{"--memory", "wide"}, "--memory: is private or shared"},
       {{"all_to_all_v", "--pattern", "zipff"}, "did you mean zipf?"},
       {{"all_to_all_v", "--pattern", "/proc/version"}, "/proc/version:1:1"},
       {{"--rounds", "3", "--precision", "2"}, "--precision"},

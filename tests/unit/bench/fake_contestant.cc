@@ -102,9 +102,14 @@ std::vector<float> result(const Spec& spec) {
       move(spec.root, 0, 0, mine.out_count);
       break;
     case Operation::kSendRecv:
+    case Operation::kWinSignal:
       move(me ^ 1, 0, 0, mine.out_count);
       break;
     case Operation::kRing:
+    case Operation::kWinPut:
+    case Operation::kWinPutRate:
+    case Operation::kWinGet:
+    case Operation::kWinFetchAdd:
       move((me + spec.ranks - 1) % spec.ranks, 0, 0, mine.out_count);
       break;
     case Operation::kBarrier:

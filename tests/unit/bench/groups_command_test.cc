@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <stdlib.h>
 #include <string>
@@ -142,10 +143,42 @@ TEST_F(BenchPages, BadOptionsAndRanksAreTold) {
   options_.env["DISTWRAP_RANK"] = "0";
   refused({"groups"}, 2, "without a launcher");
   refused({"objects"}, 2, "without a launcher");
+  refused({"tune"}, 2, "without a launcher");
+}
+
+TEST_F(BenchPages, WhatIsTunedCanBeUsed) {
+  const std::string file = folder_ + "/tuning";
+  options_.env["DISTWRAP_TUNING"] = file;  // which is not there yet
+  const Words words = {"tune", "--seconds", "0.1", "--json", "--file", file};
+  auto bench = start(words);
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  const json document = json::parse(bench->out());
+  EXPECT_EQ(document.at("file"), file);
+  EXPECT_GT(document.at("thresholds").size(), 4u);
+  for (const json& row : document.at("thresholds"))
+    EXPECT_GE(row.at("found"), 1024);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+  // Other programs read it, and it can be made again.
+  auto reader = start({"broadcast", "--sizes", "4K", "--rounds", "1"});
+  EXPECT_EQ(reader->wait(), 0) << reader->err();
+  EXPECT_EQ(start({"tune", "--seconds", "0.1", "--file", file})->wait(), 0);
+  std::ofstream(file) << "nonsense\n";
+  reader = start({"broadcast", "--sizes", "4K", "--rounds", "1"});
+  EXPECT_EQ(reader->wait(), 1);
+  EXPECT_THAT(reader->err(), HasSubstr(file + ", line 1"));
+  auto again = start(words);
+  EXPECT_EQ(again->wait(), 2) << "what is no tuning file is not overwritten";
+  EXPECT_THAT(again->err(), HasSubstr(file + ", line 1"));
+  auto nowhere = start({"tune", "--file", "/no/such/folder/x"});
+  EXPECT_EQ(nowhere->wait(), 2);
+  EXPECT_THAT(nowhere->err(), HasSubstr("cannot write '/no/such/folder/x'"));
+  auto ranks = start({"tune", "--ranks", "1"});
+  EXPECT_EQ(ranks->wait(), 2);
+  EXPECT_THAT(ranks->err(), HasSubstr("--ranks: '1' is no number of 2..128"));
 }
 
 TEST_F(BenchPages, HaveHelpOfTheirOwn) {
-  for (const char* const page : {"groups", "objects"}) {
+  for (const char* const page : {"groups", "objects", "tune"}) {
     auto help = start({page, "--help"});
     ASSERT_EQ(help->wait(), 0);
     EXPECT_THAT(help->out(), HasSubstr(std::string("distwrap bench ") + page));

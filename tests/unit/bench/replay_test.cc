@@ -239,6 +239,18 @@ TEST(Replay, Scales) {
   EXPECT_EQ(calls_of(*same, 0), calls_of(script, 0));
 }
 
+// One rank's send had ended by chance before its next call, the other's not.
+TEST(Replay, ScalesWhateverHadEndedByChance) {
+  ReplayScript script = script_of_kinds();
+  for (auto& rank : script.ranks) rank[5].async = true;
+  script.ranks[1][6].awaits = {5};
+  ASSERT_TRUE(link(&script, false).ok());
+  const auto large = scaled(script, 3);
+  ASSERT_TRUE(large.ok()) << large.status();
+  for (const auto& rank : large->ranks)
+    EXPECT_EQ(rank[6].awaits, script.ranks[0][6].awaits);
+}
+
 TEST(Replay, WhatDoesNotScaleIsNamed) {
   const auto why = [](ReplayScript script, int ranks) {
     EXPECT_TRUE(link(&script, false).ok());

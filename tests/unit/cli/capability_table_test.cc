@@ -39,10 +39,12 @@ TEST(CapabilityTable, ABackendWithoutRowsServesNothingButMessagesToItself) {
   const CapabilityTable table = capability_table("none", {});
   for (const CapabilityRow& r : table.rows) {
     if (r.op == "send" || r.op == "recv") continue;
-    EXPECT_EQ(r.how, "refused") << r.op;
+    // Windows of a group of one rank need no messages.
+    const bool within = r.of == "a copy; of one rank only";
+    EXPECT_EQ(r.how, within ? "composed" : "refused") << r.op;
   }
   EXPECT_THAT(rows_of(table, "broadcast"), testing::SizeIs(1));
-  EXPECT_THAT(to_text(table), HasSubstr("on windows"));
+  EXPECT_EQ(rows_of(table, "put").front().of, "a copy; of one rank only");
 }
 
 TEST(CapabilityTable, EqualAnswersAreOneRow) {
@@ -54,6 +56,26 @@ TEST(CapabilityTable, EqualAnswersAreOneRow) {
   EXPECT_TRUE(found[0].every_form);
   EXPECT_TRUE(found[0].every_dtype);
   EXPECT_THAT(found[0].reductions, IsEmpty());
+}
+
+// Of windows a backend has all or none; then they are made of its messages.
+TEST(CapabilityTable, WindowsAreTheBackendsOrMadeOfMessages) {
+  const dw_caps_row messages =
+      row(DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV), kAllTypes, 1, 0);
+  const auto made = rows_of(capability_table("x", {messages}), "fetch_op");
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].of, "send + recv");
+  EXPECT_TRUE(made[0].every_dtype);
+  EXPECT_TRUE(made[0].every_reduction);
+  const std::vector<dw_caps_row> native = {
+      messages,
+      row(DW_BIT(DW_OP_PUT), DW_BIT(DW_DTYPE_F32) | DW_BIT(DW_DTYPE_U8), 1, 0)};
+  const CapabilityTable table = capability_table("x", native);
+  ASSERT_EQ(rows_of(table, "put").size(), 1u);
+  EXPECT_EQ(rows_of(table, "put")[0].how, "native");
+  EXPECT_THAT(rows_of(table, "put")[0].dtypes,
+              testing::ElementsAre("u8", "f32"));
+  EXPECT_EQ(rows_of(table, "get")[0].how, "refused");
 }
 
 TEST(CapabilityTable, TypesAndReductionsAreGrouped) {
@@ -151,14 +173,6 @@ TEST(CapabilityTable, LeavesNothingOutAndSaysNothingTwice) {
                     1u)
               << op.first << " " << form.first << " " << type.first;
         }
-}
-
-TEST(CapabilityTable, WindowsAreRefusedUntilARowPromisesThem) {
-  const auto of_put = [](const std::vector<dw_caps_row>& promises) {
-    return rows_of(capability_table("x", promises), "put").at(0).how;
-  };
-  EXPECT_EQ(of_put({}), "refused");
-  EXPECT_EQ(of_put({row(DW_BIT(DW_OP_PUT), kAllTypes, 1, 0)}), "native");
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ bool measurable(ReduceOp::Kind reduce) {
 void Case::Free::operator()(void* memory) const { std::free(memory); }
 
 Case::Case(const Spec& spec) : spec_(spec), layout_(layout_of(spec)) {
-  if (spec.op == Operation::kSendRecv) active_ = spec.rank < (spec.ranks & ~1);
+  if (spec.op == Operation::kSendRecv || spec.op == Operation::kWinSignal)
+    active_ = spec.rank < (spec.ranks & ~1);
 }
 
 absl::StatusOr<Case> Case::make(const Spec& spec) {
@@ -162,8 +163,13 @@ T Case::expected(int64_t i) const {
     case Operation::kBroadcast:
       return value<T>(spec_.root, i);
     case Operation::kSendRecv:
+    case Operation::kWinSignal:
       return value<T>(partner(), i);
     case Operation::kRing:
+    case Operation::kWinPut:
+    case Operation::kWinPutRate:
+    case Operation::kWinGet:
+    case Operation::kWinFetchAdd:
       return value<T>(left(), i);
     case Operation::kBarrier:
       break;

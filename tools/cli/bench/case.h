@@ -37,8 +37,13 @@ class Case {
   // To whom and from whom in a ring.
   int right() const { return (spec_.rank + 1) % spec_.ranks; }
   int left() const { return (spec_.rank + spec_.ranks - 1) % spec_.ranks; }
-  // Reported time per timed call: half of a round trip.
-  double scale() const { return spec_.op == Operation::kSendRecv ? 0.5 : 1; }
+  // Reported time per timed call: half of a round trip, one put of many.
+  double scale() const {
+    if (spec_.op == Operation::kWinPutRate) return 1.0 / kPutsInFlight;
+    return spec_.op == Operation::kSendRecv || spec_.op == Operation::kWinSignal
+               ? 0.5
+               : 1;
+  }
 
   // On the root of a broadcast the two are the same memory.
   TensorView in() const;

@@ -91,6 +91,7 @@ struct Setup {
   std::shared_ptr<Store> store = nullptr;
   absl::Duration timeout = absl::Seconds(60);
   std::map<std::string, std::string> hints = {};
+  bool shared_memory = false;  // buffers that the backend allocates
 };
 
 // What --vs offers.

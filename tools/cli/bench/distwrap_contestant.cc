@@ -1,9 +1,13 @@
 #include "bench/distwrap_contestant.h"
 
+#include "bench/window_call.h"
+#include "distwrap/memory.h"
 #include "distwrap/session.h"
 
 #include <absl/strings/str_replace.h>
 
+#include <cstring>
+#include <optional>
 #include <utility>
 
 namespace distwrap::bench {
@@ -13,10 +17,62 @@ absl::Status status_of(const absl::StatusOr<Work>& work) {
   return work.status();
 }
 
+// Calls on memory of the backend, beside a case that has its own.
+class LentCall final : public Call {
+ public:
+  static absl::StatusOr<std::unique_ptr<LentCall>> make(
+      const MemAllocator& allocator, Case& c) {
+    std::unique_ptr<LentCall> made(new LentCall(c));
+    absl::StatusOr<Memory> in = allocator.allocate(c.in_bytes());
+    if (!in.ok()) return in.status();
+    made->in_ = *std::move(in);
+    if (c.in().data() == c.out().data()) {
+      made->out_ = made->in_;
+    } else {
+      absl::StatusOr<Memory> out = allocator.allocate(c.out_bytes());
+      if (!out.ok()) return out.status();
+      made->out_ = *std::move(out);
+    }
+    std::memcpy(made->in_.data(), c.in().data(),
+                static_cast<size_t>(c.in_bytes()));
+    return made;
+  }
+
+  TensorView in() const { return at(in_, case_.in()); }
+  TensorView out() const { return at(out_, case_.out()); }
+  void call(std::unique_ptr<Call> call) { call_ = std::move(call); }
+
+  absl::Status repeat(int64_t times) override { return call_->repeat(times); }
+  absl::Status spoil() override {
+    if (case_.in().data() != case_.out().data())
+      std::memcpy(out_.data(), case_.out().data(), out_bytes());
+    return absl::OkStatus();
+  }
+  absl::Status fetch() override {
+    std::memcpy(case_.out().data(), out_.data(), out_bytes());
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit LentCall(Case& c) : case_(c) {}
+  static TensorView at(const Memory& memory, const TensorView& like) {
+    return {memory.data(), like.count(), like.dtype()};
+  }
+  size_t out_bytes() const { return static_cast<size_t>(case_.out_bytes()); }
+
+  Case& case_;
+  Memory in_, out_;
+  std::unique_ptr<Call> call_;
+};
+
 class DistwrapContestant final : public Contestant {
  public:
-  DistwrapContestant(std::string name, Session session, Communicator* comm)
-      : name_(std::move(name)), session_(std::move(session)), comm_(comm) {}
+  DistwrapContestant(std::string name, Session session, Communicator* comm,
+                     std::optional<MemAllocator> allocator)
+      : name_(std::move(name)),
+        session_(std::move(session)),
+        comm_(comm),
+        allocator_(std::move(allocator)) {}
   DistwrapContestant(const DistwrapContestant&) = delete;
   DistwrapContestant& operator=(const DistwrapContestant&) = delete;
   ~DistwrapContestant() override {
@@ -27,8 +83,21 @@ class DistwrapContestant final : public Contestant {
   std::string name() const override { return name_; }
 
   absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+    // Windows have memory of their own.
+    if (!allocator_ || on_window(c.spec().op))
+      return prepare(c, c.in(), c.out());
+    auto lent = LentCall::make(*allocator_, c);
+    if (!lent.ok()) return lent.status();
+    auto call = prepare(c, (*lent)->in(), (*lent)->out());
+    if (!call.ok() || *call == nullptr) return call;
+    (*lent)->call(*std::move(call));
+    return std::unique_ptr<Call>(*std::move(lent));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c, const TensorView& in,
+                                                const TensorView& out) {
     Communicator* const comm = comm_;
-    const TensorView in = c.in(), out = c.out();
     const ReduceOp reduce = c.spec().reduce;
     const int root = c.spec().root;
     // The case outlives its calls.
@@ -73,18 +142,23 @@ class DistwrapContestant final : public Contestant {
       case Operation::kExscan:
         return call([=] { return comm->exscan(out, in, reduce); });
       case Operation::kSendRecv:
-        return ping_pong(c);
+        return ping_pong(c, in, out);
       case Operation::kRing:
-        return ring(c);
+        return ring(c, in, out);
+      case Operation::kWinPut:
+      case Operation::kWinPutRate:
+      case Operation::kWinGet:
+      case Operation::kWinFetchAdd:
+      case Operation::kWinSignal:
+        return make_window_call(c, session_.world());
     }
     return std::unique_ptr<Call>();
   }
 
- private:
-  std::unique_ptr<Call> ping_pong(const Case& c) {
+  std::unique_ptr<Call> ping_pong(const Case& c, const TensorView& in,
+                                  const TensorView& out) {
     if (c.spec().ranks < 2) return nullptr;
     Communicator* const comm = comm_;
-    const TensorView in = c.in(), out = c.out();
     const int peer = c.partner();
     if (c.spec().rank % 2 == 0) {
       return make_call([=] {
@@ -99,10 +173,10 @@ class DistwrapContestant final : public Contestant {
   }
 
   // Every rank sends to the next and receives from the one before, at once.
-  std::unique_ptr<Call> ring(const Case& c) {
+  std::unique_ptr<Call> ring(const Case& c, const TensorView& in,
+                             const TensorView& out) {
     if (c.spec().ranks < 2) return nullptr;
     Communicator* const comm = comm_;
-    const TensorView in = c.in(), out = c.out();
     const int right = c.right(), left = c.left();
     return make_call([=]() -> absl::Status {
       CallOptions async;
@@ -118,6 +192,7 @@ class DistwrapContestant final : public Contestant {
   std::string name_;
   Session session_;
   Communicator* comm_;
+  std::optional<MemAllocator> allocator_;
 };
 
 }  // namespace
@@ -138,7 +213,15 @@ absl::StatusOr<std::unique_ptr<Contestant>> make_distwrap_contestant(
   if (!session.ok()) return session.status();
   auto comm = session->world().communicator();
   if (!comm.ok()) return comm.status();
-  return std::make_unique<DistwrapContestant>(setup.name, *session, *comm);
+  std::optional<MemAllocator> allocator;
+  if (setup.shared_memory) {
+    auto found = get_mem_allocator(session->world());
+    if (!found.ok()) return found.status();
+    allocator = *std::move(found);
+  }
+  return std::make_unique<DistwrapContestant>(
+      setup.shared_memory ? setup.name + "/shared" : setup.name, *session,
+      *comm, std::move(allocator));
 }
 
 }  // namespace distwrap::bench

@@ -53,8 +53,9 @@ struct Row {
   Spec spec = {};
   int64_t in_bytes = 0;
   int64_t out_bytes = 0;
-  // It has this operation; else all below is empty.
+  // It has this operation; else all below is empty, but for why.
   bool measured = false;
+  std::string why_not = {};
   int64_t iterations = 0;  // over all rounds
   int64_t batch = 1;       // calls in one clock reading
   double first_us = 0;     // the very first call

@@ -42,6 +42,12 @@ constexpr Traits kTraits[] = {
     {Operation::kExscan, "exscan", "", true, false, false, 1, false},
     {Operation::kSendRecv, "send_recv", "", false, false, false, 1, false},
     {Operation::kRing, "ring", "sendrecv", false, false, false, 1, false},
+    {Operation::kWinPut, "win_put", "", false, false, false, 1, false},
+    {Operation::kWinPutRate, "win_put_rate", "", false, false, false, 1, false},
+    {Operation::kWinGet, "win_get", "", false, false, false, 1, false},
+    {Operation::kWinFetchAdd, "win_fetch_add", "", false, false, false, 1,
+     false},
+    {Operation::kWinSignal, "win_signal", "", false, false, false, 1, false},
 };
 
 const Traits& traits(Operation op) { return kTraits[static_cast<size_t>(op)]; }
@@ -78,8 +84,7 @@ absl::StatusOr<Operation> parse_operation(absl::string_view name) {
 }
 
 bool measured_elsewhere(absl::string_view name) {
-  for (absl::string_view other :
-       {"win_put", "win_get", "all_gather_object", "memcpy"}) {
+  for (absl::string_view other : {"all_gather_object", "memcpy"}) {
     if (name == other) return true;
   }
   return false;
@@ -88,6 +93,7 @@ bool measured_elsewhere(absl::string_view name) {
 bool reduces(Operation op) { return traits(op).reduces; }
 bool has_root(Operation op) { return traits(op).has_root; }
 bool has_counts(Operation op) { return traits(op).has_counts; }
+bool on_window(Operation op) { return op >= Operation::kWinPut; }
 
 double bus_factor(Operation op, int ranks) {
   const Traits& one = traits(op);

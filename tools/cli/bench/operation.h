@@ -31,6 +31,13 @@ enum class Operation {
   kExscan,
   kSendRecv,
   kRing,
+  // On windows, to the next rank or from the one before; win_signal: with the
+  // partner.
+  kWinPut,
+  kWinPutRate,
+  kWinGet,
+  kWinFetchAdd,
+  kWinSignal,
 };
 
 // In the order in which "all" measures them.
@@ -52,6 +59,9 @@ bool measured_elsewhere(absl::string_view name);
 bool reduces(Operation op);
 bool has_root(Operation op);
 bool has_counts(Operation op);
+bool on_window(Operation op);
+// Puts of one win_put_rate before it flushes.
+inline constexpr int kPutsInFlight = 64;
 
 // busbw / algbw where every rank's part is equal: the share of the bytes that
 // has to cross the busiest link, so that one number can be held against the

@@ -164,6 +164,10 @@ absl::Status check_contestants(const Words& words, Options& options) {
     return refuse("--backend", "names none, and neither does --vs");
   }
   options.control = words.control;
+  if (words.memory != "private" && words.memory != "shared") {
+    return refuse("--memory", "is private or shared");
+  }
+  options.shared_memory = words.memory == "shared";
   for (const std::string& hint : words.hints) {
     const size_t equals = hint.find('=');
     if (equals == 0 || equals == std::string::npos) {

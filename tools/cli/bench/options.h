@@ -39,6 +39,7 @@ struct Words {
   bool control = false;
   bool overhead = false;
   bool limit = false, cold = false;
+  std::string memory = "private";
   std::string pattern = {};
   std::string compare = {};
   double threshold = 5;  // percent
@@ -62,6 +63,7 @@ struct Options {
   double timeout = 60;  // seconds, of every operation
   bool control = false;
   bool limit = false, cold = false;
+  bool shared_memory = false;
   Pattern pattern = {};
   std::string compare = {};  // an earlier json_file
   double threshold = 0.05;

@@ -1,5 +1,7 @@
 #include "bench/runner.h"
 
+#include "bench/operation.h"
+
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 #include <absl/time/clock.h>
@@ -76,14 +78,21 @@ absl::StatusOr<std::unique_ptr<Call>> Runner::checked_call(Case& c) {
   auto call = contestant_.prepare(c);
   absl::Status status = call.status();
   if (call.ok() && *call == nullptr) {
-    status = absl::UnimplementedError("no such operation");
+    status = absl::UnimplementedError(on_window(case_.spec().op) &&
+                                              case_.spec().ranks < 2
+                                          ? "there is no other rank"
+                                          : "it has no such operation");
   }
+  if (absl::IsUnimplemented(status))
+    row_.why_not = std::string(status.message());
   status = side_.agree(of_contestant(status, row_, side_.rank()));
   if (absl::IsUnimplemented(status)) return none;
   if (!status.ok()) return status;
 
   int64_t ns = 0;
   if (c.active()) status = (*call)->timed({}, absl::MakeSpan(&ns, 1));
+  if (absl::IsUnimplemented(status))
+    row_.why_not = std::string(status.message());
   std::vector<double> took{us(ns)};
   status = side_.agree(of_contestant(status, row_, side_.rank()));
   if (absl::IsUnimplemented(status)) return none;

@@ -64,6 +64,7 @@ absl::StatusOr<Field> make_field(const Options& options,
   const auto add_backend = [&](const std::string& backend,
                                absl::string_view mark) {
     setup.hints = options.hints;
+    setup.shared_memory = options.shared_memory;
     return add(absl::StrCat("distwrap/", backend, mark), [&](const Setup& s) {
       return make_distwrap_contestant(backend, s);
     });

@@ -5,8 +5,11 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace distwrap::bench {
 namespace {
@@ -36,6 +39,13 @@ std::string subtitle(const Report& report, Operation op) {
   if (op == Operation::kRing) {
     absl::StrAppend(&text, ", to the next rank and from the one before");
   }
+  if (op == Operation::kWinSignal)
+    absl::StrAppend(&text, ", put and signal to and fro, half a round trip");
+  if (op == Operation::kWinPut)
+    absl::StrAppend(&text, ", to the next rank, each flushed");
+  if (op == Operation::kWinPutRate)
+    absl::StrAppend(&text, ", to the next rank, one of ", kPutsInFlight,
+                    " between flushes");
   return text;
 }
 
@@ -57,6 +67,17 @@ std::string traffic_text(const std::vector<Row>& rows) {
     absl::StrAppend(&text, "  and ", all.size() - 16, " more\n");
   }
   return text;
+}
+
+// Why a contestant was not measured: once, however many sizes there are.
+std::string missing_text(const std::vector<Row>& rows) {
+  std::set<std::string> lines;
+  for (const Row& row : rows) {
+    if (row.measured || row.why_not.empty()) continue;
+    lines.insert(
+        absl::StrCat(row.contestant, " was not measured: ", row.why_not, "\n"));
+  }
+  return absl::StrJoin(lines, "");
 }
 
 // Titles of one contestant's columns: the first gets all, the others what they
@@ -181,7 +202,7 @@ std::string table(const Report& report, Operation op) {
     lines.push_back(std::move(line));
   }
   return absl::StrCat("\n", subtitle(report, op), "\n", traffic_text(rows),
-                      text_table(spans, lines));
+                      text_table(spans, lines), missing_text(rows));
 }
 
 std::string summary(const Report& report) {

@@ -42,6 +42,11 @@ uint16_t kind_of(Operation op) {
       return DW_OP_SCAN;
     case Operation::kSendRecv:
     case Operation::kRing:
+    case Operation::kWinPut:
+    case Operation::kWinPutRate:
+    case Operation::kWinGet:
+    case Operation::kWinFetchAdd:
+    case Operation::kWinSignal:
       break;
   }
   return 0;
@@ -90,7 +95,7 @@ std::vector<dw_op> ping_pong(const Case& c) {
 
 std::vector<dw_op> TableContestant::ops_of(const Case& c) {
   const Spec& spec = c.spec();
-  if (spec.op == Operation::kRing) return {};
+  if (spec.op == Operation::kRing || on_window(spec.op)) return {};
   if (spec.op == Operation::kSendRecv) return ping_pong(c);
   dw_op op = blank(kind_of(spec.op));
   if (spec.op != Operation::kBarrier) {

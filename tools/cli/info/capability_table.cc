@@ -1,6 +1,7 @@
 #include "info/capability_table.h"
 
 #include "algo/compose/recipes.h"
+#include "algo/windows/window.h"
 #include "columns.h"
 
 #include <absl/strings/str_cat.h>
@@ -164,6 +165,59 @@ void add_operation(const Recipes& recipes, const Name& op,
   }
 }
 
+bool promises(const dw_caps_row& row, const Name& op) {
+  return (row.ops & DW_BIT(op.value)) != 0 &&
+         (row.memory & DW_BIT(DW_DEVICE_CPU)) != 0;
+}
+
+// The pairs of an operation on windows.
+Pairs pairs_of(absl::Span<const dw_caps_row> rows, const Name& op) {
+  Pairs pairs;
+  for (const dw_caps_row& row : rows)
+    for (size_t t = 0; promises(row, op) && t < std::size(kTypes); ++t)
+      for (size_t r = 0; r < std::size(kReductions); ++r)
+        if ((row.dtypes & DW_BIT(kTypes[t].value)) != 0 &&
+            (row.reductions >> kReductions[r].value & 1) != 0)
+          pairs.insert({t, r});
+  return pairs;
+}
+
+// Windows are those of the backend, or all of them composed.
+void add_window_operation(const Recipes& recipes,
+                          absl::Span<const dw_caps_row> rows, const Name& op,
+                          std::vector<CapabilityRow>* table) {
+  std::vector<dw_caps_row> composed;
+  algo::windows::append_rows(&composed);
+  const Pairs all = pairs_of(composed, op);
+  const bool native =
+      std::any_of(rows.begin(), rows.end(),
+                  [&](const dw_caps_row& row) { return promises(row, op); });
+  const bool has_any =
+      std::any_of(std::begin(kOps), std::end(kOps), [&](const Name& one) {
+        return one.value >= Recipes::kKinds && !pairs_of(rows, one).empty();
+      });
+  CapabilityRow row;
+  row.op = op.name;
+  row.forms = {"plain"};
+  row.every_form = true;
+  if (native) {
+    row.how = "native";
+  } else if (has_any || !recipes.composes()) {
+    row.how = "refused";
+  } else {
+    row.how = "composed";
+    row.of = recipes.message_carrier(DW_DTYPE_U8) >= 0
+                 ? "send + recv"
+                 : "a copy; of one rank only";
+    rows = composed;
+  }
+  if (all.empty())
+    table->push_back(row);
+  else
+    add_rows(row, native || !row.of.empty() ? pairs_of(rows, op) : all, all,
+             table);
+}
+
 std::string cell(const std::vector<std::string>& names, bool every) {
   if (names.empty()) return "-";
   return every && names.size() > 1 ? "all" : absl::StrJoin(names, " ");
@@ -220,18 +274,7 @@ CapabilityTable capability_table(const std::string& backend,
       add_operation(recipes, op, &table.rows);
       continue;
     }
-    // Of windows: nothing is composed.
-    const bool promised =
-        std::any_of(rows.begin(), rows.end(), [&](const dw_caps_row& row) {
-          return (row.ops & DW_BIT(op.value)) != 0 &&
-                 (row.memory & DW_BIT(DW_DEVICE_CPU)) != 0;
-        });
-    CapabilityRow row;
-    row.op = op.name;
-    row.forms = {"plain"};
-    row.every_form = true;
-    row.how = promised ? "native" : "refused";
-    table.rows.push_back(row);
+    add_window_operation(recipes, rows, op, &table.rows);
   }
   return table;
 }

@@ -52,6 +52,7 @@ std::function<int()> bind(const Request& request, Prepared& p, int rank,
   char* const out = p.out.data();
   Prepared* const keeps = &p;
 
+  if (op.rfind("win_", 0) == 0) return bind_window(request, p, rank, ranks);
   if (op == "broadcast") {
     char* const buffer = rank == root ? in : out;
     p.result = buffer;

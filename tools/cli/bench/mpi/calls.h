@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <mpi.h>
 #include <string>
 #include <utility>
@@ -44,14 +45,37 @@ class Memory {
   size_t bytes_;
 };
 
+// Memory that the other ranks write to and read from, and a word behind it;
+// collective, as is its end.
+class SharedMemory {
+ public:
+  explicit SharedMemory(size_t bytes);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  char* base() const { return base_; }
+  MPI_Win window() const { return window_; }
+  MPI_Aint word_at() const { return word_at_; }
+  int64_t word() const;
+
+ private:
+  MPI_Aint word_at_;
+  char* base_ = nullptr;
+  MPI_Win window_ = MPI_WIN_NULL;
+};
+
 // One operation at one size.
 struct Prepared {
   Prepared(size_t in_bytes, size_t out_bytes)
       : in(in_bytes), out(out_bytes), unwritten(out_bytes) {}
-  void spoil() { std::memcpy(out.data(), unwritten.data(), out.bytes()); }
+  void spoil() {
+    std::memcpy(window == nullptr ? out.data() : window->base(),
+                unwritten.data(), out.bytes());
+  }
 
   Memory in, out, unwritten;
   std::vector<int> in_counts, in_starts, out_counts, out_starts;
+  std::unique_ptr<SharedMemory> window = nullptr;
   char* result = nullptr;  // the output, or the input of a call in place
   std::function<int()> call = nullptr;
 };
@@ -59,6 +83,9 @@ struct Prepared {
 // Where each piece starts.
 std::vector<int> starts_of(const std::vector<int>& counts);
 
+// The same for an operation on windows; in window_calls.cc.
+std::function<int()> bind_window(const Request& request, Prepared& p, int rank,
+                                 int ranks);
 // What carries out the request on `p`; null when there is no such operation.
 std::function<int()> bind(const Request& request, Prepared& p, int rank,
                           int ranks);

@@ -1,0 +1,131 @@
+#include "bench/tune/experiments.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+namespace distwrap::bench {
+namespace {
+
+constexpr double kWorthIt = 0.97;
+constexpr int64_t kKib = 1 << 10, kMib = 1 << 20;
+// The ends of what the backend takes.
+constexpr int64_t kSmallest = 1 << 10, kLargest = 1 << 30;
+
+int64_t usual(absl::string_view threshold) {
+#define SHM_TUNING(name, bytes, what, way) \
+  if (threshold == #name) return bytes;
+#include "shm/tuning.def"
+  return 0;
+}
+
+std::string value(absl::string_view name, int64_t bytes) {
+  return absl::StrCat(name, "=", bytes);
+}
+
+Experiment straight(std::string name, Operation op, int64_t least) {
+  const bool rooted = op == Operation::kBroadcast;
+  return {.name = std::move(name),
+          .op = op,
+          .least = least,
+          .most = 256 * least,
+          .of_piece = !rooted};
+}
+
+}  // namespace
+
+std::vector<int64_t> Experiment::sizes() const {
+  std::vector<int64_t> all;
+  for (int64_t size = least; size <= most; size *= 2) all.push_back(size);
+  return all;
+}
+
+Spec Experiment::spec(int64_t size, int rank, int ranks) const {
+  Spec spec;
+  spec.op = op;
+  spec.rank = rank;
+  spec.ranks = ranks;
+  spec.bytes = of_piece ? size * ranks : size;
+  spec.dtype = dtype;
+  return spec;
+}
+
+std::string Experiment::always() const {
+  return absl::StrCat(others, value(name, kSmallest));
+}
+
+std::string Experiment::never() const {
+  return absl::StrCat(others, value(name, kLargest));
+}
+
+std::vector<Experiment> experiments(int ranks, bool crowded) {
+  const std::string staged = absl::StrCat(value("direct_tried", kLargest), ",",
+                                          value("direct_sure", kLargest), ",");
+  const bool two = ranks == 2;
+  std::vector<Experiment> all;
+  const auto reduces = [&](std::string name, DType dtype, int64_t least,
+                           int64_t most, std::string others) {
+    all.push_back({.name = std::move(name),
+                   .op = Operation::kAllReduce,
+                   .dtype = dtype,
+                   .least = least,
+                   .most = most,
+                   .others = std::move(others)});
+  };
+  if (two) {
+    reduces("sliced_two", DType::kF32, 16 * kKib, kMib, staged);
+    reduces("sliced_two_halves", DType::kF16, 8 * kKib, 512 * kKib, staged);
+  } else {
+    reduces("sliced_more", DType::kF32, 4 * kKib, 256 * kKib, staged);
+  }
+  if (crowded) {
+    all.push_back(straight("straight_all_gather_crowded", Operation::kAllGather,
+                           4 * kKib));
+    all.push_back(straight("straight_all_to_all_crowded", Operation::kAllToAll,
+                           4 * kKib));
+    all.push_back(
+        straight("straight_rooted_crowded", Operation::kBroadcast, 8 * kKib));
+  } else {
+    if (two)
+      reduces("direct_tried", DType::kF32, 16 * kKib, 512 * kKib,
+              absl::StrCat(value("direct_sure", kLargest), ","));
+    reduces("direct_sure", DType::kF32, 256 * kKib, 8 * kMib, "");
+    all.push_back({.name = "direct_scattered",
+                   .op = Operation::kReduceScatter,
+                   .least = 8 * kKib,
+                   .most = kMib});
+    const char* const size = two ? "two" : "more";
+    all.push_back(straight(absl::StrCat("straight_all_gather_", size),
+                           Operation::kAllGather, kKib));
+    all.push_back(straight(absl::StrCat("straight_all_to_all_", size),
+                           Operation::kAllToAll, kKib));
+    all.push_back(straight("straight_rooted", Operation::kBroadcast, 4 * kKib));
+  }
+  for (Experiment& one : all) one.usual = usual(one.name);
+  return all;
+}
+
+Found find_threshold(int64_t usual, absl::Span<const SizeRatio> points) {
+  // Down where the new way is faster; up where the old one is.
+  Found found = {usual, 0};
+  std::vector<double> gains;
+  for (size_t i = points.size(); i > 0; --i) {
+    const auto& [size, ratio] = points[i - 1];
+    if (size >= usual) continue;
+    if (ratio.median > kWorthIt || ratio.high >= 1) break;
+    gains.push_back(1 / ratio.median - 1);
+    found.bytes = size;
+  }
+  if (gains.empty()) {
+    for (const auto& [size, ratio] : points) {
+      if (size < usual) continue;
+      if (ratio.median < 1 / kWorthIt || ratio.low <= 1) break;
+      gains.push_back(ratio.median - 1);
+      found.bytes = 2 * size;
+    }
+  }
+  if (!gains.empty()) found.gain = median(std::move(gains));
+  return found;
+}
+
+}  // namespace distwrap::bench

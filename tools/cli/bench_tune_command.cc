@@ -1,0 +1,138 @@
+#include "bench_tune_command.h"
+
+#include "bench/tune/report.h"
+#include "told_by_ranks.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace distwrap::cli {
+namespace {
+
+constexpr int kMostRanks = 128;
+constexpr char kFile[] = "distwrap.tuning";
+// The first word of a rank that the command starts.
+constexpr char kAsRank[] = "as-rank";
+
+constexpr OptionRow kOptions[] = {
+    {"--ranks", "N", "Ranks to start; others have thresholds of their own (2)"},
+    {"--file", "PATH", "The file to write (distwrap.tuning)"},
+    {"--seconds", "S", "About how long it may take (60)"},
+    {"--json", nullptr, "As JSON"},
+};
+
+constexpr CommandRow kTune = {
+    "bench tune", "Measures from which sizes on other ways are faster here.",
+    kOptions,
+    "For each threshold of the backend shm that matters to so many ranks, the "
+    "operation that\nit is about is measured at sizes around it, with the "
+    "other way always and never, in\nturns. The threshold is moved from its "
+    "default as far as all sizes on the way are\nclearly faster for it, by 3 % "
+    "and more than the noise. What the file says of other\nthresholds stays. "
+    "Programs use it with DISTWRAP_TUNING.\n\n"
+    "Examples:\n"
+    "  distwrap bench tune\n"
+    "  distwrap bench tune --ranks 4 --file /etc/distwrap.tuning\n\n"
+    "Exit code: 0; 1 when ranks failed or the file was not written; 2 for bad "
+    "options."};
+
+int complain(absl::string_view text, int code) {
+  std::fprintf(stderr, "distwrap bench tune: %s\n", std::string(text).c_str());
+  return code;
+}
+
+struct Options {
+  int ranks = 2;
+  double seconds = 60;
+  std::string file;  // absolute
+  bool json = false;
+};
+
+absl::Status refuse(absl::string_view option, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", why));
+}
+
+absl::StatusOr<Options> check(const Typed& typed) {
+  Options options;
+  if (const auto text = typed.value("--ranks");
+      text.has_value() && (!absl::SimpleAtoi(*text, &options.ranks) ||
+                           options.ranks < 2 || options.ranks > kMostRanks))
+    return refuse("--ranks", absl::StrCat("'", *text, "' is no number of 2..",
+                                          kMostRanks));
+  if (const auto text = typed.value("--seconds");
+      text.has_value() && (!absl::SimpleAtod(*text, &options.seconds) ||
+                           !(options.seconds > 0) || options.seconds > 3600))
+    return refuse(
+        "--seconds",
+        absl::StrCat("'", *text, "' is not above 0 and at most 3600"));
+  std::error_code error;
+  options.file =
+      std::filesystem::absolute(typed.value("--file").value_or(kFile), error)
+          .string();
+  if (error) return refuse("--file", error.message());
+  options.json = typed.has("--json");
+  return options;
+}
+
+absl::StatusOr<bench::Points> run_ranks(const Options& options, bool crowded) {
+  const absl::StatusOr<std::string> self = own_path();
+  if (!self.ok()) return self.status();
+  const absl::StatusOr<std::string> told = told_by_ranks(
+      options.ranks, {*self, "bench", "tune", kAsRank, crowded ? "1" : "0",
+                      absl::StrCat(options.seconds)});
+  if (!told.ok()) return told.status();
+  return bench::read_points(*told);
+}
+
+int run_as_rank(const Words& words) {
+  double seconds = 0;
+  if (words.size() != 4 || !absl::SimpleAtod(words[2], &seconds))
+    return complain("as-rank is a word of its own ranks", kUsage);
+  const absl::Status status =
+      bench::measure_points(words[1] == "1", seconds, words[3]);
+  return status.ok() ? 0 : complain(status.message(), kFailed);
+}
+
+}  // namespace
+
+CommandText bench_tune_text() { return text_of(kTune); }
+
+int bench_tune_command(const Words& words) {
+  if (!words.empty() && words[0] == kAsRank) return run_as_rank(words);
+  Typed typed;
+  if (const auto code = parse(kTune, words, &typed)) return *code;
+  const absl::StatusOr<Options> options = check(typed);
+  if (!options.ok()) return complain(options.status().message(), kUsage);
+  if (inside_a_job())
+    return complain("it starts its ranks itself: run it without a launcher",
+                    kUsage);
+  const auto kept = bench::values_of(options->file);
+  if (!kept.ok()) return complain(kept.status().message(), kUsage);
+  if (absl::Status status = bench::check_writable(options->file); !status.ok())
+    return complain(status.message(), kUsage);
+
+  const bench::Machine machine = bench::this_machine();
+  const bool crowded = options->ranks > machine.cores;
+  const auto points = run_ranks(*options, crowded);
+  if (!points.ok()) return complain(points.status().message(), kFailed);
+  const auto report =
+      bench::tune_report(machine, options->ranks, crowded, *points);
+  if (!report.ok()) return complain(report.status().message(), kFailed);
+  if (absl::Status status = bench::replace_file(
+          options->file, bench::tuning_text(*report, *kept));
+      !status.ok())
+    return complain(status.message(), kFailed);
+  if (options->json)
+    std::fputs(bench::tuning_json(*report, options->file).c_str(), stdout);
+  else
+    std::printf("%s\nTo use it:\n  export DISTWRAP_TUNING=%s\n",
+                bench::show_tuning(*report).c_str(), options->file.c_str());
+  return 0;
+}
+
+}  // namespace distwrap::cli
