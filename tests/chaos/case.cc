@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -32,9 +33,10 @@ void Self::wait_for_all_ready() const {
 }
 
 absl::Span<const Case* const> all_cases() {
-  static const Case* const kAll[] = {
-      &kKilled,  &kGroupsKilled, &kLeftChild, &kStopped,  &kMutated,
-      &kAborted, &kLives,        &kForked,    &kThreaded, &kStepped};
+  static const Case* const kAll[] = {&kKilled,  &kGroupsKilled, &kLeftChild,
+                                     &kStopped, &kMutated,      &kAborted,
+                                     &kLives,   &kForked,       &kThreaded,
+                                     &kStepped, &kWindowsKilled};
   return kAll;
 }
 
@@ -61,7 +63,14 @@ void sleep_for(absl::Duration duration) {
   nanosleep(&span, nullptr);
 }
 
-void die_at(int64_t ns) {
+void die_within(const Self& self, int64_t began_ns, double part,
+                int64_t took_ns) {
+  const auto after = static_cast<int64_t>(part * static_cast<double>(took_ns));
+  die_at(self, began_ns + std::max<int64_t>(1, after));
+}
+
+void die_at(const Self& self, int64_t ns) {
+  self.ledger.struck_ns.store(ns);
   sigevent how = {};
   how.sigev_notify = SIGEV_SIGNAL;
   how.sigev_signo = SIGKILL;

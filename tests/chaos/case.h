@@ -101,8 +101,13 @@ void expect_news(Job& job, int rank, size_t group, Reason reason,
 inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
 
 void sleep_for(absl::Duration duration);
-// Kills this process at that time of CLOCK_MONOTONIC, whatever it does then.
-void die_at(int64_t ns);
+// Kills this process at that time of CLOCK_MONOTONIC, whatever it does then,
+// and has the others know when that is.
+void die_at(const Self& self, int64_t ns);
+// Likewise within a call that began then, after that part of what it took the
+// last time.
+void die_within(const Self& self, int64_t began_ns, double part,
+                int64_t took_ns);
 
 }  // namespace distwrap::chaos
 

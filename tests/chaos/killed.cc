@@ -5,7 +5,6 @@
 
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
@@ -43,14 +42,8 @@ void rank(const Self& self) {
   int64_t took_ns = 0;
   for (uint64_t round = 0; status.ok(); ++round) {
     const int64_t began = Deadline::now_ns();
-    if (self.rank == plan.victim && round == plan.round) {
-      const int64_t at =
-          began +
-          std::max<int64_t>(1, static_cast<int64_t>(
-                                   plan.part * static_cast<double>(took_ns)));
-      self.ledger.struck_ns.store(at);
-      die_at(at);
-    }
+    if (self.rank == plan.victim && round == plan.round)
+      die_within(self, began, plan.part, took_ns);
     status = performer.perform(plan.call, round);
     const int64_t ended = Deadline::now_ns();
     took_ns = ended - began;

@@ -74,10 +74,7 @@ void rank(const Self& self) {
     leave_child(plan.way);
     self.page.ready.store(true);
     self.wait_for_all_ready();
-    const int64_t at =
-        Deadline::now_ns() + absl::ToInt64Nanoseconds(plan.delay) + 1;
-    self.ledger.struck_ns.store(at);
-    die_at(at);
+    die_at(self, Deadline::now_ns() + absl::ToInt64Nanoseconds(plan.delay) + 1);
     sleep_for(absl::Seconds(60));
   }
   self.page.ready.store(true);

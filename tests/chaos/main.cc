@@ -30,7 +30,7 @@ constexpr char kUsage[] =
        chaos --list
 
   --seed N        of the first try; the next ones follow. Default: random
-  --backend NAME  gloo or shm; several with commas. Default: both
+  --backend NAME  gloo, shm or ucx; several with commas. Default: gloo,shm
   --ranks N       3 to 8. Default: 4
   --tries N       of a case; default 1
   --slack SEC     how late something may be before its try is bad. Default: 5

@@ -1,0 +1,140 @@
+// Ranks on different hosts: as they are told to be, and in network namespaces
+// that are joined by a cable.
+#include "messages.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <sched.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace distwrap::ucx_test {
+namespace {
+
+using conformance::ProcessPlan;
+using conformance::ProcessRanks;
+
+// Rank 0 is killed in the middle; the other hears of it from UCX alone.
+void kill_one(const ProcessPlan& plan) {
+  ProcessRanks ranks(plan, 2, [](Rank& rank) {
+    const int exchanged = exchange(rank);
+    Bytes data(64);
+    dw_error error = {};
+    meet(rank, 0);
+    if (exchanged != 0) return 1;
+    if (rank.rank == 0) pause();
+    const int32_t code = receive(rank, 0, data, &error);
+    return code == DW_UNAVAILABLE && error.reason == DW_REASON_PEER_LOST &&
+                   error.peer == 0
+               ? 0
+               : 2;
+  });
+  while (ranks.words()[0] < 2)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(ranks.pid(0), SIGKILL);
+  EXPECT_EQ(ranks.wait(0), -1);
+  EXPECT_EQ(ranks.wait(1), 0);
+}
+
+TEST(UcxHosts, ForcedApartExchangeMessages) {
+  ProcessRanks ranks({.table = ucx, .hints = host_of_its_own}, 3, exchange);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
+}
+
+TEST(UcxHosts, ForcedApartHearOfADeath) {
+  kill_one({.table = ucx, .hints = host_of_its_own});
+}
+
+// Two namespaces with a cable between them, for children of the test: each
+// child enters its own, the test joins them.
+class Namespaces : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(unshare_all() ? 0 : 1);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (status != 0) GTEST_SKIP() << "no network namespaces are permitted";
+    if (std::system("ip -V >/dev/null 2>&1") != 0)
+      GTEST_SKIP() << "ip (iproute2) is not installed";
+    shared_ = static_cast<Shared*>(mmap(nullptr, sizeof(Shared),
+                                        PROT_READ | PROT_WRITE,
+                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    cable_ = std::thread([this] { lay_cable(); });
+  }
+  void TearDown() override {
+    if (shared_ == nullptr) return;
+    shared_->over = true;
+    cable_.join();
+    munmap(shared_, sizeof(Shared));
+  }
+
+  ProcessPlan plan() {
+    return {.table = ucx, .prepare = [this](int rank) { return enter(rank); }};
+  }
+
+ private:
+  struct Shared {
+    std::atomic<int> pids[2];
+    std::atomic<bool> laid, over;
+  };
+
+  // UCX finds interfaces in /sys, which shows those of the namespace in which
+  // it was mounted.
+  static bool unshare_all() {
+    return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
+           mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
+  }
+
+  // In the child.
+  bool enter(int rank) {
+    if (!unshare_all()) return false;
+    shared_->pids[rank] = getpid();
+    while (!shared_->laid) sched_yield();
+    const std::string end = "dwucx" + std::to_string(rank);
+    // UCX passes over an interface whose other end is not up yet.
+    const std::string command = "ip link set lo up && ip addr add 10.77.13." +
+                                std::to_string(rank + 1) + "/24 dev " + end +
+                                " && ip link set " + end +
+                                " up && until ip link show dev " + end +
+                                " | grep -q LOWER_UP; do sleep 0.01; done";
+    return std::system(command.c_str()) == 0;
+  }
+
+  void lay_cable() {
+    while (!shared_->over && (shared_->pids[0] == 0 || shared_->pids[1] == 0))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (shared_->over) return;
+    const auto pid = [this](int rank) {
+      return std::to_string(shared_->pids[rank].load());
+    };
+    const std::string command = "ip link add dwucx0 netns " + pid(0) +
+                                " type veth peer name dwucx1 netns " + pid(1);
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    shared_->laid = true;
+  }
+
+  Shared* shared_ = nullptr;
+  std::thread cable_;
+};
+
+TEST_F(Namespaces, ExchangeMessages) {
+  ProcessRanks ranks(plan(), 2, exchange);
+  EXPECT_EQ(ranks.wait(0), 0);
+  EXPECT_EQ(ranks.wait(1), 0);
+}
+
+TEST_F(Namespaces, HearOfADeath) { kill_one(plan()); }
+
+}  // namespace
+}  // namespace distwrap::ucx_test
