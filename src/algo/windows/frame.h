@@ -42,6 +42,22 @@ struct Head {
   uint8_t dtype_code, dtype_bits;
 
   dw_dtype dtype() const { return {dtype_code, dtype_bits, 1}; }
+  uint64_t element() const { return dtype_bits / 8u; }
+
+  // Whether the sizes of what is for a part of so many bytes belong together:
+  // a peer with a fault must not write beyond what this rank has.
+  bool is_sound(uint64_t part) const {
+    switch (what) {
+      case What::kGet:
+        return wanted <= part && bytes == 0;
+      case What::kFetchOp:
+        return wanted <= part && bytes == wanted && element() != 0;
+      case What::kCompareSwap:
+        return wanted == element() && bytes == 2 * wanted && wanted != 0;
+      default:
+        return wanted == 0;
+    }
+  }
 };
 static_assert(sizeof(Head) == 64);
 

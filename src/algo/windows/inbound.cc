@@ -102,7 +102,7 @@ void Courier::begin_message(Inbound& from) {
   if (from.part == nullptr) {
     // Who has ended it need not be told that somebody else did.
     if (head.what != What::kClose) from.code = DW_FAILED_PRECONDITION;
-  } else if (head.wanted > from.part->bytes()) {
+  } else if (!head.is_sound(from.part->bytes())) {
     from.code = DW_INVALID_ARGUMENT;
   } else if (head.what == What::kFetchOp || head.what == What::kCompareSwap) {
     from.result = std::make_unique<char[]>(head.wanted);
@@ -145,7 +145,7 @@ void Courier::take(Inbound& from, const char* data, uint64_t at,
 int32_t Courier::serve(Inbound& from, const char* data, uint64_t at,
                        uint64_t bytes) {
   const Head& head = from.head;
-  const uint64_t element = head.dtype_bits / 8u;
+  const uint64_t element = head.element();
   switch (head.what) {
     case What::kPut:
       return from.part->put(head.offset + at, data, bytes);
@@ -238,15 +238,18 @@ int32_t Courier::keep_result(const Inbound& from, const char* data, uint64_t at,
 }
 
 void Courier::replied(const Inbound& from, const char* data) {
-  if (from.head.code == DW_OK && from.head.bytes != 0)
-    keep_result(from, data, 0, from.head.bytes);
+  int32_t code = from.head.code;
+  if (data == nullptr)  // no reply has so much that it does not fit a frame
+    code = DW_INVALID_ARGUMENT;
+  else if (code == DW_OK)
+    code = keep_result(from, data, 0, from.head.bytes);
   base::MutexLock lock(mutex_);
   const auto found = requests_.find(from.head.request);
   if (found == requests_.end() || found->second.peer != from.peer) return;
   const Request request = std::move(found->second);
   requests_.erase(found);
-  if (from.head.code != DW_OK) {
-    request.pending->note(refusal(from.head.code, from.peer));
+  if (code != DW_OK) {
+    request.pending->note(refusal(code, from.peer));
   } else if (request.flushed != nullptr) {
     uint64_t before = request.flushed->load();
     while (before < request.flushes &&
