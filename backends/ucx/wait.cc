@@ -12,11 +12,6 @@
 namespace ucx_backend {
 namespace {
 
-// How long to keep the processor, or at least to stay awake, after the last
-// that has happened.
-constexpr int64_t kSpinNs = 2'000;
-constexpr int64_t kAwakeNs = 60'000;
-constexpr int kLooksPerTurn = 20;
 // Of a sleep that somebody else has to end, at most.
 constexpr int64_t kNapNs = 50'000'000;
 

@@ -10,6 +10,13 @@ namespace ucx_backend {
 
 struct Comm;
 
+// How long to keep the processor, or at least to stay awake, after the last
+// that has happened.
+inline constexpr int64_t kSpinNs = 2'000;
+inline constexpr int64_t kAwakeNs = 60'000;
+// Between two looks at the clock.
+inline constexpr int kLooksPerTurn = 20;
+
 // Processors that the threads of this process may use at once.
 int usable_processors();
 

@@ -19,16 +19,12 @@
 namespace ucx_backend {
 namespace {
 
-// How long to keep the processor, or at least to stay awake.
-constexpr int64_t kSpinNs = 2'000;
-constexpr int64_t kAwakeNs = 60'000;
 // A wake-up that is missed by a hair is made up for after this.
 constexpr int64_t kShortNapNs = 1'000'000;
 constexpr int64_t kLongNapNs = 20'000'000;
 // Looks before sleeping, after the others can know of it: longer than a
 // processor keeps a write to itself.
 constexpr int kLastLooks = 200;
-constexpr int kLooksPerTurn = 20;
 
 // A signal of a slot; or one of a pair, which is taken as soon as it is there.
 class Wanted {
