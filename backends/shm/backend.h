@@ -7,8 +7,10 @@
 #include "distwrap/abi/plugin.h"
 #include "failure.h"
 #include "messages.h"
+#include "moving.h"
 #include "reach.h"
 #include "room.h"
+#include "sdk/yielding.h"
 #include "stage.h"
 #include "straight.h"
 #include "tuning.h"
@@ -32,6 +34,7 @@ struct Backend {
   const size_t stage_bytes;  // of a rank
   const Tuning tuning;       // of groups whose rank 0 this is
 
+  Moving moving;
   // memory.cc: what its groups have made, the first first.
   std::mutex mutex;
   std::vector<std::weak_ptr<Arena>> arenas;
@@ -51,11 +54,15 @@ enum class Staging { kUnknown, kSmall, kLarge };
 
 // One per group, made by the last setup round.
 struct Comm {
-  const dw_host_api* host = nullptr;
+  explicit Comm(Backend* backend)
+      : host(backend->host), moving(&backend->moving) {}
+  const dw_host_api* const host;
+  Moving* const moving;
   int rank = 0;
   int size = 1;
   bool crowded = false;  // more ranks than processors
   int looks = 2;         // at a word before the clock is read
+  dw_sdk::Yielding yielding;
 
   Room room;  // not open with one rank
   // By rank, random: in what it says of its own memory, and not in the shared.

@@ -108,6 +108,7 @@ int32_t Messages::start(const Call& call, dw_work* work) {
       message->state.load(std::memory_order_relaxed) == Message::State::kDone;
   if (!done) {
     message.release()->work = work;
+    begun_works_.fetch_add(1, std::memory_order_relaxed);
     open_works_.fetch_add(1, std::memory_order_release);
   }
   const bool wakes = std::exchange(awaited_ended_, false);

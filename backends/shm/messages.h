@@ -77,8 +77,11 @@ class Messages {
   void fail_all(const dw_error& why);
 
   // Messages with works that are open: a thread has to call `progress`.
-  bool has_open_works() const {
-    return open_works_.load(std::memory_order_acquire) != 0;
+  bool has_open_works() const { return open_works() != 0; }
+  int open_works() const { return open_works_.load(std::memory_order_acquire); }
+  // Since the communicator began, of those that did not end at once.
+  uint64_t begun_works() const {
+    return begun_works_.load(std::memory_order_relaxed);
   }
   // The same, and those of a set whose owner does something else first.
   bool has_open() const {
@@ -144,6 +147,7 @@ class Messages {
   std::vector<Message*> ended_;  // with works
   bool awaited_ended_ = false;   // one without
   std::atomic<int> open_works_ = 0, in_sets_ = 0;
+  std::atomic<uint64_t> begun_works_ = 0;
 };
 
 // message_calls.cc: until it has ended. DW_OK, or the communicator is broken.

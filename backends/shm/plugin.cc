@@ -1,5 +1,6 @@
 // The table, and the only symbol that a plugin exports.
 #include "backend.h"
+#include "moving.h"
 #include "sdk/entry.h"
 #include "window.h"
 
@@ -25,6 +26,7 @@ static constexpr dw_backend_api kTable = [] {
   api.query = shm_backend::query;
   api.submit = shm_backend::submit;
   api.submit_group = shm_backend::submit_group;
+  api.progress = shm_backend::progress;
   api.mem_alloc = shm_backend::mem_alloc;
   api.mem_release = shm_backend::mem_release;
   api.window_create = shm_backend::window_create;

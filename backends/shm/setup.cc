@@ -65,9 +65,8 @@ class Setup final : public Building {
 Setup::Setup(Backend* backend, const dw_setup_info& info)
     : backend_(backend),
       tuning_(backend->tuning),
-      comm_(std::make_unique<Comm>()) {
+      comm_(std::make_unique<Comm>(backend)) {
   head_ = head_of(kCommunicatorMagic, info);
-  comm_->host = backend->host;
   comm_->rank = info.rank;
   comm_->size = info.size;
 }

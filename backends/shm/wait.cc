@@ -117,8 +117,9 @@ int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
       return fail_late(comm, condition, error);
     }
     if (!comm->crowded && now - began < spin_ns) continue;
-    if (now - began < awake_ns) {
+    if (now - began < awake_ns && comm->yielding.pays()) {
       sched_yield();
+      comm->yielding.took(host.now_ns(host.self) - now);
       continue;
     }
     const int64_t most = end == 0 ? nap_ns : std::min(nap_ns, end - now);

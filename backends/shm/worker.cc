@@ -43,6 +43,7 @@ void Worker::start_locked() {
     throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  comm_->moving->add(comm_);
 }
 
 void Worker::finish() {
@@ -54,6 +55,7 @@ void Worker::finish() {
   changed_.notify_one();
   comm_->room.ring(comm_->rank);
   thread_.join();
+  comm_->moving->remove(comm_);
 }
 
 void Worker::add(Call&& call, dw_work* work, Gate* gate) {
@@ -68,8 +70,10 @@ void Worker::add(Call&& call, dw_work* work, Gate* gate) {
 }
 
 void Worker::look_after_messages() {
-  // Empty: the thread is either before its look at the messages, or waits.
-  { std::lock_guard<std::mutex> lock(mutex_); }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(dozes_, kDozes) != 0) return;
+  }
   changed_.notify_one();
 }
 
@@ -80,11 +84,22 @@ void Worker::loop() {
       run_next(lock);
     else if (ending_)
       return;
-    else if (comm_->messages.has_open_works())
-      drive(lock);
+    else if (dozes_ != 0 || comm_->messages.has_open_works())
+      doze(lock);
     else
       changed_.wait(lock);
   }
+}
+
+// Whoever waits for his messages moves them. What was there before and still
+// is nobody waits for, or not in such a hurry.
+void Worker::doze(std::unique_lock<std::mutex>& lock) {
+  const uint64_t begun = comm_->messages.begun_works();
+  if (changed_.wait_for(lock, kDoze) == std::cv_status::no_timeout) return;
+  if (dozes_ != 0) --dozes_;
+  const auto since =
+      static_cast<int64_t>(comm_->messages.begun_works() - begun);
+  if (comm_->messages.open_works() > since) drive(lock);
 }
 
 void Worker::drive(std::unique_lock<std::mutex>& lock) {

@@ -10,6 +10,7 @@
 #include "call.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -52,7 +53,7 @@ class Worker {
   // Whether everything that was added has ended: the caller may run
   // collectives itself.
   bool idle() const { return open_.load(std::memory_order_acquire) == 0; }
-  // There are open messages: see to them.
+  // A message with a work has begun: see to it, if it stays open.
   void look_after_messages();
 
  private:
@@ -64,8 +65,14 @@ class Worker {
 
   void start_locked();
   void loop();
+  void doze(std::unique_lock<std::mutex>& lock);
   void drive(std::unique_lock<std::mutex>& lock);
   void run_next(std::unique_lock<std::mutex>& lock);
+
+  // How long, and how often after a message has begun: to wake a thread each
+  // time costs more than most messages.
+  static constexpr std::chrono::microseconds kDoze{200};
+  static constexpr int kDozes = 50;
 
   Comm* const comm_;
   std::atomic<uint32_t> open_ = 0;
@@ -73,6 +80,7 @@ class Worker {
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   std::atomic<bool> ending_ = false;
+  int dozes_ = 0;  // that are left
   std::thread thread_;
 };
 

@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "library.h"
 #include "progress_thread.h"
+#include "sdk/yielding.h"
 #include "worker.h"
 
 #include <memory>
@@ -57,6 +58,7 @@ struct Comm {
   std::vector<uint8_t> far;  // by rank: on another host; empty when alone
   bool one_host = true;
   bool crowded = false;  // more ranks than processors
+  mutable dw_sdk::Yielding yielding;
   int looks = 0;         // at a transfer before the clock is read
   FirstFailure failure;
   Worker worker;  // not open with one rank

@@ -97,9 +97,10 @@ void wait_for(const Comm* comm, Worker& worker, Worker::Hold& hold,
       return;
     }
     if (!comm->crowded && now - active < kSpinNs) continue;
-    if (now - active < awake_ns) {
+    if (now - active < awake_ns && comm->yielding.pays()) {
       hold.release();
       sched_yield();
+      comm->yielding.took(host.now_ns(host.self) - now);
       hold.acquire();
       continue;
     }

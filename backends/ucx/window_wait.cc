@@ -127,8 +127,9 @@ int32_t wait_long(Window& window, Wanted& wanted, const dw_op& op,
                      0, "ucx: the signal did not come in time");
     }
     if (!comm.crowded && now - began < kSpinNs) continue;
-    if (now - began < kAwakeNs) {
+    if (now - began < kAwakeNs && comm.yielding.pays()) {
       sched_yield();
+      comm.yielding.took(host.now_ns(host.self) - now);
       continue;
     }
     if (nap(window, wanted, end == 0 ? nap_ns : std::min(nap_ns, end - now)))

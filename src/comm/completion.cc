@@ -15,9 +15,9 @@
 namespace distwrap::comm {
 namespace {
 
-// At a backend that works only when it is asked to, before a waiter naps
-// between them.
-constexpr int kLooks = 64;
+// At a backend that works when it is asked to: before a waiter lets others have
+// the processor between them, and before it naps.
+constexpr int kOwnLooks = 20, kLooks = 64;
 
 // What users' code throws ends here.
 void call(const Completion::Callback& f, const absl::Status& status) {
@@ -49,15 +49,14 @@ absl::Status Completion::status() const {
 absl::Status Completion::wait(Deadline deadline) {
   if (is_of_parent() && !ended())
     return base::make_error(base::of_parent("the operation"));
+  Naps naps;
   for (int looks = 0; !ended();) {
     const bool again = poll();
     if (again && ++looks < kLooks) {
-      sched_yield();
+      if (looks > kOwnLooks) sched_yield();
       continue;
     }
-    const Deadline until =
-        again ? Deadline::earlier(deadline, Deadline::after(kPollInterval))
-              : deadline;
+    const Deadline until = naps.next(again, deadline);
     base::MutexLock lock(mutex_);
     if (ended() || ended_.wait_until(mutex_, until) || ended()) continue;
     if (deadline.passed()) return expired_wait();

@@ -14,6 +14,9 @@
 #include "distwrap/status.h"
 #include "distwrap/work.h"
 
+#include <absl/time/time.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -109,8 +112,23 @@ class Completion {
   int event_fd_ ABSL_GUARDED_BY(mutex_) = -1;
 };
 
-// Between two looks at a backend that works only when it is asked to.
-inline constexpr absl::Duration kPollInterval = absl::Microseconds(50);
+// How long a waiter sleeps between two looks at a backend that may work only
+// when it is asked to: the longer it takes the longer, so that waiting costs
+// little, and no operation ends late by more than it has taken.
+class Naps {
+ public:
+  // Until when, if it has to look again; else to the end.
+  Deadline next(bool again, Deadline end) {
+    if (!again) return end;
+    const Deadline until = Deadline::earlier(end, Deadline::after(span_));
+    span_ = std::min(2 * span_, kLongest);
+    return until;
+  }
+
+ private:
+  static constexpr absl::Duration kLongest = absl::Milliseconds(2);
+  absl::Duration span_ = absl::Microseconds(50);
+};
 
 }  // namespace distwrap::comm
 

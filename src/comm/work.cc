@@ -151,16 +151,14 @@ absl::StatusOr<size_t> wait_any(absl::Span<const Work> works,
          Completion::of(works[listening])->listen(bell))
     ++listening;
   size_t ended;
-  for (;;) {
+  for (comm::Naps naps;;) {
     bool again = false;
     for (const Work& work : works)
       if (Completion* const cell = Completion::of(work); !cell->ended())
         again = cell->poll() || again;
     ended = first_ended(works);
     if (ended < works.size() || deadline.passed()) break;
-    bell->wait(again ? Deadline::earlier(deadline,
-                                         Deadline::after(comm::kPollInterval))
-                     : deadline);
+    bell->wait(naps.next(again, deadline));
   }
   for (size_t i = 0; i < listening; ++i)
     Completion::of(works[i])->unlisten(bell.get());
