@@ -278,24 +278,19 @@ bool Direct::prepare(int size) {
   return scratch_ != nullptr;
 }
 
-Trial& Direct::trial(uint16_t kind, size_t bytes, size_t least) {
+Trial& Direct::trial(size_t bytes, size_t least) {
   size_t row = 0;
-  while (bytes >= 2 * least && row < 2) {
+  while (bytes >= 2 * least && row < kRows - 1) {
     bytes /= 2;
     ++row;
   }
-  return trials_[kind == DW_OP_ALL_REDUCE ? 0 : 1][row];
+  return trials_[row];
 }
 
 void run_direct(Run& run) {
-  const size_t bytes = run.call.in.bytes;
-  run.expect(bytes, kRing);
+  run.expect(run.call.in.bytes, kRing);
   Inputs inputs(run);
-  if (!tell(run, told_by(run, 0), inputs.told)) return;
-  const bool whole = run.size == 2 && run.call.kind == DW_OP_ALL_REDUCE &&
-                     bytes < Direct::kFirstShared && inputs.all_stay() &&
-                     inputs.all_mapped();
-  whole ? reduce_whole(run, inputs) : Shares(run).go(inputs.told);
+  if (tell(run, told_by(run, 0), inputs.told)) Shares(run).go(inputs.told);
 }
 
 void run_direct_reduce_scatter(Run& run) {
@@ -327,33 +322,32 @@ void run_direct_reduce_scatter(Run& run) {
   run.finish_together();
 }
 
-// The whole by each, or staged. The first is one copy less, but a copy by the
+// Where they lie, or staged. The first is one copy less, but a copy by the
 // kernel: better where the caches have the data as they were at the last call,
-// worse where somebody has just written them.
+// worse where somebody has just written them, and by how much depends on the
+// machine.
 void run_tried(Run& run) {
-  const Call& call = run.call;
-  const int decides = call.kind == DW_OP_ALL_REDUCE ? 0 : call.peer;
+  const size_t bytes = run.call.in.bytes;
   const dw_host_api& host = *run.comm->host;
-  Trial& trial = run.comm->direct.trial(call.kind, call.in.bytes,
-                                        run.comm->tuning.direct_tried);
+  Trial& trial = run.comm->direct.trial(bytes, run.comm->tuning.direct_tried);
   Inputs inputs(run);
-  const bool asked = run.rank == decides;
+  const bool asked = run.rank == 0;
   const Told mine =
       told_by(run, asked ? static_cast<uint32_t>(trial.next()) : 0);
   if (!tell(run, mine, inputs.told)) return;
-  // What nobody has to copy is fast enough.
-  if (inputs.all_mapped())
-    return inputs.all_stay() ? reduce_whole(run, inputs)
-                             : Shares(run).go(inputs.told);
-  const bool direct = inputs.all_stay() && inputs.told[decides].way == 1;
+  const bool mapped = inputs.all_mapped();  // nobody has to copy: fast enough
+  const bool direct = mapped || inputs.told[0].way == 1;
   const int64_t began = asked ? host.now_ns(host.self) : 0;
-  if (direct) {
-    reduce_whole(run, inputs);
-  } else {
+  if (!direct) {
     run.start_at(1);
     run_staged(run);
+  } else if (inputs.all_stay() && bytes < Direct::kFirstShared) {
+    reduce_whole(run, inputs);
+  } else {
+    run.expect(bytes, kRing);
+    Shares(run).go(inputs.told);
   }
-  if (asked && !run.failed())
+  if (asked && !mapped && !run.failed())
     trial.took(direct ? 1 : 0, host.now_ns(host.self) - began);
 }
 

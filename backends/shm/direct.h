@@ -24,7 +24,7 @@ class Direct {
   size_t piece_bytes() const { return piece_bytes_; }
 
   // Operations of a size that gain or lose by it, as it comes: from `least` on.
-  Trial& trial(uint16_t kind, size_t bytes, size_t least);
+  Trial& trial(size_t bytes, size_t least);
 
   // Where no input has to be copied two ranks each reduce everything, up to
   // this: more than the second-level cache has, but not much.
@@ -38,7 +38,8 @@ class Direct {
  private:
   std::unique_ptr<char[]> scratch_;
   size_t piece_bytes_ = 0;
-  Trial trials_[2][3];
+  static constexpr size_t kRows = 10;
+  Trial trials_[kRows];  // each of twice the size
   bool backwards_ = false;
 };
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 
 namespace shm_backend {
-
 namespace {
+
+// Of what goes one way.
+constexpr size_t kPart = 128 << 10;
 
 // Calls that follow each other mostly reduce alike.
 dw_reduce_fn find_kernel(Comm* comm, dw_dtype dtype, uint16_t reduce) {
@@ -70,7 +72,11 @@ void run_flat(Run& run) {
   const int last = scan ? run.rank - (exclusive ? 1 : 0) : run.size - 1;
   const bool wants = scan ? last >= 0 : everybody || run.rank == call.peer;
   const size_t bytes = call.in.bytes;
-  const size_t step = std::min(bytes, run.comm->stage.most() / kLine * kLine);
+  // What goes one way is begun with before all of it is there.
+  const bool one_way = !scan && !everybody;
+  if (one_way) run.expect(bytes);
+  const size_t step = std::min(
+      {bytes, run.comm->stage.most() / kLine * kLine, one_way ? kPart : bytes});
   // Elements that the others can find where they are need not be copied, if
   // they stay as they are.
   const size_t place = shows && bytes > kInside && reduce.scale == nullptr &&

@@ -86,10 +86,12 @@ bool can_be_direct(const Run& run) {
 void run_reduction(Run& run) {
   const size_t bytes = run.call.in.bytes;
   const Tuning& tuning = run.comm->tuning;
+  // One of two wants the result: the other is on its way already.
+  if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
   if (!can_be_direct(run)) return run_staged(run);
-  if (bytes >= tuning.direct_sure) return run_direct(run);
-  run.size == 2 && bytes >= tuning.direct_tried ? run_tried(run)
-                                                : run_staged(run);
+  if (run.size > 2)
+    return bytes >= tuning.direct_more ? run_direct(run) : run_staged(run);
+  bytes >= tuning.direct_tried ? run_tried(run) : run_staged(run);
 }
 
 // Here nothing is shown that had to be written first: it pays sooner.

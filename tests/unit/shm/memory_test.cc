@@ -137,8 +137,11 @@ TEST(ShmMemory, OfSomeRanksAndNotOfOthers) {
 // Somebody else's mistake is an error of the operation, and ends nobody.
 TEST(ShmMemory, ReleasedBeforeItIsNamedIsAnError) {
   ProcessRanks ranks(2, [](Rank& rank) {
-    shm_backend::of(rank.comm)->crowded = false;
+    shm_backend::Comm& comm = *shm_backend::of(rank.comm);
+    comm.crowded = false;
     const size_t count = 300001;
+    // Staged is tried first, where nobody names any.
+    comm.direct.trial(count * sizeof(float), comm.tuning.direct_tried).next();
     Buffer in, out;
     if (!make(rank, rank.backend, rank.rank == 1, count, &in) ||
         !make(rank, rank.backend, false, count, &out))

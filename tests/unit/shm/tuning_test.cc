@@ -30,12 +30,12 @@ TEST(Tuning, NamedValuesReplaceTheDefaults) {
   const Tuning before;
   dw_error error = {};
   EXPECT_EQ(read_tuning({nullptr, 0}, &tuning, &error), DW_OK);
-  EXPECT_EQ(read_tuning(text_of("sliced_two=1024,direct_sure=1073741824"),
+  EXPECT_EQ(read_tuning(text_of("sliced_two=1024,direct_more=1073741824"),
                         &tuning, &error),
             DW_OK)
       << error.text;
   EXPECT_EQ(tuning.sliced_two, 1024u);
-  EXPECT_EQ(tuning.direct_sure, 1u << 30);
+  EXPECT_EQ(tuning.direct_more, 1u << 30);
   EXPECT_EQ(tuning.direct_tried, before.direct_tried);
   EXPECT_EQ(tuning.straight_rooted, before.straight_rooted);
   EXPECT_TRUE(before.is_sane() && tuning.is_sane());
@@ -61,13 +61,13 @@ TEST(Tuning, WhatIsWrongIsNamed) {
   for (const auto& one : bad) {
     Tuning tuning;
     dw_error error = {};
-    EXPECT_EQ(read_tuning(text_of("direct_sure=2048," + std::string(one.text)),
+    EXPECT_EQ(read_tuning(text_of("direct_more=2048," + std::string(one.text)),
                           &tuning, &error),
               DW_INVALID_ARGUMENT)
         << one.text;
     EXPECT_EQ(error.reason, DW_REASON_INVALID_ARGUMENT);
     EXPECT_THAT(error.text, HasSubstr(one.told));
-    EXPECT_EQ(tuning.direct_sure, Tuning().direct_sure) << "half of it is read";
+    EXPECT_EQ(tuning.direct_more, Tuning().direct_more) << "half of it is read";
   }
 }
 
@@ -265,7 +265,7 @@ TEST_F(TwoRanks, AllGoByTheFirstsAndSoDoTheirGroups) {
     for (const int rank : {0, 1}) {
       EXPECT_EQ(pair->of(rank)->tuning.sliced_two, 2048u) << rank;
       EXPECT_EQ(pair->of(rank)->tuning.straight_rooted, 4096u) << rank;
-      EXPECT_EQ(pair->of(rank)->tuning.direct_sure, Tuning().direct_sure);
+      EXPECT_EQ(pair->of(rank)->tuning.direct_more, Tuning().direct_more);
     }
   for (const int64_t bytes : {3000, 5000, 100'000})
     for (const Pair* const pair : {&world_, &half_}) {
@@ -305,7 +305,7 @@ TEST_F(TwoRanks, BroadcastGoesStraightFromThereOn) {
 }
 
 TEST_F(TwoRanks, AllReduceIsSlicedFromThereOn) {
-  open("sliced_two=8192,direct_tried=1073741824,direct_sure=1073741824", "");
+  open("sliced_two=8192,direct_tried=1073741824,direct_more=1073741824", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_ALL_REDUCE, 8191);
   EXPECT_EQ(last_round(*world_.of(0)), 0u);
@@ -314,7 +314,7 @@ TEST_F(TwoRanks, AllReduceIsSlicedFromThereOn) {
 }
 
 TEST_F(TwoRanks, AllReduceReadsInPlaceFromThereOn) {
-  open("sliced_two=1073741824,direct_sure=8192", "");
+  open("sliced_two=1073741824,direct_tried=8192", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_ALL_REDUCE, 8191);
   const Comm& comm = *world_.of(0);

@@ -60,7 +60,7 @@ std::string Experiment::never() const {
 
 std::vector<Experiment> experiments(int ranks, bool crowded) {
   const std::string staged = absl::StrCat(value("direct_tried", kLargest), ",",
-                                          value("direct_sure", kLargest), ",");
+                                          value("direct_more", kLargest), ",");
   const bool two = ranks == 2;
   std::vector<Experiment> all;
   const auto reduces = [&](std::string name, DType dtype, int64_t least,
@@ -87,9 +87,9 @@ std::vector<Experiment> experiments(int ranks, bool crowded) {
         straight("straight_rooted_crowded", Operation::kBroadcast, 8 * kKib));
   } else {
     if (two)
-      reduces("direct_tried", DType::kF32, 16 * kKib, 512 * kKib,
-              absl::StrCat(value("direct_sure", kLargest), ","));
-    reduces("direct_sure", DType::kF32, 256 * kKib, 8 * kMib, "");
+      reduces("direct_tried", DType::kF32, 16 * kKib, 512 * kKib, "");
+    else
+      reduces("direct_more", DType::kF32, 256 * kKib, 8 * kMib, "");
     all.push_back({.name = "direct_scattered",
                    .op = Operation::kReduceScatter,
                    .least = 8 * kKib,
