@@ -19,9 +19,10 @@ int32_t Moving::move() {
   if (!lock.owns_lock()) return 0;
   int32_t moved = 0;
   for (Comm* const comm : comms_) {
-    if (!comm->messages.has_open_works() || comm->failure.is_over()) continue;
+    const int open = comm->messages.open_works();
+    if (open == 0 || comm->failure.is_over()) continue;
     comm->messages.progress_for_others();
-    ++moved;
+    moved += comm->messages.open_works() < open ? 1 : 0;
   }
   return moved;
 }

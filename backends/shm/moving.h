@@ -22,7 +22,7 @@ class Moving {
   void add(Comm* comm);
   // It is not looked at any more when this returns.
   void remove(Comm* comm);
-  // Never blocks. In how many groups something was to be moved.
+  // Never blocks. In how many groups messages have ended.
   int32_t move();
 
  private:
