@@ -24,8 +24,9 @@ class Yielding {
  public:
   // A yield that took longer has cost a slice.
   static constexpr int64_t kSliceNs = 500'000;
-  // How often to sleep before it is tried again: at first, and at most.
-  static constexpr uint32_t kFewest = 16, kMost = 4096;
+  // How often to sleep before it is tried again: at first, and at most. Not
+  // more: it may have been a peer that computes, not a stranger.
+  static constexpr uint32_t kFewest = 16, kMost = 256;
 
   bool pays() {
     const uint32_t left = skip_.load(std::memory_order_relaxed);
