@@ -298,11 +298,13 @@ void run_direct_reduce_scatter(Run& run) {
   const auto n = static_cast<size_t>(run.size);
   // Where a rank has the part of another is for itself to know.
   Where mine[kMostRanks];
-  const size_t place = call.in_pieces.equal() ? run.lend_in() : 0;
+  const Piece first = call.in_pieces[0];
+  const size_t place =
+      call.in_pieces.equal() ? run.lend_in({first.at, n * first.bytes}) : 0;
   for (int r = 0; r < run.size; ++r) {
     const char* const at = call.in_pieces[r].at;
     mine[r] = where_of(
-        at, place == 0 ? 0 : place + static_cast<size_t>(at - call.in.at));
+        at, place == 0 ? 0 : place + static_cast<size_t>(at - first.at));
   }
   run.lend();
   run.show(0, mine, n * sizeof(Where));

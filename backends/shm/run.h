@@ -91,7 +91,8 @@ class Run {
   bool lends() const { return lends_; }
   // The same, if that lies in this rank's heap and begins a line there: where,
   // or 0. As long as the operation runs it is not given back.
-  size_t lend_in() { return lend(comm->lease.in, call.in); }
+  size_t lend_in() { return lend_in(call.in); }
+  size_t lend_in(const Piece& all) { return lend(comm->lease.in, all); }
   size_t lend_out() { return lend(comm->lease.out, call.out); }
   // What another lends is read: whoever has given up by the end may have used
   // that memory again, and says so before.
