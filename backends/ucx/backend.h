@@ -59,7 +59,7 @@ struct Comm {
   bool one_host = true;
   bool crowded = false;  // more ranks than processors
   mutable dw_sdk::Yielding yielding;
-  int looks = 0;         // at a transfer before the clock is read
+  int looks = 0;  // at a transfer before the clock is read
   FirstFailure failure;
   Worker worker;  // not open with one rank
   ProgressThread thread{&worker};
