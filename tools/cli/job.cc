@@ -291,9 +291,10 @@ void Job::on_end(const End& end) {
     else
       absl::StrAppend(&text, "exited with code ", end.code);
     if (const int others = living(); others > 0 && stage_ == Stage::kRunning)
-      absl::StrAppend(&text, "; the other", others == 1 ? "" : "s", " (",
-                      others, " left) are ended in ",
-                      absl::FormatDuration(options_.grace));
+      absl::StrAppend(&text, "; the ",
+                      others == 1 ? std::string("other is")
+                                  : absl::StrCat(others, " others are"),
+                      " ended in ", absl::FormatDuration(options_.grace));
     say(text);
   }
   if (code_ == 0) code_ = code;
