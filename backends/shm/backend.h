@@ -16,6 +16,7 @@
 #include "tuning.h"
 #include "worker.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -58,6 +59,7 @@ struct Comm {
       : host(backend->host), moving(&backend->moving) {}
   const dw_host_api* const host;
   Moving* const moving;
+  std::atomic<int> movers = 0;  // that are at its messages
   int rank = 0;
   int size = 1;
   bool crowded = false;  // more ranks than processors

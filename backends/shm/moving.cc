@@ -2,6 +2,8 @@
 
 #include "backend.h"
 
+#include <sched.h>
+
 namespace shm_backend {
 
 void Moving::add(Comm* comm) {
@@ -10,19 +12,35 @@ void Moving::add(Comm* comm) {
 }
 
 void Moving::remove(Comm* comm) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  std::erase(comms_, comm);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::erase(comms_, comm);
+  }
+  while (comm->movers.load(std::memory_order_acquire) != 0) sched_yield();
 }
 
+// The one that has to be moved at or behind this place; NULL: there is none.
+Comm* Moving::pin(size_t* place) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (; *place < comms_.size(); ++*place) {
+    Comm* const comm = comms_[*place];
+    if (!comm->messages.has_open_works() || comm->failure.is_over()) continue;
+    comm->movers.fetch_add(1, std::memory_order_relaxed);
+    return comm;
+  }
+  return nullptr;
+}
+
+// Without the lock: who is told of an end takes others.
 int32_t Moving::move() {
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return 0;
   int32_t moved = 0;
-  for (Comm* const comm : comms_) {
+  size_t place = 0;
+  while (Comm* const comm = pin(&place)) {
     const int open = comm->messages.open_works();
-    if (open == 0 || comm->failure.is_over()) continue;
     comm->messages.progress_for_others();
     moved += comm->messages.open_works() < open ? 1 : 0;
+    comm->movers.fetch_sub(1, std::memory_order_release);
+    ++place;
   }
   return moved;
 }

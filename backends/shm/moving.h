@@ -7,6 +7,7 @@
 #ifndef DISTWRAP_BACKENDS_SHM_MOVING_H_
 #define DISTWRAP_BACKENDS_SHM_MOVING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -26,7 +27,9 @@ class Moving {
   int32_t move();
 
  private:
-  std::mutex mutex_;
+  Comm* pin(size_t* place);
+
+  std::mutex mutex_;  // nothing else is taken under it
   std::vector<Comm*> comms_;
 };
 
