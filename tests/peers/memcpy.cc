@@ -1,11 +1,12 @@
 #include "memcpy.h"
 
+#include "bench/page_aligned.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace distwrap::peers {
 namespace {
@@ -23,12 +24,15 @@ class Memcpy final : public bench::Contestant {
         static_cast<size_t>(std::max(c.in_bytes(), c.out_bytes()));
     if (bytes == 0) return std::unique_ptr<bench::Call>();
     // Calls on several cases may be held at once.
-    auto from = std::make_shared<std::vector<std::byte>>(bytes, std::byte{1});
-    auto to = std::make_shared<std::vector<std::byte>>(bytes, std::byte{2});
+    const std::shared_ptr<std::byte> from = bench::page_aligned(bytes);
+    const std::shared_ptr<std::byte> to = bench::page_aligned(bytes);
+    if (from == nullptr || to == nullptr)
+      return absl::ResourceExhaustedError("no memory for a copy");
+    std::memset(from.get(), 1, bytes);
     return bench::make_call([to, from, bytes] {
-      std::memcpy(to->data(), from->data(), bytes);
+      std::memcpy(to.get(), from.get(), bytes);
       // The copy is not to be left out as unread.
-      asm volatile("" : : "r"(to->data()) : "memory");
+      asm volatile("" : : "r"(to.get()) : "memory");
       return absl::OkStatus();
     });
   }

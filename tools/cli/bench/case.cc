@@ -40,8 +40,6 @@ bool measurable(ReduceOp::Kind reduce) {
          reduce == ReduceOp::kMin || reduce == ReduceOp::kMax;
 }
 
-void Case::Free::operator()(void* memory) const { std::free(memory); }
-
 Case::Case(const Spec& spec) : spec_(spec), layout_(layout_of(spec)) {
   if (spec.op == Operation::kSendRecv || spec.op == Operation::kWinSignal)
     active_ = spec.rank < (spec.ranks & ~1);
@@ -51,9 +49,7 @@ absl::StatusOr<Case> Case::make(const Spec& spec) {
   Case made(spec);
   const auto allocate = [](int64_t bytes) {
     // A page of guard before, at least one byte less after.
-    const size_t pages = (static_cast<size_t>(bytes) + kPage - 1) / kPage + 2;
-    return Memory(
-        static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
+    return page_aligned(static_cast<size_t>(bytes) + 2 * kPage);
   };
   made.in_ = allocate(made.in_bytes());
   made.out_ = allocate(made.out_bytes());

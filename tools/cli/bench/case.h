@@ -10,6 +10,7 @@
 
 #include "bench/layout.h"
 #include "bench/operation.h"
+#include "bench/page_aligned.h"
 #include "distwrap/reduce_op.h"
 #include "distwrap/tensor_view.h"
 #include "distwrap/types.h"
@@ -18,7 +19,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 namespace distwrap::bench {
 
@@ -63,11 +63,6 @@ class Case {
   int64_t wrong() const;
 
  private:
-  struct Free {
-    void operator()(void* memory) const;
-  };
-  using Memory = std::unique_ptr<std::byte, Free>;
-
   explicit Case(const Spec& spec);
   bool in_place() const {
     return spec_.op == Operation::kBroadcast && spec_.rank == spec_.root;
@@ -85,7 +80,7 @@ class Case {
   Spec spec_;
   Layout layout_;
   bool active_ = true;
-  Memory in_, out_;
+  PageAligned in_, out_;
 };
 
 // Element types and reductions that results can be checked for.

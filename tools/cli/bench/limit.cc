@@ -1,7 +1,10 @@
 #include "bench/limit.h"
 
+#include "bench/page_aligned.h"
 #include "bench/runner.h"
 #include "bench/statistics.h"
+
+#include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -144,11 +147,15 @@ absl::StatusOr<LimitProbe> LimitProbe::make(SideChannel& side) {
 absl::StatusOr<double> LimitProbe::copy_us(int64_t bytes) {
   if (bytes == 0) return 0.0;
   const auto size = static_cast<size_t>(bytes);
-  std::vector<std::byte> from(size, std::byte{1}), to(size);
+  const PageAligned from = page_aligned(size), to = page_aligned(size);
+  if (from == nullptr || to == nullptr)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for a copy of ", size, " bytes"));
+  std::memset(from.get(), 1, size);
   const auto copy = [&](int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-      std::memcpy(to.data(), from.data(), size);
-      asm volatile("" : : "r"(to.data()), "r"(from.data()) : "memory");
+      std::memcpy(to.get(), from.get(), size);
+      asm volatile("" : : "r"(to.get()), "r"(from.get()) : "memory");
     }
   };
   copy(1);
