@@ -32,26 +32,9 @@ struct ProcessRanks::Shared {
     while (arrived.load() < (turn + 1) * n) sched_yield();
   }
 
-  dw_comm* build(const dw_backend_api& api, const std::vector<dw_hint>& hints,
-                 int rank, int size, dw_backend** backend) {
-    dw_open_info open = {};
-    open.struct_size = sizeof open;
-    open.device_type = DW_DEVICE_CPU;
-    open.hints = hints.data();
-    open.n_hints = hints.size();
-    if (api.open(&host_table(), &open, backend, nullptr) != DW_OK)
-      return nullptr;
-    dw_setup_info info = {};
-    info.struct_size = sizeof info;
-    info.flags = DW_SETUP_COMMUNICATOR;
-    info.rank = rank;
-    info.size = size;
-    info.uid = 5;
-    info.epoch = 1;
-    dw_setup* setup = nullptr;
-    dw_blob out = {};
-    if (api.setup_begin(*backend, &info, &setup, &out, nullptr) != DW_OK)
-      return nullptr;
+  // Rounds of a setup, after its beginning; all NULL when it fails.
+  dw_setup_result step(const dw_backend_api& api, int rank, int size,
+                       dw_setup* setup, dw_blob out) {
     for (;;) {
       sizes[rank] = out.size;
       std::memcpy(blobs[rank], out.data, out.size);
@@ -65,9 +48,53 @@ struct ProcessRanks::Shared {
       dw_setup_result result = {};
       const int32_t code =
           api.setup_step(setup, in.data(), in.size(), &out, &result, nullptr);
-      if (code == DW_DONE) return result.comm;
-      if (code != DW_OK) return nullptr;
+      if (code == DW_DONE) return result;
+      if (code != DW_OK) return {};
     }
+  }
+
+  dw_comm* build(const dw_backend_api& api, const std::vector<dw_hint>& hints,
+                 int rank, int size, dw_backend** backend) {
+    dw_open_info open = {};
+    open.struct_size = sizeof open;
+    open.device_type = DW_DEVICE_CPU;
+    open.hints = hints.data();
+    open.n_hints = hints.size();
+    if (api.open(&host_table(), &open, backend, nullptr) != DW_OK)
+      return nullptr;
+    const dw_setup_info info = info_of(DW_SETUP_COMMUNICATOR, 5, rank, size);
+    dw_setup* setup = nullptr;
+    dw_blob out = {};
+    if (api.setup_begin(*backend, &info, &setup, &out, nullptr) != DW_OK)
+      return nullptr;
+    return step(api, rank, size, setup, out).comm;
+  }
+
+  dw_window* build_window(const Rank& self, const dw_buf& memory,
+                          uint64_t signals) {
+    dw_setup_info info = info_of(DW_SETUP_WINDOW, 6, self.rank, self.size);
+    info.parent = self.comm;
+    info.memory = memory;
+    info.signals = signals;
+    dw_setup* setup = nullptr;
+    dw_blob out = {};
+    if (self.api.window_create(self.comm, &info, &setup, &out, nullptr) !=
+        DW_OK)
+      return nullptr;
+    return step(self.api, self.rank, self.size, setup, out).window;
+  }
+
+ private:
+  static dw_setup_info info_of(uint32_t flags, uint64_t uid, int rank,
+                               int size) {
+    dw_setup_info info = {};
+    info.struct_size = sizeof info;
+    info.flags = flags;
+    info.rank = rank;
+    info.size = size;
+    info.uid = uid;
+    info.epoch = 1;
+    return info;
   }
 };
 
@@ -84,7 +111,10 @@ ProcessRanks::ProcessRanks(const ProcessPlan& plan, int size,
       const std::vector<dw_hint> hints =
           plan.hints ? plan.hints(rank) : std::vector<dw_hint>();
       const dw_backend_api& api = plan.table();
-      Rank self = {api, nullptr, nullptr, rank, size, shared_->words};
+      Rank self = {api, nullptr, nullptr, rank, size, shared_->words, {}};
+      self.make_window = [&](const dw_buf& memory, uint64_t signals) {
+        return shared_->build_window(self, memory, signals);
+      };
       self.comm = shared_->build(api, hints, rank, size, &self.backend);
       _exit(self.comm == nullptr ? 99 : body(self));
     }

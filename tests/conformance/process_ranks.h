@@ -18,6 +18,8 @@ struct Rank {
   int rank, size;
   // Shared with the test and the other ranks, zero at first.
   std::atomic<int>* words;
+  // Every rank calls it; NULL: there is no window.
+  std::function<dw_window*(const dw_buf& memory, uint64_t signals)> make_window;
 };
 
 // How the ranks get their communicator.

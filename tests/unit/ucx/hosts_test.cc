@@ -1,6 +1,7 @@
 // Ranks on different hosts: as they are told to be, and in network namespaces
 // that are joined by a cable.
 #include "messages.h"
+#include "windows.h"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +46,36 @@ void kill_one(const ProcessPlan& plan) {
   EXPECT_EQ(ranks.wait(1), 0);
 }
 
+// The same of its window: one rank waits for its signal, one writes to it.
+void kill_owner(const ProcessPlan& plan, bool waits) {
+  ProcessRanks ranks(plan, 2, [waits](Rank& rank) {
+    Numbers numbers(rank, 1000);
+    if (!numbers.ok()) return 1;
+    dw_error error = {};
+    const Numbers::Values values(1000, 7);
+    if (numbers.put_signal(1 - rank.rank, 0, values, 1, &error) != DW_DONE ||
+        numbers.wait_signal(1, &error) != DW_DONE)
+      return 2;
+    meet(rank, 0);
+    if (rank.rank == 0) pause();
+    int32_t code = waits ? numbers.wait_signal(2, &error) : DW_DONE;
+    while (code == DW_DONE) {
+      code = numbers.put(0, 0, values, &error);
+      if (code == DW_DONE) code = numbers.flush(0, &error);
+    }
+    return code == DW_UNAVAILABLE && error.reason == DW_REASON_PEER_LOST &&
+                   error.peer == 0
+               ? 0
+               : 3;
+  });
+  while (ranks.words()[0] < 2)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(ranks.pid(0), SIGKILL);
+  EXPECT_EQ(ranks.wait(0), -1);
+  EXPECT_EQ(ranks.wait(1), 0);
+}
+
 TEST(UcxHosts, ForcedApartExchangeMessages) {
   ProcessRanks ranks({.table = ucx, .hints = host_of_its_own}, 3, exchange);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
@@ -52,6 +83,16 @@ TEST(UcxHosts, ForcedApartExchangeMessages) {
 
 TEST(UcxHosts, ForcedApartHearOfADeath) {
   kill_one({.table = ucx, .hints = host_of_its_own});
+}
+
+TEST(UcxHosts, ForcedApartWriteToWindows) {
+  ProcessRanks ranks({.table = ucx, .hints = host_of_its_own}, 3, write_around);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
+}
+
+TEST(UcxHosts, ForcedApartHearOfAnOwnersDeath) {
+  for (const bool waits : {false, true})
+    kill_owner({.table = ucx, .hints = host_of_its_own}, waits);
 }
 
 // Two namespaces with a cable between them, for children of the test: each
@@ -142,6 +183,20 @@ TEST_F(Namespaces, ExchangeMessages) {
 }
 
 TEST_F(Namespaces, HearOfADeath) { kill_one(plan()); }
+
+TEST_F(Namespaces, WriteToWindows) {
+  ProcessRanks ranks(plan(), 2, write_around);
+  EXPECT_EQ(ranks.wait(0), 0);
+  EXPECT_EQ(ranks.wait(1), 0);
+}
+
+TEST_F(Namespaces, HearOfTheDeathOfWhomTheyWriteTo) {
+  kill_owner(plan(), false);
+}
+
+TEST_F(Namespaces, HearOfTheDeathOfWhomTheyWaitFor) {
+  kill_owner(plan(), true);
+}
 
 }  // namespace
 }  // namespace distwrap::ucx_test
