@@ -48,6 +48,18 @@ void order_writes() {}
 
 }  // namespace
 
+// From the back: a load that follows a store to the same place of another page
+// waits for it.
+void copy_trailing(void* to, const void* from, size_t bytes) {
+  constexpr size_t kBlock = 256;
+  char* const out = static_cast<char*>(to);
+  const char* const in = static_cast<const char*>(from);
+  size_t at = bytes;
+  for (; at >= kBlock; at -= kBlock)
+    __builtin_memcpy(out + at - kBlock, in + at - kBlock, kBlock);
+  __builtin_memcpy(out, in, at);
+}
+
 void copy_past_caches(void* to, const void* from, size_t bytes) {
   write_past_caches(static_cast<char*>(to), static_cast<const char*>(from),
                     bytes);

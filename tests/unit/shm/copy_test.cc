@@ -41,8 +41,22 @@ TEST_P(CopyTest, MovesTheBytesAndNoOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CopyTest,
-                         ::testing::Values(copy_past_caches, fetch,
+                         ::testing::Values(copy, copy_trailing,
+                                           copy_past_caches, fetch,
                                            fetch_past_caches));
+
+TEST(Copy, KnowsWhatFollowsWhatIsRead) {
+  alignas(4096) static char memory[3 * 4096];
+  const auto at = [](size_t offset) { return memory + offset; };
+  for (const size_t page : {0, 4096}) {
+    EXPECT_FALSE(trails(at(page + 64), at(64)));
+    EXPECT_TRUE(trails(at(page + 65), at(64)));
+    EXPECT_TRUE(trails(at(page + 95), at(64)));
+    EXPECT_FALSE(trails(at(page + 96), at(64)));
+    EXPECT_FALSE(trails(at(64), at(page + 65)));
+    EXPECT_TRUE(trails(at(page + 4096 + 15), at(4095)));
+  }
+}
 
 TEST(SideBySide, VisitsEverythingOnce) {
   for (const size_t bytes : kLengths) {
