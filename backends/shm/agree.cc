@@ -15,6 +15,7 @@ bool reaches_all(Comm* comm) {
   try {
     comm->reaches.resize(size);
     comm->ways.resize(size);
+    comm->choices = std::make_unique<Choices>();
   } catch (const std::bad_alloc&) {
     return false;
   }

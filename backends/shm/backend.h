@@ -10,6 +10,7 @@
 #include "moving.h"
 #include "reach.h"
 #include "room.h"
+#include "route.h"
 #include "sdk/yielding.h"
 #include "stage.h"
 #include "straight.h"
@@ -86,6 +87,7 @@ struct Comm {
   bool straight = false;
   Tuning tuning;  // its arena's
   Direct direct;
+  std::unique_ptr<Choices> choices;  // where `straight`
   Lease lease;
   KnownKernel kernel;
 

@@ -6,8 +6,8 @@
 #include "run.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace shm_backend {
 namespace {
@@ -72,9 +72,12 @@ class Terms {
         } else if (mapped_[r] != nullptr) {
           terms[r] = mapped_[r] + begin + at;
         } else {
-          if (!read(piece, r, addresses_[r] + begin + at, part)) return false;
-          terms[r] = piece;
-          piece += most;
+          // As far into its line as it is there (`trails`).
+          const uint64_t from = addresses_[r] + begin + at;
+          char* const to = piece + from % kLine;
+          if (!read(to, r, from, part)) return false;
+          terms[r] = to;
+          piece += most + kLine;
         }
       }
       give(first + at, second == nullptr ? nullptr : second + at, terms, part);
@@ -117,8 +120,7 @@ class Terms {
 // What a rank tells before anything is read.
 struct Told {
   Where input;
-  uint32_t way;       // that it would go
-  uint32_t readable;  // its input stays as it is until the end
+  uint64_t readable;  // its input stays as it is until the end
 };
 static_assert(sizeof(Told) <= kInside);
 
@@ -236,17 +238,12 @@ struct Inputs {
     return std::all_of(told, told + size,
                        [](const Told& one) { return one.readable == 1; });
   }
-  bool all_mapped() const {
-    return std::all_of(told, told + size, [](const Told& one) {
-      return (one.input & kPlace) != 0;
-    });
-  }
 };
 
-Told told_by(Run& run, uint32_t way) {
+Told told_by(Run& run) {
   const Call& call = run.call;
   const bool takes = call.kind == DW_OP_ALL_REDUCE || run.rank == call.peer;
-  return {where_of(call.in.at, run.lend_in()), way,
+  return {where_of(call.in.at, run.lend_in()),
           !takes || call.in.at != call.out.at};
 }
 
@@ -274,23 +271,20 @@ void reduce_whole(Run& run, const Inputs& inputs) {
 bool Direct::prepare(int size) {
   const auto others = static_cast<size_t>(size - 1);
   piece_bytes_ = kScratch / others / kLine * kLine;
-  scratch_.reset(new (std::nothrow) char[piece_bytes_ * others]);
+  scratch_.reset(static_cast<char*>(
+      std::aligned_alloc(kLine, (piece_bytes_ + kLine) * others)));
   return scratch_ != nullptr;
 }
 
-Trial& Direct::trial(size_t bytes, size_t least) {
-  size_t row = 0;
-  while (bytes >= 2 * least && row < kRows - 1) {
-    bytes /= 2;
-    ++row;
-  }
-  return trials_[row];
-}
-
 void run_direct(Run& run) {
-  run.expect(run.call.in.bytes, kRing);
+  const size_t bytes = run.call.in.bytes;
   Inputs inputs(run);
-  if (tell(run, told_by(run, 0), inputs.told)) Shares(run).go(inputs.told);
+  if (!tell(run, told_by(run), inputs.told)) return;
+  // Two ranks read as much of each other either way.
+  if (run.size == 2 && bytes < Direct::kFirstShared && inputs.all_stay())
+    return reduce_whole(run, inputs);
+  run.expect(bytes, kRing);
+  Shares(run).go(inputs.told);
 }
 
 void run_direct_reduce_scatter(Run& run) {
@@ -322,35 +316,6 @@ void run_direct_reduce_scatter(Run& run) {
   }
   terms.reduce(call.out.at, nullptr, own.at, 0, own.bytes);
   run.finish_together();
-}
-
-// Where they lie, or staged. The first is one copy less, but a copy by the
-// kernel: better where the caches have the data as they were at the last call,
-// worse where somebody has just written them, and by how much depends on the
-// machine.
-void run_tried(Run& run) {
-  const size_t bytes = run.call.in.bytes;
-  const dw_host_api& host = *run.comm->host;
-  Trial& trial = run.comm->direct.trial(bytes, run.comm->tuning.direct_tried);
-  Inputs inputs(run);
-  const bool asked = run.rank == 0;
-  const Told mine =
-      told_by(run, asked ? static_cast<uint32_t>(trial.next()) : 0);
-  if (!tell(run, mine, inputs.told)) return;
-  const bool mapped = inputs.all_mapped();  // nobody has to copy: fast enough
-  const bool direct = mapped || inputs.told[0].way == 1;
-  const int64_t began = asked ? host.now_ns(host.self) : 0;
-  if (!direct) {
-    run.start_at(1);
-    run_staged(run);
-  } else if (inputs.all_stay() && bytes < Direct::kFirstShared) {
-    reduce_whole(run, inputs);
-  } else {
-    run.expect(bytes, kRing);
-    Shares(run).go(inputs.told);
-  }
-  if (asked && !mapped && !run.failed())
-    trial.took(direct ? 1 : 0, host.now_ns(host.self) - began);
 }
 
 }  // namespace shm_backend

@@ -17,13 +17,9 @@ constexpr size_t kSpare = kChunks / 2;
 // Records of one peer before the next one's turn, and bytes in its memory.
 constexpr int kTurn = 64;
 constexpr size_t kReadTurn = 512 << 10;
-// Where one copy by the kernel takes less time than two of our own, of which
-// the second begins before the first has ended.
-bool is_lent(size_t bytes) { return bytes > 8 << 10 && bytes <= 1 << 20; }
-
-void copy_bytes(void* to, const void* from, size_t bytes) {
-  if (bytes != 0) std::memcpy(to, from, bytes);
-}
+// To write a chunk takes about twice as long as to read it: its lines have to
+// come back from the receiver first.
+constexpr int64_t kWriteOfReads = 2;
 
 Message* take_by_id(std::vector<Message*>& all, uint32_t id) {
   for (Message*& one : all)
@@ -88,7 +84,7 @@ Messages::AtOnce Messages::take_at_once(Peer& peer, const Call& call) {
   if (found != Inbox::Found::kRecord || head.kind != Record::kWhole ||
       head.tag != call.tag || head.bytes != call.out.bytes)
     return AtOnce::kNo;
-  copy_bytes(call.out.at, data, call.out.bytes);
+  copy(call.out.at, data, call.out.bytes);
   peer.in.take();
   return AtOnce::kDone;
 }
@@ -149,7 +145,7 @@ bool Messages::post_send(Peer& peer, Message* message) {
     end(message);
     return true;
   }
-  if (is_lent(data.bytes) && peer.reach.works()) {
+  if (peer.lending.lends(data.bytes, message->id) && peer.reach.works()) {
     head.kind = Record::kLend;
     head.place = reinterpret_cast<uintptr_t>(data.at);
     if (!peer.out.put(head, nullptr, 0)) return false;
@@ -161,7 +157,7 @@ bool Messages::post_send(Peer& peer, Message* message) {
   const size_t first = std::min(data.bytes, kChunkBytes);
   char* chunk;
   if (pool_.get(first, kSpare, &chunk, &head.place))
-    std::memcpy(chunk, data.at, first);
+    copy(chunk, data.at, first);
   else
     head.place = 0;
   if (!peer.out.put(head, nullptr, 0)) {
@@ -259,6 +255,7 @@ bool Messages::handle(Peer& peer, int rank, const RecordHead& head,
     case Record::kGot: {
       const Message* const lent = find_by_id(peer.asked, head.id);
       if (lent == nullptr || !lent->lent) return false;
+      peer.lending.heard(head.tag);
       end(take_by_id(peer.asked, head.id));
       return true;
     }
@@ -299,13 +296,17 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
                        const RecordHead& head, const void* data) {
   const Piece to = message->data;
   if (head.kind == Record::kWhole) {
-    copy_bytes(to.at, data, to.bytes);
+    copy(to.at, data, to.bytes);
     end(message);
     return true;
   }
   message->id = head.id;
+  const dw_host_api& host = *comm_->host;
+  const bool is_try = Lending::is_try(to.bytes, head.id);
+  if (is_try) message->began_ns = host.now_ns(host.self);
   if (head.kind == Record::kLend) {
     if (peer.reach.works()) {
+      message->lent = true;
       message->from = head.place;
       peer.borrowed.push_back(message);
     } else {
@@ -325,10 +326,17 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
     const char* const from =
         Pool::find(comm_->room, rank, head.place, message->moved);
     if (from == nullptr) return false;
+    const int64_t began = is_try ? host.now_ns(host.self) : 0;
     fetch(to.at, from, message->moved);
+    // The sender has written it before this rank heard of the message.
+    if (is_try)
+      message->began_ns -= kWriteOfReads * (host.now_ns(host.self) - began);
     Pool::give_back(comm_->room, rank, head.place);
   }
-  if (!more) end(message);
+  if (!more) {
+    measure(peer, *message);
+    end(message);
+  }
   return true;
 }
 
@@ -348,6 +356,7 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
     Pool::give_back(comm_->room, rank, head.place);
   if (message->moved == message->data.bytes) {
     take_by_id(peer.taking, head.id);
+    measure(peer, *message);
     end(message);
   }
   return true;
@@ -368,7 +377,8 @@ bool Messages::read_there(Peer& peer, int rank, Message* message) {
   }
   message->moved += bytes;
   if (message->moved < to.bytes) return false;
-  reply(peer, {Record::kGot, message->id, 0, 0, 0});
+  measure(peer, *message);
+  reply(peer, {Record::kGot, message->id, peer.lending.preferred(), 0, 0});
   end(message);
   return true;
 }
@@ -389,7 +399,7 @@ bool Messages::stream(Peer& peer, Message* message) {
     char* chunk;
     if (pool_.get(bytes, 0, &chunk, &head.place)) {
       head.bytes = bytes;
-      std::memcpy(chunk, from, bytes);
+      copy(chunk, from, bytes);
       if (!peer.out.put(head, nullptr, 0)) {
         Pool::give_back(comm_->room, comm_->rank, head.place);
         return false;
@@ -406,6 +416,15 @@ bool Messages::stream(Peer& peer, Message* message) {
   }
   end(message);
   return true;
+}
+
+// Of a receive that has come to its end.
+void Messages::measure(Peer& peer, const Message& message) {
+  if (message.began_ns == 0) [[likely]]
+    return;
+  const dw_host_api& host = *comm_->host;
+  peer.lending.took(message.data.bytes, message.lent,
+                    host.now_ns(host.self) - message.began_ns);
 }
 
 void Messages::end(Message* message) {

@@ -4,8 +4,9 @@
 // A message that fits a record goes at once, and one that fits a chunk as well
 // while chunks are free: such a send has ended before anybody receives. A
 // larger one stays where it is: the receiver learns of it, reads it there when
-// there is a receive for it, and says so. Where the kernel does not let it, it
-// asks for the data, which come chunk by chunk.
+// there is a receive for it, and says so. Where the kernel does not let it, or
+// that takes longer (`lending.h`), it asks for the data, which come chunk by
+// chunk.
 //
 // Threads: any, one at a time by the lock inside, which costs nothing until
 // `share`: whoever is not a caller that waits says that first.
@@ -15,6 +16,7 @@
 #include "call.h"
 #include "distwrap/abi/plugin.h"
 #include "lazy_lock.h"
+#include "lending.h"
 #include "mailbox.h"
 #include "reach.h"
 
@@ -48,6 +50,8 @@ struct Message {
   size_t moved = 0;
   bool lent = false;  // the receiver reads it where it lies
   uint64_t from = 0;  // that is there, in the sender's memory
+  // Of a receive that is measured: when it began, in effect.
+  int64_t began_ns = 0;
   std::atomic<State> state = State::kOpen;
 };
 
@@ -105,6 +109,7 @@ class Messages {
     Outbox out;
     Inbox in;
     Reach reach;
+    Lending lending;
     std::deque<Message*> sends;      // whose heads have not gone, in order
     std::deque<RecordHead> replies;  // that had no room
     std::vector<Message*> asked;     // sends that wait for an answer
@@ -135,6 +140,7 @@ class Messages {
   bool read_there(Peer& peer, int rank, Message* message);
   void reply(Peer& peer, const RecordHead& head);
   bool stream(Peer& peer, Message* message);
+  void measure(Peer& peer, const Message& message);
   void end(Message* message);
   void break_by(int rank);
   // Completes what ended, without the lock.

@@ -47,6 +47,8 @@ size_t sliced_from(const Run& run) {
   return is_half ? tuning.sliced_two_halves : tuning.sliced_two;
 }
 
+// What may be waited for so that less has to be waited for later.
+constexpr int kMoreLooks = 32;
 // From here on two ranks use a part of the staging only.
 constexpr size_t kShortRingFrom = 1 << 20;
 // Results that leave the caches, and take what else is in them along.
@@ -54,53 +56,10 @@ constexpr size_t kTooLarge = 16 << 20;
 // What every rank's first staging serves.
 constexpr size_t kSmall = 2 << 10;
 
-// What a rank shows at most, as all ranks know it; all, when they do not.
-size_t shown_by_all(const Call& call, int size) {
-  const auto n = static_cast<size_t>(size);
-  switch (call.kind) {
-    case DW_OP_BARRIER:
-      return 0;
-    case DW_OP_BROADCAST:
-      return call.out.bytes;
-    case DW_OP_ALL_GATHER:
-      return call.out_pieces.longest();
-    case DW_OP_REDUCE_SCATTER:
-      return n * call.in_pieces.longest();
-    case DW_OP_GATHER:
-      return call.per_rank() ? SIZE_MAX : call.in.bytes;
-    case DW_OP_SCATTER:
-      return call.per_rank() ? SIZE_MAX : n * call.out.bytes;
-    case DW_OP_ALL_TO_ALL:
-      return call.per_rank() ? SIZE_MAX : n * call.in_pieces[0].bytes;
-    default:
-      return call.in.bytes;
-  }
-}
-
-// Where elements are reduced. Who reads them in the memory of others keeps the
-// processor for as long, so this is not for ranks that share one.
-bool can_be_direct(const Run& run) {
-  return run.comm->straight && !run.comm->crowded && run.call.scale == nullptr;
-}
-
 void run_reduction(Run& run) {
-  const size_t bytes = run.call.in.bytes;
-  const Tuning& tuning = run.comm->tuning;
   // One of two wants the result: the other is on its way already.
   if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
-  if (!can_be_direct(run)) return run_staged(run);
-  if (run.size > 2)
-    return bytes >= tuning.direct_more ? run_direct(run) : run_staged(run);
-  bytes >= tuning.direct_tried ? run_tried(run) : run_staged(run);
-}
-
-// Here nothing is shown that had to be written first: it pays sooner.
-void run_scattered(Run& run) {
-  const size_t bytes =
-      run.call.in_pieces.longest() * static_cast<size_t>(run.size);
-  can_be_direct(run) && bytes >= run.comm->tuning.direct_scattered
-      ? run_direct_reduce_scatter(run)
-      : run_reduce_scatter(run);
+  run.in_place_from == 0 ? run_direct(run) : run_staged(run);
 }
 
 void run_kind(Run& run) {
@@ -116,7 +75,8 @@ void run_kind(Run& run) {
     case DW_OP_SCAN:
       return run_flat(run);
     case DW_OP_REDUCE_SCATTER:
-      return run_scattered(run);
+      return run.in_place_from == 0 ? run_direct_reduce_scatter(run)
+                                    : run_reduce_scatter(run);
     case DW_OP_ALL_GATHER:
       return run_all_gather(run);
     case DW_OP_GATHER:
@@ -193,11 +153,39 @@ bool Run::wait(Condition& condition) {
   return !failed();
 }
 
+// `consumed` as far as all others say now.
+void Run::see_consumed() {
+  uint64_t least = ticket_ + kLastRound;
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    const uint64_t done =
+        comm->room.area(other).done.load(std::memory_order_acquire);
+    if (!reached(done, least)) least = done;
+  }
+  if (reached(least, comm->consumed)) comm->consumed = least;
+}
+
 bool Run::wait_consumed(uint64_t ticket) {
+  see_consumed();
+  if (reached(comm->consumed, ticket)) return true;
   for (int other = 0; other < size; ++other)
     if (other != rank && !wait_for(comm->room.area(other).done, ticket, other))
       return false;
   comm->consumed = ticket;
+  return true;
+}
+
+// This rank is ahead of another by all its lines. To look at `done` for each
+// next one, when it is being written, would hold up both.
+bool Run::wait_for_line(uint64_t ticket) {
+  see_consumed();
+  if (reached(comm->consumed, ticket)) return true;
+  if (!wait_consumed(ticket)) return false;
+  const uint64_t some = ticket + (uint64_t{kPosts / 4} << kRoundBits);
+  for (int i = 0; i < kMoreLooks && !reached(comm->consumed, some); ++i) {
+    pause();
+    see_consumed();
+  }
   return true;
 }
 
@@ -245,7 +233,7 @@ void Run::show(uint32_t round, const void* from, size_t bytes, uint32_t print) {
   if (bytes <= kInside) return post(round, print, 0, from, bytes);
   char* const to = prepare(round, bytes);
   if (to == nullptr) return;
-  std::memcpy(to, from, bytes);
+  copy(to, from, bytes);
   post(round, print, prepared_, nullptr, 0);
 }
 
@@ -255,7 +243,7 @@ void Run::post(uint32_t round, uint32_t print, size_t offset,
   const uint64_t ticket = ticket_of(round);
   const uint32_t line = line_of(round);
   if (!reached(comm->consumed, comm->posted[line]) &&
-      !wait_consumed(comm->posted[line]))
+      !wait_for_line(comm->posted[line]))
     return;
   comm->posted[line] = ticket;
   Post& post = comm->room.mine().posts[line];
@@ -363,11 +351,16 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   }
   dw_error why;  // filled on failure only
   int32_t code = DW_OK;
-  if (comm->staging == Staging::kUnknown &&
-      shown_by_all(call, comm->size) > kSmall)
-    code = agree_on_ways(comm, call, &why);
+  Attempt attempt;
+  const size_t shown = shown_by_all(call, comm->size);
+  if (shown > kSmall) {
+    if (comm->staging == Staging::kUnknown)
+      code = agree_on_ways(comm, call, &why);
+    if (code == DW_OK) code = attempt.begin(comm, call, shown, &why);
+  }
   if (code == DW_OK) {
     Run run(comm, call, &why);
+    run.in_place_from = attempt.in_place_from();
     run_kind(run);
     code = run.code();
     // First: who reads there must not take what follows for the operation's.
@@ -375,6 +368,7 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
     comm->lease.in.end.store(0, std::memory_order_relaxed);
     comm->lease.out.end.store(0, std::memory_order_relaxed);
   }
+  attempt.end();
   if (code == DW_OK) [[likely]]
     return DW_OK;
   return comm->failure.fail(why, error);

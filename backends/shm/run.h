@@ -26,6 +26,9 @@ class Run {
   Comm* comm;
   const Call& call;
   const int rank, size;
+  // Pieces of so many bytes and more go from buffer to buffer, and elements are
+  // reduced where they lie; otherwise both go through staging.
+  size_t in_place_from = SIZE_MAX;
 
   // Another print for a pair of ranks that have a size in common.
   static uint32_t with_size(uint32_t print, size_t bytes) {
@@ -151,6 +154,8 @@ class Run {
   bool take_stage();
   // Until all others have read everything up to a ticket.
   bool wait_consumed(uint64_t ticket);
+  bool wait_for_line(uint64_t ticket);
+  void see_consumed();
   void post(uint32_t round, uint32_t print, size_t offset, const void* inside,
             size_t bytes);
   void done_ticket(uint64_t ticket);
@@ -181,8 +186,6 @@ void run_staged(Run& run);
 // direct.cc: the same, where the elements of others are read in their memory.
 void run_direct(Run& run);
 void run_direct_reduce_scatter(Run& run);
-// That or `run_staged`, whichever was faster lately.
-void run_tried(Run& run);
 // moves.cc
 void run_barrier(Run& run);
 void run_broadcast(Run& run);
@@ -191,7 +194,7 @@ void run_gather(Run& run);
 void run_scatter(Run& run);
 void run_all_to_all(Run& run);
 
-// straight_moves.cc: one of those from buffer to buffer, where that is faster.
+// straight_moves.cc: one of those from buffer to buffer, where it is to go so.
 // False: it is not; nothing has been done.
 bool run_straight(Run& run);
 

@@ -8,35 +8,14 @@
 namespace shm_backend {
 namespace {
 
-// The smallest piece for which one copy by the kernel takes less time than two
-// of our own. Where only one rank takes or gives, the others are ahead of it by
-// some calls when nothing waits for them; and where ranks share processors it
-// costs the more to wait for each other.
-size_t straight_from(const Run& run) {
-  const Tuning& tuning = run.comm->tuning;
-  const bool crowded = run.comm->crowded;
-  switch (run.call.kind) {
-    case DW_OP_ALL_GATHER:
-      return crowded         ? tuning.straight_all_gather_crowded
-             : run.size == 2 ? tuning.straight_all_gather_two
-                             : tuning.straight_all_gather_more;
-    case DW_OP_ALL_TO_ALL:
-      return crowded         ? tuning.straight_all_to_all_crowded
-             : run.size == 2 ? tuning.straight_all_to_all_two
-                             : tuning.straight_all_to_all_more;
-    default:
-      return crowded ? tuning.straight_rooted_crowded : tuning.straight_rooted;
-  }
-}
-
 bool is_straight(const Run& run, size_t bytes) {
-  return bytes >= straight_from(run);
+  return bytes >= run.in_place_from;
 }
 // Sizes that only a pair knows: what is smaller goes beside the table.
 size_t staged_of(const Run& run) {
   if (!run.call.per_rank()) return 0;
   const auto n = static_cast<size_t>(run.size);
-  return std::min(straight_from(run), run.comm->stage.most() / 2 / n) - 1;
+  return std::min(run.in_place_from, run.comm->stage.most() / 2 / n) - 1;
 }
 
 bool broadcast(Run& run) {
@@ -77,8 +56,8 @@ bool all_gather(Run& run) {
 bool gather(Run& run) {
   const Call& call = run.call;
   const size_t from = call.per_rank()
-                          ? std::min(straight_from(run), run.comm->stage.most())
-                          : straight_from(run);
+                          ? std::min(run.in_place_from, run.comm->stage.most())
+                          : run.in_place_from;
   const auto goes_straight = [from](size_t bytes) { return bytes >= from; };
   if (!call.per_rank() && !goes_straight(call.in.bytes)) return false;
   const bool is_root = run.rank == call.peer;

@@ -2,7 +2,7 @@
 // `distwrap bench tune` writes and DISTWRAP_TUNING names.
 //
 //   # Measured 2025-11-21 17:40 UTC on ...
-//   shm.straight_rooted = 16384
+//   shm.straight_tried = 16384
 //
 // A line gives a backend one value; '#' begins a comment. The values of one
 // backend become its hint `tuning`.

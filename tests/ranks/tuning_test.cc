@@ -59,7 +59,7 @@ TEST_F(Tuned, TheBackendIsGivenWhatTheFileSays) {
 }
 
 TEST_F(Tuned, WhatCannotBeReadIsNamedWithItsLine) {
-  write("shm.sliced_two = 2048\nshm.direct_more\n");
+  write("shm.sliced_two = 2048\nshm.direct_tried\n");
   absl::Status status = start("loopback");
   EXPECT_EQ(error_reason(status), Reason::kInvalidArgument) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(path_ + ", line 2"));
@@ -74,7 +74,7 @@ TEST_F(Tuned, WhatCannotBeReadIsNamedWithItsLine) {
 
 // The file is not part of the hints that ranks of a group have to have alike.
 TEST_F(Tuned, GroupsOfTunedRanksWork) {
-  write("shm.sliced_two = 1024\nshm.direct_more = 2048\n");
+  write("shm.sliced_two = 1024\nshm.direct_tried = 2048\n");
   run_ranks(2, {.backend = "shm", .timeout = absl::Seconds(60)},
             [](Session& session) {
               bind_session(session);

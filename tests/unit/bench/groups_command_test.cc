@@ -154,7 +154,7 @@ TEST_F(BenchPages, WhatIsTunedCanBeUsed) {
   ASSERT_EQ(bench->wait(), 0) << bench->err();
   const json document = json::parse(bench->out());
   EXPECT_EQ(document.at("file"), file);
-  EXPECT_GT(document.at("thresholds").size(), 4u);
+  EXPECT_FALSE(document.at("thresholds").empty());
   for (const json& row : document.at("thresholds"))
     EXPECT_GE(row.at("found"), 1024);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);

@@ -2,6 +2,7 @@
 #include "bench/tune/report.h"
 #include "group/tuning_file.h"
 
+#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -62,7 +63,9 @@ TEST(Tune, EveryThresholdOfTheBackendIsMeasuredSomewhere) {
         EXPECT_THAT(one.always(), HasSubstr(one.name + "=1024"));
         EXPECT_THAT(one.never(), HasSubstr(one.name + "=1073741824"));
       }
-#define SHM_TUNING(name, bytes, what, way) all.insert(#name);
+      // From "tried" on the backend measures itself.
+#define SHM_TUNING(name, bytes, what, way) \
+  if (!absl::EndsWith(#name, "_tried")) all.insert(#name);
 #include "shm/tuning.def"
   EXPECT_EQ(names, all);
 }

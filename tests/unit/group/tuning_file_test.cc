@@ -19,12 +19,12 @@ TEST(TuningFile, LinesBecomeHints) {
   const auto file = TuningFile::parse(
       "# measured somewhere\n\n"
       "shm.sliced_two = 65536\n"
-      "  shm.direct_more=1048576   # twice as fast\n"
+      "  shm.direct_tried=1048576   # twice as fast\n"
       "x-y.one = 1\r\n",
       "/f");
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_THAT(file->hints(),
-              ElementsAre(Pair("shm", "sliced_two=65536,direct_more=1048576"),
+              ElementsAre(Pair("shm", "sliced_two=65536,direct_tried=1048576"),
                           Pair("x-y", "one=1")));
   const auto empty = TuningFile::parse("# nothing\n", "/f");
   ASSERT_TRUE(empty.ok()) << empty.status();

@@ -30,14 +30,14 @@ TEST(Tuning, NamedValuesReplaceTheDefaults) {
   const Tuning before;
   dw_error error = {};
   EXPECT_EQ(read_tuning({nullptr, 0}, &tuning, &error), DW_OK);
-  EXPECT_EQ(read_tuning(text_of("sliced_two=1024,direct_more=1073741824"),
+  EXPECT_EQ(read_tuning(text_of("sliced_two=1024,direct_tried=1073741824"),
                         &tuning, &error),
             DW_OK)
       << error.text;
   EXPECT_EQ(tuning.sliced_two, 1024u);
-  EXPECT_EQ(tuning.direct_more, 1u << 30);
-  EXPECT_EQ(tuning.direct_tried, before.direct_tried);
-  EXPECT_EQ(tuning.straight_rooted, before.straight_rooted);
+  EXPECT_EQ(tuning.direct_tried, 1u << 30);
+  EXPECT_EQ(tuning.sliced_more, before.sliced_more);
+  EXPECT_EQ(tuning.straight_tried, before.straight_tried);
   EXPECT_TRUE(before.is_sane() && tuning.is_sane());
 }
 
@@ -61,13 +61,14 @@ TEST(Tuning, WhatIsWrongIsNamed) {
   for (const auto& one : bad) {
     Tuning tuning;
     dw_error error = {};
-    EXPECT_EQ(read_tuning(text_of("direct_more=2048," + std::string(one.text)),
+    EXPECT_EQ(read_tuning(text_of("direct_tried=2048," + std::string(one.text)),
                           &tuning, &error),
               DW_INVALID_ARGUMENT)
         << one.text;
     EXPECT_EQ(error.reason, DW_REASON_INVALID_ARGUMENT);
     EXPECT_THAT(error.text, HasSubstr(one.told));
-    EXPECT_EQ(tuning.direct_more, Tuning().direct_more) << "half of it is read";
+    EXPECT_EQ(tuning.direct_tried, Tuning().direct_tried)
+        << "half of it is read";
   }
 }
 
@@ -76,7 +77,7 @@ TEST(Tuning, AHeaderWithSizesThatCannotBeIsRefused) {
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1023}, ~uint64_t{0}}) {
     Arena first, second;
     dw_error error = {};
-    header.tuning.straight_rooted = bytes;
+    header.tuning.straight_tried = bytes;
     ASSERT_EQ(first.create(header, &error), DW_OK) << error.text;
     EXPECT_EQ(second.adopt(Descriptor(dup(first.fd())), header, &error),
               DW_FAILED_PRECONDITION)
@@ -257,15 +258,15 @@ TEST_F(TwoRanks, AHintThatIsWrongOpensNothing) {
 }
 
 TEST_F(TwoRanks, AllGoByTheFirstsAndSoDoTheirGroups) {
-  open("sliced_two=2048,straight_rooted=4096", "sliced_two=1073741824");
+  open("sliced_two=2048,straight_tried=4096", "sliced_two=1073741824");
   ASSERT_FALSE(HasFatalFailure());
   make(&half_, &world_);
   ASSERT_FALSE(HasFatalFailure());
   for (const Pair* const pair : {&world_, &half_})
     for (const int rank : {0, 1}) {
       EXPECT_EQ(pair->of(rank)->tuning.sliced_two, 2048u) << rank;
-      EXPECT_EQ(pair->of(rank)->tuning.straight_rooted, 4096u) << rank;
-      EXPECT_EQ(pair->of(rank)->tuning.direct_more, Tuning().direct_more);
+      EXPECT_EQ(pair->of(rank)->tuning.straight_tried, 4096u) << rank;
+      EXPECT_EQ(pair->of(rank)->tuning.direct_tried, Tuning().direct_tried);
     }
   for (const int64_t bytes : {3000, 5000, 100'000})
     for (const Pair* const pair : {&world_, &half_}) {
@@ -276,26 +277,26 @@ TEST_F(TwoRanks, AllGoByTheFirstsAndSoDoTheirGroups) {
 
 // What somebody writes there later is nobody's.
 TEST_F(TwoRanks, TheHeaderIsReadOnce) {
-  open("straight_rooted=4096", "");
+  open("straight_tried=4096", "");
   ASSERT_FALSE(HasFatalFailure());
   const int fd = world_.of(0)->room.arena()->fd();
   Header header;
   ASSERT_EQ(pread(fd, &header, sizeof header, 0),
             static_cast<ssize_t>(sizeof header));
-  EXPECT_EQ(header.tuning.straight_rooted, 4096u);
-  header.tuning.straight_rooted = ~uint64_t{0};
+  EXPECT_EQ(header.tuning.straight_tried, 4096u);
+  header.tuning.straight_tried = ~uint64_t{0};
   header.tuning.sliced_two = 0;
   ASSERT_EQ(pwrite(fd, &header, sizeof header, 0),
             static_cast<ssize_t>(sizeof header));
   make(&half_, &world_);
   ASSERT_FALSE(HasFatalFailure());
   for (const int rank : {0, 1})
-    EXPECT_EQ(half_.of(rank)->tuning.straight_rooted, 4096u);
+    EXPECT_EQ(half_.of(rank)->tuning.straight_tried, 4096u);
   call(half_, DW_OP_ALL_REDUCE, 5000);
 }
 
 TEST_F(TwoRanks, BroadcastGoesStraightFromThereOn) {
-  open("straight_rooted=8192,straight_rooted_crowded=8192", "");
+  open("straight_tried=8192,straight_rooted_crowded=8192", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_BROADCAST, 8191);  // and all tell what they can
   if (!world_.of(1)->straight) GTEST_SKIP() << "no way into others' memory";
@@ -305,7 +306,7 @@ TEST_F(TwoRanks, BroadcastGoesStraightFromThereOn) {
 }
 
 TEST_F(TwoRanks, AllReduceIsSlicedFromThereOn) {
-  open("sliced_two=8192,direct_tried=1073741824,direct_more=1073741824", "");
+  open("sliced_two=8192,direct_tried=1073741824", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_ALL_REDUCE, 8191);
   EXPECT_EQ(last_round(*world_.of(0)), 0u);
@@ -314,14 +315,34 @@ TEST_F(TwoRanks, AllReduceIsSlicedFromThereOn) {
 }
 
 TEST_F(TwoRanks, AllReduceReadsInPlaceFromThereOn) {
-  open("sliced_two=1073741824,direct_tried=8192", "");
+  open("sliced_two=1024,direct_tried=8192", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_ALL_REDUCE, 8191);
   const Comm& comm = *world_.of(0);
   if (!comm.straight || comm.crowded) GTEST_SKIP() << "not on this machine";
-  EXPECT_EQ(last_round(comm), 0u);
+  EXPECT_NE(last_round(comm), 0u) << "results of shares are shown";
   call(world_, DW_OP_ALL_REDUCE, 8192);
-  EXPECT_EQ(last_round(comm), 1u);
+  EXPECT_EQ(last_round(comm), 0u) << "nothing but where inputs lie";
+}
+
+// Ranks try both, agree on one, and results are right all along.
+TEST_F(TwoRanks, BothWaysAreTried) {
+  constexpr int64_t kBytes = 1 << 20;
+  constexpr int kCalls = 60;
+  open("", "");
+  ASSERT_FALSE(HasFatalFailure());
+  call(world_, DW_OP_BROADCAST, kBytes);
+  Comm& comm = *world_.of(1);
+  if (!comm.straight || comm.crowded) GTEST_SKIP() << "not on this machine";
+  int straight = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    comm.ways[0] = {};
+    call(world_, DW_OP_BROADCAST, kBytes);
+    straight += went_straight(comm, kBytes);
+    call(world_, DW_OP_ALL_REDUCE, kBytes);
+  }
+  EXPECT_GT(straight, 8);
+  EXPECT_LT(straight, kCalls - 8);
 }
 
 // As far as they can go, pieces of all sizes still fit where they are put.

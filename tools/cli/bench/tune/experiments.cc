@@ -59,8 +59,7 @@ std::string Experiment::never() const {
 }
 
 std::vector<Experiment> experiments(int ranks, bool crowded) {
-  const std::string staged = absl::StrCat(value("direct_tried", kLargest), ",",
-                                          value("direct_more", kLargest), ",");
+  const std::string staged = absl::StrCat(value("direct_tried", kLargest), ",");
   const bool two = ranks == 2;
   std::vector<Experiment> all;
   const auto reduces = [&](std::string name, DType dtype, int64_t least,
@@ -85,21 +84,6 @@ std::vector<Experiment> experiments(int ranks, bool crowded) {
                            4 * kKib));
     all.push_back(
         straight("straight_rooted_crowded", Operation::kBroadcast, 8 * kKib));
-  } else {
-    if (two)
-      reduces("direct_tried", DType::kF32, 16 * kKib, 512 * kKib, "");
-    else
-      reduces("direct_more", DType::kF32, 256 * kKib, 8 * kMib, "");
-    all.push_back({.name = "direct_scattered",
-                   .op = Operation::kReduceScatter,
-                   .least = 8 * kKib,
-                   .most = kMib});
-    const char* const size = two ? "two" : "more";
-    all.push_back(straight(absl::StrCat("straight_all_gather_", size),
-                           Operation::kAllGather, kKib));
-    all.push_back(straight(absl::StrCat("straight_all_to_all_", size),
-                           Operation::kAllToAll, kKib));
-    all.push_back(straight("straight_rooted", Operation::kBroadcast, 4 * kKib));
   }
   for (Experiment& one : all) one.usual = usual(one.name);
   return all;

@@ -1,0 +1,104 @@
+// Which of two ways the calls of a kind and size go, where nothing but time can
+// tell: one way gains or loses with the machine, and with where the callers'
+// data happen to lie.
+//
+// All ranks have to go the same way. So they try both at the same calls, tell
+// each other then what each try took them, and draw the same conclusion:
+//
+//   Choice choice(calls until a way is at its own pace);
+//   if (choice.is_due()) choice.choose(times of all ranks, ...);
+//   const int way = choice.way();
+//   ... the call ...
+//   choice.is_trying() ? choice.took(ns) : choice.passed();
+//
+// After that nothing is measured for a while, of some thousand calls at last.
+//
+// Threads: of the one that runs collectives.
+#ifndef DISTWRAP_BACKENDS_SHM_CHOICE_H_
+#define DISTWRAP_BACKENDS_SHM_CHOICE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace shm_backend {
+
+class Choice {
+ public:
+  static constexpr int kTries = 5;
+  // What each try of the first way took, and of the second.
+  struct Times {
+    uint32_t ns[2][kTries];
+  };
+
+  // The first calls that go a way find the caches as the other has left them,
+  // and ranks that have just waited for each other: so many do not count.
+  explicit Choice(int settling = kLeastSettling) : settling_(settling) {}
+  static constexpr int kLeastSettling = 8;
+
+  bool is_trying() const { return tried_ < both(); }
+  bool is_due() const { return tried_ == both(); }
+  // 0 or 1. The second is tried first.
+  int way() const { return is_trying() ? 1 - tried_ / block() : chosen_; }
+
+  // What a call has taken that was a try.
+  void took(int64_t ns) {
+    const int number = tried_ % block() - settling_;
+    if (number >= 0)
+      times_.ns[way()][number] =
+          static_cast<uint32_t>(std::clamp<int64_t>(ns, 0, UINT32_MAX));
+    ++tried_;
+  }
+  void passed() {
+    if (--left_ == 0) tried_ = 0;
+  }
+
+  // Of this rank.
+  const Times& times() const { return times_; }
+  // Of `n` ranks. `together`: all of them come to the end at once, so the last
+  // to come knows what a call took, and the others how long they waited for it;
+  // otherwise nobody is done before the last.
+  void choose(const Times* all, int n, bool together) {
+    uint32_t median[2];
+    for (int way = 0; way < 2; ++way) {
+      uint32_t took[kTries];
+      for (int i = 0; i < kTries; ++i) {
+        took[i] = all[0].ns[way][i];
+        for (int r = 1; r < n; ++r)
+          took[i] = together ? std::min(took[i], all[r].ns[way][i])
+                             : std::max(took[i], all[r].ns[way][i]);
+      }
+      std::nth_element(took, took + kTries / 2, took + kTries);
+      median[way] = took[kTries / 2];
+    }
+    const int faster = median[1] < median[0] ? 1 : 0;
+    // A little is noise, and a change is looked at again soon.
+    if (!is_known_ ||
+        (faster != chosen_ && median[faster] < median[1 - faster] / 8 * 7)) {
+      chosen_ = faster;
+      rest_ = kFirstRest;
+    }
+    is_known_ = true;
+    tried_ = both() + 1;
+    left_ = rest_;
+    rest_ = std::min(8 * rest_, kRestOfTries * both());
+  }
+
+ private:
+  // The first tries are of memory that nobody has used yet; later ones are to
+  // be few among all calls.
+  static constexpr int kFirstRest = 64, kRestOfTries = 128;
+  int block() const { return settling_ + kTries; }
+  int both() const { return 2 * block(); }
+
+  const int settling_;
+  int tried_ = 0;  // both(): all; more: that is known for now
+  int left_ = 0;   // calls until the next try
+  int rest_ = kFirstRest;
+  int chosen_ = 0;
+  bool is_known_ = false;
+  Times times_ = {};
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_CHOICE_H_

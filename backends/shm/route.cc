@@ -1,0 +1,147 @@
+#include "route.h"
+
+#include "run.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace shm_backend {
+namespace {
+
+// Where only pairs know sizes, the ways differ in which pieces go from buffer
+// to buffer.
+constexpr size_t kMostPieces = 8 << 10, kLargePieces = 256 << 10;
+
+// From which sizes on there are two ways. Who reads elements in the memory of
+// others keeps the processor for as long, so that is not for ranks that share
+// one; nor are measurements.
+size_t tried_from(const Comm& comm, const Call& call) {
+  switch (call.kind) {
+    case DW_OP_BROADCAST:
+    case DW_OP_GATHER:
+    case DW_OP_SCATTER:
+    case DW_OP_ALL_GATHER:
+    case DW_OP_ALL_TO_ALL:
+      return comm.tuning.straight_tried;
+    case DW_OP_REDUCE:
+      // One of two wants the result: the other is on its way already.
+      if (comm.size == 2) return SIZE_MAX;
+      [[fallthrough]];
+    case DW_OP_ALL_REDUCE:
+    case DW_OP_REDUCE_SCATTER:
+      return call.scale == nullptr ? comm.tuning.direct_tried : SIZE_MAX;
+    default:
+      return SIZE_MAX;
+  }
+}
+
+// Of ranks that share processors: it costs the more to wait for each other.
+size_t straight_crowded(const Comm& comm, const Call& call) {
+  switch (call.kind) {
+    case DW_OP_ALL_GATHER:
+      return comm.tuning.straight_all_gather_crowded;
+    case DW_OP_ALL_TO_ALL:
+      return comm.tuning.straight_all_to_all_crowded;
+    case DW_OP_BROADCAST:
+    case DW_OP_GATHER:
+    case DW_OP_SCATTER:
+      return comm.tuning.straight_rooted_crowded;
+    default:
+      return SIZE_MAX;
+  }
+}
+
+// Whether all ranks have to have come before one can be done.
+bool ends_together(const Call& call) {
+  return call.kind >= DW_OP_ALL_GATHER || call.kind == DW_OP_ALL_REDUCE;
+}
+
+// A round of its own: everybody shows what its tries have taken.
+int32_t agree_on(Comm* comm, const Call& call, Choice& choice,
+                 dw_error* error) {
+  Run run(comm, call, error);
+  const uint32_t print = ~call.print;
+  Choice::Times all[kMostRanks];
+  static_assert(sizeof *all <= kInside);
+  all[run.rank] = choice.times();
+  run.show(0, &all[run.rank], sizeof *all, print);
+  for (int r = 0; r < run.size; ++r) {
+    if (r == run.rank) continue;
+    const char* const theirs =
+        run.look(r, 0, sizeof *all, 0, sizeof *all, print);
+    if (theirs == nullptr) return run.code();
+    std::memcpy(&all[r], theirs, sizeof *all);
+  }
+  choice.choose(all, run.size, ends_together(call));
+  return run.finish(true);
+}
+
+}  // namespace
+
+size_t shown_by_all(const Call& call, int size) {
+  const auto n = static_cast<size_t>(size);
+  switch (call.kind) {
+    case DW_OP_BARRIER:
+      return 0;
+    case DW_OP_BROADCAST:
+      return call.out.bytes;
+    case DW_OP_ALL_GATHER:
+      return call.out_pieces.longest();
+    case DW_OP_REDUCE_SCATTER:
+      return n * call.in_pieces.longest();
+    case DW_OP_GATHER:
+      return call.per_rank() ? kPairs : call.in.bytes;
+    case DW_OP_SCATTER:
+      return call.per_rank() ? kPairs : n * call.out.bytes;
+    case DW_OP_ALL_TO_ALL:
+      return call.per_rank() ? kPairs : n * call.in_pieces[0].bytes;
+    default:
+      return call.in.bytes;
+  }
+}
+
+Choice& Choices::of(const Call& call, size_t shown, size_t least, size_t ring) {
+  // The last row is of kPairs.
+  const int doubled = static_cast<int>(std::bit_width(shown / least)) - 1;
+  const int row = shown == kPairs ? kRows - 1 : std::min(doubled, kRows - 2);
+  std::optional<Choice>& choice = all_[call.kind - kFirst][row];
+  if (!choice.has_value()) {
+    // Staging is at its own pace when all of it has been used once.
+    const size_t turn = shown == kPairs ? 0 : ring / (least << row);
+    choice.emplace(std::max(static_cast<int>(turn), Choice::kLeastSettling));
+  }
+  return *choice;
+}
+
+int32_t Attempt::begin(Comm* comm, const Call& call, size_t shown,
+                       dw_error* error) {
+  if (!comm->straight) return DW_OK;
+  if (comm->crowded) {
+    in_place_from_ = straight_crowded(*comm, call);
+    return DW_OK;
+  }
+  const size_t least = tried_from(*comm, call);
+  if (shown < least || least == SIZE_MAX) return DW_OK;
+  Choice& choice = comm->choices->of(call, shown, least, comm->stage.limit);
+  if (choice.is_due())
+    if (const int32_t code = agree_on(comm, call, choice, error)) return code;
+  if (choice.way() == 1)
+    in_place_from_ = shown == kPairs ? kMostPieces : 0;
+  else
+    in_place_from_ = shown == kPairs ? kLargePieces : SIZE_MAX;
+  choice_ = &choice;
+  host_ = comm->host;
+  if (choice.is_trying()) began_ns_ = host_->now_ns(host_->self);
+  return DW_OK;
+}
+
+void Attempt::end() {
+  if (choice_ == nullptr) return;
+  if (choice_->is_trying())
+    choice_->took(host_->now_ns(host_->self) - began_ns_);
+  else
+    choice_->passed();
+}
+
+}  // namespace shm_backend

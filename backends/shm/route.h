@@ -1,0 +1,55 @@
+// The way of a call: through staging, or with the other ranks' own memory.
+#ifndef DISTWRAP_BACKENDS_SHM_ROUTE_H_
+#define DISTWRAP_BACKENDS_SHM_ROUTE_H_
+
+#include "call.h"
+#include "choice.h"
+#include "distwrap/abi/types.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace shm_backend {
+
+struct Comm;
+
+// What a rank shows at most in a call, as all ranks know it; kPairs, when only
+// pairs of ranks do.
+inline constexpr size_t kPairs = SIZE_MAX;
+size_t shown_by_all(const Call& call, int size);
+
+// The choices of a communicator: by operation, and by size from one power of
+// two to the next.
+class Choices {
+ public:
+  // `shown` is `least` or more, and may be kPairs; `ring` is how much staging
+  // is used in turn.
+  Choice& of(const Call& call, size_t shown, size_t least, size_t ring);
+
+ private:
+  static constexpr int kFirst = DW_OP_BROADCAST, kLast = DW_OP_ALL_TO_ALL;
+  static constexpr int kRows = 16;
+  std::optional<Choice> all_[kLast - kFirst + 1][kRows];
+};
+
+// One call, which may be a try of its way.
+class Attempt {
+ public:
+  // Ranks agree on the way first, when that is due. DW_OK, or they could not.
+  int32_t begin(Comm* comm, const Call& call, size_t shown, dw_error* error);
+  // Pieces of so many bytes and more are moved from buffer to buffer, and
+  // elements reduced where they lie.
+  size_t in_place_from() const { return in_place_from_; }
+  void end();
+
+ private:
+  const dw_host_api* host_ = nullptr;
+  Choice* choice_ = nullptr;
+  size_t in_place_from_ = SIZE_MAX;
+  int64_t began_ns_ = 0;
+};
+
+}  // namespace shm_backend
+
+#endif  // DISTWRAP_BACKENDS_SHM_ROUTE_H_
