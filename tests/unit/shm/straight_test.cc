@@ -89,23 +89,37 @@ int64_t random_count(std::mt19937_64& random) {
 // How much each rank gives to each: the same on all.
 using Matrix = std::vector<std::vector<int64_t>>;
 
+// What an operation is, where it is not drawn.
+struct Shape {
+  uint16_t kind;
+  bool per_rank;
+  int64_t count;  // of every piece
+};
+
 // An operation of the seed, the same on all ranks but for where buffers lie.
 // 0, or what was wrong.
-int one_operation(const End& end, uint64_t seed, uint64_t seq) {
+int one_operation(const End& end, uint64_t seed, uint64_t seq,
+                  const Shape* shape = nullptr) {
   std::mt19937_64 random(seed);
   const auto n = static_cast<size_t>(end.size);
   const auto me = static_cast<size_t>(end.rank);
-  const uint16_t kind = kKinds[random() % std::size(kKinds)];
+  const uint16_t drawn = kKinds[random() % std::size(kKinds)];
+  const uint16_t kind = shape != nullptr ? shape->kind : drawn;
   const bool rooted =
       kind == DW_OP_BROADCAST || kind == DW_OP_GATHER || kind == DW_OP_SCATTER;
   const size_t root = random() % n;
-  const bool per_rank = kind != DW_OP_BROADCAST && random() % 2 == 0;
+  const bool per_rank =
+      kind != DW_OP_BROADCAST &&
+      (shape != nullptr ? shape->per_rank : random() % 2 == 0);
   const bool in_place = random() % 3 == 0;
-  const int64_t equal = random_count(random);
+  const auto next_count = [&] {
+    return shape != nullptr ? shape->count : random_count(random);
+  };
+  const int64_t equal = next_count();
   Matrix gives(n, std::vector<int64_t>(n, equal));
   for (size_t from = 0; from < n; ++from)
     for (size_t to = 0; to < n; ++to)
-      if (per_rank) gives[from][to] = random_count(random);
+      if (per_rank) gives[from][to] = next_count();
   if (kind == DW_OP_ALL_GATHER)
     for (auto& row : gives) row.assign(n, row[0]);
   std::mt19937_64 places(seed * 64 + me);
@@ -228,6 +242,27 @@ TEST_P(Straight, ThreadsMoveEverythingWhateverTheTuning) {
 #include "tuning.def"
       EXPECT_EQ(operations(end, 3000), 0) << "rank " << end.rank;
     });
+}
+
+// Nobody waits for more than who has to read what it shows.
+TEST(Staged, PiecesLargerThanAllStaging) {
+  constexpr int kSize = 3;
+  run_threads(kSize, [](conformance::Member& member) {
+    const End end = end_of(member, kSize);
+    shm_backend::Comm& comm = *inside(end);
+    uint64_t seq = 1;
+    const Shape first = {DW_OP_BROADCAST, false, 4096};
+    ASSERT_EQ(one_operation(end, 1, seq, &first), 0);
+    comm.straight = false;
+    const auto count = static_cast<int64_t>(comm.stage.limit) + 200'000;
+    for (const uint16_t kind : kKinds)
+      for (const bool per_rank : {false, true}) {
+        const Shape shape = {kind, per_rank, count};
+        ++seq;
+        ASSERT_EQ(one_operation(end, seq, seq, &shape), 0)
+            << "rank " << end.rank << ", operation " << kind << per_rank;
+      }
+  });
 }
 
 TEST_P(Straight, ProcessesMoveEverything) {
