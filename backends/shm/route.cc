@@ -15,7 +15,7 @@ constexpr size_t kMostPieces = 8 << 10, kLargePieces = 256 << 10;
 
 // From which sizes on there are two ways. Who reads elements in the memory of
 // others keeps the processor for as long, so that is not for ranks that share
-// one; nor are measurements.
+// one.
 size_t tried_from(const Comm& comm, const Call& call) {
   switch (call.kind) {
     case DW_OP_BROADCAST:
@@ -30,23 +30,8 @@ size_t tried_from(const Comm& comm, const Call& call) {
       [[fallthrough]];
     case DW_OP_ALL_REDUCE:
     case DW_OP_REDUCE_SCATTER:
-      return call.scale == nullptr ? comm.tuning.direct_tried : SIZE_MAX;
-    default:
-      return SIZE_MAX;
-  }
-}
-
-// Of ranks that share processors: it costs the more to wait for each other.
-size_t straight_crowded(const Comm& comm, const Call& call) {
-  switch (call.kind) {
-    case DW_OP_ALL_GATHER:
-      return comm.tuning.straight_all_gather_crowded;
-    case DW_OP_ALL_TO_ALL:
-      return comm.tuning.straight_all_to_all_crowded;
-    case DW_OP_BROADCAST:
-    case DW_OP_GATHER:
-    case DW_OP_SCATTER:
-      return comm.tuning.straight_rooted_crowded;
+      return call.scale == nullptr && !comm.crowded ? comm.tuning.direct_tried
+                                                    : SIZE_MAX;
     default:
       return SIZE_MAX;
   }
@@ -117,10 +102,6 @@ Choice& Choices::of(const Call& call, size_t shown, size_t least, size_t ring) {
 int32_t Attempt::begin(Comm* comm, const Call& call, size_t shown,
                        dw_error* error) {
   if (!comm->straight) return DW_OK;
-  if (comm->crowded) {
-    in_place_from_ = straight_crowded(*comm, call);
-    return DW_OK;
-  }
   const size_t least = tried_from(*comm, call);
   if (shown < least || least == SIZE_MAX) return DW_OK;
   Choice& choice = comm->choices->of(call, shown, least, comm->stage.limit);

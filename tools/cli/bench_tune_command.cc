@@ -29,12 +29,14 @@ constexpr OptionRow kOptions[] = {
 constexpr CommandRow kTune = {
     "bench tune", "Measures from which sizes on other ways are faster here.",
     kOptions,
-    "For each threshold of the backend shm that matters to so many ranks, the "
-    "operation that\nit is about is measured at sizes around it, with the "
-    "other way always and never, in\nturns. The threshold is moved from its "
-    "default as far as all sizes on the way are\nclearly faster for it, by 3 % "
-    "and more than the noise. What the file says of other\nthresholds stays. "
-    "Programs use it with DISTWRAP_TUNING.\n\n"
+    "For each threshold of the backend shm that matters to so many ranks, an "
+    "all_reduce is\nmeasured at sizes around it, with the other way always and "
+    "never, in turns. Where it\ntries both ways itself while it runs nothing "
+    "has to be measured. The threshold is moved\nfrom its default as far as "
+    "all sizes on the way are clearly faster for it, by 3 % and\nmore than the "
+    "noise. What the file says of other thresholds stays. Programs use "
+    "it\nwith "
+    "DISTWRAP_TUNING.\n\n"
     "Examples:\n"
     "  distwrap bench tune\n"
     "  distwrap bench tune --ranks 4 --file /etc/distwrap.tuning\n\n"
@@ -79,22 +81,21 @@ absl::StatusOr<Options> check(const Typed& typed) {
   return options;
 }
 
-absl::StatusOr<bench::Points> run_ranks(const Options& options, bool crowded) {
+absl::StatusOr<bench::Points> run_ranks(const Options& options) {
   const absl::StatusOr<std::string> self = own_path();
   if (!self.ok()) return self.status();
   const absl::StatusOr<std::string> told = told_by_ranks(
-      options.ranks, {*self, "bench", "tune", kAsRank, crowded ? "1" : "0",
-                      absl::StrCat(options.seconds)});
+      options.ranks,
+      {*self, "bench", "tune", kAsRank, absl::StrCat(options.seconds)});
   if (!told.ok()) return told.status();
   return bench::read_points(*told);
 }
 
 int run_as_rank(const Words& words) {
   double seconds = 0;
-  if (words.size() != 4 || !absl::SimpleAtod(words[2], &seconds))
+  if (words.size() != 3 || !absl::SimpleAtod(words[1], &seconds))
     return complain("as-rank is a word of its own ranks", kUsage);
-  const absl::Status status =
-      bench::measure_points(words[1] == "1", seconds, words[3]);
+  const absl::Status status = bench::measure_points(seconds, words[2]);
   return status.ok() ? 0 : complain(status.message(), kFailed);
 }
 
@@ -117,11 +118,9 @@ int bench_tune_command(const Words& words) {
     return complain(status.message(), kUsage);
 
   const bench::Machine machine = bench::this_machine();
-  const bool crowded = options->ranks > machine.cores;
-  const auto points = run_ranks(*options, crowded);
+  const auto points = run_ranks(*options);
   if (!points.ok()) return complain(points.status().message(), kFailed);
-  const auto report =
-      bench::tune_report(machine, options->ranks, crowded, *points);
+  const auto report = bench::tune_report(machine, options->ranks, *points);
   if (!report.ok()) return complain(report.status().message(), kFailed);
   if (absl::Status status = bench::replace_file(
           options->file, bench::tuning_text(*report, *kept));

@@ -51,19 +51,18 @@ TEST(Tune, AThresholdMovesThroughSizesThatAreFasterForIt) {
 TEST(Tune, EveryThresholdOfTheBackendIsMeasuredSomewhere) {
   std::set<std::string> names, all;
   for (const int ranks : {2, 4})
-    for (const bool crowded : {false, true})
-      for (const Experiment& one : experiments(ranks, crowded)) {
-        names.insert(one.name);
-        const std::vector<int64_t> sizes = one.sizes();
-        EXPECT_GT(sizes.size(), 5u);
-        EXPECT_GE(sizes.front(), 1024);
-        EXPECT_LE(sizes.front(), one.usual) << one.name;
-        EXPECT_GE(sizes.back(), one.usual) << one.name;
-        EXPECT_LE(2 * sizes.back(), 1 << 30);
-        EXPECT_THAT(one.always(), HasSubstr(one.name + "=1024"));
-        EXPECT_THAT(one.never(), HasSubstr(one.name + "=1073741824"));
-      }
-      // From "tried" on the backend measures itself.
+    for (const Experiment& one : experiments(ranks)) {
+      names.insert(one.name);
+      const std::vector<int64_t> sizes = one.sizes();
+      EXPECT_GT(sizes.size(), 5u);
+      EXPECT_GE(sizes.front(), 1024);
+      EXPECT_LE(sizes.front(), one.usual) << one.name;
+      EXPECT_GE(sizes.back(), one.usual) << one.name;
+      EXPECT_LE(2 * sizes.back(), 1 << 30);
+      EXPECT_THAT(one.always(), HasSubstr(one.name + "=1024"));
+      EXPECT_THAT(one.never(), HasSubstr(one.name + "=1073741824"));
+    }
+    // From "tried" on the backend measures itself.
 #define SHM_TUNING(name, bytes, what, way) \
   if (!absl::EndsWith(#name, "_tried")) all.insert(#name);
 #include "shm/tuning.def"
@@ -88,7 +87,7 @@ TEST(Tune, WhatRanksTellIsRead) {
 // Twice as fast from half of the usual size on.
 TuneReport sample() {
   Points points;
-  for (const Experiment& one : experiments(2, false))
+  for (const Experiment& one : experiments(2))
     for (const int64_t size : one.sizes())
       points[one.name].push_back(
           {size, size < one.usual / 2 ? Ratio{2, 2, 2} : Ratio{0.5, 0.5, 0.5}});
@@ -97,10 +96,10 @@ TuneReport sample() {
   machine.cores = 2;
   machine.date = "2025-11-21 17:40 UTC";
   machine.version = "0.1.0";
-  auto report = tune_report(machine, 2, false, points);
+  auto report = tune_report(machine, 2, points);
   EXPECT_TRUE(report.ok()) << report.status();
   points.erase("sliced_two");
-  EXPECT_FALSE(tune_report(machine, 2, false, points).ok());
+  EXPECT_FALSE(tune_report(machine, 2, points).ok());
   return *std::move(report);
 }
 

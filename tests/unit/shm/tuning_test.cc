@@ -296,7 +296,7 @@ TEST_F(TwoRanks, TheHeaderIsReadOnce) {
 }
 
 TEST_F(TwoRanks, BroadcastGoesStraightFromThereOn) {
-  open("straight_tried=8192,straight_rooted_crowded=8192", "");
+  open("straight_tried=8192", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_BROADCAST, 8191);  // and all tell what they can
   if (!world_.of(1)->straight) GTEST_SKIP() << "no way into others' memory";

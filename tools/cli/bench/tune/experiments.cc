@@ -23,15 +23,6 @@ std::string value(absl::string_view name, int64_t bytes) {
   return absl::StrCat(name, "=", bytes);
 }
 
-Experiment straight(std::string name, Operation op, int64_t least) {
-  const bool rooted = op == Operation::kBroadcast;
-  return {.name = std::move(name),
-          .op = op,
-          .least = least,
-          .most = 256 * least,
-          .of_piece = !rooted};
-}
-
 }  // namespace
 
 std::vector<int64_t> Experiment::sizes() const {
@@ -42,10 +33,10 @@ std::vector<int64_t> Experiment::sizes() const {
 
 Spec Experiment::spec(int64_t size, int rank, int ranks) const {
   Spec spec;
-  spec.op = op;
+  spec.op = Operation::kAllReduce;
   spec.rank = rank;
   spec.ranks = ranks;
-  spec.bytes = of_piece ? size * ranks : size;
+  spec.bytes = size;
   spec.dtype = dtype;
   return spec;
 }
@@ -58,14 +49,13 @@ std::string Experiment::never() const {
   return absl::StrCat(others, value(name, kLargest));
 }
 
-std::vector<Experiment> experiments(int ranks, bool crowded) {
+std::vector<Experiment> experiments(int ranks) {
   const std::string staged = absl::StrCat(value("direct_tried", kLargest), ",");
   const bool two = ranks == 2;
   std::vector<Experiment> all;
   const auto reduces = [&](std::string name, DType dtype, int64_t least,
                            int64_t most, std::string others) {
     all.push_back({.name = std::move(name),
-                   .op = Operation::kAllReduce,
                    .dtype = dtype,
                    .least = least,
                    .most = most,
@@ -76,14 +66,6 @@ std::vector<Experiment> experiments(int ranks, bool crowded) {
     reduces("sliced_two_halves", DType::kF16, 8 * kKib, 512 * kKib, staged);
   } else {
     reduces("sliced_more", DType::kF32, 4 * kKib, 256 * kKib, staged);
-  }
-  if (crowded) {
-    all.push_back(straight("straight_all_gather_crowded", Operation::kAllGather,
-                           4 * kKib));
-    all.push_back(straight("straight_all_to_all_crowded", Operation::kAllToAll,
-                           4 * kKib));
-    all.push_back(
-        straight("straight_rooted_crowded", Operation::kBroadcast, 8 * kKib));
   }
   for (Experiment& one : all) one.usual = usual(one.name);
   return all;

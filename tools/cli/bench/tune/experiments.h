@@ -1,6 +1,6 @@
 // What is measured to find the sizes from which on the shm backend goes another
-// way (backends/shm/tuning.def): for each the operation that it is about, with
-// the new way always and never.
+// way (backends/shm/tuning.def), but for those from which on it tries itself:
+// for each an all_reduce, with the new way always and never.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_TUNE_EXPERIMENTS_H_
@@ -20,11 +20,9 @@ namespace distwrap::bench {
 struct Experiment {
   std::string name = {};  // "sliced_two"
   int64_t usual = 0;      // without a measurement, bytes
-  Operation op = Operation::kAllReduce;
   DType dtype = DType::kF32;
-  // Sizes, each twice the one before, of what the threshold is about.
+  // Sizes of an all_reduce, each twice the one before.
   int64_t least = 0, most = 0;
-  bool of_piece = false;  // a piece for each rank; else all that a rank has
   // What else would take part at these sizes, out of the way.
   std::string others = {};
 
@@ -35,8 +33,8 @@ struct Experiment {
   std::string never() const;
 };
 
-// Those that matter to so many ranks; crowded: on fewer processors.
-std::vector<Experiment> experiments(int ranks, bool crowded);
+// Those that matter to so many ranks.
+std::vector<Experiment> experiments(int ranks);
 
 // The new way's time over the old one's at one size.
 struct SizeRatio {

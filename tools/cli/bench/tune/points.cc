@@ -31,8 +31,8 @@ class Tuner {
         store_(std::move(store)),
         side_(store_, "tune", place.rank, place.world_size, 2 * kPatience) {}
 
-  absl::Status run(bool crowded, double seconds, Points* points) {
-    const std::vector<Experiment> all = experiments(place_.world_size, crowded);
+  absl::Status run(double seconds, Points* points) {
+    const std::vector<Experiment> all = experiments(place_.world_size);
     for (const Experiment& one : all) left_ += one.sizes().size();
     count_ = left_;
     // Two contestants; as much again for what is not timed.
@@ -101,8 +101,7 @@ class Tuner {
 
 }  // namespace
 
-absl::Status measure_points(bool crowded, double seconds,
-                            const std::string& path) {
+absl::Status measure_points(double seconds, const std::string& path) {
   // What was measured before, or is to be now.
   unsetenv(std::string(base::setting_name(base::Setting::kTuning)).c_str());
   const auto place = store::detect_launch(base::Environment::of_process());
@@ -111,7 +110,7 @@ absl::Status measure_points(bool crowded, double seconds,
   if (!store.ok()) return store.status();
   Tuner tuner(*place, *std::move(store));
   Points points;
-  absl::Status status = tuner.run(crowded, seconds, &points);
+  absl::Status status = tuner.run(seconds, &points);
   if (!status.ok()) return status;
   if (place->rank == 0) {
     std::ofstream file(path, std::ios::trunc);

@@ -20,8 +20,7 @@ namespace distwrap::bench {
 using Points = std::map<std::string, std::vector<SizeRatio>>;
 
 // As one of the ranks, in about so many seconds; `path` is written by rank 0.
-absl::Status measure_points(bool crowded, double seconds,
-                            const std::string& path);
+absl::Status measure_points(double seconds, const std::string& path);
 
 std::string write_points(const Points& points);
 absl::StatusOr<Points> read_points(absl::string_view text);

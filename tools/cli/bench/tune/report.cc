@@ -58,9 +58,9 @@ bool write_all(int fd, const std::string& text) {
 }  // namespace
 
 absl::StatusOr<TuneReport> tune_report(const Machine& machine, int ranks,
-                                       bool crowded, const Points& points) {
+                                       const Points& points) {
   TuneReport report{machine, ranks, {}};
-  for (Experiment& one : experiments(ranks, crowded)) {
+  for (Experiment& one : experiments(ranks)) {
     const auto told = points.find(one.name);
     if (told == points.end() || told->second.size() != one.sizes().size())
       return absl::InternalError(

@@ -31,7 +31,7 @@ struct TuneReport {
 
 // An error when the ranks left one out.
 absl::StatusOr<TuneReport> tune_report(const Machine& machine, int ranks,
-                                       bool crowded, const Points& points);
+                                       const Points& points);
 
 std::string show_tuning(const TuneReport& report);
 std::string tuning_json(const TuneReport& report, const std::string& path);
