@@ -289,7 +289,8 @@ TEST_P(WindowFailures, AnOwnerThatIsGoneEndsAWait) {
 }
 
 TEST_P(WindowFailures, HooksSeeCallsAndRefuseThem) {
-  run(2, [](int me) {
+  std::atomic<int> behind = 0;  // the barrier, which a rank that gives up ends
+  run(2, [&behind](int me) {
     std::vector<std::string> seen;
     bool refuses = false;
     const auto hook =
@@ -312,6 +313,7 @@ TEST_P(WindowFailures, HooksSeeCallsAndRefuseThem) {
                           "new_window -1 0", "put " + to + " 3",
                           "signal " + to + " 0", "wait_signal -1 0"));
     expect_ok(barrier());
+    for (++behind; behind.load() < 2;) std::this_thread::yield();
     refuses = true;
     EXPECT_THAT(
         std::string(window.put(TensorView(x), other, 3).status().message()),
