@@ -182,7 +182,8 @@ bool Run::wait_for_line(uint64_t ticket) {
   if (reached(comm->consumed, ticket)) return true;
   if (!wait_consumed(ticket)) return false;
   const uint64_t some = ticket + (uint64_t{kPosts / 4} << kRoundBits);
-  for (int i = 0; i < kMoreLooks && !reached(comm->consumed, some); ++i) {
+  const int looks = std::min(kMoreLooks, comm->looks);
+  for (int i = 0; i < looks && !reached(comm->consumed, some); ++i) {
     pause();
     see_consumed();
   }
