@@ -36,7 +36,7 @@ absl::Span<const Case* const> all_cases() {
   static const Case* const kAll[] = {&kKilled,  &kGroupsKilled, &kLeftChild,
                                      &kStopped, &kMutated,      &kAborted,
                                      &kLives,   &kForked,       &kThreaded,
-                                     &kStepped, &kWindowsKilled};
+                                     &kStepped, &kWindowsLost};
   return kAll;
 }
 

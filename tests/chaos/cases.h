@@ -16,7 +16,7 @@ extern const Case kLives;          // lives.cc
 extern const Case kForked;         // forked.cc
 extern const Case kThreaded;       // threads.cc
 extern const Case kStepped;        // stepped.cc
-extern const Case kWindowsKilled;  // windows_killed.cc
+extern const Case kWindowsLost;  // windows_lost.cc
 
 }  // namespace distwrap::chaos
 

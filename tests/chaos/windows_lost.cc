@@ -1,11 +1,13 @@
-// A rank is killed while all ranks put, get and signal: each other one is told,
-// whether it waits for a signal or only writes, what it was told was whole, and
-// what it brought itself is not written any more once the window has ended.
+// A rank is killed, or stopped for longer than the heartbeat, while all ranks
+// put and signal: each other one is told, whether it waits for a signal or only
+// writes, what it was told was whole, and what it brought itself is not written
+// any more once the window has ended, also when the stopped one goes on.
 #include "chaos/cases.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <vector>
 
 namespace distwrap::chaos {
@@ -17,6 +19,7 @@ struct Plan {
     victim = draw.below(setting.ranks);
     round = static_cast<uint64_t>(2 + draw.below(50));
     part = 1.5 * draw.part();
+    stops = draw.below(4) == 0;
     brings = draw.coin();
     waits = draw.coin();
     constexpr int64_t kCounts[] = {1, 64, 8192, 131072};
@@ -25,6 +28,7 @@ struct Plan {
   int victim;
   uint64_t round;
   double part;  // of the time that a round takes
+  bool stops;   // it is not killed, and goes on later
   bool brings;  // memory of its own
   bool waits;   // for a signal of the rank before it
   int64_t count;
@@ -32,7 +36,8 @@ struct Plan {
 
 std::string plan(const Setting& setting) {
   const Plan plan(setting);
-  return absl::StrCat("rank ", plan.victim, " is killed after ",
+  return absl::StrCat("rank ", plan.victim,
+                      plan.stops ? " is stopped after " : " is killed after ",
                       static_cast<int>(plan.part * 100), " % of round ",
                       plan.round, " of puts of ", plan.count, " numbers into ",
                       plan.brings ? "memory of the ranks" : "the window's",
@@ -88,9 +93,10 @@ class Performer {
   void end() {
     if (window_.destroy(absl::Seconds(1)).ok())
       self_.complain("the end of a broken window went well");
-    const std::vector<uint64_t> then = own_;
-    sleep_for(absl::Milliseconds(20));
-    if (own_ != then) self_.complain("something was written after the end");
+    then_ = own_;
+  }
+  void look_again() const {
+    if (own_ != then_) self_.complain("something was written after the end");
   }
 
  private:
@@ -101,12 +107,13 @@ class Performer {
   const Self& self_;
   const Plan& plan_;
   const int n_;
-  std::vector<uint64_t> own_, out_;
+  std::vector<uint64_t> own_, then_, out_;
   Window window_;
 };
 
 void rank(const Self& self) {
   const Plan plan(self.setting);
+  if (plan.stops) setenv("DISTWRAP_HEARTBEAT", "0.2", 1);
   const absl::StatusOr<Session> session = self.join();
   if (!session.ok()) return;
   Performer performer(self, plan);
@@ -115,8 +122,12 @@ void rank(const Self& self) {
   int64_t took_ns = 0;
   for (uint64_t round = 0; status.ok(); ++round) {
     const int64_t began = Deadline::now_ns();
-    if (self.rank == plan.victim && round == plan.round)
-      die_within(self, began, plan.part, took_ns);
+    if (self.rank == plan.victim && round == plan.round) {
+      if (plan.stops)
+        self.page.ready.store(true);
+      else
+        die_within(self, began, plan.part, took_ns);
+    }
     status = performer.perform(round);
     const int64_t ended = Deadline::now_ns();
     took_ns = ended - began;
@@ -131,22 +142,52 @@ void rank(const Self& self) {
   if (const absl::Status closed = destroy_process_group(); !closed.ok())
     self.complain(absl::StrCat("close: ", closed.ToString()));
   self.page.took_ns[0].store(Deadline::now_ns() - closing);
+  while (plan.stops && self.ledger.go.load() == 0)
+    sleep_for(absl::Milliseconds(1));
+  sleep_for(absl::Milliseconds(20));
+  performer.look_again();
+}
+
+// Stops the victim in one of the rounds that it makes, and lets it go on when
+// all others have ended.
+int64_t stop(const Setting& setting, const Plan& plan, Job& job) {
+  if (!job.wait_until([&] { return job.page(plan.victim).ready.load(); }))
+    return 0;
+  sleep_for(absl::Microseconds(1000 * plan.part));
+  const int64_t stopped_ns = Deadline::now_ns();
+  job.signal(plan.victim, SIGSTOP);
+  job.wait_until([&] {
+    for (int rank = 0; rank < setting.ranks; ++rank)
+      if (rank != plan.victim && job.page(rank).took_ns[0].load() == 0)
+        return false;
+    return true;
+  });
+  job.signal(plan.victim, SIGCONT);
+  sleep_for(absl::Milliseconds(50));
+  job.ledger().go.store(1);
+  return stopped_ns;
 }
 
 void direct(const Setting& setting, Job& job, Findings& findings) {
   const Plan plan(setting);
+  const int64_t stopped_ns = plan.stops ? stop(setting, plan, job) : 0;
   if (!job.wait_for_all()) return;
-  const int64_t struck = job.ledger().struck_ns.load();
+  const int64_t struck =
+      plan.stops ? stopped_ns : job.ledger().struck_ns.load();
+  if (plan.stops && !job.page(plan.victim).news[0].is_there())
+    findings.bad("the rank that stood still was not told");
   for (int rank = 0; rank < setting.ranks; ++rank) {
     if (rank == plan.victim) continue;
     expect_news(job, rank, 0, Reason::kPeerLost, bit(plan.victim), findings);
-    findings.took(0, job.page(rank).news[0].heard_ns.load() - struck);
-    findings.took(1, job.page(rank).took_ns[0].load());
+    findings.took(plan.stops ? 2 : 0,
+                  job.page(rank).news[0].heard_ns.load() - struck);
+    findings.took(plan.stops ? 3 : 1, job.page(rank).took_ns[0].load());
   }
 }
 
 bool ends_well(const Setting& setting, int rank, int code) {
-  const bool dies = rank == Plan(setting).victim;
+  const Plan plan(setting);
+  const bool dies = rank == plan.victim && !plan.stops;
   return code == (dies ? 128 + SIGKILL : 0);
 }
 
@@ -154,13 +195,17 @@ constexpr Measure kMeasures[] = {
     {"from the kill to the error of each other rank", absl::Milliseconds(100),
      absl::Milliseconds(500)},
     {"ending the window and the broken session", absl::Milliseconds(600),
-     absl::Milliseconds(700)}};
+     absl::Milliseconds(700)},
+    {"from the stop to each error, heartbeat 200 ms", absl::Milliseconds(240),
+     absl::Milliseconds(240)},
+    {"ending both while one stands still, given 1 s for the window",
+     absl::Milliseconds(1600), absl::Milliseconds(1700)}};
 
 }  // namespace
 
-const Case kWindowsKilled = {
+const Case kWindowsLost = {
     .name = "F27",
-    .what = "a rank is killed whose window others write to",
+    .what = "a rank is killed or stopped whose window others write to",
     .full = 500,
     .measures = kMeasures,
     .plan = plan,
