@@ -154,12 +154,13 @@ void run_gather(Run& run) {
   const Call& call = run.call;
   const size_t step = largest_part(run, 1);
   if (run.rank != call.peer) {
-    const uint32_t print = Run::with_size(call.print, call.in.bytes);
+    const uint32_t print = Run::with_size(run.print(), call.in.bytes);
     const size_t rounds = std::max<size_t>(1, rounds_of(call.in.bytes, step));
     for (size_t round = 0; round < rounds && !run.failed(); ++round) {
       const Piece own = part_of(call.in, round * step, step);
       run.show(static_cast<uint32_t>(round), own.at, own.bytes, print);
-      // It wants nothing of the others, who wait to hear that for their staging.
+      // It wants nothing of the others, who wait to hear that for their
+      // staging.
       run.done(static_cast<uint32_t>(round));
     }
     run.finish(false);
@@ -177,7 +178,7 @@ void run_gather(Run& run) {
       if (r == run.rank || (at > 0 && to.bytes == 0)) continue;
       const char* const from =
           run.look(r, round, to.bytes, 0, to.bytes,
-                   Run::with_size(call.print, whole.bytes));
+                   Run::with_size(run.print(), whole.bytes));
       if (from == nullptr) return;
       run.take(to.at, from, to.bytes);
     }

@@ -59,7 +59,7 @@ constexpr size_t kSmall = 2 << 10;
 void run_reduction(Run& run) {
   // One of two wants the result: the other is on its way already.
   if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
-  run.in_place_from == 0 ? run_direct(run) : run_staged(run);
+  run.in_place_from() == 0 ? run_direct(run) : run_staged(run);
 }
 
 void run_kind(Run& run) {
@@ -75,8 +75,8 @@ void run_kind(Run& run) {
     case DW_OP_SCAN:
       return run_flat(run);
     case DW_OP_REDUCE_SCATTER:
-      return run.in_place_from == 0 ? run_direct_reduce_scatter(run)
-                                    : run_reduce_scatter(run);
+      return run.in_place_from() == 0 ? run_direct_reduce_scatter(run)
+                                      : run_reduce_scatter(run);
     case DW_OP_ALL_GATHER:
       return run_all_gather(run);
     case DW_OP_GATHER:
@@ -111,6 +111,7 @@ Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
       call(given_call),
       rank(given_comm->rank),
       size(given_comm->size),
+      print_(given_call.print),
       stage_(given_comm->stage),
       ring_(given_comm->stage.limit),
       ticket_(given_comm->ticket),
@@ -361,7 +362,8 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   }
   if (code == DW_OK) {
     Run run(comm, call, &why);
-    run.in_place_from = attempt.in_place_from();
+    if (attempt.in_place_from() != SIZE_MAX)
+      run.go_in_place(attempt.in_place_from());
     run_kind(run);
     code = run.code();
     // First: who reads there must not take what follows for the operation's.

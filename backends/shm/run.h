@@ -26,9 +26,16 @@ class Run {
   Comm* comm;
   const Call& call;
   const int rank, size;
-  // Pieces of so many bytes and more go from buffer to buffer, and elements are
-  // reduced where they lie; otherwise both go through staging.
-  size_t in_place_from = SIZE_MAX;
+  // From here on pieces of so many bytes and more go from buffer to buffer, and
+  // elements are reduced where they lie; otherwise both go through staging. All
+  // ranks have to say the same, or they find that their calls differ.
+  void go_in_place(size_t from) {
+    in_place_from_ = from;
+    print_ = with_size(call.print, from);
+  }
+  size_t in_place_from() const { return in_place_from_; }
+  // Of the call and its way.
+  uint32_t print() const { return print_; }
 
   // Another print for a pair of ranks that have a size in common.
   static uint32_t with_size(uint32_t print, size_t bytes) {
@@ -47,11 +54,11 @@ class Run {
   // small goes into the line of the post itself, unless `staged`.
   char* prepare(uint32_t round, size_t bytes, bool staged = false);
   void show_prepared(uint32_t round, uint32_t print);
-  void show_prepared(uint32_t round) { show_prepared(round, call.print); }
+  void show_prepared(uint32_t round) { show_prepared(round, print_); }
   // A copy of these bytes.
   void show(uint32_t round, const void* from, size_t bytes, uint32_t print);
   void show(uint32_t round, const void* from, size_t bytes) {
-    show(round, from, bytes, call.print);
+    show(round, from, bytes, print_);
   }
 
   // `bytes` at `offset` of the `total` that a rank shows; NULL when the call
@@ -59,11 +66,11 @@ class Run {
   const char* look(int other, uint32_t round, size_t total, size_t offset,
                    size_t bytes, uint32_t print);
   const char* look(int other, uint32_t round, size_t bytes) {
-    return look(other, round, bytes, 0, bytes, call.print);
+    return look(other, round, bytes, 0, bytes, print_);
   }
   const char* look(int other, uint32_t round, size_t total, size_t offset,
                    size_t bytes) {
-    return look(other, round, total, offset, bytes, call.print);
+    return look(other, round, total, offset, bytes, print_);
   }
   // Whether that would return at once.
   bool is_shown(int other, uint32_t round) const {
@@ -102,7 +109,7 @@ class Run {
   void borrow() { borrows_ = true; }
   // What lies there; the operation has to end together.
   void show_at(uint32_t round, size_t place) {
-    post(round, call.print, place, nullptr, 0);
+    post(round, print_, place, nullptr, 0);
   }
 
   // What follows counts its rounds from here.
@@ -162,6 +169,8 @@ class Run {
   // Fails the call if anybody has given up.
   void check_lenders();
 
+  size_t in_place_from_ = SIZE_MAX;
+  uint32_t print_;
   Stage& stage_;
   size_t ring_;  // how much of the staging is used in turn
   bool past_caches_ = false;

@@ -9,13 +9,13 @@ namespace shm_backend {
 namespace {
 
 bool is_straight(const Run& run, size_t bytes) {
-  return bytes >= run.in_place_from;
+  return bytes >= run.in_place_from();
 }
 // Sizes that only a pair knows: what is smaller goes beside the table.
 size_t staged_of(const Run& run) {
   if (!run.call.per_rank()) return 0;
   const auto n = static_cast<size_t>(run.size);
-  return std::min(run.in_place_from, run.comm->stage.most() / 2 / n) - 1;
+  return std::min(run.in_place_from(), run.comm->stage.most() / 2 / n) - 1;
 }
 
 bool broadcast(Run& run) {
@@ -55,14 +55,14 @@ bool all_gather(Run& run) {
 // only a pair knows in one round, so those have to fit it.
 bool gather(Run& run) {
   const Call& call = run.call;
-  const size_t from = call.per_rank()
-                          ? std::min(run.in_place_from, run.comm->stage.most())
-                          : run.in_place_from;
+  const size_t from =
+      call.per_rank() ? std::min(run.in_place_from(), run.comm->stage.most())
+                      : run.in_place_from();
   const auto goes_straight = [from](size_t bytes) { return bytes >= from; };
   if (!call.per_rank() && !goes_straight(call.in.bytes)) return false;
   const bool is_root = run.rank == call.peer;
   const auto print = [&](size_t bytes) {
-    return Run::with_size(call.print, bytes);
+    return Run::with_size(run.print(), bytes);
   };
   if (!is_root && !goes_straight(call.in.bytes)) {
     run.show(0, call.in.at, call.in.bytes, print(call.in.bytes));

@@ -345,6 +345,36 @@ TEST_F(TwoRanks, BothWaysAreTried) {
   EXPECT_LT(straight, kCalls - 8);
 }
 
+// It cannot be, but wrong numbers would be worse than an error.
+TEST_F(TwoRanks, WhoGoesAnotherWayIsTold) {
+  open("", "");
+  ASSERT_FALSE(HasFatalFailure());
+  call(world_, DW_OP_BROADCAST, 4096);
+  if (!world_.of(1)->straight) GTEST_SKIP() << "not on this machine";
+  world_.of(0)->tuning.straight_tried = Tuning::kMost;
+  const auto one = [&](int rank) {
+    std::vector<unsigned char> data(1 << 20, 3);
+    dw_op op = {};
+    op.struct_size = sizeof op;
+    op.kind = DW_OP_BROADCAST;
+    op.flags = DW_FLAG_CALLER_WAITS;
+    op.seq = seq_ + 1;
+    op.timeout_ns = 5'000'000'000;
+    op.out.data = data.data();
+    op.out.count = static_cast<int64_t>(data.size());
+    op.out.dtype = {1, 8, 1};
+    if (rank == 0) op.in = op.out;
+    dw_error error = {};
+    const int32_t code = api().submit(world_.comms[rank], &op, nullptr, &error);
+    if (rank == 0) return;  // which has only to show
+    EXPECT_EQ(code, DW_FAILED_PRECONDITION);
+    EXPECT_EQ(error.reason, DW_REASON_CALL_MISMATCH) << error.text;
+  };
+  std::thread other(one, 1);
+  one(0);
+  other.join();
+}
+
 // As far as they can go, pieces of all sizes still fit where they are put.
 TEST_F(TwoRanks, ExtremesAreRight) {
   for (const char* const bytes : {"1024", "1073741824"}) {
