@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(All, CopyTest,
 TEST(Copy, KnowsWhatFollowsWhatIsRead) {
   alignas(4096) static char memory[3 * 4096];
   const auto at = [](size_t offset) { return memory + offset; };
-  for (const size_t page : {0, 4096}) {
+  for (const size_t page : {size_t{0}, size_t{4096}}) {
     EXPECT_FALSE(trails(at(page + 64), at(64)));
     EXPECT_TRUE(trails(at(page + 65), at(64)));
     EXPECT_TRUE(trails(at(page + 95), at(64)));
