@@ -25,14 +25,16 @@ namespace shm_backend {
 class Choice {
  public:
   static constexpr int kTries = 5;
-  // What each try of the first way took, and of the second.
+  // What each try of the first way took, and of the second: of one call, or of
+  // several short ones, so that what holds up one rank for a moment is in one.
   struct Times {
     uint32_t ns[2][kTries];
   };
 
   // The first calls that go a way find the caches as the other has left them,
   // and ranks that have just waited for each other: so many do not count.
-  explicit Choice(int settling = kLeastSettling) : settling_(settling) {}
+  explicit Choice(int settling = kLeastSettling)
+      : settling_(settling), calls_(settling / kLeastSettling) {}
   static constexpr int kLeastSettling = 8;
 
   bool is_trying() const { return tried_ < both(); }
@@ -42,10 +44,13 @@ class Choice {
 
   // What a call has taken that was a try.
   void took(int64_t ns) {
-    const int number = tried_ % block() - settling_;
-    if (number >= 0)
-      times_.ns[way()][number] =
-          static_cast<uint32_t>(std::clamp<int64_t>(ns, 0, UINT32_MAX));
+    const int call = tried_ % block() - settling_;
+    if (call >= 0) {
+      uint32_t& sum = times_.ns[way()][call / calls_];
+      if (call % calls_ == 0) sum = 0;
+      sum += static_cast<uint32_t>(
+          std::clamp<int64_t>(ns, 0, int64_t{UINT32_MAX} / calls_));
+    }
     ++tried_;
   }
   void passed() {
@@ -87,12 +92,12 @@ class Choice {
   // The first tries are of memory that nobody has used yet; later ones are to
   // be few among all calls.
   static constexpr int kFirstRest = 64, kRestOfTries = 128;
-  int block() const { return settling_ + kTries; }
+  int block() const { return settling_ + kTries * calls_; }
   int both() const { return 2 * block(); }
 
-  const int settling_;
-  int tried_ = 0;  // both(): all; more: that is known for now
-  int left_ = 0;   // calls until the next try
+  const int settling_, calls_;  // that do not count, and of a try
+  int tried_ = 0;               // both(): all; more: that is known for now
+  int left_ = 0;                // calls until the next try
   int rest_ = kFirstRest;
   int chosen_ = 0;
   bool is_known_ = false;

@@ -96,14 +96,25 @@ TEST(Choice, WhatTakesOneRankLongTakesLong) {
 }
 
 TEST(Choice, CallsBeforeAWayIsAtItsPaceDoNotCount) {
-  Choice choice(20);
+  Choice choice(20);  // and two calls are a try
   for (int i = 0; !choice.is_due(); ++i) {
-    ASSERT_LT(i, 50);
-    const bool settled = i % 25 >= 20;
+    ASSERT_LT(i, 60);
+    const bool settled = i % 30 >= 20;
     choice.took(choice.way() == 1 ? 100 : settled ? 80 : 1000);
   }
   choice.choose(&choice.times(), 1, true);
   EXPECT_EQ(choice.way(), 0);
+}
+
+// A rank that is held up for a while is so in several short calls.
+TEST(Choice, ShortCallsAreTriedTogether) {
+  Choice choice(160);  // 20 calls are a try
+  for (int i = 0; !choice.is_due(); ++i) {
+    const bool held_up = i % 260 >= 200 && i % 260 < 220;
+    choice.took(held_up ? 1'000'000'000 : choice.way() == 1 ? 80 : 100);
+  }
+  choice.choose(&choice.times(), 1, true);
+  EXPECT_EQ(choice.way(), 1);
 }
 
 TEST(Choice, OneCallThatWasHeldUpSaysNothing) {
