@@ -96,7 +96,7 @@ class Choice {
   int both() const { return 2 * block(); }
 
   const int settling_, calls_;  // that do not count, and of a try
-  int tried_ = 0;               // both(): all; more: that is known for now
+  int tried_ = 0;               // both(): all; more: none is due
   int left_ = 0;                // calls until the next try
   int rest_ = kFirstRest;
   int chosen_ = 0;

@@ -5,7 +5,6 @@
 #include "sdk/fail.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 

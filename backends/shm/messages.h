@@ -102,9 +102,6 @@ class Messages {
     RecordHead head;
     std::vector<char> data;
   };
-  struct Reply {
-    RecordHead head;
-  };
   struct Peer {
     Outbox out;
     Inbox in;

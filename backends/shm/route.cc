@@ -107,10 +107,11 @@ int32_t Attempt::begin(Comm* comm, const Call& call, size_t shown,
   Choice& choice = comm->choices->of(call, shown, least, comm->stage.limit);
   if (choice.is_due())
     if (const int32_t code = agree_on(comm, call, choice, error)) return code;
-  if (choice.way() == 1)
-    in_place_from_ = shown == kPairs ? kMostPieces : 0;
-  else
-    in_place_from_ = shown == kPairs ? kLargePieces : SIZE_MAX;
+  const bool in_place = choice.way() == 1;
+  if (shown == kPairs)
+    in_place_from_ = std::max(in_place ? kMostPieces : kLargePieces, least);
+  else if (in_place)
+    in_place_from_ = 0;
   choice_ = &choice;
   host_ = comm->host;
   if (choice.is_trying()) began_ns_ = host_->now_ns(host_->self);

@@ -112,9 +112,6 @@ class Run {
     post(round, print_, place, nullptr, 0);
   }
 
-  // What follows counts its rounds from here.
-  void start_at(uint32_t round) { first_ = round; }
-
   void done(uint32_t round) { done_ticket(ticket_of(round)); }
   // Until it holds, or has failed the call. False: the call has failed.
   bool wait(Condition& condition);
@@ -148,9 +145,9 @@ class Run {
     range.end.store(place + piece.bytes, std::memory_order_release);
     return place;
   }
-  uint64_t ticket_of(uint32_t round) const { return ticket_ + first_ + round; }
+  uint64_t ticket_of(uint32_t round) const { return ticket_ + round; }
   uint32_t line_of(uint32_t round) const {
-    return static_cast<uint32_t>(number() + first_ + round) % kPosts;
+    return static_cast<uint32_t>(number() + round) % kPosts;
   }
   const Post& post_of(int other, uint32_t round) const {
     return comm->room.area(other).posts[line_of(round)];
@@ -176,7 +173,6 @@ class Run {
   bool past_caches_ = false;
   bool borrows_ = false, lends_ = false;
   const uint64_t ticket_;  // of the operation's first round
-  uint32_t first_ = 0;     // where rounds are counted from
   Limit limit_;
   dw_error* const error_;
   // What was prepared: where, and how much of it is for the line.

@@ -23,6 +23,16 @@ namespace {
 using conformance::ProcessPlan;
 using conformance::ProcessRanks;
 
+// When both have met: rank 0 waits there for ever, the other is to end well.
+void kill_first(ProcessRanks& ranks) {
+  while (ranks.words()[0] < 2)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(ranks.pid(0), SIGKILL);
+  EXPECT_EQ(ranks.wait(0), -1);
+  EXPECT_EQ(ranks.wait(1), 0);
+}
+
 // Rank 0 is killed in the middle; the other hears of it from UCX alone.
 void kill_one(const ProcessPlan& plan) {
   ProcessRanks ranks(plan, 2, [](Rank& rank) {
@@ -38,12 +48,7 @@ void kill_one(const ProcessPlan& plan) {
                ? 0
                : 2;
   });
-  while (ranks.words()[0] < 2)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  kill(ranks.pid(0), SIGKILL);
-  EXPECT_EQ(ranks.wait(0), -1);
-  EXPECT_EQ(ranks.wait(1), 0);
+  kill_first(ranks);
 }
 
 // The same of its window: one rank waits for its signal, one writes to it.
@@ -68,12 +73,7 @@ void kill_owner(const ProcessPlan& plan, bool waits) {
                ? 0
                : 3;
   });
-  while (ranks.words()[0] < 2)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  kill(ranks.pid(0), SIGKILL);
-  EXPECT_EQ(ranks.wait(0), -1);
-  EXPECT_EQ(ranks.wait(1), 0);
+  kill_first(ranks);
 }
 
 TEST(UcxHosts, ForcedApartExchangeMessages) {
