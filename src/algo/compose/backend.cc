@@ -129,9 +129,8 @@ void Backend::promise() {
 
 // Those of the backend, or all of them composed.
 void Backend::hand_on_windows(absl::Span<const dw_caps_row> rows) {
-  constexpr uint64_t kWindows = DW_BIT(DW_OP_FENCE + 1) - DW_BIT(DW_OP_PUT);
   for (dw_caps_row row : rows) {
-    row.ops &= kWindows;
+    row.ops &= kWindowOps;
     if (row.ops == 0) continue;
     rows_.push_back(row);
     has_windows_ = true;

@@ -99,8 +99,7 @@ Recipes::Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type) {
     }
   only_messages_ = all_native(DW_OP_SEND) && all_native(DW_OP_RECV);
   for (const dw_caps_row& row : rows)
-    if ((row.ops & ~(DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV))) != 0)
-      only_messages_ = false;
+    if ((row.ops & ~(kMessages | kWindowOps)) != 0) only_messages_ = false;
   collectives_complete_ = true;
   for (uint16_t kind = 1; kind < kKinds; ++kind)
     if (kind != DW_OP_SEND && kind != DW_OP_RECV && !all_native(kind))

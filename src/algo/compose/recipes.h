@@ -45,6 +45,10 @@ enum class Recipe : uint8_t {
   kKernelByAllGather,
 };
 
+// Operations on windows, of which there are no recipes.
+inline constexpr uint64_t kWindowOps =
+    DW_BIT(DW_OP_FENCE + 1) - DW_BIT(DW_OP_PUT);
+
 class Recipes {
  public:
   static constexpr int kKinds = DW_OP_RECV + 1;  // what can be composed
@@ -71,7 +75,8 @@ class Recipes {
     return collectives_complete_ && all_native(DW_OP_SEND) &&
            all_native(DW_OP_RECV);
   }
-  // It has all messages and nothing else: each collective is made of those.
+  // It has all messages and, but for windows, nothing else: each collective is
+  // made of those.
   bool only_messages() const { return only_messages_; }
   // Likewise, but for messages: no collective is ever composed.
   bool collectives_complete() const { return collectives_complete_; }

@@ -122,6 +122,18 @@ TEST(RecipesTest, PartsOfThisAndThat) {
             "all_gather + kernel");
 }
 
+// Then they need not go through what composes the rest.
+TEST(RecipesTest, MessagesBesideWindowsAreAllThereIs) {
+  const dw_caps_row messages = row(kMessages, ~UINT64_C(0), kNone);
+  const dw_caps_row windows = row(kWindowOps, ~UINT64_C(0), ~0u);
+  EXPECT_TRUE(over({messages}).only_messages());
+  EXPECT_TRUE(over({messages, windows}).only_messages());
+  EXPECT_FALSE(over({windows}).only_messages());
+  EXPECT_FALSE(over({row(kMessages, kU8, kNone), windows}).only_messages());
+  EXPECT_FALSE(over({messages, row(DW_BIT(DW_OP_BROADCAST), kF32, kNone)})
+                   .only_messages());
+}
+
 TEST(RecipesTest, CompleteIsWhatNeedsNothing) {
   const dw_caps_row all =
       row((DW_BIT(Recipes::kKinds) - 1) & ~UINT64_C(1), ~UINT64_C(0), ~0u, ~0u);
