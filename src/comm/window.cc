@@ -124,18 +124,6 @@ WindowPlace Window::place() const {
   return {parts_, rank_, signals_, owner_.capabilities_};
 }
 
-absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
-                                 const CallOptions& options) {
-  const CallGuard inside(this);
-  if (!is_open()) [[unlikely]]
-    return BackendCommunicator::labelled(options,
-                                         refuse_closed(op_shape(kind).name));
-  const std::shared_ptr<HookList>& hooks = owner_.identity_.hooks;
-  if (hooks != nullptr && hooks->wanted()) [[unlikely]]
-    return run_shown(kind, call, options, inside.slot());
-  return run_open(kind, call, options);
-}
-
 [[gnu::always_inline]] inline bool Window::fill(uint16_t kind,
                                                 const WindowCall& call,
                                                 const CallOptions& options,
@@ -144,7 +132,9 @@ absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
   const WindowPlace where = place();
   const bool is_order = kind == DW_OP_FLUSH || kind == DW_OP_FENCE;
   const CheckedWindowCall checked =
-      is_order && call.target == -1 ? CheckedWindowCall()
+      is_order && (call.target == -1 ||
+                   static_cast<size_t>(call.target) < where.parts.size())
+          ? CheckedWindowCall()
       : kind == DW_OP_PUT && !call.with_signal
           ? check_window_move(kind, call.in, op_check::Use::kInput, call, where)
       : kind == DW_OP_GET
@@ -169,14 +159,15 @@ absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
   op->reduce = call.reduce;
   op->flags = call.with_signal ? DW_FLAG_WITH_SIGNAL : 0;
   op->peer = call.target;
-  op_build::fill_buffer(call.in, &op->in);
-  op_build::fill_buffer(call.out, &op->out);
+  if (kind != DW_OP_GET && !is_order) op_build::fill_buffer(call.in, &op->in);
+  if (kind != DW_OP_PUT && !is_order) op_build::fill_buffer(call.out, &op->out);
   op->stream.device_type = DW_DEVICE_CPU;
   op->timeout_ns = options.timeout.has_value()
                        ? timeout_ns_of(*options.timeout)
                        : owner_.timeout_ns_.load(std::memory_order_relaxed);
   op->window = waiting_window_;
   op->window_offset = checked.offset_bytes;
+  if (kind == DW_OP_GET || is_order) return true;
   op->value = call.value;
   op->signal_index = call.signal == kPairSignal
                          ? DW_SIGNAL_PAIR
@@ -186,8 +177,8 @@ absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
   return true;
 }
 
-absl::StatusOr<Work> Window::run_open(uint16_t kind, const WindowCall& call,
-                                      const CallOptions& options) {
+[[gnu::always_inline]] inline absl::StatusOr<Work> Window::run_open(
+    uint16_t kind, const WindowCall& call, const CallOptions& options) {
   dw_op op;
   absl::Status refused;
   if (!fill(kind, call, options, &op, &refused)) [[unlikely]]
@@ -220,6 +211,36 @@ absl::StatusOr<Work> Window::run_open(uint16_t kind, const WindowCall& call,
                                       : Recorder::failed(error_reason(status)));
   if (!status.ok()) return status;
   return Work();
+}
+
+template <uint16_t kKind>
+absl::StatusOr<Work> Window::run_as(uint16_t given, const WindowCall& call,
+                                    const CallOptions& options) {
+  const uint16_t kind = kKind == kAnyKind ? given : kKind;
+  const CallGuard inside(this);
+  if (!is_open()) [[unlikely]]
+    return BackendCommunicator::labelled(options,
+                                         refuse_closed(op_shape(kind).name));
+  const std::shared_ptr<HookList>& hooks = owner_.identity_.hooks;
+  if (hooks != nullptr && hooks->wanted()) [[unlikely]]
+    return run_shown(kind, call, options, inside.slot());
+  return run_open(kind, call, options);
+}
+
+// What takes no longer than some loads and stores has a way of its own, in
+// which the kind is a constant.
+absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
+                                 const CallOptions& options) {
+  switch (kind) {
+    case DW_OP_PUT:
+      return run_as<DW_OP_PUT>(kind, call, options);
+    case DW_OP_GET:
+      return run_as<DW_OP_GET>(kind, call, options);
+    case DW_OP_FLUSH:
+      return run_as<DW_OP_FLUSH>(kind, call, options);
+    default:
+      return run_as<kAnyKind>(kind, call, options);
+  }
 }
 
 absl::StatusOr<Work> Window::run_async(dw_op& op, const WindowCall& call,

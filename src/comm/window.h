@@ -80,6 +80,11 @@ class Window final : private WorkOwner,
 
   bool is_open() const;
   absl::Status refuse_closed(absl::string_view call) const;
+  // Of one kind, or of any: kAnyKind.
+  static constexpr uint16_t kAnyKind = 0;
+  template <uint16_t kKind>
+  absl::StatusOr<Work> run_as(uint16_t kind, const WindowCall& call,
+                              const CallOptions& options);
   absl::StatusOr<Work> run_open(uint16_t kind, const WindowCall& call,
                                 const CallOptions& options);
   absl::StatusOr<Work> run_shown(uint16_t kind, const WindowCall& call,
