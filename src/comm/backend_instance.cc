@@ -29,7 +29,10 @@ void host_log(void* self, int32_t level, dw_str text) {
                          absl::string_view(text.data, text.size)));
 }
 
-int64_t host_now_ns(void*) { return Deadline::now_ns(); }
+int64_t host_now_ns(void*) {
+  ++BackendInstance::clock_reads;
+  return Deadline::now_ns();
+}
 
 // Waiters drive progress themselves; no thread sleeps on a backend yet.
 void host_wake(void*) {}
@@ -49,7 +52,14 @@ dw_reduce_fn host_reduce_kernel(void*, dw_dtype dtype, uint16_t reduce) {
 
 const void* host_extension(void*, dw_str, uint32_t) { return nullptr; }
 
+BackendInstance::Runner runner_of(const dw_backend_api& api, dw_comm* comm) {
+  return {api.submit, comm, (api.flags & DW_BACKEND_HOST_WATCHES) != 0,
+          (api.flags & DW_BACKEND_CLOCKS_WAITS) != 0};
+}
+
 }  // namespace
+
+constinit thread_local uint64_t BackendInstance::clock_reads = 0;
 
 ErrorInfo backend_error(int32_t code, const dw_error& error,
                         absl::string_view backend) {
@@ -170,7 +180,7 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
 }
 
 BackendInstance::Runner BackendInstance::any_of(dw_comm* comm) const {
-  return {api().submit, comm, (api().flags & DW_BACKEND_HOST_WATCHES) != 0};
+  return runner_of(api(), comm);
 }
 
 BackendInstance::Runner BackendInstance::waiting_collectives_of(
@@ -206,9 +216,7 @@ BackendInstance::Engine BackendInstance::engine() const {
 }
 
 BackendInstance::Runner BackendInstance::below(dw_comm* comm) const {
-  const dw_backend_api& api = table_->api();
-  return {api.submit, algo::compose::comm_below(comm),
-          (api.flags & DW_BACKEND_HOST_WATCHES) != 0};
+  return runner_of(table_->api(), algo::compose::comm_below(comm));
 }
 
 int32_t BackendInstance::submit_group(absl::Span<const dw_group_item> items,

@@ -58,7 +58,11 @@ class BackendInstance {
     int32_t (*submit)(dw_comm*, const dw_op*, dw_work*, dw_error*);
     dw_comm* comm;
     bool host_watches;
+    bool clocks_waits;
   };
+  // How often backends have asked for the time on this thread.
+  [[gnu::tls_model(
+      "initial-exec")]] static constinit thread_local uint64_t clock_reads;
   Runner waiting_collectives_of(dw_comm* comm) const;
   Runner waiting_messages_of(dw_comm* comm) const;
   Runner any_of(dw_comm* comm) const;

@@ -100,6 +100,10 @@ typedef struct dw_open_info {
  * DW_FLAG_ASIDE. `submit` returns when it is enqueued, and `complete` comes
  * when the device has ended it. Without: the host gives no streams. */
 #define DW_BACKEND_STREAMS 0x8u
+/* A collective or message whose caller waits and that waits for others for more
+ * than a few microseconds reads `now_ns` on that thread: who waits has a clock
+ * to look at. Of one that has not the host knows that it was quick. */
+#define DW_BACKEND_CLOCKS_WAITS 0x10u
 
 /* A backend. Required: name, open, close, caps, setup_begin, setup_step,
  * setup_cancel, comm_abort, comm_destroy, query, submit. The host copies the
