@@ -138,13 +138,16 @@ int32_t CallReader::read(const Comm* comm, const dw_op* op, dw_error* error) {
   if (op != nullptr && op->struct_size == sizeof(dw_op) && again(op)) [[likely]]
     return DW_OK;
   last_.struct_size = 0;
+  as_short = {};
   if (int32_t code = read_call(comm, op, &call, error)) return code;
   const bool plain = op->struct_size == sizeof(dw_op) && op->next == nullptr &&
                      op->in.parts == nullptr && op->in.counts == nullptr &&
                      op->in.displs == nullptr && op->out.parts == nullptr &&
                      op->out.counts == nullptr && op->out.displs == nullptr &&
                      op->reduce != DW_REDUCE_PREMUL_SUM;
-  if (plain) last_ = *op;
+  if (!plain) return DW_OK;
+  last_ = *op;
+  as_short = ShortCall::of(*comm, call);
   return DW_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "distwrap/abi/plugin.h"
 #include "promise.h"
 #include "sdk/buffers.h"
+#include "short_call.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,7 @@ class CallReader {
  public:
   int32_t read(const Comm* comm, const dw_op* op, dw_error* error);
   Call call;
+  ShortCall as_short;
 
  private:
   bool again(const dw_op* op);

@@ -60,6 +60,14 @@ void copy_trailing(void* to, const void* from, size_t bytes) {
   __builtin_memcpy(out, in, at);
 }
 
+void hand_down(const void* at, size_t bytes) {
+#if defined(__x86_64__)
+  // Does nothing on processors that do not know it.
+  for (size_t i = 0; i < bytes; i += kLine)
+    asm volatile("cldemote %0" ::"m"(static_cast<const char*>(at)[i]));
+#endif
+}
+
 void copy_past_caches(void* to, const void* from, size_t bytes) {
   write_past_caches(static_cast<char*>(to), static_cast<const char*>(from),
                     bytes);

@@ -36,6 +36,21 @@ inline void copy(void* to, const void* from, size_t bytes) {
   __builtin_memcpy(to, from, bytes);
 }
 
+// A line that will soon be written and that a peer has read: to take it back
+// takes as long as a hand-over, in which other things can be done.
+inline void take_ahead(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
+// What has just been written and is read next by a peer that waits for it: out
+// of this processor's own caches it comes sooner.
+inline constexpr size_t kMostHandedDown = 8 << 10;  // is no gain above
+void hand_down(const void* at, size_t bytes);
+
 // Calls visit(offset, bytes) for all of `bytes`, once each and in the order in
 // which they are read fastest. Offsets are multiples of 1 KiB.
 inline constexpr size_t kPagesBytes = 16 << 10;

@@ -38,6 +38,11 @@ inline constexpr uint64_t kLastRound = (uint64_t{1} << kRoundBits) - 1;
 inline bool reached(uint64_t now, uint64_t ticket) {
   return static_cast<int64_t>(now - ticket) >= 0;
 }
+// In which post a round is shown.
+inline uint32_t line_of(uint64_t ticket) {
+  return static_cast<uint32_t>((ticket >> kRoundBits) + (ticket & kLastRound)) %
+         kPosts;
+}
 
 // What a rank tells all others in one round. Written before `ticket`, which is
 // released; two lines apart, because processors fetch lines in pairs.

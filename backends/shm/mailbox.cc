@@ -1,5 +1,7 @@
 #include "mailbox.h"
 
+#include "copy.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -54,7 +56,8 @@ void Outbox::clear_mark(uint64_t number) {
   line(number).mark.store(0, std::memory_order_relaxed);
 }
 
-bool Outbox::put(const RecordHead& head, const void* data, size_t bytes) {
+bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
+                 bool awaited) {
   const uint64_t lines = lines_of(bytes);
   const uint64_t left = n_ - next_ % n_;
   if (lines > left) {
@@ -80,6 +83,7 @@ bool Outbox::put(const RecordHead& head, const void* data, size_t bytes) {
   first.mark.store(next_ + 1, std::memory_order_release);
   next_ += lines;
   room_->wake(to_);
+  if (awaited && lines > 1) hand_down(&first, lines * kLine);
   return true;
 }
 
@@ -168,6 +172,15 @@ bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
            static_cast<uint64_t>(begin / kLine) << kUseBits | uses_[chunk];
   begin = (begin + bytes + kLine - 1) / kLine * kLine;
   return true;
+}
+
+void Pool::take_ahead(size_t bytes) const {
+  constexpr size_t kMostAhead = 16 * kLine;
+  const size_t begin = begins_[next_];
+  const size_t at =
+      next_ * kChunkBytes + (begin + bytes > kChunkBytes ? 0 : begin);
+  for (size_t i = 0; i < std::min(bytes, kMostAhead); i += kLine)
+    shm_backend::take_ahead(chunks_ + at + i);
 }
 
 const char* Pool::find(const Room& room, int owner, uint64_t place,

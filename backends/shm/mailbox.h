@@ -17,8 +17,9 @@ class Outbox {
   // Memory for it, once. DW_OK, or there is none.
   int32_t open(dw_error* error);
   bool is_open() const { return lines_ != nullptr; }
-  // False when there is no room now.
-  bool put(const RecordHead& head, const void* data, size_t bytes);
+  // False when there is no room now. `awaited`: the receiver may be waiting.
+  bool put(const RecordHead& head, const void* data, size_t bytes,
+           bool awaited = false);
 
  private:
   Line& line(uint64_t number) const { return lines_[number % n_]; }
@@ -64,6 +65,8 @@ class Pool {
   // A chunk of which `bytes` are wanted, its address and its place; false when
   // none is free, or fewer than `spare` others.
   bool get(size_t bytes, size_t spare, char** at, uint64_t* place);
+  // The lines that the next one, if it is as long, will write first.
+  void take_ahead(size_t bytes) const;
   // There is no memory for it.
   bool missing() const { return missing_; }
 

@@ -1,5 +1,6 @@
 // Waiting for messages.
 #include "backend.h"
+#include "copy.h"
 #include "wait.h"
 
 namespace shm_backend {
@@ -63,6 +64,8 @@ int32_t wait_for(Comm* comm, Message& message, const Call& call,
   Ended ended(comm->messages, message);
   Limit limit(call.deadline_ns, call.timeout_ns);
   bool over = false;
+  // A longer one has the host look at its clock in any case.
+  if (message.data.bytes <= kMostHandedDown) say_waits(*comm);
   for (int i = comm->looks; i > 0 && !over; --i) {
     over = ended.holds();
     if (!over) pause();
@@ -84,6 +87,7 @@ int32_t run_message(Comm* comm, const Call& call, dw_error* error) {
       return DW_OK;
     if (moved == Messages::AtOnce::kNo) break;
     pause();
+    if (i == comm->looks - kSoonLooks) say_waits(*comm);
   }
   Message message(call);
   comm->messages.begin(&message);

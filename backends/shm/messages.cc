@@ -71,7 +71,10 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
       !peer.sends.empty() || !peer.replies.empty())
     return AtOnce::kNo;
   const RecordHead head = {Record::kWhole, 0, call.tag, data.bytes, 0};
-  return peer.out.put(head, data.at, data.bytes) ? AtOnce::kDone : AtOnce::kNo;
+  return peer.out.put(head, data.at, data.bytes,
+                      std::exchange(peer.has_answered, false))
+             ? AtOnce::kDone
+             : AtOnce::kNo;
 }
 
 Messages::AtOnce Messages::take_at_once(Peer& peer, const Call& call) {
@@ -85,6 +88,7 @@ Messages::AtOnce Messages::take_at_once(Peer& peer, const Call& call) {
     return AtOnce::kNo;
   copy(call.out.at, data, call.out.bytes);
   peer.in.take();
+  peer.has_answered = true;
   return AtOnce::kDone;
 }
 
@@ -163,7 +167,13 @@ bool Messages::post_send(Peer& peer, Message* message) {
     if (head.place != 0) Pool::give_back(comm_->room, comm_->rank, head.place);
     return false;
   }
-  if (head.place != 0) message->moved = first;
+  if (head.place != 0) {
+    message->moved = first;
+    if (std::exchange(peer.has_answered, false) && first <= kMostHandedDown) {
+      hand_down(chunk, first);
+      pool_.take_ahead(first);
+    }
+  }
   if (message->moved == data.bytes)
     end(message);
   else
@@ -274,6 +284,7 @@ bool Messages::handle(Peer& peer, int rank, const RecordHead& head,
 
 bool Messages::match(Peer& peer, int rank, const RecordHead& head,
                      const void* data) {
+  peer.has_answered = true;
   const auto found =
       std::find_if(peer.receives.begin(), peer.receives.end(),
                    [&](const Message* one) { return fits(*one, head); });

@@ -116,6 +116,8 @@ class Messages {
     std::vector<Message*> taking;    // receives of which more is to come
     std::deque<Message*> borrowed;   // receives that are read where they lie
     uint32_t next_id = 0;
+    // Since the last message to it one has come from it: it may wait.
+    bool has_answered = false;
   };
 
   // Whether another thread's message has ended meanwhile.

@@ -34,6 +34,7 @@ struct Entry {
 
 // A block with a part for each rank, of which one may be left out.
 void show_parts(Run& run, uint32_t round, const Pieces& pieces, size_t step) {
+  if (run.has_shown(round)) return;
   const bool entries = run.call.per_rank();
   const size_t at = round * step;
   const size_t head =

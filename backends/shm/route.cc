@@ -13,30 +13,6 @@ namespace {
 // to buffer.
 constexpr size_t kMostPieces = 8 << 10, kLargePieces = 256 << 10;
 
-// From which sizes on there are two ways. Who reads elements in the memory of
-// others keeps the processor for as long, so that is not for ranks that share
-// one.
-size_t tried_from(const Comm& comm, const Call& call) {
-  switch (call.kind) {
-    case DW_OP_BROADCAST:
-    case DW_OP_GATHER:
-    case DW_OP_SCATTER:
-    case DW_OP_ALL_GATHER:
-    case DW_OP_ALL_TO_ALL:
-      return comm.tuning.straight_tried;
-    case DW_OP_REDUCE:
-      // One of two wants the result: the other is on its way already.
-      if (comm.size == 2) return SIZE_MAX;
-      [[fallthrough]];
-    case DW_OP_ALL_REDUCE:
-    case DW_OP_REDUCE_SCATTER:
-      return call.scale == nullptr && !comm.crowded ? comm.tuning.direct_tried
-                                                    : SIZE_MAX;
-    default:
-      return SIZE_MAX;
-  }
-}
-
 // Whether all ranks have to have come before one can be done.
 bool ends_together(const Call& call) {
   return call.kind >= DW_OP_ALL_GATHER || call.kind == DW_OP_ALL_REDUCE;
@@ -63,6 +39,30 @@ int32_t agree_on(Comm* comm, const Call& call, Choice& choice,
 }
 
 }  // namespace
+
+// Who reads elements in the memory of
+// others keeps the processor for as long, so that is not for ranks that share
+// one.
+size_t tried_from(const Comm& comm, const Call& call) {
+  switch (call.kind) {
+    case DW_OP_BROADCAST:
+    case DW_OP_GATHER:
+    case DW_OP_SCATTER:
+    case DW_OP_ALL_GATHER:
+    case DW_OP_ALL_TO_ALL:
+      return comm.tuning.straight_tried;
+    case DW_OP_REDUCE:
+      // One of two wants the result: the other is on its way already.
+      if (comm.size == 2) return SIZE_MAX;
+      [[fallthrough]];
+    case DW_OP_ALL_REDUCE:
+    case DW_OP_REDUCE_SCATTER:
+      return call.scale == nullptr && !comm.crowded ? comm.tuning.direct_tried
+                                                    : SIZE_MAX;
+    default:
+      return SIZE_MAX;
+  }
+}
 
 size_t shown_by_all(const Call& call, int size) {
   const auto n = static_cast<size_t>(size);

@@ -19,6 +19,9 @@ struct Comm;
 inline constexpr size_t kPairs = SIZE_MAX;
 size_t shown_by_all(const Call& call, int size);
 
+// From which sizes on there are two ways.
+size_t tried_from(const Comm& comm, const Call& call);
+
 // The choices of a communicator: by operation, and by size from one power of
 // two to the next.
 class Choices {

@@ -35,26 +35,12 @@ int64_t busy_ns(const Call& call) {
       std::min(std::max(call.in.bytes, call.out.bytes), kMostBusy) / 8);
 }
 
-// From here on each rank reduces a share only: the others' terms have to come
-// from their caches. Two ranks read as much of each other either way; shares
-// are for having the next chunk under way, and halve the work where it counts
-// beside the reading: 16-bit floats.
-size_t sliced_from(const Run& run) {
-  const Tuning& tuning = run.comm->tuning;
-  if (run.size > 2) return tuning.sliced_more;
-  const dw_dtype dtype = run.call.dtype;
-  const bool is_half = (dtype.code == 2 || dtype.code == 4) && dtype.bits == 16;
-  return is_half ? tuning.sliced_two_halves : tuning.sliced_two;
-}
-
 // What may be waited for so that less has to be waited for later.
 constexpr int kMoreLooks = 32;
 // From here on two ranks use a part of the staging only.
 constexpr size_t kShortRingFrom = 1 << 20;
 // Results that leave the caches, and take what else is in them along.
 constexpr size_t kTooLarge = 16 << 20;
-// What every rank's first staging serves.
-constexpr size_t kSmall = 2 << 10;
 
 void run_reduction(Run& run) {
   // One of two wants the result: the other is on its way already.
@@ -132,6 +118,7 @@ inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
     if (reached(word.load(std::memory_order_acquire), ticket)) [[likely]]
       return true;
     pause();
+    if (i == comm->looks - kSoonLooks) say_waits(*comm);
   }
   return wait_long(word, ticket, peer);
 }
@@ -207,22 +194,11 @@ char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
   }
   if (stage_.data == nullptr && !take_stage()) [[unlikely]]
     return nullptr;
-  size_t at = stage_.next;
-  if (at + bytes > ring_) {
-    at = 0;
-    stage_.block = Stage::kBlocks;
-  }
-  const size_t first = at / stage_.block_bytes;
-  const size_t last = (at + bytes - 1) / stage_.block_bytes;
-  for (size_t block = first; block <= last; ++block) {
-    if (block != stage_.block &&
-        !reached(comm->consumed, stage_.tickets[block]) &&
-        !wait_consumed(stage_.tickets[block]))
-      return nullptr;
-    stage_.block = block;
-    stage_.tickets[block] = ticket_of(round);
-  }
-  stage_.next = (at + bytes + kLine - 1) / kLine * kLine;
+  size_t at;
+  for (uint64_t in_use = 0;
+       (at = stage_.take(bytes, ring_, ticket_of(round), comm->consumed,
+                         &in_use)) == Stage::kNone;)
+    if (!wait_consumed(in_use)) return nullptr;
   prepared_ = stage_.at + at;
   return stage_.data + at;
 }
@@ -232,6 +208,7 @@ void Run::show_prepared(uint32_t round, uint32_t print) {
 }
 
 void Run::show(uint32_t round, const void* from, size_t bytes, uint32_t print) {
+  if (has_shown(round)) return;
   if (bytes <= kInside) return post(round, print, 0, from, bytes);
   char* const to = prepare(round, bytes);
   if (to == nullptr) return;
@@ -243,7 +220,8 @@ void Run::post(uint32_t round, uint32_t print, size_t offset,
                const void* inside, size_t bytes) {
   if (failed()) return;
   const uint64_t ticket = ticket_of(round);
-  const uint32_t line = line_of(round);
+  const uint32_t line = line_of(ticket);
+  if (has_shown(round)) return;
   if (!reached(comm->consumed, comm->posted[line]) &&
       !wait_for_line(comm->posted[line]))
     return;
@@ -256,6 +234,7 @@ void Run::post(uint32_t round, uint32_t print, size_t offset,
   post.what.store(static_cast<uint64_t>(offset / kLine) << 32 | print,
                   std::memory_order_relaxed);
   post.ticket.store(ticket, std::memory_order_release);
+  take_ahead(&comm->room.mine().posts[(line + 1) % kPosts]);
   comm->room.wake_others();
 }
 
@@ -341,8 +320,19 @@ void Run::fail_left(int other) {
   code_ = shm_backend::fail_left(other, comm->room.state(other), error_);
 }
 
+// The others' terms have to come from their caches. Two ranks read as much of
+// each other either way; shares are for having the next chunk under way, and
+// halve the work where it counts beside the reading: 16-bit floats.
+size_t sliced_from(const Comm& comm, const Call& call) {
+  if (comm.size > 2) return comm.tuning.sliced_more;
+  const dw_dtype dtype = call.dtype;
+  const bool is_half = (dtype.code == 2 || dtype.code == 4) && dtype.bits == 16;
+  return is_half ? comm.tuning.sliced_two_halves : comm.tuning.sliced_two;
+}
+
 void run_staged(Run& run) {
-  run.call.in.bytes < sliced_from(run) ? run_flat(run) : run_sliced(run);
+  run.call.in.bytes < sliced_from(*run.comm, run.call) ? run_flat(run)
+                                                       : run_sliced(run);
 }
 
 int32_t run(Comm* comm, const Call& call, dw_error* error) {
@@ -355,7 +345,7 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   int32_t code = DW_OK;
   Attempt attempt;
   const size_t shown = shown_by_all(call, comm->size);
-  if (shown > kSmall) {
+  if (shown > kFirstStaging) {
     if (comm->staging == Staging::kUnknown)
       code = agree_on_ways(comm, call, &why);
     if (code == DW_OK) code = attempt.begin(comm, call, shown, &why);

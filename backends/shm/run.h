@@ -61,6 +61,12 @@ class Run {
     show(round, from, bytes, print_);
   }
 
+  // By `run_short`, before somebody turned out to be late.
+  bool has_shown(uint32_t round) const {
+    const uint64_t ticket = ticket_of(round);
+    return comm->posted[line_of(ticket)] == ticket;
+  }
+
   // `bytes` at `offset` of the `total` that a rank shows; NULL when the call
   // has failed.
   const char* look(int other, uint32_t round, size_t total, size_t offset,
@@ -146,11 +152,8 @@ class Run {
     return place;
   }
   uint64_t ticket_of(uint32_t round) const { return ticket_ + round; }
-  uint32_t line_of(uint32_t round) const {
-    return static_cast<uint32_t>(number() + round) % kPosts;
-  }
   const Post& post_of(int other, uint32_t round) const {
-    return comm->room.area(other).posts[line_of(round)];
+    return comm->room.area(other).posts[line_of(ticket_of(round))];
   }
   bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
   bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
@@ -186,7 +189,8 @@ void run_flat(Run& run);
 // sliced.cc: each rank reduces a share of the elements.
 void run_sliced(Run& run);
 void run_reduce_scatter(Run& run);
-// Either, by size.
+// Either: a rank's input of so many bytes is reduced in shares.
+size_t sliced_from(const Comm& comm, const Call& call);
 void run_staged(Run& run);
 // direct.cc: the same, where the elements of others are read in their memory.
 void run_direct(Run& run);
@@ -206,6 +210,9 @@ bool run_straight(Run& run);
 // agree.cc: whether the large staging can be used, and each other's memory,
 // found out together.
 int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error);
+
+// What every rank's first staging serves.
+inline constexpr size_t kFirstStaging = 2 << 10;
 
 // A collective, to its end. DW_OK, or the communicator is broken.
 int32_t run(Comm* comm, const Call& call, dw_error* error);

@@ -146,6 +146,29 @@ class Sliced {
   const char* scaled_[2] = {};
 };
 
+// What is short is shown as it is: with a place for each rank.
+void run_short_reduce_scatter(Run& run, const Reducer& reduce) {
+  const Call& call = run.call;
+  const size_t each = call.out.bytes;
+  const auto place = [&](int r) { return static_cast<size_t>(r) * each; };
+  const size_t all = place(run.size);
+  if (!run.has_shown(0)) {
+    char* const block = run.prepare(0, all);
+    if (block == nullptr) return;
+    for (int to = 0; to < run.size; ++to)
+      copy(block + place(to), call.in_pieces[to].at, each);
+    run.show_prepared(0);
+  }
+  const void* terms[kMostRanks];
+  for (int r = 0; r < run.size; ++r) {
+    terms[r] = r == run.rank ? call.in_pieces[r].at
+                             : run.look(r, 0, all, place(run.rank), each);
+    if (terms[r] == nullptr) return;
+  }
+  reduce(call.out.at, terms, run.size, each);
+  run.finish(true);
+}
+
 }  // namespace
 
 void run_sliced(Run& run) {
@@ -158,6 +181,9 @@ void run_reduce_scatter(Run& run) {
   const Reducer reduce(run);
   const size_t most = largest_slice(run);
   const size_t longest = call.in_pieces.longest();
+  if (!call.per_rank() && reduce.scale == nullptr &&
+      static_cast<size_t>(run.size) * longest <= ShortCall::kMost)
+    return run_short_reduce_scatter(run, reduce);
   run.expect(longest);
   const size_t step = std::min(most, up(longest));
   const auto rounds = static_cast<uint32_t>((longest + step - 1) / step);

@@ -8,6 +8,8 @@
 
 #include "layout.h"
 
+#include <algorithm>
+
 namespace shm_backend {
 
 struct Stage {
@@ -33,6 +35,36 @@ struct Stage {
     block = kBlocks;
     for (uint64_t& ticket : tickets) ticket = last_ticket;
   }
+  // Room for so many bytes in turn, within the first `ring`, which from now on
+  // belong to `ticket`; kNone when somebody may still read what stands there:
+  // `in_use` is the ticket of that.
+  static constexpr size_t kNone = SIZE_MAX;
+  size_t take(size_t bytes, size_t ring, uint64_t ticket, uint64_t consumed,
+              uint64_t* in_use) {
+    size_t begin = next;
+    if (begin + bytes > ring) {
+      begin = 0;
+      block = kBlocks;
+    }
+    if (block != kBlocks && begin + bytes <= (block + 1) * block_bytes) {
+      tickets[block] = ticket;
+    } else {
+      const size_t first = begin / block_bytes;
+      const size_t last = (begin + bytes - 1) / block_bytes;
+      for (size_t b = first; b <= last; ++b) {
+        if (b == block || reached(consumed, tickets[b])) continue;
+        *in_use = tickets[b];
+        return kNone;
+      }
+      std::fill(tickets + first, tickets + last + 1, ticket);
+      block = last;
+    }
+    next = (begin + bytes + kLine - 1) / kLine * kLine;
+    return begin;
+  }
+  // Leaves the rest of a page out: a processor that reads fetches on to the end
+  // of it, and would take lines from who is writing there.
+  void turn_page() { next = (next + kPage - 1) / kPage * kPage; }
   // The largest part that may be asked for at once: several fit.
   size_t most() const { return limit / 4; }
 };

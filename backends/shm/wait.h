@@ -22,6 +22,11 @@ inline void pause() {
 #endif
 }
 
+// A peer that is not late has come after so many looks, of 50 ns or less.
+inline constexpr int kSoonLooks = 20;
+// Tells the host that it has not (DW_BACKEND_CLOCKS_WAITS).
+void say_waits(const Comm& comm);
+
 // Loads that follow are not done before those that precede, be those the
 // kernel's. (A fence of C++ is one that ThreadSanitizer does not know.)
 inline void order_loads() {

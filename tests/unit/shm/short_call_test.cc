@@ -1,0 +1,258 @@
+// Collectives that one post of each rank is enough for, again and again: what
+// they give on both sides of every size where the way changes, with ranks that
+// are late, far ahead, or call something else.
+#include "short_call.h"
+
+#include "backend.h"
+#include "host.h"
+#include "team.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
+
+namespace distwrap::shm_test {
+namespace {
+
+const dw_backend_api& shm() {
+  static const dw_host_info host = {
+      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
+  return *dw_plugin_query_v1_shm(&host);
+}
+
+void run_threads(int size,
+                 const std::function<void(conformance::Member&)>& body) {
+  conformance::Findings findings;
+  conformance::run_team(shm(), size, conformance::Limits(), findings, body);
+  EXPECT_TRUE(findings.empty()) << findings.text();
+}
+
+constexpr uint16_t kKinds[] = {
+    DW_OP_BARRIER,    DW_OP_BROADCAST,     DW_OP_REDUCE, DW_OP_ALL_REDUCE,
+    DW_OP_GATHER,     DW_OP_SCATTER,       DW_OP_SCAN,   DW_OP_ALL_GATHER,
+    DW_OP_ALL_TO_ALL, DW_OP_REDUCE_SCATTER};
+
+uint8_t value(int rank, uint64_t seq, size_t i) {
+  return static_cast<uint8_t>(static_cast<size_t>(rank) * 31 + seq * 7 + i * 3 +
+                              i / 64);
+}
+constexpr uint8_t kUntouched = 0xee;
+
+// One call of u8, `each` bytes in a rank's piece; sums are modulo 256.
+struct Case {
+  uint16_t kind = DW_OP_BARRIER;
+  size_t each = 0;
+  int root = 0, size = 2;
+  bool exclusive = false;
+
+  bool rooted() const {
+    return kind == DW_OP_BROADCAST || kind == DW_OP_REDUCE ||
+           kind == DW_OP_GATHER || kind == DW_OP_SCATTER;
+  }
+  size_t all() const { return each * static_cast<size_t>(size); }
+  size_t in_bytes(int rank) const {
+    switch (kind) {
+      case DW_OP_BARRIER:
+        return 0;
+      case DW_OP_BROADCAST:
+        return rank == root ? each : 0;
+      case DW_OP_SCATTER:
+        return rank == root ? all() : 0;
+      case DW_OP_ALL_TO_ALL:
+      case DW_OP_REDUCE_SCATTER:
+        return all();
+      default:
+        return each;
+    }
+  }
+  size_t out_bytes(int rank) const {
+    switch (kind) {
+      case DW_OP_BARRIER:
+        return 0;
+      case DW_OP_REDUCE:
+        return rank == root ? each : 0;
+      case DW_OP_GATHER:
+        return rank == root ? all() : 0;
+      case DW_OP_ALL_GATHER:
+      case DW_OP_ALL_TO_ALL:
+        return all();
+      default:
+        return each;
+    }
+  }
+  uint8_t expected(int rank, uint64_t seq, size_t i) const {
+    const size_t begin = static_cast<size_t>(rank) * each;
+    const auto sum = [&](int ranks, size_t at) {
+      unsigned total = 0;
+      for (int r = 0; r < ranks; ++r) total += value(r, seq, at);
+      return static_cast<uint8_t>(total);
+    };
+    const int from = each == 0 ? 0 : static_cast<int>(i / each);
+    switch (kind) {
+      case DW_OP_BROADCAST:
+        return value(root, seq, i);
+      case DW_OP_SCATTER:
+        return value(root, seq, begin + i);
+      case DW_OP_GATHER:
+      case DW_OP_ALL_GATHER:
+        return value(from, seq, i % each);
+      case DW_OP_ALL_TO_ALL:
+        return value(from, seq, begin + i % each);
+      case DW_OP_REDUCE_SCATTER:
+        return sum(size, begin + i);
+      case DW_OP_SCAN:
+        return exclusive && rank == 0 ? kUntouched
+                                      : sum(rank + (exclusive ? 0 : 1), i);
+      default:
+        return sum(size, i);
+    }
+  }
+};
+
+dw_op op_of(const Case& one, uint64_t seq) {
+  dw_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = one.kind;
+  op.flags =
+      DW_FLAG_CALLER_WAITS | (one.exclusive ? uint32_t{DW_FLAG_EXCLUSIVE} : 0);
+  op.peer = one.rooted() ? one.root : -1;
+  if (one.kind == DW_OP_REDUCE || one.kind == DW_OP_ALL_REDUCE ||
+      one.kind == DW_OP_SCAN || one.kind == DW_OP_REDUCE_SCATTER)
+    op.reduce = DW_REDUCE_SUM;
+  op.seq = seq;
+  op.timeout_ns = 60'000'000'000;
+  return op;
+}
+
+// What was wrong, or nothing.
+const char* call(conformance::Member& member, const Case& one, uint64_t seq,
+                 size_t shift) {
+  constexpr size_t kGuard = 64;
+  const size_t takes = one.out_bytes(member.rank);
+  std::vector<uint8_t> in(one.in_bytes(member.rank) + shift);
+  std::vector<uint8_t> out(takes + shift + kGuard, kUntouched);
+  for (size_t i = shift; i < in.size(); ++i)
+    in[i] = value(member.rank, seq, i - shift);
+  const std::vector<uint8_t> before = in;
+  dw_op op = op_of(one, seq);
+  const auto view = [&](std::vector<uint8_t>& bytes, size_t count) {
+    dw_buf buf = {};
+    if (count == 0) return buf;
+    buf.data = bytes.data() + shift;
+    buf.count = static_cast<int64_t>(count);
+    buf.dtype = {1, 8, 1};
+    return buf;
+  };
+  op.in = view(in, one.in_bytes(member.rank));
+  op.out = view(out, takes);
+  if (one.each == 0 && one.kind != DW_OP_BARRIER)
+    op.in.dtype = op.out.dtype = {1, 8, 1};
+  dw_error error = {};
+  if (member.api.submit(member.comm, &op, nullptr, &error) != DW_DONE)
+    return "refused";
+  if (in != before) return "input changed";
+  for (size_t i = 0; i < out.size(); ++i) {
+    const bool inside = i >= shift && i - shift < takes;
+    if (out[i] !=
+        (inside ? one.expected(member.rank, seq, i - shift) : kUntouched))
+      return inside ? "wrong" : "written beside";
+  }
+  return nullptr;
+}
+
+class ShortCalls : public testing::TestWithParam<int> {};
+
+// Each several times, since calls like the last go the shortest way, with one
+// rank late for some.
+TEST_P(ShortCalls, GiveWhatTheyShould) {
+  const int size = GetParam();
+  const auto n = static_cast<size_t>(size);
+  std::vector<size_t> sizes = {0, 1, 8, 47, 48, 49, 511, 512, 2047, 2048, 2049};
+  for (const size_t most :
+       {shm_backend::kInside, size_t{2048}, shm_backend::ShortCall::kMost})
+    for (const size_t around :
+         {most - 1, most, most + 1, most / n, most / n + 1})
+      sizes.push_back(around);
+  std::atomic<int> arrived = 0;
+  run_threads(size, [&](conformance::Member& member) {
+    uint64_t seq = 0;
+    int barriers = 0;
+    std::mt19937 random(7);  // the same on all ranks
+    for (const size_t each : sizes)
+      for (const uint16_t kind : kKinds)
+        for (int again = 0; again < 3; ++again) {
+          const int root = static_cast<int>(random() % n);
+          const int late = static_cast<int>(random() % (4 * n));
+          if (late == member.rank)
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+          const Case one = {kind, each, root, size,
+                            kind == DW_OP_SCAN && again == 1};
+          ++seq;
+          if (kind == DW_OP_BARRIER) arrived.fetch_add(1);
+          const char* const wrong = call(member, one, seq, random() % 3);
+          if (kind == DW_OP_BARRIER) {
+            ASSERT_GE(arrived.load(), size * ++barriers)
+                << "rank " << member.rank << " waited for nobody";
+          }
+          ASSERT_EQ(wrong, nullptr)
+              << "operation " << kind << " of " << each << " bytes, rank "
+              << member.rank << ", root " << root;
+        }
+  });
+}
+
+// The others say only now and then how far they have read, which must not hold
+// up whoever waits for a line.
+TEST_P(ShortCalls, OneThatIsFarAheadIsWaitedForByNobody) {
+  const int size = GetParam();
+  run_threads(size, [size](conformance::Member& member) {
+    uint64_t seq = 0;
+    for (const size_t each : {size_t{8}, size_t{300}})
+      for (const uint16_t kind :
+           {uint16_t{DW_OP_BROADCAST}, uint16_t{DW_OP_SCATTER},
+            uint16_t{DW_OP_GATHER}})
+        for (uint32_t i = 0; i < 5 * shm_backend::kPosts + 3; ++i) {
+          const bool reads = (kind == DW_OP_GATHER) == (member.rank == 0);
+          if (reads && i % 40 == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          const Case one = {kind, each, 0, size};
+          ASSERT_EQ(call(member, one, ++seq, 0), nullptr)
+              << "operation " << kind << ", " << i;
+        }
+  });
+}
+
+// What has been shown by then is found, and a call that differs told, as ever.
+TEST(ShortCall, ThatDiffersIsToldOnBothSides) {
+  for (const bool late : {false, true})
+    run_threads(2, [late](conformance::Member& member) {
+      for (uint64_t seq = 1; seq <= 5; ++seq)
+        ASSERT_EQ(call(member, {DW_OP_ALL_REDUCE, 8, 0, 2}, seq, 0), nullptr);
+      if (late && member.rank == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      uint8_t in[16] = {}, out[16] = {};
+      dw_op op = op_of({DW_OP_ALL_REDUCE, 8, 0, 2}, 6);
+      op.in.data = in;
+      op.out.data = out;
+      op.in.dtype = op.out.dtype = {1, 8, 1};
+      op.in.count = op.out.count = member.rank == 0 ? 8 : 16;
+      dw_error error = {};
+      EXPECT_EQ(member.api.submit(member.comm, &op, nullptr, &error),
+                DW_FAILED_PRECONDITION);
+      EXPECT_EQ(error.reason, DW_REASON_CALL_MISMATCH) << error.text;
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ShortCalls, testing::Values(2, 3, 5));
+
+}  // namespace
+}  // namespace distwrap::shm_test
