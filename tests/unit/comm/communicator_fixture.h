@@ -28,14 +28,17 @@ class CommunicatorTest : public ::testing::Test {
   explicit CommunicatorTest(uint32_t flags = 0) : fake_(flags) {}
 
   void start(absl::Duration timeout = absl::Seconds(60), Device device = kCpu,
-             std::shared_ptr<Lane> lane = nullptr) {
+             std::shared_ptr<Lane> lane = nullptr,
+             const RecordedAs& recorded = {}) {
     backend_ = fake_.open(device);
     const absl::StatusOr<dw_comm*> comm = build_communicator(
         *backend_, *store_, {.group = "g"}, Deadline::after(absl::Seconds(10)));
     ASSERT_TRUE(comm.ok()) << comm.status();
     built_ = *comm;
-    comm_ = BackendCommunicator::make(Identity{"g", 0, 4, timeout}, backend_,
-                                      *comm, FirstFailure(store_, "failure"),
+    Identity identity{"g", 0, 4, timeout};
+    identity.recorded = recorded;
+    comm_ = BackendCommunicator::make(std::move(identity), backend_, *comm,
+                                      FirstFailure(store_, "failure"),
                                       watchdog_, std::move(lane));
   }
   Communicator& comm() { return *comm_; }
