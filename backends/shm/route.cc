@@ -48,6 +48,8 @@ size_t tried_from(const Comm& comm, const Call& call) {
     case DW_OP_BROADCAST:
     case DW_OP_GATHER:
     case DW_OP_SCATTER:
+      // One rank stages while the other reads what was staged before.
+      return comm.tuning.one_way_tried;
     case DW_OP_ALL_GATHER:
     case DW_OP_ALL_TO_ALL:
       return comm.tuning.straight_tried;

@@ -133,7 +133,8 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
   post.ticket.store(ticket, std::memory_order_release);
   comm->room.wake_others();
   // While it waits for the others anyway.
-  if (staged != nullptr && how.looks_at_all) hand_down(staged, how.shown);
+  if (how.looks_at_all && how.shown > kInside && how.shown <= kMostHandedDown)
+    hand_down(staged, how.shown);
   return true;
 }
 
@@ -208,7 +209,8 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
 bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   // In staging that is small `run` may need more rounds, and finds out first
   // what there is.
-  if (how.shown > kFirstStaging && comm->staging != Staging::kLarge)
+  if (how.shown > kFirstStaging && (comm->staging != Staging::kLarge ||
+                                    comm->stage.most() < 2 * ShortCall::kMost))
     return false;
   const uint64_t ticket = comm->ticket;
   const uint32_t print = call.print ^ how.print;

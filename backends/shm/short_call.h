@@ -21,7 +21,7 @@ struct Comm;
 
 struct ShortCall {
   // What a rank shows at most.
-  static constexpr size_t kMost = kMostHandedDown;
+  static constexpr size_t kMost = 16 << 10;
 
   bool fits = false;
   bool shows = false;

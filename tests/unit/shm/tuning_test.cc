@@ -296,7 +296,7 @@ TEST_F(TwoRanks, TheHeaderIsReadOnce) {
 }
 
 TEST_F(TwoRanks, BroadcastGoesStraightFromThereOn) {
-  open("straight_tried=8192", "");
+  open("one_way_tried=8192", "");
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_BROADCAST, 8191);  // and all tell what they can
   if (!world_.of(1)->straight) GTEST_SKIP() << "no way into others' memory";
@@ -351,7 +351,7 @@ TEST_F(TwoRanks, WhoGoesAnotherWayIsTold) {
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_BROADCAST, 4096);
   if (!world_.of(1)->straight) GTEST_SKIP() << "not on this machine";
-  world_.of(0)->tuning.straight_tried = Tuning::kMost;
+  world_.of(0)->tuning.one_way_tried = Tuning::kMost;
   const auto one = [&](int rank) {
     std::vector<unsigned char> data(1 << 20, 3);
     dw_op op = {};
