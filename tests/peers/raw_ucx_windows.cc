@@ -217,9 +217,10 @@ absl::StatusOr<std::unique_ptr<Call>> RawUcxWindows::prepare(Case& c) {
         return put_all(s, in, bytes, right, 1);
       });
     case Operation::kWinPutRate:
-      return call_of(c, std::move(shared), true, [=](const Shared& s) {
-        return put_all(s, in, bytes, right, bench::kPutsInFlight);
-      });
+      return call_of(c, std::move(shared), true,
+                     [=, depth = c.spec().depth](const Shared& s) {
+                       return put_all(s, in, bytes, right, depth);
+                     });
     case Operation::kWinGet:
       return call_of(c, std::move(shared), false,
                      [=](const Shared& s) { return s.get(out, bytes, left); });

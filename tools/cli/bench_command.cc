@@ -89,6 +89,11 @@ void describe(CLI::App& app, bench::Words& words) {
       ->capture_default_str()
       ->group(sizes)
       ->type_name("RANK");
+  app.add_option("--depth", words.depth,
+                 "Puts of win_put_rate to one flush, 1 to 64")
+      ->capture_default_str()
+      ->group(sizes)
+      ->type_name("N");
   app.add_option("--memory", words.memory,
                  "Buffers of distwrap: private, or shared, which its backend "
                  "allocates")

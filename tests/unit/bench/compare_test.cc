@@ -44,6 +44,8 @@ TEST(Compare, AFileComesBackAsItWas) {
   report.rows[3].spec.op = Operation::kBroadcast;
   report.rows[3].spec.root = 1;
   report.rows[4].spec.dtype = DType::kI64;
+  report.rows[5].spec.op = Operation::kWinPutRate;
+  report.rows[5].spec.depth = 4;
   const OldRun run = stored(report);
   EXPECT_EQ(run.machine.cpu, report.machine.cpu);
   EXPECT_EQ(run.machine.flags, "-O2");
@@ -54,6 +56,7 @@ TEST(Compare, AFileComesBackAsItWas) {
   EXPECT_EQ(run.rows[2].pattern, "zipf:1");
   EXPECT_EQ(run.rows[3].root, 1);
   EXPECT_EQ(run.rows[4].dtype, "i64");
+  EXPECT_EQ(run.rows[5].depth, 4);
   // Every row finds itself.
   const Comparison comparison = compare(run, report, 0);
   EXPECT_EQ(comparison.rows.size(), report.rows.size());

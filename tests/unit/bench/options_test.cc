@@ -119,6 +119,8 @@ TEST(Options, EveryBadValueIsRefusedByName) {
       {"--ranks", [](Words& w) { w.ranks = 100000; }},
       {"--root", [](Words& w) { w.root = 2; }},
       {"--root", [](Words& w) { w.root = -1; }},
+      {"--depth", [](Words& w) { w.depth = 0; }},
+      {"--depth", [](Words& w) { w.depth = 65; }},
       {"--pin", [](Words& w) { w.pin = 3; }},
       {"--timeout", [](Words& w) { w.timeout = 0; }},
       {"--dtype", [](Words& w) { w.dtype = "f33"; }},

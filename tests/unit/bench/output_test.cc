@@ -172,7 +172,7 @@ TEST(Csv, AsManyFieldsAsTheHeader) {
   const auto fields = [](const std::string& line) {
     return std::vector<std::string>(absl::StrSplit(line, ',')).size();
   };
-  for (const std::string& line : lines) EXPECT_EQ(fields(line), 23u) << line;
+  for (const std::string& line : lines) EXPECT_EQ(fields(line), 24u) << line;
   EXPECT_THAT(lines[1], HasSubstr("\"a\"\"quote\",barrier,2,0,f32"));
 }
 

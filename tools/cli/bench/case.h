@@ -39,7 +39,7 @@ class Case {
   int left() const { return (spec_.rank + spec_.ranks - 1) % spec_.ranks; }
   // Reported time per timed call: half of a round trip, one put of many.
   double scale() const {
-    if (spec_.op == Operation::kWinPutRate) return 1.0 / kPutsInFlight;
+    if (spec_.op == Operation::kWinPutRate) return 1.0 / spec_.depth;
     return spec_.op == Operation::kSendRecv || spec_.op == Operation::kWinSignal
                ? 0.5
                : 1;

@@ -16,7 +16,7 @@ namespace {
 bool same_case(const OldRow& a, const OldRow& b) {
   return a.contestant == b.contestant && a.op == b.op && a.dtype == b.dtype &&
          a.reduce == b.reduce && a.pattern == b.pattern && a.bytes == b.bytes &&
-         a.root == b.root;
+         a.root == b.root && a.depth == b.depth;
 }
 
 std::string case_name(const OldRow& row) {
@@ -26,6 +26,7 @@ std::string case_name(const OldRow& row) {
   if (!row.reduce.empty()) absl::StrAppend(&text, ", ", row.reduce);
   if (!row.pattern.empty()) absl::StrAppend(&text, ", ", row.pattern);
   if (row.root != 0) absl::StrAppend(&text, ", root ", row.root);
+  if (row.depth != kMostDepth) absl::StrAppend(&text, ", depth ", row.depth);
   return absl::StrCat(text, ", by ", row.contestant);
 }
 
@@ -66,6 +67,7 @@ OldRun as_old(const Report& report) {
     }
     if (has_counts(row.spec.op)) one.pattern = row.spec.pattern.name();
     if (has_root(row.spec.op)) one.root = row.spec.root;
+    if (row.spec.op == Operation::kWinPutRate) one.depth = row.spec.depth;
     one.bytes = row.spec.bytes;
     one.p50_us = row.p50_us;
     one.round_p50_us = row.round_p50_us;

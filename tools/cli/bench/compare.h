@@ -20,6 +20,7 @@ struct OldRow {
   std::string contestant = {}, op = {}, dtype = {}, reduce = {}, pattern = {};
   int64_t bytes = 0;
   int root = 0;
+  int depth = kMostDepth;  // of win_put_rate
   double p50_us = 0;
   std::vector<double> round_p50_us = {};
 };

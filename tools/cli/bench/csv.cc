@@ -17,7 +17,8 @@ std::string csv(const Report& report) {
   std::string text =
       "contestant,op,ranks,bytes,dtype,lat_us_min,lat_us_p50,lat_us_p90,"
       "lat_us_p99,lat_us_p99.9,lat_us_max,first_call_us,algbw_GBps,busbw_GBps,"
-      "iters,wrong,limit_us,pattern,reduce,root,ratio,ratio_low,ratio_high\n";
+      "iters,wrong,limit_us,pattern,reduce,root,ratio,ratio_low,ratio_high,"
+      "depth\n";
   for (const Row& row : report.rows) {
     if (!row.measured) continue;
     absl::StrAppend(
@@ -35,11 +36,13 @@ std::string csv(const Report& report) {
         reduces(op) ? std::string(reduce_op_name(row.spec.reduce)) : "", ",",
         has_root(op) ? absl::StrCat(row.spec.root) : "", ",");
     if (row.ratio) {
-      absl::StrAppendFormat(&text, "%.4f,%.4f,%.4f\n", row.ratio->median,
+      absl::StrAppendFormat(&text, "%.4f,%.4f,%.4f,", row.ratio->median,
                             row.ratio->low, row.ratio->high);
     } else {
-      absl::StrAppend(&text, ",,\n");
+      absl::StrAppend(&text, ",,,");
     }
+    if (op == Operation::kWinPutRate) absl::StrAppend(&text, row.spec.depth);
+    absl::StrAppend(&text, "\n");
   }
   return text;
 }

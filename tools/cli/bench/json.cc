@@ -97,6 +97,7 @@ Json row_json(const Row& row) {
   if (reduces(row.spec.op))
     json["reduce"] = text(reduce_op_name(row.spec.reduce));
   if (has_root(row.spec.op)) json["root"] = row.spec.root;
+  if (row.spec.op == Operation::kWinPutRate) json["depth"] = row.spec.depth;
   if (has_counts(row.spec.op)) add_traffic(row, json);
   if (row.limit_us > 0) {
     json["limit_us"] = us(row.limit_us);
@@ -201,6 +202,7 @@ OldRow old_row(const Json& json) {
   row.pattern = json.value("pattern", "");
   row.bytes = json.at("bytes");
   row.root = json.value("root", 0);
+  row.depth = json.value("depth", kMostDepth);
   row.p50_us = json.at("lat_us_p50");
   row.round_p50_us = json.at("rounds_lat_us_p50").get<std::vector<double>>();
   return row;

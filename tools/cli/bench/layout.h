@@ -26,7 +26,8 @@ struct Spec {
   DType dtype = DType::kF32;
   ReduceOp::Kind reduce = ReduceOp::kSum;
   int root = 0;
-  Pattern pattern = {};  // of operations with counts
+  Pattern pattern = {};    // of operations with counts
+  int depth = kMostDepth;  // of win_put_rate: puts to a flush
 };
 
 // Bytes of one rank.

@@ -60,8 +60,8 @@ bool reduces(Operation op);
 bool has_root(Operation op);
 bool has_counts(Operation op);
 bool on_window(Operation op);
-// Puts of one win_put_rate before it flushes.
-inline constexpr int kPutsInFlight = 64;
+// Puts of one win_put_rate before it flushes, at most.
+inline constexpr int kMostDepth = 64;
 
 // busbw / algbw where every rank's part is equal: the share of the bytes that
 // has to cross the busiest link, so that one number can be held against the

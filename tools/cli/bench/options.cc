@@ -240,6 +240,8 @@ absl::StatusOr<Options> check(const Words& words) {
     return refuse("--root", absl::StrCat("there is no rank ", words.root,
                                          " among ", words.ranks));
   }
+  if (words.depth < 1 || words.depth > kMostDepth)
+    return refuse("--depth", absl::StrCat("has to be 1 to ", kMostDepth));
   if (words.pin != 0 && words.pin != 1) return refuse("--pin", "is 0 or 1");
   if (!(words.timeout > 0) || words.timeout > 86400) {
     return refuse("--timeout", "has to be above 0 and at most 86400 seconds");
@@ -252,6 +254,7 @@ absl::StatusOr<Options> check(const Words& words) {
   if (status = check_output(words, options); !status.ok()) return status;
   options.ranks = words.ranks;
   options.root = words.root;
+  options.depth = words.depth;
   options.pin = words.pin == 1;
   options.timeout = words.timeout;
   options.dtype = *dtype;

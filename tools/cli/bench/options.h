@@ -30,6 +30,7 @@ struct Words {
   int check = 1;
   std::string dtype = "f32", reduce = "sum";
   int root = 0;
+  int depth = kMostDepth;
   double seconds = 0.2;
   int rounds = -1;        // -1: as many as it takes
   double precision = -1;  // percent; -1: 2, or 0 with rounds given
@@ -58,6 +59,7 @@ struct Options {
   DType dtype = DType::kF32;
   ReduceOp::Kind reduce = ReduceOp::kSum;
   int root = 0;
+  int depth = kMostDepth;
   Plan plan = {};
   bool pin = false;
   double timeout = 60;  // seconds, of every operation

@@ -22,6 +22,7 @@ struct Report {
   DType dtype = DType::kF32;
   ReduceOp::Kind reduce = ReduceOp::kSum;
   int root = 0;
+  int depth = kMostDepth;  // of win_put_rate
   std::string pattern = {};
   std::optional<Latency> latency = std::nullopt;  // with --limit
   std::map<std::string, std::string> hints = {};

@@ -113,6 +113,7 @@ Report blank_report(const Options& options, const Field& field, int ranks) {
   report.dtype = options.dtype;
   report.reduce = options.reduce;
   report.root = options.root;
+  report.depth = options.depth;
   report.pattern = options.pattern.name();
   report.hints = options.hints;
   for (const auto& contestant : field.contestants) {
@@ -141,7 +142,8 @@ absl::StatusOr<Report> sweep(const Options& options, const Field& field,
               options.dtype,
               options.reduce,
               options.root,
-              options.pattern};
+              options.pattern,
+              options.depth};
     if (op == Operation::kBarrier) {
       specs.push_back(spec);
       continue;

@@ -44,7 +44,7 @@ std::string subtitle(const Report& report, Operation op) {
   if (op == Operation::kWinPut)
     absl::StrAppend(&text, ", to the next rank, each flushed");
   if (op == Operation::kWinPutRate)
-    absl::StrAppend(&text, ", to the next rank, one of ", kPutsInFlight,
+    absl::StrAppend(&text, ", to the next rank, one of ", report.depth,
                     " between flushes");
   return text;
 }

@@ -105,9 +105,10 @@ absl::StatusOr<std::unique_ptr<Call>> make_window_call(Case& c,
       return call_of(c, *window, true,
                      [=](const Window& w) { return put_all(w, in, right, 1); });
     case Operation::kWinPutRate:
-      return call_of(c, *window, true, [=](const Window& w) {
-        return put_all(w, in, right, kPutsInFlight);
-      });
+      return call_of(c, *window, true,
+                     [=, depth = spec.depth](const Window& w) {
+                       return put_all(w, in, right, depth);
+                     });
     case Operation::kWinGet:
       return call_of(c, *window, false, [=](const Window& w) {
         return w.get(out, left, 0).status();

@@ -103,6 +103,7 @@ class MpiContestant final : public Contestant {
     copy_name(dtype_name(spec.dtype), request.dtype);
     copy_name(reduce_op_name(spec.reduce), request.reduce);
     request.root = spec.root;
+    request.depth = spec.depth;
     request.in_count = layout.in_count;
     request.out_count = layout.out_count;
     request.block = layout.block;

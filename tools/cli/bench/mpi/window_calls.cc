@@ -8,8 +8,6 @@
 namespace distwrap::bench::mpi {
 namespace {
 
-constexpr int kPutsInFlight = 64;  // as bench/operation.h
-
 MPI_Aint up_to_word(size_t bytes) {
   constexpr size_t kLine = 64;
   return static_cast<MPI_Aint>((bytes + kLine - 1) / kLine * kLine);
@@ -65,7 +63,7 @@ std::function<int()> bind_window(const Request& request, Prepared& p, int rank,
     p.result = memory->base();
   }
   if (op == "win_put" || op == "win_put_rate") {
-    const int times = op == "win_put" ? 1 : kPutsInFlight;
+    const int times = op == "win_put" ? 1 : request.depth;
     return [=] {
       for (int i = 0; i < times; ++i) {
         const int code =

@@ -28,6 +28,7 @@ struct Request {
   char dtype[8] = {};
   char reduce[16] = {};
   int32_t root = 0;
+  int32_t depth = 1;   // puts to a flush
   int32_t counts = 0;  // ranks, where counts of input and output follow; else 0
   int64_t in_count = 0;
   int64_t out_count = 0;
