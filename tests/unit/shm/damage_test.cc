@@ -4,7 +4,7 @@
 #include "distwrap/abi/plugin.h"
 #include "host.h"
 #include "layout.h"
-#include "team.h"
+#include "thread_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
 
 namespace distwrap::conformance {
 namespace {
@@ -224,28 +222,23 @@ dw_comm* split(Member& member, uint64_t uid) {
 }
 
 void suffer(uint64_t seed) {
-  static const dw_host_info host = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-  Findings findings;
-  run_team(*dw_plugin_query_v1_shm(&host), 2, Limits(), findings,
-           [seed](Member& member) {
-             std::unique_ptr<Vandal> vandal;
-             member.meeting.meet();
-             if (member.rank == 0) {
-               vandal = std::make_unique<Vandal>(seed);
-               EXPECT_TRUE(vandal->has_memory());
-             }
-             for (uint64_t turn = 1; turn <= 6; ++turn) {
-               dw_comm* const comm = split(member, seed << 32 | turn);
-               if (comm == nullptr) continue;
-               work(member, comm, seed * 8 + turn);
-               member.meeting.meet();
-               member.api.comm_destroy(comm, 0, nullptr);
-             }
-             work(member, member.comm, seed);
-             member.meeting.meet();
-           });
-  EXPECT_TRUE(findings.empty()) << findings.text();
+  shm_test::run_threads(2, [seed](Member& member) {
+    std::unique_ptr<Vandal> vandal;
+    member.meeting.meet();
+    if (member.rank == 0) {
+      vandal = std::make_unique<Vandal>(seed);
+      EXPECT_TRUE(vandal->has_memory());
+    }
+    for (uint64_t turn = 1; turn <= 6; ++turn) {
+      dw_comm* const comm = split(member, seed << 32 | turn);
+      if (comm == nullptr) continue;
+      work(member, comm, seed * 8 + turn);
+      member.meeting.meet();
+      member.api.comm_destroy(comm, 0, nullptr);
+    }
+    work(member, member.comm, seed);
+    member.meeting.meet();
+  });
 }
 
 TEST(ShmDamage, OperationsEndInTheirBuffers) {

@@ -2,7 +2,7 @@
 #include "checks.h"
 #include "distwrap/abi/plugin.h"
 #include "host.h"
-#include "team.h"
+#include "thread_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -17,24 +17,11 @@
 #include <thread>
 #include <vector>
 
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
-
 namespace distwrap::conformance {
 namespace {
 
+using shm_test::run_threads;
 using Clock = std::chrono::steady_clock;
-
-const dw_backend_api& shm() {
-  static const dw_host_info host = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-  return *dw_plugin_query_v1_shm(&host);
-}
-
-void run_ranks(int size, const std::function<void(Member&)>& body) {
-  Findings findings;
-  run_team(shm(), size, Limits(), findings, body);
-  EXPECT_TRUE(findings.empty()) << findings.text();
-}
 
 dw_buf view(std::vector<float>& values) {
   dw_buf buf = {};
@@ -65,7 +52,7 @@ int32_t submit(Member& member, const dw_op& op, dw_error* error) {
 // nothing was written.
 void expect_mismatch(size_t count, size_t other_count,
                      const std::function<void(dw_op&)>& change) {
-  run_ranks(2, [&](Member& member) {
+  run_threads(2, [&](Member& member) {
     const bool odd = member.rank == 1;
     std::vector<float> in(odd ? other_count : count, 1), out(in.size(), 7);
     dw_op op = all_reduce(in, out);
@@ -119,7 +106,7 @@ TEST(ShmMismatch, FingerprintOfTheHost) {
 }
 
 TEST(ShmMismatch, CountsOfAPair) {
-  run_ranks(2, [](Member& member) {
+  run_threads(2, [](Member& member) {
     // Rank 0 sends 3 elements to rank 1, which wants 4.
     std::vector<float> in(8, 1), out(8, 7);
     const int64_t sends[2] = {1, 3}, takes[2] = {1, 3};
@@ -146,7 +133,7 @@ TEST(ShmMismatch, CountsOfAPair) {
 
 // Calls that follow each other alike are not read in full again.
 TEST(ShmCalls, NewBuffersAndAFactorThatNobodyAskedFor) {
-  run_ranks(2, [](Member& member) {
+  run_threads(2, [](Member& member) {
     const float factor = 5;
     for (uint64_t seq = 1; seq <= 4; ++seq) {
       std::vector<float> in(20, static_cast<float>(seq)), out(20);
@@ -161,7 +148,7 @@ TEST(ShmCalls, NewBuffersAndAFactorThatNobodyAskedFor) {
 }
 
 TEST(ShmDeadline, NamesTheRankThatDidNotCome) {
-  run_ranks(3, [](Member& member) {
+  run_threads(3, [](Member& member) {
     if (member.rank != 2) {
       std::vector<float> in(4, 1), out(4);
       dw_op op = all_reduce(in, out);
@@ -187,7 +174,7 @@ TEST(ShmDeadline, NamesTheRankThatDidNotCome) {
 // is then used for something else.
 TEST(ShmDeadline, WhatWasLentIsNotReadAfterwards) {
   std::atomic<bool> is_used_again{false};
-  run_ranks(2, [&](Member& member) {
+  run_threads(2, [&](Member& member) {
     std::vector<float> values(64 << 10, 1);
     dw_op op = {};
     op.struct_size = sizeof op;
@@ -215,7 +202,7 @@ TEST(ShmDeadline, WhatWasLentIsNotReadAfterwards) {
 }
 
 TEST(ShmDeadline, EndsAReceive) {
-  run_ranks(2, [](Member& member) {
+  run_threads(2, [](Member& member) {
     std::vector<float> out(4);
     dw_op op = {};
     op.struct_size = sizeof op;
@@ -232,7 +219,7 @@ TEST(ShmDeadline, EndsAReceive) {
 }
 
 TEST(ShmAbort, OfAPeerEndsWhatWaitsForIt) {
-  run_ranks(3, [](Member& member) {
+  run_threads(3, [](Member& member) {
     if (member.rank == 1) {
       const dw_error why = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
       member.api.comm_abort(member.comm, &why);
@@ -265,7 +252,7 @@ bool maps_file(const std::string& path) {
 // process held is gone with it.
 TEST(ShmRemains, NothingOfACommunicator) {
   const auto use = [] {
-    run_ranks(3, [](Member& member) {
+    run_threads(3, [](Member& member) {
       std::vector<float> in(100000, 1), out(100000);
       dw_error error = {};
       EXPECT_EQ(submit(member, all_reduce(in, out), &error), DW_DONE)

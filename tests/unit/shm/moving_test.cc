@@ -3,7 +3,7 @@
 #include "checks.h"
 #include "distwrap/abi/plugin.h"
 #include "host.h"
-#include "team.h"
+#include "thread_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -12,19 +12,13 @@
 #include <thread>
 #include <vector>
 
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
-
 namespace distwrap::conformance {
 namespace {
 
 constexpr std::chrono::seconds kLong{30};
 
 void run_two(const std::function<void(Member&)>& body) {
-  static const dw_host_info host = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-  Findings findings;
-  run_team(*dw_plugin_query_v1_shm(&host), 2, Limits(), findings, body);
-  EXPECT_TRUE(findings.empty()) << findings.text();
+  shm_test::run_threads(2, body);
 }
 
 // With the other rank, without waiting. DW_OK or DW_DONE.

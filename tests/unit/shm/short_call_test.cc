@@ -5,7 +5,7 @@
 
 #include "backend.h"
 #include "host.h"
-#include "team.h"
+#include "thread_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -13,28 +13,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <random>
 #include <thread>
 #include <vector>
 
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
-
 namespace distwrap::shm_test {
 namespace {
-
-const dw_backend_api& shm() {
-  static const dw_host_info host = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-  return *dw_plugin_query_v1_shm(&host);
-}
-
-void run_threads(int size,
-                 const std::function<void(conformance::Member&)>& body) {
-  conformance::Findings findings;
-  conformance::run_team(shm(), size, conformance::Limits(), findings, body);
-  EXPECT_TRUE(findings.empty()) << findings.text();
-}
 
 constexpr uint16_t kKinds[] = {
     DW_OP_BARRIER,    DW_OP_BROADCAST,     DW_OP_REDUCE, DW_OP_ALL_REDUCE,

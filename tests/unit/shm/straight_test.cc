@@ -5,7 +5,7 @@
 #include "backend.h"
 #include "host.h"
 #include "process_ranks.h"
-#include "team.h"
+#include "thread_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -13,12 +13,9 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <random>
 #include <sched.h>
 #include <vector>
-
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
 
 namespace distwrap::shm_test {
 namespace {
@@ -194,19 +191,6 @@ int operations(const End& end, uint64_t first) {
     if (const int wrong = one_operation(end, first + seq, seq))
       return static_cast<int>(seq) * 10 + wrong;
   return 0;
-}
-
-const dw_backend_api& shm() {
-  static const dw_host_info host = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-  return *dw_plugin_query_v1_shm(&host);
-}
-
-void run_threads(int size,
-                 const std::function<void(conformance::Member&)>& body) {
-  conformance::Findings findings;
-  conformance::run_team(shm(), size, conformance::Limits(), findings, body);
-  EXPECT_TRUE(findings.empty()) << findings.text();
 }
 
 End end_of(conformance::Member& member, int size) {

@@ -5,6 +5,7 @@
 #include "backend.h"
 #include "host.h"
 #include "meet.h"
+#include "thread_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +16,6 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
-
-extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
 
 namespace shm_backend {
 namespace {
@@ -86,11 +85,7 @@ TEST(Tuning, AHeaderWithSizesThatCannotBeIsRefused) {
   }
 }
 
-const dw_backend_api& api() {
-  static const dw_host_info host = {
-      sizeof(dw_host_info), DW_ABI_MAJOR, DW_ABI_MINOR, 0, 0, {"test", 4}};
-  return *dw_plugin_query_v1_shm(&host);
-}
+const dw_backend_api& api() { return distwrap::shm_test::shm(); }
 
 int32_t open_with(const std::string& tuning, dw_backend** backend,
                   dw_error* error) {
