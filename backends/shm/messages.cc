@@ -71,8 +71,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
       !peer.sends.empty() || !peer.replies.empty())
     return AtOnce::kNo;
   const RecordHead head = {Record::kWhole, 0, call.tag, data.bytes, 0};
-  return peer.out.put(head, data.at, data.bytes,
-                      std::exchange(peer.has_answered, false))
+  return peer.out.put(head, data.at, data.bytes, is_awaited(peer))
              ? AtOnce::kDone
              : AtOnce::kNo;
 }
@@ -169,7 +168,7 @@ bool Messages::post_send(Peer& peer, Message* message) {
   }
   if (head.place != 0) {
     message->moved = first;
-    if (std::exchange(peer.has_answered, false) && first <= kMostHandedDown) {
+    if (is_awaited(peer) && first <= kMostHandedDown) {
       hand_down(chunk, first);
       pool_.take_ahead(first);
     }
@@ -179,6 +178,12 @@ bool Messages::post_send(Peer& peer, Message* message) {
   else
     peer.asked.push_back(message);
   return true;
+}
+
+// Whether the receiver may wait for what is sent now, on a processor of its
+// own.
+bool Messages::is_awaited(Peer& peer) const {
+  return std::exchange(peer.has_answered, false) && !comm_->crowded;
 }
 
 void Messages::post_receive(Peer& peer, Message* message) {

@@ -126,6 +126,7 @@ class Messages {
   void begin_locked(Message* message);
   bool can_send(Peer& peer);
   bool post_send(Peer& peer, Message* message);
+  bool is_awaited(Peer& peer) const;
   void post_receive(Peer& peer, Message* message);
   void move(int peer);
   // Until nothing is left, or `awaited` has ended.

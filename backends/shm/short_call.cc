@@ -68,7 +68,7 @@ size_t bytes_of_rank(const Call& call) {
 // more of one page at once.
 bool has_pages(const ShortCall& how) {
   constexpr size_t kLeast = 512;
-  return how.looks_at_all && how.shown >= kLeast;
+  return how.meets && how.shown >= kLeast;
 }
 
 // Where the data of this call are staged; NULL: not now.
@@ -133,7 +133,7 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
   post.ticket.store(ticket, std::memory_order_release);
   comm->room.wake_others();
   // While it waits for the others anyway.
-  if (how.looks_at_all && how.shown > kInside && how.shown <= kMostHandedDown)
+  if (how.meets && how.shown > kInside && how.shown <= kMostHandedDown)
     hand_down(staged, how.shown);
   return true;
 }
@@ -192,6 +192,7 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   how.fits = true;
   find_sources(comm, call, &how);
   how.looks_at_all = how.end - how.first == comm.size;
+  how.meets = how.shows && how.looks_at_all && !comm.crowded;
   how.lists_in = kShapes[call.kind].in_pieces;
   how.lists_out = kShapes[call.kind].out_pieces;
   how.shown = static_cast<uint32_t>(shown);

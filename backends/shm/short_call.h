@@ -26,6 +26,8 @@ struct ShortCall {
   bool fits = false;
   bool shows = false;
   bool looks_at_all = false;
+  // Every rank waits for every other one, on a processor of its own.
+  bool meets = false;
   // Its buffers have a piece for each rank.
   bool lists_in = false, lists_out = false;
   // The ranks whose data it takes, perhaps itself among them.
