@@ -181,8 +181,11 @@ void look_ahead(const Comm& comm, int rank, size_t shown) {
 
 ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   ShortCall how;
+  // Where ranks share processors, those that only give are ahead by all lines
+  // at once, and then take turns with who takes.
   if (!comm.room.is_open() || !call.moves || call.is_message() ||
-      call.per_rank() || call.scale != nullptr)
+      call.per_rank() || call.scale != nullptr ||
+      (comm.crowded && kShapes[call.kind].root_takes))
     return how;
   const size_t shown = shown_by_all(call, comm.size);
   if (shown > kMost || shown >= tried_from(comm, call) ||
