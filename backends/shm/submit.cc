@@ -4,6 +4,7 @@
 #include "run.h"
 #include "sdk/fail.h"
 #include "sdk/windows.h"
+#include "wait.h"
 #include "window.h"
 
 #include <memory>
@@ -49,6 +50,8 @@ int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
   gate.expect(1);
   if (int32_t code = enqueue(comm, Call(call), nullptr, &gate, error))
     return code;
+  // On this thread; the one that runs it does so on its own.
+  say_waits(*comm);
   return gate.wait(error);
 }
 

@@ -100,6 +100,31 @@ TEST_F(Recordings, HoldWhatEachRankDid) {
   EXPECT_THAT(groups[0].findings, IsEmpty());
 }
 
+// Also where the call waits in its turn, behind one that runs beside its
+// caller.
+TEST_F(Recordings, AShortCallThatWaitedHasTakenTime) {
+  run_ranks(
+      2, {.backend = "shm", .timeout = absl::Seconds(60)},
+      [](Session& session) {
+        const Group world = session.world();
+        std::vector<float> x(2, 1), y(2, 1);
+        ASSERT_TRUE(barrier({.group = world}).ok());
+        if (session.rank() == 1) absl::SleepFor(absl::Milliseconds(50));
+        const auto work = all_reduce(TensorView(x), ReduceOp::kSum,
+                                     {.group = world, .async = true});
+        ASSERT_TRUE(work.ok()) << work.status();
+        ASSERT_TRUE(
+            all_reduce(TensorView(y), ReduceOp::kSum, {.group = world}).ok());
+        ASSERT_TRUE(work->wait().ok());
+        ASSERT_TRUE(session.save_recording().ok());
+      });
+  const JobRecording job = recorded();
+  ASSERT_EQ(job.ranks.size(), 2u);
+  ASSERT_EQ(job.ranks[0].operations.size(), 3u);
+  const RecordedOp& waited = job.ranks[0].operations[2];
+  EXPECT_GT(waited.ended_ns, waited.submitted_ns) << "it shows as quick";
+}
+
 TEST_F(Recordings, NameTheRankThatDidNotCall) {
   std::atomic<bool> failed{false};
   run_ranks(2, {.backend = "gloo", .timeout = absl::Seconds(60)},
