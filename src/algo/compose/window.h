@@ -31,7 +31,7 @@ struct Window {
 };
 
 inline constexpr bool is_of_window(uint16_t kind) {
-  return kind >= DW_OP_PUT && kind <= DW_OP_FENCE;
+  return kind < 64 && (kWindowOps >> kind & 1) != 0;
 }
 
 // What `setup_step` builds a window out of.
