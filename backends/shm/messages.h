@@ -55,6 +55,11 @@ struct Message {
   std::atomic<State> state = State::kOpen;
 };
 
+// The one that its sender counts as `id`, of those; NULL when there is none.
+// Taken: it is no longer among them.
+Message* find_by_id(const std::vector<Message*>& all, uint32_t id);
+Message* take_by_id(std::vector<Message*>& all, uint32_t id);
+
 class Messages {
  public:
   ~Messages();
