@@ -199,13 +199,11 @@ BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options,
   return result;
 }
 
-absl::StatusOr<Work> BackendCommunicator::run_observed(
+[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_recorded(
     dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
-  if (lane_ != nullptr) return run_on_board(op, options, slot);
   return run_and_record<false>(op, options, slot);
 }
 
-// Apart, so that the other way needs no room for it.
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_on_board(
     dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
   return run_and_record<true>(op, options, slot);

@@ -236,6 +236,11 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // What is left of a synchronous call that is shown or recorded. Apart, so
   // that a call costs no more when it is not.
   absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options,
+                                    CallGuard::Slot& slot) {
+    return lane_ != nullptr ? run_on_board(op, options, slot)
+                            : run_recorded(op, options, slot);
+  }
+  absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot);
   absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot);
