@@ -59,6 +59,15 @@ uint64_t print_base_of(const Comm* comm, const Call& call) {
   return mix(what) + mix(sizes * 0xff51afd7ed558ccdu);
 }
 
+// A field by itself. A processor hands a young store on to a load that lies
+// within it; one load of what two of them have stored waits until both are in
+// the cache, behind all that was stored before. The host has just filled the
+// operation in.
+template <class T>
+T as_stored(const T& field) {
+  return *static_cast<const volatile T*>(&field);
+}
+
 // What is new in each call.
 uint32_t print_of(const dw_op& op, const Call& call) {
   return static_cast<uint32_t>(
@@ -102,40 +111,41 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
   return DW_OK;
 }
 
-bool CallReader::again(const dw_op* op) {
+// Whether all but buffers, times and numbers is as in the last one, which is as
+// large.
+bool CallReader::again(const dw_op& op) {
   const dw_op& last = last_;
   const auto differ = [](const dw_buf& a, const dw_buf& b) {
-    uint64_t x, y;
+    uint32_t x, y;
     std::memcpy(&x, &a.dtype, sizeof x);
     std::memcpy(&y, &b.dtype, sizeof y);
     return static_cast<uint64_t>(a.count ^ b.count) | (x ^ y) |
-           reinterpret_cast<uintptr_t>(a.parts) |
+           as_stored(a.reserved) | reinterpret_cast<uintptr_t>(a.parts) |
            reinterpret_cast<uintptr_t>(a.counts) |
            reinterpret_cast<uintptr_t>(a.displs);
   };
-  uint64_t x[3], y[3];
-  std::memcpy(x, op, sizeof x);
-  std::memcpy(y, &last, sizeof y);
   const uint64_t difference =
-      (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | differ(op->in, last.in) |
-      differ(op->out, last.out) |
-      static_cast<uint32_t>(op->stream.device_type ^ last.stream.device_type) |
-      reinterpret_cast<uintptr_t>(op->next);
+      static_cast<uint64_t>(as_stored(op.kind) ^ last.kind) |
+      static_cast<uint64_t>(as_stored(op.reduce) ^ last.reduce) |
+      (as_stored(op.flags) ^ last.flags) |
+      static_cast<uint32_t>(as_stored(op.peer) ^ last.peer) |
+      (op.tag ^ last.tag) | differ(op.in, last.in) | differ(op.out, last.out) |
+      static_cast<uint32_t>(op.stream.device_type ^ last.stream.device_type) |
+      reinterpret_cast<uintptr_t>(op.next);
   if (difference != 0) return false;
-  call.deadline_ns = op->deadline_ns;
-  call.timeout_ns = op->timeout_ns;
-  call.in.at = static_cast<char*>(op->in.data);
-  call.out.at = static_cast<char*>(op->out.data);
+  call.deadline_ns = as_stored(op.deadline_ns);
+  call.timeout_ns = as_stored(op.timeout_ns);
+  call.in.at = static_cast<char*>(op.in.data);
+  call.out.at = static_cast<char*>(op.out.data);
   call.in_pieces.move_to(call.in.at);
   call.out_pieces.move_to(call.out.at);
-  call.print = print_of(*op, call);
+  call.print = print_of(op, call);
   return true;
 }
 
 int32_t CallReader::read(const Comm* comm, const dw_op* op, dw_error* error) {
-  // The first words of an operation are its size and what kind it is.
-  static_assert(offsetof(dw_op, in) == 24);
-  if (op != nullptr && op->struct_size == sizeof(dw_op) && again(op)) [[likely]]
+  if (op != nullptr && op->struct_size == last_.struct_size && again(*op))
+      [[likely]]
     return DW_OK;
   last_.struct_size = 0;
   as_short = {};

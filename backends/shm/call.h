@@ -50,7 +50,7 @@ class CallReader {
   ShortCall as_short;
 
  private:
-  bool again(const dw_op* op);
+  bool again(const dw_op& op);
 
   dw_op last_ = {};  // struct_size 0: none
 };
