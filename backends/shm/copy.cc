@@ -57,7 +57,16 @@ void copy_trailing(void* to, const void* from, size_t bytes) {
   size_t at = bytes;
   for (; at >= kBlock; at -= kBlock)
     __builtin_memcpy(out + at - kBlock, in + at - kBlock, kBlock);
-  __builtin_memcpy(out, in, at);
+  copy_by_library(out, in, at);
+}
+
+void copy_to_own(void* to, const void* from, size_t bytes) {
+  constexpr size_t kBlock = 2 << 10;  // it has none of so few
+  if (to == from) return;
+  for (size_t at = 0; at < bytes; at += kBlock)
+    copy_by_library(static_cast<char*>(to) + at,
+                    static_cast<const char*>(from) + at,
+                    std::min(kBlock, bytes - at));
 }
 
 void hand_down(const void* at, size_t bytes) {

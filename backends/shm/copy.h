@@ -27,14 +27,28 @@ inline bool trails(const void* to, const void* from) {
 // What is fast there.
 void copy_trailing(void* to, const void* from, size_t bytes);
 
+// By the C library. Where the compiler knows a length, or the most that it can
+// be, it would use an instruction ("rep movsq") which takes 20 to 45 ns to
+// begin.
+inline void copy_by_library(void* to, const void* from, size_t bytes) {
+  asm("" : "+r"(bytes));
+  __builtin_memcpy(to, from, bytes);
+}
+
 // Input to output of a piece, unless they are one.
 inline void copy(void* to, const void* from, size_t bytes) {
   constexpr size_t kShort = 1 << 10;
   if (bytes == 0 || to == from) return;
   if (bytes >= kShort && trails(to, from)) [[unlikely]]
     return copy_trailing(to, from, bytes);
-  __builtin_memcpy(to, from, bytes);
+  copy_by_library(to, from, bytes);
 }
+
+// To memory of which this processor has the lines. Of a length that memcpy has
+// one instruction for ("rep movsb"), that one takes 45 ns to begin on an AMD
+// Zen 5; it is worth them where a peer has the lines, for it does not fetch
+// what it writes.
+void copy_to_own(void* to, const void* from, size_t bytes);
 
 // A line that will soon be written and that a peer has read: to take it back
 // takes as long as a hand-over, in which other things can be done.

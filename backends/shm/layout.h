@@ -25,7 +25,7 @@ inline constexpr uint64_t kSegmentMagic = 0x6d6873'70617277ull;
 inline constexpr int kMostRanks = 128;
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kPage = 4096;
-inline constexpr uint32_t kPosts = 32;
+inline constexpr uint32_t kPosts = 128;
 inline constexpr size_t kInside = 48;
 // Staging of a group at first; what is larger is reserved later.
 inline constexpr size_t kSmallStage = 32 << 10;
@@ -90,6 +90,12 @@ struct Line {
 };
 static_assert(sizeof(Line) == kLine);
 
+// Of a record with so many data.
+inline size_t record_lines(size_t bytes) {
+  constexpr size_t kFirst = sizeof Line::inside;
+  return bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kLine - 1) / kLine;
+}
+
 inline constexpr size_t kMostLines = 128;
 
 struct alignas(2 * kLine) Box {
@@ -108,6 +114,8 @@ struct alignas(2 * kLine) Area {
   // As the owner knows them: its process, and where it has mapped this.
   std::atomic<int32_t> process;
   std::atomic<uint64_t> itself;
+  // On which it last waited, counted from 1; a hint.
+  std::atomic<int32_t> processor;
   alignas(2 * kLine) std::atomic<uint32_t> sleepers;  // threads of the owner
   alignas(2 * kLine) std::atomic<uint32_t> bell;      // rung by the others
   // The round up to which the owner has read everything.
@@ -172,7 +180,7 @@ struct Header {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Post) == 2 * kLine);
-static_assert(sizeof(Area) == 38 * 2 * kLine);
+static_assert(sizeof(Area) == 134 * 2 * kLine);
 static_assert(sizeof(Lane) == 2 * kLine);
 
 }  // namespace shm_backend

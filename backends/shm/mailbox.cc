@@ -3,6 +3,7 @@
 #include "copy.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace shm_backend {
@@ -11,11 +12,7 @@ namespace {
 // A place: chunk, first line in it, and how often the chunk was used.
 constexpr int kUseBits = 40, kBeginBits = 16;
 constexpr uint64_t kUseMask = (uint64_t{1} << kUseBits) - 1;
-
-size_t lines_of(size_t bytes) {
-  constexpr size_t kFirst = sizeof Line::inside;
-  return bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kLine - 1) / kLine;
-}
+constexpr size_t kMostAhead = 4 << 10;
 
 Line* lines_of(Box& box) { return reinterpret_cast<Line*>(&box + 1); }
 
@@ -42,24 +39,15 @@ int32_t Outbox::open(dw_error* error) {
   return DW_OK;
 }
 
-bool Outbox::has_room(uint64_t lines) {
-  // One line stays free: the next mark is cleared in it.
-  if (next_ + lines + 1 - taken_ <= n_) return true;
+bool Outbox::has_room_now(uint64_t lines) {
   taken_ = box_->taken.load(std::memory_order_acquire);
   return next_ + lines + 1 - taken_ <= n_;
 }
 
-void Outbox::clear_mark(uint64_t number) {
-  bool& has_data = has_data_[number % n_];
-  if (!has_data) return;
-  has_data = false;
-  line(number).mark.store(0, std::memory_order_relaxed);
-}
-
 bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
                  bool awaited) {
-  const uint64_t lines = lines_of(bytes);
-  const uint64_t left = n_ - next_ % n_;
+  const uint64_t lines = record_lines(bytes);
+  const uint64_t left = n_ - place_of(next_);
   if (lines > left) {
     // Records do not go round the end.
     if (!has_room(left + lines)) return false;
@@ -79,7 +67,7 @@ bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
   if (bytes > inside)
     std::memcpy(static_cast<void*>(&first + 1),
                 static_cast<const char*>(data) + inside, bytes - inside);
-  for (uint64_t i = 1; i < lines; ++i) has_data_[(next_ + i) % n_] = true;
+  for (uint64_t i = 1; i < lines; ++i) has_data_[place_of(next_ + i)] = true;
   first.mark.store(next_ + 1, std::memory_order_release);
   next_ += lines;
   room_->wake(to_);
@@ -113,11 +101,12 @@ Inbox::Found Inbox::look(RecordHead* head, const void** data) {
     if (found != Found::kRecord) return found;
   }
   for (;;) {
-    Line& line = lines_[next_ % n_];
+    const uint64_t place = next_ & (n_ - 1);
+    Line& line = lines_[place];
     if (line.mark.load(std::memory_order_acquire) != next_ + 1)
       return Found::kNothing;
     *head = line.head;
-    const uint64_t left = n_ - next_ % n_;
+    const uint64_t left = n_ - place;
     if (head->kind == Record::kSkip) {
       next_ += left;
       box_->taken.store(next_, std::memory_order_release);
@@ -126,25 +115,22 @@ Inbox::Found Inbox::look(RecordHead* head, const void** data) {
     const bool carries =
         head->kind == Record::kWhole || head->kind == Record::kPart;
     if (carries && head->bytes > n_ * kLine) return Found::kNonsense;
-    found_ = carries ? lines_of(static_cast<size_t>(head->bytes)) : 1;
+    found_ = carries ? record_lines(static_cast<size_t>(head->bytes)) : 1;
     if (found_ > left) return Found::kNonsense;
     *data = line.inside;
     return Found::kRecord;
   }
 }
 
-void Inbox::take() {
-  next_ += found_;
-  box_->taken.store(next_, std::memory_order_release);
-  room_->wake(from_);
+// To look at what readers write takes a hand-over, and another one from them.
+void Pool::look_for_free() {
+  for (size_t chunk = 0; chunk < kChunks; ++chunk)
+    if (room_->mine().freed[chunk].load(std::memory_order_acquire) ==
+        uses_[chunk])
+      free_ |= uint32_t{1} << chunk;
 }
 
-bool Pool::is_free(size_t chunk) const {
-  return room_->mine().freed[chunk].load(std::memory_order_acquire) ==
-         uses_[chunk];
-}
-
-bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
+bool Pool::get(size_t bytes, int spare, char** at, uint64_t* place) {
   if (chunks_ == nullptr) {
     if (missing_) return false;
     size_t begin;
@@ -153,16 +139,13 @@ bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
     chunks_ = room_->own(begin);
     room_->mine().pool.store(begin, std::memory_order_release);
   }
-  // One that waits for its receive for long must not hold up the others.
-  size_t chunk = kChunks, free = 0;
-  for (size_t i = 0; i < kChunks; ++i) {
-    const size_t one = (next_ + i) % kChunks;
-    if (!is_free(one)) continue;
-    if (chunk == kChunks) chunk = one;
-    if (++free > spare) break;
-  }
-  if (free <= spare) return false;
-  next_ = (chunk + 1) % kChunks;
+  if (std::popcount(free_) <= spare) look_for_free();
+  if (std::popcount(free_) <= spare) return false;
+  // One that waits for its receive for long does not hold up the others.
+  const int skipped = std::countr_zero(std::rotr(free_, next_));
+  const auto chunk = static_cast<size_t>((next_ + skipped) % kChunks);
+  free_ &= ~(uint32_t{1} << chunk);
+  next_ = static_cast<int>((chunk + 1) % kChunks);
   uses_[chunk] = (uses_[chunk] + 1) & kUseMask;
   // All of a chunk in turn: its last lines are still in the reader's cache.
   size_t& begin = begins_[chunk];
@@ -174,13 +157,27 @@ bool Pool::get(size_t bytes, size_t spare, char** at, uint64_t* place) {
   return true;
 }
 
-void Pool::take_ahead(size_t bytes) const {
-  constexpr size_t kMostAhead = 16 * kLine;
-  const size_t begin = begins_[next_];
-  const size_t at =
-      next_ * kChunkBytes + (begin + bytes > kChunkBytes ? 0 : begin);
-  for (size_t i = 0; i < std::min(bytes, kMostAhead); i += kLine)
-    shm_backend::take_ahead(chunks_ + at + i);
+bool Pool::put(const char* data, size_t bytes, int spare, uint64_t* place) {
+  char* chunk;
+  if (!get(bytes, spare, &chunk, place)) return false;
+  if (chunk == ahead_.at && bytes <= ahead_.bytes)
+    copy_to_own(chunk, data, bytes);
+  else
+    copy(chunk, data, bytes);
+  last_ = {chunk, bytes};
+  ahead_ = {};
+  return true;
+}
+
+void Pool::is_awaited() {
+  if (last_.bytes > kMostHandedDown) return;
+  hand_down(last_.at, last_.bytes);
+  const auto next = static_cast<size_t>(next_);
+  const size_t begin =
+      begins_[next] + last_.bytes > kChunkBytes ? 0 : begins_[next];
+  ahead_ = {chunks_ + next * kChunkBytes + begin,
+            std::min(last_.bytes, kMostAhead)};
+  for (size_t i = 0; i < ahead_.bytes; i += kLine) take_ahead(ahead_.at + i);
 }
 
 const char* Pool::find(const Room& room, int owner, uint64_t place,

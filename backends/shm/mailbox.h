@@ -5,8 +5,11 @@
 #define DISTWRAP_BACKENDS_SHM_MAILBOX_H_
 
 #include "room.h"
+#include "sdk/buffers.h"
 
 namespace shm_backend {
+
+using dw_sdk::Piece;
 
 // The sender's end.
 class Outbox {
@@ -20,17 +23,44 @@ class Outbox {
   // False when there is no room now. `awaited`: the receiver may be waiting.
   bool put(const RecordHead& head, const void* data, size_t bytes,
            bool awaited = false);
+  // The same of what fits one line.
+  static constexpr size_t kInLine = sizeof Line::inside;
+  [[gnu::always_inline]] bool put_line(const RecordHead& head, const void* data,
+                                       size_t bytes) {
+    if (!has_room(1)) return false;
+    Line& line = this->line(next_);
+    clear_mark(next_ + 1);
+    line.head.kind = head.kind;  // one by one: see as_stored in call.cc
+    line.head.id = head.id;
+    line.head.tag = head.tag;
+    line.head.bytes = head.bytes;
+    line.head.place = head.place;
+    if (bytes != 0) __builtin_memcpy(line.inside, data, bytes);
+    line.mark.store(++next_, std::memory_order_release);
+    room_->wake(to_);
+    return true;
+  }
 
  private:
-  Line& line(uint64_t number) const { return lines_[number % n_]; }
-  bool has_room(uint64_t lines);
-  void clear_mark(uint64_t number);
+  Line& line(uint64_t number) const { return lines_[place_of(number)]; }
+  uint64_t place_of(uint64_t number) const { return number & (n_ - 1); }
+  // One line stays free: the next mark is cleared in it.
+  bool has_room(uint64_t lines) {
+    return next_ + lines + 1 - taken_ <= n_ || has_room_now(lines);
+  }
+  bool has_room_now(uint64_t lines);
+  void clear_mark(uint64_t number) {
+    bool& has_data = has_data_[place_of(number)];
+    if (!has_data) return;
+    has_data = false;
+    line(number).mark.store(0, std::memory_order_relaxed);
+  }
 
   Room* room_ = nullptr;
   int to_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;
-  uint64_t n_ = 1;
+  uint64_t n_ = 1;  // a power of two
   size_t most_ = 0;
   uint64_t next_ = 0, taken_ = 0;
   // Lines in which data may look like a mark.
@@ -45,7 +75,27 @@ class Inbox {
   // The next record: its head is a copy, its data are looked at in place.
   Found look(RecordHead* head, const void** data);
   // Lets go of what was found.
-  void take();
+  void take() {
+    next_ += found_;
+    box_->taken.store(next_, std::memory_order_release);
+    room_->wake(from_);
+  }
+  // The line in which the next record begins; NULL: it has not come, or makes
+  // no sense.
+  [[gnu::always_inline]] const Line* next() {
+    if (lines_ == nullptr && open() != Found::kRecord) return nullptr;
+    const Line& line = lines_[next_ & (n_ - 1)];
+    return line.mark.load(std::memory_order_acquire) == next_ + 1 ? &line
+                                                                  : nullptr;
+  }
+  // Whether a record with so many data can begin there; lets go of it.
+  bool can_hold(size_t bytes) const {
+    return record_lines(bytes) <= n_ - (next_ & (n_ - 1));
+  }
+  void take(size_t bytes) {
+    found_ = record_lines(bytes);
+    take();
+  }
 
  private:
   Found open();
@@ -54,7 +104,7 @@ class Inbox {
   int from_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;
-  uint64_t n_ = 1;
+  uint64_t n_ = 1;  // a power of two
   uint64_t next_ = 0, found_ = 0;
 };
 
@@ -62,11 +112,12 @@ class Inbox {
 class Pool {
  public:
   void attach(Room& room) { room_ = &room; }
-  // A chunk of which `bytes` are wanted, its address and its place; false when
-  // none is free, or fewer than `spare` others.
-  bool get(size_t bytes, size_t spare, char** at, uint64_t* place);
-  // The lines that the next one, if it is as long, will write first.
-  void take_ahead(size_t bytes) const;
+  // Copies these bytes into a chunk, and says which; false when none is free,
+  // or fewer than `spare` others.
+  bool put(const char* data, size_t bytes, int spare, uint64_t* place);
+  // Somebody waits for what was put last. The next, if it is as long, comes
+  // when there has been an answer: it is made ready for meanwhile.
+  void is_awaited();
   // There is no memory for it.
   bool missing() const { return missing_; }
 
@@ -76,14 +127,21 @@ class Pool {
   static void give_back(const Room& room, int owner, uint64_t place);
 
  private:
-  bool is_free(size_t chunk) const;
+  bool get(size_t bytes, int spare, char** at, uint64_t* place);
+  void look_for_free();
 
   Room* room_ = nullptr;
   char* chunks_ = nullptr;
   bool missing_ = false;
-  size_t next_ = 0;
+  // Free when last looked, and not used since: a bit for each.
+  uint32_t free_ = 0;
+  static_assert(kChunks == 32);
+  int next_ = 0;
   uint64_t uses_[kChunks] = {};
   size_t begins_[kChunks] = {};
+  Piece last_;
+  // Where lines have been taken back, before they are written.
+  Piece ahead_;
 };
 
 }  // namespace shm_backend

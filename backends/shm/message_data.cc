@@ -131,10 +131,8 @@ bool Messages::stream(Peer& peer, Message* message) {
     const char* const from = data.at + message->moved;
     RecordHead head = {Record::kChunk, message->id, 0, 0, 0};
     size_t bytes = std::min(data.bytes - message->moved, kChunkBytes);
-    char* chunk;
-    if (pool_.get(bytes, 0, &chunk, &head.place)) {
+    if (pool_.put(from, bytes, 0, &head.place)) {
       head.bytes = bytes;
-      copy(chunk, from, bytes);
       if (!peer.out.put(head, nullptr, 0)) {
         Pool::give_back(comm_->room, comm_->rank, head.place);
         return false;

@@ -11,8 +11,6 @@
 namespace shm_backend {
 namespace {
 
-// Chunks that beginnings of messages leave to those that somebody takes.
-constexpr size_t kSpare = kChunks / 2;
 // Records of one peer before the next one's turn.
 constexpr int kTurn = 64;
 
@@ -40,35 +38,6 @@ void Messages::attach(Comm* comm) {
     peers_[static_cast<size_t>(rank)].in.attach(comm->room, rank);
     peers_[static_cast<size_t>(rank)].reach.attach(comm->room, rank);
   }
-}
-
-Messages::AtOnce Messages::move_at_once(const Call& call) {
-  const LazyLock::Hold hold(lock_);
-  Peer& peer = peers_[static_cast<size_t>(call.peer)];
-  if (call.kind == DW_OP_RECV) return take_at_once(peer, call);
-  const Piece data = call.in;
-  if (!peer.out.is_open() || data.bytes > peer.out.most() ||
-      !peer.sends.empty() || !peer.replies.empty())
-    return AtOnce::kNo;
-  const RecordHead head = {Record::kWhole, 0, call.tag, data.bytes, 0};
-  return peer.out.put(head, data.at, data.bytes, is_awaited(peer))
-             ? AtOnce::kDone
-             : AtOnce::kNo;
-}
-
-Messages::AtOnce Messages::take_at_once(Peer& peer, const Call& call) {
-  if (!peer.receives.empty() || !peer.early.empty()) return AtOnce::kNo;
-  RecordHead head;
-  const void* data;
-  const Inbox::Found found = peer.in.look(&head, &data);
-  if (found == Inbox::Found::kNothing) return AtOnce::kNotYet;
-  if (found != Inbox::Found::kRecord || head.kind != Record::kWhole ||
-      head.tag != call.tag || head.bytes != call.out.bytes)
-    return AtOnce::kNo;
-  copy(call.out.at, data, call.out.bytes);
-  peer.in.take();
-  peer.has_answered = true;
-  return AtOnce::kDone;
 }
 
 void Messages::begin(Message* message) {
@@ -127,7 +96,7 @@ bool Messages::post_send(Peer& peer, Message* message) {
     end(message);
     return true;
   }
-  if (peer.lending.lends(data.bytes, message->id) && peer.reach.works()) {
+  if (lends(peer, data.bytes, message->id)) {
     head.kind = Record::kLend;
     head.place = reinterpret_cast<uintptr_t>(data.at);
     if (!peer.out.put(head, nullptr, 0)) return false;
@@ -137,33 +106,18 @@ bool Messages::post_send(Peer& peer, Message* message) {
   }
   head.kind = Record::kAsk;
   const size_t first = std::min(data.bytes, kChunkBytes);
-  char* chunk;
-  if (pool_.get(first, kSpare, &chunk, &head.place))
-    copy(chunk, data.at, first);
-  else
-    head.place = 0;
-  if (!peer.out.put(head, nullptr, 0)) {
-    if (head.place != 0) Pool::give_back(comm_->room, comm_->rank, head.place);
-    return false;
-  }
-  if (head.place != 0) {
+  if (pool_.put(data.at, first, kSpareChunks, &head.place)) {
+    if (!put_head(peer, head)) return false;
     message->moved = first;
-    if (is_awaited(peer) && first <= kMostHandedDown) {
-      hand_down(chunk, first);
-      pool_.take_ahead(first);
-    }
+  } else {
+    head.place = 0;
+    if (!peer.out.put(head, nullptr, 0)) return false;
   }
   if (message->moved == data.bytes)
     end(message);
   else
     peer.asked.push_back(message);
   return true;
-}
-
-// Whether the receiver may wait for what is sent now, on a processor of its
-// own.
-bool Messages::is_awaited(Peer& peer) const {
-  return std::exchange(peer.has_answered, false) && !comm_->crowded;
 }
 
 void Messages::post_receive(Peer& peer, Message* message) {

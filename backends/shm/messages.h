@@ -60,6 +60,9 @@ struct Message {
 Message* find_by_id(const std::vector<Message*>& all, uint32_t id);
 Message* take_by_id(std::vector<Message*>& all, uint32_t id);
 
+// Chunks that beginnings of messages leave to those that somebody takes.
+inline constexpr int kSpareChunks = kChunks / 2;
+
 class Messages {
  public:
   ~Messages();
@@ -127,11 +130,14 @@ class Messages {
 
   // Whether another thread's message has ended meanwhile.
   bool move_all(int peer);
+  AtOnce put_at_once(Peer& peer, const Call& call);
   AtOnce take_at_once(Peer& peer, const Call& call);
+  bool put_head(Peer& peer, const RecordHead& head);
   void begin_locked(Message* message);
   bool can_send(Peer& peer);
   bool post_send(Peer& peer, Message* message);
   bool is_awaited(Peer& peer) const;
+  static bool lends(Peer& peer, size_t bytes, uint32_t id);
   void post_receive(Peer& peer, Message* message);
   void move(int peer);
   // Until nothing is left, or `awaited` has ended.

@@ -220,8 +220,12 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
     Call& call = reader.call;
     if (int32_t code = comm->failure.check(error)) return code;
     if (!call.caller_waits()) return start(comm, call, work, error);
-    if (reader.as_short.fits && comm->worker.idle() &&
-        run_short(comm, call, reader.as_short)) [[likely]]
+    const bool done =
+        call.is_message()
+            ? comm->messages.move_at_once(call) == Messages::AtOnce::kDone
+            : reader.as_short.fits && comm->worker.idle() &&
+                  run_short(comm, call, reader.as_short);
+    if (done) [[likely]]
       return DW_DONE;
     if (int32_t code = run_in_turn(comm, call, error)) return code;
     return DW_DONE;

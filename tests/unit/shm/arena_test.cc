@@ -210,7 +210,7 @@ TEST_F(Two, BeyondThePlotIsAnErrorWithBothNumbers) {
   EXPECT_EQ(error.reason, DW_REASON_OUT_OF_MEMORY);
   EXPECT_THAT(error.text, HasSubstr("8 KiB of shared memory are needed"));
   EXPECT_THAT(error.text, HasSubstr("0 KiB are left of the 1020 KiB"));
-  EXPECT_GT(rooms.size(), 190u);
+  EXPECT_GT(rooms.size(), 55u);
   rooms.clear();
   Room again;
   EXPECT_EQ(again.enter(arenas[0], 2, 1, &error), DW_OK) << error.text;

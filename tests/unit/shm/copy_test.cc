@@ -41,7 +41,7 @@ TEST_P(CopyTest, MovesTheBytesAndNoOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CopyTest,
-                         ::testing::Values(copy, copy_trailing,
+                         ::testing::Values(copy, copy_trailing, copy_to_own,
                                            copy_past_caches, fetch,
                                            fetch_past_caches));
 
