@@ -9,7 +9,7 @@
 namespace shm_backend {
 namespace {
 
-class Reached final : public Condition {
+class Reached : public Condition {
  public:
   Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
           int64_t busy_ns)
@@ -20,11 +20,44 @@ class Reached final : public Condition {
   bool awaits(int rank) override { return rank == peer_; }
   int64_t busy_ns() override { return busy_ns_; }
 
+ protected:
+  ~Reached() = default;
+
  private:
   const std::atomic<uint64_t>& word_;
   const uint64_t ticket_;
   const int peer_;
   const int64_t busy_ns_;
+};
+
+// That a rank has read enough, or shows what one rank of all takes. Data go one
+// way: it is better to come late, and find much of that.
+class IsAhead final : public Reached {
+ public:
+  using Reached::Reached;
+  bool will_await(int /*rank*/) override { return true; }
+};
+
+// That a rank shows what it has to, after which the others' will be looked at.
+class HasShown final : public Reached {
+ public:
+  HasShown(const Room& room, uint64_t ticket, int peer, int64_t busy_ns)
+      : Reached(post_of(room, peer, ticket), ticket, peer, busy_ns),
+        room_(room),
+        ticket_(ticket) {}
+  bool will_await(int rank) override {
+    return !reached(
+        post_of(room_, rank, ticket_).load(std::memory_order_relaxed), ticket_);
+  }
+
+ private:
+  static const std::atomic<uint64_t>& post_of(const Room& room, int rank,
+                                              uint64_t ticket) {
+    return room.area(rank).posts[line_of(ticket)].ticket;
+  }
+
+  const Room& room_;
+  const uint64_t ticket_;
 };
 
 // What a rank that is not late does before it shows something: at 8 GB/s,
@@ -112,22 +145,37 @@ void Run::expect(size_t bytes, size_t ring) {
     ring_ = std::min(stage_.limit, ring);
 }
 
-inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
-                          int peer) {
+inline bool Run::comes_soon(const std::atomic<uint64_t>& word,
+                            uint64_t ticket) const {
   for (int i = comm->looks; i > 0; --i) {
     if (reached(word.load(std::memory_order_acquire), ticket)) [[likely]]
       return true;
     pause();
     if (i == comm->looks - kSoonLooks) say_waits(*comm);
   }
-  return wait_long(word, ticket, peer);
+  return false;
 }
 
-bool Run::wait_long(const std::atomic<uint64_t>& word, uint64_t ticket,
-                    int peer) {
-  Reached condition(word, ticket, peer, busy_ns(call));
+bool Run::wait_long(Condition& condition) {
   code_ = wait_slow(comm, condition, limit_, error_);
   return !failed();
+}
+
+bool Run::wait_shown(int other, uint64_t ticket) {
+  if (kShapes[call.kind].rooted) {
+    IsAhead ahead(comm->room.area(other).posts[line_of(ticket)].ticket, ticket,
+                  other, busy_ns(call));
+    return wait_long(ahead);
+  }
+  HasShown shown(comm->room, ticket, other, busy_ns(call));
+  return wait_long(shown);
+}
+
+bool Run::wait_read(int other, uint64_t ticket) {
+  const std::atomic<uint64_t>& done = comm->room.area(other).done;
+  if (comes_soon(done, ticket)) return true;
+  IsAhead ahead(done, ticket, other, busy_ns(call));
+  return wait_long(ahead);
 }
 
 bool Run::wait(Condition& condition) {
@@ -157,8 +205,7 @@ bool Run::wait_consumed(uint64_t ticket) {
   see_consumed();
   if (reached(comm->consumed, ticket)) return true;
   for (int other = 0; other < size; ++other)
-    if (other != rank && !wait_for(comm->room.area(other).done, ticket, other))
-      return false;
+    if (other != rank && !wait_read(other, ticket)) return false;
   comm->consumed = ticket;
   return true;
 }
@@ -242,7 +289,9 @@ const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
                       size_t bytes, uint32_t print) {
   if (failed()) return nullptr;
   const Post& post = post_of(other, round);
-  if (!wait_for(post.ticket, ticket_of(round), other)) return nullptr;
+  const uint64_t ticket = ticket_of(round);
+  if (!comes_soon(post.ticket, ticket) && !wait_shown(other, ticket))
+    return nullptr;
   const uint64_t what = post.what.load(std::memory_order_relaxed);
   if (static_cast<uint32_t>(what) != print) [[unlikely]] {
     fail_mismatch(other);

@@ -155,8 +155,10 @@ class Run {
   const Post& post_of(int other, uint32_t round) const {
     return comm->room.area(other).posts[line_of(ticket_of(round))];
   }
-  bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
-  bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer);
+  bool comes_soon(const std::atomic<uint64_t>& word, uint64_t ticket) const;
+  bool wait_long(Condition& condition);
+  bool wait_shown(int other, uint64_t ticket);
+  bool wait_read(int other, uint64_t ticket);
   // The memory of this rank's staging.
   bool take_stage();
   // Until all others have read everything up to a ticket.

@@ -91,6 +91,23 @@ int32_t fail_late(const Comm* comm, Condition& condition, dw_error* error) {
                  text);
 }
 
+// Whether a rank that is missing may be waiting for this processor. If none is,
+// those that it would be given to have to wait as well.
+bool is_wanted(const Comm& comm, Condition& condition) {
+  const int here = sched_getcpu() + 1;
+  std::atomic<int32_t>& own = comm.room.mine().processor;
+  if (own.load(std::memory_order_relaxed) != here)
+    own.store(here, std::memory_order_relaxed);
+  for (int rank = 0; rank < comm.size; ++rank) {
+    const int there =
+        comm.room.area(rank).processor.load(std::memory_order_relaxed);
+    if (rank != comm.rank && (there == 0 || there == here) &&
+        condition.will_await(rank))
+      return true;
+  }
+  return false;
+}
+
 int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
                   const Bed& bed, bool moves_messages, dw_error* error) {
   const dw_host_api& host = *comm->host;
@@ -116,7 +133,9 @@ int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
       if (condition.holds()) return DW_OK;
       return fail_late(comm, condition, error);
     }
-    if (!comm->crowded && now - began < spin_ns) continue;
+    if (now - began < spin_ns &&
+        (!comm->crowded || !is_wanted(*comm, condition)))
+      continue;
     if (now - began < awake_ns && comm->yielding.pays()) {
       sched_yield();
       comm->yielding.took(host.now_ns(host.self) - now);

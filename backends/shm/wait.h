@@ -60,6 +60,8 @@ class Condition {
   virtual bool holds() = 0;
   // Whether it needs something that this rank has not done yet.
   virtual bool awaits(int rank) = 0;
+  // Likewise, now or next.
+  virtual bool will_await(int rank) { return awaits(rank); }
   // How long it takes when nobody is late: not worth a sleep.
   virtual int64_t busy_ns() { return 0; }
 
