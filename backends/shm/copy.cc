@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <emmintrin.h>
 #endif
 
@@ -13,6 +14,15 @@ namespace shm_backend {
 namespace {
 
 #if defined(__x86_64__)
+
+// "cldemote". Elsewhere it does nothing, and takes its time for that.
+bool knows_demote() {
+  constexpr unsigned kFeatures = 7, kDemote = 1u << 25;
+  unsigned a, b, c, d;
+  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 &&
+         (c & kDemote) != 0;
+}
+const bool kKnowsDemote = knows_demote();
 
 void write_past_caches(char* to, const char* from, size_t bytes) {
   constexpr size_t kVector = sizeof(__m128i);
@@ -71,7 +81,7 @@ void copy_to_own(void* to, const void* from, size_t bytes) {
 
 void hand_down(const void* at, size_t bytes) {
 #if defined(__x86_64__)
-  // Does nothing on processors that do not know it.
+  if (!kKnowsDemote) return;
   for (size_t i = 0; i < bytes; i += kLine)
     asm volatile("cldemote %0" ::"m"(static_cast<const char*>(at)[i]));
 #endif

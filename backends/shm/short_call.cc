@@ -207,6 +207,8 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   if (kShapes[call.kind].reduces)
     how.reduce =
         comm.host->reduce_kernel(comm.host->self, call.dtype, call.reduce);
+  how.keeps =
+      how.shows && how.looks_at_all && how.reduce == nullptr && how.bytes != 0;
   return how;
 }
 
@@ -220,6 +222,11 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   const uint32_t print = call.print ^ how.print;
   const char* const own = how.lists_in ? call.in_pieces[0].at : call.in.at;
   if (how.shows && !show(comm, own, how, ticket, print)) return false;
+  char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
+  const size_t stride = how.lists_out ? how.bytes : 0;
+  if (how.keeps)
+    move(out + static_cast<size_t>(comm->rank) * stride, own + how.at,
+         how.bytes);
   const char* data[kMostRanks];
   bool ahead = !how.shows;
   for (int r = how.first; r < how.end; ++r) {
@@ -231,16 +238,15 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
     data[r] = from + how.at;
   }
 
-  char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
   if (how.reduce != nullptr) {
     const int64_t ranks = comm->size;
     if (how.end != 0)
       how.reduce(out, reinterpret_cast<const void* const*>(data),
                  static_cast<uint64_t>(how.end), how.count, &ranks);
   } else if (how.bytes != 0) {
-    const size_t stride = how.lists_out ? how.bytes : 0;
     for (int r = how.first; r < how.end; ++r)
-      move(out + static_cast<size_t>(r) * stride, data[r], how.bytes);
+      if (r != comm->rank || !how.keeps)
+        move(out + static_cast<size_t>(r) * stride, data[r], how.bytes);
   }
 
   // Not each time: others look there only when they are ahead by all lines, and

@@ -26,6 +26,8 @@ struct ShortCall {
   bool fits = false;
   bool shows = false;
   bool looks_at_all = false;
+  // What is this rank's own comes first, while the others' is on its way.
+  bool keeps = false;
   // Every rank waits for every other one, on a processor of its own.
   bool meets = false;
   // Its buffers have a piece for each rank.
