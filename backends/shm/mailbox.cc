@@ -20,6 +20,7 @@ Line* lines_of(Box& box) { return reinterpret_cast<Line*>(&box + 1); }
 
 void Outbox::attach(Room& room, int to) {
   room_ = &room;
+  sleepers_ = &room.area(to).sleepers;
   to_ = to;
   n_ = box_lines(room.size());
   most_ = n_ / 8 * kLine + sizeof Line::inside;
@@ -70,13 +71,14 @@ bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
   for (uint64_t i = 1; i < lines; ++i) has_data_[place_of(next_ + i)] = true;
   first.mark.store(next_ + 1, std::memory_order_release);
   next_ += lines;
-  room_->wake(to_);
+  wake();
   if (awaited && lines > 1) hand_down(&first, lines * kLine);
   return true;
 }
 
 void Inbox::attach(const Room& room, int from) {
   room_ = &room;
+  sleepers_ = &room.area(from).sleepers;
   from_ = from;
   n_ = box_lines(room.size());
 }

@@ -37,11 +37,16 @@ class Outbox {
     line.head.place = head.place;
     if (bytes != 0) __builtin_memcpy(line.inside, data, bytes);
     line.mark.store(++next_, std::memory_order_release);
-    room_->wake(to_);
+    wake();
     return true;
   }
 
  private:
+  // Room::wake, of a rank that is known.
+  void wake() const {
+    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
+      room_->ring(to_);
+  }
   Line& line(uint64_t number) const { return lines_[place_of(number)]; }
   uint64_t place_of(uint64_t number) const { return number & (n_ - 1); }
   // One line stays free: the next mark is cleared in it.
@@ -57,6 +62,7 @@ class Outbox {
   }
 
   Room* room_ = nullptr;
+  const std::atomic<uint32_t>* sleepers_ = nullptr;  // of the receiver
   int to_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;
@@ -78,7 +84,8 @@ class Inbox {
   void take() {
     next_ += found_;
     box_->taken.store(next_, std::memory_order_release);
-    room_->wake(from_);
+    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
+      room_->ring(from_);
   }
   // The line in which the next record begins; NULL: it has not come, or makes
   // no sense.
@@ -101,6 +108,7 @@ class Inbox {
   Found open();
 
   const Room* room_ = nullptr;
+  const std::atomic<uint32_t>* sleepers_ = nullptr;  // of the sender
   int from_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;

@@ -31,13 +31,18 @@ Messages::~Messages() {
 void Messages::attach(Comm* comm) {
   comm_ = comm;
   pool_.attach(comm->room);
-  peers_ = std::vector<Peer>(static_cast<size_t>(comm->size));
+  peers_ = std::make_unique<Peer[]>(static_cast<size_t>(comm->size));
   for (int rank = 0; rank < comm->size; ++rank) {
     if (rank == comm->rank) continue;
     peers_[static_cast<size_t>(rank)].out.attach(comm->room, rank);
     peers_[static_cast<size_t>(rank)].in.attach(comm->room, rank);
     peers_[static_cast<size_t>(rank)].reach.attach(comm->room, rank);
   }
+}
+
+std::span<Messages::Peer> Messages::peers() const {
+  return {peers_.get(),
+          peers_ == nullptr ? 0 : static_cast<size_t>(comm_->size)};
 }
 
 void Messages::begin(Message* message) {
@@ -279,7 +284,7 @@ void Messages::fail_all(const dw_error& why) {
   {
     const LazyLock::Hold hold(lock_);
     // First: who reads what was lent must not take what follows there for it.
-    for (const Peer& peer : peers_)
+    for (const Peer& peer : peers())
       if (std::any_of(peer.asked.begin(), peer.asked.end(),
                       [](const Message* one) { return one->lent; }))
         comm_->room.leave(State::kAborted);
@@ -287,7 +292,7 @@ void Messages::fail_all(const dw_error& why) {
       if (message->work != nullptr) failed.push_back(message);
       message->state.store(Message::State::kFailed, std::memory_order_release);
     };
-    for (Peer& peer : peers_) {
+    for (Peer& peer : peers()) {
       for (Message* one : std::exchange(peer.sends, {})) fail(one);
       for (Message* one : std::exchange(peer.asked, {})) fail(one);
       for (Message* one : std::exchange(peer.streams, {})) fail(one);

@@ -24,6 +24,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace shm_backend {
@@ -128,6 +129,7 @@ class Messages {
     bool has_answered = false;
   };
 
+  std::span<Peer> peers() const;
   // Whether another thread's message has ended meanwhile.
   bool move_all(int peer);
   AtOnce put_at_once(Peer& peer, const Call& call);
@@ -159,7 +161,7 @@ class Messages {
 
   Comm* comm_ = nullptr;
   LazyLock lock_;
-  std::vector<Peer> peers_;
+  std::unique_ptr<Peer[]> peers_;  // by rank
   Pool pool_;
   std::vector<Message*> ended_;  // with works
   bool awaited_ended_ = false;   // one without
