@@ -73,7 +73,8 @@ class Messages {
   void share() { lock_.share(); }
   bool is_shared() const { return lock_.is_shared(); }
 
-  // The whole of a message whose record can be written or read right now, while
+  // The whole of a message that can be written or read right now, as one record
+  // or one chunk, while
   // no other one to or from that rank is open.
   enum class AtOnce { kDone, kNotYet, kNo };
   AtOnce move_at_once(const Call& call);
