@@ -145,7 +145,7 @@ bool Pool::get(size_t bytes, int spare, char** at, uint64_t* place) {
   if (std::popcount(free_) <= spare) return false;
   // One that waits for its receive for long does not hold up the others.
   const int skipped = std::countr_zero(std::rotr(free_, next_));
-  const auto chunk = static_cast<size_t>((next_ + skipped) % kChunks);
+  const size_t chunk = static_cast<size_t>(next_ + skipped) % kChunks;
   free_ &= ~(uint32_t{1} << chunk);
   next_ = static_cast<int>((chunk + 1) % kChunks);
   uses_[chunk] = (uses_[chunk] + 1) & kUseMask;
