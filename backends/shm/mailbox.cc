@@ -171,7 +171,7 @@ bool Pool::put(const char* data, size_t bytes, int spare, uint64_t* place) {
   return true;
 }
 
-void Pool::is_awaited() {
+void Pool::prepare_next() {
   if (last_.bytes > kMostHandedDown) return;
   hand_down(last_.at, last_.bytes);
   const auto next = static_cast<size_t>(next_);

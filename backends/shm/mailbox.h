@@ -125,7 +125,7 @@ class Pool {
   bool put(const char* data, size_t bytes, int spare, uint64_t* place);
   // Somebody waits for what was put last. The next, if it is as long, comes
   // when there has been an answer: it is made ready for meanwhile.
-  void is_awaited();
+  void prepare_next();
   // There is no memory for it.
   bool missing() const { return missing_; }
 

@@ -78,7 +78,7 @@ bool Messages::put_head(Peer& peer, const RecordHead& head) {
     Pool::give_back(comm_->room, comm_->rank, head.place);
     return false;
   }
-  if (is_awaited(peer)) pool_.is_awaited();
+  if (is_awaited(peer)) pool_.prepare_next();
   return true;
 }
 
