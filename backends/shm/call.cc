@@ -113,7 +113,7 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
 
 // Whether all but buffers, times and numbers is as in the last one, which is as
 // large.
-bool CallReader::again(const dw_op& op) {
+[[gnu::always_inline]] inline bool CallReader::again(const dw_op& op) {
   const dw_op& last = last_;
   const auto differ = [](const dw_buf& a, const dw_buf& b) {
     uint32_t x, y;
