@@ -46,6 +46,12 @@ class Floors(unittest.TestCase):
         self.assertTrue(cell["met"])
         self.assertTrue(cell["near"])
 
+    def test_the_limit_of_a_small_call_has_the_facade_in_it(self):
+        for us, met in ((0.082, True), (0.084, False)):
+            (cell,) = self.judged(row("distwrap/shm", [us] * 20, limit=0.04),
+                                  row("openmpi", [0.05] * 20))
+            self.assertEqual(cell["met"], met, us)
+
     def test_gloo_has_a_floor_of_its_own(self):
         slow = self.judged(row("distwrap/shm", [1.0] * 20),
                            row("raw_gloo", [99.0] * 20))
