@@ -74,8 +74,7 @@ class Messages {
   bool is_shared() const { return lock_.is_shared(); }
 
   // The whole of a message that can be written or read right now, as one record
-  // or one chunk, while
-  // no other one to or from that rank is open.
+  // or one chunk, while no other one to or from that rank is open.
   enum class AtOnce { kDone, kNotYet, kNo };
   AtOnce move_at_once(const Call& call);
   // Starts one that its owner waits for.

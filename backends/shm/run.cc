@@ -9,55 +9,35 @@
 namespace shm_backend {
 namespace {
 
-class Reached : public Condition {
+// A word of a peer. `all`: the room where every rank has to show that round;
+// NULL where data go one way, and it is better to come late and find much.
+class Reached final : public Condition {
  public:
   Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
-          int64_t busy_ns)
-      : word_(word), ticket_(ticket), peer_(peer), busy_ns_(busy_ns) {}
+          int64_t busy_ns, const Room* all)
+      : word_(word),
+        ticket_(ticket),
+        peer_(peer),
+        busy_ns_(busy_ns),
+        all_(all) {}
   bool holds() override {
     return reached(word_.load(std::memory_order_acquire), ticket_);
   }
   bool awaits(int rank) override { return rank == peer_; }
+  bool will_await(int rank) override {
+    return all_ == nullptr ||
+           !reached(all_->area(rank).posts[line_of(ticket_)].ticket.load(
+                        std::memory_order_relaxed),
+                    ticket_);
+  }
   int64_t busy_ns() override { return busy_ns_; }
-
- protected:
-  ~Reached() = default;
 
  private:
   const std::atomic<uint64_t>& word_;
   const uint64_t ticket_;
   const int peer_;
   const int64_t busy_ns_;
-};
-
-// That a rank has read enough, or shows what one rank of all takes. Data go one
-// way: it is better to come late, and find much of that.
-class IsAhead final : public Reached {
- public:
-  using Reached::Reached;
-  bool will_await(int /*rank*/) override { return true; }
-};
-
-// That a rank shows what it has to, after which the others' will be looked at.
-class HasShown final : public Reached {
- public:
-  HasShown(const Room& room, uint64_t ticket, int peer, int64_t busy_ns)
-      : Reached(post_of(room, peer, ticket), ticket, peer, busy_ns),
-        room_(room),
-        ticket_(ticket) {}
-  bool will_await(int rank) override {
-    return !reached(
-        post_of(room_, rank, ticket_).load(std::memory_order_relaxed), ticket_);
-  }
-
- private:
-  static const std::atomic<uint64_t>& post_of(const Room& room, int rank,
-                                              uint64_t ticket) {
-    return room.area(rank).posts[line_of(ticket)].ticket;
-  }
-
-  const Room& room_;
-  const uint64_t ticket_;
+  const Room* const all_;
 };
 
 // What a rank that is not late does before it shows something: at 8 GB/s,
@@ -74,54 +54,6 @@ constexpr int kMoreLooks = 32;
 constexpr size_t kShortRingFrom = 1 << 20;
 // Results that leave the caches, and take what else is in them along.
 constexpr size_t kTooLarge = 16 << 20;
-
-void run_reduction(Run& run) {
-  // One of two wants the result: the other is on its way already.
-  if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
-  run.in_place_from() == 0 ? run_direct(run) : run_staged(run);
-}
-
-void run_kind(Run& run) {
-  if (run.comm->straight && run_straight(run)) return;
-  switch (run.call.kind) {
-    case DW_OP_BARRIER:
-      return run_barrier(run);
-    case DW_OP_BROADCAST:
-      return run_broadcast(run);
-    case DW_OP_ALL_REDUCE:
-    case DW_OP_REDUCE:
-      return run_reduction(run);
-    case DW_OP_SCAN:
-      return run_flat(run);
-    case DW_OP_REDUCE_SCATTER:
-      return run.in_place_from() == 0 ? run_direct_reduce_scatter(run)
-                                      : run_reduce_scatter(run);
-    case DW_OP_ALL_GATHER:
-      return run_all_gather(run);
-    case DW_OP_GATHER:
-      return run_gather(run);
-    case DW_OP_SCATTER:
-      return run_scatter(run);
-    default:
-      return run_all_to_all(run);
-  }
-}
-
-// The whole operation of a group with one rank.
-void run_alone(Comm* comm, const Call& call) {
-  const bool reduces = kShapes[call.kind].reduces;
-  const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;
-  const Piece out =
-      kShapes[call.kind].out_pieces ? call.out_pieces[0] : call.out;
-  if (call.kind == DW_OP_BARRIER || out.bytes == 0) return;
-  if ((call.flags & DW_FLAG_EXCLUSIVE) != 0) return;
-  if (!reduces) return copy(out.at, in.at, out.bytes);
-  const int64_t one = 1;
-  const void* const terms[] = {in.at};
-  comm->host->reduce_kernel(comm->host->self, call.dtype, call.reduce)(
-      out.at, terms, 1, out.bytes / call.element,
-      call.scale != nullptr ? call.scale : &one);
-}
 
 }  // namespace
 
@@ -145,37 +77,22 @@ void Run::expect(size_t bytes, size_t ring) {
     ring_ = std::min(stage_.limit, ring);
 }
 
-inline bool Run::comes_soon(const std::atomic<uint64_t>& word,
-                            uint64_t ticket) const {
+inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
+                          int peer, const Room* all) {
   for (int i = comm->looks; i > 0; --i) {
     if (reached(word.load(std::memory_order_acquire), ticket)) [[likely]]
       return true;
     pause();
     if (i == comm->looks - kSoonLooks) say_waits(*comm);
   }
-  return false;
+  return wait_long(word, ticket, peer, all);
 }
 
-bool Run::wait_long(Condition& condition) {
+bool Run::wait_long(const std::atomic<uint64_t>& word, uint64_t ticket,
+                    int peer, const Room* all) {
+  Reached condition(word, ticket, peer, busy_ns(call), all);
   code_ = wait_slow(comm, condition, limit_, error_);
   return !failed();
-}
-
-bool Run::wait_shown(int other, uint64_t ticket) {
-  if (kShapes[call.kind].rooted) {
-    IsAhead ahead(comm->room.area(other).posts[line_of(ticket)].ticket, ticket,
-                  other, busy_ns(call));
-    return wait_long(ahead);
-  }
-  HasShown shown(comm->room, ticket, other, busy_ns(call));
-  return wait_long(shown);
-}
-
-bool Run::wait_read(int other, uint64_t ticket) {
-  const std::atomic<uint64_t>& done = comm->room.area(other).done;
-  if (comes_soon(done, ticket)) return true;
-  IsAhead ahead(done, ticket, other, busy_ns(call));
-  return wait_long(ahead);
 }
 
 bool Run::wait(Condition& condition) {
@@ -205,7 +122,9 @@ bool Run::wait_consumed(uint64_t ticket) {
   see_consumed();
   if (reached(comm->consumed, ticket)) return true;
   for (int other = 0; other < size; ++other)
-    if (other != rank && !wait_read(other, ticket)) return false;
+    if (other != rank &&
+        !wait_for(comm->room.area(other).done, ticket, other, nullptr))
+      return false;
   comm->consumed = ticket;
   return true;
 }
@@ -289,9 +208,8 @@ const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
                       size_t bytes, uint32_t print) {
   if (failed()) return nullptr;
   const Post& post = post_of(other, round);
-  const uint64_t ticket = ticket_of(round);
-  if (!comes_soon(post.ticket, ticket) && !wait_shown(other, ticket))
-    return nullptr;
+  const Room* const all = kShapes[call.kind].rooted ? nullptr : &comm->room;
+  if (!wait_for(post.ticket, ticket_of(round), other, all)) return nullptr;
   const uint64_t what = post.what.load(std::memory_order_relaxed);
   if (static_cast<uint32_t>(what) != print) [[unlikely]] {
     fail_mismatch(other);
@@ -367,53 +285,6 @@ void Run::fail_missing(int other, size_t place) {
 
 void Run::fail_left(int other) {
   code_ = shm_backend::fail_left(other, comm->room.state(other), error_);
-}
-
-// The others' terms have to come from their caches. Two ranks read as much of
-// each other either way; shares are for having the next chunk under way, and
-// halve the work where it counts beside the reading: 16-bit floats.
-size_t sliced_from(const Comm& comm, const Call& call) {
-  if (comm.size > 2) return comm.tuning.sliced_more;
-  const dw_dtype dtype = call.dtype;
-  const bool is_half = (dtype.code == 2 || dtype.code == 4) && dtype.bits == 16;
-  return is_half ? comm.tuning.sliced_two_halves : comm.tuning.sliced_two;
-}
-
-void run_staged(Run& run) {
-  run.call.in.bytes < sliced_from(*run.comm, run.call) ? run_flat(run)
-                                                       : run_sliced(run);
-}
-
-int32_t run(Comm* comm, const Call& call, dw_error* error) {
-  if (!call.moves) return DW_OK;
-  if (!comm->room.is_open()) {
-    run_alone(comm, call);
-    return DW_OK;
-  }
-  dw_error why;  // filled on failure only
-  int32_t code = DW_OK;
-  Attempt attempt;
-  const size_t shown = shown_by_all(call, comm->size);
-  if (shown > kFirstStaging) {
-    if (comm->staging == Staging::kUnknown)
-      code = agree_on_ways(comm, call, &why);
-    if (code == DW_OK) code = attempt.begin(comm, call, shown, &why);
-  }
-  if (code == DW_OK) {
-    Run run(comm, call, &why);
-    if (attempt.in_place_from() != SIZE_MAX)
-      run.go_in_place(attempt.in_place_from());
-    run_kind(run);
-    code = run.code();
-    // First: who reads there must not take what follows for the operation's.
-    if (run.failed() && run.lends()) comm->room.leave(State::kAborted);
-    comm->lease.in.end.store(0, std::memory_order_relaxed);
-    comm->lease.out.end.store(0, std::memory_order_relaxed);
-  }
-  attempt.end();
-  if (code == DW_OK) [[likely]]
-    return DW_OK;
-  return comm->failure.fail(why, error);
 }
 
 }  // namespace shm_backend

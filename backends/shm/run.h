@@ -155,10 +155,11 @@ class Run {
   const Post& post_of(int other, uint32_t round) const {
     return comm->room.area(other).posts[line_of(ticket_of(round))];
   }
-  bool comes_soon(const std::atomic<uint64_t>& word, uint64_t ticket) const;
-  bool wait_long(Condition& condition);
-  bool wait_shown(int other, uint64_t ticket);
-  bool wait_read(int other, uint64_t ticket);
+  // For a peer's word; `all`: where every rank has to show that round.
+  bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
+                const Room* all);
+  bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
+                 const Room* all);
   // The memory of this rank's staging.
   bool take_stage();
   // Until all others have read everything up to a ticket.

@@ -1,0 +1,105 @@
+// A collective from its begin to its end: which operation it is, and which way
+// it goes.
+#include "run.h"
+
+namespace shm_backend {
+namespace {
+
+void run_reduction(Run& run) {
+  // One of two wants the result: the other is on its way already.
+  if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
+  run.in_place_from() == 0 ? run_direct(run) : run_staged(run);
+}
+
+void run_kind(Run& run) {
+  if (run.comm->straight && run_straight(run)) return;
+  switch (run.call.kind) {
+    case DW_OP_BARRIER:
+      return run_barrier(run);
+    case DW_OP_BROADCAST:
+      return run_broadcast(run);
+    case DW_OP_ALL_REDUCE:
+    case DW_OP_REDUCE:
+      return run_reduction(run);
+    case DW_OP_SCAN:
+      return run_flat(run);
+    case DW_OP_REDUCE_SCATTER:
+      return run.in_place_from() == 0 ? run_direct_reduce_scatter(run)
+                                      : run_reduce_scatter(run);
+    case DW_OP_ALL_GATHER:
+      return run_all_gather(run);
+    case DW_OP_GATHER:
+      return run_gather(run);
+    case DW_OP_SCATTER:
+      return run_scatter(run);
+    default:
+      return run_all_to_all(run);
+  }
+}
+
+// The whole operation of a group with one rank.
+void run_alone(Comm* comm, const Call& call) {
+  const bool reduces = kShapes[call.kind].reduces;
+  const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;
+  const Piece out =
+      kShapes[call.kind].out_pieces ? call.out_pieces[0] : call.out;
+  if (call.kind == DW_OP_BARRIER || out.bytes == 0) return;
+  if ((call.flags & DW_FLAG_EXCLUSIVE) != 0) return;
+  if (!reduces) return copy(out.at, in.at, out.bytes);
+  const int64_t one = 1;
+  const void* const terms[] = {in.at};
+  comm->host->reduce_kernel(comm->host->self, call.dtype, call.reduce)(
+      out.at, terms, 1, out.bytes / call.element,
+      call.scale != nullptr ? call.scale : &one);
+}
+
+}  // namespace
+
+// The others' terms have to come from their caches. Two ranks read as much of
+// each other either way; shares are for having the next chunk under way, and
+// halve the work where it counts beside the reading: 16-bit floats.
+size_t sliced_from(const Comm& comm, const Call& call) {
+  if (comm.size > 2) return comm.tuning.sliced_more;
+  const dw_dtype dtype = call.dtype;
+  const bool is_half = (dtype.code == 2 || dtype.code == 4) && dtype.bits == 16;
+  return is_half ? comm.tuning.sliced_two_halves : comm.tuning.sliced_two;
+}
+
+void run_staged(Run& run) {
+  run.call.in.bytes < sliced_from(*run.comm, run.call) ? run_flat(run)
+                                                       : run_sliced(run);
+}
+
+int32_t run(Comm* comm, const Call& call, dw_error* error) {
+  if (!call.moves) return DW_OK;
+  if (!comm->room.is_open()) {
+    run_alone(comm, call);
+    return DW_OK;
+  }
+  dw_error why;  // filled on failure only
+  int32_t code = DW_OK;
+  Attempt attempt;
+  const size_t shown = shown_by_all(call, comm->size);
+  if (shown > kFirstStaging) {
+    if (comm->staging == Staging::kUnknown)
+      code = agree_on_ways(comm, call, &why);
+    if (code == DW_OK) code = attempt.begin(comm, call, shown, &why);
+  }
+  if (code == DW_OK) {
+    Run run(comm, call, &why);
+    if (attempt.in_place_from() != SIZE_MAX)
+      run.go_in_place(attempt.in_place_from());
+    run_kind(run);
+    code = run.code();
+    // First: who reads there must not take what follows for the operation's.
+    if (run.failed() && run.lends()) comm->room.leave(State::kAborted);
+    comm->lease.in.end.store(0, std::memory_order_relaxed);
+    comm->lease.out.end.store(0, std::memory_order_relaxed);
+  }
+  attempt.end();
+  if (code == DW_OK) [[likely]]
+    return DW_OK;
+  return comm->failure.fail(why, error);
+}
+
+}  // namespace shm_backend
