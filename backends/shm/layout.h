@@ -159,7 +159,8 @@ inline size_t area_bytes(int size) {
   return lanes_at(size) + static_cast<size_t>(size) * sizeof(Lane);
 }
 
-// Lines of a mailbox: all mailboxes of a rank together stay small.
+// Lines of a mailbox, a power of two: all mailboxes of a rank together stay
+// small.
 inline size_t box_lines(int size) {
   return size <= 8 ? kMostLines : size <= 32 ? 64 : 32;
 }

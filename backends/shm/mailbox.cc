@@ -20,7 +20,6 @@ Line* lines_of(Box& box) { return reinterpret_cast<Line*>(&box + 1); }
 
 void Outbox::attach(Room& room, int to) {
   room_ = &room;
-  sleepers_ = &room.area(to).sleepers;
   to_ = to;
   n_ = box_lines(room.size());
   most_ = n_ / 8 * kLine + sizeof Line::inside;
@@ -47,6 +46,7 @@ bool Outbox::has_room_now(uint64_t lines) {
 
 bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
                  bool awaited) {
+  if (bytes <= kInLine) return put_line(head, data, bytes);
   const uint64_t lines = record_lines(bytes);
   const uint64_t left = n_ - place_of(next_);
   if (lines > left) {
@@ -63,22 +63,19 @@ bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
   Line& first = line(next_);
   clear_mark(next_ + lines);
   first.head = head;
-  const size_t inside = std::min(bytes, sizeof first.inside);
-  if (inside != 0) std::memcpy(first.inside, data, inside);
-  if (bytes > inside)
-    std::memcpy(static_cast<void*>(&first + 1),
-                static_cast<const char*>(data) + inside, bytes - inside);
+  std::memcpy(first.inside, data, kInLine);
+  std::memcpy(static_cast<void*>(&first + 1),
+              static_cast<const char*>(data) + kInLine, bytes - kInLine);
   for (uint64_t i = 1; i < lines; ++i) has_data_[place_of(next_ + i)] = true;
   first.mark.store(next_ + 1, std::memory_order_release);
   next_ += lines;
-  wake();
-  if (awaited && lines > 1) hand_down(&first, lines * kLine);
+  room_->wake(to_);
+  if (awaited) hand_down(&first, lines * kLine);
   return true;
 }
 
 void Inbox::attach(const Room& room, int from) {
   room_ = &room;
-  sleepers_ = &room.area(from).sleepers;
   from_ = from;
   n_ = box_lines(room.size());
 }

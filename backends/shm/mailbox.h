@@ -23,7 +23,7 @@ class Outbox {
   // False when there is no room now. `awaited`: the receiver may be waiting.
   bool put(const RecordHead& head, const void* data, size_t bytes,
            bool awaited = false);
-  // The same of what fits one line.
+  // The same of what fits one line, where the way is short.
   static constexpr size_t kInLine = sizeof Line::inside;
   [[gnu::always_inline]] bool put_line(const RecordHead& head, const void* data,
                                        size_t bytes) {
@@ -37,16 +37,11 @@ class Outbox {
     line.head.place = head.place;
     if (bytes != 0) __builtin_memcpy(line.inside, data, bytes);
     line.mark.store(++next_, std::memory_order_release);
-    wake();
+    room_->wake(to_);
     return true;
   }
 
  private:
-  // Room::wake, of a rank that is known.
-  void wake() const {
-    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
-      room_->ring(to_);
-  }
   Line& line(uint64_t number) const { return lines_[place_of(number)]; }
   uint64_t place_of(uint64_t number) const { return number & (n_ - 1); }
   // One line stays free: the next mark is cleared in it.
@@ -62,7 +57,6 @@ class Outbox {
   }
 
   Room* room_ = nullptr;
-  const std::atomic<uint32_t>* sleepers_ = nullptr;  // of the receiver
   int to_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;
@@ -84,8 +78,7 @@ class Inbox {
   void take() {
     next_ += found_;
     box_->taken.store(next_, std::memory_order_release);
-    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
-      room_->ring(from_);
+    room_->wake(from_);
   }
   // The line in which the next record begins; NULL: it has not come, or makes
   // no sense.
@@ -108,7 +101,6 @@ class Inbox {
   Found open();
 
   const Room* room_ = nullptr;
-  const std::atomic<uint32_t>* sleepers_ = nullptr;  // of the sender
   int from_ = 0;
   Box* box_ = nullptr;
   Line* lines_ = nullptr;
