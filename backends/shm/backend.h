@@ -8,6 +8,7 @@
 #include "failure.h"
 #include "messages.h"
 #include "moving.h"
+#include "pairs.h"
 #include "reach.h"
 #include "room.h"
 #include "route.h"
@@ -84,6 +85,7 @@ struct Comm {
   // and from there. All ranks reach all others', or none does.
   std::vector<Reach> reaches;
   std::vector<Way> ways;
+  std::vector<Pair> pairs;
   bool straight = false;
   Tuning tuning;  // its arena's
   Direct direct;

@@ -133,7 +133,9 @@ struct alignas(2 * kLine) Lane {
   // 16 bits from the front, 16 from the back. All ones: no more may be.
   std::atomic<uint64_t> begun;
   // Parts that have ended, each after its operation's number.
-  std::atomic<uint64_t> received;             // by the receiver
+  std::atomic<uint64_t> received;  // by the receiver
+  // Which sizes it would rather read where they lie, of pairs.cc.
+  std::atomic<uint64_t> prefers;
   alignas(kLine) std::atomic<uint64_t> sent;  // by the sender
   // What the sender writes just now, as an iovec that the kernel reads here: so
   // a receiver that gives up can take it back. The length is 0 in between.

@@ -3,17 +3,18 @@
 // begins before the first has ended. Which is faster depends on the machine and
 // the size. The receiver sees what each takes, so now and then a message goes
 // one way or the other for the sake of that, and the receiver says what it
-// prefers when it has read one.
+// prefers when it has read one. Pieces of which only two ranks know the size go
+// one of these ways likewise.
 //
 //   sender: if (lending.lends(bytes, id)) ...      lending.heard(answer)
-//   receiver: if (Lending::is_try(bytes, id)) ...  lending.took(bytes, lent,
+//   receiver: if (lending.is_try(bytes, id)) ...   lending.took(bytes, lent,
 //   ns)
 //             answer = lending.preferred()
 //
 // Messages of one size in turn with others of another are tried both ways as
 // well: ids that are tried are no multiples of what is common.
 //
-// Threads: under the lock of the messages.
+// Threads: one at a time.
 #ifndef DISTWRAP_BACKENDS_SHM_LENDING_H_
 #define DISTWRAP_BACKENDS_SHM_LENDING_H_
 
@@ -28,11 +29,14 @@ class Lending {
  public:
   // What is smaller or larger goes by chunks.
   static constexpr size_t kMoreThan = 8 << 10, kMost = 1 << 20;
-  static bool can_lend(size_t bytes) {
-    return bytes > kMoreThan && bytes <= kMost;
+  static constexpr size_t kAnySize = SIZE_MAX;
+  explicit Lending(size_t most = kMost) : most_(most) {}
+
+  bool can_lend(size_t bytes) const {
+    return bytes > kMoreThan && bytes <= most_;
   }
   // Of messages of that size: `id` counts all from one rank to another.
-  static bool is_try(size_t bytes, uint32_t id) {
+  bool is_try(size_t bytes, uint32_t id) const {
     return can_lend(bytes) && (id < kFirst || id % kTurn == 0);
   }
 
@@ -64,11 +68,14 @@ class Lending {
 
  private:
   static constexpr uint32_t kFirst = 16, kTurn = 31;
-  static constexpr int kRows = 7;
+  static constexpr int kRows = 16;
   static int row_of(size_t bytes) {
-    return static_cast<int>(std::bit_width((bytes - 1) / kMoreThan)) - 1;
+    const int doubled =
+        static_cast<int>(std::bit_width((bytes - 1) / kMoreThan)) - 1;
+    return std::min(doubled, kRows - 1);
   }
 
+  size_t most_;
   uint64_t heard_ = ~uint64_t{0};
   int64_t ns_[kRows][2] = {};
 };

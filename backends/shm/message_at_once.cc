@@ -53,7 +53,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
     peer.in.take(data.bytes);
   } else {
     if (head.kind != Record::kAsk || data.bytes > kChunkBytes ||
-        Lending::is_try(data.bytes, head.id))
+        peer.lending.is_try(data.bytes, head.id))
       return AtOnce::kNo;
     const char* const from =
         Pool::find(comm_->room, call.peer, head.place, data.bytes);

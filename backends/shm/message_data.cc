@@ -43,7 +43,7 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
   }
   message->id = head.id;
   const dw_host_api& host = *comm_->host;
-  const bool is_try = Lending::is_try(to.bytes, head.id);
+  const bool is_try = peer.lending.is_try(to.bytes, head.id);
   if (is_try) message->began_ns = host.now_ns(host.self);
   if (head.kind == Record::kLend) {
     if (peer.reach.works()) {

@@ -9,10 +9,6 @@
 namespace shm_backend {
 namespace {
 
-// Where only pairs know sizes, the ways differ in which pieces go from buffer
-// to buffer.
-constexpr size_t kMostPieces = 8 << 10, kLargePieces = 256 << 10;
-
 // Whether all ranks have to have come before one can be done.
 bool ends_together(const Call& call) {
   return call.kind >= DW_OP_ALL_GATHER || call.kind == DW_OP_ALL_REDUCE;
@@ -89,31 +85,26 @@ size_t shown_by_all(const Call& call, int size) {
 }
 
 Choice& Choices::of(const Call& call, size_t shown, size_t least, size_t ring) {
-  // The last row is of kPairs.
   const int doubled = static_cast<int>(std::bit_width(shown / least)) - 1;
-  const int row = shown == kPairs ? kRows - 1 : std::min(doubled, kRows - 2);
+  const int row = std::min(doubled, kRows - 1);
   std::optional<Choice>& choice = all_[call.kind - kFirst][row];
   if (!choice.has_value()) {
     // Staging is at its own pace when all of it has been used once.
-    const size_t turn = shown == kPairs ? 0 : ring / (least << row);
-    choice.emplace(std::max(static_cast<int>(turn), Choice::kLeastSettling));
+    const auto turn = static_cast<int>(ring / (least << row));
+    choice.emplace(std::max(turn, Choice::kLeastSettling));
   }
   return *choice;
 }
 
 int32_t Attempt::begin(Comm* comm, const Call& call, size_t shown,
                        dw_error* error) {
-  if (!comm->straight) return DW_OK;
+  if (!comm->straight || shown == kPairs) return DW_OK;
   const size_t least = tried_from(*comm, call);
   if (shown < least || least == SIZE_MAX) return DW_OK;
   Choice& choice = comm->choices->of(call, shown, least, comm->stage.limit);
   if (choice.is_due())
     if (const int32_t code = agree_on(comm, call, choice, error)) return code;
-  const bool in_place = choice.way() == 1;
-  if (shown == kPairs)
-    in_place_from_ = std::max(in_place ? kMostPieces : kLargePieces, least);
-  else if (in_place)
-    in_place_from_ = 0;
+  is_in_place_ = choice.way() == 1;
   choice_ = &choice;
   host_ = comm->host;
   if (choice.is_trying()) began_ns_ = host_->now_ns(host_->self);

@@ -26,13 +26,12 @@ size_t tried_from(const Comm& comm, const Call& call);
 // two to the next.
 class Choices {
  public:
-  // `shown` is `least` or more, and may be kPairs; `ring` is how much staging
-  // is used in turn.
+  // `shown` is `least` or more; `ring` is how much staging is used in turn.
   Choice& of(const Call& call, size_t shown, size_t least, size_t ring);
 
  private:
   static constexpr int kFirst = DW_OP_BROADCAST, kLast = DW_OP_ALL_TO_ALL;
-  static constexpr int kRows = 16;
+  static constexpr int kRows = 15;
   std::optional<Choice> all_[kLast - kFirst + 1][kRows];
 };
 
@@ -41,15 +40,15 @@ class Attempt {
  public:
   // Ranks agree on the way first, when that is due. DW_OK, or they could not.
   int32_t begin(Comm* comm, const Call& call, size_t shown, dw_error* error);
-  // Pieces of so many bytes and more are moved from buffer to buffer, and
-  // elements reduced where they lie.
-  size_t in_place_from() const { return in_place_from_; }
+  // Pieces are moved from buffer to buffer, and elements reduced where they
+  // lie.
+  bool is_in_place() const { return is_in_place_; }
   void end();
 
  private:
   const dw_host_api* host_ = nullptr;
   Choice* choice_ = nullptr;
-  size_t in_place_from_ = SIZE_MAX;
+  bool is_in_place_ = false;
   int64_t began_ns_ = 0;
 };
 

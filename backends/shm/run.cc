@@ -169,8 +169,8 @@ char* Run::prepare(uint32_t round, size_t bytes, bool staged) {
   return stage_.data + at;
 }
 
-void Run::show_prepared(uint32_t round, uint32_t print) {
-  post(round, print, prepared_, inside_, inside_bytes_);
+void Run::show_prepared(uint32_t round) {
+  post(round, print_, prepared_, inside_, inside_bytes_);
 }
 
 void Run::show(uint32_t round, const void* from, size_t bytes, uint32_t print) {

@@ -26,21 +26,16 @@ class Run {
   Comm* comm;
   const Call& call;
   const int rank, size;
-  // From here on pieces of so many bytes and more go from buffer to buffer, and
-  // elements are reduced where they lie; otherwise both go through staging. All
-  // ranks have to say the same, or they find that their calls differ.
-  void go_in_place(size_t from) {
-    in_place_from_ = from;
-    print_ = with_size(call.print, from);
+  // Pieces go from buffer to buffer, and elements are reduced where they lie;
+  // otherwise both go through staging. All ranks have to say the same, or they
+  // find that their calls differ.
+  void go_in_place() {
+    is_in_place_ = true;
+    print_ = call.print ^ 0x9e3779b1u;
   }
-  size_t in_place_from() const { return in_place_from_; }
+  bool is_in_place() const { return is_in_place_; }
   // Of the call and its way.
   uint32_t print() const { return print_; }
-
-  // Another print for a pair of ranks that have a size in common.
-  static uint32_t with_size(uint32_t print, size_t bytes) {
-    return print ^ static_cast<uint32_t>((bytes + 1) * 0x9e3779b1u);
-  }
 
   // Before the rounds of an operation that may be large: how many bytes a rank
   // writes to its caller's buffers at most, and how much of the staging two
@@ -53,8 +48,12 @@ class Run {
   // Room for what this round shows, NULL when the call has failed. What is
   // small goes into the line of the post itself, unless `staged`.
   char* prepare(uint32_t round, size_t bytes, bool staged = false);
-  void show_prepared(uint32_t round, uint32_t print);
-  void show_prepared(uint32_t round) { show_prepared(round, print_); }
+  // Room in the line of the post itself, beside what was prepared or alone.
+  char* beside(size_t bytes) {
+    inside_bytes_ = bytes;
+    return inside_;
+  }
+  void show_prepared(uint32_t round);
   // A copy of these bytes.
   void show(uint32_t round, const void* from, size_t bytes, uint32_t print);
   void show(uint32_t round, const void* from, size_t bytes) {
@@ -172,7 +171,7 @@ class Run {
   // Fails the call if anybody has given up.
   void check_lenders();
 
-  size_t in_place_from_ = SIZE_MAX;
+  bool is_in_place_ = false;
   uint32_t print_;
   Stage& stage_;
   size_t ring_;  // how much of the staging is used in turn
@@ -198,6 +197,8 @@ void run_staged(Run& run);
 // direct.cc: the same, where the elements of others are read in their memory.
 void run_direct(Run& run);
 void run_direct_reduce_scatter(Run& run);
+// pairs.cc: those of which only pairs of ranks know the sizes.
+void run_pairs(Run& run);
 // moves.cc
 void run_barrier(Run& run);
 void run_broadcast(Run& run);
@@ -206,8 +207,8 @@ void run_gather(Run& run);
 void run_scatter(Run& run);
 void run_all_to_all(Run& run);
 
-// straight_moves.cc: one of those from buffer to buffer, where it is to go so.
-// False: it is not; nothing has been done.
+// straight_moves.cc: one of those that only move data, from buffer to buffer.
+// False: it is none; nothing has been done.
 bool run_straight(Run& run);
 
 // agree.cc: whether the large staging can be used, and each other's memory,

@@ -8,11 +8,13 @@ namespace {
 void run_reduction(Run& run) {
   // One of two wants the result: the other is on its way already.
   if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
-  run.in_place_from() == 0 ? run_direct(run) : run_staged(run);
+  run.is_in_place() ? run_direct(run) : run_staged(run);
 }
 
 void run_kind(Run& run) {
-  if (run.comm->straight && run_straight(run)) return;
+  if (kShapes[run.call.kind].pairwise && run.call.per_rank())
+    return run_pairs(run);
+  if (run.is_in_place() && run_straight(run)) return;
   switch (run.call.kind) {
     case DW_OP_BARRIER:
       return run_barrier(run);
@@ -24,8 +26,8 @@ void run_kind(Run& run) {
     case DW_OP_SCAN:
       return run_flat(run);
     case DW_OP_REDUCE_SCATTER:
-      return run.in_place_from() == 0 ? run_direct_reduce_scatter(run)
-                                      : run_reduce_scatter(run);
+      return run.is_in_place() ? run_direct_reduce_scatter(run)
+                               : run_reduce_scatter(run);
     case DW_OP_ALL_GATHER:
       return run_all_gather(run);
     case DW_OP_GATHER:
@@ -87,8 +89,7 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   }
   if (code == DW_OK) {
     Run run(comm, call, &why);
-    if (attempt.in_place_from() != SIZE_MAX)
-      run.go_in_place(attempt.in_place_from());
+    if (attempt.is_in_place()) run.go_in_place();
     run_kind(run);
     code = run.code();
     // First: who reads there must not take what follows for the operation's.

@@ -170,6 +170,7 @@ int32_t Setup::meet(const std::vector<Word>& words, dw_error* error) {
         arena_ranks_.empty() ? word.head.rank : arena_ranks_[members.size()];
     members.push_back({rank, word.head.area, word.head.token});
     comm_->keys.push_back(word.key);
+    comm_->pairs.emplace_back();
   }
   const int32_t code = comm_->room.meet(comm_->rank, std::move(members), error);
   if (code != DW_OK) return code;

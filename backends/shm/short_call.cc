@@ -202,7 +202,6 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   how.bytes = static_cast<uint32_t>(each);
   if (has_parts(call))
     how.at = static_cast<uint32_t>(static_cast<size_t>(comm.rank) * each);
-  if (call.kind == DW_OP_GATHER) how.print = Run::with_size(0, each);
   how.count = each / call.element;
   if (kShapes[call.kind].reduces)
     how.reduce =
@@ -219,9 +218,8 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
                                     comm->stage.most() < 2 * ShortCall::kMost))
     return false;
   const uint64_t ticket = comm->ticket;
-  const uint32_t print = call.print ^ how.print;
   const char* const own = how.lists_in ? call.in_pieces[0].at : call.in.at;
-  if (how.shows && !show(comm, own, how, ticket, print)) return false;
+  if (how.shows && !show(comm, own, how, ticket, call.print)) return false;
   char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
   const size_t stride = how.lists_out ? how.bytes : 0;
   if (how.keeps)
@@ -232,7 +230,7 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   for (int r = how.first; r < how.end; ++r) {
     const char* from = own;
     if (r != comm->rank) {
-      from = look(*comm, r, how, ticket, print, &ahead);
+      from = look(*comm, r, how, ticket, call.print, &ahead);
       if (from == nullptr) return false;
     }
     data[r] = from + how.at;

@@ -36,8 +36,6 @@ struct ShortCall {
   int first = 0, end = 0;
   // What a rank shows, and where in it this rank's begins.
   uint32_t shown = 0, at = 0, bytes = 0;
-  // What is mixed into the print.
-  uint32_t print = 0;
   dw_reduce_fn reduce = nullptr;  // NULL: data only move
   uint64_t count = 0;             // elements that are reduced
 

@@ -39,16 +39,16 @@ constexpr uint64_t kFront = 1 << 16;
 // What a rank says of its buffers to one other.
 struct Straight::Entry {
   uint64_t gives, takes;  // bytes
-  uint64_t from;          // where it lies; of what is staged, in this block
+  uint64_t from;          // where it lies
   uint64_t to;            // where what it takes is to go
   uint64_t seal;
 };
 
-Straight::Straight(Run& run, size_t parts, size_t staged)
+Straight::Straight(Run& run, size_t parts, uint32_t round)
     : run_(run),
       parts_(parts),
-      staged_(staged),
-      inside_(run.size == 2 && !run.call.per_rank()),
+      round_(round),
+      inside_(run.size == 2),
       tag_(run.number() << 32) {
   static_assert(sizeof(Entry) <= kInside);
   for (Way& way : run.comm->ways) way = {};
@@ -64,23 +64,18 @@ Lane& Straight::lane(int from, int to) const {
 
 void Straight::give(int to, Piece piece) {
   shows_ = true;
-  way(to).give.piece = piece;
+  Way& way = this->way(to);
+  way.give.piece = piece;
+  way.give.open = way.due = true;
   bytes_ += piece.bytes;
-  if (is_staged(piece.bytes)) return;
-  way(to).give.open = way(to).due = true;
 }
 
 void Straight::take(int from, Piece piece) {
-  way(from).take.piece = piece;
-  bytes_ += piece.bytes;
-  way(from).due = true;
-  if (is_staged(piece.bytes)) return;
-  shows_ = way(from).take.open = true;
-}
-
-void Straight::expect(int other) {
   shows_ = true;
-  way(other).due = true;
+  Way& way = this->way(from);
+  way.take.piece = piece;
+  way.take.open = way.due = true;
+  bytes_ += piece.bytes;
 }
 
 void Straight::keep(Piece to, Piece from) {
@@ -179,57 +174,40 @@ void Straight::open_lanes() {
 }
 
 void Straight::show() {
-  const size_t entries =
-      inside_ ? sizeof(Entry)
-              : up(static_cast<size_t>(run_.size) * sizeof(Entry), kLine);
-  size_t total = entries;
-  for (int other = 0; other < run_.size; ++other)
-    if (is_staged(way(other).give.piece.bytes))
-      total += up(way(other).give.piece.bytes, kLine);
-  char* const block = run_.prepare(0, total, !inside_);
-  if (block == nullptr) return;
-  size_t staged_at = entries;
+  const size_t bytes =
+      inside_ ? sizeof(Entry) : static_cast<size_t>(run_.size) * sizeof(Entry);
+  char* const table = run_.prepare(round_, bytes, !inside_);
+  if (table == nullptr) return;
   for (int other = 0; other < run_.size; ++other) {
     if (other == run_.rank) continue;
     const Piece give = way(other).give.piece, take = way(other).take.piece;
     Entry entry = {give.bytes, take.bytes, address(give.at), address(take.at),
                    0};
-    if (is_staged(give.bytes)) {
-      copy(block + staged_at, give.at, give.bytes);
-      entry.from = staged_at;
-      staged_at += up(give.bytes, kLine);
-    }
     entry.seal = seal_of(run_.rank, other, entry);
     const size_t at = inside_ ? 0 : static_cast<size_t>(other) * sizeof entry;
-    std::memcpy(block + at, &entry, sizeof entry);
+    std::memcpy(table + at, &entry, sizeof entry);
   }
-  run_.show_prepared(0);
+  run_.show_prepared(round_);
 }
 
-// What another has shown: checked, and what is staged there taken.
+// What another has shown, checked.
 void Straight::see(int other) {
   Way& way = this->way(other);
   way.due = false;
   const size_t mine = static_cast<size_t>(run_.rank) * sizeof(Entry);
   const char* const at =
-      inside_ ? run_.look(other, 0, sizeof(Entry))
-              : run_.look(other, 0, Run::kStaged, mine, sizeof(Entry));
+      inside_ ? run_.look(other, round_, sizeof(Entry))
+              : run_.look(other, round_, Run::kStaged, mine, sizeof(Entry));
   if (at == nullptr) return;
   Entry entry;
   std::memcpy(&entry, at, sizeof entry);
   if (entry.seal != seal_of(other, run_.rank, entry))
     return run_.fail_nonsense(other);
-  const Piece take = way.take.piece;
-  if (entry.gives != take.bytes || entry.takes != way.give.piece.bytes)
+  if (entry.gives != way.take.piece.bytes ||
+      entry.takes != way.give.piece.bytes)
     return run_.fail_mismatch(other);
   way.take.there = entry.from;
   way.give.there = entry.to;
-  if (way.take.open || take.bytes == 0) return;
-  if (entry.from > run_.comm->room.arena()->plot_bytes())
-    return run_.fail_nonsense(other);
-  const char* const staged =
-      run_.look(other, 0, Run::kStaged, entry.from, take.bytes);
-  if (staged != nullptr) run_.take(take.at, staged, take.bytes);
 }
 
 // ---- moving ----
@@ -304,7 +282,7 @@ bool Straight::move_some() {
   for (int i = 1; i < run_.size && !run_.failed(); ++i) {
     const int other = other_of(i);
     Way& way = this->way(other);
-    if (way.due && run_.is_shown(other, 0)) see(other);
+    if (way.due && run_.is_shown(other, round_)) see(other);
     if (way.take.open && !way.due && !way.lost && !run_.failed())
       moved |= pull(other);
   }
@@ -340,7 +318,7 @@ void Straight::give_up() {
   comm->room.leave(State::kAborted);
   const int64_t end = comm->host->now_ns(comm->host->self) + kLastWriteNs;
   for (int other = 0; other < run_.size; ++other) {
-    if (is_staged(way(other).take.piece.bytes)) continue;
+    if (way(other).take.piece.bytes == 0) continue;
     Lane& mine = lane(other, run_.rank);
     mine.begun.store(kNoMore, std::memory_order_release);
     if (mine.length.exchange(kNoMore) == 0) continue;  // nothing is under way

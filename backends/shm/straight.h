@@ -51,16 +51,14 @@ struct Way {
 
 class Straight final : public Condition {
  public:
-  // Pieces go in about so many parts. Those of `staged` bytes or less go
-  // through staging, beside the table of places.
-  Straight(Run& run, size_t parts, size_t staged = 0);
+  // Pieces go in about so many parts; places are shown in that round, the last
+  // one that shows anything.
+  Straight(Run& run, size_t parts, uint32_t round = 0);
 
-  // At most one of each with every other rank. Both ranks of a pair say the
-  // same bytes.
+  // At most one of each with every other rank, of a byte or more. Both ranks of
+  // a pair say the same bytes.
   void give(int to, Piece piece);
   void take(int from, Piece piece);
-  // Has to show even if nothing moves.
-  void expect(int other);
   // From this rank to itself, while others come.
   void keep(Piece to, Piece from);
 
@@ -79,7 +77,6 @@ class Straight final : public Condition {
 
   Way& way(int other) const;
   Lane& lane(int from, int to) const;
-  bool is_staged(size_t bytes) const { return bytes <= staged_; }
   size_t part_bytes(size_t all) const;
   uint32_t parts_of(size_t all) const;
   Part part_of(size_t all, uint32_t number) const;
@@ -98,7 +95,8 @@ class Straight final : public Condition {
   bool is_gone(int other, Reach::Got got);
 
   Run& run_;
-  const size_t parts_, staged_;
+  const size_t parts_;
+  const uint32_t round_;
   const bool inside_;   // the table fits the post
   const uint64_t tag_;  // of this operation in the words of lanes
   Piece own_to_, own_from_;

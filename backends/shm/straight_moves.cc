@@ -1,5 +1,5 @@
 // Which operations go from buffer to buffer, and what each rank gives and
-// takes.
+// takes, where all ranks know all sizes.
 #include "run.h"
 #include "straight.h"
 
@@ -8,19 +8,8 @@
 namespace shm_backend {
 namespace {
 
-bool is_straight(const Run& run, size_t bytes) {
-  return bytes >= run.in_place_from();
-}
-// Sizes that only a pair knows: what is smaller goes beside the table.
-size_t staged_of(const Run& run) {
-  if (!run.call.per_rank()) return 0;
-  const auto n = static_cast<size_t>(run.size);
-  return std::min(run.in_place_from(), run.comm->stage.most() / 2 / n) - 1;
-}
-
-bool broadcast(Run& run) {
+void broadcast(Run& run) {
   const Call& call = run.call;
-  if (!is_straight(run, call.out.bytes)) return false;
   run.expect(call.out.bytes);
   Straight move(run, 2);
   const bool is_root = run.rank == call.peer;
@@ -32,13 +21,11 @@ bool broadcast(Run& run) {
     move.take(call.peer, call.out);
   }
   if (move.go()) run.finish(is_root);
-  return true;
 }
 
-bool all_gather(Run& run) {
+void all_gather(Run& run) {
   const Call& call = run.call;
   const size_t longest = call.out_pieces.longest();
-  if (!is_straight(run, longest)) return false;
   run.expect(static_cast<size_t>(run.size) * longest);
   Straight move(run, call.per_rank() ? 4 : 1);
   for (int r = 0; r < run.size; ++r) {
@@ -48,55 +35,27 @@ bool all_gather(Run& run) {
   }
   move.keep(call.out_pieces[run.rank], call.in);
   if (move.go()) run.finish(!call.per_rank());
-  return true;
 }
 
-// Small pieces come as they do where nothing goes straight; with sizes that
-// only a pair knows in one round, so those have to fit it.
-bool gather(Run& run) {
+void gather(Run& run) {
   const Call& call = run.call;
-  const size_t from =
-      call.per_rank() ? std::min(run.in_place_from(), run.comm->stage.most())
-                      : run.in_place_from();
-  const auto goes_straight = [from](size_t bytes) { return bytes >= from; };
-  if (!call.per_rank() && !goes_straight(call.in.bytes)) return false;
   const bool is_root = run.rank == call.peer;
-  const auto print = [&](size_t bytes) {
-    return Run::with_size(run.print(), bytes);
-  };
-  if (!is_root && !goes_straight(call.in.bytes)) {
-    run.show(0, call.in.at, call.in.bytes, print(call.in.bytes));
-    run.finish(false);
-    return true;
-  }
   Straight move(run, 4);
   if (is_root) {
-    run.expect(static_cast<size_t>(run.size) * call.out_pieces.longest());
+    run.expect(static_cast<size_t>(run.size) * call.in.bytes);
     for (int r = 0; r < run.size; ++r)
-      if (r != run.rank && goes_straight(call.out_pieces[r].bytes))
-        move.take(r, call.out_pieces[r]);
+      if (r != run.rank) move.take(r, call.out_pieces[r]);
     move.keep(call.out_pieces[run.rank], call.in);
   } else {
     move.give(call.peer, call.in);
   }
-  if (!move.go()) return true;
-  for (int r = 0; is_root && r < run.size; ++r) {
-    const Piece piece = call.out_pieces[r];
-    if (r == run.rank || goes_straight(piece.bytes)) continue;
-    const char* const there =
-        run.look(r, 0, piece.bytes, 0, piece.bytes, print(piece.bytes));
-    if (there == nullptr) return true;
-    run.take(piece.at, there, piece.bytes);
-  }
-  run.finish(is_root);
-  return true;
+  if (move.go()) run.finish(is_root);
 }
 
-bool scatter(Run& run) {
+void scatter(Run& run) {
   const Call& call = run.call;
-  if (!call.per_rank() && !is_straight(run, call.out.bytes)) return false;
   const bool is_root = run.rank == call.peer;
-  Straight move(run, 4, staged_of(run));
+  Straight move(run, 4);
   if (is_root) {
     for (int r = 0; r < run.size; ++r)
       if (r != run.rank) move.give(r, call.in_pieces[r]);
@@ -105,25 +64,20 @@ bool scatter(Run& run) {
     move.take(call.peer, call.out);
   }
   if (move.go()) run.finish(false);
-  return true;
 }
 
-bool all_to_all(Run& run) {
+void all_to_all(Run& run) {
   const Call& call = run.call;
-  if (!call.per_rank() && !is_straight(run, call.in_pieces[0].bytes))
-    return false;
-  if (!call.per_rank())
-    run.expect(static_cast<size_t>(run.size) * call.in_pieces[0].bytes);
-  Straight move(run, call.per_rank() ? 4 : 1, staged_of(run));
+  const size_t each = call.in_pieces[0].bytes;
+  run.expect(static_cast<size_t>(run.size) * each);
+  Straight move(run, 1);
   for (int r = 0; r < run.size; ++r) {
     if (r == run.rank) continue;
-    move.expect(r);
     move.give(r, call.in_pieces[r]);
     move.take(r, call.out_pieces[r]);
   }
   move.keep(call.out_pieces[run.rank], call.in_pieces[run.rank]);
   if (move.go()) run.finish(true);
-  return true;
 }
 
 }  // namespace
@@ -131,15 +85,20 @@ bool all_to_all(Run& run) {
 bool run_straight(Run& run) {
   switch (run.call.kind) {
     case DW_OP_BROADCAST:
-      return broadcast(run);
+      broadcast(run);
+      return true;
     case DW_OP_ALL_GATHER:
-      return all_gather(run);
+      all_gather(run);
+      return true;
     case DW_OP_GATHER:
-      return gather(run);
+      gather(run);
+      return true;
     case DW_OP_SCATTER:
-      return scatter(run);
+      scatter(run);
+      return true;
     case DW_OP_ALL_TO_ALL:
-      return all_to_all(run);
+      all_to_all(run);
+      return true;
     default:
       return false;
   }

@@ -18,7 +18,7 @@ class Pair {
     for (int i = 0; i < messages; ++i) {
       const uint32_t id = ++id_;
       const bool lent = sender_.lends(bytes, id);
-      if (Lending::is_try(bytes, id))
+      if (receiver_.is_try(bytes, id))
         receiver_.took(bytes, lent, lent ? lent_ns : chunks_ns);
       if (lent) sender_.heard(receiver_.preferred());
       n += lent;
@@ -38,7 +38,7 @@ TEST(Lending, OnlyOfMiddlingSizes) {
   for (uint32_t id = 1; id < 200; ++id) {
     EXPECT_FALSE(lending.lends(8 * kKib, id));
     EXPECT_FALSE(lending.lends(1024 * kKib + 1, id));
-    EXPECT_FALSE(Lending::is_try(8 * kKib, id));
+    EXPECT_FALSE(lending.is_try(8 * kKib, id));
   }
 }
 

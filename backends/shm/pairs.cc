@@ -1,0 +1,303 @@
+// Operations in which each pair of ranks has a size of its own, which nobody
+// else knows: the v forms of all_to_all, gather and scatter.
+//
+// Who gives shows each one who takes a cell: how much there is, and where it is
+// staged, or as much of it as goes in one round. What is small is in the cell,
+// and where only one rank looks at it the cell is in the line of the post. So a
+// pair that moves little meets in one line, as in a short call.
+//
+// What is large may go straight from buffer to buffer instead. The giver says
+// which, piece by piece; once all rounds are over, the pair moves it. The taker
+// finds out for each size which way is faster, and tells the giver (`Lending`).
+#include "pairs.h"
+
+#include "run.h"
+#include "straight.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace shm_backend {
+namespace {
+
+constexpr size_t kPart = 128 << 10;
+// What is this rank's own comes while the others' is on its way, unless that
+// would hold up what is.
+constexpr size_t kSoon = 16 << 10;
+// Behind all rounds of staging.
+constexpr uint32_t kStraightRound = kLastRound - 1;
+
+size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// What a rank tells another in a round.
+struct Cell {
+  struct Staged {
+    uint64_t at;       // in what is staged for the round
+    int64_t began_ns;  // the operation, where both ways are tried
+  };
+  uint64_t gives;  // bytes of the whole piece; kStraight
+  uint64_t takes;  // of the other
+  char inside[kInside - 2 * sizeof(uint64_t)];
+
+  static constexpr uint64_t kStraight = uint64_t{1} << 63;
+  static bool holds(size_t bytes) { return bytes <= sizeof inside; }
+  Staged staged() const {
+    Staged staged;
+    std::memcpy(&staged, inside, sizeof staged);
+    return staged;
+  }
+  void set(const Staged& staged) {
+    std::memcpy(inside, &staged, sizeof staged);
+  }
+};
+static_assert(sizeof(Cell) == kInside && sizeof(Cell::inside) >= 16);
+
+class Exchange {
+ public:
+  explicit Exchange(Run& run)
+      : run_(run),
+        kind_(run.call.kind),
+        is_root_(run.call.peer == run.rank),
+        in_line_(run.size == 2 || kind_ == DW_OP_GATHER),
+        step_(step_of(run)) {}
+  void go();
+
+ private:
+  static size_t step_of(const Run& run) {
+    const auto n = static_cast<size_t>(run.size);
+    const size_t most = run.comm->stage.most();
+    const size_t table = std::min(most, n * kLine);
+    return std::clamp((most - table) / n / kLine * kLine, kLine, kPart);
+  }
+  bool gives_to(int other) const {
+    return other != run_.rank &&
+           (kind_ == DW_OP_ALL_TO_ALL ||
+            (kind_ == DW_OP_SCATTER ? is_root_ : other == run_.call.peer));
+  }
+  bool takes_from(int other) const {
+    return other != run_.rank &&
+           (kind_ == DW_OP_ALL_TO_ALL ||
+            (kind_ == DW_OP_GATHER ? is_root_ : other == run_.call.peer));
+  }
+  // Nothing where it gives or takes none.
+  Piece given(int to) const {
+    if (!gives_to(to)) return {};
+    return kind_ == DW_OP_GATHER ? run_.call.in : run_.call.in_pieces[to];
+  }
+  Piece taken(int from) const {
+    if (!takes_from(from)) return {};
+    return kind_ == DW_OP_SCATTER ? run_.call.out : run_.call.out_pieces[from];
+  }
+  Pair& pair(int other) const {
+    return run_.comm->pairs[static_cast<size_t>(other)];
+  }
+  Lane& lane(int from, int to) const { return run_.comm->room.lane(from, to); }
+
+  void choose_ways();
+  bool may_go_straight(size_t bytes) const;
+  Piece part_of(const Piece& piece, uint32_t round) const;
+  uint32_t rounds_of(size_t bytes) const;
+  void show(uint32_t round);
+  void take(int from, uint32_t round);
+  void move_rounds();
+  void keep_own();
+  bool move_straight();
+  void tell();
+
+  Run& run_;
+  const uint16_t kind_;
+  const bool is_root_, in_line_;
+  const size_t step_;  // of a piece in a round, at most
+  bool gives_ = false, takes_ = false, straight_ = false, tries_ = false;
+  uint32_t sends_ = 0, receives_ = 0;  // rounds
+  bool kept_ = false;
+  int64_t began_ns_ = 0;
+};
+
+void Exchange::go() {
+  choose_ways();
+  move_rounds();
+  if (!run_.failed() && straight_ && !move_straight()) return;
+  if (run_.failed()) return;
+  if (tries_) tell();
+  keep_own();
+  run_.finish(takes_ && kind_ != DW_OP_SCATTER);
+}
+
+bool Exchange::may_go_straight(size_t bytes) const {
+  return run_.comm->straight && bytes > Lending::kMoreThan &&
+         bytes >= tried_from(*run_.comm, run_.call);
+}
+
+void Exchange::choose_ways() {
+  for (int other = 0; other < run_.size; ++other) {
+    if (other == run_.rank) continue;
+    Pair& pair = this->pair(other);
+    const size_t gives = given(other).bytes, takes = taken(other).bytes;
+    gives_ |= gives_to(other);
+    takes_ |= takes_from(other);
+    pair.gives_straight = pair.takes_straight = pair.tries = false;
+    if (may_go_straight(gives)) {
+      pair.gives.heard(
+          lane(run_.rank, other).prefers.load(std::memory_order_relaxed));
+      pair.gives_straight = pair.gives.lends(gives, pair.given);
+      tries_ |= pair.gives.is_try(gives, pair.given++);
+    }
+    if (may_go_straight(takes)) {
+      pair.tries = pair.takes.is_try(takes, pair.taken++);
+      tries_ |= pair.tries;
+    }
+    straight_ |= pair.gives_straight;
+    if (!pair.gives_straight) sends_ = std::max(sends_, rounds_of(gives));
+  }
+  if (gives_) sends_ = std::max(sends_, 1u);
+  if (takes_) receives_ = 1;
+  if (tries_) began_ns_ = run_.comm->host->now_ns(run_.comm->host->self);
+}
+
+// ---- rounds of staging ----
+
+uint32_t Exchange::rounds_of(size_t bytes) const {
+  return static_cast<uint32_t>((bytes + step_ - 1) / step_);
+}
+
+Piece Exchange::part_of(const Piece& piece, uint32_t round) const {
+  const size_t begin = std::min(piece.bytes, round * step_);
+  return {piece.at + begin, std::min(step_, piece.bytes - begin)};
+}
+
+void Exchange::move_rounds() {
+  for (uint32_t turn = 0;
+       turn < std::max(sends_, receives_ + 1) && !run_.failed(); ++turn) {
+    if (turn < sends_) show(turn);
+    if (turn == 0) {
+      if (std::max(run_.call.in.bytes, run_.call.out.bytes) <= kSoon)
+        keep_own();
+      continue;
+    }
+    const uint32_t round = turn - 1;
+    for (int r = 0; r < run_.size && !run_.failed(); ++r)
+      if (takes_from(r) && round < receives_) take(r, round);
+    // Others wait to hear that for their staging, even of who wants nothing.
+    if (turn < std::max(sends_, receives_)) run_.done(round);
+  }
+}
+
+void Exchange::show(uint32_t round) {
+  const auto is_staged = [&](int to, size_t bytes) {
+    return !pair(to).gives_straight && !Cell::holds(bytes);
+  };
+  const size_t table = in_line_ ? 0 : static_cast<size_t>(run_.size) * kLine;
+  size_t total = table;
+  for (int to = 0; to < run_.size; ++to)
+    if (gives_to(to) && is_staged(to, given(to).bytes))
+      total += up(part_of(given(to), round).bytes);
+  char* const block = total == 0 ? nullptr : run_.prepare(round, total, true);
+  if (run_.failed()) return;
+  size_t next = table;
+  for (int to = 0; to < run_.size; ++to) {
+    if (!gives_to(to)) continue;
+    const Piece whole = given(to), part = part_of(whole, round);
+    const bool is_straight = pair(to).gives_straight;
+    Cell cell = {
+        whole.bytes | (is_straight ? Cell::kStraight : 0), taken(to).bytes, {}};
+    if (is_staged(to, whole.bytes) || is_straight) {
+      cell.set({next, began_ns_});
+      if (!is_straight) {
+        copy(block + next, part.at, part.bytes);
+        next += up(part.bytes);
+      }
+    } else if (round == 0) {
+      copy(cell.inside, whole.at, whole.bytes);
+    }
+    std::memcpy(in_line_ ? run_.beside(sizeof cell)
+                         : block + static_cast<size_t>(to) * kLine,
+                &cell, sizeof cell);
+  }
+  run_.show_prepared(round);
+}
+
+// This rank's part of what another shows. The pair has to agree on both pieces.
+void Exchange::take(int from, uint32_t round) {
+  const Piece whole = taken(from), part = part_of(whole, round);
+  Pair& pair = this->pair(from);
+  if (round != 0 && (part.bytes == 0 || pair.takes_straight)) return;
+  const char* const seen =
+      in_line_
+          ? run_.look(from, round, sizeof(Cell))
+          : run_.look(from, round, Run::kStaged,
+                      static_cast<size_t>(run_.rank) * kLine, sizeof(Cell));
+  if (seen == nullptr) return;
+  Cell cell;
+  std::memcpy(&cell, seen, sizeof cell);
+  const bool is_straight = (cell.gives & Cell::kStraight) != 0;
+  if ((cell.gives & ~Cell::kStraight) != whole.bytes ||
+      cell.takes != given(from).bytes)
+    return run_.fail_mismatch(from);
+  if (Cell::holds(whole.bytes) && !is_straight)
+    return copy(whole.at, cell.inside, whole.bytes);
+  const Cell::Staged staged = cell.staged();
+  if (round == 0) {
+    if (is_straight && !may_go_straight(whole.bytes))
+      return run_.fail_nonsense(from);
+    pair.began_ns = staged.began_ns;
+    pair.takes_straight = is_straight;
+    straight_ |= is_straight;
+    if (!is_straight) receives_ = std::max(receives_, rounds_of(whole.bytes));
+  }
+  if (is_straight || part.bytes == 0) return;
+  if (staged.at > run_.comm->room.arena()->plot_bytes())
+    return run_.fail_nonsense(from);
+  const char* const data =
+      run_.look(from, round, Run::kStaged, staged.at, part.bytes);
+  if (data != nullptr) run_.take(part.at, data, part.bytes);
+}
+
+void Exchange::keep_own() {
+  if (kept_) return;
+  kept_ = true;
+  const Call& call = run_.call;
+  if (!is_root_ && kind_ != DW_OP_ALL_TO_ALL) return;
+  const Piece from =
+      kind_ == DW_OP_GATHER ? call.in : call.in_pieces[run_.rank];
+  const Piece to =
+      kind_ == DW_OP_SCATTER ? call.out : call.out_pieces[run_.rank];
+  if (to.bytes != 0) run_.keep(to.at, from.at, to.bytes);
+}
+
+// ---- from buffer to buffer ----
+
+bool Exchange::move_straight() {
+  // Nothing of this rank's is in the way of those that have more rounds.
+  run_.done(kStraightRound - 1);
+  Straight move(run_, 4, kStraightRound);
+  for (int other = 0; other < run_.size; ++other) {
+    if (other == run_.rank) continue;
+    if (pair(other).gives_straight) move.give(other, given(other));
+    if (pair(other).takes_straight) move.take(other, taken(other));
+  }
+  return move.go();
+}
+
+// What was tried, to those that gave it.
+void Exchange::tell() {
+  const dw_host_api& host = *run_.comm->host;
+  const int64_t now_ns = host.now_ns(host.self);
+  for (int from = 0; from < run_.size; ++from) {
+    if (!takes_from(from)) continue;
+    Pair& pair = this->pair(from);
+    if (!pair.tries) continue;
+    // Since both were there: what is waited for is not the way's.
+    pair.takes.took(taken(from).bytes, pair.takes_straight,
+                    now_ns - std::max(began_ns_, pair.began_ns));
+    lane(from, run_.rank)
+        .prefers.store(pair.takes.preferred(), std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
+
+void run_pairs(Run& run) { Exchange(run).go(); }
+
+}  // namespace shm_backend
