@@ -190,7 +190,7 @@ constexpr auto kNothing = [] {};
 void divide(Piece all, int ranks, Pieces* blocks) {
   const auto n = static_cast<size_t>(ranks);
   const size_t most = round_up((all.bytes + n - 1) / n);
-  std::vector<Piece>& list = blocks->set_list(n);
+  Piece* const list = blocks->set_list(n);
   for (size_t r = 0; r < n; ++r) {
     const size_t begin = std::min(r * most, all.bytes);
     list[r] = {all.at + begin, std::min(most, all.bytes - begin)};

@@ -53,6 +53,7 @@ int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error) {
     comm->stage.use(bytes, comm->ticket - 1);
     comm->stage.at = at;
     comm->stage.data = comm->room.own(at);
+    comm->pair_part = pair_part(*comm);
   } else if (comm->rank == 0) {
     static constexpr char kText[] =
         "shm: a rank got no memory for large staging: operations on large "

@@ -86,6 +86,7 @@ struct Comm {
   std::vector<Reach> reaches;
   std::vector<Way> ways;
   std::vector<Pair> pairs;
+  size_t pair_part = 0;  // of their pieces, in a round
   bool straight = false;
   Tuning tuning;  // its arena's
   Direct direct;

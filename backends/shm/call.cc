@@ -111,16 +111,20 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
   return DW_OK;
 }
 
-// Whether all but buffers, times and numbers is as in the last one, which is as
-// large.
-[[gnu::always_inline]] inline bool CallReader::again(const dw_op& op) {
+// Whether all but buffers, times, numbers and counts is as in the last one,
+// which is as large.
+template <bool kDivided>
+[[gnu::always_inline]] inline bool CallReader::again(const Comm& comm,
+                                                     const dw_op& op) {
   const dw_op& last = last_;
   const auto differ = [](const dw_buf& a, const dw_buf& b) {
     uint32_t x, y;
     std::memcpy(&x, &a.dtype, sizeof x);
     std::memcpy(&y, &b.dtype, sizeof y);
-    return static_cast<uint64_t>(a.count ^ b.count) | (x ^ y) |
-           as_stored(a.reserved) | reinterpret_cast<uintptr_t>(a.parts) |
+    const uint64_t plain =
+        (x ^ y) | as_stored(a.reserved) | reinterpret_cast<uintptr_t>(a.parts);
+    if (kDivided) return plain | (a.counts == nullptr ? 1u : 0u);
+    return plain | static_cast<uint64_t>(a.count ^ b.count) |
            reinterpret_cast<uintptr_t>(a.counts) |
            reinterpret_cast<uintptr_t>(a.displs);
   };
@@ -133,27 +137,41 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
       static_cast<uint32_t>(op.stream.device_type ^ last.stream.device_type) |
       reinterpret_cast<uintptr_t>(op.next);
   if (difference != 0) return false;
+  if (kDivided) {
+    if (dw_sdk::read_division(op.in, call.element, comm.size, &call.in_pieces,
+                              nullptr) != DW_OK ||
+        dw_sdk::read_division(op.out, call.element, comm.size, &call.out_pieces,
+                              nullptr) != DW_OK ||
+        call.in_pieces[comm.rank].bytes != call.out_pieces[comm.rank].bytes)
+      return false;
+  } else {
+    call.in.at = static_cast<char*>(op.in.data);
+    call.out.at = static_cast<char*>(op.out.data);
+    call.in_pieces.move_to(call.in.at);
+    call.out_pieces.move_to(call.out.at);
+  }
   call.deadline_ns = as_stored(op.deadline_ns);
   call.timeout_ns = as_stored(op.timeout_ns);
-  call.in.at = static_cast<char*>(op.in.data);
-  call.out.at = static_cast<char*>(op.out.data);
-  call.in_pieces.move_to(call.in.at);
-  call.out_pieces.move_to(call.out.at);
   call.print = print_of(op, call);
   return true;
 }
 
 int32_t CallReader::read(const Comm* comm, const dw_op* op, dw_error* error) {
-  if (op != nullptr && op->struct_size == last_.struct_size && again(*op))
+  if (op != nullptr && op->struct_size == last_.struct_size &&
+      (divided_ ? again<true>(*comm, *op) : again<false>(*comm, *op)))
       [[likely]]
     return DW_OK;
   last_.struct_size = 0;
   as_short = {};
   if (int32_t code = read_call(comm, op, &call, error)) return code;
+  const auto is_whole = [](const dw_buf& buf) {
+    return buf.counts == nullptr && buf.displs == nullptr;
+  };
+  divided_ = op->kind == DW_OP_ALL_TO_ALL && op->in.counts != nullptr &&
+             op->out.counts != nullptr;
   const bool plain = op->struct_size == sizeof(dw_op) && op->next == nullptr &&
-                     op->in.parts == nullptr && op->in.counts == nullptr &&
-                     op->in.displs == nullptr && op->out.parts == nullptr &&
-                     op->out.counts == nullptr && op->out.displs == nullptr &&
+                     op->in.parts == nullptr && op->out.parts == nullptr &&
+                     (divided_ || (is_whole(op->in) && is_whole(op->out))) &&
                      op->reduce != DW_REDUCE_PREMUL_SUM;
   if (!plain) return DW_OK;
   last_ = *op;

@@ -41,8 +41,8 @@ struct Call : dw_sdk::Buffers {
 int32_t read_call(const Comm* comm, const dw_op* op, Call* call,
                   dw_error* error);
 
-// Calls that follow each other are mostly alike but for their buffers and
-// numbers: then nothing has to be checked again.
+// Calls that follow each other are mostly alike but for their buffers, numbers
+// and counts of pairs: then nothing else has to be checked again.
 class CallReader {
  public:
   int32_t read(const Comm* comm, const dw_op* op, dw_error* error);
@@ -50,9 +50,12 @@ class CallReader {
   ShortCall as_short;
 
  private:
-  bool again(const dw_op& op);
+  template <bool kDivided>
+  bool again(const Comm& comm, const dw_op& op);
 
   dw_op last_ = {};  // struct_size 0: none
+  // It had counts for both buffers, which only pairs of ranks know.
+  bool divided_ = false;
 };
 
 // Sends and receives take turns.

@@ -30,29 +30,6 @@ constexpr uint32_t kStraightRound = kLastRound - 1;
 
 size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-// What a rank tells another in a round.
-struct Cell {
-  struct Staged {
-    uint64_t at;       // in what is staged for the round
-    int64_t began_ns;  // the operation, where both ways are tried
-  };
-  uint64_t gives;  // bytes of the whole piece; kStraight
-  uint64_t takes;  // of the other
-  char inside[kInside - 2 * sizeof(uint64_t)];
-
-  static constexpr uint64_t kStraight = uint64_t{1} << 63;
-  static bool holds(size_t bytes) { return bytes <= sizeof inside; }
-  Staged staged() const {
-    Staged staged;
-    std::memcpy(&staged, inside, sizeof staged);
-    return staged;
-  }
-  void set(const Staged& staged) {
-    std::memcpy(inside, &staged, sizeof staged);
-  }
-};
-static_assert(sizeof(Cell) == kInside && sizeof(Cell::inside) >= 16);
-
 class Exchange {
  public:
   explicit Exchange(Run& run)
@@ -60,16 +37,10 @@ class Exchange {
         kind_(run.call.kind),
         is_root_(run.call.peer == run.rank),
         in_line_(run.size == 2 || kind_ == DW_OP_GATHER),
-        step_(step_of(run)) {}
+        step_(run.comm->pair_part) {}
   void go();
 
  private:
-  static size_t step_of(const Run& run) {
-    const auto n = static_cast<size_t>(run.size);
-    const size_t most = run.comm->stage.most();
-    const size_t table = std::min(most, n * kLine);
-    return std::clamp((most - table) / n / kLine * kLine, kLine, kPart);
-  }
   bool gives_to(int other) const {
     return other != run_.rank &&
            (kind_ == DW_OP_ALL_TO_ALL ||
@@ -185,6 +156,7 @@ void Exchange::move_rounds() {
 }
 
 void Exchange::show(uint32_t round) {
+  if (run_.has_shown(round)) return;
   const auto is_staged = [&](int to, size_t bytes) {
     return !pair(to).gives_straight && !Cell::holds(bytes);
   };
@@ -297,6 +269,13 @@ void Exchange::tell() {
 }
 
 }  // namespace
+
+size_t pair_part(const Comm& comm) {
+  const auto n = static_cast<size_t>(comm.size);
+  const size_t most = comm.stage.most();
+  const size_t table = std::min(most, n * kLine);
+  return std::clamp((most - table) / n / kLine * kLine, kLine, kPart);
+}
 
 void run_pairs(Run& run) { Exchange(run).go(); }
 

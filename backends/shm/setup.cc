@@ -91,6 +91,7 @@ void make_ready(Comm* comm, const std::vector<Word>& words) {
   comm->looks = comm->crowded ? 2 : 200;
   comm->consumed = comm->ticket - 1;
   comm->stage.use(kSmallStage, comm->ticket - 1);
+  comm->pair_part = pair_part(*comm);
   comm->tuning = comm->room.arena()->tuning();
   comm->room.arena()->heap().add(&comm->lease);
   comm->messages.attach(comm);

@@ -1,6 +1,7 @@
 // Collectives for which one post of each rank is enough, when nobody is late: a
 // line is written, with the data or where they are staged, others are read, and
-// that was all. How a call goes is found once for calls alike.
+// that was all. How a call goes is found once for calls alike. An all_to_all
+// with counts is one as long as its pieces are short.
 //
 // Whatever else there may be is left to `run`: a line or staging that is still
 // in use, a peer that has not come within a few looks or whose call differs. It
@@ -24,6 +25,7 @@ struct ShortCall {
   static constexpr size_t kMost = 16 << 10;
 
   bool fits = false;
+  bool pairs = false;  // which alone know sizes
   bool shows = false;
   bool looks_at_all = false;
   // What is this rank's own comes first, while the others' is on its way.
@@ -39,12 +41,14 @@ struct ShortCall {
   dw_reduce_fn reduce = nullptr;  // NULL: data only move
   uint64_t count = 0;             // elements that are reduced
 
-  // Of a call without lists.
+  // Of a call without counts, or of an all_to_all.
   static ShortCall of(const Comm& comm, const Call& call);
 };
 
 // To the end, or false: `run` has to do it.
 bool run_short(Comm* comm, const Call& call, const ShortCall& how);
+// short_pairs.cc: the part of it that is of pairs.
+bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how);
 
 }  // namespace shm_backend
 

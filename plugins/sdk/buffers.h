@@ -28,15 +28,15 @@ class Pieces {
   }
   // Of equal pieces.
   void move_to(char* base) { base_ = base; }
-  std::vector<Piece>& set_list(size_t n) {
-    list_.resize(n);
-    return list_;
+  Piece* set_list(size_t n) {
+    if (list_.size() != n) list_.resize(n);
+    return list_.data();
   }
 
   bool equal() const { return list_.empty(); }
   Piece operator[](int rank) const {
     const auto at = static_cast<size_t>(rank);
-    return equal() ? Piece{base_ + at * each_, each_} : list_[at];
+    return equal() ? Piece{base_ + at * each_, each_} : list_.data()[at];
   }
   size_t longest() const {
     size_t most = equal() ? each_ : 0;
@@ -65,7 +65,12 @@ struct Buffers {
 int32_t read_buffers(const dw_op& op, const Shape& shape, uint64_t types,
                      int rank, int size, Buffers* buffers, dw_error* error);
 
-// ---- of that function ----
+// The part of it that is about counts: of a buffer in one piece of memory that
+// has them.
+int32_t read_division(const dw_buf& buf, size_t element, int ranks,
+                      Pieces* pieces, dw_error* error);
+
+// ---- of those functions ----
 
 namespace internal {
 
@@ -85,22 +90,23 @@ inline int32_t read_whole(const dw_buf& buf, size_t element, Piece* all,
   return DW_OK;
 }
 
-inline int32_t read_list(const dw_buf& buf, size_t element, int ranks,
-                         Pieces* pieces, dw_error* error) {
-  std::vector<Piece>& list = pieces->set_list(static_cast<size_t>(ranks));
+// Of a buffer with a count that is one. `at` tells where a rank's piece begins,
+// of its number and first element.
+template <class At>
+int32_t read_list(const dw_buf& buf, size_t element, int ranks, const At& at,
+                  Pieces* pieces, dw_error* error) {
+  Piece* const list = pieces->set_list(static_cast<size_t>(ranks));
   int64_t sum = 0;
   for (int r = 0; r < ranks; ++r) {
     const int64_t count =
         buf.counts != nullptr ? buf.counts[r] : buf.count / ranks;
+    if (count < 0 || count > buf.count - sum)
+      return dw_invalid(error, "counts of ranks do not fit");
     const int64_t begin = buf.displs != nullptr ? buf.displs[r] : sum;
-    if (!is_count(count) || !is_count(begin) || count > buf.count - sum)
-      return dw_invalid(error, "counts or places of ranks do not fit");
+    if (buf.displs != nullptr && !is_count(begin))
+      return dw_invalid(error, "a place of a rank does not fit");
     sum += count;
-    const size_t offset = static_cast<size_t>(begin) * element;
-    list[static_cast<size_t>(r)] = {buf.parts != nullptr
-                                        ? static_cast<char*>(buf.parts[r])
-                                        : static_cast<char*>(buf.data) + offset,
-                                    static_cast<size_t>(count) * element};
+    list[r] = {at(r, begin), static_cast<size_t>(count) * element};
   }
   if (sum != buf.count)
     return dw_invalid(error, "a count is not the sum of the ranks'");
@@ -116,14 +122,32 @@ inline int32_t read_pieces(const dw_buf& buf, uint32_t flags, size_t element,
     return dw_unsupported(error, "a flag has to tell of lists");
   if (buf.counts == nullptr && buf.count % ranks != 0)
     return dw_invalid(error, "without counts all parts have one size");
-  if (buf.counts != nullptr || buf.parts != nullptr)
-    return read_list(buf, element, ranks, pieces, error);
+  if (buf.parts != nullptr)
+    return read_list(
+        buf, element, ranks,
+        [&](int r, int64_t) { return static_cast<char*>(buf.parts[r]); },
+        pieces, error);
+  if (buf.counts != nullptr)
+    return read_division(buf, element, ranks, pieces, error);
   pieces->set_equal(static_cast<char*>(buf.data),
                     static_cast<size_t>(buf.count / ranks) * element);
   return DW_OK;
 }
 
 }  // namespace internal
+
+inline int32_t read_division(const dw_buf& buf, size_t element, int ranks,
+                             Pieces* pieces, dw_error* error) {
+  if (!internal::is_count(buf.count))
+    return dw_invalid(error, "a count is not between 0 and the most");
+  return internal::read_list(
+      buf, element, ranks,
+      [&](int, int64_t begin) {
+        return static_cast<char*>(buf.data) +
+               static_cast<size_t>(begin) * element;
+      },
+      pieces, error);
+}
 
 inline int32_t read_buffers(const dw_op& op, const Shape& shape, uint64_t types,
                             int rank, int size, Buffers* buffers,

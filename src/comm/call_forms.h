@@ -3,9 +3,11 @@
 //
 //   template <uint16_t kKind> StatusOr<Work> run(const Call&, const
 //     CallOptions&);                     plain calls; kKind is a constant
+//   template <uint16_t kKind> StatusOr<Work> run_divided(const DividedCall&,
+//     const CallOptions&);               v forms
 //   StatusOr<Work> run_any(uint16_t kind, const AnyCall&, const CallOptions&);
 //
-// Not inlined: `run` of a derived class may be known in one file only, where
+// Not inlined: those of a derived class may be known in one file only, where
 // the template is instantiated.
 #ifndef DISTWRAP_SRC_COMM_CALL_FORMS_H_
 #define DISTWRAP_SRC_COMM_CALL_FORMS_H_
@@ -57,10 +59,10 @@ class CallForms : public Communicator {
   [[gnu::noinline]] Result gather_v(TensorView out, TensorView in, int root,
                                     const Counts& out_counts,
                                     const CallOptions& options) override {
-    return self().run_any(
-        DW_OP_GATHER,
+    return self().template run_divided<DW_OP_GATHER>(
         {{.out = at_root(out, root), .in = in, .peer = root},
-         {.per_rank = true, .out_counts = at_root(out_counts, root)}},
+         counts_at_root(out_counts, root),
+         kNoCounts},
         options);
   }
 
@@ -73,10 +75,10 @@ class CallForms : public Communicator {
   [[gnu::noinline]] Result scatter_v(TensorView out, TensorView in, int root,
                                      const Counts& in_counts,
                                      const CallOptions& options) override {
-    return self().run_any(
-        DW_OP_SCATTER,
+    return self().template run_divided<DW_OP_SCATTER>(
         {{.out = out, .in = at_root(in, root), .peer = root},
-         {.per_rank = true, .in_counts = at_root(in_counts, root)}},
+         kNoCounts,
+         counts_at_root(in_counts, root)},
         options);
   }
 
@@ -89,10 +91,8 @@ class CallForms : public Communicator {
   [[gnu::noinline]] Result all_gather_v(TensorView out, TensorView in,
                                         const Counts& out_counts,
                                         const CallOptions& options) override {
-    return self().run_any(
-        DW_OP_ALL_GATHER,
-        {{.out = out, .in = in}, {.per_rank = true, .out_counts = out_counts}},
-        options);
+    return self().template run_divided<DW_OP_ALL_GATHER>(
+        {{.out = out, .in = in}, out_counts, kNoCounts}, options);
   }
 
   [[gnu::noinline]] Result reduce_scatter(TensorView out, TensorView in,
@@ -105,10 +105,10 @@ class CallForms : public Communicator {
   [[gnu::noinline]] Result reduce_scatter_v(
       TensorView out, TensorView in, const Counts& in_counts, ReduceOp op,
       const CallOptions& options) override {
-    return self().run_any(
-        DW_OP_REDUCE_SCATTER,
+    return self().template run_divided<DW_OP_REDUCE_SCATTER>(
         {{.reduce = op.kind(), .out = out, .in = in, .op = op},
-         {.per_rank = true, .in_counts = in_counts}},
+         kNoCounts,
+         in_counts},
         options);
   }
 
@@ -122,11 +122,8 @@ class CallForms : public Communicator {
                                         const Counts& out_counts,
                                         const Counts& in_counts,
                                         const CallOptions& options) override {
-    return self().run_any(
-        DW_OP_ALL_TO_ALL,
-        {{.out = out, .in = in},
-         {.per_rank = true, .out_counts = out_counts, .in_counts = in_counts}},
-        options);
+    return self().template run_divided<DW_OP_ALL_TO_ALL>(
+        {{.out = out, .in = in}, out_counts, in_counts}, options);
   }
 
   [[gnu::noinline]] Result scan(TensorView out, TensorView in, ReduceOp op,
@@ -203,7 +200,12 @@ class CallForms : public Communicator {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
 
+  static constexpr Counts kNoCounts = {};
+
   // What the other ranks give is not looked at.
+  const Counts& counts_at_root(const Counts& given, int root) {
+    return root == self().rank() ? given : kNoCounts;
+  }
   template <class T>
   T at_root(const T& given, int root) {
     return root == self().rank() ? given : T();

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "comm/op_build.h"
+#include "comm/op_check_divided.h"
 #include "comm/op_shape.h"
 
 #include <algorithm>
@@ -37,6 +38,35 @@ void clear(dw_error* error) {
            .tag = call.tag,
            .op = call.op},
           {}};
+}
+[[gnu::always_inline]] inline AnyCall copy_of(const DividedCall& call) {
+  AnyCall copy = copy_of(static_cast<const Call&>(call));
+  copy.per_rank = true;
+  copy.out_counts = call.out_counts;
+  copy.in_counts = call.in_counts;
+  return copy;
+}
+
+// What both forms have is written alike.
+template <uint16_t kKind>
+[[gnu::always_inline]] inline CheckedCall check(const Call& call, int rank,
+                                                int size,
+                                                const Capabilities& has) {
+  return check_call<kKind>(call, rank, size, has);
+}
+template <uint16_t kKind>
+[[gnu::always_inline]] inline CheckedCall check(const DividedCall& call,
+                                                int rank, int size,
+                                                const Capabilities& has) {
+  return check_divided_call<kKind>(call, rank, size, has);
+}
+[[gnu::always_inline]] inline void fill_more(const Call& /*call*/,
+                                             const CheckedCall& /*checked*/,
+                                             dw_op* /*op*/) {}
+[[gnu::always_inline]] inline void fill_more(const DividedCall& call,
+                                             const CheckedCall& checked,
+                                             dw_op* op) {
+  fill_counts(call.in_counts, call.out_counts, checked, op);
 }
 
 }  // namespace
@@ -130,18 +160,32 @@ void BackendCommunicator::stamp(dw_op* op) {
 template <uint16_t kKind>
 [[gnu::always_inline]] inline absl::StatusOr<Work> BackendCommunicator::run(
     const Call& call, const CallOptions& options) {
+  return run_form<kKind>(call, options);
+}
+
+template <uint16_t kKind>
+[[gnu::always_inline]] inline absl::StatusOr<Work>
+BackendCommunicator::run_divided(const DividedCall& call,
+                                 const CallOptions& options) {
+  return run_form<kKind>(call, options);
+}
+
+template <uint16_t kKind, class Form>
+[[gnu::always_inline]] inline absl::StatusOr<Work>
+BackendCommunicator::run_form(const Form& call, const CallOptions& options) {
   const CallGuard inside(this);
   // Nobody has the seat of what is closed or broken.
   if (!seat_.is_of(inside.slot())) [[unlikely]]
     return run_slow(kKind, copy_of(call), options, inside.slot());
   const CheckedCall checked =
-      check_call<kKind>(call, identity_.rank, identity_.size, capabilities_);
+      check<kKind>(call, identity_.rank, identity_.size, capabilities_);
   if (checked.fault != Fault::kNone) [[unlikely]]
     return run_long(kKind, copy_of(call), options, {inside.slot()});
 
   dw_op op;
   fill_op(kKind, call, checked.in_place,
           timeout_ns_.load(std::memory_order_relaxed), &op);
+  fill_more(call, checked, &op);
   if (options.timeout.has_value()) [[unlikely]] {
     if (*options.timeout <= absl::ZeroDuration())
       return labelled(options, refuse_timeout(kKind, *options.timeout));
@@ -253,7 +297,7 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
           timeout_ns_.load(std::memory_order_relaxed), &op);
   ScaleBytes scale;
   ListArrays lists;
-  const bool own_scale = fill_rest(kind, call, &scale, &lists, &op);
+  const bool own_scale = fill_rest(kind, call, checked, &scale, &lists, &op);
   if (options.timeout.has_value())
     op.timeout_ns = timeout_ns_of(*options.timeout);
   if (call.tag_class != DW_TAG_CLASS_USER)

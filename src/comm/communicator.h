@@ -66,7 +66,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // A call on the short way, inlined into each operation.
   template <uint16_t kKind>
   absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
-  // Any call: v forms, scans and premul_sum as well.
+  template <uint16_t kKind>
+  absl::StatusOr<Work> run_divided(const DividedCall& call,
+                                   const CallOptions& options);
+  // Any call: lists, scans and premul_sum as well.
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options);
 
@@ -150,6 +153,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     uint64_t* seq = nullptr;         // where to put its number
   };
 
+  // Either of those on the short way; `call` is what it says.
+  template <uint16_t kKind, class Form>
+  absl::StatusOr<Work> run_form(const Form& call, const CallOptions& options);
   // A call of a thread that does not have the seat, or on what is closed.
   absl::StatusOr<Work> run_slow(uint16_t kind, AnyCall call,
                                 const CallOptions& options,

@@ -95,7 +95,7 @@ absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
   fill_op(kind, call, checked.in_place,
           timeout_ns_.load(std::memory_order_relaxed), &op);
   prepared->own_scale =
-      fill_rest(kind, call, &prepared->scale, &prepared->lists, &op);
+      fill_rest(kind, call, checked, &prepared->scale, &prepared->lists, &op);
   if (stream != nullptr) put_on_stream(*stream, /*aside=*/true, &op);
   prepared->label = std::string(options.label);
   prepared->reduction = call.op;

@@ -19,7 +19,12 @@ class OnStream final : public CallForms<OnStream> {
 
   template <uint16_t kKind>
   absl::StatusOr<Work> run(const Call& call, const CallOptions& options) {
-    return run_any(kKind, AnyCall{call, {}}, options);
+    return run_any(kKind, any_call(call), options);
+  }
+  template <uint16_t kKind>
+  absl::StatusOr<Work> run_divided(const DividedCall& call,
+                                   const CallOptions& options) {
+    return run_any(kKind, any_call(call), options);
   }
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options) {

@@ -22,15 +22,6 @@ DType dtype_of_abi(const dw_dtype& given) {
   return static_cast<DType>(index);
 }
 
-// The buffer's division, borrowed.
-void fill_division(const Counts& division, dw_buf* buffer) {
-  if (division.counts.empty()) return;
-  buffer->counts = division.counts.data();
-  buffer->displs = division.displs.empty() ? nullptr : division.displs.data();
-  buffer->count = std::accumulate(division.counts.begin(),
-                                  division.counts.end(), int64_t{0});
-}
-
 void fill_list(absl::Span<const TensorView> list, std::vector<void*>* parts,
                std::vector<int64_t>* counts, dw_buf* buffer) {
   if (list.empty()) return;
@@ -90,14 +81,10 @@ ScaleBytes scale_bytes(double number, DType dtype) {
 
 }  // namespace
 
-bool fill_rest(uint16_t kind, const AnyCall& call, ScaleBytes* scale,
-               ListArrays* lists, dw_op* op) {
+bool fill_rest(uint16_t kind, const AnyCall& call, const CheckedCall& checked,
+               ScaleBytes* scale, ListArrays* lists, dw_op* op) {
   if (call.exclusive) op->flags |= DW_FLAG_EXCLUSIVE;
-  if (call.per_rank) {
-    op->flags |= DW_FLAG_PER_RANK;
-    fill_division(call.in_counts, &op->in);
-    fill_division(call.out_counts, &op->out);
-  }
+  if (call.per_rank) fill_counts(call.in_counts, call.out_counts, checked, op);
   if (call.lists) fill_lists(kind, call, lists, op);
   if (call.reduce != DW_REDUCE_PREMUL_SUM) return false;
   if (call.op.factor() == ReduceOp::Factor::kTensor) {

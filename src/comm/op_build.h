@@ -16,11 +16,15 @@ namespace distwrap::comm {
 void fill_op(uint16_t kind, const Call& call, bool in_place, int64_t timeout_ns,
              dw_op* op);
 
-// The rest of any other call: counts per rank, which are borrowed, lists, whose
+// What a checked v form says besides: counts per rank, which are borrowed.
+void fill_counts(const Counts& in_counts, const Counts& out_counts,
+                 const CheckedCall& checked, dw_op* op);
+
+// The rest of any other call: counts per rank, lists, whose
 // addresses and counts lie in `lists`, flags, and the factor of premul_sum,
 // which lies in `scale` unless the caller gave a tensor. True when it does.
-bool fill_rest(uint16_t kind, const AnyCall& call, ScaleBytes* scale,
-               ListArrays* lists, dw_op* op);
+bool fill_rest(uint16_t kind, const AnyCall& call, const CheckedCall& checked,
+               ScaleBytes* scale, ListArrays* lists, dw_op* op);
 
 // The way back: what an operation says of a buffer, flat; one view for each
 // part of a list of `size`. None where this rank has no buffer.
@@ -94,6 +98,21 @@ inline constexpr dw_dtype kAbiDTypes[] = {
   op_build::fill_buffer(call.out, &op->out);
   op->stream.device_type = DW_DEVICE_CPU;
   op->timeout_ns = timeout_ns;
+}
+
+[[gnu::always_inline]] inline void fill_counts(const Counts& in_counts,
+                                               const Counts& out_counts,
+                                               const CheckedCall& checked,
+                                               dw_op* op) {
+  const auto fill = [](const Counts& division, int64_t sum, dw_buf* buffer) {
+    if (division.counts.empty()) return;
+    buffer->counts = division.counts.data();
+    buffer->displs = division.displs.empty() ? nullptr : division.displs.data();
+    buffer->count = sum;
+  };
+  op->flags |= DW_FLAG_PER_RANK;
+  fill(in_counts, checked.in_sum, &op->in);
+  fill(out_counts, checked.out_sum, &op->out);
 }
 
 }  // namespace distwrap::comm

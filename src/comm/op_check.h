@@ -24,10 +24,16 @@ struct Call {
   ReduceOp op = ReduceOp::kSum;  // of a reduction, for the factor
 };
 
-// What the forms have that never go the short way. Apart, since what a plain
-// call does not have must not be written for it either.
+// A v form, with the caller's counts for the buffers that the shape calls R*n.
+struct DividedCall : Call {
+  const Counts& out_counts;
+  const Counts& in_counts;
+};
+
+// What other forms have. Apart, since what a plain call does not have must not
+// be written for it either.
 struct CallRest {
-  // Of v forms, for the buffers that the shape calls R*n.
+  // Of v forms.
   bool per_rank = false;
   Counts out_counts = {}, in_counts = {};
   // Of list forms, likewise; `out` or `in` then stays empty.
@@ -38,6 +44,14 @@ struct CallRest {
 };
 
 struct AnyCall : Call, CallRest {};
+
+inline AnyCall any_call(const Call& call) { return {call, {}}; }
+inline AnyCall any_call(const DividedCall& call) {
+  return {static_cast<const Call&>(call),
+          {.per_rank = true,
+           .out_counts = call.out_counts,
+           .in_counts = call.in_counts}};
+}
 
 enum class Fault : uint8_t {
   kNone,
@@ -86,6 +100,8 @@ enum class Fault : uint8_t {
 struct CheckedCall {
   Fault fault = Fault::kNone;
   bool in_place = false;
+  // Elements in all pieces, where the call has counts.
+  int64_t in_sum = 0, out_sum = 0;
 };
 
 // `rank` and `size` of the group that makes the call. Inline, below: the kind
@@ -94,8 +110,8 @@ template <uint16_t kKind>
 CheckedCall check_call(const Call& call, int rank, int size,
                        const Capabilities& capabilities);
 
-// The same for any call, v forms and premul_sum among them, which
-// `check_call` answers with kUnknownReduction.
+// The same for any call, premul_sum among them, which `check_call` answers with
+// kUnknownReduction.
 CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
                            int size, const Capabilities& capabilities);
 

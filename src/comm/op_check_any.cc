@@ -1,5 +1,7 @@
-// The rules of calls that leave the short way: v forms, scans, premul_sum.
+// The rules of calls that leave the short way: lists, scans, premul_sum, and
+// any call of which the kind is known when running.
 #include "comm/op_check.h"
+#include "comm/op_check_divided.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,78 +12,9 @@ namespace {
 
 using op_check::check_buffer;
 using op_check::check_peer;
+using op_check::has_buffer;
 using op_check::Range;
 using op_check::Use;
-
-// Faults of a division, which differ by the buffer it is about.
-struct DivisionFaults {
-  Fault counts_length, displs_length, negative, exceed;
-};
-constexpr DivisionFaults kOfInput{
-    Fault::kInputCountsLength, Fault::kInputDisplsLength,
-    Fault::kInputPieceNegative, Fault::kInputPiecesExceed};
-constexpr DivisionFaults kOfOutput{
-    Fault::kOutputCountsLength, Fault::kOutputDisplsLength,
-    Fault::kOutputPieceNegative, Fault::kOutputPiecesExceed};
-
-Fault check_division(const Counts& division, const TensorView& view, int size,
-                     const DivisionFaults& faults) {
-  const auto ranks = static_cast<size_t>(size);
-  if (division.counts.size() != ranks) return faults.counts_length;
-  if (!division.displs.empty() && division.displs.size() != ranks)
-    return faults.displs_length;
-  int64_t end = 0;
-  for (size_t r = 0; r < ranks; ++r) {
-    if (division.counts[r] < 0) return faults.negative;
-    int64_t begin = end;
-    if (!division.displs.empty()) {
-      begin = division.displs[r];
-      if (begin < 0) return faults.negative;
-    }
-    if (__builtin_add_overflow(begin, division.counts[r], &end) ||
-        end > view.count())
-      return faults.exceed;
-  }
-  if (division.whole && end != view.count()) return Fault::kNotDivisible;
-  return Fault::kNone;
-}
-
-// Whether pieces that are written meet each other.
-bool pieces_overlap(const Counts& division) {
-  if (division.displs.empty()) return false;
-  std::vector<size_t> order(division.counts.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return division.displs[a] < division.displs[b];
-  });
-  int64_t end = 0;
-  for (const size_t r : order) {
-    if (division.counts[r] == 0) continue;
-    if (division.displs[r] < end) return true;
-    end = division.displs[r] + division.counts[r];
-  }
-  return false;
-}
-
-// Address of a rank's piece.
-uintptr_t piece(const Range& range, const Counts& division, int rank,
-                int64_t element) {
-  const auto own = static_cast<size_t>(rank);
-  const int64_t at =
-      !division.displs.empty()
-          ? division.displs[own]
-          : std::accumulate(division.counts.begin(),
-                            division.counts.begin() + rank, int64_t{0});
-  return range.begin + static_cast<uintptr_t>(at * element);
-}
-
-bool is_divided(Extent extent) {
-  return extent == Extent::ALL_R || extent == Extent::ROOT_R;
-}
-
-bool has_buffer(Extent extent, bool is_root) {
-  return op_check::unit(extent, is_root, 1) != 0;
-}
 
 // Which element types a reduction is defined for.
 enum class Takes : uint8_t { ANY, NUMBERS, INTEGERS, FLOATS };
@@ -100,61 +33,6 @@ bool takes(Takes what, DType dtype) {
       return is_float;
   }
   return false;
-}
-
-CheckedCall check_divided_call(const OpShape& shape, uint16_t kind,
-                               const AnyCall& call, int rank, int size,
-                               uint32_t memory) {
-  const auto faulty = [](Fault fault) { return CheckedCall{fault, false}; };
-  const bool is_root = call.peer == rank;
-  const bool has_in = has_buffer(shape.in, is_root);
-  const bool has_out = has_buffer(shape.out, is_root);
-  const bool in_divided = has_in && is_divided(shape.in);
-  const bool out_divided = has_out && is_divided(shape.out);
-  Range in, out;
-  if (has_in)
-    if (const Fault fault = check_buffer(call.in, Use::kInput, memory, &in);
-        fault != Fault::kNone)
-      return faulty(fault);
-  if (has_out)
-    if (const Fault fault = check_buffer(call.out, Use::kOutput, memory, &out);
-        fault != Fault::kNone)
-      return faulty(fault);
-  if (has_in && has_out && call.in.dtype() != call.out.dtype())
-    return faulty(Fault::kDTypesDiffer);
-  if (in_divided)
-    if (const Fault fault =
-            check_division(call.in_counts, call.in, size, kOfInput);
-        fault != Fault::kNone)
-      return faulty(fault);
-  if (out_divided) {
-    if (const Fault fault =
-            check_division(call.out_counts, call.out, size, kOfOutput);
-        fault != Fault::kNone)
-      return faulty(fault);
-    if (pieces_overlap(call.out_counts)) return faulty(Fault::kPiecesOverlap);
-  }
-  const auto own = static_cast<size_t>(rank);
-  if (in_divided && out_divided &&
-      call.in_counts.counts[own] != call.out_counts.counts[own])
-    return faulty(Fault::kOwnPieceDiffers);
-  if (in_divided && !out_divided &&
-      call.in_counts.counts[own] != call.out.count())
-    return faulty(Fault::kOwnPieceDiffers);
-  if (out_divided && has_in && !in_divided &&
-      call.out_counts.counts[own] != call.in.count())
-    return faulty(Fault::kOwnPieceDiffers);
-
-  bool in_place = false;
-  if (in.begin < out.end && out.begin < in.end) {
-    const int64_t element = dtype_size(call.in.dtype());
-    in_place =
-        kind != DW_OP_ALL_TO_ALL &&
-        (out_divided ? in.begin == piece(out, call.out_counts, rank, element)
-                     : out.begin == piece(in, call.in_counts, rank, element));
-    if (!in_place) return faulty(Fault::kOverlap);
-  }
-  return {Fault::kNone, in_place};
 }
 
 // The template, for a kind that is known when running.
@@ -192,6 +70,32 @@ Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype) {
 }
 
 }  // namespace
+
+bool op_check::pieces_overlap(const Counts& division) {
+  std::vector<size_t> order(division.counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return division.displs[a] < division.displs[b];
+  });
+  int64_t end = 0;
+  for (const size_t r : order) {
+    if (division.counts[r] == 0) continue;
+    if (division.displs[r] < end) return true;
+    end = division.displs[r] + division.counts[r];
+  }
+  return false;
+}
+
+uintptr_t op_check::piece_address(const Range& range, const Counts& division,
+                                  int rank, int64_t element) {
+  const auto own = static_cast<size_t>(rank);
+  const int64_t at =
+      !division.displs.empty()
+          ? division.displs[own]
+          : std::accumulate(division.counts.begin(),
+                            division.counts.begin() + rank, int64_t{0});
+  return range.begin + static_cast<uintptr_t>(at * element);
+}
 
 bool reduction_takes(uint16_t reduce, DType dtype) {
   switch (reduce) {
@@ -235,7 +139,8 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
   }
   if (!call.lists)
     checked = call.per_rank
-                  ? check_divided_call(shape, kind, call, rank, size, memory)
+                  ? op_check::check_divided(shape, kind, call, call.in_counts,
+                                            call.out_counts, rank, size, memory)
                   : check_plain_call(kind, plain, rank, size, capabilities);
   if (checked.fault != Fault::kNone) return checked;
   const DType dtype = has_in ? in.dtype() : out.dtype();

@@ -52,6 +52,12 @@ class Floors(unittest.TestCase):
                                   row("openmpi", [0.05] * 20))
             self.assertEqual(cell["met"], met, us)
 
+    def test_counts_of_pairs_have_a_floor(self):
+        for us, met in ((0.7, True), (0.72, False)):
+            (cell,) = self.judged(row("distwrap/shm", [us] * 20, "alltoallv"),
+                                  row("openmpi", [1.0] * 20, "alltoallv"))
+            self.assertEqual(cell["met"], met, us)
+
     def test_gloo_has_a_floor_of_its_own(self):
         slow = self.judged(row("distwrap/shm", [1.0] * 20),
                            row("raw_gloo", [99.0] * 20))

@@ -46,9 +46,7 @@ uint64_t Lane::show_counts(const dw_op& op) {
     show_common_counts(op, size(), &page_->counts);
     return 0;
   }
-  const PairCounts counts(op, place_.rank, size());
-  counts.show(&page_->counts);
-  return counts.balance();
+  return PairCounts(op, place_.rank, size()).show(&page_->counts);
 }
 
 std::optional<ErrorInfo> Lane::look_at_pair(Member& member,

@@ -19,35 +19,47 @@ uint64_t print_of(uint64_t number, int from, int to, int64_t count) {
 }
 
 // Where a call's counts are among those shown: its number, then what is sent to
-// each rank, then what is expected of each. 0 when there is no room for one.
-size_t words_of(int size) {
-  const size_t words = 1 + 2 * static_cast<size_t>(size);
-  return words <= ShownCounts::kWords ? words : 0;
-}
-size_t place_of(size_t words, uint64_t number) {
-  return number % (ShownCounts::kWords / words) * words;
+// each rank, then what is expected of each. Divisions are of 32 bits: they are
+// on the way of every such call.
+uint32_t words_of(int size) { return 1 + 2 * static_cast<uint32_t>(size); }
+bool have_room(int size) { return words_of(size) <= ShownCounts::kWords; }
+uint32_t place_of(int size, uint64_t number) {
+  const uint32_t words = words_of(size);
+  return static_cast<uint32_t>(number) %
+         (uint32_t{ShownCounts::kWords} / words) * words;
 }
 
 uint32_t shown_as(int64_t count) {
   return static_cast<uint32_t>(std::clamp<int64_t>(count, 0, ShownPair::kMost));
 }
 
-// `sends` and `expects` tell the counts of each peer.
-template <class Sends, class Expects>
-void show_all(ShownCounts* shown, int size, uint64_t number, Sends sends,
-              Expects expects) {
-  constexpr auto kOrder = std::memory_order_release;
-  const size_t words = words_of(size);
-  if (words == 0) return;
-  std::atomic<uint32_t>* const place =
-      shown->words.data() + place_of(words, number);
-  place->store(0, std::memory_order_relaxed);
-  for (int peer = 0; peer < size; ++peer) {
-    place[1 + peer].store(shown_as(sends(peer)), kOrder);
-    place[1 + size + peer].store(shown_as(expects(peer)), kOrder);
+// A call's counts, as they are being written.
+class Writing {
+ public:
+  Writing(ShownCounts* shown, int size, uint64_t number)
+      : size_(size), number_(static_cast<uint32_t>(number)) {
+    if (!have_room(size)) return;
+    place_ = shown->words.data() + place_of(size, number);
+    place_->store(0, std::memory_order_relaxed);
   }
-  place->store(static_cast<uint32_t>(number), kOrder);
-}
+  ~Writing() {
+    if (place_ != nullptr) place_->store(number_, kOrder);
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+  void pair(int peer, int64_t sends, int64_t expects) {
+    if (place_ == nullptr) return;
+    place_[1 + peer].store(shown_as(sends), kOrder);
+    place_[1 + size_ + peer].store(shown_as(expects), kOrder);
+  }
+
+ private:
+  static constexpr auto kOrder = std::memory_order_release;
+  std::atomic<uint32_t>* place_ = nullptr;
+  const int size_;
+  const uint32_t number_;
+};
 
 }  // namespace
 
@@ -60,50 +72,46 @@ bool PairCounts::are_in(const SeenCall& call) {
          is_of_pairs(static_cast<uint16_t>(call.what & 0xff));
 }
 
-int64_t PairCounts::sends(int peer) const {
-  if (peer == rank_) return 0;
+uint64_t PairCounts::show(ShownCounts* shown) const {
   const bool all = op_.kind == DW_OP_ALL_TO_ALL;
-  if (all || (op_.kind == DW_OP_SCATTER && rank_ == op_.peer))
-    return op_.in.counts[peer];
-  return op_.kind == DW_OP_GATHER && peer == op_.peer ? op_.in.count : 0;
-}
-
-int64_t PairCounts::expects(int peer) const {
-  if (peer == rank_) return 0;
-  const bool all = op_.kind == DW_OP_ALL_TO_ALL;
-  if (all || (op_.kind == DW_OP_GATHER && rank_ == op_.peer))
-    return op_.out.counts[peer];
-  return op_.kind == DW_OP_SCATTER && peer == op_.peer ? op_.out.count : 0;
-}
-
-uint64_t PairCounts::balance() const {
-  uint64_t sum = 0;
-  for (int peer = 0; peer < size_; ++peer)
-    sum += print_of(op_.seq, rank_, peer, sends(peer)) -
-           print_of(op_.seq, peer, rank_, expects(peer));
-  return sum;
-}
-
-void PairCounts::show(ShownCounts* shown) const {
-  show_all(
-      shown, size_, op_.seq, [&](int peer) { return sends(peer); },
-      [&](int peer) { return expects(peer); });
+  const bool gathers = op_.kind == DW_OP_GATHER;
+  const bool is_root = op_.peer == rank_;
+  // By rank, or of the root alone.
+  const int64_t* const sends =
+      all || (is_root && !gathers) ? op_.in.counts : nullptr;
+  const int64_t* const expects =
+      all || (is_root && gathers) ? op_.out.counts : nullptr;
+  const int64_t to_root = gathers ? op_.in.count : 0;
+  const int64_t of_root = gathers ? 0 : op_.out.count;
+  uint64_t balance = 0;
+  Writing writing(shown, size_, op_.seq);
+  for (int peer = 0; peer < size_; ++peer) {
+    int64_t sent = 0, expected = 0;
+    if (peer != rank_) {
+      const bool root = !all && peer == op_.peer;
+      sent = sends != nullptr ? sends[peer] : root ? to_root : 0;
+      expected = expects != nullptr ? expects[peer] : root ? of_root : 0;
+    }
+    balance += print_of(op_.seq, rank_, peer, sent) -
+               print_of(op_.seq, peer, rank_, expected);
+    writing.pair(peer, sent, expected);
+  }
+  return balance;
 }
 
 void show_common_counts(const dw_op& op, int size, ShownCounts* shown) {
-  if (const int64_t* const counts = common_counts(op); counts != nullptr)
-    show_all(
-        shown, size, op.seq, [](int) { return 0; },
-        [&](int rank) { return counts[rank]; });
+  const int64_t* const counts = common_counts(op);
+  if (counts == nullptr) return;
+  Writing writing(shown, size, op.seq);
+  for (int rank = 0; rank < size; ++rank) writing.pair(rank, 0, counts[rank]);
 }
 
 std::optional<ShownPair> ShownPair::read(const ShownCounts& shown, int size,
                                          uint64_t number, int peer) {
   constexpr auto kOrder = std::memory_order_acquire;
-  const size_t words = words_of(size);
-  if (words == 0) return std::nullopt;
+  if (!have_room(size)) return std::nullopt;
   const std::atomic<uint32_t>* const place =
-      shown.words.data() + place_of(words, number);
+      shown.words.data() + place_of(size, number);
   const auto is_there = [&] {
     return place->load(kOrder) == static_cast<uint32_t>(number);
   };

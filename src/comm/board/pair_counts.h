@@ -33,11 +33,9 @@ class PairCounts {
   PairCounts(const dw_op& op, int rank, int size)
       : op_(op), rank_(rank), size_(size) {}
 
-  // In elements; 0 to and of itself, which no other rank can see.
-  int64_t sends(int peer) const;
-  int64_t expects(int peer) const;
-  uint64_t balance() const;
-  void show(ShownCounts* shown) const;
+  // In elements; 0 to and of itself, which no other rank can see. What the call
+  // adds to the balance.
+  uint64_t show(ShownCounts* shown) const;
 
  private:
   const dw_op& op_;

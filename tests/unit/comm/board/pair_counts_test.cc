@@ -45,11 +45,12 @@ struct Call {
     }
   }
   uint64_t balance() const {
+    const auto shown = std::make_unique<ShownCounts>();
     uint64_t sum = 0;
     for (size_t rank = 0; rank < ops.size(); ++rank)
       sum += PairCounts(ops[rank], static_cast<int>(rank),
                         static_cast<int>(ops.size()))
-                 .balance();
+                 .show(shown.get());
     return sum;
   }
   Matrix in, out;

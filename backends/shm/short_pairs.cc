@@ -1,0 +1,121 @@
+// An all_to_all with counts, of which each rank shows all in one line and what
+// is staged for it. What late ranks and longer pieces need is in pairs.cc.
+#include "pairs.h"
+#include "run.h"
+#include "short_step.h"
+
+namespace shm_backend {
+
+using namespace short_step;
+
+namespace {
+
+size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// Of two ranks the cell is in the line, else in a table before what is staged.
+size_t table_bytes(const Comm& comm) {
+  return comm.size == 2 ? 0 : static_cast<size_t>(comm.size) * kLine;
+}
+
+// `body` of every other rank; false as soon as that is.
+template <class Body>
+[[gnu::always_inline]] inline bool for_others(const Comm& comm,
+                                              const Body& body) {
+  if (comm.size == 2) return body(1 - comm.rank);
+  for (int r = 0; r < comm.size; ++r)
+    if (r != comm.rank && !body(r)) return false;
+  return true;
+}
+
+// How much it shows beside the line; kPairs: not now, or not in one round. All
+// that a pair gives each other is short, or nothing is: then both ends count
+// alike what may go straight.
+size_t shown_to_pairs(const Comm& comm, const Call& call) {
+  if (comm.staging != Staging::kLarge) return kPairs;
+  const size_t most = std::min(Lending::kMoreThan, comm.pair_part);
+  size_t shown = table_bytes(comm);
+  const bool is_short = for_others(comm, [&](int r) {
+    const size_t gives = call.in_pieces[r].bytes;
+    if (!Cell::holds(gives)) shown += up(gives);
+    return gives <= most && call.out_pieces[r].bytes <= most;
+  });
+  return is_short && shown <= ShortCall::kMost ? shown : kPairs;
+}
+
+bool show_pairs(Comm* comm, const Call& call, size_t shown, bool meets,
+                uint64_t ticket) {
+  Post* const line = free_line(comm, ticket);
+  if (line == nullptr) return false;
+  size_t at = 0;
+  char* staged = nullptr;
+  if (shown != 0) {
+    staged = stage(comm, shown, meets, ticket, &at);
+    if (staged == nullptr) return false;
+  }
+  size_t next = table_bytes(*comm);
+  for_others(*comm, [&](int to) {
+    const Piece give = call.in_pieces[to];
+    auto* const cell = reinterpret_cast<Cell*>(
+        next == 0 ? reinterpret_cast<char*>(line->inside)
+                  : staged + static_cast<size_t>(to) * kLine);
+    cell->gives = give.bytes;
+    cell->takes = call.out_pieces[to].bytes;
+    if (Cell::holds(give.bytes)) {
+      move(cell->inside, give.at, give.bytes);
+      return true;
+    }
+    cell->set({next, 0});
+    copy(staged + next, give.at, give.bytes);
+    next += up(give.bytes);
+    return true;
+  });
+  post(comm, line, ticket, at, call.print);
+  if (meets && shown != 0 && shown <= kMostHandedDown) hand_down(staged, shown);
+  return true;
+}
+
+// What another gives this rank, unless that is late or their sizes differ.
+bool take_of_pair(const Comm& comm, const Call& call, int from, uint64_t ticket,
+                  bool* ahead) {
+  const Post* const line = look(comm, from, ticket, call.print, ahead);
+  if (line == nullptr) return false;
+  const Piece take = call.out_pieces[from];
+  const char* const seen =
+      comm.size == 2
+          ? reinterpret_cast<const char*>(line->inside)
+          : find(comm, from, *line, static_cast<size_t>(comm.rank) * kLine,
+                 sizeof(Cell));
+  if (seen == nullptr) return false;
+  const Cell& cell = *reinterpret_cast<const Cell*>(seen);
+  if (cell.gives != take.bytes || cell.takes != call.in_pieces[from].bytes)
+    return false;
+  if (Cell::holds(take.bytes)) {
+    move(take.at, cell.inside, take.bytes);
+    return true;
+  }
+  const char* const data =
+      find(comm, from, *line, cell.staged().at, take.bytes);
+  if (data == nullptr) return false;
+  copy(take.at, data, take.bytes);
+  return true;
+}
+
+}  // namespace
+
+bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how) {
+  const size_t shown = shown_to_pairs(*comm, call);
+  if (shown == kPairs) return false;
+  const uint64_t ticket = comm->ticket;
+  if (!show_pairs(comm, call, shown, how.meets, ticket)) return false;
+  const Piece own = call.in_pieces[comm->rank];
+  move(call.out_pieces[comm->rank].at, own.at, own.bytes);
+  bool ahead = true;
+  if (!for_others(*comm, [&](int from) {
+        return take_of_pair(*comm, call, from, ticket, &ahead);
+      }))
+    return false;
+  end(comm, how, ticket, shown, ahead);
+  return true;
+}
+
+}  // namespace shm_backend

@@ -1,0 +1,136 @@
+// The steps that short calls have in common.
+#ifndef DISTWRAP_BACKENDS_SHM_SHORT_STEP_H_
+#define DISTWRAP_BACKENDS_SHM_SHORT_STEP_H_
+
+#include "backend.h"
+#include "run.h"
+#include "short_call.h"
+#include "wait.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace shm_backend::short_step {
+
+[[gnu::always_inline]] inline void move(void* to, const void* from,
+                                        size_t bytes) {
+  if (bytes == sizeof(uint64_t))
+    std::memcpy(to, from, sizeof(uint64_t));
+  else
+    copy(to, from, bytes);
+}
+
+// Where the data of this call are staged; NULL: not now.
+inline char* stage(Comm* comm, size_t bytes, bool page, uint64_t ticket,
+                   size_t* at) {
+  Stage& stage = comm->stage;
+  if (stage.data == nullptr) return nullptr;
+  uint64_t in_use = 0;
+  const size_t begin =
+      stage.take(bytes, stage.limit, ticket, comm->consumed, &in_use);
+  if (begin == Stage::kNone) return nullptr;
+  if (page) stage.turn_page();
+  *at = stage.at + begin;
+  return stage.data + begin;
+}
+
+// The lines that the next call, if it is like this one, will write first.
+inline void prepare_next(const Comm& comm, size_t shown) {
+  // As many as a processor can wait for beside what it does.
+  constexpr size_t kMostLines = 16;
+  take_ahead(&comm.room.mine().posts[line_of(comm.ticket)]);
+  if (shown <= kInside) return;
+  const Stage& stage = comm.stage;
+  const size_t at = stage.next + shown > stage.limit ? 0 : stage.next;
+  const size_t bytes = std::min(shown, kMostLines * kLine);
+  for (size_t i = 0; i < bytes; i += kLine) take_ahead(stage.data + at + i);
+}
+
+// The line of this call; NULL when somebody may still read what stands there.
+inline Post* free_line(Comm* comm, uint64_t ticket) {
+  const uint32_t line = line_of(ticket);
+  if (!reached(comm->consumed, comm->posted[line])) return nullptr;
+  return &comm->room.mine().posts[line];
+}
+
+inline void post(Comm* comm, Post* line, uint64_t ticket, size_t at,
+                 uint32_t print) {
+  comm->posted[line_of(ticket)] = ticket;
+  line->what.store(static_cast<uint64_t>(at / kLine) << 32 | print,
+                   std::memory_order_relaxed);
+  line->ticket.store(ticket, std::memory_order_release);
+  comm->room.wake_others();
+}
+
+// Begins to fetch what another has shown for the next call, if it is ahead by
+// that and the call is like this one.
+inline void look_ahead(const Comm& comm, int rank, size_t shown) {
+  constexpr size_t kFirst = 12 * kLine;
+  const Post& post = comm.room.area(rank).posts[line_of(comm.ticket)];
+  if (!reached(post.ticket.load(std::memory_order_relaxed), comm.ticket))
+    return;
+  const uint64_t what = post.what.load(std::memory_order_relaxed);
+  const size_t begin = static_cast<size_t>(what >> 32) * kLine;
+  // Data may be in the line itself, or in memory of the rank's own.
+  if (begin == 0 || begin >= comm.room.arena()->plot_bytes()) return;
+  const size_t bytes = std::min(shown, kFirst);
+  const char* const data = comm.room.find(rank, begin, bytes);
+  for (size_t i = 0; i < bytes && data != nullptr; i += kLine)
+    __builtin_prefetch(data + i);
+}
+
+// A rank's line, unless it does not come soon or shows something else. `ahead`:
+// it had come before.
+[[gnu::always_inline]] inline const Post* look(const Comm& comm, int rank,
+                                               uint64_t ticket, uint32_t print,
+                                               bool* ahead) {
+  const Post& post = comm.room.area(rank).posts[line_of(ticket)];
+  for (int looks = std::min(comm.looks, kSoonLooks);
+       !reached(post.ticket.load(std::memory_order_acquire), ticket);) {
+    *ahead = false;
+    if (--looks <= 0) return nullptr;
+    pause();
+  }
+  const uint64_t what = post.what.load(std::memory_order_relaxed);
+  return static_cast<uint32_t>(what) == print ? &post : nullptr;
+}
+
+// `bytes` at `at` of what a rank has staged for its line.
+inline const char* find(const Comm& comm, int rank, const Post& line, size_t at,
+                        size_t bytes) {
+  const uint64_t what = line.what.load(std::memory_order_relaxed);
+  const size_t begin = static_cast<size_t>(what >> 32) * kLine;
+  // Its own memory: it has to be asked whether that stayed.
+  const size_t most = comm.room.arena()->plot_bytes();
+  if (begin >= most || at >= most) return nullptr;
+  return comm.room.find(rank, begin + at, bytes);
+}
+
+// The end of a call that has read what it wants; `ahead`: its peers had come
+// before it.
+[[gnu::always_inline]] inline void end(Comm* comm, const ShortCall& how,
+                                       uint64_t ticket, size_t shown,
+                                       bool ahead) {
+  // Not each time: others look there only when they are ahead by all lines, and
+  // take the word away from who writes it. Whoever waits for a line that this
+  // rank has read, and not said so, has shown more that it has not.
+  constexpr uint32_t kUnsaid = kPosts / 4;
+  if (shown > kInside || line_of(ticket) % kUnsaid == 0) {
+    comm->room.mine().done.store(ticket + kLastRound,
+                                 std::memory_order_release);
+    comm->room.wake_others();
+  }
+  // It has looked at everybody, and nobody comes here before the last call's
+  // end.
+  if (how.looks_at_all && !reached(comm->consumed, ticket - 1))
+    comm->consumed = ticket - 1;
+  comm->ticket = ticket + kLastRound + 1;
+  if (how.shows) prepare_next(*comm, shown);
+  if (ahead)
+    for (int r = how.first; r < how.end; ++r)
+      if (r != comm->rank) look_ahead(*comm, r, shown);
+}
+
+}  // namespace shm_backend::short_step
+
+#endif  // DISTWRAP_BACKENDS_SHM_SHORT_STEP_H_
