@@ -81,6 +81,7 @@ int32_t wait_for(Comm* comm, Message& message, const Call& call,
 }
 
 int32_t run_message(Comm* comm, const Call& call, dw_error* error) {
+  comm->under_way();
   for (int i = comm->looks; i > 0; --i) {
     const Messages::AtOnce moved = comm->messages.move_at_once(call);
     if (moved == Messages::AtOnce::kDone) [[likely]]

@@ -78,6 +78,7 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
     run_alone(comm, call);
     return DW_OK;
   }
+  comm->under_way();
   dw_error why;  // filled on failure only
   int32_t code = DW_OK;
   Attempt attempt;

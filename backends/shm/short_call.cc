@@ -92,6 +92,7 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
       copy_parts(*comm, staged, own, how);
   }
   post(comm, line, ticket, at, print);
+  if (how.waits) comm->under_way();
   // While it waits for the others anyway.
   if (how.meets && how.shown > kInside && how.shown <= kMostHandedDown)
     hand_down(staged, how.shown);
@@ -122,6 +123,8 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   how.fits = true;
   find_sources(comm, call, &how);
   how.looks_at_all = how.end - how.first == comm.size;
+  how.waits = how.end - how.first > 1 ||
+              (how.end - how.first == 1 && how.first != comm.rank);
   how.meets = how.shows && how.looks_at_all && !comm.crowded;
   how.lists_in = kShapes[call.kind].in_pieces;
   how.lists_out = kShapes[call.kind].out_pieces;

@@ -28,6 +28,7 @@ struct ShortCall {
   bool pairs = false;  // which alone know sizes
   bool shows = false;
   bool looks_at_all = false;
+  bool waits = false;  // for what another one shows
   // What is this rank's own comes first, while the others' is on its way.
   bool keeps = false;
   // Every rank waits for every other one, on a processor of its own.

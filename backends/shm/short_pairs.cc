@@ -70,6 +70,7 @@ bool show_pairs(Comm* comm, const Call& call, size_t shown, bool meets,
     return true;
   });
   post(comm, line, ticket, at, call.print);
+  comm->under_way();
   if (meets && shown != 0 && shown <= kMostHandedDown) hand_down(staged, shown);
   return true;
 }

@@ -87,6 +87,8 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown) {
   const Post& post = comm.room.area(rank).posts[line_of(ticket)];
   for (int looks = std::min(comm.looks, kSoonLooks);
        !reached(post.ticket.load(std::memory_order_acquire), ticket);) {
+    // Who shows nothing has not said it.
+    if (*ahead) comm.under_way();
     *ahead = false;
     if (--looks <= 0) return nullptr;
     pause();

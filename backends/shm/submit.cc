@@ -51,6 +51,7 @@ int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
   if (int32_t code = enqueue(comm, Call(call), nullptr, &gate, error))
     return code;
   // On this thread; the one that runs it does so on its own.
+  comm->under_way();
   say_waits(*comm);
   return gate.wait(error);
 }

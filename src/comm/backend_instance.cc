@@ -34,6 +34,13 @@ int64_t host_now_ns(void*) {
   return Deadline::now_ns();
 }
 
+void host_under_way(void*) {
+  BackendInstance::Deferred* const deferred = BackendInstance::deferred;
+  if (deferred == nullptr) return;
+  BackendInstance::deferred = nullptr;
+  deferred->run();
+}
+
 // Waiters drive progress themselves; no thread sleeps on a backend yet.
 void host_wake(void*) {}
 
@@ -54,12 +61,15 @@ const void* host_extension(void*, dw_str, uint32_t) { return nullptr; }
 
 BackendInstance::Runner runner_of(const dw_backend_api& api, dw_comm* comm) {
   return {api.submit, comm, (api.flags & DW_BACKEND_HOST_WATCHES) != 0,
-          (api.flags & DW_BACKEND_CLOCKS_WAITS) != 0};
+          (api.flags & DW_BACKEND_CLOCKS_WAITS) != 0,
+          (api.flags & DW_BACKEND_SAYS_UNDER_WAY) != 0};
 }
 
 }  // namespace
 
 constinit thread_local uint64_t BackendInstance::clock_reads = 0;
+constinit thread_local BackendInstance::Deferred* BackendInstance::deferred =
+    nullptr;
 
 ErrorInfo backend_error(int32_t code, const dw_error& error,
                         absl::string_view backend) {
@@ -106,7 +116,8 @@ BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
            .scratch_alloc = host_scratch_alloc,
            .scratch_free = host_scratch_free,
            .reduce_kernel = host_reduce_kernel,
-           .extension = host_extension};
+           .extension = host_extension,
+           .under_way = host_under_way};
 }
 
 absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(

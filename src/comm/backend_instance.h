@@ -59,10 +59,22 @@ class BackendInstance {
     dw_comm* comm;
     bool host_watches;
     bool clocks_waits;
+    bool says_under_way;
   };
   // How often backends have asked for the time on this thread.
   [[gnu::tls_model(
       "initial-exec")]] static constinit thread_local uint64_t clock_reads;
+  // What is still to be done for the call that this thread is in, when its
+  // backend says that it is under way; null: nothing.
+  class Deferred {
+   public:
+    virtual void run() = 0;
+
+   protected:
+    ~Deferred() = default;
+  };
+  [[gnu::tls_model(
+      "initial-exec")]] static constinit thread_local Deferred* deferred;
   Runner waiting_collectives_of(dw_comm* comm) const;
   Runner waiting_messages_of(dw_comm* comm) const;
   Runner any_of(dw_comm* comm) const;

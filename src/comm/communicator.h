@@ -251,6 +251,11 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot);
   template <bool kOnBoard>
+  uint64_t keep_books(const dw_op& op, absl::string_view label,
+                      CallGuard::Slot& slot);
+  template <bool kOnBoard>
+  class Books;
+  template <bool kOnBoard>
   absl::StatusOr<Work> run_and_record(dw_op& op, const CallOptions& options,
                                       CallGuard::Slot& slot);
   // A refused call has used no sequence number.

@@ -17,7 +17,7 @@ constexpr uint64_t kMaxText = 256;
 constexpr uint64_t kMaxHints = 1024;
 constexpr uint32_t kKnownFlags =
     DW_BACKEND_HOST_WATCHES | DW_BACKEND_DECORATOR | DW_BACKEND_SUBMIT_BESIDE |
-    DW_BACKEND_STREAMS | DW_BACKEND_CLOCKS_WAITS;
+    DW_BACKEND_STREAMS | DW_BACKEND_CLOCKS_WAITS | DW_BACKEND_SAYS_UNDER_WAY;
 
 enum Slot {
 #define DW_SLOT(name, required) kSlot_##name,

@@ -12,6 +12,7 @@ std::vector<Check> all_checks() {
           {"Pairs", check_pairs, 4},
           {"OpenWorks", check_open_works, 2},
           {"ManyCommunicators", check_many_communicators, 3},
+          {"UnderWay", check_under_way, 3},
           {"Refusals", check_refusals, 2},
           {"Growth", check_growth, 2},
           {"BadBlobs", check_bad_blobs, 3},

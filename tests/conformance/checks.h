@@ -36,6 +36,8 @@ DISTWRAP_CHECK(check_calls);
 DISTWRAP_CHECK(check_pairs);
 DISTWRAP_CHECK(check_open_works);
 DISTWRAP_CHECK(check_many_communicators);
+// under_way.cc: who says so does it before waiting.
+DISTWRAP_CHECK(check_under_way);
 // refusal.cc: what is not promised is refused, and nothing was touched.
 DISTWRAP_CHECK(check_refusals);
 DISTWRAP_CHECK(check_growth);

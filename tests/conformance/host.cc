@@ -40,6 +40,14 @@ int64_t now_ns() {
       .count();
 }
 
+namespace {
+
+thread_local std::atomic<uint64_t>* under_way_count = nullptr;
+
+}  // namespace
+
+void count_under_way(std::atomic<uint64_t>* count) { under_way_count = count; }
+
 const dw_host_api& host_table() {
   static const dw_host_api table = {
       sizeof(dw_host_api),
@@ -59,7 +67,10 @@ const dw_host_api& host_table() {
       [](void*, dw_dtype dtype, uint16_t reduce) {
         return algo::reduce_kernel(dtype, reduce);
       },
-      [](void*, dw_str, uint32_t) -> const void* { return nullptr; }};
+      [](void*, dw_str, uint32_t) -> const void* { return nullptr; },
+      [](void*) {
+        if (under_way_count != nullptr) under_way_count->fetch_add(1);
+      }};
   return table;
 }
 

@@ -4,8 +4,10 @@
 
 #include "distwrap/abi/plugin.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 // A completion cell. `complete` may come from any thread.
@@ -33,6 +35,10 @@ namespace distwrap::conformance {
 const dw_host_api& host_table();
 
 int64_t now_ns();
+
+// From now on counts there how often backends say on this thread that an
+// operation is under way; NULL: nowhere.
+void count_under_way(std::atomic<uint64_t>* count);
 
 }  // namespace distwrap::conformance
 

@@ -267,6 +267,8 @@ std::vector<Mutant> mutants_of_rules() {
       SUBMITS(receives_block, check_open_receives, 2, kHangs),
       SUBMITS(sends_to_itself, check_own_messages, 2, "a send to itself"),
       SUBMITS(starts_threads, check_open_works, 2, "threads"),
+      {"waits_in_silence", check_under_way, 2, "has not said before",
+       [](dw_backend_api& api) { api.flags |= DW_BACKEND_SAYS_UNDER_WAY; }},
       SLOT(submit_group, runs_groups_in_order, check_groups, 3, kHangs),
       SLOT(submit_group, drops_items, check_groups, 3, kHangs),
       SLOT(submit_group, runs_groups_in_order, check_refusals, 1,

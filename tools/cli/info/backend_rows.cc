@@ -43,6 +43,7 @@ dw_host_api host_without_work() {
       .extension = [](void*, dw_str, uint32_t) -> const void* {
         return nullptr;
       },
+      .under_way = nullptr,
   };
 }
 

@@ -67,6 +67,10 @@ typedef struct dw_host_api {
   dw_reduce_fn (*reduce_kernel)(void* self, dw_dtype dtype, uint16_t reduce);
   /* Table of a named extension of the host, NULL when unknown. */
   const void* (*extension)(void* self, dw_str id, uint32_t minor);
+  /* An operation whose caller waits on this thread is under way; any number of
+   * times. For DW_BACKEND_SAYS_UNDER_WAY; NULL, or behind `struct_size`, of a
+   * host that does not want to know. */
+  void (*under_way)(void* self);
 } dw_host_api;
 
 typedef struct dw_backend_api dw_backend_api;
@@ -106,6 +110,11 @@ typedef struct dw_open_info {
  * than a few microseconds reads `now_ns` on that thread: who waits has a clock
  * to look at. Of one that has not the host knows that it was quick. */
 #define DW_BACKEND_CLOCKS_WAITS 0x10u
+/* A collective or message whose caller waits calls `under_way` on that thread
+ * before it waits for others, and best as soon as they can see its part: what
+ * the host keeps of the call is written while that is on its way to them. One
+ * that ends without having waited need not. */
+#define DW_BACKEND_SAYS_UNDER_WAY 0x20u
 
 /* A backend. Required: name, open, close, caps, setup_begin, setup_step,
  * setup_cancel, comm_abort, comm_destroy, query, submit. The host copies the
