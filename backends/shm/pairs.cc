@@ -60,6 +60,16 @@ class Exchange {
     if (!takes_from(from)) return {};
     return kind_ == DW_OP_SCATTER ? run_.call.out : run_.call.out_pieces[from];
   }
+  // From this rank to itself.
+  Piece own_given() const {
+    return kind_ == DW_OP_GATHER ? run_.call.in
+                                 : run_.call.in_pieces[run_.rank];
+  }
+  Piece own_taken() const {
+    if (!is_root_ && kind_ != DW_OP_ALL_TO_ALL) return {};
+    return kind_ == DW_OP_SCATTER ? run_.call.out
+                                  : run_.call.out_pieces[run_.rank];
+  }
   Pair& pair(int other) const {
     return run_.comm->pairs[static_cast<size_t>(other)];
   }
@@ -102,10 +112,12 @@ bool Exchange::may_go_straight(size_t bytes) const {
 }
 
 void Exchange::choose_ways() {
+  size_t result = own_taken().bytes;
   for (int other = 0; other < run_.size; ++other) {
     if (other == run_.rank) continue;
     Pair& pair = this->pair(other);
     const size_t gives = given(other).bytes, takes = taken(other).bytes;
+    result += takes;
     gives_ |= gives_to(other);
     takes_ |= takes_from(other);
     pair.gives_straight = pair.takes_straight = pair.tries = false;
@@ -124,6 +136,7 @@ void Exchange::choose_ways() {
   }
   if (gives_) sends_ = std::max(sends_, 1u);
   if (takes_) receives_ = 1;
+  run_.expect(result);
   if (tries_) began_ns_ = run_.comm->host->now_ns(run_.comm->host->self);
 }
 
@@ -143,8 +156,7 @@ void Exchange::move_rounds() {
        turn < std::max(sends_, receives_ + 1) && !run_.failed(); ++turn) {
     if (turn < sends_) show(turn);
     if (turn == 0) {
-      if (std::max(run_.call.in.bytes, run_.call.out.bytes) <= kSoon)
-        keep_own();
+      if (own_taken().bytes <= kSoon) keep_own();
       continue;
     }
     const uint32_t round = turn - 1;
@@ -227,15 +239,9 @@ void Exchange::take(int from, uint32_t round) {
 }
 
 void Exchange::keep_own() {
-  if (kept_) return;
+  const Piece to = own_taken();
+  if (!kept_ && to.bytes != 0) run_.keep(to.at, own_given().at, to.bytes);
   kept_ = true;
-  const Call& call = run_.call;
-  if (!is_root_ && kind_ != DW_OP_ALL_TO_ALL) return;
-  const Piece from =
-      kind_ == DW_OP_GATHER ? call.in : call.in_pieces[run_.rank];
-  const Piece to =
-      kind_ == DW_OP_SCATTER ? call.out : call.out_pieces[run_.rank];
-  if (to.bytes != 0) run_.keep(to.at, from.at, to.bytes);
 }
 
 // ---- from buffer to buffer ----
@@ -249,6 +255,8 @@ bool Exchange::move_straight() {
     if (pair(other).gives_straight) move.give(other, given(other));
     if (pair(other).takes_straight) move.take(other, taken(other));
   }
+  if (!kept_) move.keep(own_taken(), own_given());
+  kept_ = true;
   return move.go();
 }
 

@@ -55,13 +55,6 @@ size_t bytes_of_rank(const Call& call) {
   }
 }
 
-// Whether what it shows begins a page. Who reads only comes later, and then to
-// more of one page at once.
-bool has_pages(const ShortCall& how) {
-  constexpr size_t kLeast = 512;
-  return how.meets && how.shown >= kLeast;
-}
-
 // All but the part that is this rank's own.
 void copy_parts(const Comm& comm, char* to, const char* own,
                 const ShortCall& how) {
@@ -84,7 +77,7 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
     if (how.reduce != nullptr &&
         comm->room.arena()->heap().place_of(own, how.shown) != 0) [[unlikely]]
       return false;
-    staged = stage(comm, how.shown, has_pages(how), ticket, &at);
+    staged = stage(comm, how.shown, begins_page(how, how.shown), ticket, &at);
     if (staged == nullptr) return false;
     if (how.shown == how.bytes)
       copy(staged, own, how.shown);
@@ -92,10 +85,10 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
       copy_parts(*comm, staged, own, how);
   }
   post(comm, line, ticket, at, print);
-  if (how.waits) comm->under_way();
   // While it waits for the others anyway.
   if (how.meets && how.shown > kInside && how.shown <= kMostHandedDown)
     hand_down(staged, how.shown);
+  if (how.waits) comm->under_way();
   return true;
 }
 

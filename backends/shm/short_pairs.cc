@@ -42,14 +42,14 @@ size_t shown_to_pairs(const Comm& comm, const Call& call) {
   return is_short && shown <= ShortCall::kMost ? shown : kPairs;
 }
 
-bool show_pairs(Comm* comm, const Call& call, size_t shown, bool meets,
-                uint64_t ticket) {
+bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
+                size_t shown, uint64_t ticket) {
   Post* const line = free_line(comm, ticket);
   if (line == nullptr) return false;
   size_t at = 0;
   char* staged = nullptr;
   if (shown != 0) {
-    staged = stage(comm, shown, meets, ticket, &at);
+    staged = stage(comm, shown, begins_page(how, shown), ticket, &at);
     if (staged == nullptr) return false;
   }
   size_t next = table_bytes(*comm);
@@ -70,8 +70,9 @@ bool show_pairs(Comm* comm, const Call& call, size_t shown, bool meets,
     return true;
   });
   post(comm, line, ticket, at, call.print);
+  if (how.meets && shown != 0 && shown <= kMostHandedDown)
+    hand_down(staged, shown);
   comm->under_way();
-  if (meets && shown != 0 && shown <= kMostHandedDown) hand_down(staged, shown);
   return true;
 }
 
@@ -107,7 +108,7 @@ bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how) {
   const size_t shown = shown_to_pairs(*comm, call);
   if (shown == kPairs) return false;
   const uint64_t ticket = comm->ticket;
-  if (!show_pairs(comm, call, shown, how.meets, ticket)) return false;
+  if (!show_pairs(comm, call, how, shown, ticket)) return false;
   const Piece own = call.in_pieces[comm->rank];
   move(call.out_pieces[comm->rank].at, own.at, own.bytes);
   bool ahead = true;

@@ -20,6 +20,13 @@ namespace shm_backend::short_step {
     copy(to, from, bytes);
 }
 
+// Whether what it shows begins a page. Who reads only comes later, and then to
+// more of one page at once.
+inline bool begins_page(const ShortCall& how, size_t shown) {
+  constexpr size_t kLeast = 512;
+  return how.meets && shown >= kLeast;
+}
+
 // Where the data of this call are staged; NULL: not now.
 inline char* stage(Comm* comm, size_t bytes, bool page, uint64_t ticket,
                    size_t* at) {
