@@ -12,6 +12,7 @@
 #include "reach.h"
 #include "room.h"
 #include "route.h"
+#include "sdk/under_way.h"
 #include "sdk/yielding.h"
 #include "stage.h"
 #include "straight.h"
@@ -28,27 +29,14 @@ namespace shm_backend {
 // The names of the ABI are shared by all backends of a program, so the objects
 // have names of their own.
 
-// A host may be older than that, or not want to know.
-inline void (*under_way_of(const dw_host_api& host))(void*) {
-  constexpr size_t kEnd =
-      offsetof(dw_host_api, under_way) + sizeof host.under_way;
-  if (host.struct_size >= kEnd && host.under_way != nullptr)
-    return host.under_way;
-  return [](void*) {};
-}
-
 // One per session and device, made by `open`.
 struct Backend {
   Backend(const dw_host_api* given_host, size_t given_stage,
           const Tuning& given_tuning)
-      : host(given_host),
-        says_under_way(under_way_of(*given_host)),
-        stage_bytes(given_stage),
-        tuning(given_tuning) {}
+      : host(given_host), stage_bytes(given_stage), tuning(given_tuning) {}
   const dw_host_api* const host;
-  void (*const says_under_way)(void* host);  // the host's, or nothing
-  const size_t stage_bytes;                  // of a rank
-  const Tuning tuning;                       // of groups whose rank 0 this is
+  const size_t stage_bytes;  // of a rank
+  const Tuning tuning;       // of groups whose rank 0 this is
 
   Moving moving;
   // memory.cc: what its groups have made, the first first.
@@ -71,13 +59,10 @@ enum class Staging { kUnknown, kSmall, kLarge };
 // One per group, made by the last setup round.
 struct Comm {
   explicit Comm(Backend* backend)
-      : host(backend->host),
-        say_under_way(backend->says_under_way),
-        moving(&backend->moving) {}
+      : host(backend->host), moving(&backend->moving) {}
   const dw_host_api* const host;
-  void (*const say_under_way)(void* host);
   // What this call shows has been shown, or is going to be waited for.
-  void under_way() const { say_under_way(host->self); }
+  void under_way() const { dw_under_way(host); }
   Moving* const moving;
   std::atomic<int> movers = 0;  // that are at its messages
   int rank = 0;

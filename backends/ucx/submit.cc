@@ -2,6 +2,7 @@
 // start; a caller who waits drives them to their end.
 #include "backend.h"
 #include "sdk/fail.h"
+#include "sdk/under_way.h"
 #include "sdk/windows.h"
 #include "wait.h"
 #include "window.h"
@@ -35,7 +36,10 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   Transfer transfer(call);
   Worker::Hold hold(comm->worker, Worker::Hold::Waiting{});
   comm->worker.begin(&transfer);
-  if (transfer.is_open()) wait_for(comm, comm->worker, hold, transfer);
+  if (transfer.is_open()) {
+    dw_under_way(comm->host);
+    wait_for(comm, comm->worker, hold, transfer);
+  }
   hold.release();
   return result_of(comm, transfer, error);
 }

@@ -236,6 +236,21 @@ TEST(ShortCall, ThatDiffersIsToldOnBothSides) {
     });
 }
 
+TEST(UnderWay, IsSaidToHostsThatKnowIt) {
+  int said = 0;
+  dw_host_api host = {};
+  host.self = &said;
+  host.under_way = [](void* self) { ++*static_cast<int*>(self); };
+  host.struct_size = DW_HOST_API_SIZE_1_0;
+  dw_under_way(&host);  // what is behind that is not the table's
+  EXPECT_EQ(said, 0);
+  host.struct_size = sizeof host;
+  dw_under_way(&host);
+  EXPECT_EQ(said, 1);
+  host.under_way = nullptr;
+  dw_under_way(&host);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, ShortCalls, testing::Values(2, 3, 5));
 
 }  // namespace
