@@ -13,21 +13,6 @@
 namespace distwrap::comm {
 namespace {
 
-// What is read of an error that the backend may not fill in.
-void clear(dw_error* error) {
-  error->reason = DW_REASON_NONE;
-  error->peer = -1;
-  error->native = 0;
-  error->text[0] = 0;
-}
-
-// So little that to move it takes no longer than some readings of a clock.
-[[gnu::always_inline]] inline bool moves_little(const dw_op& op) {
-  constexpr uint64_t kFew = 512;  // elements
-  return static_cast<uint64_t>(op.in.count) <= kFew &&
-         static_cast<uint64_t>(op.out.count) <= kFew;
-}
-
 // Member by member: a call that was copied as a whole would have to lie in
 // memory, and be written there for every call that goes the short way.
 [[gnu::always_inline]] inline AnyCall copy_of(const Call& call) {
@@ -206,96 +191,6 @@ BackendCommunicator::run_form(const Form& call, const CallOptions& options) {
   if (code == DW_DONE) [[likely]]
     return Work();
   return labelled(options, finish_slow(op, code, &error));
-}
-
-// What others may read of a synchronous call: shown on the board, and recorded.
-template <bool kOnBoard>
-[[gnu::always_inline]] inline uint64_t BackendCommunicator::keep_books(
-    const dw_op& op, absl::string_view label, CallGuard::Slot& slot) {
-  if (kOnBoard && op.seq != 0) lane_->publish(op, label);
-  const uint64_t record = begin_record(op, 0, label);
-  say_waits(slot, op.seq != 0);
-  return record;
-}
-
-// The same once a backend says that the call is under way: its part is on the
-// way to the others by then, which takes longer than this.
-template <bool kOnBoard>
-class BackendCommunicator::Books final : public BackendInstance::Deferred {
- public:
-  Books(BackendCommunicator& owner, const dw_op& op, absl::string_view label,
-        CallGuard::Slot& slot)
-      : owner_(owner), op_(op), label_(label), slot_(slot) {}
-
-  void run() override {
-    record_ = owner_.keep_books<kOnBoard>(op_, label_, slot_);
-  }
-  int32_t submit(const BackendInstance::Runner& by, dw_error* error) {
-    BackendInstance::deferred = this;
-    const int32_t code = by.submit(by.comm, &op_, nullptr, error);
-    if (BackendInstance::deferred != nullptr) {
-      BackendInstance::deferred = nullptr;
-      run();
-    }
-    return code;
-  }
-  // The number of its record, after that; 0 when there is none.
-  uint64_t record() const { return record_; }
-
- private:
-  BackendCommunicator& owner_;
-  const dw_op& op_;
-  const absl::string_view label_;
-  CallGuard::Slot& slot_;
-  uint64_t record_ = 0;
-};
-
-template <bool kOnBoard>
-[[gnu::always_inline]] inline absl::StatusOr<Work>
-BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options,
-                                    CallGuard::Slot& slot) {
-  const BackendInstance::Runner& by = runner(op);
-  dw_error error;
-  clear(&error);
-  int32_t code = DW_UNKNOWN;
-  uint64_t record;
-  const uint64_t clock_reads = BackendInstance::clock_reads;
-  if (by.says_under_way && !by.host_watches) {
-    Books<kOnBoard> books(*this, op, options.label, slot);
-    code = books.submit(by, &error);
-    record = books.record();
-  } else {
-    record = keep_books<kOnBoard>(op, options.label, slot);
-    if (!by.host_watches) code = by.submit(by.comm, &op, nullptr, &error);
-  }
-  if (code == DW_DONE) [[likely]] {
-    if (kOnBoard) lane_->returned();
-    if (record == 0) return Work();
-    if (by.clocks_waits && BackendInstance::clock_reads == clock_reads &&
-        moves_little(op)) [[likely]]
-      recorder_->end_at_once(record);
-    else
-      recorder_->end(record, Recorder::kDone);
-    return Work();
-  }
-  absl::StatusOr<Work> result =
-      labelled(options, by.host_watches ? submit_watched(op, options.label)
-                                        : finish_slow(op, code, &error));
-  if (kOnBoard) lane_->returned();
-  end_record(record, result.ok()
-                         ? Recorder::kDone
-                         : Recorder::failed(error_reason(result.status())));
-  return result;
-}
-
-[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_recorded(
-    dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
-  return run_and_record<false>(op, options, slot);
-}
-
-[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_on_board(
-    dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
-  return run_and_record<true>(op, options, slot);
 }
 
 absl::StatusOr<Work> BackendCommunicator::labelled(

@@ -153,7 +153,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     uint64_t* seq = nullptr;         // where to put its number
   };
 
-  // Either of those on the short way; `call` is what it says.
+  // Both of those: what differs between a plain call and one with counts is in
+  // overloads.
   template <uint16_t kKind, class Form>
   absl::StatusOr<Work> run_form(const Form& call, const CallOptions& options);
   // A call of a thread that does not have the seat, or on what is closed.
@@ -238,6 +239,13 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   }
   void end_record(uint64_t record, uint16_t outcome) {
     if (record != 0) recorder_->end(record, outcome);
+  }
+  // What is read of an error that the backend may not fill in.
+  static void clear(dw_error* error) {
+    error->reason = DW_REASON_NONE;
+    error->peer = -1;
+    error->native = 0;
+    error->text[0] = 0;
   }
   // What is left of a synchronous call that is shown or recorded. Apart, so
   // that a call costs no more when it is not.
