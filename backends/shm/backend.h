@@ -61,8 +61,6 @@ struct Comm {
   explicit Comm(Backend* backend)
       : host(backend->host), moving(&backend->moving) {}
   const dw_host_api* const host;
-  // What this call shows has been shown, or is going to be waited for.
-  void under_way() const { dw_under_way(host); }
   Moving* const moving;
   std::atomic<int> movers = 0;  // that are at its messages
   int rank = 0;
@@ -100,6 +98,9 @@ struct Comm {
   // Of operations that are not in a set: one thread may be at each half.
   CallReaders waiting_calls, other_calls;
   Worker worker{this};  // of asynchronous operations
+
+  // What this call shows has been shown, or is going to be waited for.
+  void under_way() const { dw_under_way(host); }
 };
 
 inline Backend* of(dw_backend* backend) {

@@ -27,8 +27,6 @@ constexpr size_t kPart = 128 << 10;
 // Of the staging of results. More leaves the second-level cache.
 constexpr size_t kRing = 2 << 20;
 
-size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
 // Where elements lie: a place in the heap of the rank that says so, or an
 // address in its process, which has no such bit.
 using Where = uint64_t;
@@ -183,7 +181,7 @@ class Shares {
     const size_t begin = (backwards_ ? chunks_ - 1 - number : number) * chunk_;
     const size_t bytes = std::min(chunk_, call_.in.bytes - begin);
     const auto n = static_cast<size_t>(run_.size);
-    const size_t each = up((bytes + n - 1) / n);
+    const size_t each = whole_lines((bytes + n - 1) / n);
     const size_t at = std::min(bytes, static_cast<size_t>(rank) * each);
     return {begin + at, std::min(each, bytes - at)};
   }

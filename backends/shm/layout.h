@@ -25,6 +25,9 @@ inline constexpr uint64_t kSegmentMagic = 0x6d6873'70617277ull;
 inline constexpr int kMostRanks = 128;
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kPage = 4096;
+inline constexpr size_t whole_lines(size_t bytes) {
+  return (bytes + kLine - 1) / kLine * kLine;
+}
 inline constexpr uint32_t kPosts = 128;
 inline constexpr size_t kInside = 48;
 // Staging of a group at first; what is larger is reserved later.

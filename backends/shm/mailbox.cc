@@ -152,7 +152,7 @@ bool Pool::get(size_t bytes, int spare, char** at, uint64_t* place) {
   *at = chunks_ + chunk * kChunkBytes + begin;
   *place = static_cast<uint64_t>(chunk) << (kUseBits + kBeginBits) |
            static_cast<uint64_t>(begin / kLine) << kUseBits | uses_[chunk];
-  begin = (begin + bytes + kLine - 1) / kLine * kLine;
+  begin = whole_lines(begin + bytes);
   return true;
 }
 

@@ -1,5 +1,6 @@
 // Operations that move data and do not change them, where all ranks know all
 // sizes.
+#include "parts.h"
 #include "run.h"
 
 #include <algorithm>
@@ -8,21 +9,10 @@
 namespace shm_backend {
 namespace {
 
-constexpr size_t kPart = 128 << 10;
-
 // The largest part of a piece in one round, of a block of so many.
 size_t largest_part(const Run& run, size_t parts) {
   const size_t fits = run.comm->stage.most() / parts / kLine * kLine;
-  return std::clamp(fits, kLine, kPart);
-}
-
-Piece part_of(Piece piece, size_t at, size_t step) {
-  const size_t begin = std::min(piece.bytes, at);
-  return {piece.at + begin, std::min(step, piece.bytes - begin)};
-}
-
-size_t rounds_of(size_t bytes, size_t step) {
-  return bytes == 0 ? 0 : (bytes + step - 1) / step;
+  return std::clamp(fits, kLine, kMostInRound);
 }
 
 // A block with a part for each rank.

@@ -11,6 +11,7 @@
 // finds out for each size which way is faster, and tells the giver (`Lending`).
 #include "pairs.h"
 
+#include "parts.h"
 #include "run.h"
 #include "straight.h"
 
@@ -21,14 +22,11 @@
 namespace shm_backend {
 namespace {
 
-constexpr size_t kPart = 128 << 10;
 // What is this rank's own comes while the others' is on its way, unless that
 // would hold up what is.
 constexpr size_t kSoon = 16 << 10;
 // Behind all rounds of staging.
 constexpr uint32_t kStraightRound = kLastRound - 1;
-
-size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 class Exchange {
  public:
@@ -77,8 +75,12 @@ class Exchange {
 
   void choose_ways();
   bool may_go_straight(size_t bytes) const;
-  Piece part_of(const Piece& piece, uint32_t round) const;
-  uint32_t rounds_of(size_t bytes) const;
+  Piece part_in(uint32_t round, Piece piece) const {
+    return part_of(piece, round * step_, step_);
+  }
+  uint32_t rounds_for(size_t bytes) const {
+    return static_cast<uint32_t>(rounds_of(bytes, step_));
+  }
   void show(uint32_t round);
   void take(int from, uint32_t round);
   void move_rounds();
@@ -132,7 +134,7 @@ void Exchange::choose_ways() {
       tries_ |= pair.tries;
     }
     straight_ |= pair.gives_straight;
-    if (!pair.gives_straight) sends_ = std::max(sends_, rounds_of(gives));
+    if (!pair.gives_straight) sends_ = std::max(sends_, rounds_for(gives));
   }
   if (gives_) sends_ = std::max(sends_, 1u);
   if (takes_) receives_ = 1;
@@ -141,15 +143,6 @@ void Exchange::choose_ways() {
 }
 
 // ---- rounds of staging ----
-
-uint32_t Exchange::rounds_of(size_t bytes) const {
-  return static_cast<uint32_t>((bytes + step_ - 1) / step_);
-}
-
-Piece Exchange::part_of(const Piece& piece, uint32_t round) const {
-  const size_t begin = std::min(piece.bytes, round * step_);
-  return {piece.at + begin, std::min(step_, piece.bytes - begin)};
-}
 
 void Exchange::move_rounds() {
   for (uint32_t turn = 0;
@@ -172,17 +165,17 @@ void Exchange::show(uint32_t round) {
   const auto is_staged = [&](int to, size_t bytes) {
     return !pair(to).gives_straight && !Cell::holds(bytes);
   };
-  const size_t table = in_line_ ? 0 : static_cast<size_t>(run_.size) * kLine;
+  const size_t table = in_line_ ? 0 : Cell::place(run_.size);
   size_t total = table;
   for (int to = 0; to < run_.size; ++to)
     if (gives_to(to) && is_staged(to, given(to).bytes))
-      total += up(part_of(given(to), round).bytes);
+      total += whole_lines(part_in(round, given(to)).bytes);
   char* const block = total == 0 ? nullptr : run_.prepare(round, total, true);
   if (run_.failed()) return;
   size_t next = table;
   for (int to = 0; to < run_.size; ++to) {
     if (!gives_to(to)) continue;
-    const Piece whole = given(to), part = part_of(whole, round);
+    const Piece whole = given(to), part = part_in(round, whole);
     const bool is_straight = pair(to).gives_straight;
     Cell cell = {
         whole.bytes | (is_straight ? Cell::kStraight : 0), taken(to).bytes, {}};
@@ -190,13 +183,12 @@ void Exchange::show(uint32_t round) {
       cell.set({next, began_ns_});
       if (!is_straight) {
         copy(block + next, part.at, part.bytes);
-        next += up(part.bytes);
+        next += whole_lines(part.bytes);
       }
     } else if (round == 0) {
       copy(cell.inside, whole.at, whole.bytes);
     }
-    std::memcpy(in_line_ ? run_.beside(sizeof cell)
-                         : block + static_cast<size_t>(to) * kLine,
+    std::memcpy(in_line_ ? run_.beside(sizeof cell) : block + Cell::place(to),
                 &cell, sizeof cell);
   }
   run_.show_prepared(round);
@@ -204,14 +196,13 @@ void Exchange::show(uint32_t round) {
 
 // This rank's part of what another shows. The pair has to agree on both pieces.
 void Exchange::take(int from, uint32_t round) {
-  const Piece whole = taken(from), part = part_of(whole, round);
+  const Piece whole = taken(from), part = part_in(round, whole);
   Pair& pair = this->pair(from);
   if (round != 0 && (part.bytes == 0 || pair.takes_straight)) return;
   const char* const seen =
-      in_line_
-          ? run_.look(from, round, sizeof(Cell))
-          : run_.look(from, round, Run::kStaged,
-                      static_cast<size_t>(run_.rank) * kLine, sizeof(Cell));
+      in_line_ ? run_.look(from, round, sizeof(Cell))
+               : run_.look(from, round, Run::kStaged, Cell::place(run_.rank),
+                           sizeof(Cell));
   if (seen == nullptr) return;
   Cell cell;
   std::memcpy(&cell, seen, sizeof cell);
@@ -228,7 +219,7 @@ void Exchange::take(int from, uint32_t round) {
     pair.began_ns = staged.began_ns;
     pair.takes_straight = is_straight;
     straight_ |= is_straight;
-    if (!is_straight) receives_ = std::max(receives_, rounds_of(whole.bytes));
+    if (!is_straight) receives_ = std::max(receives_, rounds_for(whole.bytes));
   }
   if (is_straight || part.bytes == 0) return;
   if (staged.at > run_.comm->room.arena()->plot_bytes())
@@ -281,8 +272,8 @@ void Exchange::tell() {
 size_t pair_part(const Comm& comm) {
   const auto n = static_cast<size_t>(comm.size);
   const size_t most = comm.stage.most();
-  const size_t table = std::min(most, n * kLine);
-  return std::clamp((most - table) / n / kLine * kLine, kLine, kPart);
+  const size_t table = std::min(most, Cell::place(comm.size));
+  return std::clamp((most - table) / n / kLine * kLine, kLine, kMostInRound);
 }
 
 void run_pairs(Run& run) { Exchange(run).go(); }

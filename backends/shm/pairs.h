@@ -23,6 +23,10 @@ struct Cell {
   char inside[kInside - 2 * sizeof(uint64_t)];  // the piece, or Staged
 
   static constexpr uint64_t kStraight = uint64_t{1} << 63;
+  // Of a rank's cell in a table, a line each.
+  static constexpr size_t place(int rank) {
+    return static_cast<size_t>(rank) * kLine;
+  }
   static bool holds(size_t bytes) { return bytes <= sizeof inside; }
   Staged staged() const {
     Staged staged;

@@ -10,11 +10,9 @@ using namespace short_step;
 
 namespace {
 
-size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
 // Of two ranks the cell is in the line, else in a table before what is staged.
 size_t table_bytes(const Comm& comm) {
-  return comm.size == 2 ? 0 : static_cast<size_t>(comm.size) * kLine;
+  return comm.size == 2 ? 0 : Cell::place(comm.size);
 }
 
 // `body` of every other rank; false as soon as that is.
@@ -36,7 +34,7 @@ size_t shown_to_pairs(const Comm& comm, const Call& call) {
   size_t shown = table_bytes(comm);
   const bool is_short = for_others(comm, [&](int r) {
     const size_t gives = call.in_pieces[r].bytes;
-    if (!Cell::holds(gives)) shown += up(gives);
+    if (!Cell::holds(gives)) shown += whole_lines(gives);
     return gives <= most && call.out_pieces[r].bytes <= most;
   });
   return is_short && shown <= ShortCall::kMost ? shown : kPairs;
@@ -57,7 +55,7 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
     const Piece give = call.in_pieces[to];
     auto* const cell = reinterpret_cast<Cell*>(
         next == 0 ? reinterpret_cast<char*>(line->inside)
-                  : staged + static_cast<size_t>(to) * kLine);
+                  : staged + Cell::place(to));
     cell->gives = give.bytes;
     cell->takes = call.out_pieces[to].bytes;
     if (Cell::holds(give.bytes)) {
@@ -66,7 +64,7 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
     }
     cell->set({next, 0});
     copy(staged + next, give.at, give.bytes);
-    next += up(give.bytes);
+    next += whole_lines(give.bytes);
     return true;
   });
   post(comm, line, ticket, at, call.print);
@@ -85,8 +83,7 @@ bool take_of_pair(const Comm& comm, const Call& call, int from, uint64_t ticket,
   const char* const seen =
       comm.size == 2
           ? reinterpret_cast<const char*>(line->inside)
-          : find(comm, from, *line, static_cast<size_t>(comm.rank) * kLine,
-                 sizeof(Cell));
+          : find(comm, from, *line, Cell::place(comm.rank), sizeof(Cell));
   if (seen == nullptr) return false;
   const Cell& cell = *reinterpret_cast<const Cell*>(seen);
   if (cell.gives != take.bytes || cell.takes != call.in_pieces[from].bytes)

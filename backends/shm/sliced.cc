@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t kSlice = 128 << 10;
 
-size_t up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
 // The largest share of a rank in one chunk.
 size_t largest_slice(const Run& run) {
   const size_t n = static_cast<size_t>(run.size);
@@ -34,7 +32,7 @@ struct Chunk {
   Chunk(size_t number, size_t chunk, size_t all, int size)
       : begin(number * chunk), bytes(std::min(chunk, all - begin)) {
     const auto n = static_cast<size_t>(size);
-    share = up((bytes + n - 1) / n);
+    share = whole_lines((bytes + n - 1) / n);
   }
   Piece of(int rank, char* base) const {
     const size_t at = std::min(bytes, static_cast<size_t>(rank) * share);
@@ -185,7 +183,7 @@ void run_reduce_scatter(Run& run) {
       static_cast<size_t>(run.size) * longest <= ShortCall::kMost)
     return run_short_reduce_scatter(run, reduce);
   run.expect(longest);
-  const size_t step = std::min(most, up(longest));
+  const size_t step = std::min(most, whole_lines(longest));
   const auto rounds = static_cast<uint32_t>((longest + step - 1) / step);
   const auto slots =
       static_cast<size_t>(run.size - (reduce.scale == nullptr ? 1 : 0));

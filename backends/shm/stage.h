@@ -59,7 +59,7 @@ struct Stage {
       std::fill(tickets + first, tickets + last + 1, ticket);
       block = last;
     }
-    next = (begin + bytes + kLine - 1) / kLine * kLine;
+    next = whole_lines(begin + bytes);
     return begin;
   }
   // Leaves the rest of a page out: a processor that reads fetches on to the end

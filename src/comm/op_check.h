@@ -237,6 +237,18 @@ constexpr Fault unusual_fault(uint32_t code, Use use) {
   return Fault::kNone;
 }
 
+// Of those that this rank has.
+[[gnu::always_inline]] inline Fault check_buffers(const Call& call, bool has_in,
+                                                  bool has_out, uint32_t memory,
+                                                  Range* in, Range* out) {
+  if (has_in)
+    if (const Fault fault = check_buffer(call.in, Use::kInput, memory, in);
+        fault != Fault::kNone)
+      return fault;
+  return has_out ? check_buffer(call.out, Use::kOutput, memory, out)
+                 : Fault::kNone;
+}
+
 }  // namespace op_check
 
 template <uint16_t kKind>
@@ -254,16 +266,10 @@ template <uint16_t kKind>
   const int64_t out_unit = unit(shape.out, is_root, size);
 
   Range in, out;
-  if (in_unit != 0) {
-    const Fault fault =
-        check_buffer(call.in, Use::kInput, capabilities.memory(), &in);
-    if (fault != Fault::kNone) return faulty(fault);
-  }
-  if (out_unit != 0) {
-    const Fault fault =
-        check_buffer(call.out, Use::kOutput, capabilities.memory(), &out);
-    if (fault != Fault::kNone) return faulty(fault);
-  }
+  if (const Fault fault = check_buffers(call, in_unit != 0, out_unit != 0,
+                                        capabilities.memory(), &in, &out);
+      fault != Fault::kNone)
+    return faulty(fault);
   // Premul_sum, the last one, takes the long way round.
   if (shape.reduces() && call.reduce - 1u >= DW_REDUCE_PREMUL_SUM - 1u)
     return faulty(Fault::kUnknownReduction);

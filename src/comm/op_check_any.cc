@@ -12,7 +12,6 @@ namespace {
 
 using op_check::check_buffer;
 using op_check::check_peer;
-using op_check::has_buffer;
 using op_check::Range;
 using op_check::Use;
 
@@ -70,32 +69,6 @@ Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype) {
 }
 
 }  // namespace
-
-bool op_check::pieces_overlap(const Counts& division) {
-  std::vector<size_t> order(division.counts.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return division.displs[a] < division.displs[b];
-  });
-  int64_t end = 0;
-  for (const size_t r : order) {
-    if (division.counts[r] == 0) continue;
-    if (division.displs[r] < end) return true;
-    end = division.displs[r] + division.counts[r];
-  }
-  return false;
-}
-
-uintptr_t op_check::piece_address(const Range& range, const Counts& division,
-                                  int rank, int64_t element) {
-  const auto own = static_cast<size_t>(rank);
-  const int64_t at =
-      !division.displs.empty()
-          ? division.displs[own]
-          : std::accumulate(division.counts.begin(),
-                            division.counts.begin() + rank, int64_t{0});
-  return range.begin + static_cast<uintptr_t>(at * element);
-}
 
 bool reduction_takes(uint16_t reduce, DType dtype) {
   switch (reduce) {

@@ -5,19 +5,13 @@
 #define DISTWRAP_SRC_COMM_OP_CHECK_DIVIDED_H_
 
 #include "comm/op_check.h"
+#include "comm/op_shape.h"
 
 #include <cstdint>
 
 namespace distwrap::comm {
 
 namespace op_check {
-
-constexpr bool has_buffer(Extent extent, bool is_root) {
-  return unit(extent, is_root, 1) != 0;
-}
-constexpr bool is_divided(Extent extent) {
-  return extent == Extent::ALL_R || extent == Extent::ROOT_R;
-}
 
 // Faults of a division, which differ by the buffer it is about.
 struct DivisionFaults {
@@ -71,14 +65,10 @@ uintptr_t piece_address(const Range& range, const Counts& division, int rank,
   const bool in_divided = has_in && is_divided(shape.in);
   const bool out_divided = has_out && is_divided(shape.out);
   Range in, out;
-  if (has_in)
-    if (const Fault fault = check_buffer(call.in, Use::kInput, memory, &in);
-        fault != Fault::kNone)
-      return faulty(fault);
-  if (has_out)
-    if (const Fault fault = check_buffer(call.out, Use::kOutput, memory, &out);
-        fault != Fault::kNone)
-      return faulty(fault);
+  if (const Fault fault =
+          check_buffers(call, has_in, has_out, memory, &in, &out);
+      fault != Fault::kNone)
+    return faulty(fault);
   if (has_in && has_out && call.in.dtype() != call.out.dtype())
     return faulty(Fault::kDTypesDiffer);
   const int64_t in_count = internal::ViewAccess::count(call.in);
@@ -124,7 +114,7 @@ template <uint16_t kKind>
     const Capabilities& capabilities) {
   using namespace op_check;
   constexpr OpShape shape = kOpShapes[kKind];
-  const auto faulty = [](Fault fault) { return CheckedCall{fault, false}; };
+  const auto faulty = [](Fault fault) { return CheckedCall{fault}; };
   if constexpr (shape.peer != PeerRole::NO) {
     const Fault fault = check_peer(call, shape, size);
     if (fault != Fault::kNone) return faulty(fault);

@@ -73,11 +73,10 @@ CheckedCall check_list_call(const OpShape& shape, const AnyCall& call, int rank,
                             int size, uint32_t memory) {
   const auto faulty = [](Fault fault) { return CheckedCall{fault, false}; };
   const bool is_root = call.peer == rank;
-  const bool has_in = op_check::unit(shape.in, is_root, 1) != 0;
-  const bool has_out = op_check::unit(shape.out, is_root, 1) != 0;
-  const bool list_in = shape.in == Extent::ALL_R || shape.in == Extent::ROOT_R;
-  const bool list_out =
-      shape.out == Extent::ALL_R || shape.out == Extent::ROOT_R;
+  const bool has_in = has_buffer(shape.in, is_root);
+  const bool has_out = has_buffer(shape.out, is_root);
+  const bool list_in = is_divided(shape.in);
+  const bool list_out = is_divided(shape.out);
   std::vector<Placed> ins, outs;
   if (has_in)
     if (const Fault fault =

@@ -12,6 +12,14 @@ enum class PeerRole : uint8_t { NO, ROOT, PEER, TARGET };
 // Which ranks bring a buffer, and whether it holds n or R*n elements.
 enum class Extent : uint8_t { NONE, ALL, ALL_R, ROOT, ROOT_R };
 
+constexpr bool is_divided(Extent extent) {
+  return extent == Extent::ALL_R || extent == Extent::ROOT_R;
+}
+constexpr bool has_buffer(Extent extent, bool is_root) {
+  return extent == Extent::ALL || extent == Extent::ALL_R ||
+         (is_root && (extent == Extent::ROOT || extent == Extent::ROOT_R));
+}
+
 struct OpShape {
   const char* name;
   PeerRole peer;
