@@ -3,7 +3,9 @@
 #define DISTWRAP_BACKENDS_SHM_BACKEND_H_
 
 #include "call.h"
+#include "copy.h"
 #include "direct.h"
+#include "distances.h"
 #include "distwrap/abi/plugin.h"
 #include "failure.h"
 #include "messages.h"
@@ -81,6 +83,7 @@ struct Comm {
   uint64_t consumed = 0;
   uint64_t posted[kPosts] = {};  // what stands in each line
   Stage stage;
+  Distances distances;
   Staging staging = Staging::kUnknown;
   // By rank, since that is known too: its memory, and what this rank moves to
   // and from there. All ranks reach all others', or none does.
@@ -98,6 +101,15 @@ struct Comm {
   // Of operations that are not in a set: one thread may be at each half.
   CallReaders waiting_calls, other_calls;
   Worker worker{this};  // of asynchronous operations
+
+  // Whether so much is written past the caches, for others to read.
+  bool goes_past(size_t bytes) const {
+    return distances.most_are_far() && bytes >= Distances::kLeast;
+  }
+  // Into staging.
+  void stage_copy(void* to, const void* from, size_t bytes) const {
+    copy_for_peers(to, from, bytes, goes_past(bytes));
+  }
 
   // What this call shows has been shown, or is going to be waited for.
   void under_way() const { dw_under_way(host); }

@@ -70,7 +70,7 @@ void copy_trailing(void* to, const void* from, size_t bytes) {
   copy_by_library(out, in, at);
 }
 
-void copy_to_own(void* to, const void* from, size_t bytes) {
+void copy_by_vectors(void* to, const void* from, size_t bytes) {
   constexpr size_t kBlock = 2 << 10;  // it has none of so few
   if (to == from) return;
   for (size_t at = 0; at < bytes; at += kBlock)
@@ -106,6 +106,10 @@ void fetch_past_caches(void* to, const void* from, size_t bytes) {
                       static_cast<const char*>(from) + at, part);
   });
   order_writes();
+}
+
+void fetch_from_memory(void* to, const void* from, size_t bytes) {
+  copy_by_vectors(to, from, bytes);
 }
 
 }  // namespace shm_backend

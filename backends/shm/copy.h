@@ -44,11 +44,24 @@ inline void copy(void* to, const void* from, size_t bytes) {
   copy_by_library(to, from, bytes);
 }
 
-// To memory of which this processor has the lines. Of a length that memcpy has
-// one instruction for ("rep movsb"), that one takes 45 ns to begin on an AMD
-// Zen 5; it is worth them where a peer has the lines, for it does not fetch
-// what it writes.
-void copy_to_own(void* to, const void* from, size_t bytes);
+// Never by the one instruction that memcpy has for long ones ("rep movsb").
+// That takes 45 ns to begin on an AMD Zen 5, and does not fetch what it writes:
+// which is better depends on who has the lines.
+void copy_by_vectors(void* to, const void* from, size_t bytes);
+
+// Writes to memory and not into the caches: for what is so large that its
+// beginning has left them before anybody reads it, where a line would be read
+// from memory only to be overwritten.
+void copy_past_caches(void* to, const void* from, size_t bytes);
+
+// Into memory that peers read next. Past the caches where none is shared with
+// them.
+inline void copy_for_peers(void* to, const void* from, size_t bytes,
+                           bool past) {
+  constexpr size_t kShort = 16 << 10;
+  if (past) return copy_past_caches(to, from, bytes);
+  bytes <= kShort ? copy(to, from, bytes) : copy_by_vectors(to, from, bytes);
+}
 
 // A line that will soon be written and that a peer has read: to take it back
 // takes as long as a hand-over, in which other things can be done.
@@ -79,14 +92,11 @@ void side_by_side(size_t bytes, const Visit& visit) {
   if (at < bytes) visit(at, bytes - at);
 }
 
-// Writes to memory and not into the caches: for what is so large that its
-// beginning has left them before anybody reads it, where a line would be read
-// from memory only to be overwritten.
-void copy_past_caches(void* to, const void* from, size_t bytes);
-
 // What a peer has just written, to a caller's buffer.
 void fetch(void* to, const void* from, size_t bytes);
 void fetch_past_caches(void* to, const void* from, size_t bytes);
+// What a peer has written past its caches: memory is read fastest in order.
+void fetch_from_memory(void* to, const void* from, size_t bytes);
 
 }  // namespace shm_backend
 

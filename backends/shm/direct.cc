@@ -202,9 +202,13 @@ class Shares {
     }
     char* const block = run_.prepare(results_of(number), own.bytes, true);
     if (block == nullptr) return;
-    if (terms_.reduce(block, takes_ ? call_.out.at + own.at : nullptr, mine,
-                      own.at, own.bytes))
-      run_.show_prepared(results_of(number));
+    char* const kept = takes_ ? call_.out.at + own.at : nullptr;
+    const bool past = kept != nullptr && run_.comm->goes_past(own.bytes);
+    if (!terms_.reduce(past ? kept : block, past ? nullptr : kept, mine, own.at,
+                       own.bytes))
+      return;
+    if (past) copy_past_caches(block, kept, own.bytes);
+    run_.show_prepared(results_of(number));
   }
 
   void take_results(size_t number) {
@@ -214,7 +218,7 @@ class Shares {
       const char* const from =
           run_.look(r, results_of(number), Run::kStaged, 0, to.bytes);
       if (from == nullptr) return;
-      run_.take(call_.out.at + to.at, from, to.bytes);
+      run_.take(r, call_.out.at + to.at, from, to.bytes);
     }
   }
 

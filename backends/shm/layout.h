@@ -119,10 +119,15 @@ struct alignas(2 * kLine) Area {
   std::atomic<uint64_t> itself;
   // On which it last waited, counted from 1; a hint.
   std::atomic<int32_t> processor;
+  // Whether it writes its staging past its caches; a hint.
+  std::atomic<uint32_t> writes_past;
   alignas(2 * kLine) std::atomic<uint32_t> sleepers;  // threads of the owner
   alignas(2 * kLine) std::atomic<uint32_t> bell;      // rung by the others
   // The round up to which the owner has read everything.
   alignas(2 * kLine) std::atomic<uint64_t> done;
+  // Written when the owner has read something large, and loaded by others who
+  // want to know how long that takes.
+  alignas(2 * kLine) std::atomic<uint64_t> pulse;
   // By chunk of the owner's pool: the use of it that its reader has ended.
   alignas(2 * kLine) std::atomic<uint64_t> freed[kChunks];
   Post posts[kPosts];
@@ -186,7 +191,7 @@ struct Header {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Post) == 2 * kLine);
-static_assert(sizeof(Area) == 134 * 2 * kLine);
+static_assert(sizeof(Area) == 135 * 2 * kLine);
 static_assert(sizeof(Lane) == 2 * kLine);
 
 }  // namespace shm_backend

@@ -9,8 +9,10 @@
 namespace shm_backend {
 namespace {
 
-// A place: chunk, first line in it, and how often the chunk was used.
+// A place: whether it was written past the caches, chunk, first line in it, and
+// how often the chunk was used.
 constexpr int kUseBits = 40, kBeginBits = 16;
+constexpr uint64_t kPast = uint64_t{1} << 63;
 constexpr uint64_t kUseMask = (uint64_t{1} << kUseBits) - 1;
 constexpr size_t kMostAhead = 4 << 10;
 
@@ -156,13 +158,20 @@ bool Pool::get(size_t bytes, int spare, char** at, uint64_t* place) {
   return true;
 }
 
-bool Pool::put(const char* data, size_t bytes, int spare, uint64_t* place) {
+bool Pool::put(const char* data, size_t bytes, int spare, bool past,
+               uint64_t* place) {
   char* chunk;
   if (!get(bytes, spare, &chunk, place)) return false;
+  if (past) {
+    *place |= kPast;
+    copy_past_caches(chunk, data, bytes);
+    last_ = ahead_ = {};
+    return true;
+  }
   if (chunk == ahead_.at && bytes <= ahead_.bytes)
-    copy_to_own(chunk, data, bytes);
+    copy_by_vectors(chunk, data, bytes);
   else
-    copy(chunk, data, bytes);
+    copy_for_peers(chunk, data, bytes, false);
   last_ = {chunk, bytes};
   ahead_ = {};
   return true;
@@ -181,7 +190,7 @@ void Pool::prepare_next() {
 
 const char* Pool::find(const Room& room, int owner, uint64_t place,
                        size_t bytes) {
-  const uint64_t chunk = place >> (kUseBits + kBeginBits);
+  const uint64_t chunk = (place & ~kPast) >> (kUseBits + kBeginBits);
   const uint64_t begin =
       (place >> kUseBits & ((uint64_t{1} << kBeginBits) - 1)) * kLine;
   const uint64_t pool = room.area(owner).pool.load(std::memory_order_acquire);
@@ -191,10 +200,16 @@ const char* Pool::find(const Room& room, int owner, uint64_t place,
   return room.find(owner, pool + chunk * kChunkBytes + begin, bytes);
 }
 
+void Pool::fetch(uint64_t place, void* to, const void* from, size_t bytes) {
+  (place & kPast) != 0 ? fetch_from_memory(to, from, bytes)
+                       : shm_backend::fetch(to, from, bytes);
+}
+
 void Pool::give_back(const Room& room, int owner, uint64_t place) {
   const uint64_t chunk = place >> (kUseBits + kBeginBits);
   room.area(owner).freed[chunk % kChunks].store(place & kUseMask,
                                                 std::memory_order_release);
+  room.mine().pulse.store(place, std::memory_order_relaxed);
   room.wake(owner);
 }
 

@@ -113,8 +113,9 @@ class Pool {
  public:
   void attach(Room& room) { room_ = &room; }
   // Copies these bytes into a chunk, and says which; false when none is free,
-  // or fewer than `spare` others.
-  bool put(const char* data, size_t bytes, int spare, uint64_t* place);
+  // or fewer than `spare` others. `past` the caches, or not.
+  bool put(const char* data, size_t bytes, int spare, bool past,
+           uint64_t* place);
   // Somebody waits for what was put last. The next, if it is as long, comes
   // when there has been an answer: it is made ready for meanwhile.
   void prepare_next();
@@ -125,6 +126,8 @@ class Pool {
   static const char* find(const Room& room, int owner, uint64_t place,
                           size_t bytes);
   static void give_back(const Room& room, int owner, uint64_t place);
+  // What was found there, to a caller's buffer.
+  static void fetch(uint64_t place, void* to, const void* from, size_t bytes);
 
  private:
   bool get(size_t bytes, int spare, char** at, uint64_t* place);

@@ -33,7 +33,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
   head.kind = Record::kAsk;
   head.id = peer.next_id + 1;
   if (data.bytes > kChunkBytes || lends(peer, data.bytes, head.id) ||
-      !pool_.put(data.at, data.bytes, kSpareChunks, &head.place) ||
+      !put_chunk(call.peer, data.at, data.bytes, kSpareChunks, &head.place) ||
       !put_head(peer, head))
     return AtOnce::kNo;
   peer.next_id = head.id;
@@ -58,7 +58,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
     const char* const from =
         Pool::find(comm_->room, call.peer, head.place, data.bytes);
     if (head.place == 0 || from == nullptr) return AtOnce::kNo;
-    fetch(data.at, from, data.bytes);
+    Pool::fetch(head.place, data.at, from, data.bytes);
     Pool::give_back(comm_->room, call.peer, head.place);
     peer.in.take(0);
   }

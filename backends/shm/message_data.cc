@@ -68,7 +68,7 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
         Pool::find(comm_->room, rank, head.place, message->moved);
     if (from == nullptr) return false;
     const int64_t began = is_try ? host.now_ns(host.self) : 0;
-    fetch(to.at, from, message->moved);
+    Pool::fetch(head.place, to.at, from, message->moved);
     // The sender has written it before this rank heard of the message.
     if (is_try)
       message->began_ns -= kWriteOfReads * (host.now_ns(host.self) - began);
@@ -91,7 +91,10 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
     data = Pool::find(comm_->room, rank, head.place, bytes);
     if (data == nullptr) return false;
   }
-  fetch(message->data.at + message->moved, data, bytes);
+  if (head.kind == Record::kChunk)
+    Pool::fetch(head.place, message->data.at + message->moved, data, bytes);
+  else
+    copy(message->data.at + message->moved, data, bytes);
   message->moved += bytes;
   if (head.kind == Record::kChunk)
     Pool::give_back(comm_->room, rank, head.place);
@@ -131,7 +134,7 @@ bool Messages::stream(Peer& peer, Message* message) {
     const char* const from = data.at + message->moved;
     RecordHead head = {Record::kChunk, message->id, 0, 0, 0};
     size_t bytes = std::min(data.bytes - message->moved, kChunkBytes);
-    if (pool_.put(from, bytes, 0, &head.place)) {
+    if (put_chunk(message->peer, from, bytes, 0, &head.place)) {
       head.bytes = bytes;
       if (!peer.out.put(head, nullptr, 0)) {
         Pool::give_back(comm_->room, comm_->rank, head.place);

@@ -31,6 +31,7 @@ Messages::~Messages() {
 void Messages::attach(Comm* comm) {
   comm_ = comm;
   pool_.attach(comm->room);
+  distances_.attach(*comm->host, comm->rank, comm->room.pulses());
   peers_ = std::make_unique<Peer[]>(static_cast<size_t>(comm->size));
   for (int rank = 0; rank < comm->size; ++rank) {
     if (rank == comm->rank) continue;
@@ -111,7 +112,7 @@ bool Messages::post_send(Peer& peer, Message* message) {
   }
   head.kind = Record::kAsk;
   const size_t first = std::min(data.bytes, kChunkBytes);
-  if (pool_.put(data.at, first, kSpareChunks, &head.place)) {
+  if (put_chunk(message->peer, data.at, first, kSpareChunks, &head.place)) {
     if (!put_head(peer, head)) return false;
     message->moved = first;
   } else {

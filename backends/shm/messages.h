@@ -14,6 +14,7 @@
 #define DISTWRAP_BACKENDS_SHM_MESSAGES_H_
 
 #include "call.h"
+#include "distances.h"
 #include "distwrap/abi/plugin.h"
 #include "lazy_lock.h"
 #include "lending.h"
@@ -68,6 +69,8 @@ class Messages {
  public:
   ~Messages();
   void attach(Comm* comm);
+
+  Distances& distances() { return distances_; }
 
   // From now on others than a caller that waits use this, too.
   void share() { lock_.share(); }
@@ -134,6 +137,12 @@ class Messages {
   bool move_all(int peer);
   AtOnce put_at_once(Peer& peer, const Call& call);
   AtOnce take_at_once(Peer& peer, const Call& call);
+  bool put_chunk(int to, const char* data, size_t bytes, int spare,
+                 uint64_t* place) {
+    distances_.look(to);
+    const bool past = bytes >= Distances::kLeast && distances_.is_far(to);
+    return pool_.put(data, bytes, spare, past, place);
+  }
   bool put_head(Peer& peer, const RecordHead& head);
   void begin_locked(Message* message);
   bool can_send(Peer& peer);
@@ -163,6 +172,7 @@ class Messages {
   LazyLock lock_;
   std::unique_ptr<Peer[]> peers_;  // by rank
   Pool pool_;
+  Distances distances_;
   std::vector<Message*> ended_;  // with works
   bool awaited_ended_ = false;   // one without
   std::atomic<int> open_works_ = 0, in_sets_ = 0;

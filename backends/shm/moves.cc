@@ -24,8 +24,8 @@ void show_parts(Run& run, uint32_t round, const Pieces& pieces, size_t step) {
   if (block == nullptr) return;
   for (int to = 0; to < run.size; ++to)
     if (to != run.rank)
-      copy(block + static_cast<size_t>(to) * each,
-           part_of(pieces[to], at, step).at, each);
+      run.comm->stage_copy(block + static_cast<size_t>(to) * each,
+                           part_of(pieces[to], at, step).at, each);
   run.show_prepared(round);
 }
 
@@ -35,7 +35,7 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
   const char* const data =
       run.look(from, round, static_cast<size_t>(run.size) * to.bytes,
                static_cast<size_t>(run.rank) * to.bytes, to.bytes);
-  if (data != nullptr) run.take(to.at, data, to.bytes);
+  if (data != nullptr) run.take(from, to.at, data, to.bytes);
 }
 
 // Of a piece in one round.
@@ -67,7 +67,7 @@ void run_broadcast(Run& run) {
     } else {
       const char* const from = run.look(call.peer, round, to.bytes);
       if (from == nullptr) return;
-      run.take(to.at, from, to.bytes);
+      run.take(call.peer, to.at, from, to.bytes);
     }
     if (at + to.bytes < call.out.bytes) run.done(round);
     if (run.failed()) return;
@@ -96,7 +96,7 @@ void run_all_gather(Run& run) {
       if (r == run.rank || to.bytes == 0) continue;
       const char* const from = run.look(r, round, to.bytes);
       if (from == nullptr) return;
-      run.take(to.at, from, to.bytes);
+      run.take(r, to.at, from, to.bytes);
     }
     if (turn < rounds) run.done(round);
   }
@@ -120,7 +120,7 @@ void run_gather(Run& run) {
       if (r == run.rank) continue;
       const char* const from = run.look(r, round, to.bytes);
       if (from == nullptr) return;
-      run.take(to.at, from, to.bytes);
+      run.take(r, to.at, from, to.bytes);
     }
     // Who wants nothing of the others says so, too: they wait to hear that for
     // their staging.

@@ -182,7 +182,7 @@ void Exchange::show(uint32_t round) {
     if (is_staged(to, whole.bytes) || is_straight) {
       cell.set({next, began_ns_});
       if (!is_straight) {
-        copy(block + next, part.at, part.bytes);
+        run_.comm->stage_copy(block + next, part.at, part.bytes);
         next += whole_lines(part.bytes);
       }
     } else if (round == 0) {
@@ -226,7 +226,7 @@ void Exchange::take(int from, uint32_t round) {
     return run_.fail_nonsense(from);
   const char* const data =
       run_.look(from, round, Run::kStaged, staged.at, part.bytes);
-  if (data != nullptr) run_.take(part.at, data, part.bytes);
+  if (data != nullptr) run_.take(from, part.at, data, part.bytes);
 }
 
 void Exchange::keep_own() {

@@ -21,8 +21,8 @@ dw_reduce_fn find_kernel(Comm* comm, dw_dtype dtype, uint16_t reduce) {
 
 }  // namespace
 
-Reducer::Reducer(const Run& run)
-    : factor(run.call.scale), element(run.call.element), ranks(run.size) {
+Reducer::Reducer(Run& of)
+    : run(of), factor(of.call.scale), element(of.call.element), ranks(of.size) {
   uint16_t reduce = run.call.reduce;
   if (factor != nullptr) {
     scale = find_kernel(run.comm, run.call.dtype, reduce);
@@ -31,16 +31,18 @@ Reducer::Reducer(const Run& run)
   kernel = find_kernel(run.comm, run.call.dtype, reduce);
 }
 
-void Reducer::copy_own(void* to, const void* from, size_t bytes) const {
-  if (scale == nullptr) return copy(to, from, bytes);
+void Reducer::stage_own(void* to, const void* from, size_t bytes) const {
+  if (scale == nullptr) return run.comm->stage_copy(to, from, bytes);
   const void* const terms[] = {from};
   scale(to, terms, 1, bytes / element, factor);
 }
 
 void Reducer::fetch(void* out, const void* const* in, int n,
                     size_t bytes) const {
-  // The terms of several peers are read side by side as they are.
-  if (n != 2) return (*this)(out, in, n, bytes);
+  // The terms of several peers are read side by side as they are. Two are of
+  // the first ranks.
+  if (n != 2 || run.is_in_memory(run.rank == 0 ? 1 : 0, bytes))
+    return (*this)(out, in, n, bytes);
   side_by_side(bytes, [&](size_t at, size_t part) {
     const void* const terms[] = {static_cast<const char*>(in[0]) + at,
                                  static_cast<const char*>(in[1]) + at};
@@ -90,7 +92,7 @@ void run_flat(Run& run) {
     if (reduce.scale != nullptr) {
       char* const scaled = run.prepare(round, part);
       if (scaled == nullptr) return;
-      reduce.copy_own(scaled, own, part);
+      reduce.stage_own(scaled, own, part);
       own = scaled;
       if (shows) run.show_prepared(round);
     } else if (place != 0 && part > kInside) {

@@ -6,6 +6,7 @@
 #define DISTWRAP_BACKENDS_SHM_ROOM_H_
 
 #include "arena.h"
+#include "distances.h"
 #include "layout.h"
 
 #include <memory>
@@ -41,6 +42,11 @@ class Room {
   // On the way of every call: not a subscript that is checked.
   Area& area(int rank) const { return *areas_.data()[rank]; }
   Area& mine() const { return *mine_; }
+  Distances::Pulses pulses() const {
+    Distances::Pulses all;
+    for (const Area* const area : areas_) all.push_back(&area->pulse);
+    return all;
+  }
   // Of what goes straight from one rank to another.
   Lane& lane(int from, int to) const {
     return lanes_of(area(to), size())[from];

@@ -178,7 +178,7 @@ void Run::show(uint32_t round, const void* from, size_t bytes, uint32_t print) {
   if (bytes <= kInside) return post(round, print, 0, from, bytes);
   char* const to = prepare(round, bytes);
   if (to == nullptr) return;
-  copy(to, from, bytes);
+  comm->stage_copy(to, from, bytes);
   post(round, print, prepared_, nullptr, 0);
 }
 
@@ -228,6 +228,7 @@ const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
 void Run::done_ticket(uint64_t ticket) {
   if (failed()) return;
   comm->room.mine().done.store(ticket, std::memory_order_release);
+  comm->room.mine().pulse.store(ticket, std::memory_order_relaxed);
   comm->room.wake_others();
 }
 
@@ -242,6 +243,7 @@ void Run::check_lenders() {
 int32_t Run::finish(bool symmetric) {
   if (borrows_) check_lenders();
   if (failed()) return code_;
+  comm->distances.look();
   done_ticket(ticket_ + kLastRound);
   if (symmetric && !reached(comm->consumed, ticket_ - 1))
     comm->consumed = ticket_ - 1;

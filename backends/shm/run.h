@@ -94,11 +94,19 @@ class Run {
     if (past_caches_ && to != from) return copy_past_caches(to, from, bytes);
     copy(to, from, bytes);
   }
-  // What was looked at, to the caller's buffer.
-  void take(void* to, const char* from, size_t bytes) const {
+  // What was looked at of another rank's, to the caller's buffer.
+  void take(int other, void* to, const char* from, size_t bytes) const {
     if (bytes < kPagesBytes) return copy(to, from, bytes);
     if (past_caches_) return fetch_past_caches(to, from, bytes);
+    if (is_in_memory(other, bytes)) return fetch_from_memory(to, from, bytes);
     fetch(to, from, bytes);
+  }
+  // Whether so many staged bytes of another's are more likely there than in its
+  // caches.
+  bool is_in_memory(int other, size_t bytes) const {
+    return bytes >= Distances::kLeast &&
+           comm->room.area(other).writes_past.load(std::memory_order_relaxed) !=
+               0;
   }
 
   // Others may read in the caller's memory until the end.
@@ -223,18 +231,19 @@ int32_t run(Comm* comm, const Call& call, dw_error* error);
 
 // What reduces the ranks' elements, in their order.
 struct Reducer {
-  Reducer(const Run& run);
-  // This rank's own elements, scaled when the call says so.
-  void copy_own(void* to, const void* from, size_t bytes) const;
+  Reducer(Run& run);
+  // This rank's own elements for the others, scaled when the call says so.
+  void stage_own(void* to, const void* from, size_t bytes) const;
   void operator()(void* out, const void* const* in, int n, size_t bytes) const {
     kernel(out, in, static_cast<uint64_t>(n), bytes / element, &ranks);
   }
-  // The same, where the terms of others are in their caches.
+  // The same of what others have staged.
   void fetch(void* out, const void* const* in, int n, size_t bytes) const;
   // And the result goes past the caches.
   void fetch_past_caches(void* out, const void* const* in, int n,
                          size_t bytes) const;
 
+  Run& run;
   dw_reduce_fn kernel;
   dw_reduce_fn scale = nullptr;  // NULL: as they are
   const void* factor;

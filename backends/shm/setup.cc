@@ -91,6 +91,8 @@ void make_ready(Comm* comm, const std::vector<Word>& words) {
   comm->looks = comm->crowded ? 2 : 200;
   comm->consumed = comm->ticket - 1;
   comm->stage.use(kSmallStage, comm->ticket - 1);
+  comm->distances.attach(*comm->host, comm->rank, comm->room.pulses(),
+                         &comm->room.mine().writes_past);
   comm->pair_part = pair_part(*comm);
   comm->tuning = comm->room.arena()->tuning();
   comm->room.arena()->heap().add(&comm->lease);

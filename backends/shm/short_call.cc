@@ -56,11 +56,10 @@ size_t bytes_of_rank(const Call& call) {
 }
 
 // All but the part that is this rank's own.
-void copy_parts(const Comm& comm, char* to, const char* own,
-                const ShortCall& how) {
+void write_parts(Comm& comm, char* to, const char* own, const ShortCall& how) {
   for (int r = 0; r < comm.size; ++r) {
     const size_t at = static_cast<size_t>(r) * how.bytes;
-    if (r != comm.rank) copy(to + at, own + at, how.bytes);
+    if (r != comm.rank) comm.stage_copy(to + at, own + at, how.bytes);
   }
 }
 
@@ -80,9 +79,9 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
     staged = stage(comm, how.shown, begins_page(how, how.shown), ticket, &at);
     if (staged == nullptr) return false;
     if (how.shown == how.bytes)
-      copy(staged, own, how.shown);
+      comm->stage_copy(staged, own, how.shown);
     else
-      copy_parts(*comm, staged, own, how);
+      write_parts(*comm, staged, own, how);
   }
   post(comm, line, ticket, at, print);
   // While it waits for the others anyway.

@@ -63,7 +63,7 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
       return true;
     }
     cell->set({next, 0});
-    copy(staged + next, give.at, give.bytes);
+    comm->stage_copy(staged + next, give.at, give.bytes);
     next += whole_lines(give.bytes);
     return true;
   });

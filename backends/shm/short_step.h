@@ -46,7 +46,7 @@ inline void prepare_next(const Comm& comm, size_t shown) {
   // As many as a processor can wait for beside what it does.
   constexpr size_t kMostLines = 16;
   take_ahead(&comm.room.mine().posts[line_of(comm.ticket)]);
-  if (shown <= kInside) return;
+  if (shown <= kInside || comm.goes_past(shown)) return;
   const Stage& stage = comm.stage;
   const size_t at = stage.next + shown > stage.limit ? 0 : stage.next;
   const size_t bytes = std::min(shown, kMostLines * kLine);
@@ -128,6 +128,10 @@ inline const char* find(const Comm& comm, int rank, const Post& line, size_t at,
     comm->room.mine().done.store(ticket + kLastRound,
                                  std::memory_order_release);
     comm->room.wake_others();
+  }
+  if (shown >= Distances::kLeast) {
+    comm->room.mine().pulse.store(ticket, std::memory_order_relaxed);
+    comm->distances.look();
   }
   // It has looked at everybody, and nobody comes here before the last call's
   // end.

@@ -94,7 +94,7 @@ class Sliced {
       if (to == run_.rank && reduce_.scale == nullptr) continue;
       const Piece part = now.of(to, call_.in.at);
       char* const at = block + slot(run_.rank, to, run_.size) * now.share;
-      reduce_.copy_own(at, part.at, part.bytes);
+      reduce_.stage_own(at, part.at, part.bytes);
       if (to == run_.rank) scaled_[number % 2] = at;
     }
     run_.show_prepared(terms_of(number));
@@ -119,9 +119,24 @@ class Sliced {
                               terms, own.bytes);
     char* const block = run_.prepare(results_of(number), own.bytes, true);
     if (block == nullptr) return;
+    char* const kept = takes_ ? now.of(run_.rank, call_.out.at).at : nullptr;
+    if (run_.comm->goes_past(own.bytes)) {
+      stage_past_caches(block, kept, terms, own.bytes);
+      run_.show_prepared(results_of(number));
+      return;
+    }
     reduce_.fetch(block, terms, run_.size, own.bytes);
     run_.show_prepared(results_of(number));
-    if (takes_) run_.keep(now.of(run_.rank, call_.out.at).at, block, own.bytes);
+    if (takes_) run_.keep(kept, block, own.bytes);
+  }
+
+  // What is to be kept would have to come back from there.
+  void stage_past_caches(char* block, char* kept, const void* const* terms,
+                         size_t bytes) {
+    if (kept == nullptr)
+      return reduce_.fetch_past_caches(block, terms, run_.size, bytes);
+    reduce_.fetch(kept, terms, run_.size, bytes);
+    copy_past_caches(block, kept, bytes);
   }
 
   void take_results(size_t number) {
@@ -132,7 +147,7 @@ class Sliced {
       const char* const from =
           run_.look(r, results_of(number), Run::kStaged, 0, to.bytes);
       if (from == nullptr) return;
-      run_.take(to.at, from, to.bytes);
+      run_.take(r, to.at, from, to.bytes);
     }
   }
 
@@ -201,7 +216,7 @@ void run_reduce_scatter(Run& run) {
         if (to == run.rank && reduce.scale == nullptr) continue;
         char* const at = block + slot(run.rank, to, run.size) * step;
         const Piece part = part_of(to, turn);
-        reduce.copy_own(at, part.at, part.bytes);
+        reduce.stage_own(at, part.at, part.bytes);
         if (to == run.rank) scaled[turn % 2] = at;
       }
       run.show_prepared(turn);

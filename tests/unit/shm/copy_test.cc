@@ -41,9 +41,10 @@ TEST_P(CopyTest, MovesTheBytesAndNoOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CopyTest,
-                         ::testing::Values(copy, copy_trailing, copy_to_own,
+                         ::testing::Values(copy, copy_trailing, copy_by_vectors,
                                            copy_past_caches, fetch,
-                                           fetch_past_caches));
+                                           fetch_past_caches,
+                                           fetch_from_memory));
 
 TEST(Copy, KnowsWhatFollowsWhatIsRead) {
   alignas(4096) static char memory[3 * 4096];

@@ -1,5 +1,6 @@
 // Sends and receives whose callers wait: of every size at which they go another
 // way, with partners that are late, and in another order than they were sent.
+#include "far_ranks.h"
 #include "layout.h"
 #include "thread_ranks.h"
 
@@ -60,9 +61,9 @@ class Messages : public testing::TestWithParam<int> {};
 
 // Each several times in a row, since messages like the last go the shortest
 // way.
-TEST_P(Messages, ArriveWhole) {
-  const int size = GetParam();
-  run_threads(size, [size](conformance::Member& member) {
+void exercise(int size, bool apart) {
+  run_threads(size, [size, apart](conformance::Member& member) {
+    if (apart) move_apart(member);
     std::vector<size_t> sizes = {0, 100'000};
     for (const size_t around :
          {size_t{24}, size_t{1024 + 24}, size_t{2048}, size_t{4096},
@@ -88,8 +89,18 @@ TEST_P(Messages, ArriveWhole) {
             << bytes << " bytes from " << from << " to " << to << ", " << again;
       }
     }
+    if (!apart) return;
+    shm_backend::Comm& comm = *shm_backend::of(member.comm);
+    for (int other = 0; other < size; ++other)
+      if (other != member.rank) {
+        EXPECT_TRUE(comm.messages.distances().is_far(other)) << other;
+      }
   });
 }
+
+TEST_P(Messages, ArriveWhole) { exercise(GetParam(), false); }
+
+TEST(FarMessages, ArriveWhole) { exercise(3, true); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Messages, testing::Values(2, 3, 5));
 

@@ -4,6 +4,7 @@
 #include "short_call.h"
 
 #include "backend.h"
+#include "far_ranks.h"
 #include "host.h"
 #include "thread_ranks.h"
 
@@ -157,10 +158,8 @@ class ShortCalls : public testing::TestWithParam<int> {};
 
 // Each several times, since calls like the last go the shortest way, with one
 // rank late for some.
-TEST_P(ShortCalls, GiveWhatTheyShould) {
-  const int size = GetParam();
+void exercise(int size, std::vector<size_t> sizes, bool apart) {
   const auto n = static_cast<size_t>(size);
-  std::vector<size_t> sizes = {0, 1, 8, 47, 48, 49, 511, 512, 2047, 2048, 2049};
   for (const size_t most :
        {shm_backend::kInside, size_t{2048}, shm_backend::ShortCall::kMost})
     for (const size_t around :
@@ -168,6 +167,7 @@ TEST_P(ShortCalls, GiveWhatTheyShould) {
       sizes.push_back(around);
   std::atomic<int> arrived = 0;
   run_threads(size, [&](conformance::Member& member) {
+    if (apart) move_apart(member);
     uint64_t seq = 0;
     int barriers = 0;
     std::mt19937 random(7);  // the same on all ranks
@@ -191,7 +191,19 @@ TEST_P(ShortCalls, GiveWhatTheyShould) {
               << "operation " << kind << " of " << each << " bytes, rank "
               << member.rank << ", root " << root;
         }
+    if (apart) expect_apart(member);
   });
+}
+
+TEST_P(ShortCalls, GiveWhatTheyShould) {
+  exercise(GetParam(), {0, 1, 8, 47, 48, 49, 511, 512, 2047, 2048, 2049},
+           false);
+}
+
+// Where ranks write past their caches; what is large as well.
+TEST(FarCalls, GiveWhatTheyShould) {
+  for (const int size : {2, 3})
+    exercise(size, {48, 2047, 2048, 2049, 40'000, 150'000}, true);
 }
 
 // The others say only now and then how far they have read, which must not hold
