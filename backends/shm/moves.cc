@@ -15,17 +15,44 @@ size_t largest_part(const Run& run, size_t parts) {
   return std::clamp(fits, kLine, kMostInRound);
 }
 
-// A block with a part for each rank.
+// What a rank shows: a block with a part for each one, by rank. Its own is left
+// out, since a place in the ring that is never written makes that shorter, but
+// not of blocks that a short call may have shown.
+class Block {
+ public:
+  // Of pieces of so many bytes.
+  Block(const Run& run, size_t piece)
+      : size_(static_cast<size_t>(run.size)),
+        is_dense_(size_ * piece > ShortCall::kMost) {}
+
+  char* prepare(Run& run, uint32_t round, size_t part) const {
+    return run.prepare(round, (size_ - (is_dense_ ? 1 : 0)) * part, is_dense_);
+  }
+  // Where the part from `owner` to another one begins, of parts so long.
+  size_t place(int owner, int to, size_t part) const {
+    return static_cast<size_t>(is_dense_ && to > owner ? to - 1 : to) * part;
+  }
+  const char* look(Run& run, int owner, uint32_t round, size_t part) const {
+    return run.look(owner, round, is_dense_ ? Run::kStaged : size_ * part,
+                    place(owner, run.rank, part), part);
+  }
+
+ private:
+  size_t size_;
+  bool is_dense_;
+};
+
 void show_parts(Run& run, uint32_t round, const Pieces& pieces, size_t step) {
   if (run.has_shown(round)) return;
+  const Block block(run, pieces[0].bytes);
   const size_t at = round * step;
   const size_t each = part_of(pieces[0], at, step).bytes;
-  char* const block = run.prepare(round, static_cast<size_t>(run.size) * each);
-  if (block == nullptr) return;
-  for (int to = 0; to < run.size; ++to)
-    if (to != run.rank)
-      run.comm->stage_copy(block + static_cast<size_t>(to) * each,
-                           part_of(pieces[to], at, step).at, each);
+  char* const to = block.prepare(run, round, each);
+  if (to == nullptr) return;
+  for (int r = 0; r < run.size; ++r)
+    if (r != run.rank)
+      run.comm->stage_copy(to + block.place(run.rank, r, each),
+                           part_of(pieces[r], at, step).at, each);
   run.show_prepared(round);
 }
 
@@ -33,8 +60,7 @@ void show_parts(Run& run, uint32_t round, const Pieces& pieces, size_t step) {
 void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
   const Piece to = part_of(piece, round * step, step);
   const char* const data =
-      run.look(from, round, static_cast<size_t>(run.size) * to.bytes,
-               static_cast<size_t>(run.rank) * to.bytes, to.bytes);
+      Block(run, piece.bytes).look(run, from, round, to.bytes);
   if (data != nullptr) run.take(from, to.at, data, to.bytes);
 }
 
