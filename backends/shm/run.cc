@@ -230,6 +230,7 @@ void Run::done_ticket(uint64_t ticket) {
   comm->room.mine().done.store(ticket, std::memory_order_release);
   comm->room.mine().pulse.store(ticket, std::memory_order_relaxed);
   comm->room.wake_others();
+  comm->distances.look();
 }
 
 void Run::check_lenders() {
@@ -243,7 +244,6 @@ void Run::check_lenders() {
 int32_t Run::finish(bool symmetric) {
   if (borrows_) check_lenders();
   if (failed()) return code_;
-  comm->distances.look();
   done_ticket(ticket_ + kLastRound);
   if (symmetric && !reached(comm->consumed, ticket_ - 1))
     comm->consumed = ticket_ - 1;
