@@ -56,7 +56,8 @@ size_t bytes_of_rank(const Call& call) {
 }
 
 // All but the part that is this rank's own.
-void write_parts(Comm& comm, char* to, const char* own, const ShortCall& how) {
+void stage_parts(const Comm& comm, char* to, const char* own,
+                 const ShortCall& how) {
   for (int r = 0; r < comm.size; ++r) {
     const size_t at = static_cast<size_t>(r) * how.bytes;
     if (r != comm.rank) comm.stage_copy(to + at, own + at, how.bytes);
@@ -81,7 +82,7 @@ bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
     if (how.shown == how.bytes)
       comm->stage_copy(staged, own, how.shown);
     else
-      write_parts(*comm, staged, own, how);
+      stage_parts(*comm, staged, own, how);
   }
   post(comm, line, ticket, at, print);
   // While it waits for the others anyway.

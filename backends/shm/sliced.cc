@@ -169,7 +169,7 @@ void run_short_reduce_scatter(Run& run, const Reducer& reduce) {
     char* const block = run.prepare(0, all);
     if (block == nullptr) return;
     for (int to = 0; to < run.size; ++to)
-      copy(block + place(to), call.in_pieces[to].at, each);
+      run.comm->stage_copy(block + place(to), call.in_pieces[to].at, each);
     run.show_prepared(0);
   }
   const void* terms[kMostRanks];
