@@ -1,5 +1,6 @@
 #include "bench/measure.h"
 
+#include "bench/core_speed.h"
 #include "bench/runner.h"
 #include "fake_contestant.h"
 
@@ -283,6 +284,63 @@ class Elsewhere final : public Contestant {
   int spoiled = 0, fetched = 0;
   absl::Status status = absl::OkStatus();
 };
+
+// The ranks' slowdowns, asked before a block and after it; 1 once they are used
+// up.
+std::vector<Row> measured_slowed(std::vector<std::vector<double>> slowdowns) {
+  std::vector<Row> result;
+  run_ranks(2, [&](int rank, std::shared_ptr<Store> store) {
+    Spec spec;
+    spec.rank = rank;
+    spec.ranks = 2;
+    spec.bytes = 400;
+    auto c = Case::make(spec);
+    ASSERT_TRUE(c.ok());
+    SideChannel side(store, "side", rank, 2, absl::Seconds(60));
+    Behaviour one_at_a_time;
+    one_at_a_time.takes_ns = 10'000;
+    FakeContestant fake(one_at_a_time,
+                        std::make_unique<SideChannel>(store, "fake", rank, 2,
+                                                      absl::Seconds(60)));
+    Plan plan = short_plan();
+    size_t asked = 0;
+    const std::vector<double>& own = slowdowns[static_cast<size_t>(rank)];
+    plan.slowdown = [&] { return asked < own.size() ? own[asked++] : 1; };
+    auto rows = measure(*c, {&fake}, 0, side, plan);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(fake.calls(), 2 + 4 * (3 + rows->at(0).repeated));
+    if (rank == 0) result = *std::move(rows);
+  });
+  return result;
+}
+
+TEST(Measure, ABlockDuringWhichACoreWasSlowIsMeasuredAgain) {
+  // Rank 1's before the first block, rank 0's after the second one.
+  const auto rows =
+      measured_slowed({{1, 1, 1, 1.4}, {1.3, 1.1, 1, 1, 1.05, 1}});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].repeated, 2);
+  EXPECT_EQ(rows[0].disturbed, 0);
+  EXPECT_EQ(rows[0].round_p50_us.size(), 3u);
+  EXPECT_EQ(rows[0].iterations, 12);
+  EXPECT_EQ(rows[0].wrong, 0);
+}
+
+TEST(Measure, ACoreThatStaysSlowIsMeasuredAsItIs) {
+  const std::vector<double> slow(100, 2);
+  const auto rows = measured_slowed({slow, slow});
+  ASSERT_EQ(rows.size(), 1u);
+  // As many again as there are rounds, at most.
+  EXPECT_EQ(rows[0].repeated, 3);
+  EXPECT_EQ(rows[0].disturbed, 3);
+  EXPECT_EQ(rows[0].iterations, 12);
+}
+
+TEST(CoreSpeed, IsToldBesideItsBest) {
+  CoreSpeed speed;
+  EXPECT_EQ(speed.slowdown(), 1);
+  for (int i = 0; i < 10; ++i) EXPECT_GE(speed.slowdown(), 1);
+}
 
 TEST(Measure, CallsElsewhereTimeThemselvesAndAreFetched) {
   Spec spec;

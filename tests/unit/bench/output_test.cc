@@ -8,6 +8,7 @@
 #include "bench/text_table.h"
 #include "sample_report.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,6 +91,19 @@ TEST(Table, TheControlTellsWhetherTheMachineWasQuiet) {
   EXPECT_THAT(summary(report), HasSubstr("quiet"));
   report.rows.back().ratio = Ratio{1.2, 1.1, 1.3};
   EXPECT_THAT(summary(report), HasSubstr("noisy"));
+}
+
+TEST(Table, SlowedBlocksAreToldOf) {
+  Report report = sample_report();
+  EXPECT_THAT(summary(report), Not(HasSubstr("slowed")));
+  report.rows[1].round_p50_us = {1, 2, 3, 4};
+  report.rows[1].repeated = 3;
+  report.rows[1].disturbed = 2;
+  int64_t blocks = 3;
+  for (const Row& row : report.rows)
+    blocks += static_cast<int64_t>(row.round_p50_us.size());
+  EXPECT_THAT(summary(report),
+              HasSubstr(absl::StrCat("in 5 of ", blocks, " blocks; 3 were")));
 }
 
 TEST(Table, ADebugBuildIsSaidToBeOne) {

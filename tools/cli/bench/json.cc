@@ -116,6 +116,8 @@ Json row_json(const Row& row) {
   Json rounds = Json::array();
   for (double p50 : row.round_p50_us) rounds.push_back(us(p50));
   json["rounds_lat_us_p50"] = std::move(rounds);
+  json["blocks_repeated"] = row.repeated;
+  json["rounds_disturbed"] = row.disturbed;
   return json;
 }
 

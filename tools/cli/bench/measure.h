@@ -7,8 +7,10 @@
 // one block, in an order that is drawn anew; before a block the ranks meet, and
 // between its calls they do not. The time of an iteration is that of its
 // slowest rank. Calls of a few microseconds and less are timed several at a
-// time, so that reading the clock does not show. Rounds end when the figures
-// are precise enough or the time is up; the result of the last is checked.
+// time, so that reading the clock does not show. A block during which a core
+// was slowed by others is measured again, for every contestant alike. Rounds
+// end when the figures are precise enough or the time is up; the result of the
+// last is checked.
 //
 // With cold caches every call is timed alone: the ranks empty their caches,
 // meet, and begin at one moment, on buffers that rotate.
@@ -24,6 +26,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +44,8 @@ struct Plan {
   bool check = true;
   bool overhead = false;  // what is more than the baseline's time is told
   std::shared_ptr<Evictor> evictor = nullptr;  // null: caches stay warm
+  // How slow this rank's core is now beside its best; null: nobody asks.
+  std::function<double()> slowdown = nullptr;
 
   int least_rounds() const;
   int most_rounds() const;
@@ -63,6 +68,8 @@ struct Row {
          max_us = 0;
   Interval p50_interval = {};  // by the rounds
   std::vector<double> round_p50_us = {};
+  // Blocks that were measured again, and rounds that are disturbed even so.
+  int64_t repeated = 0, disturbed = 0;
   // The least time that the bytes need on this machine; 0: was not measured.
   double limit_us = 0;
   // Elements over all ranks and checks; of a barrier, ranks that left before

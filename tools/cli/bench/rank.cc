@@ -1,6 +1,7 @@
 #include "bench/rank.h"
 
 #include "bench/ascii_plot.h"
+#include "bench/core_speed.h"
 #include "bench/csv.h"
 #include "bench/json.h"
 #include "bench/nccl_text.h"
@@ -152,6 +153,12 @@ absl::Status run_rank(const Options& options,
     own.plan.evictor = std::make_shared<Evictor>(largest_cache_bytes());
   }
   own.pin = options.pin && pin(place.local_rank, place.local_ranks);
+  // A rank that shares its core is slowed by others of its own job.
+  if (own.pin) {
+    own.plan.slowdown = [speed = CoreSpeed()]() mutable {
+      return speed.slowdown();
+    };
+  }
   const bool tells = place.rank == 0;
   if (tells && options.pin && !own.pin) {
     std::fprintf(stderr, "distwrap bench: not pinned: %d ranks, %d cores\n",

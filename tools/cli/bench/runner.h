@@ -35,6 +35,13 @@ class Runner {
   absl::StatusOr<std::unique_ptr<Call>> checked_call(Case& c);
   absl::Status check(Case& c, Call& call);
   absl::StatusOr<int64_t> early_leavers();
+  // One block: a time for each clock reading, of the slowest rank, and how slow
+  // a core was beside it.
+  struct Times {
+    std::vector<double> us;
+    double slowdown = 1;
+  };
+  absl::StatusOr<Times> timed_block(bool last);
   // One call that meets nothing in a cache.
   absl::Status cold_call(int64_t& ns);
   absl::Status warm_up_cold();

@@ -235,6 +235,20 @@ std::string summary(const Report& report) {
                           "time went to others\n",
                           noise.involuntary_switches, noise.steal_percent);
   }
+  int64_t rounds = 0, repeated = 0, slowed = 0;
+  for (const Row& row : report.rows) {
+    rounds += static_cast<int64_t>(row.round_p50_us.size());
+    repeated += row.repeated;
+    slowed += row.disturbed;
+  }
+  if (repeated > 0) {
+    absl::StrAppendFormat(&text,
+                          "disturbed: other guests slowed a core in %d of %d "
+                          "blocks; %d were measured again, %d of the rest "
+                          "count as they are\n",
+                          repeated + slowed, rounds + repeated, repeated,
+                          slowed);
+  }
   if (report.plan.check && report.wrong() == 0) {
     absl::StrAppend(&text, "all results correct\n");
   }

@@ -1,0 +1,42 @@
+#include "bench/core_speed.h"
+
+#include "distwrap/deadline.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace distwrap::bench {
+namespace {
+
+// As many sums side by side as a core can begin at once: it is those places
+// that the threads of a core share.
+int64_t timed_sums_ns() {
+  constexpr int kTimes = 2000;
+  uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
+  const int64_t start = Deadline::now_ns();
+  for (int i = 0; i < kTimes; ++i) {
+    a += 1;
+    b += 3;
+    c += 5;
+    d += 7;
+    e += 9;
+    f += 11;
+    // Each of them is reckoned, one by one.
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+  }
+  return Deadline::now_ns() - start;
+}
+
+}  // namespace
+
+double CoreSpeed::slowdown() {
+  // An interrupt may fall into one of them.
+  constexpr int kTries = 3;
+  int64_t now_ns = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < kTries; ++i) now_ns = std::min(now_ns, timed_sums_ns());
+  now_ns = std::max<int64_t>(now_ns, 1);
+  least_ns_ = least_ns_ == 0 ? now_ns : std::min(least_ns_, now_ns);
+  return static_cast<double>(now_ns) / static_cast<double>(least_ns_);
+}
+
+}  // namespace distwrap::bench
