@@ -99,6 +99,7 @@ void BoardCall::gives_up(const std::vector<int>& missing,
     lost = late("not all ranks of the group made this call");
     lost->ranks = missing;
   }
+  gave_up_ = lost;
   group_.store()
       ->compare_set(key(), "", base::encode_error(*lost),
                     Deadline::after(kTell))
@@ -112,8 +113,12 @@ absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
   group_.leave_behind({key()});
   const absl::StatusOr<std::string> told =
       group_.store()->get(key(), Deadline::after(kTell));
-  const std::optional<ErrorInfo> why =
+  std::optional<ErrorInfo> why =
       told.ok() ? base::decode_error(*told) : std::nullopt;
+  // The store may have ended with the rank that was lost, or be too slow.
+  if (!why.has_value()) why = gave_up_;
+  if (!why.has_value()) why = lane_->ask();
+  if (!why.has_value()) why = lane_->who_gave_up();
   return base::make_error(located(why.value_or(
       late("the other ranks do not wait for this call any more"))));
 }

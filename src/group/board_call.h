@@ -111,7 +111,8 @@ class BoardCall final : private comm::Lane::Attendant {
   base::MutexLock lock_;
   const uint64_t number_;
   bool in_rounds_ = false, met_ = false;
-  bool building_ = false;  // the ranks have agreed and build groups
+  std::optional<ErrorInfo> gave_up_;  // why this rank did
+  bool building_ = false;             // the ranks have agreed and build groups
   absl::Status failure_;
 };
 

@@ -27,12 +27,16 @@ using ::testing::StartsWith;
 // What a loaded machine may add.
 constexpr absl::Duration kSlack = absl::Seconds(10);
 
-TEST(KilledGroups, ARankThatIsKilledInASplitIsAnErrorOnTheOthers) {
+// With a store where ranks tell each other why a call has failed, or without.
+class KilledGroups : public ::testing::TestWithParam<bool> {};
+
+TEST_P(KilledGroups, ARankThatIsKilledInASplitIsAnErrorOnTheOthers) {
   std::mt19937 random(5);
   for (int i = 0; i < 8; ++i) {
     const size_t victim = random() % 3;
     Job job(3, {"groups"}, "60");
     job.wait_until_working();
+    if (!GetParam()) job.end_store();
     absl::SleepFor(absl::Microseconds(random() % 3000));
     job.rank(victim).signal(SIGKILL);
     const int64_t killed = Deadline::now_ns();
@@ -51,6 +55,11 @@ TEST(KilledGroups, ARankThatIsKilledInASplitIsAnErrorOnTheOthers) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, KilledGroups, ::testing::Bool(),
+                         [](const auto& test) {
+                           return test.param ? "Store" : "NoStore";
+                         });
 
 // A folder for temporary files of this test alone.
 class Temporary {
@@ -118,8 +127,8 @@ void kill_all(int times) {
   EXPECT_LE(shared_memory_kib(), most);
 }
 
-TEST(KilledGroups, NothingIsLeftOfRanksThatAreKilled) { kill_all(8); }
-TEST(KilledGroups, DISABLED_NothingIsLeftOfTwoHundredJobs) { kill_all(200); }
+TEST(KilledJobs, NothingIsLeftOfRanksThatAreKilled) { kill_all(8); }
+TEST(KilledJobs, DISABLED_NothingIsLeftOfTwoHundredJobs) { kill_all(200); }
 
 }  // namespace
 }  // namespace distwrap

@@ -39,6 +39,9 @@ class Job {
   cli::Process& rank(size_t r) { return *ranks_[r]; }
   size_t size() const { return ranks_.size(); }
 
+  // Nobody answers there any more.
+  void end_store() { server_.reset(); }
+
   void wait_until_working() {
     for (const auto& rank : ranks_)
       ASSERT_TRUE(rank->read_until("ready\n", 1)) << rank->out();
