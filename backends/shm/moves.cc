@@ -9,10 +9,15 @@
 namespace shm_backend {
 namespace {
 
+// Where all ranks give and take, what has been staged is fetched a whole round
+// later: so much, and it has left the caches of its writer for the one that is
+// shared, out of which it comes faster.
+constexpr size_t kMostExchanged = 2 * kMostInRound;
+
 // The largest part of a piece in one round, of a block of so many.
-size_t largest_part(const Run& run, size_t parts) {
+size_t largest_part(const Run& run, size_t parts, size_t most = kMostInRound) {
   const size_t fits = run.comm->stage.most() / parts / kLine * kLine;
-  return std::clamp(fits, kLine, kMostInRound);
+  return std::clamp(fits, kLine, most);
 }
 
 // What a rank shows: a block with a part for each one, by rank. Its own is left
@@ -65,8 +70,8 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
 }
 
 // Of a piece in one round.
-size_t step_of_blocks(const Run& run, const Piece& one) {
-  return std::min(largest_part(run, static_cast<size_t>(run.size)),
+size_t step_of_blocks(const Run& run, const Piece& one, size_t most) {
+  return std::min(largest_part(run, static_cast<size_t>(run.size), most),
                   std::max<size_t>(1, one.bytes));
 }
 
@@ -103,7 +108,7 @@ void run_broadcast(Run& run) {
 
 void run_all_gather(Run& run) {
   const Call& call = run.call;
-  const size_t step = largest_part(run, 1);
+  const size_t step = largest_part(run, 1, kMostExchanged);
   const size_t longest = call.out_pieces.longest();
   const size_t rounds = rounds_of(longest, step);
   run.expect(static_cast<size_t>(run.size) * longest);
@@ -157,7 +162,7 @@ void run_gather(Run& run) {
 
 void run_scatter(Run& run) {
   const Call& call = run.call;
-  const size_t step = step_of_blocks(run, call.out);
+  const size_t step = step_of_blocks(run, call.out, kMostInRound);
   const auto rounds = static_cast<uint32_t>(rounds_of(call.out.bytes, step));
   const bool is_root = run.rank == call.peer;
   for (uint32_t round = 0; round < rounds && !run.failed(); ++round) {
@@ -176,18 +181,20 @@ void run_scatter(Run& run) {
 void run_all_to_all(Run& run) {
   const Call& call = run.call;
   const Piece own = call.in_pieces[run.rank];
-  const size_t step = step_of_blocks(run, own);
+  const size_t step = step_of_blocks(run, own, kMostExchanged);
   const auto rounds = static_cast<uint32_t>(rounds_of(own.bytes, step));
   run.expect(static_cast<size_t>(run.size) * own.bytes);
   for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
-    if (turn < rounds) show_parts(run, turn, call.in_pieces, step);
+    if (turn < rounds) {
+      show_parts(run, turn, call.in_pieces, step);
+      const Piece to = part_of(call.out_pieces[run.rank], turn * step, step);
+      run.keep(to.at, part_of(own, turn * step, step).at, to.bytes);
+    }
     if (turn == 0) continue;
     for (int r = 0; r < run.size && !run.failed(); ++r)
       if (r != run.rank) take_part(run, r, turn - 1, call.out_pieces[r], step);
     if (turn < rounds) run.done(turn - 1);
   }
-  if (run.failed()) return;
-  run.keep(call.out_pieces[run.rank].at, own.at, own.bytes);
   run.finish(true);
 }
 

@@ -18,12 +18,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace shm_backend {
 namespace {
 
-// What is this rank's own comes while the others' is on its way, unless that
-// would hold up what is.
+// So much of what is this rank's own comes while the others' is on its way also
+// where that goes straight, which moves the rest.
 constexpr size_t kSoon = 16 << 10;
 // Behind all rounds of staging.
 constexpr uint32_t kStraightRound = kLastRound - 1;
@@ -84,7 +85,8 @@ class Exchange {
   void show(uint32_t round);
   void take(int from, uint32_t round);
   void move_rounds();
-  void keep_own();
+  // Of this rank's own piece, as much as that from its beginning.
+  void keep_own(size_t upto = SIZE_MAX);
   bool move_straight();
   void tell();
 
@@ -94,7 +96,7 @@ class Exchange {
   const size_t step_;  // of a piece in a round, at most
   bool gives_ = false, takes_ = false, straight_ = false, tries_ = false;
   uint32_t sends_ = 0, receives_ = 0;  // rounds
-  bool kept_ = false;
+  size_t kept_ = 0;                    // of its own piece
   int64_t began_ns_ = 0;
 };
 
@@ -148,10 +150,8 @@ void Exchange::move_rounds() {
   for (uint32_t turn = 0;
        turn < std::max(sends_, receives_ + 1) && !run_.failed(); ++turn) {
     if (turn < sends_) show(turn);
-    if (turn == 0) {
-      if (own_taken().bytes <= kSoon) keep_own();
-      continue;
-    }
+    keep_own(straight_ ? kSoon : (turn + size_t{1}) * step_);
+    if (turn == 0) continue;
     const uint32_t round = turn - 1;
     for (int r = 0; r < run_.size && !run_.failed(); ++r)
       if (takes_from(r) && round < receives_) take(r, round);
@@ -229,10 +229,12 @@ void Exchange::take(int from, uint32_t round) {
   if (data != nullptr) run_.take(from, part.at, data, part.bytes);
 }
 
-void Exchange::keep_own() {
+void Exchange::keep_own(size_t upto) {
   const Piece to = own_taken();
-  if (!kept_ && to.bytes != 0) run_.keep(to.at, own_given().at, to.bytes);
-  kept_ = true;
+  const size_t end = std::min(to.bytes, upto);
+  if (end <= kept_) return;
+  run_.keep(to.at + kept_, own_given().at + kept_, end - kept_);
+  kept_ = end;
 }
 
 // ---- from buffer to buffer ----
@@ -246,8 +248,9 @@ bool Exchange::move_straight() {
     if (pair(other).gives_straight) move.give(other, given(other));
     if (pair(other).takes_straight) move.take(other, taken(other));
   }
-  if (!kept_) move.keep(own_taken(), own_given());
-  kept_ = true;
+  const Piece to = own_taken();
+  const size_t kept = std::exchange(kept_, to.bytes);
+  move.keep(part_of(to, kept, to.bytes), part_of(own_given(), kept, to.bytes));
   return move.go();
 }
 
