@@ -49,7 +49,8 @@ void describe(CLI::App& app, bench::Words& words) {
   app.add_option("--hint", words.hints, "key=value for the backends")
       ->group(job)
       ->type_name("KEY=VALUE");
-  app.add_option("--pin", words.pin, "Rank i on core i: 0 or 1")
+  app.add_option("--pin", words.pin,
+                 "Rank i on core i, in turn where there are more: 0 or 1")
       ->group(job)
       ->type_name("0|1");
   app.add_option("--timeout", words.timeout,

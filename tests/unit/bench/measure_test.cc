@@ -92,6 +92,11 @@ TEST(Batch, AClockReadingIsLittleBesideWhatItTimes) {
   EXPECT_EQ(batch_of(2.5), 1);
   EXPECT_EQ(batch_of(1000), 1);
   EXPECT_LE(batch_of(0), 5000);
+  // Of ranks that share cores.
+  const double shared = Plan::least_timed_us(true);
+  for (double each : {0.1, 2.5, 10.0, 49.0})
+    EXPECT_GE(static_cast<double>(batch_of(each, shared)) * each, shared);
+  EXPECT_EQ(batch_of(50, shared), 1);
 }
 
 TEST(Measure, EveryOperationIsCheckedAndTimed) {

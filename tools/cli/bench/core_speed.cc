@@ -3,6 +3,7 @@
 #include "distwrap/deadline.h"
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 
 namespace distwrap::bench {
@@ -28,6 +29,11 @@ int64_t timed_sums_ns() {
 }
 
 }  // namespace
+
+bool CoreSpeed::is_of_others() {
+  std::ifstream in("/sys/devices/system/cpu/smt/active");
+  return in.get() != '1';
+}
 
 double CoreSpeed::slowdown() {
   // An interrupt may fall into one of them.

@@ -5,7 +5,7 @@
 // busy, for milliseconds to seconds. Nothing that the kernel counts tells of
 // it.
 //
-// Threads: used by one, which stays on its core.
+// Threads: used by one.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_CORE_SPEED_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_CORE_SPEED_H_
 
@@ -15,6 +15,9 @@ namespace distwrap::bench {
 
 class CoreSpeed {
  public:
+  // Where this system itself runs two threads on a core, it is its own work
+  // that slows them.
+  static bool is_of_others();
   // Times a few microseconds of arithmetic: beside the least that it has taken
   // so far, so 1 is the core at its best, and 1.5 takes half as long again.
   double slowdown();

@@ -40,13 +40,19 @@ struct Plan {
   int rounds = 0;           // 0: until precise or out of time
   double precision = 0.02;  // relative half width that ends the rounds
   int64_t iterations = 0;   // of one block; 0: what fits its time
-  int64_t warmup = -1;      // calls; -1: in growing batches
+  // Of one clock reading, at least, in which several calls may fit.
+  double timed_us = least_timed_us(false);
+  int64_t warmup = -1;  // calls; -1: in growing batches
   bool check = true;
   bool overhead = false;  // what is more than the baseline's time is told
   std::shared_ptr<Evictor> evictor = nullptr;  // null: caches stay warm
   // How slow this rank's core is now beside its best; null: nobody asks.
   std::function<double()> slowdown = nullptr;
 
+  // `share`: there are more ranks than cores. Each call then finds some rank
+  // that has just lost its core, often another one than the call before: what
+  // the slowest rank of each takes adds up to twice the time of all calls.
+  static constexpr double least_timed_us(bool share) { return share ? 100 : 5; }
   int least_rounds() const;
   int most_rounds() const;
   double block_seconds() const { return seconds / most_rounds(); }

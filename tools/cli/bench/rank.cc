@@ -82,12 +82,11 @@ Observer teller(const Options& options, const Progress& progress) {
 
 }  // namespace
 
-bool pin(int local_rank, int local_ranks) {
+bool pin(int local_rank) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   if (sched_getaffinity(0, sizeof mine, &mine) != 0) return false;
-  if (local_ranks > CPU_COUNT(&mine)) return false;
-  int left = local_rank;
+  int left = local_rank % CPU_COUNT(&mine);
   for (size_t core = 0; core < CPU_SETSIZE; ++core) {
     if (!CPU_ISSET(core, &mine) || left-- > 0) continue;
     cpu_set_t one;
@@ -117,7 +116,7 @@ absl::StatusOr<std::optional<OldRun>> read_old_run(const Options& options) {
   Report report;
   report.machine = this_machine();
   report.ranks = options.ranks;
-  report.pinned = options.pin && options.ranks <= report.machine.cores;
+  report.pinned = options.pin;
   if (options.cold) report.plan.evictor = std::make_shared<Evictor>(0);
   const absl::Status status = comparable(*old, report);
   if (!status.ok()) return bad(status.message());
@@ -152,18 +151,20 @@ absl::Status run_rank(const Options& options,
   if (options.cold) {
     own.plan.evictor = std::make_shared<Evictor>(largest_cache_bytes());
   }
-  own.pin = options.pin && pin(place.local_rank, place.local_ranks);
-  // A rank that shares its core is slowed by others of its own job.
-  if (own.pin) {
+  own.pin = options.pin && pin(place.local_rank);
+  // All ranks time as many calls at once.
+  std::vector<double> least = {
+      Plan::least_timed_us(place.local_ranks > machine.cores)};
+  if (absl::Status status = side.max(least); !status.ok()) return status;
+  own.plan.timed_us = least[0];
+  if (CoreSpeed::is_of_others()) {
     own.plan.slowdown = [speed = CoreSpeed()]() mutable {
       return speed.slowdown();
     };
   }
   const bool tells = place.rank == 0;
-  if (tells && options.pin && !own.pin) {
-    std::fprintf(stderr, "distwrap bench: not pinned: %d ranks, %d cores\n",
-                 place.local_ranks, machine.cores);
-  }
+  if (tells && options.pin && !own.pin)
+    std::fprintf(stderr, "distwrap bench: not pinned: the system refuses\n");
 
   auto field = make_field(own, kinds, place.store, side);
   if (!field.ok()) return field.status();

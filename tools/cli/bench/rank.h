@@ -41,8 +41,8 @@ absl::StatusOr<std::optional<OldRun>> read_old_run(const Options& options);
 bool told_by_rank_0(const absl::Status& status);
 
 // Binds the calling thread, and those it will start, to the n-th of the cores
-// it may use. False, and nothing is done, when not every local rank has one.
-bool pin(int local_rank, int local_ranks);
+// that it may use, beginning again behind the last. False: the system refuses.
+bool pin(int local_rank);
 
 }  // namespace distwrap::bench
 

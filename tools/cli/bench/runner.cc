@@ -15,8 +15,6 @@ namespace {
 
 constexpr int64_t kLeastPerBlock = 5;
 constexpr int64_t kMostPerBlock = 4000;
-// A clock reading takes 20 to 30 ns and some more when it is not in the cache.
-constexpr double kLeastTimedUs = 5;
 // From the moment at which all ranks have emptied their caches to the call:
 // long enough for each to hear of it.
 constexpr int64_t kColdLeadNs = 200'000;
@@ -40,10 +38,10 @@ absl::Status of_contestant(const absl::Status& status, const Row& row,
 
 }  // namespace
 
-int64_t batch_of(double each_us) {
+int64_t batch_of(double each_us, double timed_us) {
   each_us = std::max(each_us, 1e-3);
-  if (each_us >= kLeastTimedUs / 2) return 1;
-  return static_cast<int64_t>(std::ceil(kLeastTimedUs / each_us));
+  if (each_us >= timed_us / 2) return 1;
+  return static_cast<int64_t>(std::ceil(timed_us / each_us));
 }
 
 Runner::Runner(const std::vector<Case*>& cases, Contestant& contestant,
@@ -152,7 +150,7 @@ absl::Status Runner::warm_up() {
     }
   }
   each[0] = std::max(each[0], 1e-3);
-  row_.batch = batch_of(each[0]);
+  row_.batch = batch_of(each[0], plan_.timed_us);
   const auto fit = static_cast<int64_t>(
       budget / (each[0] * static_cast<double>(row_.batch)));
   per_block_ = plan_.iterations > 0

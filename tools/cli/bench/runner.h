@@ -60,9 +60,10 @@ class Runner {
   Row row_;
 };
 
-// Calls to be timed together when one takes `each_us`: a clock reading costs
-// less than a hundredth of what it times.
-int64_t batch_of(double each_us);
+// Calls to be timed together when one takes `each_us`, so that a clock reading
+// is of `timed_us` at least, or of one call that takes half of it. (It costs 20
+// to 30 ns, and some more when it is not in the cache.)
+int64_t batch_of(double each_us, double timed_us = Plan::least_timed_us(false));
 
 }  // namespace distwrap::bench
 
