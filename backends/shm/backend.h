@@ -10,6 +10,7 @@
 #include "failure.h"
 #include "messages.h"
 #include "moving.h"
+#include "pace.h"
 #include "pairs.h"
 #include "reach.h"
 #include "room.h"
@@ -84,6 +85,7 @@ struct Comm {
   uint64_t posted[kPosts] = {};  // what stands in each line
   Stage stage;
   Distances distances;
+  Pace pace;
   Staging staging = Staging::kUnknown;
   // By rank, since that is known too: its memory, and what this rank moves to
   // and from there. All ranks reach all others', or none does.

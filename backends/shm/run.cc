@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include "reached.h"
 #include "sdk/fail.h"
 
 #include <algorithm>
@@ -8,37 +9,6 @@
 
 namespace shm_backend {
 namespace {
-
-// A word of a peer. `all`: the room where every rank has to show that round;
-// NULL where data go one way, and it is better to come late and find much.
-class Reached final : public Condition {
- public:
-  Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
-          int64_t busy_ns, const Room* all)
-      : word_(word),
-        ticket_(ticket),
-        peer_(peer),
-        busy_ns_(busy_ns),
-        all_(all) {}
-  bool holds() override {
-    return reached(word_.load(std::memory_order_acquire), ticket_);
-  }
-  bool awaits(int rank) override { return rank == peer_; }
-  bool will_await(int rank) override {
-    return all_ == nullptr ||
-           !reached(all_->area(rank).posts[line_of(ticket_)].ticket.load(
-                        std::memory_order_relaxed),
-                    ticket_);
-  }
-  int64_t busy_ns() override { return busy_ns_; }
-
- private:
-  const std::atomic<uint64_t>& word_;
-  const uint64_t ticket_;
-  const int peer_;
-  const int64_t busy_ns_;
-  const Room* const all_;
-};
 
 // What a rank that is not late does before it shows something: at 8 GB/s,
 // some chunks at most.

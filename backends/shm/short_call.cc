@@ -151,10 +151,12 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
          how.bytes);
   const char* data[kMostRanks];
   bool ahead = !how.shows;
+  const bool may_slip = !how.shows && how.shown > kInside;
   for (int r = how.first; r < how.end; ++r) {
     const char* from = own;
     if (r != comm->rank) {
-      const Post* const line = look(*comm, r, ticket, call.print, &ahead);
+      const Post* const line =
+          look(*comm, r, ticket, call.print, may_slip, &ahead);
       if (line == nullptr) return false;
       from = how.shown <= kInside ? reinterpret_cast<const char*>(line->inside)
                                   : find(*comm, r, *line, 0, how.shown);

@@ -75,9 +75,9 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
 }
 
 // What another gives this rank, unless that is late or their sizes differ.
-bool take_of_pair(const Comm& comm, const Call& call, int from, uint64_t ticket,
+bool take_of_pair(Comm& comm, const Call& call, int from, uint64_t ticket,
                   bool* ahead) {
-  const Post* const line = look(comm, from, ticket, call.print, ahead);
+  const Post* const line = look(comm, from, ticket, call.print, false, ahead);
   if (line == nullptr) return false;
   const Piece take = call.out_pieces[from];
   const char* const seen =

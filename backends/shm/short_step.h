@@ -3,6 +3,7 @@
 #define DISTWRAP_BACKENDS_SHM_SHORT_STEP_H_
 
 #include "backend.h"
+#include "reached.h"
 #include "run.h"
 #include "short_call.h"
 #include "wait.h"
@@ -87,17 +88,26 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown) {
 }
 
 // A rank's line, unless it does not come soon or shows something else. `ahead`:
-// it had come before.
-[[gnu::always_inline]] inline const Post* look(const Comm& comm, int rank,
+// it had come before. `may_slip`: this rank only takes what is staged.
+[[gnu::always_inline]] inline const Post* look(Comm& comm, int rank,
                                                uint64_t ticket, uint32_t print,
-                                               bool* ahead) {
+                                               bool may_slip, bool* ahead) {
   const Post& post = comm.room.area(rank).posts[line_of(ticket)];
   for (int looks = std::min(comm.looks, kSoonLooks);
        !reached(post.ticket.load(std::memory_order_acquire), ticket);) {
     // Who shows nothing has not said it.
-    if (*ahead) comm.under_way();
+    if (*ahead) {
+      comm.under_way();
+      if (may_slip && !comm.crowded) comm.pace.was_early(*comm.host);
+    }
     *ahead = false;
-    if (--looks <= 0) return nullptr;
+    if (--looks <= 0) {
+      comm.pace.waits();
+      if (!comm.crowded) return nullptr;
+      Reached shown(post.ticket, ticket, rank, 0, &comm.room);
+      if (!wait_in_turns(&comm, shown)) return nullptr;
+      break;
+    }
     pause();
   }
   const uint64_t what = post.what.load(std::memory_order_relaxed);

@@ -108,6 +108,13 @@ bool is_wanted(const Comm& comm, Condition& condition) {
   return false;
 }
 
+void yield(Comm* comm) {
+  const dw_host_api& host = *comm->host;
+  const int64_t before = host.now_ns(host.self);
+  sched_yield();
+  comm->yielding.took(host.now_ns(host.self) - before);
+}
+
 int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
                   const Bed& bed, bool moves_messages, dw_error* error) {
   const dw_host_api& host = *comm->host;
@@ -137,8 +144,7 @@ int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
         (!comm->crowded || !is_wanted(*comm, condition)))
       continue;
     if (now - began < awake_ns && comm->yielding.pays()) {
-      sched_yield();
-      comm->yielding.took(host.now_ns(host.self) - now);
+      yield(comm);
       continue;
     }
     const int64_t most = end == 0 ? nap_ns : std::min(nap_ns, end - now);
@@ -173,6 +179,20 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
   Area& area = comm->room.mine();
   return wait_long(comm, condition, limit, {area.sleepers, area.bell}, true,
                    error);
+}
+
+// All that lies between one rank's turn and the next is on the way of every
+// call, twice: so without what a wait has to look after as well.
+bool wait_in_turns(Comm* comm, Condition& condition) {
+  constexpr int kTurns = 3;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    if (is_wanted(*comm, condition)) {
+      if (!comm->yielding.pays()) return false;
+      yield(comm);
+    }
+    if (look(condition, kLooksPerTurn)) return true;
+  }
+  return false;
 }
 
 int32_t wait_apart(Comm* comm, Condition& condition, Limit& limit,

@@ -86,6 +86,10 @@ int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
 int32_t wait_apart(Comm* comm, Condition& condition, Limit& limit,
                    const Bed& bed, dw_error* error);
 
+// Where ranks share processors: for a few turns, in which those that are
+// awaited may have this one. Whether it holds.
+bool wait_in_turns(Comm* comm, Condition& condition);
+
 // Whoever sleeps there looks again.
 void ring(std::atomic<uint32_t>& bell);
 
