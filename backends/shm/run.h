@@ -225,6 +225,14 @@ int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error);
 
 // What every rank's first staging serves.
 inline constexpr size_t kFirstStaging = 2 << 10;
+// Whether a call is one for the large staging, the same on all ranks. What is
+// smaller goes there as well in a group that has made some calls: a ring that
+// fits a processor's first cache is slow to be written again.
+inline bool is_for_large_staging(const Comm& comm, size_t shown) {
+  constexpr uint64_t kSome = 64;
+  return shown > kFirstStaging ||
+         (shown > kInside && comm.ticket >> kRoundBits >= kSome);
+}
 
 // A collective, to its end. DW_OK, or the communicator is broken.
 int32_t run(Comm* comm, const Call& call, dw_error* error);

@@ -83,11 +83,10 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   int32_t code = DW_OK;
   Attempt attempt;
   const size_t shown = shown_by_all(call, comm->size);
-  if (shown > kFirstStaging) {
-    if (comm->staging == Staging::kUnknown)
-      code = agree_on_ways(comm, call, &why);
-    if (code == DW_OK) code = attempt.begin(comm, call, shown, &why);
-  }
+  if (comm->staging == Staging::kUnknown && is_for_large_staging(*comm, shown))
+    code = agree_on_ways(comm, call, &why);
+  if (code == DW_OK && shown > kFirstStaging)
+    code = attempt.begin(comm, call, shown, &why);
   if (code == DW_OK) {
     Run run(comm, call, &why);
     if (attempt.is_in_place()) run.go_in_place();

@@ -138,6 +138,9 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   if (how.pairs) return run_short_pairs(comm, call, how);
   // In staging that is small `run` may need more rounds, and finds out first
   // what there is.
+  if (comm->staging == Staging::kUnknown &&
+      is_for_large_staging(*comm, how.shown)) [[unlikely]]
+    return false;
   if (how.shown > kFirstStaging && (comm->staging != Staging::kLarge ||
                                     comm->stage.most() < 2 * ShortCall::kMost))
     return false;

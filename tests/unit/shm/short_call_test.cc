@@ -227,6 +227,26 @@ TEST_P(ShortCalls, OneThatIsFarAheadIsWaitedForByNobody) {
   });
 }
 
+// What is inside its line needs none.
+TEST(ShortCall, ThatFollowsManyIsStagedInTheLargeRing) {
+  using shm_backend::Staging;
+  for (const size_t each : {size_t{8}, shm_backend::kInside + 1, size_t{1024}})
+    run_threads(2, [each](conformance::Member& member) {
+      for (uint64_t seq = 1; seq <= 200; ++seq) {
+        if (member.rank == 1 && seq % 16 == 1)
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+        ASSERT_EQ(call(member, {DW_OP_BROADCAST, each, 0, 2}, seq, 0), nullptr)
+            << seq;
+        const Staging staging = shm_backend::of(member.comm)->staging;
+        if (seq < 10 || each <= shm_backend::kInside) {
+          EXPECT_EQ(staging, Staging::kUnknown);
+        } else if (seq > 100) {
+          EXPECT_EQ(staging, Staging::kLarge);
+        }
+      }
+    });
+}
+
 // What has been shown by then is found, and a call that differs told, as ever.
 TEST(ShortCall, ThatDiffersIsToldOnBothSides) {
   for (const bool late : {false, true})
