@@ -14,9 +14,10 @@ namespace {
 // shared, out of which it comes faster.
 constexpr size_t kMostExchanged = 2 * kMostInRound;
 
-// The largest part of a piece in one round, of a block of so many.
+// The largest part of a piece in one round, of a block of so many: a rank that
+// has shown two rounds has room for a third wherever the ring begins again.
 size_t largest_part(const Run& run, size_t parts, size_t most = kMostInRound) {
-  const size_t fits = run.comm->stage.most() / parts / kLine * kLine;
+  const size_t fits = run.ring() / 4 / parts / kLine * kLine;
   return std::clamp(fits, kLine, most);
 }
 
@@ -69,9 +70,9 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
   if (data != nullptr) run.take(from, to.at, data, to.bytes);
 }
 
-// Of a piece in one round.
+// Of a piece in one round, of a block that leaves out its owner's.
 size_t step_of_blocks(const Run& run, const Piece& one, size_t most) {
-  return std::min(largest_part(run, static_cast<size_t>(run.size), most),
+  return std::min(largest_part(run, static_cast<size_t>(run.size - 1), most),
                   std::max<size_t>(1, one.bytes));
 }
 
@@ -108,10 +109,11 @@ void run_broadcast(Run& run) {
 
 void run_all_gather(Run& run) {
   const Call& call = run.call;
-  const size_t step = largest_part(run, 1, kMostExchanged);
   const size_t longest = call.out_pieces.longest();
-  const size_t rounds = rounds_of(longest, step);
   run.expect(static_cast<size_t>(run.size) * longest);
+  run.share_ring(static_cast<size_t>(run.size) * longest);
+  const size_t step = largest_part(run, 1, kMostExchanged);
+  const size_t rounds = rounds_of(longest, step);
   for (size_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
     if (turn < rounds) {
       const Piece own = part_of(call.in, turn * step, step);
@@ -181,9 +183,10 @@ void run_scatter(Run& run) {
 void run_all_to_all(Run& run) {
   const Call& call = run.call;
   const Piece own = call.in_pieces[run.rank];
+  run.expect(static_cast<size_t>(run.size) * own.bytes);
+  run.share_ring(static_cast<size_t>(run.size) * own.bytes);
   const size_t step = step_of_blocks(run, own, kMostExchanged);
   const auto rounds = static_cast<uint32_t>(rounds_of(own.bytes, step));
-  run.expect(static_cast<size_t>(run.size) * own.bytes);
   for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
     if (turn < rounds) {
       show_parts(run, turn, call.in_pieces, step);

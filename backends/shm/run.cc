@@ -22,6 +22,8 @@ int64_t busy_ns(const Call& call) {
 constexpr int kMoreLooks = 32;
 // From here on two ranks use a part of the staging only.
 constexpr size_t kShortRingFrom = 1 << 20;
+// And from here on ranks that share processors, and their caches.
+constexpr size_t kSharedRingFrom = 512 << 10;
 // Results that leave the caches, and take what else is in them along.
 constexpr size_t kTooLarge = 16 << 20;
 
@@ -45,6 +47,11 @@ void Run::expect(size_t bytes, size_t ring) {
   // and what it reads of its peer's.
   if (size == 2 && bytes >= kShortRingFrom)
     ring_ = std::min(stage_.limit, ring);
+}
+
+void Run::share_ring(size_t bytes) {
+  if (comm->crowded && bytes >= kSharedRingFrom)
+    ring_ = std::min(stage_.limit, kShortRing);
 }
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
