@@ -206,6 +206,30 @@ TEST(FarCalls, GiveWhatTheyShould) {
     exercise(size, {48, 2047, 2048, 2049, 40'000, 150'000}, true);
 }
 
+// A rank shows a round before it has read what the others have shown in the one
+// before that: there has to be room, wherever the last call has left the ring,
+// also where ranks that share processors use a part of it.
+TEST(Exchanges, GoOnWhereverTheRingBegins) {
+  for (const int size : {2, 4})
+    for (const bool crowded : {false, true})
+      run_threads(size, [size, crowded](conformance::Member& member) {
+        shm_backend::of(member.comm)->crowded = crowded;
+        std::mt19937 random(11);  // the same on all ranks
+        const auto below = [&](size_t bytes) { return random() % bytes + 1; };
+        for (uint64_t seq = 1; seq <= 60; ++seq) {
+          const uint16_t kind =
+              random() % 2 == 0 ? DW_OP_ALL_TO_ALL : DW_OP_ALL_GATHER;
+          const size_t each =
+              seq % 2 == 0 ? below(40'000) : 100'000 + below(400'000);
+          ASSERT_EQ(call(member, {kind, each, 0, size}, seq, 0), nullptr)
+              << "operation " << kind << " of " << each << " bytes, rank "
+              << member.rank;
+          // All of it through staging.
+          shm_backend::of(member.comm)->straight = false;
+        }
+      });
+}
+
 // The others say only now and then how far they have read, which must not hold
 // up whoever waits for a line.
 TEST_P(ShortCalls, OneThatIsFarAheadIsWaitedForByNobody) {
