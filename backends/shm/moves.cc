@@ -31,8 +31,9 @@ class Block {
       : size_(static_cast<size_t>(run.size)),
         is_dense_(size_ * piece > ShortCall::kMost) {}
 
+  size_t parts() const { return is_dense_ ? size_ - 1 : size_; }
   char* prepare(Run& run, uint32_t round, size_t part) const {
-    return run.prepare(round, (size_ - (is_dense_ ? 1 : 0)) * part, is_dense_);
+    return run.prepare(round, parts() * part, is_dense_);
   }
   // Where the part from `owner` to another one begins, of parts so long.
   size_t place(int owner, int to, size_t part) const {
@@ -70,9 +71,10 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
   if (data != nullptr) run.take(from, to.at, data, to.bytes);
 }
 
-// Of a piece in one round, of a block that leaves out its owner's.
+// Of a piece in one round.
 size_t step_of_blocks(const Run& run, const Piece& one, size_t most) {
-  return std::min(largest_part(run, static_cast<size_t>(run.size - 1), most),
+  const size_t parts = Block(run, one.bytes).parts();
+  return std::min(largest_part(run, parts, most),
                   std::max<size_t>(1, one.bytes));
 }
 

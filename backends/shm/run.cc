@@ -45,13 +45,16 @@ void Run::expect(size_t bytes, size_t ring) {
   past_caches_ = bytes >= kTooLarge;
   // The caller's buffers are to stay in that cache beside this rank's staging
   // and what it reads of its peer's.
-  if (size == 2 && bytes >= kShortRingFrom)
-    ring_ = std::min(stage_.limit, ring);
+  if (size == 2 && bytes >= kShortRingFrom) use_ring(ring);
+}
+
+// Of not too few of the parts that have a ticket of their own.
+void Run::use_ring(size_t bytes) {
+  ring_ = std::clamp(bytes, stage_.limit / 4, stage_.limit);
 }
 
 void Run::share_ring(size_t bytes) {
-  if (comm->crowded && bytes >= kSharedRingFrom)
-    ring_ = std::min(stage_.limit, kShortRing);
+  if (comm->crowded && bytes >= kSharedRingFrom) use_ring(kShortRing);
 }
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,

@@ -170,6 +170,7 @@ class Run {
                 const Room* all);
   bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
                  const Room* all);
+  void use_ring(size_t bytes);
   // The memory of this rank's staging.
   bool take_stage();
   // Until all others have read everything up to a ticket.

@@ -108,11 +108,9 @@ bool is_wanted(const Comm& comm, Condition& condition) {
   return false;
 }
 
-void yield(Comm* comm) {
-  const dw_host_api& host = *comm->host;
-  const int64_t before = host.now_ns(host.self);
+void yield(Comm* comm, int64_t now_ns) {
   sched_yield();
-  comm->yielding.took(host.now_ns(host.self) - before);
+  comm->yielding.took(comm->host->now_ns(comm->host->self) - now_ns);
 }
 
 int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
@@ -144,7 +142,7 @@ int32_t wait_long(Comm* comm, Condition& condition, Limit& limit,
         (!comm->crowded || !is_wanted(*comm, condition)))
       continue;
     if (now - began < awake_ns && comm->yielding.pays()) {
-      yield(comm);
+      yield(comm, now);
       continue;
     }
     const int64_t most = end == 0 ? nap_ns : std::min(nap_ns, end - now);
@@ -188,7 +186,7 @@ bool wait_in_turns(Comm* comm, Condition& condition) {
   for (int turn = 0; turn < kTurns; ++turn) {
     if (is_wanted(*comm, condition)) {
       if (!comm->yielding.pays()) return false;
-      yield(comm);
+      yield(comm, comm->host->now_ns(comm->host->self));
     }
     if (look(condition, kLooksPerTurn)) return true;
   }

@@ -210,10 +210,13 @@ TEST(FarCalls, GiveWhatTheyShould) {
 // before that: there has to be room, wherever the last call has left the ring,
 // also where ranks that share processors use a part of it.
 TEST(Exchanges, GoOnWhereverTheRingBegins) {
+  using shm_backend::Staging;
   for (const int size : {2, 4})
-    for (const bool crowded : {false, true})
-      run_threads(size, [size, crowded](conformance::Member& member) {
-        shm_backend::of(member.comm)->crowded = crowded;
+    for (const int way : {0, 1, 2})
+      run_threads(size, [size, way](conformance::Member& member) {
+        shm_backend::of(member.comm)->crowded = way != 0;
+        // As if there were no memory for more.
+        if (way == 2) shm_backend::of(member.comm)->staging = Staging::kSmall;
         std::mt19937 random(11);  // the same on all ranks
         const auto below = [&](size_t bytes) { return random() % bytes + 1; };
         for (uint64_t seq = 1; seq <= 60; ++seq) {
