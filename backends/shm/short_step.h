@@ -87,6 +87,14 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown) {
     __builtin_prefetch(data + i);
 }
 
+// Whether a rank's line comes when ranks that share processors take turns.
+[[gnu::noinline]] inline bool comes_in_turns(Comm& comm, int rank,
+                                             uint64_t ticket) {
+  Reached shown(comm.room.area(rank).posts[line_of(ticket)].ticket, ticket,
+                rank, 0, &comm.room);
+  return wait_in_turns(&comm, shown);
+}
+
 // A rank's line, unless it does not come soon or shows something else. `ahead`:
 // it had come before. `may_slip`: this rank only takes what is staged.
 [[gnu::always_inline]] inline const Post* look(Comm& comm, int rank,
@@ -103,9 +111,7 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown) {
     *ahead = false;
     if (--looks <= 0) {
       comm.pace.waits();
-      if (!comm.crowded) return nullptr;
-      Reached shown(post.ticket, ticket, rank, 0, &comm.room);
-      if (!wait_in_turns(&comm, shown)) return nullptr;
+      if (!comm.crowded || !comes_in_turns(comm, rank, ticket)) return nullptr;
       break;
     }
     pause();

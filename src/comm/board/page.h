@@ -119,7 +119,7 @@ struct alignas(64) Note {
 static_assert(sizeof(Note) == 256);
 
 struct alignas(kPageBytes) LanePage {
-  static constexpr size_t kEntries = 38;
+  static constexpr size_t kEntries = 32;   // a power of two: found by a mask
   alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
   std::atomic<uint64_t> inside;            // whose caller waits; 0: none
   // The oldest that ran beside its caller at the last look; 0: none.
