@@ -107,6 +107,8 @@ void BoardCall::gives_up(const std::vector<int>& missing,
 }
 
 absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
+  // It may have been decided otherwise the last time.
+  gave_up_.reset();
   std::optional<comm::Lane::Notes> all = lane_->meet(note, deadline_, *this);
   if (all.has_value()) return *std::move(all);
   building_ = false;
