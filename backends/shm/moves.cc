@@ -112,8 +112,7 @@ void run_broadcast(Run& run) {
 void run_all_gather(Run& run) {
   const Call& call = run.call;
   const size_t longest = call.out_pieces.longest();
-  run.expect(static_cast<size_t>(run.size) * longest);
-  run.share_ring(static_cast<size_t>(run.size) * longest);
+  run.expect_exchange(static_cast<size_t>(run.size) * longest);
   const size_t step = largest_part(run, 1, kMostExchanged);
   const size_t rounds = rounds_of(longest, step);
   for (size_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
@@ -185,8 +184,7 @@ void run_scatter(Run& run) {
 void run_all_to_all(Run& run) {
   const Call& call = run.call;
   const Piece own = call.in_pieces[run.rank];
-  run.expect(static_cast<size_t>(run.size) * own.bytes);
-  run.share_ring(static_cast<size_t>(run.size) * own.bytes);
+  run.expect_exchange(static_cast<size_t>(run.size) * own.bytes);
   const size_t step = step_of_blocks(run, own, kMostExchanged);
   const auto rounds = static_cast<uint32_t>(rounds_of(own.bytes, step));
   for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {

@@ -53,7 +53,8 @@ void Run::use_ring(size_t bytes) {
   ring_ = std::clamp(bytes, stage_.limit / 4, stage_.limit);
 }
 
-void Run::share_ring(size_t bytes) {
+void Run::expect_exchange(size_t bytes) {
+  expect(bytes);
   if (comm->crowded && bytes >= kSharedRingFrom) use_ring(kShortRing);
 }
 

@@ -42,9 +42,9 @@ class Run {
   // ranks then use in turn.
   static constexpr size_t kShortRing = 1 << 20;
   void expect(size_t bytes, size_t ring = kShortRing);
-  // The same of ranks that share processors, in operations of which no round
-  // shows more than a quarter of `ring`.
-  void share_ring(size_t bytes);
+  // The same of operations of which no round shows more than a quarter of
+  // `ring`: then also ranks that share processors use a part of it.
+  void expect_exchange(size_t bytes);
   size_t ring() const { return ring_; }
   bool past_caches() const { return past_caches_; }
 

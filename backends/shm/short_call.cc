@@ -136,11 +136,11 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
 
 bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   if (how.pairs) return run_short_pairs(comm, call, how);
-  // In staging that is small `run` may need more rounds, and finds out first
-  // what there is.
+  // `run` finds out first what staging there is.
   if (comm->staging == Staging::kUnknown &&
       is_for_large_staging(*comm, how.shown)) [[unlikely]]
     return false;
+  // In what is small it may need more rounds.
   if (how.shown > kFirstStaging && (comm->staging != Staging::kLarge ||
                                     comm->stage.most() < 2 * ShortCall::kMost))
     return false;
