@@ -30,7 +30,7 @@ int64_t timed_sums_ns() {
 
 }  // namespace
 
-bool CoreSpeed::is_of_others() {
+bool CoreSpeed::tells_of_others() {
   std::ifstream in("/sys/devices/system/cpu/smt/active");
   return in.get() != '1';
 }

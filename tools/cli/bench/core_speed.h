@@ -15,9 +15,9 @@ namespace distwrap::bench {
 
 class CoreSpeed {
  public:
-  // Where this system itself runs two threads on a core, it is its own work
-  // that slows them.
-  static bool is_of_others();
+  // Not where this system itself runs two threads on a core: there its own work
+  // slows them.
+  static bool tells_of_others();
   // Times a few microseconds of arithmetic: beside the least that it has taken
   // so far, so 1 is the core at its best, and 1.5 takes half as long again.
   double slowdown();

@@ -157,7 +157,7 @@ absl::Status run_rank(const Options& options,
       Plan::least_timed_us(place.local_ranks > machine.cores)};
   if (absl::Status status = side.max(least); !status.ok()) return status;
   own.plan.timed_us = least[0];
-  if (CoreSpeed::is_of_others()) {
+  if (CoreSpeed::tells_of_others()) {
     own.plan.slowdown = [speed = CoreSpeed()]() mutable {
       return speed.slowdown();
     };

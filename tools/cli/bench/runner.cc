@@ -19,7 +19,7 @@ constexpr int64_t kMostPerBlock = 4000;
 // long enough for each to hear of it.
 constexpr int64_t kColdLeadNs = 200'000;
 constexpr int64_t kMostColdPerBlock = 50;
-// A clock that changes its pace shows less, another thread on the core more.
+// A clock that boosts shows less, another thread on the core more.
 constexpr double kDisturbed = 1.15;
 constexpr int kMostTries = 5;  // of one block
 

@@ -243,9 +243,10 @@ std::string summary(const Report& report) {
   }
   if (repeated > 0) {
     absl::StrAppendFormat(&text,
-                          "disturbed: other guests slowed a core in %d of %d "
-                          "blocks; %d were measured again, %d of the rest "
-                          "count as they are\n",
+                          "disturbed: in %d of %d blocks a core was slower "
+                          "than at its best (other guests, its clock); %d "
+                          "were measured again, %d of the rest count as they "
+                          "are\n",
                           repeated + slowed, rounds + repeated, repeated,
                           slowed);
   }
