@@ -34,6 +34,10 @@ least() {
 }
 dear=$(least "$way")
 cheap=$(least "$base")
+if [ -z "$dear" ] || [ -z "$cheap" ]; then
+  echo "a count was not taken" >&2
+  exit 1
+fi
 cost=$((dear - cheap))
 echo "build: $build"
 echo "$way $dear, $base $cheap, difference $cost instructions per call"
