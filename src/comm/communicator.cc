@@ -179,9 +179,9 @@ BackendCommunicator::run_form(const Form& call, const CallOptions& options) {
   if constexpr (kOpShapes[kKind].collective()) stamp(&op);
   if (options.async) return submit_async(op, false, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  if (observed_) return run_observed(op, options, inside.slot());
+  if (observed_) return run_observed<kKind>(op, options, inside.slot());
   say_waits(inside.slot(), kOpShapes[kKind].collective());
-  const BackendInstance::Runner& by = runner<kKind>(op.peer);
+  const BackendInstance::Runner& by = runner(kKind, op.peer);
   if (by.host_watches)
     return labelled(options, submit_watched(op, options.label));
 
@@ -251,7 +251,7 @@ absl::StatusOr<Work> BackendCommunicator::run_long(uint16_t kind, AnyCall call,
   if (visit.seq != nullptr) *visit.seq = op.seq;
   if (!caller_waits) return submit_async(op, own_scale, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  if (observed_) return run_observed(op, options, visit.slot);
+  if (observed_) return run_observed<kAnyKind>(op, options, visit.slot);
   say_waits(visit.slot, op_shape(kind).collective());
   const BackendInstance::Runner& by = runner(op);
   if (by.host_watches)

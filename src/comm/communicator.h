@@ -180,14 +180,12 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
                               : CallGuard::Doing::kWaitsForMessage);
   }
   // Of an operation whose caller waits.
-  template <uint16_t kKind>
-  const BackendInstance::Runner& runner(int32_t peer) const {
-    if constexpr (kOpShapes[kKind].collective()) return waiting_collectives_;
+  const BackendInstance::Runner& runner(uint16_t kind, int32_t peer) const {
+    if (op_shape(kind).collective()) return waiting_collectives_;
     return peer == identity_.rank ? any_ : waiting_messages_;
   }
   const BackendInstance::Runner& runner(const dw_op& op) const {
-    if (op_shape(op.kind).collective()) return waiting_collectives_;
-    return op.peer == identity_.rank ? any_ : waiting_messages_;
+    return runner(op.kind, op.peer);
   }
   // On a backend whose calls the watchdog ends.
   absl::StatusOr<Work> submit_watched(dw_op& op, absl::string_view label);
@@ -230,12 +228,14 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
 
   // Writes an operation down: the number of its record, 0 when nothing is
   // recorded.
-  [[gnu::always_inline]] uint64_t begin_record(const dw_op& op, uint32_t flags,
+  [[gnu::always_inline]] uint64_t begin_record(uint16_t kind, const dw_op& op,
+                                               uint32_t flags,
                                                absl::string_view label) {
     if (recorder_ == nullptr) return 0;
     flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
     flags |= label.empty() ? 0u : Recorder::kLabelled;
-    return recorder_->begin(record_numbers_, recorded_group_, op, flags, label);
+    return recorder_->begin(record_numbers_, recorded_group_, kind, op, flags,
+                            label);
   }
   void end_record(uint64_t record, uint16_t outcome) {
     if (record != 0) recorder_->end(record, outcome);
@@ -247,23 +247,28 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     error->native = 0;
     error->text[0] = 0;
   }
-  // What is left of a synchronous call that is shown or recorded. Apart, so
-  // that a call costs no more when it is not.
+  // What is left of a synchronous call that is shown or recorded; in
+  // communicator_observed.cc. Apart, so that a call costs no more when it is
+  // not; by kind, so that what it tells is mostly constant.
+  template <uint16_t kKind>
   absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot) {
-    return lane_ != nullptr ? run_on_board(op, options, slot)
-                            : run_recorded(op, options, slot);
+    return lane_ != nullptr && op.seq != 0
+               ? run_on_board<kKind>(op, options, slot)
+               : run_recorded<kKind>(op, options, slot);
   }
+  template <uint16_t kKind>
   absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot);
+  template <uint16_t kKind>
   absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot);
-  template <bool kOnBoard>
+  template <uint16_t kKind, bool kOnBoard>
   uint64_t keep_books(const dw_op& op, absl::string_view label,
                       CallGuard::Slot& slot);
-  template <bool kOnBoard>
+  template <uint16_t kKind, bool kOnBoard>
   class Books;
-  template <bool kOnBoard>
+  template <uint16_t kKind, bool kOnBoard>
   absl::StatusOr<Work> run_and_record(dw_op& op, const CallOptions& options,
                                       CallGuard::Slot& slot);
   // A refused call has used no sequence number.

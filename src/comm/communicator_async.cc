@@ -56,10 +56,10 @@ WorkCell* BackendCommunicator::embark(dw_op& op, bool own_scale,
   const Deadline deadline = set_deadline(op, Deadline::now_ns());
   ErrorInfo late = timeout_error(op);
   late.label = std::string(label);
-  if (lane_ != nullptr && op.seq != 0) lane_->publish(op, label);
-  auto* const cell =
-      new WorkCell(*this, *watchdog_, op, deadline, std::move(late),
-                   begin_record(op, record_flags | Recorder::kAsync, label));
+  if (lane_ != nullptr && op.seq != 0) lane_->publish(op.kind, op, label);
+  auto* const cell = new WorkCell(
+      *this, *watchdog_, op, deadline, std::move(late),
+      begin_record(op.kind, op, record_flags | Recorder::kAsync, label));
   if (lane_ != nullptr && op.seq != 0) lane_->flies(op.seq);
   if (own_scale) op.scale = cell->keep_scale(op.scale);
   {

@@ -16,18 +16,19 @@ namespace {
 }  // namespace
 
 // What others may read of a synchronous call: shown on the board, and recorded.
-template <bool kOnBoard>
+template <uint16_t kKind, bool kOnBoard>
 [[gnu::always_inline]] inline uint64_t BackendCommunicator::keep_books(
     const dw_op& op, absl::string_view label, CallGuard::Slot& slot) {
-  if (kOnBoard && op.seq != 0) lane_->publish(op, label);
-  const uint64_t record = begin_record(op, 0, label);
-  say_waits(slot, op.seq != 0);
+  const uint16_t kind = kKind == kAnyKind ? op.kind : kKind;
+  if (kOnBoard) lane_->publish(kind, op, label);
+  const uint64_t record = begin_record(kind, op, 0, label);
+  say_waits(slot, op_shape(kind).collective());
   return record;
 }
 
 // The same once a backend says that the call is under way: its part is on the
 // way to the others by then, which takes longer than this.
-template <bool kOnBoard>
+template <uint16_t kKind, bool kOnBoard>
 class BackendCommunicator::Books final : public BackendInstance::Deferred {
  public:
   Books(BackendCommunicator& owner, const dw_op& op, absl::string_view label,
@@ -35,7 +36,7 @@ class BackendCommunicator::Books final : public BackendInstance::Deferred {
       : owner_(owner), op_(op), label_(label), slot_(slot) {}
 
   void run() override {
-    record_ = owner_.keep_books<kOnBoard>(op_, label_, slot_);
+    record_ = owner_.keep_books<kKind, kOnBoard>(op_, label_, slot_);
   }
   int32_t submit(const BackendInstance::Runner& by, dw_error* error) {
     BackendInstance::deferred = this;
@@ -57,22 +58,23 @@ class BackendCommunicator::Books final : public BackendInstance::Deferred {
   uint64_t record_ = 0;
 };
 
-template <bool kOnBoard>
+template <uint16_t kKind, bool kOnBoard>
 [[gnu::always_inline]] inline absl::StatusOr<Work>
 BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options,
                                     CallGuard::Slot& slot) {
-  const BackendInstance::Runner& by = runner(op);
+  const BackendInstance::Runner& by =
+      runner(kKind == kAnyKind ? op.kind : kKind, op.peer);
   dw_error error;
   clear(&error);
   int32_t code = DW_UNKNOWN;
   uint64_t record;
   const uint64_t clock_reads = BackendInstance::clock_reads;
   if (by.says_under_way && !by.host_watches) {
-    Books<kOnBoard> books(*this, op, options.label, slot);
+    Books<kKind, kOnBoard> books(*this, op, options.label, slot);
     code = books.submit(by, &error);
     record = books.record();
   } else {
-    record = keep_books<kOnBoard>(op, options.label, slot);
+    record = keep_books<kKind, kOnBoard>(op, options.label, slot);
     if (!by.host_watches) code = by.submit(by.comm, &op, nullptr, &error);
   }
   if (code == DW_DONE) [[likely]] {
@@ -95,14 +97,36 @@ BackendCommunicator::run_and_record(dw_op& op, const CallOptions& options,
   return result;
 }
 
+template <uint16_t kKind>
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_recorded(
     dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
-  return run_and_record<false>(op, options, slot);
+  return run_and_record<kKind, false>(op, options, slot);
 }
 
+template <uint16_t kKind>
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::run_on_board(
     dw_op& op, const CallOptions& options, CallGuard::Slot& slot) {
-  return run_and_record<true>(op, options, slot);
+  return run_and_record<kKind, true>(op, options, slot);
 }
+
+// For the kinds of the short way (call_forms.h), and all others.
+#define INSTANTIATE(kind)                                                  \
+  template absl::StatusOr<Work> BackendCommunicator::run_on_board<(kind)>( \
+      dw_op&, const CallOptions&, CallGuard::Slot&);                       \
+  template absl::StatusOr<Work> BackendCommunicator::run_recorded<(kind)>( \
+      dw_op&, const CallOptions&, CallGuard::Slot&);
+INSTANTIATE(kAnyKind)
+INSTANTIATE(DW_OP_BARRIER)
+INSTANTIATE(DW_OP_BROADCAST)
+INSTANTIATE(DW_OP_REDUCE)
+INSTANTIATE(DW_OP_ALL_REDUCE)
+INSTANTIATE(DW_OP_GATHER)
+INSTANTIATE(DW_OP_SCATTER)
+INSTANTIATE(DW_OP_ALL_GATHER)
+INSTANTIATE(DW_OP_REDUCE_SCATTER)
+INSTANTIATE(DW_OP_ALL_TO_ALL)
+INSTANTIATE(DW_OP_SEND)
+INSTANTIATE(DW_OP_RECV)
+#undef INSTANTIATE
 
 }  // namespace distwrap::comm

@@ -286,7 +286,8 @@ template <uint16_t kKind>
     if (static_cast<__int128>(in_count) * out_unit !=
         static_cast<__int128>(out_count) * in_unit)
       return faulty(Fault::kCountsDisagree);
-    if (in_unit > 1 && in_count % in_unit != 0)
+    // Else it follows from that.
+    if (in_unit > 1 && out_unit > 1 && in_count % in_unit != 0)
       return faulty(Fault::kNotDivisible);
     if (in.begin < out.end && out.begin < in.end) {
       in_place = in.begin == in_place_address(kKind, in, out, rank);

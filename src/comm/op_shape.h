@@ -47,6 +47,9 @@ inline constexpr OpShape kOpShapes[] = {
 };
 inline constexpr uint16_t kOpKinds = sizeof(kOpShapes) / sizeof(kOpShapes[0]);
 
+// In place of a kind that is a constant: one that is not.
+inline constexpr uint16_t kAnyKind = 0;
+
 inline const OpShape& op_shape(uint16_t kind) {
   return kOpShapes[kind < kOpKinds ? kind : 0];
 }

@@ -190,7 +190,7 @@ WindowPlace Window::place() const {
   uint64_t record = 0;
   if (recorder != nullptr && !is_idle(op))
     record = recorder->begin(
-        recorder->numbers_of_thread(), owner_.recorded_group_, op,
+        recorder->numbers_of_thread(), owner_.recorded_group_, op.kind, op,
         options.label.empty() ? 0u : Recorder::kLabelled, options.label);
   dw_error error = no_error();
   int32_t code = waiting_.submit(waiting_.comm, &op, nullptr, &error);
@@ -253,7 +253,7 @@ absl::StatusOr<Work> Window::run_async(dw_op& op, const WindowCall& call,
   uint64_t record = 0;
   if (recorder != nullptr)
     record = recorder->begin(
-        recorder->numbers_of_thread(), owner_.recorded_group_, op,
+        recorder->numbers_of_thread(), owner_.recorded_group_, op.kind, op,
         Recorder::kAsync | (options.label.empty() ? 0u : Recorder::kLabelled),
         options.label);
   auto* const cell = new WorkCell(*this, *owner_.watchdog_, op, deadline,

@@ -157,7 +157,7 @@ class World {
         op.flags |= DW_FLAG_PER_RANK;
         op.in.counts = op.out.counts = counts;
       }
-      lane_->publish(op, "step");
+      lane_->publish(op.kind, op, "step");
     }
   }
 

@@ -13,7 +13,7 @@
 //   absl::StatusOr<Door> door = Door::open();            // told to the others
 //   auto board = Board::meet(plan, *std::move(door), offers, deadline);
 //   auto lane = Lane::open(board, {...});                // for each group
-//   lane->publish(op, label);                            // at each collective
+//   lane->publish(op.kind, op, label);                   // at each collective
 #ifndef DISTWRAP_SRC_COMM_BOARD_BOARD_H_
 #define DISTWRAP_SRC_COMM_BOARD_BOARD_H_
 

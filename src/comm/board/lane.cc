@@ -43,31 +43,12 @@ Lane::~Lane() {
   board_->remove(*this, own_place_);
 }
 
-void Lane::publish(const dw_op& op, absl::string_view label) {
-  constexpr auto kOrder = std::memory_order_release;
-  const SeenCall seen =
-      SeenCall::of(op, static_cast<int>(place_.global_ranks.size()));
-  const Entry& before = page_->entries[(op.seq - 1) % LanePage::kEntries];
-  const uint64_t history =
-      op.seq == 1 ? 0 : before.history.load(std::memory_order_relaxed);
-  Entry& entry = page_->entries[op.seq % LanePage::kEntries];
-  entry.number.store(0, std::memory_order_relaxed);
-  entry.history.store(mix(history + seen.print), kOrder);
-  uint64_t balance =
-      op.seq == 1 ? 0 : before.balance.load(std::memory_order_relaxed);
-  if ((seen.what & SeenCall::kWithCounts) != 0) balance += show_counts(op);
-  entry.balance.store(balance, kOrder);
-  entry.what.store(seen.what, kOrder);
-  entry.count.store(seen.count, kOrder);
+void Lane::show_label(absl::string_view label, Entry* entry) {
   std::array<uint64_t, 3> text = {};
   if (!label.empty())
     std::memcpy(text.data(), label.data(), std::min(label.size(), sizeof text));
   for (size_t i = 0; i < text.size(); ++i)
-    entry.label[i].store(text[i], kOrder);
-  entry.number.store(op.seq, kOrder);
-  page_->last.store(op.seq, kOrder);
-  if ((op.flags & DW_FLAG_CALLER_WAITS) != 0)
-    page_->inside.store(op.seq, kOrder);
+    entry->label[i].store(text[i], std::memory_order_release);
 }
 
 void Lane::retract(uint64_t number) {

@@ -68,10 +68,10 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // A collective about to be handed to its backend. Of one whose caller waits
-  // (DW_FLAG_CALLER_WAITS) the end is `returned`; of others `flies` and
-  // `landed`.
-  void publish(const dw_op& op, absl::string_view label);
+  // A collective about to be handed to its backend; `kind` is its. Of one whose
+  // caller waits (DW_FLAG_CALLER_WAITS) the end is `returned`; of others
+  // `flies` and `landed`.
+  void publish(uint16_t kind, const dw_op& op, absl::string_view label);
   void returned() { page_->inside.store(0, std::memory_order_release); }
   // From any threads, in any order.
   void flies(uint64_t number) { in_flight_.add(number); }
@@ -212,6 +212,7 @@ class Lane {
   ErrorInfo pair_mismatch(uint64_t number);
   void name_counts(const LanePage& a, const LanePage& b, uint64_t number,
                    std::string* of_a, std::string* of_b) const;
+  static void show_label(absl::string_view label, Entry* entry);
   // Shows the counts of a call in which each pair has its own: what it adds to
   // the balance.
   uint64_t show_counts(const dw_op& op);
@@ -242,6 +243,34 @@ class Lane {
   bool busy_ = false;
   uint64_t reported_ = 0;  // the newest that `stuck` has told of
 };
+
+[[gnu::always_inline]] inline void Lane::publish(uint16_t kind, const dw_op& op,
+                                                 absl::string_view label) {
+  constexpr auto kOrder = std::memory_order_release;
+  const SeenCall seen = SeenCall::of(kind, op, size());
+  const Entry& before = page_->entries[(op.seq - 1) % LanePage::kEntries];
+  uint64_t history = 0, balance = 0;
+  if (op.seq != 1) [[likely]] {
+    history = before.history.load(std::memory_order_relaxed);
+    balance = before.balance.load(std::memory_order_relaxed);
+  }
+  Entry& entry = page_->entries[op.seq % LanePage::kEntries];
+  entry.number.store(0, std::memory_order_relaxed);
+  entry.history.store(mix(history + seen.print), kOrder);
+  if ((seen.what & SeenCall::kWithCounts) != 0) [[unlikely]]
+    balance += show_counts(op);
+  entry.balance.store(balance, kOrder);
+  entry.what.store(seen.what, kOrder);
+  entry.count.store(seen.count, kOrder);
+  // Mostly there is none, nor was there.
+  if (!label.empty() || entry.label[0].load(std::memory_order_relaxed) != 0)
+      [[unlikely]]
+    show_label(label, &entry);
+  entry.number.store(op.seq, kOrder);
+  page_->last.store(op.seq, kOrder);
+  if ((op.flags & DW_FLAG_CALLER_WAITS) != 0)
+    page_->inside.store(op.seq, kOrder);
+}
 
 }  // namespace distwrap::comm
 

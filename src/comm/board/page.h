@@ -50,7 +50,7 @@ inline constexpr size_t kMostLanes = 255;
 inline constexpr size_t kAreaBytes = (1 + kMostLanes) * kPageBytes;
 
 // In front of every area that is in use, for readers of another version.
-inline constexpr uint64_t kBoardLayout = 0x3664'7262'7764;  // "dwbrd6"
+inline constexpr uint64_t kBoardLayout = 0x3764'7262'7764;  // "dwbrd7"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 

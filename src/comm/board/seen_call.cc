@@ -8,49 +8,11 @@
 #include <absl/strings/str_cat.h>
 
 namespace distwrap::comm {
-namespace {
-
-// The buffer that all ranks bring, or that holds what all of them know.
-const dw_buf& common_buffer(const dw_op& op) {
-  switch (op.kind) {
-    case DW_OP_BROADCAST:
-    case DW_OP_SCATTER:
-    case DW_OP_REDUCE_SCATTER:
-      return op.out;
-    default:
-      return op.in;
-  }
-}
-
-}  // namespace
-
-const int64_t* common_counts(const dw_op& op) {
-  if ((op.flags & DW_FLAG_PER_RANK) == 0) return nullptr;
-  if (op.kind == DW_OP_ALL_GATHER) return op.out.counts;
-  if (op.kind == DW_OP_REDUCE_SCATTER) return op.in.counts;
-  return nullptr;
-}
-
-SeenCall SeenCall::of(const dw_op& op, int size) {
-  SeenCall seen;
-  const dw_buf& buf = common_buffer(op);
-  const bool per_rank = (op.flags & DW_FLAG_PER_RANK) != 0;
-  const int32_t root = op_shape(op.kind).peer == PeerRole::ROOT ? op.peer : -1;
-  uint64_t sizes = 0;
-  if (op.kind != DW_OP_BARRIER) {
-    seen.what = uint64_t{buf.dtype.code} << 16 | uint64_t{buf.dtype.bits} << 24;
-    seen.count = per_rank ? kOwnCount : buf.count;
-    sizes = static_cast<uint64_t>(seen.count);
-  }
-  if (const int64_t* const counts = common_counts(op); counts != nullptr)
-    for (int r = 0; r < size; ++r)
-      sizes = mix(sizes + static_cast<uint64_t>(counts[r]));
-  if (per_rank) seen.what |= kWithCounts;
-  if ((op.flags & DW_FLAG_EXCLUSIVE) != 0) seen.what |= kExclusive;
-  seen.what |= uint64_t{op.kind & 0xffu} | uint64_t{op.reduce & 0xfu} << 8 |
-               uint64_t{static_cast<uint32_t>(root)} << 32;
-  seen.print = mix(seen.what + mix(sizes));
-  return seen;
+uint64_t seen_call::print_of(const int64_t* counts, int size) {
+  uint64_t print = 0;
+  for (int r = 0; r < size; ++r)
+    print = mix(print + static_cast<uint64_t>(counts[r]));
+  return print;
 }
 
 std::string SeenCall::text() const {

@@ -5,6 +5,7 @@
 #ifndef DISTWRAP_SRC_COMM_BOARD_SEEN_CALL_H_
 #define DISTWRAP_SRC_COMM_BOARD_SEEN_CALL_H_
 
+#include "comm/op_shape.h"
 #include "distwrap/abi/types.h"
 
 #include <absl/strings/string_view.h>
@@ -15,6 +16,8 @@
 namespace distwrap::comm {
 
 struct SeenCall {
+  // Differs where two calls differ in one thing, and else but for one in 2^64.
+  // To be mixed before it is added to another.
   uint64_t print = 0;
   // kind 8, reduction 4, kWithCounts, kExclusive, dtype's code 8 and bits 8,
   // root 32
@@ -24,15 +27,21 @@ struct SeenCall {
   int64_t count = 0;
   static constexpr int64_t kOwnCount = -1;
 
-  // Of a group of `size` ranks. Reads the counts of v forms.
-  static SeenCall of(const dw_op& op, int size);
+  // Of a group of `size` ranks. Reads the counts of v forms. `kind` is that of
+  // the operation; where it is a constant most of this folds away.
+  static SeenCall of(uint16_t kind, const dw_op& op, int size);
   // "all_reduce f32 x 1024 sum", "broadcast u8 x 3 from rank 1". Any bits.
   std::string text() const;
 };
 
 // The counts of a v form that have to be the same on all ranks, by rank; null
 // in any other call.
-const int64_t* common_counts(const dw_op& op);
+inline const int64_t* common_counts(const dw_op& op) {
+  if ((op.flags & DW_FLAG_PER_RANK) == 0) return nullptr;
+  if (op.kind == DW_OP_ALL_GATHER) return op.out.counts;
+  if (op.kind == DW_OP_REDUCE_SCATTER) return op.in.counts;
+  return nullptr;
+}
 
 // What another process has written, up to a zero, as part of one line.
 std::string seen_word(absl::string_view bytes);
@@ -42,6 +51,55 @@ inline uint64_t mix(uint64_t value) {
   value ^= value >> 32;
   value *= 0x9e3779b97f4a7c15u;
   return value ^ value >> 29;
+}
+
+// ---- inline, on the way of every call ----
+
+namespace seen_call {
+
+// The buffer that all ranks bring, or that holds what all of them know.
+[[gnu::always_inline]] inline const dw_buf& common_buffer(uint16_t kind,
+                                                          const dw_op& op) {
+  switch (kind) {
+    case DW_OP_BROADCAST:
+    case DW_OP_SCATTER:
+    case DW_OP_REDUCE_SCATTER:
+      return op.out;
+    default:
+      return op.in;
+  }
+}
+
+// Of counts that all ranks have to know.
+uint64_t print_of(const int64_t* counts, int size);
+
+}  // namespace seen_call
+
+[[gnu::always_inline]] inline SeenCall SeenCall::of(uint16_t kind,
+                                                    const dw_op& op, int size) {
+  SeenCall seen;
+  const OpShape& shape = op_shape(kind);
+  uint64_t sizes = 0;
+  if (kind != DW_OP_BARRIER) {
+    const dw_buf& buf = seen_call::common_buffer(kind, op);
+    seen.what = uint64_t{buf.dtype.code} << 16 | uint64_t{buf.dtype.bits} << 24;
+    seen.count = buf.count;
+    if ((op.flags & DW_FLAG_PER_RANK) != 0) [[unlikely]] {
+      seen.what |= kWithCounts;
+      seen.count = kOwnCount;
+    }
+    sizes = static_cast<uint64_t>(seen.count);
+    if (const int64_t* const counts = common_counts(op); counts != nullptr)
+        [[unlikely]]
+      sizes += seen_call::print_of(counts, size);
+  }
+  if ((op.flags & DW_FLAG_EXCLUSIVE) != 0) seen.what |= kExclusive;
+  const int32_t root = shape.peer == PeerRole::ROOT ? op.peer : -1;
+  seen.what |= uint64_t{kind & 0xffu} |
+               (shape.reduces() ? uint64_t{op.reduce & 0xfu} << 8 : 0) |
+               uint64_t{static_cast<uint32_t>(root)} << 32;
+  seen.print = seen.what + sizes * 0xff51afd7ed558ccdu;
+  return seen;
 }
 
 }  // namespace distwrap::comm

@@ -10,7 +10,8 @@
 // Threads: any. Ownership: of its session; a number outlives its entry.
 //
 //   Recorder::Numbers numbers;  // of one writer
-//   const uint64_t number = recorder.begin(numbers, group, op, flags, label);
+//   const uint64_t number = recorder.begin(numbers, group, op.kind, op, flags,
+//   label);
 //   ...
 //   recorder.end(number, Recorder::kDone);
 #ifndef DISTWRAP_SRC_COMM_RECORDER_RECORDER_H_
@@ -99,10 +100,11 @@ class Recorder {
   // groups long gone are used again.
   uint16_t add_group(const RecordedGroup& group);
 
-  // An operation about to be handed to its backend. Numbers rise within a
+  // An operation about to be handed to its backend; `kind` is its, where that
+  // is a constant most of what is written is known. Numbers rise within a
   // writer's; between writers times tell the order.
-  uint64_t begin(Numbers& numbers, uint16_t group, const dw_op& op,
-                 uint32_t flags, absl::string_view label) {
+  uint64_t begin(Numbers& numbers, uint16_t group, uint16_t kind,
+                 const dw_op& op, uint32_t flags, absl::string_view label) {
     const uint64_t number = take(numbers);
     Entry& entry = entries_[number % kEntries];
     const dw_dtype dtype = op.in.data != nullptr || op.in.parts != nullptr
@@ -116,7 +118,7 @@ class Recorder {
     entry.out_count.store(op.out.count, kOrder);
     entry.order.store(op.seq != 0 ? op.seq : op.tag, kOrder);
     entry.what.store(
-        uint64_t{op.kind & 0xffu} | uint64_t{(op.reduce & 0xfu) | flags} << 8 |
+        uint64_t{kind & 0xffu} | uint64_t{(op.reduce & 0xfu) | flags} << 8 |
             uint64_t{dtype.code} << 16 | uint64_t{dtype.bits} << 24 |
             uint64_t{static_cast<uint32_t>(op.peer)} << 32,
         kOrder);

@@ -95,7 +95,7 @@ TEST_F(RecorderTest, TellsWhatAnOperationWas) {
   const uint16_t group = recorder_->add_group(world_of(2));
   const dw_op op = op_of(DW_OP_ALL_REDUCE, 256, 17);
   const uint64_t number =
-      recorder_->begin(numbers_, group, op, Recorder::kInPlace, "");
+      recorder_->begin(numbers_, group, op.kind, op, Recorder::kInPlace, "");
   Record record;
   ASSERT_TRUE(recorder_->read(number, &record));
   EXPECT_EQ(record.kind, DW_OP_ALL_REDUCE);
@@ -120,8 +120,8 @@ TEST_F(RecorderTest, AMessageHasATagAndAPeer) {
   op.peer = 5;
   op.tag = 42;
   Record record;
-  ASSERT_TRUE(
-      recorder_->read(recorder_->begin(numbers_, 0, op, 0, ""), &record));
+  ASSERT_TRUE(recorder_->read(recorder_->begin(numbers_, 0, op.kind, op, 0, ""),
+                              &record));
   EXPECT_EQ(record.tag, 42u);
   EXPECT_EQ(record.seq, 0u);
   EXPECT_EQ(record.peer, 5);
@@ -130,7 +130,7 @@ TEST_F(RecorderTest, AMessageHasATagAndAPeer) {
 TEST_F(RecorderTest, AnAsynchronousOperationStartsLater) {
   const dw_op op = op_of(DW_OP_BROADCAST, 1, 1);
   const uint64_t number =
-      recorder_->begin(numbers_, 0, op, Recorder::kAsync, "");
+      recorder_->begin(numbers_, 0, op.kind, op, Recorder::kAsync, "");
   Record record;
   ASSERT_TRUE(recorder_->read(number, &record));
   EXPECT_EQ(record.started, 0u);
@@ -143,26 +143,28 @@ TEST_F(RecorderTest, LabelsAreCutBetweenCharacters) {
   const dw_op op = op_of(DW_OP_BARRIER, 0, 1);
   const std::string exact(63, 'x');
   Record record;
-  ASSERT_TRUE(recorder_->read(
-      recorder_->begin(numbers_, 0, op, Recorder::kLabelled, exact + "y"),
-      &record));
+  ASSERT_TRUE(
+      recorder_->read(recorder_->begin(numbers_, 0, op.kind, op,
+                                       Recorder::kLabelled, exact + "y"),
+                      &record));
   EXPECT_EQ(record.label.data(), exact);
   const std::string wide = std::string(62, 'x') + "\xc3\xa4";
   ASSERT_TRUE(recorder_->read(
-      recorder_->begin(numbers_, 0, op, Recorder::kLabelled, wide), &record));
+      recorder_->begin(numbers_, 0, op.kind, op, Recorder::kLabelled, wide),
+      &record));
   EXPECT_EQ(record.label.data(), std::string(62, 'x'));
   // The next one in its place has none.
-  ASSERT_TRUE(
-      recorder_->read(recorder_->begin(numbers_, 0, op, 0, ""), &record));
+  ASSERT_TRUE(recorder_->read(recorder_->begin(numbers_, 0, op.kind, op, 0, ""),
+                              &record));
   EXPECT_STREQ(record.label.data(), "");
 }
 
 TEST_F(RecorderTest, KeepsTheLastOnesAndEndsOnlyItsOwn) {
   const dw_op op = op_of(DW_OP_BARRIER, 0, 1);
-  const uint64_t early = recorder_->begin(numbers_, 0, op, 0, "");
+  const uint64_t early = recorder_->begin(numbers_, 0, op.kind, op, 0, "");
   uint64_t last = early;
   for (size_t i = 0; i < Recorder::kEntries; ++i)
-    last = recorder_->begin(numbers_, 0, op, 0, "");
+    last = recorder_->begin(numbers_, 0, op.kind, op, 0, "");
   Record record;
   EXPECT_FALSE(recorder_->read(early, &record));
   recorder_->end(early, Recorder::kDone);
@@ -177,16 +179,16 @@ TEST_F(RecorderTest, KeepsTheLastOnesAndEndsOnlyItsOwn) {
 TEST_F(RecorderTest, AWriterThatSleptTakesNoNewersPlace) {
   const dw_op op = op_of(DW_OP_BARRIER, 0, 1);
   Recorder::Numbers sleeper;
-  for (int i = 0; i < 4; ++i) recorder_->begin(sleeper, 0, op, 0, "");
+  for (int i = 0; i < 4; ++i) recorder_->begin(sleeper, 0, op.kind, op, 0, "");
   std::vector<uint64_t> newest;
   for (size_t i = 0; i < Recorder::kEntries; ++i) {
     if (newest.size() == 2000) newest.erase(newest.begin());
-    newest.push_back(recorder_->begin(numbers_, 0, op, 0, ""));
+    newest.push_back(recorder_->begin(numbers_, 0, op.kind, op, 0, ""));
   }
   Record record;
   for (int i = 0; i < 32; ++i)
-    EXPECT_TRUE(
-        recorder_->read(recorder_->begin(sleeper, 0, op, 0, ""), &record));
+    EXPECT_TRUE(recorder_->read(
+        recorder_->begin(sleeper, 0, op.kind, op, 0, ""), &record));
   for (const uint64_t number : newest)
     EXPECT_TRUE(recorder_->read(number, &record)) << number;
 }
@@ -198,7 +200,7 @@ TEST_F(RecorderTest, KeepsTwoThousandOfAThousandGroups) {
   std::vector<uint64_t> numbers;
   for (int turns = 0; turns < 20; ++turns)
     for (Recorder::Numbers& group : groups)
-      numbers.push_back(recorder_->begin(group, 0, op, 0, ""));
+      numbers.push_back(recorder_->begin(group, 0, op.kind, op, 0, ""));
   Record record;
   for (size_t i = numbers.size() - 2000; i < numbers.size(); ++i)
     EXPECT_TRUE(recorder_->read(numbers[i], &record)) << i;
@@ -206,16 +208,16 @@ TEST_F(RecorderTest, KeepsTwoThousandOfAThousandGroups) {
 
 TEST_F(RecorderTest, TheFileSaysItAll) {
   const uint16_t group = recorder_->add_group(world_of(2));
-  uint64_t number =
-      recorder_->begin(numbers_, group, op_of(DW_OP_ALL_REDUCE, 256, 1),
-                       Recorder::kLabelled, "say \"hi\"\n");
+  uint64_t number = recorder_->begin(numbers_, group, DW_OP_ALL_REDUCE,
+                                     op_of(DW_OP_ALL_REDUCE, 256, 1),
+                                     Recorder::kLabelled, "say \"hi\"\n");
   recorder_->end(number, Recorder::kDone);
-  number =
-      recorder_->begin(numbers_, group, op_of(DW_OP_BROADCAST, 4, 2), 0, "");
+  number = recorder_->begin(numbers_, group, DW_OP_BROADCAST,
+                            op_of(DW_OP_BROADCAST, 4, 2), 0, "");
   recorder_->end(
       number, static_cast<uint16_t>(Recorder::kFailed +
                                     static_cast<uint16_t>(Reason::kTimedOut)));
-  recorder_->begin(numbers_, group, op_of(DW_OP_BARRIER, 0, 3),
+  recorder_->begin(numbers_, group, DW_OP_BARRIER, op_of(DW_OP_BARRIER, 0, 3),
                    Recorder::kAsync, "");
   const json file = saved();
   EXPECT_EQ(file.at("format"), "distwrap recording");
@@ -256,11 +258,13 @@ TEST_F(RecorderTest, NumbersOfGroupsAreUsedAgain) {
 
 TEST_F(RecorderTest, OperationsOfAGroupLongGoneAreNotAnothers) {
   const uint16_t group = recorder_->add_group(world_of(2));
-  recorder_->begin(numbers_, group, op_of(DW_OP_BARRIER, 0, 1), 0, "");
+  recorder_->begin(numbers_, group, DW_OP_BARRIER, op_of(DW_OP_BARRIER, 0, 1),
+                   0, "");
   for (size_t i = 0; i < Recorder::kMostGroups; ++i)
     recorder_->add_group(world_of(3));
   Recorder::Numbers others;
-  recorder_->begin(others, group, op_of(DW_OP_BARRIER, 0, 2), 0, "");
+  recorder_->begin(others, group, DW_OP_BARRIER, op_of(DW_OP_BARRIER, 0, 2), 0,
+                   "");
   const json operations = saved().at("operations");
   EXPECT_EQ(operations.at(0).at("group"), -1);
   EXPECT_EQ(operations.at(1).at("group"), group);
@@ -276,7 +280,7 @@ TEST_F(RecorderTest, ReadersNeverSeeHalfAnEntry) {
         dw_op op = op_of(DW_OP_ALL_REDUCE, i * 2 + w, 0);
         op.seq = static_cast<uint64_t>(op.in.count);
         op.peer = static_cast<int32_t>(op.in.count);
-        recorder_->end(recorder_->begin(numbers, 0, op, 0, ""),
+        recorder_->end(recorder_->begin(numbers, 0, op.kind, op, 0, ""),
                        Recorder::kDone);
       }
     });

@@ -69,7 +69,7 @@ struct Rank {
   std::unique_ptr<Lane> lane;
 
   void call(const dw_op& op, absl::string_view label = "") {
-    lane->publish(op, label);
+    lane->publish(op.kind, op, label);
   }
   ~Rank() {
     lane.reset();

@@ -219,8 +219,8 @@ TEST(Board, GroupsComeAndGoAndOnlyTheirMembersHear) {
   one->tell(&here);
   auto other = Lane::open(ranks[2]->board, {"h", 5, 1, {0, 2}});
   other->tell(&there);
-  one->publish(op_of(DW_OP_BARRIER, 0, 1), "");
-  other->publish(op_of(DW_OP_ALL_REDUCE, 1, 1), "");
+  one->publish(DW_OP_BARRIER, op_of(DW_OP_BARRIER, 0, 1), "");
+  other->publish(DW_OP_ALL_REDUCE, op_of(DW_OP_ALL_REDUCE, 1, 1), "");
   EXPECT_TRUE(here.wait(kLong).has_value());
   EXPECT_TRUE(there.wait(kLong).has_value());
   one.reset();

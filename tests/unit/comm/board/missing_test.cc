@@ -103,6 +103,19 @@ TEST(Stragglers, ThatWaitThemselvesAreSeenIn) {
   EXPECT_TRUE(ranks[1]->ear.waits(0, kLooks).empty()) << "all have come to it";
 }
 
+// Entries are used again, and their labels are written only where one is.
+TEST(Stragglers, BearNoLabelOfAnEarlierCall) {
+  const auto ranks = meet(2, kPatience);
+  const uint64_t last = LanePage::kEntries + 1;
+  for (uint64_t n = 1; n <= last; ++n) {
+    ranks[0]->call(waiting(DW_OP_BARRIER, 0, n), n == 1 ? "first" : "");
+    if (n != last) ranks[0]->lane->returned();
+  }
+  const Lane::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
+  EXPECT_EQ(stuck.seq, last);
+  EXPECT_EQ(stuck.label, "");
+}
+
 TEST(Stragglers, InAnotherGroupAreSeenThere) {
   const auto ranks = meet(3, kPatience);
   Ear here, there;
@@ -110,7 +123,7 @@ TEST(Stragglers, InAnotherGroupAreSeenThere) {
   one->tell(&here);
   auto two = Lane::open(ranks[2]->board, {"pair", 5, 1, {1, 2}});
   two->tell(&there);
-  one->publish(waiting(DW_OP_BARRIER, 0, 1), "inner");
+  one->publish(DW_OP_BARRIER, waiting(DW_OP_BARRIER, 0, 1), "inner");
   ranks[0]->call(waiting(DW_OP_ALL_REDUCE, 8, 1));
   ranks[2]->call(waiting(DW_OP_ALL_REDUCE, 8, 1));
   const Lane::Stuck outer = ranks[0]->ear.waits(1, kLong).at(0);
