@@ -8,13 +8,11 @@
 #include <cstring>
 
 namespace shm_backend {
-namespace {
 
-uint64_t mix(uint64_t value) {
-  value ^= value >> 32;
-  value *= 0x9e3779b97f4a7c15u;
-  return value ^ value >> 29;
-}
+using call_reader::mix;
+using call_reader::print_of;
+
+namespace {
 
 uint64_t digest_of(const Pieces& pieces, int ranks) {
   if (pieces.equal()) return pieces[0].bytes;
@@ -59,21 +57,6 @@ uint64_t print_base_of(const Comm* comm, const Call& call) {
   return mix(what) + mix(sizes * 0xff51afd7ed558ccdu);
 }
 
-// A field by itself. A processor hands a young store on to a load that lies
-// within it; one load of what two of them have stored waits until both are in
-// the cache, behind all that was stored before. The host has just filled the
-// operation in.
-template <class T>
-T as_stored(const T& field) {
-  return *static_cast<const volatile T*>(&field);
-}
-
-// What is new in each call.
-uint32_t print_of(const dw_op& op, const Call& call) {
-  return static_cast<uint32_t>(
-      mix((call.print_base ^ op.fingerprint) + op.seq));
-}
-
 }  // namespace
 
 int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
@@ -111,55 +94,22 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
   return DW_OK;
 }
 
-// Whether all but buffers, times, numbers and counts is as in the last one,
-// which is as large.
-template <bool kDivided>
-[[gnu::always_inline]] inline bool CallReader::again(const Comm& comm,
-                                                     const dw_op& op) {
-  const dw_op& last = last_;
-  const auto differ = [](const dw_buf& a, const dw_buf& b) {
-    uint32_t x, y;
-    std::memcpy(&x, &a.dtype, sizeof x);
-    std::memcpy(&y, &b.dtype, sizeof y);
-    const uint64_t plain =
-        (x ^ y) | as_stored(a.reserved) | reinterpret_cast<uintptr_t>(a.parts);
-    if (kDivided) return plain | (a.counts == nullptr ? 1u : 0u);
-    return plain | static_cast<uint64_t>(a.count ^ b.count) |
-           reinterpret_cast<uintptr_t>(a.counts) |
-           reinterpret_cast<uintptr_t>(a.displs);
-  };
-  const uint64_t difference =
-      static_cast<uint64_t>(as_stored(op.kind) ^ last.kind) |
-      static_cast<uint64_t>(as_stored(op.reduce) ^ last.reduce) |
-      (as_stored(op.flags) ^ last.flags) |
-      static_cast<uint32_t>(as_stored(op.peer) ^ last.peer) |
-      (op.tag ^ last.tag) | differ(op.in, last.in) | differ(op.out, last.out) |
-      static_cast<uint32_t>(op.stream.device_type ^ last.stream.device_type) |
-      reinterpret_cast<uintptr_t>(op.next);
-  if (difference != 0) return false;
-  if (kDivided) {
-    if (dw_sdk::read_division(op.in, call.element, comm.size, &call.in_pieces,
-                              nullptr) != DW_OK ||
-        dw_sdk::read_division(op.out, call.element, comm.size, &call.out_pieces,
-                              nullptr) != DW_OK ||
-        call.in_pieces[comm.rank].bytes != call.out_pieces[comm.rank].bytes)
-      return false;
-  } else {
-    call.in.at = static_cast<char*>(op.in.data);
-    call.out.at = static_cast<char*>(op.out.data);
-    call.in_pieces.move_to(call.in.at);
-    call.out_pieces.move_to(call.out.at);
-  }
-  call.deadline_ns = as_stored(op.deadline_ns);
-  call.timeout_ns = as_stored(op.timeout_ns);
-  call.print = print_of(op, call);
+bool CallReader::divide_again(const Comm& comm, const dw_op& op) {
+  if (!is_like_last<true>(op) ||
+      dw_sdk::read_division(op.in, call.element, comm.size, &call.in_pieces,
+                            nullptr) != DW_OK ||
+      dw_sdk::read_division(op.out, call.element, comm.size, &call.out_pieces,
+                            nullptr) != DW_OK ||
+      call.in_pieces[comm.rank].bytes != call.out_pieces[comm.rank].bytes)
+    return false;
+  take_numbers(op);
   return true;
 }
 
-int32_t CallReader::read(const Comm* comm, const dw_op* op, dw_error* error) {
-  if (op != nullptr && op->struct_size == last_.struct_size &&
-      (divided_ ? again<true>(*comm, *op) : again<false>(*comm, *op)))
-      [[likely]]
+int32_t CallReader::read_anew(const Comm* comm, const dw_op* op,
+                              dw_error* error) {
+  if (divided_ && op != nullptr && op->struct_size == last_.struct_size &&
+      divide_again(*comm, *op)) [[likely]]
     return DW_OK;
   last_.struct_size = 0;
   as_short = {};

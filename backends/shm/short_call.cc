@@ -64,32 +64,120 @@ void stage_parts(const Comm& comm, char* to, const char* own,
   }
 }
 
-bool show(Comm* comm, const char* own, const ShortCall& how, uint64_t ticket,
-          uint32_t print) {
+// What a rank does in a call.
+enum class Part {
+  kGives,   // shows its data, and waits for nobody
+  kTakes,   // shows nothing
+  kTrades,  // both
+};
+
+template <bool kStaged>
+[[gnu::always_inline]] inline bool show(Comm* comm, const char* own,
+                                        const ShortCall& how, size_t shown,
+                                        uint64_t ticket, uint32_t print) {
   Post* const line = free_line(comm, ticket);
   if (line == nullptr) return false;
-  size_t at = 0;
-  char* staged = nullptr;
-  if (how.shown <= kInside) {
-    move(line->inside, own, how.shown);
-  } else {
-    // What can be read where it lies is not copied.
-    if (how.reduce != nullptr &&
-        comm->room.arena()->heap().place_of(own, how.shown) != 0) [[unlikely]]
-      return false;
-    staged = stage(comm, how.shown, begins_page(how, how.shown), ticket, &at);
-    if (staged == nullptr) return false;
-    if (how.shown == how.bytes)
-      comm->stage_copy(staged, own, how.shown);
-    else
-      stage_parts(*comm, staged, own, how);
+  if constexpr (!kStaged) {
+    move(line->inside, own, shown);
+    post(comm, line, ticket, 0, print);
+    return true;
   }
+  // What can be read where it lies is not copied.
+  if (how.reduce != nullptr &&
+      comm->room.arena()->heap().place_of(own, shown) != 0) [[unlikely]]
+    return false;
+  size_t at = 0;
+  char* const staged = stage(comm, shown, begins_page(how, shown), ticket, &at);
+  if (staged == nullptr) return false;
+  if (shown == how.bytes)
+    comm->stage_copy(staged, own, shown);
+  else
+    stage_parts(*comm, staged, own, how);
   post(comm, line, ticket, at, print);
   // While it waits for the others anyway.
-  if (how.meets && how.shown > kInside && how.shown <= kMostHandedDown)
-    hand_down(staged, how.shown);
-  if (how.waits) comm->under_way();
+  if (how.meets && shown <= kMostHandedDown) hand_down(staged, shown);
   return true;
+}
+
+// `run` finds out first what staging there is, and in what is small it may need
+// more rounds.
+inline bool has_staging_for(const Comm& comm, size_t shown) {
+  if (comm.staging == Staging::kUnknown && is_for_large_staging(comm, shown))
+      [[unlikely]]
+    return false;
+  return shown <= kFirstStaging || (comm.staging == Staging::kLarge &&
+                                    comm.stage.most() >= 2 * ShortCall::kMost);
+}
+
+// A ShortCall::Run. What is the same for calls alike are constants: whether
+// data are staged or in the line, whether they are reduced or moved.
+template <bool kStaged, bool kReduces, Part kPart>
+bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
+  const size_t shown = how.shown, bytes = how.bytes;
+  if (kStaged != (shown > kInside)) __builtin_unreachable();
+  if (kStaged && !has_staging_for(*comm, shown)) return false;
+  const uint64_t ticket = comm->ticket;
+  const char* const own = how.lists_in ? call.in_pieces[0].at : call.in.at;
+  if (kPart != Part::kTakes &&
+      !show<kStaged>(comm, own, how, shown, ticket, call.print))
+    return false;
+  if (kPart == Part::kTrades) comm->under_way();
+  char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
+  const size_t stride = how.lists_out ? bytes : 0;
+  const auto keep = [&] {
+    move(out + static_cast<size_t>(comm->rank) * stride, own + how.at, bytes);
+  };
+  if (kPart == Part::kTrades && how.keeps) keep();
+
+  bool ahead = kPart == Part::kTakes;
+  // What another has shown for this rank; NULL: it is late, or differs.
+  const auto shown_by = [&](int r) -> const char* {
+    constexpr bool kMaySlip = kStaged && kPart == Part::kTakes;
+    const Post* const line =
+        look(*comm, r, ticket, call.print, kMaySlip, &ahead);
+    if (line == nullptr) return nullptr;
+    const char* const from = kStaged
+                                 ? find(*comm, r, *line, 0, shown)
+                                 : reinterpret_cast<const char*>(line->inside);
+    return from == nullptr ? nullptr : from + how.at;
+  };
+
+  if constexpr (kPart == Part::kGives) {
+    if (how.keeps) keep();
+  } else if constexpr (kReduces) {
+    const char* data[kMostRanks];
+    for (int r = how.first; r < how.end; ++r) {
+      data[r] = own + how.at;
+      if (r == comm->rank) continue;
+      data[r] = shown_by(r);
+      if (data[r] == nullptr) return false;
+    }
+    const int64_t ranks = comm->size;
+    how.reduce(out, reinterpret_cast<const void* const*>(data),
+               static_cast<uint64_t>(how.end), how.count, &ranks);
+  } else {
+    for (int r = how.first; r < how.end; ++r) {
+      if (r == comm->rank) {
+        if (!how.keeps) keep();
+        continue;
+      }
+      const char* const from = shown_by(r);
+      if (from == nullptr) return false;
+      move(out + static_cast<size_t>(r) * stride, from, bytes);
+    }
+  }
+  end(comm, how, ticket, shown, ahead);
+  return true;
+}
+
+template <bool kStaged>
+ShortCall::Run run_of(Part part, bool reduces) {
+  if (part == Part::kGives) return run_short<kStaged, false, Part::kGives>;
+  if (part == Part::kTakes)
+    return reduces ? run_short<kStaged, true, Part::kTakes>
+                   : run_short<kStaged, false, Part::kTakes>;
+  return reduces ? run_short<kStaged, true, Part::kTrades>
+                 : run_short<kStaged, false, Part::kTrades>;
 }
 
 }  // namespace
@@ -102,7 +190,7 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
       call.scale != nullptr || (comm.crowded && kShapes[call.kind].root_takes))
     return how;
   if (call.per_rank()) {
-    how.fits = how.pairs = call.kind == DW_OP_ALL_TO_ALL;
+    if (call.kind == DW_OP_ALL_TO_ALL) how.run = run_short_pairs;
     how.shows = how.looks_at_all = true;
     how.meets = !comm.crowded;
     how.end = comm.size;
@@ -113,11 +201,11 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
       (kShapes[call.kind].reduces && shown >= sliced_from(comm, call)))
     return how;
   const size_t each = bytes_of_rank(call);
-  how.fits = true;
   find_sources(comm, call, &how);
   how.looks_at_all = how.end - how.first == comm.size;
-  how.waits = how.end - how.first > 1 ||
-              (how.end - how.first == 1 && how.first != comm.rank);
+  const bool is_one = how.end - how.first == 1;
+  const bool waits =
+      how.end - how.first > 1 || (is_one && how.first != comm.rank);
   how.meets = how.shows && how.looks_at_all && !comm.crowded;
   how.lists_in = kShapes[call.kind].in_pieces;
   how.lists_out = kShapes[call.kind].out_pieces;
@@ -129,58 +217,16 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   if (kShapes[call.kind].reduces)
     how.reduce =
         comm.host->reduce_kernel(comm.host->self, call.dtype, call.reduce);
-  how.keeps =
-      how.shows && how.looks_at_all && how.reduce == nullptr && how.bytes != 0;
+  const bool reduces = how.reduce != nullptr;
+  how.keeps = !reduces && (is_one || (how.shows && how.looks_at_all)) &&
+              how.first <= comm.rank && comm.rank < how.end;
+  // The first rank of a scan has what it gives.
+  const Part part = !how.shows                     ? Part::kTakes
+                    : waits || (reduces && is_one) ? Part::kTrades
+                                                   : Part::kGives;
+  how.run = shown > kInside ? run_of<true>(part, reduces)
+                            : run_of<false>(part, reduces);
   return how;
-}
-
-bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
-  if (how.pairs) return run_short_pairs(comm, call, how);
-  // `run` finds out first what staging there is.
-  if (comm->staging == Staging::kUnknown &&
-      is_for_large_staging(*comm, how.shown)) [[unlikely]]
-    return false;
-  // In what is small it may need more rounds.
-  if (how.shown > kFirstStaging && (comm->staging != Staging::kLarge ||
-                                    comm->stage.most() < 2 * ShortCall::kMost))
-    return false;
-  const uint64_t ticket = comm->ticket;
-  const char* const own = how.lists_in ? call.in_pieces[0].at : call.in.at;
-  if (how.shows && !show(comm, own, how, ticket, call.print)) return false;
-  char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
-  const size_t stride = how.lists_out ? how.bytes : 0;
-  if (how.keeps)
-    move(out + static_cast<size_t>(comm->rank) * stride, own + how.at,
-         how.bytes);
-  const char* data[kMostRanks];
-  bool ahead = !how.shows;
-  const bool may_slip = !how.shows && how.shown > kInside;
-  for (int r = how.first; r < how.end; ++r) {
-    const char* from = own;
-    if (r != comm->rank) {
-      const Post* const line =
-          look(*comm, r, ticket, call.print, may_slip, &ahead);
-      if (line == nullptr) return false;
-      from = how.shown <= kInside ? reinterpret_cast<const char*>(line->inside)
-                                  : find(*comm, r, *line, 0, how.shown);
-      if (from == nullptr) return false;
-    }
-    data[r] = from + how.at;
-  }
-
-  if (how.reduce != nullptr) {
-    const int64_t ranks = comm->size;
-    if (how.end != 0)
-      how.reduce(out, reinterpret_cast<const void* const*>(data),
-                 static_cast<uint64_t>(how.end), how.count, &ranks);
-  } else if (how.bytes != 0) {
-    for (int r = how.first; r < how.end; ++r)
-      if (r != comm->rank || !how.keeps)
-        move(out + static_cast<size_t>(r) * stride, data[r], how.bytes);
-  }
-
-  end(comm, how, ticket, how.shown, ahead);
-  return true;
 }
 
 }  // namespace shm_backend

@@ -24,11 +24,11 @@ struct ShortCall {
   // What a rank shows at most.
   static constexpr size_t kMost = 16 << 10;
 
-  bool fits = false;
-  bool pairs = false;  // which alone know sizes
+  // To the end, or false: `run` has to do it.
+  using Run = bool (*)(Comm* comm, const Call& call, const ShortCall& how);
+  Run run = nullptr;  // NULL: no such call
   bool shows = false;
   bool looks_at_all = false;
-  bool waits = false;  // for what another one shows
   // What is this rank's own comes first, while the others' is on its way.
   bool keeps = false;
   // Every rank waits for every other one, on a processor of its own.
@@ -46,9 +46,7 @@ struct ShortCall {
   static ShortCall of(const Comm& comm, const Call& call);
 };
 
-// To the end, or false: `run` has to do it.
-bool run_short(Comm* comm, const Call& call, const ShortCall& how);
-// short_pairs.cc: the part of it that is of pairs.
+// short_pairs.cc: a ShortCall::Run of pairs, which alone know sizes.
 bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how);
 
 }  // namespace shm_backend

@@ -75,6 +75,7 @@ inline void post(Comm* comm, Post* line, uint64_t ticket, size_t at,
 inline void look_ahead(const Comm& comm, int rank, size_t shown) {
   constexpr size_t kFirst = 12 * kLine;
   const Post& post = comm.room.area(rank).posts[line_of(comm.ticket)];
+  if (shown <= kInside) return __builtin_prefetch(&post);
   if (!reached(post.ticket.load(std::memory_order_relaxed), comm.ticket))
     return;
   const uint64_t what = post.what.load(std::memory_order_relaxed);

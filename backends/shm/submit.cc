@@ -224,8 +224,8 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
     const bool done =
         call.is_message()
             ? comm->messages.move_at_once(call) == Messages::AtOnce::kDone
-            : reader.as_short.fits && comm->worker.idle() &&
-                  run_short(comm, call, reader.as_short);
+            : reader.as_short.run != nullptr && comm->worker.idle() &&
+                  reader.as_short.run(comm, call, reader.as_short);
     if (done) [[likely]]
       return DW_DONE;
     if (int32_t code = run_in_turn(comm, call, error)) return code;
