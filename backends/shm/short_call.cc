@@ -184,10 +184,8 @@ ShortCall::Run run_of(Part part, bool reduces) {
 
 ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   ShortCall how;
-  // Where ranks share processors, those that only give are ahead by all lines
-  // at once, and then take turns with who takes.
   if (!comm.room.is_open() || !call.moves || call.is_message() ||
-      call.scale != nullptr || (comm.crowded && kShapes[call.kind].root_takes))
+      call.scale != nullptr)
     return how;
   if (call.per_rank()) {
     if (call.kind == DW_OP_ALL_TO_ALL) how.run = run_short_pairs;
