@@ -108,9 +108,6 @@ bool CallReader::divide_again(const Comm& comm, const dw_op& op) {
 
 int32_t CallReader::read_anew(const Comm* comm, const dw_op* op,
                               dw_error* error) {
-  if (divided_ && op != nullptr && op->struct_size == last_.struct_size &&
-      divide_again(*comm, *op)) [[likely]]
-    return DW_OK;
   last_.struct_size = 0;
   as_short = {};
   if (int32_t code = read_call(comm, op, &call, error)) return code;

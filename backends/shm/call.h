@@ -47,15 +47,9 @@ int32_t read_call(const Comm* comm, const dw_op* op, Call* call,
 class CallReader {
  public:
   int32_t read(const Comm* comm, const dw_op* op, dw_error* error) {
-    if (op != nullptr && op->struct_size == last_.struct_size && !divided_ &&
-        is_like_last<false>(*op)) [[likely]] {
-      call.in.at = static_cast<char*>(op->in.data);
-      call.out.at = static_cast<char*>(op->out.data);
-      call.in_pieces.move_to(call.in.at);
-      call.out_pieces.move_to(call.out.at);
-      take_numbers(*op);
+    if (op != nullptr && op->struct_size == last_.struct_size &&
+        (divided_ ? divide_again(*comm, *op) : move_again(*op))) [[likely]]
       return DW_OK;
-    }
     return read_anew(comm, op, error);
   }
   Call call;
@@ -65,6 +59,8 @@ class CallReader {
   template <bool kDivided>
   bool is_like_last(const dw_op& op) const;
   void take_numbers(const dw_op& op);
+  // In place of the last one, when it is like that.
+  bool move_again(const dw_op& op);
   bool divide_again(const Comm& comm, const dw_op& op);
   int32_t read_anew(const Comm* comm, const dw_op* op, dw_error* error);
 
@@ -145,6 +141,16 @@ template <bool kDivided>
       static_cast<uint32_t>(op.stream.device_type ^ last.stream.device_type) |
       reinterpret_cast<uintptr_t>(op.next);
   return difference == 0;
+}
+
+[[gnu::always_inline]] inline bool CallReader::move_again(const dw_op& op) {
+  if (!is_like_last<false>(op)) return false;
+  call.in.at = static_cast<char*>(op.in.data);
+  call.out.at = static_cast<char*>(op.out.data);
+  call.in_pieces.move_to(call.in.at);
+  call.out_pieces.move_to(call.out.at);
+  take_numbers(op);
+  return true;
 }
 
 [[gnu::always_inline]] inline void CallReader::take_numbers(const dw_op& op) {
