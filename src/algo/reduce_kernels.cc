@@ -27,6 +27,10 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl");
 }
 
+bool has_avx512_bf16() {
+  return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
 #endif
 
 bool always() { return true; }
@@ -39,6 +43,7 @@ struct Candidate {
 // The best one first.
 constexpr Candidate kCandidates[] = {
 #if defined(__x86_64__)
+    {{"avx512_bf16", kernels::avx512_bf16::find}, has_avx512_bf16},
     {{"avx512", kernels::avx512::find}, has_avx512},
     {{"avx2", kernels::avx2::find}, has_avx2},
 #endif

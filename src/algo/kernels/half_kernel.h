@@ -8,27 +8,56 @@
 
 namespace distwrap::algo::kernels::DW_VARIANT {
 
-// kPairs of registers full of elements, from `begin` on.
-template <uint64_t kPairs, class E, class R>
-void reduce_pairs(const R& reduction, uint16_t* out, const void* const* in,
-                  uint64_t n, uint64_t begin) {
-  const auto taken = [&](uint64_t k, uint64_t i) {
-    const Pair pair =
-        load_pair(E{}, static_cast<const uint16_t*>(in[k]) + begin + i * kPair);
-    return Pair{reduction.take(pair.first), reduction.take(pair.second)};
-  };
-  Pair values[kPairs];
-  for (uint64_t i = 0; i < kPairs; ++i) values[i] = taken(0, i);
-  for (uint64_t k = 1; k < n; ++k)
-    for (uint64_t i = 0; i < kPairs; ++i) {
-      const Pair next = taken(k, i);
-      values[i] = {reduction.join(values[i].first, next.first),
-                   reduction.join(values[i].second, next.second)};
+template <class E, class R>
+[[gnu::always_inline]] inline Pair take_pair(const R& reduction,
+                                             const void* input, uint64_t at) {
+  const Pair pair = load_pair(E{}, static_cast<const uint16_t*>(input) + at);
+  return {reduction.take(pair.first), reduction.take(pair.second)};
+}
+
+template <class R>
+[[gnu::always_inline]] inline Pair join_pairs(const R& reduction, Pair a,
+                                              Pair b) {
+  return {reduction.join(a.first, b.first), reduction.join(a.second, b.second)};
+}
+
+template <class E, class R>
+[[gnu::always_inline]] inline void give_pair(const R& reduction, uint16_t* out,
+                                             Pair values) {
+  store_pair(E{}, out,
+             {reduction.give(values.first), reduction.give(values.second)});
+}
+
+// Two inputs, as most calls have: how many of `count` are done, up to less than
+// a pair of registers full.
+template <class E, class R>
+uint64_t reduce_two_by_pairs(const R& reduction, uint16_t* out, const void* a,
+                             const void* b, uint64_t count) {
+  uint64_t at = 0;
+  for (; count - at >= kPair; at += kPair)
+    give_pair<E>(reduction, out + at,
+                 join_pairs(reduction, take_pair<E>(reduction, a, at),
+                            take_pair<E>(reduction, b, at)));
+  return at;
+}
+
+// The same of any. Two pairs at a time, so that one does not wait for another.
+template <class E, class R>
+uint64_t reduce_by_pairs(const R& reduction, uint16_t* out,
+                         const void* const* in, uint64_t n, uint64_t count) {
+  uint64_t at = 0;
+  for (; count - at >= 2 * kPair; at += 2 * kPair) {
+    Pair one = take_pair<E>(reduction, in[0], at);
+    Pair two = take_pair<E>(reduction, in[0], at + kPair);
+    for (uint64_t k = 1; k < n; ++k) {
+      one = join_pairs(reduction, one, take_pair<E>(reduction, in[k], at));
+      two = join_pairs(reduction, two,
+                       take_pair<E>(reduction, in[k], at + kPair));
     }
-  for (uint64_t i = 0; i < kPairs; ++i)
-    store_pair(
-        E{}, out + begin + i * kPair,
-        {reduction.give(values[i].first), reduction.give(values[i].second)});
+    give_pair<E>(reduction, out + at, one);
+    give_pair<E>(reduction, out + at + kPair, two);
+  }
+  return at;
 }
 
 template <class E, uint16_t kReduce>
@@ -42,11 +71,9 @@ void half_kernel(void* out_memory, const void* const* in, uint64_t n,
   };
   if constexpr (R::kCopiesOne)
     if (n == 1) return reduce_one(reduction, out, input(0), count);
-  uint64_t at = 0;
-  for (; count - at >= 2 * kPair; at += 2 * kPair)
-    reduce_pairs<2, E>(reduction, out, in, n, at);
-  for (; count - at >= kPair; at += kPair)
-    reduce_pairs<1, E>(reduction, out, in, n, at);
+  uint64_t at =
+      n == 2 ? reduce_two_by_pairs<E>(reduction, out, in[0], in[1], count)
+             : reduce_by_pairs<E>(reduction, out, in, n, count);
   for (; at < count; ++at) {
     float value = reduction.load(input(0)[at]);
     for (uint64_t k = 1; k < n; ++k)

@@ -23,8 +23,7 @@ struct Pair {
 inline constexpr uint64_t kPair = 2 * kLanes;
 
 // Every other element is in one register, those between in the other: nothing
-// moves across lanes. (The processor's own conversion, of AVX512_BF16, takes
-// subnormal numbers for zero.)
+// moves across lanes.
 inline constexpr uint32_t kUpper = 0xffff0000u;
 
 inline Pair load_pair(BF16, const uint16_t* at) {
@@ -41,11 +40,41 @@ inline Words round_bf16(Floats floats) {
   return floats != floats ? bits | 0x00400000u : rounded;
 }
 
-inline void store_pair(BF16, uint16_t* at, Pair pair) {
+inline void store_rounded(uint16_t* at, Pair pair) {
   const Words words =
       round_bf16(pair.first) >> 16 | (round_bf16(pair.second) & kUpper);
   std::memcpy(at, &words, sizeof words);
 }
+
+#ifdef DW_VARIANT_BF16
+
+// The processor's own conversion takes subnormal numbers for zero, so where
+// there are any it is done by hand.
+inline bool has_subnormal(Floats floats) {
+  constexpr int kSubnormal = 0x20;
+  return _mm512_fpclass_ps_mask(floats, kSubnormal) != 0;
+}
+
+inline void store_pair(BF16, uint16_t* at, Pair pair) {
+  if (has_subnormal(pair.first) || has_subnormal(pair.second)) [[unlikely]]
+    return store_rounded(at, pair);
+  // One register after the other, into turns.
+  alignas(64) static constexpr uint16_t kInTurns[kPair] = {
+      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512i both =
+      __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(pair.second, pair.first));
+  _mm512_storeu_si512(
+      at, _mm512_permutexvar_epi16(_mm512_load_si512(kInTurns), both));
+}
+
+#else
+
+inline void store_pair(BF16, uint16_t* at, Pair pair) {
+  store_rounded(at, pair);
+}
+
+#endif
 
 #if DW_VARIANT_BYTES == 64
 

@@ -38,6 +38,10 @@ dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
 namespace avx512 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
 }
+// And BF16.
+namespace avx512_bf16 {
+dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
+}
 #endif
 
 }  // namespace distwrap::algo::kernels
