@@ -87,12 +87,13 @@ template <bool kStaged>
       comm->room.arena()->heap().place_of(own, shown) != 0) [[unlikely]]
     return false;
   size_t at = 0;
-  char* const staged = stage(comm, shown, begins_page(how, shown), ticket, &at);
+  const bool parts = shown != how.bytes;
+  char* const staged = stage(comm, how, shown, parts, ticket, &at);
   if (staged == nullptr) return false;
-  if (shown == how.bytes)
-    comm->stage_copy(staged, own, shown);
-  else
+  if (parts)
     stage_parts(*comm, staged, own, how);
+  else
+    comm->stage_copy(staged, own, shown);
   post(comm, line, ticket, at, print);
   // While it waits for the others anyway.
   if (how.meets && shown <= kMostHandedDown) hand_down(staged, shown);

@@ -47,7 +47,7 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
   size_t at = 0;
   char* staged = nullptr;
   if (shown != 0) {
-    staged = stage(comm, shown, begins_page(how, shown), ticket, &at);
+    staged = stage(comm, how, shown, true, ticket, &at);
     if (staged == nullptr) return false;
   }
   size_t next = table_bytes(*comm);

@@ -21,23 +21,19 @@ namespace shm_backend::short_step {
     copy(to, from, bytes);
 }
 
-// Whether what it shows begins a page. Who reads only comes later, and then to
-// more of one page at once.
-inline bool begins_page(const ShortCall& how, size_t shown) {
-  constexpr size_t kLeast = 512;
-  return how.meets && shown >= kLeast;
-}
-
-// Where the data of this call are staged; NULL: not now.
-inline char* stage(Comm* comm, size_t bytes, bool page, uint64_t ticket,
-                   size_t* at) {
+// Where the data of this call are staged; NULL: not now. What every rank shows
+// begins a page: who reads only comes later, and then to more of one page at
+// once. `parts`: it is one for each rank, who does not read to the end.
+inline char* stage(Comm* comm, const ShortCall& how, size_t bytes, bool parts,
+                   uint64_t ticket, size_t* at) {
+  constexpr size_t kLeastPage = 512;
   Stage& stage = comm->stage;
   if (stage.data == nullptr) return nullptr;
   uint64_t in_use = 0;
   const size_t begin =
       stage.take(bytes, stage.limit, ticket, comm->consumed, &in_use);
   if (begin == Stage::kNone) return nullptr;
-  if (page) stage.turn_page();
+  if (how.meets && bytes >= kLeastPage) stage.turn_page(!parts);
   *at = stage.at + begin;
   return stage.data + begin;
 }

@@ -63,8 +63,11 @@ struct Stage {
     return begin;
   }
   // Leaves the rest of a page out: a processor that reads fetches on to the end
-  // of it, and would take lines from who is writing there.
-  void turn_page() { next = (next + kPage - 1) / kPage * kPage; }
+  // of it, and would take lines from who is writing there. After a page that is
+  // `read_to_end` it fetches on as well, so the next one is left out.
+  void turn_page(bool read_to_end) {
+    next = (next + (read_to_end ? kPage : kPage - 1)) / kPage * kPage;
+  }
   // The largest part that may be asked for at once: several fit.
   size_t most() const { return limit / 4; }
 };
