@@ -110,7 +110,7 @@ inline bool has_staging_for(const Comm& comm, size_t shown) {
                                     comm.stage.most() >= 2 * ShortCall::kMost);
 }
 
-// A ShortCall::Run. What is the same for calls alike are constants: whether
+// A ShortCall::Body. What is the same for calls alike are constants: whether
 // data are staged or in the line, whether they are reduced or moved.
 template <bool kStaged, bool kReduces, Part kPart>
 bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
@@ -172,7 +172,7 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
 }
 
 template <bool kStaged>
-ShortCall::Run run_of(Part part, bool reduces) {
+ShortCall::Body body_of(Part part, bool reduces) {
   if (part == Part::kGives) return run_short<kStaged, false, Part::kGives>;
   if (part == Part::kTakes)
     return reduces ? run_short<kStaged, true, Part::kTakes>
@@ -223,8 +223,8 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   const Part part = !how.shows                     ? Part::kTakes
                     : waits || (reduces && is_one) ? Part::kTrades
                                                    : Part::kGives;
-  how.run = shown > kInside ? run_of<true>(part, reduces)
-                            : run_of<false>(part, reduces);
+  how.run = shown > kInside ? body_of<true>(part, reduces)
+                            : body_of<false>(part, reduces);
   return how;
 }
 

@@ -25,8 +25,8 @@ struct ShortCall {
   static constexpr size_t kMost = 16 << 10;
 
   // To the end, or false: `run` has to do it.
-  using Run = bool (*)(Comm* comm, const Call& call, const ShortCall& how);
-  Run run = nullptr;  // NULL: no such call
+  using Body = bool (*)(Comm* comm, const Call& call, const ShortCall& how);
+  Body run = nullptr;  // NULL: no such call
   bool shows = false;
   bool looks_at_all = false;
   // What is this rank's own comes first, while the others' is on its way.
@@ -46,7 +46,7 @@ struct ShortCall {
   static ShortCall of(const Comm& comm, const Call& call);
 };
 
-// short_pairs.cc: a ShortCall::Run of pairs, which alone know sizes.
+// short_pairs.cc: a ShortCall::Body of pairs, which alone know sizes.
 bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how);
 
 }  // namespace shm_backend
