@@ -28,34 +28,28 @@ template <class E, class R>
              {reduction.give(values.first), reduction.give(values.second)});
 }
 
-// Two inputs, as most calls have: how many of `count` are done, up to less than
-// a pair of registers full.
-template <class E, class R>
-uint64_t reduce_two_by_pairs(const R& reduction, uint16_t* out, const void* a,
-                             const void* b, uint64_t count) {
-  uint64_t at = 0;
-  for (; count - at >= kPair; at += kPair)
-    give_pair<E>(reduction, out + at,
-                 join_pairs(reduction, take_pair<E>(reduction, a, at),
-                            take_pair<E>(reduction, b, at)));
-  return at;
-}
-
-// The same of any. Two pairs at a time, so that one does not wait for another.
-template <class E, class R>
-uint64_t reduce_by_pairs(const R& reduction, uint16_t* out,
-                         const void* const* in, uint64_t n, uint64_t count) {
-  uint64_t at = 0;
-  for (; count - at >= 2 * kPair; at += 2 * kPair) {
-    Pair one = take_pair<E>(reduction, in[0], at);
-    Pair two = take_pair<E>(reduction, in[0], at + kPair);
-    for (uint64_t k = 1; k < n; ++k) {
-      one = join_pairs(reduction, one, take_pair<E>(reduction, in[k], at));
-      two = join_pairs(reduction, two,
-                       take_pair<E>(reduction, in[k], at + kPair));
-    }
-    give_pair<E>(reduction, out + at, one);
-    give_pair<E>(reduction, out + at + kPair, two);
+// From element `at` on, kPairs of registers full of elements at a time: where
+// less than that is left. Inlined, so that the values stay in registers, and
+// nothing is left of a loop over inputs whose number is a constant.
+template <uint64_t kPairs, class E, class R>
+[[gnu::always_inline]] inline uint64_t reduce_by_pairs(const R& reduction,
+                                                       uint16_t* out,
+                                                       const void* const* in,
+                                                       uint64_t n, uint64_t at,
+                                                       uint64_t count) {
+  for (; count - at >= kPairs * kPair; at += kPairs * kPair) {
+    Pair values[kPairs];
+#pragma GCC unroll 2
+    for (uint64_t i = 0; i < kPairs; ++i)
+      values[i] = take_pair<E>(reduction, in[0], at + i * kPair);
+    for (uint64_t k = 1; k < n; ++k)
+#pragma GCC unroll 2
+      for (uint64_t i = 0; i < kPairs; ++i)
+        values[i] = join_pairs(reduction, values[i],
+                               take_pair<E>(reduction, in[k], at + i * kPair));
+#pragma GCC unroll 2
+    for (uint64_t i = 0; i < kPairs; ++i)
+      give_pair<E>(reduction, out + at + i * kPair, values[i]);
   }
   return at;
 }
@@ -71,9 +65,15 @@ void half_kernel(void* out_memory, const void* const* in, uint64_t n,
   };
   if constexpr (R::kCopiesOne)
     if (n == 1) return reduce_one(reduction, out, input(0), count);
-  uint64_t at =
-      n == 2 ? reduce_two_by_pairs<E>(reduction, out, in[0], in[1], count)
-             : reduce_by_pairs<E>(reduction, out, in, n, count);
+  uint64_t at = 0;
+  if (n == 2) {
+    // As most calls have it.
+    const void* const two[] = {in[0], in[1]};
+    at = reduce_by_pairs<1, E>(reduction, out, two, 2, at, count);
+  } else {
+    at = reduce_by_pairs<2, E>(reduction, out, in, n, at, count);
+    at = reduce_by_pairs<1, E>(reduction, out, in, n, at, count);
+  }
   for (; at < count; ++at) {
     float value = reduction.load(input(0)[at]);
     for (uint64_t k = 1; k < n; ++k)
