@@ -11,8 +11,9 @@
 //   ns)
 //             answer = lending.preferred()
 //
-// Messages of one size in turn with others of another are tried both ways as
-// well: ids that are tried are no multiples of what is common.
+// Tries come several in a row: the first of them finds the caches as the other
+// way has left them, and would take as long as that one for it. Messages of one
+// size in turn with others of another are among them as well.
 //
 // Threads: one at a time.
 #ifndef DISTWRAP_BACKENDS_SHM_LENDING_H_
@@ -37,13 +38,13 @@ class Lending {
   }
   // Of messages of that size: `id` counts all from one rank to another.
   bool is_try(size_t bytes, uint32_t id) const {
-    return can_lend(bytes) && (id < kFirst || id % kTurn == 0);
+    return can_lend(bytes) && (id < 2 * kTries || id % kTurn < kTries);
   }
 
   bool lends(size_t bytes, uint32_t id) const {
     if (!can_lend(bytes)) return false;
     if (is_try(bytes, id))
-      return ((id < kFirst ? id / 2 : id / kTurn) & 1) == 0;
+      return ((id < 2 * kTries ? id / kTries : id / kTurn) & 1) == 0;
     return (heard_ >> row_of(bytes) & 1) != 0;
   }
   // Whatever that is: it chooses between two ways that are right.
@@ -67,7 +68,7 @@ class Lending {
   }
 
  private:
-  static constexpr uint32_t kFirst = 16, kTurn = 31;
+  static constexpr uint32_t kTries = 8, kTurn = 127;
   static constexpr int kRows = 16;
   static int row_of(size_t bytes) {
     const int doubled =
