@@ -13,6 +13,11 @@ namespace {
 // later: so much, and it has left the caches of its writer for the one that is
 // shared, out of which it comes faster.
 constexpr size_t kMostExchanged = 2 * kMostInRound;
+// Of an all_gather of ranks that share processors, and their caches.
+constexpr size_t kMostShared = kMostInRound / 2;
+
+// The i-th other rank, from the next one on: not all come to one at once.
+int other(const Run& run, int i) { return (run.rank + 1 + i) % run.size; }
 
 // The largest part of a piece in one round, of a block of so many: a rank that
 // has shown two rounds has room for a third wherever the ring begins again.
@@ -113,7 +118,8 @@ void run_all_gather(Run& run) {
   const Call& call = run.call;
   const size_t longest = call.out_pieces.longest();
   run.expect_exchange(static_cast<size_t>(run.size) * longest);
-  const size_t step = largest_part(run, 1, kMostExchanged);
+  const size_t step =
+      largest_part(run, 1, run.comm->crowded ? kMostShared : kMostExchanged);
   const size_t rounds = rounds_of(longest, step);
   for (size_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
     if (turn < rounds) {
@@ -125,9 +131,10 @@ void run_all_gather(Run& run) {
     }
     if (turn == 0) continue;
     const auto round = static_cast<uint32_t>(turn - 1);
-    for (int r = 0; r < run.size; ++r) {
+    for (int i = 0; i < run.size - 1; ++i) {
+      const int r = other(run, i);
       const Piece to = part_of(call.out_pieces[r], round * step, step);
-      if (r == run.rank || to.bytes == 0) continue;
+      if (to.bytes == 0) continue;
       const char* const from = run.look(r, round, to.bytes);
       if (from == nullptr) return;
       run.take(r, to.at, from, to.bytes);
@@ -194,8 +201,10 @@ void run_all_to_all(Run& run) {
       run.keep(to.at, part_of(own, turn * step, step).at, to.bytes);
     }
     if (turn == 0) continue;
-    for (int r = 0; r < run.size && !run.failed(); ++r)
-      if (r != run.rank) take_part(run, r, turn - 1, call.out_pieces[r], step);
+    for (int i = 0; i < run.size - 1 && !run.failed(); ++i) {
+      const int r = other(run, i);
+      take_part(run, r, turn - 1, call.out_pieces[r], step);
+    }
     if (turn < rounds) run.done(turn - 1);
   }
   run.finish(true);

@@ -53,9 +53,12 @@ void Run::use_ring(size_t bytes) {
   ring_ = std::clamp(bytes, stage_.limit / 4, stage_.limit);
 }
 
+// The more of the callers' buffers is to stay in a cache that ranks share, the
+// less is left for their staging.
 void Run::expect_exchange(size_t bytes) {
   expect(bytes);
-  if (comm->crowded && bytes >= kSharedRingFrom) use_ring(kShortRing);
+  if (!comm->crowded || bytes < kSharedRingFrom) return;
+  use_ring(bytes < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
 }
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
