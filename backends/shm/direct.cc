@@ -285,7 +285,7 @@ void run_direct(Run& run) {
   // Two ranks read as much of each other either way.
   if (run.size == 2 && bytes < Direct::kFirstShared && inputs.all_stay())
     return reduce_whole(run, inputs);
-  run.expect(bytes, kRing);
+  run.expect(bytes, bytes, kRing);
   Shares(run).go(inputs.told);
 }
 

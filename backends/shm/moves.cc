@@ -95,7 +95,7 @@ void run_barrier(Run& run) {
 void run_broadcast(Run& run) {
   const Call& call = run.call;
   const bool is_root = run.rank == call.peer;
-  run.expect(call.out.bytes);
+  run.expect(call.out.bytes, 0);
   const size_t step = std::min(call.out.bytes, largest_part(run, 1));
   uint32_t round = 0;
   for (size_t at = 0; at < call.out.bytes; at += step, ++round) {
@@ -117,7 +117,7 @@ void run_broadcast(Run& run) {
 void run_all_gather(Run& run) {
   const Call& call = run.call;
   const size_t longest = call.out_pieces.longest();
-  run.expect_exchange(static_cast<size_t>(run.size) * longest);
+  run.expect_exchange(static_cast<size_t>(run.size) * longest, longest);
   const size_t step =
       largest_part(run, 1, run.comm->crowded ? kMostShared : kMostExchanged);
   const size_t rounds = rounds_of(longest, step);
@@ -191,7 +191,8 @@ void run_scatter(Run& run) {
 void run_all_to_all(Run& run) {
   const Call& call = run.call;
   const Piece own = call.in_pieces[run.rank];
-  run.expect_exchange(static_cast<size_t>(run.size) * own.bytes);
+  const size_t all = static_cast<size_t>(run.size) * own.bytes;
+  run.expect_exchange(all, all);
   const size_t step = step_of_blocks(run, own, kMostExchanged);
   const auto rounds = static_cast<uint32_t>(rounds_of(own.bytes, step));
   for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {

@@ -116,12 +116,13 @@ bool Exchange::may_go_straight(size_t bytes) const {
 }
 
 void Exchange::choose_ways() {
-  size_t result = own_taken().bytes;
+  size_t result = own_taken().bytes, input = own_given().bytes;
   for (int other = 0; other < run_.size; ++other) {
     if (other == run_.rank) continue;
     Pair& pair = this->pair(other);
     const size_t gives = given(other).bytes, takes = taken(other).bytes;
     result += takes;
+    input += gives;
     gives_ |= gives_to(other);
     takes_ |= takes_from(other);
     pair.gives_straight = pair.takes_straight = pair.tries = false;
@@ -140,7 +141,7 @@ void Exchange::choose_ways() {
   }
   if (gives_) sends_ = std::max(sends_, 1u);
   if (takes_) receives_ = 1;
-  run_.expect(result);
+  run_.expect(result, input);
   if (tries_) began_ns_ = run_.comm->host->now_ns(run_.comm->host->self);
 }
 

@@ -76,7 +76,7 @@ void run_flat(Run& run) {
   const size_t bytes = call.in.bytes;
   // What goes one way is begun with before all of it is there.
   const bool one_way = !scan && !everybody;
-  if (one_way) run.expect(bytes);
+  if (one_way) run.expect(bytes, bytes);
   const size_t step = std::min(
       {bytes, run.comm->stage.most() / kLine * kLine, one_way ? kPart : bytes});
   // Elements that the others can find where they are need not be copied, if

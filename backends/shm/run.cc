@@ -24,8 +24,10 @@ constexpr int kMoreLooks = 32;
 constexpr size_t kShortRingFrom = 1 << 20;
 // And from here on ranks that share processors, and their caches.
 constexpr size_t kSharedRingFrom = 512 << 10;
-// Results that leave the caches, and take what else is in them along.
-constexpr size_t kTooLarge = 16 << 20;
+// Buffers that leave the last cache before anybody comes back to them, and take
+// what else is in it along: of all ranks that may share one.
+constexpr size_t kTooLarge = 40 << 20;
+constexpr int kMostSharing = 8;
 
 }  // namespace
 
@@ -41,11 +43,12 @@ Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
       limit_(given_call.deadline_ns, given_call.timeout_ns),
       error_(error) {}
 
-void Run::expect(size_t bytes, size_t ring) {
-  past_caches_ = bytes >= kTooLarge;
+void Run::expect(size_t result, size_t input, size_t ring) {
+  const auto sharing = static_cast<size_t>(std::min(size, kMostSharing));
+  past_caches_ = sharing * (result + input) >= kTooLarge;
   // The caller's buffers are to stay in that cache beside this rank's staging
   // and what it reads of its peer's.
-  if (size == 2 && bytes >= kShortRingFrom) use_ring(ring);
+  if (size == 2 && result >= kShortRingFrom) use_ring(ring);
 }
 
 // Of not too few of the parts that have a ticket of their own.
@@ -55,10 +58,10 @@ void Run::use_ring(size_t bytes) {
 
 // The more of the callers' buffers is to stay in a cache that ranks share, the
 // less is left for their staging.
-void Run::expect_exchange(size_t bytes) {
-  expect(bytes);
-  if (!comm->crowded || bytes < kSharedRingFrom) return;
-  use_ring(bytes < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
+void Run::expect_exchange(size_t result, size_t input) {
+  expect(result, input);
+  if (!comm->crowded || result < kSharedRingFrom) return;
+  use_ring(result < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
 }
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,

@@ -38,13 +38,13 @@ class Run {
   uint32_t print() const { return print_; }
 
   // Before the rounds of an operation that may be large: how many bytes a rank
-  // writes to its caller's buffers at most, and how much of the staging two
-  // ranks then use in turn.
+  // writes to its caller's buffers and reads there at most, and how much of the
+  // staging two ranks then use in turn.
   static constexpr size_t kShortRing = 1 << 20;
-  void expect(size_t bytes, size_t ring = kShortRing);
+  void expect(size_t result, size_t input, size_t ring = kShortRing);
   // The same of operations of which no round shows more than a quarter of
   // `ring`: then also ranks that share processors use a part of it.
-  void expect_exchange(size_t bytes);
+  void expect_exchange(size_t result, size_t input);
   size_t ring() const { return ring_; }
   bool past_caches() const { return past_caches_; }
 

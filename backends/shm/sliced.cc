@@ -185,7 +185,8 @@ void run_short_reduce_scatter(Run& run, const Reducer& reduce) {
 }  // namespace
 
 void run_sliced(Run& run) {
-  run.expect(run.call.in.bytes);
+  const size_t bytes = run.call.in.bytes;
+  run.expect(bytes, bytes);
   Sliced(run).go();
 }
 
@@ -197,7 +198,7 @@ void run_reduce_scatter(Run& run) {
   if (!call.per_rank() && reduce.scale == nullptr &&
       static_cast<size_t>(run.size) * longest <= ShortCall::kMost)
     return run_short_reduce_scatter(run, reduce);
-  run.expect(longest);
+  run.expect(longest, static_cast<size_t>(run.size) * longest);
   const size_t step = std::min(most, whole_lines(longest));
   const auto rounds = static_cast<uint32_t>((longest + step - 1) / step);
   const auto slots =

@@ -10,7 +10,7 @@ namespace {
 
 void broadcast(Run& run) {
   const Call& call = run.call;
-  run.expect(call.out.bytes);
+  run.expect(call.out.bytes, 0);
   Straight move(run, 2);
   const bool is_root = run.rank == call.peer;
   if (is_root) {
@@ -26,7 +26,7 @@ void broadcast(Run& run) {
 void all_gather(Run& run) {
   const Call& call = run.call;
   const size_t longest = call.out_pieces.longest();
-  run.expect(static_cast<size_t>(run.size) * longest);
+  run.expect(static_cast<size_t>(run.size) * longest, longest);
   Straight move(run, call.per_rank() ? 4 : 1);
   for (int r = 0; r < run.size; ++r) {
     if (r == run.rank) continue;
@@ -42,7 +42,7 @@ void gather(Run& run) {
   const bool is_root = run.rank == call.peer;
   Straight move(run, 4);
   if (is_root) {
-    run.expect(static_cast<size_t>(run.size) * call.in.bytes);
+    run.expect(static_cast<size_t>(run.size) * call.in.bytes, call.in.bytes);
     for (int r = 0; r < run.size; ++r)
       if (r != run.rank) move.take(r, call.out_pieces[r]);
     move.keep(call.out_pieces[run.rank], call.in);
@@ -69,7 +69,8 @@ void scatter(Run& run) {
 void all_to_all(Run& run) {
   const Call& call = run.call;
   const size_t each = call.in_pieces[0].bytes;
-  run.expect(static_cast<size_t>(run.size) * each);
+  const size_t all = static_cast<size_t>(run.size) * each;
+  run.expect(all, all);
   Straight move(run, 1);
   for (int r = 0; r < run.size; ++r) {
     if (r == run.rank) continue;
