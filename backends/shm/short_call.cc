@@ -164,7 +164,11 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
       }
       const char* const from = shown_by(r);
       if (from == nullptr) return false;
-      move(out + static_cast<size_t>(r) * stride, from, bytes);
+      char* const to = out + static_cast<size_t>(r) * stride;
+      if constexpr (kStaged)
+        take(*comm, r, to, from, bytes);
+      else
+        move(to, from, bytes);
     }
   }
   end(comm, how, ticket, shown, ahead);

@@ -79,23 +79,23 @@ bool take_of_pair(Comm& comm, const Call& call, int from, uint64_t ticket,
                   bool* ahead) {
   const Post* const line = look(comm, from, ticket, call.print, false, ahead);
   if (line == nullptr) return false;
-  const Piece take = call.out_pieces[from];
+  const Piece piece = call.out_pieces[from];
   const char* const seen =
       comm.size == 2
           ? reinterpret_cast<const char*>(line->inside)
           : find(comm, from, *line, Cell::place(comm.rank), sizeof(Cell));
   if (seen == nullptr) return false;
   const Cell& cell = *reinterpret_cast<const Cell*>(seen);
-  if (cell.gives != take.bytes || cell.takes != call.in_pieces[from].bytes)
+  if (cell.gives != piece.bytes || cell.takes != call.in_pieces[from].bytes)
     return false;
-  if (Cell::holds(take.bytes)) {
-    move(take.at, cell.inside, take.bytes);
+  if (Cell::holds(piece.bytes)) {
+    move(piece.at, cell.inside, piece.bytes);
     return true;
   }
   const char* const data =
-      find(comm, from, *line, cell.staged().at, take.bytes);
+      find(comm, from, *line, cell.staged().at, piece.bytes);
   if (data == nullptr) return false;
-  copy(take.at, data, take.bytes);
+  short_step::take(comm, from, piece.at, data, piece.bytes);
   return true;
 }
 
