@@ -5,6 +5,7 @@
 #include "backend.h"
 #include "host.h"
 #include "process_ranks.h"
+#include "route.h"
 #include "thread_ranks.h"
 
 #include <gtest/gtest.h>
@@ -250,6 +251,20 @@ TEST(Staged, PiecesLargerThanAllStaging) {
         ASSERT_EQ(one_operation(end, seq, seq, &shape), 0)
             << "rank " << end.rank << ", operation " << kind << per_rank;
       }
+  });
+}
+
+TEST(Staged, RanksThatShareProcessorsTryNothingElse) {
+  run_threads(3, [](conformance::Member& member) {
+    shm_backend::Comm& comm = *shm_backend::of(member.comm);
+    for (const uint16_t kind : kKinds) {
+      shm_backend::Call call;
+      call.kind = kind;
+      comm.crowded = true;
+      EXPECT_EQ(shm_backend::tried_from(comm, call), SIZE_MAX) << kind;
+      comm.crowded = false;
+      EXPECT_LT(shm_backend::tried_from(comm, call), SIZE_MAX) << kind;
+    }
   });
 }
 
