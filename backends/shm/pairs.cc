@@ -116,7 +116,7 @@ bool Exchange::may_go_straight(size_t bytes) const {
 }
 
 void Exchange::choose_ways() {
-  size_t result = own_taken().bytes, input = own_given().bytes;
+  size_t result = own_taken().bytes, input = result;
   for (int other = 0; other < run_.size; ++other) {
     if (other == run_.rank) continue;
     Pair& pair = this->pair(other);
