@@ -17,7 +17,7 @@ constexpr size_t kMostExchanged = 2 * kMostInRound;
 constexpr size_t kMostShared = kMostInRound / 2;
 
 // The i-th other rank, from the next one on: not all come to one at once.
-int other(const Run& run, int i) { return (run.rank + 1 + i) % run.size; }
+int nth_other(const Run& run, int i) { return (run.rank + 1 + i) % run.size; }
 
 // The largest part of a piece in one round, of a block of so many: a rank that
 // has shown two rounds has room for a third wherever the ring begins again.
@@ -132,7 +132,7 @@ void run_all_gather(Run& run) {
     if (turn == 0) continue;
     const auto round = static_cast<uint32_t>(turn - 1);
     for (int i = 0; i < run.size - 1; ++i) {
-      const int r = other(run, i);
+      const int r = nth_other(run, i);
       const Piece to = part_of(call.out_pieces[r], round * step, step);
       if (to.bytes == 0) continue;
       const char* const from = run.look(r, round, to.bytes);
@@ -203,7 +203,7 @@ void run_all_to_all(Run& run) {
     }
     if (turn == 0) continue;
     for (int i = 0; i < run.size - 1 && !run.failed(); ++i) {
-      const int r = other(run, i);
+      const int r = nth_other(run, i);
       take_part(run, r, turn - 1, call.out_pieces[r], step);
     }
     if (turn < rounds) run.done(turn - 1);

@@ -19,7 +19,8 @@ struct Comm;
 inline constexpr size_t kPairs = SIZE_MAX;
 size_t shown_by_all(const Call& call, int size);
 
-// From which sizes on there are two ways.
+// From which sizes on there are two ways; SIZE_MAX: never, the same on all
+// ranks.
 size_t tried_from(const Comm& comm, const Call& call);
 
 // The choices of a communicator: by operation, and by size from one power of

@@ -43,7 +43,7 @@ class Run {
   static constexpr size_t kShortRing = 1 << 20;
   void expect(size_t result, size_t input, size_t ring = kShortRing);
   // The same of operations of which no round shows more than a quarter of
-  // `ring`: then also ranks that share processors use a part of it.
+  // `ring()`: then also ranks that share processors use a part of the staging.
   void expect_exchange(size_t result, size_t input);
   size_t ring() const { return ring_; }
   bool past_caches() const { return past_caches_; }
