@@ -75,6 +75,7 @@ class Exchange {
   Lane& lane(int from, int to) const { return run_.comm->room.lane(from, to); }
 
   void choose_ways();
+  void choose_way(int other);
   bool may_go_straight(size_t bytes) const;
   Piece part_in(uint32_t round, Piece piece) const {
     return part_of(piece, round * step_, step_);
@@ -115,6 +116,29 @@ bool Exchange::may_go_straight(size_t bytes) const {
          bytes >= tried_from(*run_.comm, run_.call);
 }
 
+// Both pieces of a pair go the same way, that of the larger one: to go through
+// all rounds for one, and then to wait for the other, is the slowest.
+void Exchange::choose_way(int other) {
+  Pair& pair = this->pair(other);
+  const size_t gives = given(other).bytes, takes = taken(other).bytes;
+  const bool may_give = may_go_straight(gives);
+  const bool may_take = may_go_straight(takes);
+  const bool by_taken = may_take && (!may_give || takes > gives ||
+                                     (takes == gives && run_.rank < other));
+  pair.gives_straight = pair.takes_straight = pair.tries = false;
+  if (by_taken) {
+    pair.takes.heard(pair.takes.preferred());
+    pair.gives_straight = may_give && pair.takes.lends(takes, pair.taken);
+    pair.tries = pair.takes.is_try(takes, pair.taken++);
+    tries_ |= pair.tries;
+  } else if (may_give) {
+    pair.gives.heard(
+        lane(run_.rank, other).prefers.load(std::memory_order_relaxed));
+    pair.gives_straight = pair.gives.lends(gives, pair.given);
+    tries_ |= pair.gives.is_try(gives, pair.given++);
+  }
+}
+
 void Exchange::choose_ways() {
   size_t result = own_taken().bytes, input = result;
   for (int other = 0; other < run_.size; ++other) {
@@ -125,17 +149,7 @@ void Exchange::choose_ways() {
     input += gives;
     gives_ |= gives_to(other);
     takes_ |= takes_from(other);
-    pair.gives_straight = pair.takes_straight = pair.tries = false;
-    if (may_go_straight(gives)) {
-      pair.gives.heard(
-          lane(run_.rank, other).prefers.load(std::memory_order_relaxed));
-      pair.gives_straight = pair.gives.lends(gives, pair.given);
-      tries_ |= pair.gives.is_try(gives, pair.given++);
-    }
-    if (may_go_straight(takes)) {
-      pair.tries = pair.takes.is_try(takes, pair.taken++);
-      tries_ |= pair.tries;
-    }
+    choose_way(other);
     straight_ |= pair.gives_straight;
     if (!pair.gives_straight) sends_ = std::max(sends_, rounds_for(gives));
   }

@@ -150,6 +150,38 @@ TEST(PairsOfThree, WhoMovesStraightHoldsUpNobodyWhoStages) {
   });
 }
 
+// Through the rounds of one piece, and then straight for the other, would be
+// the slowest.
+TEST(PairsOfTwo, GoTheWayOfTheLargerPiece) {
+  constexpr int64_t kSmall = 100000, kLarge = 300000;
+  struct Case {
+    int64_t gives[2];
+    bool straight;
+  };
+  // The first would rather take pieces straight, the second would not.
+  constexpr Case kCases[] = {{{kSmall, kLarge}, true},
+                             {{kLarge, kSmall}, false},
+                             {{kLarge, kLarge}, true}};
+  run_threads(2, [&](conformance::Member& member) {
+    shm_backend::Comm& comm = *shm_backend::of(member.comm);
+    comm.crowded = false;
+    auto& pair = comm.pairs[static_cast<size_t>(1 - member.rank)];
+    for (const int64_t bytes : {kSmall, kLarge})
+      pair.takes.took(static_cast<size_t>(bytes), member.rank == 0, 1);
+    for (uint64_t seq = 1; seq <= 60; ++seq) {
+      const Case& one = kCases[seq % 3];
+      ASSERT_EQ(
+          exchange(member, {{0, one.gives[0]}, {one.gives[1], 0}}, seq, false),
+          nullptr);
+      EXPECT_EQ(pair.gives_straight, pair.takes_straight) << "call " << seq;
+      // As long as both ways are tried nobody chooses.
+      const bool chosen = seq > 48;
+      EXPECT_TRUE(!chosen || pair.takes_straight == one.straight)
+          << "call " << seq;
+    }
+  });
+}
+
 TEST(PairsThatDiffer, AreToldOnBothSides) {
   struct Case {
     int64_t gives, expected;
