@@ -117,7 +117,9 @@ void run_broadcast(Run& run) {
 void run_all_gather(Run& run) {
   const Call& call = run.call;
   const size_t longest = call.out_pieces.longest();
-  run.expect_exchange(static_cast<size_t>(run.size) * longest, longest);
+  const size_t all = static_cast<size_t>(run.size) * longest;
+  run.expect(all, longest);
+  run.share_caches(all);
   const size_t step =
       largest_part(run, 1, run.comm->crowded ? kMostShared : kMostExchanged);
   const size_t rounds = rounds_of(longest, step);
@@ -146,6 +148,8 @@ void run_all_gather(Run& run) {
 
 void run_gather(Run& run) {
   const Call& call = run.call;
+  // Only the root fetches, and the others are soon ahead of it by all there is.
+  run.share_caches(static_cast<size_t>(run.size) * call.in.bytes / 2);
   const size_t step = largest_part(run, 1);
   const auto rounds = static_cast<uint32_t>(rounds_of(call.in.bytes, step));
   const bool is_root = run.rank == call.peer;
@@ -192,7 +196,8 @@ void run_all_to_all(Run& run) {
   const Call& call = run.call;
   const Piece own = call.in_pieces[run.rank];
   const size_t all = static_cast<size_t>(run.size) * own.bytes;
-  run.expect_exchange(all, all);
+  run.expect(all, all);
+  run.share_caches(all);
   const size_t step = step_of_blocks(run, own, kMostExchanged);
   const auto rounds = static_cast<uint32_t>(rounds_of(own.bytes, step));
   for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {

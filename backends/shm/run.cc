@@ -26,7 +26,7 @@ constexpr size_t kShortRingFrom = 1 << 20;
 constexpr size_t kSharedRingFrom = 512 << 10;
 // Buffers that leave the last cache before anybody comes back to them, and take
 // what else is in it along: of all ranks that may share one.
-constexpr size_t kTooLarge = 40 << 20;
+constexpr size_t kTooLarge = 32 << 20;
 constexpr int kMostSharing = 8;
 
 }  // namespace
@@ -58,10 +58,9 @@ void Run::use_ring(size_t bytes) {
 
 // The more of the callers' buffers is to stay in a cache that ranks share, the
 // less is left for their staging.
-void Run::expect_exchange(size_t result, size_t input) {
-  expect(result, input);
-  if (!comm->crowded || result < kSharedRingFrom) return;
-  use_ring(result < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
+void Run::share_caches(size_t bytes) {
+  if (!comm->crowded || bytes < kSharedRingFrom) return;
+  use_ring(bytes < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
 }
 
 inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,

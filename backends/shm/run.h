@@ -42,9 +42,10 @@ class Run {
   // staging two ranks then use in turn.
   static constexpr size_t kShortRing = 1 << 20;
   void expect(size_t result, size_t input, size_t ring = kShortRing);
-  // The same of operations of which no round shows more than a quarter of
-  // `ring()`: then also ranks that share processors use a part of the staging.
-  void expect_exchange(size_t result, size_t input);
+  // Ranks that share processors use a part of the staging as well, in calls of
+  // so many bytes. Of operations of which no round shows more than a quarter of
+  // `ring()`.
+  void share_caches(size_t bytes);
   size_t ring() const { return ring_; }
   bool past_caches() const { return past_caches_; }
 
