@@ -93,26 +93,19 @@ void copy_past_caches(void* to, const void* from, size_t bytes) {
   order_writes();
 }
 
-void fetch(void* to, const void* from, size_t bytes) {
+void fetch(void* to, const void* from, size_t bytes, bool in_memory,
+           bool past) {
+  if (in_memory && past) return copy_past_caches(to, from, bytes);
   // Up to here the beginning of "rep movsb" is never made up for.
   constexpr size_t kFew = 4 << 10;
-  if (bytes <= kFew) return copy_by_vectors(to, from, bytes);
+  if (!past && (in_memory || bytes <= kFew))
+    return copy_by_vectors(to, from, bytes);
   side_by_side(bytes, [&](size_t at, size_t part) {
-    copy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at,
-         part);
+    char* const out = static_cast<char*>(to) + at;
+    const char* const in = static_cast<const char*>(from) + at;
+    past ? write_past_caches(out, in, part) : copy(out, in, part);
   });
-}
-
-void fetch_past_caches(void* to, const void* from, size_t bytes) {
-  side_by_side(bytes, [&](size_t at, size_t part) {
-    write_past_caches(static_cast<char*>(to) + at,
-                      static_cast<const char*>(from) + at, part);
-  });
-  order_writes();
-}
-
-void fetch_from_memory(void* to, const void* from, size_t bytes) {
-  copy_by_vectors(to, from, bytes);
+  if (past) order_writes();
 }
 
 }  // namespace shm_backend

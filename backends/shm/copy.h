@@ -8,6 +8,7 @@
 #ifndef DISTWRAP_BACKENDS_SHM_COPY_H_
 #define DISTWRAP_BACKENDS_SHM_COPY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,6 +55,16 @@ void copy_by_vectors(void* to, const void* from, size_t bytes);
 // from memory only to be overwritten.
 void copy_past_caches(void* to, const void* from, size_t bytes);
 
+// Whether so many bytes of buffers at each of these ranks, which may share the
+// last cache, leave it before anybody comes back to them, and take what else is
+// in it along.
+inline bool outgrow_caches(size_t bytes, int ranks) {
+  constexpr size_t kTooLarge = 32 << 20;
+  constexpr int kMostSharing = 8;
+  return static_cast<size_t>(std::min(ranks, kMostSharing)) * bytes >=
+         kTooLarge;
+}
+
 // Into memory that peers read next. Past the caches where none is shared with
 // them.
 inline void copy_for_peers(void* to, const void* from, size_t bytes,
@@ -92,11 +103,10 @@ void side_by_side(size_t bytes, const Visit& visit) {
   if (at < bytes) visit(at, bytes - at);
 }
 
-// What a peer has just written, to a caller's buffer.
-void fetch(void* to, const void* from, size_t bytes);
-void fetch_past_caches(void* to, const void* from, size_t bytes);
-// What a peer has written past its caches: memory is read fastest in order.
-void fetch_from_memory(void* to, const void* from, size_t bytes);
+// What a peer has written, `in_memory` or only in its own caches, to a caller's
+// buffer: by this processor's caches, or `past` them. Memory is read fastest in
+// order.
+void fetch(void* to, const void* from, size_t bytes, bool in_memory, bool past);
 
 }  // namespace shm_backend
 

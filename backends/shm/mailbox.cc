@@ -200,9 +200,9 @@ const char* Pool::find(const Room& room, int owner, uint64_t place,
   return room.find(owner, pool + chunk * kChunkBytes + begin, bytes);
 }
 
-void Pool::fetch(uint64_t place, void* to, const void* from, size_t bytes) {
-  (place & kPast) != 0 ? fetch_from_memory(to, from, bytes)
-                       : shm_backend::fetch(to, from, bytes);
+void Pool::fetch(uint64_t place, void* to, const void* from, size_t bytes,
+                 bool past) {
+  shm_backend::fetch(to, from, bytes, (place & kPast) != 0, past);
 }
 
 void Pool::give_back(const Room& room, int owner, uint64_t place) {

@@ -126,8 +126,9 @@ class Pool {
   static const char* find(const Room& room, int owner, uint64_t place,
                           size_t bytes);
   static void give_back(const Room& room, int owner, uint64_t place);
-  // What was found there, to a caller's buffer.
-  static void fetch(uint64_t place, void* to, const void* from, size_t bytes);
+  // What was found there, to a caller's buffer. `past` the caches, or not.
+  static void fetch(uint64_t place, void* to, const void* from, size_t bytes,
+                    bool past);
 
  private:
   bool get(size_t bytes, int spare, char** at, uint64_t* place);

@@ -58,7 +58,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
     const char* const from =
         Pool::find(comm_->room, call.peer, head.place, data.bytes);
     if (head.place == 0 || from == nullptr) return AtOnce::kNo;
-    Pool::fetch(head.place, data.at, from, data.bytes);
+    Pool::fetch(head.place, data.at, from, data.bytes, false);
     Pool::give_back(comm_->room, call.peer, head.place);
     peer.in.take(0);
   }

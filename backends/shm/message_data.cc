@@ -68,7 +68,8 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
         Pool::find(comm_->room, rank, head.place, message->moved);
     if (from == nullptr) return false;
     const int64_t began = is_try ? host.now_ns(host.self) : 0;
-    Pool::fetch(head.place, to.at, from, message->moved);
+    Pool::fetch(head.place, to.at, from, message->moved,
+                outgrow_caches(to.bytes, comm_->size));
     // The sender has written it before this rank heard of the message.
     if (is_try)
       message->began_ns -= kWriteOfReads * (host.now_ns(host.self) - began);
@@ -92,7 +93,8 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
     if (data == nullptr) return false;
   }
   if (head.kind == Record::kChunk)
-    Pool::fetch(head.place, message->data.at + message->moved, data, bytes);
+    Pool::fetch(head.place, message->data.at + message->moved, data, bytes,
+                outgrow_caches(message->data.bytes, comm_->size));
   else
     copy(message->data.at + message->moved, data, bytes);
   message->moved += bytes;

@@ -24,10 +24,6 @@ constexpr int kMoreLooks = 32;
 constexpr size_t kShortRingFrom = 1 << 20;
 // And from here on ranks that share processors, and their caches.
 constexpr size_t kSharedRingFrom = 512 << 10;
-// Buffers that leave the last cache before anybody comes back to them, and take
-// what else is in it along: of all ranks that may share one.
-constexpr size_t kTooLarge = 32 << 20;
-constexpr int kMostSharing = 8;
 
 }  // namespace
 
@@ -44,8 +40,7 @@ Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
       error_(error) {}
 
 void Run::expect(size_t result, size_t input, size_t ring) {
-  const auto sharing = static_cast<size_t>(std::min(size, kMostSharing));
-  past_caches_ = sharing * (result + input) >= kTooLarge;
+  past_caches_ = outgrow_caches(result + input, size);
   // The caller's buffers are to stay in that cache beside this rank's staging
   // and what it reads of its peer's.
   if (size == 2 && result >= kShortRingFrom) use_ring(ring);

@@ -101,9 +101,7 @@ class Run {
   // What was looked at of another rank's, to the caller's buffer.
   void take(int other, void* to, const char* from, size_t bytes) const {
     if (bytes < kPagesBytes) return copy(to, from, bytes);
-    if (past_caches_) return fetch_past_caches(to, from, bytes);
-    if (is_in_memory(other, bytes)) return fetch_from_memory(to, from, bytes);
-    fetch(to, from, bytes);
+    fetch(to, from, bytes, is_in_memory(other, bytes), past_caches_);
   }
   // Whether so many staged bytes of another's are more likely there than in its
   // caches.

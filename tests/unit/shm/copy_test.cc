@@ -40,11 +40,16 @@ TEST_P(CopyTest, MovesTheBytesAndNoOthers) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CopyTest,
-                         ::testing::Values(copy, copy_trailing, copy_by_vectors,
-                                           copy_past_caches, fetch,
-                                           fetch_past_caches,
-                                           fetch_from_memory));
+template <bool in_memory, bool past>
+void fetch(void* to, const void* from, size_t bytes) {
+  shm_backend::fetch(to, from, bytes, in_memory, past);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CopyTest,
+    ::testing::Values(copy, copy_trailing, copy_by_vectors, copy_past_caches,
+                      fetch<false, false>, fetch<false, true>,
+                      fetch<true, false>, fetch<true, true>));
 
 TEST(Copy, KnowsWhatFollowsWhatIsRead) {
   alignas(4096) static char memory[3 * 4096];

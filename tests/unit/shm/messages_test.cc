@@ -1,5 +1,6 @@
 // Sends and receives whose callers wait: of every size at which they go another
 // way, with partners that are late, and in another order than they were sent.
+#include "copy.h"
 #include "far_ranks.h"
 #include "layout.h"
 #include "thread_ranks.h"
@@ -57,13 +58,34 @@ const char* move(conformance::Member& member, bool sends, int peer,
 
 void nap(int us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
 
+// Of a group whose ranks take each other for far: until all have seen it. Each
+// message finds that the last one has been read, so every look tells.
+void see_distances(conformance::Member& member, int size) {
+  move_apart(member);
+  constexpr int kEnough = 300;  // a rest of 127, and the looks behind it
+  for (int first = 0; first < size; ++first)
+    for (int second = first + 1; second < size; ++second) {
+      if (member.rank != first && member.rank != second) continue;
+      const bool begins = member.rank == first;
+      const int other = begins ? second : first;
+      for (uint64_t i = 0; i < kEnough; ++i)
+        for (const bool sends : {begins, !begins})
+          ASSERT_EQ(move(member, sends, other, i, 4096), nullptr) << i;
+    }
+  shm_backend::Comm& comm = *shm_backend::of(member.comm);
+  for (int other = 0; other < size; ++other)
+    if (other != member.rank) {
+      EXPECT_TRUE(comm.messages.distances().is_far(other)) << other;
+    }
+}
+
 class Messages : public testing::TestWithParam<int> {};
 
 // Each several times in a row, since messages like the last go the shortest
 // way.
 void exercise(int size, bool apart) {
   run_threads(size, [size, apart](conformance::Member& member) {
-    if (apart) move_apart(member);
+    if (apart) see_distances(member, size);
     std::vector<size_t> sizes = {0, 100'000};
     for (const size_t around :
          {size_t{24}, size_t{1024 + 24}, size_t{2048}, size_t{4096},
@@ -89,12 +111,6 @@ void exercise(int size, bool apart) {
             << bytes << " bytes from " << from << " to " << to << ", " << again;
       }
     }
-    if (!apart) return;
-    shm_backend::Comm& comm = *shm_backend::of(member.comm);
-    for (int other = 0; other < size; ++other)
-      if (other != member.rank) {
-        EXPECT_TRUE(comm.messages.distances().is_far(other)) << other;
-      }
   });
 }
 
@@ -103,6 +119,24 @@ TEST_P(Messages, ArriveWhole) { exercise(GetParam(), false); }
 TEST(FarMessages, ArriveWhole) { exercise(3, true); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Messages, testing::Values(2, 3, 5));
+
+// Chunk by chunk, to places that begin no line.
+void exercise_large(bool apart) {
+  run_threads(4, [apart](conformance::Member& member) {
+    constexpr size_t kLarge = (8 << 20) + 13;
+    ASSERT_TRUE(shm_backend::outgrow_caches(kLarge, 4));
+    if (apart) see_distances(member, 4);
+    if (member.rank > 1) return;
+    const bool sends = member.rank == 0;
+    for (uint64_t tag = 0; tag < 3; ++tag)
+      ASSERT_EQ(move(member, sends, 1 - member.rank, tag, kLarge, tag), nullptr)
+          << tag;
+  });
+}
+
+TEST(Message, TooLargeForTheCachesArrivesWhole) { exercise_large(false); }
+
+TEST(FarMessages, TooLargeForTheCachesArriveWhole) { exercise_large(true); }
 
 // As many as end before anybody receives them.
 TEST(Message, IsFoundByItsTagAmongOthers) {
