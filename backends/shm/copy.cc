@@ -95,11 +95,11 @@ void copy_past_caches(void* to, const void* from, size_t bytes) {
 
 void fetch(void* to, const void* from, size_t bytes, bool in_memory,
            bool past) {
-  if (in_memory && past) return copy_past_caches(to, from, bytes);
+  if (in_memory)
+    return past ? copy_past_caches(to, from, bytes) : copy(to, from, bytes);
   // Up to here the beginning of "rep movsb" is never made up for.
   constexpr size_t kFew = 4 << 10;
-  if (!past && (in_memory || bytes <= kFew))
-    return copy_by_vectors(to, from, bytes);
+  if (!past && bytes <= kFew) return copy_by_vectors(to, from, bytes);
   side_by_side(bytes, [&](size_t at, size_t part) {
     char* const out = static_cast<char*>(to) + at;
     const char* const in = static_cast<const char*>(from) + at;

@@ -128,7 +128,10 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   const auto keep = [&] {
     move(out + static_cast<size_t>(comm->rank) * stride, own + how.at, bytes);
   };
-  if (kPart == Part::kTrades && how.keeps) keep();
+  if (kPart == Part::kTrades && how.keeps) {
+    if constexpr (kStaged) fetch_beside(*comm, how);
+    keep();
+  }
 
   bool ahead = kPart == Part::kTakes;
   // What another has shown for this rank; NULL: it is late, or differs.

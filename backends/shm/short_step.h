@@ -66,22 +66,37 @@ inline void post(Comm* comm, Post* line, uint64_t ticket, size_t at,
   comm->room.wake_others();
 }
 
-// Begins to fetch what another has shown for the next call, if it is ahead by
-// that and the call is like this one.
-inline void look_ahead(const Comm& comm, int rank, size_t shown) {
-  constexpr size_t kFirst = 12 * kLine;
+// Begins to fetch `bytes` at `at` of what another has staged for the call whose
+// turn it is, if it has.
+inline void begin_to_fetch(const Comm& comm, int rank, size_t at,
+                           size_t bytes) {
   const Post& post = comm.room.area(rank).posts[line_of(comm.ticket)];
-  if (shown <= kInside) return __builtin_prefetch(&post);
   if (!reached(post.ticket.load(std::memory_order_relaxed), comm.ticket))
     return;
   const uint64_t what = post.what.load(std::memory_order_relaxed);
   const size_t begin = static_cast<size_t>(what >> 32) * kLine;
-  // Data may be in the line itself, or in memory of the rank's own.
+  // They may be in the line itself, or in memory of the rank's own.
   if (begin == 0 || begin >= comm.room.arena()->plot_bytes()) return;
-  const size_t bytes = std::min(shown, kFirst);
-  const char* const data = comm.room.find(rank, begin, bytes);
+  const char* const data = comm.room.find(rank, begin + at, bytes);
   for (size_t i = 0; i < bytes && data != nullptr; i += kLine)
     __builtin_prefetch(data + i);
+}
+
+// Of all others: as much as comes while this rank copies what is its own.
+inline void fetch_beside(const Comm& comm, const ShortCall& how) {
+  constexpr size_t kLeast = 4 << 10, kFirst = 48 * kLine;
+  if (how.bytes < kLeast) return;
+  for (int r = how.first; r < how.end; ++r)
+    if (r != comm.rank) begin_to_fetch(comm, r, how.at, kFirst);
+}
+
+// Of another that is ahead by the next call, if that is like this one.
+inline void look_ahead(const Comm& comm, int rank, size_t shown, size_t at) {
+  constexpr size_t kFirst = 12 * kLine;
+  if (shown <= kInside)
+    return __builtin_prefetch(
+        &comm.room.area(rank).posts[line_of(comm.ticket)]);
+  begin_to_fetch(comm, rank, at, std::min(shown - at, kFirst));
 }
 
 // Whether a rank's line comes when ranks that share processors take turns.
@@ -163,7 +178,7 @@ inline void take(const Comm& comm, int rank, void* to, const char* from,
   if (how.shows) prepare_next(*comm, shown);
   if (ahead)
     for (int r = how.first; r < how.end; ++r)
-      if (r != comm->rank) look_ahead(*comm, r, shown);
+      if (r != comm->rank) look_ahead(*comm, r, shown, how.at);
 }
 
 }  // namespace shm_backend::short_step
