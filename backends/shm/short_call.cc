@@ -125,12 +125,13 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   if (kPart == Part::kTrades) comm->under_way();
   char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
   const size_t stride = how.lists_out ? bytes : 0;
-  const auto keep = [&] {
-    move(out + static_cast<size_t>(comm->rank) * stride, own + how.at, bytes);
+  const auto keep_own = [&] {
+    char* const to = out + static_cast<size_t>(comm->rank) * stride;
+    kStaged ? keep(to, own + how.at, bytes) : move(to, own + how.at, bytes);
   };
   if (kPart == Part::kTrades && how.keeps) {
     if constexpr (kStaged) fetch_beside(*comm, how);
-    keep();
+    keep_own();
   }
 
   bool ahead = kPart == Part::kTakes;
@@ -147,7 +148,7 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   };
 
   if constexpr (kPart == Part::kGives) {
-    if (how.keeps) keep();
+    if (how.keeps) keep_own();
   } else if constexpr (kReduces) {
     const char* data[kMostRanks];
     for (int r = how.first; r < how.end; ++r) {
@@ -162,7 +163,7 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   } else {
     for (int r = how.first; r < how.end; ++r) {
       if (r == comm->rank) {
-        if (!how.keeps) keep();
+        if (!how.keeps) keep_own();
         continue;
       }
       const char* const from = shown_by(r);

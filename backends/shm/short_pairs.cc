@@ -107,7 +107,7 @@ bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how) {
   const uint64_t ticket = comm->ticket;
   if (!show_pairs(comm, call, how, shown, ticket)) return false;
   const Piece own = call.in_pieces[comm->rank];
-  move(call.out_pieces[comm->rank].at, own.at, own.bytes);
+  keep(call.out_pieces[comm->rank].at, own.at, own.bytes);
   bool ahead = true;
   if (!for_others(*comm, [&](int from) {
         return take_of_pair(*comm, call, from, ticket, &ahead);

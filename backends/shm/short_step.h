@@ -21,6 +21,14 @@ namespace shm_backend::short_step {
     copy(to, from, bytes);
 }
 
+// A piece that is this rank's own, from buffer to buffer. Both are in its own
+// caches more often than not: one long instruction ("rep movsb") would still be
+// beginning when vectors are half-way.
+inline void keep(void* to, const void* from, size_t bytes) {
+  constexpr size_t kShort = 2 << 10;
+  bytes <= kShort ? move(to, from, bytes) : copy_by_vectors(to, from, bytes);
+}
+
 // Where the data of this call are staged; NULL: not now. What every rank shows
 // begins a page: who reads only comes later, and then to more of one page at
 // once. `parts`: it is one for each rank, who does not read to the end.
