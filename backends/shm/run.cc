@@ -54,7 +54,7 @@ void Run::use_ring(size_t bytes) {
 // The more of the callers' buffers is to stay in a cache that ranks share, the
 // less is left for their staging.
 void Run::share_caches(size_t bytes) {
-  if (!comm->crowded || bytes < kSharedRingFrom) return;
+  if (!comm->crowded || past_caches_ || bytes < kSharedRingFrom) return;
   use_ring(bytes < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
 }
 

@@ -61,6 +61,11 @@ TEST(Run, CrowdedExchangesUseLessOfTheRingTheLargerTheyAre) {
     EXPECT_EQ(ring(kMib, true), kMib / 2);
     EXPECT_EQ(ring(8 * kMib, true), kMib / 2);
     EXPECT_EQ(ring(8 * kMib, false), 2 * kMib);
+    // Of what goes past the caches nothing is to stay there.
+    run.comm->crowded = true;
+    run.expect(8 * kMib, 8 * kMib);
+    run.share_caches(8 * kMib);
+    EXPECT_EQ(run.ring(), 2 * kMib);
   });
 }
 
