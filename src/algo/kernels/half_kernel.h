@@ -6,6 +6,8 @@
 #include "algo/kernels/half_lanes.h"
 #include "algo/kernels/kernel.h"
 
+#include <cstring>
+
 namespace distwrap::algo::kernels::DW_VARIANT {
 
 template <class E, class R>
@@ -54,32 +56,74 @@ template <uint64_t kPairs, class E, class R>
   return at;
 }
 
+// One to three elements, some twice.
+inline uint64_t read_rest(const uint16_t* at, uint64_t count) {
+  const auto one = [at](uint64_t i) { return uint64_t{at[i]} << 16 * i; };
+  return one(0) | one(count / 2) | one(count - 1);
+}
+
+inline void write_rest(uint16_t* at, uint64_t count, uint64_t few) {
+  for (const uint64_t i : {uint64_t{0}, count / 2, count - 1})
+    at[i] = static_cast<uint16_t>(few >> 16 * i);
+}
+
+// Of every input the few elements that `read` finds in it.
+template <class E, class R, class Read>
+[[gnu::always_inline]] inline uint64_t reduce_few(const R& reduction,
+                                                  const void* const* in,
+                                                  uint64_t n,
+                                                  const Read& read) {
+  const auto take = [&](uint64_t k) {
+    return reduction.take(
+        widen_few(E{}, read(static_cast<const uint16_t*>(in[k]))));
+  };
+  FewFloats values = take(0);
+  for (uint64_t k = 1; k < n; ++k) values = reduction.join(values, take(k));
+  return narrow_few(E{}, reduction.give(values));
+}
+
+// Less than kPair elements, which short calls have, and others at their end.
+template <class E, class R>
+[[gnu::always_inline]] inline void reduce_end(const R& reduction, uint16_t* out,
+                                              const void* const* in, uint64_t n,
+                                              uint64_t at, uint64_t count) {
+  for (; count - at >= kFew; at += kFew) {
+    const uint64_t few =
+        reduce_few<E>(reduction, in, n, [at](const uint16_t* input) {
+          uint64_t read;
+          std::memcpy(&read, input + at, sizeof read);
+          return read;
+        });
+    std::memcpy(out + at, &few, sizeof few);
+  }
+  const uint64_t rest = count - at;
+  if (rest == 0) return;
+  const uint64_t few =
+      reduce_few<E>(reduction, in, n, [at, rest](const uint16_t* input) {
+        return read_rest(input + at, rest);
+      });
+  write_rest(out + at, rest, few);
+}
+
 template <class E, uint16_t kReduce>
 void half_kernel(void* out_memory, const void* const* in, uint64_t n,
                  uint64_t count, const void* operand) {
   using R = Reduction<E, kReduce>;
   const R reduction(operand);
   uint16_t* const out = static_cast<uint16_t*>(out_memory);
-  const auto input = [in](uint64_t k) {
-    return static_cast<const uint16_t*>(in[k]);
-  };
   if constexpr (R::kCopiesOne)
-    if (n == 1) return reduce_one(reduction, out, input(0), count);
-  uint64_t at = 0;
+    if (n == 1)
+      return reduce_one(reduction, out, static_cast<const uint16_t*>(in[0]),
+                        count);
   if (n == 2) {
     // As most calls have it.
     const void* const two[] = {in[0], in[1]};
-    at = reduce_by_pairs<1, E>(reduction, out, two, 2, at, count);
-  } else {
-    at = reduce_by_pairs<2, E>(reduction, out, in, n, at, count);
-    at = reduce_by_pairs<1, E>(reduction, out, in, n, at, count);
+    const uint64_t at = reduce_by_pairs<1, E>(reduction, out, two, 2, 0, count);
+    return reduce_end<E>(reduction, out, two, 2, at, count);
   }
-  for (; at < count; ++at) {
-    float value = reduction.load(input(0)[at]);
-    for (uint64_t k = 1; k < n; ++k)
-      value = reduction.join(value, reduction.load(input(k)[at]));
-    out[at] = reduction.store(value);
-  }
+  uint64_t at = reduce_by_pairs<2, E>(reduction, out, in, n, 0, count);
+  at = reduce_by_pairs<1, E>(reduction, out, in, n, at, count);
+  reduce_end<E>(reduction, out, in, n, at, count);
 }
 
 }  // namespace distwrap::algo::kernels::DW_VARIANT

@@ -34,15 +34,16 @@ inline Pair load_pair(BF16, const uint16_t* at) {
 }
 
 // In the upper half of each word.
-inline Words round_bf16(Floats floats) {
-  const Words bits = __builtin_bit_cast(Words, floats);
-  const Words rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+template <class AnyWords, class AnyFloats>
+AnyWords round_bf16(AnyFloats floats) {
+  const AnyWords bits = __builtin_bit_cast(AnyWords, floats);
+  const AnyWords rounded = bits + 0x7fffu + (bits >> 16 & 1u);
   return floats != floats ? bits | 0x00400000u : rounded;
 }
 
 inline void store_rounded(uint16_t* at, Pair pair) {
-  const Words words =
-      round_bf16(pair.first) >> 16 | (round_bf16(pair.second) & kUpper);
+  const Words words = round_bf16<Words>(pair.first) >> 16 |
+                      (round_bf16<Words>(pair.second) & kUpper);
   std::memcpy(at, &words, sizeof words);
 }
 
@@ -161,6 +162,53 @@ inline Pair load_pair(F16, const uint16_t* at) {
 inline void store_pair(F16, uint16_t* at, Pair pair) {
   const Words words = narrow_f16(pair.first) | narrow_f16(pair.second) << 16;
   std::memcpy(at, &words, sizeof words);
+}
+
+#endif
+
+// Four elements in a word of memory: what short calls have, and what is left of
+// others.
+inline constexpr uint64_t kFew = 4;
+using FewFloats [[gnu::vector_size(kFew * sizeof(float))]] = float;
+using FewWords [[gnu::vector_size(kFew * sizeof(float))]] = uint32_t;
+using FewHalves [[gnu::vector_size(kFew * sizeof(uint16_t))]] = uint16_t;
+
+inline FewWords spread(uint64_t few) {
+  return __builtin_convertvector(__builtin_bit_cast(FewHalves, few), FewWords);
+}
+
+inline uint64_t gathered(FewWords words) {
+  return __builtin_bit_cast(uint64_t,
+                            __builtin_convertvector(words, FewHalves));
+}
+
+inline FewFloats widen_few(BF16, uint64_t few) {
+  return __builtin_bit_cast(FewFloats, spread(few) << 16);
+}
+
+inline uint64_t narrow_few(BF16, FewFloats few) {
+  return gathered(round_bf16<FewWords>(few) >> 16);
+}
+
+#if DW_VARIANT_BYTES >= 32
+
+inline FewFloats widen_few(F16, uint64_t few) {
+  return _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<long long>(few)));
+}
+
+inline uint64_t narrow_few(F16, FewFloats few) {
+  return static_cast<uint64_t>(
+      _mm_cvtsi128_si64(_mm_cvtps_ph(few, _MM_FROUND_TO_NEAREST_INT)));
+}
+
+#else
+
+static_assert(kFew == kLanes);
+
+inline FewFloats widen_few(F16, uint64_t few) { return widen_f16(spread(few)); }
+
+inline uint64_t narrow_few(F16, FewFloats few) {
+  return gathered(narrow_f16(few));
 }
 
 #endif
