@@ -35,7 +35,7 @@ void learn(const Vector& w, double x, double y, bool inside, Vector& sum) {
 int main() {
   absl::Status status = dw::init_process_group().status();
   const auto rank = dw::get_rank(), ranks = dw::get_world_size();
-  std::mt19937 random(1);  // the same numbers on every rank
+  std::mt19937 random(1);  // equal numbers on every rank
   std::uniform_real_distribution<double> uniform(-2, 2);
   Vector w(4 * kHidden + 1), points(2 * kSamples), sum;
   for (Vector* values : {&w, &points})

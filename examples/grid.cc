@@ -9,7 +9,7 @@ namespace dw = distwrap;
 static absl::Status run() {
   if (absl::Status start = dw::init_process_group().status(); !start.ok())
     return start;
-  // The place in a list is the rank in the group.
+  // A rank's place in its list is its rank in the group.
   auto row =
       dw::split_group({.split_ranks = {{0, 1}, {2, 3}}, .group_desc = "row"});
   if (!row.ok()) return row.status();

@@ -1,10 +1,10 @@
-/* The ranks in two groups: a sum in each, begun, with the errors of every call
- * looked at. */
+/* The ranks form two groups; each starts a sum, and every call's error is
+ * checked. */
 #include <distwrap/c.h>
 
 #include <stdio.h>
 
-/* Prints and frees what a call said; whether it went well. */
+/* Prints and frees the error of a call; returns whether there was none. */
 static int good(int32_t code, distwrap_error error) {
   if (code == DW_OK) return 1;
   distwrap_error_info info = {.struct_size = sizeof info};

@@ -33,7 +33,7 @@ int main() {
   budget.post = [&](const distwrap::HookedCall& call, const absl::Status& s) {
     if (s.ok()) sent += bytes_of(call);
   };
-  // On rank 1 alone: what it refuses fails on all ranks.
+  // Rank 1 alone has the hook; a call that it refuses fails on all ranks.
   distwrap::Hook hook;
   if (session->rank() == 1) hook = *distwrap::add_hook({}, budget);
 

@@ -9,7 +9,7 @@ int main() {
   const auto session = distwrap::init_process_group();
   if (!session.ok()) return 1;
   const auto allocator = distwrap::get_mem_allocator();
-  if (!allocator.ok()) {  // a backend without: any other buffer will do
+  if (!allocator.ok()) {  // no such memory: any other buffer will do
     std::puts("none");
     return distwrap::destroy_process_group().ok() ? 0 : 1;
   }
@@ -20,10 +20,10 @@ int main() {
   const distwrap::TensorView view = memory->view(distwrap::DType::kI64);
   auto* const x = static_cast<int64_t*>(view.data());
   for (int64_t i = 0; i < kCount; ++i) x[i] = i;
-  // Everybody's elements are read where they lie.
+  // The ranks read each other's elements where they lie.
   if (!distwrap::all_reduce(view, distwrap::ReduceOp::kSum).ok()) return 1;
 
-  // The others may write to it, too: puts, gets and atomics.
+  // Other ranks may access the memory too, by puts, gets and atomics.
   const auto window = distwrap::new_window({.memory = view});
   if (!window.ok()) return 1;
   const auto old =

@@ -1,4 +1,4 @@
-// A rank whose tensor has another size, and what all ranks hear of it:
+// A rank whose tensor has another size, and the error on all ranks:
 // docs/watching.md.
 #include <distwrap/distwrap.h>
 

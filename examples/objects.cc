@@ -1,4 +1,4 @@
-// Rank 0 hands its settings to all ranks; all hand their results back.
+// Rank 0 sends its settings to all ranks; all ranks return their results.
 #include <distwrap/distwrap.h>
 
 #include <iostream>

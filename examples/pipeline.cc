@@ -1,5 +1,5 @@
 // A pipeline: each rank is a stage and holds one micro-batch at a time. In
-// every tick all stages hand theirs on at once, in one batch of messages.
+// every tick all stages pass theirs on at once, in one batch of messages.
 #include <distwrap/distwrap.h>
 
 #include <iostream>
@@ -22,7 +22,7 @@ int main() {
     std::vector<dw::P2POp> ops;
     if (is_one(batch)) {
       if (stage == 0) now.assign(now.size(), float(batch));
-      for (float& x : now) x = 2 * x + float(stage);  // what the stage does
+      for (float& x : now) x = 2 * x + float(stage);  // the work of a stage
       if (stage == stages - 1)
         std::cout << "batch " << batch << ": " << now.front() << std::endl;
       else

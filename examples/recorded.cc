@@ -1,4 +1,4 @@
-// A rank that forgets a call, and what the recordings say of it:
+// A rank that forgets a call, and the recordings that show it:
 // docs/recording.md.
 #include <distwrap/distwrap.h>
 
@@ -17,8 +17,8 @@ int main() {
         {.group = session->world(), .timeout = timeout, .label = label});
   };
   if (!reduce("first gradient", absl::Seconds(60)).ok()) return 1;
-  // Rank 1 never comes to the second one, so rank 0's group breaks, which saves
-  // its recording. Rank 1 saves its own, and stays until then.
+  // Rank 1 never makes the second call, so rank 0's group breaks, which saves
+  // its recording. Rank 1 saves its own recording, and waits until then.
   if (session->rank() == 0)
     return reduce("second gradient", absl::Milliseconds(500)).ok() ? 1 : 0;
   if (!session->save_recording().ok()) return 1;

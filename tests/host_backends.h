@@ -2,6 +2,7 @@
 #ifndef DISTWRAP_TESTS_HOST_BACKENDS_H_
 #define DISTWRAP_TESTS_HOST_BACKENDS_H_
 
+#include <string>
 #include <vector>
 
 namespace distwrap::testing {
@@ -12,20 +13,25 @@ inline constexpr bool kHasUcx = true;
 inline constexpr bool kHasUcx = false;
 #endif
 
-// These, and UCX where the build has it, as `ucx`.
+// The given backends, and those of `ucx` where the build has UCX.
 template <typename T>
 std::vector<T> and_ucx(std::vector<T> others, std::vector<T> ucx) {
   if (kHasUcx) others.insert(others.end(), ucx.begin(), ucx.end());
   return others;
 }
 
-// Those that are written for many ranks; `more` beside them.
+// The backends for several ranks, the default first, followed by `more`.
 template <typename Name = const char*>
 std::vector<Name> host_backends(std::vector<Name> more = {}) {
-  std::vector<Name> all = {"gloo", "shm"};
+  std::vector<Name> all = {"shm", "gloo"};
   all.insert(all.end(), more.begin(), more.end());
   return and_ucx<Name>(all, {"ucx"});
 }
+
+// Names the parameter of a test, which is a backend.
+inline constexpr auto name_of_backend = [](const auto& test) {
+  return std::string(test.param);
+};
 
 }  // namespace distwrap::testing
 

@@ -102,7 +102,7 @@ def convert(recording):
               for group in groups.values()}
     for operation in in_order(recording["operations"]):
         group = groups.get(operation["group"])
-        if group is None:  # it ended long ago
+        if group is None:  # the group ended long ago
             continue
         uid, seq = group["uid"], operation.get("seq", 0)
         p2p[uid] = p2p.get(uid, 0) + (seq == 0)
@@ -131,7 +131,7 @@ def read(path):
     try:
         recording = json.loads(path.read_text(encoding="utf-8"))
         if recording["format"] != "distwrap recording":
-            raise ValueError("it is no recording")
+            raise ValueError("it is not a recording")
         if recording["version"] != 1:
             raise ValueError(f"it is of version {recording['version']}")
         return recording

@@ -21,17 +21,17 @@ class Address {
 
   Address() = default;
   explicit Address(const gloo::transport::Address& address);
-  // Gloo's form from another rank; empty unless IPv4 or IPv6.
+  // An address in Gloo's form from another rank; empty unless IPv4 or IPv6.
   Address(const void* bytes, size_t size);
   static Address here(int descriptor);
   static Address there(int descriptor);
 
   bool empty() const { return host_.empty(); }
-  // What Gloo's pairs connect to.
+  // The form to which Gloo's pairs connect.
   const std::vector<char>& gloo_bytes() const { return gloo_bytes_; }
 
-  // Of two listeners that get to know each other, the greater calls the other.
-  // This is Gloo's rule; it tells which of its `connect` waits for the peer.
+  // The greater one of two listeners that connect to each other calls. This is
+  // Gloo's rule, and it decides whose `connect` waits for the peer.
   bool calls(const Address& other) const;
 
   bool operator==(const Address& other) const {
@@ -44,8 +44,8 @@ class Address {
   void parse(const sockaddr_storage& storage);
 
   uint16_t family_ = 0;
-  std::string host_;   // in network order
-  uint16_t port_ = 0;  // likewise: Gloo compares it as it is
+  std::string host_;   // in network byte order
+  uint16_t port_ = 0;  // in network byte order, as Gloo compares it
   std::vector<char> gloo_bytes_;
 };
 

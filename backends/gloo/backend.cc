@@ -1,12 +1,12 @@
-// Life of an instance, and what it promises.
+// Opening and closing an instance, and its promises.
 #include "backend.h"
 
 #include "promise.h"
-#include "sdk/fail.h"
+#include "sdk/guard.h"
 #include "sdk/open.h"
 
 #include <iterator>
-#include <new>
+#include <memory>
 
 namespace gloo_backend {
 
@@ -16,17 +16,16 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
   if (int32_t code =
           dw_read_open(&info, given, kHints, std::size(kHints), error))
     return code;
-  auto* made = new (std::nothrow) dw_backend;
-  if (made == nullptr)
-    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "gloo: no memory for the backend");
-  made->host = host;
-  const dw_str interface = dw_find_hint(info.hints, info.n_hints, kHints[0]);
-  made->interface = interface.data == nullptr
-                        ? "lo"
-                        : std::string(interface.data, interface.size);
-  *backend = made;
-  return DW_OK;
+  return dw_sdk::guarded("gloo: the backend", error, [&] {
+    auto made = std::make_unique<dw_backend>();
+    made->host = host;
+    const dw_str interface = dw_find_hint(info.hints, info.n_hints, kHints[0]);
+    made->interface = interface.data == nullptr
+                          ? "lo"
+                          : std::string(interface.data, interface.size);
+    *backend = made.release();
+    return DW_OK;
+  });
 }
 
 void close(dw_backend* backend) { delete backend; }

@@ -5,8 +5,8 @@
 #include "desk.h"
 #include "device.h"
 #include "distwrap/abi/plugin.h"
-#include "failure.h"
 #include "mesh.h"
+#include "sdk/first_failure.h"
 #include "sockets.h"
 #include "watch.h"
 #include "worker.h"
@@ -16,42 +16,41 @@
 #include <memory>
 #include <string>
 
-// One per session and device, made by `open`.
+// One for each session and device, made by `open`.
 struct dw_backend {
   const dw_host_api* host = nullptr;
   std::string interface;
-  // By interface, made by the first communicator that uses it. [backend]
+  // By interface; made by the first communicator that uses the interface.
+  // [backend]
   std::map<std::string, std::shared_ptr<gloo_backend::Device>> devices;
 };
 
-// One per group, made by the last setup round.
+// One for each group, made by the last setup round.
 struct dw_comm {
   const dw_host_api* host = nullptr;
   int rank = 0;
   int size = 1;
-  // Found when the group was built: SIGPIPE would end the process.
+  // Read when the group was built: whether SIGPIPE would end the process.
   bool guard_pipe_signal = false;
 
   std::shared_ptr<gloo_backend::Device> device;
   std::shared_ptr<gloo_backend::Mesh> mesh;  // NULL with one rank
   gloo_backend::Sockets sockets;
   std::unique_ptr<gloo_backend::Watch> watch;
-  gloo_backend::FirstFailure failure;
-  std::atomic<bool> aborted = false;
+  dw_sdk::FirstFailure failure{"gloo"};
 
-  // Breaks all connections: whatever is in flight ends, here and at the peers.
+  // Breaks all connections: all transfers end, here and at the peers.
   void end_transfers() {
     sockets.shut();
     if (mesh != nullptr) mesh->peers().end();
   }
 
-  // Of operations whose caller waits: one by one, and in sets.
+  // Used by operations whose caller waits, one by one.
   gloo_backend::Call call;
   gloo_backend::Desk desk;
-  gloo_backend::LaneSet grouped;
-  // Of asynchronous messages.
+  // Used by asynchronous messages and by those in sets.
   gloo_backend::LanePool messages;
-  // Of asynchronous operations, made on first use. [comm]
+  // For asynchronous operations; made on first use. [comm]
   std::unique_ptr<gloo_backend::Worker> worker;
 };
 
@@ -77,10 +76,10 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
-// An operation that is not refused, to be completed by the worker. DW_OK, or
-// nothing has started.
+// Starts an accepted operation, which the worker will complete. DW_OK, or an
+// error when nothing has started.
 int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error);
-// One that moves nothing between ranks. DW_DONE, or an error.
+// Runs an operation that moves nothing between ranks. DW_DONE, or an error.
 int32_t run_at_once(dw_comm* comm, const Call& call, dw_error* error);
 
 // group.cc

@@ -13,7 +13,8 @@ uint64_t digest_sizes(const Pieces& pieces, int ranks) {
   return digest;
 }
 
-// Sizes that all ranks know; the others are checked pair by pair.
+// Includes only the sizes that all ranks know; each pair of ranks checks the
+// others.
 uint64_t digest(const Call& call, int ranks) {
   uint64_t sizes = 0;
   switch (call.kind) {

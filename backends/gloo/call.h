@@ -14,20 +14,21 @@ namespace gloo_backend {
 using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
-// Nothing in it is borrowed from the operation but the buffers.
+// Borrows only the buffers of the operation.
 struct Call : dw_sdk::Buffers {
   uint16_t kind = 0;
   uint16_t reduce = 0;
   int32_t peer = -1;
-  uint64_t tag = 0;  // of send and recv
+  uint64_t tag = 0;  // tag of a send or receive
   uint64_t seq = 0;
-  uint64_t digest = 0;  // of what the ranks of a collective agree on
+  uint64_t digest = 0;  // hash of the fields on which the ranks of a collective
+                        // agree
 
   bool is_message() const { return kShapes[kind].message; }
 };
 
-// The call of an operation, in place of what was in `call`. DW_OK, or why it is
-// refused: nothing has happened.
+// Replaces `call` by the call of an operation. DW_OK, or the code of the
+// refusal, and then nothing has happened.
 int32_t read_call(const dw_comm* comm, const dw_op* op, Call* call,
                   dw_error* error);
 

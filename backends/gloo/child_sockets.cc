@@ -16,15 +16,15 @@
 namespace gloo_backend::child_sockets {
 namespace {
 
-// Looked for at a time.
+// The number of directory entries that are read at a time.
 constexpr size_t kMostAtOnce = 256;
 
 constinit dw_sdk::DescriptorSet marked;
 
-// Everything below runs in the child, which has one thread: system calls only,
-// since other threads of the parent may have held any lock.
+// All code below runs in the child, which has one thread. It makes system calls
+// only, since other threads of the parent may have held any lock.
 
-// The kernel's form of an entry of a directory.
+// The kernel's form of a directory entry.
 struct Entry {
   uint64_t inode;
   int64_t next;
@@ -40,7 +40,7 @@ int number_of(const char* name) {
   return *name == '\0' ? number : -1;
 }
 
-// A socket is one file, however many descriptors it has.
+// Closes all descriptors of a socket, which share one file.
 class Closing {
  public:
   Closing()
@@ -91,7 +91,7 @@ class Closing {
   const int nothing_, folder_;
   std::array<ino_t, kMostAtOnce> files_;
   size_t n_ = 0;
-  dev_t device_ = 0;  // of all sockets
+  dev_t device_ = 0;  // device number of all sockets
 };
 
 void let_go() {
@@ -103,8 +103,8 @@ void let_go() {
   errno = before;
 }
 
-// At load: a child that is forked while another thread is about to do this
-// would wait for that thread.
+// Registered at load time: a child that is forked while another thread
+// registers it would wait for that thread.
 [[maybe_unused]] const int kForksWatched =
     pthread_atfork(nullptr, nullptr, let_go);
 

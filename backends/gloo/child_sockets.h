@@ -1,9 +1,9 @@
-// Connections that the child of a fork does not keep: it would hide the
-// parent's end from its peers.
+// Connections that the child of a fork must not keep, because they would hide
+// the parent's end from its peers.
 //
-// In the child each descriptor of such a connection, Gloo's own too, becomes
-// one of /dev/null before fork returns there. Their numbers stay taken, so
-// whatever closes them in the child harms nothing that was opened since.
+// Before fork returns in the child, each descriptor of such a connection,
+// Gloo's own included, becomes one of /dev/null. The numbers stay taken, so
+// code that closes them in the child closes nothing that was opened since.
 //
 // Threads: any.
 #ifndef DISTWRAP_BACKENDS_GLOO_CHILD_SOCKETS_H_
@@ -11,10 +11,10 @@
 
 namespace gloo_backend::child_sockets {
 
-// One descriptor of the connection. Numbers beyond those that are kept note of,
-// 65,536, stay open in the child.
+// Adds one descriptor of the connection. Descriptors above 65,535 are not
+// tracked and stay open in the child.
 void add(int descriptor);
-// Before it is closed.
+// Called before the descriptor is closed.
 void remove(int descriptor);
 
 }  // namespace gloo_backend::child_sockets

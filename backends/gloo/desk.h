@@ -1,4 +1,4 @@
-// What a thread that runs operations needs again and again.
+// The reusable memory and lanes of a thread that runs operations.
 #ifndef DISTWRAP_BACKENDS_GLOO_DESK_H_
 #define DISTWRAP_BACKENDS_GLOO_DESK_H_
 
@@ -10,7 +10,7 @@
 
 namespace gloo_backend {
 
-// Memory of the host's that grows and is kept while it is small.
+// Memory of the host that grows, and is kept while it is small.
 class Scratch {
  public:
   Scratch() = default;
@@ -18,7 +18,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // NULL when there is none. What was there is lost.
+  // NULL when there is no memory. The previous content is lost.
   char* take(const dw_host_api* host, size_t bytes) {
     if (bytes <= bytes_) return memory_;
     free();
@@ -27,13 +27,13 @@ class Scratch {
     bytes_ = memory_ == nullptr ? 0 : bytes;
     return memory_;
   }
-  // Between operations.
+  // Called between operations.
   void shrink() {
     if (bytes_ > kKept) free();
   }
 
  private:
-  static constexpr size_t kKept = size_t{64} * 1024;
+  static constexpr size_t kKept = size_t{65} * 1024;
 
   void free() {
     if (memory_ != nullptr) host_->scratch_free(host_->self, memory_);
@@ -50,12 +50,14 @@ struct Desk {
   void attach(Peers* peers, int size, Meanwhile* meanwhile = nullptr) {
     for (LaneSet& set : lanes) set.attach(peers, size, meanwhile);
   }
-  // After a failure, before anybody is told: the caller's memory is let go.
+  // Called after a failure and before it is reported: Gloo releases the
+  // caller's memory.
   void discard() {
     for (LaneSet& set : lanes) set.discard();
   }
 
-  LaneSet lanes[2];  // by phase, so that each is waited for by itself
+  LaneSet lanes[2];  // One set for each phase, so that phases are waited for
+                     // separately.
   Scratch scratch;
   Pieces blocks;
   std::vector<const void*> parts;

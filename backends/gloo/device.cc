@@ -1,6 +1,6 @@
 #include "device.h"
 
-#include "signals.h"
+#include "sdk/thread.h"
 
 #include <cerrno>
 #include <mutex>
@@ -17,7 +17,7 @@ namespace gloo_backend {
 
 namespace tcp = gloo::transport::tcp;
 
-// An event that Gloo's thread finds again at every turn until it is taken.
+// An event that Gloo's thread finds in every turn until it is removed.
 class Device::Ticker : public tcp::Handler {
  public:
   Ticker() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -50,14 +50,14 @@ class Device::Ticker : public tcp::Handler {
 
 Device::Device(const std::string& interface)
     : ticker_(std::make_unique<Ticker>()) {
-  // Gloo would look it up in vain, and lose the list.
+  // Gloo would search for the interface without success and leak the list.
   if (if_nametoindex(interface.c_str()) == 0)
     throw std::runtime_error("there is no interface '" + interface + "'");
   tcp::attr attr;
   attr.iface = interface;
   // Gloo's thread inherits the mask: the program's signals are not for it, and
   // its writes to a closed socket must not end the process.
-  const AllSignalsBlocked blocked;
+  const dw_sdk::SignalsBlocked blocked;
   gloo_ = tcp::CreateDevice(attr);
   tcp().registerDescriptor(ticker_->event(), EPOLLIN, ticker_.get());
 }
@@ -83,7 +83,8 @@ class Device::Alarm::Handler : public tcp::Handler {
   ~Handler() override { ::close(timer_); }
 
   int timer() const { return timer_; }
-  // Gloo's thread has left; this says so to whoever checks by locks.
+  // Gloo's thread has left; the lock shows this to tools that check
+  // synchronisation by locks.
   void left() { std::lock_guard<std::mutex> lock(mutex_); }
 
   void set(std::chrono::nanoseconds first, std::chrono::nanoseconds period) {

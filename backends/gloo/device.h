@@ -1,7 +1,7 @@
 // Gloo's device: one socket address and the thread that serves its sockets.
 //
 // Threads: any, except destruction, which comes last.
-// Ownership: held by the instance; the connections must be gone before it.
+// Ownership: the instance holds it; the connections have to end before it.
 #ifndef DISTWRAP_BACKENDS_GLOO_DEVICE_H_
 #define DISTWRAP_BACKENDS_GLOO_DEVICE_H_
 
@@ -16,21 +16,21 @@ namespace gloo_backend {
 
 class Device {
  public:
-  // Throws what Gloo throws when there is no such interface.
+  // Throws Gloo's exception when there is no such interface.
   explicit Device(const std::string& interface);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const std::shared_ptr<gloo::transport::Device>& gloo() const { return gloo_; }
-  // To register sockets with Gloo's thread.
+  // Gloo's own object, with which sockets are registered.
   gloo::transport::tcp::Device& tcp() {
     return *static_cast<gloo::transport::tcp::Device*>(gloo_.get());
   }
 
-  // While one lives, Gloo's thread turns without pause. Gloo lets whoever gives
-  // up a socket wait until its thread has turned once, which takes up to 10 ms
-  // when there is nothing to do: too long for every pair of a group.
+  // While an object of this class lives, Gloo's thread turns without pause.
+  // Gloo makes a thread that gives up a socket wait for a turn, which takes up
+  // to 10 ms when there is nothing to do: too long for every pair of a group.
   class Hurry {
    public:
     explicit Hurry(Device& device);
@@ -51,7 +51,7 @@ class Device {
     Alarm& operator=(const Alarm&) = delete;
 
     void every(std::chrono::microseconds period);
-    // Once, at the thread's next turn: after whatever it does in this one.
+    // Calls it once, in the thread's next turn.
     void soon();
     void stop();
 
@@ -65,7 +65,8 @@ class Device {
  private:
   class Ticker;
 
-  // Gloo's thread calls into the ticker, so it outlives the thread.
+  // Declared last: Gloo's thread calls into the ticker, so the ticker outlives
+  // the thread.
   std::unique_ptr<Ticker> ticker_;
   std::shared_ptr<gloo::transport::Device> gloo_;
 };

@@ -1,6 +1,6 @@
-// Pieces of any size on their way. Large ones go in segments, of which the
-// receiver asks for four at a time: the rest waits at the sender, not in the
-// kernel's memory, far from all caches.
+// Pieces of any size in flight. A large piece is sent in segments, of which the
+// receiver requests four at a time: the rest stays in the sender's memory
+// instead of the kernel's, which would be far from all caches.
 #ifndef DISTWRAP_BACKENDS_GLOO_FLOW_H_
 #define DISTWRAP_BACKENDS_GLOO_FLOW_H_
 
@@ -13,11 +13,11 @@ namespace gloo_backend {
 inline constexpr size_t kFlowSegment = size_t{512} * 1024;
 inline constexpr size_t kAskedFor = 4;
 
-// One piece between this rank and a peer, and how far it has come.
+// One piece between this rank and a peer, and its progress.
 class Flow {
  public:
-  // Between two ranks there is nothing to pass on and nobody to take turns
-  // with: one segment.
+  // With two ranks there is no third one to pass data to or take turns with, so
+  // one segment is enough.
   Flow(const Run& run, int peer, Piece piece)
       : run_(run),
         peer_(peer),
@@ -40,14 +40,15 @@ class Flow {
     for (size_t s = 0; s < std::min(segments(), kAskedFor); ++s)
       transfer(Way::kReceive, s);
   }
-  // Waits for a segment, in their order, and asks for another one.
+  // Waits for segment `s`, in order, and requests another one.
   void take(size_t s) const {
     run_.desk.lanes[0].to(peer_).finish(Way::kReceive);
     if (s + kAskedFor < segments()) transfer(Way::kReceive, s + kAskedFor);
   }
 
  private:
-  // Both sides have to agree on the whole, whatever its segments.
+  // The two sides have to agree on the size of the whole piece, whatever its
+  // segments.
   void transfer(Way way, size_t s) const {
     const size_t begin = s * segment_;
     run_.transfer(way, peer_,
@@ -61,8 +62,8 @@ class Flow {
   const size_t segment_;
 };
 
-// To all peers, or from all, `piece_of(peer)`; the nearest first, so that not
-// everybody begins with the same.
+// Sends `piece_of(peer)` to all peers, or receives it from all. Each rank
+// begins with its nearest peer, so that not all begin with the same one.
 template <typename PieceOf>
 void send_to_all(const Run& run, const PieceOf& piece_of) {
   for (int d = 1; d < run.size; ++d)

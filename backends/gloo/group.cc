@@ -1,13 +1,17 @@
-// Sets of operations. All messages begin before anything is waited for, so that
-// none waits for another to start, whatever the order on each rank; collectives
-// run meanwhile, one after the other.
+// Sets of operations. All messages start before anything is waited for, so that
+// none waits for the start of another, in whatever order each rank gives them.
+// Collectives run meanwhile, one after the other.
 #include "backend.h"
+#include "failure.h"
+#include "message.h"
 #include "run.h"
 #include "sdk/fail.h"
+#include "sdk/guard.h"
 #include "signals.h"
 
 #include <exception>
-#include <new>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +22,10 @@ struct Item {
   dw_comm* comm;
   dw_work* work;
   Call call;
+  // A message that its set waits for.
+  std::optional<Message> message = {};
+  std::unique_ptr<char[]> frame = nullptr;
+  std::unique_ptr<Lane> head = nullptr, payload = nullptr;
 
   bool at_once() const { return comm->size == 1 || !call.moves; }
 };
@@ -33,7 +41,7 @@ int32_t read_items(const dw_group_item* given, uint64_t n,
     item.work = given[i].work;
     if (int32_t code = read_call(item.comm, given[i].op, &item.call, error))
       return code;
-    if (int32_t code = item.comm->failure.check(item.comm, error)) return code;
+    if (int32_t code = item.comm->failure.check(error)) return code;
     *caller_waits &= (given[i].op->flags & DW_FLAG_CALLER_WAITS) != 0;
   }
   for (const Item& item : *items)
@@ -47,53 +55,73 @@ int32_t run_item(const Item& item, dw_error* error) {
   return run(item.comm, item.comm->desk, item.call, error);
 }
 
-Way way_of(const Item& item) {
-  return item.call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive;
-}
-
-// Runs `step`; what Gloo throws breaks the item's communicator.
+// Returns the code of `step`; an exception of Gloo breaks the item's
+// communicator.
 template <typename Step>
 int32_t guarded(const Item& item, dw_error* error, const Step& step) {
   try {
-    step();
-    return DW_OK;
-  } catch (const std::exception& exception) {
-    return item.comm->failure.fail(item.comm, exception.what(), error);
+    return step();
+  } catch (const std::exception&) {
+    return fail_by_exception(item.comm, error);
   }
 }
 
-int32_t run_all(const std::vector<Item>& items, dw_error* error) {
-  for (const Item& item : items) {
+void begin_message(Item& item) {
+  LanePool& lanes = item.comm->messages;
+  Message message(item.call, item.comm->rank);
+  item.frame.reset(new char[message.frame_bytes()]);
+  item.head = lanes.take(item.call.peer);
+  if (message.is_long()) item.payload = lanes.take(item.call.peer);
+  message.begin(item.frame.get(), *item.head, item.payload.get());
+  item.message = message;
+}
+
+int32_t end_message(Item& item, dw_error* error) {
+  LanePool& lanes = item.comm->messages;
+  const Message& message = *item.message;
+  item.head->finish(message.way());
+  dw_error why = {};
+  if (message.take_head(&why) != DW_OK)
+    return item.comm->failure.fail(why, error);
+  lanes.give_back(std::move(item.head));
+  if (!message.is_long()) return DW_OK;
+  item.payload->finish(message.way());
+  lanes.give_back(std::move(item.payload));
+  return DW_OK;
+}
+
+int32_t run_all(std::vector<Item>& items, dw_error* error) {
+  for (Item& item : items) {
     if (!item.call.is_message()) continue;
     if (int32_t code = guarded(item, error, [&] {
-          begin_message(item.comm->grouped.to(item.call.peer), item.call);
+          begin_message(item);
+          return DW_OK;
         }))
       return code;
   }
   for (const Item& item : items)
     if (!item.call.is_message())
       if (int32_t code = run_item(item, error)) return code;
-  for (const Item& item : items) {
+  for (Item& item : items) {
     if (!item.call.is_message()) continue;
-    if (int32_t code = guarded(item, error, [&] {
-          item.comm->grouped.to(item.call.peer).finish(way_of(item));
-        }))
+    if (int32_t code =
+            guarded(item, error, [&] { return end_message(item, error); }))
       return code;
   }
   return DW_DONE;
 }
 
-// The rest must not go on in the caller's memory.
-void break_all(const std::vector<Item>& items) {
-  for (const Item& item : items) {
-    item.comm->failure.fail(item.comm, "another operation of the set failed",
-                            nullptr);
-    item.comm->grouped.discard();
+// The rest must not continue in the caller's memory.
+void break_all(std::vector<Item>& items) {
+  for (Item& item : items) {
+    fail(item.comm, "another operation of the set failed", nullptr);
+    item.head.reset();
+    item.payload.reset();
   }
 }
 
-// Messages begin first here, too. Once one item has started all of them have:
-// those that cannot any more complete with the reason.
+// Starts messages first. Once one item has started, all of them count as
+// started: an item that cannot start any more completes with the error.
 int32_t start_all(std::vector<Item>& items, dw_error* error) {
   bool started = false;
   for (const bool messages : {true, false})
@@ -140,9 +168,8 @@ int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
     else
       blocked.all_written();
     return code;
-  } catch (const std::bad_alloc&) {
-    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "gloo: no memory for a set of operations");
+  } catch (...) {
+    return dw_sdk::error_of_exception("gloo: a set of operations", error);
   }
 }
 

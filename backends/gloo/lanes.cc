@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 namespace gloo_backend {
 namespace {
 
-// Long enough to look whether a transfer is complete.
+// The time to find out whether a transfer is complete.
 constexpr std::chrono::milliseconds kLook(1);
 constexpr int kLooks = 3;
 
-// Unused lanes for each peer; each is a few hundred bytes.
+// The number of unused lanes for each peer; a lane has a few hundred bytes.
 constexpr size_t kKept = 256;
 
 }  // namespace
@@ -59,24 +60,27 @@ bool Lane::wait_on(Way way, std::chrono::milliseconds limit) {
                            : buffer_->waitRecv(nullptr, limit);
 }
 
-// The peer is lost before the wait begins, or whoever loses it ends the wait.
+// Either the peer is lost before the wait begins, or the thread that reports
+// the loss ends the wait.
 bool Lane::wait(Way way) {
   if (!peers_.is_lost(peer_)) {
     if (wait_on(way, gloo::transport::kUnsetTimeout)) return true;
     if (!peers_.is_lost(peer_)) return false;
   }
-  // What a lost peer has left behind: complete, or never to be.
+  // Data that the lost peer sent earlier are either complete by now or will
+  // never be.
   try {
     if (is_complete(way)) return true;
   } catch (const std::exception&) {
-    // Gloo's text for it is of this look's time-out, or none is to be had.
+    // Gloo's text would describe only the time-out of this check, if there is
+    // one.
   }
   throw gloo::IoException("the connection broke within a message");
 }
 
-// Gloo cannot be asked. A wait of its that ends by time closes every
-// connection; one that is ended by another thread closes none, but has not
-// looked when that thread came first, or somebody has let go before.
+// Gloo cannot tell whether a transfer is complete. A wait that times out in
+// Gloo closes every connection; a wait that another thread interrupts closes
+// none, but may return before it has checked.
 bool Lane::is_complete(Way way) {
   if (peers_.ended_.load()) {
     while (!wait_on(way, kLook)) {
@@ -119,7 +123,10 @@ std::unique_ptr<Lane> LanePool::take(int peer) {
 void LanePool::give_back(std::unique_ptr<Lane> lane) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto& lanes = unused_[static_cast<size_t>(lane->peer())];
-  if (lanes.size() < kKept) lanes.push_back(std::move(lane));
+  try {
+    if (lanes.size() < kKept) lanes.push_back(std::move(lane));
+  } catch (const std::bad_alloc&) {  // the lane is not kept
+  }
 }
 
 }  // namespace gloo_backend

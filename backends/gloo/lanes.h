@@ -1,12 +1,12 @@
-// Transfers with peers. Every wait for one ends when its peer is lost.
+// Transfers with peers. Every wait for a transfer ends when its peer is lost.
 //
-// Gloo forgets a message in the middle of which the connection breaks: nobody
-// is told, and who waits for it waits for ever. So each of its buffers is used
-// for one peer only, all of them are known, and the one who notices that a
-// peer's connection is at its end lets go of who waits for that peer.
+// Gloo forgets a message whose connection breaks in the middle, and a thread
+// that waits for the message waits for ever. Each of Gloo's buffers is
+// therefore used for one peer only, all buffers are known, and the thread that
+// notices the end of a peer's connection interrupts all waits for that peer.
 //
-// Buffers are used again: who destroys one has to wait until Gloo's thread has
-// let go of it, and that thread has just woken him to say that all is done.
+// Buffers are reused, because the destruction of a buffer waits until Gloo's
+// thread has released it, and that thread has just woken the destroying thread.
 #ifndef DISTWRAP_BACKENDS_GLOO_LANES_H_
 #define DISTWRAP_BACKENDS_GLOO_LANES_H_
 
@@ -29,7 +29,7 @@ enum class Way { kSend, kReceive };
 
 class Lane;
 
-// Somebody who has other things to wait for.
+// Work that a waiting thread can do meanwhile.
 class Meanwhile {
  public:
   // Waits until one more transfer of the lane is complete.
@@ -39,16 +39,18 @@ class Meanwhile {
   ~Meanwhile() = default;
 };
 
-// Who is lost. Threads: any. Outlives the lanes.
+// The lost peers. Threads: any. Outlives the lanes.
 class Peers {
  public:
   Peers(Device& device, std::shared_ptr<gloo::transport::Context> context);
 
-  // All that this peer has ever sent was taken, and there will be no more.
+  // Everything that this peer has sent was received, and nothing more will
+  // come.
   void lose(int peer);
-  // Nobody waits any more: the communicator is over, and its connections with
-  // it. Before that the loss of one peer leaves the others' alone: who sees a
-  // connection end asks why, and the host has to be able to say.
+  // Ends all waits: the communicator and its connections are over. Before that,
+  // the loss of one peer does not end the connections to others, because a rank
+  // that sees a connection end asks for the reason, which the host must know by
+  // then.
   void end();
   bool is_lost(int peer) const {
     return lost_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
@@ -65,14 +67,14 @@ class Peers {
   std::vector<Lane*> lanes_;
 };
 
-// One buffer of Gloo's, for one peer. Transfers of one direction are waited for
-// in the order in which they began.
+// One of Gloo's buffers, for one peer. Transfers of one direction are waited
+// for in the order in which they began.
 //
-// Threads: one at a time, but `let_go` from any. Once a lane is destroyed, Gloo
-// does not touch the memory of its transfers any more.
+// Threads: one at a time, except `let_go` from any. When a lane has been
+// destroyed, Gloo does not touch the memory of its transfers any more.
 class Lane {
  public:
-  // Without `meanwhile`, who waits does nothing else.
+  // Without `meanwhile`, a waiting thread does nothing else.
   Lane(Peers& peers, int peer, Meanwhile* meanwhile = nullptr);
   ~Lane();
   Lane(const Lane&) = delete;
@@ -80,14 +82,16 @@ class Lane {
 
   int peer() const { return peer_; }
 
-  // They throw what Gloo throws, the waits also when the peer is lost.
+  // These functions throw Gloo's exceptions; the waits also throw when the peer
+  // is lost.
   void send(const void* from, size_t bytes, uint64_t slot) {
     buffer_->send(peer_, slot, reinterpret_cast<size_t>(from), bytes);
   }
   void receive(void* to, size_t bytes, uint64_t slot) {
     buffer_->recv(peer_, slot, reinterpret_cast<size_t>(to), bytes);
   }
-  // True: one more is complete. False: somebody has let go.
+  // True: one more transfer is complete. False: another thread has interrupted
+  // the wait.
   bool wait(Way way);
   void finish(Way way) {
     if (meanwhile_ != nullptr) return meanwhile_->finish(*this, way);
@@ -95,8 +99,9 @@ class Lane {
     }
   }
 
-  // Ends a wait, or else the next one. Of a lost peer whoever waits is just
-  // looking what it left: that is not to be interrupted for ever.
+  // Interrupts the present wait, or else the next one. A thread that waits for
+  // a lost peer only checks for data that the peer sent before, and is not
+  // interrupted.
   void let_go(Way way) {
     if (!peers_.is_lost(peer_)) interrupt(way);
   }
@@ -111,7 +116,7 @@ class Lane {
   Peers& peers_;
   const int peer_;
   Meanwhile* const meanwhile_;
-  // Of all memory: its offsets are addresses.
+  // Covers the whole address space, so that its offsets are addresses.
   const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
 };
 
@@ -129,7 +134,7 @@ class LaneSet {
       lane = std::make_unique<Lane>(*peers_, peer, meanwhile_);
     return *lane;
   }
-  // After a failure: what has begun must not go on.
+  // Called after a failure, so that transfers in flight do not continue.
   void discard() {
     for (std::unique_ptr<Lane>& lane : lanes_) lane.reset();
   }
@@ -140,7 +145,7 @@ class LaneSet {
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
-// Lanes for messages that are in flight side by side. Threads: any.
+// Lanes for messages that are in flight at the same time. Threads: any.
 class LanePool {
  public:
   void attach(Peers* peers, int size) {
@@ -148,7 +153,7 @@ class LanePool {
     unused_.resize(static_cast<size_t>(size));
   }
   std::unique_ptr<Lane> take(int peer);
-  // Back from an owner for whom nothing is left to complete in it.
+  // Returns a lane in which nothing is left to complete.
   void give_back(std::unique_ptr<Lane> lane);
 
  private:

@@ -8,8 +8,9 @@
 namespace gloo_backend {
 namespace {
 
-// A wait of Gloo's that times out closes the pair, and its time-outs are those
-// of a step: deadlines are kept by the host, which aborts. So here: never.
+// A wait that times out in Gloo closes the pair. Gloo's time-outs are for
+// single steps, whereas the host keeps the deadlines and aborts, so waits in
+// Gloo never time out.
 constexpr std::chrono::hours kNever(1000);
 
 }  // namespace
@@ -21,8 +22,8 @@ Mesh::Mesh(Device& device, int rank, int size,
       context_(device.gloo()->createContext(rank, size)),
       peers_(device, context_),
       listeners_(static_cast<size_t>(size)) {
-  // A pair lets `connect` wait for five times the time-out that it is born
-  // with.
+  // The `connect` of a pair waits for five times the time-out that the pair is
+  // created with.
   context_->setTimeout(std::max(connecting / 5, std::chrono::milliseconds(1)));
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_)

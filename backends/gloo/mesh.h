@@ -1,4 +1,4 @@
-// Gloo's connections, made by the host's rounds instead of a store.
+// Gloo's connections, made in the host's setup rounds instead of over a store.
 #ifndef DISTWRAP_BACKENDS_GLOO_MESH_H_
 #define DISTWRAP_BACKENDS_GLOO_MESH_H_
 
@@ -21,18 +21,20 @@ class Mesh {
   Mesh(Device& device, int rank, int size,
        std::chrono::milliseconds connecting);
 
-  // Of the listener for `peer`, in Gloo's form; empty for the own rank.
+  // The listener for `peer`, in Gloo's form; empty for this rank.
   const Address& listener(int peer) const;
 
-  // Connects to the peers that this rank calls: their listeners are open, and
-  // the kernel answers for them.
+  // Connects to the peers that this rank calls. Their listeners are open, so
+  // the kernel completes the connections.
   void call(const std::vector<Address>& peers);
-  // Waits for those that call this rank: all have, once the round is over.
+  // Waits for the peers that call this rank; after the round all of them have
+  // called.
   void answer(const std::vector<Address>& peers);
 
   Peers& peers() { return peers_; }
 
-  // The connections as they are found among the process's sockets.
+  // The descriptions by which the connections are found among the process's
+  // sockets.
   std::vector<Sockets::Ends> connections(
       const std::vector<Address>& peers) const;
 

@@ -1,10 +1,11 @@
-// Reductions. Every block is reduced at one rank, which gets everybody's part
-// of it and reduces them together, in the order of the ranks: the same bits
-// whichever rank and time, and one rounding for 16-bit floats.
+// Reductions. Every block is reduced at one rank, which receives all ranks'
+// parts of it and reduces them together in the order of the ranks. The result
+// has the same bits on every rank and in every run, and 16-bit floats are
+// rounded once.
 //
-// Blocks travel in segments, so that one segment is reduced while the next
-// arrives, and the scratch memory stays small. Who reduces a segment sends it
-// on at once.
+// Blocks are sent in segments, so that one segment is reduced while the next
+// one arrives, and scratch memory stays small. A reduced segment is passed on
+// at once.
 #include "run.h"
 #include "sdk/fail.h"
 
@@ -15,10 +16,10 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kSegmentBytes = size_t{1024} * 1024;
-constexpr size_t kScratchBytes = size_t{2} * 1024 * 1024;  // roughly, at most
+constexpr size_t kScratchBytes = size_t{2} * 1024 * 1024;  // approximate limit
 
-// Up to so many bytes of all ranks together everybody sends all it has: more
-// bytes than need be, but one step instead of two.
+// Up to this size over all ranks, every rank sends its whole input: more bytes
+// than necessary, but one step instead of two.
 constexpr size_t kWholeBytes = size_t{64} * 1024;
 
 size_t round_up(size_t bytes) {
@@ -51,11 +52,11 @@ class Reducer {
  private:
   const Run& run_;
   const dw_reduce_fn kernel_;
-  const int64_t ranks_;  // what an average divides by
+  const int64_t ranks_;  // divisor of an average
 };
 
-// Everybody, or the root alone, gets the whole input of all others. The output
-// may be the input, so it is written when that has been sent.
+// All ranks, or the root alone, receive the whole input of all others. The
+// output may be the input, so it is written only after the input has been sent.
 int32_t reduce_whole(const Run& run, bool everybody, dw_error* error) {
   const Piece in = run.call.in;
   const bool takes = everybody || run.is_root();
@@ -89,7 +90,7 @@ int32_t reduce_whole(const Run& run, bool everybody, dw_error* error) {
   return DW_OK;
 }
 
-// Every rank gets its block of all ranks' inputs and reduces it.
+// Every rank receives its block of all ranks' inputs and reduces it.
 class Exchange {
  public:
   Exchange(const Run& run, const Pieces& blocks)
@@ -100,7 +101,7 @@ class Exchange {
         segment_(segment_of(run.size)),
         stride_(std::min(segment_, round_up(own_.bytes))) {}
 
-  // Where the rank of a block has the number of segments.
+  // The number of segments, as the rank of the block computes it.
   size_t segments(Piece block) const {
     return (block.bytes + segment_ - 1) / segment_;
   }
@@ -109,9 +110,9 @@ class Exchange {
             std::min(segment_, block.bytes - s * segment_)};
   }
 
-  // Reduces into `to`, or, when that is NULL, into scratch memory. `reduced`
-  // gets each segment; `reusable` is called before the memory of the last but
-  // one is used again.
+  // Reduces into `to` or, when that is NULL, into scratch memory. `reduced`
+  // gets each segment; `reusable` is called before the memory of the segment
+  // before the last one is used again.
   template <typename Reduced, typename Reusable>
   int32_t run(char* to, const Reduced& reduced, const Reusable& reusable,
               dw_error* error) {
@@ -186,7 +187,8 @@ class Exchange {
 
 constexpr auto kNothing = [] {};
 
-// A block for each rank, of whole elements; the last ones may be empty.
+// Divides a buffer into a block of whole elements for each rank; the last
+// blocks may be empty.
 void divide(Piece all, int ranks, Pieces* blocks) {
   const auto n = static_cast<size_t>(ranks);
   const size_t most = round_up((all.bytes + n - 1) / n);
@@ -202,7 +204,7 @@ bool is_small(const Run& run) {
          run.call.in.bytes <= kWholeBytes / static_cast<size_t>(run.size);
 }
 
-// The results of a block, in the segments in which they are sent.
+// Receives the results of a block, in the segments in which they are sent.
 void receive_results(const Run& run, const Exchange& exchange, int peer,
                      Piece block) {
   for (size_t s = 0; s < exchange.segments(block); ++s)
@@ -215,7 +217,7 @@ void wait_for_results(const Run& run, const Exchange& exchange, int peer,
     run.wait_received(peer, exchange.part(block, s), 1);
 }
 
-// Where block `rank` lies in the output.
+// The place of block `rank` in the output.
 Piece result(const Run& run, int rank) {
   const Piece block = run.desk.blocks[rank];
   return {run.call.out.at + (block.at - run.call.in.at), block.bytes};
@@ -229,7 +231,8 @@ int32_t reduce_and_scatter(const Run& run, dw_error* error) {
           run.call.out.at, [](Piece) {}, kNothing, error);
 }
 
-// In place, a result takes the place of a part that its sender must have got.
+// In place, a result overwrites a part of the input, which must have been sent
+// before.
 int32_t reduce_to_all(const Run& run, dw_error* error) {
   if (is_small(run)) return reduce_whole(run, true, error);
   divide(run.call.in, run.size, &run.desk.blocks);

@@ -1,15 +1,19 @@
-// Operations that only move bytes. Each piece goes straight to the rank that it
-// is for, at once; a broadcast goes down a tree.
+// Operations that only move bytes. Each piece goes directly to its rank; a
+// broadcast goes down a tree.
 #include "run.h"
 
+#include "failure.h"
 #include "flow.h"
+#include "message.h"
+#include "sdk/fail.h"
 
 #include <exception>
 
 namespace gloo_backend {
 namespace {
 
-// After the round with distance d every rank knows of 2d ranks before it.
+// After the round with distance d every rank has heard, directly or not, from
+// the 2d ranks before it.
 void barrier(const Run& run) {
   for (int distance = 1; distance < run.size; distance *= 2) {
     const int to = run.after(distance);
@@ -21,8 +25,8 @@ void barrier(const Run& run) {
   }
 }
 
-// Counted from the root, rank v gets the data from v without its highest bit,
-// and passes on each segment as it comes.
+// Counted from the root, rank v receives from v without its highest bit, and
+// passes on each segment as it arrives.
 void broadcast(const Run& run) {
   const Call& call = run.call;
   const auto actual = [&](int v) {
@@ -95,11 +99,23 @@ void all_to_all(const Run& run) {
   wait_sent_to_all(run, in);
 }
 
-// A message of no bytes is one, too.
-void message(const Run& run) {
-  Lane& lane = run.desk.lanes[0].to(run.call.peer);
-  begin_message(lane, run.call);
-  lane.finish(run.call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive);
+// A message of no bytes is sent too.
+int32_t message(const Run& run, dw_error* error) {
+  Message message(run.call, run.rank);
+  char* const frame =
+      run.desk.scratch.take(run.comm->host, message.frame_bytes());
+  if (frame == nullptr)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                   "gloo: no memory for a message");
+  Lane& payload = run.desk.lanes[0].to(run.call.peer);
+  Lane& head = run.desk.lanes[1].to(run.call.peer);
+  message.begin(frame, head, &payload);
+  head.finish(message.way());
+  dw_error why = {};
+  if (message.take_head(&why) != DW_OK)
+    return run.comm->failure.fail(why, error);
+  if (message.is_long()) payload.finish(message.way());
+  return DW_OK;
 }
 
 int32_t dispatch(const Run& run, dw_error* error) {
@@ -129,8 +145,7 @@ int32_t dispatch(const Run& run, dw_error* error) {
     case DW_OP_REDUCE_SCATTER:
       return reduce_and_scatter(run, error);
     default:
-      message(run);
-      return DW_OK;
+      return message(run, error);
   }
 }
 
@@ -141,8 +156,8 @@ int32_t run(dw_comm* comm, Desk& desk, const Call& call, dw_error* error) {
   int32_t code;
   try {
     code = dispatch(Run(comm, desk, call), error);
-  } catch (const std::exception& exception) {
-    code = comm->failure.fail(comm, exception.what(), error);
+  } catch (const std::exception&) {
+    code = fail_by_exception(comm, error);
   }
   if (code != DW_OK) desk.discard();
   desk.scratch.shrink();

@@ -1,4 +1,4 @@
-// Running an operation to its end in the calling thread.
+// Runs an operation to its end in the calling thread.
 #ifndef DISTWRAP_BACKENDS_GLOO_RUN_H_
 #define DISTWRAP_BACKENDS_GLOO_RUN_H_
 
@@ -10,11 +10,8 @@
 
 namespace gloo_backend {
 
-// DW_OK, or an error. What Gloo throws breaks the communicator.
+// DW_OK, or an error. An exception of Gloo breaks the communicator.
 int32_t run(dw_comm* comm, Desk& desk, const Call& call, dw_error* error);
-
-// Begins a send or receive.
-void begin_message(Lane& lane, const Call& call);
 
 // A running operation.
 class Run {
@@ -33,13 +30,14 @@ class Run {
   const int size;
 
   bool is_root() const { return call.peer == rank; }
-  // The peers by their distance, so that not everybody begins with the same.
+  // The peer at a distance; ranks begin with different peers.
   int after(int distance) const {
     return rank + distance < size ? rank + distance : rank + distance - size;
   }
   int before(int distance) const { return after(size - distance); }
 
-  // One transfer. Of no bytes nothing is sent: both sides know the size.
+  // Starts one transfer. Nothing is sent for zero bytes, since the two sides
+  // know the size.
   void send(int peer, Piece piece, unsigned phase = 0) const {
     if (piece.bytes != 0) transfer(Way::kSend, peer, piece, call.digest, phase);
   }
@@ -69,7 +67,7 @@ inline void copy(Piece from, Piece to) {
   if (from.at != to.at && to.bytes != 0) std::memcpy(to.at, from.at, to.bytes);
 }
 
-// reductions.cc. They throw what Gloo throws.
+// reductions.cc. These functions throw Gloo's exceptions.
 int32_t reduce_to_all(const Run& run, dw_error* error);
 int32_t reduce_to_root(const Run& run, dw_error* error);
 int32_t reduce_and_scatter(const Run& run, dw_error* error);

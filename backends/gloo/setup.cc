@@ -1,12 +1,14 @@
-// A communicator in two rounds. First every rank opens a listener for each peer
-// and gives their addresses. Of two ranks one calls the other, which works as
-// soon as the listener is open. The second round says that everybody has
-// called, so that nobody then waits for a peer that will never come: absent
-// ranks are the host's to notice, between the rounds.
+// A communicator is built in two rounds. In the first every rank opens a
+// listener for each peer and sends the addresses. Then of every two ranks one
+// calls the other, which works as soon as the listener is open. The second
+// round confirms that all ranks have called, so that no rank then waits for a
+// peer that never comes. The host notices absent ranks between the rounds.
 #include "backend.h"
 #include "sdk/fail.h"
+#include "sdk/guard.h"
 #include "sdk/open.h"
 #include "sdk/read_op.h"
+#include "sdk/thread.h"
 #include "signals.h"
 
 #include <cerrno>
@@ -17,13 +19,14 @@
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace gloo_backend {
 namespace {
 
-// What a rank gives in the first round: this head, then a listener's address in
-// Gloo's form for every rank, zero for itself.
+// A rank's data in the first round: this head, then for every rank the address
+// of a listener in Gloo's form, zeros for itself.
 struct Head {
   uint32_t magic, version;
   int32_t rank, size;
@@ -46,7 +49,7 @@ struct dw_setup {
   gloo_backend::Head head = {};
   std::unique_ptr<dw_comm> comm;
   std::string blob;
-  std::vector<gloo_backend::Address> peers;  // after the first round
+  std::vector<gloo_backend::Address> peers;  // set after the first round
 };
 
 namespace gloo_backend {
@@ -75,7 +78,7 @@ int32_t refuse_blob(dw_error* error, int peer, const char* text) {
                  text);
 }
 
-// The address at which each peer listens for this rank.
+// Reads the address at which each peer listens for this rank.
 int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
                        std::vector<Address>* peers, dw_error* error) {
   if (n != static_cast<uint64_t>(own.size))
@@ -98,7 +101,7 @@ int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
                          "gloo: a rank's blob is of another rank or group");
     if (head.epoch != own.epoch)
       return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_STALE_EPOCH, peer,
-                     0, "gloo: a rank's blob is of another epoch");
+                     0, "gloo: a rank's setup message is of another epoch");
     if (peer == own.rank) continue;
     Address& address = (*peers)[static_cast<size_t>(peer)];
     address = Address(static_cast<const char*>(blob.data) + sizeof head +
@@ -111,7 +114,8 @@ int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
 }
 
 int32_t fail_setup(dw_error* error, const char* cause) {
-  // Gloo tells neither what failed in its thread nor by which number.
+  // Gloo reports neither the failure of its thread nor an errno, so the limit
+  // of descriptors is tested here.
   const int one = eventfd(0, EFD_CLOEXEC);
   if (one < 0 && (errno == EMFILE || errno == ENFILE))
     return dw_fail(
@@ -120,6 +124,25 @@ int32_t fail_setup(dw_error* error, const char* cause) {
   if (one >= 0) ::close(one);
   return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, -1, 0,
                  (std::string("gloo: ") + cause).c_str());
+}
+
+// Runs a step of a setup; an exception becomes an error.
+template <class Step>
+int32_t guarded(dw_error* error, const Step& step) {
+  return dw_sdk::guarded("gloo: a communicator", error, [&] {
+    try {
+      return step();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::system_error& refused) {
+      // Gloo's own thread may be the one that cannot start.
+      if (refused.code().value() == EAGAIN)
+        return dw_sdk::fail_thread("of Gloo's sockets", EAGAIN, error);
+      return fail_setup(error, refused.what());
+    } catch (const std::exception& exception) {
+      return fail_setup(error, exception.what());
+    }
+  });
 }
 
 int32_t begin(dw_backend* backend, const dw_setup_info& info,
@@ -142,7 +165,6 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
         std::make_shared<Mesh>(*comm.device, info.rank, info.size, left);
     Peers* const peers = &comm.mesh->peers();
     comm.desk.attach(peers, info.size);
-    comm.grouped.attach(peers, info.size);
     comm.messages.attach(peers, info.size);
   }
   setup->blob = addresses(setup->head, comm.mesh.get());
@@ -150,7 +172,7 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
 }
 
 // Gloo leaves Nagle's algorithm on: a second small message would wait until the
-// peer has acknowledged the first, which takes it up to 40 ms.
+// peer has acknowledged the first one, which takes up to 40 ms.
 void send_at_once(const Sockets& sockets) {
   const int on = 1;
   for (const Sockets::Held& held : sockets.held())
@@ -181,7 +203,7 @@ int32_t step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
   return DW_DONE;
 }
 
-// Gloo's objects in their order, without its pauses.
+// Destroys Gloo's objects in their order, without Gloo's pauses.
 void discard(std::unique_ptr<dw_comm> comm) {
   comm->worker.reset();
   if (comm->device == nullptr) return;
@@ -202,17 +224,14 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
   dw_setup_info info;
   if (int32_t code = dw_read_setup(&info, given, kHints, 1, error)) return code;
   dw_setup* made = nullptr;
-  int32_t code;
-  try {
+  const int32_t code = guarded(error, [&] {
     const dw_str hint = dw_find_hint(info.hints, info.n_hints, kHints[0]);
     made = new dw_setup;
-    code = begin(
+    return begin(
         backend, info,
         hint.data == nullptr ? backend->interface : std::string(hint.data, hint.size),
         made, error);
-  } catch (const std::exception& exception) {
-    code = fail_setup(error, exception.what());
-  }
+  });
   if (code != DW_OK) {
     if (made != nullptr) discard(made);
     return code;
@@ -227,11 +246,7 @@ int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
   int32_t code;
   {
     const PipeSignalBlocked blocked(setup->comm->guard_pipe_signal);
-    try {
-      code = step(setup, in, n, error);
-    } catch (const std::exception& exception) {
-      code = fail_setup(error, exception.what());
-    }
+    code = guarded(error, [&] { return step(setup, in, n, error); });
   }
   if (code == DW_OK) {
     *out = {};
@@ -248,7 +263,7 @@ int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
 void setup_cancel(dw_setup* setup) { discard(setup); }
 
 int32_t comm_abort(dw_comm* comm, const dw_error* /*why*/) {
-  comm->aborted.store(true);
+  comm->failure.abort();
   comm->end_transfers();
   return DW_OK;
 }

@@ -14,16 +14,6 @@ sigset_t only_pipe() {
 
 }  // namespace
 
-AllSignalsBlocked::AllSignalsBlocked() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_);
-}
-
-AllSignalsBlocked::~AllSignalsBlocked() {
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-}
-
 bool pipe_signal_is_deadly() {
   struct sigaction now;
   return sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
@@ -34,7 +24,7 @@ PipeSignalBlocked::PipeSignalBlocked(bool needed) {
   const sigset_t pipe = only_pipe();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  // A thread that blocks it anyway may have one pending that is its own.
+  // A thread that blocks SIGPIPE itself may have one of its own pending.
   unblock_ = sigismember(&before, SIGPIPE) == 0;
 }
 

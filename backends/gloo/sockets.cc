@@ -36,15 +36,15 @@ bool Sockets::add(const std::vector<Ends>& connections) {
     if (here.empty()) continue;
     for (const Ends& ends : connections) {
       if (!is(ends, here, number) || holds(ends.rank)) continue;
-      // Gloo's thread may close the number at any moment and somebody else
-      // open it: what counts is what the duplicate is.
+      // Gloo's thread may close this number at any moment, and another thread
+      // may open it again, so the duplicate is examined instead.
       const int held = fcntl(number, F_DUPFD_CLOEXEC, 3);
       if (held < 0) continue;
       if (is(ends, Address::here(held), held)) {
         held_.push_back({ends.rank, held});
         child_sockets::add(held);
-        // Gloo leaves it to programs that the process starts: peers would not
-        // see this one end before those have.
+        // Gloo lets programs that the process starts inherit the descriptor;
+        // peers would not see this process's end before the end of those.
         fcntl(number, F_SETFD, FD_CLOEXEC);
       } else {
         ::close(held);

@@ -1,10 +1,10 @@
-// The sockets of a communicator, one per peer, held beside Gloo.
+// The sockets of a communicator, one for each peer, duplicated from Gloo's.
 //
-// Gloo has no way to end a blocked call from outside but a broken connection.
-// These are duplicates of its descriptors, so that `shut` never hits a number
-// that the process has used again meanwhile.
+// Only a broken connection ends a blocked call of Gloo from outside. The
+// duplicates ensure that `shut` never hits a descriptor number that the process
+// has reused.
 //
-// Threads: any; `add` comes before everything else.
+// Threads: any; `add` comes before all other calls.
 #ifndef DISTWRAP_BACKENDS_GLOO_SOCKETS_H_
 #define DISTWRAP_BACKENDS_GLOO_SOCKETS_H_
 
@@ -21,14 +21,15 @@ class Sockets {
   Sockets(const Sockets&) = delete;
   Sockets& operator=(const Sockets&) = delete;
 
-  // A connection as Gloo made it. `there` is known only to the side that
-  // called; the address of a listener, `here`, is its own alone.
+  // A connection as Gloo made it. Only the calling side knows `there`; `here`
+  // is the address of a listener that serves this connection alone.
   struct Ends {
     int rank;
     Address here;
-    Address there;  // empty: whoever called
+    Address there;  // empty: any caller
   };
-  // Finds and holds the descriptors of all; false when one is not open.
+  // Finds and duplicates the descriptors of all connections; false when one is
+  // not open.
   bool add(const std::vector<Ends>& connections);
 
   struct Held {
@@ -37,10 +38,10 @@ class Sockets {
   };
   const std::vector<Held>& held() const { return held_; }
 
-  // Ends every transfer on them, on both sides.
+  // Ends every transfer on the sockets, on both sides.
   void shut() const;
 
-  // Ranks that have closed their side, or all once `shut` was called.
+  // The ranks that have closed their side; all ranks after `shut`.
   std::vector<int> closed() const;
 
  private:

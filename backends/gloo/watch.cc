@@ -9,7 +9,7 @@
 namespace gloo_backend {
 namespace {
 
-// Told once, then asked for again as long as there is something left.
+// The event is reported once, and requested again as long as data are left.
 constexpr int kEnd =
     static_cast<int>(EPOLLRDHUP) | static_cast<int>(EPOLLONESHOT);
 constexpr int kArrival = static_cast<int>(EPOLLIN);
@@ -36,7 +36,8 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
       ended_ = true;
     }
     device_.tcp().unregisterDescriptor(descriptor_, this);
-    // Gloo's thread has left; this says so to whoever checks by locks.
+    // Gloo's thread has left; the lock shows this to tools that check
+    // synchronisation by locks.
     std::lock_guard<std::mutex> lock(mutex_);
   }
   void want_arrivals() {
@@ -44,8 +45,8 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
     if (!tells_ && !ended_ && !peers_.is_lost(rank_)) watch();
   }
 
-  // This thread is the one that takes what comes, so what was taken was also
-  // given to its receiver.
+  // This thread is also the one that receives data, so everything that was read
+  // has been delivered.
   void handleEvents(int events) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if ((events & kArrival) != 0) watch_.arrived(rank_);
@@ -55,7 +56,7 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
       const ssize_t left = recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (left == 0 || (left < 0 && errno != EINTR)) return peers_.lose(rank_);
     }
-    // Gloo is about to take the rest, unless it has given up as well.
+    // Gloo is about to read the rest, unless it has given up as well.
     if (!ended_ && !peers_.is_lost(rank_)) watch();
   }
 
@@ -73,7 +74,7 @@ class Watch::Connection : public gloo::transport::tcp::Handler {
   const int descriptor_;
   std::mutex mutex_;
   bool ended_ = false;
-  bool tells_ = false;  // of an arrival, once
+  bool tells_ = false;  // reports an arrival, once
 };
 
 Watch::Watch(Device& device, const Sockets& sockets, Peers& peers) {

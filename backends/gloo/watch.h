@@ -1,8 +1,9 @@
-// Notices in Gloo's thread when a connection is at its end, and, for who waits
-// for several messages, that something has come: Gloo tells of an arrival only
-// to who waits for this very message.
+// Notices in Gloo's thread that a connection has ended. For a thread that waits
+// for several messages, it also notices arrivals, because Gloo wakes only the
+// thread that waits for this very message.
 //
-// Threads: made and destroyed by the communicator's owner; the rest any.
+// Threads: made and destroyed by the communicator's owner; other calls from
+// any.
 #ifndef DISTWRAP_BACKENDS_GLOO_WATCH_H_
 #define DISTWRAP_BACKENDS_GLOO_WATCH_H_
 
@@ -20,14 +21,15 @@ namespace gloo_backend {
 
 class Watch {
  public:
-  // All of them outlive the watch.
+  // `device`, `sockets` and `peers` outlive the watch.
   Watch(Device& device, const Sockets& sockets, Peers& peers);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // `arrived` is called in Gloo's thread with the rank from which something
-  // comes, while that is wanted. Gloo takes it in the same turn of the thread.
+  // While arrivals are wanted, `arrived` is called in Gloo's thread with the
+  // rank from which data come. Gloo reads the data in the same turn of its
+  // thread.
   void listen(std::function<void(int)> arrived);
   void want_arrivals(bool wanted);
 

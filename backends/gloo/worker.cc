@@ -1,8 +1,9 @@
 #include "worker.h"
 
 #include "backend.h"
+#include "failure.h"
 #include "run.h"
-#include "signals.h"
+#include "sdk/thread.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +14,9 @@
 namespace gloo_backend {
 namespace {
 
-// How long one of several is waited for at a time: Gloo tells of an end only to
-// who waits for it. Of arrivals the watch tells, but for those that it may come
-// too late to see, with more than 32 peers.
+// The time to wait for one of several transfers, since Gloo reports the end of
+// a transfer only to a thread that waits for it. The watch reports arrivals,
+// except those that it may miss with more than 32 peers.
 constexpr std::chrono::microseconds kTurn(100), kRarely(20'000), kNever(0);
 
 }  // namespace
@@ -31,8 +32,11 @@ Worker::Worker(dw_comm* comm)
       bell_(*comm->device, [this] { look_at_arrivals(); }) {
   comm->watch->listen([this](int rank) { arrived(rank); });
   desk_.attach(&comm->mesh->peers(), comm->size, this);
-  const AllSignalsBlocked blocked;
-  thread_ = std::thread([this] { loop(); });
+}
+
+int32_t Worker::start(dw_error* error) {
+  return dw_sdk::start_thread(
+      &thread_, "dw-gloo", [this] { loop(); }, error);
 }
 
 Worker::~Worker() {
@@ -42,7 +46,7 @@ Worker::~Worker() {
     ending_ = true;
   }
   changed_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Worker::run(Call&& call, dw_work* work) {
@@ -55,9 +59,12 @@ void Worker::run(Call&& call, dw_work* work) {
 }
 
 void Worker::post(const Call& call, dw_work* work) {
-  const Way way = call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive;
-  const Piece piece = way == Way::kSend ? call.in : call.out;
-  const uint64_t slot = message_slot(call.tag, piece.bytes);
+  Item item{Message(call, comm_->rank), work, nullptr, nullptr};
+  Message& message = item.message;
+  const Way way = message.way();
+  const uint64_t slot = head_slot(call.tag);
+  item.frame.reset(new char[message.frame_bytes()]);
+  if (message.is_long()) item.payload = comm_->messages.take(call.peer);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto same = std::find_if(
@@ -66,16 +73,22 @@ void Worker::post(const Call& call, dw_work* work) {
                  posted.lane->peer() == call.peer;
         });
     if (same != messages_.end()) {
-      begin_message(*same->lane, call);
-      same->works.push_back(work);
+      same->items.push_back(std::move(item));
+      Item& last = same->items.back();
+      try {
+        last.message.begin(last.frame.get(), *same->lane, last.payload.get());
+      } catch (...) {
+        same->items.pop_back();
+        throw;
+      }
       return;
     }
     Posted first;
     first.way = way;
     first.slot = slot;
-    first.works.push_back(work);
     first.lane = comm_->messages.take(call.peer);
-    begin_message(*first.lane, call);
+    message.begin(item.frame.get(), *first.lane, item.payload.get());
+    first.items.push_back(std::move(item));
     messages_.push_back(std::move(first));
     if (way == Way::kSend) ++sends_;
     set_alarm();
@@ -88,7 +101,7 @@ void Worker::arrived(int rank) {
   bell_.soon();
 }
 
-// Who waits for something of theirs comes first.
+// Moves messages with arrivals to the front and interrupts the present wait.
 void Worker::look_at_arrivals() {
   std::lock_guard<std::mutex> lock(mutex_);
   bool is_awaited = true;
@@ -176,46 +189,73 @@ void Worker::run_collective(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
+// The head of the first message has come or gone. A payload that has a transfer
+// of its own is waited for next, like a message.
+int32_t Worker::take_first_head(std::list<Posted>::iterator posted,
+                                dw_error* error) {
+  Item& first = posted->items.front();
+  dw_error why = {};
+  if (first.message.take_head(&why) != DW_OK)
+    return comm_->failure.fail(why, error);
+  if (!first.message.is_long()) return DW_OK;
+  Posted payload;
+  payload.way = posted->way;
+  payload.lane = std::move(first.payload);
+  payload.items.push_back(std::move(first));
+  posted->items.pop_front();
+  messages_.push_front(std::move(payload));
+  if (posted->way == Way::kSend) ++sends_;
+  if (posted->items.empty()) comm_->messages.give_back(drop(posted));
+  set_alarm();
+  return DW_AGAIN;
+}
+
+std::unique_ptr<Lane> Worker::drop(std::list<Posted>::iterator posted) {
+  if (posted->way == Way::kSend) --sends_;
+  std::unique_ptr<Lane> lane = std::move(posted->lane);
+  messages_.erase(posted);
+  return lane;
+}
+
 void Worker::wait_for_message(std::unique_lock<std::mutex>& lock) {
   const auto message = messages_.begin();
   dw_error error = {};
-  int32_t code = DW_AGAIN;
+  int32_t code = DW_OK;
   try {
-    if (await(lock, *message->lane, message->way)) code = DW_OK;
-  } catch (const std::exception& exception) {
+    if (!await(lock, *message->lane, message->way)) {
+      if (turns_ > 0 && --turns_ == 0) set_alarm();
+      // The message moves to the back, unless data for it have come meanwhile.
+      if (message == messages_.begin())
+        messages_.splice(messages_.end(), messages_, message);
+      return;
+    }
+    if (message->slot != 0) code = take_first_head(message, &error);
+    if (code == DW_AGAIN) return;
+  } catch (const std::exception&) {
     lock.unlock();
-    code = comm_->failure.fail(comm_, exception.what(), &error);
+    code = fail_by_exception(comm_, &error);
     lock.lock();
   }
-  if (code == DW_AGAIN) {
-    if (turns_ > 0 && --turns_ == 0) set_alarm();
-    // Unless something has come for it meanwhile.
-    if (message == messages_.begin())
-      messages_.splice(messages_.end(), messages_, message);
-    return;
-  }
-  // Of a broken lane all are at their end.
-  std::deque<dw_work*> ended;
-  if (code != DW_OK) {
-    ended.swap(message->works);
-  } else {
-    ended.push_back(message->works.front());
-    message->works.pop_front();
-  }
+  // A broken lane ends all its operations.
+  std::list<Item> ended;
+  if (code != DW_OK)
+    ended.swap(message->items);
+  else
+    ended.splice(ended.end(), message->items, message->items.begin());
   std::unique_ptr<Lane> unused;
-  if (message->works.empty()) {
-    if (message->way == Way::kSend) --sends_;
-    unused = std::move(message->lane);
-    messages_.erase(message);
+  if (message->items.empty()) {
+    unused = drop(message);
     set_alarm();
   }
   lock.unlock();
+  // Gloo lets go of the caller's memory.
   if (unused != nullptr && code == DW_OK)
     comm_->messages.give_back(std::move(unused));
-  else
-    unused.reset();  // Gloo lets go of the caller's memory
-  for (dw_work* const work : ended)
-    comm_->host->complete(work, code, code == DW_OK ? nullptr : &error);
+  unused.reset();
+  for (Item& item : ended) item.payload.reset();
+  for (const Item& item : ended)
+    comm_->host->complete(item.work, code, code == DW_OK ? nullptr : &error);
+  ended.clear();
   lock.lock();
 }
 

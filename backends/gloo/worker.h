@@ -1,12 +1,12 @@
 // The thread of a communicator's asynchronous operations.
 //
-// Collectives run in it one after the other. Messages are begun by the caller,
-// so that none waits for another to start. Those that meet in their order share
-// a lane; the thread waits for one lane, and lets go at once when there is a
-// collective to run, or when something comes from another rank, to wait for
-// that one, and from time to time while something is sent. A collective that
-// waits for its peers lets go for messages, too: a peer may come to it only
-// when it has an answer to one of them.
+// Collectives run in the thread one after the other. The caller starts messages
+// itself, so that no message waits for the start of another. Messages that
+// match in order share a lane. The thread waits for one lane at a time. It
+// interrupts the wait when there is a collective to run, when data arrive from
+// another rank, and from time to time while something is sent. A collective
+// that waits for its peers is interrupted for messages, too: a peer may come to
+// the collective only after it has the answer to one of them.
 //
 // Threads: `run` and `post` from one thread at a time. [comm]
 #ifndef DISTWRAP_BACKENDS_GLOO_WORKER_H_
@@ -16,6 +16,7 @@
 #include "desk.h"
 #include "device.h"
 #include "lanes.h"
+#include "message.h"
 
 #include <atomic>
 #include <chrono>
@@ -32,13 +33,16 @@ namespace gloo_backend {
 class Worker final : private Meanwhile {
  public:
   explicit Worker(dw_comm* comm);
-  // Ends after the operations that it was given.
+  // Ends after all given operations.
   ~Worker();
+  // Starts the thread; called before anything else. DW_OK, or why it cannot
+  // start.
+  int32_t start(dw_error* error);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   void run(Call&& call, dw_work* work);
-  // Begins a send or receive. Throws what Gloo throws.
+  // Starts a send or receive. Throws Gloo's exceptions.
   void post(const Call& call, dw_work* work);
 
  private:
@@ -47,12 +51,21 @@ class Worker final : private Meanwhile {
     dw_work* work;
   };
 
-  // Messages that Gloo has begun, of one peer and slot, in their order.
+  struct Item {
+    Message message;
+    dw_work* work;
+    std::unique_ptr<char[]> frame;
+    // The lane of a long payload, until it is waited for.
+    std::unique_ptr<Lane> payload;
+  };
+
+  // Messages whose heads Gloo has begun to move, of one peer and tag, in their
+  // order; or one message whose payload is awaited.
   struct Posted {
     std::unique_ptr<Lane> lane;
     Way way = Way::kSend;
-    uint64_t slot = 0;
-    std::deque<dw_work*> works;
+    uint64_t slot = 0;  // place among the heads; 0: a payload
+    std::list<Item> items;
   };
 
   struct Awaited {
@@ -62,28 +75,34 @@ class Worker final : private Meanwhile {
 
   void loop();
   void finish(Lane& lane, Way way) override;
-  // Whether one more transfer of the lane is complete; without the lock.
+  // Whether one more transfer of the lane is complete; called without the lock.
   bool await(std::unique_lock<std::mutex>& lock, Lane& lane, Way way);
   void run_collective(std::unique_lock<std::mutex>& lock);
   void wait_for_message(std::unique_lock<std::mutex>& lock);
+  // DW_OK: the message is there. DW_AGAIN: its payload is awaited.
+  int32_t take_first_head(std::list<Posted>::iterator posted, dw_error* error);
+  // Removes a message from the awaited ones.
+  std::unique_ptr<Lane> drop(std::list<Posted>::iterator posted);
   void let_go();
-  // Something has come from a rank: in Gloo's thread, and at its next turn.
+  // Notes in Gloo's thread that data have come from a rank; acts in the
+  // thread's next turn.
   void arrived(int rank);
   void look_at_arrivals();
-  // For when somebody else than who is waited for may have ended.
+  // Sets the alarm for transfers other than the awaited one that may have
+  // ended.
   void set_alarm();
 
   dw_comm* const comm_;
-  Desk desk_;  // the thread's
+  Desk desk_;  // used by the thread only
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Collective> collectives_;
   std::list<Posted> messages_;
-  Awaited awaited_;   // by the thread, without the mutex
-  size_t sends_ = 0;  // lanes
-  size_t turns_ = 0;  // to take before only arrivals are looked at
+  Awaited awaited_;   // changed by the thread, without the mutex
+  size_t sends_ = 0;  // number of lanes with sends
+  size_t turns_ = 0;  // turns to take before only arrivals are checked
   bool collective_runs_ = false;
-  std::chrono::microseconds period_{0};  // of the alarm
+  std::chrono::microseconds period_{0};  // period of the alarm
   bool ending_ = false;
   std::vector<std::atomic<bool>> has_come_;  // by rank
   Device::Alarm alarm_, bell_;

@@ -1,4 +1,4 @@
-// Life of an instance, and what it promises.
+// Opening and closing an instance, and its promises.
 #include "loopback.h"
 #include "promises.h"
 #include "sdk/fail.h"

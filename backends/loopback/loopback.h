@@ -1,8 +1,8 @@
-// What the files of this backend share: the instance, the communicator and the
-// slots of the table. What is promised is in promises.h.
+// The declarations that the files of this backend share: the instance, the
+// communicator and the slots of the table. promises.h has the promises.
 //
-// A communicator of one rank owns nothing but the word whether it was aborted;
-// every operation finishes inside `submit`.
+// A communicator of one rank owns only the flag that it was aborted; every
+// operation finishes inside `submit`.
 #ifndef DISTWRAP_BACKENDS_LOOPBACK_LOOPBACK_H_
 #define DISTWRAP_BACKENDS_LOOPBACK_LOOPBACK_H_
 
@@ -10,14 +10,14 @@
 
 #include <atomic>
 
-// One per session and device, made by `open`. An engine keeps here what its
-// communicators share; this one keeps the way back into the host.
+// One for each session and device, made by `open`. An engine keeps here what
+// its communicators share; this one keeps the host's table.
 struct dw_backend {
   const dw_host_api* host;
 };
 
-// One per group, made by the last setup round. `submit` reads, `comm_abort`
-// writes from any thread.
+// One for each group, made by the last setup round. `submit` reads it;
+// `comm_abort` writes it from any thread.
 struct dw_comm {
   const dw_host_api* host;
   std::atomic<bool> aborted = false;

@@ -7,8 +7,8 @@ static constexpr dw_backend_api kTable = [] {
   api.struct_size = sizeof(dw_backend_api);
   api.abi_major = DW_ABI_MAJOR;
   api.abi_minor = DW_ABI_MINOR;
-  // A rank alone waits for nobody.
-  api.flags = DW_BACKEND_SUBMIT_BESIDE | DW_BACKEND_CLOCKS_WAITS;
+  // A single rank waits for no other.
+  api.flags = DW_BACKEND_SUBMIT_BESIDE | DW_BACKEND_SAYS_WAITS;
   api.devices = DW_BIT(DW_DEVICE_CPU);
   api.name = {"loopback", 8};
   api.version = {"1.0", 3};

@@ -1,5 +1,5 @@
-// What this backend promises: `caps` gives the rows out, `query` and `submit`
-// accept what the words before them say.
+// The promises of this backend: `caps` returns the rows; `query` and `submit`
+// accept the operations that the constants before the rows list.
 #ifndef DISTWRAP_BACKENDS_LOOPBACK_PROMISES_H_
 #define DISTWRAP_BACKENDS_LOOPBACK_PROMISES_H_
 
@@ -28,7 +28,7 @@ inline constexpr auto kRows = [] {
       caps_row(kReducesSplit, NUMBERS, reductions_of(NUMBERS), kPieceFlags),
       caps_row(kReducesSplit, INTEGERS, reductions_of(INTEGERS), kPieceFlags),
       caps_row(kReducesSplit, FLOATS, reductions_of(FLOATS), kPieceFlags),
-      // No avg: the one reduction of numbers alone.
+      // Without avg, the only reduction that is defined for numbers alone.
       caps_row(kScan, ANY, reductions_of(ANY), kScanFlags),
       caps_row(kScan, INTEGERS, reductions_of(INTEGERS), kScanFlags),
       caps_row(kScan, FLOATS, reductions_of(FLOATS), kScanFlags),

@@ -1,4 +1,5 @@
-// Life of a communicator: one empty round, for there is nobody to meet.
+// Making and destroying a communicator: one empty round, since there is no
+// peer.
 #include "loopback.h"
 #include "sdk/fail.h"
 #include "sdk/open.h"

@@ -1,9 +1,8 @@
-// One rank's collectives: each is a copy from `in` to `out`, or nothing. The
-// one that computes is premul_sum, where the host's kernel scales the input.
+// The collectives of one rank: each is a copy from `in` to `out`, or nothing.
+// Only premul_sum computes: the host's kernel scales the input.
 //
-// The way of an operation that works makes no allocation, takes no lock, calls
-// no system and reads no clock; all that can be wrong is told by `refuse`, out
-// of line.
+// A successful operation allocates nothing, takes no lock, makes no system call
+// and reads no clock; `refuse`, out of line, finds the reason of a failure.
 #include "loopback.h"
 #include "promises.h"
 #include "sdk/dtype.h"
@@ -15,17 +14,17 @@
 namespace loopback {
 namespace {
 
-// Of premul_sum, whose one input it scales.
+// The kernel of premul_sum, which scales the only input.
 dw_reduce_fn kernel_of(const dw_comm* comm, const dw_op* op) {
   return comm->host->reduce_kernel(comm->host->self, op->out.dtype, op->reduce);
 }
 
-// Zero: goes to the host's stream order, which is ours.
+// Zero means the host's order of calls, in which this backend works.
 bool on_host(const dw_stream& stream) {
   return stream.device_type == 0 || stream.device_type == DW_DEVICE_CPU;
 }
 
-// The kind as a set, empty for one that is unknown.
+// The kind as a set; empty for an unknown kind.
 uint64_t kind_bit(const dw_op* op) {
   return op->kind < 64 ? kKinds & DW_BIT(op->kind) : 0;
 }
@@ -36,12 +35,12 @@ bool reduction_fits(const dw_op* op, uint64_t kind, int dtype) {
          (dw_sdk::types_of(op->kind, op->reduce) >> dtype & 1) != 0;
 }
 
-// Neither a list nor counts per rank anywhere, as most operations are.
+// Whether a buffer has neither a list nor counts, as in most operations.
 bool whole(const dw_buf& buf) {
   return buf.parts == nullptr && buf.counts == nullptr && buf.displs == nullptr;
 }
 
-// Whether a buffer has only the forms that the operation allows it.
+// Whether a buffer has only forms that the operation allows.
 bool form_fits(const dw_buf& buf, uint32_t forms) {
   return (buf.parts == nullptr || (forms & DW_FLAG_PARTS) != 0) &&
          (buf.counts == nullptr || (forms & DW_FLAG_PER_RANK) != 0) &&
@@ -53,7 +52,7 @@ __attribute__((noinline)) bool forms_fit(const dw_op* op, uint64_t kind) {
          form_fits(op->out, (kind & dw_sdk::kOutPieces) != 0 ? op->flags : 0);
 }
 
-// The one piece of a buffer is all there is.
+// Whether the only piece is the whole buffer.
 bool piece_fits(const dw_buf& buf) {
   return (buf.counts == nullptr || buf.counts[0] == buf.count) &&
          (buf.displs == nullptr ||
@@ -67,10 +66,11 @@ char* start_of(const dw_buf& buf) {
                                : data + buf.displs[0] * (buf.dtype.bits / 8);
 }
 
-// Everything that `submit` relies on.
+// Whether everything holds on which `submit` relies.
 bool acceptable(const dw_comm* comm, const dw_op* op) {
   const uint64_t kind = kind_bit(op);
-  if (kind == 0 || (op->flags & ~dw_sdk::flags_of(op->kind)) != 0 ||
+  if (kind == 0 ||
+      dw_unknown_flags(op->flags, dw_sdk::flags_of(op->kind)) != 0 ||
       dw_check_extensions(op->next) != DW_OK || !on_host(op->stream) ||
       comm->aborted.load(std::memory_order_relaxed))
     return false;
@@ -86,7 +86,7 @@ bool acceptable(const dw_comm* comm, const dw_op* op) {
           (op->scale != nullptr && kernel_of(comm, op) != nullptr));
 }
 
-// Why an operation is not acceptable.
+// The reason why an operation is not acceptable.
 __attribute__((cold, noinline)) int32_t refuse(const dw_comm* comm,
                                                const dw_op* op,
                                                dw_error* error) {
@@ -94,7 +94,7 @@ __attribute__((cold, noinline)) int32_t refuse(const dw_comm* comm,
   const int dtype = dw_dtype_index(op->out.dtype);
   if (kind == 0)
     return dw_unsupported(error, "this operation is not supported");
-  if ((op->flags & ~dw_sdk::flags_of(op->kind)) != 0)
+  if (dw_unknown_flags(op->flags, dw_sdk::flags_of(op->kind)) != 0)
     return dw_unsupported(error, "a flag is not supported");
   if (dw_check_extensions(op->next) != DW_OK)
     return dw_unsupported(error, "no extension is supported");
@@ -153,7 +153,7 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* /*work*/,
   if (int32_t code = dw_read_op(&space, &op, given))
     return unreadable(code, error);
   if (!acceptable(comm, op)) return refuse(comm, op, error);
-  // Before the first rank there is nothing to give out.
+  // No rank precedes rank 0, so an exclusive scan writes nothing.
   if ((op->flags & DW_FLAG_EXCLUSIVE) != 0) return DW_DONE;
   if (op->reduce == DW_REDUCE_PREMUL_SUM) {
     scale(comm, op);

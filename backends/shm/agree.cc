@@ -1,6 +1,6 @@
-// What all ranks use or none does, found out together when it is first needed:
-// the large staging, because the size of pieces depends on it, and each other's
-// memory. So they tell each other.
+// All ranks or none use the large staging and CMA. They find out together, at
+// the first need, since the sizes of pieces depend on it: each tells the others
+// what it has.
 #include "run.h"
 
 #include <new>

@@ -13,20 +13,21 @@ namespace {
 // Address space, not memory.
 constexpr size_t kPlot = size_t{1} << 30;
 constexpr size_t kSmallestPlot = 256 << 10;
-// Of a plot, reserved at a time: control areas of some twenty groups.
+// Bytes of a region that are reserved at a time: control areas of some twenty
+// groups.
 constexpr size_t kExtent = 128 << 10;
-// No group has more staging: sizes do not overflow.
+// Upper limit of a group's staging, so that sizes do not overflow.
 constexpr uint64_t kMostStage = uint64_t{1} << 32;
-// Groups looked at when one is made or ended.
+// Retired groups that are checked when a group is made or ended.
 constexpr size_t kFew = 4;
-// A piece begins with a pair of lines, and none is at 0, which means nowhere.
+// A part begins at a pair of lines. Offset 0 means none.
 constexpr size_t kStep = 2 * kLine;
 
 size_t up(size_t bytes, size_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-// What the process may map and write leaves this for each plot.
+// The size of each region within the limits of this process.
 size_t plot_within_limits(size_t size) {
   size_t bytes = kPlot;
   rlimit limit;
@@ -74,8 +75,9 @@ int32_t Arena::adopt(Descriptor fd, const Header& wanted, dw_error* error) {
       header.stage_bytes % kPage != 0 || header.heap_bytes > Heap::kMost ||
       header.heap_bytes % kPage != 0 || !header.tuning.is_sane() ||
       segment_bytes(header) != segment_.bytes())
-    return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, 0,
-                   "shm: the memory that rank 0 gave is not this group's");
+    return dw_fail(
+        error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, 0,
+        "shm: the memory that rank 0 handed over is not this group's");
   header_ = header;
   open();
   return DW_OK;
@@ -120,7 +122,7 @@ int32_t Arena::grow(size_t bytes, dw_error* error) {
   }
   const auto at =
       static_cast<size_t>(plot(rank_) - segment_.data()) + reserved_;
-  // When memory is short, no more than has to be.
+  // If memory is short, reserve only what is needed.
   const size_t wanted = std::min(left, up(needed, kExtent));
   for (const size_t some : {wanted, needed}) {
     dw_error* const told = some == needed ? error : nullptr;
@@ -183,7 +185,7 @@ bool Arena::have_left(std::vector<Member>& others, bool look_for_dead) const {
   return others.empty();
 }
 
-// In turns: one that lasts does not keep the others.
+// Retired groups take turns, so one that lasts does not block the others.
 void Arena::collect(size_t most, bool look_for_dead) {
   for (size_t i = std::min(most, retired_.size()); i > 0; --i) {
     Retired one = std::move(retired_.front());

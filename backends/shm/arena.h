@@ -1,22 +1,22 @@
-// Memory of the ranks of a group and of all groups that are split from it,
-// mapped once by each rank.
+// The group segment: the memory that the ranks of a group share, also used by
+// all groups that are split from it. Each rank maps it once.
 //
-// Every rank has a plot, and takes from it what it owns in its groups: so
-// nothing has to be agreed on, and a new group needs no descriptor, no mapping
-// and no socket. The plots are large and mostly not there; a rank reserves its
-// own from the front as it needs it, and gives nothing back to the kernel
-// before the last group has ended.
+// Every rank takes memory for its groups from its own region (`plot`), so the
+// ranks need not agree on places, and a new group needs no descriptor, mapping
+// or socket. A region is a large range of addresses of which little is
+// reserved; its rank reserves it from the front as needed, and returns nothing
+// to the kernel before the last group has ended.
 //
-// What a rank had in a group that it has left may still be read by who has not.
-// It is used again when every other member has left, or has died.
+// Memory of a rank in a group that it has left may still be read by members
+// that have not left. It is reused when every other member has left or died.
 //
 // Threads: any, once it is open. Ownership: shared by its groups.
 #ifndef DISTWRAP_BACKENDS_SHM_ARENA_H_
 #define DISTWRAP_BACKENDS_SHM_ARENA_H_
 
 #include "heap.h"
+#include "hostmem/processors.h"
 #include "layout.h"
-#include "processors.h"
 #include "segment.h"
 #include "watch.h"
 
@@ -29,14 +29,16 @@
 
 namespace shm_backend {
 
+using dw_hostmem::Processors;
+
 class Arena {
  public:
-  // The first rank's: makes the memory, as `header` says; of `plot_bytes` it
-  // says what there is at most.
+  // Rank 0: makes the memory described by `header`, whose sizes of regions and
+  // heaps it sets by the limits of this process.
   int32_t create(Header header, dw_error* error);
-  // Another's: looks whether it is what the first rank said.
+  // Other ranks: takes over rank 0's memory and checks it against `wanted`.
   int32_t adopt(Descriptor fd, const Header& wanted, dw_error* error);
-  // Both, then.
+  // All ranks, after `create` or `adopt`: makes the object ready for `rank`.
   void settle(int rank);
 
   int fd() const { return segment_.fd(); }
@@ -45,29 +47,29 @@ class Arena {
   size_t stage_bytes() const { return header_.stage_bytes; }
   const Tuning& tuning() const { return header_.tuning; }
   size_t plot_bytes() const { return header_.plot_bytes; }
-  // Those of this rank when it came here.
+  // The processors that this rank might use when it joined.
   const Processors& processors() const { return processors_; }
 
-  // Of this rank's plot. What was an area once is only used as one again.
+  // A part of this rank's region. Memory that was an area once is only used as
+  // an area again.
   enum class Kind { kArea, kData };
   struct Piece {
     Kind kind;
     size_t bytes, at;
   };
   int32_t take(Kind kind, size_t bytes, Piece* piece, dw_error* error);
-  // A member of a group.
   struct Member {
-    int rank;     // of the arena
-    size_t area;  // in its plot
+    int rank;     // rank in the segment's first group
+    size_t area;  // offset in its region
     uint64_t token;
   };
-  // What this rank had in a group that it has left; of the others, those that
-  // may use it.
+  // Hands over this rank's parts of a group that it has left, and the other
+  // members, which may still use them.
   void retire(std::vector<Piece> pieces, std::vector<Member> others);
 
-  // This rank's own.
+  // Memory at offset `at` of this rank's region.
   char* own(size_t at) const { return plot(rank_) + at; }
-  // What stands in a rank's plot; NULL when not all of that is there.
+  // Memory of another rank's region; NULL when part of it does not exist.
   char* find(int rank, size_t at, size_t bytes) const {
     const size_t known =
         known_[static_cast<size_t>(rank)].load(std::memory_order_relaxed);
@@ -76,7 +78,7 @@ class Arena {
     return look_for(rank, at, bytes);
   }
 
-  // Places in it follow those in the plot.
+  // Places in a heap follow the offsets of its rank's region.
   Heap& heap() { return heap_; }
 
   Watch watch;
@@ -103,11 +105,12 @@ class Arena {
   int rank_ = 0;
   Processors processors_ = {};
   char* plots_ = nullptr;
-  // How much of each plot is known to be there, from its front.
+  // For each region, the number of bytes from its front that are known to
+  // exist.
   std::unique_ptr<std::atomic<size_t>[]> known_;
 
   std::mutex mutex_;
-  size_t taken_ = 0, reserved_ = 0;  // of the own plot, from its front
+  size_t taken_ = 0, reserved_ = 0;  // bytes of the own region, from its front
   std::map<std::pair<Kind, size_t>, std::vector<size_t>> free_;
   std::deque<Retired> retired_;
 };

@@ -1,19 +1,18 @@
-// Life of an instance, and what it promises.
+// Opens and closes an instance, and tells what it promises.
 #include "backend.h"
 
 #include "promise.h"
-#include "sdk/fail.h"
+#include "sdk/guard.h"
 #include "sdk/open.h"
 
 #include <algorithm>
 #include <iterator>
-#include <new>
 #include <unistd.h>
 
 namespace shm_backend {
 namespace {
 
-// Twice the second-level cache: what is written next was read long ago.
+// Twice the second-level cache, so that lines written next were read long ago.
 size_t measured_stage() {
   const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   const size_t wanted =
@@ -34,12 +33,11 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
   if (int32_t code = read_tuning(
           dw_find_hint(info.hints, info.n_hints, kHints[0]), &tuning, error))
     return code;
-  auto* made = new (std::nothrow) Backend(host, measured_stage(), tuning);
-  if (made == nullptr)
-    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "shm: no memory for the backend");
-  *backend = reinterpret_cast<dw_backend*>(made);
-  return DW_OK;
+  return dw_sdk::guarded("shm: the backend", error, [&] {
+    auto* const made = new Backend(host, measured_stage(), tuning);
+    *backend = reinterpret_cast<dw_backend*>(made);
+    return DW_OK;
+  });
 }
 
 void close(dw_backend* backend) { delete of(backend); }
@@ -74,7 +72,7 @@ int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
       caps_row(kScatters, INTEGERS, reductions_of(INTEGERS), kPieceFlags),
       caps_row(kScatters, NUMBERS, reductions_of(NUMBERS), kPieceFlags),
       caps_row(kScatters, FLOATS, reductions_of(FLOATS), kPieceFlags),
-      // No avg: the one reduction of numbers alone.
+      // Without avg, the only reduction that is for numbers alone.
       caps_row(kScans, ANY, reductions_of(ANY), kScanFlags),
       caps_row(kScans, INTEGERS, reductions_of(INTEGERS), kScanFlags),
       caps_row(kScans, FLOATS, reductions_of(FLOATS), kScanFlags),

@@ -1,4 +1,4 @@
-// The objects behind the table: instance and communicator.
+// The objects behind the table of functions: instance and communicator.
 #ifndef DISTWRAP_BACKENDS_SHM_BACKEND_H_
 #define DISTWRAP_BACKENDS_SHM_BACKEND_H_
 
@@ -7,7 +7,6 @@
 #include "direct.h"
 #include "distances.h"
 #include "distwrap/abi/plugin.h"
-#include "failure.h"
 #include "messages.h"
 #include "moving.h"
 #include "pace.h"
@@ -15,7 +14,8 @@
 #include "reach.h"
 #include "room.h"
 #include "route.h"
-#include "sdk/under_way.h"
+#include "sdk/first_failure.h"
+#include "sdk/trace.h"
 #include "sdk/yielding.h"
 #include "stage.h"
 #include "straight.h"
@@ -32,24 +32,24 @@ namespace shm_backend {
 // The names of the ABI are shared by all backends of a program, so the objects
 // have names of their own.
 
-// One per session and device, made by `open`.
+// The instance: one per session and device, made by `open`.
 struct Backend {
   Backend(const dw_host_api* given_host, size_t given_stage,
           const Tuning& given_tuning)
       : host(given_host), stage_bytes(given_stage), tuning(given_tuning) {}
   const dw_host_api* const host;
-  const size_t stage_bytes;  // of a rank
-  const Tuning tuning;       // of groups whose rank 0 this is
+  const size_t stage_bytes;  // bytes of a rank's large staging
+  const Tuning tuning;       // used by groups whose rank 0 this is
 
   Moving moving;
-  // memory.cc: what its groups have made, the first first.
+  // memory.cc: the group segments of its groups, oldest first.
   std::mutex mutex;
   std::vector<std::weak_ptr<Arena>> arenas;
   void know(const std::shared_ptr<Arena>& arena);
   int32_t find_arena(std::shared_ptr<Arena>* found, dw_error* error);
 };
 
-// What the host said last.
+// The host's kernel for the last element type and reduction.
 struct KnownKernel {
   dw_dtype dtype = {0, 0, 0};
   uint16_t reduce = 0;
@@ -65,56 +65,62 @@ struct Comm {
       : host(backend->host), moving(&backend->moving) {}
   const dw_host_api* const host;
   Moving* const moving;
-  std::atomic<int> movers = 0;  // that are at its messages
+  std::atomic<int> movers = 0;  // threads that move its messages
   int rank = 0;
   int size = 1;
   bool crowded = false;  // more ranks than processors
-  int looks = 2;         // at a word before the clock is read
+  int looks = 2;         // polls of a word before the clock is read
   dw_sdk::Yielding yielding;
 
-  Room room;  // not open with one rank
-  // By rank, random: in what it says of its own memory, and not in the shared.
+  Room room;  // not open in a group of one rank
+  // A random key by rank, known from the setup messages and never written to
+  // shared memory. It is part of the seal of published addresses.
   std::vector<uint64_t> keys;
-  FirstFailure failure;
+  dw_sdk::FirstFailure failure{"shm"};
   Messages messages;
 
-  // Of the thread that runs collectives: one at a time.
+  // From here on: used only by the thread that runs collectives.
   uint64_t ticket = uint64_t{1} << kRoundBits;
-  // All others have read everything up to this one.
+  // All other ranks have acknowledged this ticket.
   uint64_t consumed = 0;
-  uint64_t posted[kPosts] = {};  // what stands in each line
+  uint64_t posted[kPosts] = {};  // the ticket in each slot of this rank
   Stage stage;
   Distances distances;
   Pace pace;
   Staging staging = Staging::kUnknown;
-  // By rank, since that is known too: its memory, and what this rank moves to
-  // and from there. All ranks reach all others', or none does.
+  // By rank, once the way through other ranks' memory has been tried: access to
+  // its memory, and the pieces that this rank exchanges with it. All ranks can
+  // reach all others, or none uses this.
   std::vector<Reach> reaches;
   std::vector<Way> ways;
   std::vector<Pair> pairs;
-  size_t pair_part = 0;  // of their pieces, in a round
+  size_t pair_part = 0;  // bytes of a pair's piece that go in one round
   bool straight = false;
-  Tuning tuning;  // its arena's
+  Tuning tuning;  // the group segment's
   Direct direct;
-  std::unique_ptr<Choices> choices;  // where `straight`
+  std::unique_ptr<Choices> choices;  // only where `straight`
   Lease lease;
   KnownKernel kernel;
 
-  // Of operations that are not in a set: one thread may be at each half.
+  // For operations outside of a set. One thread may use each of the two at a
+  // time: calls that wait, and calls that do not.
   CallReaders waiting_calls, other_calls;
-  Worker worker{this};  // of asynchronous operations
+  Worker worker{this};  // the thread of asynchronous operations
 
-  // Whether so much is written past the caches, for others to read.
+  // Whether `bytes` for other ranks are written with non-temporal stores.
   bool goes_past(size_t bytes) const {
     return distances.most_are_far() && bytes >= Distances::kLeast;
   }
-  // Into staging.
+  // Copies into staging.
   void stage_copy(void* to, const void* from, size_t bytes) const {
     copy_for_peers(to, from, bytes, goes_past(bytes));
   }
 
-  // What this call shows has been shown, or is going to be waited for.
-  void under_way() const { dw_under_way(host); }
+  // Tells the host that this rank's part of the call is published, or that the
+  // call is about to wait.
+  void under_way(const Call& call) const { dw_under_way(host, call.trace); }
+  // Tells the host that the call waits for other ranks.
+  void waits(const Call& call) const { dw_waits(host, call.trace); }
 };
 
 inline Backend* of(dw_backend* backend) {
@@ -145,7 +151,7 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
 // memory.cc
 int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** memory,
                   void** address, dw_error* error);
-int32_t mem_release(dw_mem* memory, dw_error* error);
+int32_t mem_release(dw_backend* backend, dw_mem* memory, dw_error* error);
 
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);

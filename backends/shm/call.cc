@@ -83,12 +83,16 @@ int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
   call->tag = op->tag;
   call->deadline_ns = op->deadline_ns;
   call->timeout_ns = op->timeout_ns;
-  // Others have to know.
+  call->trace = op->trace;
+  // The print has to tell the other ranks.
   call->moves |= shape.pairwise && call->per_rank();
   call->scale = op->reduce == DW_REDUCE_PREMUL_SUM ? op->scale : nullptr;
   if (op->reduce == DW_REDUCE_PREMUL_SUM && op->scale == nullptr)
     return dw_invalid(error, "premul_sum needs a factor");
-  if (shape.message) return DW_OK;
+  if (shape.message) {
+    call->type = static_cast<uint16_t>(dw_dtype_index(call->dtype));
+    return DW_OK;
+  }
   call->print_base = print_base_of(comm, *call);
   call->print = print_of(*op, *call);
   return DW_OK;

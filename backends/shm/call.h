@@ -19,31 +19,35 @@ struct Comm;
 using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
-// Nothing in it is borrowed from the operation but the buffers and the factor.
+// Borrows nothing from the descriptor but the buffers and the factor.
 struct Call : dw_sdk::Buffers {
   uint16_t kind = 0;
   uint16_t reduce = 0;
   uint32_t flags = 0;
   int32_t peer = -1;
-  uint64_t tag = 0;  // of messages
-  // Of what all ranks agree on; and what goes into it for calls alike.
+  uint64_t tag = 0;   // tag of a message
+  uint16_t type = 0;  // element type of a message, DW_DTYPE_<NAME>
+  // `print` is a hash of everything on which all ranks have to agree.
+  // `print_base` is the part of it that is equal in calls that differ only in
+  // buffers and numbers.
   uint32_t print = 0;
   uint64_t print_base = 0;
   const void* scale = nullptr;
   int64_t deadline_ns = 0, timeout_ns = 0;
+  dw_trace* trace = nullptr;  // only on the thread of a caller that waits
 
   bool is_message() const { return kShapes[kind].message; }
   bool caller_waits() const { return (flags & DW_FLAG_CALLER_WAITS) != 0; }
   bool per_rank() const { return (flags & DW_FLAG_PER_RANK) != 0; }
 };
 
-// The call of an operation, in place of what was in `call`. DW_OK, or why it is
-// refused: nothing has happened.
+// Checks `op` and writes it to `call`. DW_OK, or why the operation is refused;
+// nothing has happened then.
 int32_t read_call(const Comm* comm, const dw_op* op, Call* call,
                   dw_error* error);
 
-// Calls that follow each other are mostly alike but for their buffers, numbers
-// and counts of pairs: then nothing else has to be checked again.
+// Reads descriptors. Consecutive calls mostly differ only in buffers, numbers
+// and the counts of pairs; then nothing else is checked again.
 class CallReader {
  public:
   int32_t read(const Comm* comm, const dw_op* op, dw_error* error) {
@@ -59,17 +63,17 @@ class CallReader {
   template <bool kDivided>
   bool is_like_last(const dw_op& op) const;
   void take_numbers(const dw_op& op);
-  // In place of the last one, when it is like that.
+  // Updates `call` if the descriptor is like the last one, else false.
   bool move_again(const dw_op& op);
   bool divide_again(const Comm& comm, const dw_op& op);
   int32_t read_anew(const Comm* comm, const dw_op* op, dw_error* error);
 
-  dw_op last_ = {};  // struct_size 0: none
-  // It had counts for both buffers, which only pairs of ranks know.
+  dw_op last_ = {};  // struct_size 0: there was no last one
+  // The last one had counts for both buffers, which only pairs of ranks know.
   bool divided_ = false;
 };
 
-// Sends and receives take turns.
+// One reader each for collectives, sends and receives, which often alternate.
 class CallReaders {
  public:
   // Whether an operation given to `submit` may run to its end there.
@@ -97,16 +101,16 @@ inline uint64_t mix(uint64_t value) {
   return value ^ value >> 29;
 }
 
-// What is new in each call.
+// The call's print: its equal part mixed with fingerprint and sequence number.
 inline uint32_t print_of(const dw_op& op, const Call& call) {
   return static_cast<uint32_t>(
       mix((call.print_base ^ op.fingerprint) + op.seq));
 }
 
-// A field by itself. A processor hands a young store on to a load that lies
-// within it; one load of what two of them have stored waits until both are in
-// the cache, behind all that was stored before. The host has just filled the
-// operation in.
+// Loads one field by itself. A processor forwards a recent store to a load that
+// lies within it; one load that covers two recent stores waits until both are
+// in the cache, behind all earlier stores. The host has just stored the fields
+// of the descriptor.
 template <class T>
 T as_stored(const T& field) {
   return *static_cast<const volatile T*>(&field);
@@ -114,8 +118,8 @@ T as_stored(const T& field) {
 
 }  // namespace call_reader
 
-// Whether all but buffers, times, numbers and, where it is divided, counts is
-// as in the last one, which is as large.
+// Whether `op` equals the last descriptor in everything but buffers, times and
+// numbers, and its counts if `kDivided`. Both have the same size.
 template <bool kDivided>
 [[gnu::always_inline]] inline bool CallReader::is_like_last(
     const dw_op& op) const {
@@ -156,6 +160,7 @@ template <bool kDivided>
 [[gnu::always_inline]] inline void CallReader::take_numbers(const dw_op& op) {
   call.deadline_ns = call_reader::as_stored(op.deadline_ns);
   call.timeout_ns = call_reader::as_stored(op.timeout_ns);
+  call.trace = call_reader::as_stored(op.trace);
   call.print = call_reader::print_of(op, call);
 }
 

@@ -1,9 +1,9 @@
-// Which of two ways the calls of a kind and size go, where nothing but time can
-// tell: one way gains or loses with the machine, and with where the callers'
-// data happen to lie.
+// Chooses between two algorithms for calls of one operation and size, where
+// only a measurement can tell: each gains or loses with the machine and with
+// where the callers' data happen to lie.
 //
-// All ranks have to go the same way. So they try both at the same calls, tell
-// each other then what each try took them, and draw the same conclusion:
+// All ranks have to choose alike. So they try both at the same calls, tell each
+// other afterwards how long each try took, and compute the same result:
 //
 //   Choice choice(calls until a way is at its own pace);
 //   if (choice.is_due()) choice.choose(times of all ranks, ...);
@@ -11,9 +11,10 @@
 //   ... the call ...
 //   choice.is_trying() ? choice.took(ns) : choice.passed();
 //
-// After that nothing is measured for a while, of some thousand calls at last.
+// After that no call is measured for a while; the pauses grow to some thousand
+// calls.
 //
-// Threads: of the one that runs collectives.
+// Threads: the one that runs collectives.
 #ifndef DISTWRAP_BACKENDS_SHM_CHOICE_H_
 #define DISTWRAP_BACKENDS_SHM_CHOICE_H_
 
@@ -25,24 +26,25 @@ namespace shm_backend {
 class Choice {
  public:
   static constexpr int kTries = 5;
-  // What each try of the first way took, and of the second: of one call, or of
-  // several short ones, so that what holds up one rank for a moment is in one.
+  // How long each try of the first and of the second algorithm took: one call,
+  // or several short ones, so that a delay of one rank falls into one try.
   struct Times {
     uint32_t ns[2][kTries];
   };
 
-  // The first calls that go a way find the caches as the other has left them,
-  // and ranks that have just waited for each other: so many do not count.
+  // The first calls with an algorithm find the caches as the other algorithm
+  // left them, and ranks that have just waited for each other. So `settling`
+  // calls do not count.
   explicit Choice(int settling = kLeastSettling)
       : settling_(settling), calls_(settling / kLeastSettling) {}
   static constexpr int kLeastSettling = 8;
 
   bool is_trying() const { return tried_ < both(); }
   bool is_due() const { return tried_ == both(); }
-  // 0 or 1. The second is tried first.
+  // The algorithm of the next call, 0 or 1. Algorithm 1 is tried first.
   int way() const { return is_trying() ? 1 - tried_ / block() : chosen_; }
 
-  // What a call has taken that was a try.
+  // Adds the time of a call that was a try.
   void took(int64_t ns) {
     const int call = tried_ % block() - settling_;
     if (call >= 0) {
@@ -57,11 +59,12 @@ class Choice {
     if (--left_ == 0) tried_ = 0;
   }
 
-  // Of this rank.
+  // This rank's times.
   const Times& times() const { return times_; }
-  // Of `n` ranks. `together`: all of them come to the end at once, so the last
-  // to come knows what a call took, and the others how long they waited for it;
-  // otherwise nobody is done before the last.
+  // Chooses by the times of `n` ranks. `together`: all ranks leave the
+  // operation at once, so the last to enter knows its time and the others
+  // measured also their wait; then the smallest time counts. Otherwise no rank
+  // is done before the last, and the largest counts.
   void choose(const Times* all, int n, bool together) {
     uint32_t median[2];
     for (int way = 0; way < 2; ++way) {
@@ -76,7 +79,7 @@ class Choice {
       median[way] = took[kTries / 2];
     }
     const int faster = median[1] < median[0] ? 1 : 0;
-    // A little is noise, and a change is looked at again soon.
+    // A small difference is noise. After a change the next tries come soon.
     if (!is_known_ ||
         (faster != chosen_ && median[faster] < median[1 - faster] / 8 * 7)) {
       chosen_ = faster;
@@ -89,15 +92,15 @@ class Choice {
   }
 
  private:
-  // The first tries are of memory that nobody has used yet; later ones are to
-  // be few among all calls.
+  // The first tries use memory that nobody has used yet, so the next come soon.
+  // Later tries have to be few among all calls.
   static constexpr int kFirstRest = 64, kRestOfTries = 128;
   int block() const { return settling_ + kTries * calls_; }
   int both() const { return 2 * block(); }
 
-  const int settling_, calls_;  // that do not count, and of a try
-  int tried_ = 0;               // both(): all; more: none is due
-  int left_ = 0;                // calls until the next try
+  const int settling_, calls_;  // calls that do not count, calls of one try
+  int tried_ = 0;  // at both() all tries were made; above: none is due
+  int left_ = 0;   // calls until the next try
   int rest_ = kFirstRest;
   int chosen_ = 0;
   bool is_known_ = false;

@@ -15,7 +15,8 @@ namespace {
 
 #if defined(__x86_64__)
 
-// "cldemote". Elsewhere it does nothing, and takes its time for that.
+// Whether the processor has "cldemote". Elsewhere the instruction does nothing
+// and still costs time.
 bool knows_demote() {
   constexpr unsigned kFeatures = 7, kDemote = 1u << 25;
   unsigned a, b, c, d;
@@ -26,7 +27,7 @@ const bool kKnowsDemote = knows_demote();
 
 void write_past_caches(char* to, const char* from, size_t bytes) {
   constexpr size_t kVector = sizeof(__m128i);
-  // Whole lines only: a part of one would be merged with what is in memory.
+  // Only whole lines: a partial line would be merged with memory.
   const size_t first =
       std::min(bytes, -reinterpret_cast<uintptr_t>(to) % kLine);
   const size_t end = first + (bytes - first) / kLine * kLine;
@@ -43,7 +44,8 @@ void write_past_caches(char* to, const char* from, size_t bytes) {
   copy(to + end, from + end, bytes - end);
 }
 
-// Such writes are in no order with what says that an operation has ended.
+// Non-temporal stores are not ordered with the store that says that an
+// operation has ended.
 void order_writes() { _mm_sfence(); }
 
 #else
@@ -58,20 +60,9 @@ void order_writes() {}
 
 }  // namespace
 
-// From the back: a load that follows a store to the same place of another page
-// waits for it.
-void copy_trailing(void* to, const void* from, size_t bytes) {
-  constexpr size_t kBlock = 256;
-  char* const out = static_cast<char*>(to);
-  const char* const in = static_cast<const char*>(from);
-  size_t at = bytes;
-  for (; at >= kBlock; at -= kBlock)
-    __builtin_memcpy(out + at - kBlock, in + at - kBlock, kBlock);
-  copy_by_library(out, in, at);
-}
-
 void copy_by_vectors(void* to, const void* from, size_t bytes) {
-  constexpr size_t kBlock = 2 << 10;  // it has none of so few
+  // so few bytes are never copied by "rep movsb"
+  constexpr size_t kBlock = 2 << 10;
   if (to == from) return;
   for (size_t at = 0; at < bytes; at += kBlock)
     copy_by_library(static_cast<char*>(to) + at,
@@ -97,7 +88,7 @@ void fetch(void* to, const void* from, size_t bytes, bool in_memory,
            bool past) {
   if (in_memory)
     return past ? copy_past_caches(to, from, bytes) : copy(to, from, bytes);
-  // Up to here the beginning of "rep movsb" is never made up for.
+  // Up to this size "rep movsb" never makes up for its slow start.
   constexpr size_t kFew = 4 << 10;
   if (!past && bytes <= kFew) return copy_by_vectors(to, from, bytes);
   side_by_side(bytes, [&](size_t at, size_t part) {

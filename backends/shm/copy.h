@@ -1,63 +1,35 @@
-// Copies out of memory that another processor has just written, and past the
-// caches.
+// Copies from memory that another processor has just written, and copies with
+// non-temporal stores.
 //
-// Lines that are modified in a peer's cache come one by one, each as late as a
-// hand-over takes; how many are under way decides. The prefetcher of a
-// processor follows a few lines ahead in every page that is being read, so
-// four pages are read side by side.
+// A line that is modified in another processor's cache arrives only after a
+// hand-over between the caches, so the number of lines requested at once
+// decides the speed. The prefetcher follows a few lines ahead in every page
+// that is being read, so four pages are read side by side.
 #ifndef DISTWRAP_BACKENDS_SHM_COPY_H_
 #define DISTWRAP_BACKENDS_SHM_COPY_H_
 
+#include "hostmem/copy.h"
+
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 namespace shm_backend {
 
-// Whether the C library's memcpy may crawl there. From some KiB on it is one
-// instruction on some processors ("rep movsb"), which takes 20 times as long on
-// an AMD Zen 3 when what is written lies 1 to 31 bytes further in its page than
-// what is read: malloc gives large blocks at 16 bytes behind a page's begin.
-inline bool trails(const void* to, const void* from) {
-  constexpr uintptr_t kPageBytes = 4 << 10, kSlow = 32;
-  const uintptr_t distance =
-      reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
-  return distance % kPageBytes - 1 < kSlow - 1;
-}
+using dw_hostmem::copy;
+using dw_hostmem::copy_by_library;
 
-// What is fast there.
-void copy_trailing(void* to, const void* from, size_t bytes);
-
-// By the C library. Where the compiler knows a length, or the most that it can
-// be, it would use an instruction ("rep movsq") which takes 20 to 45 ns to
-// begin.
-inline void copy_by_library(void* to, const void* from, size_t bytes) {
-  asm("" : "+r"(bytes));
-  __builtin_memcpy(to, from, bytes);
-}
-
-// Input to output of a piece, unless they are one.
-inline void copy(void* to, const void* from, size_t bytes) {
-  constexpr size_t kShort = 1 << 10;
-  if (bytes == 0 || to == from) return;
-  if (bytes >= kShort && trails(to, from)) [[unlikely]]
-    return copy_trailing(to, from, bytes);
-  copy_by_library(to, from, bytes);
-}
-
-// Never by the one instruction that memcpy has for long ones ("rep movsb").
-// That takes 45 ns to begin on an AMD Zen 5, and does not fetch what it writes:
-// which is better depends on who has the lines.
+// Copies without "rep movsb", the instruction that memcpy uses for long copies.
+// It takes 45 ns to begin on an AMD Zen 5 and does not fetch the lines that it
+// writes: which is better depends on who has the lines.
 void copy_by_vectors(void* to, const void* from, size_t bytes);
 
-// Writes to memory and not into the caches: for what is so large that its
-// beginning has left them before anybody reads it, where a line would be read
-// from memory only to be overwritten.
+// Copies with non-temporal stores, for data so large that their beginning
+// leaves the caches before anybody reads it. An ordinary store would read each
+// line from memory only to overwrite it.
 void copy_past_caches(void* to, const void* from, size_t bytes);
 
-// Whether so many bytes of buffers at each of these ranks, which may share the
-// last cache, leave it before anybody comes back to them, and take what else is
-// in it along.
+// Whether buffers of `bytes` at each of `ranks` ranks, which may share the last
+// cache, are evicted from it before they are used again, and evict other data.
 inline bool outgrow_caches(size_t bytes, int ranks) {
   constexpr size_t kTooLarge = 32 << 20;
   constexpr int kMostSharing = 8;
@@ -65,8 +37,8 @@ inline bool outgrow_caches(size_t bytes, int ranks) {
          kTooLarge;
 }
 
-// Into memory that peers read next. Past the caches where none is shared with
-// them.
+// Copies into memory that other ranks read next. `past`: with non-temporal
+// stores, for ranks that share no cache with this one.
 inline void copy_for_peers(void* to, const void* from, size_t bytes,
                            bool past) {
   constexpr size_t kShort = 16 << 10;
@@ -74,8 +46,8 @@ inline void copy_for_peers(void* to, const void* from, size_t bytes,
   bytes <= kShort ? copy(to, from, bytes) : copy_by_vectors(to, from, bytes);
 }
 
-// A line that will soon be written and that a peer has read: to take it back
-// takes as long as a hand-over, in which other things can be done.
+// Fetches for writing a line that another rank has read. Taking it back takes
+// as long as a hand-over, during which this rank can do other work.
 inline void take_ahead(const void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(line)));
@@ -84,9 +56,9 @@ inline void take_ahead(const void* line) {
 #endif
 }
 
-// What has just been written and is read next by a peer that waits for it: out
-// of this processor's own caches it comes sooner.
-inline constexpr size_t kMostHandedDown = 8 << 10;  // is no gain above
+// Moves data that were just written, and that a waiting rank reads next, out of
+// this processor's own caches, where the other rank gets them sooner.
+inline constexpr size_t kMostHandedDown = 8 << 10;  // brings nothing above
 void hand_down(const void* at, size_t bytes);
 
 // Calls visit(offset, bytes) for all of `bytes`, once each and in the order in
@@ -103,9 +75,9 @@ void side_by_side(size_t bytes, const Visit& visit) {
   if (at < bytes) visit(at, bytes - at);
 }
 
-// What a peer has written, `in_memory` or only in its own caches, to a caller's
-// buffer: by this processor's caches, or `past` them. Memory is read fastest in
-// order.
+// Copies data that another rank wrote to a caller's buffer. `in_memory`: the
+// data are not in the writer's caches, so they are read in order, which is
+// fastest. `past`: with non-temporal stores.
 void fetch(void* to, const void* from, size_t bytes, bool in_memory, bool past);
 
 }  // namespace shm_backend

@@ -1,6 +1,6 @@
-// Reductions of elements where they lie: what a rank wants of another's input
-// it reads there, and nothing is copied to be shown but results. A rank has
-// read another's input when it shows what it made of it, or ends.
+// Zero-copy reductions: a rank reads the parts of the others' inputs that it
+// needs where they lie, and only results are copied to be published. A rank has
+// read another's input when it publishes the result or ends the operation.
 #include "direct.h"
 
 #include "run.h"
@@ -12,23 +12,24 @@
 namespace shm_backend {
 namespace {
 
-// For pieces of others: with two ranks few calls of the kernel, each of which
-// costs as much as the copy of 16 KiB.
+// Scratch memory for pieces of the other ranks: with two ranks there are few
+// calls of the kernel, each of which costs as much as a copy of 16 KiB.
 constexpr size_t kScratch = 128 << 10;
-// What is reduced before it is copied to the second place.
+// Bytes that are reduced before they are copied to the second place.
 constexpr size_t kStep = 2 << 10;
-// A rank's share of a chunk, and how many chunks it may be ahead: it needs
-// nothing of the others but their inputs, so nobody waits for who was held up.
+// A rank's share of a chunk, and the number of chunks that it may be ahead. It
+// needs only the inputs of the others, so no rank waits for one that was
+// delayed.
 constexpr size_t kSlice = 64 << 10;
 constexpr size_t kAhead = 8;
-// Of what is gone through from either end; a multiple of the pieces that two
-// ranks copy.
+// Bytes of a part that is read from either end; a multiple of the pieces that
+// two ranks copy.
 constexpr size_t kPart = 128 << 10;
-// Of the staging of results. More leaves the second-level cache.
+// Bytes of staging for results. More would not fit the second-level cache.
 constexpr size_t kRing = 2 << 20;
 
-// Where elements lie: a place in the heap of the rank that says so, or an
-// address in its process, which has no such bit.
+// Where a rank's elements lie: a place in its heap, or an address in its
+// process, in which the bit kPlace is never set.
 using Where = uint64_t;
 constexpr Where kPlace = Where{1} << 63;
 
@@ -42,7 +43,7 @@ class Terms {
   explicit Terms(Run& run)
       : run_(run), reduce_(run), direct_(run.comm->direct) {}
 
-  // `bytes` of another rank's. False when the call has failed.
+  // Finds `bytes` of another rank's input. False when the call has failed.
   bool find(int rank, Where where, size_t bytes) {
     if ((where & kPlace) == 0) {
       copies_ = true;
@@ -55,8 +56,8 @@ class Terms {
     return mapped_[rank] != nullptr;
   }
 
-  // Reduces `bytes` of everybody's from `begin` on to `first`, and copies them
-  // to `second`, which may be NULL. False when the call has failed.
+  // Reduces `bytes` of all inputs from offset `begin` to `first` and copies the
+  // result to `second`, which may be NULL. False when the call has failed.
   bool reduce(char* first, char* second, const char* own, size_t begin,
               size_t bytes) {
     const size_t most = copies_ ? direct_.piece_bytes() : bytes;
@@ -70,7 +71,7 @@ class Terms {
         } else if (mapped_[r] != nullptr) {
           terms[r] = mapped_[r] + begin + at;
         } else {
-          // As far into its line as it is there (`trails`).
+          // At the same offset in its line as the source (`trails`).
           const uint64_t from = addresses_[r] + begin + at;
           char* const to = piece + from % kLine;
           if (!read(to, r, from, part)) return false;
@@ -115,14 +116,15 @@ class Terms {
   uint64_t addresses_[kMostRanks] = {};
 };
 
-// What a rank tells before anything is read.
+// A rank's message to all others before any input is read.
 struct Told {
   Where input;
-  uint64_t readable;  // its input stays as it is until the end
+  uint64_t readable;  // nonzero: its input does not change before the end
 };
 static_assert(sizeof(Told) <= kInside);
 
-// Round 0. False when the call has failed.
+// Publishes `mine` in round 0 and reads the others'. False when the call has
+// failed.
 bool tell(Run& run, const Told& mine, Told* all) {
   run.lend();
   run.show(0, &mine, sizeof mine);
@@ -137,8 +139,8 @@ bool tell(Run& run, const Told& mine, Told* all) {
   return true;
 }
 
-// all_reduce and reduce of what is large: each rank reduces its share of every
-// chunk, and shows the result.
+// Large all_reduce and reduce: each rank reduces its share of every chunk and
+// publishes the result.
 class Shares {
  public:
   explicit Shares(Run& run)
@@ -158,7 +160,7 @@ class Shares {
       if (r != run_.rank && !terms_.find(r, told[r].input, call_.in.bytes))
         return;
     if (all_) out_ = run_.lend_out();
-    // Results that nobody has taken yet, and one more, have to fit the ring.
+    // Unread results and one more have to fit the ring.
     const size_t ahead =
         std::clamp(run_.ring() / (2 * slice_), size_t{1}, kAhead);
     for (size_t turn = 0; turn < chunks_ + ahead && !run_.failed(); ++turn) {
@@ -190,11 +192,11 @@ class Shares {
     const Part own = share(number, run_.rank);
     if (own.bytes == 0) return;
     const char* const mine = call_.in.at + own.at;
-    if (!all_ && takes_) {  // nobody else wants it
+    if (!all_ && takes_) {  // no other rank needs it
       terms_.reduce(call_.out.at + own.at, nullptr, mine, own.at, own.bytes);
       return;
     }
-    if (out_ != 0) {  // the others find it there
+    if (out_ != 0) {  // published where it lies
       if (terms_.reduce(call_.out.at + own.at, nullptr, mine, own.at,
                         own.bytes))
         run_.show_at(results_of(number), out_ + own.at);
@@ -228,10 +230,10 @@ class Shares {
   const bool all_, takes_;
   const size_t slice_, chunk_, chunks_;
   const bool backwards_;
-  size_t out_ = 0;  // where the output lies in the heap
+  size_t out_ = 0;  // place of the output in the heap
 };
 
-// What all have told.
+// The messages of all ranks.
 struct Inputs {
   explicit Inputs(const Run& run) : size(run.size) {}
   const int size;
@@ -249,7 +251,7 @@ Told told_by(Run& run) {
           !takes || call.in.at != call.out.at};
 }
 
-// Each who wants the result reduces all of it, as in run_flat.
+// Each rank that needs the result reduces all elements, as in run_flat.
 void reduce_whole(Run& run, const Inputs& inputs) {
   const Call& call = run.call;
   Terms terms(run);
@@ -282,7 +284,7 @@ void run_direct(Run& run) {
   const size_t bytes = run.call.in.bytes;
   Inputs inputs(run);
   if (!tell(run, told_by(run), inputs.told)) return;
-  // Two ranks read as much of each other either way.
+  // Two ranks read equally much of each other with both algorithms.
   if (run.size == 2 && bytes < Direct::kFirstShared && inputs.all_stay())
     return reduce_whole(run, inputs);
   run.expect(bytes, bytes, kRing);
@@ -292,7 +294,7 @@ void run_direct(Run& run) {
 void run_direct_reduce_scatter(Run& run) {
   const Call& call = run.call;
   const auto n = static_cast<size_t>(run.size);
-  // Where a rank has the part of another is for itself to know.
+  // Each rank alone knows where its part for another rank lies.
   Where mine[kMostRanks];
   const Piece first = call.in_pieces[0];
   const size_t place =

@@ -1,7 +1,7 @@
-// What a rank needs to reduce the others' elements where they lie, beside a way
-// into their memory (reach.h): room near the processor for pieces of it.
+// Zero-copy reductions: the scratch memory near the processor into which a rank
+// reads pieces of the other ranks' inputs (by reach.h).
 //
-// Threads: of the one that runs collectives.
+// Threads: the one that runs collectives.
 #ifndef DISTWRAP_BACKENDS_SHM_DIRECT_H_
 #define DISTWRAP_BACKENDS_SHM_DIRECT_H_
 
@@ -14,21 +14,21 @@ namespace shm_backend {
 
 class Direct {
  public:
-  // False: there is no memory.
+  // Allocates the scratch memory. False: there is none.
   bool prepare(int size);
 
-  // For a piece of every other rank; how large one is, without the line that it
-  // may begin in.
+  // Scratch memory for a piece of every other rank, and the size of a piece
+  // without the line in which it may begin.
   char* scratch() const { return scratch_.get(); }
   size_t piece_bytes() const { return piece_bytes_; }
 
-  // Where no input has to be copied two ranks each reduce everything, up to
-  // this: more than the second-level cache has, but not much.
+  // Up to this many bytes each of two ranks reduces all elements if no input
+  // has to be copied. The limit is a little more than the second-level cache.
   static constexpr size_t kFirstShared = 8 << 20;
 
-  // A call goes through its elements from the other end than the last one did:
-  // what that has left in the caches is read before it is driven out. The same
-  // on all ranks.
+  // Switches the direction: a call walks through its elements from the end
+  // where the last call stopped, and so reads what that call left in the
+  // caches. All ranks switch alike.
   bool turn() { return backwards_ = !backwards_; }
 
  private:

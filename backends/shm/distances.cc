@@ -23,7 +23,7 @@ int Distances::next(int rank) const {
   return after == own_rank_ ? (after + 1) % size : after;
 }
 
-// What the clock takes is taken off.
+// Times one load of the rank's word, less the time of reading the clock.
 void Distances::measure(int rank) {
   Rank& one = ranks_[static_cast<size_t>(rank)];
   const std::atomic<uint64_t>& pulse = *pulses_[static_cast<size_t>(rank)];
@@ -32,7 +32,7 @@ void Distances::measure(int rank) {
   const int64_t after = host_->now_ns(host_->self);
   const int64_t clock = host_->now_ns(host_->self) - after;
   left_ = 1;
-  // Not written since: this processor had it in its own cache.
+  // A word that was not written since may be in this processor's own cache.
   const uint64_t seen = std::exchange(one.seen, now);
   if (seen != now && seen != 0) {
     ++one.samples;

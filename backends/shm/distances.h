@@ -1,15 +1,17 @@
-// Which ranks of a group run on processors that share no cache with this one.
+// Finds the ranks of a group that run on processors without a cache in common
+// with this one ("far" ranks).
 //
-// What a rank writes for others stays in its caches, and they take it from
-// there; when it writes there again, it takes the lines back. Where a cache is
-// shared nothing is faster. Where none is, each line takes longer than one of
-// memory, and writing past the caches is up to 15 times as fast: 1 MiB from one
-// rank to another takes 420 us on an AMD EPYC (Zen 4) whose ranks are on two
-// core complexes, and 47 past the caches; where they are on one 33, and 61.
+// Data that a rank writes for others stay in its caches until they are read,
+// and the rank takes the lines back when it writes there again. Nothing is
+// faster between processors that share a cache. Between others each line takes
+// longer than a line of memory, and non-temporal stores are up to 15 times as
+// fast: 1 MiB from one rank to another takes 420 us on an AMD EPYC (Zen 4)
+// whose ranks are on two core complexes, and 47 us with non-temporal stores; on
+// one complex 33 us, and 61 us.
 //
-// Nobody but the time can tell: what a virtual machine says of its caches is
-// not so, and its processors move from second to second. So now and then a word
-// that another rank has written lately is loaded, and the clock read around it.
+// Only a measurement can tell: what a virtual machine says of its caches is not
+// true, and its processors move from second to second. So now and then a rank
+// times a load of a word that another rank wrote lately.
 //
 // Threads: one at a time.
 #ifndef DISTWRAP_BACKENDS_SHM_DISTANCES_H_
@@ -26,20 +28,20 @@ namespace shm_backend {
 
 class Distances {
  public:
-  // What is shorter goes by way of the caches from anywhere to anywhere.
+  // Fewer bytes always use ordinary stores.
   static constexpr size_t kLeast = 2 << 10;
   // A load of a line out of another processor's cache takes 20 to 70 ns where
   // the next level is shared, and 100 and more where not.
   static constexpr int64_t kFarNs = 85;
 
   using Pulses = std::vector<const std::atomic<uint64_t>*>;
-  // By rank, of a group of two or more. `told`: whether most are far, for those
-  // that read.
+  // `pulses`: by rank, in a group of two or more. `told`: where this rank
+  // publishes whether most others are far, for the ranks that read its staging.
   void attach(const dw_host_api& host, int rank, Pulses pulses,
               std::atomic<uint32_t>* told = nullptr);
 
-  // After this rank has written something for others, and they `Area::pulse`;
-  // all of them, or one.
+  // Called after this rank has written something for other ranks, and they
+  // `Area::pulse`: for all of them, or for one.
   void look() { look(turn_); }
   void look(int rank) {
     if (--left_ == 0) [[unlikely]]
@@ -48,17 +50,18 @@ class Distances {
   bool is_far(int rank) const {
     return ranks_[static_cast<size_t>(rank)].is_far;
   }
-  // Whether most of the others are.
+  // Whether most of the other ranks are far.
   bool most_are_far() const { return most_are_far_; }
 
  private:
-  // More than half of them say where a rank is: a line may have come here by
-  // chance, and this rank may be held up.
+  // The majority of the samples decides: a line may be in this cache by chance,
+  // and this rank may be delayed.
   static constexpr int kSamples = 5, kMostLooks = 8;
-  // Calls of `look`. Odd: messages may go to others in turn.
+  // Calls of `look` between measurements. Odd numbers, since messages may go to
+  // two ranks in turn.
   static constexpr int kFirstRest = 9, kMostRest = 127;
   struct Rank {
-    uint64_t seen = 0;  // of its pulse; 0: never
+    uint64_t seen = 0;  // last value of its pulse; 0: never read
     int samples = 0, slow = 0;
     bool is_far = false;
   };

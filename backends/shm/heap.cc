@@ -82,7 +82,8 @@ int32_t Heap::take(size_t bytes, size_t* place, char** data, dw_error* error) {
   const size_t at = found != free_.end() ? found->first : taken_;
   if (found == free_.end() && bytes > bytes_ - taken_)
     return fail_full(bytes, error);
-  // Before anything is taken: what remains of a free part is noted again.
+  // The rest of a free part is noted before anything is taken, since that may
+  // throw.
   if (found != free_.end() && found->second > bytes)
     free_.emplace(at + bytes, found->second - bytes);
   char* const own = map(rank_, error);

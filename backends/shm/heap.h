@@ -1,12 +1,12 @@
-// Memory that callers asked for (mem_alloc): it lies where the other ranks can
-// map it, so that operations find its elements there.
+// Memory that callers allocate (mem_alloc). It lies where the other ranks can
+// map it, so operations can read its elements in place.
 //
-// A rank takes from its own heap, and maps another's when an operation first
-// names a place in that. A place counts on behind the plot of its rank. What is
-// given back is the kernel's at once; but the address stays one for ever, so
-// that who still reads or writes there does no harm.
+// A rank allocates in its own heap, and maps another rank's heap when an
+// operation first names a place there. Places in a heap follow the offsets of
+// its rank's region. Released memory goes back to the kernel at once, but its
+// addresses stay mapped, so a late reader or writer does no harm.
 //
-// Threads: any, once settled. Ownership: of the arena.
+// Threads: any, after `settle`. Ownership: owned by the Arena.
 #ifndef DISTWRAP_BACKENDS_SHM_HEAP_H_
 #define DISTWRAP_BACKENDS_SHM_HEAP_H_
 
@@ -23,7 +23,8 @@
 
 namespace shm_backend {
 
-// What an operation of a communicator has of this rank's heap right now.
+// The parts of this rank's heap that a running operation of one communicator
+// uses.
 struct Lease {
   struct Range {
     std::atomic<size_t> begin = 0, end = 0;
@@ -33,9 +34,11 @@ struct Lease {
 
 class Heap {
  public:
-  // Address space, not memory. Places are counted in lines of 32 bits.
+  // Most bytes of address space of a heap. Places are counted in lines, in 32
+  // bits.
   static constexpr size_t kMost = size_t{64} << 30;
-  // What the process may map and write leaves this for each rank.
+  // The size of each rank's heap within the limits of this process, when
+  // `before` bytes come before the heaps.
   static size_t within_limits(size_t ranks, size_t before);
 
   Heap() = default;
@@ -45,13 +48,14 @@ class Heap {
   void settle(const Segment& segment, size_t begin, const Header& header,
               int rank);
 
-  // Of this rank's: whole pages that are there.
+  // Allocates whole pages, reserved, in this rank's heap.
   int32_t take(size_t bytes, size_t* place, char** data, dw_error* error);
-  // DW_FAILED_PRECONDITION while an operation has it.
+  // Releases pages. DW_FAILED_PRECONDITION while an operation or window uses
+  // them.
   int32_t give_back(size_t place, size_t bytes, dw_error* error);
 
-  // Where this memory lies in this rank's heap; 0: elsewhere. Memory that was
-  // not taken may have a place: then nothing is there, or zeros.
+  // The place of `data` in this rank's heap; 0: it lies elsewhere. Memory that
+  // was never allocated may have a place too; then nothing is there, or zeros.
   size_t place_of(const void* data, size_t bytes) const {
     const auto at = reinterpret_cast<uintptr_t>(data) -
                     own_.load(std::memory_order_relaxed);
@@ -59,16 +63,17 @@ class Heap {
       return 0;
     return first_ + at;
   }
-  // What another rank says stands there; NULL when that cannot be.
+  // Memory at a place that another rank has published; NULL when it does not
+  // exist.
   char* find(int rank, size_t place, size_t bytes);
 
-  // Of a communicator, as long as that lasts.
+  // Adds and removes the lease of a communicator or window.
   void add(const Lease* lease);
   void drop(const Lease* lease);
 
  private:
-  // Parts of a rank's heap that were last seen to be there, each as a range of
-  // pages in one word: the end below, the begin above.
+  // Parts of a rank's heap that are known to exist. Each is a range of pages in
+  // one word: the end in the low half, the beginning in the high half.
   static constexpr size_t kSeen = 4;
   struct Other {
     std::atomic<char*> data = nullptr;
@@ -84,17 +89,19 @@ class Heap {
 
   const Segment* segment_ = nullptr;
   size_t begin_ = 0, bytes_ = 0;
-  size_t first_ = 0;  // place of the heap's beginning
+  size_t first_ = 0;  // place where the heap begins
   int rank_ = 0;
-  // Where the own one is mapped; not yet: where no address comes near.
+  // Address of this rank's heap; while it is not mapped, an address that is far
+  // from every real one.
   static constexpr uintptr_t kNowhere = uintptr_t{1} << 62;
   std::atomic<uintptr_t> own_ = kNowhere;
   std::unique_ptr<Other[]> ranks_;
   size_t n_ranks_ = 0;
 
   std::mutex mutex_;
-  size_t taken_ = 0;               // from the front
-  std::map<size_t, size_t> free_;  // of what is before that: begin, bytes
+  size_t taken_ = 0;  // bytes taken from the front
+  // released parts in front of that: begin, bytes
+  std::map<size_t, size_t> free_;
   std::vector<const Lease*> leases_;
 };
 

@@ -1,13 +1,15 @@
-// What lies in the memory that the ranks of an arena share.
+// The memory that the ranks of a group segment share. layout.md describes it
+// word by word. In the code the group segment is called arena, a rank's region
+// of it plot, a rank's words for one group area, and a published slot post.
 //
-// A header that the first rank writes once, then a plot for each rank, from
-// which it takes what it needs for the groups that it is in: a control area for
-// each, and staging, mailboxes and a pool when they are first used. Each word
-// has one writer, the rank whose area it is; the bell, which wakes that rank,
-// is the exception. Nothing that is read from here is used as a length or a
-// place before it was checked.
+// Rank 0 writes the header once. Behind it each rank has a region, from which
+// it takes what it needs for each of its groups: a control area at once;
+// staging, mailboxes and a pool of chunks at their first use. Each word has one
+// writer, the rank whose area it is. The exception is the bell, which any rank
+// rings to wake the owner. A value read from here is checked before it serves
+// as a length or a place.
 //
-// Behind the plots is a heap for each rank: memory that the caller asked for.
+// Behind the regions each rank has a heap: memory that callers allocated.
 //
 //   header | plot of rank 0 | plot of rank 1 | ... | heap of rank 0 | ...
 #ifndef DISTWRAP_BACKENDS_SHM_LAYOUT_H_
@@ -30,70 +32,81 @@ inline constexpr size_t whole_lines(size_t bytes) {
 }
 inline constexpr uint32_t kPosts = 128;
 inline constexpr size_t kInside = 48;
-// Staging of a group at first; what is larger is reserved later.
+// Bytes of a group's first staging; larger staging is reserved later.
 inline constexpr size_t kSmallStage = 32 << 10;
 
-// Tickets number the rounds of all operations of a group: the operation's
-// number, then the round within it. They only grow, and may wrap.
+// A ticket numbers a round of an operation: the operation's number in the upper
+// bits, the round in the lower ones. Tickets only grow, and may wrap.
 inline constexpr uint32_t kRoundBits = 20;
 inline constexpr uint64_t kLastRound = (uint64_t{1} << kRoundBits) - 1;
 
 inline bool reached(uint64_t now, uint64_t ticket) {
   return static_cast<int64_t>(now - ticket) >= 0;
 }
-// In which post a round is shown.
+// The slot in which a round is published.
 inline uint32_t line_of(uint64_t ticket) {
   return static_cast<uint32_t>((ticket >> kRoundBits) + (ticket & kLastRound)) %
          kPosts;
 }
 
-// What a rank tells all others in one round. Written before `ticket`, which is
-// released; two lines apart, because processors fetch lines in pairs.
+// A slot: what a rank publishes for all others in one round. `ticket` is stored
+// last, with release. A slot has two cache lines, since processors fetch lines
+// in pairs.
 struct alignas(2 * kLine) Post {
   std::atomic<uint64_t> ticket;
-  // Print of the call, and the line of the poster's staging where data begins.
+  // Low half: the print (hash) of the call. High half: the cache line of the
+  // publisher's region, or heap, where its data begin.
   std::atomic<uint64_t> what;
-  unsigned char inside[kInside];  // or the data themselves
+  unsigned char inside[kInside];  // the data, if they fit here
+
+  // Byte offset of the data in the publisher's region; offsets behind the
+  // region lie in its heap.
+  size_t place() const {
+    return static_cast<size_t>(what.load(std::memory_order_relaxed) >> 32) *
+           kLine;
+  }
 };
 
 enum class State : uint32_t { kOpen, kAborted, kMismatch, kClosed };
 
-// Messages. A mailbox is a ring of lines from one rank to one other; a record
-// in it is a line and what does not fit that line in those that follow. The
-// pool is memory of the sender for what is larger, in chunks.
+// A mailbox is a ring of cache lines from one rank to one other. A record
+// begins in a line and continues in those that follow. Larger data lie in
+// chunks of the sender's pool.
 inline constexpr size_t kChunks = 32;
 inline constexpr size_t kChunkBytes = 32 << 10;
 
-enum class Record : uint32_t {
-  kSkip,   // nothing up to the end of the ring
-  kWhole,  // a message, in the record
-  kAsk,    // the head of a message, and its beginning in a chunk or nothing
-  kGo,     // the answer: somebody takes it
-  kChunk,  // more of it, in a chunk
-  kPart,   // more of it, in the record
-  kLend,   // the head of a message that lies in the sender's own memory
-  kGot     // the answer: all of it has been read there
+enum class Record : uint16_t {
+  kSkip,   // skip to the end of the ring
+  kWhole,  // a whole message, in the record
+  kAsk,    // a message's head, and its first data in a chunk or none
+  kGo,     // answer to kAsk: a receive takes it
+  kChunk,  // more data of a message, in a chunk
+  kPart,   // more data of a message, in the record
+  kLend,   // a message's head; the data stay in the sender's buffer
+  kGot     // answer to kLend: all data have been read
 };
 
 struct RecordHead {
   Record kind;
-  uint32_t id;  // the sender's, of a message whose head has gone before
+  uint16_t type;  // element type, DW_DTYPE_<NAME>
+  uint32_t id;    // the sender's number for a message that has more records
   uint64_t tag;
-  uint64_t bytes;  // of the message, or of this part of it
-  // Chunk, line in it, use of it, 0 for none; or an address of the sender's.
+  uint64_t bytes;  // bytes of the message, or of this part
+  // Either chunk, line in it and number of its use, 0 for no chunk; or an
+  // address in the sender's process.
   uint64_t place;
 };
 
 struct Line {
-  // The number of the line, counted from one for ever, once the record is
-  // there. Where data of a record stood it is cleared before that is looked at.
+  // The line's number, counted from 1 without end, is stored last. A line that
+  // held data of a record is cleared before it can be mistaken for a mark.
   std::atomic<uint64_t> mark;
   RecordHead head;
   unsigned char inside[kLine - 8 - sizeof(RecordHead)];
 };
 static_assert(sizeof(Line) == kLine);
 
-// Of a record with so many data.
+// The number of lines of a record with `bytes` of data.
 inline size_t record_lines(size_t bytes) {
   constexpr size_t kFirst = sizeof Line::inside;
   return bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kLine - 1) / kLine;
@@ -102,51 +115,55 @@ inline size_t record_lines(size_t bytes) {
 inline constexpr size_t kMostLines = 128;
 
 struct alignas(2 * kLine) Box {
-  std::atomic<uint64_t> taken;  // lines, by the receiver
+  std::atomic<uint64_t> taken;  // lines that the receiver has read
 };
 
-// Of a rank in one group. An area stays one for ever: a bell that is rung late,
-// for a group that has ended, is still a bell. Behind it, for each rank of the
-// group, is where in the plot the mailbox to that rank begins; 0: nowhere yet.
-// Then, for each, a lane from it.
+// A rank's control area in one group. Memory that was an area is only used as
+// an area again, so that a late ring of its bell, for a group that has ended,
+// still hits a bell. Behind the area follow, for each rank of the group, the
+// offset in this region of the mailbox to that rank (0: none yet), and then a
+// lane from each rank.
 struct alignas(2 * kLine) Area {
-  // Random, of this rank in this group; 0 when it has left.
+  // The rank's random token in this group; 0 once it has left.
   std::atomic<uint64_t> token;
   std::atomic<uint32_t> state;
-  std::atomic<uint64_t> pool;  // where in the plot it begins; 0: nowhere yet
-  // As the owner knows them: its process, and where it has mapped this.
+  std::atomic<uint64_t> pool;  // offset of the pool in the region; 0: none yet
+  // The owner's process id, and the address of this area in that process.
   std::atomic<int32_t> process;
   std::atomic<uint64_t> itself;
-  // On which it last waited, counted from 1; a hint.
+  // The processor on which the owner last waited, counted from 1; a hint.
   std::atomic<int32_t> processor;
-  // Whether it writes its staging past its caches; a hint.
+  // Whether the owner stages with non-temporal stores; a hint.
   std::atomic<uint32_t> writes_past;
   alignas(2 * kLine) std::atomic<uint32_t> sleepers;  // threads of the owner
   alignas(2 * kLine) std::atomic<uint32_t> bell;      // rung by the others
   // The round up to which the owner has read everything.
   alignas(2 * kLine) std::atomic<uint64_t> done;
-  // Written when the owner has read something large, and loaded by others who
-  // want to know how long that takes.
+  // The owner writes it after it has read a large piece. Other ranks load it to
+  // measure how long a load of a line of this rank takes (distances.h).
   alignas(2 * kLine) std::atomic<uint64_t> pulse;
-  // By chunk of the owner's pool: the use of it that its reader has ended.
+  // For each chunk of the owner's pool, the number of the use that its reader
+  // has finished.
   alignas(2 * kLine) std::atomic<uint64_t> freed[kChunks];
   Post posts[kPosts];
 };
 
-// What goes straight from the buffer of one rank into that of another, in whose
-// area this is. The receiver reads parts of it from the front, the sender
-// writes parts from the back, until they meet.
+// The state of one piece that CMA moves from one rank's buffer into the buffer
+// of the rank that owns this area. The receiver reads parts from the front and
+// the sender writes parts from the back until they meet.
 struct alignas(2 * kLine) Lane {
-  // Parts that somebody has begun with: the low half of the operation's number,
-  // 16 bits from the front, 16 from the back. All ones: no more may be.
+  // Parts that either side has begun: the low half is that of the operation's
+  // number, then 16 bits count parts from the front and 16 from the back. All
+  // ones: no further part may begin.
   std::atomic<uint64_t> begun;
-  // Parts that have ended, each after its operation's number.
-  std::atomic<uint64_t> received;  // by the receiver
-  // Which sizes it would rather read where they lie, of pairs.cc.
+  // Parts that have moved, with the operation's number in the high half.
+  std::atomic<uint64_t> received;  // written by the receiver
+  // The receiver's preferred way for each size, used by pairs.cc.
   std::atomic<uint64_t> prefers;
-  alignas(kLine) std::atomic<uint64_t> sent;  // by the sender
-  // What the sender writes just now, as an iovec that the kernel reads here: so
-  // a receiver that gives up can take it back. The length is 0 in between.
+  alignas(kLine) std::atomic<uint64_t> sent;  // written by the sender
+  // The write that the sender has in progress, as an iovec that the kernel
+  // reads here, so that a receiver that gives up can withdraw it. The length is
+  // 0 between writes.
   std::atomic<uint64_t> at, length;
 };
 inline constexpr uint64_t kNoMore = ~uint64_t{0};
@@ -155,12 +172,12 @@ using Place = std::atomic<uint64_t>;
 inline Place* boxes_of(Area& area) {
   return reinterpret_cast<Place*>(&area + 1);
 }
-// From the area's beginning.
+// Offset of the lanes from the beginning of an area.
 inline size_t lanes_at(int size) {
   const size_t bytes = sizeof(Area) + static_cast<size_t>(size) * sizeof(Place);
   return (bytes + alignof(Lane) - 1) / alignof(Lane) * alignof(Lane);
 }
-// By the rank that sends.
+// The lanes into this area, indexed by the rank that sends.
 inline Lane* lanes_of(Area& area, int size) {
   return reinterpret_cast<Lane*>(reinterpret_cast<char*>(&area) +
                                  lanes_at(size));
@@ -169,8 +186,8 @@ inline size_t area_bytes(int size) {
   return lanes_at(size) + static_cast<size_t>(size) * sizeof(Lane);
 }
 
-// Lines of a mailbox, a power of two: all mailboxes of a rank together stay
-// small.
+// The number of lines of a mailbox, a power of two; smaller in large groups, so
+// that all mailboxes of a rank together stay small.
 inline size_t box_lines(int size) {
   return size <= 8 ? kMostLines : size <= 32 ? 64 : 32;
 }
@@ -181,12 +198,12 @@ inline size_t box_bytes(int size) {
 struct Header {
   uint64_t magic;
   uint64_t nonce;
-  uint64_t uid, epoch;   // of the group that made it
+  uint64_t uid, epoch;   // the group that made the segment
   uint64_t size;         // ranks
-  uint64_t plot_bytes;   // of each
+  uint64_t plot_bytes;   // bytes of each rank's region
   uint64_t stage_bytes;  // the large staging of a rank in a group
-  uint64_t heap_bytes;   // of each, behind all plots
-  Tuning tuning = {};    // what all ranks go by
+  uint64_t heap_bytes;   // bytes of each rank's heap, behind all regions
+  Tuning tuning = {};    // rank 0's sizes, used by all ranks
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -1,19 +1,21 @@
-// Which messages between two ranks are read where they lie, and which go chunk
-// by chunk: one copy by the kernel, or two of our own, of which the second
-// begins before the first has ended. Which is faster depends on the machine and
-// the size. The receiver sees what each takes, so now and then a message goes
-// one way or the other for the sake of that, and the receiver says what it
-// prefers when it has read one. Pieces of which only two ranks know the size go
-// one of these ways likewise.
+// Rendezvous tuning: chooses which messages between two ranks the receiver
+// reads in the sender's memory (lent: one copy by the kernel), and which go
+// chunk by chunk (two copies, of which the second begins before the first has
+// ended). Which is faster depends on the machine and the size. The receiver
+// measures both: now and then some messages go one way or the other as a try,
+// and after a message that it has read in the sender's memory the receiver
+// tells which it prefers. Pieces whose sizes only two ranks know are sent by
+// the same choice.
 //
-//   sender: if (lending.lends(bytes, id)) ...      lending.heard(answer)
-//   receiver: if (lending.is_try(bytes, id)) ...   lending.took(bytes, lent,
-//   ns)
-//             answer = lending.preferred()
+//   sender:    if (lending.lends(bytes, id)) ...
+//              lending.heard(answer);
+//   receiver:  if (lending.is_try(bytes, id)) ...
+//              lending.took(bytes, lent, ns);
+//              answer = lending.preferred();
 //
-// Tries come several in a row: the first of them finds the caches as the other
-// way has left them, and would take as long as that one for it. Messages of one
-// size in turn with others of another are among them as well.
+// Several tries come in a row: the first finds the caches as the other way left
+// them, and would be as slow as that way. Tries of one size may alternate with
+// messages of other sizes.
 //
 // Threads: one at a time.
 #ifndef DISTWRAP_BACKENDS_SHM_LENDING_H_
@@ -28,7 +30,7 @@ namespace shm_backend {
 
 class Lending {
  public:
-  // What is smaller or larger goes by chunks.
+  // Messages of at most kMoreThan or more than kMost bytes go by chunks.
   static constexpr size_t kMoreThan = 8 << 10, kMost = 1 << 20;
   static constexpr size_t kAnySize = SIZE_MAX;
   explicit Lending(size_t most = kMost) : most_(most) {}
@@ -36,7 +38,7 @@ class Lending {
   bool can_lend(size_t bytes) const {
     return bytes > kMoreThan && bytes <= most_;
   }
-  // Of messages of that size: `id` counts all from one rank to another.
+  // Whether message number `id` from one rank to another is a try.
   bool is_try(size_t bytes, uint32_t id) const {
     return can_lend(bytes) && (id < 2 * kTries || id % kTurn < kTries);
   }
@@ -47,17 +49,17 @@ class Lending {
       return ((id < 2 * kTries ? id / kTries : id / kTurn) & 1) == 0;
     return (heard_ >> row_of(bytes) & 1) != 0;
   }
-  // Whatever that is: it chooses between two ways that are right.
+  // Takes the receiver's answer, unchecked: either way is correct.
   void heard(uint64_t preferred) { heard_ = preferred; }
 
   void took(size_t bytes, bool lent, int64_t ns) {
     int64_t& known = ns_[row_of(bytes)][lent ? 1 : 0];
-    // What holds a message up can be anything; what makes it fast is the way.
+    // Delays have many causes, so the shortest time counts and grows slowly.
     known = known == 0 || ns < known
                 ? ns
                 : known + (std::min(ns, 2 * known) - known) / 8;
   }
-  // A bit for each size from one power of two to the next: lent.
+  // One bit for each range of sizes between two powers of two: lent is faster.
   uint64_t preferred() const {
     uint64_t rows = 0;
     for (int row = 0; row < kRows; ++row) {

@@ -9,8 +9,8 @@
 namespace shm_backend {
 namespace {
 
-// A place: whether it was written past the caches, chunk, first line in it, and
-// how often the chunk was used.
+// A place in a pool: whether it was written with non-temporal stores, the
+// chunk, the first line in it, and how often the chunk was used.
 constexpr int kUseBits = 40, kBeginBits = 16;
 constexpr uint64_t kPast = uint64_t{1} << 63;
 constexpr uint64_t kUseMask = (uint64_t{1} << kUseBits) - 1;
@@ -33,7 +33,7 @@ int32_t Outbox::open(dw_error* error) {
     return code;
   box_ = reinterpret_cast<Box*>(room_->own(at));
   lines_ = lines_of(*box_);
-  // Other groups may have used it.
+  // An earlier group may have used this memory.
   box_->taken.store(0, std::memory_order_relaxed);
   for (uint64_t i = 0; i < n_; ++i)
     lines_[i].mark.store(0, std::memory_order_relaxed);
@@ -52,11 +52,11 @@ bool Outbox::put(const RecordHead& head, const void* data, size_t bytes,
   const uint64_t lines = record_lines(bytes);
   const uint64_t left = n_ - place_of(next_);
   if (lines > left) {
-    // Records do not go round the end.
+    // A record does not wrap around the end of the ring.
     if (!has_room(left + lines)) return false;
     clear_mark(next_ + left);
     Line& skipped = line(next_);
-    skipped.head = {Record::kSkip, 0, 0, 0, 0};
+    skipped.head = {Record::kSkip, 0, 0, 0, 0, 0};
     skipped.mark.store(next_ + 1, std::memory_order_release);
     next_ += left;
   } else if (!has_room(lines)) {
@@ -82,7 +82,7 @@ void Inbox::attach(const Room& room, int from) {
   n_ = box_lines(room.size());
 }
 
-// Once the sender has one.
+// Finds the mailbox, once the sender has taken memory for it.
 Inbox::Found Inbox::open() {
   const uint64_t at = boxes_of(room_->area(from_))[room_->rank()].load(
       std::memory_order_acquire);
@@ -123,7 +123,8 @@ Inbox::Found Inbox::look(RecordHead* head, const void** data) {
   }
 }
 
-// To look at what readers write takes a hand-over, and another one from them.
+// Called rarely: reading the readers' words costs a hand-over, and another one
+// when they write again.
 void Pool::look_for_free() {
   for (size_t chunk = 0; chunk < kChunks; ++chunk)
     if (room_->mine().freed[chunk].load(std::memory_order_acquire) ==
@@ -142,13 +143,14 @@ bool Pool::get(size_t bytes, int spare, char** at, uint64_t* place) {
   }
   if (std::popcount(free_) <= spare) look_for_free();
   if (std::popcount(free_) <= spare) return false;
-  // One that waits for its receive for long does not hold up the others.
+  // A chunk that waits long for its receive does not block the others.
   const int skipped = std::countr_zero(std::rotr(free_, next_));
   const size_t chunk = static_cast<size_t>(next_ + skipped) % kChunks;
   free_ &= ~(uint32_t{1} << chunk);
   next_ = static_cast<int>((chunk + 1) % kChunks);
   uses_[chunk] = (uses_[chunk] + 1) & kUseMask;
-  // All of a chunk in turn: its last lines are still in the reader's cache.
+  // The lines of a chunk are used in turn: the last ones are still in the
+  // reader's cache.
   size_t& begin = begins_[chunk];
   if (begin + bytes > kChunkBytes) begin = 0;
   *at = chunks_ + chunk * kChunkBytes + begin;

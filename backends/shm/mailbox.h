@@ -1,4 +1,5 @@
-// Records from one rank to another, and the pool of chunks for what is large.
+// Mailboxes carry records from one rank to another; a pool of chunks carries
+// large data.
 //
 // Threads: one at a time for each object.
 #ifndef DISTWRAP_BACKENDS_SHM_MAILBOX_H_
@@ -15,22 +16,24 @@ using dw_sdk::Piece;
 class Outbox {
  public:
   void attach(Room& room, int to);
-  // What a record can carry.
+  // Most bytes of data in one record.
   size_t most() const { return most_; }
-  // Memory for it, once. DW_OK, or there is none.
+  // Takes memory for the mailbox at the first use. DW_OK, or there is none.
   int32_t open(dw_error* error);
   bool is_open() const { return lines_ != nullptr; }
-  // False when there is no room now. `awaited`: the receiver may be waiting.
+  // Writes a record. False when the ring is full. `awaited`: the receiver may
+  // be waiting for it.
   bool put(const RecordHead& head, const void* data, size_t bytes,
            bool awaited = false);
-  // The same of what fits one line, where the way is short.
+  // As `put`, for at most kInLine bytes, inlined for speed.
   static constexpr size_t kInLine = sizeof Line::inside;
   [[gnu::always_inline]] bool put_line(const RecordHead& head, const void* data,
                                        size_t bytes) {
     if (!has_room(1)) return false;
     Line& line = this->line(next_);
     clear_mark(next_ + 1);
-    line.head.kind = head.kind;  // one by one: see as_stored in call.cc
+    line.head.kind = head.kind;  // field by field: see as_stored in call.h
+    line.head.type = head.type;
     line.head.id = head.id;
     line.head.tag = head.tag;
     line.head.bytes = head.bytes;
@@ -44,7 +47,7 @@ class Outbox {
  private:
   Line& line(uint64_t number) const { return lines_[place_of(number)]; }
   uint64_t place_of(uint64_t number) const { return number & (n_ - 1); }
-  // One line stays free: the next mark is cleared in it.
+  // One line stays free, since the next mark is cleared in it.
   bool has_room(uint64_t lines) {
     return next_ + lines + 1 - taken_ <= n_ || has_room_now(lines);
   }
@@ -63,7 +66,7 @@ class Outbox {
   uint64_t n_ = 1;  // a power of two
   size_t most_ = 0;
   uint64_t next_ = 0, taken_ = 0;
-  // Lines in which data may look like a mark.
+  // Lines whose data a reader could take for a mark.
   bool has_data_[kMostLines] = {};
 };
 
@@ -72,23 +75,24 @@ class Inbox {
  public:
   void attach(const Room& room, int from);
   enum class Found { kNothing, kRecord, kNonsense };
-  // The next record: its head is a copy, its data are looked at in place.
+  // Finds the next record: copies its head and points to its data in place.
   Found look(RecordHead* head, const void** data);
-  // Lets go of what was found.
+  // Frees the record that was found last.
   void take() {
     next_ += found_;
     box_->taken.store(next_, std::memory_order_release);
     room_->wake(from_);
   }
-  // The line in which the next record begins; NULL: it has not come, or makes
-  // no sense.
+  // The line in which the next record begins; NULL when none has come or it is
+  // not valid.
   [[gnu::always_inline]] const Line* next() {
     if (lines_ == nullptr && open() != Found::kRecord) return nullptr;
     const Line& line = lines_[next_ & (n_ - 1)];
     return line.mark.load(std::memory_order_acquire) == next_ + 1 ? &line
                                                                   : nullptr;
   }
-  // Whether a record with so many data can begin there; lets go of it.
+  // Whether a record with `bytes` of data fits there before the end of the
+  // ring.
   bool can_hold(size_t bytes) const {
     return record_lines(bytes) <= n_ - (next_ & (n_ - 1));
   }
@@ -108,25 +112,28 @@ class Inbox {
   uint64_t next_ = 0, found_ = 0;
 };
 
-// The chunks of this rank.
+// This rank's pool of chunks.
 class Pool {
  public:
   void attach(Room& room) { room_ = &room; }
-  // Copies these bytes into a chunk, and says which; false when none is free,
-  // or fewer than `spare` others. `past` the caches, or not.
+  // Copies data into a free chunk and sets its `place`. False when no chunk is
+  // free, or fewer than `spare` would stay free. `past`: with non-temporal
+  // stores.
   bool put(const char* data, size_t bytes, int spare, bool past,
            uint64_t* place);
-  // Somebody waits for what was put last. The next, if it is as long, comes
-  // when there has been an answer: it is made ready for meanwhile.
+  // Called when a receiver waits for the last data: hands them down to the
+  // shared cache, and fetches for writing the lines that the next message takes
+  // if it is as long.
   void prepare_next();
-  // There is no memory for it.
+  // Whether memory for the pool could not be reserved.
   bool missing() const { return missing_; }
 
-  // Of another rank: NULL when the place is none.
+  // Data in another rank's chunk; NULL when `place` is not valid.
   static const char* find(const Room& room, int owner, uint64_t place,
                           size_t bytes);
   static void give_back(const Room& room, int owner, uint64_t place);
-  // What was found there, to a caller's buffer. `past` the caches, or not.
+  // Copies data of a chunk to a caller's buffer. `past`: with non-temporal
+  // stores.
   static void fetch(uint64_t place, void* to, const void* from, size_t bytes,
                     bool past);
 
@@ -137,14 +144,15 @@ class Pool {
   Room* room_ = nullptr;
   char* chunks_ = nullptr;
   bool missing_ = false;
-  // Free when last looked, and not used since: a bit for each.
+  // Chunks that were free at the last look and have not been used since, one
+  // bit each.
   uint32_t free_ = 0;
   static_assert(kChunks == 32);
   int next_ = 0;
   uint64_t uses_[kChunks] = {};
   size_t begins_[kChunks] = {};
   Piece last_;
-  // Where lines have been taken back, before they are written.
+  // The part whose lines were fetched before they are written.
   Piece ahead_;
 };
 

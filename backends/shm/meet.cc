@@ -18,14 +18,15 @@
 namespace shm_backend {
 namespace {
 
-// What a guest says first.
+// The first message of a rank to rank 0.
 struct Hello {
   uint64_t token;
   int64_t rank;
 };
 
-// What it gets, beside descriptors: which of them is whose process, 0 for none
-// and for those of its own. The first descriptor is the memory.
+// Rank 0's answer. The first descriptor is the memory, the others are
+// processes. `process_of` tells by rank which descriptor is its process, 0 for
+// none and for ranks of the receiving process.
 struct Welcome {
   uint8_t process_of[kMostRanks];
 };
@@ -38,8 +39,11 @@ int32_t fail_socket(dw_error* error, int peer, const char* what, int cause) {
   if (cause == EMFILE || cause == ENFILE)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
                    cause, text);
-  return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, peer, cause,
-                 text);
+  // A connection that the other rank has closed: it gave up, or died.
+  const bool is_lost = peer >= 0 && (cause == EPIPE || cause == ECONNRESET);
+  return dw_fail(error, DW_UNAVAILABLE,
+                 is_lost ? DW_REASON_PEER_LOST : DW_REASON_BACKEND_FAILED, peer,
+                 cause, text);
 }
 
 Descriptor make_socket() {
@@ -51,7 +55,7 @@ socklen_t address_of(const SocketName& name, sockaddr_un* address) {
   static const char kPrefix[] = "distwrap-shm-";
   *address = {};
   address->sun_family = AF_UNIX;
-  // The first byte stays zero: the abstract namespace.
+  // The first byte stays zero, which means the abstract namespace.
   char* to = address->sun_path + 1;
   std::memcpy(to, kPrefix, sizeof kPrefix - 1);
   to += sizeof kPrefix - 1;
@@ -97,8 +101,9 @@ bool send_welcome(int socket, const Welcome& welcome, const int* fds,
          static_cast<ssize_t>(sizeof welcome);
 }
 
-// How many descriptors came, all of which belong to the caller; -1 when the
-// message is not a welcome, kNoPlace when not all of them found a place.
+// Receives the answer. Returns the number of descriptors, which the caller
+// owns; -1 when the message is not valid, kNoPlace when the process has no room
+// for all descriptors.
 constexpr int kNoPlace = -2;
 int receive_welcome(int socket, Welcome* welcome,
                     Descriptor (&fds)[kMostDescriptors]) {
@@ -183,8 +188,8 @@ int32_t Host::serve(const std::vector<uint64_t>& tokens, int memory,
     if (!sockets[rank].is_open())
       return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED,
                      static_cast<int32_t>(rank), 0,
-                     "shm: a rank did not come for the memory");
-  // Of the ranks of one process, the first has the descriptor.
+                     "shm: a rank did not fetch the shared memory");
+  // Only the first rank of a process has its descriptor.
   std::vector<size_t> first(size);
   for (size_t rank = 0; rank < size; ++rank) {
     first[rank] = static_cast<size_t>(

@@ -1,6 +1,6 @@
-// How the ranks get the first one's memory: over a Unix socket in the abstract
-// namespace, which needs no file and exists on one host only. Nothing blocks:
-// the rounds of the host say when the other side is ready.
+// How ranks get rank 0's memory: its descriptor comes over a Unix socket in the
+// abstract namespace, which needs no file and exists on one host only. No call
+// blocks; the rounds of the host tell when the other side is ready.
 #ifndef DISTWRAP_BACKENDS_SHM_MEET_H_
 #define DISTWRAP_BACKENDS_SHM_MEET_H_
 
@@ -17,12 +17,13 @@ struct SocketName {
   unsigned char bytes[16];
 };
 
-// The first rank's side.
+// Rank 0's side.
 class Host {
  public:
   int32_t listen(int size, SocketName* name, dw_error* error);
-  // When all others have called: gives each of them the memory, and everybody's
-  // processes, unless `watch` is null. `tokens` tell the ranks from strangers.
+  // Called when all other ranks have connected: hands each of them the
+  // descriptors of the memory and, unless `watch` is NULL, of all ranks'
+  // processes. A rank has to send its token, which strangers do not know.
   int32_t serve(const std::vector<uint64_t>& tokens, int memory, Watch* watch,
                 dw_error* error);
 
@@ -35,8 +36,8 @@ class Guest {
  public:
   int32_t call(const SocketName& name, int rank, uint64_t token,
                dw_error* error);
-  // When the first rank has served: its memory, and everybody's processes,
-  // unless `watch` is null.
+  // Called when rank 0 has served: receives the memory and, unless `watch` is
+  // NULL, all ranks' processes.
   int32_t take(int rank, int size, Descriptor* memory, Watch* watch,
                dw_error* error);
 

@@ -1,11 +1,10 @@
-// mem_alloc: memory of the heap of the world that was made first and lives, so
-// of all groups that are split from it. In another group's operations, and in
-// all that do not look for it, it is memory like any other.
+// mem_alloc: memory comes from the heap of the oldest living group segment,
+// which serves the world and all groups that are split from it. For other
+// groups, and for operations that do not look for it, it is ordinary memory.
 #include "backend.h"
-#include "sdk/fail.h"
+#include "sdk/guard.h"
 
 #include <memory>
-#include <new>
 
 namespace shm_backend {
 namespace {
@@ -25,7 +24,7 @@ void Backend::know(const std::shared_ptr<Arena>& arena) {
   arenas.push_back(arena);
 }
 
-// A process that has no peers has a heap that nobody else maps.
+// A process without peers makes a heap that no other process maps.
 int32_t Backend::find_arena(std::shared_ptr<Arena>* found, dw_error* error) {
   std::lock_guard<std::mutex> lock(mutex);
   for (const std::weak_ptr<Arena>& one : arenas)
@@ -44,7 +43,7 @@ int32_t Backend::find_arena(std::shared_ptr<Arena>* found, dw_error* error) {
 
 int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** memory,
                   void** address, dw_error* error) {
-  try {
+  return dw_sdk::guarded("shm: allocating memory", error, [&]() -> int32_t {
     auto made = std::make_unique<Memory>();
     if (int32_t code = of(backend)->find_arena(&made->arena, error))
       return code;
@@ -56,13 +55,10 @@ int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** memory,
     *address = data;
     *memory = reinterpret_cast<dw_mem*>(made.release());
     return DW_OK;
-  } catch (const std::bad_alloc&) {
-    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "shm: no memory to allocate memory with");
-  }
+  });
 }
 
-int32_t mem_release(dw_mem* given, dw_error* error) {
+int32_t mem_release(dw_backend* /*backend*/, dw_mem* given, dw_error* error) {
   Memory* const memory = of(given);
   if (int32_t code =
           memory->arena->heap().give_back(memory->place, memory->bytes, error))

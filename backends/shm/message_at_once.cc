@@ -1,5 +1,5 @@
-// Messages that move in one step while no other one to or from that rank is
-// open: nothing is left of them afterwards.
+// Messages that move in one step while no other message to or from that rank is
+// open. They leave no state behind.
 #include "backend.h"
 #include "copy.h"
 #include "messages.h"
@@ -9,7 +9,7 @@
 namespace shm_backend {
 
 Messages::AtOnce Messages::move_at_once(const Call& call) {
-  const LazyLock::Hold hold(lock_);
+  const Lock::Hold hold(lock_);
   Peer& peer = peers_[static_cast<size_t>(call.peer)];
   return call.kind == DW_OP_SEND ? put_at_once(peer, call)
                                  : take_at_once(peer, call);
@@ -20,7 +20,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
   if (!peer.out.is_open() || !peer.sends.empty() || !peer.replies.empty())
     return AtOnce::kNo;
   const Piece data = call.in;
-  RecordHead head = {Record::kWhole, 0, call.tag, data.bytes, 0};
+  RecordHead head = {Record::kWhole, call.type, 0, call.tag, data.bytes, 0};
   if (data.bytes <= Outbox::kInLine) [[likely]] {
     peer.has_answered = false;
     return peer.out.put_line(head, data.at, data.bytes) ? AtOnce::kDone
@@ -47,7 +47,9 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
   if (line == nullptr) return AtOnce::kNotYet;
   const RecordHead head = line->head;
   const Piece data = call.out;
-  if (head.tag != call.tag || head.bytes != data.bytes) return AtOnce::kNo;
+  if (head.tag != call.tag || head.bytes != data.bytes ||
+      head.type != call.type)
+    return AtOnce::kNo;
   if (head.kind == Record::kWhole && peer.in.can_hold(data.bytes)) [[likely]] {
     copy(data.at, line->inside, data.bytes);
     peer.in.take(data.bytes);
@@ -66,12 +68,12 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
   return AtOnce::kDone;
 }
 
-// Whether the receiver is to read it where it lies.
+// Whether the receiver reads this message in the sender's memory.
 bool Messages::lends(Peer& peer, size_t bytes, uint32_t id) {
   return peer.lending.lends(bytes, id) && peer.reach.works();
 }
 
-// Of a message that has been put into a chunk, or the beginning of one. False
+// Sends the head of a message whose data, or first data, are in a chunk. False
 // when there is no room.
 bool Messages::put_head(Peer& peer, const RecordHead& head) {
   if (!peer.out.put_line(head, nullptr, 0)) {
@@ -82,7 +84,7 @@ bool Messages::put_head(Peer& peer, const RecordHead& head) {
   return true;
 }
 
-// Whether the receiver may wait for what is sent now, on a processor of its
+// Whether the receiver may be waiting for this message on a processor of its
 // own.
 bool Messages::is_awaited(Peer& peer) const {
   return std::exchange(peer.has_answered, false) && !comm_->crowded;

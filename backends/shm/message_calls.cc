@@ -12,12 +12,12 @@ class Ended final : public Condition {
       : messages_(messages), message_(message) {}
   bool holds() override {
     if (ended()) return true;
-    // Others than the peer may wait for this rank as well.
+    // Other ranks than the peer may wait for this rank too.
     messages_.progress(++looks_ % 16 == 0 ? -1 : message_.peer);
     return ended();
   }
   bool awaits(int rank) override { return rank == message_.peer; }
-  // At 4 GB/s.
+  // Assumes 4 GB/s.
   int64_t busy_ns() override {
     return static_cast<int64_t>(message_.data.bytes / 4);
   }
@@ -64,8 +64,7 @@ int32_t wait_for(Comm* comm, Message& message, const Call& call,
   Ended ended(comm->messages, message);
   Limit limit(call.deadline_ns, call.timeout_ns);
   bool over = false;
-  // A longer one has the host look at its clock in any case.
-  if (message.data.bytes <= kMostHandedDown) say_waits(*comm);
+  comm->waits(call);
   for (int i = comm->looks; i > 0 && !over; --i) {
     over = ended.holds();
     if (!over) pause();
@@ -81,14 +80,14 @@ int32_t wait_for(Comm* comm, Message& message, const Call& call,
 }
 
 int32_t run_message(Comm* comm, const Call& call, dw_error* error) {
-  comm->under_way();
+  comm->under_way(call);
   for (int i = comm->looks; i > 0; --i) {
     const Messages::AtOnce moved = comm->messages.move_at_once(call);
     if (moved == Messages::AtOnce::kDone) [[likely]]
       return DW_OK;
     if (moved == Messages::AtOnce::kNo) break;
     pause();
-    if (i == comm->looks - kSoonLooks) say_waits(*comm);
+    if (i == comm->looks - kSoonLooks) comm->waits(call);
   }
   Message message(call);
   comm->messages.begin(&message);

@@ -1,5 +1,5 @@
-// The data of messages that have met: out of records and chunks, into chunks,
-// and out of the sender's own memory.
+// Moves the data of matched messages: out of records and chunks, into chunks,
+// and out of the sender's memory.
 #include "backend.h"
 #include "copy.h"
 #include "messages.h"
@@ -9,10 +9,10 @@
 namespace shm_backend {
 namespace {
 
-// Bytes in the memory of one peer before the next one's turn.
+// Bytes read in one peer's memory before the next peer's turn.
 constexpr size_t kReadTurn = 512 << 10;
-// To write a chunk takes about twice as long as to read it: its lines have to
-// come back from the receiver first.
+// Writing a chunk takes about twice as long as reading it, since its lines have
+// to come back from the receiver first.
 constexpr int64_t kWriteOfReads = 2;
 
 }  // namespace
@@ -49,19 +49,19 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
     if (peer.reach.works()) {
       message->lent = true;
       message->from = head.place;
-      peer.borrowed.push_back(message);
+      keep(peer.borrowed, message);
     } else {
-      peer.taking.push_back(message);
-      reply(peer, {Record::kGo, head.id, 0, 0, 0});
+      keep(peer.taking, message);
+      reply(peer, {Record::kGo, 0, head.id, 0, 0, 0});
     }
     return true;
   }
   if (head.place != 0) message->moved = std::min(to.bytes, kChunkBytes);
   const bool more = message->moved < to.bytes;
   if (more) {
-    // The sender copies what comes next meanwhile.
-    peer.taking.push_back(message);
-    reply(peer, {Record::kGo, head.id, 0, 0, 0});
+    // The sender copies the next data meanwhile.
+    keep(peer.taking, message);
+    reply(peer, {Record::kGo, 0, head.id, 0, 0, 0});
   }
   if (head.place != 0) {
     const char* const from =
@@ -70,7 +70,7 @@ bool Messages::deliver(Peer& peer, int rank, Message* message,
     const int64_t began = is_try ? host.now_ns(host.self) : 0;
     Pool::fetch(head.place, to.at, from, message->moved,
                 outgrow_caches(to.bytes, comm_->size));
-    // The sender has written it before this rank heard of the message.
+    // The sender wrote the first data before this rank knew of the message.
     if (is_try)
       message->began_ns -= kWriteOfReads * (host.now_ns(host.self) - began);
     Pool::give_back(comm_->room, rank, head.place);
@@ -108,13 +108,13 @@ bool Messages::take_more(Peer& peer, int rank, const RecordHead& head,
   return true;
 }
 
-// True when all of it is there.
+// Reads data in the sender's memory. True when all have been read.
 bool Messages::read_there(Peer& peer, int rank, Message* message) {
   const Piece to = message->data;
   const size_t bytes = std::min(to.bytes - message->moved, kReadTurn);
   const Reach::Got got = peer.reach.read(to.at + message->moved,
                                          message->from + message->moved, bytes);
-  // A sender that has given up says so before its memory is used again.
+  // A sender that has given up announces that before its memory is used again.
   if (got == Reach::Got::kGone || comm_->room.state(rank) != State::kOpen)
     return false;
   if (got == Reach::Got::kNonsense) {
@@ -124,17 +124,17 @@ bool Messages::read_there(Peer& peer, int rank, Message* message) {
   message->moved += bytes;
   if (message->moved < to.bytes) return false;
   measure(peer, *message);
-  reply(peer, {Record::kGot, message->id, peer.lending.preferred(), 0, 0});
+  reply(peer, {Record::kGot, 0, message->id, peer.lending.preferred(), 0, 0});
   end(message);
   return true;
 }
 
-// True when all of it has gone.
+// Sends the next chunks. True when all data have been sent.
 bool Messages::stream(Peer& peer, Message* message) {
   const Piece data = message->data;
   while (message->moved < data.bytes) {
     const char* const from = data.at + message->moved;
-    RecordHead head = {Record::kChunk, message->id, 0, 0, 0};
+    RecordHead head = {Record::kChunk, 0, message->id, 0, 0, 0};
     size_t bytes = std::min(data.bytes - message->moved, kChunkBytes);
     if (put_chunk(message->peer, from, bytes, 0, &head.place)) {
       head.bytes = bytes;
@@ -156,7 +156,7 @@ bool Messages::stream(Peer& peer, Message* message) {
   return true;
 }
 
-// Of a receive that has come to its end.
+// Adds the time of a finished receive to the tuning.
 void Messages::measure(Peer& peer, const Message& message) {
   if (message.began_ns == 0) [[likely]]
     return;

@@ -3,6 +3,8 @@
 #include "backend.h"
 #include "copy.h"
 #include "sdk/fail.h"
+#include "sdk/guard.h"
+#include "sdk/message_mismatch.h"
 
 #include <algorithm>
 #include <new>
@@ -11,11 +13,11 @@
 namespace shm_backend {
 namespace {
 
-// Records of one peer before the next one's turn.
+// Records handled for one peer before the next peer's turn.
 constexpr int kTurn = 64;
 
 bool fits(const Message& message, const RecordHead& head) {
-  return message.tag == head.tag && message.data.bytes == head.bytes;
+  return message.data.bytes == head.bytes && message.type == head.type;
 }
 
 bool is_open(const Message& message) {
@@ -25,7 +27,7 @@ bool is_open(const Message& message) {
 }  // namespace
 
 Messages::~Messages() {
-  for (Message* const message : ended_) delete message;
+  while (ended_ != nullptr) delete std::exchange(ended_, ended_->next);
 }
 
 void Messages::attach(Comm* comm) {
@@ -47,7 +49,7 @@ std::span<Messages::Peer> Messages::peers() const {
 }
 
 void Messages::begin(Message* message) {
-  LazyLock::Hold hold(lock_);
+  Lock::Hold hold(lock_);
   begin_locked(message);
   message->awaited = is_open(*message);
   complete_ended(hold);
@@ -55,7 +57,7 @@ void Messages::begin(Message* message) {
 
 int32_t Messages::start(const Call& call, dw_work* work) {
   auto message = std::make_unique<Message>(call);
-  LazyLock::Hold hold(lock_);
+  Lock::Hold hold(lock_);
   begin_locked(message.get());
   const bool done =
       message->state.load(std::memory_order_relaxed) == Message::State::kDone;
@@ -70,16 +72,25 @@ int32_t Messages::start(const Call& call, dw_work* work) {
   return done ? DW_DONE : DW_OK;
 }
 
-void Messages::begin_locked(Message* message) {
+// Strong exception guarantee: a message that cannot begin is in no list.
+void Messages::begin_locked(Message* message) try {
   Peer& peer = peers_[static_cast<size_t>(message->peer)];
   if (message->sends) {
     message->id = ++peer.next_id;
     if (!peer.sends.empty() || !post_send(peer, message))
-      peer.sends.push_back(message);
+      keep(peer.sends, message);
   } else {
     post_receive(peer, message);
     drain(peer, message->peer, message);
   }
+} catch (...) {
+  Peer& peer = peers_[static_cast<size_t>(message->peer)];
+  std::erase(peer.sends, message);
+  std::erase(peer.borrowed, message);
+  for (auto* const list :
+       {&peer.asked, &peer.streams, &peer.receives, &peer.taking})
+    std::erase(*list, message);
+  throw;
 }
 
 // A mailbox has memory from its first record on. Without it the group breaks.
@@ -92,10 +103,11 @@ bool Messages::can_send(Peer& peer) {
   return false;
 }
 
-// Head and, if possible, data. False when there is no room.
+// Sends the head and, if possible, data. False when there is no room.
 bool Messages::post_send(Peer& peer, Message* message) {
   const Piece data = message->data;
-  RecordHead head = {Record::kWhole, message->id, message->tag, data.bytes, 0};
+  RecordHead head = {Record::kWhole, message->type, message->id,
+                     message->tag,   data.bytes,    0};
   if (!peer.replies.empty() || !can_send(peer)) return false;
   if (data.bytes <= peer.out.most()) {
     if (!peer.out.put(head, data.at, data.bytes)) return false;
@@ -107,7 +119,7 @@ bool Messages::post_send(Peer& peer, Message* message) {
     head.place = reinterpret_cast<uintptr_t>(data.at);
     if (!peer.out.put(head, nullptr, 0)) return false;
     message->lent = true;
-    peer.asked.push_back(message);
+    keep(peer.asked, message);
     return true;
   }
   head.kind = Record::kAsk;
@@ -122,20 +134,22 @@ bool Messages::post_send(Peer& peer, Message* message) {
   if (message->moved == data.bytes)
     end(message);
   else
-    peer.asked.push_back(message);
+    keep(peer.asked, message);
   return true;
 }
 
 void Messages::post_receive(Peer& peer, Message* message) {
-  const auto found =
-      std::find_if(peer.early.begin(), peer.early.end(),
-                   [&](const Early& one) { return fits(*message, one.head); });
+  const auto found = std::find_if(
+      peer.early.begin(), peer.early.end(),
+      [&](const Early& one) { return one.head.tag == message->tag; });
   if (found == peer.early.end()) {
-    peer.receives.push_back(message);
+    keep(peer.receives, message);
     return;
   }
   const Early early = std::move(*found);
   peer.early.erase(found);
+  if (!fits(*message, early.head))
+    return refuse(peer, message->peer, message, early.head);
   if (!deliver(peer, message->peer, message, early.head, early.data.data()))
     break_by(message->peer);
 }
@@ -147,20 +161,23 @@ void Messages::progress_for_others() {
 }
 
 bool Messages::move_all(int peer) {
-  LazyLock::Hold hold(lock_, std::try_to_lock);
+  Lock::Hold hold(lock_, std::try_to_lock);
   if (!hold.owns()) return false;
+  dw_error why = {};
   try {
     if (peer >= 0) move(peer);
     for (int rank = 0; rank < comm_->size && peer < 0; ++rank)
       if (rank != comm_->rank) move(rank);
   } catch (const std::bad_alloc&) {
-    dw_error why = {};
-    dw_fail(&why, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-            "shm: no memory for messages that came before their receives");
+    dw_sdk::fail_memory("shm: messages under way", &why);
     comm_->failure.fail(why, nullptr);
   }
   const bool awaited_ended = std::exchange(awaited_ended_, false);
   complete_ended(hold);
+  if (why.code != DW_OK) {
+    hold.release();
+    fail_all(why);
+  }
   return awaited_ended;
 }
 
@@ -216,7 +233,7 @@ bool Messages::handle(Peer& peer, int rank, const RecordHead& head,
     case Record::kGo: {
       Message* const message = take_by_id(peer.asked, head.id);
       if (message == nullptr) return false;
-      peer.streams.push_back(message);
+      keep(peer.streams, message);
       return true;
     }
     case Record::kChunk:
@@ -232,11 +249,13 @@ bool Messages::match(Peer& peer, int rank, const RecordHead& head,
   peer.has_answered = true;
   const auto found =
       std::find_if(peer.receives.begin(), peer.receives.end(),
-                   [&](const Message* one) { return fits(*one, head); });
+                   [&](const Message* one) { return one->tag == head.tag; });
   if (found != peer.receives.end()) {
     Message* const message = *found;
     peer.receives.erase(found);
-    return deliver(peer, rank, message, head, data);
+    if (fits(*message, head)) return deliver(peer, rank, message, head, data);
+    refuse(peer, rank, message, head);
+    return true;
   }
   Early early = {head, {}};
   if (head.kind == Record::kWhole) {
@@ -254,64 +273,87 @@ void Messages::reply(Peer& peer, const RecordHead& head) {
 }
 
 void Messages::end(Message* message) {
-  // Before the state, after which the owner may drop it.
-  if (message->work != nullptr) ended_.push_back(message);
+  // Linked before the state is set, after which the owner may free it.
+  if (message->work != nullptr) message->next = std::exchange(ended_, message);
   awaited_ended_ |= message->awaited;
   message->state.store(Message::State::kDone, std::memory_order_release);
+}
+
+// The communicator breaks, and the receive ends with it. The host tells the
+// sender, which may have returned long ago.
+void Messages::refuse(Peer& peer, int rank, Message* message,
+                      const RecordHead& head) {
+  keep(peer.differing, message);
+  dw_error why = {};
+  dw_sdk::fail_message_mismatch(
+      {comm_->rank, message->type, message->data.bytes},
+      {rank, head.type, head.bytes}, head.tag, &why);
+  comm_->failure.fail(why, nullptr);
 }
 
 void Messages::break_by(int rank) {
   dw_error why = {};
   dw_fail(&why, DW_INTERNAL, DW_REASON_BACKEND_FAILED, rank, 0,
-          "shm: what a rank wrote to shared memory makes no sense");
+          "shm: a rank wrote invalid data to shared memory");
   comm_->failure.fail(why, nullptr);
 }
 
-void Messages::complete_ended(LazyLock::Hold& hold) {
-  if (ended_.empty()) [[likely]]
+void Messages::complete_ended(Lock::Hold& hold) {
+  if (ended_ == nullptr) [[likely]]
     return;
-  const std::vector<Message*> ended = std::exchange(ended_, {});
+  // Reverses the list: works complete in the order in which they ended.
+  Message* first = nullptr;
+  for (Message* one = std::exchange(ended_, nullptr); one != nullptr;)
+    first = std::exchange(one, std::exchange(one->next, first));
   hold.release();
-  for (Message* const message : ended) {
+  int ended = 0;
+  for (; first != nullptr; ++ended) {
+    const std::unique_ptr<Message> message(std::exchange(first, first->next));
     comm_->host->complete(message->work, DW_OK, nullptr);
-    delete message;
   }
-  open_works_.fetch_sub(static_cast<int>(ended.size()),
-                        std::memory_order_release);
+  open_works_.fetch_sub(ended, std::memory_order_release);
 }
 
 void Messages::fail_all(const dw_error& why) {
-  std::vector<Message*> failed;
+  Message* failed;
   {
-    const LazyLock::Hold hold(lock_);
-    // First: who reads what was lent must not take what follows there for it.
+    const Lock::Hold hold(lock_);
+    // The state is set first, so that a rank that reads lent memory does not
+    // take later data for the message's.
     for (const Peer& peer : peers())
       if (std::any_of(peer.asked.begin(), peer.asked.end(),
                       [](const Message* one) { return one->lent; }))
         comm_->room.leave(State::kAborted);
-    const auto fail = [&failed](Message* message) {
-      if (message->work != nullptr) failed.push_back(message);
-      message->state.store(Message::State::kFailed, std::memory_order_release);
+    failed = std::exchange(lost_, nullptr);
+    const auto fail = [&failed](auto& list) {
+      for (Message* const message : list) {
+        if (message->work != nullptr)
+          message->next = std::exchange(failed, message);
+        message->state.store(Message::State::kFailed,
+                             std::memory_order_release);
+      }
+      list.clear();
     };
     for (Peer& peer : peers()) {
-      for (Message* one : std::exchange(peer.sends, {})) fail(one);
-      for (Message* one : std::exchange(peer.asked, {})) fail(one);
-      for (Message* one : std::exchange(peer.streams, {})) fail(one);
-      for (Message* one : std::exchange(peer.receives, {})) fail(one);
-      for (Message* one : std::exchange(peer.taking, {})) fail(one);
-      for (Message* one : std::exchange(peer.borrowed, {})) fail(one);
+      fail(peer.sends);
+      fail(peer.asked);
+      fail(peer.streams);
+      fail(peer.receives);
+      fail(peer.taking);
+      fail(peer.borrowed);
+      fail(peer.differing);
     }
   }
-  for (Message* const message : failed) {
+  int ended = 0;
+  for (; failed != nullptr; ++ended) {
+    const std::unique_ptr<Message> message(std::exchange(failed, failed->next));
     comm_->host->complete(message->work, why.code, &why);
-    delete message;
   }
-  open_works_.fetch_sub(static_cast<int>(failed.size()),
-                        std::memory_order_release);
+  open_works_.fetch_sub(ended, std::memory_order_release);
 }
 
 bool Messages::awaits(int rank) {
-  const LazyLock::Hold hold(lock_);
+  const Lock::Hold hold(lock_);
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   return !peer.sends.empty() || !peer.asked.empty() || !peer.streams.empty() ||
          !peer.receives.empty() || !peer.taking.empty() ||

@@ -1,5 +1,4 @@
-// Operations that move data and do not change them, where all ranks know all
-// sizes.
+// Operations that only move data, where all ranks know all sizes.
 #include "parts.h"
 #include "run.h"
 
@@ -9,29 +8,31 @@
 namespace shm_backend {
 namespace {
 
-// Where all ranks give and take, what has been staged is fetched a whole round
-// later: so much, and it has left the caches of its writer for the one that is
-// shared, out of which it comes faster.
+// Bytes in a round when all ranks give and take. Staged data are then read a
+// whole round later, when they have moved from the writer's caches to the
+// shared one, from where they come faster.
 constexpr size_t kMostExchanged = 2 * kMostInRound;
-// Of an all_gather of ranks that share processors, and their caches.
+// Bytes in a round of an all_gather of ranks that share processors and caches.
 constexpr size_t kMostShared = kMostInRound / 2;
 
-// The i-th other rank, from the next one on: not all come to one at once.
+// The i-th other rank, counted from the next one, so that not all ranks turn to
+// the same one at once.
 int nth_other(const Run& run, int i) { return (run.rank + 1 + i) % run.size; }
 
-// The largest part of a piece in one round, of a block of so many: a rank that
-// has shown two rounds has room for a third wherever the ring begins again.
+// The largest part of a piece in one round, when a block has `parts` parts: a
+// rank that has published two rounds has room for a third wherever the ring
+// begins again.
 size_t largest_part(const Run& run, size_t parts, size_t most = kMostInRound) {
   const size_t fits = run.ring() / 4 / parts / kLine * kLine;
   return std::clamp(fits, kLine, most);
 }
 
-// What a rank shows: a block with a part for each one, by rank. Its own is left
-// out, since a place in the ring that is never written makes that shorter, but
-// not of blocks that a short call may have shown.
+// A published block: a part for each rank, in rank order. The rank's own part
+// is left out, since an unused place in the ring makes the ring smaller; but
+// blocks as short calls publish them contain it.
 class Block {
  public:
-  // Of pieces of so many bytes.
+  // `piece`: bytes of a piece.
   Block(const Run& run, size_t piece)
       : size_(static_cast<size_t>(run.size)),
         is_dense_(size_ * piece > ShortCall::kMost) {}
@@ -40,7 +41,7 @@ class Block {
   char* prepare(Run& run, uint32_t round, size_t part) const {
     return run.prepare(round, parts() * part, is_dense_);
   }
-  // Where the part from `owner` to another one begins, of parts so long.
+  // Offset of the part from `owner` to rank `to`, when parts have `part` bytes.
   size_t place(int owner, int to, size_t part) const {
     return static_cast<size_t>(is_dense_ && to > owner ? to - 1 : to) * part;
   }
@@ -68,7 +69,7 @@ void show_parts(Run& run, uint32_t round, const Pieces& pieces, size_t step) {
   run.show_prepared(round);
 }
 
-// This rank's part of what `from` shows.
+// Takes this rank's part of the block that `from` publishes.
 void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
   const Piece to = part_of(piece, round * step, step);
   const char* const data =
@@ -76,7 +77,7 @@ void take_part(Run& run, int from, uint32_t round, Piece piece, size_t step) {
   if (data != nullptr) run.take(from, to.at, data, to.bytes);
 }
 
-// Of a piece in one round.
+// Bytes of a piece that go in one round.
 size_t step_of_blocks(const Run& run, const Piece& one, size_t most) {
   const size_t parts = Block(run, one.bytes).parts();
   return std::min(largest_part(run, parts, most),
@@ -148,7 +149,8 @@ void run_all_gather(Run& run) {
 
 void run_gather(Run& run) {
   const Call& call = run.call;
-  // Only the root fetches, and the others are soon ahead of it by all there is.
+  // Only the root reads, and the other ranks are soon ahead of it by all their
+  // staging.
   run.share_caches(static_cast<size_t>(run.size) * call.in.bytes / 2);
   const size_t step = largest_part(run, 1);
   const auto rounds = static_cast<uint32_t>(rounds_of(call.in.bytes, step));
@@ -167,8 +169,8 @@ void run_gather(Run& run) {
       if (from == nullptr) return;
       run.take(r, to.at, from, to.bytes);
     }
-    // Who wants nothing of the others says so, too: they wait to hear that for
-    // their staging.
+    // A rank that reads nothing acknowledges too: the others wait for that
+    // before they reuse their staging.
     run.done(round);
   }
   run.finish(is_root);

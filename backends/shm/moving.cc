@@ -19,7 +19,7 @@ void Moving::remove(Comm* comm) {
   while (comm->movers.load(std::memory_order_acquire) != 0) sched_yield();
 }
 
-// The one that has to be moved at or behind this place; NULL: there is none.
+// The next group, from `place` on, whose messages have to be moved; NULL: none.
 Comm* Moving::pin(size_t* place) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (; *place < comms_.size(); ++*place) {
@@ -31,7 +31,7 @@ Comm* Moving::pin(size_t* place) {
   return nullptr;
 }
 
-// Without the lock: who is told of an end takes others.
+// The lock is not held: a completion callback may take other locks.
 int32_t Moving::move() {
   int32_t moved = 0;
   size_t place = 0;

@@ -1,9 +1,7 @@
-// The groups with messages that have works. Who waits for one moves them
-// himself, whichever they are of, rather than be woken by the thread that
-// would.
+// Groups with unfinished messages that have works. A thread that waits for one
+// of them drives the progress of all, so the worker thread need not wake it.
 //
-// Threads: any. Ownership: of the backend's instance, which outlives the
-// groups.
+// Threads: any. Ownership: owned by the Backend, which outlives the groups.
 #ifndef DISTWRAP_BACKENDS_SHM_MOVING_H_
 #define DISTWRAP_BACKENDS_SHM_MOVING_H_
 
@@ -21,15 +19,16 @@ struct Comm;
 class Moving {
  public:
   void add(Comm* comm);
-  // It is not looked at any more when this returns.
+  // When this returns, no thread uses `comm` here any more.
   void remove(Comm* comm);
-  // Never blocks. In how many groups messages have ended.
+  // Moves messages in all groups without blocking. Returns the number of groups
+  // in which messages have ended.
   int32_t move();
 
  private:
   Comm* pin(size_t* place);
 
-  std::mutex mutex_;  // nothing else is taken under it
+  std::mutex mutex_;  // no other lock is taken while holding it
   std::vector<Comm*> comms_;
 };
 

@@ -1,14 +1,14 @@
-// Operations in which each pair of ranks has a size of its own, which nobody
-// else knows: the v forms of all_to_all, gather and scatter.
+// Operations in which each pair of ranks has a size of its own that no other
+// rank knows: the v forms of all_to_all, gather and scatter.
 //
-// Who gives shows each one who takes a cell: how much there is, and where it is
-// staged, or as much of it as goes in one round. What is small is in the cell,
-// and where only one rank looks at it the cell is in the line of the post. So a
-// pair that moves little meets in one line, as in a short call.
+// A rank that gives publishes a cell for each rank that takes: how much there
+// is, and where it is staged, or as much of it as goes in one round. Short
+// pieces are in the cell, and a cell that only one rank reads is in the slot.
+// So a pair that moves little needs one slot, as in a short call.
 //
-// What is large may go straight from buffer to buffer instead. The giver says
-// which, piece by piece; once all rounds are over, the pair moves it. The taker
-// finds out for each size which way is faster, and tells the giver (`Lending`).
+// Large pieces may go by CMA instead. The giver decides for each piece, and the
+// pair moves it after all rounds. The taker measures for each size which way is
+// faster, and tells the giver (`Lending`).
 #include "pairs.h"
 
 #include "parts.h"
@@ -23,10 +23,10 @@
 namespace shm_backend {
 namespace {
 
-// So much of what is this rank's own comes while the others' is on its way also
-// where that goes straight, which moves the rest.
+// Bytes of this rank's own piece that it copies while the others' pieces are
+// coming, also where CMA moves those and copies the rest.
 constexpr size_t kSoon = 16 << 10;
-// Behind all rounds of staging.
+// The round behind all rounds of staging.
 constexpr uint32_t kStraightRound = kLastRound - 1;
 
 class Exchange {
@@ -50,7 +50,7 @@ class Exchange {
            (kind_ == DW_OP_ALL_TO_ALL ||
             (kind_ == DW_OP_GATHER ? is_root_ : other == run_.call.peer));
   }
-  // Nothing where it gives or takes none.
+  // The piece for or from a rank; empty where there is none.
   Piece given(int to) const {
     if (!gives_to(to)) return {};
     return kind_ == DW_OP_GATHER ? run_.call.in : run_.call.in_pieces[to];
@@ -59,7 +59,7 @@ class Exchange {
     if (!takes_from(from)) return {};
     return kind_ == DW_OP_SCATTER ? run_.call.out : run_.call.out_pieces[from];
   }
-  // From this rank to itself.
+  // The piece from this rank to itself.
   Piece own_given() const {
     return kind_ == DW_OP_GATHER ? run_.call.in
                                  : run_.call.in_pieces[run_.rank];
@@ -86,7 +86,7 @@ class Exchange {
   void show(uint32_t round);
   void take(int from, uint32_t round);
   void move_rounds();
-  // Of this rank's own piece, as much as that from its beginning.
+  // Copies this rank's own piece up to byte `upto`.
   void keep_own(size_t upto = SIZE_MAX);
   bool move_straight();
   void tell();
@@ -94,10 +94,10 @@ class Exchange {
   Run& run_;
   const uint16_t kind_;
   const bool is_root_, in_line_;
-  const size_t step_;  // of a piece in a round, at most
+  const size_t step_;  // most bytes of a piece in a round
   bool gives_ = false, takes_ = false, straight_ = false, tries_ = false;
   uint32_t sends_ = 0, receives_ = 0;  // rounds
-  size_t kept_ = 0;                    // of its own piece
+  size_t kept_ = 0;                    // bytes of the own piece that are copied
   int64_t began_ns_ = 0;
 };
 
@@ -116,8 +116,8 @@ bool Exchange::may_go_straight(size_t bytes) const {
          bytes >= tried_from(*run_.comm, run_.call);
 }
 
-// Both pieces of a pair go the same way, that of the larger one: to go through
-// all rounds for one, and then to wait for the other, is the slowest.
+// A pair moves both pieces by the way of the larger one: to use all rounds for
+// one and then wait for the other would be slowest.
 void Exchange::choose_way(int other) {
   Pair& pair = this->pair(other);
   const size_t gives = given(other).bytes, takes = taken(other).bytes;
@@ -170,7 +170,8 @@ void Exchange::move_rounds() {
     const uint32_t round = turn - 1;
     for (int r = 0; r < run_.size && !run_.failed(); ++r)
       if (takes_from(r) && round < receives_) take(r, round);
-    // Others wait to hear that for their staging, even of who wants nothing.
+    // All other ranks wait for this before they reuse their staging, even from
+    // a rank that reads nothing.
     if (turn < std::max(sends_, receives_)) run_.done(round);
   }
 }
@@ -209,7 +210,8 @@ void Exchange::show(uint32_t round) {
   run_.show_prepared(round);
 }
 
-// This rank's part of what another shows. The pair has to agree on both pieces.
+// Takes this rank's part of what `from` has published. The pair has to agree on
+// both sizes.
 void Exchange::take(int from, uint32_t round) {
   const Piece whole = taken(from), part = part_in(round, whole);
   Pair& pair = this->pair(from);
@@ -255,7 +257,7 @@ void Exchange::keep_own(size_t upto) {
 // ---- from buffer to buffer ----
 
 bool Exchange::move_straight() {
-  // Nothing of this rank's is in the way of those that have more rounds.
+  // This rank does not hold up the ranks that have more rounds.
   run_.done(kStraightRound - 1);
   Straight move(run_, 4, kStraightRound);
   for (int other = 0; other < run_.size; ++other) {
@@ -269,7 +271,7 @@ bool Exchange::move_straight() {
   return move.go();
 }
 
-// What was tried, to those that gave it.
+// Tells the givers which way was faster.
 void Exchange::tell() {
   const dw_host_api& host = *run_.comm->host;
   const int64_t now_ns = host.now_ns(host.self);
@@ -277,7 +279,8 @@ void Exchange::tell() {
     if (!takes_from(from)) continue;
     Pair& pair = this->pair(from);
     if (!pair.tries) continue;
-    // Since both were there: what is waited for is not the way's.
+    // Timed from when both ranks had entered, since waiting is not the way's
+    // fault.
     pair.takes.took(taken(from).bytes, pair.takes_straight,
                     now_ns - std::max(began_ns_, pair.began_ns));
     lane(from, run_.rank)

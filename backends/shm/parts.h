@@ -1,4 +1,4 @@
-// How a piece that is too large for one round of staging goes in several.
+// Splits a piece that is too large for one round of staging.
 #ifndef DISTWRAP_BACKENDS_SHM_PARTS_H_
 #define DISTWRAP_BACKENDS_SHM_PARTS_H_
 
@@ -9,10 +9,10 @@
 
 namespace shm_backend {
 
-// Of a piece.
+// Most bytes of a piece in one round.
 inline constexpr size_t kMostInRound = 128 << 10;
 
-// Of the bytes from `at` on, `step` at most.
+// The part of a piece that begins at `at` and has at most `step` bytes.
 inline dw_sdk::Piece part_of(dw_sdk::Piece piece, size_t at, size_t step) {
   const size_t begin = std::min(piece.bytes, at);
   return {piece.at + begin, std::min(step, piece.bytes - begin)};

@@ -1,4 +1,5 @@
-// What the engine does: `caps` tells it, `read_call` holds operations to it.
+// The operations of this engine: `caps` promises them, `read_call` refuses
+// others.
 #ifndef DISTWRAP_BACKENDS_SHM_PROMISE_H_
 #define DISTWRAP_BACKENDS_SHM_PROMISE_H_
 

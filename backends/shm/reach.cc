@@ -19,7 +19,7 @@ ssize_t read_process(int32_t process, void* to, uint64_t from, size_t bytes) {
   return process_vm_readv(process, &here, 1, &there, 1, 0);
 }
 
-// More than the kernel moves in one call goes in several.
+// Repeats the call, since the kernel moves a limited number of bytes at once.
 template <class Move>
 Reach::Got move_all(size_t bytes, const Move& move) {
   constexpr size_t kMost = size_t{1} << 30;
@@ -47,9 +47,9 @@ bool Reach::works() {
   return way_ != Way::kNone;
 }
 
-// Its token stands in its area, wherever it has that: at the same place of
-// another process, or of one that has the number in another pid namespace, are
-// other bytes or none.
+// Reads the token in the peer's area at the address that the peer gave. Another
+// process, or one with an equal number in another pid namespace, has other
+// bytes there or none.
 bool Reach::try_out() {
   const Area& area = room_->area(peer_);
   process_ = area.process.load(std::memory_order_relaxed);
@@ -61,8 +61,8 @@ bool Reach::try_out() {
          token == area.token.load(std::memory_order_relaxed) && token != 0;
 }
 
-// A word in the peer's area that is this rank's to write, wherever the peer has
-// that.
+// Writes a word of the peer's area that belongs to this rank, at the peer's
+// address.
 bool Reach::writes() {
   if (!works()) return false;
   const Area& area = room_->area(peer_);

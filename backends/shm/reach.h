@@ -1,10 +1,11 @@
-// Reading and writing the memory of a peer's process in place: one copy where
-// staging takes two. The kernel may refuse it (ptrace rules, another pid
-// namespace); whether it works is tried once, on a word that only the peer's
-// own memory can hold. Ranks of one process read each other so, too: an address
-// that a neighbour has spoilt is an error and no crash.
+// Cross-memory attach (CMA): reads and writes the memory of a peer's process in
+// place, with one copy where staging takes two. The kernel may refuse it
+// (ptrace rules, another pid namespace), so it is tried once, on a word that
+// only the peer's own memory can hold. Ranks of one process use it between each
+// other too, so that an address spoilt by another rank is an error and no
+// crash.
 //
-// Threads: one at a time; any once it is known that it `works`.
+// Threads: one at a time until `works` has returned true, then any.
 #ifndef DISTWRAP_BACKENDS_SHM_REACH_H_
 #define DISTWRAP_BACKENDS_SHM_REACH_H_
 
@@ -21,23 +22,23 @@ class Reach {
     room_ = &room;
     peer_ = peer;
   }
-  // Whether it can be read. Tried at the first call.
+  // Whether the peer's memory can be read. Tried at the first call.
   bool works();
-  // Whether it can be written as well. Tried at each call.
+  // Whether the peer's memory can also be written. Tried at each call.
   bool writes();
 
   enum class Got {
     kAll,
-    kGone,     // its process has ended, or is about to
-    kNonsense  // there is no such memory
+    kGone,     // the peer's process has ended
+    kNonsense  // the address is not valid
   };
-  // `from` is an address of the peer's. What is loaded after it has returned is
-  // not older than what was read.
+  // `from` is an address in the peer's process. Loads after the return are not
+  // older than the bytes that were read.
   Got read(void* to, uint64_t from, size_t bytes) const;
-  // `to` is an address of the peer's.
+  // `to` is an address in the peer's process.
   Got write(uint64_t to, const void* from, size_t bytes) const;
-  // To where the lane to the peer says, and as much as that says: the kernel
-  // looks there when it begins.
+  // Writes to the place and length in the lane to the peer, which the kernel
+  // reads when it begins.
   Got write(const Lane& lane, const void* from, size_t bytes) const;
 
  private:

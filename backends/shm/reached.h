@@ -1,5 +1,4 @@
-// A round that another rank shows, or any word of one, as something to wait
-// for.
+// Wait condition: a peer has published at least this ticket.
 #ifndef DISTWRAP_BACKENDS_SHM_REACHED_H_
 #define DISTWRAP_BACKENDS_SHM_REACHED_H_
 
@@ -10,9 +9,9 @@ namespace shm_backend {
 
 class Reached final : public Condition {
  public:
-  // `word` of a rank, at `ticket` or more. `all`: the room where every rank has
-  // to show that round; NULL where data go one way, and it is better to come
-  // late and find much.
+  // `word`: the peer's slot or another word that holds tickets. `all`: the
+  // group, where every rank has to publish that round; NULL where data go one
+  // way, so that it is better to come late and find much.
   Reached(const std::atomic<uint64_t>& word, uint64_t ticket, int rank,
           int64_t busy_ns, const Room* all)
       : word_(word),

@@ -1,4 +1,4 @@
-// Reductions in which everybody reduces everything it wants.
+// Reductions in which each rank reduces all elements that it needs.
 #include "run.h"
 
 #include <algorithm>
@@ -6,10 +6,10 @@
 namespace shm_backend {
 namespace {
 
-// Of what goes one way.
+// Bytes of a part when data go to one rank only.
 constexpr size_t kPart = 128 << 10;
 
-// Calls that follow each other mostly reduce alike.
+// Consecutive calls mostly use the same kernel.
 dw_reduce_fn find_kernel(Comm* comm, dw_dtype dtype, uint16_t reduce) {
   KnownKernel& known = comm->kernel;
   if (known.function == nullptr || known.reduce != reduce ||
@@ -39,8 +39,8 @@ void Reducer::stage_own(void* to, const void* from, size_t bytes) const {
 
 void Reducer::fetch(void* out, const void* const* in, int n,
                     size_t bytes) const {
-  // The terms of several peers are read side by side as they are. Two are of
-  // the first ranks.
+  // The inputs of several peers are read side by side anyway. With two inputs,
+  // those of ranks 0 and 1.
   if (n != 2 || run.is_in_memory(run.rank == 0 ? 1 : 0, bytes))
     return (*this)(out, in, n, bytes);
   side_by_side(bytes, [&](size_t at, size_t part) {
@@ -68,19 +68,19 @@ void run_flat(Run& run) {
   const bool scan = call.kind == DW_OP_SCAN;
   const bool exclusive = (call.flags & DW_FLAG_EXCLUSIVE) != 0;
   const bool everybody = call.kind == DW_OP_ALL_REDUCE;
-  // Whom this rank's elements are for, and whose it wants.
+  // Whether any rank needs this rank's elements.
   const bool shows =
       scan ? run.rank < run.size - 1 : everybody || run.rank != call.peer;
   const int last = scan ? run.rank - (exclusive ? 1 : 0) : run.size - 1;
   const bool wants = scan ? last >= 0 : everybody || run.rank == call.peer;
   const size_t bytes = call.in.bytes;
-  // What goes one way is begun with before all of it is there.
+  // The receiving rank begins before all parts have been published.
   const bool one_way = !scan && !everybody;
   if (one_way) run.expect(bytes, bytes);
   const size_t step = std::min(
       {bytes, run.comm->stage.most() / kLine * kLine, one_way ? kPart : bytes});
-  // Elements that the others can find where they are need not be copied, if
-  // they stay as they are.
+  // Elements that the other ranks can read in place need no copy, if they do
+  // not change.
   const size_t place = shows && bytes > kInside && reduce.scale == nullptr &&
                                !(wants && call.in.at == call.out.at)
                            ? run.lend_in()

@@ -10,7 +10,7 @@
 namespace shm_backend {
 namespace {
 
-// As if it had never been used.
+// Makes an area as if it had never been used.
 void clear(Area& area, int size) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   area.state.store(static_cast<uint32_t>(State::kOpen), kRelaxed);
@@ -38,7 +38,7 @@ Room::~Room() {
   try {
     if (is_open()) members_.erase(members_.begin() + rank_);
     arena_->retire(std::move(pieces_), std::move(members_));
-  } catch (const std::bad_alloc&) {  // then it is not used again
+  } catch (const std::bad_alloc&) {  // then the memory is not reused
   }
 }
 
@@ -96,14 +96,14 @@ int32_t Room::take(size_t bytes, size_t* at, dw_error* error) {
   return DW_OK;
 }
 
-void Room::ring(int rank) const { shm_backend::ring(area(rank).bell); }
+void Room::ring(int rank) const { dw_hostmem::ring(area(rank).bell); }
 
 void Room::leave(State state) const {
   uint32_t open = static_cast<uint32_t>(State::kOpen);
   mine().state.compare_exchange_strong(open, static_cast<uint32_t>(state),
                                        std::memory_order_seq_cst);
-  // Nobody waits for one that has closed, but by mistake: who is just falling
-  // asleep hears of it when the nap is over.
+  // No rank waits for a closed one, except by mistake: a rank that is falling
+  // asleep notices it after its nap.
   for (int rank = 0; rank < size(); ++rank)
     state == State::kClosed ? wake(rank) : ring(rank);
 }

@@ -1,4 +1,4 @@
-// A rank's view of its group's memory.
+// A rank's view of its group in the group segment.
 //
 // Threads: `wake_others`, `leave`, `ring` and `find` from any; `take` from any,
 // one at a time.
@@ -18,28 +18,28 @@ namespace shm_backend {
 class Room {
  public:
   Room() = default;
-  // Leaves for good: nothing of the group is read or written afterwards.
+  // Leaves the group for good: its memory is not read or written afterwards.
   ~Room();
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
 
-  // Takes an area for this rank, and shows the token there.
+  // Takes an area for this rank and writes the token there.
   int32_t enter(std::shared_ptr<Arena> arena, int size, uint64_t token,
                 dw_error* error);
-  // Where the others find it.
+  // Offset of this rank's area in its region.
   size_t place() const { return pieces_.front().at; }
-  // Once all have entered: the members, by rank, each of whose tokens has to
-  // stand in its area.
+  // Called when all ranks have entered. `members`, by rank: each one's token
+  // has to stand in its area.
   int32_t meet(int rank, std::vector<Arena::Member> members, dw_error* error);
 
   bool is_open() const { return !areas_.empty(); }
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   int size() const { return static_cast<int>(areas_.size()); }
   int rank() const { return rank_; }
-  // Of its arena.
+  // For each rank of the group, its rank in the segment's first group.
   const std::vector<int>& arena_ranks() const { return arena_ranks_; }
 
-  // On the way of every call: not a subscript that is checked.
+  // Every call passes here, so the subscript is not checked.
   Area& area(int rank) const { return *areas_.data()[rank]; }
   Area& mine() const { return *mine_; }
   Distances::Pulses pulses() const {
@@ -47,11 +47,11 @@ class Room {
     for (const Area* const area : areas_) all.push_back(&area->pulse);
     return all;
   }
-  // Of what goes straight from one rank to another.
+  // The lane of pieces that CMA moves between two ranks.
   Lane& lane(int from, int to) const {
     return lanes_of(area(to), size())[from];
   }
-  // Its process has ended.
+  // Whether the rank's process has ended.
   bool has_died(int rank) const {
     return arena_->watch.has_ended(arena_ranks_[static_cast<size_t>(rank)]);
   }
@@ -59,16 +59,19 @@ class Room {
     return static_cast<State>(area(rank).state.load(std::memory_order_acquire));
   }
 
-  // More memory of this rank, as long as the group lasts; where in its plot.
+  // Takes more memory of this rank's region for the life of the group; `at` is
+  // its offset.
   int32_t take(size_t bytes, size_t* at, dw_error* error);
   char* own(size_t at) const { return arena_->own(at); }
-  // What a rank says stands there; NULL when that cannot be.
+  // Memory at an offset that another rank has published; NULL when it does not
+  // exist.
   char* find(int rank, size_t at, size_t bytes) const {
     return arena_->find(arena_ranks_[static_cast<size_t>(rank)], at, bytes);
   }
 
-  // After something was written that others may wait for. Whoever sleeps has
-  // said so long before; who is about to looks again afterwards.
+  // Called after a store that others may wait for. A sleeper has announced
+  // itself long before; a rank that is about to sleep polls again after its
+  // announcement.
   void wake_others() const {
     for (Area* const& one : areas_)
       if (one->sleepers.load(std::memory_order_relaxed) != 0 && one != mine_)
@@ -80,7 +83,7 @@ class Room {
       ring(other);
   }
   void ring(int rank) const;
-  // For good: the first state that is not open stays.
+  // Sets this rank's state for good: the first state that is not kOpen stays.
   void leave(State state) const;
 
  private:
@@ -91,7 +94,8 @@ class Room {
   std::vector<int> arena_ranks_;
   std::vector<Arena::Member> members_;
   std::mutex mutex_;
-  std::vector<Arena::Piece> pieces_;  // this rank's; the area is the first
+  // this rank's parts; the area is the first
+  std::vector<Arena::Piece> pieces_;
 };
 
 }  // namespace shm_backend

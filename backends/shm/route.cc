@@ -9,12 +9,12 @@
 namespace shm_backend {
 namespace {
 
-// Whether all ranks have to have come before one can be done.
+// Whether no rank can finish before all have entered.
 bool ends_together(const Call& call) {
   return call.kind >= DW_OP_ALL_GATHER || call.kind == DW_OP_ALL_REDUCE;
 }
 
-// A round of its own: everybody shows what its tries have taken.
+// Publishes the times of all ranks' tries in a round of their own.
 int32_t agree_on(Comm* comm, const Call& call, Choice& choice,
                  dw_error* error) {
   Run run(comm, call, error);
@@ -36,9 +36,9 @@ int32_t agree_on(Comm* comm, const Call& call, Choice& choice,
 
 }  // namespace
 
-// Ranks that share processors share the kernel's work as well, which is most of
-// it: by way of staging such calls take a half to a fifth. What one of them
-// takes there says more of whose turn it was than of the way.
+// Ranks that share processors also share the kernel's work, which is most of
+// the cost: such calls take a half to a fifth of the time by staging. The time
+// of one of them tells more about the scheduling than about the way.
 size_t tried_from(const Comm& comm, const Call& call) {
   if (comm.crowded) return SIZE_MAX;
   switch (call.kind) {
@@ -51,7 +51,8 @@ size_t tried_from(const Comm& comm, const Call& call) {
     case DW_OP_ALL_TO_ALL:
       return comm.tuning.straight_tried;
     case DW_OP_REDUCE:
-      // One of two wants the result: the other is on its way already.
+      // With two ranks only one needs the result, and the other goes on at
+      // once.
       if (comm.size == 2) return SIZE_MAX;
       [[fallthrough]];
     case DW_OP_ALL_REDUCE:
@@ -89,7 +90,7 @@ Choice& Choices::of(const Call& call, size_t shown, size_t least, size_t ring) {
   const int row = std::min(doubled, kRows - 1);
   std::optional<Choice>& choice = all_[call.kind - kFirst][row];
   if (!choice.has_value()) {
-    // Staging is at its own pace when all of it has been used once.
+    // Staging reaches its usual speed when all of it has been used once.
     const auto turn = static_cast<int>(ring / (least << row));
     choice.emplace(std::max(turn, Choice::kLeastSettling));
   }

@@ -1,4 +1,5 @@
-// The way of a call: through staging, or with the other ranks' own memory.
+// Chooses the way of a call: through staging, or with the other ranks' own
+// memory (zero-copy or CMA).
 #ifndef DISTWRAP_BACKENDS_SHM_ROUTE_H_
 #define DISTWRAP_BACKENDS_SHM_ROUTE_H_
 
@@ -14,20 +15,20 @@ namespace shm_backend {
 
 struct Comm;
 
-// What a rank shows at most in a call, as all ranks know it; kPairs, when only
-// pairs of ranks do.
+// Most bytes that a rank publishes in a call, if all ranks know it; kPairs when
+// only pairs of ranks know sizes.
 inline constexpr size_t kPairs = SIZE_MAX;
 size_t shown_by_all(const Call& call, int size);
 
-// From which sizes on there are two ways; SIZE_MAX: never, the same on all
-// ranks.
+// The size from which both ways are tried; SIZE_MAX: never. Equal on all ranks.
 size_t tried_from(const Comm& comm, const Call& call);
 
-// The choices of a communicator: by operation, and by size from one power of
-// two to the next.
+// The choices of a communicator, by operation and by size between two powers of
+// two.
 class Choices {
  public:
-  // `shown` is `least` or more; `ring` is how much staging is used in turn.
+  // `shown` bytes, at least `least`, are published; `ring` is how many bytes of
+  // staging are used in turn.
   Choice& of(const Call& call, size_t shown, size_t least, size_t ring);
 
  private:
@@ -36,13 +37,13 @@ class Choices {
   std::optional<Choice> all_[kLast - kFirst + 1][kRows];
 };
 
-// One call, which may be a try of its way.
+// One call, which may be a try.
 class Attempt {
  public:
-  // Ranks agree on the way first, when that is due. DW_OK, or they could not.
+  // Lets the ranks agree on the way first, when that is due. DW_OK, or they
+  // could not.
   int32_t begin(Comm* comm, const Call& call, size_t shown, dw_error* error);
-  // Pieces are moved from buffer to buffer, and elements reduced where they
-  // lie.
+  // The call uses CMA or reduces elements where they lie.
   bool is_in_place() const { return is_in_place_; }
   void end();
 

@@ -10,7 +10,7 @@
 namespace shm_backend {
 namespace {
 
-// What a rank that is not late does before it shows something: at 8 GB/s,
+// Bytes that a rank which is not late processes before it publishes, at 8 GB/s;
 // some chunks at most.
 constexpr size_t kMostBusy = 512 << 10;
 int64_t busy_ns(const Call& call) {
@@ -18,11 +18,11 @@ int64_t busy_ns(const Call& call) {
       std::min(std::max(call.in.bytes, call.out.bytes), kMostBusy) / 8);
 }
 
-// What may be waited for so that less has to be waited for later.
+// Polls of an acknowledgement that frees a resource before it is needed.
 constexpr int kMoreLooks = 32;
-// From here on two ranks use a part of the staging only.
+// From this size on two ranks use only a part of the staging.
 constexpr size_t kShortRingFrom = 1 << 20;
-// And from here on ranks that share processors, and their caches.
+// From this size on, ranks that share processors and caches do so too.
 constexpr size_t kSharedRingFrom = 512 << 10;
 
 }  // namespace
@@ -41,18 +41,18 @@ Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
 
 void Run::expect(size_t result, size_t input, size_t ring) {
   past_caches_ = outgrow_caches(result + input, size);
-  // The caller's buffers are to stay in that cache beside this rank's staging
-  // and what it reads of its peer's.
+  // The caller's buffers should stay in the second-level cache beside this
+  // rank's staging and the peer's data.
   if (size == 2 && result >= kShortRingFrom) use_ring(ring);
 }
 
-// Of not too few of the parts that have a ticket of their own.
+// At least four of the blocks that have a ticket of their own.
 void Run::use_ring(size_t bytes) {
   ring_ = std::clamp(bytes, stage_.limit / 4, stage_.limit);
 }
 
-// The more of the callers' buffers is to stay in a cache that ranks share, the
-// less is left for their staging.
+// The more of a shared cache the callers' buffers should use, the less is left
+// for the staging.
 void Run::share_caches(size_t bytes) {
   if (!comm->crowded || past_caches_ || bytes < kSharedRingFrom) return;
   use_ring(bytes < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
@@ -64,13 +64,14 @@ inline bool Run::wait_for(const std::atomic<uint64_t>& word, uint64_t ticket,
     if (reached(word.load(std::memory_order_acquire), ticket)) [[likely]]
       return true;
     pause();
-    if (i == comm->looks - kSoonLooks) say_waits(*comm);
+    if (i == comm->looks - kSoonLooks) comm->waits(call);
   }
   return wait_long(word, ticket, peer, all);
 }
 
 bool Run::wait_long(const std::atomic<uint64_t>& word, uint64_t ticket,
                     int peer, const Room* all) {
+  comm->waits(call);
   Reached condition(word, ticket, peer, busy_ns(call), all);
   code_ = wait_slow(comm, condition, limit_, error_);
   return !failed();
@@ -81,13 +82,14 @@ bool Run::wait(Condition& condition) {
     if (condition.holds()) return true;
     pause();
   }
+  comm->waits(call);
   // The condition may have failed the call itself.
   const int32_t code = wait_slow(comm, condition, limit_, error_);
   if (!failed()) code_ = code;
   return !failed();
 }
 
-// `consumed` as far as all others say now.
+// Updates `consumed` to the lowest acknowledgement of the others.
 void Run::see_consumed() {
   uint64_t least = ticket_ + kLastRound;
   for (int other = 0; other < size; ++other) {
@@ -110,8 +112,8 @@ bool Run::wait_consumed(uint64_t ticket) {
   return true;
 }
 
-// This rank is ahead of another by all its lines. To look at `done` for each
-// next one, when it is being written, would hold up both.
+// This rank is ahead of another by all its slots. To poll `done` for each next
+// slot while the other writes it would delay both.
 bool Run::wait_for_line(uint64_t ticket) {
   see_consumed();
   if (reached(comm->consumed, ticket)) return true;
@@ -185,25 +187,43 @@ void Run::post(uint32_t round, uint32_t print, size_t offset,
   comm->room.wake_others();
 }
 
-const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
-                      size_t bytes, uint32_t print) {
+const Post* Run::wait_for_post(int other, uint32_t round, uint32_t print) {
   if (failed()) return nullptr;
   const Post& post = post_of(other, round);
   const Room* const all = kShapes[call.kind].rooted ? nullptr : &comm->room;
   if (!wait_for(post.ticket, ticket_of(round), other, all)) return nullptr;
-  const uint64_t what = post.what.load(std::memory_order_relaxed);
-  if (static_cast<uint32_t>(what) != print) [[unlikely]] {
+  if (static_cast<uint32_t>(post.what.load(std::memory_order_relaxed)) != print)
+      [[unlikely]] {
     fail_mismatch(other);
     return nullptr;
   }
+  return &post;
+}
+
+const char* Run::find(int other, size_t at, size_t bytes) {
+  if (at >= comm->room.arena()->plot_bytes()) borrow();
+  const char* const found = comm->room.find(other, at, bytes);
+  if (found == nullptr) [[unlikely]]
+    fail_missing(other, at);
+  return found;
+}
+
+const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
+                      size_t bytes, uint32_t print) {
+  const Post* const post = wait_for_post(other, round, print);
+  if (post == nullptr) return nullptr;
   if (total <= kInside)
-    return reinterpret_cast<const char*>(post.inside) + offset;
-  const size_t begin = static_cast<size_t>(what >> 32) * kLine + offset;
-  if (begin >= comm->room.arena()->plot_bytes()) borrow();
-  const char* const at = comm->room.find(other, begin, bytes);
-  if (at == nullptr) [[unlikely]]
-    fail_missing(other, begin);
-  return at;
+    return reinterpret_cast<const char*>(post->inside) + offset;
+  return find(other, post->place() + offset, bytes);
+}
+
+const char* Run::look_at_either(int other, uint32_t round, size_t staged,
+                                size_t lent, size_t bytes) {
+  const Post* const post = wait_for_post(other, round, print_);
+  if (post == nullptr) return nullptr;
+  const size_t place = post->place();
+  const bool is_lent = place >= comm->room.arena()->plot_bytes();
+  return find(other, place + (is_lent ? lent : staged), bytes);
 }
 
 void Run::done_ticket(uint64_t ticket) {
@@ -254,7 +274,7 @@ void Run::fail_mismatch(int other) {
 
 void Run::fail_nonsense(int other) {
   code_ = dw_fail(error_, DW_INTERNAL, DW_REASON_BACKEND_FAILED, other, 0,
-                  "shm: what a rank wrote to shared memory makes no sense");
+                  "shm: a rank wrote invalid data to shared memory");
 }
 
 void Run::fail_missing(int other, size_t place) {

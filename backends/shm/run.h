@@ -1,14 +1,16 @@
-// One collective on its way: rounds in which ranks show data and look at what
-// the others show.
+// One running collective: rounds in which ranks publish slots and poll those of
+// the others.
 //
 //   run.show(0, mine, bytes);
 //   const char* theirs = run.look(rank, 0, bytes);
 //   run.done(0);
 //
-// In a round a rank posts one line, which says that its data is there, and
-// which call it belongs to. `done` says that this rank has read what it wants
-// of the rounds up to one; then the others may use lines and staging again. A
-// call that fails keeps its code, and all that follows fails at once.
+// In a round a rank publishes one slot with the print (hash) of its call and
+// the place of its data. `done` acknowledges all rounds up to one: the other
+// ranks may reuse those slots and their staging. A call that fails keeps its
+// first code, and all later steps fail at once.
+//
+// Threads: the one that runs collectives.
 #ifndef DISTWRAP_BACKENDS_SHM_RUN_H_
 #define DISTWRAP_BACKENDS_SHM_RUN_H_
 
@@ -20,58 +22,60 @@ namespace shm_backend {
 
 class Run {
  public:
-  // Call and error outlive it.
+  // `call` and `error` have to outlive this object.
   Run(Comm* comm, const Call& call, dw_error* error);
 
   Comm* comm;
   const Call& call;
   const int rank, size;
-  // Pieces go from buffer to buffer, and elements are reduced where they lie;
-  // otherwise both go through staging. All ranks have to say the same, or they
-  // find that their calls differ.
+  // Makes the call run without staging: CMA copies pieces from buffer to
+  // buffer, and reductions read elements where they lie. All ranks have to
+  // decide alike, since the print changes: otherwise they report different
+  // calls.
   void go_in_place() {
     is_in_place_ = true;
     print_ = call.print ^ 0x9e3779b1u;
   }
   bool is_in_place() const { return is_in_place_; }
-  // Of the call and its way.
+  // A hash of the call, and of whether it runs in place.
   uint32_t print() const { return print_; }
 
-  // Before the rounds of an operation that may be large: how many bytes a rank
-  // writes to its caller's buffers and reads there at most, and how much of the
-  // staging two ranks then use in turn.
+  // Called before the rounds of an operation that may be large. `result` and
+  // `input` are the largest numbers of bytes that a rank writes to and reads
+  // from its caller's buffers; `ring` is how many bytes of the staging a group
+  // of two ranks uses in turn.
   static constexpr size_t kShortRing = 1 << 20;
   void expect(size_t result, size_t input, size_t ring = kShortRing);
-  // Ranks that share processors use a part of the staging as well, in calls of
-  // so many bytes. Of operations of which no round shows more than a quarter of
-  // `ring()`.
+  // Limits the ring for ranks that share processors, in calls of `bytes` bytes.
+  // Allowed where no round publishes more than a quarter of `ring()`.
   void share_caches(size_t bytes);
   size_t ring() const { return ring_; }
   bool past_caches() const { return past_caches_; }
 
-  // Room for what this round shows, NULL when the call has failed. What is
-  // small goes into the line of the post itself, unless `staged`.
+  // Memory for the data of this round; NULL when the call has failed. Few bytes
+  // go into the slot itself unless `staged`.
   char* prepare(uint32_t round, size_t bytes, bool staged = false);
-  // Room in the line of the post itself, beside what was prepared or alone.
+  // Memory in the slot itself, with or without data from `prepare`.
   char* beside(size_t bytes) {
     inside_bytes_ = bytes;
     return inside_;
   }
   void show_prepared(uint32_t round);
-  // A copy of these bytes.
+  // Publishes a copy of `bytes` at `from`.
   void show(uint32_t round, const void* from, size_t bytes, uint32_t print);
   void show(uint32_t round, const void* from, size_t bytes) {
     show(round, from, bytes, print_);
   }
 
-  // By `run_short`, before somebody turned out to be late.
+  // Whether a short call has already published this round before it found a
+  // rank that was late.
   bool has_shown(uint32_t round) const {
     const uint64_t ticket = ticket_of(round);
     return comm->posted[line_of(ticket)] == ticket;
   }
 
-  // `bytes` at `offset` of the `total` that a rank shows; NULL when the call
-  // has failed.
+  // Polls until rank `other` has published `round`, and returns `bytes` at
+  // `offset` of the `total` that it published; NULL when the call has failed.
   const char* look(int other, uint32_t round, size_t total, size_t offset,
                    size_t bytes, uint32_t print);
   const char* look(int other, uint32_t round, size_t bytes) {
@@ -81,61 +85,68 @@ class Run {
                    size_t bytes) {
     return look(other, round, total, offset, bytes, print_);
   }
-  // Whether that would return at once.
+  // As `look`, where each rank publishes either staged data or its own memory:
+  // the bytes are at offset `staged` of the former, `lent` of the latter.
+  const char* look_at_either(int other, uint32_t round, size_t staged,
+                             size_t lent, size_t bytes);
+  // Whether `look` at this round would return at once.
   bool is_shown(int other, uint32_t round) const {
     return reached(post_of(other, round).ticket.load(std::memory_order_acquire),
                    ticket_of(round));
   }
-  // Whether another has come to the end of this operation.
+  // Whether `other` has finished this operation.
   bool has_ended(int other) const {
     return reached(comm->room.area(other).done.load(std::memory_order_acquire),
                    ticket_ + kLastRound);
   }
-  // `total` of what was prepared as staged.
+  // As `total`: the data were prepared with `staged`.
   static constexpr size_t kStaged = SIZE_MAX;
-  // What this rank has written or was given, to the caller's buffer.
+  // Copies data of this rank to the caller's buffer.
   void keep(void* to, const void* from, size_t bytes) const {
     if (past_caches_ && to != from) return copy_past_caches(to, from, bytes);
     copy(to, from, bytes);
   }
-  // What was looked at of another rank's, to the caller's buffer.
+  // Copies data of another rank, from `look`, to the caller's buffer.
   void take(int other, void* to, const char* from, size_t bytes) const {
     if (bytes < kPagesBytes) return copy(to, from, bytes);
     fetch(to, from, bytes, is_in_memory(other, bytes), past_caches_);
   }
-  // Whether so many staged bytes of another's are more likely there than in its
-  // caches.
+  // Whether `bytes` that `other` staged lie more likely in memory than in the
+  // caches of its processor.
   bool is_in_memory(int other, size_t bytes) const {
     return bytes >= Distances::kLeast &&
            comm->room.area(other).writes_past.load(std::memory_order_relaxed) !=
                0;
   }
 
-  // Others may read in the caller's memory until the end.
+  // Says that other ranks read the caller's memory until the call ends.
   void lend() { lends_ = true; }
   bool lends() const { return lends_; }
-  // The same, if that lies in this rank's heap and begins a line there: where,
-  // or 0. As long as the operation runs it is not given back.
+  // Says so if the buffer lies in this rank's heap at the beginning of a line;
+  // returns its place, or 0. The heap keeps the buffer as long as the operation
+  // runs.
   size_t lend_in() { return lend_in(call.in); }
   size_t lend_in(const Piece& all) { return lend(comm->lease.in, all); }
   size_t lend_out() { return lend(comm->lease.out, call.out); }
-  // What another lends is read: whoever has given up by the end may have used
-  // that memory again, and says so before.
+  // Says that this rank reads memory that others lend. A lender that gives up
+  // announces that before it uses the memory again, so `finish` checks the
+  // lenders.
   void borrow() { borrows_ = true; }
-  // What lies there; the operation has to end together.
+  // Publishes data at `place` in this rank's heap; the operation has to end by
+  // `finish_together`.
   void show_at(uint32_t round, size_t place) {
     post(round, print_, place, nullptr, 0);
   }
 
   void done(uint32_t round) { done_ticket(ticket_of(round)); }
-  // Until it holds, or has failed the call. False: the call has failed.
+  // Waits for `condition`. False: the call has failed.
   bool wait(Condition& condition);
   // The operation's number.
   uint64_t number() const { return ticket_ >> kRoundBits; }
-  // The end of the operation. `symmetric`: this rank has looked at every other
-  // one, so all have finished the operation before.
+  // Ends the operation. `symmetric`: this rank has polled every other rank, so
+  // all ranks have finished the previous operation.
   int32_t finish(bool symmetric);
-  // The same, when all others have ended it too: nobody reads this rank's
+  // Ends the operation after all other ranks have, so nobody reads this rank's
   // memory any more.
   int32_t finish_together();
 
@@ -143,10 +154,10 @@ class Run {
   int32_t code() const { return code_; }
   void fail(int32_t code) { code_ = code; }
   void fail_nonsense(int rank);
-  // It names a place where nothing is.
+  // Fails the call: `rank` published a place where no memory is.
   void fail_missing(int rank, size_t place);
   void fail_mismatch(int rank);
-  // It takes no part any more.
+  // Fails the call: `rank` has left the group or died.
   void fail_left(int rank);
 
  private:
@@ -160,55 +171,61 @@ class Run {
     range.end.store(place + piece.bytes, std::memory_order_release);
     return place;
   }
+  // Waits for a rank's slot; NULL when the call has failed.
+  const Post* wait_for_post(int other, uint32_t round, uint32_t print);
+  const char* find(int other, size_t at, size_t bytes);
   uint64_t ticket_of(uint32_t round) const { return ticket_ + round; }
   const Post& post_of(int other, uint32_t round) const {
     return comm->room.area(other).posts[line_of(ticket_of(round))];
   }
-  // For a peer's word; `all`: where every rank has to show that round.
+  // Wait condition: a peer's word has reached `ticket`. `all` is given where
+  // every rank has to publish that round.
   bool wait_for(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
                 const Room* all);
   bool wait_long(const std::atomic<uint64_t>& word, uint64_t ticket, int peer,
                  const Room* all);
   void use_ring(size_t bytes);
-  // The memory of this rank's staging.
+  // Takes memory for this rank's staging. False: the call has failed.
   bool take_stage();
-  // Until all others have read everything up to a ticket.
+  // Waits until all other ranks have acknowledged `ticket`.
   bool wait_consumed(uint64_t ticket);
   bool wait_for_line(uint64_t ticket);
   void see_consumed();
   void post(uint32_t round, uint32_t print, size_t offset, const void* inside,
             size_t bytes);
   void done_ticket(uint64_t ticket);
-  // Fails the call if anybody has given up.
+  // Fails the call if a rank that lent memory has given up.
   void check_lenders();
 
   bool is_in_place_ = false;
   uint32_t print_;
   Stage& stage_;
-  size_t ring_;  // how much of the staging is used in turn
+  size_t ring_;  // bytes of staging used in turn
   bool past_caches_ = false;
   bool borrows_ = false, lends_ = false;
-  const uint64_t ticket_;  // of the operation's first round
+  const uint64_t ticket_;  // the operation's first round
   Limit limit_;
   dw_error* const error_;
-  // What was prepared: where, and how much of it is for the line.
+  // The prepared data: offset in the region, and bytes inside the slot.
   size_t prepared_ = 0, inside_bytes_ = 0;
   char inside_[kInside];
   int32_t code_ = DW_OK;
 };
 
-// reductions.cc: reduce, all_reduce and scan of what fits a few rounds.
+// reductions.cc: reduce, all_reduce and scan that fit a few rounds. Each rank
+// that needs the result reduces all elements.
 void run_flat(Run& run);
 // sliced.cc: each rank reduces a share of the elements.
 void run_sliced(Run& run);
 void run_reduce_scatter(Run& run);
-// Either: a rank's input of so many bytes is reduced in shares.
+// Chooses between run_flat and run_sliced. Inputs of `sliced_from` bytes or
+// more are reduced in shares.
 size_t sliced_from(const Comm& comm, const Call& call);
 void run_staged(Run& run);
-// direct.cc: the same, where the elements of others are read in their memory.
+// direct.cc: reductions that read the elements of other ranks where they lie.
 void run_direct(Run& run);
 void run_direct_reduce_scatter(Run& run);
-// pairs.cc: those of which only pairs of ranks know the sizes.
+// pairs.cc: operations whose sizes only pairs of ranks know.
 void run_pairs(Run& run);
 // moves.cc
 void run_barrier(Run& run);
@@ -218,45 +235,45 @@ void run_gather(Run& run);
 void run_scatter(Run& run);
 void run_all_to_all(Run& run);
 
-// straight_moves.cc: one of those that only move data, from buffer to buffer.
-// False: it is none; nothing has been done.
+// straight_moves.cc: moves data from buffer to buffer by CMA. False: the
+// operation does more than move data, and nothing has been done.
 bool run_straight(Run& run);
 
-// agree.cc: whether the large staging can be used, and each other's memory,
-// found out together.
+// agree.cc: all ranks find out together whether the large staging and CMA can
+// be used.
 int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error);
 
-// What every rank's first staging serves.
+// The largest number of bytes that a rank stages in a group's first calls.
 inline constexpr size_t kFirstStaging = 2 << 10;
-// Whether a call is one for the large staging, the same on all ranks. What is
-// smaller goes there as well in a group that has made some calls: a ring that
-// fits a processor's first cache is slow to be written again.
+// Whether a call uses the large staging; all ranks decide alike. After some
+// calls even smaller ones use it, since a ring that fits the first-level cache
+// is slow to write again.
 inline bool is_for_large_staging(const Comm& comm, size_t shown) {
   constexpr uint64_t kSome = 64;
   return shown > kFirstStaging ||
          (shown > kInside && comm.ticket >> kRoundBits >= kSome);
 }
 
-// A collective, to its end. DW_OK, or the communicator is broken.
+// Runs a collective to its end. DW_OK, or the communicator is broken.
 int32_t run(Comm* comm, const Call& call, dw_error* error);
 
-// What reduces the ranks' elements, in their order.
+// Reduces the ranks' elements in rank order.
 struct Reducer {
   Reducer(Run& run);
-  // This rank's own elements for the others, scaled when the call says so.
+  // Stages this rank's elements, scaled if the call says so.
   void stage_own(void* to, const void* from, size_t bytes) const;
   void operator()(void* out, const void* const* in, int n, size_t bytes) const {
     kernel(out, in, static_cast<uint64_t>(n), bytes / element, &ranks);
   }
-  // The same of what others have staged.
+  // Reduces elements that other ranks have staged.
   void fetch(void* out, const void* const* in, int n, size_t bytes) const;
-  // And the result goes past the caches.
+  // As `fetch`, and writes the result with non-temporal stores.
   void fetch_past_caches(void* out, const void* const* in, int n,
                          size_t bytes) const;
 
   Run& run;
   dw_reduce_fn kernel;
-  dw_reduce_fn scale = nullptr;  // NULL: as they are
+  dw_reduce_fn scale = nullptr;  // NULL: not scaled
   const void* factor;
   size_t element;
   int64_t ranks;

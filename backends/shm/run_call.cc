@@ -1,12 +1,11 @@
-// A collective from its begin to its end: which operation it is, and which way
-// it goes.
+// Runs a collective: chooses the operation's code and its way.
 #include "run.h"
 
 namespace shm_backend {
 namespace {
 
 void run_reduction(Run& run) {
-  // One of two wants the result: the other is on its way already.
+  // With two ranks only one needs the result, and the other goes on at once.
   if (run.size == 2 && run.call.kind == DW_OP_REDUCE) return run_flat(run);
   run.is_in_place() ? run_direct(run) : run_staged(run);
 }
@@ -39,7 +38,7 @@ void run_kind(Run& run) {
   }
 }
 
-// The whole operation of a group with one rank.
+// Runs an operation of a group with one rank.
 void run_alone(Comm* comm, const Call& call) {
   const bool reduces = kShapes[call.kind].reduces;
   const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;
@@ -57,8 +56,8 @@ void run_alone(Comm* comm, const Call& call) {
 
 }  // namespace
 
-// The others' terms have to come from their caches. Two ranks read as much of
-// each other either way; shares are for having the next chunk under way, and
+// Reading the other inputs is the main cost, and two ranks read equally much
+// with both algorithms. Shares allow the next chunk to be in progress, and
 // halve the work where it counts beside the reading: 16-bit floats.
 size_t sliced_from(const Comm& comm, const Call& call) {
   if (comm.size > 2) return comm.tuning.sliced_more;
@@ -78,8 +77,8 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
     run_alone(comm, call);
     return DW_OK;
   }
-  comm->under_way();
-  dw_error why;  // filled on failure only
+  comm->under_way(call);
+  dw_error why;  // written on failure only
   int32_t code = DW_OK;
   Attempt attempt;
   const size_t shown = shown_by_all(call, comm->size);
@@ -92,7 +91,8 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
     if (attempt.is_in_place()) run.go_in_place();
     run_kind(run);
     code = run.code();
-    // First: who reads there must not take what follows for the operation's.
+    // The state is set first, so that a rank that reads lent memory does not
+    // take later data for the operation's.
     if (run.failed() && run.lends()) comm->room.leave(State::kAborted);
     comm->lease.in.end.store(0, std::memory_order_relaxed);
     comm->lease.out.end.store(0, std::memory_order_relaxed);

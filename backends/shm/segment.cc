@@ -64,7 +64,7 @@ int32_t Segment::adopt(Descriptor fd, dw_error* error, size_t most) {
   const int seals = fcntl(fd_.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
     return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, errno,
-                   "shm: the memory that rank 0 gave is not sealed");
+                   "shm: the memory that rank 0 handed over is not sealed");
   return map(most, error);
 }
 
@@ -86,7 +86,7 @@ int32_t Segment::map_part(size_t at, size_t bytes, char** data,
                            fd_.get(), static_cast<off_t>(at));
   if (begin == MAP_FAILED)
     return fail_system(error, "shared memory cannot be mapped", errno);
-  // Most of it is never there, and what is is no news to a debugger.
+  // Little of it is ever reserved, and a core dump of it would not help.
   madvise(begin, bytes, MADV_DONTDUMP);
   *data = static_cast<char*>(begin);
   return DW_OK;
@@ -122,8 +122,8 @@ int32_t Segment::reserve(size_t at, size_t bytes, char* data,
   } while (failed == EINTR);
   if (failed != 0)
     return fail_system(error, "shared memory cannot be reserved", failed);
-  // Page faults now rather than in the first operations; and what was never
-  // touched counts as a hole.
+  // Faults the pages in now rather than in the first operations. A page that
+  // was never touched counts as a hole.
   int touched = -1;
 #ifdef MADV_POPULATE_WRITE
   touched = madvise(data, bytes, MADV_POPULATE_WRITE);
@@ -136,7 +136,8 @@ int32_t Segment::reserve(size_t at, size_t bytes, char* data,
 
 size_t Segment::there(size_t at, size_t end) const {
   const off_t hole = lseek(fd_.get(), static_cast<off_t>(at), SEEK_HOLE);
-  // A kernel that does not know: nothing is lost but memory.
+  // Without an answer of the kernel the range counts as reserved, which only
+  // wastes memory.
   if (hole < 0) return errno == ENXIO ? at : end;
   return std::clamp(static_cast<size_t>(hole), at, end);
 }

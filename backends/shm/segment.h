@@ -13,7 +13,7 @@
 
 namespace shm_backend {
 
-// A descriptor that is closed.
+// A file descriptor that its owner closes.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -39,25 +39,26 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // Of that many bytes, of which none is there yet; `most` of them are mapped.
+  // Makes a memfd of `bytes` bytes, none reserved yet, and maps the first
+  // `most`.
   int32_t create(size_t bytes, dw_error* error, size_t most = SIZE_MAX);
-  // Another process's; its seals are checked.
+  // Takes over another process's memfd and checks its seals.
   int32_t adopt(Descriptor fd, dw_error* error, size_t most = SIZE_MAX);
-  // Another part of it, mapped where there is room: the caller's to unmap.
+  // Maps another part anywhere; the caller unmaps it.
   int32_t map_part(size_t at, size_t bytes, char** data, dw_error* error) const;
 
-  // Makes a part really there: touching it cannot fail afterwards. An error
-  // says how much there was.
+  // Reserves memory for a part, so that no later access can fail. The error
+  // says how much was available.
   int32_t reserve(size_t at, size_t bytes, dw_error* error) {
     return reserve(at, bytes, data_ + at, error);
   }
-  // The same of a part that is mapped at `data`.
+  // Reserves a part that is mapped at `data`.
   int32_t reserve(size_t at, size_t bytes, char* data, dw_error* error) const;
-  // Gives the memory of a part back to the kernel: it is zero, and a hole.
+  // Gives memory of a part back to the kernel; the part then reads as zeros.
   void give_back(size_t at, size_t bytes) const;
 
-  // Up to where, from `at` on and at most to `end`, everything is there. The
-  // kernel's word, which no other process can forge.
+  // The offset, at most `end`, up to which all memory from `at` on is reserved.
+  // The kernel answers, so no other process can forge it.
   size_t there(size_t at, size_t end) const;
 
   int fd() const { return fd_.get(); }

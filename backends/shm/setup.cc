@@ -1,13 +1,14 @@
-// A communicator whose ranks are all in one that has memory already takes its
-// own out of that, in one round: everybody tells where its area is, and looks
-// at the others' tokens there.
+// If all ranks of a new communicator share a group segment, each takes its part
+// from that, in one round: it tells where its area is, and checks the others'
+// tokens there.
 //
-// Else in four. The first tells where rank 0 listens, and everybody's token.
-// Then the others call it; then it hands its memory over; then they map it and
-// show their tokens there, which is the proof that all see the same memory. A
-// rank steps when all have stepped, so nobody waits.
+// Otherwise there are four rounds. In the first, rank 0 tells where it listens,
+// and each rank its token. In the second the others connect, in the third rank
+// 0 hands the memory over, and in the last all map it and write their tokens
+// there, which proves that all see one memory. A rank steps when all have
+// stepped, so no rank waits.
 #include "backend.h"
-#include "heads.h"
+#include "hostmem/building.h"
 #include "meet.h"
 #include "sdk/fail.h"
 #include "sdk/open.h"
@@ -16,17 +17,24 @@
 
 #include <iterator>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
 namespace shm_backend {
 namespace {
 
-// What a rank says in every round.
+using dw_hostmem::Building;
+
+constexpr Building::Kind kCommunicator = {"shm", 0x6d687364, 6};
+
+// A rank's setup message in every round.
 struct Word {
-  Head head;
-  uint64_t key;           // random, this rank's; never in the memory
+  uint64_t token;  // this rank's random token
+  // nonce of the group segment: rank 0's, unless all ranks share a segment
+  uint64_t nonce;
+  uint64_t area;    // offset of this rank's area in its region; 0: none yet
+  SocketName name;  // the socket of rank 0
+  uint64_t key;     // this rank's random key; never in shared memory
   Processors processors;  // this rank's, once it has an area
 };
 
@@ -34,13 +42,13 @@ class Setup final : public Building {
  public:
   Setup(Backend* backend, const dw_setup_info& info);
   int32_t begin(const dw_setup_info& info, dw_error* error);
-  dw_blob word() const override { return {&word_, sizeof word_, nullptr, 0}; }
-  int32_t step(const dw_blob* in, uint64_t n, dw_error* error) override;
   dw_setup_result take() override {
     return {reinterpret_cast<dw_comm*>(comm_.release()), nullptr};
   }
 
  private:
+  int32_t prepare(const dw_setup_info& info, dw_error* error);
+  int32_t hear(uint32_t round, const Words& words, dw_error* error) override;
   Header header() const;
   void tell_place();
   int32_t map_memory(dw_error* error);
@@ -48,25 +56,24 @@ class Setup final : public Building {
   int32_t meet_in_parent(const std::vector<Word>& words, dw_error* error);
 
   Backend* const backend_;
-  Tuning tuning_;  // of new memory
+  Tuning tuning_;  // tuning of a new group segment
   Word word_ = {};
-  Head& head_ = word_.head;
   std::unique_ptr<Comm> comm_;
-  // Of those that make new memory.
+  // For ranks that make a new group segment.
   std::shared_ptr<Arena> arena_;
   Host host_;
   Guest guest_;
   std::vector<uint64_t> tokens_;  // after the first round
   uint64_t nonce_ = 0;
-  // Of those that take it out of what is there: the ranks of its arena.
+  // For ranks that use an existing segment: their ranks in it.
   std::vector<int> arena_ranks_;
 };
 
 Setup::Setup(Backend* backend, const dw_setup_info& info)
-    : backend_(backend),
+    : Building(kCommunicator, info),
+      backend_(backend),
       tuning_(backend->tuning),
       comm_(std::make_unique<Comm>(backend)) {
-  head_ = head_of(kCommunicatorMagic, info);
   comm_->rank = info.rank;
   comm_->size = info.size;
 }
@@ -75,9 +82,9 @@ Header Setup::header() const {
   Header header = {};
   header.magic = kSegmentMagic;
   header.nonce = nonce_;
-  header.uid = head_.uid;
-  header.epoch = head_.epoch;
-  header.size = static_cast<uint64_t>(head_.size);
+  header.uid = uid();
+  header.epoch = epoch();
+  header.size = static_cast<uint64_t>(comm_->size);
   header.stage_bytes = backend_->stage_bytes;
   header.tuning = tuning_;
   return header;
@@ -87,7 +94,7 @@ void make_ready(Comm* comm, const std::vector<Word>& words) {
   Processors all = words.front().processors;
   for (const Word& word : words) all.add(word.processors);
   comm->crowded = comm->size > all.count();
-  // Whom a rank waits for may be waiting for its processor.
+  // An awaited rank may be waiting for this rank's processor.
   comm->looks = comm->crowded ? 2 : 200;
   comm->consumed = comm->ticket - 1;
   comm->stage.use(kSmallStage, comm->ticket - 1);
@@ -99,7 +106,7 @@ void make_ready(Comm* comm, const std::vector<Word>& words) {
   comm->messages.attach(comm);
 }
 
-// The ranks of the parent's memory that build this; none when not all do.
+// The new group's ranks in the parent's segment; empty when not all have one.
 std::vector<int> ranks_in(const Room& parent, const dw_setup_info& info) {
   std::vector<int> ranks;
   if (!parent.is_open() || info.parent_rank == nullptr) return ranks;
@@ -113,40 +120,47 @@ std::vector<int> ranks_in(const Room& parent, const dw_setup_info& info) {
 
 int32_t fail_random(dw_error* error) {
   return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
-                 "shm: there are no random numbers");
+                 "shm: the system gives no random numbers");
 }
 
 void Setup::tell_place() {
-  head_.area = comm_->room.place();
+  word_.area = comm_->room.place();
   word_.processors = comm_->room.arena()->processors();
+  say_object(word_);
 }
 
 int32_t Setup::begin(const dw_setup_info& info, dw_error* error) {
+  const int32_t code = prepare(info, error);
+  say_object(word_);
+  return code;
+}
+
+int32_t Setup::prepare(const dw_setup_info& info, dw_error* error) {
   if (int32_t code = read_tuning(
           dw_find_hint(info.hints, info.n_hints, kHints[0]), &tuning_, error))
     return code;
   if (comm_->size == 1) return DW_OK;
   uint64_t random[2];
   if (!fill_random(random, sizeof random)) return fail_random(error);
-  head_.token = random[0];
+  word_.token = random[0];
   word_.key = random[1];
   if (info.parent != nullptr)
     arena_ranks_ = ranks_in(of(info.parent)->room, info);
   if (!arena_ranks_.empty()) {
     const std::shared_ptr<Arena>& arena = of(info.parent)->room.arena();
-    head_.nonce = arena->nonce();
+    word_.nonce = arena->nonce();
     if (int32_t code =
-            comm_->room.enter(arena, comm_->size, head_.token, error))
+            comm_->room.enter(arena, comm_->size, word_.token, error))
       return code;
     tell_place();
     return DW_OK;
   }
   arena_ = std::make_shared<Arena>();
   if (comm_->rank != 0) return DW_OK;
-  if (!fill_random(&head_.nonce, sizeof head_.nonce)) return fail_random(error);
-  nonce_ = head_.nonce;
+  if (!fill_random(&word_.nonce, sizeof word_.nonce)) return fail_random(error);
+  nonce_ = word_.nonce;
   if (int32_t code = arena_->create(header(), error)) return code;
-  return host_.listen(comm_->size, &head_.name, error);
+  return host_.listen(comm_->size, &word_.name, error);
 }
 
 int32_t Setup::map_memory(dw_error* error) {
@@ -159,19 +173,20 @@ int32_t Setup::map_memory(dw_error* error) {
       return code;
   }
   arena_->settle(comm_->rank);
-  if (int32_t code = comm_->room.enter(arena_, comm_->size, head_.token, error))
+  if (int32_t code = comm_->room.enter(arena_, comm_->size, word_.token, error))
     return code;
   tell_place();
   return DW_OK;
 }
 
-// All have an area, and say where. DW_DONE, or why it is none.
+// All ranks have an area and tell its place. DW_DONE, or the error.
 int32_t Setup::meet(const std::vector<Word>& words, dw_error* error) {
   std::vector<Arena::Member> members;
   for (const Word& word : words) {
+    const size_t at = members.size();
     const int rank =
-        arena_ranks_.empty() ? word.head.rank : arena_ranks_[members.size()];
-    members.push_back({rank, word.head.area, word.head.token});
+        arena_ranks_.empty() ? static_cast<int>(at) : arena_ranks_[at];
+    members.push_back({rank, word.area, word.token});
     comm_->keys.push_back(word.key);
     comm_->pairs.emplace_back();
   }
@@ -183,26 +198,25 @@ int32_t Setup::meet(const std::vector<Word>& words, dw_error* error) {
 }
 
 int32_t Setup::meet_in_parent(const std::vector<Word>& words, dw_error* error) {
-  for (const Word& word : words)
-    if (word.head.nonce != head_.nonce)
-      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED,
-                     word.head.rank, 0,
-                     "shm: a rank builds the group from another parent");
+  for (size_t rank = 0; rank < words.size(); ++rank)
+    if (words[rank].nonce != word_.nonce)
+      return refuse(static_cast<int>(rank),
+                    "a rank builds the group from another parent", error);
   return meet(words, error);
 }
 
-int32_t Setup::step(const dw_blob* in, uint64_t n, dw_error* error) {
+int32_t Setup::hear(uint32_t round, const Words& said, dw_error* error) {
   std::vector<Word> words;
-  if (int32_t code = read_words(word_, in, n, &words, error)) return code;
+  if (int32_t code = read(said, &words, error)) return code;
   if (comm_->size == 1) return DW_DONE;
   if (!arena_ranks_.empty()) return meet_in_parent(words, error);
-  switch (head_.round++) {
+  switch (round) {
     case 0:
-      for (const Word& word : words) tokens_.push_back(word.head.token);
-      nonce_ = words[0].head.nonce;
-      return comm_->rank == 0 ? int32_t{DW_OK}
-                              : guest_.call(words[0].head.name, comm_->rank,
-                                            head_.token, error);
+      for (const Word& word : words) tokens_.push_back(word.token);
+      nonce_ = words[0].nonce;
+      return comm_->rank == 0
+                 ? int32_t{DW_OK}
+                 : guest_.call(words[0].name, comm_->rank, word_.token, error);
     case 1:
       return comm_->rank == 0
                  ? host_.serve(tokens_, arena_->fd(), &arena_->watch, error)
@@ -214,25 +228,7 @@ int32_t Setup::step(const dw_blob* in, uint64_t n, dw_error* error) {
   }
 }
 
-int32_t fail_memory(dw_error* error) {
-  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                 "shm: no memory for a communicator or window");
-}
-
-// `make` gives what is being built, begun.
-template <class Make>
-int32_t begin_building(const Make& make, dw_setup** setup, dw_blob* out,
-                       dw_error* error) {
-  try {
-    std::unique_ptr<Building> made;
-    if (int32_t code = make(&made)) return code;
-    *out = made->word();
-    *setup = reinterpret_cast<dw_setup*>(made.release());
-    return DW_OK;
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  }
-}
+constexpr char kBuilding[] = "shm: a communicator or window";
 
 }  // namespace
 
@@ -245,7 +241,8 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
   if (info.size > kMostRanks)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
                    "shm: a group has 128 ranks at most");
-  return begin_building(
+  return dw_hostmem::begin_building(
+      kBuilding,
       [&](std::unique_ptr<Building>* made) {
         auto building = std::make_unique<Setup>(of(backend), info);
         const int32_t code = building->begin(info, error);
@@ -259,42 +256,27 @@ int32_t window_create(dw_comm* comm, const dw_setup_info* given,
                       dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
   if (int32_t code = dw_read_window(&info, given, comm, error)) return code;
-  return begin_building(
+  return dw_hostmem::begin_building(
+      kBuilding,
       [&](std::unique_ptr<Building>* made) {
         return begin_window(of(comm), info, made, error);
       },
       setup, out, error);
 }
 
-int32_t setup_step(dw_setup* given, const dw_blob* in, uint64_t n, dw_blob* out,
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
-  auto* const setup = reinterpret_cast<Building*>(given);
-  int32_t code;
-  try {
-    code = setup->step(in, n, error);
-  } catch (const std::bad_alloc&) {
-    code = fail_memory(error);
-  }
-  if (code == DW_OK) {
-    *out = setup->word();
-    return DW_OK;
-  }
-  *out = {};
-  if (code == DW_DONE) *result = setup->take();
-  delete setup;
-  return code;
+  return dw_hostmem::step_building(kBuilding, setup, in, n, out, result, error);
 }
 
-void setup_cancel(dw_setup* setup) {
-  delete reinterpret_cast<Building*>(setup);
-}
+void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_building(setup); }
 
 int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
   Comm* const comm = of(given);
   comm->failure.abort();
   if (!comm->room.is_open()) return DW_OK;
   comm->room.leave(State::kAborted);
-  // Whoever waits for messages alone ends them itself.
+  // A caller that alone waits for messages ends them itself.
   if (!comm->messages.is_shared()) return DW_OK;
   dw_error why = {};
   comm->failure.check(&why);

@@ -9,7 +9,7 @@ using namespace short_step;
 
 namespace {
 
-// Whose data this rank takes.
+// Finds the ranks whose data this rank reads.
 void find_sources(const Comm& comm, const Call& call, ShortCall* how) {
   const bool is_root = call.peer == comm.rank;
   how->shows = true;
@@ -34,7 +34,7 @@ void find_sources(const Comm& comm, const Call& call, ShortCall* how) {
   }
 }
 
-// Each rank shows a part for each one.
+// Whether each rank publishes a part for each other rank.
 bool has_parts(const Call& call) {
   return call.kind == DW_OP_SCATTER || call.kind == DW_OP_ALL_TO_ALL ||
          call.kind == DW_OP_REDUCE_SCATTER;
@@ -55,7 +55,7 @@ size_t bytes_of_rank(const Call& call) {
   }
 }
 
-// All but the part that is this rank's own.
+// Stages all parts but this rank's own.
 void stage_parts(const Comm& comm, char* to, const char* own,
                  const ShortCall& how) {
   for (int r = 0; r < comm.size; ++r) {
@@ -64,11 +64,11 @@ void stage_parts(const Comm& comm, char* to, const char* own,
   }
 }
 
-// What a rank does in a call.
+// A rank's part in a call.
 enum class Part {
-  kGives,   // shows its data, and waits for nobody
-  kTakes,   // shows nothing
-  kTrades,  // both
+  kGives,   // publishes data and waits for nobody
+  kTakes,   // publishes nothing
+  kTrades,  // publishes and reads
 };
 
 template <bool kStaged>
@@ -82,7 +82,7 @@ template <bool kStaged>
     post(comm, line, ticket, 0, print);
     return true;
   }
-  // What can be read where it lies is not copied.
+  // Data that others can read in place are not copied.
   if (how.reduce != nullptr &&
       comm->room.arena()->heap().place_of(own, shown) != 0) [[unlikely]]
     return false;
@@ -95,13 +95,13 @@ template <bool kStaged>
   else
     comm->stage_copy(staged, own, shown);
   post(comm, line, ticket, at, print);
-  // While it waits for the others anyway.
+  // The rank waits for the others anyway.
   if (how.meets && shown <= kMostHandedDown) hand_down(staged, shown);
   return true;
 }
 
-// `run` finds out first what staging there is, and in what is small it may need
-// more rounds.
+// `run` first finds out the size of the staging; small staging may need more
+// rounds.
 inline bool has_staging_for(const Comm& comm, size_t shown) {
   if (comm.staging == Staging::kUnknown && is_for_large_staging(comm, shown))
       [[unlikely]]
@@ -110,8 +110,8 @@ inline bool has_staging_for(const Comm& comm, size_t shown) {
                                     comm.stage.most() >= 2 * ShortCall::kMost);
 }
 
-// A ShortCall::Body. What is the same for calls alike are constants: whether
-// data are staged or in the line, whether they are reduced or moved.
+// A ShortCall::Body. The template arguments are equal for calls alike: whether
+// data are staged or in the slot, and whether they are reduced or moved.
 template <bool kStaged, bool kReduces, Part kPart>
 bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   const size_t shown = how.shown, bytes = how.bytes;
@@ -122,7 +122,7 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   if (kPart != Part::kTakes &&
       !show<kStaged>(comm, own, how, shown, ticket, call.print))
     return false;
-  if (kPart == Part::kTrades) comm->under_way();
+  if (kPart == Part::kTrades) comm->under_way(call);
   char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
   const size_t stride = how.lists_out ? bytes : 0;
   const auto keep_own = [&] {
@@ -135,11 +135,11 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
   }
 
   bool ahead = kPart == Part::kTakes;
-  // What another has shown for this rank; NULL: it is late, or differs.
+  // Data of rank `r` for this rank; NULL: the rank is late, or its call
+  // differs.
   const auto shown_by = [&](int r) -> const char* {
     constexpr bool kMaySlip = kStaged && kPart == Part::kTakes;
-    const Post* const line =
-        look(*comm, r, ticket, call.print, kMaySlip, &ahead);
+    const Post* const line = look(*comm, r, ticket, call, kMaySlip, &ahead);
     if (line == nullptr) return nullptr;
     const char* const from = kStaged
                                  ? find(*comm, r, *line, 0, shown)
@@ -227,7 +227,7 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   const bool reduces = how.reduce != nullptr;
   how.keeps = !reduces && (is_one || (how.shows && how.looks_at_all)) &&
               how.first <= comm.rank && comm.rank < how.end;
-  // The first rank of a scan has what it gives.
+  // The first rank of a scan needs no other rank's data.
   const Part part = !how.shows                     ? Part::kTakes
                     : waits || (reduces && is_one) ? Part::kTrades
                                                    : Part::kGives;

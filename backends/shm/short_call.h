@@ -1,11 +1,11 @@
-// Collectives for which one post of each rank is enough, when nobody is late: a
-// line is written, with the data or where they are staged, others are read, and
-// that was all. How a call goes is found once for calls alike. An all_to_all
-// with counts is one as long as its pieces are short.
+// Collectives for which one slot of each rank is enough if nobody is late: a
+// rank writes its slot, with the data or their place, and reads those of
+// others. How a call runs is computed once for calls alike. An all_to_all with
+// counts belongs here while its pieces are short.
 //
-// Whatever else there may be is left to `run`: a line or staging that is still
-// in use, a peer that has not come within a few looks or whose call differs. It
-// finds what has been shown here, and shows it no second time.
+// `run` does everything else: a slot or staging that is still in use, a peer
+// that has not come within a few polls, a call that differs. It continues from
+// what was published here and publishes nothing twice.
 #ifndef DISTWRAP_BACKENDS_SHM_SHORT_CALL_H_
 #define DISTWRAP_BACKENDS_SHM_SHORT_CALL_H_
 
@@ -21,32 +21,33 @@ struct Call;
 struct Comm;
 
 struct ShortCall {
-  // What a rank shows at most.
+  // Most bytes that a rank publishes.
   static constexpr size_t kMost = 16 << 10;
 
-  // To the end, or false: `run` has to do it.
+  // Runs the call to its end. False: `run` has to do it.
   using Body = bool (*)(Comm* comm, const Call& call, const ShortCall& how);
-  Body run = nullptr;  // NULL: no such call
+  Body run = nullptr;  // NULL: not a short call
   bool shows = false;
   bool looks_at_all = false;
-  // What is this rank's own comes first, while the others' is on its way.
+  // This rank copies its own data first, while the others' data are coming.
   bool keeps = false;
   // Every rank waits for every other one, on a processor of its own.
   bool meets = false;
-  // Its buffers have a piece for each rank.
+  // Whether the input and the output have a piece for each rank.
   bool lists_in = false, lists_out = false;
-  // The ranks whose data it takes, perhaps itself among them.
+  // The ranks first..end-1, perhaps with this one, whose data this rank reads.
   int first = 0, end = 0;
-  // What a rank shows, and where in it this rank's begins.
+  // Bytes that a rank publishes, and the offset and size of this rank's part of
+  // them.
   uint32_t shown = 0, at = 0, bytes = 0;
   dw_reduce_fn reduce = nullptr;  // NULL: data only move
-  uint64_t count = 0;             // elements that are reduced
+  uint64_t count = 0;             // elements to reduce
 
-  // Of a call without counts, or of an all_to_all.
+  // How to run a call without counts, or an all_to_all.
   static ShortCall of(const Comm& comm, const Call& call);
 };
 
-// short_pairs.cc: a ShortCall::Body of pairs, which alone know sizes.
+// short_pairs.cc: runs operations whose sizes only pairs know.
 bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how);
 
 }  // namespace shm_backend

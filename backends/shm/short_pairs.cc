@@ -1,5 +1,5 @@
-// An all_to_all with counts, of which each rank shows all in one line and what
-// is staged for it. What late ranks and longer pieces need is in pairs.cc.
+// An all_to_all with counts in which each rank publishes everything in one slot
+// and its staging. pairs.cc handles late ranks and longer pieces.
 #include "pairs.h"
 #include "run.h"
 #include "short_step.h"
@@ -10,12 +10,14 @@ using namespace short_step;
 
 namespace {
 
-// Of two ranks the cell is in the line, else in a table before what is staged.
+// With two ranks the cell is in the slot, else in a table in front of the
+// staged data.
 size_t table_bytes(const Comm& comm) {
   return comm.size == 2 ? 0 : Cell::place(comm.size);
 }
 
-// `body` of every other rank; false as soon as that is.
+// Calls `body` for every other rank; stops and returns false when it returns
+// false.
 template <class Body>
 [[gnu::always_inline]] inline bool for_others(const Comm& comm,
                                               const Body& body) {
@@ -25,9 +27,9 @@ template <class Body>
   return true;
 }
 
-// How much it shows beside the line; kPairs: not now, or not in one round. All
-// that a pair gives each other is short, or nothing is: then both ends count
-// alike what may go straight.
+// Bytes that this rank publishes beside the slot; kPairs: not possible now, or
+// not in one round. All pieces of a pair have to be short, or empty: then both
+// ends count alike the pieces that CMA may move.
 size_t shown_to_pairs(const Comm& comm, const Call& call) {
   if (comm.staging != Staging::kLarge) return kPairs;
   const size_t most = std::min(Lending::kMoreThan, comm.pair_part);
@@ -70,14 +72,15 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
   post(comm, line, ticket, at, call.print);
   if (how.meets && shown != 0 && shown <= kMostHandedDown)
     hand_down(staged, shown);
-  comm->under_way();
+  comm->under_way(call);
   return true;
 }
 
-// What another gives this rank, unless that is late or their sizes differ.
+// Takes the piece of another rank. False if that rank is late or the sizes
+// differ.
 bool take_of_pair(Comm& comm, const Call& call, int from, uint64_t ticket,
                   bool* ahead) {
-  const Post* const line = look(comm, from, ticket, call.print, false, ahead);
+  const Post* const line = look(comm, from, ticket, call, false, ahead);
   if (line == nullptr) return false;
   const Piece piece = call.out_pieces[from];
   const char* const seen =

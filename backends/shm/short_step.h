@@ -21,17 +21,18 @@ namespace shm_backend::short_step {
     copy(to, from, bytes);
 }
 
-// A piece that is this rank's own, from buffer to buffer. Both are in its own
-// caches more often than not: one long instruction ("rep movsb") would still be
-// beginning when vectors are half-way.
+// Copies a piece of this rank from buffer to buffer. Both mostly are in its own
+// caches: one long instruction ("rep movsb") would still be starting when
+// vector copies are half-way.
 inline void keep(void* to, const void* from, size_t bytes) {
   constexpr size_t kShort = 2 << 10;
   bytes <= kShort ? move(to, from, bytes) : copy_by_vectors(to, from, bytes);
 }
 
-// Where the data of this call are staged; NULL: not now. What every rank shows
-// begins a page: who reads only comes later, and then to more of one page at
-// once. `parts`: it is one for each rank, who does not read to the end.
+// Memory to stage this call's data; NULL when none is free. What a rank
+// publishes begins a new page if all ranks meet: a rank that only reads comes
+// later, and then to more of one page at once. `parts`: the data have a part
+// for each rank, so no rank reads to the end.
 inline char* stage(Comm* comm, const ShortCall& how, size_t bytes, bool parts,
                    uint64_t ticket, size_t* at) {
   constexpr size_t kLeastPage = 512;
@@ -46,9 +47,10 @@ inline char* stage(Comm* comm, const ShortCall& how, size_t bytes, bool parts,
   return stage.data + begin;
 }
 
-// The lines that the next call, if it is like this one, will write first.
+// Fetches for writing the lines that the next call writes first, if it is like
+// this one.
 inline void prepare_next(const Comm& comm, size_t shown) {
-  // As many as a processor can wait for beside what it does.
+  // As many lines as a processor can request beside its work.
   constexpr size_t kMostLines = 16;
   take_ahead(&comm.room.mine().posts[line_of(comm.ticket)]);
   if (shown <= kInside || comm.goes_past(shown)) return;
@@ -58,7 +60,7 @@ inline void prepare_next(const Comm& comm, size_t shown) {
   for (size_t i = 0; i < bytes; i += kLine) take_ahead(stage.data + at + i);
 }
 
-// The line of this call; NULL when somebody may still read what stands there.
+// This call's slot; NULL when a peer may still read the old data in it.
 inline Post* free_line(Comm* comm, uint64_t ticket) {
   const uint32_t line = line_of(ticket);
   if (!reached(comm->consumed, comm->posted[line])) return nullptr;
@@ -74,8 +76,8 @@ inline void post(Comm* comm, Post* line, uint64_t ticket, size_t at,
   comm->room.wake_others();
 }
 
-// Begins to fetch `bytes` at `at` of what another has staged for the call whose
-// turn it is, if it has.
+// Prefetches `bytes` at offset `at` of what another rank has staged for the
+// current call, if it has published the call.
 inline void begin_to_fetch(const Comm& comm, int rank, size_t at,
                            size_t bytes) {
   const Post& post = comm.room.area(rank).posts[line_of(comm.ticket)];
@@ -83,14 +85,15 @@ inline void begin_to_fetch(const Comm& comm, int rank, size_t at,
     return;
   const uint64_t what = post.what.load(std::memory_order_relaxed);
   const size_t begin = static_cast<size_t>(what >> 32) * kLine;
-  // They may be in the line itself, or in memory of the rank's own.
+  // The data may be in the slot itself, or in the rank's heap.
   if (begin == 0 || begin >= comm.room.arena()->plot_bytes()) return;
   const char* const data = comm.room.find(rank, begin + at, bytes);
   for (size_t i = 0; i < bytes && data != nullptr; i += kLine)
     __builtin_prefetch(data + i);
 }
 
-// Of all others: as much as comes while this rank copies what is its own.
+// Prefetches from all other ranks as much as can arrive while this rank copies
+// its own data.
 inline void fetch_beside(const Comm& comm, const ShortCall& how) {
   constexpr size_t kLeast = 4 << 10, kFirst = 48 * kLine;
   if (how.bytes < kLeast) return;
@@ -98,7 +101,8 @@ inline void fetch_beside(const Comm& comm, const ShortCall& how) {
     if (r != comm.rank) begin_to_fetch(comm, r, how.at, kFirst);
 }
 
-// Of another that is ahead by the next call, if that is like this one.
+// Prefetches from a rank that has already published the next call, if that is
+// like this one.
 inline void look_ahead(const Comm& comm, int rank, size_t shown, size_t at) {
   constexpr size_t kFirst = 12 * kLine;
   if (shown <= kInside)
@@ -107,7 +111,8 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown, size_t at) {
   begin_to_fetch(comm, rank, at, std::min(shown - at, kFirst));
 }
 
-// Whether a rank's line comes when ranks that share processors take turns.
+// Whether a rank publishes its slot while ranks that share processors take
+// turns.
 [[gnu::noinline]] inline bool comes_in_turns(Comm& comm, int rank,
                                              uint64_t ticket) {
   Reached shown(comm.room.area(rank).posts[line_of(ticket)].ticket, ticket,
@@ -115,17 +120,19 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown, size_t at) {
   return wait_in_turns(&comm, shown);
 }
 
-// A rank's line, unless it does not come soon or shows something else. `ahead`:
-// it had come before. `may_slip`: this rank only takes what is staged.
+// A rank's slot; NULL if it does not come soon or belongs to another call.
+// `ahead` is set to false unless the slot was there at the first poll.
+// `may_slip`: this rank only reads staged data.
 [[gnu::always_inline]] inline const Post* look(Comm& comm, int rank,
-                                               uint64_t ticket, uint32_t print,
-                                               bool may_slip, bool* ahead) {
+                                               uint64_t ticket,
+                                               const Call& call, bool may_slip,
+                                               bool* ahead) {
   const Post& post = comm.room.area(rank).posts[line_of(ticket)];
   for (int looks = std::min(comm.looks, kSoonLooks);
        !reached(post.ticket.load(std::memory_order_acquire), ticket);) {
-    // Who shows nothing has not said it.
+    // A rank that publishes nothing has not reported this yet.
     if (*ahead) {
-      comm.under_way();
+      comm.under_way(call);
       if (may_slip && !comm.crowded) comm.pace.was_early(*comm.host);
     }
     *ahead = false;
@@ -137,37 +144,39 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown, size_t at) {
     pause();
   }
   const uint64_t what = post.what.load(std::memory_order_relaxed);
-  return static_cast<uint32_t>(what) == print ? &post : nullptr;
+  return static_cast<uint32_t>(what) == call.print ? &post : nullptr;
 }
 
-// `bytes` at `at` of what a rank has staged for its line.
+// `bytes` at offset `at` of what a rank has staged for its slot.
 inline const char* find(const Comm& comm, int rank, const Post& line, size_t at,
                         size_t bytes) {
   const uint64_t what = line.what.load(std::memory_order_relaxed);
   const size_t begin = static_cast<size_t>(what >> 32) * kLine;
-  // Its own memory: it has to be asked whether that stayed.
+  // Data in a rank's heap: `run` has to check that they stayed.
   const size_t most = comm.room.arena()->plot_bytes();
   if (begin >= most || at >= most) return nullptr;
   return comm.room.find(rank, begin + at, bytes);
 }
 
-// What another has staged, to the caller's buffer. One long instruction ("rep
-// movsb") is faster where no cache is shared; where one is it takes up to twice
-// as long as vectors in some processes, and is never faster.
+// Copies staged data of another rank to the caller's buffer. One long
+// instruction ("rep movsb") is faster where no cache is shared. Where one is,
+// that takes up to twice as long as vector copies in some processes, and is
+// never faster.
 inline void take(const Comm& comm, int rank, void* to, const char* from,
                  size_t bytes) {
   if (comm.distances.is_far(rank)) return copy(to, from, bytes);
   copy_by_vectors(to, from, bytes);
 }
 
-// The end of a call that has read what it wants; `ahead`: its peers had come
-// before it.
+// Ends a call that has read its data. `ahead`: all other ranks had published
+// before this one looked.
 [[gnu::always_inline]] inline void end(Comm* comm, const ShortCall& how,
                                        uint64_t ticket, size_t shown,
                                        bool ahead) {
-  // Not each time: others look there only when they are ahead by all lines, and
-  // take the word away from who writes it. Whoever waits for a line that this
-  // rank has read, and not said so, has shown more that it has not.
+  // Acknowledges only now and then: other ranks read the word only when they
+  // are ahead by all slots, and reading takes its line away from the writer. A
+  // rank that waits for a slot which this rank has read but not acknowledged
+  // has published more that this rank has not read.
   constexpr uint32_t kUnsaid = kPosts / 4;
   if (shown > kInside || line_of(ticket) % kUnsaid == 0) {
     comm->room.mine().done.store(ticket + kLastRound,
@@ -178,8 +187,8 @@ inline void take(const Comm& comm, int rank, void* to, const char* from,
     comm->room.mine().pulse.store(ticket, std::memory_order_relaxed);
     comm->distances.look();
   }
-  // It has looked at everybody, and nobody comes here before the last call's
-  // end.
+  // This rank has polled all others, and no rank enters this call before the
+  // end of the last one.
   if (how.looks_at_all && !reached(comm->consumed, ticket - 1))
     comm->consumed = ticket - 1;
   comm->ticket = ticket + kLastRound + 1;

@@ -1,9 +1,9 @@
-// Reductions in which each rank reduces a share of the elements, over all
-// ranks in their order. So every element is reduced once, and has the same bits
-// everywhere.
+// Reductions in which each rank reduces a share of the elements, over all ranks
+// in rank order. So every element is reduced once, and has the same bits on all
+// ranks.
 //
-// What is large goes chunk by chunk, so that it is still in a cache when it is
-// read, and a rank shows the next chunk before it waits for this one.
+// Large inputs go chunk by chunk, so that a chunk is still in a cache when it
+// is read. A rank publishes the next chunk before it waits for this one.
 #include "run.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ size_t largest_slice(const Run& run) {
   return std::min(kSlice, run.comm->stage.most() / n / kLine * kLine);
 }
 
-// In the block of `from`, the slot that is for `to`. A rank's own comes last,
-// and is there when it is scaled only.
+// The position of the part for rank `to` in the block of rank `from`. The
+// rank's own part comes last, and is there only when it is scaled.
 size_t slot(int from, int to, int size) {
   return static_cast<size_t>(to == from ? size - 1 : to < from ? to : to - 1);
 }
@@ -56,11 +56,14 @@ class Sliced {
         reduce_(run),
         all_(call_.kind == DW_OP_ALL_REDUCE),
         takes_(all_ || call_.peer == run.rank),
+        // Elements in mapped memory are read by the other ranks in place. A
+        // rank overwrites its input only where all others have read it.
+        lent_(reduce_.scale == nullptr ? run.lend_in() : 0),
         chunk_(largest_slice(run) * static_cast<size_t>(run.size)),
         chunks_((call_.in.bytes + chunk_ - 1) / chunk_) {}
 
-  // Rounds are numbered in the order in which a turn shows them: the terms of
-  // a chunk, then the results of the one before.
+  // Rounds are numbered in the order in which a turn publishes them: the inputs
+  // of a chunk, then the results of the chunk before.
   void go() {
     for (size_t turn = 0; turn < chunks_ + 2 && !run_.failed(); ++turn) {
       if (turn < chunks_) show_terms(turn);
@@ -68,7 +71,9 @@ class Sliced {
       if (turn >= 2 && takes_) take_results(turn - 2);
       if (turn >= 1) run_.done(static_cast<uint32_t>(2 * turn - 1));
     }
-    run_.finish(all_);
+    // In an all_reduce this rank has read the results that the others made of
+    // its input.
+    lent_ != 0 && !all_ ? run_.finish_together() : run_.finish(all_);
   }
 
  private:
@@ -88,6 +93,7 @@ class Sliced {
 
   void show_terms(size_t number) {
     const Chunk now = chunk(number);
+    if (lent_ != 0) return run_.show_at(terms_of(number), lent_ + now.begin);
     char* const block = run_.prepare(terms_of(number), block_bytes(now), true);
     if (block == nullptr) return;
     for (int to = 0; to < run_.size; ++to) {
@@ -109,12 +115,12 @@ class Sliced {
       if (r == run_.rank)
         terms[r] = reduce_.scale != nullptr ? scaled_[number % 2] : own.at;
       else
-        terms[r] =
-            run_.look(r, terms_of(number), Run::kStaged,
-                      slot(r, run_.rank, run_.size) * now.share, own.bytes);
+        terms[r] = run_.look_at_either(
+            r, terms_of(number), slot(r, run_.rank, run_.size) * now.share,
+            static_cast<size_t>(run_.rank) * now.share, own.bytes);
       if (terms[r] == nullptr) return;
     }
-    if (!all_ && takes_)  // nobody else wants it
+    if (!all_ && takes_)  // no other rank needs it
       return reduce_to_caller(run_, reduce_, now.of(run_.rank, call_.out.at).at,
                               terms, own.bytes);
     char* const block = run_.prepare(results_of(number), own.bytes, true);
@@ -130,7 +136,8 @@ class Sliced {
     if (takes_) run_.keep(kept, block, own.bytes);
   }
 
-  // What is to be kept would have to come back from there.
+  // A result that is kept too is copied first; it would have to come back from
+  // memory otherwise.
   void stage_past_caches(char* block, char* kept, const void* const* terms,
                          size_t bytes) {
     if (kept == nullptr)
@@ -155,11 +162,12 @@ class Sliced {
   const Call& call_;
   const Reducer reduce_;
   const bool all_, takes_;
+  const size_t lent_;  // place of the input in the heap; 0: not there
   const size_t chunk_, chunks_;
   const char* scaled_[2] = {};
 };
 
-// What is short is shown as it is: with a place for each rank.
+// A short input is published as it is: with a part for each rank.
 void run_short_reduce_scatter(Run& run, const Reducer& reduce) {
   const Call& call = run.call;
   const size_t each = call.out.bytes;
@@ -208,9 +216,17 @@ void run_reduce_scatter(Run& run) {
     const size_t at = std::min(whole.bytes, round * step);
     return Piece{whole.at + at, std::min(step, whole.bytes - at)};
   };
+  // As in Sliced.
+  const Piece first = call.in_pieces[0];
+  const size_t lent =
+      reduce.scale == nullptr && call.in_pieces.equal()
+          ? run.lend_in({first.at, static_cast<size_t>(run.size) * first.bytes})
+          : 0;
   const char* scaled[2] = {};
   for (uint32_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
-    if (turn < rounds) {
+    if (turn < rounds && lent != 0) {
+      run.show_at(turn, lent);
+    } else if (turn < rounds) {
       char* const block = run.prepare(turn, slots * step, true);
       if (block == nullptr) return;
       for (int to = 0; to < run.size; ++to) {
@@ -231,8 +247,10 @@ void run_reduce_scatter(Run& run) {
         if (r == run.rank)
           terms[r] = reduce.scale != nullptr ? scaled[round % 2] : own.at;
         else
-          terms[r] = run.look(r, round, Run::kStaged,
-                              slot(r, run.rank, run.size) * step, own.bytes);
+          terms[r] = run.look_at_either(
+              r, round, slot(r, run.rank, run.size) * step,
+              static_cast<size_t>(run.rank) * longest + round * step,
+              own.bytes);
         if (terms[r] == nullptr) return;
       }
       reduce_to_caller(run, reduce, call.out.at + round * step, terms,
@@ -240,7 +258,7 @@ void run_reduce_scatter(Run& run) {
     }
     if (turn < rounds) run.done(round);
   }
-  run.finish(call.out.bytes != 0);
+  lent != 0 ? run.finish_together() : run.finish(call.out.bytes != 0);
 }
 
 }  // namespace shm_backend

@@ -1,8 +1,8 @@
-// What a rank keeps of its own posts and staging: which tickets stand where.
+// A rank's staging ring, and the tickets of the data in it.
 //
-// Staging is a ring. Using all of it in turn instead of the same few lines
-// again and again is faster: lines that a peer has just read have to be taken
-// back from its cache first.
+// Using the whole ring in turn is faster than using a few lines again and
+// again: lines that a peer has just read have to be taken back from its cache
+// first.
 #ifndef DISTWRAP_BACKENDS_SHM_STAGE_H_
 #define DISTWRAP_BACKENDS_SHM_STAGE_H_
 
@@ -15,18 +15,19 @@ namespace shm_backend {
 struct Stage {
   static constexpr size_t kBlocks = 16;
 
-  // Where it is, also in this rank's plot; NULL before it is first used.
+  // Address of the staging, and its offset `at` in this rank's region; NULL
+  // before the first use.
   char* data = nullptr;
   size_t at = 0;
-  // Of the staging in use. Every block has the ticket of the last round that
-  // has data in it.
+  // The staging in use, in blocks. `tickets` holds for each block the last
+  // round that has data in it.
   size_t limit = 0;
   size_t block_bytes = 0;
   size_t next = 0;
-  size_t block = kBlocks;  // the one that `next` is in, kBlocks for none
+  size_t block = kBlocks;  // block of `next`, kBlocks for none
   uint64_t tickets[kBlocks] = {};
 
-  // Staging of that size, which is to be taken when it is first used.
+  // Starts with `bytes` of staging, which the caller takes at the first use.
   void use(size_t bytes, uint64_t last_ticket) {
     data = nullptr;
     limit = bytes;
@@ -35,9 +36,9 @@ struct Stage {
     block = kBlocks;
     for (uint64_t& ticket : tickets) ticket = last_ticket;
   }
-  // Room for so many bytes in turn, within the first `ring`, which from now on
-  // belong to `ticket`; kNone when somebody may still read what stands there:
-  // `in_use` is the ticket of that.
+  // The offset of the next `bytes` within the first `ring` bytes, which from
+  // now on belong to `ticket`. kNone when a peer may still read the old data
+  // there; `in_use` is then their ticket.
   static constexpr size_t kNone = SIZE_MAX;
   size_t take(size_t bytes, size_t ring, uint64_t ticket, uint64_t consumed,
               uint64_t* in_use) {
@@ -62,13 +63,13 @@ struct Stage {
     next = whole_lines(begin + bytes);
     return begin;
   }
-  // Leaves the rest of a page out: a processor that reads fetches on to the end
-  // of it, and would take lines from who is writing there. After a page that is
-  // `read_to_end` it fetches on as well, so the next one is left out.
+  // Skips the rest of a page: a reader's prefetcher runs on to the end of the
+  // page and would take lines from the writer. After a page that is
+  // `read_to_end` it runs on into the next page, which is skipped too.
   void turn_page(bool read_to_end) {
     next = (next + (read_to_end ? kPage : kPage - 1)) / kPage * kPage;
   }
-  // The largest part that may be asked for at once: several fit.
+  // The largest part for one `take`: several fit.
   size_t most() const { return limit / 4; }
 };
 

@@ -11,9 +11,9 @@ namespace {
 
 constexpr size_t kSmallestPart = 16 << 10, kLargestPart = 512 << 10;
 constexpr size_t kMostParts = 30000;  // 16 bits count them, from both ends
-// What is moved before the clock is looked at.
+// Bytes moved before the clock is read.
 constexpr size_t kTurn = 1 << 20;
-// A write of the kernel that is under way when its receiver gives up.
+// Longest wait for a kernel's write in progress when its receiver gives up.
 constexpr int64_t kLastWriteNs = 50'000'000;
 
 size_t up(size_t bytes, size_t step) {
@@ -28,7 +28,7 @@ uint64_t mix(uint64_t value) {
 
 uint64_t address(const char* at) { return reinterpret_cast<uintptr_t>(at); }
 
-// Of `begun`.
+// The two counts in `Lane::begun`.
 uint32_t front_of(uint64_t begun) { return begun >> 16 & 0xffff; }
 uint32_t back_of(uint64_t begun) { return begun & 0xffff; }
 constexpr uint64_t kTags = ~uint64_t{0} << 32;
@@ -36,11 +36,11 @@ constexpr uint64_t kFront = 1 << 16;
 
 }  // namespace
 
-// What a rank says of its buffers to one other.
+// A table entry: the buffers of a rank, for one other rank.
 struct Straight::Entry {
   uint64_t gives, takes;  // bytes
-  uint64_t from;          // where it lies
-  uint64_t to;            // where what it takes is to go
+  uint64_t from;          // address of the given piece
+  uint64_t to;            // address for the taken piece
   uint64_t seal;
 };
 
@@ -94,7 +94,7 @@ bool Straight::go() {
 
 // ---- parts ----
 
-// The same at both ends.
+// Every rank of a transfer computes equal values.
 size_t Straight::part_bytes(size_t all) const {
   const size_t part =
       std::clamp(up(all / parts_, kPage), kSmallestPart, kLargestPart);
@@ -111,8 +111,8 @@ Straight::Part Straight::part_of(size_t all, uint32_t number) const {
   return {number * part, std::min(part, all - number * part)};
 }
 
-// The next part that nobody has begun with, from one end. False: there is none;
-// how many have been begun with from each end is known for good then.
+// Takes the next part from one end. False: all parts have been begun; the
+// number begun from each end is final then.
 bool Straight::begin_part(Lane& lane, Way::End& end, bool back,
                           uint32_t* number) const {
   if (end.is_begun) return false;
@@ -133,7 +133,7 @@ bool Straight::begin_part(Lane& lane, Way::End& end, bool back,
   return true;
 }
 
-// The receiver may have gone on already, and use the lane again.
+// The receiver may have finished already and be using the lane again.
 bool Straight::is_received(int other, const Lane& lane,
                            const Way::End& give) const {
   const uint64_t parts = lane.received.load(std::memory_order_acquire);
@@ -162,7 +162,7 @@ uint64_t Straight::seal_of(int owner, int other, const Entry& entry) const {
   return mix(sum);
 }
 
-// Before anybody can know the places. The receiver has begun with the first
+// Called before the addresses are published. The receiver has begun the first
 // part.
 void Straight::open_lanes() {
   for (int other = 0; other < run_.size; ++other) {
@@ -190,7 +190,7 @@ void Straight::show() {
   run_.show_prepared(round_);
 }
 
-// What another has shown, checked.
+// Reads and checks what `other` has published.
 void Straight::see(int other) {
   Way& way = this->way(other);
   way.due = false;
@@ -212,8 +212,8 @@ void Straight::see(int other) {
 
 // ---- moving ----
 
-// Whether what was begun with another will not end. Who has given up says so
-// before its memory is used again.
+// Whether a transfer with `other` will not end. A rank that has given up
+// announces that before its memory is used again.
 bool Straight::is_gone(int other, Reach::Got got) {
   if (got != Reach::Got::kGone &&
       run_.comm->room.state(other) == State::kOpen) {
@@ -223,11 +223,11 @@ bool Straight::is_gone(int other, Reach::Got got) {
   return way(other).lost = true;
 }
 
-// True when a part has moved.
+// Reads one part. True when a part has moved.
 bool Straight::pull(int other) {
   Way::End& take = way(other).take;
   Lane& lane = this->lane(other, run_.rank);
-  uint32_t number = 0;  // which has been begun with
+  uint32_t number = 0;  // the part that was begun
   if (take.moved != 0 && !begin_part(lane, take, false, &number)) {
     take.open = !is_sent(lane, take);
     return false;
@@ -261,7 +261,8 @@ bool Straight::push(int other) {
       lane, give.piece.at + part.at, part.bytes);
   length = part.bytes;
   if (!lane.length.compare_exchange_strong(length, 0)) {
-    lane.sent.store(kNoMore, std::memory_order_release);  // it waits for that
+    // the receiver waits for that
+    lane.sent.store(kNoMore, std::memory_order_release);
     way(other).lost = true;
     return false;
   }
@@ -272,7 +273,7 @@ bool Straight::push(int other) {
   return true;
 }
 
-// Reads first: nobody else may be able to. True when something has moved.
+// Reads first, since perhaps no other rank can. True when a part has moved.
 bool Straight::move_some() {
   bool moved = false;
   const auto other_of = [this](int i) {
@@ -309,19 +310,21 @@ bool Straight::awaits(int rank) {
   return way.due || way.give.open || way.take.open;
 }
 
-// At 4 GB/s.
+// Assumes 4 GB/s.
 int64_t Straight::busy_ns() { return static_cast<int64_t>(bytes_ / 4); }
 
 void Straight::give_up() {
   Comm* const comm = run_.comm;
-  // First: who reads here must not take what follows there for it.
+  // The state is set first, so that a rank that reads here does not take later
+  // data for the operation's.
   comm->room.leave(State::kAborted);
   const int64_t end = comm->host->now_ns(comm->host->self) + kLastWriteNs;
   for (int other = 0; other < run_.size; ++other) {
     if (way(other).take.piece.bytes == 0) continue;
     Lane& mine = lane(other, run_.rank);
     mine.begun.store(kNoMore, std::memory_order_release);
-    if (mine.length.exchange(kNoMore) == 0) continue;  // nothing is under way
+    // no write is in progress
+    if (mine.length.exchange(kNoMore) == 0) continue;
     while (mine.sent.load(std::memory_order_acquire) != kNoMore &&
            !comm->room.has_died(other) &&
            comm->host->now_ns(comm->host->self) < end)

@@ -1,23 +1,26 @@
-// Data that go straight from one rank's buffer into another's: one copy, by the
-// kernel, where staging takes two.
+// CMA transfers: the kernel copies data from one rank's buffer into another's,
+// once, where staging copies twice.
 //
 //   Straight move(run, 2);
 //   move.give(other, {in, bytes});
 //   move.take(other, {out, bytes});
 //   move.go();
 //
-// Every rank shows where its pieces lie. The receiver of a piece reads parts of
-// it from the front; who has nothing to read writes parts of what it gives from
-// the back, so that both ends' processors copy, and nobody waits for one that
-// has no processor. Both ends stay in the operation until the piece is there.
+// Every rank publishes the addresses of its pieces. The receiver of a piece
+// reads parts of it from the front; a sender that has nothing to read writes
+// parts from the back, so both processors copy and no rank waits for one
+// without a processor. Both ends stay in the operation until the piece has
+// moved.
 //
-// A rank that gives up before that is no longer read or written: who reads
-// looks whether it is still there afterwards, and who writes has the place and
-// length in shared memory, where the receiver takes them back (`Lane`). What is
-// under way in the kernel then, 512 KiB at most, is waited for.
+// The memory of a rank that gives up earlier is no longer read or written: a
+// reader checks afterwards that the rank is still there, and a writer has place
+// and length in shared memory (`Lane`), where the receiver withdraws them. A
+// write that the kernel has begun, 512 KiB at most, is waited for.
 //
-// An address that another rank has shown is used only with its seal, of which a
-// part is not in the shared memory.
+// An address that another rank has published is used only with its seal, part
+// of which is not in the shared memory.
+//
+// Threads: the one that runs collectives.
 #ifndef DISTWRAP_BACKENDS_SHM_STRAIGHT_H_
 #define DISTWRAP_BACKENDS_SHM_STRAIGHT_H_
 
@@ -32,37 +35,39 @@ namespace shm_backend {
 
 class Run;
 
-// Of this rank and one other, in one operation.
+// This rank's transfers with one other rank in one operation.
 struct Way {
-  // A piece that moves from one to the other.
+  // A piece that moves between the two ranks.
   struct End {
-    Piece piece;         // here
-    uint64_t there = 0;  // the other's address of it
-    bool open = false;   // by a lane, and not all has moved
-    uint32_t moved = 0;  // parts, by this rank
-    // Once all parts have been begun with: how many from the front, and back.
+    Piece piece;         // in this rank's buffer
+    uint64_t there = 0;  // address of the piece in the other process
+    bool open = false;   // the lane is open, the piece has not moved completely
+    uint32_t moved = 0;  // parts that this rank has moved
+    // Once all parts have been begun: how many from the front and from the
+    // back.
     bool is_begun = false;
     uint32_t front = 0, back = 0;
   };
   End give, take;
-  bool due = false;   // it has to show, and has not been looked at
-  bool lost = false;  // what has begun will not end: the reason will be told
+  bool due = false;   // this rank has yet to read what the other publishes
+  bool lost = false;  // the transfer will not end; the reason will be told
 };
 
 class Straight final : public Condition {
  public:
-  // Pieces go in about so many parts; places are shown in that round, the last
-  // one that shows anything.
+  // A piece is moved in about `parts` parts. Addresses are published in
+  // `round`, the last round that publishes anything.
   Straight(Run& run, size_t parts, uint32_t round = 0);
 
-  // At most one of each with every other rank, of a byte or more. Both ranks of
-  // a pair say the same bytes.
+  // At most one `give` and one `take` for each other rank, of one byte or more.
+  // Both ranks of a pair give equal numbers of bytes.
   void give(int to, Piece piece);
   void take(int from, Piece piece);
-  // From this rank to itself, while others come.
+  // Copies from this rank to itself, while other ranks come.
   void keep(Piece to, Piece from);
 
-  // False: the call has failed, and nobody touches the buffers any more.
+  // Moves all pieces. False: the call has failed, and nobody touches the
+  // buffers any more.
   bool go();
 
  private:
@@ -97,12 +102,12 @@ class Straight final : public Condition {
   Run& run_;
   const size_t parts_;
   const uint32_t round_;
-  const bool inside_;   // the table fits the post
-  const uint64_t tag_;  // of this operation in the words of lanes
+  const bool inside_;   // the table fits the slot
+  const uint64_t tag_;  // the operation's number in the words of lanes
   Piece own_to_, own_from_;
   size_t bytes_ = 0;
   bool shows_ = false;
-  size_t moved_ = 0;  // in this turn
+  size_t moved_ = 0;  // bytes moved in this turn
 };
 
 }  // namespace shm_backend

@@ -1,5 +1,5 @@
-// Which operations go from buffer to buffer, and what each rank gives and
-// takes, where all ranks know all sizes.
+// The operations that CMA can move from buffer to buffer: what each rank gives
+// and takes, where all ranks know all sizes.
 #include "run.h"
 #include "straight.h"
 

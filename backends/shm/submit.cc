@@ -1,74 +1,57 @@
-// Operations and sets of them: checked, then run here when the caller waits and
-// nothing is before them, else in the communicator's thread.
+// Checks operations and sets of them, then runs them here when the caller waits
+// and nothing is before them, else in the communicator's thread.
 #include "backend.h"
 #include "run.h"
 #include "sdk/fail.h"
+#include "sdk/guard.h"
 #include "sdk/windows.h"
 #include "wait.h"
 #include "window.h"
 
 #include <memory>
-#include <new>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace shm_backend {
 namespace {
 
-int32_t fail_memory(dw_error* error) {
-  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                 "shm: no memory for the operation");
-}
-
-int32_t fail_thread(const std::system_error& cause, dw_error* error) {
-  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
-                 cause.code().value(),
-                 "shm: no thread for asynchronous operations");
-}
+constexpr char kOperation[] = "shm: an operation";
 
 // DW_OK, or nothing has started.
 int32_t enqueue(Comm* comm, Call&& call, dw_work* work, Gate* gate,
                 dw_error* error) {
-  try {
+  return dw_sdk::guarded(kOperation, error, [&] {
     comm->messages.share();
-    comm->worker.add(std::move(call), work, gate);
-    return DW_OK;
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  } catch (const std::system_error& cause) {
-    return fail_thread(cause, error);
-  }
+    return comm->worker.add(std::move(call), work, gate, error);
+  });
 }
 
-// To the end, in its turn.
+// Runs the operation to its end, after those before it.
 int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
   if (call.is_message()) return run_message(comm, call, error);
   if (comm->worker.idle()) [[likely]]
     return run(comm, call, error);
   Gate gate;
   gate.expect(1);
-  if (int32_t code = enqueue(comm, Call(call), nullptr, &gate, error))
+  // The trace belongs to this thread; another one runs the call.
+  Call queued(call);
+  queued.trace = nullptr;
+  if (int32_t code = enqueue(comm, std::move(queued), nullptr, &gate, error))
     return code;
-  // On this thread; the one that runs it does so on its own.
-  comm->under_way();
-  say_waits(*comm);
+  comm->under_way(call);
+  comm->waits(call);
   return gate.wait(error);
 }
 
 int32_t start_message(Comm* comm, const Call& call, dw_work* work,
                       dw_error* error) {
-  try {
+  return dw_sdk::guarded(kOperation, error, [&] {
     comm->messages.share();
-    comm->worker.start();
+    if (int32_t code = comm->worker.start(error)) return code;
     const int32_t code = comm->messages.start(call, work);
     if (code == DW_OK) comm->worker.look_after_messages();
     return code;
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  } catch (const std::system_error& cause) {
-    return fail_thread(cause, error);
-  }
+  });
 }
 
 // DW_OK: it will complete; DW_DONE: it has ended.
@@ -84,7 +67,7 @@ struct Item {
   Comm* comm;
   dw_work* work;
   Call call;
-  std::unique_ptr<Message> message;  // that its set waits for
+  std::unique_ptr<Message> message;  // awaited by its set
 };
 
 int32_t read_items(const dw_group_item* given, uint64_t n,
@@ -145,7 +128,7 @@ int32_t wait_for_messages(std::vector<Item>& items, dw_error* error) {
   return DW_OK;
 }
 
-// The rest must not go on in the caller's memory.
+// The rest must not continue in the caller's memory.
 void break_all(std::vector<Item>& items) {
   for (const Item& item : items) {
     dw_error why = {};
@@ -204,8 +187,8 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
   try {
     Call call;
     return read_call(of(comm), op, &call, error);
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
+  } catch (...) {
+    return dw_sdk::error_of_exception(kOperation, error);
   }
 }
 
@@ -230,8 +213,8 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
       return DW_DONE;
     if (int32_t code = run_in_turn(comm, call, error)) return code;
     return DW_DONE;
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
+  } catch (...) {
+    return dw_sdk::error_of_exception(kOperation, error);
   }
 }
 
@@ -244,8 +227,8 @@ int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
       return code;
     if (n == 0) return DW_DONE;
     return caller_waits ? run_all(items, error) : start_all(items, error);
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
+  } catch (...) {
+    return dw_sdk::error_of_exception(kOperation, error);
   }
 }
 

@@ -23,7 +23,7 @@ bool in_range(uint64_t bytes) {
   return bytes >= Tuning::kLeast && bytes <= Tuning::kMost;
 }
 
-// Of `part`, which is not what it has to be.
+// Refuses `part` of the hint.
 int32_t refuse(std::string_view part, const char* why, dw_error* error) {
   char text[200];
   std::snprintf(text, sizeof text, "shm: hint 'tuning': '%.*s' %s",

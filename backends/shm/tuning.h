@@ -1,8 +1,8 @@
-// From which sizes on operations go another way: tuning.def, or what was
-// measured on the machine and given as the hint `tuning`.
+// The sizes at which operations change their algorithm: those of tuning.def, or
+// those that were measured on the machine and given by the hint `tuning`.
 //
-// All ranks of a group have to go the same way: rank 0's are in the header of
-// their arena, and the others take them from there.
+// All ranks of a group have to choose alike, so all use rank 0's sizes, which
+// stand in the header of the group segment.
 #ifndef DISTWRAP_BACKENDS_SHM_TUNING_H_
 #define DISTWRAP_BACKENDS_SHM_TUNING_H_
 
@@ -18,12 +18,12 @@ struct Tuning {
 #include "tuning.def"
 
   static constexpr uint64_t kLeast = 1 << 10, kMost = 1 << 30;
-  // Each is from kLeast to kMost: no operation relies on more.
+  // Whether each size is from kLeast to kMost. Any such size is safe.
   bool is_sane() const;
 };
 
-// "name=bytes,name=bytes": those that are not named keep what they are. Refuses
-// the first that is wrong, by its name, and changes nothing then.
+// Reads "name=bytes,name=bytes" and keeps the sizes that are not named. On an
+// error, which names the first wrong entry, nothing changes.
 int32_t read_tuning(dw_str text, Tuning* tuning, dw_error* error);
 
 }  // namespace shm_backend

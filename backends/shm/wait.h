@@ -1,11 +1,11 @@
-// How a rank waits for a word of another: it spins as long as a peer that runs
-// may take, then lets others have the processor, then sleeps.
+// How a rank waits for a word of another: it polls as long as a running peer
+// may take, then yields the processor, then sleeps.
 #ifndef DISTWRAP_BACKENDS_SHM_WAIT_H_
 #define DISTWRAP_BACKENDS_SHM_WAIT_H_
 
+#include "hostmem/wait.h"
 #include "layout.h"
 
-#include <atomic>
 #include <cstdint>
 
 struct dw_error;
@@ -14,21 +14,14 @@ namespace shm_backend {
 
 struct Comm;
 
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+using dw_hostmem::Limit;
+using dw_hostmem::pause;
 
-// A peer that is not late has come after so many looks, of 50 ns or less.
+// Polls, of 50 ns or less, after which a peer that is not late has come.
 inline constexpr int kSoonLooks = 20;
-// Tells the host that it has not (DW_BACKEND_CLOCKS_WAITS).
-void say_waits(const Comm& comm);
 
-// Loads that follow are not done before those that precede, be those the
-// kernel's. (A fence of C++ is one that ThreadSanitizer does not know.)
+// Keeps later loads behind earlier ones, those of the kernel included.
+// (ThreadSanitizer does not know C++ fences.)
 inline void order_loads() {
 #if defined(__aarch64__)
   asm volatile("dmb ishld" ::: "memory");
@@ -37,61 +30,35 @@ inline void order_loads() {
 #endif
 }
 
-// When an operation has to end; the clock is read when it first matters.
-class Limit {
- public:
-  Limit(int64_t deadline_ns, int64_t timeout_ns)
-      : at_ns_(deadline_ns), timeout_ns_(timeout_ns) {}
-  // 0: never.
-  int64_t at(int64_t now_ns) {
-    if (at_ns_ == 0 && timeout_ns_ != 0 &&
-        __builtin_add_overflow(now_ns, timeout_ns_, &at_ns_))
-      at_ns_ = INT64_MAX;
-    return at_ns_;
-  }
-
- private:
-  int64_t at_ns_, timeout_ns_;
-};
-
-// What somebody waits for.
+// A condition that a rank waits for.
 class Condition {
  public:
   virtual bool holds() = 0;
-  // Whether it needs something that this rank has not done yet.
+  // Whether the condition needs something that `rank` has not done yet.
   virtual bool awaits(int rank) = 0;
-  // Likewise, now or next.
+  // Whether this wait, or the next one, needs something of `rank`.
   virtual bool will_await(int rank) { return awaits(rank); }
-  // How long it takes when nobody is late: not worth a sleep.
+  // How long the condition takes when no rank is late: too short to sleep.
   virtual int64_t busy_ns() { return 0; }
 
  protected:
   ~Condition() = default;
 };
 
-// Where threads of a rank sleep: how many do, and what wakes them.
-struct Bed {
-  std::atomic<uint32_t>& sleepers;
-  std::atomic<uint32_t>& bell;
-};
-
-// Of a rank that takes no part any more; one that is open has died.
+// Writes the error about a rank that has left; a rank in state kOpen has died.
 int32_t fail_left(int rank, State state, dw_error* error);
 
-// Until it holds; open messages move meanwhile. DW_OK, or why it never will:
-// the group was aborted, a peer has gone, the limit passed.
+// Waits until the condition holds; open messages move meanwhile. DW_OK, or why
+// it never will hold: the group was aborted, a peer has gone, the limit passed.
 int32_t wait_slow(Comm* comm, Condition& condition, Limit& limit,
                   dw_error* error);
-// The same in a bed of one's own, and messages are left alone: from any thread.
-int32_t wait_apart(Comm* comm, Condition& condition, Limit& limit,
-                   const Bed& bed, dw_error* error);
+// DW_OK, or the error for a rank that has died or given up, or that has closed
+// the group although the condition awaits it.
+int32_t look_for_lost(const Comm* comm, Condition& condition, dw_error* error);
 
-// Where ranks share processors: for a few turns, in which those that are
-// awaited may have this one. Whether it holds.
+// For ranks that share processors: yields a few times, so that the awaited
+// ranks may run. Returns whether the condition holds.
 bool wait_in_turns(Comm* comm, Condition& condition);
-
-// Whoever sleeps there looks again.
-void ring(std::atomic<uint32_t>& bell);
 
 }  // namespace shm_backend
 

@@ -1,6 +1,6 @@
-// Whether the processes of an arena's ranks still live.
+// Tells whether the processes of a group segment's ranks still live.
 //
-// Threads: one until all are added, then any.
+// Threads: one until all processes are added, then any.
 #ifndef DISTWRAP_BACKENDS_SHM_WATCH_H_
 #define DISTWRAP_BACKENDS_SHM_WATCH_H_
 
@@ -18,11 +18,11 @@ class Watch {
   // The first of these ranks whose process has ended, as its place among them;
   // -1 for none.
   int lost(const std::vector<int>& ranks) const;
-  // Of one rank.
+  // Whether the process of `rank` has ended.
   bool has_ended(int rank) const;
 
  private:
-  // Its descriptor; -1: not watched.
+  // The descriptor of a rank's process; -1: not watched.
   int descriptor_of(int rank) const;
 
   std::vector<Descriptor> processes_;

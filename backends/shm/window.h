@@ -1,25 +1,24 @@
 // Memory of a group's ranks that the others read and write: one-sided
 // operations.
 //
-// A window has a segment of its own, of which every rank holds a part: a line
-// of its state, a counter for each rank that signals, signal slots, and the
-// memory itself, unless a rank brings its own. That lies in its heap, where the
-// others map it (heap.h), or elsewhere in its process, where the kernel reads
-// and writes it (reach.h) and nothing on it is atomic.
+// A window has a segment of its own with a part for each rank: a line of its
+// state, a counter for each rank that signals, signal slots, and the memory
+// itself, unless the rank brings its own. Memory that a rank brings lies either
+// in its heap, where the others map it (heap.h), or elsewhere in its process,
+// where the kernel reads and writes it (reach.h) and nothing on it is atomic.
 //
-// Threads: any. Ownership: of the host, which destroys it before the
-// communicator.
+// Threads: any. Ownership: owned by the host, which destroys the window before
+// the communicator.
 #ifndef DISTWRAP_BACKENDS_SHM_WINDOW_H_
 #define DISTWRAP_BACKENDS_SHM_WINDOW_H_
 
 #include "arena.h"
 #include "distwrap/abi/plugin.h"
-#include "heads.h"
-#include "layout.h"
+#include "hostmem/building.h"
+#include "hostmem/window.h"
 #include "reach.h"
 #include "segment.h"
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -27,50 +26,33 @@ namespace shm_backend {
 
 struct Comm;
 
-// What a part begins with. Counters, slots and writers follow, one on a line
-// each; then, on a page, the memory.
-struct WindowHead {
-  std::atomic<uint64_t> token;   // the owner's, once it has mapped this
-  std::atomic<uint32_t> closed;  // the owner has ended the window
-  alignas(2 * kLine) std::atomic<uint32_t> sleepers;
-  alignas(2 * kLine) std::atomic<uint32_t> bell;
-};
-struct alignas(kLine) Slot {
-  std::atomic<uint64_t> value;
-};
-
-// A rank's part, as this rank sees it.
-struct WindowPart {
-  WindowHead* head = nullptr;
-  Slot* pairs = nullptr;    // by rank: how often it has signalled
-  Slot* slots = nullptr;    // signals
-  Slot* writers = nullptr;  // by rank: how many threads are in this memory
-  char* data = nullptr;     // NULL when this rank cannot map it
-  uint64_t bytes = 0;
-  uint64_t address = 0;  // of what the owner brought, in its process
+// A rank's part, as this rank sees it. Its data are not mapped when the rank
+// brought memory that is not in its heap.
+struct WindowPart : dw_hostmem::WindowPart {
   Reach reach;
 };
 
-struct Window {
-  Window() = default;
+struct Window : dw_hostmem::WindowWords {
+  Window(Comm* by, uint64_t n_signals);
   ~Window() {
     if (arena != nullptr) arena->heap().drop(&lease);
   }
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  Comm* comm = nullptr;
-  // Where the part lies in this rank's heap, from which it is not taken while
-  // there is a window; no arena: elsewhere.
+  Comm* const comm;
+  // The group segment if this rank's part lies in its heap, else NULL. The heap
+  // keeps the part as long as the window exists.
   std::shared_ptr<Arena> arena;
   Lease lease;
   Segment segment;
   std::vector<WindowPart> parts;  // by rank
-  uint64_t signals = 0;
-  std::unique_ptr<std::atomic<uint64_t>[]> consumed;  // of `pairs`, by rank
-  // What fences are made with, on a line that nobody reads: a fence of C++ is
-  // one that ThreadSanitizer does not know.
-  alignas(2 * kLine) std::atomic<uint32_t> fence = 0;
+
+  // The functions of window_ops.h.
+  int32_t check(dw_error* error);
+  int32_t move_far(WindowPart& part, const dw_op& op, uint64_t bytes,
+                   dw_work* work, dw_error* error);
+  int32_t look_for_lost(dw_error* error);
 
   static Window* of(dw_window* window) {
     return reinterpret_cast<Window*>(window);
@@ -79,7 +61,8 @@ struct Window {
 
 // window_setup.cc
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
-                     std::unique_ptr<Building>* building, dw_error* error);
+                     std::unique_ptr<dw_hostmem::Building>* building,
+                     dw_error* error);
 int32_t window_map(dw_window* window, int32_t rank, void** address,
                    uint64_t* bytes, dw_error* error);
 int32_t window_destroy(dw_window* window, int64_t deadline_ns, dw_error* error);

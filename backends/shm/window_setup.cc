@@ -1,54 +1,46 @@
-// A window's rounds. In the first the ranks tell the sizes of their parts, from
-// which each knows where everything will be, and rank 0 where it listens. Then
-// the others call it, it hands the segment over, and they map it: as for a
-// communicator's memory (setup.cc), but without the processes, which are known.
-// Last, everybody's tokens stand in their parts, and memory that is not in the
-// segment was tried out.
+// The rounds in which a window is made. In the first, each rank tells the size
+// of its part, from which all compute where everything lies, and rank 0 where
+// it listens. Then the others connect, rank 0 hands the segment over, and they
+// map it: as for a communicator's memory (setup.cc), but without the processes,
+// which are known. In the last round all tokens stand in their parts, and
+// memory outside of the segment has been tried.
 #include "backend.h"
-#include "heads.h"
+#include "hostmem/window_ops.h"
 #include "meet.h"
 #include "sdk/fail.h"
 #include "window.h"
 
-#include <climits>
-
 #include <cstdio>
 #include <memory>
 #include <new>
-#include <sched.h>
 #include <vector>
 
 namespace shm_backend {
 namespace {
 
-constexpr uint64_t kMostSignals = 65536;
+using dw_hostmem::Building;
 
+constexpr Building::Kind kWindow = {"shm", 0x77687364, 6};
+
+// A rank's setup message in every round.
 struct Word {
-  Head head;
+  uint64_t token;   // random, this rank's
+  SocketName name;  // the socket of rank 0
   uint64_t bytes;
   uint64_t address;  // 0: in the segment
   uint64_t place;    // in the heap; 0: elsewhere
 };
 
-uint64_t up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-// Lines before the memory of a part, on whole pages.
-uint64_t control_bytes(int size, uint64_t signals) {
-  return up(sizeof(WindowHead) +
-            (2 * static_cast<uint64_t>(size) + signals) * sizeof(Slot));
-}
-
 class WindowSetup final : public Building {
  public:
   WindowSetup(Comm* comm, const dw_setup_info& info);
   int32_t begin(dw_error* error);
-  dw_blob word() const override { return {&word_, sizeof word_, nullptr, 0}; }
-  int32_t step(const dw_blob* in, uint64_t n, dw_error* error) override;
   dw_setup_result take() override {
     return {nullptr, reinterpret_cast<dw_window*>(window_.release())};
   }
 
  private:
+  int32_t hear(uint32_t round, const Words& words, dw_error* error) override;
   int32_t plan(const std::vector<Word>& words, dw_error* error);
   int32_t map(dw_error* error);
   int32_t meet(const std::vector<Word>& words, dw_error* error);
@@ -58,9 +50,8 @@ class WindowSetup final : public Building {
 
   Comm* const comm_;
   Word word_ = {};
-  const uint64_t signals_;
-  std::unique_ptr<Window> window_ = std::make_unique<Window>();
-  std::vector<uint64_t> at_;  // where parts begin, by rank
+  std::unique_ptr<Window> window_;
+  std::vector<uint64_t> at_;  // offset of each rank's part
   uint64_t segment_bytes_ = 0;
   std::vector<uint64_t> tokens_;
   Host host_;
@@ -68,11 +59,10 @@ class WindowSetup final : public Building {
 };
 
 WindowSetup::WindowSetup(Comm* comm, const dw_setup_info& info)
-    : comm_(comm), signals_(info.signals) {
-  word_.head = head_of(kWindowMagic, info);
-  word_.bytes = static_cast<uint64_t>(info.memory.count) *
-                (static_cast<uint64_t>(info.memory.dtype.bits) *
-                 info.memory.dtype.lanes / 8);
+    : Building(kWindow, info),
+      comm_(comm),
+      window_(std::make_unique<Window>(comm, info.signals)) {
+  word_.bytes = dw_hostmem::data_bytes(info);
   word_.address = reinterpret_cast<uintptr_t>(info.memory.data);
   if (word_.address != 0 && comm->room.is_open()) lend(info.memory.data);
 }
@@ -88,27 +78,28 @@ void WindowSetup::lend(const void* data) {
 }
 
 int32_t WindowSetup::begin(dw_error* error) {
-  if (!fill_random(&word_.head.token, sizeof word_.head.token))
+  if (!fill_random(&word_.token, sizeof word_.token))
     return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
-                   "shm: there are no random numbers");
-  if (comm_->rank != 0 || comm_->size == 1) return DW_OK;
-  return host_.listen(comm_->size, &word_.head.name, error);
+                   "shm: the system gives no random numbers");
+  int32_t code = DW_OK;
+  if (comm_->rank == 0 && comm_->size > 1)
+    code = host_.listen(comm_->size, &word_.name, error);
+  say_object(word_);
+  return code;
 }
 
-// Where all parts will be; the same on all ranks.
+// Computes where all parts lie; equal on all ranks.
 int32_t WindowSetup::plan(const std::vector<Word>& words, dw_error* error) {
-  window_->comm = comm_;
-  window_->signals = signals_;
-  window_->parts.resize(words.size());
-  window_->consumed = std::make_unique<std::atomic<uint64_t>[]>(words.size());
-  const uint64_t control = control_bytes(comm_->size, signals_);
+  const uint64_t control =
+      dw_hostmem::control_bytes(comm_->size, window_->signals);
   for (size_t rank = 0; rank < words.size(); ++rank) {
     WindowPart& part = window_->parts[rank];
     part.bytes = words[rank].bytes;
     part.address = words[rank].address;
-    const uint64_t data = part.address == 0 ? up(part.bytes) : 0;
+    const uint64_t data =
+        part.address == 0 ? dw_hostmem::whole_pages(part.bytes) : 0;
     at_.push_back(segment_bytes_);
-    tokens_.push_back(words[rank].head.token);
+    tokens_.push_back(words[rank].token);
     if (part.bytes > INT64_MAX - kPage ||
         __builtin_add_overflow(segment_bytes_, control + data,
                                &segment_bytes_) ||
@@ -117,7 +108,7 @@ int32_t WindowSetup::plan(const std::vector<Word>& words, dw_error* error) {
                      0, "shm: the window is larger than any memory");
   }
   if (comm_->rank == 0) return window_->segment.create(segment_bytes_, error);
-  return guest_.call(words[0].head.name, comm_->rank, word_.head.token, error);
+  return guest_.call(words[0].name, comm_->rank, word_.token, error);
 }
 
 void WindowSetup::place_parts() {
@@ -125,16 +116,15 @@ void WindowSetup::place_parts() {
   for (size_t rank = 0; rank < size; ++rank) {
     WindowPart& part = window_->parts[rank];
     char* const begin = window_->segment.data() + at_[rank];
-    part.head = reinterpret_cast<WindowHead*>(begin);
-    part.pairs = reinterpret_cast<Slot*>(begin + sizeof(WindowHead));
-    part.writers = part.pairs + size;
-    part.slots = part.writers + size;
-    if (part.address == 0)
-      part.data = begin + control_bytes(comm_->size, signals_);
+    part.lay_out(begin, comm_->size);
+    part.is_lent = part.address != 0;
+    if (!part.is_lent)
+      part.data =
+          begin + dw_hostmem::control_bytes(comm_->size, window_->signals);
   }
 }
 
-// What is new there is zero.
+// Maps the segment, whose new memory is zero.
 int32_t WindowSetup::map(dw_error* error) {
   if (comm_->rank != 0) {
     Descriptor memory;
@@ -144,8 +134,9 @@ int32_t WindowSetup::map(dw_error* error) {
     if (int32_t code = window_->segment.adopt(std::move(memory), error))
       return code;
     if (window_->segment.bytes() != segment_bytes_)
-      return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, 0,
-                     "shm: the memory that rank 0 gave is not this window's");
+      return dw_fail(
+          error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, 0,
+          "shm: the memory that rank 0 handed over is not this window's");
   }
   const auto rank = static_cast<size_t>(comm_->rank);
   const uint64_t end = rank + 1 < at_.size() ? at_[rank + 1] : segment_bytes_;
@@ -153,12 +144,12 @@ int32_t WindowSetup::map(dw_error* error) {
           window_->segment.reserve(at_[rank], end - at_[rank], error))
     return code;
   place_parts();
-  window_->parts[rank].head->token.store(word_.head.token,
+  window_->parts[rank].head->token.store(word_.token,
                                          std::memory_order_release);
   return DW_OK;
 }
 
-// Everybody's memory is there.
+// All ranks have mapped their memory.
 int32_t WindowSetup::meet(const std::vector<Word>& words, dw_error* error) {
   for (size_t rank = 0; rank < words.size(); ++rank) {
     WindowPart& part = window_->parts[rank];
@@ -174,11 +165,11 @@ int32_t WindowSetup::meet(const std::vector<Word>& words, dw_error* error) {
   return DW_DONE;
 }
 
-// What a rank brought.
+// Finds the memory that a rank brought.
 int32_t WindowSetup::find_part(int rank, uint64_t place, dw_error* error) {
   WindowPart& part = window_->parts[static_cast<size_t>(rank)];
   if (rank == comm_->rank) {
-    // Who is alone shares it with nobody.
+    // A single rank shares the memory with nobody.
     if (place != 0 || comm_->size == 1)
       // NOLINTNEXTLINE(performance-no-int-to-ptr): where the caller has it
       part.data = reinterpret_cast<char*>(static_cast<uintptr_t>(part.address));
@@ -199,11 +190,11 @@ int32_t WindowSetup::find_part(int rank, uint64_t place, dw_error* error) {
                  "or let it allocate its own");
 }
 
-int32_t WindowSetup::step(const dw_blob* in, uint64_t n, dw_error* error) {
+int32_t WindowSetup::hear(uint32_t round, const Words& said, dw_error* error) {
   std::vector<Word> words;
-  if (int32_t code = read_words(word_, in, n, &words, error)) return code;
+  if (int32_t code = read(said, &words, error)) return code;
   const bool alone = comm_->size == 1;
-  switch (word_.head.round++) {
+  switch (round) {
     case 0: {
       if (int32_t code = plan(words, error)) return code;
       if (!alone) return DW_OK;
@@ -223,12 +214,16 @@ int32_t WindowSetup::step(const dw_blob* in, uint64_t n, dw_error* error) {
 
 }  // namespace
 
+Window::Window(Comm* by, uint64_t n_signals)
+    : WindowWords("shm", by->size, n_signals),
+      comm(by),
+      parts(static_cast<size_t>(by->size)) {}
+
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
                      std::unique_ptr<Building>* building, dw_error* error) {
-  if (info.rank != comm->rank || info.size != comm->size)
-    return dw_invalid(error, "shm: the window is of another communicator");
-  if (info.signals > kMostSignals)
-    return dw_unsupported(error, "shm: a window has 65536 signals at most");
+  if (int32_t code =
+          dw_hostmem::check_window(info, comm->rank, comm->size, error))
+    return code;
   auto made = std::make_unique<WindowSetup>(comm, info);
   const int32_t code = made->begin(error);
   *building = std::move(made);
@@ -237,46 +232,25 @@ int32_t begin_window(Comm* comm, const dw_setup_info& info,
 
 int32_t window_map(dw_window* given, int32_t rank, void** address,
                    uint64_t* bytes, dw_error* error) {
-  const Window& window = *Window::of(given);
-  if (rank < 0 || rank >= window.comm->size)
-    return dw_invalid(error, "shm: there is no such rank");
-  const WindowPart& part = window.parts[static_cast<size_t>(rank)];
-  if (part.data == nullptr && rank != window.comm->rank)
-    return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, rank, 0,
-                   "shm: the rank brought memory that others cannot map: let "
-                   "the window allocate it, or get_mem_allocator");
-  *address =
-      part.data != nullptr
-          ? part.data
-          : reinterpret_cast<void*>(static_cast<uintptr_t>(part.address));
-  *bytes = part.bytes;
-  return DW_OK;
+  return dw_hostmem::map_window(
+      *Window::of(given), rank, address, bytes,
+      "the rank brought memory that others cannot map: let the window allocate "
+      "it, or get_mem_allocator",
+      error);
 }
 
-// Memory of the segment lives as long as somebody has it mapped, so late writes
-// there hurt nobody. For what the caller brought, whoever writes says so first,
-// and looks whether the window is closed afterwards.
+// Memory of the segment lives as long as a rank maps it, so late writes there
+// do no harm. A rank that writes to memory that the caller brought announces
+// the write first, and checks afterwards whether the window is closed.
 int32_t window_destroy(dw_window* given, int64_t deadline_ns, dw_error* error) {
   const std::unique_ptr<Window> window(Window::of(given));
   const Comm& comm = *window->comm;
   const WindowPart& mine = window->parts[static_cast<size_t>(comm.rank)];
-  mine.head->closed.store(1, std::memory_order_seq_cst);
-  if (mine.address == 0) return DW_OK;
-  for (int rank = 0; rank < comm.size; ++rank) {
-    const auto inside = [&] {
-      return mine.writers[rank].value.load(std::memory_order_seq_cst) != 0;
-    };
-    while (inside()) {
-      if (comm.room.arena()->watch.lost(
-              {comm.room.arena_ranks()[static_cast<size_t>(rank)]}) >= 0)
-        break;
-      if (deadline_ns != 0 && comm.host->now_ns(comm.host->self) > deadline_ns)
-        return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, rank,
-                       0, "shm: a rank is still writing to the window");
-      sched_yield();
-    }
-  }
-  return DW_OK;
+  mine.head->closed.store(dw_hostmem::kClosed, std::memory_order_seq_cst);
+  if (!mine.is_lent) return DW_OK;
+  return dw_hostmem::wait_for_writers(
+      *window, deadline_ns, [&](int rank) { return comm.room.has_died(rank); },
+      error);
 }
 
 }  // namespace shm_backend

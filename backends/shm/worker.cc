@@ -2,9 +2,8 @@
 
 #include "backend.h"
 #include "run.h"
+#include "sdk/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <utility>
 
 namespace shm_backend {
@@ -25,25 +24,18 @@ int32_t Gate::wait(dw_error* error) {
   return code_;
 }
 
-void Worker::start() {
+int32_t Worker::start(dw_error* error) {
   std::lock_guard<std::mutex> lock(mutex_);
-  start_locked();
+  return start_locked(error);
 }
 
-void Worker::start_locked() {
-  if (thread_.joinable()) return;
-  // Signals are for the threads of the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { loop(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+int32_t Worker::start_locked(dw_error* error) {
+  if (thread_.joinable()) return DW_OK;
   comm_->moving->add(comm_);
+  const int32_t code = dw_sdk::start_thread(
+      &thread_, "dw-shm", [this] { loop(); }, error);
+  if (code != DW_OK) comm_->moving->remove(comm_);
+  return code;
 }
 
 void Worker::finish() {
@@ -58,15 +50,16 @@ void Worker::finish() {
   comm_->moving->remove(comm_);
 }
 
-void Worker::add(Call&& call, dw_work* work, Gate* gate) {
+int32_t Worker::add(Call&& call, dw_work* work, Gate* gate, dw_error* error) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    start_locked();
+    if (int32_t code = start_locked(error)) return code;
     tasks_.push_back({std::move(call), work, gate});
     open_.fetch_add(1, std::memory_order_relaxed);
   }
   changed_.notify_one();
   if (comm_->messages.has_open_works()) comm_->room.ring(comm_->rank);
+  return DW_OK;
 }
 
 void Worker::look_after_messages() {
@@ -91,8 +84,8 @@ void Worker::loop() {
   }
 }
 
-// Whoever waits for his messages moves them. What was there before and still
-// is nobody waits for, or not in such a hurry.
+// A caller that waits for its messages moves them. Messages that were there
+// before and still are have no waiter, or none in a hurry.
 void Worker::doze(std::unique_lock<std::mutex>& lock) {
   const uint64_t begun = comm_->messages.begun_works();
   if (changed_.wait_for(lock, kDoze) == std::cv_status::no_timeout) return;
@@ -120,8 +113,10 @@ void Worker::run_next(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   dw_error error = {};
   int32_t code = comm_->failure.check(&error);
-  if (code == DW_OK) code = run(comm_, task.call, &error);
-  // From here on the caller may run the next one itself.
+  if (code == DW_OK)
+    code = dw_sdk::guarded("shm: an operation", &error,
+                           [&] { return run(comm_, task.call, &error); });
+  // The caller may run the next operation itself from here on.
   open_.fetch_sub(1, std::memory_order_release);
   if (task.gate != nullptr)
     task.gate->pass(code, error);

@@ -1,9 +1,9 @@
 // The thread of a communicator's asynchronous operations, made at the first of
-// them. Collectives run in it one after the other, in the order in which they
-// came; messages move while there is nothing else to do, and while a collective
-// waits.
+// them. It runs collectives one after the other, in the order in which they
+// were added. It moves messages when it has nothing else to do, and while a
+// collective waits.
 //
-// Threads: any; `finish` when nobody calls anything else.
+// Threads: any; `finish` only when no thread calls anything else.
 #ifndef DISTWRAP_BACKENDS_SHM_WORKER_H_
 #define DISTWRAP_BACKENDS_SHM_WORKER_H_
 
@@ -20,12 +20,12 @@ namespace shm_backend {
 
 struct Comm;
 
-// Where somebody waits for operations that run elsewhere.
+// A caller waits here for operations that run in another thread.
 class Gate {
  public:
   void expect(int n) { open_ += n; }
   void pass(int32_t code, const dw_error& error);
-  // Until all have passed. The first failure, else DW_OK.
+  // Waits until all operations have passed. The first failure, else DW_OK.
   int32_t wait(dw_error* error);
 
  private:
@@ -43,17 +43,18 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Makes the thread, if there is none.
-  void start();
+  // Makes the thread, if there is none. DW_OK, or why it cannot start.
+  int32_t start(dw_error* error);
   // Ends the thread, after the operations that it was given.
   void finish();
 
-  // Either completes the work or passes the gate.
-  void add(Call&& call, dw_work* work, Gate* gate);
-  // Whether everything that was added has ended: the caller may run
+  // Adds an operation. DW_OK: its end completes `work` or passes `gate`. Else
+  // why there is no thread for it.
+  int32_t add(Call&& call, dw_work* work, Gate* gate, dw_error* error);
+  // Whether all added operations have ended; then the caller may run
   // collectives itself.
   bool idle() const { return open_.load(std::memory_order_acquire) == 0; }
-  // A message with a work has begun: see to it, if it stays open.
+  // Called when a message with a work has begun: moves it if it stays open.
   void look_after_messages();
 
  private:
@@ -63,14 +64,15 @@ class Worker {
     Gate* gate;
   };
 
-  void start_locked();
+  int32_t start_locked(dw_error* error);
   void loop();
   void doze(std::unique_lock<std::mutex>& lock);
   void drive(std::unique_lock<std::mutex>& lock);
   void run_next(std::unique_lock<std::mutex>& lock);
 
-  // How long, and how often after a message has begun: to wake a thread each
-  // time costs more than most messages.
+  // The thread sleeps kDoze up to kDozes times after a message has begun and
+  // moves messages in between, since waking a thread each time costs more than
+  // most messages.
   static constexpr std::chrono::microseconds kDoze{200};
   static constexpr int kDozes = 50;
 
@@ -80,7 +82,7 @@ class Worker {
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   std::atomic<bool> ending_ = false;
-  int dozes_ = 0;  // that are left
+  int dozes_ = 0;  // dozes that are left
   std::thread thread_;
 };
 

@@ -1,12 +1,11 @@
-// Life of an instance, and what it promises.
+// Opening and closing an instance, and its promises.
 #include "backend.h"
 
 #include "promise.h"
-#include "sdk/fail.h"
+#include "sdk/guard.h"
 #include "sdk/open.h"
 
 #include <iterator>
-#include <new>
 
 namespace ucx_backend {
 namespace {
@@ -24,7 +23,7 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
   if (int32_t code =
           dw_read_open(&info, given, kHints, std::size(kHints), error))
     return code;
-  try {
+  return dw_sdk::guarded("ucx: the backend", error, [&]() -> int32_t {
     auto made = std::make_unique<Backend>();
     made->host = host;
     std::string library = hint(info, kHints[0]);
@@ -38,10 +37,7 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
     host->log(host->self, DW_LOG_DEBUG, {text.data(), text.size()});
     *backend = reinterpret_cast<dw_backend*>(made.release());
     return DW_OK;
-  } catch (const std::bad_alloc&) {
-    return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                   "ucx: no memory for the backend");
-  }
+  });
 }
 
 void close(dw_backend* backend) { delete of(backend); }

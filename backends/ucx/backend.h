@@ -4,9 +4,9 @@
 
 #include "context.h"
 #include "distwrap/abi/plugin.h"
-#include "failure.h"
 #include "library.h"
 #include "progress_thread.h"
+#include "sdk/first_failure.h"
 #include "sdk/yielding.h"
 #include "worker.h"
 
@@ -17,13 +17,13 @@
 
 namespace ucx_backend {
 
-// The names of the ABI are shared by all backends of a program, so the objects
-// have names of their own.
+// All backends of a program share the names of the ABI, so these objects have
+// other names.
 
 struct Comm;
 struct Window;
 
-// One per session and device, made by `open`.
+// One for each session and device, made by `open`.
 struct Backend {
   const dw_host_api* host = nullptr;
   Library library;
@@ -36,12 +36,12 @@ struct Backend {
     std::weak_ptr<Context> context;
   };
   std::vector<Kept> contexts;
-  // Those with a worker.
+  // The communicators with a worker.
   std::mutex mutex;
   std::vector<Comm*> comms;
 };
 
-// One per group, made by the last setup round.
+// One for each group, made by the last setup round.
 struct Comm {
   Comm(Backend* by, int my_rank, int ranks)
       : backend(by),
@@ -55,18 +55,18 @@ struct Comm {
   const dw_host_api* const host;
   const int rank, size;
   std::string transports;    // hint
-  std::vector<uint8_t> far;  // by rank: on another host; empty when alone
+  std::vector<uint8_t> far;  // by rank: whether it is on another host
   bool one_host = true;
   bool crowded = false;  // more ranks than processors
   mutable dw_sdk::Yielding yielding;
-  int looks = 0;  // at a transfer before the clock is read
-  FirstFailure failure;
+  int looks = 0;  // polls of a transfer between two readings of the clock
+  dw_sdk::FirstFailure failure{"ucx"};
   Worker worker;  // not open with one rank
   ProgressThread thread{&worker};
 
-  // Has the windows' parts of this host mapped, over shared memory alone;
-  // nothing is sent over it, and nobody drives it. Made with the first window.
-  FirstFailure mapper_failure;
+  // Maps the windows' parts of this host, over shared memory only. Nothing is
+  // sent over it, and no thread drives it. Made with the first window.
+  dw_sdk::FirstFailure mapper_failure{"ucx"};
   Worker mapper;
   std::mutex windows_mutex;
   std::vector<Window*> windows;
@@ -87,7 +87,7 @@ inline constexpr dw_str kHints[] = {
     {"library", 7}, {"transports", 10}, {"host", 4}};
 
 // setup.cc
-// Kept as long as somebody uses it.
+// The context is kept as long as it is used.
 int32_t context_for(const Comm& comm, Context::Use use,
                     std::shared_ptr<Context>* context, dw_error* error);
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,

@@ -15,12 +15,12 @@ Bell::~Bell() {
 
 void Bell::ring() const {
   const uint64_t one = 1;
-  // One that has rung already takes no more, and need not.
+  // A write to an eventfd that is full fails, but the bell has rung already.
   [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
 }
 
 void Bell::sleep(int fd, int most_ms) const {
-  // Negative descriptors are passed over.
+  // poll ignores negative descriptors.
   pollfd fds[] = {{fd_, POLLIN, 0}, {fd, POLLIN, 0}};
   if (!works()) most_ms = 1;
   poll(fds, 2, most_ms);

@@ -1,10 +1,10 @@
-// What a sleeping thread waits for beside a worker's descriptor.
+// Wakes a sleeping thread; the thread also waits for a worker's descriptor.
 #ifndef DISTWRAP_BACKENDS_UCX_BELL_H_
 #define DISTWRAP_BACKENDS_UCX_BELL_H_
 
 namespace ucx_backend {
 
-// Threads: `ring` from any, the rest from the one that sleeps.
+// Threads: `ring` from any; the other calls from the thread that sleeps.
 class Bell {
  public:
   Bell();
@@ -12,11 +12,11 @@ class Bell {
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
-  // False: no descriptor was left, and a sleep is a short nap.
+  // False: no descriptor was available, and a sleep is a short pause.
   bool works() const { return fd_ >= 0; }
   void ring() const;
-  // Until it rings, or `fd` is readable unless that is -1, or some time has
-  // passed; -1: no limit. What has rung is forgotten.
+  // Sleeps until the bell rings, until `fd` is readable unless it is -1, or for
+  // `most_ms`; -1: no limit. Clears the ring.
   void sleep(int fd, int most_ms) const;
 
  private:

@@ -8,7 +8,8 @@
 namespace ucx_backend {
 namespace {
 
-// No message has more elements: sizes in bytes do not overflow.
+// The limit of a message's elements, which keeps sizes in bytes from
+// overflowing.
 constexpr int64_t kMostElements = INT64_MAX / 64;
 
 }  // namespace
@@ -26,18 +27,21 @@ int32_t read_call(int rank, int size, const dw_op* given, Call* call,
   const dw_buf& buf = shape.has_in ? op->in : op->out;
   if (buf.counts != nullptr || buf.parts != nullptr)
     return dw_unsupported(error, "this buffer is one piece");
-  const uint64_t element = dw_dtype_bytes(buf.dtype);
-  if (element == 0) return dw_unsupported(error, "this dtype is not supported");
+  const int type = dw_dtype_index(buf.dtype);
+  if (type < 0) return dw_unsupported(error, "this dtype is not supported");
   if (buf.count < 0 || buf.count > kMostElements)
     return dw_invalid(error, "a count is not between 0 and the most");
+  const uint64_t element = buf.dtype.bits / 8u;
   *call = {.sends = shape.has_in,
            .caller_waits = (op->flags & DW_FLAG_CALLER_WAITS) != 0,
            .peer = op->peer,
            .tag = op->tag,
+           .type = type,
            .at = static_cast<char*>(buf.data),
            .bytes = static_cast<size_t>(buf.count) * element,
            .deadline_ns = op->deadline_ns,
-           .timeout_ns = op->timeout_ns};
+           .timeout_ns = op->timeout_ns,
+           .trace = op->trace};
   return DW_OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include "quiet.h"
 #include "sdk/fail.h"
+#include "sdk/thread.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -9,18 +10,18 @@
 namespace ucx_backend {
 namespace {
 
-// Inside a host everything over its memory, single copies by the kernel
-// included; who says nothing otherwise, between hosts what UCX finds best.
+// The default inside a host: everything over shared memory, with single copies
+// by the kernel. Between hosts UCX chooses.
 constexpr char kOneHost[] = "shm,self";
 
-// What maps memory, and nothing that has to be driven.
+// Transports that map memory and need no progress.
 constexpr char kMapping[] = "posix,sysv,self";
 
 std::string transports_for(Reach reach, const std::string& given,
                            Context::Use use) {
   if (use == Context::Use::kMapping) return kMapping;
   if (!given.empty()) return given;
-  // UCX reads it; whoever has set it means it.
+  // UCX reads this variable; a user who has set it overrides the default.
   const bool chosen = secure_getenv("UCX_TLS") != nullptr;
   return reach == Reach::kOneHost && !chosen ? kOneHost : "";
 }
@@ -57,6 +58,13 @@ bool Context::shares_memory(const std::string& given) {
 int32_t Context::open(const Library& library, Reach reach,
                       const std::string& given, Use use,
                       std::shared_ptr<Context>* context, dw_error* error) {
+  if (int32_t code = check_room(error)) return code;
+  // UCX ends the process when its own thread cannot start.
+  std::thread probe;
+  if (int32_t code = dw_sdk::start_thread(
+          &probe, "dw-ucx-probe", [] {}, error))
+    return code;
+  probe.join();
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status =
           library.ucp_config_read(nullptr, nullptr, &config);
@@ -75,11 +83,11 @@ int32_t Context::open(const Library& library, Reach reach,
       UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   if (use == Use::kAccess) params.features |= UCP_FEATURE_RMA | UCP_FEATURE_AM;
-  // Groups have a worker each, in whatever thread.
+  // Several groups have a worker each, used by any thread.
   params.mt_workers_shared = 1;
   ucp_context_h made = nullptr;
   {
-    const AllSignalsBlocked blocked;
+    const dw_sdk::SignalsBlocked blocked;
     status = library.ucp_init_version(kLeastMajor, kLeastMinor, &params, config,
                                       &made);
   }

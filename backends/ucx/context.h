@@ -1,5 +1,5 @@
-// UCX's context: which transports are used, told to UCX as settings of its own,
-// never by the process's environment.
+// UCX's context. The transports are given to UCX as explicit settings, never
+// through the process's environment.
 #ifndef DISTWRAP_BACKENDS_UCX_CONTEXT_H_
 #define DISTWRAP_BACKENDS_UCX_CONTEXT_H_
 
@@ -16,11 +16,11 @@ enum class Reach { kOneHost, kHosts };
 
 class Context {
  public:
-  // Memory that is mapped has UCX's shared memory alone, whatever is given.
+  // kMapping uses only UCX's shared memory, whatever transports are given.
   enum class Use { kMessages, kMapping, kAccess };
   // Whether these transports are meant to share memory inside a host.
   static bool shares_memory(const std::string& transports);
-  // `transports` in UCX's words (UCX_TLS), empty: those for this reach.
+  // `transports` has the form of UCX_TLS; empty: the default for this reach.
   static int32_t open(const Library& library, Reach reach,
                       const std::string& transports, Use use,
                       std::shared_ptr<Context>* context, dw_error* error);

@@ -2,6 +2,9 @@
 
 #include "quiet.h"
 #include "sdk/fail.h"
+#include "sdk/guard.h"
+#include "sdk/limits.h"
+#include "sdk/thread.h"
 
 #include <cstdio>
 #include <dlfcn.h>
@@ -33,12 +36,21 @@ std::string Library::version() const {
   return text_of(major, minor) + "." + std::to_string(release);
 }
 
+int32_t check_room(dw_error* error) {
+  if (!dw_address_space_is_full(kRoomMiB << 20)) return DW_OK;
+  const std::string what = "ucx: UCX needs " + std::to_string(kRoomMiB) +
+                           " MiB of free address space, because it ends the "
+                           "process when an allocation fails";
+  return dw_sdk::fail_memory(what.c_str(), error);
+}
+
 int32_t open_library(const std::string& path, Library* library,
                      dw_error* error) {
+  if (int32_t code = check_room(error)) return code;
   void* handle;
   {
     const SignalHandlersKept kept;
-    const AllSignalsBlocked blocked;
+    const dw_sdk::SignalsBlocked blocked;
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   }
   if (handle == nullptr) {

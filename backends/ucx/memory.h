@@ -1,5 +1,5 @@
-// Memory that UCX knows, and what lets other ranks reach it. Registered once,
-// for as long as this lives.
+// Memory that is registered with UCX, with the key through which other ranks
+// reach it. Registered once, until this object is destroyed.
 #ifndef DISTWRAP_BACKENDS_UCX_MEMORY_H_
 #define DISTWRAP_BACKENDS_UCX_MEMORY_H_
 
@@ -18,15 +18,17 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // New, all zero and really there; shared with others where UCX can.
+  // Allocates zeroed memory with pages behind it; shared with other processes
+  // where UCX can do that.
   int32_t allocate(std::shared_ptr<Context> context, uint64_t bytes,
                    dw_error* error);
-  // Somebody else's, who keeps it until this is gone.
+  // Registers memory of another owner, who keeps it until this object is
+  // destroyed.
   int32_t adopt(std::shared_ptr<Context> context, void* data, uint64_t bytes,
                 dw_error* error);
 
   char* data() const { return data_; }
-  // In UCX's words.
+  // The packed key of UCX.
   const std::string& key() const { return key_; }
 
  private:

@@ -4,35 +4,37 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
+#include <memory>
 #include <sys/stat.h>
 
 namespace ucx_backend {
 namespace {
 
-std::vector<int> open_sockets() {
-  std::vector<int> found;
-  DIR* const folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return found;
-  while (const dirent* const entry = readdir(folder)) {
+template <class Visit>
+void visit_sockets(const Visit& visit) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"),
+                                                   &closedir);
+  if (folder == nullptr) return;
+  while (const dirent* const entry = readdir(folder.get())) {
     if (entry->d_name[0] == '.') continue;
     const int number = std::atoi(entry->d_name);
     struct stat status;
-    if (fstat(number, &status) == 0 && S_ISSOCK(status.st_mode))
-      found.push_back(number);
+    if (fstat(number, &status) == 0 && S_ISSOCK(status.st_mode)) visit(number);
   }
-  closedir(folder);
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 }  // namespace
 
-NewSockets::NewSockets() : before_(open_sockets()) {}
+NewSockets::NewSockets() {
+  visit_sockets([this](int number) { before_.push_back(number); });
+  std::sort(before_.begin(), before_.end());
+}
 
 NewSockets::~NewSockets() {
-  for (const int number : open_sockets())
+  visit_sockets([this](int number) {
     if (!std::binary_search(before_.begin(), before_.end(), number))
       fcntl(number, F_SETFD, FD_CLOEXEC);
+  });
 }
 
 }  // namespace ucx_backend

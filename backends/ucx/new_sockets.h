@@ -1,5 +1,5 @@
-// Sockets that UCX opens stay open in programs that the process starts, which
-// would keep a rank's end from its peers.
+// Programs that the process starts would inherit the sockets that UCX opens,
+// and would hide a rank's end from its peers.
 #ifndef DISTWRAP_BACKENDS_UCX_NEW_SOCKETS_H_
 #define DISTWRAP_BACKENDS_UCX_NEW_SOCKETS_H_
 
@@ -7,8 +7,8 @@
 
 namespace ucx_backend {
 
-// Those that were opened in its scope are closed by exec. (What another thread
-// has opened meanwhile, too.)
+// Makes exec close the sockets that were opened in its scope. (Sockets that
+// another thread has opened meanwhile are included.)
 class NewSockets {
  public:
   NewSockets();

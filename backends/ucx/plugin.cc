@@ -8,7 +8,8 @@ static constexpr dw_backend_api kTable = [] {
   api.struct_size = sizeof(dw_backend_api);
   api.abi_major = DW_ABI_MAJOR;
   api.abi_minor = DW_ABI_MINOR;
-  api.flags = DW_BACKEND_SUBMIT_BESIDE | DW_BACKEND_SAYS_UNDER_WAY;
+  api.flags = DW_BACKEND_SUBMIT_BESIDE | DW_BACKEND_SAYS_UNDER_WAY |
+              DW_BACKEND_HAS_THREADS;
   api.devices = DW_BIT(DW_DEVICE_CPU);
   api.name = {"ucx", 3};
   api.version = {"1.13 or newer", 13};

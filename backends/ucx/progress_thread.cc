@@ -1,21 +1,23 @@
 #include "progress_thread.h"
 
-#include "quiet.h"
+#include "sdk/thread.h"
 
 namespace ucx_backend {
 namespace {
 
-// How soon somebody who has left the worker alone is made up for.
+// The time after which this thread notices that other threads have left the
+// worker.
 constexpr int kNapMs = 2;
 
 }  // namespace
 
-void ProgressThread::start() {
+int32_t ProgressThread::start(dw_error* error) {
   std::lock_guard<std::mutex> lock(starting_);
-  if (started()) return;
-  const AllSignalsBlocked blocked;
-  thread_ = std::thread([this] { loop(); });
-  started_.store(true, std::memory_order_release);
+  if (started()) return DW_OK;
+  const int32_t code = dw_sdk::start_thread(
+      &thread_, "dw-ucx", [this] { loop(); }, error);
+  started_.store(code == DW_OK, std::memory_order_release);
+  return code;
 }
 
 void ProgressThread::finish() {
@@ -31,7 +33,7 @@ void ProgressThread::loop() {
   while (!ending_.load(std::memory_order_acquire)) {
     int descriptor = -1;
     int most_ms = kNapMs;
-    // Its own visits do not count.
+    // This thread's own visits do not count.
     const bool alone = asked_.exchange(false, std::memory_order_acq_rel) ||
                        worker.visits() == seen;
     if (alone) {

@@ -1,11 +1,11 @@
-// The thread of a worker that looks after it while nobody waits
-// in it: for asynchronous operations, and for what UCX has still to do for
+// The thread that drives a worker while no other thread waits in it: for
+// asynchronous operations, and for the work that UCX has left to do for
 // operations that have ended.
 //
-// As long as others drive the worker it only looks now and then whether they
-// still do. Then it sleeps on the worker's descriptor.
+// As long as other threads drive the worker, this thread only checks now and
+// then whether they still do. Otherwise it sleeps on the worker's descriptor.
 //
-// Threads: any, `finish` by the last.
+// Threads: any, `finish` as the last call.
 #ifndef DISTWRAP_BACKENDS_UCX_PROGRESS_THREAD_H_
 #define DISTWRAP_BACKENDS_UCX_PROGRESS_THREAD_H_
 
@@ -25,11 +25,12 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  // Throws when there is no thread. Once is enough.
-  void start();
+  // DW_OK, or why the thread cannot start. Once is enough.
+  int32_t start(dw_error* error);
   bool started() const { return started_.load(std::memory_order_acquire); }
   void finish();
-  // Others leave the worker now: it is looked after from here on.
+  // Called by a thread that leaves the worker: this thread drives it from now
+  // on.
   void take_over() {
     asked_.store(true, std::memory_order_release);
     bell_.ring();

@@ -1,5 +1,5 @@
-// What the engine does: `caps` tells it, `read_call` holds operations to it.
-// Collectives are composed of messages by the host.
+// The promises of the engine: `caps` reports them, and `read_call` checks
+// operations against them. The host composes collectives of messages.
 #ifndef DISTWRAP_BACKENDS_UCX_PROMISE_H_
 #define DISTWRAP_BACKENDS_UCX_PROMISE_H_
 

@@ -11,7 +11,7 @@
 namespace ucx_backend {
 namespace {
 
-// Of the calling thread; NULL outside of calls of ours.
+// The host of the calling thread; NULL outside of this backend's calls.
 thread_local const dw_host_api* listener = nullptr;
 
 __attribute__((format(printf, 6, 0))) ucs_log_func_rc_t hear(
@@ -29,7 +29,7 @@ __attribute__((format(printf, 6, 0))) ucs_log_func_rc_t hear(
 
 }  // namespace
 
-// The handler is UCX's for good, so it is given once.
+// UCX keeps the handler for ever, so it is given once.
 void take_log(const Library& library) {
   static std::mutex mutex;
   static std::vector<decltype(library.ucs_log_push_handler)> taken;
@@ -57,16 +57,6 @@ SignalHandlersKept::~SignalHandlersKept() {
          now.sa_sigaction != before_[i].sa_sigaction))
       sigaction(i, &before_[i], nullptr);
   }
-}
-
-AllSignalsBlocked::AllSignalsBlocked() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_);
-}
-
-AllSignalsBlocked::~AllSignalsBlocked() {
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 }  // namespace ucx_backend

@@ -1,5 +1,5 @@
-// UCX prints what it finds, takes over signals of the process when it is
-// opened, and makes threads. A plugin does none of that.
+// UCX prints log lines, changes signal handlers of the process when it is
+// opened, and starts threads. A plugin must do none of that to the program.
 #ifndef DISTWRAP_BACKENDS_UCX_QUIET_H_
 #define DISTWRAP_BACKENDS_UCX_QUIET_H_
 
@@ -11,11 +11,12 @@ namespace ucx_backend {
 
 struct Library;
 
-// What UCX logs in a thread of ours goes to the host, at level debug: what it
-// finds is told by errors. Other users of UCX in this process keep their log.
+// Log lines of UCX in threads inside this backend go to the host, at level
+// debug, because errors report the facts. Other users of UCX in this process
+// keep their log.
 void take_log(const Library& library);
 
-// In this scope the thread's log goes to that host.
+// In this scope the thread's log lines go to that host.
 class LogTo {
  public:
   explicit LogTo(const dw_host_api* host);
@@ -27,7 +28,7 @@ class LogTo {
   const dw_host_api* const before_;
 };
 
-// Puts signal handlers back that were changed in its scope.
+// Restores the signal handlers that were changed in its scope.
 class SignalHandlersKept {
  public:
   SignalHandlersKept();
@@ -38,19 +39,6 @@ class SignalHandlersKept {
  private:
   static constexpr int kSignals = 65;
   struct sigaction before_[kSignals];
-};
-
-// Around the making of threads, which inherit the mask: signals are for the
-// threads of the program.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked();
-  ~AllSignalsBlocked();
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
 };
 
 }  // namespace ucx_backend

@@ -1,9 +1,10 @@
-// A communicator in two rounds. First the ranks tell which host they are on,
-// which decides what transports their workers get; then they give the workers'
-// addresses. Endpoints are made when they are first used.
+// A communicator is built in two rounds. In the first the ranks tell the host
+// names that their hints give, which together with the host's `host_of` decide
+// the transports of the workers; in the second they tell the workers'
+// addresses. Endpoints are made on first use.
 #include "backend.h"
-#include "building.h"
-#include "locality.h"
+#include "hostmem/building.h"
+#include "hostmem/processors.h"
 #include "quiet.h"
 #include "sdk/fail.h"
 #include "sdk/open.h"
@@ -12,19 +13,20 @@
 #include "window.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
-#include <new>
-#include <system_error>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace ucx_backend {
 namespace {
 
-// Looks at a transfer of a peer that runs, before the clock matters.
+// The number of polls of a running peer's transfer before the clock is read.
 constexpr int kLooks = 200;
 constexpr int kLooksCrowded = 2;
 
-// A wait for what is still on its way to other hosts.
+// The limit of the wait for data in flight to other hosts.
 constexpr int64_t kFlushNs = 500'000'000;
 
 std::string hint(const dw_setup_info& info, const dw_str& key,
@@ -34,13 +36,35 @@ std::string hint(const dw_setup_info& info, const dw_str& key,
                                : std::string(value.data, value.size);
 }
 
+// Without `host_of` each rank counts as on a host of its own.
+bool is_far(const dw_setup_info& info, int rank) {
+  if (info.host_of == nullptr) return rank != info.rank;
+  return info.host_of[rank] != info.host_of[info.rank];
+}
+
+using dw_hostmem::Building;
+using dw_hostmem::Processors;
+
+constexpr Building::Kind kCommunicator = {"ucx", 0x7863752e, 3};
+
+// A rank's setup message of the first round; the name of its host follows.
+struct Hello {
+  uint32_t major, minor;  // version of UCX
+  Processors processors;
+};
+
 class CommSetup final : public Building {
  public:
   CommSetup(Backend* backend, const dw_setup_info& info)
-      : Building(What::kCommunicator, backend->library, info),
-        comm_(std::make_unique<Comm>(backend, info.rank, info.size)) {
+      : Building(kCommunicator, info),
+        comm_(std::make_unique<Comm>(backend, info.rank, info.size)),
+        host_(hint(info, kHints[2], backend->host_name)) {
     comm_->transports = hint(info, kHints[1], backend->transports);
-    say(host_identity(hint(info, kHints[2], backend->host_name)));
+    for (int rank = 0; rank < info.size; ++rank)
+      comm_->far.push_back(is_far(info, rank) ? 1 : 0);
+    const Hello mine = {backend->library.major, backend->library.minor,
+                        Processors::usable()};
+    say(std::string(reinterpret_cast<const char*>(&mine), sizeof mine) + host_);
   }
   dw_setup_result take() override {
     return {reinterpret_cast<dw_comm*>(comm_.release()), nullptr};
@@ -49,26 +73,50 @@ class CommSetup final : public Building {
  private:
   int32_t hear(uint32_t round, const Words& words, dw_error* error) override {
     if (comm_->size == 1) return DW_DONE;
-    return round == 0 ? open_worker(words, error) : meet(words, error);
+    if (round != 0) return meet(words, error);
+    if (int32_t code = meet_hosts(words, error)) return code;
+    return open_worker(error);
   }
-  int32_t open_worker(const Words& hosts, dw_error* error);
+  int32_t meet_hosts(const Words& words, dw_error* error);
+  int32_t open_worker(dw_error* error);
   int32_t meet(const Words& addresses, dw_error* error);
 
   std::unique_ptr<Comm> comm_;
+  const std::string host_;
 };
 
-// Who is where is known.
-int32_t CommSetup::open_worker(const Words& hosts, dw_error* error) {
+// Compares the versions of UCX, then the hosts of all ranks.
+int32_t CommSetup::meet_hosts(const Words& words, dw_error* error) {
   Comm& comm = *comm_;
-  const std::string& mine = hosts[static_cast<size_t>(comm.rank)];
+  const Library& own = comm.backend->library;
+  Processors all = Processors::usable();
   int here = 0;
-  for (const std::string& host : hosts) {
-    comm.far.push_back(host != mine ? 1 : 0);
-    here += host == mine;
-    comm.one_host = comm.one_host && host == hosts[0];
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    Hello hello;
+    if (words[rank].size() < sizeof hello)
+      return refuse_size(static_cast<int>(rank), error);
+    std::memcpy(&hello, words[rank].data(), sizeof hello);
+    if (hello.major != own.major || hello.minor != own.minor)
+      return refuse(
+          static_cast<int>(rank),
+          "rank " + std::to_string(rank) + " has UCX " +
+              std::to_string(hello.major) + "." + std::to_string(hello.minor) +
+              ", rank " + std::to_string(comm.rank) + " has " +
+              std::to_string(own.major) + "." + std::to_string(own.minor),
+          error);
+    if (words[rank].substr(sizeof hello) != host_) comm.far[rank] = 1;
+    if (comm.far[rank] != 0) continue;
+    ++here;
+    all.add(hello.processors);
   }
-  comm.crowded = here > usable_processors();
+  comm.one_host = here == comm.size;
+  comm.crowded = here > all.count();
   comm.looks = comm.crowded ? kLooksCrowded : kLooks;
+  return DW_OK;
+}
+
+int32_t CommSetup::open_worker(dw_error* error) {
+  Comm& comm = *comm_;
   std::shared_ptr<Context> context;
   if (int32_t code =
           context_for(comm, Context::Use::kMessages, &context, error))
@@ -82,9 +130,9 @@ int32_t CommSetup::meet(const Words& addresses, dw_error* error) {
   std::vector<Worker::Peer> peers(addresses.size());
   for (size_t i = 0; i < peers.size(); ++i) {
     if (addresses[i].empty())
-      return refuse_word(error, static_cast<int>(i),
-                         "a rank's blob has no address");
-    peers[i] = {addresses[i], comm_->far[i] != 0};
+      return refuse(static_cast<int>(i),
+                    "a rank's setup message has no address", error);
+    peers[i] = {std::string(addresses[i]), comm_->far[i] != 0};
   }
   if (int32_t code = comm_->worker.meet(std::move(peers), error)) return code;
   Backend& backend = *comm_->backend;
@@ -93,25 +141,7 @@ int32_t CommSetup::meet(const Words& addresses, dw_error* error) {
   return DW_DONE;
 }
 
-int32_t fail_memory(dw_error* error) {
-  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                 "ucx: no memory for a communicator or window");
-}
-
-// Makes it and lets it say its first word.
-template <class Make>
-int32_t begin_building(const Make& make, dw_setup** setup, dw_blob* out,
-                       dw_error* error) {
-  try {
-    std::unique_ptr<Building> made;
-    if (int32_t code = make(&made)) return code;
-    *out = made->word();
-    *setup = reinterpret_cast<dw_setup*>(made.release());
-    return DW_OK;
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  }
-}
+constexpr char kBuilding[] = "ucx: a communicator or window";
 
 }  // namespace
 
@@ -144,8 +174,9 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
     return code;
   if (info.size > kMostRanks)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
-                   "ucx: a group has 2^23 ranks at most");
-  return begin_building(
+                   "ucx: a group has 2^19 ranks at most");
+  return dw_hostmem::begin_building(
+      kBuilding,
       [&](std::unique_ptr<Building>* made) {
         *made = std::make_unique<CommSetup>(of(backend), info);
         return DW_OK;
@@ -157,36 +188,20 @@ int32_t window_create(dw_comm* comm, const dw_setup_info* given,
                       dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
   if (int32_t code = dw_read_window(&info, given, comm, error)) return code;
-  return begin_building(
+  return dw_hostmem::begin_building(
+      kBuilding,
       [&](std::unique_ptr<Building>* made) {
         return begin_window(of(comm), info, made, error);
       },
       setup, out, error);
 }
 
-int32_t setup_step(dw_setup* given, const dw_blob* in, uint64_t n, dw_blob* out,
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
-  std::unique_ptr<Building> setup(reinterpret_cast<Building*>(given));
-  int32_t code;
-  try {
-    code = setup->step(in, n, error);
-  } catch (const std::bad_alloc&) {
-    code = fail_memory(error);
-  } catch (const std::system_error& cause) {
-    code = dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
-                   cause.code().value(), "ucx: no thread for a window");
-  }
-  *out = {};
-  if (code == DW_DONE) *result = setup->take();
-  if (code != DW_OK) return code;
-  *out = setup->word();
-  setup.release();
-  return DW_OK;
+  return dw_hostmem::step_building(kBuilding, setup, in, n, out, result, error);
 }
 
-void setup_cancel(dw_setup* setup) {
-  delete reinterpret_cast<Building*>(setup);
-}
+void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_building(setup); }
 
 int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
   Comm* const comm = of(given);

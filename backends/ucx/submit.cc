@@ -1,30 +1,21 @@
-// Messages and sets of them: begun at once, so that none waits for another to
-// start; a caller who waits drives them to their end.
+// Messages and sets of messages. They start at once, so that none waits for the
+// start of another; a waiting caller drives them to their end.
 #include "backend.h"
 #include "sdk/fail.h"
-#include "sdk/under_way.h"
+#include "sdk/guard.h"
+#include "sdk/trace.h"
 #include "sdk/windows.h"
 #include "wait.h"
 #include "window.h"
 
 #include <memory>
 #include <mutex>
-#include <new>
-#include <system_error>
 #include <vector>
 
 namespace ucx_backend {
 namespace {
 
-int32_t fail_memory(dw_error* error) {
-  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
-                 "ucx: no memory for the operation");
-}
-
-int32_t fail_thread(const std::system_error& cause, dw_error* error) {
-  return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT, -1,
-                 cause.code().value(), "ucx: no thread for its progress");
-}
+constexpr char kOperation[] = "ucx: an operation";
 
 int32_t result_of(Comm* comm, const Transfer& transfer, dw_error* error) {
   if (transfer.state.load(std::memory_order_acquire) == Transfer::State::kDone)
@@ -37,14 +28,14 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
   Worker::Hold hold(comm->worker, Worker::Hold::Waiting{});
   comm->worker.begin(&transfer);
   if (transfer.is_open()) {
-    dw_under_way(comm->host);
+    dw_under_way(comm->host, call.trace);
     wait_for(comm, comm->worker, hold, transfer);
   }
   hold.release();
   return result_of(comm, transfer, error);
 }
 
-// DW_DONE: it has ended and its work is not touched.
+// DW_DONE: it has ended, and its work is not completed.
 int32_t start(Comm* comm, const Call& call, dw_work* work) {
   auto transfer = std::make_unique<Transfer>(call, work);
   Worker::Hold hold(comm->worker);
@@ -55,18 +46,16 @@ int32_t start(Comm* comm, const Call& call, dw_work* work) {
 
 int32_t submit_window(Comm* comm, const dw_op* op, dw_work* work,
                       dw_error* error) {
-  try {
+  return dw_sdk::guarded(kOperation, error, [&] {
     return submit_to_window(comm, op, work, error);
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  }
+  });
 }
 
 struct Item {
   Comm* comm;
   dw_work* work;
   Call call;
-  std::unique_ptr<Transfer> transfer;  // that its set waits for
+  std::unique_ptr<Transfer> transfer;  // the transfer for which its set waits
 };
 
 int32_t read_items(const dw_group_item* given, uint64_t n,
@@ -82,7 +71,8 @@ int32_t read_items(const dw_group_item* given, uint64_t n,
                                  &item.call, error))
       return code;
     if (int32_t code = item.comm->failure.check(error)) return code;
-    if (!item.comm->thread.started()) item.comm->thread.start();
+    if (!item.comm->thread.started())
+      if (int32_t code = item.comm->thread.start(error)) return code;
     *caller_waits &= item.call.caller_waits;
   }
   for (const Item& item : *items)
@@ -92,13 +82,14 @@ int32_t read_items(const dw_group_item* given, uint64_t n,
   return DW_OK;
 }
 
-// The rest must not go on in the caller's memory.
+// Breaks all communicators, so that no other message of the set still uses the
+// caller's memory.
 void break_all(const std::vector<Item>& items) {
   dw_error why;
   dw_fail(&why, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
           "ucx: another operation of the set failed");
   for (const Item& item : items) {
-    item.comm->failure.fail(why);
+    item.comm->failure.fail(why, nullptr);
     Worker::Hold hold(item.comm->worker);
     item.comm->worker.tear_down(true);
   }
@@ -125,8 +116,8 @@ int32_t run_all(std::vector<Item>& items, dw_error* error) {
   return DW_DONE;
 }
 
-// Once one item has started all of them have: those that cannot any more
-// complete with the reason.
+// Once one item has started, all of them count as started: an item that cannot
+// start any more completes with the error.
 int32_t start_all(std::vector<Item>& items) {
   for (Item& item : items)
     item.transfer = std::make_unique<Transfer>(item.call, item.work);
@@ -162,12 +153,10 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
   if (int32_t code = comm->failure.check(error)) return code;
   try {
     if (!comm->thread.started()) [[unlikely]]
-      comm->thread.start();
+      if (int32_t code = comm->thread.start(error)) return code;
     return call.caller_waits ? run(comm, call, error) : start(comm, call, work);
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  } catch (const std::system_error& cause) {
-    return fail_thread(cause, error);
+  } catch (...) {
+    return dw_sdk::error_of_exception(kOperation, error);
   }
 }
 
@@ -180,14 +169,13 @@ int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
       return code;
     if (n == 0) return DW_DONE;
     return caller_waits ? run_all(items, error) : start_all(items);
-  } catch (const std::bad_alloc&) {
-    return fail_memory(error);
-  } catch (const std::system_error& cause) {
-    return fail_thread(cause, error);
+  } catch (...) {
+    return dw_sdk::error_of_exception(kOperation, error);
   }
 }
 
-// What nobody waits for inside is driven by who waits outside.
+// Drives the operations for which no thread waits in a call, on behalf of a
+// thread that waits outside.
 int32_t progress(dw_backend* given) {
   Backend* const backend = of(given);
   unsigned events = 0;

@@ -1,4 +1,4 @@
-// One message on its way through UCX, or one access to a peer's memory.
+// One message in flight in UCX, or one access to a peer's memory.
 #ifndef DISTWRAP_BACKENDS_UCX_TRANSFER_H_
 #define DISTWRAP_BACKENDS_UCX_TRANSFER_H_
 
@@ -12,8 +12,8 @@ namespace ucx_backend {
 
 class Worker;
 
-// Belongs to its maker, who waits for it; or with a work to nobody, and goes
-// when that is completed.
+// Owned by its maker, who waits for it. A transfer with a work owns itself and
+// is deleted when the work is completed.
 struct Transfer {
   enum class State : uint8_t { kOpen, kDone, kFailed };
 
@@ -28,17 +28,18 @@ struct Transfer {
 
   const Call call;
   dw_work* const work;
-  // The last that is done to a transfer that somebody waits for.
+  // The last store to a transfer for which a thread waits.
   std::atomic<State> state = State::kOpen;
 
-  // Of the worker, under its lock.
+  // Used by the worker, under its lock.
   Worker* worker = nullptr;
   void* request = nullptr;
-  // UCX may call back before it has returned.
+  // UCX may call back before its function has returned.
   bool beginning = false, ended_at_once = false;
   // Not 0: the peer has ended its window.
   const std::atomic<uint32_t>* ended = nullptr;
-  const Bell* sleeper = nullptr;  // of who sleeps until it has ended
+  const Bell* sleeper = nullptr;  // bell of the thread that sleeps until the
+                                  // end
   Transfer *before = nullptr, *after = nullptr;
 };
 

@@ -1,19 +1,23 @@
 #include "wait.h"
 
 #include "backend.h"
+#include "hostmem/wait.h"
 #include "sdk/fail.h"
 #include "window.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <exception>
 #include <sched.h>
 
 namespace ucx_backend {
 namespace {
 
-// Of a sleep that somebody else has to end, at most.
+// The longest sleep that another thread has to end.
 constexpr int64_t kNapNs = 50'000'000;
+
+using dw_hostmem::kAwakeNs;
+using dw_hostmem::kSpinNs;
 
 void fail_late(Worker& worker, const Call& call) {
   char text[160];
@@ -28,18 +32,29 @@ void fail_late(Worker& worker, const Call& call) {
   worker.give_up(why);
 }
 
-// What is in flight can only be taken back together with all else.
+// A transfer in flight can only be taken back together with all others.
 void fail_ended(Worker& worker, const Transfer& transfer) {
   dw_error why;
-  fail_closed(transfer.ended->load(std::memory_order_acquire),
-              transfer.call.peer, &why);
+  dw_hostmem::fail_closed("ucx",
+                          transfer.ended->load(std::memory_order_acquire),
+                          transfer.call.peer, &why);
   worker.give_up(why);
 }
 
-// Not yet held again.
+// On return the worker is not held.
 void sleep(Worker& worker, Worker::Hold& hold, Transfer& transfer,
            int64_t most_ns) {
-  std::unique_ptr<Bell> bell = worker.take_bell();
+  std::unique_ptr<Bell> bell;
+  try {
+    bell = worker.take_bell();
+  } catch (const std::exception&) {
+    // No memory or descriptor to sleep on; the transfer goes on in UCX, so this
+    // thread looks again until it ends.
+    hold.release();
+    sched_yield();
+    hold.acquire();
+    return;
+  }
   transfer.sleeper = bell.get();
   if (worker.arm()) {
     const int descriptor = worker.descriptor();
@@ -53,18 +68,6 @@ void sleep(Worker& worker, Worker::Hold& hold, Transfer& transfer,
 
 }  // namespace
 
-int usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int n = 1;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
-  std::ifstream in("/sys/fs/cgroup/cpu.max");
-  double quota, period;  // the first is "max" without a limit
-  if (in >> quota >> period && quota > 0 && period > 0)
-    n = std::clamp(static_cast<int>(quota / period), 1, n);
-  return n;
-}
-
 void wait_for(const Comm* comm, Worker& worker, Worker::Hold& hold,
               Transfer& transfer) {
   const dw_host_api& host = *comm->host;
@@ -72,15 +75,15 @@ void wait_for(const Comm* comm, Worker& worker, Worker::Hold& hold,
     worker.progress();
     if (!transfer.is_open()) return;
   }
-  Limit limit(transfer.call.deadline_ns, transfer.call.timeout_ns);
+  dw_hostmem::Limit limit(transfer.call.deadline_ns, transfer.call.timeout_ns);
   int64_t active = host.now_ns(host.self);
   const int64_t end = limit.at(active);
-  // A peer that copies at 4 GB/s is not worth a sleep.
+  // A peer that copies 4 GB/s finishes too soon for a sleep.
   const int64_t awake_ns =
       kAwakeNs + static_cast<int64_t>(transfer.call.bytes / 4);
   for (;;) {
     unsigned events = 0;
-    for (int i = 0; i < kLooksPerTurn; ++i) {
+    for (int i = 0; i < dw_hostmem::kLooksPerTurn; ++i) {
       events += worker.progress();
       if (!transfer.is_open()) return;
     }

@@ -1,20 +1,19 @@
-// Memory of a group's ranks that the others read and write: one-sided
-// operations.
+// Windows: memory of a group's ranks that other ranks read and write.
 //
-// Every rank has memory of UCX's for its signals, and for its data unless it
-// brings its own. Who can map that (ucp_rkey_ptr: ranks of one host) loads and
-// stores there; everybody else goes through the window's own worker.
+// Every rank has UCX memory for its signals, and for its data unless the caller
+// brings them. A rank that can map that memory (ucp_rkey_ptr: ranks of one
+// host) loads and stores directly; all others use the window's own worker.
 //
-// Threads: any. Ownership: of the host, which destroys it before the
-// communicator.
+// Threads: any. Ownership: the host, which destroys it before the communicator.
 #ifndef DISTWRAP_BACKENDS_UCX_WINDOW_H_
 #define DISTWRAP_BACKENDS_UCX_WINDOW_H_
 
-#include "building.h"
 #include "distwrap/abi/plugin.h"
-#include "failure.h"
+#include "hostmem/building.h"
+#include "hostmem/window.h"
 #include "memory.h"
 #include "progress_thread.h"
+#include "sdk/first_failure.h"
 #include "worker.h"
 
 #include <atomic>
@@ -27,45 +26,26 @@ namespace ucx_backend {
 
 struct Comm;
 
-inline constexpr size_t kLine = 64;
-
-// What a part begins with. Counters, writers and slots follow, one on a line
-// each; then, on a page, the memory.
-struct WindowHead {
-  std::atomic<uint64_t> token;   // the owner's
-  std::atomic<uint32_t> closed;  // 1: the owner has ended the window
-  alignas(2 * kLine) std::atomic<uint32_t> sleepers;
-  alignas(2 * kLine) std::atomic<uint32_t> bell;
-};
-struct alignas(kLine) Slot {
-  std::atomic<uint64_t> value;
-};
-
-// The process of a rank, as others on its host know it.
+// The process of a rank, as other ranks of its host know it.
 struct Owner {
   int64_t pid;
   uint64_t pid_space;
 };
 
-// A rank's part, as this rank sees it.
-struct WindowPart {
-  WindowHead* head = nullptr;  // NULL: what follows is not mapped
-  Slot* pairs = nullptr;       // by rank: how often it has signalled
-  Slot* writers = nullptr;     // by rank: how many threads are in this memory
-  Slot* slots = nullptr;       // signals
-  char* data = nullptr;        // NULL: not mapped
-  uint64_t bytes = 0;
-  ucp_rkey_h mapping = nullptr;  // of the mapper
+// A rank's part, as this rank sees it. The data of other hosts, and those that
+// a rank brings, are mapped by their owner alone.
+struct WindowPart : dw_hostmem::WindowPart {
+  ucp_rkey_h mapping = nullptr;  // key of the mapper
   Owner owner = {};
 
-  // In its owner's process.
-  uint64_t address = 0;
   std::string key;
-  // Likewise, by a message; or Worker::kLost.
+  // Set when a message has told that the owner has ended the window; or
+  // Worker::kLost.
   std::atomic<uint32_t> told_closed = 0;
-  // Of the window's worker, under its lock.
+  // Used by the window's worker, under its lock.
   ucp_rkey_h access = nullptr;
-  // Writes that a flush has to follow before a signal, and up to which one did.
+  // The number of writes that a flush has to follow before a signal, and the
+  // number that were flushed.
   std::atomic<uint64_t> written = 0, flushed = 0;
 
   const std::atomic<uint32_t>& closed() const {
@@ -77,14 +57,14 @@ struct WindowPart {
   }
 };
 
-// What windows tell each other, by active messages.
+// The active messages between windows.
 enum class Message : uint32_t { kSignal, kClosed, kAtomic, kAnswer };
 struct MessageHead {
   Message what;
   int32_t from;
 };
 
-// What this rank has asked another one for.
+// A request of this rank to another one.
 struct Question {
   Transfer* answered = nullptr;
   char* out = nullptr;
@@ -92,35 +72,39 @@ struct Question {
   int32_t code = 0;
 };
 
-struct Window {
+struct Window : dw_hostmem::WindowWords {
   Window(Comm* by, uint64_t n_signals);
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
   Comm* const comm;
-  const uint64_t signals;
-  Memory control;  // and the data, unless they are brought
-  Memory reached;  // the data, for the worker
+  Memory control;  // signals, and the data unless the caller brings them
+  Memory reached;  // the data, registered for the worker
   bool brings = false;
-  bool has_worker = false;        // something is not mapped, somewhere
+  bool has_worker = false;        // some part of some rank is not mapped
   std::vector<WindowPart> parts;  // by rank
-  std::unique_ptr<std::atomic<uint64_t>[]> consumed;  // of `pairs`, by rank
-  // What fences are made with, on a line that nobody reads: a fence of C++ is
-  // one that ThreadSanitizer does not know.
-  alignas(2 * kLine) std::atomic<uint32_t> fence = 0;
 
-  // For what is not mapped. Never opened where everything is.
-  alignas(2 * kLine) FirstFailure failure;
+  // The worker for parts that are not mapped. Never opened when all are mapped.
+  alignas(2 * dw_hostmem::kLine) dw_sdk::FirstFailure failure{"ucx"};
   Worker worker;
-  // Under its lock.
+  // Guarded by the worker's lock.
   std::unordered_map<uint64_t, Question*> questions;
   uint64_t asked = 0;
   ProgressThread thread{&worker};
 
   WindowPart& mine();
-  // DW_OK, or why nothing is done any more.
+  // DW_OK, or the error with which every new operation fails.
   int32_t check(dw_error* error);
+  // Accesses to parts that are not mapped (window_ops.h).
+  int32_t move_far(WindowPart& part, const dw_op& op, uint64_t bytes,
+                   dw_work* work, dw_error* error);
+  int32_t order_far(const dw_op& op, dw_error* error);
+  int32_t before_signal(const WindowPart& part, const dw_op& op,
+                        dw_error* error);
+  int32_t tell(WindowPart& part, const dw_op& op, dw_error* error);
+  bool drive();
+  void before_sleep();
 
   static Window* of(dw_window* window) {
     return reinterpret_cast<Window*>(window);
@@ -129,15 +113,14 @@ struct Window {
 
 // window_setup.cc
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
-                     std::unique_ptr<Building>* building, dw_error* error);
+                     std::unique_ptr<dw_hostmem::Building>* building,
+                     dw_error* error);
 
 // window_end.cc
 int32_t window_map(dw_window* window, int32_t rank, void** address,
                    uint64_t* bytes, dw_error* error);
 int32_t window_destroy(dw_window* window, int64_t deadline_ns, dw_error* error);
-// Of a target that is closed.
-int32_t fail_closed(uint32_t closed, int peer, dw_error* error);
-// All of a communicator: who waits in one hears of it.
+// Breaks all windows of a communicator; waiting threads get the error.
 void break_windows(Comm* comm);
 
 // window_ops.cc
@@ -146,63 +129,40 @@ int32_t submit_to_window(Comm* comm, const dw_op* op, dw_work* work,
 int32_t query_window(const Comm* comm, const dw_op* op, dw_error* error);
 
 // window_signals.cc
-// Whether the window has the operation's signal.
-bool has_slot(const Window& window, const dw_op& op);
-// After whatever this thread has written before.
-int32_t raise(Window& window, WindowPart& part, const dw_op& op,
-              dw_error* error);
-// A message of another rank's window.
+// Handles a message of another rank's window.
 ucs_status_t hear_window(void* window, const void* header, size_t header_bytes,
                          void* data, size_t bytes,
                          const ucp_am_recv_param_t* param);
-// This rank has ended the window: those hear of it that do not see it.
+// Tells the ranks that cannot see it that this rank has ended the window.
 void tell_closed(Window& window);
-void ring(std::atomic<uint32_t>& bell);
-
-// window_wait.cc
-int32_t wait_signal(Window& window, const dw_op& op, dw_error* error);
 
 // window_access.cc: parts that are not mapped.
-// put or get of so many bytes: DW_DONE, or DW_OK when `work` is completed
-// later.
-int32_t move_far(Window& window, WindowPart& part, const dw_op& op,
-                 uint64_t bytes, dw_work* work, dw_error* error);
-// Of one rank's part, or of all (`peer` -1).
+// Runs a put or get of this many bytes: DW_DONE, or DW_OK when `work` is
+// completed later.
+int32_t run_far_move(Window& window, WindowPart& part, const dw_op& op,
+                     uint64_t bytes, dw_work* work, dw_error* error);
+// Flushes one rank's part, or all of them (`peer` -1).
 int32_t flush_far(Window& window, const dw_op& op, int peer, dw_error* error);
-// DW_OK, or why it failed.
+// DW_OK, or the error of the transfer.
 int32_t result_of(Window& window, const Transfer& transfer, dw_error* error);
-// One access to its end.
+// Runs one access to its end.
 int32_t run_access(Window& window, WindowPart& part, const Call& call,
                    Worker::Access access, dw_error* error);
 
-// window_atomics.cc: accumulate, fetch_op and compare_swap there.
+// window_atomics.cc: accumulate, fetch_op and compare_swap on parts that are
+// not mapped.
 int32_t run_far_atomic(Window& window, WindowPart& part, const dw_op& op,
                        dw_error* error);
-// Another rank asks, or answers.
+// Handles a request or an answer of another rank.
 void hear_atomic(Window& window, const void* header, size_t header_bytes,
                  void* data, size_t bytes, ucp_ep_h from);
 void hear_answer(Window& window, const void* header, size_t header_bytes,
                  const void* data, size_t bytes);
 
-// writers.cc: who is in memory that its owner has brought.
-class Inside {
- public:
-  Inside(const WindowPart& part, int rank)
-      : count_(part.writers != nullptr ? &part.writers[rank].value : nullptr) {
-    if (count_ != nullptr) count_->fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Inside() {
-    if (count_ != nullptr) count_->fetch_sub(1, std::memory_order_seq_cst);
-  }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-
- private:
-  std::atomic<uint64_t>* const count_;
-};
+// writers.cc: the processes that may be in memory which its owner has brought.
 Owner this_process();
-// Until nobody is in this rank's memory any more, but for the dead.
-int32_t wait_for_writers(Window& window, int64_t deadline_ns, dw_error* error);
+// Whether that process has ended; false if this process cannot know.
+bool has_died(const Owner& owner);
 
 }  // namespace ucx_backend
 

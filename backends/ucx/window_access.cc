@@ -21,7 +21,8 @@ Call call_of(const dw_op& op, int peer, void* at, uint64_t bytes) {
   return call;
 }
 
-// Held. What a peer's memory is reached by, made when it is first needed.
+// Precondition: the worker is held. Makes the key to a peer's memory on first
+// use.
 int32_t find_access(Window& window, WindowPart& part, int peer,
                     dw_error* error) {
   if (part.access != nullptr) return DW_OK;
@@ -32,7 +33,7 @@ int32_t find_access(Window& window, WindowPart& part, int peer,
                  "ucx: the target's memory cannot be reached");
 }
 
-// DW_OK: completes `work`.
+// DW_OK: `work` will be completed.
 int32_t start_access(Window& window, WindowPart& part, const Call& call,
                      Worker::Access access, dw_work* work, dw_error* error) {
   auto transfer = std::make_unique<Transfer>(call, work);
@@ -70,12 +71,12 @@ int32_t run_access(Window& window, WindowPart& part, const Call& call,
   return result_of(window, transfer, error);
 }
 
-int32_t move_far(Window& window, WindowPart& part, const dw_op& op,
-                 uint64_t bytes, dw_work* work, dw_error* error) {
+int32_t run_far_move(Window& window, WindowPart& part, const dw_op& op,
+                     uint64_t bytes, dw_work* work, dw_error* error) {
   const bool puts = op.kind == DW_OP_PUT;
-  const Inside inside(part, window.comm->rank);
+  const dw_hostmem::Inside inside(part, window.comm->rank);
   if (const uint32_t closed = part.closed().load(std::memory_order_seq_cst))
-    return fail_closed(closed, op.peer, error);
+    return dw_hostmem::fail_closed(window.backend, closed, op.peer, error);
   if (bytes == 0) return DW_DONE;
   Worker::Access access;
   access.what = puts ? Worker::Access::What::kPut : Worker::Access::What::kGet;
@@ -83,7 +84,7 @@ int32_t move_far(Window& window, WindowPart& part, const dw_op& op,
   const Call call =
       call_of(op, op.peer, puts ? op.in.data : op.out.data, bytes);
   if (puts) part.written.fetch_add(1, std::memory_order_release);
-  // Who may be inside of the owner's memory waits until he is not.
+  // A thread that may be inside of the owner's memory waits until it has left.
   if (work != nullptr && part.writers == nullptr)
     return start_access(window, part, call, access, work, error);
   const int32_t code = run_access(window, part, call, access, error);

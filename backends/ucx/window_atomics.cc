@@ -1,7 +1,7 @@
 // Atomic operations on parts that are not mapped: the operands go to the
-// target, whose processor does them, and what stood there comes back. UCX's own
-// atomics are of few types, and without a network card's help 1.22 has none on
-// connections that notice a lost peer.
+// target, whose processor computes, and the previous elements come back. UCX's
+// own atomics support few types, and without a network card UCX 1.22 has none
+// on connections that notice a lost peer.
 #include "backend.h"
 #include "sdk/atomics.h"
 #include "sdk/fail.h"
@@ -15,8 +15,8 @@
 namespace ucx_backend {
 namespace {
 
-// Bytes of operands that travel together, and how many such are under way
-// before they are waited for; Open MPI waits after as many operations.
+// The bytes of operands in one message, and the number of messages in flight
+// before a wait; Open MPI waits after as many operations.
 constexpr int64_t kPieceBytes = 4096;
 constexpr size_t kAtOnce = 64;
 
@@ -43,7 +43,7 @@ struct Piece {
   Question question;
 };
 
-// Elements of `in` that are operands of so many results.
+// The elements of `in` that are operands of so many results.
 int64_t operands(uint16_t kind, int64_t count) {
   return kind == DW_OP_COMPARE_SWAP ? 2 : count;
 }
@@ -125,7 +125,7 @@ class FarAtomic {
   const int64_t size_, count_;
 };
 
-// What a rank asks for, on this rank's part.
+// Runs a request of another rank on this rank's part.
 int32_t serve(const Window& window, const Request& request, void* in,
               size_t bytes, char* out) {
   const WindowPart& mine = window.parts[static_cast<size_t>(window.comm->rank)];
@@ -156,7 +156,7 @@ int32_t serve(const Window& window, const Request& request, void* in,
 int32_t run_far_atomic(Window& window, WindowPart& part, const dw_op& op,
                        dw_error* error) {
   if (const uint32_t closed = part.closed().load(std::memory_order_seq_cst))
-    return fail_closed(closed, op.peer, error);
+    return dw_hostmem::fail_closed(window.backend, closed, op.peer, error);
   dw_reduce_fn kernel;
   if (int32_t code =
           dw_sdk::check_atomic(*window.comm->host, op,

@@ -1,34 +1,31 @@
-// A window's rounds. In the first the ranks tell where their parts are; those
-// of one host map each other's. In the second they tell whether that was
-// everything; if it was not, anywhere, they make the window's workers, register
-// their data there, and tell both in the third.
+// The rounds of a window. In the first the ranks tell the addresses of their
+// parts, and the ranks of one host map each other's. In the second they tell
+// whether that was everything. If any rank lacks a part, all make the window's
+// workers, register their data there, and tell the keys and addresses in the
+// third round.
 #include "backend.h"
 #include "sdk/fail.h"
 #include "window.h"
 
-#include <climits>
-
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace ucx_backend {
 namespace {
 
-constexpr uint64_t kMostSignals = 65536;
+using dw_hostmem::Building;
+using dw_hostmem::control_bytes;
+using dw_hostmem::whole_pages;
+
 constexpr uint64_t kPage = 4096;
-// Ranks of a group that all connect when a window is made; in larger ones those
-// that write to each other do.
+// In groups up to this size all ranks connect when a window is made; in larger
+// ones only ranks that write to each other do.
 constexpr int kMostConnected = 64;
 
-uint64_t up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-// Lines before the memory of a part, on whole pages.
-uint64_t control_bytes(int size, uint64_t signals) {
-  return up(sizeof(WindowHead) +
-            (2 * static_cast<uint64_t>(size) + signals) * sizeof(Slot));
-}
-
-// A rank's part, before the address of its mapper, if it maps, and its key.
+// A rank's part, followed by the address of its mapper, if it maps, and by its
+// key.
 struct Part {
   uint64_t bytes, token;
   uint64_t control, data;  // addresses
@@ -37,12 +34,13 @@ struct Part {
   uint32_t address_bytes;
 };
 
+constexpr Building::Kind kWindow = {"ucx", 0x7778752e, 3};
 constexpr char kAllMapped[] = "all", kNotMapped[] = "not all";
 
 class WindowSetup final : public Building {
  public:
   WindowSetup(Comm* comm, const dw_setup_info& info)
-      : Building(What::kWindow, comm->backend->library, info),
+      : Building(kWindow, info),
         comm_(comm),
         window_(std::make_unique<Window>(comm, info.signals)) {}
   int32_t begin(const dw_setup_info& info, dw_error* error);
@@ -59,7 +57,6 @@ class WindowSetup final : public Building {
   int32_t open_worker(dw_error* error);
   int32_t meet(const Words& addresses, dw_error* error);
   void map(int rank, const Part& part, const std::string& key);
-  void lay_out(WindowPart* part, char* control) const;
 
   Comm* const comm_;
   std::unique_ptr<Window> window_;
@@ -77,21 +74,19 @@ int32_t WindowSetup::begin(const dw_setup_info& info, dw_error* error) {
   const LogTo log(comm_->host);
   Part mine = {};
   uint64_t bytes = control_bytes(comm_->size, info.signals);
-  mine.bytes = static_cast<uint64_t>(info.memory.count) *
-               (static_cast<uint64_t>(info.memory.dtype.bits) *
-                info.memory.dtype.lanes / 8);
+  mine.bytes = dw_hostmem::data_bytes(info);
   mine.brings = info.memory.data != nullptr;
   if (mine.brings == 0 &&
-      (__builtin_add_overflow(bytes, up(mine.bytes), &bytes) ||
+      (__builtin_add_overflow(bytes, whole_pages(mine.bytes), &bytes) ||
        mine.bytes > INT64_MAX || bytes > INT64_MAX))
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    "ucx: the window is larger than any memory");
   Window& window = *window_;
   if (int32_t code = window.control.allocate(context, bytes + kPage, error))
     return code;
-  // On a page, wherever UCX has put it.
+  // On a page boundary, wherever UCX has put it.
   const auto given = reinterpret_cast<uintptr_t>(window.control.data());
-  mine.control = up(given);
+  mine.control = whole_pages(given);
   char* const control = window.control.data() + (mine.control - given);
   mine.data = mine.control + control_bytes(comm_->size, info.signals);
   if (mine.brings != 0)
@@ -99,7 +94,7 @@ int32_t WindowSetup::begin(const dw_setup_info& info, dw_error* error) {
   window.brings = mine.brings != 0;
   mine.owner = this_process();
   WindowPart& part = window.mine();
-  lay_out(&part, control);
+  part.lay_out(control, comm_->size);
   part.data = reinterpret_cast<char*>(static_cast<uintptr_t>(mine.data));
   part.bytes = mine.bytes;
   mine.token = mine.control ^
@@ -118,23 +113,17 @@ int32_t WindowSetup::begin(const dw_setup_info& info, dw_error* error) {
   return DW_OK;
 }
 
-void WindowSetup::lay_out(WindowPart* part, char* control) const {
-  part->head = reinterpret_cast<WindowHead*>(control);
-  part->pairs = reinterpret_cast<Slot*>(control + sizeof(WindowHead));
-  part->writers = part->pairs + comm_->size;
-  part->slots = part->writers + comm_->size;
-}
-
-// Of a rank on this host. What cannot be mapped, or is not the memory that its
-// owner meant, is reached otherwise.
+// Maps the part of a rank on this host. Memory that cannot be mapped, or that
+// is not the memory which its owner meant, is reached over the worker.
 void WindowSetup::map(int rank, const Part& part, const std::string& key) {
   WindowPart& seen = window_->parts[static_cast<size_t>(rank)];
   void* found = nullptr;
   seen.mapping = comm_->mapper.unpack(rank, key, part.control, &found);
-  if (found == nullptr || static_cast<WindowHead*>(found)->token.load(
-                              std::memory_order_acquire) != part.token)
+  if (found == nullptr ||
+      static_cast<dw_hostmem::WindowHead*>(found)->token.load(
+          std::memory_order_acquire) != part.token)
     return;
-  lay_out(&seen, static_cast<char*>(found));
+  seen.lay_out(static_cast<char*>(found), comm_->size);
   if (part.brings == 0)
     seen.data = static_cast<char*>(found) + (part.data - part.control);
 }
@@ -143,24 +132,23 @@ int32_t WindowSetup::meet_mapper(const Words& addresses, dw_error* error) {
   if (comm_->mapper.has_met()) return DW_OK;
   std::vector<Worker::Peer> peers;
   for (size_t i = 0; i < addresses.size(); ++i)
-    peers.push_back({addresses[i], comm_->far[i] != 0});
+    peers.push_back({std::string(addresses[i]), comm_->far[i] != 0});
   return comm_->mapper.meet(std::move(peers), error);
 }
 
 int32_t WindowSetup::place(const Words& words, dw_error* error) {
   std::vector<Part> parts(words.size());
   Words addresses, keys;
-  // All of this host, or nobody.
+  // Either all ranks of this host map, or none.
   bool maps = true;
   for (size_t rank = 0; rank < words.size(); ++rank) {
     Part& part = parts[rank];
-    const std::string& word = words[rank];
+    const std::string_view word = words[rank];
     if (word.size() >= sizeof part)
       std::memcpy(&part, word.data(), sizeof part);
     if (word.size() < sizeof part ||
         word.size() - sizeof part < part.address_bytes)
-      return refuse_word(error, static_cast<int>(rank),
-                         "a rank's blob has a wrong size");
+      return refuse_size(static_cast<int>(rank), error);
     addresses.push_back(word.substr(sizeof part, part.address_bytes));
     keys.push_back(word.substr(sizeof part + part.address_bytes));
     WindowPart& seen = window_->parts[rank];
@@ -177,7 +165,7 @@ int32_t WindowSetup::place(const Words& words, dw_error* error) {
   for (int rank = 0; rank < comm_->size; ++rank) {
     if (rank == comm_->rank) continue;
     const auto i = static_cast<size_t>(rank);
-    if (maps && comm_->far[i] == 0) map(rank, parts[i], keys[i]);
+    if (maps && comm_->far[i] == 0) map(rank, parts[i], std::string(keys[i]));
     const WindowPart& seen = window_->parts[i];
     if (seen.head == nullptr || (seen.data == nullptr && seen.bytes != 0))
       all_mapped_ = false;
@@ -217,16 +205,16 @@ int32_t WindowSetup::meet(const Words& words, dw_error* error) {
     const size_t at = sizeof address_bytes;
     if (words[i].size() >= at) std::memcpy(&address_bytes, words[i].data(), at);
     if (address_bytes == 0 || words[i].size() - at < address_bytes)
-      return refuse_word(error, static_cast<int>(i),
-                         "a rank's blob has no address");
+      return refuse(static_cast<int>(i),
+                    "a rank's setup message has no address", error);
     WindowPart& part = window_->parts[i];
-    peers[i] = {words[i].substr(at, address_bytes), comm_->far[i] != 0,
-                &part.told_closed};
+    peers[i] = {std::string(words[i].substr(at, address_bytes)),
+                comm_->far[i] != 0, &part.told_closed};
     part.key = words[i].substr(at + address_bytes);
   }
   if (int32_t code = window_->worker.meet(std::move(peers), error)) return code;
   if (comm_->size <= kMostConnected) window_->worker.connect();
-  window_->thread.start();
+  if (int32_t code = window_->thread.start(error)) return code;
   return DW_DONE;
 }
 
@@ -235,7 +223,7 @@ int32_t WindowSetup::hear(uint32_t round, const Words& words, dw_error* error) {
     case 0:
       return place(words, error);
     case 1:
-      for (const std::string& word : words)
+      for (const std::string_view word : words)
         if (word != kAllMapped) return open_worker(error);
       return DW_DONE;
     default:
@@ -246,10 +234,9 @@ int32_t WindowSetup::hear(uint32_t round, const Words& words, dw_error* error) {
 }  // namespace
 
 Window::Window(Comm* by, uint64_t n_signals)
-    : comm(by),
-      signals(n_signals),
+    : WindowWords("ucx", by->size, n_signals),
+      comm(by),
       parts(static_cast<size_t>(by->size)),
-      consumed(std::make_unique<std::atomic<uint64_t>[]>(parts.size())),
       worker(by->host, by->rank, &failure) {}
 
 Window::~Window() {
@@ -262,17 +249,11 @@ Window::~Window() {
 
 WindowPart& Window::mine() { return parts[static_cast<size_t>(comm->rank)]; }
 
-int32_t Window::check(dw_error* error) {
-  if (int32_t code = comm->failure.check(error)) return code;
-  return failure.is_over() ? failure.first(error) : int32_t{DW_OK};
-}
-
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
                      std::unique_ptr<Building>* building, dw_error* error) {
-  if (info.rank != comm->rank || info.size != comm->size)
-    return dw_invalid(error, "ucx: the window is of another communicator");
-  if (info.signals > kMostSignals)
-    return dw_unsupported(error, "ucx: a window has 65536 signals at most");
+  if (int32_t code =
+          dw_hostmem::check_window(info, comm->rank, comm->size, error))
+    return code;
   auto made = std::make_unique<WindowSetup>(comm, info);
   const int32_t code = made->begin(info, error);
   *building = std::move(made);

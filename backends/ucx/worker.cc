@@ -2,18 +2,28 @@
 
 #include "new_sockets.h"
 #include "sdk/fail.h"
+#include "sdk/thread.h"
 
 #include <cstdio>
+#include <new>
 #include <utility>
 
 namespace ucx_backend {
 namespace {
 
-ucp_tag_t tag_of(int sender, uint64_t tag) {
-  return static_cast<uint64_t>(sender) << DW_TAG_BITS | tag;
+ucp_tag_t tag_of(int sender, const Call& call) {
+  return static_cast<uint64_t>(sender) << (DW_TAG_BITS + kTypeBits) |
+         static_cast<uint64_t>(call.type) << DW_TAG_BITS | call.tag;
 }
 
-// Longer messages than that may be read out of the sender's memory.
+// Whether a receive has got the element type and count that it expects.
+bool fits(const Call& call, const ucp_tag_recv_info_t& message) {
+  return message.length == call.bytes &&
+         (message.sender_tag & kType) == static_cast<uint64_t>(call.type)
+                                             << DW_TAG_BITS;
+}
+
+// Longer messages may be read directly from the sender's memory.
 constexpr size_t kMayBeRead = 512;
 
 }  // namespace
@@ -23,13 +33,14 @@ constexpr size_t kMayBeRead = 512;
 int32_t Worker::open(std::shared_ptr<Context> context, dw_error* error) {
   context_ = std::move(context);
   ucp_ = &context_->library();
+  if (int32_t code = check_room(error)) return code;
   const LogTo log(host_);
   ucp_worker_params_t params = {};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucs_status_t status;
   {
-    const AllSignalsBlocked blocked;
+    const dw_sdk::SignalsBlocked blocked;
     const NewSockets opened;
     status = ucp_->ucp_worker_create(context_->get(), &params, &worker_);
   }
@@ -62,10 +73,11 @@ int32_t Worker::meet(std::vector<Peer> peers, dw_error* error) {
   return failure_->check(error);
 }
 
-// Now, while all are there: UCX 1.13 is left with a broken endpoint, and
-// crashes, when it comes to another process's wish to connect, over shared
-// memory, after that process was killed.
+// All ranks connect now, while they live: UCX 1.13 keeps a broken endpoint, and
+// crashes, when it handles the connection request of a process on this host
+// that has been killed meanwhile.
 int32_t Worker::connect_inside(dw_error* error) {
+  if (int32_t code = check_room(error)) return code;
   const LogTo log(host_);
   for (size_t i = 0; i < endpoints_.size(); ++i) {
     const int rank = static_cast<int>(i);
@@ -102,7 +114,7 @@ ucp_ep_h Worker::endpoint(int rank) {
   return peer.handle;
 }
 
-// ---- who holds ----
+// ---- holds ----
 
 Worker::Hold::Hold(Worker& worker, Waiting /*tag*/)
     : worker_(worker), log_(worker.host_), waiting_(true) {
@@ -159,7 +171,8 @@ void Worker::Hold::release_owned() {
   }
   by_ = By::kNothing;
   while (next != nullptr) [[unlikely]] {
-      // The last thing done with it: the work may end the communicator.
+      // The last use of the transfer, because completing its work may end the
+      // communicator.
       const std::unique_ptr<Transfer> transfer(next);
       next = transfer->after;
       const dw_host_api& host = *worker_.host_;
@@ -168,7 +181,8 @@ void Worker::Hold::release_owned() {
       if (transfer->state.load(std::memory_order_relaxed) ==
           Transfer::State::kFailed)
         code = worker_.failure_->first(&error);
-      // Of this worker nothing is touched any more once the last is complete.
+      // The last use of this worker, which may be destroyed once its last work
+      // is complete.
       worker_.open_works_.fetch_sub(1, std::memory_order_release);
       host.complete(transfer->work, code, code == DW_OK ? nullptr : &error);
     }
@@ -189,7 +203,10 @@ std::unique_ptr<Bell> Worker::take_bell() {
 }
 
 void Worker::give_back(std::unique_ptr<Bell> bell) {
-  bells_.push_back(std::move(bell));
+  try {
+    bells_.push_back(std::move(bell));
+  } catch (const std::bad_alloc&) {  // the bell is not kept
+  }
 }
 
 // ---- transfers ----
@@ -205,23 +222,23 @@ void Worker::begin(Transfer* transfer) {
   if (call.sends) {
     const ucp_ep_h to = endpoint(call.peer);
     if (to == nullptr) {
-      end(transfer, endpoints_[static_cast<size_t>(call.peer)].cause, 0);
+      end(transfer, endpoints_[static_cast<size_t>(call.peer)].cause);
       return handle_news();
     }
     param.cb.send = sent;
     request = ucp_->ucp_tag_send_nbx(to, call.at, call.bytes,
-                                     tag_of(rank_, call.tag), &param);
+                                     tag_of(rank_, call), &param);
     if (request == nullptr) [[likely]]
       return transfer->state.store(Transfer::State::kDone,
                                    std::memory_order_relaxed);
   } else {
-    // Of a receive that ends at once 1.13 tells no size, but to a callback.
+    // For a receive that ends at once UCX 1.13 reports the size only to a
+    // callback.
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.recv = received;
     transfer->beginning = true;
-    request =
-        ucp_->ucp_tag_recv_nbx(worker_, call.at, call.bytes,
-                               tag_of(call.peer, call.tag), kExact, &param);
+    request = ucp_->ucp_tag_recv_nbx(worker_, call.at, call.bytes,
+                                     tag_of(call.peer, call), ~kType, &param);
     transfer->beginning = false;
     if (transfer->ended_at_once) [[likely]] {
       ucp_->ucp_request_free(request);
@@ -234,10 +251,10 @@ void Worker::begin(Transfer* transfer) {
   started(transfer, request);
 }
 
-// Not ended at once.
+// The transfer has not ended at once.
 void Worker::started(Transfer* transfer, ucs_status_ptr_t request) {
   if (UCS_PTR_IS_ERR(request)) {
-    end(transfer, UCS_PTR_STATUS(request), 0);
+    end(transfer, UCS_PTR_STATUS(request));
   } else {
     transfer->request = request;
     link(transfer);
@@ -251,7 +268,8 @@ bool Worker::begin_with_work(Transfer* transfer) {
   begin(transfer);
   if (transfer->state.load(std::memory_order_relaxed) != Transfer::State::kDone)
     return false;
-  // Not among those that have ended: nobody but this thread knows of it.
+  // The transfer is not in the list of ended ones, since only this thread knows
+  // it.
   open_works_.fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
@@ -276,38 +294,43 @@ void Worker::sent(void* request, ucs_status_t status, void* given) {
   Worker* const self = transfer->worker;
   self->ucp_->ucp_request_free(request);
   self->unlink(transfer);
-  self->end(transfer, status, transfer->call.bytes);
+  self->end(transfer, status);
 }
 
 void Worker::received(void* request, ucs_status_t status,
                       const ucp_tag_recv_info_t* info, void* given) {
   auto* const transfer = static_cast<Transfer*>(given);
   Worker* const self = transfer->worker;
-  const size_t bytes = status == UCS_OK ? info->length : 0;
+  const ucp_tag_recv_info_t message = *info;  // goes with the request
+  const bool has_come = status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED;
+  const bool differs = has_come && !fits(transfer->call, message);
   if (transfer->beginning) {
     transfer->ended_at_once = true;
-    if (status != UCS_OK || bytes != transfer->call.bytes)
-      self->end(transfer, status, bytes);
-    return;
+    if (status == UCS_OK && !differs) [[likely]]
+      return;
+  } else {
+    self->ucp_->ucp_request_free(request);
+    self->unlink(transfer);
   }
-  self->ucp_->ucp_request_free(request);
-  self->unlink(transfer);
-  self->end(transfer, status, bytes);
+  if (differs)
+    self->refuse(transfer, message);
+  else
+    self->end(transfer, status);
 }
 
-// Of a transfer that is not linked.
-void Worker::end(Transfer* transfer, ucs_status_t status, size_t bytes) {
+// The place of a transfer that is not linked.
+void Worker::end(Transfer* transfer, ucs_status_t status) {
   const Call& call = transfer->call;
-  if (status == UCS_OK && bytes == call.bytes) [[likely]] {
-    if (call.sends || bytes < kMayBeRead)
+  if (status == UCS_OK) [[likely]] {
+    if (call.sends || call.bytes < kMayBeRead)
       return settle(transfer, Transfer::State::kDone);
-    // Its sender may have been the first to give up.
+    // The sender may have been the first to give up.
     if (tearing_) return settle(transfer, Transfer::State::kFailed);
     transfer->after = unsure_;
     unsure_ = transfer;
     return;
   }
-  if (!tearing_ && bad_.code == DW_OK) note_failure(call, status, bytes);
+  if (!tearing_ && bad_.code == DW_OK) note_failure(call, status);
   settle(transfer, Transfer::State::kFailed);
 }
 

@@ -1,20 +1,21 @@
-// A UCP worker with its endpoints: what is in flight in one communicator.
+// A UCP worker with its endpoints: everything in flight in one communicator.
 //
-// A communicator has a worker for itself. So its end is sudden and complete:
-// with the worker everything goes that could still touch anybody's memory, and
-// other groups notice nothing.
+// Each communicator has a worker of its own, so its end is sudden and complete:
+// nothing touches the operations' memory after the worker's end, and other
+// groups are not affected.
 //
-// Threads: `Hold` from any; everything else by who holds, or where nobody else
-// can be.
+// Threads: `Hold` from any thread; everything else from the thread that holds
+// the worker, or when no other thread can use it.
 #ifndef DISTWRAP_BACKENDS_UCX_WORKER_H_
 #define DISTWRAP_BACKENDS_UCX_WORKER_H_
 
 #include "bell.h"
 #include "context.h"
 #include "distwrap/abi/plugin.h"
-#include "failure.h"
-#include "lock.h"
+#include "hostmem/lock.h"
+#include "hostmem/window.h"
 #include "quiet.h"
+#include "sdk/first_failure.h"
 #include "transfer.h"
 
 #include <atomic>
@@ -27,18 +28,22 @@
 
 namespace ucx_backend {
 
-// bits of a message:  63: 0   62..40: its sender   39..0: tag
+// bits of a message:  63: 0   62..44: its sender   43..40: element type, by
+//                     which no receive chooses        39..0: tag
 // bits of a notice:   63: 1   62..0: 0
 inline constexpr ucp_tag_t kNotice = UINT64_C(1) << 63;
 inline constexpr ucp_tag_t kExact = UINT64_MAX;  // all bits have to fit
+inline constexpr int kTypeBits = 4;
+inline constexpr ucp_tag_t kType = ((UINT64_C(1) << kTypeBits) - 1)
+                                   << DW_TAG_BITS;
 // The active message of windows.
 inline constexpr unsigned kMessage = 0;
 // Ranks that a tag has room for.
-inline constexpr int kMostRanks = 1 << 23;
+inline constexpr int kMostRanks = 1 << 19;
 
 class Worker {
  public:
-  Worker(const dw_host_api* host, int rank, FirstFailure* failure)
+  Worker(const dw_host_api* host, int rank, dw_sdk::FirstFailure* failure)
       : host_(host), rank_(rank), failure_(failure) {}
   ~Worker() { destroy(); }
   Worker(const Worker&) = delete;
@@ -49,31 +54,34 @@ class Worker {
   const std::string& address() const { return address_; }
   struct Peer {
     std::string address;
-    // On another host: UCX watches it. Inside a host the board of the host
-    // does, and UCX has its fastest transports only without.
+    // Whether UCX watches the endpoint, as it does for a rank on another host.
+    // Inside a host the board watches the ranks, and UCX has its fastest
+    // transports only without watching.
     bool watched = false;
-    // Set to this when UCX has lost it, unless it is set already; may be NULL.
+    // Set to this value when UCX has lost the peer, unless it is set already;
+    // may be NULL.
     std::atomic<uint32_t>* gone = nullptr;
   };
-  static constexpr uint32_t kLost = 2;
+  static constexpr uint32_t kLost = dw_hostmem::kLost;
   int32_t meet(std::vector<Peer> peers, dw_error* error);
-  // To all peers now: who never writes to a rank on another host does not hear
-  // that it is lost.
+  // Connects to all peers now: a rank that never writes to a rank on another
+  // host does not notice its loss.
   void connect();
   bool has_met() const { return !peers_.empty(); }
-  // Who hears the peers' active messages, while somebody holds.
+  // Sets the callback for the peers' active messages, which runs while a thread
+  // holds the worker.
   int32_t hear(ucp_am_recv_callback_t heard, void* arg, dw_error* error);
 
-  // ---- who may call ----
+  // ---- holding the worker ----
   class Hold {
    public:
-    // Of operations that wait in their calls: one at a time.
+    // For operations that wait in their calls: one at a time.
     struct Waiting {};
     Hold(Worker& worker, Waiting /*tag*/);
-    // Of everybody else.
+    // For all other threads.
     explicit Hold(Worker& worker);
     Hold(Worker& worker, std::try_to_lock_t /*tag*/);
-    // Of the communicator's own thread, which no longer dozes.
+    // For the communicator's own thread, which stops dozing.
     struct Own {};
     Hold(Worker& worker, Own /*tag*/);
     ~Hold() { release(); }
@@ -82,13 +90,13 @@ class Worker {
 
     bool owns() const { return by_ != By::kNothing; }
     void acquire();
-    // Completes what has ended, too, without the lock.
+    // Completes ended operations as well, without the lock.
     void release() {
       if (owns()) release_owned();
     }
-    // For who holds it for long.
+    // For a thread that holds the worker for long.
     void let_others() {
-      const Lock& lock = worker_.lock_;
+      const dw_hostmem::Lock& lock = worker_.lock_;
       if ((by_ == By::kInside ? lock.wanted_from_inside() : lock.wanted()) ||
           worker_.ended_ != nullptr) [[unlikely]]
         give_way();
@@ -107,19 +115,21 @@ class Worker {
     By by_ = By::kNothing;
   };
 
-  // ---- held ----
-  // The transfer has ended, or it will. What fails breaks the communicator.
+  // ---- for the thread that holds the worker ----
+  // Starts a transfer, which has ended on return or ends later. A failure
+  // breaks the communicator.
   void begin(Transfer* transfer);
   // True: it has ended well at once, and its work will not be completed.
   bool begin_with_work(Transfer* transfer);
-  // One access to a peer's memory, or what orders them. Of a write the end says
-  // that its source is free, of a flush that everything before is there.
+  // One access to a peer's memory, or a flush. The end of a write means that
+  // its source is free; the end of a flush means that everything before has
+  // arrived.
   struct Access {
     enum class What : uint8_t { kPut, kGet, kFlush, kTell };
     What what = What::kFlush;
     ucp_rkey_h key = nullptr;
-    uint64_t at = 0;  // in the peer's process
-    // kTell: an active message, whose receiver may answer.
+    uint64_t at = 0;  // address in the peer's process
+    // kTell: an active message, which its receiver may answer.
     const void* head = nullptr;
     size_t head_bytes = 0;
     const void* data = nullptr;
@@ -127,10 +137,10 @@ class Worker {
   };
   void begin(Transfer* transfer, const Access& access);
   bool begin_with_work(Transfer* transfer, const Access& access);
-  // Ends when it is answered.
+  // Registers a transfer that ends when it is answered.
   void expect(Transfer* transfer);
   void answered(Transfer* transfer);
-  // What answers a message, from where it is heard.
+  // The answer to a message, sent from the message's callback.
   struct Answer {
     Worker* worker;
     std::string head;
@@ -139,50 +149,53 @@ class Worker {
   };
   Answer& new_answer();
   void send(Answer* answer, ucp_ep_h to);
-  // A peer's memory, of the worker; NULL when it cannot be reached. Where this
-  // process can load and store it `*mapped` says, if that is asked.
+  // The worker's key to a peer's memory; NULL when the memory cannot be
+  // reached. `*mapped`, if requested, is the address at which this process can
+  // load and store it, else NULL.
   ucp_rkey_h unpack(int rank, const std::string& key, uint64_t at,
                     void** mapped);
   void drop(ucp_rkey_h key);
-  // A message to all peers that this rank has written to, as far as they take
-  // it at once.
+  // Sends a message to all peers to which this rank has written, as far as they
+  // accept it at once.
   void tell_known(const void* what, size_t bytes);
-  // Everything in flight fails with this.
+  // Fails everything in flight with this error.
   void give_up(const dw_error& why) { break_down(why, true); }
 
-  // The number of events.
+  // Drives the worker; returns the number of events.
   unsigned progress();
   // False: there is something to progress.
   bool arm();
-  // Readable when there is something to progress, once armed; -1: it is over.
+  // Readable when there is something to progress, once armed; -1: the worker
+  // has ended.
   int descriptor() const { return descriptor_; }
   bool is_open() const { return worker_ != nullptr; }
-  // Ends everything in flight, which fails with the failure's first error.
-  // `tells`: the peers get to know.
+  // Ends everything in flight, which fails with the first failure's error.
+  // `tells`: the peers are told.
   void tear_down(bool tells);
-  // The end when all goes well: with nothing in flight it needs no draining,
-  // which on a busy machine may take too long.
+  // The end without a failure: with nothing in flight it needs no draining,
+  // which may take too long on a busy machine.
   void close() {
     if (open_ == nullptr)
       destroy();
     else
       tear_down(false);
   }
-  // Waits until everything has left for the network, at most so long.
+  // Waits until everything has left for the network, but not beyond `until_ns`.
   void flush(int64_t until_ns);
 
-  // Of a thread that sleeps; given back for another one.
+  // A bell for a thread that sleeps, to be given back after the sleep.
   std::unique_ptr<Bell> take_bell();
   void give_back(std::unique_ptr<Bell> bell);
 
   // ---- for the communicator's own thread ----
-  // Counts who was here: as long as others drive the worker, it need not.
+  // Counts the holds of other threads: as long as they drive the worker, the
+  // own thread need not.
   uint64_t visits() const { return visits_.load(std::memory_order_relaxed); }
-  // Held: from now until somebody else holds, the thread sleeps on what it has
-  // armed.
+  // Precondition: held. From now until another thread holds the worker, the own
+  // thread sleeps on the armed descriptor.
   void doze(const Bell* bell) { dozing_ = bell; }
 
-  // Operations with a work that have not ended. Without the lock.
+  // Whether operations with a work have not ended. Called without the lock.
   bool has_open_works() const {
     return open_works_.load(std::memory_order_acquire) != 0;
   }
@@ -206,8 +219,9 @@ class Worker {
   int32_t connect_inside(dw_error* error);
   ucp_ep_h endpoint(int rank);
   void started(Transfer* transfer, ucs_status_ptr_t request);
-  void end(Transfer* transfer, ucs_status_t status, size_t bytes);
-  void note_failure(const Call& call, ucs_status_t status, size_t bytes);
+  void end(Transfer* transfer, ucs_status_t status);
+  void refuse(Transfer* transfer, const ucp_tag_recv_info_t& message);
+  void note_failure(const Call& call, ucs_status_t status);
   void settle(Transfer* transfer, Transfer::State state);
   void link(Transfer* transfer);
   void unlink(Transfer* transfer);
@@ -215,6 +229,8 @@ class Worker {
   template <class Send>
   void send_to_known(const Send& send);
   void tell_peers();
+  // Whether somebody waits for a transfer that is in flight.
+  bool has_waiting() const;
   void handle_news();
   void confirm();
   void settle_unsure(Transfer::State state);
@@ -225,19 +241,19 @@ class Worker {
 
   const dw_host_api* const host_;
   const int rank_;
-  FirstFailure* const failure_;
+  dw_sdk::FirstFailure* const failure_;
   std::shared_ptr<Context> context_;
   const Library* ucp_ = nullptr;
 
-  Lock lock_;
+  dw_hostmem::Lock lock_;
   ucp_worker_h worker_ = nullptr;
   int descriptor_ = -1;
   const Bell* dozing_ = nullptr;
-  Transfer* ended_ = nullptr;         // with a work, to be completed
-  std::atomic<uint64_t> visits_ = 0;  // written by who holds
+  Transfer* ended_ = nullptr;         // transfers with a work to complete
+  std::atomic<uint64_t> visits_ = 0;  // written by the thread that holds
   std::atomic<int> open_works_ = 0;
 
-  // What a peer's end was about.
+  // The argument of UCX's callback for the end of a peer.
   struct Endpoint {
     Worker* worker = nullptr;
     int rank = 0;
@@ -249,15 +265,15 @@ class Worker {
   std::vector<Peer> peers_;
   std::vector<Endpoint> endpoints_;
   std::vector<ucp_rkey_h> keys_;
-  std::list<Answer> answers_;  // on their way
+  std::list<Answer> answers_;  // answers in flight
   Transfer* open_ = nullptr;
   Transfer* unsure_ = nullptr;  // received, but not yet confirmed
 
   Notice told_ = {}, telling_ = {};
-  // Found while UCX called back: handled when it has returned.
+  // Found during a callback of UCX and handled after it.
   bool news_ = false;
   bool tearing_ = false;
-  int given_up_ = -1;  // the rank that says so
+  int given_up_ = -1;  // rank that has told that it gave up
   dw_error bad_ = {};  // code not 0: a transfer failed by itself
 
   std::vector<std::unique_ptr<Bell>> bells_;

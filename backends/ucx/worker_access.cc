@@ -1,4 +1,4 @@
-// Access to the peers' memory: what windows are made of.
+// Access to the peers' memory, from which windows are made.
 #include "sdk/fail.h"
 #include "worker.h"
 
@@ -34,7 +34,7 @@ void Worker::begin(Transfer* transfer, const Access& access) {
   if (worker_ == nullptr) return settle(transfer, Transfer::State::kFailed);
   const ucp_ep_h to = endpoint(call.peer);
   if (to == nullptr) {
-    end(transfer, endpoints_[static_cast<size_t>(call.peer)].cause, 0);
+    end(transfer, endpoints_[static_cast<size_t>(call.peer)].cause);
     return handle_news();
   }
   ucp_request_param_t param;
@@ -96,7 +96,7 @@ Worker::Answer& Worker::new_answer() {
   return answer;
 }
 
-// UCX may be calling: a failure is its sender's to notice.
+// UCX may be calling, so a failure is left for the peer to notice.
 void Worker::send(Answer* answer, ucp_ep_h to) {
   ucp_request_param_t param;
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |

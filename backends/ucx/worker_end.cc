@@ -1,6 +1,7 @@
-// The end of a worker: what tells of it, and what has to be so before anybody
-// hears that his operation has failed.
+// The end of a worker: the messages that announce it, and the steps that must
+// be complete before an operation's failure is reported.
 #include "sdk/fail.h"
+#include "sdk/message_mismatch.h"
 #include "worker.h"
 
 #include <cstdio>
@@ -9,13 +10,13 @@
 namespace ucx_backend {
 namespace {
 
-// How long the peers' memory may be full when they are told of the end, and how
-// long receives may go on that read a peer's memory.
+// How long to try while the peers' memory for messages is full, and how long
+// receives that read a peer's memory may continue.
 constexpr int64_t kTellNs = 25'000'000;
 constexpr int64_t kDrainNs = 20'000'000;
-// Looks without an event before nothing more comes by itself.
+// The number of polls without an event after which nothing more is expected.
 constexpr int kIdleLooks = 100;
-// More than a rank's memory for messages of others has places.
+// More than the places in a rank's memory for messages of others.
 constexpr int kMostArrived = 512;
 
 bool is_loss(ucs_status_t status) {
@@ -33,25 +34,11 @@ bool is_loss(ucs_status_t status) {
 
 }  // namespace
 
-// Why a transfer ended badly. Told to nobody yet: UCX may be calling back.
-void Worker::note_failure(const Call& call, ucs_status_t status, size_t bytes) {
+// Notes why a transfer failed. It is reported later, since UCX may be calling
+// back.
+void Worker::note_failure(const Call& call, ucs_status_t status) {
   news_ = true;
   char text[200];
-  if (!call.remote &&
-      (status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED)) {
-    if (status == UCS_OK)
-      std::snprintf(text, sizeof text,
-                    "ucx: rank %d sent %zu bytes where %zu are received",
-                    call.peer, bytes, call.bytes);
-    else
-      std::snprintf(text, sizeof text,
-                    "ucx: rank %d sent more than the %zu bytes that are "
-                    "received",
-                    call.peer, call.bytes);
-    dw_fail(&bad_, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH, call.peer,
-            status, text);
-    return;
-  }
   std::snprintf(text, sizeof text, "ucx: %s rank %d failed: %s",
                 call.remote  ? "an access to the window of"
                 : call.sends ? "a message to"
@@ -65,9 +52,24 @@ void Worker::note_failure(const Call& call, ucs_status_t status, size_t bytes) {
             text);
 }
 
-// A sender that gives up says so before its memory is used for something else.
-// So what was read out of it is good when, after the end of the reading, no
-// such notice is among what has arrived.
+// A receive has got a message of another element type or count.
+void Worker::refuse(Transfer* transfer, const ucp_tag_recv_info_t& message) {
+  const Call& call = transfer->call;
+  if (!tearing_ && bad_.code == DW_OK) {
+    news_ = true;
+    dw_sdk::fail_message_mismatch(
+        {rank_, call.type, call.bytes},
+        {call.peer,
+         static_cast<int>((message.sender_tag & kType) >> DW_TAG_BITS),
+         message.length},
+        call.tag, &bad_);
+  }
+  settle(transfer, Transfer::State::kFailed);
+}
+
+// A sender that gives up announces that before its memory is used for something
+// else. So data that were read from it are good when, after the end of the
+// reading, no such notice is among the messages that have arrived.
 void Worker::confirm() {
   for (int i = 0; i < kMostArrived && given_up_ < 0; ++i)
     if (ucp_->ucp_worker_progress(worker_) == 0) break;
@@ -89,7 +91,7 @@ void Worker::destroy() {
   tearing_ = true;
   for (const ucp_rkey_h key : keys_) ucp_->ucp_rkey_destroy(key);
   keys_.clear();
-  // Others keep their endpoints until the worker goes.
+  // Endpoints that are not watched stay until the worker is destroyed.
   for (Endpoint& peer : endpoints_) {
     if (peer.handle == nullptr ||
         !peers_[static_cast<size_t>(peer.rank)].watched)
@@ -135,8 +137,8 @@ void Worker::lost(void* given, ucp_ep_h /*endpoint*/, ucs_status_t status) {
   if (known.gone != nullptr) known.gone->compare_exchange_strong(open, kLost);
 }
 
-// Between hosts, peers that this rank has never written to learn of it
-// otherwise: a connection would have to be made first.
+// Peers on other hosts to which this rank has never written learn of it in
+// another way, since a connection would have to be made first.
 template <class Send>
 void Worker::send_to_known(const Send& send) {
   std::vector<ucs_status_ptr_t> open;
@@ -169,14 +171,27 @@ void Worker::tell_known(const void* what, size_t bytes) {
   send_to_known([&](ucp_ep_h to) {
     return ucp_->ucp_am_send_nbx(to, kMessage, what, bytes, nullptr, 0, &param);
   });
-  // It has left, too.
+  // A flush makes sure that the message has left.
   send_to_known(
       [&](ucp_ep_h to) { return ucp_->ucp_ep_flush_nbx(to, &param); });
+}
+
+bool Worker::has_waiting() const {
+  for (const Transfer* open = open_; open != nullptr; open = open->after)
+    if (open->work == nullptr) return true;
+  return false;
 }
 
 void Worker::handle_news() {
   news_ = false;
   if (worker_ == nullptr) return;
+  // The host tells the other ranks the reason before they learn that the group
+  // is over. But a thread may be waiting here for another transfer, and for
+  // nothing else.
+  if (bad_.reason == DW_REASON_CALL_MISMATCH && !has_waiting()) {
+    failure_->fail(bad_, nullptr);
+    return;
+  }
   if (bad_.code != DW_OK) return break_down(bad_, true);
   dw_error why;
   char text[160];
@@ -198,7 +213,7 @@ void Worker::handle_news() {
 }
 
 void Worker::break_down(const dw_error& why, bool tells) {
-  failure_->fail(why);
+  failure_->fail(why, nullptr);
   tear_down(tells);
 }
 
@@ -212,7 +227,7 @@ void Worker::tear_down(bool tells) {
     abandon();
   }
   settle_unsure(Transfer::State::kFailed);
-  // UCX has let go of their buffers, and of their requests.
+  // UCX has released their buffers and their requests.
   while (Transfer* const transfer = open_) {
     unlink(transfer);
     settle(transfer, Transfer::State::kFailed);
@@ -221,8 +236,8 @@ void Worker::tear_down(bool tells) {
 }
 
 // UCX cannot stop reading a peer's memory, and ends the process when it is
-// asked to. So that comes to its end, which is the memory of the peer's at
-// most. False: it takes too long.
+// asked to. The reading is therefore completed, at most to the end of the
+// peer's memory. False: it takes too long.
 bool Worker::drain() {
   for (Transfer *next, *open = open_; open != nullptr; open = next) {
     next = open->after;
@@ -237,7 +252,8 @@ bool Worker::drain() {
   return true;
 }
 
-// Nobody drives it any more, so nothing moves; its memory is never given back.
+// No thread drives the worker any more, so nothing moves; its memory is never
+// freed.
 void Worker::abandon() {
   const auto* const kept = new std::shared_ptr<Context>(context_);
   static_cast<void>(kept);

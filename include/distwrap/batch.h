@@ -1,19 +1,21 @@
-// Operations that start as one: none waits for another's start, so a set of
-// sends and receives cannot deadlock, whatever its order on each rank.
+// A batch: operations that a program records and then starts together. No
+// operation of a batch waits for the start of another one, so a set of sends
+// and receives cannot deadlock, in whatever order each rank lists them.
 //
-// Threads: one at a time. Ownership: recorded buffers are the caller's and live
-// until their operation is done; lists, splits and labels are copied, groups
-// held.
+// Threads: one thread at a time. Ownership: recorded buffers stay the caller's
+// and must live until their operation has ended. The batch copies lists, splits
+// and labels, and holds the groups.
 //
 //   distwrap::Batch batch;
 //   batch.send(right_edge, right);
 //   batch.recv(left_halo, left);
 //   auto work = batch.submit();
 //
-// Methods mean the function of the same name (operations.h), and return the
-// item's number. Groups, devices and kinds may be mixed; collectives count in
-// the order in which they were added. Of the options `async` does not matter.
-// A bad item shows in `submit`, which names it and starts nothing.
+// Each method records the function of the same name in operations.h and returns
+// the item's number. One batch may mix groups, devices and kinds of operations.
+// Collectives are matched between ranks in the order in which they were added.
+// `OpOptions::async` has no effect. A method never fails: `submit` reports a
+// bad item by its number and then starts nothing.
 // = ncclGroupStart, ncclGroupEnd
 #ifndef DISTWRAP_BATCH_H_
 #define DISTWRAP_BATCH_H_
@@ -31,7 +33,7 @@ class BatchItems;
 class DISTWRAP_EXPORT Batch {
  public:
   Batch();
-  // Never submitted: nothing has happened.
+  // A batch that is destroyed before `submit` has done nothing.
   ~Batch();
   Batch(Batch&&) noexcept;
   Batch& operator=(Batch&&) noexcept;
@@ -85,29 +87,28 @@ class DISTWRAP_EXPORT Batch {
                        absl::Span<const int64_t> counts,
                        ReduceOp op = ReduceOp::kSum,
                        const OpOptions& options = kDefaultOptions);
-  int reduce_scatter_quantized(TensorView out, TensorView in, ReduceOp op,
-                               int64_t seed,
-                               const OpOptions& options = kDefaultOptions);
   int all_to_all(Tensors outs, Tensors ins,
                  const OpOptions& options = kDefaultOptions);
   int all_to_all_single(TensorView out, TensorView in, Splits out_splits = {},
                         Splits in_splits = {},
                         const OpOptions& options = kDefaultOptions);
 
-  // What is called on the result is recorded. `communicator` is one of a
-  // Group's, or what this gave for one, and outlives the batch.
+  // Returns a communicator that records its calls into this batch.
+  // `communicator` belongs to a Group, or was returned by `on`, and has to
+  // outlive the batch.
   Communicator& on(Communicator& communicator);
 
-  // Starts what was recorded. The Work ends when all have, with the error of
-  // the first that failed. An error here means that nothing was started, or
-  // that the start failed and broke the groups. Empty: done. kAlreadySubmitted
-  // the second time.
+  // Starts the recorded operations. The returned Work ends when all of them
+  // have ended; its error is that of the first item that failed. An error of
+  // `submit` itself means that nothing was started, or that the start failed
+  // and broke the groups. The Work of an empty batch is done. A second `submit`
+  // fails with kAlreadySubmitted.
   absl::StatusOr<Work> submit();
-  // Of a submitted batch, by the number that the call returned.
+  // The Work of the item with this number, after `submit`.
   absl::StatusOr<Work> item(int i) const;
-  // All of them, in order; none before submit.
+  // The Works of all items, in order; empty before `submit`.
   const std::vector<Work>& works() const;
-  // Recorded items.
+  // The number of recorded items.
   int size() const;
 
  private:

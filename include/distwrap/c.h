@@ -1,4 +1,4 @@
-/* The C API: all of the facade for programs in C, and for bindings of other
+/* The C API: all of the facade, for programs in C and for bindings of other
  * languages.
  *
  *   int32_t sum_of_ranks(float* x, int64_t count) {
@@ -16,35 +16,37 @@
  * Conventions:
  *
  *  (1) A function that can fail returns DW_OK or another DW_<CODE>. Its last
- *      argument is where the error goes: written by every call, NULL when it
- *      went well, else the caller's, to be freed. A NULL argument is allowed.
- *      There is no last error, of a thread or of the process.
- *  (2) Handles are opaque. They are no addresses: a handle that was freed, or
- *      is of another kind, is refused with DW_INVALID_ARGUMENT. A NULL group
- *      is the world. Each handle that a function gives out is freed once, by
- *      distwrap_<kind>_free, which ends nothing that is going on; freeing NULL
- *      is allowed.
- *  (3) Results come before `error`, as pointers; a handle among them is set to
- *      NULL by a call that fails.
+ *      argument receives the error. Every call writes it: NULL after success,
+ *      otherwise a handle that the caller frees. The argument itself may be
+ *      NULL. No "last error" of a thread or process exists.
+ *  (2) Handles are opaque and are not addresses: a handle that was freed, or
+ *      that is of another kind, is refused with DW_INVALID_ARGUMENT. A NULL
+ *      group is the world. The caller frees each handle that a function gives
+ *      out once, by distwrap_<kind>_free, which ends no operation or group.
+ *      Freeing NULL is allowed.
+ *  (3) Results come before `error`, as pointers. A call that fails sets result
+ *      handles to NULL.
  *  (4) Structs that can grow begin with `struct_size`, which the caller sets to
- *      its sizeof. All other fields at zero mean what is usual. A NULL pointer
- *      to options is all zero.
- *  (5) Integers are of fixed width; truth is 0 or 1. Times are nanoseconds,
- *      DW_FOREVER has no end. Texts end in a zero and are UTF-8.
- *  (6) What is passed in is borrowed for the call. Buffers are the caller's,
- *      and an asynchronous operation uses them until it has ended; its tensor
- *      structs may go at once.
- *  (7) Operations with `work`: NULL waits for the end, else the operation is
- *      only begun. With a batch in the options, it is recorded there.
- *  (8) Nothing is thrown across this border, in either direction: what a
- *      callback throws is caught. A callback may call all functions here.
- *  (9) Names are those of operations.h, groups.h and objects.h, where the
- *      meaning, the errors and the in-place rules stand; one tensor of their
- *      forms with a single one is passed twice here.
+ *      the sizeof of the struct. Zero in any other field is the usual value. A
+ *      NULL pointer to options means that all fields are zero.
+ *  (5) Integers have a fixed width; truth is 0 or 1. Times are nanoseconds;
+ *      DW_FOREVER means no limit. Texts are UTF-8 and end in a zero byte.
+ *  (6) Arguments are borrowed for the call. Buffers stay the caller's, and an
+ *      asynchronous operation uses them until it has ended; its tensor structs
+ *      may be freed after the call.
+ *  (7) An operation whose `work` is NULL waits for the end; otherwise the call
+ *      only starts it. With a batch in the options the call is recorded there.
+ *  (8) No exception crosses this border, in either direction: the library
+ *      catches the exceptions of callbacks. A callback may call every function
+ *      of this header.
+ *  (9) The names are those of operations.h, groups.h and objects.h, which
+ *      document meaning, errors and in-place rules. A form with a single tensor
+ *      there takes the same tensor twice here.
  * (10) Functions and fields are only added. A program that was built with an
  *      older header of the same major version keeps working.
  *
- * Threads: any function from any thread, as its counterpart there. */
+ * Threads: any function from any thread, as the C++ function of the same name.
+ */
 #ifndef DISTWRAP_C_H_
 #define DISTWRAP_C_H_
 
@@ -57,56 +59,73 @@ extern "C" {
 
 /* ---- errors ---- */
 
-/* The fields of an error. */
+/* Reads the fields of an error. */
 DISTWRAP_EXPORT int32_t distwrap_error_read(distwrap_error error,
                                             distwrap_error_info* info);
-/* All of it in one line; "" for none. */
+/* The whole error in one line; "" for NULL. */
 DISTWRAP_EXPORT const char* distwrap_error_text(distwrap_error error);
-/* DW_REASON_*; DW_REASON_NONE for none. */
+/* The DW_REASON_* of an error; DW_REASON_NONE for NULL. */
 DISTWRAP_EXPORT int32_t distwrap_error_reason(distwrap_error error);
 DISTWRAP_EXPORT int32_t distwrap_error_free(distwrap_error error);
 
 /* ---- start and end ---- */
 
-/* = MPI_Init, ncclCommInitRank. Binds the session to this thread; `session` may
- * be NULL. */
+/* The version of the library, such as "0.1.0". A process that has loaded two
+ * versions cannot start: the error names both files. */
+DISTWRAP_EXPORT const char* distwrap_version(void);
+
+/* = MPI_Init, ncclCommInitRank. Binds the session to this thread. `session`
+ * may be NULL. */
 DISTWRAP_EXPORT int32_t
 distwrap_init_process_group(const distwrap_init_options* options,
                             distwrap_session* session, distwrap_error* error);
-/* = MPI_Finalize, ncclCommDestroy. Ends a group with those split from it;
- * without one, the thread's session. */
+/* Joins a job as init_process_group does, for a part of a program that keeps
+ * to itself: no thread is bound, and calls that name no group do not find this
+ * session. Ended by distwrap_session_close. */
+DISTWRAP_EXPORT int32_t
+distwrap_session_create(const distwrap_init_options* options,
+                        distwrap_session* session, distwrap_error* error);
+/* A handle of a session's world. */
+DISTWRAP_EXPORT int32_t distwrap_session_world(distwrap_session session,
+                                               distwrap_group* group,
+                                               distwrap_error* error);
+/* = MPI_Finalize, ncclCommDestroy. Ends a group and the groups split from it,
+ * from any thread; the world of a session that init_process_group started ends
+ * that session. A NULL group is the world of the thread's session. */
 DISTWRAP_EXPORT int32_t distwrap_destroy_process_group(distwrap_group group,
                                                        distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_is_initialized(void);
 DISTWRAP_EXPORT int32_t distwrap_is_available(void);
-/* Makes the thread use the session; NULL unbinds. */
+/* Makes the calling thread use the session; NULL unbinds the thread. */
 DISTWRAP_EXPORT int32_t distwrap_bind_session(distwrap_session session,
                                               distwrap_error* error);
-/* Drains until the timeout, then aborts what is left. */
+/* Closes a session. Operations in flight may finish until the timeout; the
+ * rest is aborted. */
 DISTWRAP_EXPORT int32_t distwrap_session_close(distwrap_session session,
                                                int64_t timeout,
                                                distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_session_free(distwrap_session session);
-/* Writes down the last operations of this rank; one text, the file's path. A
- * NULL session is the thread's. */
+/* Writes the last operations of this rank to a file; `list` gets one text, the
+ * path. A NULL session is the thread's. */
 DISTWRAP_EXPORT int32_t distwrap_save_recording(distwrap_session session,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
 
 /* ---- tensors ---- */
 
-/* DW_DTYPE_* as DLPack writes it; all zero, which every call refuses, for
- * another number. */
+/* The DLPack triple of DW_DTYPE_*. An unknown number gives all zeros, which
+ * every call refuses. */
 DISTWRAP_EXPORT dw_dtype distwrap_dtype(int32_t dtype);
-/* The tensor in another library's managed one, which stays the caller's and has
- * to outlive its uses. Refused: NULL, another major version than 1, flags,
- * element types and shapes that are not known, elements that are not aligned,
- * and a read-only tensor that is to be `writable`. */
+/* Makes a tensor of another library's managed tensor, which stays the caller's
+ * and has to outlive the result. Refused: NULL, a major version other than 1,
+ * unknown flags, element types and shapes, elements that are not aligned, and
+ * a read-only tensor with `writable` set. */
 DISTWRAP_EXPORT int32_t distwrap_tensor_of_dlpack(
     const distwrap_managed_tensor* managed, int32_t writable,
     const distwrap_tensor** tensor, distwrap_error* error);
-/* A managed tensor for other libraries, with a shape of its own; its consumer
- * calls the deleter, which calls release(owner) unless that is NULL. */
+/* Makes a managed tensor, with its own shape, for other libraries. The
+ * consumer calls the deleter, which calls release(owner) unless `release` is
+ * NULL. */
 DISTWRAP_EXPORT int32_t distwrap_dlpack_of_tensor(
     const distwrap_tensor* tensor, int32_t read_only, void* owner,
     void (*release)(void* owner), distwrap_managed_tensor** managed,
@@ -114,24 +133,24 @@ DISTWRAP_EXPORT int32_t distwrap_dlpack_of_tensor(
 
 /* ---- groups ---- */
 
-/* The thread's world, as a handle. */
+/* A handle of the thread's world. */
 DISTWRAP_EXPORT int32_t distwrap_world(distwrap_group* group,
                                        distwrap_error* error);
-/* = MPI_Comm_split, ncclCommSplit. The list that names the caller is its group;
- * none gives a NULL handle. */
+/* = MPI_Comm_split, ncclCommSplit. The list that names the caller becomes its
+ * group; a rank in no list gets a NULL handle. */
 DISTWRAP_EXPORT int32_t
 distwrap_split_group(const distwrap_group_options* options,
                      distwrap_group* group, distwrap_error* error);
-/* = MPI_Comm_split. A negative colour makes none. */
+/* = MPI_Comm_split. A negative color gives a NULL handle. */
 DISTWRAP_EXPORT int32_t distwrap_split_group_by_color(
     int64_t color, int64_t key, const distwrap_group_options* options,
     distwrap_group* group, distwrap_error* error);
-/* = MPI_Comm_create_group. A rank outside gets a NULL handle. */
+/* = MPI_Comm_create_group. A rank outside of the group gets a NULL handle. */
 DISTWRAP_EXPORT int32_t
 distwrap_new_group(const distwrap_group_options* options, distwrap_group* group,
                    distwrap_error* error);
-/* = MPI_Abort, ncclCommAbort. Fails what is in flight and to come in the group
- * and in those split from it, on all members. */
+/* = MPI_Abort, ncclCommAbort. Fails all present and future operations of the
+ * group, and of the groups split from it, on all members. */
 DISTWRAP_EXPORT int32_t distwrap_abort(distwrap_group group,
                                        distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_group_free(distwrap_group group);
@@ -139,22 +158,22 @@ DISTWRAP_EXPORT int32_t distwrap_group_free(distwrap_group group);
 DISTWRAP_EXPORT int32_t distwrap_group_read(distwrap_group group,
                                             distwrap_group_info* info,
                                             distwrap_error* error);
-/* NULL for the world. */
+/* The group from which this one was split; NULL for the world. */
 DISTWRAP_EXPORT int32_t distwrap_group_parent(distwrap_group group,
                                               distwrap_group* parent,
                                               distwrap_error* error);
-/* Those that live, at most `capacity` of them; `count` is how many there are.
- */
+/* Writes at most `capacity` handles of living groups; `count` gets their
+ * number. */
 DISTWRAP_EXPORT int32_t distwrap_group_children(distwrap_group group,
                                                 distwrap_group* children,
                                                 uint64_t capacity,
                                                 uint64_t* count,
                                                 distwrap_error* error);
-/* "cpu:gloo" for each device. */
+/* `list` gets one text for each device, such as "cpu:gloo". */
 DISTWRAP_EXPORT int32_t distwrap_group_backends(distwrap_group group,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
-/* A pointer that the program hangs on a group. */
+/* Attaches a pointer of the program to a group under a key. */
 DISTWRAP_EXPORT int32_t distwrap_group_set_data(distwrap_group group,
                                                 const char* key, void* data,
                                                 distwrap_error* error);
@@ -162,34 +181,36 @@ DISTWRAP_EXPORT int32_t distwrap_group_get_data(distwrap_group group,
                                                 const char* key, void** data,
                                                 distwrap_error* error);
 
-/* The session's registry (group_registry.h): groups that it made are in it by
- * themselves, others come and go by these. */
+/* The session's registry (group_registry.h). Groups that the session makes are
+ * registered automatically; these functions add and remove others. */
 DISTWRAP_EXPORT int32_t distwrap_register_group(distwrap_group group,
                                                 const int32_t* ranks,
                                                 uint64_t count,
                                                 const char* description,
                                                 distwrap_error* error);
-/* Does nothing for a group that is not there. */
+/* Does nothing for a group that is not registered. */
 DISTWRAP_EXPORT int32_t distwrap_unregister_group(distwrap_group group,
                                                   distwrap_error* error);
-/* The ranks of a registered group, at most `capacity`; `count` is how many. */
+/* Writes at most `capacity` ranks of a registered group; `count` gets their
+ * number. */
 DISTWRAP_EXPORT int32_t distwrap_registered_ranks(distwrap_group group,
                                                   int32_t* ranks,
                                                   uint64_t capacity,
                                                   uint64_t* count,
                                                   distwrap_error* error);
-/* One text. */
+/* `list` gets one text. */
 DISTWRAP_EXPORT int32_t distwrap_registered_description(distwrap_group group,
                                                         distwrap_list* list,
                                                         distwrap_error* error);
-/* How many are there. */
+/* Counts the registered groups. */
 DISTWRAP_EXPORT int32_t distwrap_registered_groups(uint64_t* count,
                                                    distwrap_error* error);
 
-/* = MPI_Comm_rank, MPI_Comm_size. -1 without a session, or for a bad handle. */
+/* = MPI_Comm_rank, MPI_Comm_size. -1 without a session and for a bad handle. */
 DISTWRAP_EXPORT int32_t distwrap_get_rank(distwrap_group group);
 DISTWRAP_EXPORT int32_t distwrap_get_world_size(distwrap_group group);
-/* By rank of the group, at most `capacity`; `count` is the group's size. */
+/* Writes at most `capacity` ranks of the world, by rank of the group; `count`
+ * gets the group's size. */
 DISTWRAP_EXPORT int32_t distwrap_get_process_group_ranks(distwrap_group group,
                                                          int32_t* ranks,
                                                          uint64_t capacity,
@@ -204,7 +225,7 @@ DISTWRAP_EXPORT int32_t distwrap_get_global_rank(distwrap_group group,
                                                  int32_t group_rank,
                                                  int32_t* rank,
                                                  distwrap_error* error);
-/* One text. */
+/* `list` gets one text, the name of the backend. */
 DISTWRAP_EXPORT int32_t distwrap_get_backend(distwrap_group group,
                                              distwrap_device device,
                                              distwrap_list* list,
@@ -212,24 +233,27 @@ DISTWRAP_EXPORT int32_t distwrap_get_backend(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_set_timeout(distwrap_group group,
                                              int64_t timeout,
                                              distwrap_error* error);
-/* "all_reduce u8 i8 f32": each operation with its element types; behind one
- * that reduces "all_reduce/sum u8 i8 f32", for each of its reductions. */
+/* `list` gets one text for each operation with its element types, such as
+ * "all_reduce u8 i8 f32". A text like "all_reduce/sum u8 i8 f32" follows for
+ * each reduction of the operation. */
 DISTWRAP_EXPORT int32_t distwrap_capabilities(distwrap_group group,
                                               distwrap_device device,
                                               distwrap_list* list,
                                               distwrap_error* error);
-/* "cpu:gloo" for each device of a backend string. */
+/* `list` gets one text for each device of a backend string, such as
+ * "cpu:gloo". */
 DISTWRAP_EXPORT int32_t distwrap_parse_backend(const char* text,
                                                distwrap_list* list,
                                                distwrap_error* error);
 
-/* The way back: one text of the pairs {"cpu", "gloo"}. */
+/* The reverse: `list` gets one text, made of pairs such as {"cpu", "gloo"}. */
 DISTWRAP_EXPORT int32_t distwrap_format_backend(const distwrap_pair* backends,
                                                 uint64_t count,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
-/* For bindings with one argument for each numbering, of which one at most is
- * given (not NULL); `argument` is "src", "dst" or "peer". */
+/* Makes a peer, for bindings with one argument for each numbering. At most one
+ * of the two arguments may be given (not NULL). `argument` is "src", "dst" or
+ * "peer", for the error. */
 DISTWRAP_EXPORT int32_t distwrap_choose_peer(const int32_t* global_rank,
                                              const int32_t* group_rank,
                                              const char* argument,
@@ -242,10 +266,10 @@ DISTWRAP_EXPORT int32_t distwrap_choose_peer(const int32_t* global_rank,
 DISTWRAP_EXPORT int32_t distwrap_barrier(const distwrap_op_options* options,
                                          distwrap_work* work,
                                          distwrap_error* error);
-/* Always waits, and says who is missing. = -, - */
+/* Always waits, and reports the missing ranks. = -, - */
 DISTWRAP_EXPORT int32_t distwrap_monitored_barrier(
     const distwrap_op_options* options, distwrap_error* error);
-/* `in` may be NULL but at src. = MPI_Bcast, ncclBroadcast */
+/* `in` is needed on src only. = MPI_Bcast, ncclBroadcast */
 DISTWRAP_EXPORT int32_t distwrap_broadcast(const distwrap_tensor* out,
                                            const distwrap_tensor* in,
                                            distwrap_peer src,
@@ -259,7 +283,7 @@ DISTWRAP_EXPORT int32_t distwrap_all_reduce(const distwrap_tensor* out,
                                             const distwrap_op_options* options,
                                             distwrap_work* work,
                                             distwrap_error* error);
-/* `out` may be NULL but at dst. = MPI_Reduce, ncclReduce */
+/* `out` is needed on dst only. = MPI_Reduce, ncclReduce */
 DISTWRAP_EXPORT int32_t distwrap_reduce(const distwrap_tensor* out,
                                         const distwrap_tensor* in,
                                         distwrap_peer dst, int32_t reduction,
@@ -294,13 +318,14 @@ DISTWRAP_EXPORT int32_t distwrap_all_gather_into_tensor(
     const distwrap_tensor* out, const distwrap_tensor* in,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* counts: rows of each rank. = MPI_Allgatherv, - */
+/* counts: the rows of each rank. = MPI_Allgatherv, - */
 DISTWRAP_EXPORT int32_t
 distwrap_all_gather_v(const distwrap_tensor* out, const distwrap_tensor* in,
                       const int64_t* counts, uint64_t counts_count,
                       const distwrap_op_options* options, distwrap_work* work,
                       distwrap_error* error);
-/* `outs` may be NULL but at dst; nobody is rank 0. = MPI_Gatherv, ncclGather */
+/* `outs` is needed on dst only; an unset dst is rank 0.
+ * = MPI_Gatherv, ncclGather */
 DISTWRAP_EXPORT int32_t distwrap_gather(const distwrap_tensor* const* outs,
                                         uint64_t outs_count,
                                         const distwrap_tensor* in,
@@ -308,7 +333,7 @@ DISTWRAP_EXPORT int32_t distwrap_gather(const distwrap_tensor* const* outs,
                                         const distwrap_op_options* options,
                                         distwrap_work* work,
                                         distwrap_error* error);
-/* NULL counts: equal parts. = MPI_Gather, MPI_Gatherv; ncclGather */
+/* NULL counts mean equal parts. = MPI_Gather, MPI_Gatherv; ncclGather */
 DISTWRAP_EXPORT int32_t distwrap_gather_into_tensor(
     const distwrap_tensor* out, const distwrap_tensor* in, distwrap_peer dst,
     const int64_t* counts, uint64_t counts_count,
@@ -317,15 +342,15 @@ DISTWRAP_EXPORT int32_t distwrap_gather_into_tensor(
 
 /* ---- operations: scattering ---- */
 
-/* `ins` may be NULL but at src; nobody is rank 0. = MPI_Scatterv, ncclScatter
- */
+/* `ins` is needed on src only; an unset src is rank 0.
+ * = MPI_Scatterv, ncclScatter */
 DISTWRAP_EXPORT int32_t distwrap_scatter(const distwrap_tensor* out,
                                          const distwrap_tensor* const* ins,
                                          uint64_t ins_count, distwrap_peer src,
                                          const distwrap_op_options* options,
                                          distwrap_work* work,
                                          distwrap_error* error);
-/* NULL counts: equal parts. = MPI_Scatter, MPI_Scatterv; ncclScatter */
+/* NULL counts mean equal parts. = MPI_Scatter, MPI_Scatterv; ncclScatter */
 DISTWRAP_EXPORT int32_t distwrap_scatter_tensor(
     const distwrap_tensor* out, const distwrap_tensor* in, distwrap_peer src,
     const int64_t* counts, uint64_t counts_count,
@@ -347,11 +372,6 @@ distwrap_reduce_scatter_v(const distwrap_tensor* out, const distwrap_tensor* in,
                           const int64_t* counts, uint64_t counts_count,
                           int32_t reduction, const distwrap_op_options* options,
                           distwrap_work* work, distwrap_error* error);
-/* No backend has it yet. = -, - */
-DISTWRAP_EXPORT int32_t distwrap_reduce_scatter_quantized(
-    const distwrap_tensor* out, const distwrap_tensor* in, int32_t reduction,
-    int64_t seed, const distwrap_op_options* options, distwrap_work* work,
-    distwrap_error* error);
 
 /* ---- operations: exchanging ---- */
 
@@ -363,7 +383,7 @@ DISTWRAP_EXPORT int32_t distwrap_all_to_all(const distwrap_tensor* const* outs,
                                             const distwrap_op_options* options,
                                             distwrap_work* work,
                                             distwrap_error* error);
-/* NULL splits: equal parts. = MPI_Alltoall, MPI_Alltoallv; ncclAlltoAll */
+/* NULL splits mean equal parts. = MPI_Alltoall, MPI_Alltoallv; ncclAlltoAll */
 DISTWRAP_EXPORT int32_t distwrap_all_to_all_single(
     const distwrap_tensor* out, const distwrap_tensor* in,
     const int64_t* out_splits, uint64_t out_splits_count,
@@ -378,12 +398,12 @@ DISTWRAP_EXPORT int32_t distwrap_send(const distwrap_tensor* tensor,
                                       distwrap_peer dst, int64_t tag,
                                       const distwrap_op_options* options,
                                       distwrap_error* error);
-/* `source`, a rank of the world, may be NULL. = MPI_Recv, ncclRecv */
+/* `source` gets a rank of the world and may be NULL. = MPI_Recv, ncclRecv */
 DISTWRAP_EXPORT int32_t distwrap_recv(const distwrap_tensor* tensor,
                                       distwrap_peer src, int64_t tag,
                                       const distwrap_op_options* options,
                                       int32_t* source, distwrap_error* error);
-/* Begun only: `work` is not NULL. = MPI_Isend, MPI_Irecv; ncclSend, ncclRecv */
+/* Only start; `work` is not NULL. = MPI_Isend, MPI_Irecv; ncclSend, ncclRecv */
 DISTWRAP_EXPORT int32_t distwrap_isend(const distwrap_tensor* tensor,
                                        distwrap_peer dst, int64_t tag,
                                        const distwrap_op_options* options,
@@ -394,7 +414,8 @@ DISTWRAP_EXPORT int32_t distwrap_irecv(const distwrap_tensor* tensor,
                                        const distwrap_op_options* options,
                                        distwrap_work* work,
                                        distwrap_error* error);
-/* One work for each message, in order. = -; ncclGroupStart, ncclGroupEnd */
+/* `works` gets one work for each message, in order.
+ * = -; ncclGroupStart, ncclGroupEnd */
 DISTWRAP_EXPORT int32_t
 distwrap_batch_isend_irecv(const distwrap_p2p_op* ops, uint64_t count,
                            const distwrap_op_options* options,
@@ -402,71 +423,74 @@ distwrap_batch_isend_irecv(const distwrap_p2p_op* ops, uint64_t count,
 
 /* ---- batches ---- */
 
-/* = ncclGroupStart, ncclGroupEnd. Operations with it in their options are
- * recorded, numbered from 0; `submit` starts all as one. A bad one shows in
- * `submit`, which names it and starts nothing. */
+/* = ncclGroupStart, ncclGroupEnd. A batch records the operations whose options
+ * name it and numbers them from 0; `submit` starts all of them together.
+ * `submit` also reports a bad item by its number, and then starts nothing. */
 DISTWRAP_EXPORT int32_t distwrap_batch_create(distwrap_batch* batch,
                                               distwrap_error* error);
-/* Operations that are recorded from now on and name no group are this one's;
- * NULL: the world's again. */
+/* Sets the group of operations that are recorded from now on and name no
+ * group; NULL sets the world again. */
 DISTWRAP_EXPORT int32_t distwrap_batch_on(distwrap_batch batch,
                                           distwrap_group group,
                                           distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_batch_submit(distwrap_batch batch,
                                               distwrap_work* work,
                                               distwrap_error* error);
-/* One operation of a batch that was submitted. */
+/* The work of one item of a submitted batch. */
 DISTWRAP_EXPORT int32_t distwrap_batch_item(distwrap_batch batch, int32_t item,
                                             distwrap_work* work,
                                             distwrap_error* error);
-/* Recorded operations; -1 for a bad handle. */
+/* The number of recorded operations; -1 for a bad handle. */
 DISTWRAP_EXPORT int32_t distwrap_batch_size(distwrap_batch batch);
 DISTWRAP_EXPORT int32_t distwrap_batch_free(distwrap_batch batch);
 
-/* ---- work: operations that were begun ---- */
+/* ---- work: operations that were started ---- */
 
-/* The operation's error, or DW_REASON_WAIT_EXPIRED: it goes on. = MPI_Wait */
+/* Returns the operation's error, or DW_REASON_WAIT_EXPIRED while the operation
+ * goes on. = MPI_Wait */
 DISTWRAP_EXPORT int32_t distwrap_work_wait(distwrap_work work, int64_t timeout,
                                            distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_work_wait_stream(distwrap_work work,
                                                   const dw_stream* stream,
                                                   distwrap_error* error);
-/* Whether it has ended, well or not. = MPI_Test */
+/* Whether the operation has ended, well or not. = MPI_Test */
 DISTWRAP_EXPORT int32_t distwrap_work_test(distwrap_work work, int32_t* ended,
                                            distwrap_error* error);
-/* DW_WORK_*. */
+/* `state` gets DW_WORK_*. */
 DISTWRAP_EXPORT int32_t distwrap_work_state(distwrap_work work, int32_t* state,
                                             distwrap_error* error);
-/* DW_OK while it runs and when it is done, else its error. */
+/* DW_OK while the operation runs and when it is done; otherwise its error. */
 DISTWRAP_EXPORT int32_t distwrap_work_status(distwrap_work work,
                                              distwrap_error* error);
-/* Number among the group's collectives; 0 for others. */
+/* The number among the group's collectives; 0 for other operations. */
 DISTWRAP_EXPORT int32_t distwrap_work_seq(distwrap_work work, uint64_t* seq,
                                           distwrap_error* error);
-/* Its outputs, at most `capacity`; `count` is how many there are. */
+/* Writes at most `capacity` outputs of the operation; `count` gets their
+ * number. */
 DISTWRAP_EXPORT int32_t distwrap_work_result(distwrap_work work,
                                              distwrap_output* outputs,
                                              uint64_t capacity, uint64_t* count,
                                              distwrap_error* error);
-/* Calls once when it has ended: in this thread when it has ended already, else
- * in one of the session's. What the callback throws in this thread is this
- * call's error; in the other it is logged. */
+/* Calls `callback` once when the operation has ended: in this thread when it
+ * has already ended, otherwise in a thread of the session. An exception of the
+ * callback becomes this call's error in the first case and is logged in the
+ * second. */
 DISTWRAP_EXPORT int32_t distwrap_work_on_done(distwrap_work work,
                                               distwrap_callback callback,
                                               void* user,
                                               distwrap_error* error);
-/* For poll(2), not to be read or closed; open as long as a handle of the work.
- */
+/* A file descriptor for poll(2). The caller must not read or close it; it
+ * stays open as long as a handle of the work exists. */
 DISTWRAP_EXPORT int32_t distwrap_work_event_fd(distwrap_work work, int32_t* fd,
                                                distwrap_error* error);
 /* = MPI_Cancel */
 DISTWRAP_EXPORT int32_t distwrap_work_cancel(distwrap_work work,
                                              distwrap_error* error);
-/* One that ends when all of them have. */
+/* One work that ends when all of `works` have ended. */
 DISTWRAP_EXPORT int32_t distwrap_work_all(const distwrap_work* works,
                                           uint64_t count, distwrap_work* all,
                                           distwrap_error* error);
-/* = MPI_Request_free: the operation goes on. */
+/* = MPI_Request_free. The operation goes on. */
 DISTWRAP_EXPORT int32_t distwrap_work_free(distwrap_work work);
 /* = MPI_Waitany, MPI_Waitall */
 DISTWRAP_EXPORT int32_t distwrap_wait_any(const distwrap_work* works,
@@ -479,62 +503,75 @@ DISTWRAP_EXPORT int32_t distwrap_wait_all(const distwrap_work* works,
 
 /* ---- hooks ---- */
 
-/* Shows a group's calls from now on. = PMPI, ncclProfiler */
+/* Adds a hook: it sees the group's calls from now on. = PMPI, ncclProfiler */
 DISTWRAP_EXPORT int32_t distwrap_add_hook(distwrap_group group,
                                           const distwrap_hooks* hooks,
                                           distwrap_hook* hook,
                                           distwrap_error* error);
-/* Removes it: returns when it runs in no other thread. */
+/* Removes the hook. Returns when the hook runs in no other thread. */
 DISTWRAP_EXPORT int32_t distwrap_hook_free(distwrap_hook hook);
 
 /* ---- memory (memory.h) ---- */
 
-/* What a group's backend for a device allocates, and where: whole pages, zero
- * at first; get_mem_allocator and allocate in one. DW_UNIMPLEMENTED where the
- * backend has none. = MPI_Alloc_mem, ncclMemAlloc */
+/* Allocates memory of a group's backend for a device: whole pages, zero at
+ * first; get_mem_allocator and allocate in one call. DW_UNIMPLEMENTED when the
+ * backend has no memory of its own. = MPI_Alloc_mem, ncclMemAlloc */
 DISTWRAP_EXPORT int32_t distwrap_mem_alloc(distwrap_group group,
                                            distwrap_device device,
                                            int64_t bytes,
                                            distwrap_memory* memory, void** data,
                                            distwrap_error* error);
-/* Tells the backend of memory from elsewhere, which has to outlive the handle.
- * DW_UNIMPLEMENTED where it makes nothing of it. = ncclCommRegister */
+/* Registers memory from elsewhere with the backend; it has to outlive the
+ * handle. DW_UNIMPLEMENTED when the backend has no use for it.
+ * = ncclCommRegister */
 DISTWRAP_EXPORT int32_t distwrap_register_mem_pool(distwrap_group group,
                                                    distwrap_device device,
                                                    void* pool, int64_t bytes,
                                                    distwrap_memory* memory,
                                                    distwrap_error* error);
-/* Gives it back and frees the handle. DW_INVALID_ARGUMENT while an operation
- * or a window has it, which changes nothing.
+/* Frees the memory and the handle. DW_INVALID_ARGUMENT while an operation or a
+ * window uses the memory, and then nothing changes.
  * = MPI_Free_mem, ncclMemFree, ncclCommDeregister */
 DISTWRAP_EXPORT int32_t distwrap_mem_free(distwrap_memory memory,
                                           distwrap_error* error);
 
 /* ---- windows (window.h) ----
  *
- * Offsets are elements of the target's part. Signals are set or added to
- * (DW_SIGNAL_SET, DW_SIGNAL_ADD) and compared by DW_COMPARE_*. The options name
- * no group and no batch. */
+ * Offsets count elements of the target's part. DW_SIGNAL_SET and DW_SIGNAL_ADD
+ * say how a signal changes its slot; DW_COMPARE_* says how a wait compares the
+ * slot. The options name no group and no batch. */
 
 /* = MPI_Win_create, MPI_Win_allocate. Collective. */
 DISTWRAP_EXPORT int32_t
 distwrap_new_window(const distwrap_window_options* options,
                     distwrap_window* window, distwrap_error* error);
-/* = MPI_Win_free. Collective; 0: the group's timeout. */
+/* = MPI_Win_free. Collective. A timeout of 0 is the group's. */
 DISTWRAP_EXPORT int32_t distwrap_window_destroy(distwrap_window window,
                                                 int64_t timeout,
                                                 distwrap_error* error);
-/* The handle alone: the window lives until it is destroyed, or its group. */
+/* Frees the handle only: the window lives until window_destroy or until its
+ * group ends. */
 DISTWRAP_EXPORT int32_t distwrap_window_free(distwrap_window window);
-/* This rank's part. */
+/* This rank's part of the window. */
 DISTWRAP_EXPORT int32_t distwrap_window_memory(distwrap_window window,
                                                distwrap_output* memory,
                                                distwrap_error* error);
-/* A rank's part in this rank's memory. = MPI_Win_shared_query */
+/* Another rank's part, mapped into this process. = MPI_Win_shared_query */
 DISTWRAP_EXPORT int32_t distwrap_window_map_remote(distwrap_window window,
                                                    distwrap_peer target,
                                                    distwrap_output* memory,
                                                    distwrap_error* error);
+/* A rank's part of a window, mapped once more into this process: `memory` has
+ * another address than the part itself and the same contents, and stays until
+ * the handle is freed, also when the window, its group and its session have
+ * ended. An unset target is this rank. DW_UNIMPLEMENTED when the part is not
+ * mapped here or is memory that its rank brought. */
+DISTWRAP_EXPORT int32_t distwrap_window_pages(distwrap_window window,
+                                              distwrap_peer target,
+                                              distwrap_pages* pages,
+                                              distwrap_output* memory,
+                                              distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_pages_free(distwrap_pages pages);
 DISTWRAP_EXPORT int32_t distwrap_window_get_attr(distwrap_window window,
                                                  distwrap_peer target,
                                                  distwrap_window_attr* info,
@@ -564,7 +601,8 @@ DISTWRAP_EXPORT int32_t distwrap_window_wait_signal(
     distwrap_window window, int64_t signal, int32_t compare, uint64_t value,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* Of the pair's counter; a wait consumes one. */
+/* Raise and wait for the counter of a pair of ranks; a wait consumes one
+ * signal. */
 DISTWRAP_EXPORT int32_t
 distwrap_window_signal_pair(distwrap_window window, distwrap_peer target,
                             const distwrap_op_options* options,
@@ -578,31 +616,32 @@ DISTWRAP_EXPORT int32_t distwrap_window_accumulate(
     distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
     int64_t offset, int32_t reduction, const distwrap_op_options* options,
     distwrap_work* work, distwrap_error* error);
-/* = MPI_Get_accumulate, MPI_Fetch_and_op. `old` gets what stood there. */
+/* = MPI_Get_accumulate, MPI_Fetch_and_op. `old` gets the elements from before.
+ */
 DISTWRAP_EXPORT int32_t distwrap_window_fetch_op(
     distwrap_window window, const distwrap_tensor* old,
     const distwrap_tensor* src, distwrap_peer target, int64_t offset,
     int32_t reduction, const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = MPI_Compare_and_swap. Two elements in, one out. */
+/* = MPI_Compare_and_swap. The input has two elements, the output one. */
 DISTWRAP_EXPORT int32_t distwrap_window_compare_swap(
     distwrap_window window, const distwrap_tensor* old,
     const distwrap_tensor* expected_desired, distwrap_peer target,
     int64_t offset, const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = MPI_Win_flush; of no target: of all. */
+/* = MPI_Win_flush. An unset target means all ranks. */
 DISTWRAP_EXPORT int32_t
 distwrap_window_flush(distwrap_window window, distwrap_peer target,
                       const distwrap_op_options* options, distwrap_work* work,
                       distwrap_error* error);
-/* Order, without waiting. */
+/* Orders this thread's operations without waiting. */
 DISTWRAP_EXPORT int32_t distwrap_window_fence(
     distwrap_window window, const distwrap_op_options* options,
     distwrap_work* work, distwrap_error* error);
 
 /* ---- objects: bytes of any size (DW_OBJECT_*) ----
  *
- * All of them wait. `list` gets the objects and may be NULL. */
+ * All these functions wait. `list` gets the objects and may be NULL. */
 
 DISTWRAP_EXPORT int32_t
 distwrap_all_gather_object(const distwrap_bytes* object, int32_t encoding,
@@ -612,12 +651,14 @@ DISTWRAP_EXPORT int32_t
 distwrap_gather_object(const distwrap_bytes* object, int32_t encoding,
                        distwrap_peer dst, const distwrap_op_options* options,
                        distwrap_list* list, distwrap_error* error);
-/* `count` objects on all ranks; `objects` may be NULL but at src. */
+/* Gives `count` objects of src to all ranks; `objects` is needed on src only.
+ */
 DISTWRAP_EXPORT int32_t distwrap_broadcast_object_list(
     const distwrap_bytes* objects, uint64_t count, int32_t encoding,
     distwrap_peer src, const distwrap_op_options* options, distwrap_list* list,
     distwrap_error* error);
-/* One object for each rank at src, none elsewhere; `list` gets one. */
+/* Gives one object of src to each rank; other ranks pass none. `list` gets one
+ * object. */
 DISTWRAP_EXPORT int32_t distwrap_scatter_object_list(
     const distwrap_bytes* objects, uint64_t count, int32_t encoding,
     distwrap_peer src, const distwrap_op_options* options, distwrap_list* list,
@@ -631,19 +672,53 @@ distwrap_recv_object_list(uint64_t count, int32_t encoding, distwrap_peer src,
                           const distwrap_op_options* options,
                           distwrap_list* list, distwrap_error* error);
 
-/* Has extensions of this name (docs/objects.md) that other ranks send looked at
- * before they are given out: a code that is not DW_OK refuses the message. On
- * every rank, before the name is first used, once, and for the process; 64
- * names at most. */
+/* Registers a check for extensions of this name (docs/objects.md). The check
+ * sees the bytes that other ranks send before they are delivered; a result
+ * other than DW_OK refuses the message. Every rank registers the name once,
+ * before its first use; the registration holds for the process. At most 64
+ * names. */
 DISTWRAP_EXPORT int32_t
 distwrap_register_object_type(const char* name, distwrap_object_check check,
                               void* user, distwrap_error* error);
 
-/* ---- lists of texts or bytes that calls give out ---- */
+/* ---- objects, value by value ----
+ *
+ * The encoding of docs/objects.md, for bindings: a writer makes the bytes of
+ * one object of its values, and a reader gives the values of bytes of any
+ * origin. One thread at a time uses a writer or a reader. */
 
-/* 0 for a bad handle. */
+DISTWRAP_EXPORT int32_t distwrap_writer_create(distwrap_writer* writer,
+                                               distwrap_error* error);
+/* Adds the next value. Refused: a value of no kind, text that is not UTF-8,
+ * equal keys, containers more than 64 deep, and a value after the object's
+ * end. */
+DISTWRAP_EXPORT int32_t distwrap_writer_put(distwrap_writer writer,
+                                            const distwrap_value* value,
+                                            distwrap_error* error);
+/* `list` gets the bytes of the object, which has to be complete. The writer may
+ * begin another one. */
+DISTWRAP_EXPORT int32_t distwrap_writer_take(distwrap_writer writer,
+                                             distwrap_list* list,
+                                             distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_writer_free(distwrap_writer writer);
+/* Reads and checks all bytes; DW_DATA_LOSS, with the place, unless they are one
+ * object. The bytes need not outlive the call. */
+DISTWRAP_EXPORT int32_t distwrap_reader_create(const distwrap_bytes* bytes,
+                                               distwrap_reader* reader,
+                                               distwrap_error* error);
+/* Gives the next value, which is valid as long as the reader; DW_VALUE_END
+ * after the last. */
+DISTWRAP_EXPORT int32_t distwrap_reader_next(distwrap_reader reader,
+                                             distwrap_value* value,
+                                             distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_reader_free(distwrap_reader reader);
+
+/* ---- lists of texts or bytes that calls return ---- */
+
+/* The number of items; 0 for a bad handle. */
 DISTWRAP_EXPORT uint64_t distwrap_list_size(distwrap_list list);
-/* As long as the list lives; a zero stands behind the last byte. */
+/* The item is valid as long as the list, and a zero byte follows its last
+ * byte. */
 DISTWRAP_EXPORT int32_t distwrap_list_item(distwrap_list list, uint64_t index,
                                            distwrap_bytes* item,
                                            distwrap_error* error);
@@ -651,10 +726,10 @@ DISTWRAP_EXPORT int32_t distwrap_list_free(distwrap_list list);
 
 /* ---- the store in which ranks meet (store.h) ---- */
 
-/* For ranks that are threads of this process. */
+/* A store within this process, for ranks that are threads. */
 DISTWRAP_EXPORT int32_t distwrap_store_in_memory(distwrap_store* store,
                                                  distwrap_error* error);
-/* "unix:/path/of/socket". */
+/* Connects to a store; `address` has the form "unix:/path/of/socket". */
 DISTWRAP_EXPORT int32_t distwrap_store_connect(const char* address,
                                                int64_t timeout,
                                                distwrap_store* store,
@@ -665,7 +740,7 @@ DISTWRAP_EXPORT int32_t distwrap_store_set(distwrap_store store,
                                            const distwrap_bytes* value,
                                            int64_t timeout,
                                            distwrap_error* error);
-/* Waits until all keys exist; their values, in order. */
+/* Waits until all keys exist; `list` gets their values in order. */
 DISTWRAP_EXPORT int32_t distwrap_store_get(distwrap_store store,
                                            const char* const* keys,
                                            uint64_t count, int64_t timeout,
@@ -675,12 +750,12 @@ DISTWRAP_EXPORT int32_t distwrap_store_wait(distwrap_store store,
                                             const char* const* keys,
                                             uint64_t count, int64_t timeout,
                                             distwrap_error* error);
-/* `sum`, the new value, may be NULL. */
+/* `sum` gets the new value and may be NULL. */
 DISTWRAP_EXPORT int32_t distwrap_store_add(distwrap_store store,
                                            const char* key, int64_t delta,
                                            int64_t timeout, int64_t* sum,
                                            distwrap_error* error);
-/* `list` gets the value after the call, and may be NULL. */
+/* `list` gets the value after the call and may be NULL. */
 DISTWRAP_EXPORT int32_t distwrap_store_compare_set(
     distwrap_store store, const char* key, const distwrap_bytes* expected,
     const distwrap_bytes* desired, int64_t timeout, distwrap_list* list,

@@ -1,11 +1,12 @@
-/* What crosses the C API: handles and structs. The rules that all of it keeps
- * stand in c.h.
+/* The handles and structs of the C API. c.h states the rules for all of them
+ * and shows an example.
  *
- * Threads and ownership: plain data. */
+ * Threads and ownership: plain data. Pointers in a struct are borrowed for the
+ * call, or live as long as the struct's comment says. */
 #ifndef DISTWRAP_C_TYPES_H_
 #define DISTWRAP_C_TYPES_H_
 
-#include "distwrap/abi/types.h" /* DW_OK, DW_REASON_*, DW_REDUCE_*, DW_DTYPE_* */
+#include "distwrap/abi/types.h" /* DW_OK, DW_REASON_*, DW_DTYPE_*, ... */
 
 #include <stdint.h>
 
@@ -21,10 +22,13 @@ typedef struct distwrap_error_handle* distwrap_error;
 typedef struct distwrap_hook_handle* distwrap_hook;
 typedef struct distwrap_window_handle* distwrap_window;
 typedef struct distwrap_memory_handle* distwrap_memory;
+typedef struct distwrap_pages_handle* distwrap_pages;
+typedef struct distwrap_writer_handle* distwrap_writer;
+typedef struct distwrap_reader_handle* distwrap_reader;
 
 /* ---- values ---- */
 
-/* Times are nanoseconds. */
+/* All times of the C API are in nanoseconds. */
 #define DW_FOREVER INT64_MAX
 
 /* A device, with DLPack's codes: DW_DEVICE_CPU, DW_DEVICE_CUDA, ... */
@@ -33,8 +37,8 @@ typedef struct distwrap_device { /* leaf */
   int32_t device_id;
 } distwrap_device;
 
-/* Elements somewhere in memory: member by member the DLTensor of any dlpack.h,
- * so that `(const distwrap_tensor*)&dl_tensor` is one. */
+/* Elements in memory. The struct equals the DLTensor of any dlpack.h member by
+ * member, so `(const distwrap_tensor*)&dl_tensor` is valid. */
 typedef struct distwrap_tensor { /* leaf */
   void* data;
   distwrap_device device;
@@ -60,7 +64,7 @@ typedef struct distwrap_managed_tensor { /* leaf */
   distwrap_tensor dl_tensor;
 } distwrap_managed_tensor;
 
-/* A rank, and whose number it is. All zero is nobody. */
+/* A rank, and the numbering in which it is meant. All zero is no rank. */
 #define DW_RANK_OF_WORLD 1
 #define DW_RANK_OF_GROUP 2
 typedef struct distwrap_peer { /* leaf */
@@ -86,74 +90,80 @@ typedef struct distwrap_pair { /* leaf */
 #define DW_CHECK_OFF 2
 typedef struct distwrap_init_options {
   uint32_t struct_size;
-  uint32_t has_rank;    /* `rank` counts; else the launcher's */
+  uint32_t has_rank;    /* `rank` is set; else the launcher's */
   int32_t rank;         /* 0 to world_size - 1 */
   int32_t world_size;   /* 0: the launcher's */
   const char* backend;  /* "gloo", "cpu:shm"; NULL: "auto" */
-  distwrap_store store; /* how ranks meet; not both */
+  distwrap_store store; /* meeting point; not with init_method */
   const char* init_method;
-  int64_t timeout;        /* of operations; 0: DISTWRAP_TIMEOUT */
-  int64_t init_timeout;   /* of the start; 0: DISTWRAP_INIT_TIMEOUT */
-  const char* group_name; /* of the world; NULL: "world" */
+  int64_t timeout;        /* operations' limit; 0: DISTWRAP_TIMEOUT */
+  int64_t init_timeout;   /* start-up's limit; 0: DISTWRAP_INIT_TIMEOUT */
+  const char* group_name; /* name of the world; NULL: "world" */
   const distwrap_pair* hints;
   uint64_t hints_count;
-  uint32_t has_device_id; /* `device_id` counts; else 0 */
+  uint32_t has_device_id; /* `device_id` is set; else 0 */
   int32_t device_id;
-  uint32_t drop_in;  /* as strict as torch.distributed: DW_DROP_IN_ON or
-                        DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN */
-  uint32_t check;    /* whether ranks compare their collectives:
-                        DW_CHECK_SIGNATURE or DW_CHECK_OFF; 0: DISTWRAP_CHECK */
-  int64_t straggler; /* after this a rank that waits says for whom; DW_FOREVER:
-                        never; 0: DISTWRAP_STRAGGLER */
+  /* Whether calls are as strict as in torch.distributed: DW_DROP_IN_ON or
+   * DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN. */
+  uint32_t drop_in;
+  /* Whether ranks compare their collectives: DW_CHECK_SIGNATURE or
+   * DW_CHECK_OFF; 0: DISTWRAP_CHECK. */
+  uint32_t check;
+  /* The time after which a waiting rank reports the missing ranks; DW_FOREVER:
+   * never; 0: DISTWRAP_STRAGGLER. */
+  int64_t straggler;
 } distwrap_init_options;
 
 typedef struct distwrap_op_options {
   uint32_t struct_size;
   uint32_t reserved;
   distwrap_group group; /* NULL: the world */
-  distwrap_batch batch; /* recorded in it, not run */
-  int64_t timeout;      /* from the call on; 0: the group's */
-  dw_stream stream;     /* of a device */
-  const char* label;    /* stands in the operation's errors */
-  /* Of DW_REDUCE_PREMUL_SUM, one of them: a number, or a tensor of one element
-   * that is read when the operation runs. */
+  distwrap_batch batch; /* records the call */
+  int64_t timeout;      /* counted from the call; 0: the group's */
+  dw_stream stream;     /* a stream of the device */
+  const char* label;    /* quoted by the operation's errors */
+  /* The factor of DW_REDUCE_PREMUL_SUM, in one of two forms: a number, or a
+   * tensor of one element that is read when the operation runs. */
   const double* factor;
   const distwrap_tensor* factor_tensor;
 } distwrap_op_options;
 
-/* Of distwrap_split_group, distwrap_split_group_by_color, distwrap_new_group.
- */
+/* The options of distwrap_split_group, distwrap_split_group_by_color and
+ * distwrap_new_group. */
 typedef struct distwrap_group_options {
   uint32_t struct_size;
   uint32_t use_local_synchronization; /* new_group: only members call */
-  distwrap_group parent;              /* of a split; NULL: the world */
+  distwrap_group parent;              /* parent of a split; NULL: the world */
   const int32_t* ranks; /* split: the lists, one behind the other, in ranks of
                            the parent; new_group: one list, in ranks of the
                            world; NULL: all */
   uint64_t ranks_count;
-  const uint64_t* list_sizes; /* split_group: of each list */
+  const uint64_t* list_sizes; /* split_group: length of each list */
   uint64_t lists;
-  int64_t timeout;         /* of the new group's operations; 0: the parent's */
-  const char* backend;     /* NULL: the parent's */
-  const char* description; /* NULL: "" */
+  int64_t timeout;            /* operations' limit; 0: the parent's */
+  const char* backend;        /* NULL: the parent's */
+  const char* description;    /* NULL: "" */
   const distwrap_pair* hints; /* NULL: the parent's */
   uint64_t hints_count;
   uint32_t
       has_device_id; /* new_group: `device_id` counts; else the session's */
   int32_t device_id;
+  uint32_t keep_order; /* new_group: a rank's place in `ranks` is its rank in
+                          the new group; 0: by their order in the world */
+  uint32_t reserved;
 } distwrap_group_options;
 
-/* Of distwrap_new_window. */
+/* The options of distwrap_new_window. */
 typedef struct distwrap_window_options {
   uint32_t struct_size;
-  int32_t dtype;                 /* DW_DTYPE_*, of what is allocated */
+  int32_t dtype;                 /* DW_DTYPE_* of allocated memory */
   distwrap_group group;          /* NULL: the world */
-  const distwrap_tensor* memory; /* mine; NULL: the library allocates */
+  const distwrap_tensor* memory; /* own memory; NULL: the library allocates */
   int64_t count;                 /* elements to allocate */
   int64_t signals;               /* slots of each rank; 0: 64, -1: none */
-  int64_t timeout;               /* of making it; 0: the group's */
-  const char* backend;           /* NULL: that of the memory's device */
-  const char* label;             /* stands in the errors */
+  int64_t timeout;               /* limit of the creation; 0: the group's */
+  const char* backend;           /* NULL: the one of the memory's device */
+  const char* label;             /* quoted by errors */
 } distwrap_window_options;
 
 /* One message of distwrap_batch_isend_irecv. */
@@ -168,30 +178,30 @@ typedef struct distwrap_p2p_op { /* leaf */
   uint32_t reserved;
 } distwrap_p2p_op;
 
-/* ---- what calls tell (rule 4) ---- */
+/* ---- results of calls (rule 4) ---- */
 
-/* What a rank was last seen doing by another one of its host. */
-#define DW_SEEN_NOTHING 0           /* it has made no call on the group */
-#define DW_SEEN_INSIDE 1            /* it is in `call` */
-#define DW_SEEN_DONE 2              /* `call` was its last, and has ended */
-#define DW_SEEN_LEFT 3              /* it has left the group */
+/* The call in which another rank of the same host last saw a rank. */
+#define DW_SEEN_NOTHING 0 /* the rank has made no call on the group */
+#define DW_SEEN_INSIDE 1  /* the rank is in `call` */
+#define DW_SEEN_DONE 2    /* the rank has ended `call`, its last one */
+#define DW_SEEN_LEFT 3    /* the rank has left the group */
 typedef struct distwrap_seen_rank { /* leaf */
-  int32_t rank;                     /* of the group */
-  int32_t global_rank;              /* of the world */
+  int32_t rank;                     /* rank of the group */
+  int32_t global_rank;              /* rank of the world */
   int64_t pid;                      /* 0: not known */
   const char* host;
   const char* call;  /* "all_reduce f32 x 1024 sum" */
-  const char* group; /* where it made the call */
-  const char* label; /* of the call; its first characters */
-  uint64_t seq;      /* likewise */
-  int64_t since;     /* for how long; 0: not known */
-  int64_t silent;    /* for how long it has not run at all */
+  const char* group; /* the group of the call */
+  const char* label; /* first characters of the call's label */
+  uint64_t seq;      /* sequence number of the call */
+  int64_t since;     /* time in this state; 0: not known */
+  int64_t silent;    /* time without running at all */
   int32_t doing;     /* DW_SEEN_* */
   uint32_t reserved;
 } distwrap_seen_rank;
 
-/* The fields behind the line of an error. Text is empty, and numbers are 0 or
- * -1, where they are not known. Texts and ranks live as long as the error. */
+/* The fields behind the one line of an error. A text that is not known is
+ * empty; a number is 0 or -1. Texts and ranks live as long as the error. */
 typedef struct distwrap_error_info {
   uint32_t struct_size;
   int32_t code;       /* DW_<CODE> */
@@ -199,41 +209,43 @@ typedef struct distwrap_error_info {
   int32_t my_rank;    /* in the group; -1 */
   int32_t group_size; /* 0 */
   uint32_t ranks_count;
-  const int32_t* ranks; /* who is to blame, ranks of the group */
+  const int32_t* ranks; /* the ranks to blame, as ranks of the group */
   uint64_t seq;         /* number of the collective; 0 */
   int64_t elapsed;      /* 0 */
   int64_t limit;        /* the time limit in force; 0 */
-  const char* text;     /* all of it in one line */
-  const char* what;     /* the statement: what was wrong */
+  const char* text;     /* the whole error in one line */
+  const char* what;     /* the statement: which rule was broken */
   const char* op;
   const char* group;
   const char* expected;
   const char* actual;
   const char* cause;
-  const char* next_step; /* one thing to do */
+  const char* next_step; /* one thing to do next */
   const char* label;
-  const distwrap_seen_rank* seen; /* what some of `ranks` were doing */
+  /* the calls in which some `ranks` were seen */
+  const distwrap_seen_rank* seen;
   uint64_t seen_count;
-  const char* setting; /* what changes the limit: "DISTWRAP_HEARTBEAT" */
-  const char* page;    /* of the documentation: "DW-0062" */
+  /* the setting that changes the limit: "DISTWRAP_HEARTBEAT" */
+  const char* setting;
+  const char* page; /* page of the documentation: "DW-0062" */
 } distwrap_error_info;
 
-/* A group. Texts live as long as the handle, of the world as long as the
- * session. */
+/* A group. Texts live as long as the handle; texts of the world live as long
+ * as the session. */
 typedef struct distwrap_group_info {
   uint32_t struct_size;
-  int32_t rank; /* mine, in it */
+  int32_t rank; /* this rank in the group */
   int32_t size;
   uint32_t reserved;
-  uint64_t uid;    /* equal on all members, of no other group of the job */
-  int64_t timeout; /* of operations that give none; DW_FOREVER */
+  uint64_t uid;    /* equal on all members; names no other group of the job */
+  int64_t timeout; /* default of operations; DW_FOREVER */
   const char* name;
   const char* description;
 } distwrap_group_info;
 
 /* A rank's part of a window. */
-#define DW_WINDOW_UNIFIED 0  /* this rank can load and store it itself */
-#define DW_WINDOW_SEPARATE 1 /* it cannot */
+#define DW_WINDOW_UNIFIED 0  /* directly loadable by this rank */
+#define DW_WINDOW_SEPARATE 1 /* this rank cannot */
 typedef struct distwrap_window_attr {
   uint32_t struct_size;
   int32_t dtype; /* DW_DTYPE_* */
@@ -243,7 +255,8 @@ typedef struct distwrap_window_attr {
   uint32_t reserved;
 } distwrap_window_attr;
 
-/* Where a part of an asynchronous operation's output, or of a window, lies. */
+/* The place of one part of an asynchronous operation's output, or of a window.
+ */
 typedef struct distwrap_output { /* leaf */
   void* data;
   int64_t count; /* elements */
@@ -259,33 +272,68 @@ typedef struct distwrap_output { /* leaf */
 #define DW_WORK_TIMED_OUT 4
 #define DW_WORK_ABORTED 5
 
-/* What the bytes of an object are. */
-#define DW_OBJECT_BYTES 0   /* any, of the program's own */
+/* The format of an object's bytes. */
+#define DW_OBJECT_BYTES 0   /* any format of the program */
 #define DW_OBJECT_ENCODED 1 /* one object in the codec of docs/objects.md */
+/* No object: the bytes are a text that says why. The call fails on all ranks
+ * with kObjectType and this text, so that no rank waits. */
+#define DW_OBJECT_REFUSED 2
 
-/* What is called once when an operation has ended. `error` is none when it went
- * well, and lives until the callback returns. */
+/* One value of an object, as distwrap_writer_put takes and distwrap_reader_next
+ * gives it. The values inside a container follow it, each with those inside
+ * itself first: `count` items of an array or tuple, or a key and a value for
+ * each of the `count` entries of a map. */
+#define DW_VALUE_END (-1) /* distwrap_reader_next: there are no more values */
+#define DW_VALUE_NULL 0
+#define DW_VALUE_BOOL 1    /* `integer`: 0 or 1 */
+#define DW_VALUE_INTEGER 2 /* `integer` */
+#define DW_VALUE_BIG 3     /* an integer that int64_t does not hold */
+#define DW_VALUE_FLOAT 4   /* `number` */
+#define DW_VALUE_TEXT 5    /* `bytes`: UTF-8 */
+#define DW_VALUE_BYTES 6
+#define DW_VALUE_ARRAY 7
+#define DW_VALUE_TUPLE 8
+#define DW_VALUE_MAP 9
+#define DW_VALUE_TENSOR 10    /* `bytes`: the elements, row-major */
+#define DW_VALUE_EXTENSION 11 /* `bytes` under `name` */
+typedef struct distwrap_value {
+  uint32_t struct_size;
+  int32_t kind; /* DW_VALUE_* */
+  int64_t integer;
+  double number;
+  uint64_t count;
+  distwrap_bytes bytes; /* DW_VALUE_BIG: the magnitude, big-endian */
+  const char* name;
+  uint32_t negative; /* DW_VALUE_BIG: 1 below zero */
+  int32_t ndim;      /* DW_VALUE_TENSOR */
+  const int64_t* shape;
+  dw_dtype dtype;
+  uint32_t reserved;
+} distwrap_value;
+
+/* A callback that runs once when an operation has ended. `error` is NULL after
+ * success, and lives until the callback returns. */
 typedef void (*distwrap_callback)(void* user, int32_t code,
                                   distwrap_error error);
 
-/* Looks at bytes of an extension that another rank has sent. */
+/* Checks the bytes of an extension that another rank has sent. */
 typedef int32_t (*distwrap_object_check)(void* user,
                                          const distwrap_bytes* bytes);
 
 /* ---- hooks (hooks.h) ---- */
 
-/* A call as hooks see it. What does not apply is "", 0, -1 or NULL. Lives until
- * the callback returns. */
+/* A call as hooks see it. A field that does not apply is "", 0, -1 or NULL.
+ * The struct lives until the callback returns. */
 typedef struct distwrap_hooked_call {
   uint32_t struct_size;
-  uint32_t kind; /* DW_OP_*; 0 for what is no operation of a communicator */
-  uint64_t id;   /* the same in all callbacks of the call, of no other call */
+  uint32_t kind; /* DW_OP_*; 0 unless it is an operation of a communicator */
+  uint64_t id;   /* equal in all callbacks of the call, unique in the process */
   const char* op;
   const char* group;
   uint64_t group_uid;
-  int32_t rank; /* mine, in the group */
+  int32_t rank; /* this rank in the group */
   int32_t group_size;
-  const distwrap_output* inputs; /* buffers; of a list, one for each rank */
+  const distwrap_output* inputs; /* one for each buffer, or for each rank */
   uint64_t inputs_count;
   const distwrap_output* outputs;
   uint64_t outputs_count;
@@ -300,53 +348,54 @@ typedef struct distwrap_hooked_call {
   const char* label;
   dw_stream stream;
   uint64_t seq;     /* number of the collective; 0 before its submission */
-  uint64_t batch;   /* of an item: id of its batch */
-  uint64_t items;   /* of a batch */
-  uint64_t objects; /* that this rank gives */
+  uint64_t batch;   /* for an item: id of its batch */
+  uint64_t items;   /* for a batch: its number of items */
+  uint64_t objects; /* number of objects that this rank gives */
   uint32_t is_async;
   uint32_t in_place;
   uint32_t exclusive; /* exscan */
   uint32_t reserved;
-  const distwrap_group_options* group_options; /* of what makes a group;
-                                                  `parent` is not set */
-  int64_t color;                               /* split_group_by_color */
+  /* The options of a call that makes a group, without `parent`. */
+  const distwrap_group_options* group_options;
+  int64_t color; /* split_group_by_color */
   int64_t key;
-  uint64_t window; /* of an operation on a window: which */
-  int64_t offset;  /* in the target's part */
-  int64_t signal;  /* index; -1: the pair's counter */
-  uint64_t value;  /* of the signal */
+  uint64_t window; /* number of the window of a window operation */
+  int64_t offset;  /* elements in the target's part */
+  int64_t signal;  /* index of the slot; -1: the pair's counter */
+  uint64_t value;  /* operand of the signal */
 } distwrap_hooked_call;
 
-/* DW_OK, or another DW_<CODE>, which refuses the call; `why` may be set to a
- * text, which lives until the callback's thread is back in the library. */
+/* Returns DW_OK, or another DW_<CODE> to refuse the call. `why` may be set to
+ * a text that stays valid until the library has the thread back. */
 typedef int32_t (*distwrap_pre_hook)(void* user,
                                      const distwrap_hooked_call* call,
                                      const char** why);
-/* `error` is none when it went well, and lives until the callback returns. */
+/* `error` is NULL after success, and lives until the callback returns. */
 typedef void (*distwrap_post_hook)(void* user, const distwrap_hooked_call* call,
                                    int32_t code, distwrap_error error);
 
-/* A collective in which this rank has waited for others for long; see
- * Straggling in hooks.h. Lives until the callback returns. */
+/* A collective in which this rank has waited long for others; see Straggling
+ * in hooks.h. The struct lives until the callback returns. */
 typedef struct distwrap_straggling {
   uint32_t struct_size;
-  uint32_t logged; /* this rank has said so on stderr */
+  uint32_t logged; /* this rank has written `text` to stderr */
   const char* group;
   uint64_t group_uid;
-  int32_t rank; /* mine, in the group */
+  int32_t rank; /* this rank in the group */
   int32_t group_size;
   const char* op; /* "all_reduce" */
   uint64_t seq;
-  const char* label; /* its first characters */
+  const char* label; /* first characters of the label */
   int64_t waited;
   const distwrap_seen_rank* missing;
   uint64_t missing_count;
-  const char* text; /* the line for people */
+  const char* text; /* the line for stderr */
 } distwrap_straggling;
 typedef void (*distwrap_straggler_hook)(void* user,
                                         const distwrap_straggling* straggling);
 
-/* Each may be NULL. Of `abort` the call says only which group has broken. */
+/* The callbacks of a hook; each may be NULL. The call that `abort` gets only
+ * names the group that has broken. */
 typedef struct distwrap_hooks {
   uint32_t struct_size;
   uint32_t reserved;

@@ -1,6 +1,7 @@
 // A point in time on the monotonic clock by which something has to end.
 //
-// Threads: a value. Wall-clock steps never move it.
+// Threads and ownership: a plain value. Changes of the wall clock do not move
+// it.
 //
 //   Deadline deadline = Deadline::after(absl::Seconds(5));
 //   while (!deadline.passed()) ...
@@ -18,23 +19,25 @@ namespace distwrap {
 
 class DISTWRAP_EXPORT Deadline {
  public:
-  // Never.
+  // A deadline that never passes.
   constexpr Deadline() = default;
   static constexpr Deadline never() { return Deadline(); }
-  // `timeout` from now; InfiniteDuration is never, negative has passed.
+  // `timeout` from now. InfiniteDuration never passes; a negative timeout has
+  // already passed.
   static Deadline after(absl::Duration timeout);
-  // At `ns` of the clock that `now_ns` reads.
+  // The deadline at `ns` of the clock that `now_ns` reads.
   static constexpr Deadline at_ns(int64_t ns) { return Deadline(ns); }
 
-  // CLOCK_MONOTONIC, ns.
+  // The current CLOCK_MONOTONIC in nanoseconds.
   static int64_t now_ns();
 
   bool is_never() const { return ns_ == kNever; }
   bool passed() const { return ns_ != kNever && now_ns() >= ns_; }
   int64_t ns() const { return ns_; }
-  // Not negative; infinite for never.
+  // The remaining time: 0 or more, infinite for a deadline that never passes.
   absl::Duration remaining() const;
-  // For poll(2) and friends: rounded up, -1 for never, at most INT_MAX.
+  // The remaining time for poll(2), rounded up: -1 for a deadline that never
+  // passes, INT_MAX at most.
   int remaining_ms() const;
 
   static Deadline earlier(Deadline a, Deadline b) {

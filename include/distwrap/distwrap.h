@@ -1,17 +1,19 @@
-// distwrap: one way to every communication engine. What most programs include.
+// distwrap: one interface to every communication engine. Most programs include
+// only this header.
 //
-// Functions shaped like torch.distributed on the session that is bound to the
-// calling thread, else the process's only one.
-// Threads: any. Ownership: buffers are the caller's and live until the
-// operation is done.
+// The functions are shaped like those of torch.distributed. They use the
+// session that is bound to the calling thread, or else the only session of the
+// process.
+// Threads: any. Ownership: buffers stay the caller's and must live until the
+// operation has ended.
 //
 //   distwrap::init_process_group();
 //   std::vector<float> x(1024, 1.0f);
 //   distwrap::all_reduce(distwrap::TensorView(x));
 //   distwrap::destroy_process_group();
 //
-// What each operation means, with its MPI and NCCL equivalents and in-place
-// rules, stands in operations.h.
+// operations.h describes every operation with its MPI and NCCL equivalents and
+// its in-place rule.
 #ifndef DISTWRAP_DISTWRAP_H_
 #define DISTWRAP_DISTWRAP_H_
 
@@ -30,21 +32,22 @@
 
 namespace distwrap {
 
-// MPI_Init, ncclCommInitRank. Makes a session and binds it to the thread.
+// MPI_Init, ncclCommInitRank. Creates a session and binds it to the thread.
 // Errors: those of Session::create; kAlreadyInitialized.
 DISTWRAP_EXPORT absl::StatusOr<Session> init_process_group(
     const InitOptions& options = {});
-// MPI_Finalize, ncclCommDestroy. Ends a group with those split from it, newest
-// first; without one, the thread's session. In flight work is drained, to the
-// group's timeout or 30 s. A group that has ended: OK. Errors: kNotInitialized
-// without a session; kCallMismatch, of calls that differ of which no call has
-// told: all has ended all the same.
+// MPI_Finalize, ncclCommDestroy. Ends a group and the groups split from it,
+// newest first; without an argument, ends the thread's session. Work in flight
+// may finish until the group's timeout or for 30 s, whichever is shorter.
+// Ending a group that has already ended is OK. Errors: kNotInitialized without
+// a session; kCallMismatch when ranks made different calls and no earlier call
+// has reported it (everything has ended nevertheless).
 DISTWRAP_EXPORT absl::Status destroy_process_group(const Group& group = {});
 DISTWRAP_EXPORT bool is_initialized();
-// Makes the thread use `session`; an empty one unbinds.
+// Makes the calling thread use `session`; an empty session unbinds the thread.
 DISTWRAP_EXPORT void bind_session(const Session& session);
 
-// -1 without a session.
+// This rank and the number of ranks in `group`; -1 without a session.
 DISTWRAP_EXPORT int get_rank(const Group& group = {});
 DISTWRAP_EXPORT int get_world_size(const Group& group = {});
 

@@ -1,12 +1,13 @@
-// Tensors of other libraries by DLPack, without a copy, and views for them.
+// Exchange of tensors with other libraries by DLPack, without copies.
 //
-// The functions take the structs of any dlpack.h by their members, so none is
-// included here; `distwrap::dlpack` has structs of the same layout for programs
-// without one. Versions: unversioned, and 1.x.
+// The functions accept the structs of any dlpack.h by the names of their
+// members, so this header includes none; `distwrap::dlpack` has structs of the
+// same layout for programs without a dlpack.h. Supported are unversioned
+// structs and versions 1.x.
 //
-// Threads: an ImportedTensor by one at a time. Ownership: import takes the
-// managed tensor, whatever the result; an export keeps `owner` until its
-// deleter is called.
+// Threads: one thread at a time uses an ImportedTensor. Ownership:
+// import_dlpack takes the managed tensor, also when it fails; an exported
+// tensor keeps `owner` until its deleter is called.
 //
 //   absl::StatusOr<ImportedTensor> x = import_dlpack(managed);
 //   if (x.ok()) distwrap::all_reduce(x->view());
@@ -69,7 +70,7 @@ static_assert(sizeof(ManagedTensor) == 64);
 static_assert(sizeof(ManagedTensorVersioned) == 80 &&
               offsetof(ManagedTensorVersioned, dl_tensor) == 32);
 
-// A DLTensor, a DLManagedTensor of either kind, of any header.
+// A DLTensor, or a DLManagedTensor of either kind, of any dlpack.h.
 template <class T>
 concept TensorLike = requires(T t) {
   t.data;
@@ -100,7 +101,7 @@ DISTWRAP_EXPORT absl::StatusOr<TensorView> view_of(const dlpack::Tensor& tensor,
 DISTWRAP_EXPORT absl::Status refuse_null_dlpack();
 DISTWRAP_EXPORT absl::Status refuse_dlpack_version(uint32_t major,
                                                    uint32_t minor);
-// What an exported tensor points to.
+// The memory behind the pointers of an exported tensor.
 struct Exported {
   std::vector<int64_t> shape, strides;
   std::shared_ptr<void> owner;
@@ -109,11 +110,12 @@ DISTWRAP_EXPORT absl::StatusOr<dlpack::Tensor> describe_export(
     const TensorView& view, bool has_flags, Exported* kept);
 }  // namespace internal
 
-// A view of a tensor that stays the caller's, shape and strides too. Pinned
-// host memory counts as host memory; of other devices the type is kept. Refused
-// with kInvalidArgument: element types that have no DType, vectors (lanes),
-// impossible shapes, elements without memory or not aligned to their size.
-// Views that are not contiguous are given out; operations refuse them.
+// A view of a tensor whose memory, shape and strides stay the caller's. Pinned
+// host memory becomes host memory; other device types are kept.
+// kInvalidArgument for element types without a DType, vector elements (lanes),
+// impossible shapes, elements without memory, and elements that are not aligned
+// to their size. A view that is not contiguous is returned, too, but operations
+// refuse it.
 template <dlpack::TensorLike T>
 absl::StatusOr<TensorView> view_of_dlpack(const T& tensor, uint64_t flags = 0) {
   return internal::view_of(
@@ -128,13 +130,14 @@ absl::StatusOr<TensorView> view_of_dlpack(const T& tensor, uint64_t flags = 0) {
       flags);
 }
 
-// Holds a managed tensor; calls its deleter at the end.
+// Holds a managed tensor and calls its deleter at the end.
 class ImportedTensor {
  public:
   ImportedTensor(ImportedTensor&&) noexcept = default;
   ImportedTensor& operator=(ImportedTensor&&) noexcept = default;
 
-  // Valid as long as this object. Read-only when the producer says so.
+  // Valid as long as this object; read-only when the producer marked the tensor
+  // as read-only.
   const TensorView& view() const { return view_; }
 
  private:
@@ -149,8 +152,8 @@ class ImportedTensor {
   TensorView view_;
 };
 
-// Takes `managed`. Errors: those of view_of_dlpack, a major version other than
-// 1, flags that are not known, NULL.
+// Takes `managed`. kInvalidArgument for everything that view_of_dlpack refuses,
+// for a major version other than 1, for unknown flags and for NULL.
 template <dlpack::ManagedLike M>
 absl::StatusOr<ImportedTensor> import_dlpack(M* managed) {
   ImportedTensor::Holder holder(managed, [](void* held) {
@@ -160,7 +163,7 @@ absl::StatusOr<ImportedTensor> import_dlpack(M* managed) {
   if (managed == nullptr) return internal::refuse_null_dlpack();
   uint64_t flags = 0;
   if constexpr (dlpack::VersionedLike<M>) {
-    // Of another layout nothing else may be looked at.
+    // Nothing behind the version may be read in another major version.
     if (managed->version.major != dlpack::kMajor)
       return internal::refuse_dlpack_version(managed->version.major,
                                              managed->version.minor);
@@ -171,10 +174,10 @@ absl::StatusOr<ImportedTensor> import_dlpack(M* managed) {
   return ImportedTensor(std::move(holder), *view);
 }
 
-// A managed tensor of the type M for `view`, with its own shape and strides.
-// `owner` is what keeps the memory. The consumer calls the deleter. Errors:
-// kInvalidArgument for an impossible view, and for a read-only one when M has
-// no flags to say so.
+// A managed tensor of type M for `view`, with its own shape and strides.
+// `owner` keeps the memory alive. The consumer calls the deleter.
+// kInvalidArgument for an impossible view, and for a read-only view when M has
+// no flags.
 template <dlpack::ManagedLike M = dlpack::ManagedTensorVersioned>
 absl::StatusOr<M*> export_dlpack(
     const TensorView& view,

@@ -1,8 +1,9 @@
 // A named, ordered set of ranks that communicate.
 //
 // Threads: any method from any thread.
-// Ownership: a counted handle; copies name the same group. The group is closed
-// by its Session, whatever handles exist: then calls end with kGroupClosed.
+// Ownership: a counted handle; copies name the same group. Its Session closes
+// the group even when handles remain; calls on them then end with
+// kGroupClosed.
 //
 //   distwrap::Group world = session.world();
 //   world.name();  // "world"
@@ -27,7 +28,7 @@ namespace group {
 class GroupState;
 }
 
-// "cuda" and "nccl": which backend serves a device type.
+// The backend that serves a device type, for example {"cuda", "nccl"}.
 struct DeviceBackend {
   std::string device, backend;
   friend bool operator==(const DeviceBackend&, const DeviceBackend&) = default;
@@ -35,7 +36,7 @@ struct DeviceBackend {
 
 class DISTWRAP_EXPORT Group {
  public:
-  // No group: what a rank outside gets.
+  // No group, as a rank outside of a new group gets it.
   Group() = default;
   explicit Group(std::shared_ptr<group::GroupState> state)
       : state_(std::move(state)) {}
@@ -43,30 +44,36 @@ class DISTWRAP_EXPORT Group {
   explicit operator bool() const { return state_ != nullptr; }
   friend bool operator==(const Group&, const Group&) = default;
 
-  // Of a group that exists. rank: mine, in the group. global_ranks: by rank of
-  // the group, ranks of the world.
+  // The next five need a group that exists. `rank` is this rank's number in the
+  // group; `global_ranks` lists, by rank of the group, ranks of the world, and
+  // `host_of` the numbers of their hosts: ranks with equal numbers share one. A
+  // host has the same number in all groups of a session; rank 0 of the world is
+  // on host 0.
   absl::string_view name() const;
   int rank() const;
   int size() const;
   const std::vector<int>& global_ranks() const;
-  // Rank in the group of a rank of the world; -1 when it is not a member.
+  const std::vector<int32_t>& host_of() const;
+  // The rank in the group of a rank of the world; -1 for a rank that is no
+  // member.
   int group_rank(int global_rank) const;
-  // What the caller called it; equal groups may share it.
+  // The caller's own description of the group; several groups may share it.
   const std::string& description() const;
-  // Equal on all members, of no other group of the job.
+  // A number that is equal on all members and names no other group of the job.
   uint64_t uid() const;
-  // In the order of the backend string, spelled as there.
+  // The backends in the order and spelling of the backend string.
   const std::vector<DeviceBackend>& device_backends() const;
-  // Limit of operations that give none.
+  // The time limit of operations whose options give none.
   absl::Duration timeout() const;
-  // The group that it was split from; none for the world, and for one whose
-  // parent is gone.
+  // The group from which this one was split. Empty for the world, and when the
+  // parent has ended.
   Group parent() const;
-  // Those that live, in the order of their making.
+  // The living groups that were split from this one, in order of creation.
   std::vector<Group> children() const;
 
-  // For memory of this kind; kNoCommunicator when the group has none,
-  // kGroupClosed after the end of its Session. Valid as long as the handle.
+  // The communicator for memory of this device type, valid as long as this
+  // handle. kNoCommunicator when the group has none for it, kGroupClosed after
+  // the end of the Session.
   absl::StatusOr<Communicator*> communicator(Device device = kCpu) const;
 
   const std::shared_ptr<group::GroupState>& state() const { return state_; }

@@ -1,8 +1,8 @@
-// The groups of a session and what belongs to them.
+// The groups of a session, and values that programs attach to them.
 //
-// Groups that init_process_group, split_group and new_group make are entered by
-// themselves, and leave when they are destroyed.
-// Threads: any. Ownership: the Session's; it lives as long as that.
+// init_process_group, split_group and new_group register the groups that they
+// make; a group leaves the registry when it is destroyed.
+// Threads: any. Ownership: the Session owns its registry.
 //
 //   session.registry().set_data(group, "grid", 2);
 //   session.registry().get_data(group, "grid");  // std::any of 2
@@ -39,15 +39,17 @@ class DISTWRAP_EXPORT GroupRegistry {
   GroupRegistry(const GroupRegistry&) = delete;
   GroupRegistry& operator=(const GroupRegistry&) = delete;
 
-  // Errors: kGroupDuplicate; kInvalidArgument for no group.
+  // Registers a group. Errors: kGroupDuplicate; kInvalidArgument for an empty
+  // handle.
   absl::Status create(const Group& group, const std::vector<int>& ranks,
                       absl::string_view desc);
-  // Does nothing for a group that is not there.
+  // Unregisters a group; does nothing for a group that is not registered.
   void destroy(const Group& group);
-  // Nothing for a group that is not there.
+  // The record of a group; nullopt for a group that is not registered.
   std::optional<GroupRecord> get(const Group& group) const;
 
-  // Errors of all below: kGroupUnknown, of get_data also for the key.
+  // The functions below fail with kGroupUnknown for a group that is not
+  // registered; get_data also does for an unknown key.
   absl::Status assert_registered(const Group& group) const;
   absl::StatusOr<std::vector<int>> get_global_ranks(const Group& group) const;
   absl::StatusOr<std::map<int, int>> get_rank_map(const Group& group) const;
@@ -57,7 +59,7 @@ class DISTWRAP_EXPORT GroupRegistry {
   absl::StatusOr<std::any> get_data(const Group& group,
                                     absl::string_view key) const;
 
-  // Groups that are there.
+  // The number of registered groups.
   size_t size() const;
 
  private:

@@ -1,12 +1,13 @@
-// Hooks: what a program wants to see of every call on a group, and may refuse.
+// Hooks: callbacks that see every call on a group and may refuse it.
 //
 // Threads: any. The hooks of a group run in the order in which they were added,
-// in the thread that makes the call, off all locks: a hook may start operations
-// and add or remove hooks. What a hook itself calls is shown to the others, not
-// to that hook again. `abort`, `straggler` and, of what still runs when its
-// call returns, `completion` run where the callbacks of Works do. Ownership:
-// the handle's. Views, texts and pointers of a HookedCall last as long as the
-// callback runs; buffers are the caller's.
+// in the calling thread, and hold no lock: a hook may start operations and may
+// add and remove hooks. A call that a hook makes is shown to the other hooks
+// but not to that hook. The callbacks `abort`, `straggler` and, for a call that
+// returned before its operation ended, `completion` run in the thread that runs
+// the callbacks of Works. Ownership: the hook lives as long as its handle.
+// Views, texts and pointers of a HookedCall are valid during the callback only;
+// buffers are the caller's.
 //
 //   auto hook = distwrap::add_hook({}, {.post = [](const HookedCall& call,
 //                                                  const absl::Status& status)
@@ -45,60 +46,64 @@ class HookEntry;
 class HookList;
 }  // namespace comm
 
-// A call with all its options. What does not apply is empty, 0 or -1.
+// A call with all its options. A field that does not apply is empty, 0 or -1.
 struct HookedCall {
-  // Names the call: the same in pre, post and completion, of no other call of
-  // the process.
+  // The call's number: equal in pre, post and completion, and unique in the
+  // process.
   uint64_t id = 0;
-  // The name in operations.h for operations of the communicators ("all_reduce",
-  // "send"); else that of the function ("all_gather_object", "split_group",
-  // "destroy_process_group", "abort"), or "batch".
+  // For an operation of a communicator its name in operations.h ("all_reduce",
+  // "send"). Otherwise the name of the function ("all_gather_object",
+  // "split_group", "destroy_process_group", "abort"), or "batch".
   absl::string_view op = {};
-  uint16_t kind = 0;  // DW_OP_*; 0 for the latter
+  uint16_t kind = 0;  // DW_OP_* of an operation, else 0
 
-  // On which group, and who this is in it.
+  // The group of the call, and this rank in it.
   absl::string_view group = {};
   uint64_t group_uid = 0;
   int rank = -1, group_size = 0;
 
-  // Of an operation: one view for each buffer, of a list form one for each
-  // rank. Counts and displacements are those of v forms, in elements.
+  // The buffers of an operation: one view for each, or one for each rank when
+  // the call gave a list. Counts and displacements are those of v forms, in
+  // elements.
   absl::Span<const TensorView> inputs = {}, outputs = {};
   absl::Span<const int64_t> in_counts = {}, in_displs = {};
   absl::Span<const int64_t> out_counts = {}, out_displs = {};
   bool reduces = false;
-  ReduceOp reduction = ReduceOp::kSum;  // when it `reduces`
-  bool exclusive = false;               // exscan
+  ReduceOp reduction = ReduceOp::kSum;  // valid when `reduces` is true
+  bool exclusive = false;               // true for exscan
   bool in_place = false;
   int peer = -1;    // root or peer, rank of the group
-  int64_t tag = 0;  // of a message
+  int64_t tag = 0;  // tag of a message
   bool async = false;
   absl::Duration timeout = absl::InfiniteDuration();  // the limit in force
   absl::string_view label = {};
   Stream stream = {};
-  // Number among the group's collectives. Given at submission: 0 in `pre`.
+  // The collective's sequence number in its group. It is assigned at
+  // submission, so it is 0 in `pre`.
   uint64_t seq = 0;
-  // Of an operation on a window: which, and of the target's part; the index of
-  // a signal, -1 for the pair's counter, and its operand. `peer` is the target.
+  // For an operation on a window: the window's number, the offset in the
+  // target's part, the index of the signal (-1 for the counter of the pair) and
+  // the signal's operand. `peer` is the target.
   uint64_t window = 0;
   int64_t offset = 0;
   int64_t signal = 0;
   uint64_t value = 0;
-  // Of an item, the id of its batch; of a batch, how many items it has.
+  // For an item of a batch, the id of the batch; for a batch, its number of
+  // items.
   uint64_t batch = 0;
   size_t items = 0;
 
-  // Of calls that move objects: what this rank gives.
+  // For a call that moves objects: the objects that this rank gives.
   const Object* objects = nullptr;
   size_t object_count = 0;
 
-  // Of calls that make groups.
+  // For a call that makes a group: its options.
   const SplitOptions* split = nullptr;         // split_group and ..._by_color
   const NewGroupOptions* new_group = nullptr;  // new_group
   int64_t color = 0, key = 0;                  // split_group_by_color
 };
 
-// The group that has broken.
+// A group that has broken.
 struct BrokenGroup {
   absl::string_view name = {};
   uint64_t uid = 0;
@@ -106,48 +111,50 @@ struct BrokenGroup {
 };
 
 // A collective in which this rank has waited for longer than DISTWRAP_STRAGGLER
-// for ranks of its host that have not come.
+// for other ranks of its host.
 struct Straggling {
   absl::string_view group = {};
   uint64_t group_uid = 0;
   int rank = -1, group_size = 0;
   absl::string_view op = {};  // "all_reduce"
   uint64_t seq = 0;
-  absl::string_view label = {};  // its first characters
+  absl::string_view label = {};  // first characters of the label
   absl::Duration waited = absl::ZeroDuration();
   absl::Span<const RankSeen> missing = {};  // by rank
-  // Whether this rank has said so on stderr: one of those that wait does.
+  // Whether this rank has written `text` to stderr; one of the waiting ranks
+  // does.
   bool logged = false;
-  absl::string_view text = {};  // what was said, or would have been
+  absl::string_view text = {};  // the line for stderr
 };
 
-// Each may be empty. A call that its arguments rule out, or that is made on a
-// group that is closed or broken, runs none.
+// The callbacks of a hook; each may be empty. A call that fails because of its
+// arguments, or because its group is closed or broken, runs none of them.
 struct Hooks {
-  // Before anything is sent. An error refuses the call: it fails with that
-  // error here, and on the other ranks, by their deadline, with one that names
-  // this rank; a refused operation breaks the group, a refused split_group or
-  // new_group does not. The hooks behind it do not run. An exception is an
-  // error with its text. abort and destroy_process_group cannot be refused:
-  // there the error is logged.
+  // Runs before anything is sent. A returned error refuses the call: the call
+  // fails here with that error and, by their deadline, on the other ranks with
+  // an error that names this rank. A refused operation breaks the group; a
+  // refused split_group or new_group does not. Hooks added later do not run for
+  // a refused call. An exception counts as an error with the exception's text.
+  // abort and destroy_process_group cannot be refused; there the error is
+  // logged.
   std::function<absl::Status(const HookedCall&)> pre = {};
-  // Once for each `pre`, also when there is none of it, with how the call went:
-  // of an asynchronous operation whether it was begun.
+  // Runs once for each call, also when the hook has no `pre`, with the result
+  // of the call. For an asynchronous operation that is the result of its start.
   std::function<void(const HookedCall&, const absl::Status&)> post = {};
-  // The group was aborted, or broke; once. With the first cause.
+  // Runs once when the group was aborted or broke, with the first cause.
   std::function<void(const BrokenGroup&, const absl::Status&)> abort = {};
-  // Once for each asynchronous operation that was begun, when it has ended;
-  // after its `post`.
+  // Runs once for each asynchronous operation that was started, after its
+  // `post` and when the operation has ended.
   std::function<void(const HookedCall&, const absl::Status&)> completion = {};
-  // This rank waits for others: once for each collective, on every rank that
-  // waits. It goes on waiting, to its deadline.
+  // Runs when this rank waits for others: once for each collective, on every
+  // rank that waits. The rank continues to wait until its deadline.
   std::function<void(const Straggling&)> straggler = {};
 };
 
-// A hook that is added; its end removes it.
+// The handle of a hook. The end of the handle removes the hook.
 class DISTWRAP_EXPORT Hook {
  public:
-  // None.
+  // A handle of no hook.
   Hook() = default;
   Hook(std::shared_ptr<comm::HookList> list,
        std::shared_ptr<comm::HookEntry> entry);
@@ -157,11 +164,12 @@ class DISTWRAP_EXPORT Hook {
 
   explicit operator bool() const { return entry_ != nullptr; }
 
-  // Any thread, any time, also after the group's end. Waits until it runs in no
-  // other thread, and it never runs again: what it uses may go. From within the
-  // hook itself it waits for other threads alone; this run goes on to its end.
-  // Two hooks that remove each other at one time, in two threads, wait for
-  // ever.
+  // Removes the hook; any thread may call, at any time, also after the group
+  // has ended. Returns when the hook runs in no other thread; the hook never
+  // runs again, so the data that it uses may be freed. A call from within the
+  // hook itself waits for other threads only, and the present run continues to
+  // its end. Two hooks that remove each other at the same time in two threads
+  // deadlock.
   void remove();
 
  private:
@@ -169,9 +177,9 @@ class DISTWRAP_EXPORT Hook {
   std::shared_ptr<comm::HookEntry> entry_;
 };
 
-// Shows a group's calls from now on; those that run are not shown. An empty
-// group is the world. Groups split from it have hooks of their own. Without any
-// hook a call costs nothing more.
+// Adds a hook to a group: it sees the calls that begin from now on. An empty
+// group means the world. Groups split from it have hooks of their own. Without
+// hooks a call costs nothing more.
 // = PMPI, torchcomms' register_pre_hook, ncclProfiler
 // Errors: kNotInitialized.
 DISTWRAP_EXPORT absl::StatusOr<Hook> add_hook(const Group& group, Hooks hooks);

@@ -1,15 +1,16 @@
-// Memory of a backend: allocated where its operations need no copy.
+// Memory that a backend allocates so that its operations need no copies.
 //
-// Threads: any. Ownership: a counted handle, of which the last one gives the
-// memory back; the group may end before. The memory has to stay until the
-// operations on it have ended, as any buffer.
+// Threads: any. Ownership: a counted handle; the last one frees the memory,
+// also after the group has ended. As any buffer, the memory has to stay until
+// the operations on it have ended.
 //
 //   auto allocator = distwrap::get_mem_allocator();
 //   auto memory = allocator->allocate(1 << 20);
 //   distwrap::all_reduce(memory->view(DType::kF32), ReduceOp::kSum);
 //
-// It may be used as any memory, in any call, whatever the other ranks use.
-// What shm makes of it: docs/memory.md.
+// Every call accepts this memory wherever it accepts other memory, and the
+// ranks of one call need not agree on it. docs/memory.md explains what shm does
+// with it.
 #ifndef DISTWRAP_MEMORY_H_
 #define DISTWRAP_MEMORY_H_
 
@@ -34,17 +35,17 @@ class BackendInstance;
 
 class DISTWRAP_EXPORT Memory {
  public:
-  // None.
+  // A handle of no memory.
   Memory() = default;
 
   explicit operator bool() const { return allocation_ != nullptr; }
   void* data() const;
   int64_t bytes() const;
-  // As many elements as it has room for.
+  // A view of all the elements for which the memory has room.
   TensorView view(DType dtype) const;
 
-  // Gives it back now, for all handles: they are empty afterwards. OK when it
-  // was. kInvalidArgument while an operation runs on it, which changes nothing.
+  // Frees the memory now; all handles of it become empty. kInvalidArgument
+  // while an operation uses the memory, and then nothing changes.
   absl::Status release();
 
  private:
@@ -58,8 +59,9 @@ class DISTWRAP_EXPORT Memory {
 
 class DISTWRAP_EXPORT MemAllocator {
  public:
-  // Whole pages, zero at first. Errors: kInvalidArgument for a negative size,
-  // kOutOfMemory with what was wanted and what there was.
+  // Allocates whole pages, which are zero at first. Errors: kInvalidArgument
+  // for a negative size, kOutOfMemory with the size wanted and the size
+  // available.
   absl::StatusOr<Memory> allocate(int64_t bytes) const;
 
  private:
@@ -70,15 +72,16 @@ class DISTWRAP_EXPORT MemAllocator {
   std::shared_ptr<comm::BackendInstance> backend_;
 };
 
-// Of the group's backend for a device. kUnsupported when that has no memory of
-// its own. MPI: MPI_Alloc_mem. NCCL: ncclMemAlloc.
+// The allocator of the group's backend for a device. kUnsupported when the
+// backend has no memory of its own.
+// MPI: MPI_Alloc_mem. NCCL: ncclMemAlloc.
 DISTWRAP_EXPORT absl::StatusOr<MemAllocator> get_mem_allocator(
     const Group& group = {}, Device device = kCpu);
 
-// Tells the group's backend of memory from elsewhere, such as the pool of a
-// tensor library, so that operations need no copy there. The pool has to
-// outlive the handle, whose end takes it back. kUnsupported when the backend
-// makes nothing of it. NCCL: ncclCommRegister.
+// Registers memory from elsewhere, such as the pool of a tensor library, with
+// the group's backend, so that operations on it need no copies. The pool has to
+// outlive the handle; the end of the handle unregisters it. kUnsupported when
+// the backend has no use for it. NCCL: ncclCommRegister.
 DISTWRAP_EXPORT absl::StatusOr<Memory> register_mem_pool(const Group& group,
                                                          Device device,
                                                          void* pool,

@@ -1,14 +1,14 @@
-// A value of any shape that ranks can hand to each other: what the functions of
-// objects.h send and receive, with no program in it.
+// An object: a value of any shape that ranks send to each other with the
+// functions of objects.h. Objects are data; nothing in them is ever run.
 //
-// Threads: a value that does not change; one may be read from several threads.
-// Ownership: copies share what they hold and cost no more than a pointer.
+// Threads: several threads may read a value that does not change. Ownership:
+// copies share their content and cost no more than a pointer.
 //
 //   Object report = Object::map({{"step", 12}, {"loss", 0.5}});
 //   report.at("loss").to_double();  // 0.5
 //   report.to_string();             // {"step": 12, "loss": 0.5}
 //
-// Types of the program's own travel too, once they are registered:
+// Types of the program can be sent, too, once they are registered:
 //
 //   register_object_type<Point>("point", write_point, read_point);
 //   Object where = Object::of(Point{1, 2});
@@ -39,21 +39,21 @@
 
 namespace distwrap {
 
-// Elements in row-major order, in the byte order of the machine (little-endian
-// everywhere this runs), with DLPack's description of their type.
+// Elements in row-major order and in the machine's byte order (little-endian on
+// every supported machine), with DLPack's description of their type.
 struct ObjectTensor {
   uint8_t code = 2, bits = 32;
   uint16_t lanes = 1;
   std::vector<int64_t> shape = {};
   std::string bytes = {};
 
-  // Of this memory and with this shape, read-only; nothing when the type is not
-  // a DType or a view cannot have such a shape.
+  // A read-only view of these bytes with this shape; nullopt when the type is
+  // no DType or the shape is impossible.
   DISTWRAP_EXPORT std::optional<TensorView> view() const;
   friend bool operator==(const ObjectTensor&, const ObjectTensor&) = default;
 };
 
-// Bytes under the name of a type that is not registered here.
+// Bytes under the name of a type that this process has not registered.
 struct ObjectExtension {
   std::string name = {};
   std::string bytes = {};
@@ -61,7 +61,8 @@ struct ObjectExtension {
                          const ObjectExtension&) = default;
 };
 
-// Of any size: big-endian, without leading zeros; zero is empty and positive.
+// An integer of any size. The magnitude is big-endian without leading zeros;
+// zero has an empty magnitude and is not negative.
 struct BigInteger {
   bool negative = false;
   std::string magnitude = {};
@@ -82,7 +83,7 @@ class DISTWRAP_EXPORT Object {
     kMap,
     kTensor,
     kExtension,
-    kOther,  // of `of`
+    kOther,  // a value made by `of`
   };
   using Items = std::vector<Object>;
   using Entry = std::pair<Object, Object>;
@@ -90,7 +91,7 @@ class DISTWRAP_EXPORT Object {
 
   // ---- making ----
 
-  // Null.
+  // The null object.
   Object() = default;
   Object(std::nullptr_t) {}
   template <class T>
@@ -109,7 +110,7 @@ class DISTWRAP_EXPORT Object {
       : kind_(Kind::kFloat) {
     value_.number = value;
   }
-  // Text, as UTF-8; other bytes are made by `bytes`.
+  // Text in UTF-8. `bytes` makes an object of other bytes.
   Object(const char* text) : Object(absl::string_view(text)) {}
   Object(absl::string_view text) : Object(std::string(text)) {}
   Object(std::string text);
@@ -118,15 +119,16 @@ class DISTWRAP_EXPORT Object {
   static Object integer(BigInteger value);
   static Object array(Items items);
   static Object tuple(Items items);
-  // Keys are null, bools, integers, floats, text, bytes, and tuples of these;
-  // no two are equal. The order stays.
+  // Keys are null, bools, integers, floats, text, bytes, or tuples of these; no
+  // two keys are equal. The map keeps the order of its entries.
   static Object map(Entries entries);
   static Object tensor(ObjectTensor tensor);
-  // A copy of the elements, with their shape. kInvalidArgument when they are
-  // not contiguous in host memory.
+  // Copies the elements with their shape. kInvalidArgument unless they are
+  // contiguous in host memory.
   static absl::StatusOr<Object> tensor(const TensorView& view);
   static Object extension(std::string name, std::string bytes);
-  // A value of a type that register_object_type knows, or will.
+  // A value of a type that register_object_type knows by the time the object is
+  // sent.
   template <class T>
   static Object of(T value) {
     bool (*equal)(const void*, const void*) = nullptr;
@@ -162,12 +164,12 @@ class DISTWRAP_EXPORT Object {
     std::swap(value_, other.value_);
   }
 
-  // ---- reading: nothing, or empty, when it is another kind ----
+  // ---- reading: nullopt, null or empty for an object of another kind ----
 
   Kind kind() const;
   bool is_null() const { return kind_ == Kind::kNull; }
   std::optional<bool> to_bool() const;
-  // Nothing when the integer does not fit.
+  // Nullopt when the integer does not fit.
   std::optional<int64_t> to_int64() const;
   std::optional<uint64_t> to_uint64() const;
   std::optional<BigInteger> to_integer() const;
@@ -180,21 +182,21 @@ class DISTWRAP_EXPORT Object {
   const T* if_a() const {
     return static_cast<const T*>(if_other(typeid(T)));
   }
-  // Of an array or a tuple.
+  // The items of an array or a tuple; the entries of a map.
   absl::Span<const Object> items() const;
   absl::Span<const Entry> entries() const;
-  // Items of an array or a tuple, entries of a map; else 0.
+  // The number of items of an array or a tuple, or of entries of a map; else 0.
   size_t size() const;
-  // Null for an index or a key that is not there.
+  // The item or value; null for an index or a key that does not exist.
   const Object& at(size_t index) const;
   const Object& at(const Object& key) const;
   const Object* find(const Object& key) const;
 
-  // Of equal kind and content: 1 is not 1.0, 0.0 is not -0.0, and a NaN equals
-  // one of the same bits. Maps may differ in order.
+  // Objects are equal when kind and content are: 1 is not 1.0, 0.0 is not -0.0,
+  // and a NaN equals a NaN of the same bits. Maps may differ in their order.
   friend DISTWRAP_EXPORT bool operator==(const Object& a, const Object& b);
 
-  // For people; what is longer than `limit` bytes ends in "...".
+  // Text for people; longer text is cut after `limit` bytes and ends in "...".
   std::string to_string(size_t limit = 1024) const;
   friend DISTWRAP_EXPORT std::ostream& operator<<(std::ostream& out,
                                                   const Object& object);
@@ -215,8 +217,9 @@ class DISTWRAP_EXPORT Object {
                       bool (*equal)(const void*, const void*));
   const void* if_other(std::type_index type) const;
 
-  // Integers outside int64_t are nodes whose own kind is kInteger; here they
-  // are kOther, so that one compare tells what holds a node.
+  // Integers outside int64_t are nodes whose own kind is kInteger. Here they
+  // have the kind kOther, so that one comparison tells whether an object holds
+  // a node.
   Kind kind_ = Kind::kNull;
   union {
     int64_t integer;
@@ -237,10 +240,11 @@ DISTWRAP_EXPORT absl::Status register_object_type(std::type_index type,
                                                   ObjectReader read);
 }  // namespace internal
 
-// Lets values of T travel: written as bytes under `name` on one rank and read
-// from them on another. `read` gets bytes from another process and refuses what
-// it did not write. On every rank, with one name, before the type is first
-// used; a name or a type is registered once, else kInvalidArgument.
+// Registers T, so that objects can hold and send values of T: one rank writes a
+// value as bytes under `name`, another reads the bytes. The bytes come from
+// another process, so `read` has to refuse bytes that `write` does not produce.
+// Every rank registers the type, with the same name, before its first use.
+// kInvalidArgument when the name or the type is registered already.
 //   absl::StatusOr<std::string> write(const T&);
 //   absl::StatusOr<T> read(absl::string_view);
 template <class T, class Write, class Read>
@@ -264,16 +268,17 @@ absl::Status register_object_type(
 
 // ---- bytes ----
 
-// Most that the bytes of one object may be, unless DISTWRAP_OBJECT_MAX_BYTES
-// says otherwise, and how deep containers may nest in each other.
+// The limit of one object's bytes, unless DISTWRAP_OBJECT_MAX_BYTES says
+// otherwise, and the limit to which containers nest.
 inline constexpr uint64_t kObjectMaxBytes = uint64_t{1} << 30;
 inline constexpr int kObjectMaxDepth = 64;
 
-// An object as bytes. kObjectType with the path of what cannot be written.
+// Writes an object as bytes. kObjectType with the path of the part that cannot
+// be written.
 DISTWRAP_EXPORT absl::StatusOr<std::string> encode_object(
     const Object& object, uint64_t max_bytes = kObjectMaxBytes);
-// Back, from bytes of any origin: kObjectDecode with the place for everything
-// that encode_object does not write.
+// Reads an object from bytes of any origin. kObjectDecode, with the place, for
+// all bytes that encode_object does not write.
 DISTWRAP_EXPORT absl::StatusOr<Object> decode_object(
     absl::string_view bytes, uint64_t max_bytes = kObjectMaxBytes);
 

@@ -1,22 +1,21 @@
-// Objects between ranks: values of any shape, written as bounded, typed bytes;
-// nothing that is received is ever run.
+// Objects between ranks: values of any shape, sent as typed bytes of limited
+// size. Nothing that is received is ever run.
 //
-// Threads: any. Calls on one group are matched between ranks in the order in
-// which they are made, among its other operations.
+// Threads: any. Ranks match the calls on one group in the order in which they
+// are made, together with the group's other operations.
 // Ownership: values.
 //
 //   std::vector<Object> all =
 //       *distwrap::all_gather_object(Object::map({{"rank", get_rank()}}));
 //
-// All of them block, so that `async` is refused, and keep one deadline for all
-// that they send. The ranks first tell each other what they are about to do: a
-// root that is not of the group, an object that cannot be written, lists of
-// different length or different calls end with an error on every rank at once,
-// kAborted on those that did nothing wrong, and the group stays as it is. Bytes
-// that are no object end with kObjectDecode on the rank that got them. Nothing
-// is delivered then.
-// On small groups objects of up to 2,000 bytes travel with the first exchange,
-// so that there is no second one.
+// All functions block, so they refuse `async`; one deadline covers everything
+// that a call sends. The ranks first compare what they are about to do. A root
+// outside the group, an object that cannot be written, lists of different
+// lengths, and different calls end with an error on every rank at once
+// (kAborted on the ranks that did nothing wrong), and the group stays intact.
+// Received bytes that are no object end with kObjectDecode on the rank that
+// received them. A call that fails delivers nothing. On small groups objects of
+// up to 2,000 bytes travel with the first exchange and need no second one.
 #ifndef DISTWRAP_OBJECTS_H_
 #define DISTWRAP_OBJECTS_H_
 
@@ -33,29 +32,29 @@
 
 namespace distwrap {
 
-// Every rank's object on every rank, by rank of the group.
+// Gives every rank's object to every rank, by rank of the group.
 DISTWRAP_EXPORT absl::StatusOr<std::vector<Object>> all_gather_object(
     const Object& object, const OpOptions& options = {});
 
-// Every rank's object on `dst`, by rank of the group; empty elsewhere. Unset:
-// rank 0 of the group.
+// Gives every rank's object to `dst`, by rank of the group; other ranks get an
+// empty list. Unset `dst`: rank 0 of the group.
 DISTWRAP_EXPORT absl::StatusOr<std::vector<Object>> gather_object(
     const Object& object, Peer dst = {}, const OpOptions& options = {});
 
-// The entries of `src` in place of everybody's; lists are equally long. Unset:
-// rank 0 of the group.
+// Replaces every rank's list by the entries of `src`; all lists have the same
+// length. Unset `src`: rank 0 of the group.
 DISTWRAP_EXPORT absl::Status broadcast_object_list(
     absl::Span<Object> list, Peer src = {}, const OpOptions& options = {});
 
-// Entry r of the list on `src` for rank r; lists elsewhere are not looked at.
-// Unset: rank 0 of the group.
+// Gives entry r of the list on `src` to rank r; other ranks' lists are ignored.
+// Unset `src`: rank 0 of the group.
 DISTWRAP_EXPORT absl::StatusOr<Object> scatter_object_list(
     absl::Span<const Object> list, Peer src = {},
     const OpOptions& options = {});
 
-// To one other rank, whose list is equally long. The sender waits until the
-// receiver is there. Tags are of no concern: messages of other kinds do not
-// meet these.
+// Sends a list to one other rank, whose list has the same length. The sender
+// waits until the receiver calls. Tags play no role: other messages never match
+// these.
 DISTWRAP_EXPORT absl::Status send_object_list(absl::Span<const Object> list,
                                               Peer dst,
                                               const OpOptions& options = {});

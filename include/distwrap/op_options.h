@@ -1,4 +1,4 @@
-// How one call is made: the last argument of every operation.
+// The options of one call: the last argument of every operation.
 //
 // Threads: a value. Ownership: the label is borrowed for the call.
 //
@@ -19,19 +19,19 @@
 namespace distwrap {
 
 struct OpOptions {
-  Group group = {};  // none: the world
+  Group group = {};  // empty: the world
   bool async = false;
-  // From the call's entry on; unset: the group's. Zero or less is refused,
-  // InfiniteDuration is none.
+  // The time limit, counted from the call; unset: the group's. InfiniteDuration
+  // means no limit. Zero and negative values are refused.
   std::optional<absl::Duration> timeout = std::nullopt;
-  // Of the memory's device (docs/operations.md); kUnsupported where it has
-  // none.
+  // A stream of the memory's device (docs/operations.md). kUnsupported for a
+  // device without streams.
   Stream stream = {};
-  // Stands in the operation's errors.
+  // A name that the operation's errors quote.
   absl::string_view label = {};
 };
 
-// What a call without options uses.
+// The options of a call that gives none.
 DISTWRAP_EXPORT extern const OpOptions kDefaultOptions;
 
 }  // namespace distwrap

@@ -1,6 +1,7 @@
-// Whom an operation means: a rank of the world, a rank of the group, or nobody.
+// The rank that an operation names: a rank of the world, a rank of the group,
+// or no rank.
 //
-// Threads: a value. Ownership: none.
+// Threads and ownership: a plain value.
 //
 //   distwrap::send(x, Peer::group(1));
 //   distwrap::broadcast(x, Peer::global(5), {.group = sub_group});
@@ -16,10 +17,11 @@
 
 namespace distwrap {
 
-// Not made of an int: which numbering is meant has to be said.
+// Peer has no constructor from int, so that every caller says which numbering
+// is meant.
 class Peer {
  public:
-  // Nobody. As a root it means rank 0 of the group where a call says so.
+  // No rank. As a root it means rank 0 of the group where the call says so.
   constexpr Peer() = default;
   static constexpr Peer global(int rank) { return {Numbering::kGlobal, rank}; }
   static constexpr Peer group(int rank) { return {Numbering::kGroup, rank}; }
@@ -38,9 +40,9 @@ class Peer {
   int rank_ = -1;
 };
 
-// For callers that have one argument for each numbering, such as `src` and
-// `group_src`: kRootBoth when both are given. `argument` is "src", "dst" or
-// "peer".
+// Makes a Peer for callers with one argument for each numbering, such as `src`
+// and `group_src`. kRootBoth when both are given. `argument` is "src", "dst" or
+// "peer", for the error.
 DISTWRAP_EXPORT absl::StatusOr<Peer> choose_peer(std::optional<int> global,
                                                  std::optional<int> group,
                                                  absl::string_view argument);

@@ -1,4 +1,4 @@
-// A reduction, with the factor that premul_sum takes along.
+// A reduction, with the factor of premul_sum.
 //
 // Threads: a value. Ownership: a tensor factor's memory is the caller's and
 // lives until the operation is done.
@@ -17,8 +17,8 @@ namespace distwrap {
 
 class ReduceOp {
  public:
-  // The list, with meanings and the element types that each takes, is
-  // abi/reductions.def.
+  // abi/reductions.def lists the reductions with their meanings and element
+  // types.
   enum Kind : uint8_t {
 #define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
   enumerator = value,
@@ -28,14 +28,16 @@ class ReduceOp {
   // kPremulSum needs a factor and is refused without one.
   constexpr ReduceOp(Kind kind) : kind_(kind) {}
 
-  // Every rank adds its input times its own factor. Floating-point types.
+  // Every rank multiplies its input by its own factor before the sum.
+  // Floating-point types only.
   static constexpr ReduceOp premul_sum(double factor) {
     ReduceOp op(kPremulSum);
     op.factor_ = Factor::kNumber;
     op.number_ = factor;
     return op;
   }
-  // One element of the input's type, read when the operation runs.
+  // The factor is one element of the input's type, which is read when the
+  // operation runs.
   static constexpr ReduceOp premul_sum(const TensorView& factor) {
     ReduceOp op(kPremulSum);
     op.factor_ = factor.count() == 1 && factor.data() != nullptr &&
@@ -50,14 +52,15 @@ class ReduceOp {
   constexpr Kind kind() const { return kind_; }
   constexpr operator Kind() const { return kind_; }
 
-  // How the factor was given; kUnusable: not as one element in host memory.
+  // How the factor was given. kUnusable: the tensor is not one element in host
+  // memory.
   enum class Factor : uint8_t { kNone, kNumber, kTensor, kUnusable };
   constexpr Factor factor() const { return factor_; }
   constexpr double number() const { return number_; }       // kNumber
   constexpr const void* tensor() const { return tensor_; }  // kTensor
   constexpr DType tensor_dtype() const { return tensor_dtype_; }
 
-  // The factor is part of the value.
+  // Two reductions are equal only when their factors are equal, too.
   friend constexpr bool operator==(const ReduceOp& a, const ReduceOp& b) {
     if (a.kind_ != b.kind_ || a.factor_ != b.factor_) return false;
     if (a.factor_ == Factor::kNumber) return a.number_ == b.number_;
@@ -77,10 +80,10 @@ class ReduceOp {
   Factor factor_ = Factor::kNone;
   DType tensor_dtype_ = DType::kU8;
 };
-// Passed in registers.
+// A ReduceOp is passed in two registers.
 static_assert(sizeof(ReduceOp) == 16);
 
-// "sum"; "?" for a value that has no name.
+// The name, for example "sum"; "?" for an unknown value.
 DISTWRAP_EXPORT absl::string_view reduce_op_name(ReduceOp::Kind kind);
 
 }  // namespace distwrap

@@ -1,6 +1,7 @@
-// Rows for each rank of a group, or nothing, where a call can do without.
+// The number of rows for each rank of a group, for calls that can also do
+// without.
 //
-// Threads: a value. Ownership: borrowed for the call.
+// Threads: a value. Ownership: the list is borrowed for the call.
 //
 //   distwrap::all_to_all_single(out, in, {}, {3, 1});
 #ifndef DISTWRAP_SPLITS_H_
@@ -16,7 +17,7 @@ namespace distwrap {
 
 class Splits {
  public:
-  // Unset: not the same as an empty list, which fits no group.
+  // Unset. An empty list is different: it fits no group.
   constexpr Splits() = default;
   constexpr Splits(absl::Span<const int64_t> rows)
       : is_set_(true), rows_(rows) {}

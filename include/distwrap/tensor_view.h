@@ -1,11 +1,12 @@
 // A non-owning view of elements: what operations read and write.
 //
-// Either flat, a number of elements, or with a shape and perhaps strides, both
-// in elements. Operations take contiguous (row-major) views only; what is wrong
-// with a view is an error of the call that gets it.
+// A view is flat (a number of elements) or has a shape and perhaps strides,
+// both counted in elements. Operations accept contiguous (row-major) views
+// only. A constructor never fails: the call that gets an impossible view
+// refuses it.
 //
-// Threads: a value. Ownership: none; the memory outlives the operation, shape
-// and strides are borrowed as long as the view is used.
+// Threads: a value. Ownership: none. The memory has to outlive the operation;
+// shape and strides are borrowed as long as the view is used.
 //
 //   std::vector<float> x(1024);
 //   distwrap::all_reduce(distwrap::TensorView(x));
@@ -32,24 +33,26 @@ struct ViewAccess;
 class DISTWRAP_EXPORT TensorView {
  public:
   static constexpr int kMaxDims = 64;
+  // Devices of a type are numbered 0 to this, exclusively.
+  static constexpr int32_t kMostDevices = 8191;
 
-  // No elements, no memory.
+  // A view of no elements and no memory.
   constexpr TensorView() = default;
 
-  // `count` elements at `data`, flat. Not negative.
+  // A flat view of `count` elements at `data`; `count` is not negative.
   constexpr TensorView(void* data, int64_t count, DType dtype,
                        Device device = kCpu)
       : data_(data),
         count_(count),
         meta_(static_cast<uint8_t>(dtype) | device_bits(device) | kOneDim) {}
 
-  // With a shape: extents of 0 or more, whose product fits into an int64_t, at
-  // most kMaxDims; none is one element (0-d). No strides mean row-major, else
-  // there is one for each extent.
+  // A view with a shape: at most kMaxDims extents of 0 or more, whose product
+  // fits into an int64_t. An empty shape is one element (0-d). Without strides
+  // the view is row-major; otherwise there is one stride for each extent.
   TensorView(void* data, absl::Span<const int64_t> shape, DType dtype,
              Device device = kCpu, absl::Span<const int64_t> strides = {});
 
-  // Elements of a C++ type. A view of const memory is read-only.
+  // A view of elements of a C++ type. A view of const memory is read-only.
   template <class T>
   constexpr TensorView(T* data, int64_t count)
       : TensorView(const_cast<std::remove_const_t<T>*>(data), count,
@@ -64,7 +67,7 @@ class DISTWRAP_EXPORT TensorView {
     if constexpr (std::is_const_v<T>) meta_ |= kReadOnly;
   }
 
-  // A container with data() and size(), such as std::vector<float>.
+  // A view of a container with data() and size(), such as std::vector<float>.
   template <class Container>
   requires requires(Container& c) {
     c.data();
@@ -76,54 +79,55 @@ class DISTWRAP_EXPORT TensorView {
   }
 
   constexpr void* data() const { return data_; }
-  // All elements; -1 when the shape is impossible.
+  // The number of elements; -1 when the shape is impossible.
   constexpr int64_t count() const {
     return (meta_ & (kStrided | kImpossible)) == 0 ? count_ : unusual_count();
   }
   constexpr DType dtype() const {
     return static_cast<DType>(static_cast<uint8_t>(meta_));
   }
-  // A type that is no DLPack code (0 to 254) becomes 255.
+  // A type that is no DLPack code (0 to 254) becomes 255; of a number the lower
+  // 24 bits are kept.
   constexpr Device device() const {
-    return {static_cast<uint8_t>(meta_ >> kDeviceShift) ^ kCpu.type,
-            static_cast<int32_t>(meta_ >> 32)};
+    return {static_cast<uint8_t>(meta_ >> kDeviceTypeShift) ^ kCpu.type,
+            static_cast<int32_t>(static_cast<int64_t>(meta_) >> kWholeIdShift)};
   }
-  // May only be an input.
+  // A read-only view may only be an input.
   constexpr bool read_only() const { return (meta_ & kReadOnly) != 0; }
 
-  // 1 for a flat view, 0 for a 0-d one.
+  // The number of dimensions: 1 for a flat view, 0 for a 0-d view.
   constexpr int dims() const {
     return static_cast<uint8_t>(meta_ >> kDimsShift);
   }
-  // Of dimension `d`; 1 for one that the view does not have.
+  // The extent of dimension `d`; 1 for a dimension that the view does not have.
   constexpr int64_t extent(int d) const {
     if (d < 0 || d >= dims()) return 1;
     return shape_ != nullptr ? shape_[d] : count();
   }
-  // Extent of dimension 0: count() when flat, 1 when 0-d.
+  // The extent of dimension 0: count() for a flat view, 1 for a 0-d view.
   constexpr int64_t rows() const { return extent(0); }
   // Whether the elements lie row-major without gaps. Extents of 1 do not
   // matter, and a view without elements is contiguous.
   constexpr bool contiguous() const {
     return (meta_ & (kStrided | kImpossible)) == 0;
   }
-  // Whether the shape keeps the rules above.
+  // Whether the shape keeps the rules of the constructor.
   constexpr bool possible() const { return (meta_ & kImpossible) == 0; }
-  // Empty for a flat view and for a 0-d one.
+  // The extents; empty for a flat view and for a 0-d view.
   absl::Span<const int64_t> shape() const {
     return shape_ != nullptr
                ? absl::MakeConstSpan(shape_, static_cast<size_t>(dims()))
                : absl::Span<const int64_t>();
   }
-  // Empty for a contiguous view.
+  // The strides; empty for a contiguous view.
   absl::Span<const int64_t> strides() const;
-  // "f32 [2, 3] strides [1, 2]", "f32 x 6" for a flat view.
+  // The view as text: "f32 [2, 3] strides [1, 2]", "f32 x 6" for a flat view.
   std::string text() const;
 
-  // Elements first to first + count - 1 as a flat view; of a contiguous view
-  // that has them, else the result is refused by every call.
+  // Elements `first` to first + count - 1 as a flat view. This view has to be
+  // contiguous and has to have them; otherwise every call refuses the result.
   TensorView flat(int64_t first, int64_t count) const;
-  // The same, read-only.
+  // This view, read-only.
   constexpr TensorView as_read_only() const {
     TensorView view = *this;
     view.meta_ |= kReadOnly;
@@ -133,48 +137,57 @@ class DISTWRAP_EXPORT TensorView {
  private:
   friend struct internal::ViewAccess;
 
-  // Beside the element type and the device, so that one compare tells a plain
-  // view in host memory.
+  // The lower half of `meta_` says whether a view is plain and where it lies:
+  // one compare of 32 bits tells a plain view in a communicator's memory.
   static constexpr uint64_t kStrided = 0x100, kImpossible = 0x200,
                             kReadOnly = 0x400;
-  static constexpr int kDeviceShift = 16, kDimsShift = 24;
+  static constexpr int kDeviceTypeShift = 11, kDeviceIdShift = 19,
+                       kDimsShift = 32, kWholeIdShift = 40;
   static constexpr uint64_t kOneDim = uint64_t{1} << kDimsShift;
 
+  // The lower half has room for a number below kMostDevices; any other one is
+  // no device of any communicator, and stands in the upper half alone.
   static constexpr uint64_t device_bits(Device device) {
     const bool is_code = device.type >= 0 && device.type < 255;
     const auto type = static_cast<uint64_t>(is_code ? device.type : 255);
-    return (type ^ static_cast<uint64_t>(kCpu.type)) << kDeviceShift |
-           static_cast<uint64_t>(static_cast<uint32_t>(device.id)) << 32;
+    const bool is_device = device.id >= 0 && device.id < kMostDevices;
+    const auto id = static_cast<uint64_t>(is_device ? device.id : kMostDevices);
+    return (type ^ static_cast<uint64_t>(kCpu.type)) << kDeviceTypeShift |
+           id << kDeviceIdShift |
+           (static_cast<uint64_t>(device.id) & 0xffffff) << kWholeIdShift;
   }
   int64_t unusual_count() const;
 
-  // Views are copied on the way of every call: four words, no more.
+  // A view has only four words because every call copies its views.
   void* data_ = nullptr;
-  int64_t count_ = 0;  // of a strided view, the address of its strides
+  int64_t count_ = 0;  // for a strided view, the address of its strides
   const int64_t* shape_ = nullptr;
-  // From the lowest byte on: element type, the bits above, device type (0 is
-  // cpu), dimensions; then the device's number.
+  // From the lowest bit on: element type 8, the flags above 3, device type 8 (0
+  // is cpu), device number 13; dimensions 8, the whole device number 24.
   uint64_t meta_ = kOneDim;
 };
 
 namespace internal {
 
-// What the check of a call looks at.
+// The access that the argument checks of a call need.
 struct ViewAccess {
-  // The element type alone for a plain view in host memory, else more.
+  // The element type alone for a plain view in host memory, a larger number
+  // otherwise.
   static constexpr uint32_t code(const TensorView& view) {
-    return static_cast<uint32_t>(view.meta_) & 0xffffff;
+    return static_cast<uint32_t>(view.meta_);
   }
-  // What memory of a device adds to that; 0 for the host.
+  // The part that a device's memory, by type and number, adds to it; 0 for the
+  // host.
   static constexpr uint32_t place(Device device) {
-    return static_cast<uint32_t>(TensorView::device_bits(device)) & 0xffffff;
+    return static_cast<uint32_t>(TensorView::device_bits(device));
   }
   // count() of a view that is known to be contiguous.
   static constexpr int64_t count(const TensorView& view) { return view.count_; }
   static constexpr uint32_t kDTypeMask = 0xff, kStrided = TensorView::kStrided,
                             kImpossible = TensorView::kImpossible,
                             kReadOnly = TensorView::kReadOnly;
-  // Member by member, so that a copy need not lie in memory.
+  // Copies member by member, so that the compiler may keep the copy in
+  // registers.
   [[gnu::always_inline]] static constexpr TensorView copy(
       const TensorView& view) {
     TensorView result;

@@ -1,4 +1,9 @@
-// Element types and devices, as values.
+// Element types, devices and streams.
+//
+// Threads and ownership: plain values.
+//
+//   distwrap::dtype_size(distwrap::dtype_of<float>);  // 4
+//   distwrap::Device second_gpu{.type = 2, .id = 1};
 #ifndef DISTWRAP_TYPES_H_
 #define DISTWRAP_TYPES_H_
 
@@ -10,7 +15,7 @@
 
 namespace distwrap {
 
-// Element type; the list is abi/dtypes.def.
+// Element types; abi/dtypes.def is the list.
 enum class DType : uint8_t {
 #define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
   enumerator = index,
@@ -29,7 +34,7 @@ constexpr int64_t dtype_size(DType dtype) {
   return internal::kDTypeBytes[static_cast<uint8_t>(dtype)];
 }
 
-// Where memory lives, with DLPack's codes.
+// The place of memory, with DLPack's codes.
 struct Device {
   int32_t type = 1;  // 1 cpu, 2 cuda
   int32_t id = 0;
@@ -37,14 +42,15 @@ struct Device {
 };
 inline constexpr Device kCpu{};
 
-// A queue of a device's work, such as a cudaStream_t; no `native`: host order.
+// A queue of a device's work, such as a cudaStream_t. Without `native` the
+// operation follows the order of the host's calls.
 struct Stream {
   Device device = kCpu;
   void* native = nullptr;
   friend constexpr bool operator==(const Stream&, const Stream&) = default;
 };
 
-// "f32"; "?" for a value that has no name.
+// The name of an element type, for example "f32"; "?" for an unknown value.
 DISTWRAP_EXPORT absl::string_view dtype_name(DType dtype);
 
 namespace internal {

@@ -1,9 +1,9 @@
 // A started operation.
 //
 // Threads: any method from any thread.
-// Ownership: a counted handle; copies name the same operation. It may be
-// dropped at any time, and outlives communicator and session: the operation
-// goes on, its buffers must live until it is done.
+// Ownership: a counted handle; copies name the same operation. A handle may be
+// dropped at any time and may outlive communicator and session. The operation
+// goes on without handles, and its buffers must live until it has ended.
 //
 //   auto work = distwrap::all_reduce(x, ReduceOp::kSum, {.async = true});
 //   ...
@@ -34,8 +34,8 @@ namespace comm {
 class Completion;
 }
 
-// kQueued: not handed to the backend yet. (None is, today: an operation for
-// which the backend has no room is submitted again inside its call.)
+// The states of an operation. kQueued means that the backend had no resources
+// for it yet: whichever thread makes progress submits it again.
 enum class WorkState { kQueued, kRunning, kDone, kFailed, kTimedOut, kAborted };
 
 class DISTWRAP_EXPORT Work {
@@ -53,43 +53,46 @@ class DISTWRAP_EXPORT Work {
     if (cell_ != nullptr) release();
   }
 
-  // One that ends when all of them have, with the error of the first in the
-  // list that failed. Of none: done.
+  // One Work for several: it ends when all of them have ended, with the error
+  // of the first in the list that failed. An empty list gives a done Work.
   static Work all(std::vector<Work> works);
 
-  // Blocks until the operation has ended; its error every time it is called on
-  // a failed one. kWaitExpired when the time has passed first: the operation
-  // goes on. A duration counts from entry.
+  // Blocks until the operation has ended and returns its status; a failed
+  // operation returns its error every time. kWaitExpired when the timeout,
+  // counted from the call, comes first; the operation goes on.
   absl::Status wait(absl::Duration timeout = absl::InfiniteDuration()) const;
   absl::Status wait(Deadline deadline) const;
-  // Makes a stream wait for the end, in place of the host; returns at once.
+  // Makes a stream, instead of the host, wait for the end, and returns at once.
   // kUnsupported where the backend has no streams, as on host memory.
   absl::Status wait_stream(const Stream& stream) const;
-  // Whether it has ended, well or not; asks the backend now.
+  // Asks the backend now whether the operation has ended, well or not.
   bool test() const;
-  // As it was last heard of.
+  // The last known state, without asking the backend.
   WorkState state() const;
-  // OK while running and when done, else the error.
+  // OK while the operation runs and when it is done; otherwise its error.
   absl::Status status() const;
-  // The outputs of an asynchronous operation, flat; one for each part of a
-  // list. Valid as long as a handle. None for a call that was synchronous: its
-  // caller has them.
+  // The outputs of an asynchronous operation as flat views, one for each part
+  // of a list. Valid as long as a handle exists. Empty for a synchronous call,
+  // whose caller has the outputs.
   std::vector<TensorView> result() const;
-  // Sequence number among the group's collectives; 0 for a done or
-  // point-to-point operation, and for several.
+  // The sequence number among the group's collectives; 0 for a done operation,
+  // for a message, and for a Work of several operations.
   uint64_t seq() const;
 
-  // Calls `f` once with status(), off all locks, in order of registration: in
-  // this thread when the operation has ended already, else in a thread of the
-  // session that does nothing else. It may call anything of distwrap; one that
-  // takes long makes the others late. The session's end waits for it.
+  // Calls `f` once with status(), without holding a lock and in order of
+  // registration: in this thread when the operation has already ended,
+  // otherwise in a thread of the session that does nothing else. `f` may call
+  // everything in distwrap. A slow `f` delays the following callbacks, and the
+  // end of the session waits for it.
   void on_done(std::function<void(const absl::Status&)> f) const;
-  // A descriptor that is readable once the operation has ended: for poll, not
-  // to be read or closed. Closed with the last handle. kResourceLimit when the
-  // process has no more of them.
+  // A file descriptor for poll that becomes readable when the operation has
+  // ended. The caller must not read or close it; the last handle closes it.
+  // kResourceLimit when the process has no file descriptors left.
   absl::StatusOr<int> event_fd() const;
-  // Takes back an operation that is still kQueued; else kAlreadySubmitted, and
-  // it goes on.
+  // Takes back an operation in the state kQueued: it ends as kAborted.
+  // Otherwise kAlreadySubmitted, and the operation goes on; so with a
+  // collective behind which the group has made another, and with an item of a
+  // batch.
   absl::Status cancel() const;
 
  private:
@@ -100,14 +103,14 @@ class DISTWRAP_EXPORT Work {
   comm::Completion* cell_ = nullptr;  // null: done
 };
 
-// Blocks until one of them has ended, and says which: the first in the list
-// that has. kWaitExpired when none has by the deadline, kInvalidArgument for an
-// empty list.
+// Blocks until one of the operations has ended and returns its index, the
+// lowest when several have. kWaitExpired when none has ended by the deadline,
+// kInvalidArgument for an empty list.
 DISTWRAP_EXPORT absl::StatusOr<size_t> wait_any(
     absl::Span<const Work> works, Deadline deadline = Deadline::never());
-// Blocks until all have ended; the error of the first in the list that failed.
-// When some are still running at the deadline: the error of one that has
-// failed, else kWaitExpired.
+// Blocks until all operations have ended and returns the error of the first in
+// the list that failed. If some still run at the deadline, the result is the
+// error of a failed one, or else kWaitExpired.
 DISTWRAP_EXPORT absl::Status wait_all(absl::Span<const Work> works,
                                       Deadline deadline = Deadline::never());
 

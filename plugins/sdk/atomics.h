@@ -1,6 +1,7 @@
-// Atomic operations of windows on memory that this process has mapped, element
-// by element. All of one element size are atomic to each other: they exchange
-// whole elements, whatever their types.
+// Atomic operations of windows, element by element, on memory that this process
+// has mapped. Operations on elements of equal size are atomic with respect to
+// each other, whatever the element types, because each of them exchanges a
+// whole element.
 #ifndef DISTWRAP_PLUGINS_SDK_ATOMICS_H_
 #define DISTWRAP_PLUGINS_SDK_ATOMICS_H_
 
@@ -14,7 +15,7 @@
 namespace dw_sdk {
 namespace atomics {
 
-// An element as bits.
+// Element `index` of an array as raw bits.
 template <class Bits>
 Bits bits_at(const void* from, int64_t index) {
   Bits bits;
@@ -54,7 +55,7 @@ void reduce_all(Bits* at, const void* in, void* old, int64_t n,
   }
 }
 
-// `kernel` is NULL for sums that need none.
+// `kernel` is NULL for integer sums, which need none.
 template <class Bits>
 void run(const dw_op& op, char* where, dw_reduce_fn kernel) {
   auto* const at = reinterpret_cast<Bits*>(where);
@@ -79,8 +80,9 @@ inline bool is_integer_sum(const dw_op& op) {
   return op.reduce == DW_REDUCE_SUM && op.in.dtype.code <= kUnsigned;
 }
 
-// The kernel of an accumulate or fetch_op, NULL for what needs none: DW_OK, or
-// why it is refused. `place` is where it begins in its owner's memory.
+// Finds the kernel of an accumulate or fetch_op; NULL when the operation needs
+// none. Returns DW_OK, or the code of the refusal. `place` is the byte offset
+// or address of the first element, whose alignment is checked.
 inline int32_t check_atomic(const dw_host_api& host, const dw_op& op,
                             uint64_t place, dw_reduce_fn* kernel,
                             dw_error* error) {
@@ -100,7 +102,7 @@ inline int32_t check_atomic(const dw_host_api& host, const dw_op& op,
   return DW_OK;
 }
 
-// accumulate, fetch_op or compare_swap at `at`.
+// Runs an accumulate, fetch_op or compare_swap at `at`.
 inline int32_t run_atomic(const dw_host_api& host, const dw_op& op, char* at,
                           dw_error* error) {
   dw_reduce_fn kernel;

@@ -1,5 +1,5 @@
-// The buffers of an operation as an engine wants them: addresses and bytes, in
-// one piece or in one for each rank, whatever form the host gave them in.
+// Translates the buffers of an operation, in whatever form the host gave them,
+// into addresses and bytes: one piece, or one piece for each rank.
 #ifndef DISTWRAP_PLUGINS_SDK_BUFFERS_H_
 #define DISTWRAP_PLUGINS_SDK_BUFFERS_H_
 
@@ -12,13 +12,14 @@
 
 namespace dw_sdk {
 
-// Some of a buffer. Inputs are only read.
+// A part of a buffer. Inputs are only read.
 struct Piece {
   char* at = nullptr;
   size_t bytes = 0;
 };
 
-// One piece for each rank. No list is kept when all are equal and together.
+// One piece for each rank. Equal pieces that lie one behind the other need no
+// list.
 class Pieces {
  public:
   void set_equal(char* base, size_t each) {
@@ -26,7 +27,7 @@ class Pieces {
     base_ = base;
     each_ = each;
   }
-  // Of equal pieces.
+  // Precondition: the pieces are equal.
   void move_to(char* base) { base_ = base; }
   Piece* set_list(size_t n) {
     if (list_.size() != n) list_.resize(n);
@@ -47,34 +48,36 @@ class Pieces {
  private:
   char* base_ = nullptr;
   size_t each_ = 0;
-  std::vector<Piece> list_;  // empty when all are equal and together
+  std::vector<Piece> list_;  // empty when the pieces are equal and adjacent
 };
 
 struct Buffers {
   dw_dtype dtype = {0, 0, 0};
   size_t element = 1;  // bytes
-  // What this rank brings and takes: either in one piece...
+  // The input and output of this rank as one piece (`in`, `out`) or, for
+  // operations that divide the buffer, as one piece for each rank.
   Piece in, out;
-  // ...or in one for each rank, where the operation has that.
   Pieces in_pieces, out_pieces;
-  bool moves = false;  // a byte, or a message; a barrier does
+  bool moves = false;  // whether data or a message is transferred, or ranks
+                       // meet
 };
 
-// `op` has passed check_form; `types` are those that its reduction takes, for
-// one that reduces. DW_OK, or why it is refused.
+// Reads the buffers of `op`, which has passed check_form. `types` are the
+// element types of its reduction, if it reduces. Returns DW_OK, or the code of
+// the refusal.
 int32_t read_buffers(const dw_op& op, const Shape& shape, uint64_t types,
                      int rank, int size, Buffers* buffers, dw_error* error);
 
-// The part of it that is about counts: of a buffer in one piece of memory that
-// has them.
+// Reads the counts of a buffer that is one piece of memory and has counts.
 int32_t read_division(const dw_buf& buf, size_t element, int ranks,
                       Pieces* pieces, dw_error* error);
 
-// ---- of those functions ----
+// ---- implementation ----
 
 namespace internal {
 
-// No buffer has more elements: sizes in bytes do not overflow.
+// The limit of a buffer's elements, which keeps sizes in bytes from
+// overflowing.
 inline constexpr int64_t kMostElements = INT64_MAX / 64;
 
 inline bool is_count(int64_t count) {
@@ -90,8 +93,8 @@ inline int32_t read_whole(const dw_buf& buf, size_t element, Piece* all,
   return DW_OK;
 }
 
-// Of a buffer with a count that is one. `at` tells where a rank's piece begins,
-// of its number and first element.
+// Reads a buffer that is divided among ranks and whose count has been checked.
+// `at` maps a rank and its first element to the address of its piece.
 template <class At>
 int32_t read_list(const dw_buf& buf, size_t element, int ranks, const At& at,
                   Pieces* pieces, dw_error* error) {
@@ -116,7 +119,8 @@ int32_t read_list(const dw_buf& buf, size_t element, int ranks, const At& at,
 // A buffer with one piece for each of `ranks`.
 inline int32_t read_pieces(const dw_buf& buf, uint32_t flags, size_t element,
                            int ranks, Pieces* pieces, dw_error* error) {
-  // What no flag announces is not looked for by every backend.
+  // Refuses lists without a flag, because other backends look only at the flags
+  // and would miss the lists.
   if ((buf.counts != nullptr && (flags & DW_FLAG_PER_RANK) == 0) ||
       (buf.parts != nullptr && (flags & DW_FLAG_PARTS) == 0))
     return dw_unsupported(error, "a flag has to tell of lists");

@@ -1,6 +1,6 @@
-// Numbers of descriptors that threads take note of, for the child of a fork:
-// there one thread is left, which may make system calls only, since others of
-// the parent may have held any lock.
+// A set of file descriptors that the child of a fork can read. Only the forking
+// thread exists in the child, and it may make system calls only, since other
+// threads of the parent may have held any lock.
 //
 //   constinit dw_sdk::DescriptorSet open_ones;  // nothing is made at first use
 #ifndef DISTWRAP_PLUGINS_SDK_DESCRIPTOR_SET_H_
@@ -17,7 +17,7 @@ namespace dw_sdk {
 
 class DescriptorSet {
  public:
-  // Larger numbers are not kept note of.
+  // The set ignores larger numbers.
   static constexpr int kMost = 1 << 16;
 
   void add(int descriptor) {
@@ -33,7 +33,7 @@ class DescriptorSet {
       return word.load(std::memory_order_relaxed) == 0;
     });
   }
-  // Gives each to `body`, in their order, and forgets them.
+  // Removes all numbers and calls `body` with each, in ascending order.
   template <class Body>
   void take_all(const Body& body) {
     for (size_t i = 0; i < words_.size(); ++i)

@@ -1,4 +1,4 @@
-/* Element types: DLPack's triple, the index of capability masks, sizes. */
+/* Element types: DLPack's triple, the bit index of capability masks, sizes. */
 #ifndef DISTWRAP_PLUGINS_SDK_DTYPE_H_
 #define DISTWRAP_PLUGINS_SDK_DTYPE_H_
 
@@ -17,7 +17,7 @@ static inline int dw_dtype_index(dw_dtype dtype) {
   }
 }
 
-/* The triple of DW_DTYPE_<NAME>; all zero for an index that is not one. */
+/* The triple of DW_DTYPE_<NAME>; all zero for an unknown index. */
 static inline dw_dtype dw_dtype_of(int index) {
   dw_dtype dtype = {0, 0, 0};
   switch (index) {

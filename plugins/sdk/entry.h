@@ -19,8 +19,8 @@
 #define DW_EXTERN_C_ extern
 #endif
 
-/* A host of another major never gets the table, even one that skipped the
- * note. */
+/* A host of another major version never gets the table, not even when it did
+ * not check the note. */
 #define DW_PLUGIN_QUERY_(symbol, visibility_name, table)                      \
   DW_EXTERN_C_ __attribute__((visibility(visibility_name)))                   \
   const dw_backend_api*                                                       \

@@ -1,17 +1,16 @@
-/* Refusing a call in one line:
+/* Refuses a call in one line:
  *
  *   if (op->in.data == NULL)
  *     return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT,
- *                    -1, 0, "the input is NULL");
- */
+ *                    -1, 0, "the input is NULL"); */
 #ifndef DISTWRAP_PLUGINS_SDK_FAIL_H_
 #define DISTWRAP_PLUGINS_SDK_FAIL_H_
 
 #include "distwrap/abi/types.h"
 
-/* Fills `error` unless it is NULL and returns `code`. `peer` is -1 when nobody
- * is to blame, `native` the engine's own code. A long text is cut, never in the
- * middle of a UTF-8 character. NULL gives an empty text. */
+/* Fills `error`, unless it is NULL, and returns `code`. `peer` is the rank to
+ * blame or -1; `native` is the engine's own code. A long text is cut, but
+ * never inside a UTF-8 character. A NULL text becomes an empty one. */
 static inline int32_t dw_fail(dw_error* error, int32_t code, uint16_t reason,
                               int32_t peer, int32_t native, const char* text) {
   size_t n = 0;
@@ -31,11 +30,11 @@ static inline int32_t dw_fail(dw_error* error, int32_t code, uint16_t reason,
   return code;
 }
 
-/* The two refusals that most are: what this backend does not do... */
+/* Refuses a call that this backend does not support. */
 static inline int32_t dw_unsupported(dw_error* error, const char* text) {
   return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0, text);
 }
-/* ...and what no backend does. */
+/* Refuses a call that every backend refuses. */
 static inline int32_t dw_invalid(dw_error* error, const char* text) {
   return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1, 0,
                  text);

@@ -1,10 +1,9 @@
-/* How much memory the control groups of this process leave. Beyond it the
- * kernel ends the process, without an error that anybody could handle: who
- * reserves memory asks here before.
+/* The memory that the control groups of this process leave free. The kernel
+ * kills a process that goes beyond it, and no error can be handled. Code that
+ * reserves memory therefore checks the headroom first.
  *
  *   dw_headroom room = dw_read_headroom();
- *   if (!dw_headroom_holds(&room, bytes)) return refuse(...);
- */
+ *   if (!dw_headroom_holds(&room, bytes)) return refuse(...); */
 #ifndef DISTWRAP_PLUGINS_SDK_HEADROOM_H_
 #define DISTWRAP_PLUGINS_SDK_HEADROOM_H_
 
@@ -12,21 +11,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the tightest of the groups that hold the process; in bytes. */
+/* The values of the tightest control group of this process, in bytes. */
 typedef struct dw_headroom {
-  int limited; /* 0: nothing limits, as far as can be read */
+  int limited; /* 0: no limit, as far as it can be read */
   uint64_t left, limit;
 } dw_headroom;
 
-/* The names of a hierarchy's files, which are of version 2 or 1. */
+/* The file names of one hierarchy, which has version 2 or 1. */
 typedef struct dw_memory_files {
   const char *root, *limit, *used, *reclaimable;
 } dw_memory_files;
 
 enum {
   DW_HEADROOM_PATH = 4096,
-  /* Stays free: tables of pages, the pages that processors keep to themselves,
-   * and what it takes to read these very files, are the group's too. */
+  /* This much stays free for memory that the group is charged for as well:
+   * page tables, pages that processors cache, and the pages behind the files
+   * that are read here. */
   DW_HEADROOM_SPARE = 64 << 10
 };
 
@@ -35,7 +35,8 @@ static inline int dw_headroom_holds(const dw_headroom* room, uint64_t bytes) {
                             bytes <= room->left - DW_HEADROOM_SPARE);
 }
 
-/* The first word of a file. One that is no number, like "max", is no limit. */
+/* Reads the first word of a file. A word that is no number, such as "max",
+ * means that there is no limit. */
 static inline int dw_headroom_number(const char* root, const char* group,
                                      const char* name, uint64_t* value) {
   char path[DW_HEADROOM_PATH];
@@ -52,8 +53,8 @@ static inline int dw_headroom_number(const char* root, const char* group,
   return read;
 }
 
-/* Pages of files that the kernel gives back when memory gets short count as
- * used, but do not stand in the way. */
+/* Pages of files that the kernel takes back under memory pressure. They count
+ * as used, but leave room. */
 static inline uint64_t dw_headroom_reclaimable(const char* root,
                                                const char* group,
                                                const char* key) {
@@ -72,13 +73,14 @@ static inline uint64_t dw_headroom_reclaimable(const char* root,
   return found;
 }
 
-/* A group within a group has the limits of both. `group` is cut on the way. */
+/* Applies the limits of a group and of the groups that contain it. The
+ * function shortens `group`. */
 static inline void dw_headroom_of(const dw_memory_files* files, char* group,
                                   dw_headroom* room) {
   for (;;) {
     uint64_t limit, used, back, left;
     char* slash;
-    /* Version 1 says "none" by a number beyond all memory. */
+    /* Version 1 expresses "no limit" by a number beyond all memory. */
     if (dw_headroom_number(files->root, group, files->limit, &limit) &&
         limit < (uint64_t)1 << 60 &&
         dw_headroom_number(files->root, group, files->used, &used)) {
@@ -97,8 +99,8 @@ static inline void dw_headroom_of(const dw_memory_files* files, char* group,
   }
 }
 
-/* `groups` has the form of /proc/self/cgroup, `mount` is where the hierarchies
- * are. */
+/* `groups` is a file in the format of /proc/self/cgroup; the hierarchies are
+ * mounted under `mount`. */
 static inline dw_headroom dw_read_headroom_at(const char* groups,
                                               const char* mount) {
   char line[DW_HEADROOM_PATH], controllers[256], old_root[DW_HEADROOM_PATH];
@@ -110,7 +112,7 @@ static inline dw_headroom dw_read_headroom_at(const char* groups,
   FILE* const file = fopen(groups, "re");
   const int length = snprintf(old_root, sizeof old_root, "%s/memory", mount);
   if (file == NULL) return room;
-  /* number:controllers:path */
+  /* The format of a line is number:controllers:path. */
   while (fgets(line, sizeof line, file) != NULL) {
     char *first, *second;
     size_t end = strcspn(line, "\n");

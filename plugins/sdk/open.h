@@ -1,5 +1,5 @@
-/* The first lines of `open` and of `setup_begin`, for a backend of host memory.
- */
+/* The first checks of `open`, `setup_begin` and `window_create`, for a backend
+ * of host memory. */
 #ifndef DISTWRAP_PLUGINS_SDK_OPEN_H_
 #define DISTWRAP_PLUGINS_SDK_OPEN_H_
 
@@ -7,8 +7,8 @@
 #include "sdk/fail.h"
 #include "sdk/read_op.h"
 
-/* Reads what the host gives into `info` and refuses other devices, extensions
- * that are required, and hints that are not among `known`. */
+/* Reads the host's struct into `info`. Refuses other devices, required
+ * extensions, and hints outside of `known`. */
 static inline int32_t dw_read_open(dw_open_info* info,
                                    const dw_open_info* given,
                                    const dw_str* known, uint64_t n_known,
@@ -28,8 +28,8 @@ static inline int32_t dw_read_open(dw_open_info* info,
   return DW_OK;
 }
 
-/* Likewise for a setup: refuses what is no communicator, ranks outside of the
- * group, extensions, and hints that are not among `known`. */
+/* Reads the order to build a communicator. Refuses other kinds of setup, ranks
+ * outside of the group, required extensions, and hints outside of `known`. */
 static inline int32_t dw_read_setup(dw_setup_info* info,
                                     const dw_setup_info* given,
                                     const dw_str* known, uint64_t n_known,
@@ -39,7 +39,7 @@ static inline int32_t dw_read_setup(dw_setup_info* info,
   if (code != DW_OK)
     return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
                    "the setup info has a size or a field that is not known");
-  if (info->flags != DW_SETUP_COMMUNICATOR)
+  if ((info->flags & ~DW_FLAGS_OPTIONAL) != DW_SETUP_COMMUNICATOR)
     return dw_unsupported(error, "only communicators can be built");
   if (dw_check_extensions(info->next) != DW_OK)
     return dw_unsupported(error, "no extension is supported");
@@ -51,8 +51,8 @@ static inline int32_t dw_read_setup(dw_setup_info* info,
   return DW_OK;
 }
 
-/* The first lines of `window_create`: refuses what is no window of this
- * communicator, other memory than the host's, extensions and hints. */
+/* Reads the order to build a window. Refuses other kinds of setup, memory
+ * other than the host's, required extensions, and all hints. */
 static inline int32_t dw_read_window(dw_setup_info* info,
                                      const dw_setup_info* given,
                                      const dw_comm* comm, dw_error* error) {
@@ -61,7 +61,7 @@ static inline int32_t dw_read_window(dw_setup_info* info,
   if (code != DW_OK)
     return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
                    "the setup info has a size or a field that is not known");
-  if (info->flags != DW_SETUP_WINDOW)
+  if ((info->flags & ~DW_FLAGS_OPTIONAL) != DW_SETUP_WINDOW)
     return dw_unsupported(error, "only windows can be built here");
   if (dw_check_extensions(info->next) != DW_OK)
     return dw_unsupported(error, "no extension is supported");

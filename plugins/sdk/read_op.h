@@ -1,11 +1,10 @@
-/* Taking what the host hands in: operations, extensions, hints.
+/* Reads structs of the host: operations, extensions, hints.
  *
  *   dw_op space;
  *   const dw_op* op;
  *   int32_t code = dw_read_op(&space, &op, incoming);
  *   if (code == DW_OK) code = dw_check_extensions(op->next);
- *   if (code != DW_OK) return dw_fail(error, code, ...);
- */
+ *   if (code != DW_OK) return dw_fail(error, code, ...); */
 #ifndef DISTWRAP_PLUGINS_SDK_READ_OP_H_
 #define DISTWRAP_PLUGINS_SDK_READ_OP_H_
 
@@ -16,8 +15,9 @@ static inline int dw_str_equal(dw_str a, dw_str b) {
          (a.size == 0 || __builtin_memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* The reading rule for an operation, without a copy when the host's struct is
- * of my own size. `*op` lives as long as `space` and `in` both do. */
+/* Applies the reading rule of the ABI to an operation, without a copy when the
+ * host's struct has the same size as the plugin's. `*op` is valid as long as
+ * both `space` and `in` are. */
 static inline int32_t dw_read_op(dw_op* space, const dw_op** op,
                                  const dw_op* in) {
   if (in != NULL && in->struct_size == sizeof(dw_op)) {
@@ -28,15 +28,16 @@ static inline int32_t dw_read_op(dw_op* space, const dw_op** op,
   return dw_read_struct(space, (uint32_t)sizeof(dw_op), in, DW_OP_SIZE_1_0);
 }
 
-/* For a backend that knows no extensions: optional ones are skipped, one that
- * is required is refused. */
+/* For a backend without extensions: skips optional ones and refuses required
+ * ones. */
 static inline int32_t dw_check_extensions(const dw_ext* next) {
   for (; next != NULL; next = next->next)
     if ((next->flags & DW_EXT_REQUIRED) != 0) return DW_UNIMPLEMENTED;
   return DW_OK;
 }
 
-/* Value of a hint, data NULL when it is not given. The last one wins. */
+/* The value of a hint; `data` is NULL when the hint is not given. The last
+ * value wins. */
 static inline dw_str dw_find_hint(const dw_hint* hints, uint64_t n,
                                   dw_str key) {
   dw_str none = {NULL, 0};
@@ -45,7 +46,7 @@ static inline dw_str dw_find_hint(const dw_hint* hints, uint64_t n,
   return none;
 }
 
-/* The first hint that is not among the known ones, NULL when all are. */
+/* The first hint that is not among the known ones; NULL when all are known. */
 static inline const dw_hint* dw_unknown_hint(const dw_hint* hints, uint64_t n,
                                              const dw_str* known,
                                              uint64_t n_known) {

@@ -1,5 +1,6 @@
-// Operations as sets of bits, and what each of them looks like: a backend in
-// C++ states once what it does, tells it by `caps`, and holds calls to it.
+// Sets of operations as bit masks, and the shape of each operation. A backend
+// in C++ lists its operations once, derives its `caps` rows from the list, and
+// checks calls against it.
 //
 //   constexpr dw_sdk::Shape broadcast = dw_sdk::shape_of(DW_OP_BROADCAST);
 #ifndef DISTWRAP_PLUGINS_SDK_SHAPES_H_
@@ -20,7 +21,8 @@ inline constexpr uint64_t kMessages = DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV);
 inline constexpr uint64_t kReductions =
     DW_BIT(DW_OP_ALL_REDUCE) | DW_BIT(DW_OP_REDUCE) |
     DW_BIT(DW_OP_REDUCE_SCATTER) | DW_BIT(DW_OP_SCAN);
-// With one piece for each rank, of equal size or not, together or apart.
+// Operations whose input or output has one piece for each rank. The pieces may
+// differ in size and need not be adjacent.
 inline constexpr uint64_t kInPieces = DW_BIT(DW_OP_REDUCE_SCATTER) |
                                       DW_BIT(DW_OP_SCATTER) |
                                       DW_BIT(DW_OP_ALL_TO_ALL);
@@ -29,14 +31,15 @@ inline constexpr uint64_t kOutPieces =
 inline constexpr uint64_t kRooted =
     DW_BIT(DW_OP_BROADCAST) | DW_BIT(DW_OP_REDUCE) | DW_BIT(DW_OP_GATHER) |
     DW_BIT(DW_OP_SCATTER);
-// Whose counts per rank are known to two ranks each instead of to all.
+// Operations in which only two ranks know each count; the counts of other
+// divided operations are equal on all ranks.
 inline constexpr uint64_t kPairwise =
     DW_BIT(DW_OP_GATHER) | DW_BIT(DW_OP_SCATTER) | DW_BIT(DW_OP_ALL_TO_ALL);
 inline constexpr uint64_t kTwoSided = DW_BIT(DW_OP_BARRIER) | kMessages |
                                       kRooted | kReductions | kInPieces |
                                       kOutPieces;
 
-// ---- element types, in the words of abi/reductions.def ----
+// ---- element types, named as in abi/reductions.def ----
 
 enum Takes : uint64_t {
   ANY = 0
@@ -57,7 +60,7 @@ enum Takes : uint64_t {
 
 inline constexpr uint32_t kNoReduction = DW_BIT(DW_REDUCE_NONE);
 
-// Those that are defined for just these types.
+// The set of reductions that are defined for exactly these types.
 constexpr uint32_t reductions_of(Takes types) {
   return 0
 #define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
@@ -66,7 +69,7 @@ constexpr uint32_t reductions_of(Takes types) {
       ;
 }
 
-// The types of a reduction; none for one that the operation does not have.
+// The element types of a reduction; 0 when the operation does not have it.
 constexpr uint64_t types_of(uint16_t kind, uint16_t reduction) {
   constexpr uint64_t kTypes[] = {
       0,
@@ -90,13 +93,13 @@ constexpr uint32_t flags_of(uint16_t kind) {
   return kind == DW_OP_SCAN ? kScanFlags : kPlainFlags;
 }
 
-// A promise for host memory, of operations of all sizes.
+// A capability row that promises operations of all sizes on host memory.
 constexpr dw_caps_row caps_row(uint64_t kinds, uint64_t types,
                                uint32_t reductions, uint32_t flags) {
   return {kinds, types, reductions, flags, DW_BIT(DW_DEVICE_CPU), 0, 0, 0};
 }
 
-// ---- what an operation looks like ----
+// ---- shapes of operations ----
 
 struct Shape {
   bool known = false;
@@ -104,11 +107,11 @@ struct Shape {
   bool reduces = false;
   bool message = false;
   bool pairwise = false;
-  // Who brings and takes something: everybody, or the root alone.
+  // The ranks that have an input and an output: all ranks, or only the root.
   bool has_in = false, has_out = false;
   bool root_brings = false, root_takes = false;
   bool in_pieces = false, out_pieces = false;
-  uint32_t flags = 0;  // that it may carry
+  uint32_t flags = 0;  // the flags that the operation may carry
 };
 
 constexpr Shape shape_of(uint16_t kind) {
@@ -132,7 +135,7 @@ constexpr Shape shape_of(uint16_t kind) {
   return shape;
 }
 
-// By kind, for a look-up without a branch; the first is of no operation.
+// The shapes by kind, for a look-up without a branch. Entry 0 is no operation.
 inline constexpr uint16_t kKinds = 64;
 using Shapes = std::array<Shape, kKinds>;
 constexpr Shapes shapes_of(uint64_t kinds) {
@@ -145,13 +148,13 @@ inline const Shape& shape_in(const Shapes& shapes, uint16_t kind) {
   return shapes[kind < kKinds ? kind : 0];
 }
 
-// What an operation asks for beside its buffers; `rank` and `size` of the
-// communicator. DW_OK, or why it is refused.
+// Checks all fields of an operation except its buffers. `rank` and `size` are
+// those of the communicator. Returns DW_OK, or the code of the refusal.
 inline int32_t check_form(const dw_op& op, const Shape& shape, int rank,
                           int size, dw_error* error) {
   if (!shape.known)
     return dw_unsupported(error, "this operation is not supported");
-  if ((op.flags & ~shape.flags) != 0)
+  if (dw_unknown_flags(op.flags, shape.flags) != 0)
     return dw_unsupported(error, "a flag is not supported");
   if (op.next != nullptr && dw_check_extensions(op.next) != DW_OK)
     return dw_unsupported(error, "no extension is supported");

@@ -1,9 +1,10 @@
-// Whether who waits should yield the processor or sleep.
+// Decides whether a waiting thread yields the processor or sleeps.
 //
-// A yield is back at once where nobody else wants the processor. Where others
-// do it is gone for a slice, of milliseconds, and so long nothing moves: two
-// ranks that wait for each other, each beside a busy process, need several a
-// call. There it is better to sleep, since who is woken goes before them.
+// A yield returns at once when no other thread wants the processor. Otherwise
+// the thread loses the processor for a time slice of milliseconds. Two ranks
+// that wait for each other, each beside a busy process, would need several
+// slices for one call. Sleeping is better there, because the scheduler prefers
+// a thread that was woken.
 //
 //   if (yielding.pays()) {
 //     sched_yield();
@@ -22,10 +23,11 @@ namespace dw_sdk {
 // Threads: any.
 class Yielding {
  public:
-  // A yield that took longer has cost a slice.
+  // A yield that took longer has cost a time slice.
   static constexpr int64_t kSliceNs = 500'000;
-  // How often to sleep before it is tried again: at first, and at most. Not
-  // more: it may have been a peer that computes, not a stranger.
+  // The number of sleeps before the next yield, at first and at most. The limit
+  // keeps yields alive, because the busy thread may have been a peer that
+  // computes for a moment.
   static constexpr uint32_t kFewest = 16, kMost = 256;
 
   bool pays() {

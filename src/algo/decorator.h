@@ -1,5 +1,5 @@
-// What decorators share: refusing a call in one line, and the slots that only
-// hand on.
+// Code that decorators share: refusing a call in one line, and the slots that
+// only pass a call on.
 #ifndef DISTWRAP_SRC_ALGO_DECORATOR_H_
 #define DISTWRAP_SRC_ALGO_DECORATOR_H_
 
@@ -35,15 +35,15 @@ inline int32_t no_memory(dw_error* error) {
               "no memory for a step of the operation");
 }
 
-// Reads what `setup_begin` is given, up to the parent, which is not of the
-// backend below yet.
+// Reads the arguments of `setup_begin`. The parent in it still belongs to the
+// decorator, not to the backend below.
 inline int32_t read_setup(dw_setup_info* info, const dw_setup_info* given,
                           dw_error* error) {
   if (int32_t code =
           dw_read_struct(info, sizeof *info, given, DW_SETUP_INFO_SIZE_1_0))
     return fail(error, code, DW_REASON_INVALID_ARGUMENT,
                 "the setup info has a size or a field that is not known");
-  return info->flags == DW_SETUP_COMMUNICATOR
+  return (info->flags & ~DW_FLAGS_OPTIONAL) == DW_SETUP_COMMUNICATOR
              ? DW_OK
              : unsupported(error, "a decorator builds communicators only");
 }
@@ -72,8 +72,37 @@ struct HandedOn {
                : asked.inner().extension(asked.inner_backend(), id, minor);
   }
 
+  static int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** mem,
+                           void** address, dw_error* error) {
+    const Backend& gives = Backend::of(backend);
+    return gives.inner().mem_alloc == nullptr
+               ? unsupported(error, "the backend below has no memory")
+               : gives.inner().mem_alloc(gives.inner_backend(), bytes, mem,
+                                         address, error);
+  }
+
+  static int32_t mem_register(dw_backend* backend, void* address,
+                              uint64_t bytes, dw_mem** mem, dw_error* error) {
+    const Backend& told = Backend::of(backend);
+    return told.inner().mem_register == nullptr
+               ? unsupported(error, "the backend below registers no memory")
+               : told.inner().mem_register(told.inner_backend(), address, bytes,
+                                           mem, error);
+  }
+
+  static int32_t mem_release(dw_backend* backend, dw_mem* mem,
+                             dw_error* error) {
+    const Backend& had = Backend::of(backend);
+    return had.inner().mem_release == nullptr
+               ? unsupported(error, "the backend below has no memory")
+               : had.inner().mem_release(had.inner_backend(), mem, error);
+  }
+
   static constexpr void fill(dw_backend_api* api) {
     api->wait_fd = wait_fd;
+    api->mem_alloc = mem_alloc;
+    api->mem_register = mem_register;
+    api->mem_release = mem_release;
     api->arm = arm;
     api->extension = extension;
   }

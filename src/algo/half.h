@@ -1,9 +1,11 @@
-// 16-bit floats to and from f32: IEEE binary16 (f16) and bfloat16 (bf16).
+// Conversion of 16-bit floats to and from f32: IEEE binary16 (f16) and bfloat16
+// (bf16).
 //
-// Exact one way, rounded to nearest even the other; too large is infinity, NaN
-// stays a (quiet) NaN of its sign. Without branches, so that a loop over them
-// becomes vector code, and without arithmetic on subnormal f32, so that a
-// thread which flushes those to zero gets the same numbers.
+// The widening is exact; the narrowing rounds to nearest even. Too large values
+// become infinity, and a NaN stays a (quiet) NaN of its sign. The code has no
+// branches, so that a loop over it becomes vector code, and no arithmetic on
+// subnormal f32, so that a thread which flushes those to zero gets the same
+// results.
 #ifndef DISTWRAP_SRC_ALGO_HALF_H_
 #define DISTWRAP_SRC_ALGO_HALF_H_
 
@@ -15,10 +17,10 @@ namespace distwrap::algo {
 inline float f16_to_f32(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t size = half & 0x7fffu;
-  // f16 has 10 bits of mantissa and exponent bias 15, f32 has 23 and 127.
+  // f16 has 10 mantissa bits and the exponent bias 15; f32 has 23 and 127.
   const uint32_t normal = (size << 13) + ((127u - 15u) << 23);
   const uint32_t special = (size << 13) | 0x7f800000u;
-  // A subnormal counts units of 2^-24.
+  // A subnormal f16 counts units of 2^-24.
   const uint32_t subnormal = std::bit_cast<uint32_t>(
       static_cast<float>(static_cast<int32_t>(size)) * 0x1p-24f);
   const uint32_t large = size >= 0x7c00u ? special : normal;
@@ -28,11 +30,11 @@ inline float f16_to_f32(uint16_t half) {
 inline uint16_t f32_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t size = bits & 0x7fffffffu;
-  // Half of what is cut off, less one when the last bit kept is even; a carry
-  // runs into the exponent, where it belongs.
+  // Adds half a unit, or one less when the last kept bit is even. A carry goes
+  // into the exponent, which is correct.
   const uint32_t rebiased = size - ((127u - 15u) << 23);
   const uint32_t normal = (rebiased + 0xfffu + (rebiased >> 13 & 1u)) >> 13;
-  // Next to 0.5 f32 has units of 2^-24 as well: the addition rounds.
+  // Near 0.5, f32 also has units of 2^-24, so the addition rounds.
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) -
       std::bit_cast<uint32_t>(0.5f);

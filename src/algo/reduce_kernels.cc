@@ -11,7 +11,7 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Compilers disagree on the name of this one.
+// Compilers have different names for this feature.
 bool has_f16c() {
   constexpr unsigned kBit = 1u << 29;
   unsigned a, b, c, d;
@@ -40,7 +40,7 @@ struct Candidate {
   bool (*runs_here)();
 };
 
-// The best one first.
+// The best candidate first.
 constexpr Candidate kCandidates[] = {
 #if defined(__x86_64__)
     {{"avx512_bf16", kernels::avx512_bf16::find}, has_avx512_bf16},

@@ -1,7 +1,7 @@
-// Bounded reading and writing of little-endian bytes: the only way in which the
-// core takes lengths and numbers from a peer or a file.
+// Reading and writing of little-endian bytes within bounds: the only way in
+// which the core reads lengths and numbers from a peer or a file.
 //
-// Threads: as a plain object. Ownership: the reader borrows its bytes.
+// Threads: one at a time. Ownership: the reader borrows its bytes.
 //
 //   ByteReader in(frame);
 //   uint32_t n = in.u32();
@@ -18,8 +18,8 @@
 
 namespace distwrap::base {
 
-// Reads from the front. A step that does not fit gives zero or empty, and
-// every later one too; `ok` tells.
+// Reads from the front. A step that does not fit returns zero or an empty text,
+// and so do all later steps; `ok` reports it.
 class ByteReader {
  public:
   explicit ByteReader(absl::string_view bytes) : rest_(bytes) {}
@@ -29,14 +29,14 @@ class ByteReader {
   uint32_t u32() { return static_cast<uint32_t>(number(4)); }
   uint64_t u64() { return number(8); }
   int64_t i64() { return static_cast<int64_t>(number(8)); }
-  // Exactly `size` bytes.
+  // Reads exactly `size` bytes.
   absl::string_view bytes(size_t size);
-  // A u32 length of at most `limit`, then that many bytes.
+  // Reads a u32 length of at most `limit`, then that many bytes.
   absl::string_view text(size_t limit);
 
   size_t left() const { return rest_.size(); }
   bool ok() const { return ok_; }
-  // All read, nothing wrong, nothing left.
+  // Whether everything was read without an error.
   bool done() const { return ok_ && rest_.empty(); }
 
  private:
@@ -56,7 +56,7 @@ class ByteWriter {
   void bytes(absl::string_view value) {
     out_.append(value.data(), value.size());
   }
-  // u32 length, then the bytes.
+  // Writes a u32 length, then the bytes.
   void text(absl::string_view value);
 
   const std::string& str() const { return out_; }

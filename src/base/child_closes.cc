@@ -18,15 +18,15 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 struct Mapping {
   std::atomic<void*> pages;
-  std::atomic<size_t> bytes;  // 0: nothing, or being written
+  std::atomic<size_t> bytes;  // 0: unused, or just being written
 };
 
-// Constant-initialized: nothing of it is made at the first use.
+// constinit, so that no first use initializes it in the child of a fork.
 constinit dw_sdk::DescriptorSet marked;
 constinit std::array<Mapping, 64> mappings{};
 
-// In the child, which has one thread. System calls only: other threads of the
-// parent may have held any lock.
+// Runs in the child, which has one thread. It makes system calls only, because
+// other threads of the parent may have held any lock.
 class Closing {
  public:
   Closing() : nothing_(open_nothing()), is_own_(nothing_ >= 0) {}
@@ -38,7 +38,7 @@ class Closing {
       if (dup3(nothing_, descriptor, O_CLOEXEC) < 0) close(descriptor);
       return;
     }
-    // The table was full: this one makes room.
+    // The table of file descriptors was full; closing this one makes room.
     close(descriptor);
     nothing_ = open_nothing();
   }
@@ -65,8 +65,8 @@ void let_go() {
   errno = before;
 }
 
-// At load: a child that is forked while another thread is about to do this
-// would wait for that thread.
+// Registered at load time: a child that is forked while another thread
+// registers it would wait for that thread.
 [[maybe_unused]] const int kForksWatched =
     pthread_atfork(nullptr, nullptr, let_go);
 

@@ -1,13 +1,13 @@
-// What the child of a fork does not keep of its parent's: descriptors, which
-// would hide the parent's end from its peers, and shared memory, which would
-// outlive it.
+// File descriptors and shared memory that the child of a fork must not keep:
+// the descriptors would hide the parent's end from its peers, and the memory
+// would outlive the parent.
 //
-// In the child each descriptor becomes one of /dev/null and each mapping one of
-// zeros, before fork returns there. Their numbers and places stay taken, so an
-// owner that ends in the child harms nothing that was opened since. Programs
-// that are started otherwise (vfork, posix_spawn) get none of them anyway: they
-// are closed by exec. A child that is forked between the opening and `add`, or
-// between `remove` and the closing, keeps what it has got.
+// Before fork returns in the child, each descriptor becomes one of /dev/null
+// and each mapping becomes one of zeros. Their numbers and addresses stay
+// taken, so an owner that is destroyed in the child closes nothing that was
+// opened since. Programs started in other ways (vfork, posix_spawn) do not get
+// the descriptors, because exec closes them. A child that is forked between the
+// opening and `add`, or between `remove` and the closing, keeps the descriptor.
 //
 // Threads: any. Ownership: none.
 #ifndef DISTWRAP_SRC_BASE_CHILD_CLOSES_H_
@@ -19,12 +19,12 @@ namespace distwrap::base {
 
 class ChildCloses {
  public:
-  // Once it is open. Numbers beyond those that are kept note of, 65,536, stay
+  // Called after the opening. Descriptors above 65,535 are not tracked and stay
   // open in the child.
   static void add(int descriptor);
-  // Before it is closed.
+  // Called before the closing.
   static void remove(int descriptor);
-  // Likewise of a shared mapping; 64 of them at most.
+  // Adds and removes a shared mapping; at most 64 are tracked.
   static void add(void* pages, size_t bytes);
   static void remove(void* pages);
 };

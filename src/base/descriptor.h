@@ -1,4 +1,5 @@
-// A file descriptor that is closed, in the child of a fork at once.
+// A file descriptor that is closed with its object, and at once in the child of
+// a fork.
 //
 // Threads: as an int. Ownership: the object owns the descriptor.
 #ifndef DISTWRAP_SRC_BASE_DESCRIPTOR_H_

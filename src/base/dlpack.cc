@@ -10,7 +10,7 @@
 namespace distwrap::internal {
 namespace {
 
-// DLPack's codes.
+// Device codes of DLPack.
 constexpr int32_t kHostMemory = 1, kCudaPinned = 3, kRocmPinned = 11,
                   kMostDevices = 254;
 constexpr uint64_t kCopied = 2, kPadded = 4;
@@ -51,7 +51,7 @@ std::string known_dtypes() {
   return names;
 }
 
-// Whether elements at `address` end before the address space does.
+// Whether `count` elements at `address` fit into the address space.
 bool fits(uintptr_t address, int64_t count, int64_t size) {
   int64_t bytes;
   uintptr_t end;
@@ -152,7 +152,8 @@ absl::StatusOr<dlpack::Tensor> describe_export(const TensorView& view,
   kept->strides.assign(view.strides().begin(), view.strides().end());
   if (view.contiguous()) {
     kept->strides.assign(dims, 1);
-    // With an extent of 0 they mean nothing; they only must not overflow.
+    // With an extent of 0 the strides have no meaning, but they must not
+    // overflow.
     for (size_t d = dims; view.count() > 0 && d-- > 1;)
       kept->strides[d - 1] = kept->strides[d] * kept->shape[d];
   }

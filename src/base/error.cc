@@ -1,6 +1,7 @@
 #include "base/error.h"
 
 #include "base/bytes.h"
+#include "base/exceptions.h"
 #include "distwrap/abi/codes.h"
 
 #include <absl/strings/ascii.h>
@@ -9,6 +10,7 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
+#include <new>
 #include <string.h>
 
 namespace distwrap {
@@ -16,12 +18,14 @@ namespace {
 
 constexpr char kPayloadUrl[] = "distwrap/ErrorInfo";
 constexpr size_t kMaxText = 1 << 16;
-// Of the ranks that were seen: enough for people to find the cause.
+// The text names this many of the ranks that were seen; more do not help to
+// find the cause.
 constexpr size_t kMostSeenInText = 4;
-// Least bytes of one in a payload: four texts, six numbers and a byte.
+// The least bytes of a RankSeen in a payload: four texts, six numbers and a
+// byte.
 constexpr size_t kLeastSeenBytes = 4 * 4 + 6 * 8 + 1;
 
-// Texts of others, such as lists and causes, may be of several.
+// Puts a text of another source, such as a list or a cause, into one line.
 std::string in_one_line(absl::string_view text) {
   std::string line;
   for (const char c : text)
@@ -32,7 +36,7 @@ std::string in_one_line(absl::string_view text) {
   return line;
 }
 
-// All but the next step.
+// The text of an error without its next step.
 std::string sentence(const ErrorInfo& info) {
   std::string text;
   if (!info.op.empty()) {
@@ -127,7 +131,7 @@ absl::string_view reason_advice(Reason reason) {
   return "";
 }
 
-absl::Status make_error(const ErrorInfo& info) {
+absl::Status make_error(const ErrorInfo& info) try {
   ErrorInfo whole = info;
   if (whole.next_step.empty())
     whole.next_step = std::string(reason_advice(info.reason));
@@ -137,6 +141,8 @@ absl::Status make_error(const ErrorInfo& info) {
                    ", page ", error_page(info.reason)));
   status.SetPayload(kPayloadUrl, absl::Cord(encode_error(whole)));
   return status;
+} catch (const std::bad_alloc&) {
+  return no_memory_error();
 }
 
 std::string encode_error(const ErrorInfo& info) {
@@ -216,7 +222,7 @@ std::string cause_text(const absl::Status& status) {
 
 std::string errno_text(int error) {
   char text[128];
-  // The GNU form returns the text, which need not be `text`.
+  // The GNU form returns the text, which is not always in the buffer `text`.
   return absl::StrCat("errno ", error, ": ",
                       strerror_r(error, text, sizeof text));
 }

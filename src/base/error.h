@@ -1,5 +1,5 @@
-// Making errors. An error is made once, where the cause is known, and passed up
-// unchanged.
+// Making errors. An error is made once, where the cause is known, and is passed
+// up unchanged.
 //
 //   return make_error({.reason = Reason::kPluginNotFound,
 //                      .what = StrCat("no file at ", path),
@@ -17,25 +17,26 @@
 
 namespace distwrap::base {
 
-// A status with the code of the reason, one line of text and the payload:
+// A status with the code of the reason, one line of text, and the ErrorInfo as
+// payload. The line has the parts that are known:
 //   all_reduce #12 on "world" (rank 0 of 2): kTimedOut: <what>; rank 1; after
 //   1.1s (limit 1s: <setting>); expected <e>, got <a>; cause: <c>. Next: <n>,
 //   page DW-0060
-// with the parts that are known. Where the info has no next step it gets that
-// of its reason.
+// An info without a next step gets the one of its reason.
 absl::Status make_error(const ErrorInfo& info);
 
-// What changes the limit of operations and that of the start, for `setting`.
+// Values of `setting`: what changes the limit of operations and that of
+// start-up.
 inline constexpr char kCallLimit[] =
     "the timeout of the call or group, else DISTWRAP_TIMEOUT";
 inline constexpr char kInitLimit[] =
     "InitOptions::init_timeout, else DISTWRAP_INIT_TIMEOUT";
 
-// What to do about errors of a reason in general.
+// The general advice for errors of a reason.
 absl::string_view reason_advice(Reason reason);
 
-// The same error with `edit` applied to its info; other statuses get an info
-// whose `what` is their message.
+// A copy of an error with `edit` applied to its info. A status without an info
+// gets one whose `what` is the status's message.
 template <class Edit>
 absl::Status amend_error(const absl::Status& status, Edit edit) {
   ErrorInfo info = error_info(status).value_or(ErrorInfo{
@@ -44,36 +45,36 @@ absl::Status amend_error(const absl::Status& status, Edit edit) {
   return make_error(info);
 }
 
-// The line of an error without its next step, to stand in another's `cause`.
+// The line of an error without its next step, for another error's `cause`.
 std::string cause_text(const ErrorInfo& info);
 std::string cause_text(const absl::Status& status);
 
-// An ErrorInfo as bytes, for a payload or a peer, and back; nothing when the
-// bytes are not one.
+// Encode an ErrorInfo as bytes, for a payload or a peer, and decode it; nullopt
+// when the bytes are no ErrorInfo.
 std::string encode_error(const ErrorInfo& info);
 std::optional<ErrorInfo> decode_error(absl::string_view bytes);
 
-// Code that belongs to a reason.
+// The code that belongs to a reason.
 absl::StatusCode reason_code(Reason reason);
 
-// "errno 2: No such file or directory".
+// The text of an errno: "errno 2: No such file or directory".
 std::string errno_text(int error);
 
-// "2.3s", "29s": as exact as people need it.
+// A duration with the precision that people need: "2.3s", "29s".
 std::string brief_duration(absl::Duration duration);
 
-// "rank 3 (process 4711 on hosta) is in barrier #811 for 29s". Of another group
-// than `group` the call's is named.
+// "rank 3 (process 4711 on hosta) is in barrier #811 for 29s". The text names
+// the call's group when it is not `group`.
 std::string seen_text(const RankSeen& seen, absl::string_view group);
-// The same of several, of the first few, each behind "; ".
+// The texts of the first few ranks, each preceded by "; ".
 std::string seen_text(const std::vector<RankSeen>& seen,
                       absl::string_view group);
 
-// "0-3, 7": a sorted list of ranks for people.
+// A sorted list of ranks as text: "0-3, 7".
 std::string rank_list(const std::vector<int>& ranks);
 
-// Result code of the C ABI as a canonical one: 17 (incompatible), which Abseil
-// lacks, is a failed precondition.
+// The canonical code of a result code of the C ABI. Code 17 (incompatible),
+// which Abseil lacks, becomes kFailedPrecondition.
 absl::StatusCode code_of_abi(int32_t code);
 
 }  // namespace distwrap::base

@@ -8,8 +8,8 @@ namespace distwrap::base {
 
 std::atomic<uint32_t> ForkMark::forks_{0};
 
-// At load: a child that is forked while another thread is about to do this
-// would wait for that thread.
+// Registered at load time: a child that is forked while another thread
+// registers it would wait for that thread.
 const int ForkMark::watched_ = pthread_atfork(
     nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
 

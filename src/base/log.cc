@@ -57,8 +57,8 @@ void log(LogLevel level, absl::string_view text) {
   const std::string line =
       absl::StrCat("distwrap[", getpid(), "] ", kNames[static_cast<int>(level)],
                    ": ", text, "\n");
-  // One write, so that lines of several ranks do not mix. A full or closed
-  // stderr is nobody's error.
+  // One write for the whole line, so that lines of several ranks do not mix. A
+  // full or closed stderr is no error.
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, line.data(), line.size());
 }

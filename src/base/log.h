@@ -1,8 +1,8 @@
-// Findings for people, one line each on stderr.
+// Log lines for people, on stderr.
 //
-// The function that first knows a cause logs it, once, in lower case; nothing
-// is logged on success above kInfo. Errors that a caller gets as a Status are
-// not logged.
+// The function that first knows a cause logs it once, in lower case. Success is
+// logged at kInfo at most. Errors that a caller gets as a Status are not
+// logged.
 // Threads: any.
 #ifndef DISTWRAP_SRC_BASE_LOG_H_
 #define DISTWRAP_SRC_BASE_LOG_H_
@@ -15,16 +15,18 @@ namespace distwrap::base {
 
 enum class LogLevel { kError = 1, kWarning, kInfo, kDebug };
 
-// Lines above the level are dropped. kWarning at start.
+// Lines above the level are dropped. The level at start is kWarning.
 void set_log_level(LogLevel level);
 LogLevel log_level();
 
-// "error", "warning", "info", "debug"; false leaves the level as it is.
+// Accepts "error", "warning", "info" and "debug"; for other names it returns
+// false and changes nothing.
 bool set_log_level(absl::string_view name);
 
 void log(LogLevel level, absl::string_view text);
 
-// Where lines go instead of stderr, for tests; empty restores stderr.
+// The destination of lines instead of stderr, for tests. An empty function
+// restores stderr.
 using LogSink = std::function<void(LogLevel, absl::string_view)>;
 void set_log_sink(LogSink sink);
 

@@ -1,7 +1,7 @@
 // A mutex that clang's thread-safety analysis understands.
 //
-// std::mutex inside, not absl::Mutex: ThreadSanitizer cannot see into a
-// prebuilt absl::Mutex and reports races that are none.
+// The implementation is std::mutex because ThreadSanitizer cannot see into a
+// prebuilt absl::Mutex and reports false races.
 #ifndef DISTWRAP_SRC_BASE_MUTEX_H_
 #define DISTWRAP_SRC_BASE_MUTEX_H_
 
@@ -46,7 +46,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// Waits without a predicate: callers loop, since wake-ups may be spurious.
+// Waits without a predicate. Callers loop, since wake-ups may be spurious.
 class CondVar {
  public:
   void notify_one() { cv_.notify_one(); }
@@ -57,7 +57,7 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  // False when the deadline has passed.
+  // Returns false when the deadline has passed.
   bool wait_until(Mutex& mutex, Deadline deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (deadline.is_never()) {

@@ -9,8 +9,8 @@
 namespace distwrap::base {
 
 size_t edit_distance(absl::string_view a, absl::string_view b) {
-  // One row of the table: edits from the letters of `a` so far to each
-  // beginning of `b`.
+  // One row of the table: the edits from the letters of `a` so far to each
+  // prefix of `b`.
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {

@@ -1,4 +1,4 @@
-// The known name that is most like a mistyped one, for "did you mean".
+// The known name that is most similar to a mistyped one, for "did you mean".
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_SRC_BASE_NEAREST_H_
@@ -12,11 +12,11 @@
 
 namespace distwrap::base {
 
-// Letters to insert, drop or change (Levenshtein).
+// The number of letters to insert, delete or change (Levenshtein).
 size_t edit_distance(absl::string_view a, absl::string_view b);
 
-// Of those that begin with `name`, else of all: the first of those that take
-// the fewest edits; empty when none is known.
+// The known name that takes the fewest edits, the first one of several. Names
+// that begin with `name` go before all others. Empty when `known` is empty.
 std::string nearest(absl::string_view name,
                     const std::vector<std::string>& known);
 

@@ -203,7 +203,7 @@ void warn_of_unknown_settings(const Environment& environment) {
   for (const Environment::Unknown& setting : unknown)
     log(LogLevel::kWarning,
         absl::StrCat(setting.name,
-                     " is no setting and has no effect; the "
+                     " is not a setting and has no effect; the "
                      "nearest is ",
                      setting.nearest));
 }

@@ -1,6 +1,7 @@
-// The settings table and the environment that fills it.
+// The table of settings, and the environment that sets them.
 //
-// Only start-up reads an environment, through this; the core gets values.
+// Only start-up code reads an environment, through this file; the core gets
+// values.
 // Threads: values.
 #ifndef DISTWRAP_SRC_BASE_SETTINGS_H_
 #define DISTWRAP_SRC_BASE_SETTINGS_H_
@@ -34,73 +35,74 @@ enum class SettingType {
   FLAG
 };
 
-// One row of the table.
+// One row of the table of settings.
 struct SettingInfo {
   Setting setting;
   absl::string_view name;  // "DISTWRAP_RANK"
   SettingType type;
   absl::string_view fallback;
-  absl::string_view choices;  // of a CHOICE, separated by blanks
+  absl::string_view choices;  // the choices of a CHOICE, separated by blanks
   absl::string_view summary;
 };
-// In the order of the table.
+// All settings in the order of the table.
 absl::Span<const SettingInfo> all_settings();
 
-// "DISTWRAP_RANK".
+// The variable's name: "DISTWRAP_RANK".
 absl::string_view setting_name(Setting setting);
 
-// What a value may be, for people: "seconds, more than 0".
+// The legal values of a setting as text: "seconds, more than 0".
 std::string expected_value(const SettingInfo& setting);
 
-// An environment: the process's, or one that a test or a record made.
+// An environment: that of the process, or one that a test or a record has made.
 class Environment {
  public:
   using Variables = std::map<std::string, std::string>;
   explicit Environment(Variables variables)
       : variables_(std::move(variables)) {}
-  // A copy of the process's; empty under elevated privileges.
+  // A copy of the process's environment; empty under elevated privileges.
   static Environment of_process();
 
-  // Nothing when it is unset or empty.
+  // The value of a variable; nullopt when it is unset or empty.
   std::optional<std::string> get(absl::string_view name) const;
   std::optional<std::string> get(Setting setting) const {
     return get(setting_name(setting));
   }
-  // The same with one variable more, or another value of it.
+  // A copy of this environment in which the variable has this value.
   Environment with(absl::string_view name, absl::string_view value) const {
     Variables variables = variables_;
     variables[std::string(name)] = std::string(value);
     return Environment(std::move(variables));
   }
-  // The table's default when unset.
+  // The value of a setting, or the table's default when it is unset.
   std::string get_or_default(Setting setting) const;
-  // kInvalidArgument with name and value unless it is a number in range.
+  // An integer; kInvalidArgument with name and value unless it is in range.
   absl::StatusOr<std::optional<int>> get_int(absl::string_view name, int least,
                                              int most) const;
-  // Seconds, fractions allowed, more than 0; of a PATIENCE, InfiniteDuration
-  // for 0.
+  // A positive number of seconds, fractions allowed. For a PATIENCE, 0 means
+  // InfiniteDuration.
   absl::StatusOr<absl::Duration> get_seconds(Setting setting) const;
-  // Any case; kInvalidArgument with name and value for what is neither.
+  // A flag in upper or lower case; kInvalidArgument with name and value for
+  // other texts.
   absl::StatusOr<std::optional<bool>> get_flag(absl::string_view name) const;
 
-  // Whether the value, if there is one, is of the setting's type; otherwise
+  // OK when the setting is unset or its value fits its type; otherwise
   // kInvalidArgument with name and value.
   absl::Status check(Setting setting) const;
 
   struct Unknown {
     std::string name, nearest;
   };
-  // Variables with our prefix that are no settings, sorted.
+  // The variables with the prefix DISTWRAP_ that are no settings, sorted.
   std::vector<Unknown> unknown_settings() const;
 
  private:
   Variables variables_;
 };
 
-// Logs each unknown setting as a warning, for the first call of the process.
+// Logs each unknown setting as a warning, once in a process.
 void warn_of_unknown_settings(const Environment& environment);
 
-// Version of this library, "0.1.0".
+// The version of this library: "0.1.0".
 absl::string_view library_version();
 
 }  // namespace distwrap::base

@@ -9,7 +9,8 @@
 namespace distwrap {
 namespace {
 
-// Product of the extents, -1 when there is none.
+// The product of the extents; -1 when an extent is negative or the product
+// overflows.
 int64_t product(absl::Span<const int64_t> shape) {
   bool overflows = false, empty = false;
   int64_t count = 1;

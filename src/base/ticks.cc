@@ -22,7 +22,7 @@ TickScale::TickScale(const Moment& early, const Moment& late) : late_(late) {
 }
 
 int64_t TickScale::unix_ns(uint64_t ticks) const {
-  // Signed: what ended while the later moment was taken lies behind it.
+  // Signed, because an event may lie after the later moment.
   const auto before = static_cast<int64_t>(late_.ticks - ticks);
   return late_.unix_ns -
          static_cast<int64_t>(static_cast<double>(before) * ns_per_tick_);

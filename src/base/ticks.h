@@ -1,7 +1,7 @@
-// The processor's own clock: the cheapest stamp there is.
+// The processor's own clock, the cheapest time stamp.
 //
-// A difference of ticks becomes time by comparing both clocks at two moments
-// far apart; nothing is calibrated at start.
+// Two moments far apart, taken with this clock and the system's clock, turn
+// ticks into time; nothing is calibrated at start.
 // Threads: any; safe in a signal handler.
 #ifndef DISTWRAP_SRC_BASE_TICKS_H_
 #define DISTWRAP_SRC_BASE_TICKS_H_
@@ -14,7 +14,7 @@
 
 namespace distwrap::base {
 
-// Counts up at one rate on all cores; starts anywhere.
+// Counts up at one rate on all cores, from an arbitrary start.
 inline uint64_t ticks() {
 #if defined(__x86_64__)
   return __rdtsc();
@@ -30,7 +30,7 @@ inline uint64_t ticks() {
 #endif
 }
 
-// Both clocks at one moment.
+// The values of both clocks at one moment.
 struct Moment {
   uint64_t ticks = 0;
   int64_t monotonic_ns = 0;
@@ -39,7 +39,7 @@ struct Moment {
   static Moment now();
 };
 
-// Turns ticks into times, from two moments of this process.
+// Converts ticks into times, from two moments of this process.
 class TickScale {
  public:
   TickScale(const Moment& early, const Moment& late);

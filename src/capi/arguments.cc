@@ -11,7 +11,7 @@
 
 namespace distwrap::capi {
 
-// The same memory, whichever side describes it.
+// The C struct and the C++ struct describe the same memory.
 static_assert(sizeof(distwrap_tensor) == sizeof(dlpack::Tensor) &&
               offsetof(distwrap_tensor, dtype) ==
                   offsetof(dlpack::Tensor, dtype) &&
@@ -24,7 +24,7 @@ static_assert(sizeof(distwrap_managed_tensor) ==
               offsetof(distwrap_managed_tensor, flags) ==
                   offsetof(dlpack::ManagedTensorVersioned, flags));
 static_assert(dlpack::kReadOnly == DW_DLPACK_READ_ONLY);
-// One enumeration on both sides.
+// The C constants and the C++ enumerators have equal values.
 #define DW_REDUCTION(value, name, enumerator, text, takes, meaning) \
   static_assert(DW_REDUCE_##name == static_cast<int>(ReduceOp::enumerator));
 #include "distwrap/abi/reductions.def"
@@ -35,7 +35,7 @@ static_assert(dlpack::kReadOnly == DW_DLPACK_READ_ONLY);
   static_assert(DW_REASON_##name == static_cast<int>(Reason::enumerator));
 #include "distwrap/abi/reasons.def"
 
-// Apart, so that a call outside of a batch pays nothing for it.
+// Not inlined, so that a call outside of a batch pays nothing for it.
 [[gnu::noinline, gnu::cold]] void Arguments::mean_group_of_batch() {
   BatchBox& box = **batch_;
   base::MutexLock lock(box.mutex);
@@ -68,8 +68,8 @@ void Arguments::read_given(const distwrap_op_options* options, bool async) {
     if (!group_)
       return refuse(
           refuse_handle(call_, number_of(given_->group), Kind::kGroup));
-    // A batch keeps the group. Else it is held by its box for the call, and a
-    // handle that counts nothing saves counting.
+    // A batch keeps the group. For other calls the handle's box keeps it during
+    // the call, so a Group without a reference saves the counting.
     const auto& state = group_->state();
     options_->group =
         batch_ ? *group_
@@ -100,7 +100,7 @@ Views Arguments::of(const TensorList& argument) {
     refuse_missing(argument.name);
     return {};
   }
-  // No group has so many ranks; a bad number must not cost memory.
+  // No group has so many ranks; a bad count must not allocate memory.
   if (argument.count > INT32_MAX) {
     refuse(capi::refuse(
         call_, absl::StrCat(argument.name, " has ", argument.count, " tensors"),
@@ -127,7 +127,7 @@ ReduceOp Arguments::unusual_reduction(int32_t kind) {
     if (given_->factor != nullptr) return ReduceOp::premul_sum(*given_->factor);
     if (given_->factor_tensor != nullptr)
       return ReduceOp::premul_sum(view_of(*given_->factor_tensor));
-    return ReduceOp::kPremulSum;  // the operation says what it lacks
+    return ReduceOp::kPremulSum;  // the operation reports the missing factor
   }
   if (has_factor_)
     refuse(capi::refuse(call_, "a factor goes with DW_REDUCE_PREMUL_SUM only",

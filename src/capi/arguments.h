@@ -1,10 +1,11 @@
-// What an operation is called with, turned from C into C++.
+// The arguments of an operation, translated from C into C++.
 //
-// Each argument is written as what it is: `Tensor{out, "out"}` must be there,
-// `MaybeTensor{in}` need not, and so on. A bad one is remembered and the call
-// refused before anything is started.
+// The type of each wrapper states the rule for its argument: `Tensor{out,
+// "out"}` must be given, `MaybeTensor{in}` may be NULL, and so on. The first
+// bad argument is remembered, and the call is refused before anything starts.
 //
-// Threads: on the stack of one. Ownership: all is the caller's for the call.
+// Threads: an object on the stack of one thread. Ownership: all arguments stay
+// the caller's during the call.
 #ifndef DISTWRAP_SRC_CAPI_ARGUMENTS_H_
 #define DISTWRAP_SRC_CAPI_ARGUMENTS_H_
 
@@ -26,7 +27,8 @@ struct Tensor {
 struct MaybeTensor {
   const distwrap_tensor* tensor;
 };
-// One for each rank; NULL with a count of 0 where it is not looked at.
+// One tensor for each rank. NULL with a count of 0 on ranks that do not use the
+// list.
 struct TensorList {
   const distwrap_tensor* const* tensors;
   uint64_t count;
@@ -35,7 +37,7 @@ struct TensorList {
 struct Reduction {
   int32_t kind;
 };
-// Rows for each rank; NULL is none.
+// Rows for each rank; NULL means no list.
 struct MaybeRows {
   const int64_t* rows;
   uint64_t count;
@@ -48,7 +50,7 @@ struct Rows {
 
 using Views = absl::InlinedVector<TensorView, 16>;
 
-// Element types by DLPack's code and bits.
+// The sizes of the table from DLPack's code and bits to element types.
 inline constexpr uint8_t kNoDType = 255, kCodes = 8, kBits = 65;
 struct DTypes {
   uint8_t of[kCodes][kBits];
@@ -64,12 +66,13 @@ inline constexpr DTypes kDTypes{};
 
 class Arguments {
  public:
-  // The options of a call without any.
+  // The options of a call that gives none.
   explicit Arguments(const char* call) : call_(call) {}
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
-  // Once, before the others. `work` says whether the call waits.
+  // Called once, before all other arguments. `async` says whether the call
+  // returns before the operation has ended.
   void read(const distwrap_op_options* options, bool async) {
     if (options == nullptr && !async) return;
     read_given(options, async);
@@ -88,7 +91,7 @@ class Arguments {
   }
   Views of(const TensorList& argument);
   ReduceOp of(const Reduction& argument) {
-    // No factor and a known kind: all but premul_sum.
+    // Every reduction except premul_sum: a known kind without a factor.
     if (!has_factor_ && argument.kind >= DW_REDUCE_SUM &&
         argument.kind <= DW_REDUCE_AVG) [[likely]]
       return static_cast<ReduceOp::Kind>(argument.kind);
@@ -107,22 +110,22 @@ class Arguments {
   }
   absl::Span<const int64_t> of(const Rows& argument);
   int64_t of(int64_t number) { return number; }
-  // The group of the options as a handle that counts.
+  // The group of the options as a handle that holds a reference.
   Group kept_group() const { return group_ ? *group_ : Group(); }
-  // For calls that cannot be in a batch.
+  // Refuses a batch, for calls that cannot be recorded.
   void refuse_batch();
 
-  // OK unless an argument is bad; the first that is.
+  // OK, or the error of the first bad argument.
   const absl::Status& status() const { return status_; }
   const OpOptions& options() const {
     return options_.has_value() ? *options_ : kDefaultOptions;
   }
-  // What the call is recorded in; none: it is run.
+  // The batch in which the call is recorded; null when the call runs at once.
   BatchBox* batch() const { return batch_ ? batch_->get() : nullptr; }
 
  private:
-  // Row-major or flat elements in the host's memory, as most are, go the short
-  // way; what is wrong with one of these the operation says.
+  // The fast path for row-major or flat elements in host memory; the operation
+  // itself checks the resulting view.
   TensorView view_of(const distwrap_tensor& tensor) {
     if (tensor.device.device_type == DW_DEVICE_CPU && tensor.ndim == 1 &&
         tensor.strides == nullptr && tensor.byte_offset == 0 &&
@@ -154,7 +157,8 @@ class Arguments {
   const char* const call_;
   absl::Status status_;
   bool has_factor_ = false;
-  // The caller's own, or as much as is known of one of another size.
+  // The caller's own struct, or a copy of the known part of a struct of another
+  // size.
   const distwrap_op_options* given_ = &kNone;
   distwrap_op_options known_;
   std::optional<OpOptions> options_;

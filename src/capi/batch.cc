@@ -1,4 +1,4 @@
-// Operations that start as one.
+// Batches: operations that start together.
 #include "capi/operation.h"
 #include "distwrap/c.h"
 

@@ -1,4 +1,4 @@
-// The tables of handles, one for each kind, and what is in them.
+// The tables of handles, one for each kind, and the values in them.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_CAPI_BOXES_H_
@@ -6,6 +6,7 @@
 
 #include "base/mutex.h"
 #include "capi/handles.h"
+#include "capi/object_values.h"
 #include "distwrap/batch.h"
 #include "distwrap/c_types.h"
 #include "distwrap/hooks.h"
@@ -22,11 +23,11 @@
 
 namespace distwrap::capi {
 
-// A Batch is for one thread at a time; a handle is for any.
+// A handle may be used by several threads, but a Batch only by one at a time.
 struct BatchBox {
   base::Mutex mutex;
   Batch batch ABSL_GUARDED_BY(mutex);
-  Group group ABSL_GUARDED_BY(mutex);  // of operations that name none
+  Group group ABSL_GUARDED_BY(mutex);  // default of operations without one
 };
 
 struct ErrorBox {
@@ -34,11 +35,12 @@ struct ErrorBox {
   ErrorInfo info;
   std::string text;
   std::string page = {};
-  // In C, by pointers into `info`, which moving the box leaves as they are.
+  // The structs of `info` for C. Their pointers refer to memory of `info` that
+  // stays in place when the box moves.
   std::vector<distwrap_seen_rank> seen = {};
 };
 
-// What a call gives out of texts and bytes.
+// The texts and bytes that a call returns.
 using List = std::vector<std::string>;
 
 template <class Handle>
@@ -59,6 +61,9 @@ DISTWRAP_BOX(distwrap_error, kError, ErrorBox)
 DISTWRAP_BOX(distwrap_hook, kHook, Hook)
 DISTWRAP_BOX(distwrap_window, kWindow, Window)
 DISTWRAP_BOX(distwrap_memory, kMemory, Memory)
+DISTWRAP_BOX(distwrap_pages, kPages, WindowPages)
+DISTWRAP_BOX(distwrap_writer, kWriter, std::unique_ptr<ObjectWriter>)
+DISTWRAP_BOX(distwrap_reader, kReader, std::unique_ptr<ObjectReader>)
 #undef DISTWRAP_BOX
 
 template <class Handle>
@@ -66,7 +71,7 @@ using Table = HandleTable<typename BoxOf<Handle>::Box, BoxOf<Handle>::kKind>;
 template <class Handle>
 using Held = typename Table<Handle>::Held;
 
-// Outlives everything: threads may use handles to the end of the process.
+// Never destroyed: threads may use handles until the process ends.
 template <class Handle>
 inline constinit Table<Handle> table;
 
@@ -80,14 +85,14 @@ Held<Handle> find(Handle handle) {
   return table<Handle>.find(number_of(handle));
 }
 
-// None when there are too many handles.
+// A new handle; NULL when there are too many handles.
 template <class Handle>
 Handle give(typename BoxOf<Handle>::Box box) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
   return reinterpret_cast<Handle>(table<Handle>.add(std::move(box)));
 }
 
-// Frees a handle; none is free already.
+// Frees a handle; freeing NULL is allowed.
 template <class Handle>
 int32_t free_handle(Handle handle) {
   return handle == nullptr || table<Handle>.remove(number_of(handle))

@@ -1,11 +1,11 @@
 #include "capi/entry.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "capi/seen.h"
 
 #include <absl/strings/str_cat.h>
 
-#include <exception>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -35,17 +35,14 @@ const char* name_of(Kind kind) {
       return "window";
     case Kind::kHook:
       return "hook";
+    case Kind::kPages:
+      return "pages";
+    case Kind::kWriter:
+      return "writer";
+    case Kind::kReader:
+      return "reader";
   }
   return nullptr;
-}
-
-absl::Status thrown(const char* call, Reason reason, std::string what) {
-  return base::make_error({.reason = reason,
-                           .what = std::move(what),
-                           .op = call,
-                           .next_step = reason == Reason::kOutOfMemory
-                                            ? "free memory and try again"
-                                            : "report this error"});
 }
 
 }  // namespace
@@ -66,20 +63,15 @@ int32_t fail_of_exception(const char* call, distwrap_error* error) {
   try {
     try {
       throw;
-    } catch (const std::bad_alloc&) {
-      return fail(thrown(call, Reason::kOutOfMemory, "memory is exhausted"),
-                  error);
     } catch (const std::length_error&) {
       return fail(refuse(call, "a size is impossible",
                          "give the number of things that there are"),
                   error);
-    } catch (const std::exception& other) {
-      return fail(thrown(call, Reason::kBackendFailed,
-                         absl::StrCat("an exception: ", other.what())),
-                  error);
+    } catch (...) {
+      return fail(base::error_of_exception(call), error);
     }
-  } catch (...) {
-    return DW_INTERNAL;  // not even an error could be made
+  } catch (const std::bad_alloc&) {
+    return DW_RESOURCE_EXHAUSTED;  // there is not even memory for an error
   }
 }
 

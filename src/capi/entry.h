@@ -1,6 +1,5 @@
-// The frame of every function of the C API: nothing is thrown across the
-// border, and a failure becomes a code and, where the caller wants one, an
-// error.
+// The frame of every function of the C API: no exception crosses the border,
+// and a failure becomes a code and, if the caller wants it, an error handle.
 //
 //   return entry("abort", error, [&] { return abort(...); });
 //
@@ -21,20 +20,20 @@
 
 namespace distwrap::capi {
 
-// Code of a status that is not OK; `*error` gets the rest.
+// The code of a failed status; `*error` gets a handle with the details.
 int32_t fail(const absl::Status& status, distwrap_error* error);
-// The exception that is being handled.
+// The code and error of the exception that is being handled.
 int32_t fail_of_exception(const char* call, distwrap_error* error);
 
-// kInvalidArgument.
+// Makes a kInvalidArgument.
 absl::Status refuse(const char* call, std::string what, std::string next_step);
-// `what` ("out") is NULL and may not be.
+// The error for an argument, such as "out", that is NULL and must not be.
 absl::Status refuse_null(const char* call, const char* what);
-// A handle that find() did not find.
+// The error for a handle that find() did not find.
 absl::Status refuse_handle(const char* call, uint64_t handle, Kind wanted);
-// No more handles.
+// The error for a full table of handles.
 absl::Status too_many_handles(const char* call);
-// By the size that its caller says it has.
+// The error for a struct whose `struct_size` cannot be right.
 absl::Status refuse_struct(const char* call, const char* what, uint32_t size,
                            uint32_t known);
 
@@ -51,14 +50,14 @@ int32_t entry(const char* call, distwrap_error* error, const Body& body) {
   }
 }
 
-// An options struct as this library knows it: from a caller that knew less, the
-// rest is zero; one that asks for what is not known here is refused. NULL is
-// all zero.
+// Copies an options struct. Fields that an older caller does not have become
+// zero; a newer caller's unknown fields must be zero, otherwise the call is
+// refused. NULL means that all fields are zero.
 template <class Options>
 absl::Status read_options(const char* call, const Options* from, Options* to) {
   uint32_t size = 0;
   if (from != nullptr) memcpy(&size, from, sizeof size);
-  // A copy of fixed size is a few moves.
+  // A copy of fixed size compiles to a few moves.
   if (size == sizeof(Options)) [[likely]] {
     memcpy(to, from, sizeof(Options));
     return absl::OkStatus();
@@ -75,7 +74,7 @@ absl::Status read_options(const char* call, const Options* from, Options* to) {
   return absl::OkStatus();
 }
 
-// The other way: what both sides know.
+// Copies the fields that both sides know to the caller's struct.
 template <class Info>
 absl::Status write_info(const char* call, Info from, Info* to) {
   if (to == nullptr) return refuse_null(call, "info");
@@ -95,10 +94,10 @@ absl::StatusOr<Held<Handle>> held(const char* call, Handle handle) {
   return refuse_handle(call, number_of(handle), BoxOf<Handle>::kKind);
 }
 
-// A group or, for none, no group, which means the world.
+// The group of a handle; an empty Group, which means the world, for NULL.
 absl::StatusOr<Group> group_of(const char* call, distwrap_group handle);
 
-// A new handle for `box` in `*handle`; its caller has cleared that.
+// Puts a new handle for `box` into `*handle`, which the caller has cleared.
 template <class Handle>
 absl::Status hand_out(const char* call, typename BoxOf<Handle>::Box box,
                       Handle* handle) {
@@ -108,7 +107,7 @@ absl::Status hand_out(const char* call, typename BoxOf<Handle>::Box box,
 absl::Status hand_out_group(const char* call, const Group& group,
                             distwrap_group* handle);
 
-// Nanoseconds, where DW_FOREVER has no end.
+// Nanoseconds as a duration; DW_FOREVER becomes InfiniteDuration.
 inline absl::Duration duration_of(int64_t timeout) {
   return timeout == DW_FOREVER ? absl::InfiniteDuration()
                                : absl::Nanoseconds(timeout);
@@ -117,7 +116,7 @@ inline absl::Duration duration_of(int64_t timeout) {
 absl::StatusOr<std::map<std::string, std::string>> pairs_of(
     const char* call, const distwrap_pair* pairs, uint64_t count);
 
-// NULL is "".
+// The text; "" for NULL.
 inline std::string text_of(const char* text) {
   return text == nullptr ? std::string() : std::string(text);
 }

@@ -1,4 +1,4 @@
-// What an error holds.
+// Reading the fields of an error.
 #include "capi/entry.h"
 #include "distwrap/c.h"
 

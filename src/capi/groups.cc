@@ -1,4 +1,4 @@
-// Groups: making, asking, ending.
+// Groups: making them, asking about them, ending them.
 #include "distwrap/groups.h"
 
 #include "capi/entry.h"
@@ -16,7 +16,7 @@
 namespace distwrap::capi {
 namespace {
 
-// A group, of none the world's, which a call needs to be there.
+// The group of a handle, or the world for NULL; an error when neither exists.
 absl::StatusOr<Group> some_group(const char* call, distwrap_group handle) {
   const absl::StatusOr<Group> group = group_of(call, handle);
   if (!group.ok()) return group;
@@ -25,7 +25,7 @@ absl::StatusOr<Group> some_group(const char* call, distwrap_group handle) {
   return Group(*std::move(found));
 }
 
-// Each behind a blank.
+// The names, each after a blank.
 std::string names_of(const std::vector<DType>& dtypes) {
   std::string names;
   for (const DType dtype : dtypes)
@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<std::map<std::string, std::string>>> hints_of(
   return std::optional(*std::move(hints));
 }
 
-// Of both kinds of split; `with_lists` of the one that has them.
+// The options of both kinds of split; only split_group has lists.
 absl::StatusOr<SplitOptions> split_options(const char* call, bool with_lists,
                                            const distwrap_group_options* from) {
   const auto given = read_group_options(call, from);
@@ -92,13 +92,13 @@ absl::StatusOr<SplitOptions> split_options(const char* call, bool with_lists,
   return options;
 }
 
-// A rank outside gets no handle.
+// A rank outside of the group gets no handle.
 absl::Status hand_out_made(const char* call, const absl::StatusOr<Group>& made,
                            distwrap_group* group) {
   return made.ok() ? hand_out_group(call, *made, group) : made.status();
 }
 
-// Runs `f(group)` for a call that needs one to be there.
+// Runs `f(group)` with an existing group.
 template <class F>
 int32_t with_group(const char* call, distwrap_group handle,
                    distwrap_error* error, const F& f) {
@@ -177,6 +177,7 @@ int32_t distwrap_new_group(const distwrap_group_options* options,
     read.use_local_synchronization = given->use_local_synchronization != 0;
     read.group_desc = text_of(given->description);
     if (given->has_device_id != 0) read.device_id = given->device_id;
+    read.sort_ranks = given->keep_order == 0;
     return hand_out_made(kCall, distwrap::new_group(read), group);
   });
 }

@@ -1,18 +1,19 @@
-// What a C program holds: numbers, checked at every use.
+// The handles of C programs: numbers that are checked at every use.
 //
-// A handle names a slot of a table, the kind of thing in it, and the slot's
-// generation, which moves when the handle is freed. So a handle that was freed,
-// was never given out or is of another kind is told from a good one without a
-// look at memory that may be gone. The kind is in the highest bits, which makes
-// a handle no address: following one as a pointer faults at once.
+// A handle names a slot of a table, the kind of its value, and the slot's
+// generation, which changes when the handle is freed. A handle that was freed,
+// was never given out, or is of another kind is therefore recognised without
+// reading memory that may be gone. The kind is in the highest bits, so a handle
+// is no valid address: a program that dereferences it faults at once.
 //
 //   if (const auto group = groups().find(handle)) use(*group);
 //
-// Threads: any. What `find` gave stays until it is let go, whoever frees the
-// handle meanwhile; the slot is used again only then. Uses are counted in the
-// slot, by two locked instructions. Of a kind that is found in every call and
-// freed rarely a thread's first use is a mark instead (comm/thread_marks.h),
-// and whoever frees the handle counts the uses that are marked.
+// Threads: any. A value that `find` returned stays alive until it is released,
+// even if another thread frees the handle meanwhile; the slot is reused only
+// afterwards. Each use is counted in the slot, by two locked instructions. For
+// kinds that every call uses and that are rarely freed, a thread's first use is
+// a mark instead (comm/thread_marks.h), and the thread that frees the handle
+// adds the marked uses to the count.
 #ifndef DISTWRAP_SRC_CAPI_HANDLES_H_
 #define DISTWRAP_SRC_CAPI_HANDLES_H_
 
@@ -30,6 +31,9 @@
 namespace distwrap::capi {
 
 enum class Kind : uint64_t {
+  kReader = 3,
+  kWriter = 4,
+  kPages = 5,
   kMemory = 6,
   kWindow = 7,
   kSession = 8,
@@ -44,10 +48,10 @@ enum class Kind : uint64_t {
 
 inline constexpr int kIndexBits = 20, kGenerationBits = 40, kKindShift = 60;
 
-// Kinds whose uses are marked.
+// The kinds whose uses are marked instead of counted.
 constexpr bool is_marked(Kind kind) { return kind == Kind::kGroup; }
 
-// The kind that a handle says it is of.
+// The kind that is written in a handle.
 constexpr Kind kind_of(uint64_t handle) {
   return static_cast<Kind>(handle >> kKindShift);
 }
@@ -55,8 +59,8 @@ constexpr Kind kind_of(uint64_t handle) {
 template <class T, Kind kKind>
 class HandleTable {
  private:
-  // From the lowest bit on: uses going on, whether the handle is good, the
-  // generation.
+  // The bits of a slot's word, from the lowest on: the number of uses, whether
+  // the handle is valid, the generation.
   static constexpr int kPinBits = 23;
   static constexpr uint64_t kPins = (uint64_t{1} << kPinBits) - 1;
   static constexpr uint64_t kGood = uint64_t{1} << kPinBits;
@@ -65,15 +69,15 @@ class HandleTable {
 
   struct Slot {
     std::atomic<uint64_t> word{0};
-    std::atomic<uint32_t> next{0};  // in the list of free slots, index + 1
+    std::atomic<uint32_t> next{0};  // index + 1 of the next free slot
     uint32_t index = 0;
     alignas(T) std::byte memory[sizeof(T)];
     T* value() { return std::launder(reinterpret_cast<T*>(memory)); }
   };
 
  public:
-  // A value in use; none for a handle that is not good. Let go by the thread
-  // that found it.
+  // A value in use; null for an invalid handle. The thread that found it has to
+  // release it.
   class Held {
    public:
     Held() = default;
@@ -104,14 +108,14 @@ class HandleTable {
         : table_(table), slot_(slot), mark_(mark) {}
     HandleTable* table_ = nullptr;
     Slot* slot_ = nullptr;
-    uint64_t mark_ = 0;  // the word of a use that is marked, not counted
+    uint64_t mark_ = 0;  // the mark's word when the use is marked, not counted
   };
 
   constexpr HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
-  // 0 when there are too many.
+  // A new handle; 0 when there are too many.
   uint64_t add(T value) {
     Slot* const slot = take_free();
     if (slot == nullptr) return 0;
@@ -142,13 +146,13 @@ class HandleTable {
     return {};
   }
 
-  // Frees the handle; false when it was not good.
+  // Frees a handle; false when it was invalid.
   bool remove(uint64_t handle) {
     Slot* const slot = slot_of(handle);
     if (slot == nullptr) return false;
     uint64_t word = slot->word.load(std::memory_order_relaxed);
     while ((word & ~kPins) == good_word(handle)) {
-      // Used by this, until all other uses are counted.
+      // This thread holds one use until all marked uses are counted.
       if (!slot->word.compare_exchange_weak(word,
                                             word - kGood + kNextGeneration + 1,
                                             std::memory_order_acq_rel))
@@ -161,7 +165,8 @@ class HandleTable {
   }
 
  private:
-  static constexpr uint32_t kChunk = 256;  // slots that are made together
+  static constexpr uint32_t kChunk = 256;  // number of slots that are allocated
+                                           // together
   static constexpr uint32_t kChunks = (uint32_t{1} << kIndexBits) / kChunk;
 
   static constexpr uint64_t good_word(uint64_t handle) {
@@ -177,7 +182,8 @@ class HandleTable {
     return chunk == nullptr ? nullptr : chunk + index % kChunk;
   }
 
-  // False when the thread's mark is taken, or none can be trusted.
+  // Returns false when the thread's mark is in use, or when marks cannot be
+  // trusted.
   static bool mark(Slot& slot) {
     if (!comm::ThreadMarks::asymmetric()) return false;
     comm::ThreadMarks::Mark& mark = comm::ThreadMarks::mine().handle;
@@ -193,7 +199,8 @@ class HandleTable {
       settle(slot);
   }
 
-  // Freed meanwhile, by one that may have counted this thread's use.
+  // The handle was freed meanwhile, by a thread that may have counted this
+  // thread's use.
   [[gnu::noinline, gnu::cold]] void settle(Slot& slot) {
     comm::ThreadMarks& mine = comm::ThreadMarks::mine();
     bool counted = false;
@@ -221,14 +228,14 @@ class HandleTable {
     if ((word & (kGood | kPins)) == 1) clear(slot);
   }
 
-  // The handle is freed and nobody uses the value.
+  // Destroys the value after the handle was freed and the last use has ended.
   [[gnu::noinline, gnu::cold]] void clear(Slot& slot) {
     std::destroy_at(slot.value());
     put_free(slot);
   }
 
-  // The list of free slots. Its head carries a count beside the index, so that
-  // a slot that left and came back is not mistaken for one that stayed.
+  // The list of free slots. Its head has a counter beside the index, which
+  // solves the ABA problem.
   void put_free(Slot& slot) {
     uint64_t head = free_.load(std::memory_order_relaxed);
     do {
@@ -261,9 +268,10 @@ class HandleTable {
   bool grow() {
     base::MutexLock lock(mutex_);
     if (static_cast<uint32_t>(free_.load(std::memory_order_acquire)) != 0)
-      return true;  // somebody else did
+      return true;  // another thread has added one
     if (used_ == kChunks) return false;
-    Slot* const chunk = new Slot[kChunk];  // stays: handles are for ever
+    Slot* const chunk = new Slot[kChunk];  // never freed: handles may be used
+                                           // for ever
     for (uint32_t i = 0; i < kChunk; ++i) chunk[i].index = used_ * kChunk + i;
     chunks_[used_++].store(chunk, std::memory_order_release);
     for (uint32_t i = kChunk; i-- > 0;) put_free(chunk[i]);

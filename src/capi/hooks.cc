@@ -1,4 +1,4 @@
-// Hooks in C: what a callback is shown, and what it answers.
+// Hooks in C: the struct that a callback sees, and the answer that it gives.
 #include "distwrap/hooks.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@
 namespace distwrap::capi {
 namespace {
 
-// A HookedCall as C has it, with the memory for it.
+// A HookedCall as a C struct, with the memory behind its pointers.
 class CallInC {
  public:
   explicit CallInC(const HookedCall& call)
@@ -147,7 +147,7 @@ absl::Status answer_of(int32_t code, const char* why) {
       why != nullptr ? std::string(why) : absl::StrCat("code ", code));
 }
 
-// The callback gets an error that lives as long as it runs.
+// The callback's error lives until the callback returns.
 void tell(distwrap_post_hook function, void* user, const HookedCall& call,
           const absl::Status& status) {
   const CallInC in_c(call);

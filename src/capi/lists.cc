@@ -1,4 +1,4 @@
-// Texts and bytes that calls gave out.
+// Lists of texts and bytes that calls return.
 #include "capi/entry.h"
 #include "distwrap/c.h"
 

@@ -1,4 +1,4 @@
-// Memory of a group's backend in C.
+// Memory of a group's backend, for C.
 #include "distwrap/memory.h"
 
 #include "capi/entry.h"
@@ -66,7 +66,7 @@ int32_t distwrap_mem_free(distwrap_memory memory, distwrap_error* error) {
       if (absl::Status given = (**found).release(); !given.ok()) return given;
     }
     if (free_handle(memory) == DW_OK) return absl::OkStatus();
-    // Another thread was first.
+    // Another thread has freed it first.
     return refuse_handle(kCall, number_of(memory),
                          BoxOf<distwrap_memory>::kKind);
   });

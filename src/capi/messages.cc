@@ -1,5 +1,5 @@
-// Point to point. The facade's functions differ in what they return, so each is
-// written out.
+// Messages. The functions of the facade return different types, so each is
+// written out here.
 #include "capi/operation.h"
 #include "distwrap/c.h"
 

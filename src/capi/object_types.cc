@@ -1,4 +1,4 @@
-// Extensions of C programs that travel in objects.
+// Extensions of C programs that are sent in objects.
 #include "base/error.h"
 #include "base/mutex.h"
 #include "capi/entry.h"
@@ -15,7 +15,8 @@
 namespace distwrap::capi {
 namespace {
 
-// A registered name needs a type of its own, which C has not.
+// The C++ registration needs a distinct type for each name, which C cannot
+// give.
 template <size_t kIndex>
 struct Placeholder {};
 

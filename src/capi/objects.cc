@@ -14,9 +14,25 @@
 namespace distwrap::capi {
 namespace {
 
-// In place of one that could not be read here: it cannot be written either, so
-// that the exchange fails on all ranks at once and none is left waiting.
-struct NoObject {};
+// Stands for an object that this rank does not have, and says why. It cannot be
+// written, so the exchange fails on all ranks at once, with this text.
+struct NoObject {
+  std::string why;
+};
+
+void register_no_object() {
+  static const absl::Status registered = register_object_type<NoObject>(
+      "distwrap.no_object",
+      [](const NoObject& object) -> absl::StatusOr<std::string> {
+        return base::make_error(
+            {.reason = Reason::kObjectType, .what = object.why});
+      },
+      [](absl::string_view) -> absl::StatusOr<NoObject> {
+        return base::make_error({.reason = Reason::kObjectDecode,
+                                 .what = "no rank sends this type"});
+      });
+  registered.IgnoreError();
+}
 
 // The arguments of one exchange, from C and back.
 class Exchange {
@@ -26,22 +42,30 @@ class Exchange {
       : call_(call), encoding_(encoding), arguments_(call) {
     arguments_.read(options, false);
     arguments_.refuse_batch();
+    register_no_object();
   }
 
   Object object(const distwrap_bytes* bytes) {
     if (bytes == nullptr || (bytes->data == nullptr && bytes->size != 0)) {
       keep(refuse_null(call_, "object"));
-      return Object::of(NoObject{});
+      return Object::of(NoObject{"the caller gave NULL"});
     }
     const absl::string_view text(static_cast<const char*>(bytes->data),
                                  bytes->size);
+    if (encoding_ == DW_OBJECT_REFUSED) {
+      keep(base::make_error({.reason = Reason::kObjectType,
+                             .what = std::string(text),
+                             .op = call_}));
+      return Object::of(NoObject{std::string(text)});
+    }
     if (encoding_ == DW_OBJECT_BYTES) return Object::bytes(std::string(text));
     absl::StatusOr<Object> read = decode_object(text);
     if (read.ok()) return *std::move(read);
+    NoObject none{std::string(read.status().message())};
     keep(read.status());
-    return Object::of(NoObject{});
+    return Object::of(std::move(none));
   }
-  // None where the list is not looked at.
+  // Empty on ranks where the list is not used.
   std::vector<Object> objects(const distwrap_bytes* list, uint64_t count) {
     std::vector<Object> all;
     for (uint64_t i = 0; list != nullptr && i < count; ++i)
@@ -50,10 +74,10 @@ class Exchange {
   }
   Peer peer(const distwrap_peer& peer) { return arguments_.of(peer); }
 
-  // What keeps the exchange from being tried: options, not objects.
+  // The error that prevents the exchange: bad options, not bad objects.
   const absl::Status& refused() const { return arguments_.status(); }
   const OpOptions& options() const { return arguments_.options(); }
-  // The error of an exchange that ended so: its own cause comes first.
+  // The error of a failed exchange; this rank's own cause comes first.
   absl::Status end(const absl::Status& ended) const {
     return own_.ok() ? ended : own_;
   }
@@ -91,13 +115,13 @@ class Exchange {
   absl::Status own_;
 };
 
-// Runs `f(exchange)`.
+// Runs `f(exchange)` in the frame of a C function.
 template <class F>
 int32_t exchange(const char* call, int32_t encoding,
                  const distwrap_op_options* options, distwrap_error* error,
                  const F& f) {
   return entry(call, error, [&]() -> absl::Status {
-    if (encoding != DW_OBJECT_BYTES && encoding != DW_OBJECT_ENCODED)
+    if (encoding < DW_OBJECT_BYTES || encoding > DW_OBJECT_REFUSED)
       return refuse(call, absl::StrCat("there is no encoding ", encoding),
                     "use DW_OBJECT_BYTES or DW_OBJECT_ENCODED");
     Exchange one(call, encoding, options);
@@ -105,7 +129,7 @@ int32_t exchange(const char* call, int32_t encoding,
   });
 }
 
-// A list in memory, not one in numbers that are wrong.
+// Refuses a count that no list in memory can have.
 absl::Status check_count(const char* call, uint64_t count) {
   return count <= uint64_t{INT32_MAX}
              ? absl::OkStatus()

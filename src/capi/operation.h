@@ -1,5 +1,6 @@
-// One operation of the C API: run, begun, or recorded in a batch, as its
-// options and `work` say. What it means is said once, by DISTWRAP_C_OPERATION.
+// One operation of the C API, which runs at once, is only started, or is
+// recorded in a batch, depending on its options and `work`.
+// DISTWRAP_C_OPERATION states the operation once for all three.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_CAPI_OPERATION_H_
@@ -17,8 +18,8 @@ namespace distwrap::capi {
 
 absl::Status record(BatchBox& box, absl::FunctionRef<void(Batch&)> add);
 
-// `run(arguments..., options)` is the facade's function, `add(batch, ...)` the
-// batch's method.
+// `run(arguments..., options)` is the facade's function; `add(batch, ...)` is
+// the batch's method.
 template <class Run, class Add, class... Described>
 inline int32_t operation(const char* call, const distwrap_op_options* options,
                          distwrap_work* work, distwrap_error* error,
@@ -54,8 +55,8 @@ inline int32_t operation(const char* call, const distwrap_op_options* options,
 
 }  // namespace distwrap::capi
 
-// Defines the function of c.h that means the facade's `name`. `...` are the
-// descriptions of the arguments (arguments.h), in the order of the facade's.
+// Defines the function of c.h for the facade's `name`. `...` describes the
+// arguments (arguments.h) in the order of the facade's function.
 #define DISTWRAP_C_OPERATION(name, parameters, ...)                            \
   int32_t distwrap_##name parameters {                                         \
     using namespace distwrap::capi; /* NOLINT(google-build-using-namespace) */ \

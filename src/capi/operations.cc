@@ -1,8 +1,8 @@
-// The operations: what each argument is, and nothing else.
+// The operations: a description of each argument, and nothing else.
 #include "capi/operation.h"
 #include "distwrap/c.h"
 
-// How: the last arguments of every operation.
+// The last arguments of every operation.
 #define HOW \
   const distwrap_op_options *options, distwrap_work *work, distwrap_error *error
 
@@ -80,11 +80,6 @@ DISTWRAP_C_OPERATION(reduce_scatter_v,
                       int32_t reduction, HOW),
                      Tensor{out, "out"}, Tensor{in, "in"},
                      Rows{counts, counts_count, "counts"}, Reduction{reduction})
-DISTWRAP_C_OPERATION(reduce_scatter_quantized,
-                     (const distwrap_tensor* out, const distwrap_tensor* in,
-                      int32_t reduction, int64_t seed, HOW),
-                     Tensor{out, "out"}, Tensor{in, "in"}, Reduction{reduction},
-                     seed)
 
 DISTWRAP_C_OPERATION(all_to_all,
                      (const distwrap_tensor* const* outs, uint64_t outs_count,
@@ -100,7 +95,7 @@ DISTWRAP_C_OPERATION(all_to_all_single,
                      MaybeRows{out_splits, out_splits_count},
                      MaybeRows{in_splits, in_splits_count})
 
-// Without arguments there is nothing to describe.
+// A barrier has no arguments to describe.
 int32_t distwrap_barrier(HOW) {
   return distwrap::capi::operation(
       "barrier", options, work, error,

@@ -1,4 +1,4 @@
-// The registry of groups, and names of backends and ranks.
+// The registry of groups, and the names of backends and ranks.
 #include "capi/entry.h"
 #include "distwrap/c.h"
 #include "distwrap/distwrap.h"
@@ -13,7 +13,7 @@
 namespace distwrap::capi {
 namespace {
 
-// Runs `f(registry, group)` on the thread's session.
+// Runs `f(registry, group)` with the registry of the thread's session.
 template <class F>
 int32_t with_registry(const char* call, distwrap_group handle,
                       distwrap_error* error, const F& f) {

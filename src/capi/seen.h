@@ -1,6 +1,6 @@
-// What ranks were seen doing, in C.
+// The calls in which ranks were last seen, as C structs.
 //
-// Threads: pure. Ownership: the texts are those of `seen`.
+// Threads: pure functions. Ownership: the texts belong to `seen`.
 #ifndef DISTWRAP_SRC_CAPI_SEEN_H_
 #define DISTWRAP_SRC_CAPI_SEEN_H_
 

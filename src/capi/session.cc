@@ -1,4 +1,5 @@
-// Start and end.
+// Start and end of sessions.
+#include "base/settings.h"
 #include "capi/entry.h"
 #include "distwrap/c.h"
 #include "distwrap/distwrap.h"
@@ -76,6 +77,33 @@ int32_t distwrap_init_process_group(const distwrap_init_options* options,
   });
 }
 
+int32_t distwrap_session_create(const distwrap_init_options* options,
+                                distwrap_session* session,
+                                distwrap_error* error) {
+  constexpr const char* kCall = "session_create";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (session == nullptr) return refuse_null(kCall, "session");
+    *session = nullptr;
+    const auto read = options_of(kCall, options);
+    if (!read.ok()) return read.status();
+    auto made = distwrap::Session::create(*read);
+    return made.ok() ? hand_out(kCall, *std::move(made), session)
+                     : made.status();
+  });
+}
+
+int32_t distwrap_session_world(distwrap_session session, distwrap_group* group,
+                               distwrap_error* error) {
+  constexpr const char* kCall = "session_world";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (group == nullptr) return refuse_null(kCall, "group");
+    *group = nullptr;
+    const auto found = held(kCall, session);
+    if (!found.ok()) return found.status();
+    return hand_out_group(kCall, (**found).world(), group);
+  });
+}
+
 int32_t distwrap_destroy_process_group(distwrap_group group,
                                        distwrap_error* error) {
   constexpr const char* kCall = "destroy_process_group";
@@ -134,6 +162,10 @@ int32_t distwrap_session_free(distwrap_session session) {
 
 int32_t distwrap_is_initialized(void) {
   return distwrap::is_initialized() ? 1 : 0;
+}
+
+const char* distwrap_version(void) {
+  return distwrap::base::library_version().data();
 }
 
 int32_t distwrap_is_available(void) { return distwrap::is_available() ? 1 : 0; }

@@ -1,4 +1,4 @@
-// Where ranks meet.
+// The store through which ranks meet.
 #include "distwrap/store.h"
 
 #include "capi/entry.h"
@@ -12,7 +12,7 @@
 namespace distwrap::capi {
 namespace {
 
-// Runs `f(store, deadline)`.
+// Runs `f(store, deadline)` in the frame of a C function.
 template <class F>
 int32_t with_store(const char* call, distwrap_store store, int64_t timeout,
                    distwrap_error* error, const F& f) {

@@ -1,4 +1,4 @@
-// Tensors of other libraries, and names of element types.
+// Tensors of other libraries, and the names of element types.
 #include "capi/entry.h"
 #include "distwrap/c.h"
 #include "distwrap/dlpack.h"
@@ -14,7 +14,7 @@ dw_dtype distwrap_dtype(int32_t dtype) {
     return {code, bits, 1};
 #include "distwrap/abi/dtypes.def"
     default:
-      return {0, 0, 0};  // refused by every call
+      return {0, 0, 0};  // every call refuses this type
   }
 }
 
@@ -27,7 +27,7 @@ int32_t distwrap_tensor_of_dlpack(const distwrap_managed_tensor* managed,
     if (tensor == nullptr) return refuse_null(kCall, "tensor");
     *tensor = nullptr;
     if (managed == nullptr) return refuse_null(kCall, "managed");
-    // Of another layout nothing else may be looked at.
+    // Nothing behind the version may be read in another major version.
     if (managed->version.major != distwrap::dlpack::kMajor)
       return distwrap::internal::refuse_dlpack_version(managed->version.major,
                                                        managed->version.minor);
@@ -55,7 +55,7 @@ int32_t distwrap_dlpack_of_tensor(const distwrap_tensor* tensor,
     const auto view = distwrap::view_of_dlpack(
         *tensor, read_only != 0 ? distwrap::dlpack::kReadOnly : 0);
     if (!view.ok()) return view.status();
-    // Released by the deleter, and not when the export fails.
+    // The deleter calls `release`; a failed export does not.
     const auto armed = std::make_shared<bool>(false);
     const std::shared_ptr<void> kept(owner, [armed, release](void* held) {
       if (*armed && release != nullptr) release(held);

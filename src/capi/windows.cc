@@ -1,4 +1,4 @@
-// Windows in C.
+// Windows, for C.
 #include "capi/arguments.h"
 #include "capi/entry.h"
 #include "distwrap/c.h"
@@ -13,13 +13,14 @@
 namespace distwrap::capi {
 namespace {
 
-// What C calls them.
+// The C constants have the values of the C++ enumerators.
 static_assert(static_cast<int>(SignalHow::kSet) == DW_SIGNAL_SET &&
               static_cast<int>(SignalHow::kAdd) == DW_SIGNAL_ADD &&
               static_cast<int>(Compare::kEq) == DW_COMPARE_EQ &&
               static_cast<int>(Compare::kGe) == DW_COMPARE_GE);
 
-// No enumerator for what fits none: the call says so.
+// An unknown number gives a value without an enumerator, which the call
+// refuses.
 SignalHow how_of(int32_t how) {
   return static_cast<SignalHow>(how >= 0 && how < 255 ? how : 255);
 }
@@ -27,7 +28,7 @@ Compare compare_of(int32_t compare) {
   return static_cast<Compare>(compare >= 0 && compare < 255 ? compare : 255);
 }
 
-// `run(window, arguments..., options)` is the method.
+// `run(window, arguments..., options)` calls the method.
 template <class Run, class... Described>
 int32_t on_window(const char* call, distwrap_window handle,
                   const distwrap_op_options* options, distwrap_work* work,
@@ -159,6 +160,28 @@ int32_t distwrap_window_map_remote(distwrap_window window, distwrap_peer target,
     return absl::OkStatus();
   });
 }
+
+int32_t distwrap_window_pages(distwrap_window window, distwrap_peer target,
+                              distwrap_pages* pages, distwrap_output* memory,
+                              distwrap_error* error) {
+  constexpr const char* kCall = "window_pages";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (pages == nullptr) return refuse_null(kCall, "pages");
+    *pages = nullptr;
+    if (memory == nullptr) return refuse_null(kCall, "memory");
+    const auto found = held(kCall, window);
+    if (!found.ok()) return found.status();
+    Arguments arguments(kCall);
+    const distwrap::Peer peer = arguments.of(target);
+    if (!arguments.status().ok()) return arguments.status();
+    auto made = (**found).pages(peer);
+    if (!made.ok()) return made.status();
+    *memory = output_of(made->view());
+    return hand_out(kCall, *std::move(made), pages);
+  });
+}
+
+int32_t distwrap_pages_free(distwrap_pages pages) { return free_handle(pages); }
 
 int32_t distwrap_window_get_attr(distwrap_window window, distwrap_peer target,
                                  distwrap_window_attr* info,

@@ -1,4 +1,4 @@
-// Operations that were begun.
+// Operations that were started.
 #include "base/log.h"
 #include "capi/entry.h"
 #include "distwrap/c.h"
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Work>> works_of(const char* call,
   return works;
 }
 
-// A callback of C, or of whatever language makes its functions look so.
+// A callback of C or of another language with C functions.
 class Callback {
  public:
   Callback(distwrap_callback function, void* user)
@@ -58,14 +58,16 @@ class Callback {
     }
     free_handle(error);
     if (threw.empty()) return;
-    // Whoever is still in on_done is told; later there is nobody.
+    // A caller that is still in on_done gets the exception as an error; later
+    // only the log is left.
     if (std::this_thread::get_id() == registrar_ && registering_)
       threw_ = std::move(threw);
     else
       base::log(base::LogLevel::kError, threw);
   }
 
-  // Called where it was made: what it threw while being registered.
+  // Ends the registration; returns the text of an exception that was thrown
+  // during it.
   std::string registered() {
     registering_ = false;
     return std::move(threw_);
@@ -75,7 +77,7 @@ class Callback {
   const distwrap_callback function_;
   void* const user_;
   const std::thread::id registrar_ = std::this_thread::get_id();
-  // Of the registering thread only.
+  // Only the registering thread uses these two members.
   bool registering_ = true;
   std::string threw_;
 };

@@ -1,11 +1,11 @@
 #include "comm/backend_instance.h"
 
 #include "algo/compose/compose.h"
-#include "algo/compose/shortcut.h"
 #include "algo/record/record.h"
 #include "algo/reduce_kernels.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/call_trace.h"
 #include "comm/work_cell.h"
 
 #include <absl/strings/match.h>
@@ -21,28 +21,19 @@ namespace {
 
 constexpr size_t kScratchAlignment = 64;
 
-void host_log(void* self, int32_t level, dw_str text) {
+// A line for which there is no memory is left out.
+void host_log(void* self, int32_t level, dw_str text) try {
   const auto* instance = static_cast<const BackendInstance*>(self);
   const int clamped = std::clamp(level, DW_LOG_ERROR, DW_LOG_DEBUG);
   base::log(static_cast<base::LogLevel>(clamped),
             absl::StrCat(instance->name(), ": ",
                          absl::string_view(text.data, text.size)));
+} catch (const std::bad_alloc&) {
 }
 
-int64_t host_now_ns(void*) {
-  ++BackendInstance::clock_reads;
-  return Deadline::now_ns();
-}
+int64_t host_now_ns(void*) { return Deadline::now_ns(); }
 
-void host_under_way(void*) {
-  BackendInstance::Deferred* const deferred = BackendInstance::deferred;
-  if (deferred == nullptr) return;
-  BackendInstance::deferred = nullptr;
-  deferred->run();
-}
-
-// Waiters drive progress themselves; no thread sleeps on a backend yet.
-void host_wake(void*) {}
+void host_wake(void* self) { static_cast<BackendInstance*>(self)->wake(); }
 
 void* host_scratch_alloc(void*, uint64_t bytes) {
   return ::operator new(bytes, std::align_val_t(kScratchAlignment),
@@ -59,17 +50,7 @@ dw_reduce_fn host_reduce_kernel(void*, dw_dtype dtype, uint16_t reduce) {
 
 const void* host_extension(void*, dw_str, uint32_t) { return nullptr; }
 
-BackendInstance::Runner runner_of(const dw_backend_api& api, dw_comm* comm) {
-  return {api.submit, comm, (api.flags & DW_BACKEND_HOST_WATCHES) != 0,
-          (api.flags & DW_BACKEND_CLOCKS_WAITS) != 0,
-          (api.flags & DW_BACKEND_SAYS_UNDER_WAY) != 0};
-}
-
 }  // namespace
-
-constinit thread_local uint64_t BackendInstance::clock_reads = 0;
-constinit thread_local BackendInstance::Deferred* BackendInstance::deferred =
-    nullptr;
 
 ErrorInfo backend_error(int32_t code, const dw_error& error,
                         absl::string_view backend) {
@@ -103,8 +84,8 @@ dw_error abi_error(const ErrorInfo& info) {
   return error;
 }
 
-BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
-    : table_(std::move(table)), serving_(table_), device_(device) {
+BackendInstance::BackendInstance(plugin::BackendPtr engine, Device device)
+    : device_(device), stack_(std::move(engine)) {
   host_ = {.struct_size = sizeof(dw_host_api),
            .abi_major = DW_ABI_MAJOR,
            .abi_minor = DW_ABI_MINOR,
@@ -117,50 +98,41 @@ BackendInstance::BackendInstance(plugin::BackendPtr table, Device device)
            .scratch_free = host_scratch_free,
            .reduce_kernel = host_reduce_kernel,
            .extension = host_extension,
-           .under_way = host_under_way};
+           .under_way = DeferredTrace::under_way,
+           .waits = DeferredTrace::waits};
 }
 
 absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
-    plugin::BackendPtr backend, Device device, const Hints& hints,
+    plugin::BackendPtr engine, Device device, const Hints& hints,
     const std::string& trace) {
-  if (absl::Status status = check_hints({backend}, hints); !status.ok())
+  if (absl::Status status = check_hints({engine}, hints); !status.ok())
     return status;
-  if ((backend->api().devices & DW_BIT(device.type)) == 0)
+  if ((engine->api().devices & DW_BIT(device.type)) == 0)
     return base::make_error(
         {.reason = Reason::kNoCommunicator,
-         .what = absl::StrCat("backend ", backend->name(),
+         .what = absl::StrCat("backend ", engine->name(),
                               " does not serve device type ", device.type),
          .op = "init",
          .next_step = "choose a backend for this device"});
 
-  std::shared_ptr<BackendInstance> instance(
-      new BackendInstance(std::move(backend), device));
-  // Only what lies in host memory can be completed.
-  if (device.type == DW_DEVICE_CPU) {
-    absl::StatusOr<plugin::BackendPtr> compose =
-        plugin::make_backend(&algo::compose_api(), "linked in");
-    if (!compose.ok()) return compose.status();
-    instance->serving_ = *std::move(compose);
-    instance->composed_ = true;
-  }
-  // From the uppermost on; the backend itself comes last.
-  std::vector<dw_inner> below;
-  const plugin::BackendPtr completed = instance->serving_;
-  dw_backend_api table = instance->table_->api();
-  // Who waits need not ask a backend that completes its work by itself.
-  if (!instance->table_->has_progress()) table.progress = nullptr;
-  if (instance->composed_) below.push_back({&table, nullptr});
+  // The decorators, from the engine up.
+  std::vector<const dw_backend_api*> decorators;
+  // Only operations on host memory can be composed.
+  if (device.type == DW_DEVICE_CPU) decorators.push_back(&algo::compose_api());
   std::vector<dw_hint> abi_hints = hints_of(hints);
   if (!trace.empty()) {
-    absl::StatusOr<plugin::BackendPtr> record =
-        plugin::make_backend(&algo::record_api(), "linked in");
-    if (!record.ok()) return record.status();
-    below.insert(below.begin(), {&completed->api(), nullptr});
-    instance->serving_ = *std::move(record);
-    instance->traced_ = true;
+    decorators.push_back(&algo::record_api());
     constexpr uint64_t kLength = sizeof algo::kTraceHint - 1;
     abi_hints.push_back(
         {{algo::kTraceHint, kLength}, {trace.data(), trace.size()}});
+  }
+  std::shared_ptr<BackendInstance> instance(
+      new BackendInstance(std::move(engine), device));
+  for (const dw_backend_api* const decorator : decorators) {
+    absl::StatusOr<plugin::BackendPtr> table =
+        plugin::make_backend(decorator, "linked in");
+    if (!table.ok()) return table.status();
+    instance->stack_.push(*std::move(table));
   }
   const dw_open_info info{.struct_size = sizeof(dw_open_info),
                           .flags = 0,
@@ -168,97 +140,70 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
                           .device_id = device.id,
                           .hints = abi_hints.data(),
                           .n_hints = abi_hints.size(),
-                          .inner = below.empty() ? nullptr : below.data(),
-                          .n_inner = below.size(),
+                          .inner = nullptr,
+                          .n_inner = 0,
                           .next = nullptr};
   dw_error error{};
-  dw_backend* opened = nullptr;
-  int32_t code = instance->api().open(&instance->host_, &info, &opened, &error);
   const dw_caps_row* rows = nullptr;
   uint64_t n_rows = 0;
-  if (code == DW_OK) {
-    instance->backend_ = opened;
-    code = instance->api().caps(opened, &rows, &n_rows, &error);
-  }
+  int32_t code = instance->stack_.open(instance->host_, info, &error);
+  if (code == DW_OK)
+    code = instance->api().caps(instance->backend(), &rows, &n_rows, &error);
   if (code != DW_OK) {
     ErrorInfo failed = backend_error(code, error, instance->name());
     failed.op = "init";
     return base::make_error(failed);
   }
   instance->capabilities_ =
-      Capabilities(absl::MakeConstSpan(rows, n_rows), device.type);
+      Capabilities(absl::MakeConstSpan(rows, n_rows), device);
   return instance;
-}
-
-BackendInstance::Runner BackendInstance::any_of(dw_comm* comm) const {
-  return runner_of(api(), comm);
-}
-
-BackendInstance::Runner BackendInstance::waiting_collectives_of(
-    dw_comm* comm) const {
-  return may_pass_by() && algo::compose::has_shortcut(backend_) ? below(comm)
-                                                                : any_of(comm);
-}
-
-BackendInstance::Runner BackendInstance::waiting_messages_of(
-    dw_comm* comm) const {
-  return may_pass_by() && algo::compose::has_message_shortcut(backend_)
-             ? below(comm)
-             : any_of(comm);
-}
-
-bool BackendInstance::windows_pass_by() const {
-  return may_pass_by() && algo::compose::has_window_shortcut(backend_);
-}
-
-BackendInstance::Runner BackendInstance::waiting_windows_of(
-    dw_comm* comm) const {
-  return windows_pass_by() ? below(comm) : any_of(comm);
-}
-
-dw_window* BackendInstance::waiting_window_of(dw_window* window) const {
-  return windows_pass_by() ? algo::compose::window_below(window) : window;
-}
-
-BackendInstance::Engine BackendInstance::engine() const {
-  if (traced_) return {nullptr, nullptr};
-  return {&table_->api(),
-          composed_ ? algo::compose::backend_below(backend_) : backend_};
-}
-
-BackendInstance::Runner BackendInstance::below(dw_comm* comm) const {
-  return runner_of(table_->api(), algo::compose::comm_below(comm));
 }
 
 int32_t BackendInstance::submit_group(absl::Span<const dw_group_item> items,
                                       dw_error* error) {
-  if (composed_)
-    return api().submit_group(backend_, items.data(), items.size(), error);
   base::MutexLock lock(sets_);
-  return api().submit_group(backend_, items.data(), items.size(), error);
+  return api().submit_group(backend(), items.data(), items.size(), error);
 }
 
 bool BackendInstance::has_streams() const {
-  // The decorator is for host memory.
-  return !composed_ && (table_->api().flags & DW_BACKEND_STREAMS) != 0;
+  return stack_.all_have(DW_BACKEND_STREAMS);
 }
 
 bool BackendInstance::submits_beside() const {
-  // A decorator passes on what the backend below can.
-  return (api().flags & table_->api().flags & DW_BACKEND_SUBMIT_BESIDE) != 0;
+  return stack_.all_have(DW_BACKEND_SUBMIT_BESIDE);
+}
+
+void BackendInstance::drive_by(const std::shared_ptr<Watchdog>& watchdog) {
+  std::call_once(driven_, [&] {
+    int32_t fd = -1;
+    if (api().wait_fd(backend(), &fd) != DW_OK) fd = -1;
+    const auto work = [this] {
+      int events = 0;
+      if (calls_.try_lock()) {
+        events = api().progress(backend());
+        calls_.unlock();
+      }
+      queue_.try_all();
+      return events;
+    };
+    driver_ = std::make_unique<ProgressDriver>(
+        watchdog, work, fd, [this] { return api().arm(backend()) == DW_OK; });
+    drives_always_ = engine()->has_progress() &&
+                     (engine()->api().flags & DW_BACKEND_HAS_THREADS) == 0;
+  });
+}
+
+void BackendInstance::wake() {
+  if (driver_ != nullptr) driver_->wake();
 }
 
 bool BackendInstance::progress() const {
-  if (!table_->has_progress()) return false;
+  if (!engine()->has_progress()) return false;
   if (calls_.try_lock()) {
-    api().progress(backend_);
+    api().progress(backend());
     calls_.unlock();
   }
   return true;
-}
-
-BackendInstance::~BackendInstance() {
-  if (backend_ != nullptr) api().close(backend_);
 }
 
 }  // namespace distwrap::comm

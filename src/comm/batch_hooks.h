@@ -1,5 +1,5 @@
-// The part of hooks in the start of a batch: they are shown the batch, once for
-// each group in it, and its items.
+// Shows a batch that starts to the hooks: the batch once for each group in it,
+// and its items.
 //
 // Threads: one at a time.
 #ifndef DISTWRAP_SRC_COMM_BATCH_HOOKS_H_
@@ -16,8 +16,8 @@ class BatchHooks {
  public:
   explicit BatchHooks(absl::Span<const BackendCommunicator::BatchItem> items);
 
-  // The error of a hook that refuses: then the groups have broken, and `post`
-  // has run.
+  // Returns the error of a hook that refuses; the groups have broken then, and
+  // `post` has run.
   absl::Status pre();
   // `works`: one for each item, when the batch was begun.
   void post(const absl::StatusOr<std::vector<Work>>& works);
@@ -29,7 +29,7 @@ class BatchHooks {
   const absl::Span<const BackendCommunicator::BatchItem> items_;
   std::vector<std::shared_ptr<HookRun>> batches_;  // one for each group
   std::vector<std::shared_ptr<HookRun>>
-      shown_;  // of each item; null: to nobody
+      shown_;  // one for each item; null: shown to nobody
 };
 
 }  // namespace distwrap::comm

@@ -1,6 +1,7 @@
 #include "comm/batch_record.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/batch_hooks.h"
 #include "comm/op_shape.h"
 
@@ -42,13 +43,8 @@ class BatchRecord::Recorder final : public CallForms<Recorder> {
   BackendCommunicator& communicator() const { return communicator_; }
   const Stream& stream() const { return stream_; }
 
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run(const Call& call, const CallOptions& options) {
-    return run_any(kKind, any_call(call), options);
-  }
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run_divided(const DividedCall& call,
-                                   const CallOptions& options) {
+  template <uint16_t kKind, class Form>
+  absl::StatusOr<Work> run(const Form& call, const CallOptions& options) {
     return run_any(kKind, any_call(call), options);
   }
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
@@ -66,7 +62,8 @@ class BatchRecord::Recorder final : public CallForms<Recorder> {
 };
 
 Communicator& BatchRecord::on(Communicator& given, const Stream& stream) {
-  // Either a group's own, or what a batch's `on` gave for one.
+  // The caller gave either a group's communicator or one that `on` of a batch
+  // returned.
   auto* communicator = dynamic_cast<BackendCommunicator*>(&given);
   if (communicator == nullptr)
     communicator = &dynamic_cast<Recorder&>(given).communicator();
@@ -81,7 +78,7 @@ Communicator& BatchRecord::on(Communicator& given, const Stream& stream) {
 
 absl::Status BatchRecord::add(BackendCommunicator& communicator, uint16_t kind,
                               const AnyCall& call, const CallOptions& options,
-                              const Stream& stream) {
+                              const Stream& stream) try {
   if (submitted_) return already_submitted(op_shape(kind).name);
   items_.emplace_back();
   absl::Status status = communicator.prepare(
@@ -90,12 +87,21 @@ absl::Status BatchRecord::add(BackendCommunicator& communicator, uint16_t kind,
   if (!status.ok()) return refuse_last(status, options.label);
   items_.back().communicator = &communicator;
   return status;
+} catch (...) {
+  return lose_item(base::error_of_exception(op_shape(kind).name));
 }
 
-absl::Status BatchRecord::refuse(const absl::Status& status) {
+absl::Status BatchRecord::refuse(const absl::Status& status) try {
   if (submitted_) return already_submitted("batch");
   items_.emplace_back();
   return refuse_last(status, {});
+} catch (...) {
+  return lose_item(base::error_of_exception("batch"));
+}
+
+absl::Status BatchRecord::lose_item(const absl::Status& status) {
+  if (first_error_.ok()) first_error_ = status;
+  return status;
 }
 
 absl::Status BatchRecord::refuse_last(const absl::Status& status,
@@ -149,7 +155,7 @@ absl::StatusOr<std::vector<Work>> BatchRecord::submit() {
   if (submitted_) return already_submitted("batch");
   if (!first_error_.ok()) return first_error_;
   if (absl::Status status = check_outputs(); !status.ok()) return status;
-  // All, before the first engine starts its part.
+  // All items are prepared before the first engine starts its part.
   for (size_t i = 0; i < items_.size(); ++i) {
     const PreparedOp& prepared = items_[i].prepared;
     const absl::Status open =
@@ -170,7 +176,7 @@ absl::StatusOr<std::vector<Work>> BatchRecord::submit() {
 absl::StatusOr<std::vector<Work>> BatchRecord::start() {
   std::vector<Work> works(items_.size());
   std::vector<bool> started(items_.size(), false);
-  // Those of one backend instance start together, in order.
+  // Items of one backend instance start together, in order.
   for (size_t first = 0; first < items_.size(); ++first) {
     if (started[first]) continue;
     std::vector<BackendCommunicator::BatchItem> together;

@@ -1,9 +1,9 @@
-// What a batch has recorded, and its start.
+// The operations that a batch has recorded, and their start.
 //
-// What is called on the communicator that `on` gives is checked and recorded in
-// place of being started. It answers with a Work that says nothing, or with the
-// error of the check, which `submit` then gives as well: a batch with a bad
-// item starts nothing.
+// A call on the communicator that `on` returns is checked and recorded instead
+// of being started. It returns a Work without an operation, or the error of the
+// check. `submit` returns that error too: a batch with a bad item starts
+// nothing.
 //
 // Threads: one at a time. Ownership: communicators outlive the record; arrays
 // and labels are copied.
@@ -25,15 +25,16 @@ class BatchRecord {
   // `given` is a group's own communicator, or what `on` of a batch gave for
   // one.
   Communicator& on(Communicator& given) { return on(given, {}); }
-  // Likewise, put on a stream, unless that has no `native`.
+  // As `on` above, with the operations put on a stream that has a `native`.
   Communicator& on(Communicator& given, const Stream& stream);
   // An item that was refused before it reached a communicator.
   absl::Status refuse(const absl::Status& status);
-  // Starts what was recorded; one Work for each, in order. An error means that
-  // nothing was started, or that the start failed and broke the groups. Empty:
-  // no Works. kAlreadySubmitted the second time.
+  // Starts the recorded operations and returns one Work for each, in order. An
+  // error means that nothing was started, or that the start failed and broke
+  // the groups. An empty batch returns no Works. kAlreadySubmitted the second
+  // time.
   absl::StatusOr<std::vector<Work>> submit();
-  // Items, bad ones among them.
+  // The number of items, including refused ones.
   int size() const { return static_cast<int>(items_.size()); }
 
  private:
@@ -48,11 +49,13 @@ class BatchRecord {
                    const Stream& stream);
   // Names the last item, and keeps the first error.
   absl::Status refuse_last(const absl::Status& status, absl::string_view label);
+  // There was no memory for an item: the batch is not submitted without it.
+  absl::Status lose_item(const absl::Status& status);
   absl::StatusOr<std::vector<Work>> start();
   // No item may write what another writes.
   absl::Status check_outputs() const;
 
-  std::deque<Item> items_;  // which stay where they are
+  std::deque<Item> items_;  // a deque, since items must not move
   std::vector<std::shared_ptr<Recorder>> recorders_;
   absl::Status first_error_;
   bool submitted_ = false;

@@ -1,14 +1,14 @@
-// The methods of a Communicator, each written once as a Call: what is done with
-// it is the derived class's to say.
+// The methods of a Communicator, each written once so that it makes a Call; the
+// derived class decides what happens to the Call.
 //
-//   template <uint16_t kKind> StatusOr<Work> run(const Call&, const
-//     CallOptions&);                     plain calls; kKind is a constant
-//   template <uint16_t kKind> StatusOr<Work> run_divided(const DividedCall&,
-//     const CallOptions&);               v forms
+//   template <uint16_t kKind, class Form>
+//   StatusOr<Work> run(const Form&, const CallOptions&);
+//       a plain call (Call) or one with counts (DividedCall)
 //   StatusOr<Work> run_any(uint16_t kind, const AnyCall&, const CallOptions&);
+//       lists and scans
 //
-// Not inlined: those of a derived class may be known in one file only, where
-// the template is instantiated.
+// The methods are not inlined: a derived class may instantiate them in one file
+// only.
 #ifndef DISTWRAP_SRC_COMM_CALL_FORMS_H_
 #define DISTWRAP_SRC_COMM_CALL_FORMS_H_
 
@@ -23,23 +23,23 @@ class CallForms : public Communicator {
   using Result = absl::StatusOr<Work>;
 
   [[gnu::noinline]] Result barrier(const CallOptions& options) override {
-    return self().template run<DW_OP_BARRIER>({}, options);
+    return self().template run<DW_OP_BARRIER>(Call(), options);
   }
 
   [[gnu::noinline]] Result broadcast(TensorView out, TensorView in, int root,
                                      const CallOptions& options) override {
     return self().template run<DW_OP_BROADCAST>(
-        {.out = out, .in = at_root(in, root), .peer = root}, options);
+        Call{.out = out, .in = at_root(in, root), .peer = root}, options);
   }
 
   [[gnu::noinline]] Result reduce(TensorView out, TensorView in, int root,
                                   ReduceOp op,
                                   const CallOptions& options) override {
-    return self().template run<DW_OP_REDUCE>({.reduce = op.kind(),
-                                              .out = at_root(out, root),
-                                              .in = in,
-                                              .peer = root,
-                                              .op = op},
+    return self().template run<DW_OP_REDUCE>(Call{.reduce = op.kind(),
+                                                  .out = at_root(out, root),
+                                                  .in = in,
+                                                  .peer = root,
+                                                  .op = op},
                                              options);
   }
 
@@ -47,74 +47,74 @@ class CallForms : public Communicator {
                                       ReduceOp op,
                                       const CallOptions& options) override {
     return self().template run<DW_OP_ALL_REDUCE>(
-        {.reduce = op.kind(), .out = out, .in = in, .op = op}, options);
+        Call{.reduce = op.kind(), .out = out, .in = in, .op = op}, options);
   }
 
   [[gnu::noinline]] Result gather(TensorView out, TensorView in, int root,
                                   const CallOptions& options) override {
     return self().template run<DW_OP_GATHER>(
-        {.out = at_root(out, root), .in = in, .peer = root}, options);
+        Call{.out = at_root(out, root), .in = in, .peer = root}, options);
   }
 
   [[gnu::noinline]] Result gather_v(TensorView out, TensorView in, int root,
                                     const Counts& out_counts,
                                     const CallOptions& options) override {
-    return self().template run_divided<DW_OP_GATHER>(
-        {{.out = at_root(out, root), .in = in, .peer = root},
-         counts_at_root(out_counts, root),
-         kNoCounts},
+    return self().template run<DW_OP_GATHER>(
+        DividedCall{{.out = at_root(out, root), .in = in, .peer = root},
+                    counts_at_root(out_counts, root),
+                    kNoCounts},
         options);
   }
 
   [[gnu::noinline]] Result scatter(TensorView out, TensorView in, int root,
                                    const CallOptions& options) override {
     return self().template run<DW_OP_SCATTER>(
-        {.out = out, .in = at_root(in, root), .peer = root}, options);
+        Call{.out = out, .in = at_root(in, root), .peer = root}, options);
   }
 
   [[gnu::noinline]] Result scatter_v(TensorView out, TensorView in, int root,
                                      const Counts& in_counts,
                                      const CallOptions& options) override {
-    return self().template run_divided<DW_OP_SCATTER>(
-        {{.out = out, .in = at_root(in, root), .peer = root},
-         kNoCounts,
-         counts_at_root(in_counts, root)},
+    return self().template run<DW_OP_SCATTER>(
+        DividedCall{{.out = out, .in = at_root(in, root), .peer = root},
+                    kNoCounts,
+                    counts_at_root(in_counts, root)},
         options);
   }
 
   [[gnu::noinline]] Result all_gather(TensorView out, TensorView in,
                                       const CallOptions& options) override {
-    return self().template run<DW_OP_ALL_GATHER>({.out = out, .in = in},
+    return self().template run<DW_OP_ALL_GATHER>(Call{.out = out, .in = in},
                                                  options);
   }
 
   [[gnu::noinline]] Result all_gather_v(TensorView out, TensorView in,
                                         const Counts& out_counts,
                                         const CallOptions& options) override {
-    return self().template run_divided<DW_OP_ALL_GATHER>(
-        {{.out = out, .in = in}, out_counts, kNoCounts}, options);
+    return self().template run<DW_OP_ALL_GATHER>(
+        DividedCall{{.out = out, .in = in}, out_counts, kNoCounts}, options);
   }
 
   [[gnu::noinline]] Result reduce_scatter(TensorView out, TensorView in,
                                           ReduceOp op,
                                           const CallOptions& options) override {
     return self().template run<DW_OP_REDUCE_SCATTER>(
-        {.reduce = op.kind(), .out = out, .in = in, .op = op}, options);
+        Call{.reduce = op.kind(), .out = out, .in = in, .op = op}, options);
   }
 
   [[gnu::noinline]] Result reduce_scatter_v(
       TensorView out, TensorView in, const Counts& in_counts, ReduceOp op,
       const CallOptions& options) override {
-    return self().template run_divided<DW_OP_REDUCE_SCATTER>(
-        {{.reduce = op.kind(), .out = out, .in = in, .op = op},
-         kNoCounts,
-         in_counts},
+    return self().template run<DW_OP_REDUCE_SCATTER>(
+        DividedCall{{.reduce = op.kind(), .out = out, .in = in, .op = op},
+                    kNoCounts,
+                    in_counts},
         options);
   }
 
   [[gnu::noinline]] Result all_to_all(TensorView out, TensorView in,
                                       const CallOptions& options) override {
-    return self().template run<DW_OP_ALL_TO_ALL>({.out = out, .in = in},
+    return self().template run<DW_OP_ALL_TO_ALL>(Call{.out = out, .in = in},
                                                  options);
   }
 
@@ -122,8 +122,8 @@ class CallForms : public Communicator {
                                         const Counts& out_counts,
                                         const Counts& in_counts,
                                         const CallOptions& options) override {
-    return self().template run_divided<DW_OP_ALL_TO_ALL>(
-        {{.out = out, .in = in}, out_counts, in_counts}, options);
+    return self().template run<DW_OP_ALL_TO_ALL>(
+        DividedCall{{.out = out, .in = in}, out_counts, in_counts}, options);
   }
 
   [[gnu::noinline]] Result scan(TensorView out, TensorView in, ReduceOp op,
@@ -144,14 +144,14 @@ class CallForms : public Communicator {
 
   [[gnu::noinline]] Result send(TensorView in, int peer, int64_t tag,
                                 const CallOptions& options) override {
-    return self().template run<DW_OP_SEND>({.in = in, .peer = peer, .tag = tag},
-                                           options);
+    return self().template run<DW_OP_SEND>(
+        Call{.in = in, .peer = peer, .tag = tag}, options);
   }
 
   [[gnu::noinline]] Result recv(TensorView out, int peer, int64_t tag,
                                 const CallOptions& options) override {
     return self().template run<DW_OP_RECV>(
-        {.out = out, .peer = peer, .tag = tag}, options);
+        Call{.out = out, .peer = peer, .tag = tag}, options);
   }
 
   [[gnu::noinline]] Result gather(absl::Span<const TensorView> outs,
@@ -202,7 +202,7 @@ class CallForms : public Communicator {
 
   static constexpr Counts kNoCounts = {};
 
-  // What the other ranks give is not looked at.
+  // Counts are read on the root only; other ranks' are ignored.
   const Counts& counts_at_root(const Counts& given, int root) {
     return root == self().rank() ? given : kNoCounts;
   }

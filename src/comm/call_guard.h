@@ -1,12 +1,13 @@
-// Knows whether a thread is inside an object, at the price of two plain stores
-// per call (thread_marks.h).
+// Tells whether a thread is inside an object, at the cost of two plain stores a
+// call (thread_marks.h).
 //
-// A call marks the object in a slot of its thread, then looks whether the
-// object is still open. Whoever closes the object first marks it closed, then
-// waits until no slot names it.
+// A call writes the object's address into a slot of its thread, then checks
+// that the object is still open. A thread that closes the object first marks it
+// closed, then waits until no slot names it.
 //
-// Threads: any. Calls on guarded objects do not nest within a thread. Objects
-// lie at multiples of four: what a call is doing stands in the lower bits.
+// Threads: any. Calls on guarded objects do not nest within a thread. Guarded
+// objects are aligned to four bytes, since the two lower bits of a slot say
+// what the call is doing.
 #ifndef DISTWRAP_SRC_COMM_CALL_GUARD_H_
 #define DISTWRAP_SRC_COMM_CALL_GUARD_H_
 
@@ -20,12 +21,12 @@ namespace distwrap::comm {
 
 class CallGuard {
  public:
-  // What a call is doing, for who may come in beside it (seat.h).
+  // The state of a call, which decides who may come in beside it.
   enum class Doing : uintptr_t {
-    kSomething = 0,  // what needs the object for itself
+    kSomething = 0,  // needs the object for itself
     kWaitsForMessage = 1,
     kWaitsForCollective = 2,
-    kBeside = 3,  // nothing but by the locks of the object
+    kBeside = 3,  // touches the object only under its locks
   };
   using Slot = ThreadMarks::Mark;
 
@@ -44,7 +45,7 @@ class CallGuard {
 
   // Called by the slot's thread, inside `object`.
   static void say(Slot& slot, const void* object, Doing what) {
-    // Added: an address that the processor computes in one go.
+    // Added and not or-ed, so that the processor computes it as one address.
     slot.store(
         reinterpret_cast<uintptr_t>(object) + static_cast<uintptr_t>(what),
         std::memory_order_release);

@@ -1,7 +1,10 @@
 #include "comm/callback_thread.h"
 
-#include "base/quiet_thread.h"
+#include "base/exceptions.h"
+#include "base/log.h"
+#include "base/thread.h"
 
+#include <new>
 #include <utility>
 
 namespace distwrap::comm {
@@ -9,31 +12,31 @@ namespace distwrap::comm {
 CallbackThread::CallbackThread() : queue_(std::make_shared<Queue>()) {}
 
 CallbackThread::~CallbackThread() {
-  std::thread thread;
-  {
-    base::MutexLock lock(mutex_);
-    thread = std::move(thread_);
-  }
   {
     base::MutexLock lock(queue_->mutex);
     queue_->stop = true;
     queue_->changed.notify_all();
   }
-  if (thread.get_id() == std::this_thread::get_id())
-    thread.detach();
-  else if (thread.joinable())
-    thread.join();
+  if (thread_.get_id() == std::this_thread::get_id())
+    thread_.detach();
+  else if (thread_.joinable())
+    thread_.join();
 }
 
-void CallbackThread::post(std::function<void()> task) {
-  {
-    base::MutexLock lock(queue_->mutex);
-    queue_->tasks.push_back(std::move(task));
-    queue_->changed.notify_all();
-  }
-  base::MutexLock lock(mutex_);
-  if (!thread_.joinable())
-    thread_ = base::quiet_thread([queue = queue_] { run(*queue); });
+absl::Status CallbackThread::start() {
+  absl::StatusOr<std::thread> thread =
+      base::start_thread("dw-callbacks", [queue = queue_] { run(*queue); });
+  if (thread.ok()) thread_ = *std::move(thread);
+  return thread.status();
+}
+
+bool CallbackThread::post(std::function<void()> task) try {
+  base::MutexLock lock(queue_->mutex);
+  queue_->tasks.push_back(std::move(task));
+  queue_->changed.notify_all();
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 void CallbackThread::run(Queue& queue) {
@@ -47,7 +50,11 @@ void CallbackThread::run(Queue& queue) {
       task = std::move(queue.tasks.front());
       queue.tasks.pop_front();
     }
-    task();
+    const absl::Status ran = base::guarded("callback", [&] {
+      task();
+      return absl::OkStatus();
+    });
+    if (!ran.ok()) base::log(base::LogLevel::kError, ran.message());
   }
 }
 

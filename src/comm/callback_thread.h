@@ -1,12 +1,15 @@
-// The thread of a session in which users' callbacks run: not where an operation
-// ends, since that may be deep inside a backend, which a callback must be free
-// to call. Made at the first callback.
+// The thread of a session in which users' callbacks run. They do not run where
+// an operation ends, since that may be deep inside a backend, which a callback
+// must be free to call. The thread exists before the first operation, since an
+// operation that has ended could not report that no thread can be started.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_COMM_CALLBACK_THREAD_H_
 #define DISTWRAP_SRC_COMM_CALLBACK_THREAD_H_
 
 #include "base/mutex.h"
+
+#include <absl/status/status.h>
 
 #include <deque>
 #include <functional>
@@ -20,13 +23,20 @@ class CallbackThread {
   CallbackThread();
   CallbackThread(const CallbackThread&) = delete;
   CallbackThread& operator=(const CallbackThread&) = delete;
-  // Runs what is left; from within a callback, leaves that to the thread.
+  // Runs the remaining tasks; if called within a callback, leaves them to the
+  // thread.
   ~CallbackThread();
 
-  void post(std::function<void()> task);
+  // Starts the thread; called before the first `post`. Errors: those of
+  // base::start_thread.
+  absl::Status start();
+
+  // False when there is no memory to remember the task with.
+  bool post(std::function<void()> task);
 
  private:
-  // What the thread uses; it may outlive the object by its last callback.
+  // The state that the thread uses. It may outlive the object by the last
+  // callback.
   struct Queue {
     base::Mutex mutex;
     base::CondVar changed;
@@ -36,8 +46,7 @@ class CallbackThread {
   static void run(Queue& queue);
 
   const std::shared_ptr<Queue> queue_;
-  base::Mutex mutex_;
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
 };
 
 }  // namespace distwrap::comm

@@ -1,4 +1,4 @@
-// What a backend promises, compiled from its capability rows so that one load
+// A backend's promises, compiled from its capability rows so that one load
 // answers for an operation.
 //
 // Threads: constant after construction.
@@ -12,6 +12,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace distwrap::comm {
 
@@ -20,28 +22,38 @@ inline constexpr int kDTypes = 13;
 class Capabilities {
  public:
   Capabilities() = default;
-  // Rows for memory of `device_type` (DLPack's).
-  Capabilities(absl::Span<const dw_caps_row> rows, int32_t device_type);
+  // Rows for memory of this device.
+  Capabilities(absl::Span<const dw_caps_row> rows, Device device);
 
   // Whether a row promises this; `reduce` is DW_REDUCE_NONE for operations that
   // do not reduce, `dtype` any for those without a buffer.
   bool supports(uint16_t kind, DType dtype, uint16_t reduce) const {
     return (reductions_[kind][static_cast<uint8_t>(dtype)] >> reduce & 1) != 0;
   }
-  // With some reduction, or without.
+  // Whether a row promises this with any reduction or without one.
   bool supports_any(uint16_t kind, DType dtype) const {
     return reductions_[kind][static_cast<uint8_t>(dtype)] != 0;
   }
   bool supports_kind(uint16_t kind) const;
-  int32_t device_type() const { return device_type_; }
-  // Of that device, as internal::ViewAccess::place tells it.
+  // The promises for a collective of `bytes` on each rank: these, or these with
+  // those of rows that have size limits.
+  const Capabilities& at(uint16_t kind, DType dtype, uint16_t reduce,
+                         uint64_t bytes) const;
+  Device device() const { return device_; }
+  // The device's memory, as internal::ViewAccess::place tells it.
   uint32_t memory() const { return memory_; }
 
  private:
+  void add(const dw_caps_row& row);
+
   // [kind][dtype]: bit per reduction, bit 0 for operations without one.
   std::array<std::array<uint16_t, kDTypes>, kOpKinds> reductions_{};
-  int32_t device_type_ = kCpu.type;
+  Device device_ = kCpu;
   uint32_t memory_ = 0;
+  std::vector<dw_caps_row> limited_;  // rows with limits of sizes
+  // These promises together with those of `limited_` without their limits;
+  // null: equal to these.
+  std::shared_ptr<const Capabilities> unlimited_;
 };
 
 }  // namespace distwrap::comm

@@ -1,4 +1,16 @@
-// A Communicator on one backend: validates, stamps, submits, watches.
+// A Communicator on one backend.
+//
+// A call goes one way (communicator_call.cc), each step one function:
+//
+//   check   what the caller wrote, before anything is sent    op_check.h
+//   build   the ABI's descriptor                              op_build.h
+//   stamp   the number that all ranks give a collective
+//   trace   the group's page of the board, the recorder       call_trace.h
+//   submit  to the table where it enters                      backend_stack.h
+//   conclude  a Work, or the error as the user will see it
+//
+// Windows (window.h) check and build their own calls, which then go the same
+// way from the trace on.
 //
 // Threads: any. Ownership: held by its Group; closed before it dies.
 #ifndef DISTWRAP_SRC_COMM_COMMUNICATOR_H_
@@ -7,9 +19,11 @@
 #include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/backend_instance.h"
-#include "comm/board/lane.h"
+#include "comm/biased_lock.h"
+#include "comm/board/group_board.h"
 #include "comm/call_forms.h"
 #include "comm/call_guard.h"
+#include "comm/call_trace.h"
 #include "comm/first_failure.h"
 #include "comm/hooks.h"
 #include "comm/op_build.h"
@@ -17,7 +31,7 @@
 #include "comm/op_shape.h"
 #include "comm/prepared_op.h"
 #include "comm/recorder/session_recording.h"
-#include "comm/seat.h"
+#include "comm/submit_queue.h"
 #include "comm/watchdog.h"
 #include "comm/work_cell.h"
 #include "distwrap/communicator.h"
@@ -36,57 +50,53 @@ class Window;
 struct Identity {
   std::string group;
   int rank = 0, size = 1;
-  absl::Duration timeout = absl::InfiniteDuration();  // of its operations
+  absl::Duration timeout =
+      absl::InfiniteDuration();  // limit of the group's operations
   RecordedAs recorded = {};
   std::shared_ptr<HookList> hooks = nullptr;  // null: none can be added
 };
 
 class BackendCommunicator final : public CallForms<BackendCommunicator>,
                                   private WorkOwner,
-                                  private Lane::Listener {
+                                  private GroupBoard::Listener {
  public:
-  // Aborts what still runs, and frees the communicator once its backend has let
-  // go of it. One that does not may still complete work or pass a deadline:
-  // such a communicator stays, with all that it uses, to the process's end. So
-  // does that of a parent in the child of a fork, untouched.
+  // Aborts operations in flight, and frees the communicator once its backend
+  // has released it. A backend that does not may still complete work; then the
+  // communicator stays, with all that it uses, until the process ends. So does,
+  // untouched, a communicator of the parent in the child of a fork.
   struct End {
     void operator()(BackendCommunicator* communicator) const;
   };
   using Ptr = std::unique_ptr<BackendCommunicator, End>;
-  // Takes the backend's `comm`. Without a lane the ranks are not watched.
+  // Takes over the backend's `comm`. Without a group page the ranks are not
+  // watched.
   static Ptr make(Identity identity, std::shared_ptr<BackendInstance> backend,
                   dw_comm* comm, FirstFailure first_failure,
                   std::shared_ptr<Watchdog> watchdog,
-                  std::shared_ptr<Lane> lane = nullptr);
+                  std::shared_ptr<GroupBoard> board = nullptr);
 
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
   absl::string_view backend() const override { return backend_->name(); }
 
-  // A call on the short way, inlined into each operation.
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run(const Call& call, const CallOptions& options);
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run_divided(const DividedCall& call,
-                                   const CallOptions& options);
-  // Any call: lists, scans and premul_sum as well.
+  // ---- calls ----
+
+  // A plain call or one with counts; inlined into each operation.
+  template <uint16_t kKind, class Form>
+  absl::StatusOr<Work> run(const Form& call, const CallOptions& options);
+  // Runs any call, including lists, scans and premul_sum. If it is put on a
+  // stream of the backend's device, it has started when this returns, whether
+  // the caller waits or not; a null stream means host order.
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
-                               const CallOptions& options);
+                               const CallOptions& options,
+                               const Stream* stream = nullptr);
 
-  // The same, put on a stream of the backend's device: started when this
-  // returns, whether the caller waits or not.
-  absl::StatusOr<Work> run_on_stream(uint16_t kind, const AnyCall& call,
-                                     const CallOptions& options,
-                                     const Stream& stream);
-
-  // Checks a call of a batch and keeps it, unsent and without a number. On a
-  // stream, unless that is null.
+  // Checks a call of a batch and records it, without sending it or giving it a
+  // number.
   absl::Status prepare(uint16_t kind, const AnyCall& call,
                        const CallOptions& options, const Stream* stream,
                        PreparedOp* prepared) const;
-  // Why a call of this kind would be refused, whatever its arguments.
-  absl::Status check_open(uint16_t kind) const;
-  // An operation of a batch, and who runs it.
+  // An operation of a batch, and the communicator that runs it.
   struct BatchItem {
     BackendCommunicator* communicator = nullptr;
     PreparedOp* prepared = nullptr;
@@ -94,40 +104,51 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Starts operations, all on one backend instance, as one group.
   static absl::StatusOr<std::vector<Work>> submit_batch(
       absl::Span<const BatchItem> items);
+
+  // Why a call of this kind would be refused, whatever its arguments.
+  absl::Status check_open(uint16_t kind) const;
+
+  // ---- what it belongs to ----
+
   const BackendInstance* instance() const { return backend_.get(); }
   const std::shared_ptr<BackendInstance>& kept_instance() const {
     return backend_;
   }
-  // The backend's part, for building another out of it: there as long as the
-  // loan, null after the end.
-  class Loan;
-  // Who is shown its calls; null when nobody can be.
+  // A reference to the backend's communicator, to build another one from it.
+  class Reference;
+  // The hooks that are shown this group's calls; null when none can be added.
   const std::shared_ptr<HookList>& hooks() const { return identity_.hooks; }
-  // Fills in `run` from an item.
+  // Fills in `run` from a recorded item.
   void show(const PreparedOp& prepared, HookRun& run) const;
-
-  // Limit of operations to come that give none. Positive.
+  // The limit of later operations that give none. Positive.
   void set_timeout(absl::Duration timeout) {
     timeout_ns_.store(timeout_ns_of(timeout), std::memory_order_relaxed);
   }
 
-  // Ends the life of the communicator: refuses new calls, waits for running
-  // ones to the deadline, then aborts them. True when nothing had failed, so
-  // that the peers may be expected to end it the same way.
+  // ---- its end (communicator_end.cc) ----
+
+  // Refuses new calls, waits for running ones to the deadline, then aborts
+  // them. True when nothing had failed, so that the peers may be expected to
+  // end it the same way.
   bool drain(Deadline deadline);
-  // After `drain`, before the others are told goodbye: the calls that differ of
-  // which no call has told. Who ends right after them would never hear of it.
-  absl::Status untold();
-  // After `drain`: gives the backend's part back. Later calls do nothing.
+  // Called after `drain` and before the peers pass the close barrier: returns a
+  // mismatch of calls that no call has reported yet. A rank that ended right
+  // after it would never learn of it.
+  absl::Status pending_mismatch();
+  // Called after `drain`: destroys the backend's communicator. Later calls do
+  // nothing.
   void destroy(Deadline deadline);
 
-  // Fails everything in flight and to come, on this rank and, through the
-  // backend's connections, on the others.
+  // Fails all operations in flight and all later ones on this rank and, through
+  // the backend's connections, on the others.
   void abort(ErrorInfo cause);
-  // Likewise, after the others were given the cause, unless `tell` has passed.
+  // Tells the others the cause first, unless `tell` has passed.
   void abort_everywhere(ErrorInfo cause, Deadline tell);
-  // A hook refused a call that the other ranks make: they learn it from their
-  // own, which ends.
+  // Breaks the group by an error of this rank, such as an allocation that
+  // failed in the middle of a call. Throws nothing.
+  void break_by(const absl::Status& error);
+  // A hook refused a call that the other ranks make. They learn of it when
+  // their own calls fail.
   void refused_by_hook(ErrorInfo refusal);
 
  private:
@@ -136,244 +157,275 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
                       std::shared_ptr<BackendInstance> backend, dw_comm* comm,
                       FirstFailure first_failure,
                       std::shared_ptr<Watchdog> watchdog,
-                      std::shared_ptr<Lane> lane);
+                      std::shared_ptr<GroupBoard> board);
   ~BackendCommunicator() override;
 
-  class SyncWatch;
-  class BatchVisit;
   enum class Life : uint8_t { kOpen, kBroken, kClosed };
   enum class Abort : uint8_t { kNone, kRunning, kDone };
 
-  // A call inside, and where it has got its place.
-  struct Visit {
-    CallGuard::Slot& slot;
-    Seat::Place place = Seat::Place::kAlone;
-    int64_t deadline_ns = 0;  // of one that has waited; 0: by its timeout
-    const Stream* stream = nullptr;  // of the backend's; null: host order
-    uint64_t* seq = nullptr;         // where to put its number
-  };
+  // ---- the way of a call ----
 
-  // Both of those: what differs between a plain call and one with counts is in
-  // overloads.
-  template <uint16_t kKind, class Form>
-  absl::StatusOr<Work> run_form(const Form& call, const CallOptions& options);
-  // A call of a thread that does not have the seat, or on what is closed.
-  absl::StatusOr<Work> run_slow(uint16_t kind, AnyCall call,
+  // A call that is inside, and what its steps need of it.
+  struct CallContext {
+    uint16_t kind;
+    const AnyCall& call;
+    const CallOptions& options;
+    CallGuard::Slot& slot;
+    const Stream* stream = nullptr;
+    BiasedLock::Place place = BiasedLock::Place::kAlone;
+    int64_t deadline_ns =
+        0;  // the limit of a call that has waited; 0: by its timeout
+    uint64_t* seq = nullptr;  // where to put its number
+  };
+  // Any call: hooks, the biased lock, then the steps.
+  absl::StatusOr<Work> run_general(CallContext context);
+  // By value: a call whose address went out would have to live in memory.
+  absl::StatusOr<Work> run_copy(uint16_t kind, AnyCall call,
                                 const CallOptions& options,
-                                CallGuard::Slot& slot,
-                                const Stream* stream = nullptr);
-  // Such a call, to whose place nobody else has a claim.
-  absl::StatusOr<Work> run_in_turn(uint16_t kind, AnyCall call,
-                                   const CallOptions& options, Visit visit);
-  // Such a call on a group with hooks; in communicator_hooks.cc.
-  absl::StatusOr<Work> run_shown(uint16_t kind, AnyCall call,
-                                 const CallOptions& options, Visit visit);
-  class Stay;
-  // A call that the short check did not let pass.
-  absl::StatusOr<Work> run_long(uint16_t kind, AnyCall call,
-                                const CallOptions& options, Visit visit);
-  // The thread does nothing more but wait for the operation. Others may come in
-  // beside it from now on, and stamp and record.
+                                CallGuard::Slot& slot);
+  absl::StatusOr<Work> run_hooked(CallContext context);
+  absl::StatusOr<Work> run_locked(CallContext context);
+  absl::StatusOr<Work> run_inside(CallContext& context);
+  class HookScope;
+
+  absl::Status check_and_build(uint16_t kind, const AnyCall& call,
+                               const CallOptions& options, ScaleBytes* scale,
+                               ListArrays* lists, bool* own_scale,
+                               dw_op* op) const;
+  void stamp(dw_op* op);
+  // A refused call has used no sequence number.
+  void unstamp(const dw_op& op);
+
+  // Where an operation enters whose caller waits, and who answers for it.
+  struct Entry {
+    const Runner& runner;
+    WorkOwner& owner;  // the communicator, or one of its windows
+    const TraceTarget& trace;
+    Recorder::Numbers& numbers;
+    // The caller's slot, by which other threads may enter while it waits; null
+    // for a window, whose calls have no order.
+    CallGuard::Slot* slot;
+    // An operation that moves little data ends at once unless its backend has
+    // said that it waits.
+    bool quick;
+  };
+  Entry entry(uint16_t kind, int32_t peer, CallGuard::Slot& slot) {
+    const Runner& by = runner(kind, peer);
+    return {by, *this, trace_, record_numbers_, &slot, by.says_waits()};
+  }
+  // Where operations enter whose caller waits.
+  const Runner& runner(uint16_t kind, int32_t peer) const {
+    if (op_shape(kind).collective()) return waiting_collectives_;
+    return peer == identity_.rank ? any_ : waiting_messages_;
+  }
+  // The caller only waits from now on. Other threads may enter beside it, and
+  // stamp and record.
   void say_waits(CallGuard::Slot& slot, bool collective) {
     CallGuard::say(slot, this,
                    collective ? CallGuard::Doing::kWaitsForCollective
                               : CallGuard::Doing::kWaitsForMessage);
   }
-  // Of an operation whose caller waits.
-  const BackendInstance::Runner& runner(uint16_t kind, int32_t peer) const {
-    if (op_shape(kind).collective()) return waiting_collectives_;
-    return peer == identity_.rank ? any_ : waiting_messages_;
-  }
-  const BackendInstance::Runner& runner(const dw_op& op) const {
-    return runner(op.kind, op.peer);
-  }
-  // On a backend whose calls the watchdog ends.
-  absl::StatusOr<Work> submit_watched(dw_op& op, absl::string_view label);
-  // Likewise when the caller does not wait; `op.scale` is copied when it is a
-  // number of ours.
-  absl::StatusOr<Work> submit_async(dw_op& op, bool own_scale,
-                                    const CallOptions& options);
-  // The call of a thread that came in beside another.
-  absl::StatusOr<Work> submit_beside(dw_op& op, bool own_scale,
-                                     const CallOptions& options,
-                                     bool caller_waits, uint64_t* seq);
-  // An operation that was submitted with a cell.
+  template <uint16_t kKind>
+  class PromptTrace;
+  template <uint16_t kKind>
+  class LaterTrace;
+  template <uint16_t kKind>
+  void write_trace(const Entry& entry, const dw_op& op, CallTrace* trace);
+  template <class Trace>
+  absl::StatusOr<Work> wait_with(Trace& trace, dw_op& op,
+                                 const CallOptions& options,
+                                 const Entry& entry);
+  // trace, submit, conclude: an operation whose caller waits.
+  template <uint16_t kKind>
+  absl::StatusOr<Work> wait_for(dw_op& op, const CallOptions& options,
+                                const Entry& entry);
+  // A call, compiled once and not inlined.
+  template <uint16_t kKind>
+  absl::StatusOr<Work> wait_traced(dw_op& op, const CallOptions& options,
+                                   CallGuard::Slot& slot);
+  // The rest of it, when the backend did not finish at once.
+  absl::StatusOr<Work> wait_again(dw_op& op, int32_t code, dw_error* error,
+                                  const CallOptions& options,
+                                  const Entry& entry);
+  // submit and conclude for a backend whose calls the watchdog ends.
+  absl::StatusOr<Work> wait_watched(dw_op& op, const CallOptions& options,
+                                    const Entry& entry);
+  class SyncWatch;
+
+  // An operation that was given to the backend with a cell.
   struct Started {
     Work work;
     WorkCell* cell = nullptr;
     int32_t code = DW_OK;
     dw_error error;
   };
-  Started start(dw_op& op, bool own_scale, absl::string_view label);
-  absl::StatusOr<Work> conclude(const dw_op& op, Started started,
-                                const CallOptions& options);
+  // trace, submit: an operation that completes later.
+  Started start(dw_op& op, const CallOptions& options, bool own_scale,
+                WorkOwner& owner, Recorder::Numbers& numbers);
   // The completion cell of an operation about to be submitted.
-  WorkCell* embark(dw_op& op, bool own_scale, absl::string_view label,
-                   uint32_t record_flags = 0);
-  // Of a synchronous call that the backend did not finish at once.
-  absl::StatusOr<Work> finish_slow(dw_op& op, int32_t code, dw_error* error);
-  int32_t submit(const dw_op& op, dw_work* work, dw_error* error);
-  // While the backend lacks resources, to the deadline, and the group is open.
-  int32_t submit_again(const BackendInstance::Runner& by, const dw_op& op,
-                       dw_work* work, dw_error* error);
-  // `late`: the deadline has ended it.
-  absl::Status failed(const dw_op& op, int32_t code, const dw_error& error,
-                      std::optional<ErrorInfo> late, int64_t started_ns);
+  WorkCell* begin(dw_op& op, absl::string_view label, bool own_scale,
+                  WorkOwner& owner, Recorder::Numbers& numbers,
+                  uint32_t record_flags = 0);
+  absl::StatusOr<Work> conclude(const dw_op& op, Started started,
+                                WorkOwner& owner, const CallOptions& options);
+  // A plain call that completes later.
+  absl::StatusOr<Work> start_and_conclude(dw_op& op,
+                                          const CallOptions& options);
+
+  // ---- operations that wait for resources (communicator_queue.cc) ----
+
+  bool has_queued() const {
+    return queued_.load(std::memory_order_acquire) != 0;
+  }
+  // Operations of one backend instance that it has answered with DW_AGAIN.
+  static void enqueue(SubmitQueue::Set set);
+  static int32_t submit_queued(SubmitQueue::Set& set) noexcept;
+  static int32_t submit_set(SubmitQueue::Set& set, dw_error* error);
+  class QueueEntry;
+  void leave_queue();
+  void conclude_queued(const QueuedOp& queued, int32_t code,
+                       const dw_error& error);
+  // Before a call whose caller waits.
+  absl::Status wait_for_queue(CallContext& context, int64_t timeout_ns);
+
+  // Submits again until the deadline while the backend lacks resources and the
+  // group is open.
+  int32_t submit_again(const Runner& by, const dw_op& op, dw_work* work,
+                       dw_error* error);
+  // The error of an operation that its backend refused or that has failed;
+  // `late`: its deadline has ended it.
+  absl::Status conclude(const dw_op& op, int32_t code, const dw_error& error,
+                        WorkOwner& owner, const CallOptions& options,
+                        std::optional<ErrorInfo> late = std::nullopt);
+  // Called in a handler: an exception has ended a call, part of which the peers
+  // may have seen, so the group breaks.
+  absl::Status broken_by_exception(uint16_t kind);
   // An error with the call's label.
   static absl::StatusOr<Work> labelled(const CallOptions& options,
                                        absl::StatusOr<Work> result);
   // Whether a code leaves the group as it was: nothing was started.
   static bool is_refusal(int32_t code);
-  void stamp(dw_op* op);
-
-  // Writes an operation down: the number of its record, 0 when nothing is
-  // recorded.
-  [[gnu::always_inline]] uint64_t begin_record(uint16_t kind, const dw_op& op,
-                                               uint32_t flags,
-                                               absl::string_view label) {
-    if (recorder_ == nullptr) return 0;
-    flags |= (op.flags & DW_FLAG_IN_PLACE) != 0 ? Recorder::kInPlace : 0u;
-    flags |= label.empty() ? 0u : Recorder::kLabelled;
-    return recorder_->begin(record_numbers_, recorded_group_, kind, op, flags,
-                            label);
-  }
-  void end_record(uint64_t record, uint16_t outcome) {
-    if (record != 0) recorder_->end(record, outcome);
-  }
-  // What is read of an error that the backend may not fill in.
+  // Clears the fields that are read even if the backend does not fill them in.
   static void clear(dw_error* error) {
     error->reason = DW_REASON_NONE;
     error->peer = -1;
     error->native = 0;
     error->text[0] = 0;
   }
-  // What is left of a synchronous call that is shown or recorded; in
-  // communicator_observed.cc. Apart, so that a call costs no more when it is
-  // not; by kind, so that what it tells is mostly constant.
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run_observed(dw_op& op, const CallOptions& options,
-                                    CallGuard::Slot& slot) {
-    return lane_ != nullptr && op.seq != 0
-               ? run_on_board<kKind>(op, options, slot)
-               : run_recorded<kKind>(op, options, slot);
-  }
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run_recorded(dw_op& op, const CallOptions& options,
-                                    CallGuard::Slot& slot);
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run_on_board(dw_op& op, const CallOptions& options,
-                                    CallGuard::Slot& slot);
-  template <uint16_t kKind, bool kOnBoard>
-  uint64_t keep_books(const dw_op& op, absl::string_view label,
-                      CallGuard::Slot& slot);
-  template <uint16_t kKind, bool kOnBoard>
-  class Books;
-  template <uint16_t kKind, bool kOnBoard>
-  absl::StatusOr<Work> run_and_record(dw_op& op, const CallOptions& options,
-                                      CallGuard::Slot& slot);
-  // A refused call has used no sequence number.
-  void unstamp(const dw_op& op);
+  class BatchEntry;
 
-  // By value: a call whose address went out would have to live in memory.
-  absl::Status refuse(Fault fault, uint16_t kind, AnyCall call) const;
+  // ---- refusals and causes (communicator_errors.cc) ----
+
+  absl::Status refuse(Fault fault, uint16_t kind, const AnyCall& call) const;
   absl::Status refuse_timeout(uint16_t kind, absl::Duration timeout) const;
   absl::Status refuse_closed(uint16_t kind) const;
-  // Of a call on what it owns, while it is not open.
+  // Refuses a call on a window or other part of this communicator while the
+  // communicator is not open.
   absl::Status refuse_broken(absl::string_view call) const;
-  std::vector<std::shared_ptr<Window>> windows() const;
-  void forget(const Window* window);
-  // False when calls on windows have not left by the deadline.
-  bool shut_windows(Deadline deadline);
   // Whether the backend orders by this stream.
   absl::Status check_stream(const char* call, const Stream& stream) const;
-  ErrorInfo timeout_error(const dw_op& op) const;
-  // Another thread's call was in the way up to the deadline.
+  // The error of a call that could not enter before its deadline because of
+  // another thread's call.
   absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);
-  // What broke the group, as the error of a call.
+  // The failure that broke the group, as the error of a call.
   ErrorInfo cause_for(absl::string_view call, uint64_t seq) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts what failed first in the group in place of what this rank saw of it:
-  // by the board and by the store, or by the store alone.
-  void learn_culprit(ErrorInfo* info);
+  // Replaces the failure that this rank saw by the one that came first in the
+  // group, as the board and the store, or the store alone, know it.
+  void learn_root_cause(ErrorInfo* info);
   std::optional<ErrorInfo> ask_board(const ErrorInfo& info);
   void learn_first(ErrorInfo* info,
                    absl::Duration patience = FirstFailure::kShort);
+  // The part of `pending_mismatch` about messages, which are not on the board;
+  // in message_mismatch.cc.
+  absl::Status pending_message_mismatch();
   // Fills in which operation, group and rank.
   ErrorInfo located(ErrorInfo info, absl::string_view call, uint64_t seq) const;
   ErrorInfo located(ErrorInfo info, uint16_t kind, uint64_t seq) const;
 
+  // ---- windows ----
+
+  std::vector<std::shared_ptr<Window>> windows() const;
+  void forget(const Window* window);
+  // False when calls on windows have not left by the deadline.
+  bool shut_windows(Deadline deadline);
+
   // WorkOwner
+  ErrorInfo work_timeout(const dw_op& op) const override;
   void name_missing(ErrorInfo* info) override;
   void work_expired(const ErrorInfo& cause) override;
-  ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
+  ErrorInfo work_failed(const dw_op& op, int32_t code,
                         const dw_error& error) override;
   std::weak_ptr<const BackendInstance> work_engine() override {
     return backend_;
   }
-  bool work_has_streams() const override { return backend_->has_streams(); }
   absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
-  void work_held() override;
+  bool work_cancel(const dw_op& op, const WorkCell& cell) override;
+  void work_begun() override;
   void work_ended(uint64_t seq, uint64_t record, Reason reason,
                   bool good) override;
-  void work_landed() override;
+  void work_finished() override;
 
-  // Lane::Listener
+  // GroupBoard::Listener
   void board_found(ErrorInfo found) override;
-  void board_waits(Lane::Stuck stuck) override;
+  void board_waits(GroupBoard::Stuck stuck) override;
 
   const base::ForkMark process_;
   const Identity identity_;
   const std::shared_ptr<BackendInstance> backend_;
-  // What a call reads, side by side.
+  // Members that every call reads, kept together.
   const Capabilities& capabilities_;
-  const BackendInstance::Runner waiting_collectives_, waiting_messages_, any_;
+  const Runner waiting_collectives_, waiting_messages_, any_;
   std::atomic<int64_t> timeout_ns_;  // 0: none
-  Recorder* const recorder_;         // null: nothing is recorded
-  const uint16_t recorded_group_;
-  Recorder::Numbers record_numbers_;  // of whoever may stamp
-  bool observed_ = false;             // shown on the board, or recorded
+  TraceTarget trace_;
+  Recorder::Numbers record_numbers_;  // used by the thread that may stamp
+  const bool traced_;                 // something is written down
   dw_comm* const comm_;
   FirstFailure first_failure_;
   const std::shared_ptr<Watchdog> watchdog_;
-  Seat seat_;
-  // Written by who is alone, else by turns: no read-modify-write is needed.
+  BiasedLock lock_;
+  // Written by the thread that is alone inside, else under the submit mutex, so
+  // no atomic read-modify-write is needed.
   std::atomic<uint64_t> seq_{0};
   std::atomic<Life> life_{Life::kOpen};
+  std::atomic<int> queued_{0};  // operations in the queue of the instance
 
   mutable base::Mutex mutex_;
-  base::CondVar landed_;
+  base::CondVar changed_;
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  Abort abort_ ABSL_GUARDED_BY(mutex_) = Abort::kNone;  // of the backend's part
+  Abort abort_ ABSL_GUARDED_BY(mutex_) =
+      Abort::kNone;  // state of the backend's communicator
   bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether the backend's part was given back: nobody will call any more.
+  // Whether the backend's communicator was destroyed: no call uses it any more.
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
-  int lent_ ABSL_GUARDED_BY(mutex_) = 0;
+  int references_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::shared_ptr<Window>> windows_ ABSL_GUARDED_BY(mutex_);
-  // Calls that are in hooks; the last one of a communicator that has ended
-  // takes it away.
-  int staying_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool left_to_stay_ ABSL_GUARDED_BY(mutex_) = false;
+  // Calls that are in hooks. If the communicator has ended, the last of them
+  // frees it.
+  int in_hooks_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool freed_by_hooks_ ABSL_GUARDED_BY(mutex_) = false;
   ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
-  // The board found it, and no call of this rank has told it yet.
+  // The board found the failure, and no call of this rank has reported it yet.
   mutable bool is_news_ ABSL_GUARDED_BY(mutex_) = false;
-  // The last to come and the first to go: it tells of what it finds. Null when
-  // no other member is watched.
-  std::shared_ptr<Lane> lane_;
+  // Made last and ended first, since it reports its findings to this object.
+  // Null when no other member is watched.
+  std::shared_ptr<GroupBoard> board_;
 };
 
-class BackendCommunicator::Loan {
+class BackendCommunicator::Reference {
  public:
-  explicit Loan(BackendCommunicator* of);  // null: of nothing
-  ~Loan();
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
-  dw_comm* comm() const { return of_ == nullptr ? nullptr : of_->comm_; }
+  // Refers to nothing if `to` is null or has ended.
+  explicit Reference(BackendCommunicator* to);
+  ~Reference();
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  dw_comm* comm() const { return to_ == nullptr ? nullptr : to_->comm_; }
 
  private:
-  BackendCommunicator* of_;
+  BackendCommunicator* to_;
 };
 
-// Where the short way is inlined into it.
+// communicator_call.cc, where the plain calls are inlined, instantiates it.
 extern template class CallForms<BackendCommunicator>;
 
 }  // namespace distwrap::comm

@@ -1,8 +1,10 @@
 // A communicator's part in a batch.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/communicator.h"
 #include "comm/op_build.h"
 #include "comm/op_shape.h"
+#include "sdk/guard.h"
 
 #include <algorithm>
 #include <functional>
@@ -11,26 +13,15 @@
 #include <utility>
 
 namespace distwrap::comm {
-namespace {
-
-// Makes a borrowed array the operation's own.
-void keep(const int64_t** array, int size, std::vector<int64_t>* own) {
-  if (*array == nullptr) return;
-  own->assign(*array, *array + size);
-  *array = own->data();
-}
-
-}  // namespace
-
-// The part of a batch in all its communicators: beside other calls, and with
-// the turn in each while it starts. Turns are taken in the order of addresses,
-// so batches of several threads do not wait for each other in a circle.
-class BackendCommunicator::BatchVisit {
+// Enters all communicators of a batch, beside other calls, and holds the submit
+// mutex of each while the batch starts. Mutexes are taken in the order of their
+// addresses, so batches of several threads cannot deadlock.
+class BackendCommunicator::BatchEntry {
  public:
-  BatchVisit() = default;
-  ~BatchVisit() { leave(); }
-  BatchVisit(const BatchVisit&) = delete;
-  BatchVisit& operator=(const BatchVisit&) = delete;
+  BatchEntry() = default;
+  ~BatchEntry() { leave(); }
+  BatchEntry(const BatchEntry&) = delete;
+  BatchEntry& operator=(const BatchEntry&) = delete;
 
   absl::Status enter(absl::Span<const BatchItem> items);
   void leave();
@@ -41,101 +32,95 @@ class BackendCommunicator::BatchVisit {
     bool collectives;
   };
   std::map<BackendCommunicator*, Place, std::less<>> places_;
-  std::vector<BackendCommunicator*> entered_, turns_;
+  std::vector<BackendCommunicator*> entered_, locked_;
 };
 
-absl::Status BackendCommunicator::BatchVisit::enter(
+absl::Status BackendCommunicator::BatchEntry::enter(
     absl::Span<const BatchItem> items) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const int64_t now_ns = Deadline::now_ns();
   for (const BatchItem& item : items) {
     dw_op& op = item.prepared->op;
-    set_deadline(op, now_ns);  // the time runs from here
+    set_deadline(op, now_ns);  // the deadline counts from here
     Place& place =
         places_.try_emplace(item.communicator, Place{&op, false}).first->second;
     place.collectives |= op_shape(op.kind).collective();
   }
+  entered_.reserve(places_.size());
+  locked_.reserve(places_.size());
   for (const auto& [communicator, place] : places_) {
     const dw_op& op = *place.first;
     const Deadline deadline = op.deadline_ns == 0
                                   ? Deadline::never()
                                   : Deadline::at_ns(op.deadline_ns);
-    if (communicator->seat_.enter_beside(place.collectives, deadline) ==
-        Seat::Place::kNone)
+    if (communicator->lock_.enter_beside(place.collectives, deadline) ==
+        BiasedLock::Place::kNone)
       return communicator->refuse_place(op.kind, op.timeout_ns);
     entered_.push_back(communicator);
   }
   for (const auto& [communicator, place] : places_) {
-    communicator->seat_.turns().lock();
-    turns_.push_back(communicator);
+    communicator->lock_.submit_mutex().lock();
+    locked_.push_back(communicator);
   }
   return absl::OkStatus();
 }
 
-void BackendCommunicator::BatchVisit::leave() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  for (BackendCommunicator* const one : turns_) one->seat_.turns().unlock();
-  for (BackendCommunicator* const one : entered_) one->seat_.leave();
-  turns_.clear();
+void BackendCommunicator::BatchEntry::leave() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (BackendCommunicator* const one : locked_)
+    one->lock_.submit_mutex().unlock();
+  for (BackendCommunicator* const one : entered_) one->lock_.leave();
+  locked_.clear();
   entered_.clear();
 }
 
 absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
                                           const CallOptions& options,
                                           const Stream* stream,
-                                          PreparedOp* prepared) const {
+                                          PreparedOp* prepared) const try {
   if (stream != nullptr)
     if (absl::Status fits = check_stream(op_shape(kind).name, *stream);
         !fits.ok())
       return fits;
-  const CheckedCall checked =
-      check_any_call(kind, call, identity_.rank, identity_.size, capabilities_);
-  if (checked.fault != Fault::kNone) return refuse(checked.fault, kind, call);
-  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration())
-    return refuse_timeout(kind, *options.timeout);
   dw_op& op = prepared->op;
-  fill_op(kind, call, checked.in_place,
-          timeout_ns_.load(std::memory_order_relaxed), &op);
-  prepared->own_scale =
-      fill_rest(kind, call, checked, &prepared->scale, &prepared->lists, &op);
+  if (absl::Status good =
+          check_and_build(kind, call, options, &prepared->scale,
+                          &prepared->lists, &prepared->own_scale, &op);
+      !good.ok())
+    return good;
   if (stream != nullptr) put_on_stream(*stream, /*aside=*/true, &op);
   prepared->label = std::string(options.label);
   prepared->reduction = call.op;
-  if (options.timeout.has_value())
-    op.timeout_ns = timeout_ns_of(*options.timeout);
-  keep(&op.in.counts, identity_.size, &prepared->in_counts);
-  keep(&op.in.displs, identity_.size, &prepared->in_displs);
-  keep(&op.out.counts, identity_.size, &prepared->out_counts);
-  keep(&op.out.displs, identity_.size, &prepared->out_displs);
+  keep_counts(identity_.size, prepared);
   return absl::OkStatus();
-}
-
-absl::Status BackendCommunicator::check_open(uint16_t kind) const {
-  if (!process_.is_of_parent() &&
-      life_.load(std::memory_order_seq_cst) == Life::kOpen)
-    return absl::OkStatus();
-  return refuse_closed(kind);
+} catch (...) {
+  return base::error_of_exception(op_shape(kind).name);
 }
 
 absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
-    absl::Span<const BatchItem> items) {
+    absl::Span<const BatchItem> items) try {
   std::vector<Work> works;
   std::vector<WorkCell*> cells;
   std::vector<uint64_t> records;
   std::vector<dw_group_item> group;
-  BatchVisit visit;
+  works.reserve(items.size());
+  cells.reserve(items.size());
+  records.reserve(items.size());
+  group.reserve(items.size());
+  BatchEntry visit;
   if (absl::Status entered = visit.enter(items); !entered.ok()) return entered;
-  // Takes back what was boarded, latest first; the error of the first item.
+  // Takes back the operations that were begun, latest first; returns the error
+  // of the first item.
   const auto unwind = [&](int32_t code, const dw_error& error) {
     if (is_refusal(code))
       for (size_t i = cells.size(); i-- > 0;)
         items[i].communicator->unstamp(items[i].prepared->op);
-    visit.leave();  // what follows may take its time
+    visit.leave();  // the rest may take long
     absl::Status status;
     for (size_t i = cells.size(); i-- > 0;) {
       BackendCommunicator& owner = *items[i].communicator;
       const dw_op& op = items[i].prepared->op;
-      ErrorInfo info = owner.work_failed(op.kind, op.seq, code, error);
+      ErrorInfo info = owner.work_failed(op, code, error);
       info.label = items[i].prepared->label;
-      cells[i]->land(WorkState::kFailed, info);
+      cells[i]->finish(WorkState::kFailed, info);
       status = base::make_error(info);
     }
     return status;
@@ -143,16 +128,26 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
   for (const BatchItem& item : items) {
     BackendCommunicator& owner = *item.communicator;
     dw_op& op = item.prepared->op;
-    // From `board` on the flight keeps the communicator.
+    // From `begin` on the cell keeps the communicator.
     const CallGuard inside(&owner);
     if (absl::Status open = owner.check_open(op.kind); !open.ok()) {
-      // Refused, as far as the other groups are concerned: they stay whole.
+      // For the other groups the batch was refused, so they stay whole.
       unwind(DW_INVALID_ARGUMENT, dw_error{}).IgnoreError();
       return open;
     }
     if (op_shape(op.kind).collective()) owner.stamp(&op);
-    cells.push_back(owner.embark(op, item.prepared->own_scale,
-                                 item.prepared->label, Recorder::kInBatch));
+    try {
+      cells.push_back(owner.begin(op, item.prepared->label,
+                                  item.prepared->own_scale, owner,
+                                  owner.record_numbers_, Recorder::kInBatch));
+    } catch (...) {
+      dw_error error{};
+      error.peer = -1;
+      const int32_t code = dw_sdk::error_of_exception("a batch", &error);
+      const absl::Status status = owner.broken_by_exception(op.kind);
+      unwind(code, error).IgnoreError();
+      return status;
+    }
     records.push_back(cells.back()->record());
     works.push_back(cells.back()->handle());
     group.push_back({owner.comm_, &op, cells.back()->abi()});
@@ -161,29 +156,34 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
   BackendInstance& backend = *items.front().communicator->backend_;
   dw_error error{};
   error.peer = -1;
-  int32_t code;
-  for (;;) {
-    code = backend.submit_group(group, &error);
-    if (code != DW_AGAIN) break;
-    // No resources yet. The deadline of an item ends this, by an abort.
-    const auto over = [](const BatchItem& item) {
-      return item.communicator->life_.load(std::memory_order_acquire) !=
-             Life::kOpen;
-    };
-    if (std::any_of(items.begin(), items.end(), over)) {
-      error.reason = DW_REASON_ABORTED;
-      code = DW_ABORTED;
-      break;
+  const bool waits = std::any_of(
+      items.begin(), items.end(),
+      [](const auto& item) { return item.communicator->has_queued(); });
+  int32_t code =
+      waits ? int32_t{DW_AGAIN} : backend.submit_group(group, &error);
+  if (code == DW_AGAIN) {
+    try {
+      SubmitQueue::Set set;
+      for (size_t i = 0; i < items.size(); ++i)
+        set.push_back({items[i].communicator, cells[i],
+                       keep_op(items[i].prepared->op,
+                               items[i].communicator->identity_.size)});
+      enqueue(std::move(set));
+      return works;
+    } catch (...) {
+      code = dw_sdk::error_of_exception("a batch", &error);
     }
-    backend.progress();
-    sched_yield();
   }
   for (size_t i = 0; i < records.size(); ++i)
-    if (records[i] != 0) items[i].communicator->recorder_->started(records[i]);
+    if (records[i] != 0)
+      items[i].communicator->trace_.recorder->started(records[i]);
   if (code == DW_OK) return works;
   if (code != DW_DONE) return unwind(code, error);
-  for (WorkCell* const cell : cells) cell->land(WorkState::kDone);
+  for (WorkCell* const cell : cells) cell->finish(WorkState::kDone);
   return works;
+} catch (...) {
+  // Nothing was sent yet.
+  return base::error_of_exception("batch");
 }
 
 }  // namespace distwrap::comm

@@ -1,12 +1,14 @@
-// How a communicator breaks and ends: by calls that failed, by what the board
-// has found, by its owner.
+// A communicator breaks and ends here: by failed calls, by findings of the
+// board, or by its owner.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "comm/op_build.h"
 #include "comm/window.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <time.h>
 #include <utility>
@@ -15,10 +17,11 @@
 namespace distwrap::comm {
 namespace {
 
-// A call of another thread may use what an abort takes away for this long.
+// After an abort, calls of other threads have this long to leave before the
+// backend's communicator is taken away.
 constexpr absl::Duration kLeaveAfterAbort = absl::Milliseconds(400);
 
-// Where who looks for leaks finds what backends did not let go of.
+// Leak checkers find here the communicators that backends have not released.
 void keep_for_ever(BackendCommunicator* communicator) {
   static base::Mutex mutex;
   static auto* const kept = new std::vector<BackendCommunicator*>;
@@ -38,27 +41,55 @@ void BackendCommunicator::abort(ErrorInfo cause) {
     Life open = Life::kOpen;
     breaks = life_.compare_exchange_strong(open, Life::kBroken);
     if (breaks) first_cause_ = std::move(cause);
-    seat_.shut();
+    lock_.shut();
     if (abort_ != Abort::kNone || destroyed_) return;
     abort_ = Abort::kRunning;
   }
-  // Off the lock: the backend may complete operations in here.
-  if (lane_ != nullptr) lane_->break_off();
+  // Called without the lock: the backend may complete operations in here.
+  if (board_ != nullptr) board_->break_off();
   backend_->api().comm_abort(comm_, &why);
-  if (breaks && identity_.hooks != nullptr)
-    identity_.hooks->broke(shown, watchdog_->callbacks());
-  // After the peers were told, before anybody can free what this uses.
-  if (breaks && identity_.recorded.recording != nullptr)
-    identity_.recorded.recording->save_after_failure();
+  if (has_queued()) backend_->queue().try_all();
+  try {
+    if (breaks && identity_.hooks != nullptr)
+      identity_.hooks->broke(shown, watchdog_->callbacks());
+    // Done after the peers were told, and before another thread can free what
+    // this uses.
+    if (breaks && identity_.recorded.recording != nullptr)
+      identity_.recorded.recording->save_after_failure();
+  } catch (const std::bad_alloc&) {  // the group is broken all the same
+  }
   base::MutexLock lock(mutex_);
   abort_ = Abort::kDone;
-  landed_.notify_all();
+  changed_.notify_all();
 }
 
 void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
   if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
   if (!tell.passed()) first_failure_.agree(cause);
   abort(std::move(cause));
+}
+
+void BackendCommunicator::break_by(const absl::Status& error) {
+  try {
+    ErrorInfo cause = error_info(error).value_or(ErrorInfo{
+        .reason = Reason::kOutOfMemory, .what = std::string(error.message())});
+    cause.group = identity_.group;
+    cause.my_rank = identity_.rank;
+    cause.group_size = identity_.size;
+    abort_everywhere(std::move(cause), Deadline::after(kLeaveAfterAbort));
+  } catch (const std::bad_alloc&) {
+    abort({.reason = Reason::kOutOfMemory});
+  }
+}
+
+absl::Status BackendCommunicator::broken_by_exception(uint16_t kind) {
+  absl::Status error = base::error_of_exception(op_shape(kind).name);
+  break_by(error);
+  return base::guarded(op_shape(kind).name, [&] {
+    return base::make_error(located(
+        error_info(error).value_or(ErrorInfo{.reason = Reason::kOutOfMemory}),
+        kind, 0));
+  });
 }
 
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
@@ -78,37 +109,25 @@ void BackendCommunicator::board_found(ErrorInfo found) {
   abort(std::move(found));
 }
 
-void BackendCommunicator::board_waits(Lane::Stuck stuck) {
+void BackendCommunicator::board_waits(GroupBoard::Stuck stuck) {
   if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
   if (stuck.speaks) base::log(base::LogLevel::kWarning, stuck.text);
   if (identity_.hooks != nullptr)
     identity_.hooks->waits(std::move(stuck), watchdog_->callbacks());
 }
 
-void BackendCommunicator::work_ended(uint64_t seq, uint64_t record,
-                                     Reason reason, bool good) {
-  if (lane_ != nullptr && seq != 0) lane_->landed(seq);
-  end_record(record, good ? Recorder::kDone : Recorder::failed(reason));
-}
-
-void BackendCommunicator::work_landed() {
-  base::MutexLock lock(mutex_);
-  --in_flight_;
-  landed_.notify_all();
-}
-
 bool BackendCommunicator::drain(Deadline deadline) {
   const Life before = life_.exchange(Life::kClosed, std::memory_order_seq_cst);
-  seat_.shut();
+  lock_.shut();
   if (before == Life::kClosed) return false;
-  // A broken group has nothing to wait for: its backend was aborted.
+  // In a broken group nothing is awaited: its backend was aborted.
   const Deadline patience =
       before == Life::kBroken ? Deadline::after(kLeaveAfterAbort) : deadline;
   bool idle = CallGuard::wait_until_left(this, patience);
   idle = shut_windows(patience) && idle;
   {
     base::MutexLock lock(mutex_);
-    while (in_flight_ > 0 && landed_.wait_until(mutex_, patience)) {
+    while (in_flight_ > 0 && changed_.wait_until(mutex_, patience)) {
     }
     idle = idle && in_flight_ == 0;
   }
@@ -138,7 +157,7 @@ bool BackendCommunicator::shut_windows(Deadline deadline) {
   return left;
 }
 
-absl::Status BackendCommunicator::untold() {
+absl::Status BackendCommunicator::pending_mismatch() {
   {
     base::MutexLock lock(mutex_);
     if (is_news_ && first_cause_.reason == Reason::kCallMismatch) {
@@ -149,13 +168,13 @@ absl::Status BackendCommunicator::untold() {
   }
   const auto look = [this] {
     std::optional<ErrorInfo> found;
-    if (lane_ != nullptr) found = lane_->ask();
+    if (board_ != nullptr) found = board_->ask();
     return found.has_value() && found->reason == Reason::kCallMismatch
                ? found
                : std::nullopt;
   };
-  if (!look().has_value()) return absl::OkStatus();
-  // A call that its backend is about to refuse is shown for a moment.
+  if (!look().has_value()) return pending_message_mismatch();
+  // A call that its backend is about to refuse is visible for a moment.
   const timespec moment{0, 1'000'000};
   nanosleep(&moment, nullptr);
   const std::optional<ErrorInfo> found = look();
@@ -166,20 +185,20 @@ absl::Status BackendCommunicator::untold() {
   return base::make_error(first);
 }
 
-BackendCommunicator::Loan::Loan(BackendCommunicator* of) : of_(of) {
-  if (of_ == nullptr) return;
-  base::MutexLock lock(of_->mutex_);
-  if (of_->destroyed_)
-    of_ = nullptr;
+BackendCommunicator::Reference::Reference(BackendCommunicator* to) : to_(to) {
+  if (to_ == nullptr) return;
+  base::MutexLock lock(to_->mutex_);
+  if (to_->destroyed_)
+    to_ = nullptr;
   else
-    ++of_->lent_;
+    ++to_->references_;
 }
 
-BackendCommunicator::Loan::~Loan() {
-  if (of_ == nullptr) return;
-  base::MutexLock lock(of_->mutex_);
-  --of_->lent_;
-  of_->landed_.notify_all();
+BackendCommunicator::Reference::~Reference() {
+  if (to_ == nullptr) return;
+  base::MutexLock lock(to_->mutex_);
+  --to_->references_;
+  to_->changed_.notify_all();
 }
 
 void BackendCommunicator::destroy(Deadline deadline) {
@@ -188,40 +207,45 @@ void BackendCommunicator::destroy(Deadline deadline) {
   unused = shut_windows(patience) && unused;
   if (unused)
     for (const auto& window : windows()) window->end(patience).IgnoreError();
-  std::shared_ptr<Lane> lane;
+  std::shared_ptr<GroupBoard> board;
   {
     base::MutexLock lock(mutex_);
     if (destroyed_) return;
-    while ((in_flight_ > 0 || lent_ > 0 || abort_ == Abort::kRunning) &&
-           landed_.wait_until(mutex_, patience)) {
+    while ((in_flight_ > 0 || references_ > 0 || abort_ == Abort::kRunning) &&
+           changed_.wait_until(mutex_, patience)) {
     }
     destroyed_ = true;
-    // A backend that does not let go keeps its communicator: better a leak than
-    // memory freed under its feet.
-    released_ =
-        unused && in_flight_ == 0 && lent_ == 0 && abort_ != Abort::kRunning;
+    // If a backend does not release its communicator, a leak is better than
+    // memory that is freed while in use.
+    released_ = unused && in_flight_ == 0 && references_ == 0 &&
+                abort_ != Abort::kRunning;
     if (!released_) return;
-    lane = std::move(lane_);
+    board = std::move(board_);
     backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
                                  nullptr);
   }
-  // Off the lock, which who is being told takes.
-  if (lane != nullptr) lane->tell(nullptr);
+  // Called without the mutex, which a running listener takes.
+  if (board != nullptr) board->tell(nullptr);
 }
 
 void BackendCommunicator::End::operator()(
     BackendCommunicator* communicator) const {
   if (communicator->process_.is_of_parent()) return keep_for_ever(communicator);
-  communicator->drain(Deadline::after(absl::ZeroDuration()));
-  communicator->destroy(Deadline::after(absl::ZeroDuration()));
+  // Each step may be repeated.
+  const absl::Status ended = base::guarded("", [&] {
+    communicator->drain(Deadline::after(absl::ZeroDuration()));
+    communicator->destroy(Deadline::after(absl::ZeroDuration()));
+    return absl::OkStatus();
+  });
+  if (!ended.ok()) communicator->destroy(Deadline::after(absl::ZeroDuration()));
   {
     base::MutexLock lock(communicator->mutex_);
     if (!communicator->released_) {
       keep_for_ever(communicator);
       return;
     }
-    if (communicator->staying_ > 0) {
-      communicator->left_to_stay_ = true;
+    if (communicator->in_hooks_ > 0) {
+      communicator->freed_by_hooks_ = true;
       return;
     }
   }

@@ -1,6 +1,8 @@
-// What a communicator says of calls that were refused, failed or timed out.
+// The errors of calls that were refused, failed or timed out.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/communicator.h"
+#include "comm/message_mismatch.h"
 #include "comm/op_shape.h"
 
 #include <absl/strings/str_cat.h>
@@ -13,13 +15,14 @@ namespace distwrap::comm {
 namespace {
 
 constexpr size_t kMostSeen = 64;
-// Beside what the store may take, within the time that an error may be late.
+// The time for an explanation beside the store's, within the limit by which an
+// error may be late.
 constexpr absl::Duration kExplanation = absl::Milliseconds(100);
 
 }  // namespace
 
 absl::Status BackendCommunicator::refuse(Fault fault, uint16_t kind,
-                                         AnyCall call) const {
+                                         const AnyCall& call) const {
   return base::make_error(
       located(describe_fault(fault, kind, call, identity_.rank, identity_.size,
                              backend_->name(), backend_->capabilities()),
@@ -27,7 +30,8 @@ absl::Status BackendCommunicator::refuse(Fault fault, uint16_t kind,
 }
 
 absl::Status BackendCommunicator::refuse_timeout(uint16_t kind,
-                                                 absl::Duration timeout) const {
+                                                 absl::Duration timeout) const
+    try {
   return base::make_error(
       located({.reason = Reason::kInvalidArgument,
                .what = "the timeout is not positive",
@@ -35,6 +39,8 @@ absl::Status BackendCommunicator::refuse_timeout(uint16_t kind,
                .next_step = "leave it unset for the group's, or give "
                             "InfiniteDuration for none"},
               kind, 0));
+} catch (...) {
+  return base::error_of_exception(op_shape(kind).name);
 }
 
 absl::Status BackendCommunicator::refuse_closed(uint16_t kind) const {
@@ -74,7 +80,7 @@ absl::Status BackendCommunicator::check_stream(const char* call,
         .next_step = "leave the stream unset; wait for a Work by wait()"};
   else if (stream.native == nullptr || stream.device != backend_->device())
     info = {.reason = Reason::kInvalidArgument,
-            .what = "the stream is none of the backend's device",
+            .what = "the stream does not belong to the backend's device",
             .expected = absl::StrCat("device ", backend_->device().type, ":",
                                      backend_->device().id),
             .actual = absl::StrCat("device ", stream.device.type, ":",
@@ -86,7 +92,7 @@ absl::Status BackendCommunicator::check_stream(const char* call,
   return base::make_error(located(std::move(info), call, 0));
 }
 
-ErrorInfo BackendCommunicator::timeout_error(const dw_op& op) const {
+ErrorInfo BackendCommunicator::work_timeout(const dw_op& op) const {
   const bool is_message = op_shape(op.kind).peer == PeerRole::PEER;
   return located(
       {.reason = Reason::kTimedOut,
@@ -130,21 +136,22 @@ ErrorInfo BackendCommunicator::located(ErrorInfo info, absl::string_view call,
 }
 
 void BackendCommunicator::name_missing(ErrorInfo* info) {
-  if (lane_ == nullptr) return;
-  if (info->seq == 0) return lane_->name_culprits(info);
-  std::vector<RankSeen> missing = lane_->missing(info->seq);
-  // The backend knows whom it waits for, who may wait for another one.
+  if (board_ == nullptr) return;
+  if (info->seq == 0) return board_->describe_ranks(info);
+  std::vector<RankSeen> missing = board_->missing(info->seq);
+  // The backend knows for which rank it waits, and that rank may be waiting for
+  // another one.
   if (!missing.empty()) info->ranks.clear();
-  if (!info->ranks.empty()) return lane_->name_culprits(info);
+  if (!info->ranks.empty()) return board_->describe_ranks(info);
   info->seen = std::move(missing);
-  if (info->seen.empty() && info->cause.empty() && lane_->sees_all())
+  if (info->seen.empty() && info->cause.empty() && board_->sees_all())
     info->cause = "all ranks have made the call, and it has not ended";
   for (const RankSeen& seen : info->seen) info->ranks.push_back(seen.rank);
-  // The names of all, and of some what they did.
+  // All names are given, and for some ranks also what they did.
   if (info->seen.size() > kMostSeen) info->seen.resize(kMostSeen);
 }
 
-// Calls that differ are told alike by all ranks, whatever each was at.
+// All ranks report calls that differ in the same way, whatever each was doing.
 ErrorInfo BackendCommunicator::cause_for(absl::string_view call,
                                          uint64_t seq) const {
   return first_cause_.reason == Reason::kCallMismatch
@@ -152,29 +159,30 @@ ErrorInfo BackendCommunicator::cause_for(absl::string_view call,
              : located(first_cause_, call, seq);
 }
 
-// Connections break because a rank has ended, or since others have seen what
-// the board knows here as well, or have given up for what they have told the
-// store, which may not answer in time. Engines may be faster than the board: a
-// connection is at its end before its rank is seen to be, and says why.
+// A connection breaks because its rank has ended, or because that rank has
+// already seen what the board knows here, or has given up for a cause that it
+// told the store, which may not answer in time. An engine may be faster than
+// the board: it sees the end of a connection before the board sees the rank's
+// end and its reason.
 std::optional<ErrorInfo> BackendCommunicator::ask_board(const ErrorInfo& info) {
-  if (lane_ == nullptr) return std::nullopt;
+  if (board_ == nullptr) return std::nullopt;
   const bool is_lost = info.reason == Reason::kPeerLost;
   // Messages are not on the board.
   const bool is_there =
       is_lost || (info.reason == Reason::kCallMismatch && info.seq != 0);
   for (const Deadline until = Deadline::after(kExplanation);;) {
-    std::optional<ErrorInfo> known = lane_->ask();
-    if (!known.has_value() && is_lost) known = lane_->who_gave_up();
+    std::optional<ErrorInfo> known = board_->ask();
+    if (!known.has_value() && is_lost) known = board_->who_gave_up();
     if (known.has_value()) return known;
     if (!is_there || info.ranks.size() != 1 ||
-        !lane_->may_explain(info.ranks[0]) || until.passed())
+        !board_->may_explain(info.ranks[0]) || until.passed())
       return std::nullopt;
     const timespec moment{0, 1'000'000};
     nanosleep(&moment, nullptr);
   }
 }
 
-void BackendCommunicator::learn_culprit(ErrorInfo* info) {
+void BackendCommunicator::learn_root_cause(ErrorInfo* info) {
   std::optional<ErrorInfo> known = ask_board(*info);
   if (known.has_value()) {
     if (known->reason != Reason::kCallMismatch) {
@@ -192,8 +200,8 @@ void BackendCommunicator::learn_culprit(ErrorInfo* info) {
 
 void BackendCommunicator::learn_first(ErrorInfo* info,
                                       absl::Duration patience) {
-  // Engines do not tell which calls differ, and who knows by the board may be
-  // the only one, and is about to leave it.
+  // Engines do not tell which calls differ. The rank that knows from the board
+  // may be the only one, and about to leave the board.
   if (info->reason == Reason::kCallMismatch) patience = FirstFailure::kLong;
   ErrorInfo first = first_failure_.agree(*info, patience);
   if (first.reason == Reason::kCallMismatch && first.expected.empty() &&
@@ -201,8 +209,8 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
     return;
   if (first.my_rank == info->my_rank) {
     if (first.reason == info->reason && first.ranks == info->ranks) return;
-    // Another thread of this rank was first, and what this one saw of a peer
-    // came of that.
+    // Another thread of this rank reported first, and what this one saw of a
+    // peer followed from that.
     if (first.reason != Reason::kCallMismatch) {
       first.op = info->op;
       first.seq = info->seq;
@@ -211,17 +219,19 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
     return;
   }
   if (first.reason == Reason::kCallMismatch) {
-    // The same on all ranks, whoever found it.
+    // All ranks report the first failure in the same way, whichever rank found
+    // it.
     first.my_rank = info->my_rank;
     *info = std::move(first);
     return;
   }
-  // What the board has shown here of a peer that was lost says as much.
+  // The board has told this rank the same about a lost peer.
   if (info->reason == Reason::kPeerLost && info->cause.empty() &&
       info->ranks == first.ranks)
     return;
   if (first.reason == Reason::kPeerLost && !first.ranks.empty()) {
-    // It knows who and how; the engine here, that a connection broke.
+    // The first failure names the rank and the reason; the engine only saw a
+    // broken connection.
     first.cause = absl::StrCat(
         "rank ", first.my_rank, " failed first",
         first.cause.empty() ? "" : absl::StrCat(" (", first.cause, ")"),
@@ -237,29 +247,24 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
   info->ranks = first.ranks;
   info->seen = first.seen;
   if (first.ranks.empty() || first.reason == Reason::kTimedOut) {
-    // Its deadline has passed.
+    // The deadline of the group's abort has passed.
     info->reason = Reason::kAborted;
     info->what = absl::StrCat("rank ", first.my_rank, " gave up");
-    info->setting.clear();  // its limit is in the cause
+    info->setting.clear();  // the cause names the limit
     if (info->ranks.empty()) info->ranks = {first.my_rank};
   } else if (info->reason == Reason::kAborted) {
-    // Seen on the board only: the first knows what it was.
+    // This rank saw only the board's news: the first failure has the reason.
     info->reason = first.reason;
     info->what = first.what;
   }
 }
 
-bool BackendCommunicator::is_refusal(int32_t code) {
-  return code == DW_INVALID_ARGUMENT || code == DW_UNIMPLEMENTED ||
-         code == DW_INCOMPATIBLE;
-}
-
-ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
-                                           int32_t code,
+ErrorInfo BackendCommunicator::work_failed(const dw_op& op, int32_t code,
                                            const dw_error& error) {
   ErrorInfo info =
-      located(backend_error(code, error, backend_->name()), kind, seq);
+      located(backend_error(code, error, backend_->name()), op.kind, op.seq);
   if (error.peer >= 0 && error.peer < identity_.size) info.ranks = {error.peer};
+  name_both_calls(error, identity_.rank, &info);
   if (is_refusal(code)) return info;
   if (life_.load(std::memory_order_acquire) == Life::kClosed) {
     info.reason = Reason::kAborted;
@@ -271,12 +276,12 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
     // Ended by an abort on this rank: its cause says more than the engine.
     base::MutexLock lock(mutex_);
     if (life_.load(std::memory_order_relaxed) == Life::kBroken) {
-      is_news_ = false;  // this call tells it
+      is_news_ = false;  // this call reports it
       if (first_cause_.reason == Reason::kCallMismatch ||
           first_cause_.reason == Reason::kPeerLost ||
           (first_cause_.reason == Reason::kAborted &&
            !first_cause_.ranks.empty()))
-        return cause_for(op_shape(kind).name, seq);
+        return cause_for(op_shape(op.kind).name, op.seq);
       info.cause = base::cause_text(first_cause_);
     }
   } else {
@@ -284,7 +289,7 @@ ErrorInfo BackendCommunicator::work_failed(uint16_t kind, uint64_t seq,
       info.setting = base::kCallLimit;
       name_missing(&info);
     }
-    learn_culprit(&info);
+    learn_root_cause(&info);
   }
   if (info.next_step.empty())
     info.next_step =

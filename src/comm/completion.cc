@@ -15,11 +15,11 @@
 namespace distwrap::comm {
 namespace {
 
-// At a backend that works when it is asked to: before a waiter lets others have
-// the processor between them, and before it naps.
+// Polls of a backend that only works when asked: before a waiter yields between
+// polls, and before it naps.
 constexpr int kOwnLooks = 20, kLooks = 64;
 
-// What users' code throws ends here.
+// Exceptions of users' code end here.
 void call(const Completion::Callback& f, const absl::Status& status) {
   try {
     f(status);
@@ -57,11 +57,30 @@ absl::Status Completion::wait(Deadline deadline) {
       continue;
     }
     const Deadline until = naps.next(again, deadline);
-    base::MutexLock lock(mutex_);
-    if (ended() || ended_.wait_until(mutex_, until) || ended()) continue;
+    {
+      base::MutexLock lock(mutex_);
+      if (ended() || ended_.wait_until(mutex_, until) || ended()) continue;
+    }
     if (deadline.passed()) return expired_wait();
   }
   return status();
+}
+
+absl::Status Completion::cancel() {
+  const bool has_ended = ended();
+  return base::make_error(
+      {.reason = Reason::kAlreadySubmitted,
+       .what = has_ended ? "the operation has ended"
+                         : "the backend has the operation already",
+       .op = "cancel",
+       .next_step = has_ended ? "look at its status"
+                              : "wait for it, or abort the group"});
+}
+
+void Completion::set_queued(bool queued) {
+  WorkState before = queued ? WorkState::kRunning : WorkState::kQueued;
+  state_.compare_exchange_strong(
+      before, queued ? WorkState::kQueued : WorkState::kRunning);
 }
 
 absl::Status Completion::wait_stream(const Stream& /*stream*/) {
@@ -72,19 +91,18 @@ absl::Status Completion::wait_stream(const Stream& /*stream*/) {
        .next_step = "call wait, which blocks the host"});
 }
 
-bool Completion::listen(std::shared_ptr<Listener> listener) {
+bool Completion::listen(Listeners& listeners) {
   base::MutexLock lock(mutex_);
   if (ended()) return false;
-  listeners_.push_back(std::move(listener));
+  listeners_.splice(listeners_.end(), listeners, listeners.begin());
   return true;
 }
 
 void Completion::unlisten(const Listener* listener) {
   base::MutexLock lock(mutex_);
-  for (auto& kept : listeners_) {
-    if (kept.get() != listener) continue;
-    std::swap(kept, listeners_.back());
-    listeners_.pop_back();
+  for (auto kept = listeners_.begin(); kept != listeners_.end(); ++kept) {
+    if (kept->get() != listener) continue;
+    listeners_.erase(kept);
     return;
   }
 }
@@ -119,7 +137,7 @@ void Completion::run_callbacks() {
 
 void Completion::end(WorkState state, absl::Status error,
                      CallbackThread& callbacks) {
-  std::vector<std::shared_ptr<Listener>> listeners;
+  Listeners listeners;
   bool has_callbacks = false;
   {
     base::MutexLock lock(mutex_);
@@ -135,11 +153,12 @@ void Completion::end(WorkState state, absl::Status error,
     ended_.notify_all();
   }
   for (const auto& listener : listeners) listener->ended(callbacks);
-  if (has_callbacks)
-    callbacks.post([this] {
-      run_callbacks();
-      release_task();
-    });
+  const auto run = [this] {
+    run_callbacks();
+    release_task();
+  };
+  // Runs here if no thread can take it.
+  if (has_callbacks && !callbacks.post(run)) run();
 }
 
 absl::StatusOr<int> Completion::event_fd() {
@@ -166,12 +185,12 @@ void Completion::close_event() {
 
 void Completion::release() {
   int64_t before = references_.load(std::memory_order_acquire);
-  // A handle among others goes without a trace.
+  // One of several handles is dropped without further work.
   while (before % kTask > kHandle)
     if (references_.compare_exchange_weak(before, before - kHandle,
                                           std::memory_order_acq_rel))
       return;
-  // Nobody can make another one.
+  // The last handle is gone, so none can be copied.
   close_event();
   if (references_.fetch_sub(kHandle, std::memory_order_acq_rel) == kHandle)
     delete this;

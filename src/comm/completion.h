@@ -1,9 +1,8 @@
-// What a Work is a handle of: something that ends once, is waited for, and
-// tells those who asked.
+// The object behind a Work: an operation that ends once, can be waited for, and
+// notifies listeners.
 //
-// Counted in two ways: by handles, and by tasks, which are whatever else will
-// still touch it. It dies with the last of both; its descriptor is closed with
-// the last handle.
+// It has two counts: handles, and tasks, which are all other users. It is freed
+// with the last of both; its descriptor is closed with the last handle.
 // Threads: any.
 #ifndef DISTWRAP_SRC_COMM_COMPLETION_H_
 #define DISTWRAP_SRC_COMM_COMPLETION_H_
@@ -21,6 +20,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -30,23 +30,23 @@ class Completion {
  public:
   using Callback = std::function<void(const absl::Status&)>;
 
-  // Told at the end, in the thread that ends it and off its lock; does not
-  // block.
+  // Called at the end, in the thread that ends the operation and without its
+  // lock. Must not block.
   class Listener {
    public:
     virtual ~Listener() = default;
-    // `callbacks` is where to have callbacks run in consequence.
+    // `callbacks`: the thread for callbacks that follow.
     virtual void ended(CallbackThread& callbacks) = 0;
   };
 
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
-  // Of a handle; null for one that is done.
+  // The completion of a handle; null for one that is done.
   static Completion* of(const Work& work) { return work.cell_; }
 
   WorkState state() const { return state_.load(std::memory_order_acquire); }
-  // Nobody ends it in the child of a fork.
+  // In the child of a fork no thread ends it.
   bool is_of_parent() const { return process_.is_of_parent(); }
   bool ended() const {
     const WorkState now = state();
@@ -57,34 +57,41 @@ class Completion {
   void on_done(Callback f);
   absl::StatusOr<int> event_fd();
 
-  // False when it has ended: then it is not told.
-  bool listen(std::shared_ptr<Listener> listener);
+  // Moves the first of `listeners` here, which needs no memory. False when the
+  // operation has ended: then that listener is not called.
+  using Listeners = std::list<std::shared_ptr<Listener>>;
+  bool listen(Listeners& listeners);
   void unlisten(const Listener* listener);
 
-  // Makes a stream wait for the end; returns at once.
+  // Makes a stream wait for the end, and returns at once.
   virtual absl::Status wait_stream(const Stream& stream);
 
-  // Lets the backend work. Whether it needs to be called again for an end to
-  // come about.
+  // Calls the backend's `progress`. Returns whether further calls are needed
+  // for an end.
   virtual bool poll() = 0;
   virtual uint64_t seq() const { return 0; }
   virtual std::vector<TensorView> result() const = 0;
-  // kWaitExpired, with what is known of it.
-  virtual absl::Status expired_wait() const = 0;
+  // The error kWaitExpired, with the known facts.
+  virtual absl::Status expired_wait() = 0;
+  // Cancels the operation, if that is still possible.
+  virtual absl::Status cancel();
 
   void acquire() { references_.fetch_add(kHandle, std::memory_order_relaxed); }
   void release();
 
  protected:
-  // With one handle, for `handle`, and one task, for whoever ends it.
+  // Begins with one handle, for `handle`, and one task, for the thread that
+  // ends the operation.
   Completion() = default;
   virtual ~Completion();
 
   Work handle() { return Work(this); }
-  // First end wins.
+  // Ends the operation; only the first call counts.
   void end(WorkState state, absl::Status error, CallbackThread& callbacks);
   void release_task();
-  // Calls `f` before an end that has not come yet; else false.
+  // Before the end: kQueued or kRunning.
+  void set_queued(bool queued);
+  // Calls `f` before the end; false when the operation has ended.
   template <class F>
   bool while_running(const F& f) {
     base::MutexLock lock(mutex_);
@@ -105,19 +112,20 @@ class Completion {
   mutable base::Mutex mutex_;
   base::CondVar ended_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<Listener>> listeners_ ABSL_GUARDED_BY(mutex_);
+  Listeners listeners_ ABSL_GUARDED_BY(mutex_);
   std::deque<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
-  // Somebody runs callbacks, or is about to.
+  // A thread runs the callbacks, or is about to.
   bool calling_ ABSL_GUARDED_BY(mutex_) = false;
   int event_fd_ ABSL_GUARDED_BY(mutex_) = -1;
 };
 
-// How long a waiter sleeps between two looks at a backend that may work only
-// when it is asked to: the longer it takes the longer, so that waiting costs
-// little, and no operation ends late by more than it has taken.
+// How long a waiter sleeps between two polls of a backend that may work only
+// when asked. The longer the operation takes, the longer are the naps: so
+// waiting costs little, and no operation is noticed later than by the time that
+// it took.
 class Naps {
  public:
-  // Until when, if it has to look again; else to the end.
+  // The end of the next nap if the waiter has to poll again, else `end`.
   Deadline next(bool again, Deadline end) {
     if (!again) return end;
     const Deadline until = Deadline::earlier(end, Deadline::after(span_));

@@ -8,7 +8,7 @@
 
 namespace distwrap::comm {
 
-// "f32"; empty for what is no type of ours.
+// "f32"; empty for an unknown type.
 constexpr absl::string_view dtype_text(dw_dtype dtype) {
 #define DW_DTYPE(index, name, enumerator, text, dl_code, dl_bits, storage) \
   if (dtype.code == (dl_code) && dtype.bits == (dl_bits)) return #text;

@@ -2,10 +2,12 @@
 //
 // When a rank dies, each survivor sees connections break: those to the dead
 // rank and, a moment later, those to survivors that gave up because of it. Only
-// whoever failed first knows the culprit. So each rank, before it ends its own
-// connections, offers its failure to the job's store, and takes the first one.
+// the rank that failed first knows the root cause. So each rank, before it ends
+// its own connections, offers its failure to the job's store, and takes the
+// first one that was offered.
 //
-// Threads: any. Bounded: a store that does not answer changes nothing.
+// Threads: any. Calls are bounded: a store that does not answer changes
+// nothing.
 #ifndef DISTWRAP_SRC_COMM_FIRST_FAILURE_H_
 #define DISTWRAP_SRC_COMM_FIRST_FAILURE_H_
 
@@ -19,17 +21,17 @@ namespace distwrap::comm {
 
 class FirstFailure {
  public:
-  // `key` is the group's, on every rank the same.
+  // `key`: the group's key, equal on all ranks.
   FirstFailure(std::shared_ptr<Store> store, std::string key);
 
-  // Of the 100 ms that an error may come late; and of the 500 at most, for who
-  // knows next to nothing without the answer.
+  // Two limits for the answer: a part of the 100 ms by which an error may be
+  // late, and of the 500 ms for a rank that knows almost nothing without it.
   static constexpr absl::Duration kShort = absl::Milliseconds(40);
   static constexpr absl::Duration kLong = absl::Milliseconds(300);
 
-  // The first failure of the group: `mine`, with its `my_rank` as reporter, or
-  // the one that another rank offered before. `mine` as well when the store has
-  // not answered in time.
+  // Returns the first failure of the group: `mine`, with its `my_rank` as
+  // reporter, or the one that another rank offered before. Also `mine` when the
+  // store has not answered in time.
   ErrorInfo agree(const ErrorInfo& mine, absl::Duration patience = kShort);
 
  private:

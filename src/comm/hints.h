@@ -17,14 +17,15 @@ namespace distwrap::comm {
 
 using Hints = std::map<std::string, std::string>;
 
-// In the form of the ABI, borrowing their text.
+// The hints in the form of the ABI; borrows their text.
 std::vector<dw_hint> hints_of(const Hints& hints);
 
-// kInvalidArgument, with the nearest name, for one that none of them knows.
+// Returns kInvalidArgument, with the nearest known name, for a hint that none
+// of the backends knows.
 absl::Status check_hints(absl::Span<const plugin::BackendPtr> backends,
                          const Hints& hints);
 
-// Those that one of them knows.
+// The hints that at least one of the backends knows.
 Hints hints_known_to(absl::Span<const plugin::BackendPtr> backends,
                      const Hints& hints);
 

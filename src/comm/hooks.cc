@@ -16,7 +16,8 @@ namespace {
 
 std::atomic<uint64_t> next_id{1};
 
-// Runs what a program gave. The text of what it threw; empty for nothing.
+// Runs a program's hook. Returns the text of the exception that it threw; empty
+// for none.
 template <class Body>
 std::string text_thrown(const Body& body) {
   try {
@@ -50,11 +51,12 @@ struct HookEntry::Inside {
   }
   ~Inside() {
     innermost = outer;
-    Hooks gone;  // with what they captured, off the lock
+    Hooks gone;  // destroyed, with what they captured, without the lock
     base::MutexLock lock(entry.mutex_);
     --entry.inside_;
     if (!entry.removed_) return;
-    // Whoever waits does that himself: afterwards nothing of it is in use.
+    // A thread that waits removes the entry itself: afterwards it is not in
+    // use.
     if (entry.inside_ == 0 && entry.waiting_ == 0)
       std::swap(gone, entry.hooks_);
     entry.left_.notify_all();
@@ -105,7 +107,7 @@ std::shared_ptr<HookEntry> HookList::add(Hooks hooks) {
   entries_.push_back(entry);
   any_.store(true, std::memory_order_release);
   if (entries_.size() == 1)
-    for (Seat* const seat : seats_) seat->watch(true);
+    for (BiasedLock* const one : locks_) one->watch(true);
   return entry;
 }
 
@@ -115,10 +117,12 @@ void HookList::remove(HookEntry& entry) {
     const auto it =
         std::find_if(entries_.begin(), entries_.end(),
                      [&](const auto& one) { return one.get() == &entry; });
-    if (it != entries_.end()) entries_.erase(it);
-    if (entries_.empty()) {
-      any_.store(false, std::memory_order_release);
-      for (Seat* const seat : seats_) seat->watch(false);
+    if (it != entries_.end()) {
+      entries_.erase(it);
+      if (entries_.empty()) {
+        any_.store(false, std::memory_order_release);
+        for (BiasedLock* const one : locks_) one->watch(false);
+      }
     }
   }
   entry.remove();
@@ -129,15 +133,16 @@ HookList::Entries HookList::entries() const {
   return entries_;
 }
 
-void HookList::attach(Seat& seat) {
+void HookList::attach(BiasedLock& added) {
   base::MutexLock lock(mutex_);
-  seats_.push_back(&seat);
-  if (!entries_.empty()) seat.watch(true);
+  locks_.push_back(&added);
+  if (!entries_.empty()) added.watch(true);
 }
 
-void HookList::detach(Seat& seat) {
+void HookList::detach(BiasedLock& removed) {
   base::MutexLock lock(mutex_);
-  seats_.erase(std::remove(seats_.begin(), seats_.end(), &seat), seats_.end());
+  locks_.erase(std::remove(locks_.begin(), locks_.end(), &removed),
+               locks_.end());
 }
 
 void HookList::broke(const absl::Status& cause, CallbackThread& callbacks) {
@@ -154,7 +159,7 @@ void HookList::broke(const absl::Status& cause, CallbackThread& callbacks) {
   });
 }
 
-void HookList::waits(Lane::Stuck stuck, CallbackThread& callbacks) {
+void HookList::waits(GroupBoard::Stuck stuck, CallbackThread& callbacks) {
   Entries told = entries();
   if (told.empty()) return;
   callbacks.post(

@@ -5,10 +5,10 @@
 #define DISTWRAP_SRC_COMM_HOOKS_H_
 
 #include "base/mutex.h"
-#include "comm/board/lane.h"
+#include "comm/biased_lock.h"
+#include "comm/board/group_board.h"
 #include "comm/callback_thread.h"
 #include "comm/op_build.h"
-#include "comm/seat.h"
 #include "distwrap/hooks.h"
 #include "distwrap/work.h"
 
@@ -22,17 +22,17 @@
 
 namespace distwrap::comm {
 
-// One hook, and who is in it.
+// One hook, and the threads that are in it.
 class HookEntry {
  public:
   explicit HookEntry(Hooks hooks) : hooks_(std::move(hooks)) {}
   HookEntry(const HookEntry&) = delete;
   HookEntry& operator=(const HookEntry&) = delete;
 
-  // False, and nothing was run, once it is removed, and for a thread that is in
-  // this hook already.
+  // Runs `body`. Returns false without running it when the hook was removed, or
+  // when this thread is in the hook already.
   bool run(absl::FunctionRef<void(const Hooks&)> body);
-  // Waits for other threads.
+  // Removes the hook; waits until no other thread is in it.
   void remove();
 
  private:
@@ -50,7 +50,7 @@ class HookList {
  public:
   using Entries = std::vector<std::shared_ptr<HookEntry>>;
 
-  // Whose hooks they are.
+  // The group whose hooks these are.
   struct Owner {
     std::string name;
     uint64_t uid = 0;
@@ -59,30 +59,31 @@ class HookList {
 
   explicit HookList(Owner owner) : owner_(std::move(owner)) {}
 
-  // Afterwards every call is shown to it.
+  // Adds a hook. When this returns, every call is shown to it.
   std::shared_ptr<HookEntry> add(Hooks hooks);
-  // Afterwards it runs in no other thread, and in none again.
+  // Removes a hook. When this returns, it runs in no other thread, and is not
+  // called again.
   void remove(HookEntry& entry);
 
-  // Whether a call of this thread has somebody to be shown to.
+  // Whether a call of this thread has to be shown to a hook.
   bool wanted() const {
     return any_.load(std::memory_order_acquire) && hidden_ == 0;
   }
   Entries entries() const;
   const Owner& owner() const { return owner_; }
 
-  // The seat of a communicator whose calls are shown, until it is detached.
-  void attach(Seat& seat);
-  void detach(Seat& seat);
+  // The lock of a communicator whose calls are shown, until it is detached.
+  void attach(BiasedLock& added);
+  void detach(BiasedLock& removed);
 
-  // The group has broken; the first time counts.
+  // Shows that the group has broken; only the first call counts.
   void broke(const absl::Status& cause, CallbackThread& callbacks);
 
-  // This rank waits for others.
-  void waits(Lane::Stuck stuck, CallbackThread& callbacks);
+  // Shows that this rank waits for others.
+  void waits(GroupBoard::Stuck stuck, CallbackThread& callbacks);
 
-  // While it lives, the calls of this thread are shown to nobody: they are the
-  // steps of one that is.
+  // While it lives, the calls of this thread are not shown: they are steps of a
+  // call that is.
   class Hidden {
    public:
     Hidden() { ++hidden_; }
@@ -98,7 +99,7 @@ class HookList {
   std::atomic<bool> any_{false}, broken_{false};
   mutable base::Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Seat*> seats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<BiasedLock*> locks_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One call that is shown.
@@ -106,27 +107,27 @@ class HookRun : public std::enable_shared_from_this<HookRun> {
  public:
   explicit HookRun(std::shared_ptr<HookList> list);
 
-  // To be filled in before `pre`.
+  // The call, which is filled in before `pre`.
   HookedCall& call() { return call_; }
   // Fills it in from an operation.
   void describe(const dw_op& op, const ReduceOp& reduction,
                 absl::string_view label, Device device);
 
-  // The error of the hook that refuses.
+  // Calls the hooks. Returns the error of a hook that refuses.
   absl::Status pre();
-  // To those that `pre` reached.
+  // Calls `post` of the hooks that `pre` reached.
   void post(const absl::Status& status);
-  // Has them told of the end of what was begun.
+  // Lets the hooks be told of the end of a started operation.
   void completes(const Work& work);
 
-  // What the refusal of a hook becomes.
+  // The error of a call that a hook refused.
   ErrorInfo refusal(const absl::Status& refused) const;
 
  private:
   const std::shared_ptr<HookList> list_;
   HookList::Entries reached_;
   HookedCall call_;
-  // What `call_` shows, kept to the end of an asynchronous operation.
+  // The views that `call_` shows, kept to the end of an asynchronous operation.
   std::vector<TensorView> inputs_, outputs_;
   std::vector<int64_t> counts_[4];
   std::string label_;

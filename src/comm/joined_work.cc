@@ -4,7 +4,9 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace distwrap::comm {
@@ -17,21 +19,29 @@ class JoinedWork::Part final : public Completion::Listener {
   }
 
  private:
-  JoinedWork& whole_;  // lives until all parts have said so
+  JoinedWork& whole_;  // lives until all parts have reported
 };
 
 JoinedWork::JoinedWork(std::vector<Work> parts)
     : parts_(std::move(parts)), running_(parts_.size() + 1) {}
 
 Work JoinedWork::of(std::vector<Work> parts) {
+  Listeners listeners(parts.size());
   auto* const whole = new JoinedWork(std::move(parts));
   Work work = whole->handle();
-  const auto part = std::make_shared<Part>(*whole);
-  // Nobody has asked for callbacks yet.
+  try {
+    const auto part = std::make_shared<Part>(*whole);
+    std::fill(listeners.begin(), listeners.end(), part);
+  } catch (const std::bad_alloc&) {
+    whole->release_task();  // the joined work will not end
+    throw;
+  }
+  // From here on nothing allocates: the parts know the joined work. No
+  // callbacks have been added yet.
   CallbackThread unused;
   for (const Work& one : whole->parts_) {
     Completion* const cell = Completion::of(one);
-    if (cell == nullptr || !cell->listen(part)) whole->part_ended(unused);
+    if (cell == nullptr || !cell->listen(listeners)) whole->part_ended(unused);
   }
   whole->part_ended(unused);
   return work;
@@ -73,7 +83,7 @@ absl::Status JoinedWork::wait_stream(const Stream& stream) {
   return absl::OkStatus();
 }
 
-absl::Status JoinedWork::expired_wait() const {
+absl::Status JoinedWork::expired_wait() {
   return base::make_error(
       {.reason = Reason::kWaitExpired,
        .what = absl::StrCat(running_.load(std::memory_order_relaxed), " of ",

@@ -17,7 +17,7 @@ class JoinedWork final : public Completion {
 
   bool poll() override;
   std::vector<TensorView> result() const override;
-  absl::Status expired_wait() const override;
+  absl::Status expired_wait() override;
   absl::Status wait_stream(const Stream& stream) override;
 
  private:

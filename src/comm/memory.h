@@ -1,4 +1,4 @@
-// Memory that a backend has allocated, or was told of.
+// Memory that a backend has allocated or registered.
 //
 // Threads: any. Ownership: keeps the backend open; gives the memory back at its
 // end.
@@ -22,10 +22,10 @@ class Allocation {
   // Errors: kUnsupported, those of the backend.
   static absl::StatusOr<std::shared_ptr<Allocation>> make(
       std::shared_ptr<BackendInstance> backend, int64_t bytes);
-  // Of the caller's memory, which has to outlive it.
+  // Wraps the caller's memory, which has to outlive the allocation.
   static absl::StatusOr<std::shared_ptr<Allocation>> of_callers(
       std::shared_ptr<BackendInstance> backend, void* data, int64_t bytes);
-  // Whether it could be made.
+  // Checks that the backend has such memory.
   static absl::Status check(const BackendInstance& backend);
   ~Allocation();
   Allocation(const Allocation&) = delete;

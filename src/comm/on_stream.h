@@ -1,6 +1,6 @@
-// A communicator whose calls are put on a stream.
+// Puts the calls of a communicator on a stream.
 //
-// Threads: as the communicator's. Ownership: of neither.
+// Threads: as the communicator's. Ownership: borrows both.
 #ifndef DISTWRAP_SRC_COMM_ON_STREAM_H_
 #define DISTWRAP_SRC_COMM_ON_STREAM_H_
 
@@ -17,18 +17,13 @@ class OnStream final : public CallForms<OnStream> {
   int size() const override { return communicator_.size(); }
   absl::string_view backend() const override { return communicator_.backend(); }
 
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run(const Call& call, const CallOptions& options) {
-    return run_any(kKind, any_call(call), options);
-  }
-  template <uint16_t kKind>
-  absl::StatusOr<Work> run_divided(const DividedCall& call,
-                                   const CallOptions& options) {
+  template <uint16_t kKind, class Form>
+  absl::StatusOr<Work> run(const Form& call, const CallOptions& options) {
     return run_any(kKind, any_call(call), options);
   }
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options) {
-    return communicator_.run_on_stream(kind, call, options, stream_);
+    return communicator_.run_any(kind, call, options, &stream_);
   }
 
  private:
@@ -36,7 +31,7 @@ class OnStream final : public CallForms<OnStream> {
   const Stream& stream_;
 };
 
-// Made in on_stream.cc.
+// Instantiated in on_stream.cc.
 extern template class CallForms<OnStream>;
 
 }  // namespace distwrap::comm

@@ -37,8 +37,8 @@ void fill_list(absl::Span<const TensorView> list, std::vector<void*>* parts,
   buffer->dtype = kAbiDTypes[static_cast<uint8_t>(list.front().dtype())];
 }
 
-// Sizes that every rank of the call sees are not told one by one when they are
-// equal: more backends, and quicker ways, take such a call.
+// Equal sizes that every rank knows are not passed one by one: more backends,
+// and faster algorithms, take such a call.
 void fill_lists(uint16_t kind, const AnyCall& call, ListArrays* lists,
                 dw_op* op) {
   op->flags |= DW_FLAG_PARTS;

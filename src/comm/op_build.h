@@ -1,4 +1,4 @@
-// From a checked call to the ABI's descriptor.
+// Builds the ABI's descriptor from a checked call.
 #ifndef DISTWRAP_SRC_COMM_OP_BUILD_H_
 #define DISTWRAP_SRC_COMM_OP_BUILD_H_
 
@@ -12,26 +12,27 @@
 
 namespace distwrap::comm {
 
-// What a plain call says; the short way, inlined.
+// Fills in a plain call; inlined on the short path.
 void fill_op(uint16_t kind, const Call& call, bool in_place, int64_t timeout_ns,
              dw_op* op);
 
-// What a checked v form says besides: counts per rank, which are borrowed.
+// Adds the counts per rank of a checked v form, which are borrowed.
 void fill_counts(const Counts& in_counts, const Counts& out_counts,
                  const CheckedCall& checked, dw_op* op);
 
-// The rest of any other call: counts per rank, lists, whose
+// Fills in what other calls have beside: counts per rank, lists, whose
 // addresses and counts lie in `lists`, flags, and the factor of premul_sum,
-// which lies in `scale` unless the caller gave a tensor. True when it does.
+// which lies in `scale` unless the caller gave a tensor. Returns whether it
+// lies in `scale`.
 bool fill_rest(uint16_t kind, const AnyCall& call, const CheckedCall& checked,
                ScaleBytes* scale, ListArrays* lists, dw_op* op);
 
-// The way back: what an operation says of a buffer, flat; one view for each
-// part of a list of `size`. None where this rank has no buffer.
+// The reverse: the views of a buffer in a descriptor, flat; one for each part
+// of a list of `size`. None where this rank has no buffer.
 std::vector<TensorView> views_of(const dw_buf& buffer, int size,
                                  Device device = kCpu);
 
-// 0 for none.
+// A timeout in nanoseconds; 0 for none.
 inline int64_t timeout_ns_of(absl::Duration timeout) {
   return timeout == absl::InfiniteDuration()
              ? 0
@@ -41,13 +42,13 @@ inline int64_t timeout_ns_of(absl::Duration timeout) {
 inline dw_stream abi_stream(const Stream& stream) {
   return {stream.device.type, stream.device.id, stream.native};
 }
-// `aside`: what is put on the stream later does not wait for it.
+// `aside`: later work on the stream does not wait for this operation.
 inline void put_on_stream(const Stream& stream, bool aside, dw_op* op) {
   op->stream = abi_stream(stream);
   if (aside) op->flags |= DW_FLAG_ASIDE;
 }
 
-// From `timeout_ns` of the op, unless it has one.
+// Sets the deadline from `timeout_ns`, unless the op has one.
 Deadline set_deadline(dw_op& op, int64_t now_ns);
 
 // ---- the short way ----
@@ -64,17 +65,14 @@ inline constexpr dw_dtype kAbiDTypes[] = {
 // costs more than all else here.
 [[gnu::always_inline]] inline void clear(dw_op* op) {
   typedef uint64_t Pair __attribute__((vector_size(16), may_alias, aligned(8)));
-  // Rounded down; the rest is `next`, below.
-  // NOLINTNEXTLINE(bugprone-sizeof-expression)
   constexpr size_t kPairs = sizeof(dw_op) / sizeof(Pair);
+  static_assert(sizeof(dw_op) == kPairs * sizeof(Pair));
   Pair* const at = reinterpret_cast<Pair*>(op);
 #pragma GCC unroll 16
   for (size_t i = 0; i < kPairs; ++i) at[i] = Pair{};
-  static_assert(offsetof(dw_op, next) == kPairs * sizeof(Pair));
-  op->next = nullptr;
 }
 
-// Of a checked view, into a buffer that is zero.
+// Fills a buffer that is zero from a checked view.
 [[gnu::always_inline]] inline void fill_buffer(const TensorView& view,
                                                dw_buf* buffer) {
   buffer->data = view.data();

@@ -14,7 +14,7 @@ absl::string_view reduction_name(uint16_t reduce) {
   return reduce_op_name(static_cast<ReduceOp::Kind>(reduce));
 }
 
-// What the backend takes for this kind, for people.
+// The element types and reductions that the backend takes for this kind.
 std::string supported_text(uint16_t kind, const Capabilities& capabilities) {
   if (!capabilities.supports_kind(kind)) return "";
   std::vector<std::string> parts;
@@ -33,7 +33,8 @@ std::string supported_text(uint16_t kind, const Capabilities& capabilities) {
   return absl::StrJoin(parts, ", ");
 }
 
-// The buffer a fault is about, for people: the first that has it.
+// The name of the buffer with the fault, for the error text: the first that has
+// it.
 std::string faulty_buffer(Fault fault, const AnyCall& call, uint32_t memory,
                           TensorView* view) {
   op_check::Range range;
@@ -54,9 +55,10 @@ std::string faulty_buffer(Fault fault, const AnyCall& call, uint32_t memory,
 }
 
 // DLPack's number, which most people know for two of them.
-std::string device_text(int32_t type) {
-  return absl::StrCat("device type ", type,
-                      type == kCpu.type ? " (host memory)" : "");
+std::string device_text(Device device) {
+  return device == kCpu ? "host memory"
+                        : absl::StrCat("device type ", device.type, ", number ",
+                                       device.id);
 }
 
 std::string taking_dtypes(uint16_t reduce) {
@@ -71,7 +73,7 @@ const Counts& counts_of(const AnyCall& call, bool input) {
   return input ? call.in_counts : call.out_counts;
 }
 
-// Of a group of many ranks the first ones.
+// Lists of many ranks are cut after the first ones.
 std::string list_text(absl::Span<const int64_t> list) {
   constexpr size_t kShown = 16;
   return absl::StrCat("[", absl::StrJoin(list.subspan(0, kShown), ", "),
@@ -82,7 +84,7 @@ void describe_length(absl::string_view what, bool input, size_t length,
                      int size, ErrorInfo* info) {
   info->reason = Reason::kSplitMismatch;
   info->what = absl::StrCat("the ", input ? "input's " : "output's ", what,
-                            " are not one for each rank");
+                            " do not have one entry for each rank");
   info->expected = absl::StrCat(size);
   info->actual = absl::StrCat(length);
   info->next_step = "give one number for each rank of the group";
@@ -149,11 +151,11 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
       info.next_step = "give both the same type";
       break;
     case Fault::kOtherDevice:
-      info.what = absl::StrCat("the ", which,
-                               " lies in another device's memory than this "
-                               "communicator serves");
-      info.expected = device_text(capabilities.device_type());
-      info.actual = device_text(view.device().type);
+      info.what = absl::StrCat(
+          "the ", which,
+          " is not in memory of the device that this communicator serves");
+      info.expected = device_text(capabilities.device());
+      info.actual = device_text(view.device());
       info.next_step = "copy it, or use a backend of that device";
       break;
     case Fault::kUnknownReduction:
@@ -199,7 +201,7 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
     case Fault::kCountsDisagree: {
       const bool gathers = shape.out == Extent::ALL_R;
       const bool scatters = shape.in == Extent::ALL_R;
-      info.what = "input and output counts do not fit each other";
+      info.what = "the counts of input and output do not match";
       info.expected =
           gathers && !scatters
               ? absl::StrCat("output of ", size, " x the input's count")
@@ -221,7 +223,8 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
       break;
     case Fault::kOverlap:
       info.what =
-          "input and output overlap, and not as the in-place rule allows";
+          "input and output overlap in a way that the in-place rule does not "
+          "allow";
       info.actual = absl::StrCat(
           "input [0x", absl::Hex(reinterpret_cast<uintptr_t>(call.in.data())),
           ", ", call.in.count(), "), output [0x",
@@ -257,8 +260,7 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
       break;
     case Fault::kFactorDType:
       info.what =
-          "the factor of premul_sum has another element type than the "
-          "input";
+          "the factor of premul_sum and the input have different element types";
       info.expected = std::string(dtype_name(reduced));
       info.actual = std::string(dtype_name(call.op.tensor_dtype()));
       info.next_step = "give both the same type, or give a number";
@@ -314,16 +316,16 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
       const bool gathers = !call.out_counts.counts.empty();
       const Counts& counts = counts_of(call, !gathers);
       info.reason = Reason::kSplitMismatch;
-      info.what = absl::StrCat("the ", gathers ? "input" : "output",
-                               " does not hold what the counts give this rank");
+      info.what =
+          absl::StrCat("the ", gathers ? "input" : "output",
+                       " is not as large as the counts say for this rank");
       const auto own = static_cast<size_t>(rank);
       info.expected = absl::StrCat(counts.counts[own]);
       info.actual = absl::StrCat(gathers && !call.in_counts.counts.empty()
                                      ? call.in_counts.counts[own]
                                      : (gathers ? call.in : call.out).count());
       info.next_step =
-          "make the counts, equal on all ranks, and the buffers "
-          "fit each other";
+          "give equal counts on all ranks, and buffers of these sizes";
       break;
     }
     case Fault::kInputListLength:

@@ -15,13 +15,13 @@
 
 namespace distwrap::comm {
 
-// A call as its caller wrote it; which operation is said beside it.
+// The arguments of a call; the kind of operation is passed separately.
 struct Call {
   uint16_t reduce = DW_REDUCE_NONE;
   TensorView out = {}, in = {};
   int peer = -1;
   int64_t tag = 0;
-  ReduceOp op = ReduceOp::kSum;  // of a reduction, for the factor
+  ReduceOp op = ReduceOp::kSum;  // read when there is a factor
 };
 
 // A v form, with the caller's counts for the buffers that the shape calls R*n.
@@ -30,13 +30,13 @@ struct DividedCall : Call {
   const Counts& in_counts;
 };
 
-// What other forms have. Apart, since what a plain call does not have must not
-// be written for it either.
+// Arguments of other forms. They are separate, since a member that a plain call
+// lacks would be written for it too.
 struct CallRest {
-  // Of v forms.
+  // True for v forms.
   bool per_rank = false;
   Counts out_counts = {}, in_counts = {};
-  // Of list forms, likewise; `out` or `in` then stays empty.
+  // True for list forms; `out` or `in` then stays empty.
   bool lists = false;
   absl::Span<const TensorView> outs = {}, ins = {};
   bool exclusive = false;  // scan
@@ -72,7 +72,7 @@ enum class Fault : uint8_t {
   kRootOutOfRange,
   kPeerOutOfRange,
   kTagOutOfRange,
-  // Of calls that leave the short way.
+  // Faults of calls that leave the short path.
   kNoFactor,
   kFactorUnusable,
   kFactorDType,
@@ -88,7 +88,7 @@ enum class Fault : uint8_t {
   kOutputPiecesExceed,
   kPiecesOverlap,
   kOwnPieceDiffers,
-  // Of lists.
+  // Faults of lists.
   kInputListLength,
   kOutputListLength,
   kListDTypesDiffer,
@@ -104,25 +104,25 @@ struct CheckedCall {
   int64_t in_sum = 0, out_sum = 0;
 };
 
-// `rank` and `size` of the group that makes the call. Inline, below: the kind
-// is a constant, so that most of it folds away.
+// `rank` and `size`: those of the calling group. Inlined, below: the kind is a
+// constant, so most of it folds away.
 template <uint16_t kKind>
 CheckedCall check_call(const Call& call, int rank, int size,
                        const Capabilities& capabilities);
 
-// The same for any call, premul_sum among them, which `check_call` answers with
+// Checks any call, premul_sum included, which `check_call` answers with
 // kUnknownReduction.
 CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
                            int size, const Capabilities& capabilities);
 
-// The part of it that is about lists. In op_check_list.cc.
+// The part of `check_any_call` about lists. In op_check_list.cc.
 CheckedCall check_list_call(const OpShape& shape, const AnyCall& call, int rank,
                             int size, uint32_t memory);
 // The list that the call gives for a buffer, empty without one.
 inline absl::Span<const TensorView> list_of(const AnyCall& call, bool input) {
   return input ? call.ins : call.outs;
 }
-// What `describe_fault` says of the faults of lists.
+// The part of `describe_fault` for the faults of lists.
 void describe_list_fault(Fault fault, const AnyCall& call, int rank, int size,
                          ErrorInfo* info);
 
@@ -178,8 +178,8 @@ constexpr Fault unusual_fault(uint32_t code, Use use) {
   return use == Use::kOutput ? Fault::kReadOnlyOutput : Fault::kNone;
 }
 
-// Faults of one buffer alone, which has to lie in `memory`, as Capabilities
-// tells it; on success its addresses.
+// Checks one buffer by itself, which has to lie in `memory`, as Capabilities
+// tells it; on success sets its addresses.
 [[gnu::always_inline]] inline Fault check_buffer(const TensorView& view,
                                                  Use use, uint32_t memory,
                                                  Range* range) {
@@ -237,7 +237,7 @@ constexpr Fault unusual_fault(uint32_t code, Use use) {
   return Fault::kNone;
 }
 
-// Of those that this rank has.
+// Checks the buffers that this rank has.
 [[gnu::always_inline]] inline Fault check_buffers(const Call& call, bool has_in,
                                                   bool has_out, uint32_t memory,
                                                   Range* in, Range* out) {
@@ -270,7 +270,7 @@ template <uint16_t kKind>
                                         capabilities.memory(), &in, &out);
       fault != Fault::kNone)
     return faulty(fault);
-  // Premul_sum, the last one, takes the long way round.
+  // premul_sum, the last one, takes the general path.
   if (shape.reduces() && call.reduce - 1u >= DW_REDUCE_PREMUL_SUM - 1u)
     return faulty(Fault::kUnknownReduction);
   const DType dtype = out_unit != 0 ? call.out.dtype() : call.in.dtype();
@@ -286,7 +286,7 @@ template <uint16_t kKind>
     if (static_cast<__int128>(in_count) * out_unit !=
         static_cast<__int128>(out_count) * in_unit)
       return faulty(Fault::kCountsDisagree);
-    // Else it follows from that.
+    // Otherwise this follows from the check above.
     if (in_unit > 1 && out_unit > 1 && in_count % in_unit != 0)
       return faulty(Fault::kNotDivisible);
     if (in.begin < out.end && out.begin < in.end) {

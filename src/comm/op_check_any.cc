@@ -1,5 +1,5 @@
-// The rules of calls that leave the short way: lists, scans, premul_sum, and
-// any call of which the kind is known when running.
+// The rules of calls that leave the short path: lists, scans, premul_sum, and
+// any call whose kind is only known at run time.
 #include "comm/op_check.h"
 #include "comm/op_check_divided.h"
 
@@ -15,7 +15,7 @@ using op_check::check_peer;
 using op_check::Range;
 using op_check::Use;
 
-// Which element types a reduction is defined for.
+// The element types that a reduction is defined for.
 enum class Takes : uint8_t { ANY, NUMBERS, INTEGERS, FLOATS };
 
 bool takes(Takes what, DType dtype) {
@@ -34,7 +34,7 @@ bool takes(Takes what, DType dtype) {
   return false;
 }
 
-// The template, for a kind that is known when running.
+// Calls the template for a kind that is only known at run time.
 CheckedCall check_plain_call(uint16_t kind, const Call& call, int rank,
                              int size, const Capabilities& capabilities) {
   switch (kind) {
@@ -68,6 +68,25 @@ Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype) {
   return Fault::kNone;
 }
 
+// The promises for the size of the call: with counts per rank those for any
+// size, since no rank knows what the others have.
+const Capabilities& at_size(const Capabilities& promised, uint16_t kind,
+                            const OpShape& shape, const AnyCall& call, int rank,
+                            int size) {
+  if (call.per_rank || call.lists) return promised;
+  const bool by_in =
+      shape.in == Extent::ALL ||
+      (shape.out != Extent::ALL && has_buffer(shape.in, call.peer == rank));
+  const TensorView& view = by_in ? call.in : call.out;
+  const int64_t parts = is_divided(by_in ? shape.in : shape.out) ? size : 1;
+  // A view may claim more bytes than there are; that is refused later.
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(view.count() / parts, dtype_size(view.dtype()),
+                             &bytes))
+    bytes = UINT64_MAX;
+  return promised.at(kind, view.dtype(), call.reduce, bytes);
+}
+
 }  // namespace
 
 bool reduction_takes(uint16_t reduce, DType dtype) {
@@ -82,8 +101,10 @@ bool reduction_takes(uint16_t reduce, DType dtype) {
 }
 
 CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
-                           int size, const Capabilities& capabilities) {
+                           int size, const Capabilities& promised) {
   const OpShape& shape = op_shape(kind);
+  const Capabilities& capabilities =
+      at_size(promised, kind, shape, call, rank, size);
   const uint32_t memory = capabilities.memory();
   if (shape.peer != PeerRole::NO)
     if (const Fault fault = check_peer(call, shape, size);
@@ -95,10 +116,10 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
     if (checked.fault != Fault::kNone) return checked;
   }
   const bool has_in = has_buffer(shape.in, call.peer == rank);
-  // Lists hold one element type, that of their first.
+  // All views of a list have one element type, that of the first.
   const TensorView& in = call.ins.empty() ? call.in : call.ins.front();
   const TensorView& out = call.outs.empty() ? call.out : call.outs.front();
-  Call plain = call;  // without the rest
+  Call plain = call;  // without the arguments of other forms
   if (shape.reduces()) {
     Range ignored;
     if (const Fault fault = check_buffer(in, Use::kInput, memory, &ignored);
@@ -107,7 +128,7 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
     if (const Fault fault = check_reduction(kind, call, in.dtype());
         fault != Fault::kNone)
       return {fault, false};
-    // The short way does not know premul_sum; all else is that of a sum.
+    // The short path does not know premul_sum, which otherwise equals a sum.
     if (call.reduce == DW_REDUCE_PREMUL_SUM) plain.reduce = DW_REDUCE_SUM;
   }
   if (!call.lists)

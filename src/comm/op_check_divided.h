@@ -1,6 +1,6 @@
 // The rules of v forms: buffers that are divided by counts.
 //
-// Inline as `check_call` is, and for the same reason.
+// Inlined for the reason that `check_call` is.
 #ifndef DISTWRAP_SRC_COMM_OP_CHECK_DIVIDED_H_
 #define DISTWRAP_SRC_COMM_OP_CHECK_DIVIDED_H_
 
@@ -13,7 +13,7 @@ namespace distwrap::comm {
 
 namespace op_check {
 
-// Faults of a division, which differ by the buffer it is about.
+// The faults of a division, by the buffer that has it.
 struct DivisionFaults {
   Fault counts_length, displs_length, negative, exceed;
 };
@@ -45,14 +45,13 @@ inline constexpr DivisionFaults kOfOutput{
                                            : Fault::kNone;
 }
 
-// Whether pieces that are written meet each other, of a division with
-// displacements.
+// Whether written pieces of a division with displacements overlap.
 bool pieces_overlap(const Counts& division);
 // Address of a rank's piece.
 uintptr_t piece_address(const Range& range, const Counts& division, int rank,
                         int64_t element);
 
-// Of buffers and counts alone.
+// Checks buffers and counts alone.
 [[gnu::always_inline]] inline CheckedCall check_divided(
     const OpShape& shape, uint16_t kind, const Call& call,
     const Counts& in_counts, const Counts& out_counts, int rank, int size,

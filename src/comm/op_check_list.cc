@@ -124,7 +124,7 @@ void describe_list_fault(Fault fault, const AnyCall& call, int rank, int size,
     case Fault::kOutputListLength: {
       const bool input = fault == Fault::kInputListLength;
       info->what = absl::StrCat("the list of ", input ? "inputs" : "outputs",
-                                " has not one tensor for each rank");
+                                " does not have one tensor for each rank");
       info->expected = absl::StrCat(size);
       info->actual = absl::StrCat(list_of(call, input).size());
       info->next_step = "give one tensor for each rank of the group";
@@ -157,7 +157,8 @@ void describe_list_fault(Fault fault, const AnyCall& call, int rank, int size,
       break;
     case Fault::kListOverlap:
       info->what =
-          "an input and an output overlap, and not as the in-place rule allows";
+          "an input and an output overlap in a way that the in-place rule does "
+          "not allow";
       info->next_step = "use separate memory, or the in-place form of the call";
       break;
     default:

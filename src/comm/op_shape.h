@@ -1,4 +1,4 @@
-// What each kind of operation takes, from abi/ops.def.
+// The arguments of each kind of operation, from abi/ops.def.
 #ifndef DISTWRAP_SRC_COMM_OP_SHAPE_H_
 #define DISTWRAP_SRC_COMM_OP_SHAPE_H_
 
@@ -9,7 +9,7 @@
 namespace distwrap::comm {
 
 enum class PeerRole : uint8_t { NO, ROOT, PEER, TARGET };
-// Which ranks bring a buffer, and whether it holds n or R*n elements.
+// The ranks that bring a buffer, and whether it holds n or R*n elements.
 enum class Extent : uint8_t { NONE, ALL, ALL_R, ROOT, ROOT_R };
 
 constexpr bool is_divided(Extent extent) {
@@ -47,7 +47,14 @@ inline constexpr OpShape kOpShapes[] = {
 };
 inline constexpr uint16_t kOpKinds = sizeof(kOpShapes) / sizeof(kOpShapes[0]);
 
-// In place of a kind that is a constant: one that is not.
+// Kinds as bits DW_OP_<KIND>. Those of windows are the last ones.
+inline constexpr uint64_t kMessageOps = DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV);
+inline constexpr uint64_t kCollectiveOps =
+    (DW_BIT(DW_OP_PUT) - 1) & ~kMessageOps & ~uint64_t{1};
+inline constexpr uint64_t kWindowOps =
+    DW_BIT(DW_OP_FENCE + 1) - DW_BIT(DW_OP_PUT);
+
+// Stands for a kind that is no constant.
 inline constexpr uint16_t kAnyKind = 0;
 
 inline const OpShape& op_shape(uint16_t kind) {

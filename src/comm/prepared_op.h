@@ -1,5 +1,5 @@
-// An operation that was checked and waits to be submitted with others: what the
-// ABI borrows from its caller, kept.
+// An operation that was checked and waits to be submitted with others, with
+// copies of all arrays that the ABI borrows from the caller.
 #ifndef DISTWRAP_SRC_COMM_PREPARED_OP_H_
 #define DISTWRAP_SRC_COMM_PREPARED_OP_H_
 
@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,12 @@ struct PreparedOp {
   std::string label;
   ReduceOp reduction = ReduceOp::kSum;
 };
+
+// Copies the arrays of counts and displacements that `prepared->op` borrows
+// from its caller. `size` is the group's.
+void keep_counts(int size, PreparedOp* prepared);
+// An operation with all its arrays, the addresses of lists among them.
+std::unique_ptr<PreparedOp> keep_op(const dw_op& op, int size);
 
 }  // namespace distwrap::comm
 

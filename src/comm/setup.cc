@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/communicator.h"
 #include "store/exchange.h"
 
@@ -46,8 +47,8 @@ void StoreRounds::give_up(int round, const ErrorInfo& failed,
                           plan_.size, failed, deadline);
 }
 
-// Connections of a backend break when a rank dies. When it was the one that
-// serves the store, that is what is wrong.
+// Connections of a backend break when a rank dies. If that rank served the
+// store, its loss is the cause.
 absl::Status StoreRounds::cause_of(const absl::Status& failure) {
   constexpr absl::Duration kPatience = absl::Milliseconds(50);
   constexpr char kNever[] = "?";  // a compare_set that changes nothing
@@ -57,7 +58,8 @@ absl::Status StoreRounds::cause_of(const absl::Status& failure) {
   if (error_reason(answers) != Reason::kStoreUnreachable)
     return base::amend_error(failure, [](ErrorInfo& info) {
       if (info.next_step.empty())
-        info.next_step = "see what the other ranks printed: one may have ended";
+        info.next_step =
+            "look at the output of the other ranks: one may have ended";
     });
   return base::amend_error(answers, [&](ErrorInfo& info) {
     const ErrorInfo who = info_of(plan_);
@@ -71,15 +73,19 @@ absl::Status StoreRounds::cause_of(const absl::Status& failure) {
 
 namespace {
 
-void tell_failure(SetupRounds& rounds, const SetupPlan& plan, int round,
-                  const absl::Status& status, Deadline deadline) {
+ErrorInfo failure_of(const SetupPlan& plan, const absl::Status& status) {
   ErrorInfo failed = info_of(plan);
   failed.reason = Reason::kAborted;
   failed.what = absl::StrCat("another rank could not build the ", plan.what);
   failed.ranks = {plan.rank};
   failed.cause = base::cause_text(status);
-  failed.next_step = "mend the cause on that rank";
-  rounds.give_up(round, failed, deadline);
+  failed.next_step = "fix the cause on that rank";
+  return failed;
+}
+
+void tell_failure(SetupRounds& rounds, const SetupPlan& plan, int round,
+                  const absl::Status& status, Deadline deadline) {
+  rounds.give_up(round, failure_of(plan, status), deadline);
 }
 
 std::string frame(absl::string_view terms, absl::string_view word, bool watched,
@@ -104,8 +110,8 @@ absl::Status different_terms(const SetupPlan& plan, int rank,
   return base::make_error(info);
 }
 
-// Takes off the frames of all ranks what is not the backend's. Every rank sees
-// the same frames, so all find out.
+// Removes distwrap's own part from the frames of all ranks and compares the
+// terms. Every rank sees equal frames, so all ranks find a difference.
 absl::Status check_terms(const SetupPlan& plan, absl::string_view terms,
                          std::vector<std::string>* frames,
                          std::vector<std::string>* words, bool* all_watched) {
@@ -141,7 +147,7 @@ absl::StatusOr<std::vector<std::string>> exchange_round(
     if (first) built->words = std::move(words);
     return blobs;
   }
-  // Some may have been complete before, and wait in the next.
+  // The round may have been complete for some ranks, which wait in the next.
   if (can_tell(blobs.status()))
     tell_failure(rounds, plan, round + 1, blobs.status(), deadline);
   return base::amend_error(blobs.status(), [&](ErrorInfo& info) {
@@ -204,7 +210,7 @@ dw_setup_info info_to_build(uint32_t what, const SetupPlan& plan,
           .size = plan.size,
           .uid = plan.uid,
           .epoch = plan.epoch,
-          .host_of = nullptr,
+          .host_of = plan.host_of.empty() ? nullptr : plan.host_of.data(),
           .parent_rank = nullptr,
           .parent = nullptr,
           .hints = nullptr,
@@ -244,29 +250,40 @@ absl::StatusOr<Built> build(BackendInstance& backend, SetupRounds& rounds,
   if (code != DW_OK) return fail(0, code, error);
   Steps steps(backend, setup);
 
-  // A rank that is done takes part in one more round, with an empty blob: what
-  // is built then exists on all ranks or on none.
+  // A rank that is done takes part in one more round, with an empty blob, so
+  // that the object exists on all ranks or on none.
   dw_setup_result result{};
   Built built;
-  for (int round = 0;; ++round) {
-    const absl::StatusOr<std::vector<std::string>> all =
-        exchange_round(rounds, round, plan, out, &built, deadline);
-    if (!all.ok()) {
-      if (built.done()) discard(backend, built);
-      return all.status();
-    }
-    if (built.done()) return built;
-    std::vector<dw_blob> blobs;
-    for (const std::string& blob : *all)
-      blobs.push_back({blob.data(), blob.size(), nullptr, 0});
-    out = {};
-    code = steps.step(blobs, &out, &result, &error);
-    built.comm = result.comm;
-    built.window = result.window;
-    if (code == DW_DONE)
+  int round = 0;
+  try {
+    for (;; ++round) {
+      const absl::StatusOr<std::vector<std::string>> all =
+          exchange_round(rounds, round, plan, out, &built, deadline);
+      if (!all.ok()) {
+        if (built.done()) discard(backend, built);
+        return all.status();
+      }
+      if (built.done()) return built;
+      std::vector<dw_blob> blobs;
+      for (const std::string& blob : *all)
+        blobs.push_back({blob.data(), blob.size(), nullptr, 0});
       out = {};
-    else if (code != DW_OK)
-      return fail(round + 1, code, error);
+      code = steps.step(blobs, &out, &result, &error);
+      built.comm = result.comm;
+      built.window = result.window;
+      if (code == DW_DONE)
+        out = {};
+      else if (code != DW_OK)
+        return fail(round + 1, code, error);
+    }
+  } catch (...) {
+    const absl::Status status = base::error_of_exception(plan.op);
+    if (built.done()) discard(backend, built);
+    base::guarded("", [&] {
+      rounds.leave(round, failure_of(plan, status), deadline);
+      return absl::OkStatus();
+    }).IgnoreError();
+    return status;
   }
 }
 
@@ -282,7 +299,7 @@ absl::StatusOr<Built> build_communicator(BackendInstance& backend,
   info.n_hints = hints.size();
   return build(backend, rounds, plan, deadline,
                [&](dw_setup** setup, dw_blob* out, dw_error* error) {
-                 const BackendCommunicator::Loan parent(plan.parent);
+                 const BackendCommunicator::Reference parent(plan.parent);
                  info.parent = parent.comm();
                  if (info.parent != nullptr)
                    info.parent_rank = plan.parent_ranks.data();
@@ -300,11 +317,11 @@ absl::StatusOr<Built> build_window(BackendInstance& backend,
   dw_setup_info info = info_to_build(DW_SETUP_WINDOW, plan, deadline);
   info.memory = part.memory;
   info.signals = part.signals;
-  // To the end of the rounds: a window does not outlive its communicator.
-  const BackendCommunicator::Loan lent(&owner);
+  // Kept until the rounds end: a window does not outlive its communicator.
+  const BackendCommunicator::Reference kept(&owner);
   return build(backend, rounds, plan, deadline,
                [&](dw_setup** setup, dw_blob* out, dw_error* error) -> int32_t {
-                 info.parent = lent.comm();
+                 info.parent = kept.comm();
                  if (info.parent == nullptr) {
                    *error = abi_error({.reason = Reason::kGroupClosed,
                                        .what = "the group was destroyed"});

@@ -15,46 +15,56 @@ namespace distwrap::comm {
 
 class BackendCommunicator;
 
-// How the ranks that build a communicator give each other what its backend says
-// in a round.
+// How ranks that build a communicator exchange what their backends give in a
+// round.
 class SetupRounds {
  public:
   virtual ~SetupRounds() = default;
-  // All ranks' words, by rank. `built`: this rank's backend has no more rounds;
-  // the words of a round in which all are built are the last.
+  // Exchanges one round; returns all ranks' words, by rank. `built`: this
+  // rank's backend has no more rounds. The round in which all are built is the
+  // last.
   virtual absl::StatusOr<std::vector<std::string>> exchange(
       int round, const std::string& word, bool built, Deadline deadline) = 0;
-  // The round fails for all, with this error.
+  // Makes the round fail for all ranks, with this error.
   virtual void give_up(int round, const ErrorInfo& failed,
                        Deadline deadline) = 0;
-  // What is behind a failure of the backend.
+  // Ends the round when this rank cannot tell whether the others have ended it
+  // or still wait in it.
+  virtual void leave(int round, const ErrorInfo& failed, Deadline deadline) {
+    give_up(round, failed, deadline);
+    give_up(round + 1, failed, deadline);
+  }
+  // The cause behind a failure of the backend.
   virtual absl::Status cause_of(const absl::Status& failure) { return failure; }
 };
 
-// Who builds what.
+// The plan of one build: the rank, its peers and the object.
 struct SetupPlan {
   std::string group;  // name, for messages
   uint64_t uid = 0;   // equal on all ranks, unique in the job
   uint64_t epoch = 0;
   int rank = 0, size = 1;
+  // By rank: the number of its host in the job. Empty: unknown.
+  absl::Span<const int32_t> host_of = {};
   Hints hints = {};
-  // In front of all keys; of this communicator and no other.
+  // Prefix of all keys, used by this communicator only.
   std::string keys = "group/";
-  // What the ranks must have in common beyond the group: compared in the first
-  // round.
+  // Terms that the ranks must have in common beyond the group: compared in the
+  // first round.
   std::string terms = {};
-  // What the ranks tell each other beyond that, in the first round.
+  // Further data that the ranks tell each other in the first round.
   std::string word = {};
-  bool watched = false;  // the group has a lane on the board here
-  // What it is split from, on the same backend instance, and its ranks there.
+  bool watched = false;  // the group has a group page on the board here
+  // The communicator from which it is split, on the same backend instance, and
+  // the members' ranks there.
   BackendCommunicator* parent = nullptr;
   std::vector<int> parent_ranks = {};
-  // For messages.
+  // The operation's name in messages.
   std::string op = "init";
   std::string what = "group";
 };
 
-// Over a store, under the keys of the plan. Both outlive it.
+// Rounds over a store, under the keys of the plan. Both outlive this object.
 class StoreRounds final : public SetupRounds {
  public:
   StoreRounds(Store& store, const SetupPlan& plan)
@@ -80,12 +90,12 @@ struct Built {
   bool done() const { return comm != nullptr || window != nullptr; }
 };
 
-// Runs the backend's rounds: each blob it gives is exchanged, over a store
-// under keys of the group, and those of all ranks are handed back, until it is
-// done. A rank whose backend fails tells the others, so that all fail at once;
-// ranks with different terms fail with kCallMismatch. Ends by the deadline;
-// kTimedOut then names the missing ranks. One thread at a time is in the
-// backend.
+// Runs the backend's rounds until the backend is done: each blob of the backend
+// is exchanged over a store, under keys of the group, and the blobs of all
+// ranks are handed back. A rank whose backend fails tells the others, so that
+// all fail at once. Ranks with different terms fail with kCallMismatch. Ends by
+// the deadline; kTimedOut then names the missing ranks. Only one thread at a
+// time is in the backend.
 absl::StatusOr<Built> build_communicator(BackendInstance& backend,
                                          SetupRounds& rounds,
                                          const SetupPlan& plan,
@@ -99,13 +109,13 @@ struct WindowMemory {
   dw_buf memory = {};
   uint64_t signals = 0;
 };
-// Likewise a window of `owner`, which is on `backend`.
+// Builds a window of `owner`, which is on `backend`.
 absl::StatusOr<Built> build_window(BackendInstance& backend,
                                    BackendCommunicator& owner,
                                    SetupRounds& rounds, const SetupPlan& plan,
                                    const WindowMemory& part, Deadline deadline);
 
-// For a rank that cannot even begin: the others learn why in their first round.
+// For a rank that cannot begin: the others learn why in their first round.
 void refuse_communicator(SetupRounds& rounds, const SetupPlan& plan,
                          const absl::Status& why, Deadline deadline);
 void refuse_communicator(Store& store, const SetupPlan& plan,

@@ -14,7 +14,7 @@ namespace {
 
 long membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
 
-// All ever made.
+// All marks that were ever made.
 struct Everybody {
   base::Mutex mutex;
   std::vector<std::unique_ptr<ThreadMarks>> all ABSL_GUARDED_BY(mutex);
@@ -28,8 +28,8 @@ Everybody& everybody() {
 
 }  // namespace
 
-// Hands the marks back when their thread ends. What runs after this, in
-// destructors of other thread-local objects, gets marks that nobody has.
+// Returns the marks when their thread ends. Destructors of other thread-local
+// objects that run later get marks that belong to no thread.
 struct MarksReturn {
   ThreadMarks* marks = nullptr;
   ~MarksReturn() {
@@ -39,8 +39,8 @@ struct MarksReturn {
     everybody().free.push_back(marks);
   }
 
-  // In the child of a fork only this thread is left. It, too, gets other marks:
-  // nobody there has the seat of anything that was made before.
+  // In the child of a fork only this thread is left. It gets other marks too,
+  // so it owns no biased lock that the parent made.
   static int watch_forks() {
     everybody();
     return pthread_atfork(lock, unlock, forget);
@@ -63,8 +63,8 @@ struct MarksReturn {
   }
 };
 
-// At load: a child that is forked while another thread is about to do this
-// would wait for that thread.
+// Registered at load time: a child that is forked while another thread
+// registers it would wait for that thread.
 [[maybe_unused]] const int kForksWatched = MarksReturn::watch_forks();
 
 const bool ThreadMarks::asymmetric_ =
@@ -74,6 +74,8 @@ ThreadMarks& ThreadMarks::make() {
   thread_local MarksReturn at_thread_end;
   base::MutexLock lock(everybody().mutex);
   if (everybody().free.empty()) {
+    // Reserves a place for each mark, since a thread's end must not allocate.
+    everybody().free.reserve(everybody().all.size() + 1);
     everybody().all.push_back(std::make_unique<ThreadMarks>());
     everybody().free.push_back(everybody().all.back().get());
   }

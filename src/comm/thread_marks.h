@@ -1,13 +1,14 @@
-// What each thread says it is using, for whoever wants to end it: hazard
+// Marks of the objects that each thread uses, read before one is ended: hazard
 // pointers with an asymmetric barrier.
 //
-// A user writes a mark, then looks whether the thing still stands. Whoever ends
-// it first makes it fall, then makes every running thread pass a memory barrier
-// (membarrier(2)), then looks at the marks of all. So either the user sees that
-// it fell, or the other sees the mark; nothing is counted, no line is shared.
+// A user writes a mark, then checks that the object is still open. A thread
+// that ends the object first closes it, then makes every running thread pass a
+// memory barrier (membarrier(2)), then reads the marks of all threads. So
+// either the user sees that the object is closed, or the ending thread sees the
+// mark. Nothing is counted and no cache line is shared.
 //
-// Threads: marks are written by their own and read by any. Ownership: for ever;
-// those of ended threads are used again.
+// Threads: a mark is written by its own thread and read by any. Ownership:
+// marks are never freed; those of ended threads are reused.
 #ifndef DISTWRAP_SRC_COMM_THREAD_MARKS_H_
 #define DISTWRAP_SRC_COMM_THREAD_MARKS_H_
 
@@ -23,9 +24,9 @@ class alignas(64) ThreadMarks {
   using Mark = std::atomic<uintptr_t>;
 
   Mark call{0};    // the object that the thread is in (call_guard.h)
-  Mark handle{0};  // what it uses of a C program's (capi/handles.h)
-  // The thing of `handle` that this thread has to let go of, as somebody ended
-  // it meanwhile. Written and read in `visit` only.
+  Mark handle{0};  // the C program's handle in use (capi/handles.h)
+  // The object of `handle` that this thread has to release, because another
+  // thread ended it meanwhile. Used in `visit` only.
   void* owed = nullptr;
 
   static ThreadMarks& mine() {
@@ -33,19 +34,20 @@ class alignas(64) ThreadMarks {
     return marks != nullptr ? *marks : make();
   }
 
-  // Whether the kernel has the barrier. Else a mark has to be exchanged.
+  // Whether the kernel has the barrier. Otherwise a mark has to be written by
+  // an atomic exchange.
   static bool asymmetric() { return asymmetric_; }
-  // A mark, before the look at what it names. The compiler must not move the
-  // look; the processor is kept from it by the other's barrier.
+  // Writes a mark before the object is checked. The compiler must not move the
+  // check; the barrier of the ending thread stops the processor from moving it.
   static void put(Mark& mark, uintptr_t value) {
-    // Releases what the thread did before, should nobody see the mark gone in
-    // between.
+    // Release order: another thread that sees no mark also sees what this
+    // thread did before.
     mark.store(value, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  // Between the fall of something and a look at the marks.
+  // The barrier between closing an object and reading the marks.
   static void barrier();
-  // All threads' marks, by one visitor at a time.
+  // Visits all threads' marks; one visitor at a time.
   static void visit(absl::FunctionRef<void(ThreadMarks&)> look);
 
  private:

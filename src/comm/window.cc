@@ -2,6 +2,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/exceptions.h"
+#include "comm/communicator_call.h"
 #include "comm/op_build.h"
 #include "comm/op_shape.h"
 
@@ -18,7 +20,7 @@ std::string encode(const WindowPart& part) {
   return out.take();
 }
 
-// Nothing for what no rank says.
+// Decodes a rank's part; nothing if no rank would send these bytes.
 std::optional<WindowPart> decode(absl::string_view bytes) {
   base::ByteReader in(bytes);
   WindowPart part;
@@ -30,15 +32,6 @@ std::optional<WindowPart> decode(absl::string_view bytes) {
   if (__builtin_mul_overflow(part.count, dtype_size(part.dtype), &part.bytes))
     return std::nullopt;
   return part;
-}
-
-dw_error no_error() {
-  dw_error error;
-  error.reason = DW_REASON_NONE;
-  error.peer = -1;
-  error.native = 0;
-  error.text[0] = 0;
-  return error;
 }
 
 }  // namespace
@@ -72,7 +65,7 @@ absl::StatusOr<std::shared_ptr<Window>> Window::build(
       new Window(owner, plan, part, built->window, std::move(parts)));
   base::MutexLock lock(owner.mutex_);
   owner.windows_.push_back(window);
-  // Of a group that has ended meanwhile nothing is of use.
+  // A window is useless if its group has ended meanwhile.
   if (owner.life_.load(std::memory_order_seq_cst) ==
       BackendCommunicator::Life::kClosed)
     window->closed_.store(true, std::memory_order_seq_cst);
@@ -88,9 +81,11 @@ Window::Window(BackendCommunicator& owner, const SetupPlan& plan,
       rank_(plan.rank),
       signals_(part.signals),
       parts_(std::move(parts)),
-      waiting_(owner.backend_->waiting_windows_of(owner.comm_)),
-      waiting_window_(owner.backend_->waiting_window_of(window)),
-      window_(window) {
+      waiting_(owner.backend_->stack().runner(owner.comm_, kWindowOps)),
+      waiting_window_(
+          owner.backend_->stack().window(owner.comm_, window, kWindowOps)),
+      window_(window),
+      trace_{nullptr, owner.trace_.recorder, owner.trace_.group} {
   void* address = part.memory.data();
   uint64_t bytes = 0;
   if (address == nullptr &&
@@ -106,13 +101,6 @@ Window::Window(BackendCommunicator& owner, const SetupPlan& plan,
   }
 }
 
-bool Window::is_quick(const dw_op& op) const {
-  constexpr int64_t kFew = 512;  // elements
-  return op.kind != DW_OP_WAIT_SIGNAL && op.peer >= 0 &&
-         mapped_[static_cast<size_t>(op.peer)] != 0 &&
-         op.in.count + op.out.count <= kFew;
-}
-
 bool Window::is_open() const {
   return !closed_.load(std::memory_order_seq_cst) &&
          owner_.life_.load(std::memory_order_seq_cst) ==
@@ -124,11 +112,9 @@ WindowPlace Window::place() const {
   return {parts_, rank_, signals_, owner_.capabilities_};
 }
 
-[[gnu::always_inline]] inline bool Window::fill(uint16_t kind,
-                                                const WindowCall& call,
-                                                const CallOptions& options,
-                                                dw_op* op,
-                                                absl::Status* refused) const {
+[[gnu::always_inline]] inline bool Window::check_and_build(
+    uint16_t kind, const WindowCall& call, const CallOptions& options,
+    dw_op* op, absl::Status* refused) const {
   const WindowPlace where = place();
   const bool is_order = kind == DW_OP_FLUSH || kind == DW_OP_FENCE;
   const CheckedWindowCall checked =
@@ -177,40 +163,35 @@ WindowPlace Window::place() const {
   return true;
 }
 
+Recorder::Numbers& Window::numbers() const {
+  return trace_.recorder != nullptr ? trace_.recorder->numbers_of_thread()
+                                    : owner_.record_numbers_;
+}
+
+template <uint16_t kKind>
 [[gnu::always_inline]] inline absl::StatusOr<Work> Window::run_open(
     uint16_t kind, const WindowCall& call, const CallOptions& options) {
   dw_op op;
   absl::Status refused;
-  if (!fill(kind, call, options, &op, &refused)) [[unlikely]]
+  if (!check_and_build(kind, call, options, &op, &refused)) [[unlikely]]
     return BackendCommunicator::labelled(options, std::move(refused));
   if (options.async) [[unlikely]]
-    return run_async(op, call, options);
+    return start(op, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  Recorder* const recorder = owner_.recorder_;
-  uint64_t record = 0;
-  if (recorder != nullptr && !is_idle(op))
-    record = recorder->begin(
-        recorder->numbers_of_thread(), owner_.recorded_group_, op.kind, op,
-        options.label.empty() ? 0u : Recorder::kLabelled, options.label);
-  dw_error error = no_error();
-  int32_t code = waiting_.submit(waiting_.comm, &op, nullptr, &error);
-  if (code == DW_DONE) [[likely]] {
-    if (record == 0) return Work();
-    if (is_quick(op))
-      recorder->end_at_once(record);
-    else
-      recorder->end(record, Recorder::kDone);
-    return Work();
-  }
-  if (code == DW_AGAIN)
-    code = owner_.submit_again(waiting_, op, nullptr, &error);
-  absl::Status status;
-  if (code != DW_DONE) status = failed(op, call, code, error, options);
-  if (record != 0)
-    recorder->end(record, status.ok() ? Recorder::kDone
-                                      : Recorder::failed(error_reason(status)));
-  if (!status.ok()) return status;
-  return Work();
+  constexpr TraceTarget kNowhere;
+  return owner_.wait_for<kKind>(op, options,
+                                {.runner = waiting_,
+                                 .owner = *this,
+                                 .trace = is_idle(op) ? kNowhere : trace_,
+                                 .numbers = numbers(),
+                                 .slot = nullptr,
+                                 .quick = is_quick(op)});
+}
+
+absl::StatusOr<Work> Window::start(dw_op& op, const CallOptions& options) {
+  op.window = window_;
+  return owner_.conclude(op, owner_.start(op, options, false, *this, numbers()),
+                         *this, options);
 }
 
 template <uint16_t kKind>
@@ -223,14 +204,14 @@ absl::StatusOr<Work> Window::run_as(uint16_t given, const WindowCall& call,
                                          refuse_closed(op_shape(kind).name));
   const std::shared_ptr<HookList>& hooks = owner_.identity_.hooks;
   if (hooks != nullptr && hooks->wanted()) [[unlikely]]
-    return run_shown(kind, call, options, inside.slot());
-  return run_open(kind, call, options);
+    return run_hooked(kind, call, options, inside.slot());
+  return run_open<kKind>(kind, call, options);
 }
 
-// What takes no longer than some loads and stores has a way of its own, in
-// which the kind is a constant.
+// For operations that take no longer than some loads and stores, the kind is a
+// constant.
 absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
-                                 const CallOptions& options) {
+                                 const CallOptions& options) try {
   switch (kind) {
     case DW_OP_PUT:
       return run_as<DW_OP_PUT>(kind, call, options);
@@ -241,54 +222,23 @@ absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
     default:
       return run_as<kAnyKind>(kind, call, options);
   }
+} catch (...) {
+  return owner_.broken_by_exception(kind);
 }
 
-absl::StatusOr<Work> Window::run_async(dw_op& op, const WindowCall& call,
-                                       const CallOptions& options) {
-  op.window = window_;
-  const Deadline deadline = set_deadline(op, Deadline::now_ns());
-  ErrorInfo late = owner_.timeout_error(op);
-  late.label = std::string(options.label);
-  Recorder* const recorder = owner_.recorder_;
-  uint64_t record = 0;
-  if (recorder != nullptr)
-    record = recorder->begin(
-        recorder->numbers_of_thread(), owner_.recorded_group_, op.kind, op,
-        Recorder::kAsync | (options.label.empty() ? 0u : Recorder::kLabelled),
-        options.label);
-  auto* const cell = new WorkCell(*this, *owner_.watchdog_, op, deadline,
-                                  std::move(late), record);
-  work_held();
-  cell->take_off();
-  Work work = cell->handle();
-  dw_error error = no_error();
-  int32_t code = owner_.any_.submit(owner_.any_.comm, &op, cell->abi(), &error);
-  if (code == DW_AGAIN)
-    code = owner_.submit_again(owner_.any_, op, cell->abi(), &error);
-  if (record != 0) recorder->started(record);
-  if (code == DW_OK) return work;
-  if (code == DW_DONE) {
-    cell->land(WorkState::kDone);
-    return work;
-  }
-  absl::Status status = failed(op, call, code, error, options);
-  cell->land(WorkState::kFailed, *error_info(status));
-  return status;
-}
-
-absl::StatusOr<Work> Window::run_shown(uint16_t kind, const WindowCall& call,
-                                       const CallOptions& options,
-                                       CallGuard::Slot& slot) {
+absl::StatusOr<Work> Window::run_hooked(uint16_t kind, const WindowCall& call,
+                                        const CallOptions& options,
+                                        CallGuard::Slot& slot) {
   dw_op op;
   absl::Status refused;
-  if (!fill(kind, call, options, &op, &refused))
+  if (!check_and_build(kind, call, options, &op, &refused))
     return BackendCommunicator::labelled(options, std::move(refused));
   const Deadline deadline = set_deadline(op, Deadline::now_ns());
   const auto self = shared_from_this();
-  const auto shown = std::make_shared<HookRun>(owner_.identity_.hooks);
+  const auto hooks = std::make_shared<HookRun>(owner_.identity_.hooks);
   const ReduceOp reduction = static_cast<ReduceOp::Kind>(call.reduce);
-  shown->describe(op, reduction, options.label, kCpu);
-  HookedCall& seen = shown->call();
+  hooks->describe(op, reduction, options.label, kCpu);
+  HookedCall& seen = hooks->call();
   seen.async = options.async;
   seen.window = uid_;
   seen.offset = call.offset;
@@ -296,14 +246,14 @@ absl::StatusOr<Work> Window::run_shown(uint16_t kind, const WindowCall& call,
   seen.value = call.value;
   // Calls on guarded objects do not nest, and hooks may call.
   slot.store(0, std::memory_order_release);
-  if (absl::Status no = shown->pre(); !no.ok()) {
-    const ErrorInfo info = shown->refusal(no);
+  if (absl::Status no = hooks->pre(); !no.ok()) {
+    const ErrorInfo info = hooks->refusal(no);
     {
       const CallGuard inside(this);
       if (is_open()) owner_.refused_by_hook(info);
     }
     absl::Status error = base::make_error(info);
-    shown->post(error);
+    hooks->post(error);
     return error;
   }
   absl::StatusOr<Work> result;
@@ -312,12 +262,12 @@ absl::StatusOr<Work> Window::run_shown(uint16_t kind, const WindowCall& call,
     CallOptions left = options;
     if (!deadline.is_never())
       left.timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
-    result = is_open() ? run_open(kind, call, left)
+    result = is_open() ? run_open<kAnyKind>(kind, call, left)
                        : BackendCommunicator::labelled(
                              options, refuse_closed(op_shape(kind).name));
   }
-  shown->post(result.status());
-  if (result.ok() && options.async) shown->completes(*result);
+  hooks->post(result.status());
+  if (result.ok() && options.async) hooks->completes(*result);
   return result;
 }
 
@@ -326,13 +276,14 @@ absl::Status Window::check_open(const char* call) const {
   return is_open() ? absl::OkStatus() : refuse_closed(call);
 }
 
-absl::StatusOr<TensorView> Window::map(int rank) const {
+absl::StatusOr<TensorView> Window::map(int rank) const try {
   constexpr char kCall[] = "map_remote";
   const CallGuard inside(this);
   if (!is_open()) return refuse_closed(kCall);
   void* address = nullptr;
   uint64_t bytes = 0;
-  dw_error error = no_error();
+  dw_error error;
+  BackendCommunicator::clear(&error);
   const int32_t code = owner_.backend_->api().window_map(
       window_, rank, &address, &bytes, &error);
   if (code == DW_OK)
@@ -342,6 +293,8 @@ absl::StatusOr<TensorView> Window::map(int rank) const {
   info.ranks = {rank};
   info.next_step = "use get and put";
   return base::make_error(info);
+} catch (...) {
+  return base::error_of_exception("map_remote");
 }
 
 }  // namespace distwrap::comm

@@ -2,7 +2,7 @@
 // operations.
 //
 // Threads: any; calls of several threads do not wait for each other. Unlike
-// collectives they have no order that ranks would share, so they take no seat.
+// collectives they have no order that ranks would share, so they take no lock.
 // Ownership: held by its communicator and by handles. It ends with its
 // communicator at the latest, and is of no use afterwards.
 #ifndef DISTWRAP_SRC_COMM_WINDOW_H_
@@ -50,25 +50,25 @@ class Window final : private WorkOwner,
   const WindowPart& part(int rank) const {
     return parts_[static_cast<size_t>(rank)];
   }
-  // This rank's own.
+  // This rank's part.
   TensorView local() const { return local_; }
 
   absl::StatusOr<Work> run(uint16_t kind, const WindowCall& call,
                            const CallOptions& options);
 
-  // Where this rank can load and store a rank's part. Errors: kUnsupported,
-  // kInvalidArgument.
+  // Where this rank can load and store a part of another rank. Errors:
+  // kUnsupported, kInvalidArgument.
   absl::StatusOr<TensorView> map(int rank) const;
 
-  // The end, in two steps; between them the ranks meet. Refuses calls from now
-  // on, lets those end that run, and has what they wrote be there. An error
-  // says what did not end; false: it was called before.
+  // Ends the window, in two steps between which the ranks meet. `close` refuses
+  // calls from now on, lets running calls end, and makes their writes arrive.
+  // An error says what did not end; false: it was called before.
   absl::StatusOr<bool> close(Deadline deadline);
-  // Gives the backend's part back, once.
+  // The second step: destroys the backend's window, once.
   absl::Status end(Deadline deadline);
 
-  // For the communicator. Refuses calls; false when some have not left by the
-  // deadline.
+  // Called by the communicator: refuses calls; false when some have not left by
+  // the deadline.
   bool shut(Deadline deadline);
 
   // Why calls are refused, whatever their arguments; OK when they are not.
@@ -80,43 +80,47 @@ class Window final : private WorkOwner,
 
   bool is_open() const;
   absl::Status refuse_closed(absl::string_view call) const;
-  // Of one kind, or of any: kAnyKind.
-  static constexpr uint16_t kAnyKind = 0;
+  // The way of a call, as communicator.h describes it: check and build here,
+  // the rest in the communicator.
   template <uint16_t kKind>
   absl::StatusOr<Work> run_as(uint16_t kind, const WindowCall& call,
                               const CallOptions& options);
+  template <uint16_t kKind>
   absl::StatusOr<Work> run_open(uint16_t kind, const WindowCall& call,
                                 const CallOptions& options);
-  absl::StatusOr<Work> run_shown(uint16_t kind, const WindowCall& call,
-                                 const CallOptions& options,
-                                 CallGuard::Slot& slot);
-  absl::StatusOr<Work> run_async(dw_op& op, const WindowCall& call,
-                                 const CallOptions& options);
-  absl::Status failed(const dw_op& op, const WindowCall& call, int32_t code,
-                      const dw_error& error, const CallOptions& options);
+  absl::StatusOr<Work> run_hooked(uint16_t kind, const WindowCall& call,
+                                  const CallOptions& options,
+                                  CallGuard::Slot& slot);
+  absl::StatusOr<Work> start(dw_op& op, const CallOptions& options);
+  Recorder::Numbers& numbers() const;
   ErrorInfo located(ErrorInfo info, absl::string_view call) const;
-  bool fill(uint16_t kind, const WindowCall& call, const CallOptions& options,
-            dw_op* op, absl::Status* refused) const;
+  bool check_and_build(uint16_t kind, const WindowCall& call,
+                       const CallOptions& options, dw_op* op,
+                       absl::Status* refused) const;
   WindowPlace place() const;
-  // Loads and stores that take no longer than writing down when they ended.
-  bool is_quick(const dw_op& op) const;
-  // Not worth a record: nothing is waited for.
+  // Whether an operation is done by loads and stores, which wait for no rank.
+  bool is_quick(const dw_op& op) const {
+    return op.kind != DW_OP_WAIT_SIGNAL && op.peer >= 0 &&
+           mapped_[static_cast<size_t>(op.peer)] != 0;
+  }
+  // Whether an operation waits for nothing, and so is not recorded.
   bool is_idle(const dw_op& op) const {
     return all_mapped_ && (op.kind == DW_OP_FLUSH || op.kind == DW_OP_FENCE);
   }
 
-  // WorkOwner, of what completes later.
+  // WorkOwner
+  ErrorInfo work_timeout(const dw_op& op) const override;
   void name_missing(ErrorInfo* info) override;
   void work_expired(const ErrorInfo& cause) override;
-  ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
+  ErrorInfo work_failed(const dw_op& op, int32_t code,
                         const dw_error& error) override;
   std::weak_ptr<const BackendInstance> work_engine() override;
-  bool work_has_streams() const override { return false; }
   absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
-  void work_held() override;
+  bool work_cancel(const dw_op& op, const WorkCell& cell) override;
+  void work_begun() override;
   void work_ended(uint64_t seq, uint64_t record, Reason reason,
                   bool good) override;
-  void work_landed() override;
+  void work_finished() override;
 
   const base::ForkMark process_;
   BackendCommunicator& owner_;  // unless it is closed
@@ -129,17 +133,18 @@ class Window final : private WorkOwner,
   std::vector<uint8_t> mapped_;
   bool all_mapped_ = true;
   TensorView local_;
-  // Who runs operations whose caller waits, and what it knows the window as.
-  const BackendInstance::Runner waiting_;
+  // Where operations enter whose caller waits, with the window's handle there.
+  const Runner waiting_;
   dw_window* const waiting_window_;
   dw_window* const window_;
+  const TraceTarget trace_;
 
   std::atomic<bool> closed_{false};
   mutable base::Mutex mutex_;
-  base::CondVar landed_;
+  base::CondVar changed_;
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  // Closed by its owner's end and not by a call.
+  // The end of the owner, and not a call, closed the window.
   bool owner_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -32,7 +32,7 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return begin(a) < end(b) && begin(b) < end(a);
 }
 
-// What fetches beside what moves: as many elements of the same type.
+// Checks the result buffer: as many elements of the same type as are moved.
 CheckedWindowCall check_result(uint16_t kind, const WindowCall& call,
                                const WindowPlace& place) {
   op_check::Range range;
@@ -136,7 +136,7 @@ ErrorInfo describe_window_fault(const CheckedWindowCall& checked, uint16_t kind,
     case WindowFault::kBuffer:
       break;
     case WindowFault::kTarget:
-      info.what = "the target is no rank of the window's group";
+      info.what = "the target is not a rank of the window's group";
       info.expected = absl::StrCat("0..", size - 1);
       info.actual = absl::StrCat(call.target);
       info.next_step = "name a rank of the group";
@@ -171,8 +171,8 @@ ErrorInfo describe_window_fault(const CheckedWindowCall& checked, uint16_t kind,
       break;
     case WindowFault::kMisaligned:
       info.what =
-          "the target's part is not aligned to its elements, so "
-          "nothing on it is atomic";
+          "the target's part is not aligned to its elements, which atomic "
+          "operations need";
       info.expected = absl::StrCat("an address that is a multiple of ",
                                    dtype_size(part.dtype));
       info.actual = absl::StrCat(part.misaligned, " bytes off");
@@ -187,8 +187,8 @@ ErrorInfo describe_window_fault(const CheckedWindowCall& checked, uint16_t kind,
       break;
     case WindowFault::kCounts:
       info.what = kind == DW_OP_COMPARE_SWAP
-                      ? "compare_swap takes two elements and gives one"
-                      : "operands and results are not equally many";
+                      ? "compare_swap takes two elements and returns one"
+                      : "the numbers of operands and results differ";
       info.actual =
           absl::StrCat(call.in.count(), " in, ", call.out.count(), " out");
       info.next_step = "give a result for each operand";
@@ -204,7 +204,7 @@ ErrorInfo describe_window_fault(const CheckedWindowCall& checked, uint16_t kind,
       info.next_step = "make the window with more signals";
       break;
     case WindowFault::kHow:
-      info.what = "a signal is set or added to";
+      info.what = "the way to raise the signal is unknown";
       info.actual = absl::StrCat(call.how);
       info.next_step = "use SignalHow::kSet or SignalHow::kAdd";
       break;

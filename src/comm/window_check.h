@@ -15,15 +15,15 @@
 
 namespace distwrap::comm {
 
-// What every rank knows of a rank's part.
+// One rank's part of a window, as every rank knows it.
 struct WindowPart {
   int64_t count = 0;  // elements
   int64_t bytes = 0;
   DType dtype = DType::kU8;
-  uint8_t misaligned = 0;  // its address modulo 8
+  uint8_t misaligned = 0;  // address of the part modulo 8
 };
 
-// A call as its caller wrote it; which operation is said beside it.
+// The arguments of a call; the kind of operation is passed separately.
 struct WindowCall {
   TensorView in = {}, out = {};
   int target = -1;
@@ -36,7 +36,7 @@ struct WindowCall {
 };
 inline constexpr int64_t kPairSignal = -1;
 
-// Who makes the call, on what.
+// The caller's rank and the window that is called.
 struct WindowPlace {
   absl::Span<const WindowPart> parts;  // by rank
   int rank = 0;
@@ -46,7 +46,7 @@ struct WindowPlace {
 
 enum class WindowFault : uint8_t {
   kNone,
-  kBuffer,  // of a view alone; `buffer` says which
+  kBuffer,  // a view alone; `buffer` says which
   kTarget,
   kNegativeOffset,
   kBeyond,
@@ -78,8 +78,8 @@ ErrorInfo describe_window_fault(const CheckedWindowCall& checked, uint16_t kind,
 
 // ---- the check of a move, inlined ----
 
-// Of put, get, accumulate and fetch_op: elements of `view`, as many bytes as
-// they are, at the target's `offset`.
+// Checks put, get, accumulate and fetch_op: elements of `view`, as many bytes
+// as they are, at the target's `offset`.
 [[gnu::always_inline]] inline CheckedWindowCall check_window_move(
     uint16_t kind, const TensorView& view, op_check::Use use,
     const WindowCall& call, const WindowPlace& place) {
@@ -91,7 +91,7 @@ ErrorInfo describe_window_fault(const CheckedWindowCall& checked, uint16_t kind,
   if (static_cast<size_t>(call.target) >= place.parts.size()) [[unlikely]]
     return {WindowFault::kTarget};
   const WindowPart& part = place.parts[static_cast<size_t>(call.target)];
-  // Bytes are of any type.
+  // A part of bytes takes any type.
   if (view.dtype() != part.dtype &&
       (part.dtype != DType::kU8 || (kind != DW_OP_PUT && kind != DW_OP_GET)))
       [[unlikely]]

@@ -26,7 +26,7 @@ absl::StatusOr<bool> Window::close(Deadline deadline) {
   bool idle = CallGuard::wait_until_left(this, deadline);
   {
     base::MutexLock lock(mutex_);
-    while (in_flight_ > 0 && landed_.wait_until(mutex_, deadline)) {
+    while (in_flight_ > 0 && changed_.wait_until(mutex_, deadline)) {
     }
     idle = idle && in_flight_ == 0;
     if (owner_ended_ || ended_) return false;
@@ -34,12 +34,12 @@ absl::StatusOr<bool> Window::close(Deadline deadline) {
   if (!idle)
     return base::make_error(located(
         {.reason = Reason::kTimedOut,
-         .what = "calls on the window of other threads did not end in time",
+         .what = "calls of other threads on the window did not end in time",
          .setting = base::kCallLimit,
          .next_step = "let waits end, or give them shorter timeouts"},
         kCall));
-  const BackendCommunicator::Loan lent(&owner_);
-  if (lent.comm() == nullptr) return false;
+  const BackendCommunicator::Reference kept(&owner_);
+  if (kept.comm() == nullptr) return false;
   if (owner_.life_.load(std::memory_order_seq_cst) !=
       BackendCommunicator::Life::kOpen)
     return owner_.refuse_broken(kCall);
@@ -52,13 +52,13 @@ absl::StatusOr<bool> Window::close(Deadline deadline) {
   op.stream.device_type = DW_DEVICE_CPU;
   op.window = waiting_window_;
   op.deadline_ns = deadline.is_never() ? 0 : deadline.ns();
-  dw_error error = {};
-  error.peer = -1;
+  dw_error error;
+  BackendCommunicator::clear(&error);
   int32_t code = waiting_.submit(waiting_.comm, &op, nullptr, &error);
   if (code == DW_AGAIN)
     code = owner_.submit_again(waiting_, op, nullptr, &error);
   if (code == DW_DONE) return true;
-  return failed(op, {}, code, error, {});
+  return owner_.conclude(op, code, error, *this, {});
 }
 
 absl::Status Window::end(Deadline deadline) {
@@ -85,13 +85,12 @@ absl::Status Window::end(Deadline deadline) {
   return base::make_error(info);
 }
 
+ErrorInfo Window::work_timeout(const dw_op& op) const {
+  return owner_.work_timeout(op);
+}
 void Window::name_missing(ErrorInfo* info) { owner_.name_missing(info); }
 void Window::work_expired(const ErrorInfo& cause) {
   owner_.work_expired(cause);
-}
-ErrorInfo Window::work_failed(uint16_t kind, uint64_t seq, int32_t code,
-                              const dw_error& error) {
-  return owner_.work_failed(kind, seq, code, error);
 }
 std::weak_ptr<const BackendInstance> Window::work_engine() {
   return owner_.work_engine();
@@ -99,8 +98,11 @@ std::weak_ptr<const BackendInstance> Window::work_engine() {
 absl::Status Window::work_wait_stream(dw_work* work, const Stream& stream) {
   return owner_.work_wait_stream(work, stream);
 }
-void Window::work_held() {
-  owner_.work_held();
+bool Window::work_cancel(const dw_op& op, const WorkCell& cell) {
+  return owner_.work_cancel(op, cell);
+}
+void Window::work_begun() {
+  owner_.work_begun();
   base::MutexLock lock(mutex_);
   ++in_flight_;
 }
@@ -108,14 +110,14 @@ void Window::work_ended(uint64_t seq, uint64_t record, Reason reason,
                         bool good) {
   owner_.work_ended(seq, record, reason, good);
 }
-void Window::work_landed() {
+void Window::work_finished() {
   BackendCommunicator& owner = owner_;
   {
     base::MutexLock lock(mutex_);
     --in_flight_;
-    landed_.notify_all();
+    changed_.notify_all();
   }
-  owner.work_landed();
+  owner.work_finished();
 }
 
 }  // namespace distwrap::comm

@@ -1,4 +1,4 @@
-// How a window's calls fail.
+// The errors of calls on windows.
 #include "base/error.h"
 #include "comm/op_shape.h"
 #include "comm/window.h"
@@ -20,29 +20,30 @@ bool is_refusal(int32_t code) {
 
 }  // namespace
 
-// A wait that is late, and what the target refuses, leaves the group as it was.
-absl::Status Window::failed(const dw_op& op, const WindowCall& call,
-                            int32_t code, const dw_error& error,
-                            const CallOptions& options) {
+// A wait that is late, and a call that the target refuses, leave the group as
+// it was.
+ErrorInfo Window::work_failed(const dw_op& op, int32_t code,
+                              const dw_error& error) {
   const char* const name = op_shape(op.kind).name;
+  const bool is_pair = op.signal_index == DW_SIGNAL_PAIR;
   ErrorInfo info;
-  // A target ends its window, too, because the group has broken there.
-  Lane* const lane = owner_.lane_.get();
+  // A target may have ended its window because the group has broken there.
+  GroupBoard* const board = owner_.trace_.board;
   const bool gave_up =
-      error.reason == DW_REASON_STALE_EPOCH && lane != nullptr &&
-      (lane->ask().has_value() || lane->who_gave_up().has_value());
+      error.reason == DW_REASON_STALE_EPOCH && board != nullptr &&
+      (board->ask().has_value() || board->who_gave_up().has_value());
   if (is_refusal(code) && !gave_up) {
     info = located(backend_error(code, error, owner_.backend_->name()), name);
     if (error.peer >= 0 && error.peer < size()) info.ranks = {error.peer};
     if (info.reason == Reason::kStaleEpoch && info.next_step.empty())
-      info.next_step = "make the window anew on all ranks";
+      info.next_step = "make the window again on all ranks";
   } else if (code == DW_DEADLINE_EXCEEDED && op.kind == DW_OP_WAIT_SIGNAL) {
     info = located(
         {.reason = Reason::kTimedOut,
          .what =
-             call.signal == kPairSignal
+             is_pair
                  ? absl::StrCat("rank ", op.peer, " did not signal in time")
-                 : absl::StrCat("signal ", call.signal, " of rank ", rank_,
+                 : absl::StrCat("signal ", op.signal_index, " of rank ", rank_,
                                 " did not become ", kCompares[op.compare % 7],
                                 " ", op.value, " in time"),
          .deadline = absl::Nanoseconds(op.timeout_ns),
@@ -50,19 +51,15 @@ absl::Status Window::failed(const dw_op& op, const WindowCall& call,
          .next_step = "look at the rank that should signal; the wait may be "
                       "made again"},
         name);
-    if (call.signal == kPairSignal) info.ranks = {op.peer};
+    if (is_pair) info.ranks = {op.peer};
     owner_.name_missing(&info);
   } else {
     dw_error named = error;
     if (named.peer < 0) named.peer = op.peer;
     if (gave_up) named.reason = DW_REASON_PEER_LOST;
-    info =
-        owner_.work_failed(op.kind, 0, gave_up ? DW_UNAVAILABLE : code, named);
-    if (info.reason == Reason::kTimedOut)
-      info.deadline = absl::Nanoseconds(op.timeout_ns);
+    info = owner_.work_failed(op, gave_up ? DW_UNAVAILABLE : code, named);
   }
-  info.label = std::string(options.label);
-  return base::make_error(info);
+  return info;
 }
 
 ErrorInfo Window::located(ErrorInfo info, absl::string_view call) const {

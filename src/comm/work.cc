@@ -1,6 +1,7 @@
 #include "distwrap/work.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/completion.h"
 #include "comm/joined_work.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 using comm::Completion;
 
-// Wakes who waits for one of several.
+// Wakes a thread that waits for one of several works.
 class Bell final : public Completion::Listener {
  public:
   void ended(comm::CallbackThread& /*callbacks*/) override {
@@ -34,7 +35,7 @@ class Bell final : public Completion::Listener {
   bool rung_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The first that has ended; the number of works for none.
+// The index of the first work that has ended; the number of works if none has.
 size_t first_ended(absl::Span<const Work> works) {
   size_t i = 0;
   while (i < works.size()) {
@@ -73,22 +74,25 @@ Work Work::all(std::vector<Work> works) {
 }
 
 absl::Status Work::wait(absl::Duration timeout) const {
-  return cell_ == nullptr ? absl::OkStatus()
-                          : cell_->wait(Deadline::after(timeout));
+  return wait(Deadline::after(timeout));
 }
 
-absl::Status Work::wait(Deadline deadline) const {
+absl::Status Work::wait(Deadline deadline) const try {
   return cell_ == nullptr ? absl::OkStatus() : cell_->wait(deadline);
+} catch (...) {
+  return base::error_of_exception("wait");
 }
 
-absl::Status Work::wait_stream(const Stream& stream) const {
+absl::Status Work::wait_stream(const Stream& stream) const try {
   if (cell_ != nullptr) return cell_->wait_stream(stream);
   return base::make_error(
       {.reason = Reason::kUnsupported,
-       .what = "an operation that has ended with its call needs no stream to "
-               "wait for it",
+       .what =
+           "the operation ended within its call, so no stream can wait for it",
        .op = "wait_stream",
        .next_step = "call wait, which blocks the host"});
+} catch (...) {
+  return base::error_of_exception("wait_stream");
 }
 
 bool Work::test() const {
@@ -112,32 +116,34 @@ std::vector<TensorView> Work::result() const {
 uint64_t Work::seq() const { return cell_ == nullptr ? 0 : cell_->seq(); }
 
 void Work::on_done(std::function<void(const absl::Status&)> f) const {
-  // A handle without an operation has nothing to keep an order by.
+  // A handle without an operation has no cell that could run callbacks, so a
+  // joined work gives it one.
   (cell_ != nullptr ? *this : all({Work()})).cell_->on_done(std::move(f));
 }
 
-absl::StatusOr<int> Work::event_fd() const {
+absl::StatusOr<int> Work::event_fd() const try {
   if (cell_ != nullptr) return cell_->event_fd();
   return base::make_error(
       {.reason = Reason::kUnsupported,
        .what = "a call that was synchronous has no event",
        .op = "event_fd",
-       .next_step = "look at test() first, or call with async"});
+       .next_step = "check test() first, or make the call with async"});
+} catch (...) {
+  return base::error_of_exception("event_fd");
 }
 
-absl::Status Work::cancel() const {
-  const bool has_ended = cell_ == nullptr || cell_->ended();
-  return base::make_error(
-      {.reason = Reason::kAlreadySubmitted,
-       .what = has_ended ? "the operation has ended"
-                         : "the backend has the operation already",
-       .op = "cancel",
-       .next_step = has_ended ? "look at its status"
-                              : "wait for it, or abort the group"});
+absl::Status Work::cancel() const try {
+  if (cell_ != nullptr) return cell_->cancel();
+  return base::make_error({.reason = Reason::kAlreadySubmitted,
+                           .what = "the operation has ended",
+                           .op = "cancel",
+                           .next_step = "look at its status"});
+} catch (...) {
+  return base::error_of_exception("cancel");
 }
 
 absl::StatusOr<size_t> wait_any(absl::Span<const Work> works,
-                                Deadline deadline) {
+                                Deadline deadline) try {
   if (works.empty())
     return base::make_error({.reason = Reason::kInvalidArgument,
                              .what = "there is no Work to wait for",
@@ -146,9 +152,10 @@ absl::StatusOr<size_t> wait_any(absl::Span<const Work> works,
   if (const size_t ended = first_ended(works); ended < works.size())
     return ended;
   const auto bell = std::make_shared<Bell>();
+  Completion::Listeners listeners(works.size(), bell);
   size_t listening = 0;
   while (listening < works.size() &&
-         Completion::of(works[listening])->listen(bell))
+         Completion::of(works[listening])->listen(listeners))
     ++listening;
   size_t ended;
   for (comm::Naps naps;;) {
@@ -164,9 +171,11 @@ absl::StatusOr<size_t> wait_any(absl::Span<const Work> works,
     Completion::of(works[i])->unlisten(bell.get());
   if (ended == works.size()) return none_ended(works.size());
   return ended;
+} catch (...) {
+  return base::error_of_exception("wait_any");
 }
 
-absl::Status wait_all(absl::Span<const Work> works, Deadline deadline) {
+absl::Status wait_all(absl::Span<const Work> works, Deadline deadline) try {
   absl::Status late;
   for (const Work& work : works) {
     absl::Status status = work.wait(deadline);
@@ -176,6 +185,8 @@ absl::Status wait_all(absl::Span<const Work> works, Deadline deadline) {
   for (const Work& work : works)
     if (absl::Status status = work.status(); !status.ok()) return status;
   return late;
+} catch (...) {
+  return base::error_of_exception("wait_all");
 }
 
 }  // namespace distwrap

@@ -1,11 +1,13 @@
 #include "comm/work_cell.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/backend_instance.h"
 #include "comm/op_build.h"
 
 #include <absl/strings/str_cat.h>
 
+#include <new>
 #include <string.h>
 #include <utility>
 
@@ -19,109 +21,145 @@ constexpr absl::Duration kQuiesce = absl::Milliseconds(50);
 }  // namespace
 
 WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
-                   Deadline deadline, ErrorInfo timeout_error, uint64_t record)
+                   int size, Device device, Deadline deadline,
+                   absl::string_view label, uint64_t record)
     : owner_(owner),
       watchdog_(watchdog),
       engine_(owner.work_engine()),
-      has_streams_(owner.work_has_streams()),
-      kind_(op.kind),
-      seq_(op.seq),
+      op_(op),
       deadline_(deadline),
       started_ns_(Deadline::now_ns()),
-      timeout_error_(std::move(timeout_error)),
+      label_(label),
       record_(record),
-      outputs_(views_of(op.out, timeout_error_.group_size)) {}
+      outputs_(views_of(op.out, size, device)) {}
 
 const void* WorkCell::keep_scale(const void* scale) {
   memcpy(scale_.bytes, scale, sizeof scale_.bytes);
   return scale_.bytes;
 }
 
-void WorkCell::take_off() {
+void WorkCell::arm() {
   if (!deadline_.is_never()) watchdog_.add(*this, deadline_);
 }
 
-void WorkCell::land(WorkState state, ErrorInfo error) {
+void WorkCell::finish(WorkState state, ErrorInfo error) {
   watchdog_.remove(*this);
-  end_flight(state, std::move(error));
+  end_as(state, std::move(error));
   leave();
+}
+
+absl::Duration WorkCell::elapsed() const {
+  return absl::Nanoseconds(Deadline::now_ns() - started_ns_);
 }
 
 void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
   auto* cell = reinterpret_cast<WorkCell*>(work);
   cell->watchdog_.remove(*cell);
-  if (code == DW_OK) {
-    cell->end_flight(WorkState::kDone, {});
-  } else if (cell->expired_.load(std::memory_order_acquire)) {
-    // The abort that followed the deadline failed it; the deadline is the
-    // cause.
-    ErrorInfo info = cell->late_;
-    info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
-    cell->end_flight(WorkState::kTimedOut, std::move(info));
-  } else {
-    ErrorInfo info = cell->owner_.work_failed(
-        cell->kind_, cell->seq_, code, error != nullptr ? *error : dw_error{});
-    info.elapsed = absl::Nanoseconds(Deadline::now_ns() - cell->started_ns_);
-    if (info.reason == Reason::kTimedOut)
-      info.deadline = cell->timeout_error_.deadline;
-    const bool aborted = info.reason == Reason::kAborted;
-    cell->end_flight(aborted ? WorkState::kAborted : WorkState::kFailed,
-                     std::move(info));
+  try {
+    cell->completed(code, error);
+  } catch (const std::bad_alloc&) {
+    cell->end_as(WorkState::kFailed, {.reason = Reason::kOutOfMemory});
   }
   cell->leave();
 }
 
+void WorkCell::completed(int32_t code, const dw_error* error) {
+  if (code == DW_OK) {
+    end_as(WorkState::kDone, {});
+  } else if (expired_.load(std::memory_order_acquire)) {
+    // The abort that followed the deadline failed it; the deadline is the
+    // cause.
+    ErrorInfo info = late_;
+    info.elapsed = elapsed();
+    end_as(WorkState::kTimedOut, std::move(info));
+  } else {
+    ErrorInfo info =
+        owner_.work_failed(op_, code, error != nullptr ? *error : dw_error{});
+    info.elapsed = elapsed();
+    if (info.reason == Reason::kTimedOut)
+      info.deadline = absl::Nanoseconds(op_.timeout_ns);
+    const WorkState state =
+        info.reason == Reason::kAborted    ? WorkState::kAborted
+        : info.reason == Reason::kTimedOut ? WorkState::kTimedOut
+                                           : WorkState::kFailed;
+    end_as(state, std::move(info));
+  }
+}
+
 Deadline WorkCell::expired() {
   if (!expired_.load(std::memory_order_relaxed)) {
-    late_ = timeout_error_;
-    late_.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
+    late_ = owner_.work_timeout(op_);
+    late_.elapsed = elapsed();
     owner_.name_missing(&late_);
     expired_.store(true, std::memory_order_release);
     owner_.work_expired(late_);
     return Deadline::after(kQuiesce);
   }
   ErrorInfo info = late_;
-  info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
+  info.elapsed = elapsed();
   absl::StrAppend(&info.what,
                   "; its buffers are in use until the group is destroyed");
-  end_flight(WorkState::kTimedOut, std::move(info));
+  end_as(WorkState::kTimedOut, std::move(info));
   return Deadline::never();
 }
 
-void WorkCell::end_flight(WorkState state, ErrorInfo error) {
-  // First: who waits for the work may end the program.
-  owner_.work_ended(seq_, record_, error.reason, state == WorkState::kDone);
-  error.label = timeout_error_.label;
-  end(state,
-      state == WorkState::kDone ? absl::OkStatus() : base::make_error(error),
-      watchdog_.callbacks());
+void WorkCell::end_as(WorkState state, ErrorInfo error) {
+  // Done first: a thread that waits for the work may end the program.
+  owner_.work_ended(op_.seq, record_, error.reason, state == WorkState::kDone);
+  if (state == WorkState::kDone)
+    return end(state, absl::OkStatus(), watchdog_.callbacks());
+  absl::Status status = base::guarded("", [&] {
+    error.label = label_;
+    return base::make_error(error);
+  });
+  end(state, std::move(status), watchdog_.callbacks());
 }
 
 void WorkCell::leave() {
-  owner_.work_landed();
+  owner_.work_finished();
   release_task();
 }
 
 bool WorkCell::poll() {
   if (is_of_parent()) return false;
   const std::shared_ptr<const BackendInstance> engine = engine_.lock();
-  return engine != nullptr && engine->progress();
+  if (engine == nullptr) return false;
+  const bool again = engine->progress();
+  if (state() != WorkState::kQueued) return again;
+  engine->queue().try_all();
+  return true;
+}
+
+absl::Status WorkCell::cancel() {
+  if (state() != WorkState::kQueued ||
+      !while_running([this] { owner_.work_begun(); }))
+    return Completion::cancel();
+  const bool taken = owner_.work_cancel(op_, *this);
+  owner_.work_finished();
+  if (!taken) return Completion::cancel();
+  finish(WorkState::kAborted,
+         {.reason = Reason::kAborted, .what = "the operation was cancelled"});
+  return absl::OkStatus();
 }
 
 absl::Status WorkCell::wait_stream(const Stream& stream) {
-  if (!has_streams_) return Completion::wait_stream(stream);
-  // While it is held the backend's part stays, whenever the flight ends.
-  if (!while_running([this] { owner_.work_held(); })) return status();
+  const std::shared_ptr<const BackendInstance> engine = engine_.lock();
+  if (engine == nullptr || !engine->has_streams())
+    return Completion::wait_stream(stream);
+  // The owner keeps the backend's communicator until the work ends.
+  if (!while_running([this] { owner_.work_begun(); })) return status();
   absl::Status told = owner_.work_wait_stream(abi(), stream);
-  owner_.work_landed();
+  owner_.work_finished();
   return told;
 }
 
-absl::Status WorkCell::expired_wait() const {
-  ErrorInfo info = timeout_error_;  // for who, which and how long
+absl::Status WorkCell::expired_wait() {
+  ErrorInfo info;
+  if (!while_running([&] { info = owner_.work_timeout(op_); })) return status();
   info.reason = Reason::kWaitExpired;
   info.what = "the operation is still running";
-  info.elapsed = absl::Nanoseconds(Deadline::now_ns() - started_ns_);
+  info.elapsed = elapsed();
+  info.label = label_;
   info.next_step = "wait again, or to the operation's own limit";
   return base::make_error(info);
 }

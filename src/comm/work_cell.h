@@ -1,8 +1,8 @@
 // The completion cell behind a Work and behind the ABI's dw_work.
 //
-// Its task is the flight, from submission until the backend has completed it.
-// It keeps text for errors by itself, so a Work outlives its communicator.
-// Threads: any.
+// The cell is in flight from its submission until the backend has completed it,
+// and keeps its owner so long. Afterwards it needs no other object: a Work
+// outlives its communicator. Threads: any.
 #ifndef DISTWRAP_SRC_COMM_WORK_CELL_H_
 #define DISTWRAP_SRC_COMM_WORK_CELL_H_
 
@@ -17,36 +17,45 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace distwrap::comm {
 
 class BackendInstance;
+class WorkCell;
 
-// What a cell tells about its flight.
+// The owner of an operation: a communicator or a window.
 class WorkOwner {
  public:
+  // The error of an operation whose deadline has passed, without who is
+  // missing.
+  virtual ErrorInfo work_timeout(const dw_op& op) const = 0;
   // The deadline of a running operation has passed: fills in who is missing,
   // and ends the backend's work.
   virtual void name_missing(ErrorInfo* cause) = 0;
   virtual void work_expired(const ErrorInfo& cause) = 0;
-  // The backend failed the operation: the error as the user will see it.
-  virtual ErrorInfo work_failed(uint16_t kind, uint64_t seq, int32_t code,
+  // The backend failed the operation: the error as the user will see it. The
+  // arrays that `op` points to may be gone.
+  virtual ErrorInfo work_failed(const dw_op& op, int32_t code,
                                 const dw_error& error) = 0;
-  // Who can be asked to work at it.
+  // The backend instance whose `progress` has to be called for the operation.
   virtual std::weak_ptr<const BackendInstance> work_engine() = 0;
-  // Whether streams can wait for it, and that one does from now on.
-  virtual bool work_has_streams() const = 0;
+  // A stream waits for the operation from now on.
   virtual absl::Status work_wait_stream(dw_work* work,
                                         const Stream& stream) = 0;
-  // Keeps the owner as a flight does, to `work_landed`. Of a flight.
-  virtual void work_held() = 0;
-  // How the operation ended; without a record `record` is 0. Twice for one
-  // whose buffers stay in use.
+  // Cancels an operation that the backend does not have yet. False: the backend
+  // has it.
+  virtual bool work_cancel(const dw_op& op, const WorkCell& cell) = 0;
+  // Keeps the owner until `work_finished`.
+  virtual void work_begun() = 0;
+  // How the operation ended; without a record `record` is 0. Called twice for
+  // an operation whose buffers stay in use.
   virtual void work_ended(uint64_t seq, uint64_t record, Reason reason,
                           bool good) = 0;
-  // The flight has ended; the cell is not touched by it any more.
-  virtual void work_landed() = 0;
+  // The operation is no longer in flight; the cell does not use the owner any
+  // more.
+  virtual void work_finished() = 0;
 
  protected:
   ~WorkOwner() = default;
@@ -54,20 +63,26 @@ class WorkOwner {
 
 class WorkCell final : public Completion, public Watchdog::Watch {
  public:
-  // `timeout_error` is what the deadline's end will say.
-  WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
-           Deadline deadline, ErrorInfo timeout_error, uint64_t record = 0);
+  // `size` is that of the group.
+  WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op, int size,
+           Device device, Deadline deadline, absl::string_view label,
+           uint64_t record = 0);
 
   dw_work* abi() { return reinterpret_cast<dw_work*>(this); }
   using Completion::handle;
 
-  // Keeps the factor of a premul_sum, 8 bytes, as long as the flight lasts.
+  // Keeps the factor of a premul_sum, 8 bytes, while the operation is in
+  // flight.
   const void* keep_scale(const void* scale);
   // Begins to watch the deadline; before submission.
-  void take_off();
-  // Nothing was started, or the operation finished inside submit: ends the
-  // flight without a completion.
-  void land(WorkState state, ErrorInfo error = {});
+  void arm();
+  // The backend has no resources for it yet.
+  void queue() { set_queued(true); }
+  // The backend has the operation now; it may have ended meanwhile.
+  void unqueue() { set_queued(false); }
+  // Nothing was started, or the operation finished inside submit: the cell is
+  // no longer in flight, and no completion comes.
+  void finish(WorkState state, ErrorInfo error = {});
 
   // The slot `complete` of the host table.
   static void complete(dw_work* work, int32_t code, const dw_error* error);
@@ -75,28 +90,28 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   uint64_t record() const { return record_; }
 
   bool poll() override;
-  uint64_t seq() const override { return seq_; }
+  uint64_t seq() const override { return op_.seq; }
   std::vector<TensorView> result() const override { return outputs_; }
-  absl::Status expired_wait() const override;
+  absl::Status expired_wait() override;
   absl::Status wait_stream(const Stream& stream) override;
+  absl::Status cancel() override;
 
  private:
   ~WorkCell() override = default;
   Deadline expired() override;
-  void end_flight(WorkState state, ErrorInfo error);
+  absl::Duration elapsed() const;
+  void completed(int32_t code, const dw_error* error);
+  void end_as(WorkState state, ErrorInfo error);
   void leave();
 
-  WorkOwner& owner_;  // until the flight has ended
+  WorkOwner& owner_;  // while in flight
   Watchdog& watchdog_;
   const std::weak_ptr<const BackendInstance> engine_;
-  const bool has_streams_;
-  const uint16_t kind_;
-  const uint64_t seq_;
+  const dw_op op_;  // the arrays it points to may be gone
   const Deadline deadline_;
   const int64_t started_ns_;
-  const ErrorInfo timeout_error_;
-  // Likewise, with who was missing then. By `expired` alone, which is over
-  // before the flight ends.
+  const std::string label_;
+  // Written only by `expired`, which has returned before the cell is finished.
   ErrorInfo late_;
   const uint64_t record_;
   const std::vector<TensorView> outputs_;

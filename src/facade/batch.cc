@@ -1,5 +1,6 @@
 #include "distwrap/batch.h"
 
+#include "base/exceptions.h"
 #include "facade/batch_items.h"
 
 namespace distwrap {
@@ -13,9 +14,13 @@ Communicator& Batch::on(Communicator& communicator) {
   return items_->on(communicator);
 }
 
-absl::StatusOr<Work> Batch::submit() { return items_->submit(); }
+absl::StatusOr<Work> Batch::submit() {
+  return base::guarded("batch", [&] { return items_->submit(); });
+}
 
-absl::StatusOr<Work> Batch::item(int i) const { return items_->item(i); }
+absl::StatusOr<Work> Batch::item(int i) const {
+  return base::guarded("batch", [&] { return items_->item(i); });
+}
 
 const std::vector<Work>& Batch::works() const { return items_->works(); }
 

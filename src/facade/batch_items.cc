@@ -1,6 +1,7 @@
 #include "facade/batch_items.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "facade/binding.h"
 
 #include <absl/strings/str_cat.h>
@@ -39,7 +40,17 @@ absl::StatusOr<Work> BatchItems::submit() {
   if (!works.ok()) return works.status();
   works_ = *std::move(works);
   submitted_ = true;
-  return Work::all(works_);
+  try {
+    return Work::all(works_);
+  } catch (...) {
+    // The caller gets no handle to wait by, so nothing may go on.
+    const absl::Status failed = base::error_of_exception("batch");
+    for (const auto& group : groups_)
+      for (const group::Channel& channel : group->channels())
+        channel.communicator->break_by(failed);
+    for (const Work& work : works_) work.wait().IgnoreError();
+    return failed;
+  }
 }
 
 absl::StatusOr<Work> BatchItems::item(int i) const {

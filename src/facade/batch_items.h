@@ -1,4 +1,4 @@
-// What a Batch holds.
+// The items that a Batch holds.
 #ifndef DISTWRAP_SRC_FACADE_BATCH_ITEMS_H_
 #define DISTWRAP_SRC_FACADE_BATCH_ITEMS_H_
 
@@ -16,12 +16,12 @@ namespace distwrap::facade {
 
 class BatchItems {
  public:
-  // Where the next item's call is recorded; null and why when there is none. No
-  // device: a call without a tensor.
+  // The communicator that records the next item; null with a status when there
+  // is none. `device` is nullopt for a call without a tensor.
   Communicator* open(const char* call, const OpOptions& options,
                      std::optional<Device> device, absl::Status* status);
-  // After the call of item `number`: what was refused before it was recorded
-  // becomes a bad item.
+  // Called after the call of item `number`. A call that was refused before it
+  // was recorded becomes a bad item.
   int keep(int number, const absl::Status& status);
 
   Communicator& on(Communicator& communicator) {
@@ -34,7 +34,7 @@ class BatchItems {
 
  private:
   comm::BatchRecord record_;
-  // Keep the communicators of the items.
+  // These references keep the items' communicators alive.
   std::vector<std::shared_ptr<group::GroupState>> groups_;
   std::vector<Work> works_;
   bool submitted_ = false;

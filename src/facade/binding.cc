@@ -1,6 +1,7 @@
 #include "facade/binding.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "base/mutex.h"
 
 #include <absl/strings/str_cat.h>
@@ -23,7 +24,7 @@ Announced& announced() {
   return *kAnnounced;
 }
 
-// What the thread's answer refers to.
+// The session behind the thread's answer.
 thread_local Session bound;
 thread_local Session adopted;
 
@@ -34,7 +35,8 @@ std::atomic<uint64_t> session_generation{1};
 
 group::SessionState* look_for_session() {
   thread_answer.session = nullptr;
-  // Read before looking: a session that comes meanwhile is looked for again.
+  // Read before the search, so that a session that is announced meanwhile
+  // triggers another search.
   thread_answer.generation = session_generation.load(std::memory_order_acquire);
   adopted = {};
   if (bound) {
@@ -76,13 +78,15 @@ void retract(const Session& session) {
   session_generation.fetch_add(1, std::memory_order_acq_rel);
 }
 
-absl::Status not_initialized(absl::string_view call) {
+absl::Status not_initialized(absl::string_view call) try {
   return base::make_error(
       {.reason = Reason::kNotInitialized,
        .what = absl::StrCat(call, " called before init_process_group"),
        .op = std::string(call),
        .next_step = "call init_process_group first, or bind_session in this "
                     "thread when the process has several sessions"});
+} catch (...) {
+  return base::error_of_exception(call);
 }
 
 absl::StatusOr<std::shared_ptr<group::GroupState>> group_for(

@@ -1,8 +1,8 @@
-// Which session a facade call of this thread means: the one bound to the
-// thread, else the only one that the process has started.
+// Finds the session of a facade call: the session that is bound to the thread,
+// or else the only session that the process has started.
 //
-// The answer is kept in the thread and holds a reference, so that a call pays
-// one load and one compare; sessions that come and go make every thread look
+// The thread caches the answer with a reference, so a call pays one load and
+// one comparison. A session that starts or ends makes every thread search
 // again.
 // Threads: any.
 #ifndef DISTWRAP_SRC_FACADE_BINDING_H_
@@ -24,7 +24,7 @@ struct ThreadAnswer {
 
 [[gnu::tls_model(
     "initial-exec")]] extern constinit thread_local ThreadAnswer thread_answer;
-// Moves with every start and end of a session; begins at 1.
+// Incremented when a session starts or ends; begins at 1.
 extern std::atomic<uint64_t> session_generation;
 
 group::SessionState* look_for_session();
@@ -37,7 +37,7 @@ inline group::SessionState* current_session() {
   return look_for_session();
 }
 
-// The group a call means: the one in its options, else the session's world.
+// The group of a call: the one in its options, or else the session's world.
 // Null when there is neither.
 inline group::GroupState* group_of(const Group& group) {
   if (group) return group.state().get();
@@ -45,30 +45,33 @@ inline group::GroupState* group_of(const Group& group) {
   return session == nullptr ? nullptr : session->world().get();
 }
 
-// The same, kept whatever other threads end meanwhile.
+// The group of a call with a reference, so that it stays alive when other
+// threads end it.
 inline std::shared_ptr<group::GroupState> kept_group_of(const Group& group) {
   if (group) return group.state();
   group::SessionState* const session = current_session();
   return session == nullptr ? nullptr : session->world();
 }
 
-// Of this thread, bound or the process's only one; empty without.
+// The session of this thread, bound or the only one of the process; empty when
+// there is none.
 Session session_of_thread();
 bool thread_is_bound();
 void bind(const Session& session);
 
-// A session starts or ends to count for threads that are not bound.
+// Announces the start and the end of a session to threads without a bound
+// session.
 void announce(const Session& session);
 void retract(const Session& session);
 
 // The error of a call without a session.
 absl::Status not_initialized(absl::string_view call);
 
-// The group that `call` means, held while the call lasts.
+// The group of `call`, which stays alive during the call.
 absl::StatusOr<std::shared_ptr<group::GroupState>> group_for(
     const Group& group, absl::string_view call);
-// Likewise, unless this is the child of a fork, which has the group's memory
-// only.
+// The group of `call`; an error in the child of a fork, which has only the
+// group's memory.
 absl::StatusOr<std::shared_ptr<group::GroupState>> usable_group(
     const Group& group, absl::string_view call);
 

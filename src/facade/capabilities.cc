@@ -1,5 +1,6 @@
-// What a group can do, as its backend promised it.
+// The operations of a group, as its backend has promised them.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/op_shape.h"
 #include "distwrap/groups.h"
 #include "facade/binding.h"
@@ -57,7 +58,7 @@ bool Capability::takes(DType dtype, ReduceOp::Kind op) const {
 }
 
 absl::StatusOr<std::vector<Capability>> capabilities(const Group& group,
-                                                     Device device) {
+                                                     Device device) try {
   const auto state = facade::group_for(group, "capabilities");
   if (!state.ok()) return state.status();
   const comm::BackendCommunicator* const found = (*state)->find(device);
@@ -68,6 +69,8 @@ absl::StatusOr<std::vector<Capability>> capabilities(const Group& group,
     if (promised.supports_kind(kind))
       all.push_back(capability_of(promised, kind));
   return all;
+} catch (...) {
+  return base::error_of_exception("capabilities");
 }
 
 }  // namespace distwrap

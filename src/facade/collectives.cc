@@ -1,15 +1,13 @@
-// Calls without a root, and the items of a batch that mean them.
+// Calls without a root, and the items of a batch that record them.
 #include "base/error.h"
+#include "comm/rows.h"
 #include "distwrap/batch.h"
 #include "facade/dispatch.h"
-#include "facade/rows.h"
-
-#include <absl/strings/str_cat.h>
 
 namespace distwrap {
 
-// Which device serves a list; of an empty one, which the communicator refuses,
-// the host.
+// The device of a list. An empty list, which the communicator refuses, counts
+// as host memory.
 static Device device_of(Tensors list) {
   return list.empty() ? kCpu : list.front().device();
 }
@@ -45,8 +43,7 @@ DISTWRAP_CALL(all_gather_v,
                const OpOptions& options),
               in.device(),
               communicator.all_gather_v(out, in,
-                                        facade::ElementCounts(counts, out),
-                                        how))
+                                        comm::ElementCounts(counts, out), how))
 
 DISTWRAP_CALL(reduce_scatter,
               (TensorView out, Tensors ins, ReduceOp op,
@@ -61,26 +58,8 @@ DISTWRAP_CALL(reduce_scatter_v,
                ReduceOp op, const OpOptions& options),
               out.device(),
               communicator.reduce_scatter_v(out, in,
-                                            facade::ElementCounts(counts, in),
-                                            op, how))
-// No backend has it yet.
-static absl::StatusOr<Work> quantized(const Communicator& communicator,
-                                      const TensorView&, const TensorView&,
-                                      ReduceOp, int64_t, const CallOptions&,
-                                      const OpOptions& options) {
-  return facade::refusal(
-      "reduce_scatter_quantized", *facade::group_of(options.group), options,
-      {.reason = Reason::kQuantizedMissing,
-       .what = absl::StrCat("the group's backend, ", communicator.backend(),
-                            ", has no quantized reduce_scatter"),
-       .next_step = "use reduce_scatter_tensor"});
-}
-
-DISTWRAP_CALL(reduce_scatter_quantized,
-              (TensorView out, TensorView in, ReduceOp op, int64_t seed,
-               const OpOptions& options),
-              out.device(),
-              quantized(communicator, out, in, op, seed, how, options))
+                                            comm::ElementCounts(counts, in), op,
+                                            how))
 
 DISTWRAP_CALL(all_to_all, (Tensors outs, Tensors ins, const OpOptions& options),
               device_of(ins), communicator.all_to_all(outs, ins, how))
@@ -90,12 +69,12 @@ DISTWRAP_CALL(
      const OpOptions& options),
     in.device(),
     !out_splits.is_set() && !in_splits.is_set() &&
-            facade::splits_equally(out, communicator.size()) &&
-            facade::splits_equally(in, communicator.size())
+            comm::splits_equally(out, communicator.size()) &&
+            comm::splits_equally(in, communicator.size())
         ? communicator.all_to_all(out, in, how)
         : communicator.all_to_all_v(
               out, in,
-              facade::ElementCounts(out_splits, out, communicator.size()),
-              facade::ElementCounts(in_splits, in, communicator.size()), how))
+              comm::ElementCounts(out_splits, out, communicator.size()),
+              comm::ElementCounts(in_splits, in, communicator.size()), how))
 
 }  // namespace distwrap

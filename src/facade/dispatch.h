@@ -1,8 +1,9 @@
-// From a facade call to the communicator that serves it. Here a call is either
-// run or recorded as an item of a batch; what it means is said once for both.
+// The way from a facade call to the communicator that serves it. Each call is
+// defined once; it either runs or is recorded as an item of a batch.
 #ifndef DISTWRAP_SRC_FACADE_DISPATCH_H_
 #define DISTWRAP_SRC_FACADE_DISPATCH_H_
 
+#include "base/exceptions.h"
 #include "comm/on_stream.h"
 #include "facade/batch_items.h"
 #include "facade/binding.h"
@@ -13,10 +14,10 @@
 
 namespace distwrap::facade {
 
-// A call is `call(communicator, how)`, of a rooted one `call(communicator,
-// root, how)`; `name` is the facade's function, for errors.
+// `call(communicator, how)` makes the call; a rooted one is `call(communicator,
+// root, how)`. `name` is the facade's function, for errors.
 
-// In place of a device: a call without a tensor.
+// Takes the place of a device for a call without a tensor.
 struct NoTensor {
   operator std::optional<Device>() const { return std::nullopt; }
 };
@@ -55,8 +56,8 @@ absl::StatusOr<Work> run(const char* name, const OpOptions& options,
               CallOptions{options.async, options.timeout, options.label});
 }
 
-// The group is looked for twice, which costs a few instructions and keeps one
-// way to a communicator.
+// The group is looked up twice, which costs a few instructions but keeps a
+// single way to a communicator.
 template <class Call>
 absl::StatusOr<Work> run_rooted(const char* name, const OpOptions& options,
                                 Device device, Peer peer, Role role,
@@ -72,15 +73,19 @@ absl::StatusOr<Work> run_rooted(const char* name, const OpOptions& options,
   });
 }
 
-// The same as an item; its number.
+// Records a call as an item of a batch; returns the item's number.
 template <class Call>
 int record(BatchItems& items, const char* name, const OpOptions& options,
            std::optional<Device> device, const Call& call) {
   const int number = items.size();
-  absl::Status status;
-  if (Communicator* const c = items.open(name, options, device, &status))
-    status =
-        call(*c, CallOptions{false, options.timeout, options.label}).status();
+  absl::Status status = base::guarded(name, [&] {
+    absl::Status refused;
+    Communicator* const c = items.open(name, options, device, &refused);
+    return c == nullptr
+               ? refused
+               : call(*c, CallOptions{false, options.timeout, options.label})
+                     .status();
+  });
   return items.keep(number, status);
 }
 
@@ -100,8 +105,8 @@ int record_rooted(BatchItems& items, const char* name, const OpOptions& options,
 
 }  // namespace distwrap::facade
 
-// Defines a call and the item of a batch that means it. `...` calls
-// `communicator` with `how`, and with `root` in the second form.
+// Defines a call and the item of a batch that records it. `...` calls
+// `communicator` with `how` and, in the second form, with `root`.
 #define DISTWRAP_CALL(name, parameters, device, ...)                        \
   absl::StatusOr<Work> name parameters {                                    \
     return facade::run(#name, options, device,                              \

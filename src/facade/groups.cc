@@ -1,6 +1,7 @@
 #include "distwrap/groups.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "facade/binding.h"
@@ -26,15 +27,26 @@ absl::StatusOr<Group> handle_of(
   return Group(*std::move(made));
 }
 
-// What telling the others that a call is refused may take.
+// The time limit for telling the other ranks that a hook has refused the call.
 constexpr absl::Duration kTell = absl::Seconds(1);
 
-// A call that makes a group out of `parent`. The ranks that it reaches over the
-// parent learn of a refusal at once; others, at the end of their start.
+// A call that makes a group from `parent`. When a hook refuses it, the ranks
+// that this rank reaches over the parent learn it at once; others wait until
+// the deadline of their own call.
 template <class Describe, class Body>
 absl::StatusOr<Group> shown_making(GroupState& parent, const char* name,
                                    const Describe& describe, const Body& body,
                                    bool all_meet = true) {
+  const uint64_t met = group::meetings_of(parent);
+  const auto guarded = [&]() -> absl::StatusOr<Group> {
+    try {
+      return body();
+    } catch (...) {
+      const absl::Status error = base::error_of_exception(name);
+      if (all_meet) group::refuse_thrown_call(parent, met, name, error);
+      return error;
+    }
+  };
   return facade::shown(
       parent,
       [&](HookedCall& call) {
@@ -50,7 +62,7 @@ absl::StatusOr<Group> shown_making(GroupState& parent, const char* name,
           group::refuse_call(parent, {name, 0, ""}, why,
                              Deadline::after(kTell));
       },
-      body);
+      guarded);
 }
 
 absl::Status not_member(const GroupState& group, absl::string_view op,
@@ -67,16 +79,18 @@ absl::Status not_member(const GroupState& group, absl::string_view op,
 
 }  // namespace
 
-absl::StatusOr<Group> split_group(const SplitOptions& options) {
+absl::StatusOr<Group> split_group(const SplitOptions& options) try {
   const auto parent = facade::usable_group(options.parent, "split_group");
   if (!parent.ok()) return parent.status();
   return shown_making(
       **parent, "split_group", [&](HookedCall& call) { call.split = &options; },
       [&] { return handle_of(group::split(**parent, options)); });
+} catch (...) {
+  return base::error_of_exception("split_group");
 }
 
 absl::StatusOr<Group> split_group_by_color(int64_t color, int64_t key,
-                                           const SplitOptions& options) {
+                                           const SplitOptions& options) try {
   const auto parent =
       facade::usable_group(options.parent, "split_group_by_color");
   if (!parent.ok()) return parent.status();
@@ -90,9 +104,11 @@ absl::StatusOr<Group> split_group_by_color(int64_t color, int64_t key,
       [&] {
         return handle_of(group::split_by_color(**parent, color, key, options));
       });
+} catch (...) {
+  return base::error_of_exception("split_group_by_color");
 }
 
-absl::StatusOr<Group> new_group(const NewGroupOptions& options) {
+absl::StatusOr<Group> new_group(const NewGroupOptions& options) try {
   const auto world = facade::usable_group({}, "new_group");
   if (!world.ok()) return world.status();
   return shown_making(
@@ -100,9 +116,11 @@ absl::StatusOr<Group> new_group(const NewGroupOptions& options) {
       [&](HookedCall& call) { call.new_group = &options; },
       [&] { return handle_of(group::make_group(**world, options)); },
       !options.use_local_synchronization);
+} catch (...) {
+  return base::error_of_exception("new_group");
 }
 
-absl::Status abort(const Group& group) {
+absl::Status abort(const Group& group) try {
   const auto state = facade::usable_group(group, "abort");
   if (!state.ok()) return state.status();
   std::shared_ptr<comm::HookRun> run;
@@ -118,15 +136,20 @@ absl::Status abort(const Group& group) {
                      absl::StrCat("rank ", (*state)->rank(), " called abort"));
   if (run != nullptr) run->post(absl::OkStatus());
   return absl::OkStatus();
+} catch (...) {
+  return base::error_of_exception("abort");
 }
 
-absl::StatusOr<std::vector<int>> get_process_group_ranks(const Group& group) {
+absl::StatusOr<std::vector<int>> get_process_group_ranks(
+    const Group& group) try {
   const auto state = facade::group_for(group, "get_process_group_ranks");
   if (!state.ok()) return state.status();
   return (*state)->global_ranks();
+} catch (...) {
+  return base::error_of_exception("get_process_group_ranks");
 }
 
-absl::StatusOr<int> get_group_rank(const Group& group, int global_rank) {
+absl::StatusOr<int> get_group_rank(const Group& group, int global_rank) try {
   constexpr char kOp[] = "get_group_rank";
   const auto state = facade::group_for(group, kOp);
   if (!state.ok()) return state.status();
@@ -136,9 +159,11 @@ absl::StatusOr<int> get_group_rank(const Group& group, int global_rank) {
       **state, kOp,
       absl::StrCat("Global rank ", global_rank, " is not in process group"),
       "");
+} catch (...) {
+  return base::error_of_exception("get_group_rank");
 }
 
-absl::StatusOr<int> get_global_rank(const Group& group, int group_rank) {
+absl::StatusOr<int> get_global_rank(const Group& group, int group_rank) try {
   constexpr char kOp[] = "get_global_rank";
   const auto state = facade::group_for(group, kOp);
   if (!state.ok()) return state.status();
@@ -148,17 +173,21 @@ absl::StatusOr<int> get_global_rank(const Group& group, int group_rank) {
       **state, kOp,
       absl::StrCat("Group rank ", group_rank, " is not in process group"),
       absl::StrCat("0 <= rank < ", (*state)->size()));
+} catch (...) {
+  return base::error_of_exception("get_global_rank");
 }
 
-absl::StatusOr<std::string> get_backend(const Group& group, Device device) {
+absl::StatusOr<std::string> get_backend(const Group& group, Device device) try {
   const auto state = facade::group_for(group, "get_backend");
   if (!state.ok()) return state.status();
   const comm::BackendCommunicator* const found = (*state)->find(device);
   if (found == nullptr) return (*state)->no_communicator(device);
   return std::string(found->backend());
+} catch (...) {
+  return base::error_of_exception("get_backend");
 }
 
-absl::Status set_timeout(const Group& group, absl::Duration timeout) {
+absl::Status set_timeout(const Group& group, absl::Duration timeout) try {
   constexpr char kOp[] = "set_timeout";
   const auto state = facade::group_for(group, kOp);
   if (!state.ok()) return state.status();
@@ -174,10 +203,12 @@ absl::Status set_timeout(const Group& group, absl::Duration timeout) {
                            .group_size = (*state)->size(),
                            .actual = absl::FormatDuration(timeout),
                            .next_step = "give InfiniteDuration for none"});
+} catch (...) {
+  return base::error_of_exception("set_timeout");
 }
 
 absl::StatusOr<std::vector<DeviceBackend>> parse_backend(
-    absl::string_view text) {
+    absl::string_view text) try {
   const Session session = facade::session_of_thread();
   plugin::Registry others(
       plugin::plugin_folders(base::Environment::of_process()));
@@ -185,6 +216,8 @@ absl::StatusOr<std::vector<DeviceBackend>> parse_backend(
       text, session ? session.state()->plugins() : others);
   if (!choices.ok()) return choices.status();
   return group::spelled_backends(*choices);
+} catch (...) {
+  return base::error_of_exception("parse_backend");
 }
 
 std::string format_backend(const std::vector<DeviceBackend>& backends) {

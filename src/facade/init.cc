@@ -1,5 +1,6 @@
-// Start and end, and who is who.
+// Start and end of the process group, and the calls that ask for ranks.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "distwrap/distwrap.h"
 #include "facade/binding.h"
 #include "group/group_end.h"
@@ -14,12 +15,12 @@
 namespace distwrap {
 namespace {
 
-// What ending a group may wait for work in flight.
+// The most time for work in flight when a group is ended.
 constexpr absl::Duration kDrain = absl::Seconds(30);
 
 }  // namespace
 
-absl::StatusOr<Session> init_process_group(const InitOptions& options) {
+absl::StatusOr<Session> init_process_group(const InitOptions& options) try {
   if (const Session kept = facade::session_of_thread();
       kept && kept.state()->is_of_parent()) {
     facade::retract(kept);
@@ -47,11 +48,19 @@ absl::StatusOr<Session> init_process_group(const InitOptions& options) {
   facade::announce(*session);
   facade::bind(*session);
   return session;
+} catch (...) {
+  return base::error_of_exception("init_process_group");
 }
 
-absl::Status destroy_process_group(const Group& group) {
-  const Session session = facade::session_of_thread();
-  if (!session) return facade::not_initialized("destroy_process_group");
+absl::Status destroy_process_group(const Group& group) try {
+  // A group knows its session, whichever thread asks; that of a group that has
+  // ended may be gone.
+  const Session session = group && group.state()->session() != nullptr
+                              ? Session(group.state()->session())
+                              : facade::session_of_thread();
+  if (!session && !group)
+    return facade::not_initialized("destroy_process_group");
+  if (!session) return absl::OkStatus();
   if (group && group != session.world()) {
     const auto usable = facade::usable_group(group, "destroy_process_group");
     if (!usable.ok()) return usable.status();
@@ -60,8 +69,10 @@ absl::Status destroy_process_group(const Group& group) {
   }
   absl::Status status = session.close();
   facade::retract(session);
-  facade::bind({});
+  if (facade::session_of_thread() == session) facade::bind({});
   return status;
+} catch (...) {
+  return base::error_of_exception("destroy_process_group");
 }
 
 bool is_initialized() { return facade::current_session() != nullptr; }

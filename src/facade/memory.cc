@@ -1,6 +1,7 @@
 // Memory of a group's backend.
 #include "distwrap/memory.h"
 
+#include "base/exceptions.h"
 #include "comm/memory.h"
 #include "facade/binding.h"
 
@@ -32,32 +33,40 @@ TensorView Memory::view(DType dtype) const {
   return {data(), bytes() / dtype_size(dtype), dtype};
 }
 
-absl::Status Memory::release() {
+absl::Status Memory::release() try {
   return allocation_ == nullptr ? absl::OkStatus() : allocation_->release();
+} catch (...) {
+  return base::error_of_exception("release");
 }
 
-absl::StatusOr<Memory> MemAllocator::allocate(int64_t bytes) const {
+absl::StatusOr<Memory> MemAllocator::allocate(int64_t bytes) const try {
   auto made = comm::Allocation::make(backend_, bytes);
   if (!made.ok()) return made.status();
   return Memory(*std::move(made));
+} catch (...) {
+  return base::error_of_exception("allocate");
 }
 
 absl::StatusOr<MemAllocator> get_mem_allocator(const Group& group,
-                                               Device device) {
+                                               Device device) try {
   auto backend = backend_of(group, device, "get_mem_allocator");
   if (!backend.ok()) return backend.status();
   if (absl::Status status = comm::Allocation::check(**backend); !status.ok())
     return status;
   return MemAllocator(*std::move(backend));
+} catch (...) {
+  return base::error_of_exception("get_mem_allocator");
 }
 
 absl::StatusOr<Memory> register_mem_pool(const Group& group, Device device,
-                                         void* pool, int64_t bytes) {
+                                         void* pool, int64_t bytes) try {
   auto backend = backend_of(group, device, "register_mem_pool");
   if (!backend.ok()) return backend.status();
   auto made = comm::Allocation::of_callers(*std::move(backend), pool, bytes);
   if (!made.ok()) return made.status();
   return Memory(*std::move(made));
+} catch (...) {
+  return base::error_of_exception("register_mem_pool");
 }
 
 }  // namespace distwrap

@@ -1,5 +1,6 @@
-// A barrier over the store, which knows who came.
+// A barrier over the store, which knows the ranks that came.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "distwrap/deadline.h"
 #include "distwrap/operations.h"
 #include "facade/binding.h"
@@ -41,7 +42,7 @@ absl::StatusOr<Work> meet(const group::GroupState& group,
 
 }  // namespace
 
-absl::StatusOr<Work> monitored_barrier(const OpOptions& options) {
+absl::StatusOr<Work> monitored_barrier(const OpOptions& options) try {
   const std::shared_ptr<group::GroupState> group =
       facade::kept_group_of(options.group);
   if (group == nullptr) return facade::not_initialized(kCall);
@@ -72,6 +73,8 @@ absl::StatusOr<Work> monitored_barrier(const OpOptions& options) {
       },
       [&](const ErrorInfo& why) { facade::break_group(*group, why); },
       [&] { return meet(*group, options, limit); });
+} catch (...) {
+  return base::error_of_exception(kCall);
 }
 
 }  // namespace distwrap

@@ -1,5 +1,6 @@
 #include "facade/object_calls.h"
 
+#include "base/exceptions.h"
 #include "facade/binding.h"
 #include "facade/roots.h"
 #include "facade/shown_call.h"
@@ -12,10 +13,21 @@ namespace {
 template <class Body>
 auto shown_objects(const char* name, absl::Span<const Object> objects,
                    Peer peer, facade::Role role, const OpOptions& options,
-                   const Body& body) -> decltype(body()) {
+                   const Body& body) -> decltype(body()) try {
   const std::shared_ptr<group::GroupState> group =
       facade::kept_group_of(options.group);
-  if (group == nullptr) return body();
+  if (group == nullptr) return base::guarded(name, body);
+  // A part that peers wait for in the middle of the call will not come.
+  const auto guarded = [&]() -> decltype(body()) {
+    try {
+      return body();
+    } catch (...) {
+      const absl::Status failed = base::error_of_exception(name);
+      for (const group::Channel& channel : group->channels())
+        channel.communicator->break_by(failed);
+      return failed;
+    }
+  };
   return facade::shown(
       *group,
       [&](HookedCall& call) {
@@ -26,7 +38,9 @@ auto shown_objects(const char* name, absl::Span<const Object> objects,
         call.timeout = options.timeout.value_or(group->timeout());
         call.label = options.label;
       },
-      [&](const ErrorInfo& why) { facade::break_group(*group, why); }, body);
+      [&](const ErrorInfo& why) { facade::break_group(*group, why); }, guarded);
+} catch (...) {
+  return base::error_of_exception(name);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The calls that move objects, as they are done: objects.h without hooks.
+// The calls that move objects (objects.h), without the hooks around them.
 #ifndef DISTWRAP_SRC_FACADE_OBJECT_CALLS_H_
 #define DISTWRAP_SRC_FACADE_OBJECT_CALLS_H_
 

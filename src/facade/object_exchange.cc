@@ -28,7 +28,7 @@ absl::StatusOr<ObjectExchange> ObjectExchange::begin(const char* name,
   if (options.async)
     return exchange.error(
         {.reason = Reason::kInvalidArgument,
-         .what = "calls that move objects block, and `async` was asked for",
+         .what = "calls that move objects block and do not take `async`",
          .next_step = "leave `async` out, or make the call in a thread"});
   if (options.stream.native != nullptr)
     return refuse_stream(name, *exchange.group_, options);
@@ -140,11 +140,11 @@ absl::StatusOr<std::vector<ObjectRecord>> ObjectExchange::conclude(
 }
 
 CallOptions ObjectExchange::call_options() const {
-  // What is not positive, the communicator refuses.
+  // The communicator refuses a timeout that is not positive.
   if (timeout_.has_value() && *timeout_ <= absl::ZeroDuration())
     return {.timeout = timeout_, .label = label_};
-  // Between two steps a deadline may pass; the next one then ends by it, which
-  // tells the other ranks.
+  // The deadline may pass between two steps. The next step then ends at once
+  // with a time-out, which tells the other ranks.
   return {.timeout = std::max(deadline_.remaining(), absl::Microseconds(1)),
           .label = label_};
 }

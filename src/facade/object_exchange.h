@@ -1,7 +1,7 @@
-// One call that moves objects: who makes it, by when it ends, and its steps.
+// One call that moves objects: its name, group and deadline, and its steps.
 //
-// Threads: as a plain object. Ownership: lives for the call, and keeps the
-// group.
+// Threads: one thread. Ownership: an object lives for one call and keeps the
+// group alive.
 #ifndef DISTWRAP_SRC_FACADE_OBJECT_EXCHANGE_H_
 #define DISTWRAP_SRC_FACADE_OBJECT_EXCHANGE_H_
 
@@ -19,7 +19,7 @@ namespace distwrap::facade {
 
 class ObjectExchange {
  public:
-  // kNotInitialized, kNoCommunicator, kInvalidArgument for `async`.
+  // Errors: kNotInitialized, kNoCommunicator; kInvalidArgument for `async`.
   static absl::StatusOr<ObjectExchange> begin(const char* name, ObjectCall call,
                                               const OpOptions& options);
 
@@ -27,33 +27,34 @@ class ObjectExchange {
   int size() const { return group_->size(); }
   uint64_t limit() const { return limit_; }
 
-  // A rank of the group, by the rules of all calls.
+  // The rank of the group that a Peer names, by the rules of all calls.
   absl::StatusOr<int> resolve(Peer peer, Role role) const;
 
-  // Appends an object to a message, which has at most `limit` bytes. The error
-  // says "[3]" for the fourth of a list.
+  // Appends an object to a message of at most `limit` bytes. `path` is the
+  // object's place in errors, "[3]" for the fourth of a list.
   absl::Status append(const Object& object, absl::string_view path,
                       std::string* message) const;
-  // All that a message of `from` holds, which is `count`.
+  // Decodes the `count` objects that a message of rank `from` holds.
   absl::StatusOr<std::vector<Object>> objects_of(absl::string_view message,
                                                  uint64_t count,
                                                  int from) const;
 
-  // What this rank says: the message's size and, when it is short, the message
-  // itself; in place of it, that of an error, why it cannot take part.
-  // `largest` is what of it is held against the limit.
+  // This rank's record: the size of its message and, if short, the message
+  // itself; or the error that keeps this rank from taking part. `largest` is
+  // compared with the limit.
   std::string write(const absl::Status& own, int root, uint64_t count,
                     uint64_t largest, absl::string_view message,
                     size_t size) const;
 
-  // The first exchange: everybody's records, by rank of the group, which refer
-  // to memory of this object. The error of `own` if there is one, else the one
-  // that all ranks conclude on.
+  // The first exchange: returns the records of all ranks by rank of the group;
+  // they refer to memory of this object. Fails with `own` if that is an error,
+  // otherwise with the error that all ranks conclude.
   absl::StatusOr<std::vector<ObjectRecord>> meet(const absl::Status& own,
                                                  int root, uint64_t count,
                                                  uint64_t largest,
                                                  absl::string_view message);
-  // The same of records that came another way; `ranks` says whose they are.
+  // Draws the same conclusion from records that came another way; `ranks` names
+  // their ranks.
   absl::StatusOr<std::vector<ObjectRecord>> conclude(
       const absl::Status& own,
       absl::Span<const std::optional<ObjectRecord>> records,
@@ -62,20 +63,20 @@ class ObjectExchange {
     return record.inlined(record_size(size()));
   }
 
-  // A step: `call(communicator, call_options)` with the time that is left.
+  // Runs one step, `call(communicator, call_options)`, with the remaining time.
   template <class Call>
   absl::Status step(const Call& call) const {
     return finish(call(*communicator_, call_options()).status());
   }
   comm::BackendCommunicator& communicator() const { return *communicator_; }
 
-  // `info` with which call of whom it is.
+  // Adds the call, the group and the rank to `info`.
   absl::Status error(ErrorInfo info) const;
 
  private:
   ObjectExchange() = default;
   CallOptions call_options() const;
-  // An error of a step becomes one of this call.
+  // Turns an error of a step into an error of this call.
   absl::Status finish(const absl::Status& status) const;
 
   const char* name_ = "";
@@ -89,7 +90,7 @@ class ObjectExchange {
   std::string records_;
 };
 
-// Bytes as a tensor, an output or an input.
+// Bytes as a tensor, for output or for input.
 inline TensorView bytes_view(std::string& bytes) {
   return {bytes.data(), static_cast<int64_t>(bytes.size()), DType::kU8};
 }

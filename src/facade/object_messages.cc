@@ -1,6 +1,7 @@
-// Lists of objects from one rank to another: both tell each other what they are
-// about to do, then what had no room in that follows. All of it in the host's
-// own class of tags, which no message of a caller meets.
+// Lists of objects from one rank to another. The two ranks first tell each
+// other their intentions; the part of the list that did not fit follows. All
+// messages use the host's own class of tags, which a caller's messages never
+// match.
 #include "distwrap/abi/types.h"
 #include "facade/object_calls.h"
 #include "facade/object_exchange.h"
@@ -12,7 +13,7 @@
 namespace distwrap::facade {
 namespace {
 
-// Number of a message within the class.
+// The number of a message within the class.
 enum Part : int64_t { kOffer = 0, kAnswer = 1, kBody = 2 };
 
 absl::Status run(const ObjectExchange& exchange, uint16_t kind,
@@ -46,7 +47,7 @@ absl::StatusOr<int> peer_of(const ObjectExchange& exchange, Peer peer,
   if (rank.ok() && *rank == exchange.rank())
     return exchange.error(
         {.reason = Reason::kInvalidArgument,
-         .what = "a list of objects would go to the rank that it comes from",
+         .what = "source and destination of the list are the same rank",
          .actual = absl::StrCat("rank ", *rank),
          .next_step = "copy the objects instead"});
   return rank;

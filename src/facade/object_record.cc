@@ -11,7 +11,8 @@ namespace {
 
 constexpr char kMagic[] = "DWOX";
 constexpr uint8_t kVersion = 1;
-// Of all records of a group together, as long as each keeps its least size.
+// The limit for all records of a group together, as long as each has its least
+// size.
 constexpr size_t kAllRecords = 65536;
 
 absl::string_view call_name(ObjectCall call) {
@@ -120,8 +121,8 @@ std::optional<ErrorInfo> judge(
     if (!records[i].has_value()) blame(i);
   if (!info.ranks.empty()) {
     info.what =
-        "ranks are in a call that does not exchange objects, or have "
-        "another version";
+        "ranks are in a call that does not exchange objects, or run another "
+        "version of distwrap";
     return info;
   }
   for (size_t i = 1; i < records.size(); ++i)
@@ -147,7 +148,7 @@ std::optional<ErrorInfo> judge(
     }
   if (info.ranks.empty()) return std::nullopt;
   info.reason = Reason::kObjectDecode;
-  info.what = "an object takes more bytes than all ranks take";
+  info.what = "an object is larger than the limit of some rank";
   info.expected = absl::StrCat("at most ", limit);
   info.actual = absl::StrCat(records[first]->largest);
   info.setting = "DISTWRAP_OBJECT_MAX_BYTES";

@@ -1,9 +1,9 @@
-// What ranks tell each other before they exchange objects, and what each of
-// them concludes from it: the same on all.
+// The records that ranks exchange before objects, and the conclusion that each
+// rank draws from them, equal on all ranks.
 //
-// A record is of fixed size. Behind its numbers is room, for the message itself
-// when it is short, else for nothing, and for the text of an error.
-// Threads: values. Ownership: a record read borrows its bytes.
+// A record has a fixed size: its numbers, then room for a short message or for
+// the text of an error.
+// Threads: values. Ownership: a decoded record borrows its bytes.
 #ifndef DISTWRAP_SRC_FACADE_OBJECT_RECORD_H_
 #define DISTWRAP_SRC_FACADE_OBJECT_RECORD_H_
 
@@ -32,31 +32,33 @@ inline constexpr size_t kRecordHead = 48;
 inline constexpr size_t kLeastRecord = 256;
 inline constexpr size_t kMostRecord = 2048;
 
-// Bytes of a record in a group of this size: all of them together stay small.
+// The size of a record for a group of this size, so that all records together
+// stay small.
 size_t record_size(int ranks);
 
 struct ObjectRecord {
   ObjectCall call = ObjectCall::kAllGather;
-  Reason reason = Reason::kNone;  // why the rank cannot take part
+  Reason reason = Reason::kNone;  // the error that keeps the rank from taking
+                                  // part
   int root = 0;
-  uint64_t count = 0;    // equal on all ranks: entries of a list
-  uint64_t largest = 0;  // bytes that are held against `limit`
+  uint64_t count = 0;    // entries of a list; equal on all ranks
+  uint64_t largest = 0;  // bytes that are compared with `limit`
   uint64_t total = 0;    // bytes of the message
-  uint64_t limit = 0;    // that the rank takes
-  // The message when it has room, or the text of the error.
+  uint64_t limit = 0;    // the most bytes that the rank accepts
+  // The message if it fits, or the text of the error.
   absl::string_view content = {};
 
   bool inlined(size_t size) const { return total <= size - kRecordHead; }
 };
 
-// Exactly `size` bytes. A text that has no room is cut off.
+// Writes exactly `size` bytes; a text that does not fit is cut.
 std::string write_record(const ObjectRecord& record, size_t size);
-// Nothing when the bytes are no record.
+// Nullopt when the bytes are no record.
 std::optional<ObjectRecord> read_record(absl::string_view bytes);
 
-// Whether the ranks go on: an error that names those to blame. `ranks[i]` is
-// the rank of `records[i]`, nothing for a record that could not be read.
-// `what` and the like are filled in, who and where are the caller's to add.
+// Nullopt when the ranks may go on, else an error that names the ranks to
+// blame. `ranks[i]` is the rank of `records[i]`, which is nullopt when it could
+// not be read. The caller adds the call, the group and the rank to the error.
 std::optional<ErrorInfo> judge(
     absl::Span<const std::optional<ObjectRecord>> records,
     absl::Span<const int> ranks);

@@ -1,5 +1,5 @@
-// Object collectives: a first exchange of records, then, for what had no room
-// in them, one of the bytes.
+// Object collectives: a first exchange of records, and a second one of the
+// bytes that did not fit into them.
 #include "base/error.h"
 #include "facade/object_calls.h"
 #include "facade/object_exchange.h"
@@ -14,8 +14,8 @@
 namespace distwrap::facade {
 namespace {
 
-// The messages of all ranks, those that came with their records and those that
-// the second exchange brings into `bytes`.
+// The messages of all ranks: those inside the records, and those that the
+// second exchange brings into `bytes`.
 class Messages {
  public:
   Messages(const ObjectExchange& exchange,
@@ -26,10 +26,10 @@ class Messages {
           exchange.inlined(record) ? 0 : static_cast<int64_t>(record.total));
   }
 
-  // Whether a second exchange is due.
+  // Whether a second exchange is needed.
   bool outstanding() const { return total() != 0; }
   const std::vector<int64_t>& counts() const { return counts_; }
-  // What of `message` the second exchange takes from this rank.
+  // The part of `message` that this rank contributes to the second exchange.
   TensorView mine(const std::string& message) const {
     return counts_[static_cast<size_t>(exchange_.rank())] == 0
                ? TensorView()
@@ -40,7 +40,7 @@ class Messages {
     return bytes_view(bytes_);
   }
 
-  // One object of each rank; `own` is this rank's.
+  // One object of each rank; `own` is this rank's object.
   absl::StatusOr<std::vector<Object>> read(const Object& own) const {
     std::vector<Object> all;
     size_t at = 0;
@@ -76,7 +76,7 @@ class Messages {
 
 std::string list_path(size_t index) { return absl::StrCat("[", index, "]"); }
 
-// What scatter sends: the size of each object, then the objects.
+// The message of scatter: the size of each object, then the objects.
 struct Scattered {
   std::vector<int64_t> sizes;
   std::string message;
@@ -108,8 +108,8 @@ absl::Status write_scattered(const ObjectExchange& exchange,
   return absl::OkStatus();
 }
 
-// This rank's piece of a message that came with the root's record; empty when
-// there is none.
+// This rank's piece of a message inside the root's record; empty when there is
+// none.
 std::string piece_of(absl::string_view message, int ranks, int rank) {
   const size_t head = static_cast<size_t>(ranks) * sizeof(int64_t);
   if (message.size() < head) return {};
@@ -243,7 +243,7 @@ absl::StatusOr<Object> scatter_object_list(absl::Span<const Object> list,
           {.reason = Reason::kObjectDecode,
            .what = "an object is larger than its sender said",
            .ranks = {*root},
-           .next_step = "see whether all ranks are of one version"});
+           .next_step = "check that all ranks run the same version"});
     piece.resize(static_cast<size_t>(size));
     status = exchange->step([&](Communicator& c, const CallOptions& o) {
       const TensorView all(scattered.message.data() + scattered.head(),

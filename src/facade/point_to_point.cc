@@ -1,5 +1,6 @@
 // Messages, alone and as items of a batch.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "distwrap/batch.h"
 #include "facade/dispatch.h"
 
@@ -11,7 +12,7 @@ namespace distwrap {
 
 using facade::Role;
 
-// -1 for what the communicator refuses.
+// The rank of the world, or -1 for a rank that the communicator refuses.
 static int global_rank(const Group& of, int rank) {
   const std::vector<int>& ranks = facade::group_of(of)->global_ranks();
   return rank >= 0 && rank < static_cast<int>(ranks.size())
@@ -32,7 +33,8 @@ absl::Status send(TensorView tensor, Peer dst, int64_t tag,
 
 absl::StatusOr<int> recv(TensorView tensor, Peer src, int64_t tag,
                          const OpOptions& options) {
-  int source = -1;  // in the world; known before hooks may end the group
+  int source = -1;  // rank of the world; computed before hooks may end the
+                    // group
   const absl::Status status =
       facade::run_rooted("recv", options, tensor.device(), src,
                          Role::kReceiveSource,
@@ -106,8 +108,8 @@ int Batch::add(const P2POp& op, const OpOptions& options) {
                                             "P2POp::Kind::kIrecv"}));
 }
 
-absl::StatusOr<std::vector<Work>> batch_isend_irecv(absl::Span<const P2POp> ops,
-                                                    const OpOptions& options) {
+absl::StatusOr<std::vector<Work>> batch_isend_irecv(
+    absl::Span<const P2POp> ops, const OpOptions& options) try {
   if (facade::group_of(options.group) == nullptr)
     return facade::not_initialized("batch_isend_irecv");
   Batch batch;
@@ -115,6 +117,8 @@ absl::StatusOr<std::vector<Work>> batch_isend_irecv(absl::Span<const P2POp> ops,
   const absl::Status started = batch.submit().status();
   if (!started.ok()) return started;
   return batch.works();
+} catch (...) {
+  return base::error_of_exception("batch_isend_irecv");
 }
 
 }  // namespace distwrap

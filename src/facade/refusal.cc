@@ -24,7 +24,7 @@ absl::Status refuse_stream(const char* call, const group::GroupState& group,
                            const OpOptions& options) {
   return refusal(call, group, options,
                  {.reason = Reason::kUnsupported,
-                  .what = "the call is not made by a backend with streams",
+                  .what = "a backend with streams does not serve this call",
                   .actual = absl::StrCat("a stream of device type ",
                                          options.stream.device.type),
                   .next_step = "leave the stream unset"});

@@ -10,10 +10,10 @@
 
 namespace distwrap::facade {
 
-// `info` with which call of whom it is.
+// Adds the call, the group, the rank and the label to `info`.
 absl::Status refusal(const char* call, const group::GroupState& group,
                      const OpOptions& options, ErrorInfo info);
-// A stream given to a call that has no use for it.
+// The error for a stream given to a call that cannot use it.
 absl::Status refuse_stream(const char* call, const group::GroupState& group,
                            const OpOptions& options);
 

@@ -1,7 +1,7 @@
-// Calls with a root, and the items of a batch that mean them.
+// Calls with a root, and the items of a batch that record them.
+#include "comm/rows.h"
 #include "distwrap/batch.h"
 #include "facade/dispatch.h"
-#include "facade/rows.h"
 
 namespace distwrap {
 
@@ -36,7 +36,7 @@ DISTWRAP_ROOTED_CALL(
     in.device(), dst, kFirstRank,
     counts.is_set()
         ? communicator.gather_v(out, in, root,
-                                facade::ElementCounts(counts.rows(), out), how)
+                                comm::ElementCounts(counts.rows(), out), how)
         : communicator.gather(out, in, root, how))
 
 DISTWRAP_ROOTED_CALL(
@@ -49,7 +49,7 @@ DISTWRAP_ROOTED_CALL(
     out.device(), src, kFirstRank,
     counts.is_set()
         ? communicator.scatter_v(out, in, root,
-                                 facade::ElementCounts(counts.rows(), in), how)
+                                 comm::ElementCounts(counts.rows(), in), how)
         : communicator.scatter(out, in, root, how))
 
 }  // namespace distwrap

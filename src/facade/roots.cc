@@ -1,6 +1,7 @@
 #include "facade/roots.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "facade/refusal.h"
 
 #include <absl/strings/str_cat.h>
@@ -26,7 +27,7 @@ absl::StatusOr<Peer> choose_peer(std::optional<int> global,
 namespace facade {
 
 absl::Status root_error(const char* call, const group::GroupState& group,
-                        Peer peer, Role role, const OpOptions& options) {
+                        Peer peer, Role role, const OpOptions& options) try {
   if (peer.is_set())
     return refusal(call, group, options,
                    {.reason = Reason::kRankNotMember,
@@ -34,19 +35,23 @@ absl::Status root_error(const char* call, const group::GroupState& group,
                                          " is not in process group"),
                     .expected = absl::StrCat(
                         "one of ", base::rank_list(group.global_ranks())),
-                    .next_step = "name a member, or give the rank of the group "
-                                 "by Peer::group"});
+                    .next_step = "name a member, or give a rank in the "
+                                 "numbering of the group"});
   if (role == Role::kReceiveSource)
     return refusal(call, group, options,
                    {.reason = Reason::kWildcard,
                     .what = "a wildcard receive, src=None, is not supported",
                     .next_step = "name the source"});
   const char* const name = role == Role::kSource ? "src" : "dst";
-  return refusal(call, group, options,
-                 {.reason = Reason::kRootMissing,
-                  .what = absl::StrCat("Either ", name, " or group_", name,
-                                       " must be specified"),
-                  .next_step = "give Peer::global(rank) or Peer::group(rank)"});
+  return refusal(
+      call, group, options,
+      {.reason = Reason::kRootMissing,
+       .what = absl::StrCat("Either ", name, " or group_", name,
+                            " must be specified"),
+       .next_step = "name the root by its rank in the world or in the "
+                    "group"});
+} catch (...) {
+  return base::error_of_exception(call);
 }
 
 }  // namespace facade

@@ -1,4 +1,4 @@
-// From a Peer to a rank of a group.
+// The translation of a Peer into a rank of a group.
 #ifndef DISTWRAP_SRC_FACADE_ROOTS_H_
 #define DISTWRAP_SRC_FACADE_ROOTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace distwrap::facade {
 
-// What a call does without one.
+// The behaviour of a call whose peer is not set.
 enum class Role {
   kSource,         // kRootMissing, "src"
   kDestination,    // kRootMissing, "dst"
@@ -21,8 +21,9 @@ enum class Role {
 
 inline constexpr int kNoRank = INT_MIN;
 
-// Its rank in the group, which the communicator checks when it was given as
-// one; kNoRank when it has none: `root_error` says why.
+// The peer's rank in the group. The communicator checks a rank that was given
+// in the group's numbering. kNoRank when there is none; `root_error` then makes
+// the error.
 inline int rank_of(const group::GroupState& group, Peer peer, Role role) {
   if (!peer.is_set()) return role == Role::kFirstRank ? 0 : kNoRank;
   if (!peer.is_global()) return peer.rank();

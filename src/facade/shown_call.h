@@ -1,5 +1,5 @@
-// A call of the facade that is no operation of a communicator, shown to the
-// group's hooks.
+// A call of the facade that is no operation of a communicator, but is shown to
+// the group's hooks.
 #ifndef DISTWRAP_SRC_FACADE_SHOWN_CALL_H_
 #define DISTWRAP_SRC_FACADE_SHOWN_CALL_H_
 
@@ -22,8 +22,9 @@ const absl::Status& status_of(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-// The call `body()`, whose steps are shown to nobody. `describe(call)` fills in
-// what it is; `refuse(info)` tells the other ranks that a hook refuses it.
+// Runs `body()`, whose inner calls are hidden from hooks. `describe(call)`
+// fills in the HookedCall; `refuse(info)` tells the other ranks that a hook has
+// refused the call.
 template <class Describe, class Refuse, class Body>
 auto shown(const group::GroupState& group, const Describe& describe,
            const Refuse& refuse, const Body& body) -> decltype(body()) {
@@ -45,7 +46,7 @@ auto shown(const group::GroupState& group, const Describe& describe,
   return result;
 }
 
-// Of a call on the host's memory: the group breaks.
+// Breaks the group of a call on host memory.
 inline void break_group(const group::GroupState& group, const ErrorInfo& why) {
   for (const group::Channel& channel : group.channels())
     channel.communicator->refused_by_hook(why);

@@ -1,5 +1,7 @@
 // Windows: making one, and the calls on it.
 #include "base/error.h"
+#include "base/exceptions.h"
+#include "base/page_view.h"
 #include "comm/window.h"
 #include "distwrap/window.h"
 #include "facade/binding.h"
@@ -20,7 +22,7 @@ using comm::WindowCall;
 using facade::Role;
 
 constexpr char kNew[] = "new_window";
-// What telling the others that a call is refused may take.
+// The time limit for telling the other ranks that a hook has refused the call.
 constexpr absl::Duration kTell = absl::Seconds(1);
 
 absl::Status refuse_new(const group::GroupState& group,
@@ -65,7 +67,7 @@ absl::StatusOr<comm::Window::Part> part_of(const group::GroupState& group,
     info.actual = absl::StrCat(options.count, " elements");
     info.next_step = "leave the count unset; the memory has its own";
   } else if (!brings && memory.count() != 0) {
-    info.what = "the window's memory has elements and no address";
+    info.what = "the window's memory has elements but no address";
     info.actual = memory.text();
     info.next_step = "give its address, or a count to allocate";
   } else if (options.count < 0 ||
@@ -97,7 +99,7 @@ absl::StatusOr<comm::Window::Part> part_of(const group::GroupState& group,
 
 }  // namespace
 
-absl::StatusOr<Window> new_window(const WindowOptions& options) {
+absl::StatusOr<Window> new_window(const WindowOptions& options) try {
   const auto group = facade::usable_group(options.group, kNew);
   if (!group.ok()) return group.status();
   const absl::StatusOr<comm::Window::Part> part = part_of(**group, options);
@@ -108,6 +110,16 @@ absl::StatusOr<Window> new_window(const WindowOptions& options) {
   if (absl::Status open = (*owner)->check_open(0); !open.ok())
     return base::amend_error(open, [](ErrorInfo& info) { info.op = kNew; });
   const absl::Duration limit = options.timeout.value_or((*group)->timeout());
+  const uint64_t met = group::meetings_of(**group);
+  const auto make = [&]() -> absl::StatusOr<std::shared_ptr<comm::Window>> {
+    try {
+      return group::make_window(**group, **owner, *part, limit);
+    } catch (...) {
+      const absl::Status error = base::error_of_exception(kNew);
+      group::refuse_thrown_call(**group, met, kNew, error);
+      return error;
+    }
+  };
   const absl::StatusOr<std::shared_ptr<comm::Window>> made = facade::shown(
       **group,
       [&](HookedCall& call) {
@@ -120,12 +132,14 @@ absl::StatusOr<Window> new_window(const WindowOptions& options) {
         why.reason = Reason::kAborted;
         group::refuse_call(**group, {kNew, 0, ""}, why, Deadline::after(kTell));
       },
-      [&] { return group::make_window(**group, **owner, *part, limit); });
+      make);
   if (made.ok()) return Window(Group(*group), *made);
   return base::amend_error(made.status(), [&](ErrorInfo& info) {
     info.op = kNew;
     info.label = std::string(options.label);
   });
+} catch (...) {
+  return base::error_of_exception(kNew);
 }
 
 // ---- calls ----
@@ -134,16 +148,16 @@ namespace {
 
 absl::Status no_window(const char* call) {
   return base::make_error({.reason = Reason::kNotInitialized,
-                           .what = "this is no window",
+                           .what = "the handle names no window",
                            .op = call,
                            .next_step = "make one with new_window"});
 }
 
-// Operation `kind` on `target`, filled in by `fill(call)`.
+// Runs operation `kind` on `target`; `fill(call)` adds its fields.
 template <class Fill>
 [[gnu::always_inline]] inline absl::StatusOr<Work> run_on(
     uint16_t kind, const char* name, const Group& group, comm::Window* window,
-    Peer target, const CallOptions& options, const Fill& fill) {
+    Peer target, const CallOptions& options, const Fill& fill) try {
   if (window == nullptr) [[unlikely]]
     return no_window(name);
   const int rank = facade::rank_of(*group.state(), target, Role::kDestination);
@@ -154,6 +168,8 @@ template <class Fill>
   call.target = rank;
   fill(call);
   return window->run(kind, call, options);
+} catch (...) {
+  return base::error_of_exception(name);
 }
 
 }  // namespace
@@ -189,7 +205,7 @@ absl::StatusOr<Work> Window::put_signal(TensorView src, Peer target,
                   call.in = src;
                   call.offset = offset;
                   call.with_signal = true;
-                  // -1 would be the pair's counter.
+                  // -1 would mean the counter of the pair.
                   call.signal = signal < 0 ? INT64_MAX : signal;
                   call.value = value;
                   call.how = static_cast<uint16_t>(how);
@@ -279,7 +295,7 @@ absl::StatusOr<Work> Window::fence(const CallOptions& options) const {
   return window_->run(DW_OP_FENCE, {}, options);
 }
 
-// ---- questions, and the end ----
+// ---- queries, and the end ----
 
 namespace {
 
@@ -291,24 +307,44 @@ absl::StatusOr<int> rank_in(const char* call, const Group& group,
     return facade::root_error(call, *group.state(), target, Role::kDestination,
                               {.group = group});
   if (rank >= 0 && rank < window->size()) return rank;
-  return facade::refusal(call, *group.state(), {},
-                         {.reason = Reason::kInvalidArgument,
-                          .what = "the target is no rank of the window's group",
-                          .expected = absl::StrCat("0..", window->size() - 1),
-                          .actual = absl::StrCat(rank),
-                          .next_step = "name a rank of the group"});
+  return facade::refusal(
+      call, *group.state(), {},
+      {.reason = Reason::kInvalidArgument,
+       .what = "the target is not a rank of the window's group",
+       .expected = absl::StrCat("0..", window->size() - 1),
+       .actual = absl::StrCat(rank),
+       .next_step = "name a rank of the group"});
 }
 
 }  // namespace
 
-absl::StatusOr<TensorView> Window::map_remote(Peer target) const {
+absl::StatusOr<TensorView> Window::map_remote(Peer target) const try {
   const absl::StatusOr<int> rank =
       rank_in("map_remote", group_, window_.get(), target);
   if (!rank.ok()) return rank.status();
   return window_->map(*rank);
+} catch (...) {
+  return base::error_of_exception("map_remote");
 }
 
-absl::StatusOr<WindowAttr> Window::get_attr(Peer target) const {
+absl::StatusOr<WindowPages> Window::pages(Peer target) const try {
+  constexpr char kCall[] = "window_pages";
+  if (window_ == nullptr) return no_window(kCall);
+  absl::StatusOr<TensorView> view = window_->local();
+  if (target.is_set()) view = map_remote(target);
+  if (!view.ok()) return view.status();
+  auto pages = base::PageView::of(view->data(),
+                                  view->count() * dtype_size(view->dtype()));
+  if (!pages.ok())
+    return base::amend_error(pages.status(),
+                             [&](ErrorInfo& info) { info.op = kCall; });
+  const TensorView again((*pages)->data(), view->count(), view->dtype());
+  return WindowPages(*std::move(pages), again);
+} catch (...) {
+  return base::error_of_exception("window_pages");
+}
+
+absl::StatusOr<WindowAttr> Window::get_attr(Peer target) const try {
   const absl::StatusOr<int> rank =
       rank_in("get_attr", group_, window_.get(), target);
   if (!rank.ok()) return rank.status();
@@ -316,9 +352,11 @@ absl::StatusOr<WindowAttr> Window::get_attr(Peer target) const {
   return WindowAttr{part.count, part.dtype, part.bytes,
                     window_->map(*rank).ok() ? WindowAccess::kUnified
                                              : WindowAccess::kSeparate};
+} catch (...) {
+  return base::error_of_exception("get_attr");
 }
 
-absl::Status Window::destroy(std::optional<absl::Duration> timeout) const {
+absl::Status Window::destroy(std::optional<absl::Duration> timeout) const try {
   constexpr char kCall[] = "window_destroy";
   if (window_ == nullptr) return no_window(kCall);
   group::GroupState& group = *group_.state();
@@ -330,6 +368,8 @@ absl::Status Window::destroy(std::optional<absl::Duration> timeout) const {
                             .actual = absl::FormatDuration(limit),
                             .next_step = "leave it unset for the group's"});
   return group::destroy_window(group, *window_, limit);
+} catch (...) {
+  return base::error_of_exception("window_destroy");
 }
 
 }  // namespace distwrap

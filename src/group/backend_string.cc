@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxShown = 128;
 
 constexpr absl::string_view kAuto = "auto";
-// Ranks of a group over shared memory.
+// The largest group for which "auto" chooses shared memory.
 constexpr int kMostOfShm = 128;
 
 struct Row {
@@ -100,7 +100,7 @@ BackendChoice choice_of(absl::string_view device, absl::string_view name) {
           backend_of(name)};
 }
 
-// A name without a device.
+// Parses a name without a device.
 absl::StatusOr<std::vector<BackendChoice>> parse_plain(
     absl::string_view name, plugin::Registry& registry) {
   if (absl::Status status = check_name(name, registry); !status.ok())

@@ -1,4 +1,4 @@
-// Backend strings: which backend serves which device.
+// Backend strings: the backend of each device.
 //
 //   backend := name | pair (',' pair)*      pair := device ':' name
 //   name    := plain | plain '+' plain      spaces around parts do not count
@@ -25,24 +25,25 @@ struct BackendChoice {
   std::string device;
   int32_t device_type = 0;
   std::string spelled;  // "ncclx", "auto"
-  std::string backend;  // "nccl"; after `settle_backends` one that exists
+  std::string backend;  // "nccl"; after `settle_backends` it exists
 };
 
-// In the order of the text. Nothing is loaded but a plugin whose name stands
-// alone, for the devices that it serves. Errors: kBackendMissing,
-// kBackendFormat, kDeviceUnknown, kDeviceDuplicate, kBackendUnknown, and for
-// such a plugin the registry's.
+// Parses a backend string; choices are in the order of the text. It loads no
+// backend, except a plugin whose name stands alone, to learn its devices.
+// Errors: kBackendMissing, kBackendFormat, kDeviceUnknown, kDeviceDuplicate,
+// kBackendUnknown; for such a plugin also the registry's.
 absl::StatusOr<std::vector<BackendChoice>> parse_backends(
     absl::string_view text, plugin::Registry& registry);
 
-// Loads every backend that is named. Errors: kPluginNotFound for a known one
-// that is not there, kUnsupported for two that are joined by '+',
-// kNoCommunicator for one that does not serve its device, the registry's.
+// Loads all chosen backends. Errors: kPluginNotFound for a known backend that
+// is not installed, kUnsupported for two backends joined by '+',
+// kNoCommunicator for a backend that does not serve its device, and the
+// registry's.
 absl::Status settle_backends(const std::vector<BackendChoice>& choices,
                              plugin::Registry& registry);
 
-// Puts what fits in place of "auto": for host memory loopback for one rank, shm
-// for ranks that are all on one host, gloo for others.
+// Replaces "auto". For host memory it becomes loopback for one rank, shm for up
+// to 128 ranks that are all on one host, and gloo for all others.
 void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
                   const plugin::Registry& registry);
 
@@ -51,10 +52,10 @@ inline Device device_of(const BackendChoice& choice, int device_id) {
   return {choice.device_type, choice.device_type == kCpu.type ? 0 : device_id};
 }
 
-// As the user spelled them, for Group::device_backends.
+// The choices as the user spelled them, for Group::device_backends.
 std::vector<DeviceBackend> spelled_backends(
     const std::vector<BackendChoice>& choices);
-// "cpu:gloo,cuda:nccl"; of a single one for host memory just its name.
+// "cpu:gloo,cuda:nccl"; for a single backend of host memory just its name.
 std::string terms_of(const std::vector<BackendChoice>& choices);
 
 }  // namespace distwrap::group

@@ -2,21 +2,23 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/exceptions.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
 namespace distwrap::group {
 namespace {
 
-// For reading why a meeting failed, and for saying so at its deadline.
+// The time to read why a meeting failed, and to report it at the deadline.
 constexpr absl::Duration kTell = absl::Milliseconds(50);
-// In a note before a word: the hash of the call, and what a rank says.
+// The bytes before a word in a note: the hash of the call and the kind of note.
 constexpr size_t kHead = 9;
-// A name or a cause, of an error that has to fit a note.
+// The limit of a name or a cause inside an error that has to fit into a note.
 constexpr size_t kMostText = 64;
 
 std::string shortened(const std::string& text) {
@@ -25,7 +27,7 @@ std::string shortened(const std::string& text) {
              : absl::StrCat(text.substr(0, kMostText), "...");
 }
 
-// An error that fits a note.
+// The error, shortened so that it fits into a note.
 std::string brief(const ErrorInfo& failed) {
   std::string whole = base::encode_error(failed);
   if (whole.size() + kHead <= comm::Note::kMostBytes) return whole;
@@ -42,30 +44,40 @@ std::string brief(const ErrorInfo& failed) {
 
 std::unique_ptr<BoardCall> BoardCall::begin(GroupState& group, CallTerms terms,
                                             Deadline deadline) {
-  std::shared_ptr<comm::Lane> lane = group.lane();
-  if (lane == nullptr) return nullptr;
+  std::shared_ptr<comm::GroupBoard> group_board = group.group_board();
+  if (group_board == nullptr) return nullptr;
   return std::unique_ptr<BoardCall>(
-      new BoardCall(group, std::move(lane), std::move(terms), deadline));
+      new BoardCall(group, std::move(group_board), std::move(terms), deadline));
 }
 
-BoardCall::BoardCall(GroupState& group, std::shared_ptr<comm::Lane> lane,
+BoardCall::BoardCall(GroupState& group,
+                     std::shared_ptr<comm::GroupBoard> group_board,
                      CallTerms terms, Deadline deadline)
     : group_(group),
-      lane_(std::move(lane)),
+      board_(std::move(group_board)),
       terms_(std::move(terms)),
       deadline_(deadline),
       limit_(limit_of(deadline)),
       lock_(group.meeting_mutex()),
-      number_(lane_->meetings() + 1) {}
+      number_(board_->meetings() + 1) {}
 
 BoardCall::~BoardCall() {
-  if (has_to_meet())
-    round(Saying::kFailed,
-          brief({.reason = Reason::kAborted,
-                 .what = "another rank could not build the group"}))
-        .IgnoreError();
-  while (building_)
-    if (!round(Saying::kOver, "").ok()) break;
+  base::guarded("", [&] {
+    // An exception ended the call half-way, because an allocation has failed.
+    const bool is_thrown_away =
+        building_ && std::uncaught_exceptions() > exceptions_;
+    if (has_to_meet() || is_thrown_away)
+      round(Saying::kFailed,
+            brief({.reason = Reason::kAborted,
+                   .what = "another rank could not build the group"}))
+          .IgnoreError();
+    return absl::OkStatus();
+  }).IgnoreError();
+  base::guarded("", [&] {
+    while (building_)
+      if (!round(Saying::kOver, "").ok()) break;
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 ErrorInfo BoardCall::located(ErrorInfo info) const {
@@ -77,7 +89,7 @@ ErrorInfo BoardCall::located(ErrorInfo info) const {
 }
 
 std::string BoardCall::key() const {
-  return group_.key(absl::StrCat("met/", lane_->meetings()));
+  return group_.key(absl::StrCat("met/", board_->meetings()));
 }
 
 ErrorInfo BoardCall::late(const char* what) const {
@@ -106,10 +118,19 @@ void BoardCall::gives_up(const std::vector<int>& missing,
       .IgnoreError();
 }
 
-absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
-  // It may have been decided otherwise the last time.
+absl::StatusOr<comm::GroupBoard::Notes> BoardCall::notes(
+    absl::string_view note) {
+  // An earlier attempt may have ended differently.
   gave_up_.reset();
-  std::optional<comm::Lane::Notes> all = lane_->meet(note, deadline_, *this);
+  std::optional<comm::GroupBoard::Notes> all;
+  try {
+    all = board_->meet(note, deadline_, *this);
+  } catch (...) {
+    // The meeting has failed on all ranks.
+    met_ = true;
+    building_ = false;
+    throw;
+  }
   if (all.has_value()) return *std::move(all);
   building_ = false;
   group_.leave_behind({key()});
@@ -117,10 +138,10 @@ absl::StatusOr<comm::Lane::Notes> BoardCall::notes(absl::string_view note) {
       group_.store()->get(key(), Deadline::after(kTell));
   std::optional<ErrorInfo> why =
       told.ok() ? base::decode_error(*told) : std::nullopt;
-  // The store may have ended with the rank that was lost, or be too slow.
+  // The store may have ended with the lost rank, or be too slow.
   if (!why.has_value()) why = gave_up_;
-  if (!why.has_value()) why = lane_->ask();
-  if (!why.has_value()) why = lane_->who_gave_up();
+  if (!why.has_value()) why = board_->ask();
+  if (!why.has_value()) why = board_->who_gave_up();
   return base::make_error(located(why.value_or(
       late("the other ranks do not wait for this call any more"))));
 }
@@ -130,22 +151,23 @@ absl::StatusOr<std::vector<std::string>> BoardCall::meet(
   base::ByteWriter mine;
   mine.u64(terms_.hash);
   mine.bytes(word);
-  absl::StatusOr<comm::Lane::Notes> all = notes(mine.str());
+  absl::StatusOr<comm::GroupBoard::Notes> all = notes(mine.str());
   if (!all.ok()) return all.status();
   if (!all_same(*all)) return different(*all);
+  // Other ranks continue, whatever happens here.
+  met_ = building_ = true;
   std::vector<std::string> words;
   for (const std::string& note : *all) {
     base::ByteReader in(note);
     in.u64();
     words.emplace_back(in.bytes(in.left()));
   }
-  met_ = building_ = true;
   return words;
 }
 
-// All ranks come here, with the same notes in hand.
-absl::Status BoardCall::different(const comm::Lane::Notes& hashes) {
-  const absl::StatusOr<comm::Lane::Notes> calls =
+// All ranks come here with the same notes and therefore choose the same error.
+absl::Status BoardCall::different(const comm::GroupBoard::Notes& hashes) {
+  const absl::StatusOr<comm::GroupBoard::Notes> calls =
       notes(absl::StrCat(terms_.op, " ", terms_.text));
   if (!calls.ok()) return calls.status();
   const auto of = [&](size_t rank) {
@@ -165,11 +187,11 @@ absl::Status BoardCall::different(const comm::Lane::Notes& hashes) {
 
 void BoardCall::refuse(const ErrorInfo& why) {
   const std::string at =
-      group_.key(absl::StrCat("met/", lane_->meetings() + 1));
+      group_.key(absl::StrCat("met/", board_->meetings() + 1));
   group_.store()
       ->compare_set(at, "", base::encode_error(why), deadline_)
       .IgnoreError();
-  lane_->refuse_meeting();
+  board_->refuse_meeting();
   group_.leave_behind({at});
 }
 
@@ -180,7 +202,7 @@ absl::StatusOr<std::vector<BoardCall::Said>> BoardCall::round(
   if (meets) mine.u64(terms_.hash);
   mine.u8(static_cast<uint8_t>(saying));
   mine.bytes(word);
-  const absl::StatusOr<comm::Lane::Notes> all = notes(mine.str());
+  const absl::StatusOr<comm::GroupBoard::Notes> all = notes(mine.str());
   if (!all.ok()) {
     if (meets) failure_ = all.status();
     return all.status();
@@ -188,22 +210,30 @@ absl::StatusOr<std::vector<BoardCall::Said>> BoardCall::round(
   if (meets && !all_same(*all)) return failure_ = different(*all);
   met_ = true;
   if (meets) building_ = true;
-  std::vector<Said> said;
+  const auto saying_in = [meets](base::ByteReader& in) {
+    if (meets) in.u64();
+    return static_cast<Saying>(in.u8());
+  };
   bool over = true, too_long = false;
   for (const std::string& note : *all) {
     base::ByteReader in(note);
-    if (meets) in.u64();
-    const auto what = static_cast<Saying>(in.u8());
-    said.push_back({what, std::string(in.bytes(in.left()))});
+    const Saying what = saying_in(in);
     over = over && (what == Saying::kBuilt || what == Saying::kFailed ||
                     what == Saying::kOver);
     too_long = too_long || what == Saying::kTooLong;
   }
   if (over || too_long) building_ = false;
+  over_store_ = too_long;
+  std::vector<Said> said;
+  for (const std::string& note : *all) {
+    base::ByteReader in(note);
+    const Saying what = saying_in(in);
+    said.push_back({what, std::string(in.bytes(in.left()))});
+  }
   return said;
 }
 
-bool BoardCall::all_same(const comm::Lane::Notes& hashes) const {
+bool BoardCall::all_same(const comm::GroupBoard::Notes& hashes) const {
   return std::all_of(hashes.begin(), hashes.end(), [&](const auto& note) {
     base::ByteReader in(note);
     return in.u64() == terms_.hash && in.ok();
@@ -239,6 +269,13 @@ absl::StatusOr<std::vector<std::string>> BoardCall::Rounds::exchange(
     if (!by_store_) return words;
   }
   return store_.exchange(number, word, built, deadline);
+}
+
+void BoardCall::Rounds::leave(int number, const ErrorInfo& failed,
+                              Deadline deadline) {
+  if (by_store_ || call_.over_store_)
+    return store_.leave(number, failed, deadline);
+  give_up(number, failed, deadline);
 }
 
 void BoardCall::Rounds::give_up(int number, const ErrorInfo& failed,

@@ -1,4 +1,4 @@
-// Names of device types, as backend strings and messages write them.
+// The names of device types in backend strings and messages.
 #ifndef DISTWRAP_SRC_GROUP_DEVICE_NAME_H_
 #define DISTWRAP_SRC_GROUP_DEVICE_NAME_H_
 
@@ -10,9 +10,9 @@
 
 namespace distwrap::group {
 
-// "cuda"; "device type 7" in its place for one without a name.
+// "cuda"; "device type 7" for a type without a name.
 std::string device_name(int32_t device_type);
-// DLPack's code of "cuda".
+// The DLPack code of a name such as "cuda".
 std::optional<int32_t> device_of_name(absl::string_view name);
 // "cpu, cuda, mtia, xpu".
 std::string known_devices();

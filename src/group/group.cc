@@ -1,6 +1,7 @@
 #include "distwrap/group.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "group/group_state.h"
 
 namespace distwrap {
@@ -11,6 +12,7 @@ int Group::size() const { return state_->size(); }
 const std::vector<int>& Group::global_ranks() const {
   return state_->global_ranks();
 }
+const std::vector<int32_t>& Group::host_of() const { return state_->host_of(); }
 
 int Group::group_rank(int global_rank) const {
   return state_->group_rank(global_rank);
@@ -29,14 +31,16 @@ std::vector<Group> Group::children() const {
   return handles;
 }
 
-absl::StatusOr<Communicator*> Group::communicator(Device device) const {
+absl::StatusOr<Communicator*> Group::communicator(Device device) const try {
   if (state_ == nullptr)
     return base::make_error(
         {.reason = Reason::kNotInitialized,
-         .what = "this is no group: the rank is outside of it",
+         .what = "the handle names no group: this rank is not a member",
          .next_step = "test the handle before using it"});
   if (Communicator* found = state_->find(device)) return found;
   return state_->no_communicator(device);
+} catch (...) {
+  return base::error_of_exception("communicator");
 }
 
 }  // namespace distwrap

@@ -1,6 +1,7 @@
 #include "group/group_build.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/board/board.h"
 #include "comm/setup.h"
 
@@ -13,7 +14,7 @@
 namespace distwrap::group {
 namespace {
 
-// Every backend, before anything is built.
+// Opens every backend before anything is built.
 absl::StatusOr<std::vector<std::shared_ptr<comm::BackendInstance>>> open_all(
     const GroupPlan& plan, Instances& instances) {
   if (!plan.backends.empty()) return plan.backends;
@@ -41,6 +42,7 @@ comm::SetupPlan setup_of(const GroupPlan& plan, size_t index,
           .epoch = 0,
           .rank = parts.rank,
           .size = static_cast<int>(parts.global_ranks.size()),
+          .host_of = parts.host_of,
           .hints = std::move(hints),
           .keys = absl::StrCat(parts.key_prefix, index, "/"),
           .terms = absl::StrCat("backend ", terms_of(plan.parts.choices)),
@@ -62,7 +64,7 @@ comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,
   return {parts.recording, parts.recording->recorder().add_group(group)};
 }
 
-// The store's, and the board's where they serve.
+// The rounds over the store, and those over the board where they can serve.
 struct Rounds {
   Rounds(const GroupPlan& plan, const comm::SetupPlan& setup)
       : store(*plan.parts.store, setup) {
@@ -77,7 +79,8 @@ struct Rounds {
   std::optional<BoardCall::Rounds> board;
 };
 
-// What the backend may take the new communicator out of; null without one.
+// The parent's communicator from which the backend may split the new one; null
+// without one.
 comm::BackendCommunicator* communicator_of(
     const std::shared_ptr<GroupState>& parent,
     const comm::BackendInstance& backend) {
@@ -88,29 +91,33 @@ comm::BackendCommunicator* communicator_of(
   return nullptr;
 }
 
+// `*comm` is the backend's communicator from the time it is built until the
+// channel has taken it.
 absl::StatusOr<Channel> build_channel(
-    GroupPlan& plan, comm::SetupPlan& setup,
+    GroupPlan& plan, comm::SetupPlan& setup, comm::SetupRounds& rounds,
     std::shared_ptr<comm::BackendInstance> backend,
-    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
+    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline,
+    dw_comm** comm) {
   GroupParts& parts = plan.parts;
-  Rounds rounds(plan, setup);
-  // What the host adds to a backend's communicator, before any rank has one.
+  // Reserves the group's page of the board before any rank has a communicator.
   const absl::StatusOr<comm::Board::Room> room =
       comm::Board::make_room(parts.board, parts.global_ranks);
   if (!room.ok()) {
-    comm::refuse_communicator(rounds.get(), setup, room.status(), deadline);
+    comm::refuse_communicator(rounds, setup, room.status(), deadline);
     return room.status();
   }
-  std::shared_ptr<comm::Lane> lane = comm::Lane::open(
+  std::shared_ptr<comm::GroupBoard> group_board = comm::GroupBoard::open(
       parts.board, {parts.name, setup.uid, setup.rank, parts.global_ranks});
-  setup.watched = lane != nullptr;
+  setup.watched = group_board != nullptr;
   const std::shared_ptr<GroupState> parent = parts.parent.lock();
   setup.parent = communicator_of(parent, *backend);
   const absl::StatusOr<comm::Built> built =
-      comm::build_communicator(*backend, rounds.get(), setup, deadline);
+      comm::build_communicator(*backend, rounds, setup, deadline);
   if (!built.ok()) return built.status();
-  if (built->all_watched && lane->sees_all() && parts.lane.expired())
-    parts.lane = lane;
+  *comm = built->comm;
+  if (built->all_watched && group_board->sees_all() &&
+      parts.group_board.expired())
+    parts.group_board = group_board;
   const int32_t type = backend->device().type;
   comm::Identity identity{parts.name,
                           setup.rank,
@@ -118,18 +125,48 @@ absl::StatusOr<Channel> build_channel(
                           parts.timeout,
                           record_as(plan, setup, backend->name()),
                           parts.hooks};
-  return Channel{type,
-                 comm::BackendCommunicator::make(
-                     std::move(identity), std::move(backend), built->comm,
-                     comm::FirstFailure(parts.store,
-                                        absl::StrCat(setup.keys, kFailureKey)),
-                     watchdog, std::move(lane))};
+  Channel channel{type,
+                  comm::BackendCommunicator::make(
+                      std::move(identity), std::move(backend), built->comm,
+                      comm::FirstFailure(parts.store,
+                                         absl::StrCat(setup.keys, kFailureKey)),
+                      watchdog, std::move(group_board))};
+  *comm = nullptr;
+  return channel;
+}
+
+// As build_channel; an exception becomes an error that the other ranks are
+// told.
+absl::StatusOr<Channel> build_or_tell(
+    GroupPlan& plan, comm::SetupPlan& setup,
+    const std::shared_ptr<comm::BackendInstance>& backend,
+    const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
+  Rounds rounds(plan, setup);
+  dw_comm* comm = nullptr;
+  try {
+    return build_channel(plan, setup, rounds.get(), backend, watchdog, deadline,
+                         &comm);
+  } catch (...) {
+    const absl::Status status = base::error_of_exception(plan.op);
+    if (comm == nullptr) {
+      comm::refuse_communicator(rounds.get(), setup, status, deadline);
+    } else {
+      // Other ranks have their communicator, and see the end of this rank's.
+      constexpr dw_error kWhy{
+          DW_RESOURCE_EXHAUSTED,  DW_REASON_OUT_OF_MEMORY, -1, 0, 0,
+          "no memory for a group"};
+      backend->api().comm_abort(comm, &kWhy);
+      backend->api().comm_destroy(comm, 0, nullptr);
+    }
+    return status;
+  }
 }
 
 absl::StatusOr<std::vector<Channel>> build_channels(
     GroupPlan& plan, Instances& instances,
     const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
-  const auto backends = open_all(plan, instances);
+  const auto backends =
+      base::guarded(plan.op, [&] { return open_all(plan, instances); });
   if (!backends.ok()) {
     const comm::SetupPlan setup = setup_of(plan, 0, plan.parts.hints);
     Rounds rounds(plan, setup);
@@ -140,9 +177,9 @@ absl::StatusOr<std::vector<Channel>> build_channels(
   for (size_t i = 0; i < backends->size(); ++i) {
     const std::shared_ptr<comm::BackendInstance>& backend = (*backends)[i];
     comm::SetupPlan setup = setup_of(
-        plan, i, comm::hints_known_to({backend->table()}, plan.parts.hints));
+        plan, i, comm::hints_known_to({backend->engine()}, plan.parts.hints));
     absl::StatusOr<Channel> channel =
-        build_channel(plan, setup, backend, watchdog, deadline);
+        build_or_tell(plan, setup, backend, watchdog, deadline);
     if (!channel.ok()) return channel.status();
     channels.push_back(*std::move(channel));
   }

@@ -1,5 +1,5 @@
-// Making a group whose members agree on what it is: one communicator for each
-// device of its backend string.
+// Builds a group whose members agree on its parameters: one communicator for
+// each device of its backend string.
 #ifndef DISTWRAP_SRC_GROUP_GROUP_BUILD_H_
 #define DISTWRAP_SRC_GROUP_GROUP_BUILD_H_
 
@@ -18,26 +18,27 @@
 namespace distwrap::group {
 
 struct GroupPlan {
-  std::string op;  // the call, for messages
-  // `channels` is empty.
+  std::string op;  // name of the call, for messages
+  // Precondition: `channels` is empty.
   GroupParts parts;
-  // Index of the devices that are no host memory.
+  // The index of devices other than host memory.
   int device_id = 0;
-  // Of the choices; opened for it where there are none.
+  // The backends of the choices; opened here where they are missing.
   std::vector<std::shared_ptr<comm::BackendInstance>> backends = {};
-  // In which it is built; without one it is over the store.
+  // The call in which the group is built; without one the store serves.
   BoardCall* call = nullptr;
-  std::vector<int> parent_ranks = {};  // its ranks as those of the parent
+  std::vector<int> parent_ranks = {};  // the members as ranks of the parent
 };
 
-// Collective over the members. Every communicator exists afterwards on all of
-// them or on none. Errors: kCallMismatch when the members differ in their
-// backends, kTimedOut naming the missing, those of the backend.
+// Collective over the members. Afterwards all members have all communicators,
+// or no member has any. Errors: kCallMismatch when the members' backends
+// differ, kTimedOut with the missing ranks, those of the backend.
 absl::StatusOr<std::shared_ptr<GroupState>> build_group(
     GroupPlan plan, Instances& instances,
     const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline);
 
-// Where its first communicator is built, for a rank that gives up before.
+// The keys of the first communicator, for a rank that gives up before building
+// it.
 std::string first_channel_keys(const std::string& key_prefix);
 
 }  // namespace distwrap::group

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "group/board_call.h"
 
@@ -17,14 +18,14 @@ namespace distwrap::group {
 namespace {
 
 constexpr size_t kMaxText = 4096;
-// A decision is this with the words, if any, or an error.
+// A decision is this text, followed by the words if there are any, or an error.
 constexpr char kAgreed[] = "agreed";
-// After this a rank puts its name up, for those that will ask who is missing.
+// After this time a rank writes its name, for ranks that ask who is missing.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 constexpr absl::Duration kReportEvery = absl::Seconds(5);
-// What asking who is missing may take beyond the deadline.
+// The time beyond the deadline for asking who is missing.
 constexpr absl::Duration kAskTime = absl::Milliseconds(30);
-// What leaving may take beyond the deadline.
+// The time beyond the deadline for leaving.
 constexpr absl::Duration kLeaveTime = absl::Milliseconds(50);
 
 struct Note {
@@ -61,7 +62,7 @@ class Meeting {
         key_(group.key(absl::StrCat("call/", group.next_call(), "/"))),
         deadline_(deadline) {}
 
-  // The words, one behind the other.
+  // Returns the words of all ranks, one behind the other.
   absl::StatusOr<std::string> run() {
     absl::StatusOr<std::string> decision = decide();
     leave();
@@ -74,7 +75,7 @@ class Meeting {
         .reason = Reason::kCallMismatch, .what = "the ranks did not agree"})));
   }
 
-  // This rank does not make the call, which decides it.
+  // Decides the call for all ranks: this rank does not make it.
   void refuse(const ErrorInfo& why) {
     give(base::encode_error(why), deadline_).IgnoreError();
     leave();
@@ -100,7 +101,7 @@ class Meeting {
     });
   }
 
-  // The first decision that is given stands.
+  // Offers a decision; the first one that is offered counts.
   absl::StatusOr<std::string> give(absl::string_view decision,
                                    Deadline deadline) {
     return store_.compare_set(key("decision"), "", decision, deadline);
@@ -128,7 +129,7 @@ class Meeting {
     return give(absl::StrCat(kAgreed, *words), deadline_);
   }
 
-  // By the last to come: all words are there, and nobody else reads them.
+  // Called by the last rank: all words are there, and no other rank reads them.
   absl::StatusOr<std::string> collect() {
     if (!word_.has_value()) return std::string();
     std::vector<std::string> keys;
@@ -212,8 +213,8 @@ class Meeting {
             .next_step = "make the call on all ranks of the group"};
   }
 
-  // The last one takes the keys away. Failures are nobody's: what stays goes
-  // with the group.
+  // The last rank deletes the keys. Failures are ignored: remaining keys are
+  // deleted with the group.
   void leave() {
     const Deadline least = Deadline::after(kLeaveTime);
     const Deadline until = deadline_.ns() < least.ns() ? least : deadline_;
@@ -275,6 +276,26 @@ absl::StatusOr<std::vector<std::string>> gather_for_call(GroupState& group,
   for (int rank = 0; rank < group.size(); ++rank)
     words.emplace_back(in.text(kMaxText));
   return words;
+}
+
+uint64_t meetings_of(const GroupState& group) {
+  const std::shared_ptr<comm::GroupBoard> group_board = group.group_board();
+  return group_board == nullptr ? 0 : group_board->meetings();
+}
+
+void refuse_thrown_call(GroupState& group, uint64_t met, const char* op,
+                        const absl::Status& error) {
+  constexpr absl::Duration kTell = absl::Seconds(1);
+  base::guarded(op, [&] {
+    if (group.group_board() != nullptr && meetings_of(group) == met)
+      refuse_call(group, {op, 0, ""},
+                  {.reason = Reason::kAborted,
+                   .what = "another rank could not make the call",
+                   .ranks = {group.rank()},
+                   .cause = base::cause_text(error)},
+                  Deadline::after(kTell));
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void refuse_call(GroupState& group, const CallTerms& terms,

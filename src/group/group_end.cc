@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/hooks.h"
-#include "group/departures.h"
-#include "group/goodbye.h"
+#include "group/close_barrier.h"
+#include "group/deferred_destroy.h"
 #include "group/session_state.h"
 
 #include <absl/strings/str_cat.h>
@@ -18,13 +18,14 @@
 namespace distwrap::group {
 namespace {
 
-// How long the end of a group waits for the other members before it leaves that
-// to the session.
+// The time for which the end of a group waits for other members before it is
+// deferred.
 constexpr absl::Duration kTogether = absl::Milliseconds(20);
-// Of the 50 ms of an abort, what may go into telling the others why.
+// The part of an abort's 50 ms that may be used to tell the other ranks why.
 constexpr absl::Duration kTellWhy = absl::Milliseconds(30);
 
-// The groups below, those made last first, children before their parents.
+// Ends the groups below this one, the newest first, children before their
+// parents.
 void end_below(GroupState& group,
                std::vector<std::shared_ptr<GroupState>>* ended) {
   auto children = group.end();
@@ -35,7 +36,7 @@ void end_below(GroupState& group,
   }
 }
 
-// The end of a group and of those below it, shown to their hooks.
+// The end of a group and of the groups below it, as their hooks see it.
 class ShownEnd {
  public:
   explicit ShownEnd(const GroupState& group) {
@@ -53,7 +54,7 @@ class ShownEnd {
   ShownEnd& operator=(const ShownEnd&) = delete;
 
  private:
-  // Newest first, as they end.
+  // In the order in which they end: the newest first.
   void show(const GroupState& group) {
     const auto children = group.children();
     for (auto child = children.rbegin(); child != children.rend(); ++child)
@@ -67,17 +68,17 @@ class ShownEnd {
   std::vector<std::shared_ptr<comm::HookRun>> runs_;
 };
 
-// Whether nothing had failed. Calls that differ become `untold`, unless that is
-// null or a call has told of them.
-bool drain(GroupState& group, Deadline deadline, absl::Status* untold) {
+// Returns whether no operation had failed. A call mismatch that no call has
+// reported is added to `mismatch`, unless that is null.
+bool drain(GroupState& group, Deadline deadline, absl::Status* mismatch) {
   bool clean = true, differs = false;
   for (auto channel = group.channels().rbegin();
        channel != group.channels().rend(); ++channel) {
     clean = channel->communicator->drain(deadline) && clean;
-    if (untold == nullptr) continue;
-    const absl::Status status = channel->communicator->untold();
+    if (mismatch == nullptr) continue;
+    const absl::Status status = channel->communicator->pending_mismatch();
     differs |= !status.ok();
-    untold->Update(status);
+    mismatch->Update(status);
   }
   if (differs && clean) group.leave_behind(group.failure_keys());
   return clean;
@@ -88,76 +89,89 @@ void drop(const std::vector<std::shared_ptr<GroupState>>& groups) {
     give_back(*group, Deadline::after(absl::ZeroDuration()));
 }
 
-// Usually the members end a group together: then nothing is left when this
-// returns. While others are awaited already, nobody waits here.
-void depart(Departure departure, Departures& departures, bool clean,
-            Deadline deadline) {
-  if (!clean) return take_down(departure, false, deadline);
-  const Deadline until = Deadline::earlier(deadline, departure.until);
-  bool all_left = departure.goodbye.say(until);
-  if (!all_left && departures.empty())
+// Usually the members end a group together; then no work is left when this
+// returns. If this rank already waits for other groups, it does not wait here.
+absl::Status depart(DeferredDestroy destroy, DeferredDestroys& deferred,
+                    bool clean, Deadline deadline) {
+  if (!clean) {
+    take_down(destroy, false, deadline);
+    return absl::OkStatus();
+  }
+  const Deadline until = Deadline::earlier(deadline, destroy.until);
+  bool all_left = destroy.close_barrier.say(until);
+  if (!all_left && deferred.empty())
     all_left =
-        departure.goodbye
+        destroy.close_barrier
             .heard_all(Deadline::earlier(until, Deadline::after(kTogether)))
             .ok();
-  if (all_left) return take_down(departure, true, deadline);
-  departures.add(std::move(departure));
+  if (!all_left) return deferred.add(std::move(destroy));
+  take_down(destroy, true, deadline);
+  return absl::OkStatus();
 }
 
-// The world ends: so does all that waits for others.
-void end_world(Departure world, Departures& departures, bool clean,
-               Deadline deadline) {
-  // Before this rank says goodbye for good: it touches no keys afterwards.
-  const std::deque<Departure> others = departures.stop();
+// Ends the world and all deferred groups. A receiver may find that its message
+// differs while its sender is here: that becomes `mismatch`.
+void end_world(DeferredDestroy world, DeferredDestroys& deferred, bool clean,
+               Deadline deadline, absl::Status* mismatch) {
+  // Stopped before this rank's last entry in the close barrier, after which it
+  // touches no keys.
+  const std::deque<DeferredDestroy> others = deferred.stop();
   const Deadline until = Deadline::earlier(deadline, world.until);
-  const bool all_left = clean && (world.goodbye.say(until) ||
-                                  world.goodbye.heard_all(until).ok());
-  // When all have come, nobody is left in the groups below either.
-  for (const Departure& other : others) take_down(other, false, deadline);
+  const bool all_left = clean && (world.close_barrier.say(until) ||
+                                  world.close_barrier.heard_all(until).ok());
+  if (clean && !all_left)
+    for (const auto& group : world.groups)
+      for (const Channel& channel : group->channels())
+        mismatch->Update(channel.communicator->pending_mismatch());
+  // When all ranks have ended the world, they have ended the groups below it.
+  for (const DeferredDestroy& other : others) take_down(other, false, deadline);
   take_down(world, all_left, deadline);
 }
 
 }  // namespace
 
 absl::Status end_group(GroupState& group, Deadline deadline) {
-  absl::Status untold;
-  if (group.ended()) return untold;
+  absl::Status mismatch;
+  if (group.ended()) return mismatch;
   const ShownEnd shown(group);
-  if (group.ended()) return untold;  // by a hook
+  if (group.ended()) return mismatch;  // a hook has ended it
   const std::shared_ptr<SessionState> session = group.session();
   const std::shared_ptr<GroupState> parent = group.parent();
   std::vector<std::shared_ptr<GroupState>> groups;
   end_below(group, &groups);
   for (const auto& child : groups)
-    if (!drain(*child, deadline, &untold))
+    if (!drain(*child, deadline, &mismatch))
       child->leave_behind(child->failure_keys());
-  const bool clean = drain(group, deadline, &untold);
+  const bool clean = drain(group, deadline, &mismatch);
   groups.push_back(group.shared_from_this());
   if (parent != nullptr) parent->remove_child(&group);
   if (session == nullptr) {
     drop(groups);
-    return untold;
+    return mismatch;
   }
   for (const auto& ended : groups) session->registry().destroy(Group(ended));
 
   const std::shared_ptr<GroupState>& world = session->world();
-  // Of the world over the store, which ends with it.
-  std::shared_ptr<comm::Lane> lane =
-      world.get() == &group ? nullptr : group.lane();
-  Departure departure{std::move(groups),
-                      {},
-                      lane != nullptr
-                          ? Goodbye(std::move(lane))
-                          : Goodbye(group.store(), group.key(""), group.size()),
-                      Deadline::after(session->goodbye())};
+  // The world uses the store, which ends with it.
+  std::shared_ptr<comm::GroupBoard> group_board =
+      world.get() == &group ? nullptr : group.group_board();
+  DeferredDestroy destroy{
+      std::move(groups),
+      {},
+      group_board != nullptr
+          ? CloseBarrier(std::move(group_board))
+          : CloseBarrier(group.store(), group.key(""), group.size()),
+      Deadline::after(session->close_limit())};
   if (world.get() == &group) {
-    end_world(std::move(departure), session->departures(), clean, deadline);
-    return untold;
+    end_world(std::move(destroy), session->deferred(), clean, deadline,
+              &mismatch);
+    return mismatch;
   }
-  if (parent != nullptr) departure.heirs.push_back(parent);
-  departure.heirs.push_back(world);
-  depart(std::move(departure), session->departures(), clean, deadline);
-  return untold;
+  if (parent != nullptr) destroy.heirs.push_back(parent);
+  destroy.heirs.push_back(world);
+  mismatch.Update(
+      depart(std::move(destroy), session->deferred(), clean, deadline));
+  return mismatch;
 }
 
 void drop_group(GroupState& group) {

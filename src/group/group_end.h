@@ -1,4 +1,4 @@
-// Ending a group with all that was split from it.
+// Ends a group with all groups that were split from it.
 #ifndef DISTWRAP_SRC_GROUP_GROUP_END_H_
 #define DISTWRAP_SRC_GROUP_GROUP_END_H_
 
@@ -10,20 +10,21 @@
 
 namespace distwrap::group {
 
-// Drains the groups below it, newest first, then the group; says goodbye to its
-// members; gives the backends' parts back, or leaves that to the session when
-// some of them do not end it now. What does not end by the deadline is aborted;
-// with nothing in flight it takes 100 ms at most, for the world 500 ms,
-// whatever the others do. The error is of calls that differ, in any of the
-// groups, of which no call has told; they have ended all the same. Does nothing
-// for a group that has ended.
+// Waits for work in flight in the groups below, newest first, and then in the
+// group; enters the close barrier; and destroys the communicators, or defers
+// that when some members do not end the group now. Operations that have not
+// ended by the deadline are aborted. Without operations in flight it takes 100
+// ms at most, for the world 500 ms, whatever other ranks do. Returns a call
+// mismatch in any of the groups that no call has reported; the groups have
+// ended nevertheless. Does nothing for a group that has ended.
 absl::Status end_group(GroupState& group, Deadline deadline);
 
-// Aborts the groups below it and the group, and gives everything back at once.
+// Aborts the group and the groups below it, and destroys their communicators at
+// once.
 void drop_group(GroupState& group);
 
-// Fails what is in flight and to come in the group and in those below it, on
-// all members. Any thread; takes 50 ms at most.
+// Fails all present and future operations of the group and of the groups below
+// it, on all members. Any thread; takes 50 ms at most.
 void abort_group(GroupState& group, absl::string_view why);
 
 }  // namespace distwrap::group

@@ -19,7 +19,7 @@
 namespace distwrap::group {
 namespace {
 
-// What a call asks for, checked.
+// The checked parameters of a call.
 struct Request {
   std::string op;
   std::string description;
@@ -39,7 +39,7 @@ absl::Status located(const GroupState& parent, absl::string_view op,
   return base::make_error(info);
 }
 
-// As check_lists, with whose call it was.
+// Like check_lists; errors name the call.
 absl::StatusOr<Place> place_in(const RankLists& lists, const GroupState& parent,
                                absl::string_view op) {
   absl::StatusOr<Place> place =
@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<BackendChoice>> choose_backends(
   return choices;
 }
 
-// What is inherited may be for a backend that this group does not have.
+// An inherited hint may be for a backend that the new group does not have.
 absl::StatusOr<comm::Hints> choose_hints(
     const GroupState& parent, const std::optional<comm::Hints>& given,
     const std::vector<BackendChoice>& choices, SessionState& session) {
@@ -83,7 +83,7 @@ absl::StatusOr<comm::Hints> choose_hints(
   return *given;
 }
 
-// The arguments that all calls share.
+// Checks the arguments that all calls share.
 absl::StatusOr<Request> check_request(
     const GroupState& parent, absl::string_view op, SessionState& session,
     const std::optional<absl::Duration>& timeout,
@@ -148,10 +148,11 @@ std::string child_name(const GroupState& parent, const std::string& description,
                           : description);
 }
 
-// Numbers of calls, apart from those of children that no call has made.
+// Distinguishes numbers of calls from numbers of children that no call has
+// made.
 constexpr uint64_t kCalls = uint64_t{1} << 63;
 
-// What an exchange that failed may have left.
+// The keys that a failed build may have left in the store.
 std::vector<std::string> keys_of_failed_build(const std::string& prefix,
                                               size_t channels) {
   constexpr int kRounds = 4;
@@ -163,8 +164,8 @@ std::vector<std::string> keys_of_failed_build(const std::string& prefix,
   return keys;
 }
 
-// Builds the group of `members`, ranks of the parent, of which the caller is
-// number `position`.
+// Builds the group of `members`, ranks of the parent; the caller is number
+// `position`.
 absl::StatusOr<std::shared_ptr<GroupState>> make_child(
     GroupState& parent, SessionState& session, Request request,
     absl::Span<const int> members, int position, BoardCall* call) {
@@ -179,27 +180,31 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
   const std::string prefix =
       session.world()->key(absl::StrCat("of/", absl::Hex(uid), "/"));
   const size_t channels = request.choices.size();
-  GroupPlan child{
-      .op = request.op,
-      .parts = {.name = child_name(parent, request.description, uid),
-                .description = request.description,
-                .uid = uid,
-                .rank = position,
-                .global_ranks = std::move(plan.global_ranks),
-                .choices = std::move(request.choices),
-                .hints = std::move(request.hints),
-                .timeout = request.timeout,
-                .recording = session.recording(),
-                .board = session.board(),
-                .store = parent.store(),
-                .key_prefix = prefix,
-                .channels = {},
-                .parent = parent.weak_from_this(),
-                .session = session.weak_from_this()},
-      .device_id = request.device_id,
-      .backends = std::move(request.backends),
-      .call = call,
-      .parent_ranks = {members.begin(), members.end()}};
+  // Member by member: gcc 12 destroys parts of a nested initializer twice when
+  // a later one throws.
+  GroupPlan child;
+  child.op = request.op;
+  child.device_id = request.device_id;
+  child.backends = std::move(request.backends);
+  child.call = call;
+  child.parent_ranks.assign(members.begin(), members.end());
+  GroupParts& parts = child.parts;
+  parts.name = child_name(parent, request.description, uid);
+  parts.description = request.description;
+  parts.uid = uid;
+  parts.rank = position;
+  parts.global_ranks = std::move(plan.global_ranks);
+  for (const int rank : parts.global_ranks)
+    parts.host_of.push_back(session.host_of()[static_cast<size_t>(rank)]);
+  parts.choices = std::move(request.choices);
+  parts.hints = std::move(request.hints);
+  parts.timeout = request.timeout;
+  parts.recording = session.recording();
+  parts.board = session.board();
+  parts.store = parent.store();
+  parts.key_prefix = prefix;
+  parts.parent = parent.weak_from_this();
+  parts.session = session.weak_from_this();
   absl::StatusOr<std::shared_ptr<GroupState>> built =
       build_group(std::move(child), session.instances(), session.watchdog(),
                   Deadline::after(session.init_timeout()));
@@ -236,7 +241,7 @@ absl::Status not_in_split(const GroupState& parent, absl::string_view op) {
                   .next_step = "name every rank in a list"});
 }
 
-// The call, once all ranks make it: over the board where they can.
+// The call of all ranks, over the board where possible.
 class Call {
  public:
   Call(GroupState& parent, const CallTerms& terms, Deadline deadline)
@@ -244,7 +249,8 @@ class Call {
         terms_(terms),
         deadline_(deadline),
         board_(BoardCall::begin(parent, terms, deadline)) {}
-  // Or in the first round of building it, when the ranks know what they build.
+  // The meeting is the first round of the build when all ranks know what they
+  // build.
   absl::Status meet(const Request& request) {
     if (board_ != nullptr && request.choices.size() == 1) {
       board_->meet_in_rounds();
@@ -267,7 +273,7 @@ class Call {
   const std::unique_ptr<BoardCall> board_;
 };
 
-// All ranks' colours and keys, once all have come.
+// The colours and keys of all ranks, when all have come.
 absl::StatusOr<std::vector<ColorKey>> gather_colors(Call& call, ColorKey mine) {
   base::ByteWriter out;
   out.i64(mine.color);
@@ -282,7 +288,8 @@ absl::StatusOr<std::vector<ColorKey>> gather_colors(Call& call, ColorKey mine) {
   return all;
 }
 
-// After the ranks have met: the caller's group, or what a rank outside gets.
+// Continues after the meeting: returns the caller's group, or null for a rank
+// outside.
 absl::StatusOr<std::shared_ptr<GroupState>> take_place(
     GroupState& parent, SessionState& session, Request request,
     const RankLists& lists, const Place& place, const Call& call) {
@@ -363,13 +370,13 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
   RankLists lists(1);
   if (options.ranks.has_value()) {
     lists[0] = *options.ranks;
-    std::sort(lists[0].begin(), lists[0].end());
+    if (options.sort_ranks) std::sort(lists[0].begin(), lists[0].end());
   } else {
     lists[0] = world.global_ranks();
   }
   const absl::StatusOr<Place> place = place_in(lists, world, kOp);
   if (!place.ok()) return place.status();
-  std::optional<Call> call;  // of all ranks, or of none
+  std::optional<Call> call;  // set on all ranks or on none
   if (!options.use_local_synchronization) {
     call.emplace(world,
                  terms_of_call(*request, hash_lists(lists), show_lists(lists)),

@@ -1,4 +1,4 @@
-// Making groups out of a group.
+// Makes groups from a group.
 #ifndef DISTWRAP_SRC_GROUP_GROUP_MAKE_H_
 #define DISTWRAP_SRC_GROUP_GROUP_MAKE_H_
 
@@ -12,19 +12,20 @@
 
 namespace distwrap::group {
 
-// The caller's new group, or null when it is in none. `parent` is what the
-// options name. Errors that come before anything is sent: kInvalidArgument,
-// kNoCommunicator, those of backend strings, kGroupClosed. Others:
-// kCallMismatch, kTimedOut, kRankNotInSplit, those of the backend.
+// The caller's new group, or null when the caller is in none. `parent` is the
+// group that the options name. Errors before anything is sent:
+// kInvalidArgument, kNoCommunicator, those of backend strings, kGroupClosed.
+// Later errors: kCallMismatch, kTimedOut, kRankNotInSplit, those of the
+// backend.
 absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
                                                   const SplitOptions& options);
 
-// Likewise by colour: `options.split_ranks` is not looked at.
+// Splits by colour; ignores `options.split_ranks`.
 absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
     GroupState& parent, int64_t color, int64_t key,
     const SplitOptions& options);
 
-// Out of the world.
+// Makes a group of ranks of the world.
 absl::StatusOr<std::shared_ptr<GroupState>> make_group(
     GroupState& world, const NewGroupOptions& options);
 

@@ -4,17 +4,17 @@
 #include "base/mutex.h"
 #include "group/group_state.h"
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 
+#include <map>
 #include <utility>
 
 namespace distwrap {
 namespace {
 
-// Found by the group's address, so none is looked into: a handle of a group
-// that has ended is as good a key as any.
+// Entries are found by the group's address, which is never dereferenced, so a
+// handle of a group that has ended is a valid key.
 struct Entry {
   std::vector<int> ranks;
   std::string desc;
@@ -54,8 +54,7 @@ std::map<int, int> rank_map(const std::vector<int>& ranks) {
 
 struct GroupRegistry::Table {
   mutable base::Mutex mutex;
-  absl::flat_hash_map<const group::GroupState*, Entry> entries
-      ABSL_GUARDED_BY(mutex);
+  std::map<const group::GroupState*, Entry> entries ABSL_GUARDED_BY(mutex);
 
   Entry* find(const Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto found = entries.find(group.state().get());
@@ -85,8 +84,8 @@ absl::Status GroupRegistry::create(const Group& group,
 }
 
 void GroupRegistry::destroy(const Group& group) {
-  // What users kept there ends off the lock.
-  absl::flat_hash_map<const group::GroupState*, Entry>::node_type ended;
+  // The program's values are destroyed after the lock is released.
+  std::map<const group::GroupState*, Entry>::node_type ended;
   base::MutexLock lock(table_->mutex);
   ended = table_->entries.extract(group.state().get());
 }

@@ -1,6 +1,7 @@
 #include "group/group_state.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "comm/op_build.h"
 #include "group/device_name.h"
 
@@ -112,7 +113,7 @@ bool GroupState::ended() const {
 }
 
 absl::Status GroupState::no_communicator(Device device,
-                                         absl::string_view call) const {
+                                         absl::string_view call) const try {
   std::string available;
   for (const Channel& channel : parts_.channels)
     absl::StrAppend(&available, available.empty() ? "" : ", ",
@@ -127,6 +128,8 @@ absl::Status GroupState::no_communicator(Device device,
        .my_rank = rank(),
        .group_size = size(),
        .next_step = "move the tensor, or name a backend for that device"});
+} catch (...) {
+  return base::error_of_exception("communicator");
 }
 
 }  // namespace distwrap::group

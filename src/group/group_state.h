@@ -1,10 +1,10 @@
-// What stands behind a Group handle.
+// The state behind a Group handle.
 //
 // A group has one communicator for each device type that it serves.
 // Threads: any. Constant after construction except the children and the
 // timeout; communicators guard themselves.
-// Ownership: the session holds the world, a group its children; a child does
-// not keep its parent.
+// Ownership: the session holds the world, and a group holds its children; a
+// child does not keep its parent alive.
 #ifndef DISTWRAP_SRC_GROUP_GROUP_STATE_H_
 #define DISTWRAP_SRC_GROUP_GROUP_STATE_H_
 
@@ -35,28 +35,30 @@ struct Channel {
   comm::BackendCommunicator::Ptr communicator;
 };
 
-// Where ranks say what failed first, behind a communicator's prefix.
+// The key of the first failure, behind a communicator's prefix.
 inline constexpr char kFailureKey[] = "failure";
 
-// What a group is made of.
+// The parameters and parts of a group.
 struct GroupParts {
   std::string name;         // for messages
   std::string description;  // as the caller gave it
-  uint64_t uid = 0;         // equal on all members, of no other group
+  uint64_t uid = 0;         // equal on all members, unique in the job
   int rank = 0;
   std::vector<int> global_ranks;
+  std::vector<int32_t> host_of = {};   // by rank: its host's number in the job
   std::vector<BackendChoice> choices;  // at least one, settled
   comm::Hints hints = {};
   absl::Duration timeout = absl::InfiniteDuration();
   std::shared_ptr<comm::SessionRecording> recording = {};  // null: none
-  std::shared_ptr<comm::HookList> hooks = {};              // made with it
+  std::shared_ptr<comm::HookList> hooks = {};              // created with the
+                                                           // group
   std::shared_ptr<comm::Board> board = {};                 // null: none
   std::shared_ptr<Store> store;
-  std::string key_prefix;         // of the group's keys in the store
+  std::string key_prefix;         // prefix of the group's keys in the store
   std::vector<Channel> channels;  // at least one, in the order of `choices`
-  // Where all its ranks meet on the board, if all of them do; the first
-  // channel's.
-  std::weak_ptr<comm::Lane> lane = {};
+  // The meeting place of all its ranks on the board, if all are there; it
+  // belongs to the first channel.
+  std::weak_ptr<comm::GroupBoard> group_board = {};
   std::weak_ptr<GroupState> parent = {};
   std::weak_ptr<SessionState> session = {};
 };
@@ -71,70 +73,79 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   int rank() const { return parts_.rank; }
   int size() const { return static_cast<int>(parts_.global_ranks.size()); }
   const std::vector<int>& global_ranks() const { return parts_.global_ranks; }
-  // Of a rank of the world; -1 when it is not a member.
+  const std::vector<int32_t>& host_of() const { return parts_.host_of; }
+  // The rank in the group of a rank of the world; -1 for a rank that is no
+  // member.
   int group_rank(int global_rank) const { return ranks_.find(global_rank); }
   const std::vector<BackendChoice>& choices() const { return parts_.choices; }
   const std::vector<DeviceBackend>& device_backends() const { return spelled_; }
   const comm::Hints& hints() const { return parts_.hints; }
 
-  // For memory of this kind; null when there is none.
+  // The communicator for memory of this type; null when there is none.
   comm::BackendCommunicator* find(Device device) const {
     return device.type == first_type_ ? first_ : find_other(device.type);
   }
-  // Of operations without a tensor: the only one, else that for host memory,
-  // else the first in the order of the backend string.
+  // The communicator for operations without a tensor: the only one, else the
+  // one for host memory, else the first in the order of the backend string.
   comm::BackendCommunicator* default_communicator() const { return default_; }
   const std::vector<Channel>& channels() const { return parts_.channels; }
 
   const std::shared_ptr<comm::HookList>& hooks() const { return parts_.hooks; }
 
-  // Limit of an operation that gives none.
+  // The time limit of operations whose options give none.
   absl::Duration timeout() const;
-  // Of operations to come, in all its communicators. Positive.
+  // Sets the limit of future operations in all its communicators. Positive.
   void set_timeout(absl::Duration timeout);
 
   // The store that its ranks share, and a key in it that no other group uses.
   const std::shared_ptr<Store>& store() const { return parts_.store; }
   std::string key(absl::string_view text) const;
-  // Where its ranks say what failed first.
+  // The keys of the first failures.
   std::vector<std::string> failure_keys() const;
-  // Number of a meeting over the store; the members make them in one order.
+  // The number of the next meeting over the store; members meet in the same
+  // order.
   uint64_t next_meeting() const {
     return meetings_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Null when not all ranks can meet on the board, and after its end.
-  std::shared_ptr<comm::Lane> lane() const { return parts_.lane.lock(); }
-  // Of whoever meets there.
+  // Null when not all ranks can meet on the board, and after the end of the
+  // group page.
+  std::shared_ptr<comm::GroupBoard> group_board() const {
+    return parts_.group_board.lock();
+  }
+  // Held by the call whose ranks meet on the board.
   base::Mutex& meeting_mutex() { return meeting_mutex_; }
 
   std::shared_ptr<GroupState> parent() const { return parts_.parent.lock(); }
   std::shared_ptr<SessionState> session() const {
     return parts_.session.lock();
   }
-  // In the order of their making; those that were destroyed are gone.
+  // The groups that were split from this one and not destroyed, in order of
+  // creation.
   std::vector<std::shared_ptr<GroupState>> children() const;
   // False when the group is being destroyed.
   bool add_child(std::shared_ptr<GroupState> child);
   void remove_child(const GroupState* child);
-  // Number of a call that all ranks make together, counted on each rank.
+  // The number of the next call that all ranks make together; every rank
+  // counts.
   uint64_t next_call();
-  // Keys of a call that went wrong, to be deleted when the group ends; false
-  // when that has happened.
+  // Keys of a failed call, to be deleted when the group ends; false when it has
+  // ended already.
   bool leave_behind(const std::vector<std::string>& keys);
-  // For whoever ends the group, once.
+  // The keys left behind; taken once, by the thread that ends the group.
   std::vector<std::string> left_behind();
-  // How often this rank has begun to make this very child before. What failed
-  // counts too: it failed on all members.
+  // How often this rank has begun to make this child before. Failed attempts
+  // count, since they failed on all members.
   uint64_t begin_child(uint64_t which);
-  // Ends the making of children; those that there are. Nothing for a group that
+  // Forbids new children and returns those that exist; nullopt for a group that
   // has ended before.
   std::optional<std::vector<std::shared_ptr<GroupState>>> end();
   bool ended() const;
-  // In the child of a fork: neither used nor ended there.
+  // Whether this process is the child of a fork, which must neither use nor end
+  // it.
   bool is_of_parent() const { return process_.is_of_parent(); }
 
-  // The error of `find` being null.
+  // The error when `find` returns null.
   absl::Status no_communicator(Device device,
                                absl::string_view call = {}) const;
 
@@ -145,7 +156,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const GroupParts parts_;
   const RankMap ranks_;
   const std::vector<DeviceBackend> spelled_;
-  // What a call reads, side by side.
+  // The fields that every call reads, next to each other.
   int32_t first_type_;
   comm::BackendCommunicator* first_;
   comm::BackendCommunicator* default_;

@@ -1,5 +1,5 @@
-// The opened backends of a session. Groups on the same backend, device and
-// hints share one, so that a further group costs no listener or thread.
+// The opened backends of a session. Groups with the same backend, device and
+// hints share one, so a further group costs no listener or thread.
 //
 // Threads: any. Ownership: an instance lives as long as a communicator on it.
 #ifndef DISTWRAP_SRC_GROUP_INSTANCES_H_
@@ -24,21 +24,21 @@ namespace distwrap::group {
 
 class Instances {
  public:
-  // `registry` outlives it.
-  // Submissions are written down in files that begin with `trace`; empty: not.
+  // `registry` outlives this object. `trace` is the prefix of files to which
+  // submissions are written; empty: none are written.
   explicit Instances(plugin::Registry& registry, std::string trace = {},
                      TuningFile tuning = {})
       : registry_(registry),
         trace_(std::move(trace)),
         tuning_(std::move(tuning)) {}
 
-  // With those of the hints that the backend knows, and what was measured for
-  // it: that is not among the group's hints, which all ranks have alike.
-  // Errors: those of the registry and of BackendInstance::open.
+  // Opens with the hints that the backend knows and the values of the tuning
+  // file. Tuning values are not among the group's hints, which are equal on all
+  // ranks. Errors: those of the registry and of BackendInstance::open.
   absl::StatusOr<std::shared_ptr<comm::BackendInstance>> open(
       const std::string& backend, Device device, const comm::Hints& hints);
 
-  // The backends of a group, for the hints that it is given.
+  // The backend tables of a group.
   absl::StatusOr<std::vector<plugin::BackendPtr>> tables(
       const std::vector<BackendChoice>& choices);
 

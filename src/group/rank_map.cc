@@ -6,12 +6,12 @@
 namespace distwrap::group {
 namespace {
 
-// A table over all ranks between the smallest and the largest may be this much
-// larger than the list.
+// A table over all ranks from the smallest to the largest may be this many
+// times larger than the list.
 constexpr int64_t kSpread = 4;
 
-// Whether all neighbours differ by `step`. In blocks of a fixed size, of which
-// the compiler makes vector instructions.
+// Whether all neighbours differ by `step`. The loop works in blocks of a fixed
+// size, which the compiler turns into vector instructions.
 bool in_steps(const std::vector<int>& ranks, int step) {
   constexpr size_t kBlock = 64;
   size_t i = 1;

@@ -1,11 +1,14 @@
 #include "distwrap/session.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
+#include "base/one_library.h"
 #include "group/session_state.h"
 
 namespace distwrap {
 
-absl::StatusOr<Session> Session::create(const InitOptions& options) {
+absl::StatusOr<Session> Session::create(const InitOptions& options) try {
+  if (absl::Status alone = base::check_one_library(); !alone.ok()) return alone;
   const base::Environment environment = base::Environment::of_process();
   absl::StatusOr<group::SessionPlan> plan =
       group::plan_session(options, environment);
@@ -16,6 +19,8 @@ absl::StatusOr<Session> Session::create(const InitOptions& options) {
       group::SessionState::create(*plan);
   if (!state.ok()) return state.status();
   return Session(*std::move(state));
+} catch (...) {
+  return base::error_of_exception("init");
 }
 
 int Session::rank() const { return state_->rank(); }
@@ -23,7 +28,7 @@ int Session::world_size() const { return state_->world_size(); }
 GroupRegistry& Session::registry() const { return state_->registry(); }
 Group Session::world() const { return Group(state_->world()); }
 
-absl::StatusOr<std::string> Session::save_recording() const {
+absl::StatusOr<std::string> Session::save_recording() const try {
   if (state_ == nullptr)
     return base::make_error({.reason = Reason::kNotInitialized,
                              .what = "there is no session",
@@ -35,10 +40,14 @@ absl::StatusOr<std::string> Session::save_recording() const {
                              .op = "save_recording",
                              .next_step = "unset DISTWRAP_RECORDER"});
   return state_->recording()->save("asked");
+} catch (...) {
+  return base::error_of_exception("save_recording");
 }
 
-absl::Status Session::close(absl::Duration timeout) const {
+absl::Status Session::close(absl::Duration timeout) const try {
   return state_ == nullptr ? absl::OkStatus() : state_->close(timeout);
+} catch (...) {
+  return base::error_of_exception("close");
 }
 
 }  // namespace distwrap

@@ -34,7 +34,7 @@ absl::StatusOr<absl::Duration> timeout_of(
   return base::make_error(info);
 }
 
-// Ranks look at each other 40 times a second: several looks have to go by.
+// Ranks look at each other 40 times a second; a verdict needs several looks.
 constexpr absl::Duration kLeastHeartbeat = absl::Milliseconds(200);
 
 absl::StatusOr<absl::Duration> plan_heartbeat(
@@ -67,7 +67,8 @@ absl::StatusOr<comm::RecordingPlan> plan_recording(
   plan.signal = signal == "USR1" ? SIGUSR1 : signal == "USR2" ? SIGUSR2 : 0;
   plan.folder = environment.get(Setting::kRecorderDir).value_or("");
   if (!plan.folder.empty()) return plan;
-  // Without a place the session runs, and saving says why it cannot.
+  // Without a folder the session still runs; saving a recording then fails with
+  // the reason.
   plan.parent = store::user_directory_path(environment).value_or("");
   return plan;
 }

@@ -1,4 +1,4 @@
-// What a session is started with.
+// The parameters of a session.
 #ifndef DISTWRAP_SRC_GROUP_SESSION_PLAN_H_
 #define DISTWRAP_SRC_GROUP_SESSION_PLAN_H_
 
@@ -19,7 +19,7 @@
 
 namespace distwrap::group {
 
-// InitOptions with nothing left to look up.
+// InitOptions after all defaults and settings are resolved.
 struct SessionPlan {
   int rank = 0, world_size = 1;
   std::string backend;
@@ -29,23 +29,24 @@ struct SessionPlan {
   std::string group_name;
   comm::Hints hints = {};
   bool drop_in = false;
-  // Whether ranks of a host watch each other, and when one counts as silent.
+  // Whether ranks of a host watch each other, and after which time a rank
+  // counts as silent.
   bool check = true;
   absl::Duration heartbeat = absl::Seconds(5);
-  // After this who waits says for whom; infinite: never.
+  // After this time a waiting rank reports the missing ranks; infinite: never.
   absl::Duration straggler = absl::Seconds(30);
-  // What a clean end waits for peers that do not say goodbye.
-  absl::Duration goodbye = absl::Milliseconds(400);
+  // The time for which a clean end waits for peers in the close barrier.
+  absl::Duration close_limit = absl::Milliseconds(400);
   int device_id = 0;
   comm::RecordingPlan recording = {};
-  std::string trace_folder = {};  // empty: nothing is traced
+  std::string trace_folder = {};  // empty: no trace
   TuningFile tuning = {};
   std::vector<std::string> plugin_folders;
   plugin::AllowList allowed_plugins = {};
   absl::Span<const plugin::LinkedIn> linked_in = plugin::linked_in();
 };
 
-// Explicit options first, then the environment, then defaults.
+// Explicit options come first, then the environment, then defaults.
 absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
                                          const base::Environment& environment);
 

@@ -1,13 +1,16 @@
 #include "group/session_state.h"
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "base/exceptions.h"
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "group/group_build.h"
 #include "group/group_end.h"
+#include "group/hello.h"
 #include "store/exchange.h"
 #include "store/rendezvous.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>
 
@@ -21,52 +24,14 @@
 namespace distwrap::group {
 namespace {
 
-constexpr size_t kMaxHelloText = 4096;
-// What a note to those who come later may take, and what telling those who
-// wait why it failed: moments, unless the machine is overloaded; and who is not
-// told waits on.
+// The time for a failure note to ranks that come later, and for telling waiting
+// ranks why this rank failed. It takes moments unless the machine is
+// overloaded; ranks that are not told wait until their own deadline.
 constexpr absl::Duration kLeave = absl::Milliseconds(50);
 constexpr absl::Duration kTell = absl::Seconds(2);
 constexpr int kMostTold = 1024;
-// For a recording of what failed to reach a disk, unless it stands still.
+// The time to write a recording of a failure, unless the disk hangs.
 constexpr absl::Duration kRecordingSaved = absl::Milliseconds(300);
-
-// What each rank tells the others first.
-struct Hello {
-  std::string version, backend;
-  int rank = 0, world_size = 0;
-  int64_t pid = 0;
-  uint64_t draw = 0;  // at random; rank 0's becomes the world's uid
-  std::string host;   // empty: cannot be told
-  std::string door;   // of the board; empty: none
-};
-
-std::string encode(const Hello& hello) {
-  base::ByteWriter out;
-  out.text(hello.version);
-  out.text(hello.backend);
-  out.i64(hello.rank);
-  out.i64(hello.world_size);
-  out.i64(hello.pid);
-  out.u64(hello.draw);
-  out.text(hello.host);
-  out.text(hello.door);
-  return out.take();
-}
-
-Hello decode(absl::string_view bytes) {
-  base::ByteReader in(bytes);
-  Hello hello;
-  hello.version = std::string(in.text(kMaxHelloText));
-  hello.backend = std::string(in.text(kMaxHelloText));
-  hello.rank = static_cast<int>(in.i64());
-  hello.world_size = static_cast<int>(in.i64());
-  hello.pid = in.i64();
-  hello.draw = in.u64();
-  hello.host = std::string(in.text(kMaxHelloText));
-  hello.door = std::string(in.text(kMaxHelloText));
-  return in.done() ? hello : Hello{};
-}
 
 uint64_t random_number() {
   std::random_device source;
@@ -78,18 +43,8 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-// What all ranks must have in common.
-std::string terms(const Hello& hello) {
-  return absl::StrCat("distwrap ", hello.version, ", world size ",
-                      hello.world_size, ", backend ", hello.backend);
-}
-
-std::string describe(const Hello& hello) {
-  return absl::StrCat(terms(hello), ", pid ", hello.pid);
-}
-
-// Before the deadline there is time to tell; at it, what is left of the 100 ms
-// that an error may come late, and a little in any case.
+// The deadline for telling other ranks. An error may be reported at most 100 ms
+// after its deadline; the rest of that time is used, and at least a little.
 Deadline leave_by(Deadline deadline) {
   constexpr int64_t kLateNs = 95'000'000, kLeastNs = 20'000'000;
   const Deadline soon = Deadline::after(kTell);
@@ -99,8 +54,8 @@ Deadline leave_by(Deadline deadline) {
                                      Deadline::now_ns() + kLeastNs)));
 }
 
-// Why this rank gave up, in one line, for those that cannot ask it any more.
-std::string last_words(const absl::Status& status, int rank) {
+// Why this rank gave up, in one line, for ranks that cannot ask it any more.
+std::string failure_note(const absl::Status& status, int rank) {
   const ErrorInfo info = error_info(status).value_or(ErrorInfo{});
   if (info.actual.empty()) return info.what;
   const std::string here = absl::StrCat(" (rank ", rank, ")");
@@ -109,7 +64,16 @@ std::string last_words(const absl::Status& status, int rank) {
                       " and ", info.actual);
 }
 
-// Whether others can still be told of this.
+// The note on this rank's failure for the other ranks.
+ErrorInfo cannot_start(int rank, const absl::Status& status) {
+  return {.reason = Reason::kAborted,
+          .what = "another rank could not start",
+          .ranks = {rank},
+          .cause = std::string(status.message()),
+          .next_step = "fix the cause on that rank"};
+}
+
+// Whether the store still answers after this error.
 bool store_answers(const absl::Status& status) {
   const ErrorInfo info = error_info(status).value_or(ErrorInfo{});
   return info.reason != Reason::kStoreUnreachable &&
@@ -122,7 +86,7 @@ SessionState::SessionState(const SessionPlan& plan)
     : rank_(plan.rank),
       world_size_(plan.world_size),
       init_timeout_(plan.init_timeout),
-      goodbye_(plan.goodbye),
+      close_limit_(plan.close_limit),
       drop_in_(plan.drop_in),
       device_id_(plan.device_id),
       plugins_(plan.plugin_folders, plan.linked_in, {}, plan.allowed_plugins),
@@ -134,8 +98,12 @@ SessionState::SessionState(const SessionPlan& plan)
           plan.tuning) {}
 
 SessionState::~SessionState() {
-  // Not closed: abort, whatever handles exist.
-  if (world_ != nullptr) drop_group(*world_);
+  // The session was not closed: abort, whatever handles exist.
+  base::guarded("", [this] {
+    if (world_ != nullptr) drop_group(*world_);
+    return absl::OkStatus();
+  }).IgnoreError();  // communicators that are left end with their owners
+  message_stragglers_.reset();
   if (board_ != nullptr) board_->leave();
   if (recording_ != nullptr)
     recording_->wait_until_saved(Deadline::after(kRecordingSaved));
@@ -158,7 +126,7 @@ absl::Status SessionState::start(const SessionPlan& plan) {
       parse_backends(plan.backend, plugins_);
   absl::Status status =
       choices.ok() ? settle_backends(*choices, plugins_) : choices.status();
-  // Alike on all ranks.
+  // The error is equal on all ranks.
   if (!status.ok())
     return base::amend_error(status, [](ErrorInfo& info) { info.op = "init"; });
   status = make(plan, *std::move(choices), deadline);
@@ -184,23 +152,31 @@ absl::Status SessionState::make(const SessionPlan& plan,
                                 Deadline deadline) {
   store_ = plan.store;
   if (store_ == nullptr) {
-    absl::StatusOr<std::shared_ptr<Store>> store =
-        store::meet(plan.place, deadline);
-    if (!store.ok()) return store.status();
+    absl::StatusOr<std::shared_ptr<Store>> store = base::guarded(
+        "init", [&] { return store::meet(plan.place, deadline); });
+    if (!store.ok()) {
+      // Rank 0 cannot serve: the others need not wait for it.
+      const Reason reason = error_reason(store.status());
+      if (reason == Reason::kResourceLimit || reason == Reason::kOutOfMemory)
+        store::leave_note(plan.place, failure_note(store.status(), rank_));
+      return store.status();
+    }
     store_ = *std::move(store);
   }
-  absl::Status status = enter_round(plan, terms_of(choices), deadline);
-  if (status.ok()) {
-    resolve_auto(&choices, world_size_, one_host_, plugins_);
-    status = make_world(plan, std::move(choices), deadline);
-  }
+  absl::Status status = base::guarded(
+      "init", [&] { return enter_round(plan, terms_of(choices), deadline); });
+  if (status.ok())
+    status = base::guarded("init", [&] {
+      resolve_auto(&choices, world_size_, one_host(), plugins_);
+      return make_world(plan, std::move(choices), deadline);
+    });
   if (status.ok()) {
     store::remove_note(plan.place);
     return status;
   }
   if (round_.has_value()) round_->leave(leave_by(deadline));
-  store::leave_note(plan.place, last_words(status, rank_));
-  // Rank 0 may have ended while this rank was on its way.
+  store::leave_note(plan.place, failure_note(status, rank_));
+  // Rank 0 may have ended while this rank tried to reach it.
   return store::why_store_is_gone(plan.place, std::move(status));
 }
 
@@ -215,7 +191,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
              random_number(),
              {},
              {}};
-  if (world_size_ > 1) mine.host = comm::host_identity();
+  if (world_size_ > 1) mine.host = base::host_identity();
   const auto in_group = [&](const absl::Status& status) {
     if (status.ok()) return status;
     return base::amend_error(status, [&](ErrorInfo& info) {
@@ -233,37 +209,51 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
   round_ = *std::move(round);
   if (absl::Status status = round_->agree(deadline); !status.ok()) {
     if (error_reason(status) == Reason::kCallMismatch) {
-      round_->give_up(last_words(status, rank_), leave_by(deadline));
+      round_->give_up(failure_note(status, rank_), leave_by(deadline));
       tell_mismatch(describe(mine), *error_info(status), deadline);
     }
     return in_group(status);
   }
-  std::optional<comm::Door> door;
-  if (plan.check && world_size_ > 1) {
-    absl::StatusOr<comm::Door> opened = comm::Door::open();
-    if (!opened.ok()) {
-      round_->give_up(last_words(opened.status(), rank_), leave_by(deadline));
-      tell_why({.reason = Reason::kAborted,
-                .what = "another rank could not start",
-                .ranks = {rank_},
-                .cause = std::string(opened.status().message()),
-                .next_step = "mend the cause on that rank"},
-               deadline);
-      return in_group(opened.status());
-    }
-    door = *std::move(opened);
-    mine.door = door->name();
-  }
+  std::optional<comm::DescriptorHandover> handover;
   if (absl::Status status =
-          say_hello(plan, encode(mine), std::move(door), deadline);
+          base::guarded("init", [&] { return prepare(plan, &handover); });
       !status.ok()) {
-    // Others that found all ranks there wait for this one's next step.
-    if (store_answers(status) &&
-        !round_->give_up(last_words(status, rank_), leave_by(deadline)))
-      comm::refuse_communicator(*store_, world_setup(plan), status, deadline);
+    round_->give_up(failure_note(status, rank_), leave_by(deadline));
+    tell_why(cannot_start(rank_, status), deadline);
     return in_group(status);
   }
+  if (handover.has_value()) mine.handover = handover->name();
+  absl::Status met;
+  try {
+    met = say_hello(plan, encode(mine), std::move(handover), deadline);
+  } catch (...) {
+    // An exception ended the exchange half-way, so the other ranks were not
+    // told.
+    met = base::error_of_exception("init");
+    tell_why(cannot_start(rank_, met), deadline);
+  }
+  if (!met.ok()) {
+    // Ranks that found the round complete wait for this rank's next step.
+    if (store_answers(met) &&
+        !round_->give_up(failure_note(met, rank_), leave_by(deadline)))
+      comm::refuse_communicator(*store_, world_setup(plan), met, deadline);
+    return in_group(met);
+  }
   return in_group(round_->close(deadline));
+}
+
+absl::Status SessionState::prepare(
+    const SessionPlan& plan,
+    std::optional<comm::DescriptorHandover>* handover) {
+  absl::StatusOr<std::shared_ptr<comm::Watchdog>> watchdog =
+      comm::Watchdog::make();
+  if (!watchdog.ok()) return watchdog.status();
+  watchdog_ = *std::move(watchdog);
+  if (!plan.check || world_size_ == 1) return absl::OkStatus();
+  absl::StatusOr<comm::DescriptorHandover> opened =
+      comm::DescriptorHandover::open();
+  if (opened.ok()) *handover = *std::move(opened);
+  return opened.status();
 }
 
 void SessionState::tell_mismatch(const std::string& own,
@@ -275,18 +265,16 @@ void SessionState::tell_mismatch(const std::string& own,
   tell_why(why, deadline);
 }
 
-// Those that wait, and those to come, shall see at once why this one does not
-// take part.
+// Tells waiting and later ranks at once why this rank does not take part.
 void SessionState::tell_why(const ErrorInfo& why, Deadline deadline) {
   store::give_up_exchange(*store_, round_->key("hello"), rank_,
                           std::min(round_->first_size(), kMostTold), why,
                           Deadline::earlier(deadline, Deadline::after(kTell)));
 }
 
-absl::Status SessionState::say_hello(const SessionPlan& plan,
-                                     const std::string& encoded,
-                                     std::optional<comm::Door> door,
-                                     Deadline deadline) {
+absl::Status SessionState::say_hello(
+    const SessionPlan& plan, const std::string& encoded,
+    std::optional<comm::DescriptorHandover> handover, Deadline deadline) {
   const absl::StatusOr<std::vector<std::string>> hellos = store::exchange(
       *store_, round_->key("hello"), rank_, world_size_, encoded, deadline);
   if (!hellos.ok()) return hellos.status();
@@ -295,7 +283,7 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
   std::vector<comm::BoardOffer> offers;
   for (const std::string& hello : *hellos) {
     const Hello theirs = decode(hello);
-    offers.push_back({theirs.host, theirs.door, theirs.draw});
+    offers.push_back({theirs.host, theirs.handover, theirs.draw});
     if (theirs.version == mine.version && theirs.backend == mine.backend &&
         theirs.world_size == mine.world_size)
       continue;
@@ -311,12 +299,8 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
          .actual = describe(theirs),
          .next_step = "start all ranks with the same options"});
   }
-  one_host_ =
-      !mine.host.empty() && std::all_of(offers.begin(), offers.end(),
-                                        [&](const comm::BoardOffer& offer) {
-                                          return offer.host == mine.host;
-                                        });
-  if (!door.has_value()) return absl::OkStatus();
+  host_of_ = number_hosts(offers);
+  if (!handover.has_value()) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<comm::Board>> board =
       comm::Board::meet({.rank = rank_,
                          .heartbeat = plan.heartbeat,
@@ -325,7 +309,7 @@ absl::Status SessionState::say_hello(const SessionPlan& plan,
                          .job = uid_,
                          .world_size = world_size_,
                          .host = host_name()},
-                        *std::move(door), offers, deadline);
+                        *std::move(handover), offers, deadline);
   if (board.ok()) board_ = *std::move(board);
   return board.status();
 }
@@ -348,25 +332,29 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
                        .host = host_name(),
                        .rank = rank_,
                        .world_size = world_size_});
-  GroupPlan world{.op = "init",
-                  .parts = {.name = plan.group_name,
-                            .description = plan.group_name,
-                            .uid = uid_,
-                            .rank = rank_,
-                            .global_ranks = {},
-                            .choices = std::move(choices),
-                            .hints = plan.hints,
-                            .timeout = plan.timeout,
-                            .recording = recording_,
-                            .board = board_,
-                            .store = store_,
-                            .key_prefix = round_->key("group/"),
-                            .channels = {},
-                            .session = weak_from_this()},
-                  .device_id = device_id_};
-  world.parts.global_ranks.resize(static_cast<size_t>(world_size_));
-  std::iota(world.parts.global_ranks.begin(), world.parts.global_ranks.end(),
-            0);
+  if (recording_ != nullptr && world_size_ > 1)
+    message_stragglers_.emplace(recording_->recorder(), *watchdog_,
+                                plan.straggler);
+  // Member by member: see make_child.
+  GroupPlan world;
+  world.op = "init";
+  world.device_id = device_id_;
+  GroupParts& parts = world.parts;
+  parts.name = plan.group_name;
+  parts.description = plan.group_name;
+  parts.uid = uid_;
+  parts.rank = rank_;
+  parts.global_ranks.resize(static_cast<size_t>(world_size_));
+  std::iota(parts.global_ranks.begin(), parts.global_ranks.end(), 0);
+  parts.host_of = host_of_;
+  parts.choices = std::move(choices);
+  parts.hints = plan.hints;
+  parts.timeout = plan.timeout;
+  parts.recording = recording_;
+  parts.board = board_;
+  parts.store = store_;
+  parts.key_prefix = round_->key("group/");
+  parts.session = weak_from_this();
   absl::StatusOr<std::shared_ptr<GroupState>> built =
       build_group(std::move(world), instances_, watchdog_, deadline);
   if (!built.ok()) return built.status();
@@ -377,18 +365,18 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
 
 absl::Status SessionState::close(absl::Duration timeout) {
   if (is_of_parent()) return base::make_error(base::of_parent("the session"));
-  // The end is shown to hooks, and one of them may ask for it again.
+  // Hooks see the end, and a hook may ask for the end again.
   static thread_local const SessionState* closing = nullptr;
   if (closing == this) return absl::OkStatus();
   base::MutexLock lock(closing_);
   if (closed_.exchange(true, std::memory_order_acq_rel))
     return absl::OkStatus();
   const SessionState* const outer = std::exchange(closing, this);
-  absl::Status untold = end_group(*world_, Deadline::after(timeout));
-  closing = outer;
+  const absl::Cleanup no_longer = [&] { closing = outer; };
+  absl::Status mismatch = end_group(*world_, Deadline::after(timeout));
   if (board_ != nullptr) board_->leave();
   round_->leave(Deadline::after(kLeave));
-  return untold;
+  return mismatch;
 }
 
 }  // namespace distwrap::group

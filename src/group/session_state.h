@@ -1,7 +1,8 @@
-// What stands behind a Session handle: everything that one rank owns.
+// The state behind a Session handle: everything that one rank owns.
 //
-// Start-up in order: arguments and environment, store, hello of all ranks,
-// backend, world group. What fails undoes what was done, in reverse order.
+// Start-up has the steps arguments and environment, store, setup messages of
+// all ranks, backend, world group. A failure undoes the earlier steps in
+// reverse order.
 // Threads: any, after `create`.
 #ifndef DISTWRAP_SRC_GROUP_SESSION_STATE_H_
 #define DISTWRAP_SRC_GROUP_SESSION_STATE_H_
@@ -9,11 +10,12 @@
 #include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/board/board.h"
+#include "comm/recorder/message_stragglers.h"
 #include "comm/setup.h"
 #include "comm/watchdog.h"
 #include "distwrap/group_registry.h"
 #include "group/backend_string.h"
-#include "group/departures.h"
+#include "group/deferred_destroy.h"
 #include "group/group_state.h"
 #include "group/instances.h"
 #include "group/session_plan.h"
@@ -23,6 +25,7 @@
 #include <absl/time/clock.h>
 #include <absl/time/time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -43,27 +46,33 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const std::shared_ptr<GroupState>& world() const { return world_; }
   bool drop_in() const { return drop_in_; }
   int device_id() const { return device_id_; }
-  // Whether all ranks are where they can share memory.
-  bool one_host() const { return one_host_; }
+  // Whether all ranks can share memory.
+  bool one_host() const {
+    return std::all_of(host_of_.begin(), host_of_.end(),
+                       [](int32_t host) { return host == 0; });
+  }
+  // By rank: the number of its host, counted from that of rank 0.
+  const std::vector<int32_t>& host_of() const { return host_of_; }
   absl::Time began() const { return began_; }
 
   absl::Duration init_timeout() const { return init_timeout_; }
-  absl::Duration goodbye() const { return goodbye_; }
+  absl::Duration close_limit() const { return close_limit_; }
   GroupRegistry& registry() { return registry_; }
 
-  // What groups are made with.
+  // The backends from which groups are made.
   plugin::Registry& plugins() { return plugins_; }
   Instances& instances() { return instances_; }
   const std::shared_ptr<comm::Watchdog>& watchdog() const { return watchdog_; }
-  // Where groups go whose other members have not ended them yet.
-  Departures& departures() { return departures_; }
+  // The groups that other members have not ended yet.
+  DeferredDestroys& deferred() { return deferred_; }
 
   // Null when operations are not recorded.
   const std::shared_ptr<comm::SessionRecording>& recording() const {
     return recording_;
   }
 
-  // In the child of a fork: neither used nor ended there, whoever drops it.
+  // Whether this process is the child of a fork, which must neither use nor end
+  // it.
   bool is_of_parent() const { return process_.is_of_parent(); }
 
   // Null when no other rank is on this host, or DISTWRAP_CHECK is off.
@@ -75,18 +84,22 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
 
  private:
   explicit SessionState(const SessionPlan& plan);
-  // `make`, and what errors of all its steps have in common.
+  // Runs `make` and adds the common fields to its errors.
   absl::Status start(const SessionPlan& plan);
   absl::Status make(const SessionPlan& plan, std::vector<BackendChoice> choices,
                     Deadline deadline);
   absl::Status enter_round(const SessionPlan& plan, const std::string& backend,
                            Deadline deadline);
+  // Sets up the parts that this rank needs of its own system.
+  absl::Status prepare(const SessionPlan& plan,
+                       std::optional<comm::DescriptorHandover>* handover);
   void tell_mismatch(const std::string& own, const ErrorInfo& mismatch,
                      Deadline deadline);
   void tell_why(const ErrorInfo& why, Deadline deadline);
   comm::SetupPlan world_setup(const SessionPlan& plan) const;
   absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
-                         std::optional<comm::Door> door, Deadline deadline);
+                         std::optional<comm::DescriptorHandover> handover,
+                         Deadline deadline);
   absl::Status make_world(const SessionPlan& plan,
                           std::vector<BackendChoice> choices,
                           Deadline deadline);
@@ -96,22 +109,22 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const int rank_;
   const int world_size_;
   const absl::Duration init_timeout_;
-  const absl::Duration goodbye_;
+  const absl::Duration close_limit_;
   const bool drop_in_;
   const int device_id_;
   plugin::Registry plugins_;
   Instances instances_;
   std::optional<store::Round> round_;
   std::shared_ptr<Store> store_;
-  const std::shared_ptr<comm::Watchdog> watchdog_ =
-      std::make_shared<comm::Watchdog>();
+  std::shared_ptr<comm::Watchdog> watchdog_;
   GroupRegistry registry_;
-  uint64_t uid_ = 0;  // of the world; the same on all ranks
-  bool one_host_ = false;
+  uint64_t uid_ = 0;  // uid of the world; equal on all ranks
+  std::vector<int32_t> host_of_;
   std::shared_ptr<comm::SessionRecording> recording_;
+  std::optional<comm::MessageStragglers> message_stragglers_;
   std::shared_ptr<comm::Board> board_;
   std::shared_ptr<GroupState> world_;
-  Departures departures_;
+  DeferredDestroys deferred_;
   std::atomic<bool> closed_{false};
   base::Mutex closing_;
 };

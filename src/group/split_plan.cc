@@ -25,16 +25,17 @@ uint64_t pair_of(int low, int high) {
          uint64_t{static_cast<uint32_t>(high)} << 32;
 }
 
-// Four ranks by one multiplication: both halves of the product count. `a`
-// begins with another constant, so that the pairs cannot change places; its
-// highest bit and this one's keep pairs of ranks from making the product zero.
+// Mixes four ranks by one multiplication; the two halves of the product are
+// combined. `a` starts from another constant, so that exchanging the pairs
+// changes the result. The highest bits of `a` and kOdd1 keep any pair of ranks
+// from making the product zero.
 uint64_t fold(uint64_t a, uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = Wide{a} * (b ^ kOdd1);
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Of two neighbours: one load where the machine has the low one first.
+// Two neighbouring ranks; one load on a little-endian machine.
 uint64_t pair_at(const int* ranks) { return pair_of(ranks[0], ranks[1]); }
 
 absl::Status bad_lists(absl::string_view op, std::string what,
@@ -53,8 +54,8 @@ uint64_t mix_hash(uint64_t a, uint64_t b) {
   return stir(stir(kOdd2, a), b) * kOdd2;
 }
 
-// Several lanes, in registers: one multiplication need not wait for the one
-// before.
+// Four independent hashes in registers, so that no multiplication waits for the
+// previous one.
 uint64_t hash_ranks(absl::Span<const int> ranks) {
   uint64_t a = kOdd2, b = kOdd2 + 2, c = kOdd2 + 4, d = kOdd2 + 6;
   size_t i = 0;
@@ -66,7 +67,8 @@ uint64_t hash_ranks(absl::Span<const int> ranks) {
     d = fold(d ^ pair_at(at + 12), pair_at(at + 14));
   }
   uint64_t hash = ranks.size();
-  for (const uint64_t lane : {a, b, c, d}) hash = mix_hash(hash, lane);
+  for (const uint64_t group_board : {a, b, c, d})
+    hash = mix_hash(hash, group_board);
   for (; i < ranks.size(); ++i) hash = mix_hash(hash, pair_of(ranks[i], -1));
   return hash;
 }
@@ -80,8 +82,8 @@ uint64_t hash_text(absl::string_view text) {
 absl::StatusOr<Place> check_lists(const RankLists& lists, int size, int rank,
                                   absl::string_view op) {
   if (lists.empty()) return bad_lists(op, "there is no list of ranks", lists);
-  // A byte for each rank: bits of one word would make each step wait for the
-  // one before.
+  // A byte for each rank; with single bits each step would wait for the
+  // previous one.
   std::vector<uint8_t> seen(static_cast<size_t>(size), 0);
   Place place;
   for (size_t l = 0; l < lists.size(); ++l) {
@@ -110,8 +112,8 @@ absl::StatusOr<Place> check_lists(const RankLists& lists, int size, int rank,
 ChildPlan plan_child(absl::Span<const int> members,
                      const std::vector<int>& parent_global_ranks) {
   ChildPlan plan;
-  // Filled with zeros first: a copy of the members to map in place takes three
-  // times as long where both begin alike within their pages.
+  // Filled with zeros first: a direct copy of the members takes three times as
+  // long when source and destination begin at similar offsets of their pages.
   plan.global_ranks.resize(members.size());
   const int* const global = parent_global_ranks.data();
   const int* const member = members.data();

@@ -1,10 +1,10 @@
-// What was measured on a machine, for its backends: a file that
-// `distwrap bench tune` writes and DISTWRAP_TUNING names.
+// The measurements of a machine for its backends: a file that `distwrap bench
+// tune` writes and DISTWRAP_TUNING names.
 //
 //   # Measured 2025-11-21 17:40 UTC on ...
 //   shm.straight_tried = 16384
 //
-// A line gives a backend one value; '#' begins a comment. The values of one
+// A line gives one value to a backend; '#' begins a comment. The values of a
 // backend become its hint `tuning`.
 //
 // Threads: a value.
@@ -26,17 +26,17 @@ class TuningFile {
  public:
   // No file: no hints.
   TuningFile() = default;
-  // `path` is for errors: kInvalidArgument with it and the line's number.
+  // `path` is for errors: kInvalidArgument with the path and the line's number.
   static absl::StatusOr<TuningFile> parse(absl::string_view text,
                                           const std::string& path);
-  // Of a file. Errors: also when it cannot be read.
+  // Reads and parses a file. Errors: also when it cannot be read.
   static absl::StatusOr<TuningFile> read(const std::string& path);
 
-  // Adds the hint, if the file has values for this backend, which knows such a
-  // hint, and it is not given. Whether it did.
+  // Adds the hint if the file has values for this backend, the backend knows
+  // the hint, and the hint is not given. Returns whether it was added.
   bool add_hint(const plugin::BackendPtr& backend, comm::Hints* hints) const;
   const std::string& path() const { return path_; }
-  // Backend -> the text of its hint.
+  // Maps a backend to the text of its hint.
   const std::map<std::string, std::string>& hints() const { return hints_; }
 
  private:

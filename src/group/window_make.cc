@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kMake[] = "new_window";
 constexpr char kDestroy[] = "window_destroy";
-// What giving back, or telling others of a failure, may take beyond the limit.
+// The time beyond the limit to free memory, or to tell other ranks of a
+// failure.
 constexpr absl::Duration kGrace = absl::Milliseconds(50);
 
 std::vector<int> all_ranks(const GroupState& group) {
@@ -28,7 +29,7 @@ std::vector<int> all_ranks(const GroupState& group) {
   return ranks;
 }
 
-// Of a limit that a call gave, which is not that of a start.
+// Names the call's own limit instead of the session's start limit.
 absl::Status limited_by_call(const absl::Status& status) {
   if (status.ok()) return status;
   return base::amend_error(status, [](ErrorInfo& info) {
@@ -51,7 +52,7 @@ absl::StatusOr<std::shared_ptr<comm::Window>> make_window(
                                ? board->meet("").status()
                                : meet_for_call(group, terms, deadline);
   if (!met.ok()) return limited_by_call(met);
-  // Counted once all have met, so alike on all ranks.
+  // Numbered after all ranks have met, so the number is equal on all ranks.
   const uint64_t kind = hash_text(kMake);
   const uint64_t number = group.begin_child(kind);
   const uint64_t uid = mix_hash(mix_hash(group.uid(), kind), number);
@@ -61,6 +62,7 @@ absl::StatusOr<std::shared_ptr<comm::Window>> make_window(
       .epoch = 0,
       .rank = group.rank(),
       .size = group.size(),
+      .host_of = group.host_of(),
       .keys = group.key(absl::StrCat("window/", absl::Hex(uid), "/"))};
   comm::StoreRounds store(*group.store(), plan);
   std::optional<BoardCall::Rounds> rounds;
@@ -91,11 +93,12 @@ absl::Status destroy_window(GroupState& group, comm::Window& window,
     met = closed.status();
     ErrorInfo why = error_info(met).value_or(ErrorInfo{});
     const bool still_used = why.reason == Reason::kTimedOut;
-    // Of a broken group all know already.
+    // All ranks know already that a group is broken.
     if (still_used) {
       why.ranks = {group.rank()};
       refuse_call(group, terms, why, Deadline::after(kGrace));
-      // What threads are still in cannot be given back before the group ends.
+      // Memory that other threads still use cannot be freed before the group
+      // ends.
       return met;
     }
   }

@@ -1,4 +1,4 @@
-// What all ranks of a group do together for a window: making it, and its end.
+// The collective steps of a window: its creation and its end.
 #ifndef DISTWRAP_SRC_GROUP_WINDOW_MAKE_H_
 #define DISTWRAP_SRC_GROUP_WINDOW_MAKE_H_
 
@@ -13,15 +13,15 @@
 
 namespace distwrap::group {
 
-// On `owner`, a communicator of the group. The terms that ranks have to share
-// are compared first. Errors: kCallMismatch, kTimedOut naming the missing,
-// those of the backend.
+// Makes a window on `owner`, a communicator of the group. First compares the
+// parameters that all ranks must share. Errors: kCallMismatch, kTimedOut with
+// the missing ranks, those of the backend.
 absl::StatusOr<std::shared_ptr<comm::Window>> make_window(
     GroupState& group, comm::BackendCommunicator& owner,
     const comm::Window::Part& part, absl::Duration limit);
 
-// Ends calls, meets the other ranks, gives the backend's part back. OK for a
-// window that has ended. What fails on one rank fails on all.
+// Ends this rank's calls, meets the other ranks and destroys the backend's
+// window. OK for a window that has ended. It fails on all ranks or on none.
 absl::Status destroy_window(GroupState& group, comm::Window& window,
                             absl::Duration limit);
 

@@ -1,5 +1,5 @@
-// The hashes of the only files that may be loaded, where somebody keeps such a
-// list.
+// The list of the SHA-256 hashes of all files that may be loaded, for
+// installations that keep one.
 //
 // Threads: a value.
 //
@@ -20,11 +20,12 @@ class AllowList {
  public:
   // No list: every file is allowed.
   AllowList() = default;
-  // Lines as of sha256sum(1): 64 hexadecimal digits, then what people like to
-  // read; empty lines and those that begin with '#' say nothing. An empty list
-  // allows nothing.
+  // Parses lines in the format of sha256sum(1): 64 hexadecimal digits, then any
+  // text. Empty lines and lines that begin with '#' are ignored. An empty list
+  // allows no file.
   static absl::StatusOr<AllowList> parse(absl::string_view text);
-  // Of a file; absolute path. Errors: kInvalidArgument with the line's number.
+  // Reads a list from a file with an absolute path. Errors: kInvalidArgument
+  // with the line's number.
   static absl::StatusOr<AllowList> read(const std::string& path);
 
   bool allows(const std::string& sha256) const {
@@ -36,7 +37,7 @@ class AllowList {
   std::set<std::string> hashes_;
 };
 
-// In 64 lower-case hexadecimal digits. Errors: kPluginRefused.
+// The hash as 64 lower-case hexadecimal digits. Errors: kPluginRefused.
 absl::StatusOr<std::string> sha256_of_file(const std::string& path);
 
 }  // namespace distwrap::plugin

@@ -15,9 +15,7 @@ namespace {
 
 constexpr uint64_t kMaxText = 256;
 constexpr uint64_t kMaxHints = 1024;
-constexpr uint32_t kKnownFlags =
-    DW_BACKEND_HOST_WATCHES | DW_BACKEND_DECORATOR | DW_BACKEND_SUBMIT_BESIDE |
-    DW_BACKEND_STREAMS | DW_BACKEND_CLOCKS_WAITS | DW_BACKEND_SAYS_UNDER_WAY;
+constexpr uint32_t kKnownFlags = DW_BACKEND_HOST_WATCHES | DW_BACKEND_DECORATOR;
 
 enum Slot {
 #define DW_SLOT(name, required) kSlot_##name,
@@ -40,7 +38,7 @@ void explain(dw_error* error, Slot slot) {
   text.copy(error->text, sizeof error->text - 1);
 }
 
-// What stands in an empty slot: the answer is chosen by the slot's type.
+// The function in an empty slot. Its answer depends on the slot's type.
 template <Slot kSlot, class... Args>
 int32_t unimplemented(Args... args) {
   if constexpr (kSlot == kSlot_progress) {
@@ -67,7 +65,7 @@ template <Slot kSlot, class... Args>
 void fill(const void* (**slot)(Args...)) {
   if (*slot == nullptr) *slot = &unknown<kSlot, Args...>;
 }
-// Those without an answer are required.
+// Slots without a default answer are required.
 template <Slot kSlot, class... Args>
 void fill(void (**)(Args...)) {}
 
@@ -102,9 +100,8 @@ absl::Status check_data(const dw_backend_api& api, absl::string_view origin) {
                          api.name.data, std::min(api.name.size, uint64_t{64}))),
                      "' is not [a-z][a-z0-9_]*"));
   if (!is_text(api.version)) return bad("version");
-  if ((api.flags & ~kKnownFlags) != 0)
-    return bad(
-        absl::StrCat("unknown flags 0x", absl::Hex(api.flags & ~kKnownFlags)));
+  if (const uint32_t unknown = dw_unknown_flags(api.flags, kKnownFlags))
+    return bad(absl::StrCat("unknown flags 0x", absl::Hex(unknown)));
   if (api.n_hints > kMaxHints || (api.hints == nullptr && api.n_hints != 0))
     return bad("list of hints");
   for (uint64_t i = 0; i < api.n_hints; ++i)
@@ -126,7 +123,7 @@ bool is_backend_name(absl::string_view name) {
 absl::StatusOr<BackendPtr> make_backend(const dw_backend_api* from,
                                         absl::string_view origin) {
   if (from == nullptr) return refuse(Refusal::kNoTable, origin);
-  // Size and version lie where every version has them.
+  // The version and the size have the same place in every version of the table.
   if (from->abi_major != DW_ABI_MAJOR)
     return refuse(
         Refusal::kWrongAbi, origin,

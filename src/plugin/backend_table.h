@@ -1,11 +1,12 @@
-// A backend as the host holds it: its own copy of the table, in which every
-// slot can be called.
+// A backend as the host holds it: a copy of the table in which every slot can
+// be called.
 //
-// Threads: immutable after it is made.
-// Ownership: shared; a plugin's code stays mapped until the process ends.
+// Threads: immutable after construction.
+// Ownership: shared; the code of a plugin stays mapped until the process ends.
 //
-//   absl::StatusOr<BackendPtr> backend = make_backend(query(&host), "linked
-//   in"); if (!backend.ok()) return backend.status();
+//   absl::StatusOr<BackendPtr> backend =
+//       make_backend(query(&host), "linked in");
+//   if (!backend.ok()) return backend.status();
 //   (*backend)->api().open(...);
 #ifndef DISTWRAP_SRC_PLUGIN_BACKEND_TABLE_H_
 #define DISTWRAP_SRC_PLUGIN_BACKEND_TABLE_H_
@@ -28,16 +29,16 @@ class BackendTable {
   BackendTable(const BackendTable&) = delete;
   BackendTable& operator=(const BackendTable&) = delete;
 
-  // No slot is NULL. One that the backend lacks answers DW_UNIMPLEMENTED and
-  // says so in its error; `extension` answers NULL, and `progress` 0: such a
-  // backend has no events to handle.
+  // No slot is NULL. A slot that the backend lacks returns DW_UNIMPLEMENTED
+  // with an error that says so; `extension` returns NULL, and `progress`
+  // returns 0, because such a backend has no events to handle.
   const dw_backend_api& api() const { return api_; }
-  // Whether the backend has it itself.
+  // Whether the backend itself provides the slot.
   bool has_progress() const { return has_progress_; }
   bool has_memory() const { return has_memory_; }
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
-  // "linked in", or the real path of the plugin.
+  // The text "linked in", or the real path of the plugin.
   const std::string& origin() const { return origin_; }
 
  private:
@@ -50,13 +51,13 @@ class BackendTable {
   std::string name_, version_, origin_;
 };
 
-// Copies a table. What a newer backend has behind the table that this host
-// knows is an offer, not a demand, and stays unused.
+// Copies a table. Slots of a newer backend behind the end of this host's table
+// stay unused; they are offers, not demands.
 // Errors: kPluginRefused (no table, wrong ABI, bad table, missing slot).
 absl::StatusOr<BackendPtr> make_backend(const dw_backend_api* from,
                                         absl::string_view origin);
 
-// Whether users can write it: [a-z][a-z0-9_]*, at most 64 characters.
+// Whether users can write the name: [a-z][a-z0-9_]*, at most 64 characters.
 bool is_backend_name(absl::string_view name);
 
 }  // namespace distwrap::plugin

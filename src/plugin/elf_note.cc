@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "distwrap/abi/read.h"
 #include "plugin/refusal.h"
 
 #include <absl/cleanup/cleanup.h>
@@ -29,7 +30,8 @@ constexpr uint16_t kMachine = EM_AARCH64;
 #error "which ELF machine is this?"
 #endif
 
-// More than any linker makes; bounds the memory that a bad file can ask for.
+// More than any linker writes. The limit bounds the memory that a bad file can
+// request.
 constexpr uint64_t kMaxProgramHeaders = 1024;
 constexpr uint64_t kMaxNoteBytes = 1 << 20;
 
@@ -52,7 +54,7 @@ absl::string_view sanitizer_name(uint32_t kind) {
   }
 }
 
-// Copies a header out of the file; the caller has checked that it fits.
+// Copies a header from the file; the caller has checked that it fits.
 template <class Struct>
 bool get(ReadAt read, uint64_t offset, Struct* out) {
   const std::string bytes = read(offset, sizeof *out);
@@ -73,8 +75,8 @@ class NoteFinder {
       Elf64_Phdr segment;
       if (!get(read_, header.e_phoff + i * sizeof segment, &segment))
         return truncated("program headers");
-      // The dynamic linker maps segments unseen: one that ends behind the file
-      // would end the process at the first touch.
+      // The dynamic linker maps segments without a check: a segment that
+      // extends beyond the file would crash the process at its first access.
       if ((segment.p_type == PT_LOAD || segment.p_type == PT_NOTE ||
            segment.p_type == PT_DYNAMIC) &&
           !fits(segment.p_offset, segment.p_filesz, file_size_))
@@ -130,8 +132,8 @@ class NoteFinder {
     if (!fits(header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr),
               file_size_))
       return truncated("program headers");
-    // Nothing here reads section headers, but linkers write them last: their
-    // absence is how a cut file is recognised.
+    // No code here reads section headers, but linkers write them last, so their
+    // absence shows that a file was truncated.
     if (header->e_shoff != 0 &&
         !fits(header->e_shoff, uint64_t{header->e_shnum} * header->e_shentsize,
               file_size_))
@@ -143,8 +145,8 @@ class NoteFinder {
     if (segment.p_filesz > kMaxNoteBytes) return malformed("size of the notes");
     const std::string bytes = read_(segment.p_offset, segment.p_filesz);
     if (bytes.size() != segment.p_filesz) return truncated("notes");
-    // Name and descriptor are padded to 4 bytes, in segments of alignment 8
-    // to 8.
+    // Name and descriptor are padded to 4 bytes, or to 8 in segments of
+    // alignment 8.
     const size_t align = segment.p_align == 8 ? 8 : 4;
     base::ByteReader in(bytes);
     const auto skip_padding = [&] {
@@ -215,16 +217,17 @@ absl::Status check_note(const dw_note& note, absl::string_view origin) {
     return refuse(Refusal::kSanitizer, origin,
                   {.expected = std::string(sanitizer_name(DW_SANITIZER)),
                    .actual = std::string(sanitizer_name(note.sanitizer))});
-  // Growth rules 3 and 5: what this host does not know is never ignored.
-  if (note.flags != 0 || note.reserved != 0)
+  // Growth rules 3 and 5.
+  const uint32_t unknown = dw_unknown_flags(note.flags, 0);
+  if (unknown != 0 || note.reserved != 0)
     return refuse(
         Refusal::kBadNote, origin,
-        {.about = absl::StrCat("unknown flags 0x", absl::Hex(note.flags))});
+        {.about = absl::StrCat("unknown flags 0x", absl::Hex(unknown))});
   return absl::OkStatus();
 }
 
 absl::StatusOr<dw_note> read_note(const std::string& path) {
-  // Not blocking: what turns out to be a pipe must not hang.
+  // O_NONBLOCK, because opening a pipe would wait for a writer.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return refuse(Refusal::kUnreadable, path,

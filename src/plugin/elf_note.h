@@ -1,7 +1,7 @@
-// Reading a plugin's note out of its file, before anything of it is mapped.
+// Reads a plugin's note from its file before any part of the file is mapped.
 //
-// Every number of the file is checked against the file's size, so any bytes
-// at all give a note or a named refusal.
+// Every number of the file is checked against the file's size, so arbitrary
+// bytes give either a note or a named refusal.
 // Threads: functions without state.
 #ifndef DISTWRAP_SRC_PLUGIN_ELF_NOTE_H_
 #define DISTWRAP_SRC_PLUGIN_ELF_NOTE_H_
@@ -16,7 +16,7 @@
 
 namespace distwrap::plugin {
 
-// Bytes of the file from an offset on; fewer than asked for at its end.
+// Reads bytes of the file from an offset; fewer than requested at its end.
 using ReadAt = absl::FunctionRef<std::string(uint64_t offset, size_t size)>;
 
 // The note of a shared library for this machine. `origin` is for messages.
@@ -26,7 +26,7 @@ absl::StatusOr<dw_note> find_note(ReadAt read, uint64_t file_size,
 // Whether this host may load a file with this note.
 absl::Status check_note(const dw_note& note, absl::string_view origin);
 
-// Both, for a file.
+// Reads and checks the note of a file.
 absl::StatusOr<dw_note> read_note(const std::string& path);
 
 }  // namespace distwrap::plugin

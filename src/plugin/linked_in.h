@@ -1,5 +1,5 @@
-// Backends that are part of this library, chosen by DISTWRAP_LINKED_BACKENDS
-// when it was built.
+// The backends that are part of this library, as DISTWRAP_LINKED_BACKENDS chose
+// them at build time.
 #ifndef DISTWRAP_SRC_PLUGIN_LINKED_IN_H_
 #define DISTWRAP_SRC_PLUGIN_LINKED_IN_H_
 

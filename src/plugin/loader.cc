@@ -21,10 +21,11 @@
 namespace distwrap::plugin {
 namespace {
 
-// A file as it was on trial: another content has another of these.
+// The identity of a file that passed its trial; a change of content changes it.
 using FileIdentity = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;
 
-// Like the dynamic linker's, this memory is the process's.
+// Files that passed their trial. The process keeps them, as the dynamic linker
+// does.
 struct Seen {
   base::Mutex mutex;
   std::set<FileIdentity> files ABSL_GUARDED_BY(mutex);
@@ -44,8 +45,8 @@ absl::StatusOr<FileIdentity> identify(const std::string& path) {
                       info.st_mtim.tv_nsec, info.st_size);
 }
 
-// The query function, when it lies in the library itself and not in one that
-// it needs.
+// The query function of the library itself; a function of that name in one of
+// its dependencies does not count.
 absl::StatusOr<dw_plugin_query_fn> find_entry(void* library,
                                               const std::string& path) {
   void* const symbol = dlsym(library, DW_PLUGIN_QUERY_SYMBOL);

@@ -1,11 +1,11 @@
-// From a path to a backend, in the order that lets nothing run of what is
-// refused: path and owners, the file's note, a trial in a child, loading, the
-// table.
+// Loads a backend from a path. The checks come in an order that runs no code of
+// a refused file: path and owners, the file's note, a trial in a child process,
+// loading, the table.
 //
-// Threads: any; one plugin of the process is loaded at a time.
+// Threads: any; the process loads one plugin at a time.
 //
 //   absl::StatusOr<BackendPtr> gloo =
-//   load_plugin("/opt/x/libdistwrap_gloo.so");
+//       load_plugin("/opt/x/libdistwrap_gloo.so");
 #ifndef DISTWRAP_SRC_PLUGIN_LOADER_H_
 #define DISTWRAP_SRC_PLUGIN_LOADER_H_
 
@@ -18,15 +18,15 @@
 
 namespace distwrap::plugin {
 
-// Errors: kPluginNotFound, kPluginRefused; see refusals.def.
+// Errors: kPluginNotFound, kPluginRefused with a refusal of refusals.def.
 absl::StatusOr<BackendPtr> load_plugin(absl::string_view path,
                                        const ProbeOptions& options = {},
                                        const AllowList& allowed = {});
 
-// What a query function is told about this host. Valid for ever.
+// Facts about this host for the query function; valid for the whole process.
 const dw_host_info& host_info();
 
-// Asks for a table and copies it.
+// Asks a query function for its table and copies the table.
 absl::StatusOr<BackendPtr> query_backend(dw_plugin_query_fn query,
                                          absl::string_view origin);
 

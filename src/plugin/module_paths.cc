@@ -16,14 +16,14 @@
 namespace distwrap::plugin {
 namespace {
 
-// Real path of the library or program with this function.
+// The real path of the library or program that contains this function.
 std::string own_file() {
   Dl_info info;
   link_map* map = nullptr;
   if (dladdr1(reinterpret_cast<const void*>(&own_file), &info,
               reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
     return {};
-  // The program itself has no name there, and argv[0] may lie.
+  // For the program itself l_name is empty, and argv[0] is not reliable.
   const char* name =
       map == nullptr || map->l_name[0] == '\0' ? "/proc/self/exe" : map->l_name;
   const std::unique_ptr<char, decltype(&free)> real(realpath(name, nullptr),
@@ -40,7 +40,7 @@ std::string find_prefix() {
   if (file.empty()) return {};
   absl::string_view folder = file;
   folder = folder.substr(0, folder.rfind('/'));
-  // A library folder may have two levels.
+  // The library folder may have two levels, such as lib/x86_64-linux-gnu.
   if (absl::ConsumeSuffix(&folder, "/" DISTWRAP_LIBDIR))
     return std::string(folder);
   return folder_of(folder);
@@ -58,7 +58,7 @@ std::vector<std::string> plugin_folders(const base::Environment& environment) {
   if (!install_prefix().empty()) {
     const std::string here =
         absl::StrCat(install_prefix(), "/" DISTWRAP_LIBDIR "/distwrap/plugins");
-    // The build tree calls its library folder lib whatever the system does.
+    // The build tree always names its library folder lib.
     const std::string plain =
         absl::StrCat(install_prefix(), "/lib/distwrap/plugins");
     folders.push_back(access(here.c_str(), F_OK) != 0 &&

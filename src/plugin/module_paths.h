@@ -1,5 +1,5 @@
-// Where the parts of an installation lie, relative to the module that holds
-// this code, so that a prefix can be moved.
+// The places of an installation's parts, relative to the module that contains
+// this code, so that the prefix can be moved.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_PLUGIN_MODULE_PATHS_H_
@@ -12,15 +12,15 @@
 
 namespace distwrap::plugin {
 
-// Prefix of the installation: the folder above bin or lib; empty when the
+// The prefix of the installation: the folder above bin or lib. Empty when the
 // module's own file cannot be found.
 const std::string& install_prefix();
 
-// The installation's plugin folder, then those of DISTWRAP_PLUGIN_PATH. Of
-// these, one that is not absolute is left out with a warning.
+// The installation's plugin folder, then the folders of DISTWRAP_PLUGIN_PATH. A
+// relative folder of that variable is skipped with a warning.
 std::vector<std::string> plugin_folders(const base::Environment& environment);
 
-// The program that loads a plugin on trial; empty without a prefix.
+// The helper program that loads a plugin on trial; empty without a prefix.
 std::string probe_path();
 
 }  // namespace distwrap::plugin

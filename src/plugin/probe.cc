@@ -25,9 +25,9 @@
 namespace distwrap::plugin {
 namespace {
 
-// Of what the child writes, the end is kept.
+// Only the end of the child's output is kept.
 constexpr size_t kMaxOutput = 2048;
-// For a child that has closed its output before it ends.
+// The interval of looking for a child that closed its output before it ended.
 constexpr absl::Duration kLook = absl::Milliseconds(10);
 
 class Pipe {
@@ -52,7 +52,7 @@ class Pipe {
   int fds_[2];
 };
 
-// 0 and the child, or an errno.
+// Returns 0 and the child's id, or an errno.
 int spawn(const std::string& helper, const std::string& path, int output,
           pid_t* child) {
   posix_spawn_file_actions_t files;
@@ -63,8 +63,8 @@ int spawn(const std::string& helper, const std::string& path, int output,
   posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // A group of its own, so that what it starts can be ended with it; and no
-  // signal that this thread blocks or this process ignores.
+  // The child gets a process group of its own, so that its descendants can be
+  // killed with it. All signals are unblocked and have their default actions.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -85,19 +85,19 @@ int spawn(const std::string& helper, const std::string& path, int output,
 
 struct Ending {
   bool in_time = false;
-  int status = -1;     // of waitpid; -1 when somebody else took it
-  std::string output;  // its end
+  int status = -1;     // status of waitpid; -1 when another thread has taken it
+  std::string output;  // end of the output
 };
 
-// Reads the child's output until it has ended, or kills it at the deadline.
+// Reads the child's output until the child has ended; kills it at the deadline.
 Ending watch(pid_t child, int output, Deadline deadline) {
   Ending ending;
   bool open = true;
   while (true) {
     const int left =
         Deadline::earlier(deadline, Deadline::after(kLook)).remaining_ms();
-    // The end of the child ends its output, so this wakes at once; the bound
-    // is for one that has closed its output before.
+    // The end of the child closes its output, which wakes this poll at once.
+    // The bound serves a child that has closed its output before.
     pollfd wait = {open ? output : -1, POLLIN, 0};
     if (poll(&wait, 1, left) > 0) {
       char bytes[1024];
@@ -116,7 +116,7 @@ Ending watch(pid_t child, int output, Deadline deadline) {
     if (ended == child || (ended < 0 && errno == ECHILD)) {
       ending.in_time = true;
       ending.status = ended == child ? status : -1;
-      // Its last words may have come since.
+      // The child may have written more since the last read.
       char bytes[kMaxOutput];
       const int flags = fcntl(output, F_GETFL);
       fcntl(output, F_SETFL, flags | O_NONBLOCK);
@@ -152,7 +152,7 @@ absl::Status probe(const std::string& path, const ProbeOptions& options) {
   int error = pipe.reader() < 0 ? errno : 0;
   if (error == 0) error = spawn(options.helper, path, pipe.writer(), &child);
   if (error != 0) {
-    // The trial protects, it does not permit: without one, go on.
+    // The trial is a protection, not a permission: without it, loading goes on.
     base::log(base::LogLevel::kWarning,
               absl::StrCat("no trial of ", path, ": cannot start ",
                            options.helper, ": ", base::errno_text(error)));

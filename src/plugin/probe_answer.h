@@ -1,5 +1,5 @@
-// What the helper program says last. Anything else as its end is a crash: exit
-// codes do not tell, since sanitizers and plugins choose their own.
+// The last line of the helper program. Any other ending is a crash; exit codes
+// do not tell, since sanitizers and plugins choose their own.
 #ifndef DISTWRAP_SRC_PLUGIN_PROBE_ANSWER_H_
 #define DISTWRAP_SRC_PLUGIN_PROBE_ANSWER_H_
 

@@ -1,8 +1,9 @@
 // plugin_probe FILE: loads a plugin as the host would and asks for its table.
 //
-// Ends its output with one of the answers of probe_answer.h, before which comes
-// what the dynamic linker said. Part of the loader, not for people. C++, so
-// that the C++ runtime is there before any plugin, as in the host.
+// The last line of the output is one of the answers of probe_answer.h; messages
+// of the dynamic linker come before it. The program is a part of the loader and
+// not meant for people. It is C++, so that the C++ runtime is loaded before any
+// plugin, as in the host.
 #include "distwrap/abi/note.h"
 #include "distwrap/abi/plugin.h"
 #include "plugin/probe_answer.h"
@@ -25,8 +26,8 @@ void say(const char* text) {
   }
 }
 
-// Not `exit`: what the plugin does at the end of a process is its host's to
-// see, much later.
+// Ends without `exit`, because a plugin's exit handlers belong to the end of
+// the real host.
 [[noreturn]] void answer(const char* text, int status) {
   say(text);
   _exit(status);
@@ -34,7 +35,7 @@ void say(const char* text) {
 
 [[noreturn]] void run(const char* file) {
   const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);  // a crash is an answer, not a finding
+  setrlimit(RLIMIT_CORE, &no_core);  // a crash is an expected answer
   void* const library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     say(dlerror());

@@ -1,4 +1,4 @@
-// Errors of the loader: one named refusal for each thing that can be wrong.
+// Errors of the loader: one named refusal for each rule that a file can break.
 //
 //   return refuse(Refusal::kWrongMachine, path,
 //                 {.expected = "machine 62", .actual = "machine 183"});
@@ -17,17 +17,17 @@ enum class Refusal {
 #include "plugin/refusals.def"
 };
 
-// "wrong machine".
+// The name of a refusal: "wrong machine".
 absl::string_view refusal_name(Refusal refusal);
 
 struct RefusalDetail {
-  std::string about = {};  // what exactly: a folder, a slot
+  std::string about = {};  // the exact object: a folder, a slot
   std::string expected = {};
   std::string actual = {};
   std::string cause = {};
 };
 
-// kPluginRefused: plugin <origin>: <name>: <text>: <about>; ...
+// kPluginRefused with the text "plugin <origin>: <name>: <text>: <about>; ...".
 absl::Status refuse(Refusal refusal, absl::string_view origin,
                     const RefusalDetail& detail = {});
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kLinkedIn[] = "linked in";
 
-// Names of the plugins in a folder; none when it cannot be read.
+// The names of the plugins in a folder; empty when it cannot be read.
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()),
@@ -91,8 +91,8 @@ absl::StatusOr<BackendPtr> Registry::find_name(absl::string_view name) {
 }
 
 absl::StatusOr<BackendPtr> Registry::find_path(absl::string_view path) {
-  // The checks come first, each time: what was loaded from a path is no
-  // promise about what lies there now.
+  // The checks come first at every call: another file may lie at the path by
+  // now.
   const absl::StatusOr<std::string> real = trusted_path(path);
   if (!real.ok()) return real.status();
   const auto known = by_path_.find(*real);
@@ -102,14 +102,14 @@ absl::StatusOr<BackendPtr> Registry::find_path(absl::string_view path) {
   return backend;
 }
 
-// The one file of this name; empty when there is none.
+// The only file of this name; empty when there is none.
 absl::StatusOr<std::string> Registry::find_file(absl::string_view name) const {
   std::string found, found_real;
   for (const std::string& folder : folders_) {
     if (!is_absolute(folder)) continue;
     const std::string file = file_in(folder, name);
     if (access(file.c_str(), F_OK) != 0) continue;
-    // The same folder twice, or a link, is no second plugin.
+    // A folder that is listed twice, or a link, is no second plugin.
     const std::unique_ptr<char, decltype(&free)> resolved(
         realpath(file.c_str(), nullptr), &free);
     const std::string real = resolved == nullptr ? file : resolved.get();
@@ -169,7 +169,8 @@ std::vector<Registry::Entry> Registry::list_locked() const {
   }
   for (const auto& [path, backend] : by_path_)
     entries.push_back({backend->name(), path, true});
-  // Loaded ones first, of which a plain finding of the same file is a repeat.
+  // Loaded backends come first, so that the file of a loaded backend is
+  // recognised as a duplicate.
   std::sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
     return std::tie(a.name, a.origin, b.loaded) <
            std::tie(b.name, b.origin, a.loaded);

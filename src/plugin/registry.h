@@ -1,7 +1,8 @@
 // The backends that a session can use, by name or by path.
 //
-// A name means the linked-in backend of that name, else libdistwrap_<name>.so
-// in one of the folders. What contains a '/' is the path of a plugin.
+// A name means the linked-in backend of that name, or else
+// libdistwrap_<name>.so in one of the folders. A text with a '/' is the path of
+// a plugin.
 // Threads: any. Ownership: backends are shared and outlive the registry.
 //
 //   Registry registry(plugin_folders(environment));
@@ -23,25 +24,24 @@ namespace distwrap::plugin {
 
 class Registry {
  public:
-  // Absolute folders, in the order of the search.
+  // `folders` are absolute, in search order.
   explicit Registry(std::vector<std::string> folders,
                     absl::Span<const LinkedIn> linked = linked_in(),
                     ProbeOptions probe = {}, AllowList allowed = {});
 
-  // Loads it when it is not loaded. A failure is not kept: the next call tries
-  // again.
-  // Errors: kBackendMissing (empty), kBackendUnknown (lists what exists and
-  // where it looked), and the loader's; a name that is in two folders is
-  // refused.
+  // Loads the backend unless it is loaded. A failure is not remembered: the
+  // next call tries again. Errors: kBackendMissing (empty name),
+  // kBackendUnknown (with the known names and the searched places), and the
+  // loader's. A name that is in two folders is refused.
   absl::StatusOr<BackendPtr> find(absl::string_view name_or_path);
 
   struct Entry {
     std::string name, origin;
     bool loaded = false;
   };
-  // What exists, sorted by name and origin.
+  // All known backends, sorted by name and origin.
   std::vector<Entry> list() const;
-  // Where it looks, for people: "the linked-in backends, /usr/lib/plugins".
+  // The searched places as text: "the linked-in backends, /usr/lib/plugins".
   std::string places() const;
 
  private:

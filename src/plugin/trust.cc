@@ -27,7 +27,7 @@ absl::Status check(const std::string& place, bool is_file,
                   {.about = place,
                    .expected = absl::StrCat("owner 0 or ", geteuid()),
                    .actual = absl::StrCat(info.st_uid)});
-  // In a sticky folder only owners rename and remove.
+  // In a folder with the sticky bit only owners rename and remove files.
   if (!is_file && (info.st_mode & S_ISVTX) != 0) return absl::OkStatus();
   const bool by_group = (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0 &&
                         info.st_gid != getegid();
@@ -63,7 +63,7 @@ absl::StatusOr<std::string> trusted_path(absl::string_view path) {
   const std::string real = resolved.get();
   if (absl::Status status = check("/", false, given); !status.ok())
     return status;
-  // From the root down: the first folder that is not safe is the cause.
+  // From the root down: the error names the first unsafe folder.
   for (size_t end = real.find('/', 1);; end = real.find('/', end + 1)) {
     const bool is_file = end == std::string::npos;
     if (absl::Status status = check(real.substr(0, end), is_file, given);

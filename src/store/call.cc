@@ -12,7 +12,7 @@
 namespace distwrap::store {
 namespace {
 
-// Keys of messages: whole when they are reasonable.
+// A key as messages show it: whole unless it is very long.
 std::string shown(absl::string_view key) {
   constexpr size_t kShown = 64;
   return absl::StrCat("\"", absl::CHexEscape(key.substr(0, kShown)),

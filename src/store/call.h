@@ -1,5 +1,5 @@
-// One call on a store: checks of its arguments and the errors it ends with,
-// the same for every kind of store.
+// One call on a store: the checks of its arguments and its errors, equal for
+// every kind of store.
 //
 // Threads: a value.
 //
@@ -25,13 +25,14 @@ class Call {
       : op_(op), deadline_(deadline), started_ns_(Deadline::now_ns()) {}
 
   // kInvalidArgument for a key or value outside the limits, kTimedOut when the
-  // deadline has passed already: then nothing was done.
-  // The two values of a compare_set count together.
+  // deadline has already passed; the call then does nothing. The limit of a
+  // value holds for both values of a compare_set together.
   absl::Status check(absl::string_view key, absl::string_view value = {},
                      absl::string_view other_value = {}) const;
   absl::Status check(const std::vector<std::string>& keys) const;
 
-  // `missing` are keys that nobody set; empty when none are known.
+  // `missing` lists the keys that no rank has set; empty when they are not
+  // known.
   absl::Status timed_out(const std::vector<std::string>& missing,
                          absl::string_view cause = {}) const;
   absl::Status invalid(absl::string_view key, absl::string_view why) const;
@@ -39,7 +40,8 @@ class Call {
   const std::string& op() const { return op_; }
   Deadline deadline() const { return deadline_; }
   absl::Duration elapsed() const;
-  // Infinite limits are shown as none.
+  // The time limit for the error; zero for an infinite one, which errors do not
+  // show.
   absl::Duration limit() const;
 
  private:

@@ -1,9 +1,10 @@
 // The store of a rank that is a process: a client of a server on this host.
 //
-// A call has a connection of its own while it lasts, so that one that waits
-// delays no other; connections are kept for later calls. One that timed out or
-// broke is closed, since an answer may still be under way in it.
+// Each call uses a connection of its own, so a call that waits delays no other
+// call; idle connections are kept for later calls. A connection whose call
+// timed out or failed is closed, because an answer may still arrive on it.
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "base/mutex.h"
 #include "distwrap/store.h"
 #include "store/call.h"
@@ -26,18 +27,18 @@ using base::Mutex;
 using base::MutexLock;
 
 constexpr size_t kKeptConnections = 8;
-// The server ends a wait and says which keys are missing; this is how long the
-// client waits for that after the deadline.
+// The server ends a wait at the deadline and reports the missing keys; the
+// client waits this long for the report.
 constexpr absl::Duration kAnswerTime = absl::Milliseconds(50);
-// How long before the deadline a wait asks what is missing, so that a server
-// that is slow just then leaves the error with something true to say.
+// A wait asks for the missing keys this long before the deadline, so that the
+// error can name them even if the server is slow at the deadline.
 constexpr absl::Duration kLookAhead = absl::Seconds(1);
 
 class Client final : public Store {
  public:
   explicit Client(std::string path) : path_(std::move(path)), pid_(getpid()) {}
 
-  // The first connection, which waits for the server to appear.
+  // Opens the first connection, which waits for the server to appear.
   absl::Status open(Deadline deadline) {
     absl::StatusOr<Socket> socket =
         Socket::connect(path_, {.deadline = deadline});
@@ -47,31 +48,37 @@ class Client final : public Store {
   }
 
   absl::Status set(absl::string_view key, absl::string_view value,
-                   Deadline deadline) override {
+                   Deadline deadline) override try {
     const Call call("store set", deadline);
     if (absl::Status status = call.check(key, value); !status.ok())
       return status;
     Request request = one_key(Op::kSet, key);
     request.value = std::string(value);
     return ask(call, request).status();
+  } catch (...) {
+    return base::error_of_exception("store set");
   }
 
   absl::StatusOr<std::string> get(absl::string_view key,
-                                  Deadline deadline) override {
+                                  Deadline deadline) override try {
     const Call call("store get", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     return text_of(call, ask(call, one_key(Op::kGetAll, key)));
+  } catch (...) {
+    return base::error_of_exception("store get");
   }
 
   absl::Status wait(const std::vector<std::string>& keys,
-                    Deadline deadline) override {
+                    Deadline deadline) override try {
     const Call call("store wait", deadline);
     if (absl::Status status = call.check(keys); !status.ok()) return status;
     return ask(call, Request{.op = Op::kWait, .keys = keys}).status();
+  } catch (...) {
+    return base::error_of_exception("store wait");
   }
 
   absl::StatusOr<std::vector<std::string>> get_all(
-      const std::vector<std::string>& keys, Deadline deadline) override {
+      const std::vector<std::string>& keys, Deadline deadline) override try {
     const Call call("store get_all", deadline);
     if (absl::Status status = call.check(keys); !status.ok()) return status;
     absl::StatusOr<Reply> reply =
@@ -81,10 +88,12 @@ class Client final : public Store {
       return Store::get_all(keys, deadline);
     if (reply->texts.size() != keys.size()) return malformed(call);
     return std::move(reply->texts);
+  } catch (...) {
+    return base::error_of_exception("store get_all");
   }
 
   absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
-                              Deadline deadline) override {
+                              Deadline deadline) override try {
     const Call call("store add", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     Request request = one_key(Op::kAdd, key);
@@ -92,12 +101,14 @@ class Client final : public Store {
     const absl::StatusOr<Reply> reply = ask(call, request);
     if (!reply.ok()) return reply.status();
     return reply->number;
+  } catch (...) {
+    return base::error_of_exception("store add");
   }
 
   absl::StatusOr<std::string> compare_set(absl::string_view key,
                                           absl::string_view expected,
                                           absl::string_view desired,
-                                          Deadline deadline) override {
+                                          Deadline deadline) override try {
     const Call call("store compare_set", deadline);
     if (absl::Status status = call.check(key, desired, expected); !status.ok())
       return status;
@@ -105,15 +116,19 @@ class Client final : public Store {
     request.value = std::string(desired);
     request.expected = std::string(expected);
     return text_of(call, ask(call, request));
+  } catch (...) {
+    return base::error_of_exception("store compare_set");
   }
 
   absl::StatusOr<bool> delete_key(absl::string_view key,
-                                  Deadline deadline) override {
+                                  Deadline deadline) override try {
     const Call call("store delete_key", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     const absl::StatusOr<Reply> reply = ask(call, one_key(Op::kDelete, key));
     if (!reply.ok()) return reply.status();
     return reply->number != 0;
+  } catch (...) {
+    return base::error_of_exception("store delete_key");
   }
 
   std::string address() const override { return absl::StrCat("unix:", path_); }
@@ -130,7 +145,7 @@ class Client final : public Store {
     return std::move(reply->texts.front());
   }
 
-  // Errors of the server become this call's.
+  // Turns an error of the server into an error of this call.
   absl::StatusOr<Reply> ask(const Call& call, const Request& request) {
     if (request.op == Op::kWait || request.op == Op::kGetAll)
       return ask_wait(call, request);
@@ -140,8 +155,8 @@ class Client final : public Store {
     return reply;
   }
 
-  // A wait that ends is two requests: the first ends early and tells what is
-  // missing then.
+  // A wait with a deadline sends two requests: the first one ends early and
+  // reports the keys that are missing by then.
   absl::StatusOr<Reply> ask_wait(const Call& call, Request request) {
     const Deadline end = call.deadline();
     Deadline step, answered_by;
@@ -194,7 +209,7 @@ class Client final : public Store {
 
   absl::StatusOr<Reply> round_trip(const Call& call, const Request& request,
                                    Deadline until, Socket* socket) const {
-    // Which keys exist nobody knows then.
+    // Without an answer, this rank does not know which keys exist.
     const auto failed = [&](Io io) {
       if (io.kind == Io::kTimedOut)
         return call.timed_out({}, "the store did not answer");
@@ -217,11 +232,11 @@ class Client final : public Store {
     return *std::move(reply);
   }
 
-  // A kept connection or a new one.
+  // Takes an idle connection or opens a new one.
   absl::StatusOr<Socket> take(Deadline deadline) {
     {
       MutexLock lock(mutex_);
-      // Those of the parent of a fork carry the parent's calls.
+      // The connections that a forked child inherits carry the parent's calls.
       if (pid_ != getpid()) {
         kept_.clear();
         pid_ = getpid();
@@ -232,7 +247,7 @@ class Client final : public Store {
         return socket;
       }
     }
-    // The server was there before: when it is not, it has ended.
+    // The server has been there before, so a missing server has ended.
     return Socket::connect(path_,
                            {.deadline = deadline, .wait_for_server = false});
   }
@@ -251,7 +266,7 @@ class Client final : public Store {
          .deadline = call.limit(),
          .cause = std::string(cause),
          .next_step =
-             "see why rank 0 or `distwrap run`, which serves it, ended"});
+             "find out why rank 0 or `distwrap run`, which serves it, ended"});
   }
 
   absl::Status malformed(const Call& call) const {
@@ -277,7 +292,7 @@ absl::Status bad_address(absl::string_view address, absl::string_view what) {
 }  // namespace store
 
 absl::StatusOr<std::shared_ptr<Store>> Store::connect(absl::string_view address,
-                                                      Deadline deadline) {
+                                                      Deadline deadline) try {
   absl::string_view path = address;
   if (!absl::ConsumePrefix(&path, "unix:"))
     return store::bad_address(address, "the store's address has no known kind");
@@ -290,6 +305,8 @@ absl::StatusOr<std::shared_ptr<Store>> Store::connect(absl::string_view address,
   auto client = std::make_shared<store::Client>(std::string(path));
   if (absl::Status status = client->open(deadline); !status.ok()) return status;
   return client;
+} catch (...) {
+  return base::error_of_exception("store connect");
 }
 
 }  // namespace distwrap

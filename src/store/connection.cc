@@ -15,7 +15,7 @@
 namespace distwrap::store {
 namespace {
 
-// A reply on its way; libuv borrows the bytes until it is written.
+// A reply that libuv is writing; libuv borrows the bytes until then.
 struct Write {
   uv_write_t request = {};
   std::string bytes;
@@ -34,7 +34,7 @@ Connection::Connection(uv_loop_t* loop, Table* table,
   uv_pipe_init(loop, &pipe_, 0);
   uv_timer_init(loop, &timer_);
   pipe_.data = timer_.data = this;
-  wait_.ready = [this] { finish_wait(); };
+  wait_.ready = [this] { or_close([&] { finish_wait(); }); };
 }
 
 int descriptor_of(const uv_pipe_t& pipe) {
@@ -68,7 +68,10 @@ void Connection::accept(uv_stream_t* listener) {
   const auto take_bytes = [](uv_stream_t* from, ssize_t n,
                              const uv_buf_t* buffer) {
     if (n < 0) return of(from)->close();
-    of(from)->on_bytes(absl::string_view(buffer->base, static_cast<size_t>(n)));
+    of(from)->or_close([&] {
+      of(from)->on_bytes(
+          absl::string_view(buffer->base, static_cast<size_t>(n)));
+    });
   };
   if (uv_read_start(stream, give_buffer, take_bytes) != 0) close();
 }
@@ -98,11 +101,11 @@ void Connection::on_bytes(absl::string_view bytes) {
   if (input_.empty() && input_.capacity() > (64 << 10)) input_.shrink_to_fit();
 }
 
-// Serves the first frame of the input; false when it is not whole yet.
+// Serves the first frame of the input; false when it is not complete yet.
 bool Connection::next_frame() {
   if (input_.empty()) return false;
   const auto* stream = reinterpret_cast<const uv_stream_t*>(&pipe_);
-  // One request at a time, so neither input nor output can pile up.
+  // One request at a time, so that neither input nor output can pile up.
   if (wait_.parked || uv_stream_get_write_queue_size(stream) != 0) {
     close();
     return false;
@@ -156,14 +159,17 @@ void Connection::start_wait(Request request) {
   wait_wants_values_ = request.op == Op::kGetAll;
   if (table_.start(&wait_)) return finish_wait();
   if (request.timeout_ns < 0) return;
-  // The loop's time is that of its last wake-up.
+  // uv_now() is the time of the loop's last wake-up, so it is updated first.
   uv_update_time(timer_.loop);
   uv_timer_start(
-      &timer_, [](uv_timer_t* timer) { of(timer)->on_timeout(); },
+      &timer_,
+      [](uv_timer_t* timer) {
+        of(timer)->or_close([&] { of(timer)->on_timeout(); });
+      },
       timer_ms(request.timeout_ns), 0);
 }
 
-// All keys exist.
+// Replies to a wait all of whose keys exist.
 void Connection::finish_wait() {
   uv_timer_stop(&timer_);
   Reply answer;
@@ -204,7 +210,7 @@ void Connection::reply(const Reply& answer) {
   if (uv_write(&write->request, reinterpret_cast<uv_stream_t*>(&pipe_), &buffer,
                1, written) != 0)
     return close();
-  (void)write.release();  // until `written`
+  (void)write.release();  // `written` frees it
 }
 
 }  // namespace distwrap::store

@@ -5,19 +5,19 @@
 #include "store/presence.h"
 
 #include <absl/algorithm/container.h>
-#include <absl/container/flat_hash_set.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
+#include <set>
 
 namespace distwrap::store {
 namespace {
 
-// Ranks whose keys the time-out lists.
+// The ranks whose keys the time-out lists as missing.
 std::vector<int> missing_ranks(absl::string_view listed,
                                const std::vector<std::string>& blobs) {
-  const absl::flat_hash_set<absl::string_view> keys =
+  const std::set<absl::string_view> keys =
       absl::StrSplit(listed, '\n', absl::SkipEmpty());
   std::vector<int> ranks;
   for (size_t i = 0; i < blobs.size(); ++i)
@@ -25,7 +25,7 @@ std::vector<int> missing_ranks(absl::string_view listed,
   return ranks;
 }
 
-// One rank's wait for the blobs of all.
+// One rank's wait for the blobs of all ranks.
 class Gathering {
  public:
   Gathering(Store& store, absl::string_view key, int rank, Presence& presence,
@@ -56,8 +56,9 @@ class Gathering {
             absl::StrCat("rank ", rank_, " waits in \"", key_, "\" since ",
                          since(started_ns_), " for ranks ",
                          base::rank_list(missing_), " of ", blobs_.size()));
-      // One that gave up may not have woken everybody, and wakes by filling the
-      // places of those that are missing: they may look as if they had come.
+      // A rank that gave up may not have woken every waiter. It wakes waiters
+      // by filling the places of missing ranks, so a full list does not prove
+      // that all ranks came.
       if (absl::Status over = presence_.check(deadline_); !over.ok()) {
         heard_ = true;
         return over;
@@ -75,7 +76,7 @@ class Gathering {
         absl::Nanoseconds(Deadline::now_ns() - ns), absl::Milliseconds(1)));
   }
 
-  // A store that is slow may not tell at the deadline: then what it told last.
+  // A slow store may not answer at the deadline; then the last answer counts.
   absl::Status not_all_came(bool told, const std::string& cause) const {
     ErrorInfo info{
         .reason = Reason::kTimedOut,
@@ -90,13 +91,13 @@ class Gathering {
             std::max<int64_t>(0, deadline_.ns() - started_ns_)),
         .cause = cause,
         .next_step =
-            "see whether these ranks were started and what they printed"};
+            "check whether these ranks were started, and look at their output"};
     if (missing_.empty()) {
       info.what = absl::StrCat("the store did not tell which of ",
                                blobs_.size(), " ranks came to \"", key_, "\"");
       info.next_step =
-          "see whether this machine is overloaded or the process that serves "
-          "the store is stopped";
+          "check whether this machine is overloaded, or the process that "
+          "serves the store is stopped";
     } else if (!told) {
       info.cause =
           absl::StrCat("the store answered last ", since(told_ns_), " ago");
@@ -111,12 +112,12 @@ class Gathering {
   const std::vector<std::string>& blobs_;
   const Deadline deadline_;
   const int64_t started_ns_ = Deadline::now_ns();
-  std::vector<int> missing_;  // as the store told last
+  std::vector<int> missing_;  // as the store last reported them
   int64_t told_ns_ = 0;
-  bool heard_ = false;  // from one that gave up
+  bool heard_ = false;  // the error comes from a rank that gave up
 };
 
-// What another rank that gave up told, as this one's error.
+// Turns the error of another rank that gave up into this rank's error.
 absl::Status as_own(const absl::Status& status, absl::string_view key, int rank,
                     int size, bool came_after) {
   return base::amend_error(status, [&](ErrorInfo& info) {
@@ -136,7 +137,8 @@ absl::Status as_own(const absl::Status& status, absl::string_view key, int rank,
   });
 }
 
-// Takes the blobs out of their texts; the error of the first that is none.
+// Extracts the blobs from their texts, or returns the error of the first text
+// that is no blob.
 absl::Status unwrap(std::vector<std::string>* texts) {
   for (std::string& text : *texts) {
     const absl::Status status = Presence::error_in(text);
@@ -159,8 +161,20 @@ absl::StatusOr<std::vector<std::string>> exchange(
                              .actual = absl::StrCat(rank)});
 
   Presence presence(store, key, size);
-  if (absl::Status status = presence.enter(deadline); !status.ok())
+  // Other ranks hear of a rank without memory; else they would wait for it.
+  const auto give_up_without_memory = [&](const absl::Status& why) {
+    presence.give_up({.reason = Reason::kAborted,
+                      .what = "a rank has no memory",
+                      .op = "exchange",
+                      .ranks = {rank},
+                      .cause = base::cause_text(why)},
+                     rank, {}, deadline);
+  };
+  if (absl::Status status = presence.enter(deadline); !status.ok()) {
+    if (error_reason(status) == Reason::kOutOfMemory)
+      give_up_without_memory(status);
     return presence.is_over() ? as_own(status, key, rank, size, true) : status;
+  }
   absl::Status status = store.set(presence.blobs()[static_cast<size_t>(rank)],
                                   Presence::blob_text(blob), deadline);
   Gathering gathering(store, key, rank, presence, deadline);
@@ -171,6 +185,8 @@ absl::StatusOr<std::vector<std::string>> exchange(
     if (error_reason(values.status()) == Reason::kTimedOut)
       presence.give_up(*error_info(values.status()), rank, gathering.missing(),
                        deadline);
+    else if (error_reason(values.status()) == Reason::kOutOfMemory)
+      give_up_without_memory(values.status());
     else
       presence.leave(deadline);
     return values;

@@ -21,21 +21,22 @@
 
 namespace distwrap::store {
 
-// Every rank gives one blob, all get all, in rank order. A key serves one
-// exchange: a second one under it could mix with the first, whose slower ranks
-// may not have read yet.
-// Ranks that are missing are logged as a warning once per `report_every`. At
-// the deadline of the first rank that waited so long all end: it with
-// kTimedOut, `ranks` being the missing ones; those that wait with it likewise;
-// who comes later with kRefused. No key is left behind once every rank that
-// came has left; of an exchange that failed, two that tell so remain.
+// Every rank gives one blob and gets the blobs of all ranks in rank order. A
+// key serves one exchange: a second one under the same key could mix with the
+// first, whose slower ranks may not have read yet.
+//
+// Missing ranks are logged as a warning once per `report_every`. The exchange
+// ends for all ranks when the first rank reaches its deadline: that rank and
+// the ranks that wait with it get kTimedOut with the missing ranks in `ranks`;
+// a rank that comes later gets kRefused. When every rank that came has left, no
+// key remains, except two keys that mark a failed exchange.
 absl::StatusOr<std::vector<std::string>> exchange(
     Store& store, absl::string_view key, int rank, int size,
     absl::string_view blob, Deadline deadline,
     absl::Duration report_every = absl::Seconds(5));
 
-// For a rank that cannot take part: the exchange ends for all with its error.
-// Takes 75 ms beyond the deadline at most.
+// For a rank that cannot take part: ends the exchange for all ranks with its
+// error. Takes at most 75 ms beyond the deadline.
 void give_up_exchange(Store& store, absl::string_view key, int rank, int size,
                       const ErrorInfo& why, Deadline deadline);
 

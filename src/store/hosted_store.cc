@@ -7,6 +7,7 @@
 #include "store/server_thread.h"
 #include "store/socket.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -29,8 +30,8 @@ namespace distwrap::store {
 namespace {
 
 constexpr char kLockSuffix[] = ".lock";
-// A process that is ending gives its place up in this time; one that is not is
-// named as soon.
+// A process that is ending releases its place within this time; after it the
+// error names the process that holds the place.
 constexpr absl::Duration kHandOver = absl::Milliseconds(100);
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 
@@ -56,7 +57,8 @@ absl::Status blocked(const std::string& path, absl::string_view what,
        .next_step = "remove it if nobody needs it, or choose another place"});
 }
 
-// Not a flock, which a forked child would keep beyond the process's end.
+// A record lock, because a flock would be inherited by a forked child and
+// survive the process.
 struct flock whole_file() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -64,7 +66,7 @@ struct flock whole_file() {
   return lock;
 }
 
-// The descriptor of the lock; -1 with the holder, or with errno.
+// The lock's file descriptor, or -1 with the holder's id or an errno.
 struct Lock {
   int fd = -1;
   pid_t holder = 0;
@@ -85,7 +87,7 @@ Lock take_lock(const std::string& path) {
       close(fd);
       return result;
     }
-    // Whoever had it may have removed the file in between.
+    // The previous holder may have removed the file before the lock was taken.
     struct stat held = {}, there = {};
     if (fstat(fd, &held) == 0 && lstat(path.c_str(), &there) == 0 &&
         held.st_ino == there.st_ino && held.st_dev == there.st_dev)
@@ -94,20 +96,22 @@ Lock take_lock(const std::string& path) {
   }
 }
 
-// Tells, should this process be killed, since when it was there.
+// Records the time since when this process holds the place, for the case that
+// it is killed.
 void sign(int lock_fd) {
   const std::string text = absl::StrCat(boot_clock_ns(), " ", getpid());
   if (ftruncate(lock_fd, 0) == 0)
     (void)!pwrite(lock_fd, text.data(), text.size(), 0);
 }
 
-// Who signed, unless the lock is held or was given up.
+// The process that signed last, unless it still holds the lock or has released
+// its place.
 std::optional<DeadHost> read_signature(const std::string& lock_path) {
   const int fd = open(lock_path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
   char text[64];
   const ssize_t size = pread(fd, text, sizeof text, 0);
-  // After the text: who signs holds the lock already.
+  // Checked after reading the text, because a process locks before it signs.
   struct flock lock = whole_file();
   struct stat info = {};
   const bool dead = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK &&
@@ -124,7 +128,8 @@ std::optional<DeadHost> read_signature(const std::string& lock_path) {
   return host;
 }
 
-// What a dead process left at the path; the lock is ours.
+// Removes the remains of a dead process at the path; this process holds the
+// lock.
 absl::Status clear(const std::string& path) {
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0) {
@@ -136,7 +141,7 @@ absl::Status clear(const std::string& path) {
   if (info.st_uid != geteuid())
     return blocked(path, "a socket of another user is there",
                    absl::StrCat("user id ", info.st_uid));
-  // Served by somebody who takes no locks of ours: not a dead one's.
+  // A server that answers here without a lock is not a dead process.
   if (Socket::connect(
           path, {.deadline = Deadline::after(kPause), .wait_for_server = false})
           .ok())
@@ -161,7 +166,7 @@ class HostedStores {
   absl::Status host(const std::string& path, Deadline deadline) {
     base::MutexLock lock(mutex_);
     if (pid_ != getpid()) {
-      // A forked child has neither the parent's locks nor its threads.
+      // A forked child has neither the locks nor the threads of its parent.
       for (auto& [name, stored] : stores_)
         parents_.push_back(std::move(stored.server));
       stores_.clear();
@@ -181,27 +186,26 @@ class HostedStores {
                  ? taken(path, held.holder)
                  : blocked(path, absl::StrCat(lock_path, " cannot be locked"),
                            base::errno_text(held.error));
+    absl::Cleanup give_up = [&] {
+      unlink(lock_path.c_str());
+      close(held.fd);
+    };
     sign(held.fd);
-    absl::Status status = clear(path);
-    if (status.ok()) {
-      auto server = ServerThread::start(path);
-      if (server.ok()) {
-        stores_[path] = {held.fd, *std::move(server)};
-        const std::string folder = path.substr(0, path.rfind('/'));
-        if (absl::EndsWith(folder, absl::StrCat("/distwrap.", geteuid())))
-          remove_dead(folder);
-        return absl::OkStatus();
-      }
-      status = server.status();
-    }
-    unlink(lock_path.c_str());
-    close(held.fd);
-    return status;
+    if (absl::Status status = clear(path); !status.ok()) return status;
+    auto server = ServerThread::start(path);
+    if (!server.ok()) return server.status();
+    stores_[path] = {held.fd, *std::move(server)};
+    std::move(give_up).Cancel();
+    const std::string folder = path.substr(0, path.rfind('/'));
+    if (absl::EndsWith(folder, absl::StrCat("/distwrap.", geteuid())))
+      remove_dead(folder);
+    return absl::OkStatus();
   }
 
   std::optional<DeadHost> dead(const std::string& path) {
     base::MutexLock lock(mutex_);
-    // Closing a second descriptor of it would give up a lock of our own.
+    // Closing any descriptor of a file releases the process's record lock on
+    // it.
     if (stores_.find(path) != stores_.end()) return std::nullopt;
     return read_signature(absl::StrCat(path, kLockSuffix));
   }
@@ -220,7 +224,7 @@ class HostedStores {
   }
 
  private:
-  // Sockets of dead jobs in a folder where all files are ours.
+  // Removes the sockets of dead jobs from a folder that only distwrap uses.
   void remove_dead(const std::string& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()),
@@ -234,7 +238,8 @@ class HostedStores {
             folder, "/", name.substr(0, name.size() + 1 - sizeof kLockSuffix)));
     }
     for (const std::string& path : paths) {
-      // Closing a second descriptor of it would give up a lock of our own.
+      // Closing any descriptor of a file releases the process's record lock on
+      // it.
       if (stores_.find(path) != stores_.end()) continue;
       const std::string lock_path = absl::StrCat(path, kLockSuffix);
       const Lock lock = take_lock(lock_path);
@@ -251,7 +256,7 @@ class HostedStores {
   base::Mutex mutex_;
   pid_t pid_ ABSL_GUARDED_BY(mutex_) = getpid();
   std::map<std::string, Stored> stores_ ABSL_GUARDED_BY(mutex_);
-  // Servers of the process that forked this one: kept, and never ended here.
+  // Servers of the parent process of a fork; this process must never end them.
   std::vector<std::unique_ptr<ServerThread>> parents_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -261,7 +266,7 @@ absl::StatusOr<std::string> meeting_path(const base::Environment& environment,
                                          absl::string_view name) {
   const absl::StatusOr<std::string> folder = user_directory(environment);
   if (!folder.ok()) return folder.status();
-  constexpr size_t kHash = 16;  // the end of a name
+  constexpr size_t kHash = 16;  // length of the hash at the end of a name
   for (const absl::string_view part :
        {name, name.substr(name.size() - std::min(kHash, name.size()))}) {
     std::string path = absl::StrCat(*folder, "/", part);

@@ -1,9 +1,10 @@
-// The store of a job that nobody but its ranks serves: rank 0's process does,
-// from its first session to its end.
+// The store of a job without a server of its own: the process of rank 0 serves
+// it, from its first session to the end of the process.
 //
-// Threads: any. Ownership: the process's; what it serves goes at its exit.
-// A lock beside the socket tells that its process lives; it goes with the
-// process, so the socket of a dead one is recognised and replaced by the next.
+// Threads: any. Ownership: the process; the store goes with it. A lock beside
+// the socket shows that the serving process lives. The kernel releases the lock
+// with the process, so the next process recognises and replaces a dead
+// process's socket.
 //
 //   auto path = meeting_path(environment, "ompi-4240-9c0f...");
 //   auto address = host_store(*path, deadline);          // rank 0
@@ -25,23 +26,26 @@
 
 namespace distwrap::store {
 
-// Where a job of this name meets. A path that is too long for a socket gets a
-// shorter name, the same on all ranks. Errors: kRunDirectory.
+// The socket path at which a job of this name meets. A path that is too long
+// for a socket gets a shorter name, equal on all ranks. Errors: kRunDirectory.
 absl::StatusOr<std::string> meeting_path(const base::Environment& environment,
                                          absl::string_view name);
 
-// Serves a store at the path; once, whoever asks in this process. Waits a
-// little for another process that serves there to end. Errors:
-// kStoreUnreachable with the process that has the place; kRunDirectory when
-// something that is no socket of ours is there, which then stays untouched.
+// Serves a store at the path; further calls in this process do nothing. Waits a
+// little for a process that serves there and is ending. Errors:
+// kStoreUnreachable with the process that holds the place; kRunDirectory when
+// something other than a socket of distwrap lies there, which then stays
+// untouched.
 absl::Status host_store(const std::string& path, Deadline deadline);
 
-// A process that took the place and was killed there: one that ends tidies up.
+// A process that took the place and was killed there; a process that ends
+// normally tidies up.
 struct DeadHost {
   pid_t pid = 0;
-  int64_t since_ns = 0;  // when it took the place, on the clock of the boot
+  int64_t since_ns = 0;  // when it took the place; nanoseconds since boot
 };
-// Nothing when one that lives has the place, or nobody had it.
+// The killed process; nullopt when a living process has the place or none ever
+// had it.
 std::optional<DeadHost> dead_host(const std::string& path);
 
 }  // namespace distwrap::store

@@ -1,4 +1,5 @@
 // The store of ranks that are threads of one process.
+#include "base/exceptions.h"
 #include "base/mutex.h"
 #include "distwrap/store.h"
 #include "store/call.h"
@@ -15,61 +16,75 @@ using base::MutexLock;
 class InMemoryStore final : public Store {
  public:
   absl::Status set(absl::string_view key, absl::string_view value,
-                   Deadline deadline) override {
+                   Deadline deadline) override try {
     const Call call("store set", deadline);
     if (absl::Status status = call.check(key, value); !status.ok())
       return status;
-    std::string own(value);  // copied before others are kept waiting
+    std::string own(value);  // copied before the lock is taken
     MutexLock lock(mutex_);
     table_.set(key, std::move(own));
     return absl::OkStatus();
+  } catch (...) {
+    return base::error_of_exception("store set");
   }
 
   absl::StatusOr<std::string> get(absl::string_view key,
-                                  Deadline deadline) override {
+                                  Deadline deadline) override try {
     absl::StatusOr<std::vector<std::string>> values =
         collect(Call("store get", deadline), {std::string(key)}, true);
     if (!values.ok()) return values.status();
     return std::move(values->front());
+  } catch (...) {
+    return base::error_of_exception("store get");
   }
 
   absl::Status wait(const std::vector<std::string>& keys,
-                    Deadline deadline) override {
+                    Deadline deadline) override try {
     return collect(Call("store wait", deadline), keys, false).status();
+  } catch (...) {
+    return base::error_of_exception("store wait");
   }
 
   absl::StatusOr<std::vector<std::string>> get_all(
-      const std::vector<std::string>& keys, Deadline deadline) override {
+      const std::vector<std::string>& keys, Deadline deadline) override try {
     return collect(Call("store get_all", deadline), keys, true);
+  } catch (...) {
+    return base::error_of_exception("store get_all");
   }
 
   absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
-                              Deadline deadline) override {
+                              Deadline deadline) override try {
     const Call call("store add", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     MutexLock lock(mutex_);
     absl::StatusOr<int64_t> sum = table_.add(key, delta);
     if (!sum.ok()) return call.invalid(key, sum.status().message());
     return sum;
+  } catch (...) {
+    return base::error_of_exception("store add");
   }
 
   absl::StatusOr<std::string> compare_set(absl::string_view key,
                                           absl::string_view expected,
                                           absl::string_view desired,
-                                          Deadline deadline) override {
+                                          Deadline deadline) override try {
     const Call call("store compare_set", deadline);
     if (absl::Status status = call.check(key, desired, expected); !status.ok())
       return status;
     MutexLock lock(mutex_);
     return table_.compare_set(key, expected, std::string(desired));
+  } catch (...) {
+    return base::error_of_exception("store compare_set");
   }
 
   absl::StatusOr<bool> delete_key(absl::string_view key,
-                                  Deadline deadline) override {
+                                  Deadline deadline) override try {
     const Call call("store delete_key", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     MutexLock lock(mutex_);
     return table_.erase(key);
+  } catch (...) {
+    return base::error_of_exception("store delete_key");
   }
 
   std::string address() const override { return "in memory"; }
@@ -80,7 +95,8 @@ class InMemoryStore final : public Store {
       const Call& call, const std::vector<std::string>& keys,
       bool with_values) {
     if (absl::Status status = call.check(keys); !status.ok()) return status;
-    // Outlives the wait that refers to them; one wake-up goes to one waiter.
+    // Declared before the wait that refers to it, so it outlives the wait. One
+    // wake-up goes to one waiter.
     CondVar changed;
     bool ready = false;
     Wait wait;
@@ -98,7 +114,7 @@ class InMemoryStore final : public Store {
         table_.cancel(&wait);
         return call.timed_out(table_.missing(keys));
       }
-      // Between the wake-up and this thread's turn a key may have gone again.
+      // A key may have been deleted between the wake-up and this point.
     }
     std::vector<std::string> values;
     if (!with_values) return values;

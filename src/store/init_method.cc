@@ -96,7 +96,8 @@ absl::StatusOr<InitMethod> parse_init_method(absl::string_view text) {
     rest.remove_prefix(2);
   else if (method.kind != InitMethod::kUnix)
     return bad(text, "the init method has no '//'", kForms);
-  // A path may hold a question mark; of a URL it begins the parameters.
+  // A Unix path may contain a question mark; in other forms it begins the
+  // parameters.
   const size_t mark = method.kind == InitMethod::kUnix ? absl::string_view::npos
                                                        : rest.find('?');
   if (mark != absl::string_view::npos) {

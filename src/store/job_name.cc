@@ -8,7 +8,8 @@
 namespace distwrap::store {
 namespace {
 
-// FNV-1a: the same in every process, unlike the hashes of containers.
+// FNV-1a gives the same value in every process, unlike the hashes of
+// containers.
 uint64_t hash_of(absl::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {

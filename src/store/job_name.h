@@ -1,6 +1,6 @@
-// Names by which the ranks of a job find each other, and no others.
+// Names through which the ranks of one job, and of no other, find each other.
 //
-// Threads: pure functions; the same in every process.
+// Threads: pure functions with equal results in every process.
 //
 //   job_name(info);                            // "ompi-4240-9c0f..."
 //   meeting_name("tcp", "localhost:29500");    // "tcp-localhost-29500-51ab..."
@@ -15,10 +15,11 @@
 
 namespace distwrap::store {
 
-// The same on all ranks of the job and no other job's, restarts included:
-// letters, digits and dashes, at most 48. "" without a job id.
+// A name that is equal on all ranks of the job and differs from every other
+// job's, restarts included: letters, digits and dashes, at most 48. Empty
+// without a job id.
 std::string job_name(const LaunchInfo& info);
-// Likewise out of any text that all ranks know; `kind` is a short word.
+// A name made of any text that all ranks know; `kind` is a short word.
 std::string meeting_name(absl::string_view kind, absl::string_view text);
 
 }  // namespace distwrap::store

@@ -16,7 +16,8 @@ using base::Environment;
 using base::Setting;
 using base::setting_name;
 
-// Of launcher variables that are set: "RANK is '3' but WORLD_SIZE is unset".
+// The contradictions between launcher variables: "RANK is '3' but WORLD_SIZE is
+// unset".
 std::string half_pairs(const Environment& environment) {
   std::vector<std::string> found;
   for (const LauncherRow& row : all_launchers()) {
@@ -58,7 +59,7 @@ absl::Status nothing_found(const Environment& environment,
   return base::make_error(
       {.reason = Reason::kLaunchMissing,
        .what = halves.empty()
-                   ? std::string("no launcher told rank and world size")
+                   ? std::string("no launcher gave rank and world size")
                    : halves,
        .op = "init",
        .expected = absl::StrJoin(names, ", or "),
@@ -73,7 +74,7 @@ absl::Status conflict(const Candidate& a, const Candidate& b,
                       const LaunchNeeds& needs) {
   return base::make_error(
       {.reason = Reason::kLauncherConflict,
-       .what = absl::StrCat("two launchers tell who this process is: ",
+       .what = absl::StrCat("two launchers give different ranks or sizes: ",
                             shown(a, needs), " and ", shown(b, needs)),
        .op = "init",
        .expected = "one of them, or a nesting that is clear",

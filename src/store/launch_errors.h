@@ -1,4 +1,4 @@
-// What is wrong with the variables of launchers, as errors.
+// Errors about the variables of launchers.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_SRC_STORE_LAUNCH_ERRORS_H_
@@ -12,20 +12,21 @@
 
 namespace distwrap::store {
 
-// A launcher that told all that was asked for.
+// A launcher whose variables give everything that was asked for.
 struct Candidate {
   const LauncherRow* row;
-  int rank = -1, world_size = 0;  // what was not asked for: as it is here
+  int rank = -1, world_size = 0;  // this process's values for facts that were
+                                  // not asked for
 };
 
-// kLaunchMissing: none of the rows told what is needed.
+// kLaunchMissing: no row of the table gives what is needed.
 absl::Status nothing_found(const base::Environment& environment,
                            absl::Span<const LauncherRow> rows,
                            const LaunchNeeds& needs);
-// kLauncherConflict.
+// kLauncherConflict between two launchers.
 absl::Status conflict(const Candidate& a, const Candidate& b,
                       const LaunchNeeds& needs);
-// kLaunchMissing: one of local rank and size is set, to `value`.
+// kLaunchMissing: only one of local rank and local size is set, to `value`.
 absl::Status half_local(const LauncherRow& row, bool have_rank, int value);
 
 }  // namespace distwrap::store

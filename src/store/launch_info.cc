@@ -49,7 +49,7 @@ bool has_all(const Environment& environment, const LauncherRow& row,
          (!needs.world_size || is_set(environment, row.size));
 }
 
-// The place that the row's variables tell, which are set.
+// Reads rank and size from the variables of a row, which are set.
 absl::StatusOr<Candidate> read_place(const Environment& environment,
                                      const LauncherRow& row,
                                      const LaunchNeeds& needs) {
@@ -78,9 +78,9 @@ bool is_decisive(Launcher launcher) {
   return launcher == Launcher::kOwn || launcher == Launcher::kTorchrun;
 }
 
-// Whether the two cannot be of one start, or cannot be told to be. Neither of
-// Open MPI and PMI sets the other's variables: ranks of two jobs inside a third
-// may agree by chance.
+// Whether two launchers cannot belong to the same start, or cannot be shown to.
+// Open MPI and PMI do not set each other's variables, so the ranks of two jobs
+// inside a third one may agree by chance.
 bool in_conflict(const Candidate& a, const Candidate& b) {
   if (a.rank != b.rank || a.world_size != b.world_size) return true;
   const bool strangers = (a.row->launcher == Launcher::kOmpi ||
@@ -89,7 +89,7 @@ bool in_conflict(const Candidate& a, const Candidate& b) {
   return strangers && a.world_size != 1;
 }
 
-// The rows that DISTWRAP_LAUNCHER leaves.
+// The rows that DISTWRAP_LAUNCHER selects.
 absl::StatusOr<absl::Span<const LauncherRow>> chosen_rows(
     const Environment& environment) {
   const std::string name = environment.get_or_default(Setting::kLauncher);
@@ -106,7 +106,7 @@ absl::StatusOr<absl::Span<const LauncherRow>> chosen_rows(
                    base::nearest(absl::AsciiStrToLower(name), known), "'?"));
 }
 
-// Fills LaunchInfo and notes where each value came from.
+// Fills a LaunchInfo and notes the origin of each value.
 class Reader {
  public:
   Reader(const Environment& environment, LaunchInfo* info)
@@ -133,7 +133,7 @@ class Reader {
     if (!value->empty()) note(name, *value, variable);
   }
 
-  // The first of the lists that is set as a whole.
+  // The identity is made of the first list whose variables are all set.
   void job_id(absl::string_view lists) {
     for (const absl::string_view list : absl::StrSplit(lists, '|')) {
       std::vector<std::string> values;
@@ -145,8 +145,8 @@ class Reader {
       return note("job id", info_.job_id, absl::StrJoin(names, ", "));
     }
   }
-  // Without an identity, the place where a job of this kind would meet names
-  // it, since it is no other job's either.
+  // Without an identity, the master's address serves as a name, because no
+  // other job uses it at the same time.
   void job_id_of_master() {
     info_.job_id = master_address(environment_);
     if (info_.job_id.empty()) return;
@@ -187,7 +187,7 @@ absl::Status read_local(const LauncherRow& row, Reader* reader,
                    absl::StrCat("at most ", info->world_size),
                    absl::StrCat(info->local_world_size),
                    absl::StrCat("correct ", row.local_size, " or ", row.size));
-  // Told nothing else, the job is on one host.
+  // Without other facts, the job runs on one host.
   if (info->node_count <= 1) {
     if (!have_size) info->local_world_size = info->world_size;
     if (!have_rank) info->local_rank = info->rank;
@@ -228,8 +228,8 @@ absl::StatusOr<LaunchInfo> describe(const Environment& environment,
   if (absl::Status status = read_local(row, &reader, &info); !status.ok())
     return status;
 
-  // What `distwrap run` set around another launcher is that job's, which the
-  // ranks of this one must not meet in.
+  // `distwrap run` around another launcher has set the identity of its own job;
+  // the ranks of the inner job must not meet under it.
   const LauncherRow& own = kRows[0];
   const bool foreign = row.launcher != Launcher::kOwn &&
                        is_set(environment, own.rank) &&
@@ -271,7 +271,7 @@ absl::StatusOr<LaunchInfo> detect_launch(const Environment& environment,
     if (!has_all(environment, row, needs)) continue;
     const absl::StatusOr<Candidate> candidate =
         read_place(environment, row, needs);
-    // Junk of a launcher that is not used harms nobody.
+    // Invalid values of a launcher that is not used do no harm.
     const bool decided =
         !candidates.empty() && is_decisive(candidates.front().row->launcher);
     if (!candidate.ok()) {

@@ -1,6 +1,6 @@
-// Which rank of which job this process is, told by the launcher's variables.
+// The rank of this process and its job, according to the launcher's variables.
 //
-// Threads: pure functions of the environment given.
+// Threads: pure functions of the given environment.
 //
 //   auto info = detect_launch(base::Environment::of_process());
 //   if (info.ok()) use(info->rank, info->world_size);
@@ -25,43 +25,43 @@ enum class Launcher {
 #include "store/launchers.def"
 };
 
-// One row of the table; "" for a variable that the launcher does not set.
+// One row of the table; "" marks a variable that the launcher does not set.
 struct LauncherRow {
   Launcher launcher;
   absl::string_view name;   // value of DISTWRAP_LAUNCHER
-  absl::string_view title;  // for people
+  absl::string_view title;  // the name in messages
   absl::string_view rank, size, local_rank, local_size, node, nodes, restarts;
-  absl::string_view job;  // lists of variables, see the table
+  absl::string_view job;  // lists of variables; launchers.def explains them
 };
-// Innermost first.
+// All rows, the innermost launcher first.
 absl::Span<const LauncherRow> all_launchers();
 
 struct LaunchInfo {
   int rank = -1;
   int world_size = 0;
-  int local_rank = -1;       // -1: not told
-  int local_world_size = 0;  // 0: not told
-  int node_rank = -1;        // likewise
+  int local_rank = -1;       // -1: not known
+  int local_world_size = 0;  // 0: not known
+  int node_rank = -1;        // -1: not known
   int node_count = 0;
   int restarts = 0;
   std::string launcher = {};        // "own", "torchrun"
   std::string launcher_title = {};  // "distwrap run", "torchrun"
   std::string store_address = {};   // "" when none was given
-  std::string job_id = {};          // "" when the launcher tells none
+  std::string job_id = {};          // "" when the launcher gives none
 
-  std::string no_job_id = {};  // why, where it was asked for and refused
+  std::string no_job_id = {};  // the reason why a requested job id is missing
 
-  // Where each of the values above came from, for people.
+  // The origin of each value above, for people.
   struct Fact {
     std::string name, value, origin;  // "rank", "3", "OMPI_COMM_WORLD_RANK"
   };
   std::vector<Fact> facts = {};
 
-  // Other launchers whose variables are complete, but are not used.
+  // Launchers with complete variables that are not used.
   struct Ignored {
     std::string launcher, launcher_title;
     int rank = -1, world_size = 0;
-    // That it started the node's launcher rather than the ranks.
+    // true: it started the node's launcher, not the ranks
     bool describes_node = false;
   };
   std::vector<Ignored> ignored = {};
@@ -69,19 +69,20 @@ struct LaunchInfo {
   bool has_several_hosts() const;
 };
 
-// What a caller wants to be told; what it knows already need not be set.
+// The facts that a caller needs; facts that the caller knows already may be
+// missing.
 struct LaunchNeeds {
   bool rank = true, world_size = true;
 };
 
-// Reads the variables of all launchers of the table, and is the only one to.
-// The values of one launcher are never mixed with another's. Errors:
-// kLaunchMissing with all names and the pairs that are half set,
-// kLauncherConflict with both, kInvalidArgument with name and value.
+// Reads the variables of all launchers of the table; no other code does. Values
+// of different launchers are never mixed. Errors: kLaunchMissing with all
+// variable names and the half-set pairs, kLauncherConflict with both launchers,
+// kInvalidArgument with name and value.
 absl::StatusOr<LaunchInfo> detect_launch(const base::Environment& environment,
                                          const LaunchNeeds& needs = {});
 
-// "host:port" of MASTER_ADDR and MASTER_PORT; "" without a port.
+// MASTER_ADDR and MASTER_PORT as "host:port"; "" without a port.
 std::string master_address(const base::Environment& environment);
 
 }  // namespace distwrap::store

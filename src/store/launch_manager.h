@@ -1,5 +1,6 @@
-// Which rank of which job this process is, where variables alone do not tell:
-// the same as detect_launch, which then is given what the process manager told.
+// The rank of this process and its job, for launchers whose variables are not
+// enough: asks the process manager for the missing facts and passes them to
+// detect_launch.
 //
 // Threads: any.
 //
@@ -11,10 +12,10 @@
 
 namespace distwrap::store {
 
-// Looks at the manager of the launcher that is used, and only for what is
-// missing: at PMI's for the job's identity, at PMIx's for the world size. An
-// identity that cannot be had stays empty, with the cause in `no_job_id`.
-// Errors: those of detect_launch.
+// Asks only the manager of the launcher that is used, and only for missing
+// facts: PMI's for the job's identity, PMIx's for the world size. An identity
+// that cannot be found stays empty, with the cause in `no_job_id`. Errors:
+// those of detect_launch.
 absl::StatusOr<LaunchInfo> find_launch(const base::Environment& environment,
                                        const LaunchNeeds& needs = {});
 

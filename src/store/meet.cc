@@ -20,21 +20,21 @@
 namespace distwrap::store {
 namespace {
 
-// How long a rank may not hear of a note.
+// A rank looks for a note at this interval.
 constexpr absl::Duration kStep = absl::Milliseconds(100);
 
 std::string note_path(const Rendezvous& place) {
   return absl::StrCat(place.hosted_path, ".note");
 }
 
-// What rank 0 left when it gave up.
+// The note that rank 0 leaves when it gives up.
 struct Note {
   int64_t when_ns = 0;
   std::string why = {};
 };
 
-// The note, if it was left after this process had started: that of an earlier
-// job of the same name says nothing.
+// The note, if it was written after this process had started. An older note
+// belongs to an earlier job of the same name.
 std::optional<Note> find_note(const Rendezvous& place) {
   if (place.hosted_path.empty()) return std::nullopt;
   const std::string path = note_path(place);
@@ -65,7 +65,7 @@ absl::Status gave_up(const Rendezvous& place, const Note& note,
        .next_step = std::move(next_step)});
 }
 
-// Whether rank 0 gave up before this rank reached it.
+// kRefused when rank 0 gave up before this rank reached it.
 absl::Status check_note(const Rendezvous& place) {
   const std::optional<Note> note = find_note(place);
   if (!note.has_value()) return absl::OkStatus();
@@ -76,14 +76,14 @@ absl::Status check_note(const Rendezvous& place) {
                  "(DISTWRAP_INIT_TIMEOUT)");
 }
 
-// When this process last tried to meet: whoever served until then and was
-// killed may be about to be replaced.
+// The time of this process's last attempt to meet. A server that was killed
+// before may be about to be replaced.
 std::atomic<int64_t>& last_try_ns() {
   static std::atomic<int64_t> ns{0};
   return ns;
 }
 
-// Whether rank 0 was killed before this rank could reach it.
+// kRefused when rank 0 was killed before this rank could reach it.
 absl::Status find_dead_host(const Rendezvous& place, int64_t since_ns) {
   if (place.hosted_path.empty()) return absl::OkStatus();
   const std::optional<DeadHost> host = dead_host(place.hosted_path);
@@ -97,11 +97,11 @@ absl::Status find_dead_host(const Rendezvous& place, int64_t since_ns) {
        .my_rank = place.rank,
        .group_size = place.world_size,
        .ranks = {0},
-       .next_step = "see what killed it and what it printed"});
+       .next_step = "find out what killed it, and look at its output"});
 }
 
-// Whether the store really answers: a socket of something else may be there,
-// whose silence would last to the deadline.
+// Checks that the store answers: the socket may belong to another program,
+// whose silence would last until the deadline.
 absl::Status ask(Store& store, const Rendezvous& place, Deadline deadline) {
   if (place.hosted_path.empty()) return absl::OkStatus();
   for (;;) {
@@ -125,7 +125,8 @@ absl::Status why_store_is_gone(const Rendezvous& place, absl::Status lost) {
   if (const std::optional<Note> note = find_note(place); note.has_value())
     return gave_up(place, *note, "rank 0 gave up and ended",
                    "see what rank 0 printed");
-  // It had been reached, so this is it, whenever it began.
+  // This rank had reached rank 0, so the time of rank 0's start does not
+  // matter.
   constexpr int64_t kAnyTime = 0;
   if (absl::Status dead = find_dead_host(place, kAnyTime); !dead.ok())
     return dead;
@@ -134,7 +135,7 @@ absl::Status why_store_is_gone(const Rendezvous& place, absl::Status lost) {
 
 void leave_note(const Rendezvous& place, absl::string_view why) {
   if (place.rank != 0 || place.hosted_path.empty()) return;
-  // Renamed, so that nobody reads half of it.
+  // Written under another name and renamed, so that no rank reads half of it.
   const std::string part = absl::StrCat(note_path(place), ".part");
   {
     std::ofstream file(part, std::ios::trunc);
@@ -156,7 +157,8 @@ absl::StatusOr<std::shared_ptr<Store>> meet(const Rendezvous& place,
   if (place.rank == 0 && !place.hosted_path.empty()) {
     if (absl::Status status = host_store(place.hosted_path, deadline);
         !status.ok()) {
-      // When another process serves there, that tells the others.
+      // When another process serves at the path, the note tells the other
+      // ranks.
       if (error_reason(status) == Reason::kRunDirectory)
         leave_note(place, error_info(status)->what);
       return status;
@@ -186,8 +188,8 @@ absl::StatusOr<std::shared_ptr<Store>> meet(const Rendezvous& place,
         info.elapsed = elapsed;
         if (place.hosted_path.empty()) return;
         info.next_step =
-            "see whether rank 0, which serves it, was started on this host by "
-            "this user, and what it printed";
+            "check whether rank 0, which serves it, was started on this host "
+            "by this user, and look at its output";
       });
     if (!report.passed()) continue;
     report = Deadline::after(report_every);

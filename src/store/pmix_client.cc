@@ -11,7 +11,7 @@
 namespace distwrap::store {
 namespace {
 
-// Of the PMIx standard, whose layouts hold since version 2.
+// Types of the PMIx standard, whose layouts are stable since version 2.
 struct Process {
   char name_space[256];
   uint32_t rank;
@@ -37,7 +37,8 @@ Finalize finalize = nullptr;
 absl::Status failed(absl::string_view cause) {
   return base::make_error(
       {.reason = Reason::kLaunchMissing,
-       .what = "PMIx told the rank, and its client library not the world size",
+       .what = "PMIx gave the rank, but its client library did not give the "
+               "world size",
        .op = "init",
        .cause = std::string(cause),
        .next_step = absl::StrCat("install ", kLibrary,
@@ -60,7 +61,8 @@ absl::StatusOr<int> ask() {
   Process process = {};
   if (const int code = init(&process, nullptr, 0); code != 0)
     return failed(absl::StrCat("PMIx_Init: ", code));
-  // Calls are counted: an MPI library that ends before does not mind.
+  // PMIx counts its initialisations, so an MPI library that finalizes earlier
+  // does no harm.
   std::atexit([] { finalize(nullptr, 0); });
   process.rank = kWholeJob;
   Value* value = nullptr;

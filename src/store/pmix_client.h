@@ -1,8 +1,8 @@
-// The one question that we ask a PMIx server: how many ranks the job has.
+// Asks a PMIx server for the number of ranks of the job.
 //
-// Threads: any. The client library is loaded when it is asked the first time,
-// so only jobs that are told no other way need it; it stays initialised to the
-// end of the process, since Open MPI cannot start after a full end of it.
+// Threads: any. The client library is loaded on the first request, so only jobs
+// without another source need it. It stays initialised until the process ends,
+// because Open MPI cannot start after PMIx was finalized completely.
 //
 //   auto size = pmix_job_size();
 #ifndef DISTWRAP_SRC_STORE_PMIX_CLIENT_H_

@@ -10,10 +10,11 @@
 namespace distwrap::store {
 namespace {
 
-// What leaving may take beyond the deadline of a failed exchange, and what it
-// gets when that has passed already.
+// Leaving a failed exchange may take kLeaveNs beyond the deadline, and gets at
+// least kLeastNs when the deadline has passed already.
 constexpr int64_t kLeaveNs = 75'000'000, kLeastNs = 20'000'000;
-// Added to the count of ranks by each that gives up: it never gets small again.
+// Every rank that gives up adds this to the count of ranks, so that the count
+// never becomes small again.
 constexpr int64_t kOver = int64_t{1} << 40;
 // First byte of a blob's value.
 constexpr char kBlob = 'b';
@@ -60,8 +61,8 @@ absl::Status Presence::enter(Deadline deadline) {
   return status;
 }
 
-// The text comes first of what one that gives up does, so this hears of one
-// whose time was over after that.
+// A rank that gives up writes its text first, so this check also finds a rank
+// that gave up after the count was read.
 absl::Status Presence::check(Deadline deadline) {
   constexpr char kNever[] = "?";
   const absl::StatusOr<std::string> text =
@@ -69,7 +70,7 @@ absl::Status Presence::check(Deadline deadline) {
   return text.ok() && !text->empty() ? error_in(*text) : absl::OkStatus();
 }
 
-// The text is there before the count says so.
+// The text exists before the count shows that a rank gave up.
 absl::Status Presence::told(Deadline deadline) {
   const absl::StatusOr<std::string> text =
       store_.get(over_, time_to_leave(deadline));
@@ -89,7 +90,7 @@ void Presence::delete_if_last(int64_t count, Deadline deadline) {
   if (count % kOver != 0) return;
   for (const std::string& blob : blobs_)
     if (!store_.delete_key(blob, deadline).ok()) return;
-  // Who comes to one that is over shall learn it.
+  // A rank that comes later has to learn that the exchange is over.
   if (count == 0) store_.delete_key(present_, deadline).IgnoreError();
 }
 
@@ -103,8 +104,8 @@ void Presence::give_up(const ErrorInfo& why, int rank,
       store_.add(present_, entered_ ? kOver : kOver + 1, until);
   if (!count.ok()) return;
   entered_ = true;
-  // Alone, it has nobody to wake. Its own place comes first: whoever is woken
-  // by the others finds it there.
+  // A single rank wakes no other rank. A rank writes its own place before it
+  // wakes others, so that they find it there.
   if (*count % kOver > 1) {
     if (static_cast<size_t>(rank) < blobs_.size())
       store_.set(blobs_[static_cast<size_t>(rank)], text, until).IgnoreError();

@@ -1,13 +1,14 @@
-// The ranks that are in an exchange, counted in the store: the last to leave
-// deletes the keys, and one that gives up tells those that are in it or come
-// later.
+// The ranks inside an exchange, counted in the store. The last rank to leave
+// deletes the keys; a rank that gives up tells the ranks that are inside or
+// come later.
 //
-// Threads: each rank calls from one at a time. Ownership: borrows the store.
+// Threads: each rank calls from one thread at a time. Ownership: borrows the
+// store.
 //
 //   Presence presence(store, "world/address", size);
 //   if (absl::Status status = presence.enter(deadline); !status.ok()) ...
-//   presence.leave(deadline);  or  presence.give_up(status, rank, {},
-//   deadline);
+//   presence.leave(deadline);
+//   // or presence.give_up(status, rank, {}, deadline);
 #ifndef DISTWRAP_SRC_STORE_PRESENCE_H_
 #define DISTWRAP_SRC_STORE_PRESENCE_H_
 
@@ -27,24 +28,26 @@ class Presence {
  public:
   Presence(Store& store, absl::string_view key, int size);
 
-  // Errors: what a rank that gave up before told, else of the store.
+  // Errors: the error of a rank that gave up before, or the store's.
   absl::Status enter(Deadline deadline);
-  // What a rank that gave up told; OK when none did, or none can be asked.
+  // The error of a rank that gave up; OK when none did or the store does not
+  // answer.
   absl::Status check(Deadline deadline);
-  // Failures are nobody's: this rank has its result, and keys that stay end
-  // with the job.
+  // Leaves. A failure is ignored: this rank has its result, and remaining keys
+  // go with the job.
   void leave(Deadline deadline);
-  // Leaves, with why the exchange cannot be completed; one that did not enter
-  // may call it too. The first to give up is heard. Wakes the ranks that wait
-  // for those in `missing`, or for anybody when it is empty.
+  // Leaves and records why the exchange cannot be completed; a rank that did
+  // not enter may call it, too. The first record counts. Wakes the ranks that
+  // wait for those in `missing`, or all ranks when it is empty.
   void give_up(const ErrorInfo& why, int rank, const std::vector<int>& missing,
                Deadline deadline);
 
   const std::vector<std::string>& blobs() const { return blobs_; }
   static std::string blob_text(absl::string_view blob);
-  // Why, when the text is not of a blob but of one that gave up.
+  // The error in a text that is not a blob but the record of a rank that gave
+  // up.
   static absl::Status error_in(absl::string_view text);
-  // Whether `enter` found that somebody had given up.
+  // Whether `enter` found that a rank had given up.
   bool is_over() const { return is_over_; }
 
  private:

@@ -27,7 +27,8 @@ std::optional<Stat> read_stat(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string line;
   std::getline(file, line);
-  // The name in brackets may hold anything; the third field follows it.
+  // The process name in parentheses may contain any character, so parsing
+  // starts behind the last ')'.
   const size_t end = line.rfind(')');
   if (end == std::string::npos) return std::nullopt;
   const std::string tail = line.substr(end + 1);

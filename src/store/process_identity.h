@@ -1,6 +1,7 @@
-// Which process somebody is, so that others can tell whether it still lives.
+// The identity of a process, with which other processes can check whether it
+// still lives.
 //
-// Threads: values and pure questions.
+// Threads: values and pure functions.
 //
 //   std::string text = ProcessIdentity::of_self().encode();
 //   if (auto who = ProcessIdentity::decode(text); who && !who->may_live()) ...
@@ -18,26 +19,26 @@ namespace distwrap::store {
 
 struct ProcessIdentity {
   pid_t pid = 0;
-  int64_t start_ticks = 0;  // numbers of processes are used again
-  uint64_t name_space = 0;  // in which pid is the number
+  int64_t start_ticks = 0;  // process ids are reused
+  uint64_t name_space = 0;  // the PID namespace of `pid`
 
   static ProcessIdentity of_self();
-  // Nothing when there is no such process here.
+  // The identity of a process; nullopt when it does not exist here.
   static std::optional<ProcessIdentity> of(pid_t pid);
-  // "31000 123456 4026531836".
+  // The identity as text: "31000 123456 4026531836".
   std::string encode() const;
   static std::optional<ProcessIdentity> decode(absl::string_view text);
 
-  // False only when it is known to have ended.
+  // False only when the process is known to have ended.
   bool may_live() const;
   friend bool operator==(const ProcessIdentity&,
                          const ProcessIdentity&) = default;
 };
 
-// 0 when it cannot be told.
+// The id of the parent process; 0 when it is not known.
 pid_t parent_of(pid_t pid);
 
-// On the clock that runs from the boot of the host.
+// Nanoseconds since the boot of the host.
 int64_t boot_clock_ns();
 int64_t own_start_ns();
 

@@ -6,6 +6,7 @@
 #include "store/init_method.h"
 #include "store/job_name.h"
 #include "store/launch_manager.h"
+#include "store/own_address.h"
 #include "store/socket.h"
 
 #include <absl/strings/str_cat.h>
@@ -31,7 +32,7 @@ absl::Status check_place(int rank, int world_size) {
     return absl::OkStatus();
   return base::make_error(
       {.reason = Reason::kInvalidArgument,
-       .what = "rank and world size do not fit each other",
+       .what = "the rank is not within the world size",
        .op = "init",
        .expected = "0 <= rank < world size",
        .actual = absl::StrCat("rank ", rank, ", world size ", world_size),
@@ -39,7 +40,7 @@ absl::Status check_place(int rank, int world_size) {
 }
 
 void warn_of_ignored(const LaunchInfo& info) {
-  if (info.rank > 0) return;  // one line a job
+  if (info.rank > 0) return;  // one line for each job
   for (const LaunchInfo::Ignored& other : info.ignored)
     if (!other.describes_node)
       base::log(
@@ -61,8 +62,25 @@ absl::Status hosted(const Environment& environment, const std::string& name,
   return absl::OkStatus();
 }
 
+// Ranks that meet at another host would wait for each other in vain.
+absl::Status check_host(absl::string_view host_and_port) {
+  const absl::string_view host =
+      host_and_port.substr(0, host_and_port.rfind(':'));
+  if (is_own_address(host)) return absl::OkStatus();
+  return base::make_error(
+      {.reason = Reason::kUnsupported,
+       .what = "the meeting place is on another host, but this version joins "
+               "ranks of one host only",
+       .op = "init",
+       .expected = "localhost, or a name or address of this host",
+       .actual = absl::StrCat("'", host, "'"),
+       .next_step = "start all ranks on one host, and correct the address"});
+}
+
 absl::Status meet_by_method(const InitMethod& method,
                             const Environment& environment, Rendezvous* place) {
+  if (method.kind == InitMethod::kTcp)
+    if (absl::Status own = check_host(method.place); !own.ok()) return own;
   const char* const kind = method.kind == InitMethod::kTcp    ? "tcp"
                            : method.kind == InitMethod::kFile ? "file"
                                                               : "unix";
@@ -101,12 +119,15 @@ absl::Status meet_by_launcher(const LaunchInfo& info,
   return hosted(environment, place->job, place);
 }
 
-// Rank and size were given: the launcher's job is not theirs.
+// Rank and size were given by the program, so the launcher's job is not this
+// one.
 absl::Status meet_by_hand(bool by_environment, const Environment& environment,
                           Rendezvous* place) {
   const std::string master = by_environment ? master_address(environment) : "";
-  if (!master.empty())
+  if (!master.empty()) {
+    if (absl::Status own = check_host(master); !own.ok()) return own;
     return hosted(environment, meeting_name("tcp", master), place);
+  }
   return error(
       Reason::kLaunchMissing,
       by_environment
@@ -147,7 +168,7 @@ absl::StatusOr<Rendezvous> find_rendezvous(const InitRequest& request,
   if (absl::Status status = check_place(place.rank, place.world_size);
       !status.ok())
     return status;
-  // A lone rank meets nobody.
+  // A single rank needs no meeting place.
   if (request.has_store || place.world_size == 1) return place;
   const absl::Status status =
       method->kind != InitMethod::kEnvironment

@@ -1,5 +1,5 @@
-// Who this process is and where it meets the others: what was given first, then
-// what the launcher told.
+// This process's rank and the place where it meets the other ranks. Values that
+// the program gave go before the launcher's.
 //
 // Threads: any.
 //
@@ -20,7 +20,7 @@
 
 namespace distwrap::store {
 
-// What a program gave; negative or empty is not given.
+// The values that a program gave; a negative or empty one was not given.
 struct InitRequest {
   int rank = -1, world_size = -1;
   std::string init_method = {};
@@ -31,35 +31,37 @@ struct Rendezvous {
   int rank = -1, world_size = -1;
   // "unix:/path"; "" when a store was given or none is needed.
   std::string address = {};
-  // The socket that rank 0's process serves; "" when somebody else serves.
+  // The socket that the process of rank 0 serves; "" when another process
+  // serves.
   std::string hosted_path = {};
-  // Stands in front of keys; "" when the job is not known.
+  // The prefix of keys; "" when the job is not known.
   std::string job = {};
 };
 
 // Errors: those of find_launch and parse_init_method; kInvalidArgument for a
-// rank outside of the world; kStoreConflict for a store and an init method;
-// kLaunchMissing when nothing tells where to meet; kUnsupported for several
-// hosts. Logs a warning about launchers that tell something else and are not
+// rank outside of the world; kStoreConflict for a store together with an init
+// method; kLaunchMissing when no source names a meeting place; kUnsupported for
+// several hosts. Logs a warning about launchers that contradict and are not
 // used.
 absl::StatusOr<Rendezvous> find_rendezvous(
     const InitRequest& request, const base::Environment& environment);
 
-// The store at the place's address, served first if it is this rank that does.
-// Waits for it to the deadline and says so every few seconds. Errors:
-// kStoreUnreachable, kAuthFailed, kRunDirectory; kRefused when rank 0 gave up
-// after this process had started, and left. One that was killed after that is
-// not waited for either, but in a further try: it may be about to be replaced.
+// The store at the place's address; the rank that serves starts the server
+// first. Waits until the deadline and reports the wait every few seconds.
+// Errors: kStoreUnreachable, kAuthFailed, kRunDirectory; kRefused when rank 0
+// gave up after this process had started, and left. The first attempt also
+// fails at once when rank 0 was killed after this process had started; a
+// further attempt waits, because rank 0 may be about to be replaced.
 absl::StatusOr<std::shared_ptr<Store>> meet(
     const Rendezvous& place, Deadline deadline,
     absl::Duration report_every = absl::Seconds(5));
 
-// For a rank whose call on the store of `meet` ended with `lost`: that rank 0
-// gave up, and why (kRefused), or that it was killed, where either is known;
-// else `lost`.
+// Explains the error `lost` of a call on the store that `meet` returned: rank 0
+// gave up, and why (kRefused), or rank 0 was killed. Returns `lost` when
+// neither is known.
 absl::Status why_store_is_gone(const Rendezvous& place, absl::Status lost);
 
-// Rank 0 gave up waiting: for those that find nobody when they come.
+// Leaves a note that rank 0 gave up, for ranks that come later.
 void leave_note(const Rendezvous& place, absl::string_view why);
 void remove_note(const Rendezvous& place);
 

@@ -18,23 +18,24 @@
 namespace distwrap::store {
 namespace {
 
-// Values of a rank's place: who is in it, or was.
+// A rank's place holds the identity of the process that is in it, or was.
 constexpr char kIn[] = "in ";
 constexpr char kLeft[] = "left ";
-// The value of a key, "" for none: a compare_set that changes nothing.
+// The value of a key, "" when it does not exist; a compare_set that changes
+// nothing.
 absl::StatusOr<std::string> peek(Store& store, absl::string_view key,
                                  Deadline deadline) {
   constexpr char kNever[] = "?";
   return store.compare_set(key, kNever, kNever, deadline);
 }
 
-// Tells tries of one process apart.
+// A number that distinguishes the attempts of one process.
 int64_t next_try() {
   static std::atomic<int64_t> tries{0};
   return ++tries;
 }
 
-// "in 31000 123456 4026531836 #7" without the word before and the try after.
+// The identity in a value such as "in 31000 123456 4026531836 #7".
 std::optional<ProcessIdentity> holder_of(absl::string_view value) {
   if (!absl::ConsumePrefix(&value, kIn) && !absl::ConsumePrefix(&value, kLeft))
     return std::nullopt;
@@ -83,7 +84,7 @@ std::string Round::counter_of(const RoundMember& member) {
   return absl::StrCat(member.job, member.job.empty() ? "" : "/", "round");
 }
 
-// "3 1" or "3 1 123456789 rank 2 is missing".
+// The counter as text: "3 1", or "3 1 123456789 rank 2 is missing".
 std::string Round::text_of(const Count& count) {
   std::string text = absl::StrCat(count.open, " ", count.complete);
   if (count.given_up >= 0)
@@ -134,12 +135,12 @@ absl::StatusOr<Round> Round::enter(const std::shared_ptr<Store>& store,
       round.leave(deadline);
       return status;
     }
-    // It may have ended in between: complete, when a dead process had the
-    // place before, or given up.
+    // The round may have ended in between: it was completed, if a dead process
+    // had the place before, or given up.
     const absl::StatusOr<Count> still = read_count(*store, member, deadline);
     if (!still.ok()) return still.status();
     if (still->open == round.number_) {
-      // The round before tells whether this process was in it.
+      // The previous round tells whether this process was in it.
       if (round.number_ - 2 > still->complete)
         round.forget(round.number_ - 2, deadline);
       return round;
@@ -149,7 +150,7 @@ absl::StatusOr<Round> Round::enter(const std::shared_ptr<Store>& store,
   }
 }
 
-// Whether this rank of the round that runs, if one does, is another process.
+// kRefused when another process has this rank in the round that runs.
 absl::Status Round::check_running(Deadline deadline) const {
   if (count_.complete == 0) return absl::OkStatus();
   const std::string running = rank_key(count_.complete, member_.rank);
@@ -177,7 +178,7 @@ absl::Status Round::take_place(Deadline deadline) {
         return has_place(member_.rank, *holder);
       came_before_ = *holder == ProcessIdentity::of_self();
     }
-    expected = *value;  // of one that left or died
+    expected = *value;  // the value of a process that left or died
   }
 }
 
@@ -209,7 +210,7 @@ absl::Status Round::check_in_time(Deadline deadline) {
   return reopen(deadline);
 }
 
-// A new attempt: whoever comes to it is in time.
+// Opens a new attempt, for which no rank is too late.
 absl::Status Round::reopen(Deadline deadline) {
   Count open = count_;
   open.given_up = -1;
@@ -220,7 +221,7 @@ absl::Status Round::reopen(Deadline deadline) {
   return text.status();
 }
 
-// What a round that was given up left.
+// Deletes the keys of a round that was given up.
 void Round::forget(int64_t number, Deadline deadline) const {
   for (const std::string& key :
        {rank_key(number, member_.rank), key_of(number, "terms"),
@@ -255,7 +256,8 @@ absl::Status Round::agree(Deadline deadline) {
        .next_step = "start all ranks with the same options"});
 }
 
-// Goes on to `next` unless the round has ended; the count after it.
+// Moves the counter to `next` unless the round has already ended; returns the
+// counter afterwards.
 absl::StatusOr<Round::Count> Round::end_with(const Count& next,
                                              Deadline deadline) {
   for (;;) {
@@ -264,7 +266,7 @@ absl::StatusOr<Round::Count> Round::end_with(const Count& next,
     if (!text.ok()) return text.status();
     absl::StatusOr<Count> now = parse(*text);
     if (!now.ok() || now->open != number_) return now;
-    count_ = *std::move(now);  // somebody had opened it again
+    count_ = *std::move(now);  // another rank had already opened a new one
   }
 }
 
@@ -295,11 +297,11 @@ void Round::leave(Deadline deadline) {
                       absl::StrCat(kIn, token_), absl::StrCat(kLeft, token_),
                       deadline)
         .IgnoreError();
-    // A new attempt may be on other terms.
+    // A new attempt may have other terms.
     store_->compare_set(key("terms"), own_terms(), "", deadline).IgnoreError();
     return;
   }
-  // Nobody enters it any more.
+  // No rank enters this round any more.
   store_->delete_key(rank_key(number_, member_.rank), deadline).IgnoreError();
   if (member_.rank != 0) return;
   store_->delete_key(key("terms"), deadline).IgnoreError();

@@ -1,11 +1,13 @@
-// The gathering of all ranks for one session, before they exchange anything.
+// The gathering of all ranks for one session, before they exchange any data.
 //
-// A store sees round after round: a program may start session after session. A
-// round ends once: complete, or because a rank gave up; all agree on which, by
-// the counter of rounds. A rank that failed and tries again comes into the
-// round that is open then, so no rank can fall out of step with the rest.
+// A store sees a sequence of rounds, since a program may start one session
+// after the other. A round ends once: it is complete, or a rank gave up. All
+// ranks agree on the result through the counter of rounds. A rank that failed
+// and tries again enters the round that is open then, so ranks cannot get out
+// of step.
 //
-// Threads: each rank calls from one at a time. Ownership: borrows the store.
+// Threads: each rank calls from one thread at a time. Ownership: borrows the
+// store.
 //
 //   auto round = Round::enter(store, {.rank = 0, .size = 2}, deadline);
 //   exchange(*store, round->key("hello"), ...);  // then, as it went,
@@ -26,48 +28,48 @@
 
 namespace distwrap::store {
 
-// What a rank says of itself.
+// The data with which a rank enters.
 struct RoundMember {
-  std::string job = {};  // in front of all keys
+  std::string job = {};  // the prefix of all keys
   int rank = 0, size = 1;
-  // What all ranks must have in common: "distwrap 0.1, world size 4".
+  // The values that must be equal on all ranks: "distwrap 0.1, world size 4".
   std::string terms = {};
 };
 
 class Round {
  public:
-  // Takes the rank's place. Errors: kRefused when another process that lives
-  // has it, or when the others gave up waiting after this process had started
-  // (once: its next try is a new attempt).
+  // Takes the rank's place. Errors: kRefused when another living process has
+  // the place, or when the other ranks gave up after this process had started.
+  // The second reason applies once: the next call is a new attempt.
   static absl::StatusOr<Round> enter(const std::shared_ptr<Store>& store,
                                      const RoundMember& member,
                                      Deadline deadline);
-  // Compares the terms with those of the rank that came first. Errors:
-  // kCallMismatch with both, `ranks` being that rank.
+  // Compares the terms with those of the first rank. Errors: kCallMismatch with
+  // both terms; `ranks` names the first rank.
   absl::Status agree(Deadline deadline);
-  // After agree: how many ranks the one that came first waits for.
+  // The number of ranks for which the first rank waits; valid after `agree`.
   int first_size() const { return first_size_; }
 
   int64_t number() const { return number_; }
-  // Of this round and no other.
+  // A key that belongs to this round only.
   std::string key(absl::string_view what) const;
 
-  // All ranks are in: who comes from now on is in the next. Errors: kRefused
-  // when one of the others had given up before.
+  // All ranks are in; ranks that come from now on enter the next round. Errors:
+  // kRefused when another rank had given up before.
   absl::Status close(Deadline deadline);
-  // Ends the round, and tells ranks that come later that it was too late.
-  // False when another rank had found it complete: then it is.
+  // Ends the round and tells ranks that come later that they are too late.
+  // False when another rank has completed the round already.
   bool give_up(absl::string_view why, Deadline deadline);
-  // Lets go of the rank.
+  // Releases the rank's place.
   void leave(Deadline deadline);
 
  private:
   // The counter of rounds.
   struct Count {
-    int64_t open = 1;       // the round that ranks come into
-    int64_t complete = 0;   // the last that was complete
-    int64_t given_up = -1;  // when the one before the open one was
-    std::string why = {};   // given up
+    int64_t open = 1;       // the round that ranks enter
+    int64_t complete = 0;   // the last complete round
+    int64_t given_up = -1;  // time when the round before `open` was given up
+    std::string why = {};   // why it was given up
   };
   static absl::StatusOr<Count> parse(absl::string_view text);
   static std::string text_of(const Count& count);
@@ -90,10 +92,11 @@ class Round {
 
   std::shared_ptr<Store> store_;
   RoundMember member_;
-  Count count_;  // as it was read last
+  Count count_;  // as last read
   int64_t number_ = 0;
-  std::string token_;         // of this try
-  bool came_before_ = false;  // another try of this process, or a late one
+  std::string token_;         // identifies this attempt
+  bool came_before_ = false;  // an earlier or late attempt of this process came
+                              // before
   bool closed_ = false;
   int first_size_ = 0;
 };

@@ -28,8 +28,8 @@ constexpr char kPrefix[] = "distwrap-";
 constexpr size_t kRandomLetters = 6;
 // Room for the names of sockets.
 constexpr char kLongestName[] = "/0123456789abcdef";
-// A directory can be taken for a dead job's before it is locked; that many
-// times in a row it is something else.
+// A directory may be removed as a dead job's before it is locked. That cannot
+// happen so many times in a row.
 constexpr int kAttempts = 8;
 
 absl::Status refused(absl::string_view parent, absl::string_view what,
@@ -43,12 +43,12 @@ absl::Status refused(absl::string_view parent, absl::string_view what,
                     "can write to"});
 }
 
-// Whether others could exchange a directory in `parent` for theirs.
+// Whether other users could replace a directory in `parent`.
 absl::Status check_parent(const std::string& parent) {
   struct stat info = {};
   if (stat(parent.c_str(), &info) != 0)
     return refused(parent, "it cannot be read", base::errno_text(errno));
-  if (!S_ISDIR(info.st_mode)) return refused(parent, "it is no folder", "");
+  if (!S_ISDIR(info.st_mode)) return refused(parent, "it is not a folder", "");
   if (info.st_uid != geteuid() && info.st_uid != 0)
     return refused(parent, "it belongs to another user",
                    absl::StrCat("user id ", info.st_uid));
@@ -69,8 +69,8 @@ bool is_ours(const struct stat& info) {
          (info.st_mode & 077) == 0;
 }
 
-// The locked descriptor of a directory, -1 with errno when it has another
-// owner or is gone.
+// The locked file descriptor of a directory; -1 with errno when it has another
+// owner or does not exist.
 int lock_directory(const std::string& path) {
   const int fd =
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -84,11 +84,11 @@ int lock_directory(const std::string& path) {
 }
 
 void remove_tree(const std::string& path) {
-  std::error_code ignored;  // what stays is found by the next start
+  std::error_code ignored;  // the next start removes what remains
   std::filesystem::remove_all(path, ignored);
 }
 
-// Directories of jobs that ended without removing theirs.
+// Removes the directories of jobs that ended without removing them.
 void remove_dead(const std::string& parent) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(parent.c_str()),
                                                    &closedir);

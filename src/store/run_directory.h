@@ -1,8 +1,9 @@
-// A private directory for the sockets of one job, gone at its end.
+// A private directory for the sockets of one job, removed at its end.
 //
-// Threads: as a plain object. Ownership: the object removes the directory.
-// A lock on the directory tells that its job lives; it goes with the process,
-// so what a killed one left is recognised and removed by the next.
+// Threads: one at a time. Ownership: the object removes the directory. A lock
+// on the directory shows that its job lives. The kernel releases the lock with
+// the process, so the next job recognises and removes the directory of a killed
+// one.
 //
 //   auto directory = RunDirectory::make(Environment::of_process());
 //   std::string socket = directory->path() + "/store";
@@ -20,10 +21,10 @@ namespace distwrap::store {
 
 class RunDirectory {
  public:
-  // Made in DISTWRAP_RUN_DIR, else in XDG_RUNTIME_DIR where that is usable,
-  // else in /tmp; readable by this user only, short enough for the sockets of a
-  // job. Removes those of dead jobs in the same folder first. Errors:
-  // kRunDirectory.
+  // Creates a directory in DISTWRAP_RUN_DIR, or else in XDG_RUNTIME_DIR if
+  // usable, or else in /tmp. Only this user can read it, and its path is short
+  // enough for the sockets of a job. First removes the directories of dead jobs
+  // in the same folder. Errors: kRunDirectory.
   static absl::StatusOr<RunDirectory> make(
       const base::Environment& environment);
 
@@ -32,7 +33,7 @@ class RunDirectory {
   ~RunDirectory() { remove(); }
 
   const std::string& path() const { return path_; }
-  // Now rather than at the end of the object.
+  // Removes the directory now instead of at the end of the object.
   void remove();
 
  private:
@@ -43,12 +44,13 @@ class RunDirectory {
   int lock_fd_ = -1;
 };
 
-// The folder in which jobs without a directory of their own meet, by sockets
-// named after them: "distwrap.<user id>", for this user only, in the same
-// parent; made where it is missing, and it stays. Errors: kRunDirectory.
+// The folder for jobs without a directory of their own, which meet at sockets
+// named after the job: "distwrap.<user id>" in the same parent folder, for this
+// user only. Created when it is missing, and never removed. Errors:
+// kRunDirectory.
 absl::StatusOr<std::string> user_directory(
     const base::Environment& environment);
-// Where it is, or would be made.
+// The path of that folder, which need not exist.
 absl::StatusOr<std::string> user_directory_path(
     const base::Environment& environment);
 

@@ -6,10 +6,11 @@
 #include "store/socket.h"
 #include "store/table.h"
 
-#include <absl/container/flat_hash_set.h>
 #include <absl/strings/str_cat.h>
 #include <uv.h>
 
+#include <new>
+#include <set>
 #include <sys/stat.h>
 #include <vector>
 
@@ -39,7 +40,7 @@ class Server::Impl {
   }
 
   absl::Status listen(const std::string& path) {
-    // libuv would cut a longer one short.
+    // libuv would truncate a longer path.
     if (!fits_socket_address(path))
       return cannot_listen(path, "the path is longer than 107 bytes");
     int error = uv_pipe_bind(&listener_, path.c_str());
@@ -70,7 +71,7 @@ class Server::Impl {
              });
   }
 
-  // The Server has gone: nobody but the handles needs this.
+  // The Server object has been destroyed; only its handles need this one now.
   void abandon() {
     abandoned_ = true;
     close();
@@ -82,12 +83,38 @@ class Server::Impl {
  private:
   void accept() {
     const bool full = connections_.size() >= options_.max_connections;
-    auto* const connection =
-        new Connection(loop_, &table_, &arrivals_,
-                       [this](Connection* closed) { forget(closed); });
-    connections_.insert(connection);
+    std::set<Connection*> one;
+    Connection* connection = nullptr;
+    try {
+      one.insert(nullptr);
+      connection =
+          new Connection(loop_, &table_, &arrivals_,
+                         [this](Connection* closed) { forget(closed); });
+    } catch (const std::bad_alloc&) {
+      return turn_away();
+    }
+    auto node = one.extract(one.begin());
+    node.value() = connection;
+    connections_.insert(std::move(node));
     connection->accept(reinterpret_cast<uv_stream_t*>(&listener_));
     if (full) connection->close();
+  }
+
+  // Takes a client that there is no memory for and closes its connection: else
+  // the loop would never take another one.
+  void turn_away() {
+    if (turning_away_) return;
+    turning_away_ = true;
+    uv_pipe_init(loop_, &turned_away_, 0);
+    turned_away_.data = this;
+    uv_accept(reinterpret_cast<uv_stream_t*>(&listener_),
+              reinterpret_cast<uv_stream_t*>(&turned_away_));
+    uv_close(reinterpret_cast<uv_handle_t*>(&turned_away_),
+             [](uv_handle_t* handle) {
+               auto* const impl = static_cast<Impl*>(handle->data);
+               impl->turning_away_ = false;
+               impl->free_when_closed();
+             });
   }
 
   void forget(Connection* connection) {
@@ -96,7 +123,9 @@ class Server::Impl {
   }
 
   void free_when_closed() {
-    if (abandoned_ && listener_closed_ && connections_.empty()) delete this;
+    if (abandoned_ && listener_closed_ && !turning_away_ &&
+        connections_.empty())
+      delete this;
   }
 
   uv_loop_t* const loop_;
@@ -104,7 +133,9 @@ class Server::Impl {
   uv_pipe_t listener_ = {};
   Table table_;
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
-  absl::flat_hash_set<Connection*> connections_;
+  std::set<Connection*> connections_;
+  uv_pipe_t turned_away_ = {};
+  bool turning_away_ = false;
   bool closing_ = false, listener_closed_ = false, abandoned_ = false;
 };
 

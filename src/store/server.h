@@ -1,8 +1,8 @@
 // Serves a store over a Unix socket to processes of this user on this host.
 //
-// Threads: that of the loop, which ignores or blocks SIGPIPE.
-// Ownership: the caller owns the loop and runs it; after `close` or destruction
-// it runs once more, until the server's handles are closed.
+// Threads: the loop's thread, which ignores or blocks SIGPIPE.
+// Ownership: the caller owns the loop and runs it. After `close` or
+// destruction the loop has to run until the server's handles are closed.
 //
 //   auto server = Server::listen(uv_default_loop(), directory + "/store");
 //   uv_run(loop, UV_RUN_DEFAULT);
@@ -20,20 +20,20 @@ struct uv_loop_s;
 namespace distwrap::store {
 
 struct ServerOptions {
-  // Those beyond are closed at once.
+  // Further connections are closed at once.
   size_t max_connections = 1024;
 };
 
 class Server {
  public:
-  // `path` lies in a private directory and does not exist; it goes with the
-  // server. Errors: kRunDirectory.
+  // `path` lies in a private directory and does not exist yet; the server
+  // removes it at its end. Errors: kRunDirectory.
   static absl::StatusOr<std::unique_ptr<Server>> listen(
       uv_loop_s* loop, const std::string& path,
       const ServerOptions& options = {});
   ~Server();
 
-  // Ends all connections; calls that wait end with kStoreUnreachable.
+  // Ends all connections; waiting calls end with kStoreUnreachable.
   void close();
 
   size_t connections() const;

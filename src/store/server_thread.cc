@@ -1,6 +1,6 @@
 #include "store/server_thread.h"
 
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 
 #include <absl/strings/str_cat.h>
 #include <uv.h>
@@ -37,8 +37,10 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
   if (!server.ok()) return server.status();
   state.server = *std::move(server);
   // Without SIGPIPE, too: a write to a client that has gone is an error code.
-  state.thread =
-      base::quiet_thread([&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
+  absl::StatusOr<std::thread> thread = base::start_thread(
+      "dw-store", [&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
+  if (!thread.ok()) return thread.status();
+  state.thread = *std::move(thread);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// A server of its own thread, for programs without a loop.
+// A server with a thread of its own, for programs without an event loop.
 //
 // Threads: any, one at a time. Ownership: destruction ends server and thread.
 //
@@ -18,7 +18,7 @@ namespace distwrap::store {
 
 class ServerThread {
  public:
-  // Errors as of Server::listen.
+  // Errors as of Server::listen and base::start_thread.
   static absl::StatusOr<std::unique_ptr<ServerThread>> start(
       const std::string& path, const ServerOptions& options = {});
   ~ServerThread();

@@ -20,8 +20,8 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
 
-// Nothing to wait on tells when a server appears at a path, so connecting is
-// tried again after a pause that grows.
+// No event announces a server that appears at a path, so connecting is repeated
+// after pauses of growing length.
 void pause(absl::Duration length, Deadline deadline) {
   poll(nullptr, 0,
        Deadline::earlier(deadline, Deadline::after(length)).remaining_ms());
@@ -34,9 +34,8 @@ absl::Status unreachable(const std::string& path, int attempts, int error) {
                             attempts, attempts == 1 ? " attempt" : " attempts"),
        .op = "store connect",
        .cause = base::errno_text(error),
-       .next_step =
-           "see whether rank 0 or `distwrap run`, which serves it, was "
-           "started and still lives"});
+       .next_step = "check whether rank 0 or `distwrap run`, which serves it, "
+                    "was started and still runs"});
 }
 
 absl::Status other_user(const std::string& path, absl::string_view cause) {
@@ -73,7 +72,7 @@ absl::StatusOr<Socket> Socket::connect(const std::string& path,
                                .cause = base::errno_text(errno),
                                .next_step = "raise `ulimit -n`"});
     Socket socket(fd);
-    // A Unix socket connects at once or not at all.
+    // A Unix socket connects at once or fails.
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address),
                   sizeof address) == 0) {
       ucred peer = {};
@@ -114,7 +113,7 @@ Io Socket::wait(short events, Deadline deadline) {
   for (;;) {
     pollfd entry = {.fd = fd_, .events = events, .revents = 0};
     const int n = poll(&entry, 1, deadline.remaining_ms());
-    // Errors and hang-ups show in the call that follows.
+    // Errors and hang-ups appear in the call that follows.
     if (n > 0) return {};
     if (n < 0 && errno != EINTR) return {Io::kBroken, errno};
     if (deadline.passed()) return {Io::kTimedOut, 0};

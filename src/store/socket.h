@@ -17,10 +17,10 @@
 
 namespace distwrap::store {
 
-// How a step ended.
+// The end of a step.
 struct Io {
   enum Kind { kDone, kTimedOut, kBroken } kind = kDone;
-  int error = 0;  // errno of kBroken, 0 when the peer closed
+  int error = 0;  // errno for kBroken; 0 when the peer has closed
 };
 
 // Whether a path fits in a socket address.
@@ -30,11 +30,12 @@ class Socket {
  public:
   struct ConnectOptions {
     Deadline deadline = {};
-    // Whether a server that is not there (yet) is waited for.
+    // Whether to wait for a server that is not there yet.
     bool wait_for_server = true;
   };
-  // `path` fits. Errors: kStoreUnreachable with path, attempts and errno;
-  // kAuthFailed when it belongs to another user; kResourceLimit.
+  // `path` fits into a socket address. Errors: kStoreUnreachable with path,
+  // number of attempts and errno; kAuthFailed when the socket belongs to
+  // another user; kResourceLimit.
   static absl::StatusOr<Socket> connect(const std::string& path,
                                         const ConnectOptions& options);
 
@@ -43,7 +44,7 @@ class Socket {
   ~Socket();
 
   Io send(absl::string_view bytes, Deadline deadline);
-  // Fills `size` bytes.
+  // Receives exactly `size` bytes.
   Io receive(char* bytes, size_t size, Deadline deadline);
 
  private:

@@ -9,9 +9,12 @@
 namespace distwrap::store {
 
 void Table::set(absl::string_view key, std::string value) {
-  const auto [place, is_new] = values_.try_emplace(key);
-  place->second = std::move(value);
-  if (is_new) wake(key);
+  if (const auto found = values_.find(key); found != values_.end()) {
+    found->second = std::move(value);
+    return;
+  }
+  values_.emplace(std::string(key), std::move(value));
+  wake(key);
 }
 
 const std::string* Table::find(absl::string_view key) const {
@@ -40,10 +43,15 @@ std::string Table::compare_set(absl::string_view key,
   return desired;
 }
 
-bool Table::erase(absl::string_view key) { return values_.erase(key) != 0; }
+bool Table::erase(absl::string_view key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return false;
+  values_.erase(found);
+  return true;
+}
 
-// Moves to the next key that is missing; true when there is none. Those passed
-// before may have been deleted since, hence the second look.
+// Moves to the next missing key; true when none is missing. Keys that were
+// passed may have been deleted since, so the search starts again.
 bool Table::advance(Wait* wait) {
   const auto is_missing = [this](const std::string& key) {
     return find(key) == nullptr;

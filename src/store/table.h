@@ -1,23 +1,23 @@
-// Keys, values and who waits for them: what the in-memory store and the server
-// have in common.
+// Keys, values and waiters: the common part of the in-memory store and the
+// server.
 //
-// Threads: one at a time; the owner locks. Ownership: a Wait belongs to who
-// made it and is cancelled before it goes.
+// Threads: one at a time; the owner locks. Ownership: a Wait belongs to its
+// maker and must be cancelled before it is destroyed.
 //
 //   Table table;
 //   Wait wait;
 //   wait.keys = {"a", "b"};
 //   wait.ready = [&] { ... };        // called inside the set that completes it
-//   if (table.start(&wait)) ...      // all are there; `ready` is not called
+//   if (table.start(&wait)) ...      // all keys exist; no call of `ready`
 #ifndef DISTWRAP_SRC_STORE_TABLE_H_
 #define DISTWRAP_SRC_STORE_TABLE_H_
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,7 +26,7 @@ namespace distwrap::store {
 struct Wait {
   std::vector<std::string> keys = {};
   std::function<void()> ready = {};
-  // The table's: the key it is parked on, one that is missing.
+  // Used by the table: the missing key under which the wait is parked.
   size_t at = 0;
   bool parked = false;
 };
@@ -34,18 +34,18 @@ struct Wait {
 class Table {
  public:
   void set(absl::string_view key, std::string value);
-  // Null when there is none; valid until the next change.
+  // Null when the key does not exist; valid until the next change.
   const std::string* find(absl::string_view key) const;
   // Fails with a plain InvalidArgument when the value is no integer or the sum
-  // does not fit.
+  // overflows.
   absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta);
-  // The value after the call, "" for none.
+  // Returns the value after the call, "" when the key does not exist.
   std::string compare_set(absl::string_view key, absl::string_view expected,
                           std::string desired);
   bool erase(absl::string_view key);
 
-  // True when all keys exist; else parks the wait. `ready` may not change the
-  // table; the wait is no longer parked when it is called.
+  // Returns true when all keys exist; otherwise parks the wait. `ready` must
+  // not change the table; the wait is no longer parked when `ready` is called.
   bool start(Wait* wait);
   void cancel(Wait* wait);
   std::vector<std::string> missing(const std::vector<std::string>& keys) const;
@@ -57,9 +57,10 @@ class Table {
   void park(Wait* wait);
   void wake(absl::string_view key);
 
-  absl::flat_hash_map<std::string, std::string> values_;
-  // Each wait stands under one key that it misses.
-  absl::flat_hash_map<std::string, std::vector<Wait*>> parked_;
+  // Abseil's maps do not survive an allocation that fails.
+  std::map<std::string, std::string, std::less<>> values_;
+  // Each wait is stored under one key that it misses.
+  std::map<std::string, std::vector<Wait*>, std::less<>> parked_;
 };
 
 }  // namespace distwrap::store

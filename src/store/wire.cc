@@ -9,7 +9,7 @@ namespace {
 using base::ByteReader;
 using base::ByteWriter;
 
-// The body that was written after room for the header.
+// Fills in the header; the body was written behind room for it.
 std::string with_header(ByteWriter* out) {
   std::string frame = out->take();
   ByteWriter header;
@@ -23,8 +23,8 @@ void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) out.text(text);
 }
 
-// A number of things of at least `least` bytes each: memory is only taken for
-// what is really there.
+// Reads a count of items of at least `least` bytes each. A count that the input
+// cannot hold is refused before memory is allocated.
 std::optional<uint32_t> read_count(ByteReader& in, size_t least) {
   const uint32_t count = in.u32();
   if (!in.ok() || count > in.left() / least) return std::nullopt;

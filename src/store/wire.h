@@ -1,19 +1,19 @@
-// What a client and the server of a store say to each other.
+// The messages between a client and the server of a store.
 //
 // A frame is a u32 length and that many bytes, little-endian. A client sends
-// one request and then reads one reply; a frame too many, too long or not
-// readable ends the connection.
+// one request and then reads one reply. A frame that is unexpected, too long or
+// malformed ends the connection.
 //
 //   request: u8 op, i64 timeout_ns, u32 n, n keys, value, expected, i64 number
 //   reply:   u8 answer, i64 number, u32 n, n texts, u32 m, m u32 indices
 //
-// keys, values and texts are a u32 length and the bytes.
+// Keys, values and texts are a u32 length and the bytes.
 //
 // Threads: pure functions.
 //
 //   std::string frame = encode(Request{.op = Op::kSet, .keys = {"k"}});
 //   std::optional<Request> request =
-//   decode_request(frame.substr(kHeaderBytes));
+//       decode_request(frame.substr(kHeaderBytes));
 #ifndef DISTWRAP_SRC_STORE_WIRE_H_
 #define DISTWRAP_SRC_STORE_WIRE_H_
 
@@ -28,7 +28,7 @@
 namespace distwrap::store {
 
 constexpr size_t kHeaderBytes = 4;
-// The longest value (or list of keys) with all that stands around it.
+// The longest value (or list of keys) with the fields around it.
 constexpr size_t kMaxFrameBytes = (size_t{64} << 20) + (size_t{64} << 10);
 
 enum class Op : uint8_t {
@@ -42,37 +42,37 @@ enum class Op : uint8_t {
 
 struct Request {
   Op op = Op::kSet;
-  // How long the server waits; negative: until the connection ends.
+  // The time for which the server waits; negative: until the connection ends.
   int64_t timeout_ns = -1;
-  std::vector<std::string> keys = {};  // one, but for kWait and kGetAll
-  std::string value = {};              // of kSet and kCompareSet
-  std::string expected = {};           // of kCompareSet
-  int64_t number = 0;                  // of kAdd
+  std::vector<std::string> keys = {};  // one key, except for kWait and kGetAll
+  std::string value = {};              // for kSet and kCompareSet
+  std::string expected = {};           // for kCompareSet
+  int64_t number = 0;                  // for kAdd
 };
 
 enum class Answer : uint8_t {
   kDone = 1,
-  kTimedOut,  // `indices` of the keys that are missing
-  kRefused,   // texts[0] says why
-  kTooLong,   // the values do not fit in one reply: fetch them singly
+  kTimedOut,  // `indices` are those of the missing keys
+  kRefused,   // texts[0] is the reason
+  kTooLong,   // the values do not fit into one reply: fetch them one by one
 };
 
 struct Reply {
   Answer answer = Answer::kDone;
-  int64_t number = 0;  // sum of kAdd, 1 or 0 of kDelete
+  int64_t number = 0;  // sum of kAdd; 1 or 0 for kDelete
   std::vector<std::string> texts = {};
   std::vector<uint32_t> indices = {};
 };
 
-// With the header.
+// The frame, with its header.
 std::string encode(const Request& request);
 std::string encode(const Reply& reply);
 
-// Length of the body that follows a header of kHeaderBytes; nothing when it is
+// The length of the body behind a header of kHeaderBytes; nullopt when it is
 // zero or too long.
 std::optional<size_t> decode_header(absl::string_view header);
-// A body, without the header. Keys are within their limits, their number fits
-// the op, nothing follows.
+// Decodes a body without its header; nullopt unless the keys are within their
+// limits, their number fits the op and nothing follows.
 std::optional<Request> decode_request(absl::string_view body);
 std::optional<Reply> decode_reply(absl::string_view body);
 

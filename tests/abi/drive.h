@@ -1,5 +1,5 @@
-// Driving a backend of one rank by its table, as a host would. Compiled against
-// whatever version of the headers the test is.
+// Drives a backend of one rank through its table, as a host would. Compiled
+// with the test's version of the headers.
 #ifndef DISTWRAP_TESTS_ABI_DRIVE_H_
 #define DISTWRAP_TESTS_ABI_DRIVE_H_
 
@@ -16,7 +16,7 @@
 
 namespace distwrap::testing {
 
-// A host that offers everything a table must have.
+// A host with everything that a table must have.
 inline const dw_host_api& test_host() {
   static const dw_host_api kHost = [] {
     dw_host_api host = {};
@@ -42,7 +42,7 @@ inline const dw_host_api& test_host() {
   return kHost;
 }
 
-// A communicator of size 1, for as long as it lives.
+// A communicator of size 1, destroyed with the object.
 class OneRank {
  public:
   explicit OneRank(const dw_backend_api& api) : api_(api) {
@@ -70,8 +70,8 @@ class OneRank {
     api_.close(backend_);
   }
 
-  // Submits an operation that is `bytes` long, which may be more or less than
-  // this side's dw_op. What lies behind dw_op is `tail`.
+  // Submits an operation of `bytes` bytes, which may be more or less than this
+  // side's dw_op. `tail` fills the bytes behind dw_op.
   int32_t submit(uint32_t bytes, echo_answer* answer, unsigned char tail = 0,
                  void (*edit)(dw_op*) = nullptr) {
     dw_op op = {};
@@ -83,8 +83,8 @@ class OneRank {
     op.out.count = sizeof *answer;
     op.out.dtype = {1, 8, 1};
     if (edit != nullptr) edit(&op);
-    // As long as it says, so that a checker of memory sees what is read behind
-    // it; the size itself is always there.
+    // Allocated with the stated size, so that a memory checker notices reads
+    // beyond it; the size field itself always exists.
     const size_t given = std::max<size_t>(bytes, sizeof op.struct_size);
     std::vector<uint64_t> memory((given + 7) / 8);
     auto* const to = reinterpret_cast<unsigned char*>(memory.data());

@@ -1,5 +1,5 @@
 # Proves that each module exports dw_plugin_query_v1 and nothing else, and that
-# the check finds a module, WRONG, which does not keep to it.
+# the check detects WRONG, a module that breaks the rule.
 #   cmake -DNM= -DMODULES=a|b -DWRONG= -P exports.cmake
 function(exports module variable)
   execute_process(COMMAND ${NM} -D --defined-only --format=posix ${module}

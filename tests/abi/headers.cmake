@@ -1,5 +1,5 @@
-# Compiles every header of the ABI and the SDK alone, in C++20, and in C11 but for
-# those of the SDK that say they are of C++: they include its library.
+# Compiles every header of the ABI and the SDK alone, in C++20, and in C11
+# except the headers of the SDK that are marked as C++ and include its library.
 #   cmake -DCC= -DCXX= -DFOLDERS=a|b -DSDK= -DSCRATCH= -P headers.cmake
 string(REPLACE "|" ";" folders "${FOLDERS}")
 file(MAKE_DIRECTORY ${SCRATCH})
@@ -12,11 +12,11 @@ foreach(folder IN LISTS folders)
     message(FATAL_ERROR "no headers in ${folder} or ${SDK}")
   endif()
   foreach(header IN LISTS headers sdk)
-    # One use makes a file that is not empty, which -pedantic asks for.
+    # One use makes the file non-empty, as -pedantic requires.
     string(CONCAT text "#include \"${header}\"\n#include \"${header}\"\n"
              "extern int dw_test_only;\n")
     set(languages c cc)
-    if(header MATCHES "^sdk/(atomics|buffers|descriptor_set|shapes|yielding)\\.h$")
+    if(header MATCHES "^sdk/(atomics|buffers|descriptor_set|first_failure|guard|limits|message_mismatch|shapes|thread|yielding)\\.h$")
       set(languages cc)
     endif()
     foreach(language IN LISTS languages)

@@ -47,7 +47,7 @@ TEST_P(Versions, ReadsTheHostsOperation) {
   ASSERT_EQ(rank.submit(sizeof(dw_op), &answer), DW_DONE);
   EXPECT_EQ(answer.plugin_minor, GetParam().minor);
   EXPECT_EQ(answer.given_size, sizeof(dw_op));
-  // The plugin sees its own struct; what the host did not send is zero.
+  // The plugin sees its own struct; fields that the host did not send are zero.
   EXPECT_EQ(answer.own_size, GetParam().op_size);
   EXPECT_EQ(answer.seen_size, GetParam().op_size);
   EXPECT_EQ(answer.seq, 77u);
@@ -84,6 +84,37 @@ TEST_P(Versions, UnknownKindIsUnimplemented) {
       DW_UNIMPLEMENTED);
 }
 
+// Growth rule 5, for tables and for notes: what a newer plugin only offers is
+// ignored, what it demands is refused.
+TEST(NewerPlugins, LoadWithWhatTheyOffer) {
+  for (const char* name : {"echo_v1_65535", "unknown_offer"}) {
+    plugin::Registry registry({});
+    const auto backend =
+        registry.find(absl::StrCat(DW_TEST_PLUGINS "/", name, ".so"));
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    EXPECT_NE((*backend)->api().flags, 0u) << name;
+  }
+}
+
+TEST(NewerPlugins, AreRefusedWithWhatTheyDemand) {
+  plugin::Registry registry({});
+  const auto backend = registry.find(DW_TEST_PLUGINS "/needs_v1_65535.so");
+  EXPECT_THAT(std::string(backend.status().message()),
+              ::testing::HasSubstr("unknown flags 0x4000"));
+}
+
+// Conversely, an operation with a flag of a newer host.
+TEST_P(Versions, IgnoresAnOfferOfANewerHostAndRefusesADemand) {
+  OneRank rank(backend_->api());
+  echo_answer answer = {};
+  EXPECT_EQ(rank.submit(sizeof(dw_op), &answer, 0,
+                        [](dw_op* op) { op->flags |= 0x40000000u; }),
+            DW_DONE);
+  EXPECT_EQ(rank.submit(sizeof(dw_op), &answer, 0,
+                        [](dw_op* op) { op->flags |= 0x4000u; }),
+            DW_UNIMPLEMENTED);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Abi, Versions,
     ::testing::Values(Kind{"echo_c", DW_ABI_MINOR, sizeof(dw_op)},
@@ -91,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Kind{"echo_other_c", DW_ABI_MINOR, sizeof(dw_op)},
                       Kind{"echo_other_cc", DW_ABI_MINOR, sizeof(dw_op)},
                       Kind{"echo_v1_0", 0, DW_OP_SIZE_1_0},
-                      Kind{"echo_v1_1", 1, DW_OP_SIZE_1_0 + 8}),
+                      Kind{"echo_v1_65535", 65535, DW_OP_SIZE_1_0 + 8}),
     [](const auto& test) { return std::string(test.param.file); });
 
 }  // namespace

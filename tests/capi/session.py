@@ -66,7 +66,7 @@ for name in ("error_text", "error_free", "work_free", "list_size", "list_free",
 
 
 class Error(Exception):
-    """What a call said; `info` has the fields."""
+    """The error of a call; `info` has the fields."""
 
 
 def call(name, *arguments):
@@ -102,7 +102,7 @@ x[0] = rank
 call("broadcast", byref(t), byref(t), root, None, None)
 assert x[0] == size - 1
 
-# Begun, with a callback in another thread.
+# Starts an operation, with a callback in another thread.
 seen = []
 done = Callback(lambda user, code, error: seen.append(code))
 work = c_void_p()
@@ -135,7 +135,7 @@ call("list_item", objects, c_uint64(1), byref(item))
 assert ctypes.string_at(item.data, item.size) == b"rank 1"
 lib.distwrap_list_free(objects)
 
-# Names: of a backend string, of a rank, of the registry's groups.
+# The names in a backend string, of a rank, and of the registry's groups.
 class Pair(ctypes.Structure):
     _fields_ = [("key", c_char_p), ("value", c_char_p)]
 

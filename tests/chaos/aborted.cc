@@ -1,5 +1,6 @@
-// A thread aborts a group while ranks are in a call, or one of them does not
-// come: all are told who it was, at once, and nothing is left of the group.
+// A thread aborts a group while ranks are in a call, or while one of them does
+// not come: all ranks learn at once which rank aborted, and nothing of the
+// group remains.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 #include "chaos/resources.h"
@@ -13,7 +14,7 @@
 namespace distwrap::chaos {
 namespace {
 
-// Sessions of a try, one after the other; each has its news.
+// Sessions of a try, one after the other; each has its own news.
 constexpr int kSessions = 4;
 static_assert(kSessions <= static_cast<int>(kMostGroups));
 
@@ -25,7 +26,7 @@ struct Plan {
     constexpr int64_t kBytes[] = {16, 32 << 10, 1 << 20};
     call = draw_call(draw, setting.ranks, draw.one_of(kBytes));
     aborter = draw.below(setting.ranks);
-    // The one before, so that it is another rank; or none.
+    // The rank before the aborter, so that it is another rank; or none.
     if (draw.coin()) absent = (aborter + setting.ranks - 1) % setting.ranks;
     delay = absl::Microseconds(draw.below(3000));
   }
@@ -46,7 +47,7 @@ std::string plan(const Setting& setting) {
   return text;
 }
 
-// When a session's group was aborted, and how long that took.
+// When a session's group was aborted, and how long the abort took.
 std::atomic<int64_t>& aborted_ns(Ledger& ledger, const Plan& plan,
                                  int session) {
   return ledger.ranks[plan.aborter].entered_ns[session];
@@ -58,7 +59,7 @@ void one_session(const Self& self, int number) {
   if (!session.ok()) return;
   std::atomic<int64_t>& aborted = aborted_ns(self.ledger, plan, number);
   Performer performer(session->world());
-  // Some may still be in here when the first one aborts.
+  // Some ranks may still be in the call when the first one aborts.
   int64_t began = Deadline::now_ns();
   absl::Status status = performer.perform({}, 0);
   std::thread aborter;
@@ -73,7 +74,7 @@ void one_session(const Self& self, int number) {
       bind_session({});
     });
   if (self.rank == plan.absent && status.ok()) {
-    // It comes when all could know.
+    // The absent rank comes after all could know.
     while (aborted.load() == 0) sleep_for(absl::Milliseconds(1));
     sleep_for(absl::Milliseconds(200));
   }
@@ -112,7 +113,7 @@ void judge(const Setting& setting, int number, Job& job, Findings& findings) {
       findings.bad(absl::StrCat("rank ", rank, " was told nothing"));
       continue;
     }
-    // A call that began afterwards is refused, for this reason.
+    // A later call is refused for this reason.
     const bool is_named =
         rank == plan.aborter
             ? absl::StrContains(news.text, "the group was aborted")

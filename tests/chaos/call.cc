@@ -8,7 +8,7 @@
 namespace distwrap::chaos {
 namespace {
 
-// Small, so that every type holds products of a few.
+// Small values, so that every type can hold products of a few.
 template <class T>
 T element(int rank, uint64_t round, int64_t at) {
   return static_cast<T>((static_cast<uint64_t>(rank) * 7 + round * 3 +
@@ -102,7 +102,8 @@ std::vector<T> Performer::filled(const Call& call, uint64_t round,
   return data;
 }
 
-// `n` elements that began as element `first` of the ranks `from` to `to`.
+// Compares `n` elements, whose first was element `first` of the inputs of ranks
+// `from` to `to`.
 template <class T>
 void Performer::expect(const Call& call, uint64_t round, const T* got,
                        int64_t n, int64_t first, int from, int to) {
@@ -137,7 +138,7 @@ absl::Status Performer::perform_with(const Call& call, uint64_t round,
       std::accumulate(counts.begin(), counts.begin() + me_, int64_t{0});
   std::vector<T> in, out;
   absl::Status status;
-  // Pieces of all ranks, one behind the other.
+  // The pieces of all ranks, one behind the other.
   const auto expect_gathered = [&] {
     int64_t at = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -224,14 +225,14 @@ absl::Status Performer::perform_with(const Call& call, uint64_t round,
         expect(call, round, out.data() + rank * n, n, me_ * n, rank, rank);
       return status;
     case Kind::kAllToAllV: {
-      std::vector<int64_t> with;  // the same in both directions
+      std::vector<int64_t> with;  // equal in both directions
       for (int rank = 0; rank < ranks_; ++rank)
         with.push_back(counts[static_cast<size_t>((me_ + rank) % ranks_)]);
       in = filled<T>(call, round, all);
       out.resize(in.size());
       status = ended(all_to_all_single(TensorView(out), TensorView(in), with,
                                        with, options));
-      // Where rank r's part for this one begins, in its input.
+      // Where this rank's part begins in the input of rank r.
       for (int rank = 0, at = 0; status.ok() && rank < ranks_; ++rank) {
         int64_t first = 0;
         for (int to = 0; to < me_; ++to)
@@ -252,7 +253,7 @@ absl::Status Performer::perform_with(const Call& call, uint64_t round,
       irecv(TensorView(out), Peer::group(previous), 0, options);
   if (!received.ok()) return received.status();
   status = send(TensorView(in), Peer::group(next), 0, options);
-  // That may have failed first.
+  // The receive may have failed first.
   if (const absl::Status came = received->wait(); !came.ok()) status = came;
   if (status.ok()) expect(call, round, out.data(), n, 0, previous, previous);
   return status;

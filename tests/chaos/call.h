@@ -1,11 +1,11 @@
-// One collective, or a ring of messages, whose result is known: it fills the
-// inputs, makes the call, and compares every element that comes back.
+// One collective, or a ring of messages, whose result is known: fills the
+// inputs, makes the call, and compares every element of the result.
 //
-// Threads: one at a time. Ownership: its buffers are its own.
+// Threads: one at a time. Ownership: owns its buffers.
 //
 //   Performer performer(group);
 //   absl::Status status = performer.perform(call, round);
-//   performer.wrong();  // what came back wrong from a call that succeeded
+//   performer.wrong();  // wrong data of a call that succeeded
 #ifndef DISTWRAP_TESTS_CHAOS_CALL_H_
 #define DISTWRAP_TESTS_CHAOS_CALL_H_
 
@@ -33,8 +33,8 @@ enum class Kind : uint8_t {
   kAllToAll,
   kScan,
   kAllGatherV,      // with `counts`
-  kReduceScatterV,  // likewise
-  kAllToAllV,       // likewise: counts[(i + j) % ranks] from rank i to j
+  kReduceScatterV,  // with `counts`
+  kAllToAllV,       // with `counts`: counts[(i + j) % ranks] from rank i to j
   kRing,            // a message to the next rank, one from the previous
 };
 const char* kind_name(Kind kind);
@@ -55,8 +55,8 @@ struct Call {
   std::string text() const;
 };
 
-// A call whose whole data has about `bytes`, each of the first kinds or the
-// ring.
+// Draws a call whose whole data has about `bytes`, one of the first kinds or
+// the ring.
 Call draw_call(Draw& draw, int ranks, int64_t bytes);
 
 class Performer {
@@ -64,7 +64,8 @@ class Performer {
   explicit Performer(Group group)
       : group_(std::move(group)), me_(group_.rank()), ranks_(group_.size()) {}
 
-  // Until it has ended; `round`, of which the data depend, is everybody's.
+  // Runs a call to its end. The data depend on `round`, which is equal on all
+  // ranks.
   absl::Status perform(const Call& call, uint64_t round,
                        std::optional<absl::Duration> timeout = std::nullopt);
   const std::string& wrong() const { return wrong_; }
@@ -82,7 +83,7 @@ class Performer {
 
   const Group group_;
   const int me_, ranks_;
-  std::string wrong_;  // the first
+  std::string wrong_;  // the first mistake
   uint64_t wrong_round_ = 0;
 };
 

@@ -1,7 +1,8 @@
-// A case: what happens to a job in a try, and what has to hold.
+// A case: the fault that a job suffers in a try, and the conditions that have
+// to hold.
 //
-// A try is run by a director, which starts the ranks, looks at them and judges.
-// What is to happen, and to whom, both draw from the seed.
+// A director runs a try: it starts the ranks, watches them and judges. Director
+// and ranks draw the fault and its victim from the same seed.
 //
 // Threads: a case is constant. Ownership: cases live for ever.
 #ifndef DISTWRAP_TESTS_CHAOS_CASE_H_
@@ -23,20 +24,20 @@
 
 namespace distwrap::chaos {
 
-// Something that a case measures, and within which time it has to happen.
+// An event that a case measures, and the time in which it has to happen.
 struct Measure {
   const char* what;
-  absl::Duration usual;  // 99 of 100
+  absl::Duration usual;  // limit for 99 of 100 tries
   absl::Duration most;
 };
 
-// What the director has found in one try.
+// The findings of the director in one try.
 class Findings {
  public:
   void bad(std::string why) { bad_.push_back(std::move(why)); }
   void took(size_t measure, int64_t ns) { took_.push_back({measure, ns}); }
   void skip(std::string why) { skipped_ = std::move(why); }
-  // Calls and the like, for cases whose tries differ in size.
+  // Counts calls and the like, for cases whose tries differ in size.
   void count(int64_t n) { counted_ += n; }
 
   struct Took {
@@ -55,20 +56,20 @@ class Findings {
   int64_t counted_ = 0;
 };
 
-// A rank, in its own process.
+// A rank in its own process.
 struct Self {
   const Setting& setting;
   int rank;
   Ledger& ledger;
   RankPage& page;
 
-  // A session whose operations have no limit that matters unless one is given:
-  // who waits for ever is found by the director.
+  // The options of a session whose operations have no effective limit unless
+  // one is given; the director notices a rank that waits for ever.
   InitOptions options(absl::Duration timeout = absl::Seconds(600)) const;
   absl::StatusOr<Session> join(
       absl::Duration timeout = absl::Seconds(600)) const;
   void complain(absl::string_view wrong) const { chaos::complain(page, wrong); }
-  // Until all ranks are ready, or the others have given up.
+  // Waits until all ranks are ready, or the others have given up.
   void wait_for_all_ready() const;
 };
 
@@ -76,17 +77,17 @@ struct Case {
   const char* name;  // "F1"
   const char* what;
   int full;               // tries of a full set
-  bool preloads = false;  // ranks run with the shifted clock
-  // Not with a sanitizer, which has locks that a child never gets, and has to
-  // come before all other libraries.
+  bool preloads = false;  // whether ranks run with the shifted clock
+  // Not with a sanitizer: it has locks that a forked child never gets, and it
+  // must come before all other libraries.
   bool only_plain = false;
   absl::Span<const Measure> measures = {};
-  // In words; the same that the others draw.
+  // The plan in words, equal to the one that ranks draw.
   std::string (*plan)(const Setting& setting);
-  // What a rank does. The process ends with code 0 afterwards.
+  // The body of a rank. The process ends with code 0 afterwards.
   void (*rank)(const Self& self);
-  // What the director does to a job that has been started, and how it judges.
-  // That all ranks end in time is looked at afterwards.
+  // The director's actions on a started job, and its judgement. Whether all
+  // ranks end in time is checked afterwards.
   void (*direct)(const Setting& setting, Job& job, Findings& findings);
   // Whether rank `rank` may end with `code`; null: only with 0.
   bool (*ends_well)(const Setting& setting, int rank, int code) = nullptr;
@@ -95,17 +96,17 @@ struct Case {
 absl::Span<const Case* const> all_cases();
 const Case* find_case(absl::string_view name);
 
-// Whether the first error that each rank but `except` heard of `group` is this.
+// Whether this is the first error of `group` that each rank except `rank` got.
 void expect_news(Job& job, int rank, size_t group, Reason reason,
                  uint64_t culprits, Findings& findings);
 inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
 
 void sleep_for(absl::Duration duration);
-// Kills this process at that time of CLOCK_MONOTONIC, whatever it does then,
-// and has the others know when that is.
+// Kills this process at that time of CLOCK_MONOTONIC, whatever it is doing, and
+// tells the others the time.
 void die_at(const Self& self, int64_t ns);
-// Likewise within a call that began then, after that part of what it took the
-// last time.
+// Kills this process within a call that began at `began_ns`, after this part of
+// the time that the previous call took.
 void die_within(const Self& self, int64_t began_ns, double part,
                 int64_t took_ns);
 

@@ -1,6 +1,7 @@
-// Ranks that fork while their threads work: the child is refused, and ends at
-// once, by exit, by another program, or as a daemon; the parent works on. One
-// rank may leave by exit() with all of it open, and the others are told.
+// Ranks that fork while their threads work: the child's calls are refused, and
+// it ends at once, by exit, by another program, or as a daemon; the parent
+// works on. One rank may leave by exit() with everything open, and the others
+// learn of it.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -34,8 +35,8 @@ struct Plan {
   }
   int forker;
   Way ways[kForks];
-  bool by_worker;  // the thread that makes the calls forks; else another one
-  bool leaves;     // at the end the rank calls exit() within its work
+  bool by_worker;  // whether the calling thread forks, or another one
+  bool leaves;     // whether the rank calls exit() at the end, within its work
   Call call;
   absl::Duration delay;
 };
@@ -50,7 +51,7 @@ std::string plan(const Setting& setting) {
   return absl::StrCat(text, plan.leaves ? "then it exits" : "then all end");
 }
 
-// What a child does; it prints nothing.
+// The body of a child; it prints nothing.
 [[noreturn]] void be_child(const Self& self, Way way) {
   int32_t x = 0;
   const absl::Status refused =
@@ -89,7 +90,7 @@ void fork_once(const Self& self, Way way) {
   most.store(std::max(most.load(), Deadline::now_ns() - began));
 }
 
-// While the calls go on in this thread.
+// Forks while this thread makes calls.
 void fork_beside(const Self& self, const Plan& plan,
                  std::atomic<bool>& is_over) {
   for (const Way way : plan.ways) {
@@ -101,7 +102,7 @@ void fork_beside(const Self& self, const Plan& plan,
 
 void rank(const Self& self) {
   const Plan plan(self.setting);
-  // Begun by a thread that is gone when it is used.
+  // The session is started by a thread that has ended when it is used.
   absl::StatusOr<Session> session;
   std::thread([&] {
     session = self.join();
@@ -122,7 +123,7 @@ void rank(const Self& self) {
       if (round < kForks) fork_once(self, plan.ways[round]);
       is_over.store(round >= kForks);
     }
-    // Until the one that forks has done so.
+    // Continues until the forking rank has finished.
     go_on = is_over.load() ? 0 : 1;
     if (status.ok())
       status = all_reduce(TensorView(&go_on, 1), ReduceOp::kMax).status();
@@ -141,7 +142,7 @@ void rank(const Self& self) {
     self.ledger.struck_ns.store(Deadline::now_ns());
     std::exit(0);
   }
-  // A message that nobody sends.
+  // A receive whose message is never sent.
   int32_t never = 0;
   const int next = (self.rank + 1) % self.setting.ranks;
   status = recv(TensorView(&never, 1), Peer::group(next)).status();
@@ -152,7 +153,7 @@ void rank(const Self& self) {
 
 void direct(const Setting& setting, Job& job, Findings& findings) {
   const Plan plan(setting);
-  // Its own end, by the look of its parent.
+  // The forking rank's own end, as its parent sees it.
   if (plan.leaves &&
       job.wait_until([&] { return job.end_of(plan.forker) >= 0; })) {
     const int64_t struck = job.ledger().struck_ns.load();

@@ -46,7 +46,7 @@ Freezer::Freezer(pid_t pid) {
 Freezer::~Freezer() {
   if (!works()) return;
   go_on();
-  // Empty a moment after its process has gone.
+  // The control group is empty a moment after its process has ended.
   for (int i = 0; i < 1000 && rmdir(folder_.c_str()) != 0; ++i) usleep(1000);
 }
 

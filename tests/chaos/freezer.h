@@ -1,6 +1,7 @@
-// Stands a process still in one of two ways, and lets it go on.
+// Stops a process in one of two ways, and lets it go on.
 //
-// Threads: one. Ownership: lets go, and removes its control group, at its end.
+// Threads: one. Ownership: lets the process go on, and removes its control
+// group, at its end.
 //
 //   Freezer freezer(pid);
 //   if (freezer.works()) freezer.stop();
@@ -12,7 +13,7 @@
 
 namespace distwrap::chaos {
 
-// By the freezer of control groups, of either version.
+// Uses the freezer of control groups, of either version.
 class Freezer {
  public:
   explicit Freezer(pid_t pid);
@@ -20,7 +21,7 @@ class Freezer {
   Freezer(const Freezer&) = delete;
   Freezer& operator=(const Freezer&) = delete;
 
-  // Whether this host lets us.
+  // Whether this host permits it.
   bool works() const { return !folder_.empty(); }
   void stop() const;
   void go_on() const;

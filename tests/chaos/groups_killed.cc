@@ -1,6 +1,6 @@
-// A rank of several groups is killed while the others wait for something else,
-// alone or together: all members of all its groups are told, and groups without
-// it work on.
+// A rank of several groups is killed while others wait for something else,
+// alone or together: all members of all its groups learn of it, and groups
+// without it continue to work.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -16,8 +16,8 @@ namespace distwrap::chaos {
 namespace {
 
 struct PlannedGroup {
-  std::vector<int> ranks;   // of the world, ascending
-  bool in_barrier = false;  // else each waits for a message of another
+  std::vector<int> ranks;   // ranks of the world, ascending
+  bool in_barrier = false;  // else each waits for a message of another rank
 
   bool has(int rank) const {
     return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -44,7 +44,7 @@ struct Plan {
       group.in_barrier = draw.coin();
       if (group.ranks.size() > 1) groups.push_back(std::move(group));
     }
-    // And one without it.
+    // A group without the victim.
     PlannedGroup rest{all, false};
     rest.ranks.erase(rest.ranks.begin() + victim);
     groups.push_back(std::move(rest));
@@ -65,7 +65,8 @@ std::string plan(const Setting& setting) {
   return text;
 }
 
-// A message from a member that sends none: not the victim, if there is another.
+// Waits for a message from a member that sends none: not from the victim, if
+// there is another one.
 absl::StatusOr<Work> wait_in(const PlannedGroup& planned, const Group& group,
                              int me, int victim, int32_t* into) {
   const OpOptions options{.group = group, .async = true};
@@ -118,7 +119,7 @@ void rank(const Self& self) {
     sleep_for(absl::Seconds(60));
   }
   watch(self, plan, groups);
-  // What it was no member of is whole.
+  // Groups without the victim are intact.
   Performer performer(groups.back());
   const Call call{.kind = Kind::kAllReduce, .count = 100};
   for (uint64_t round = 0; round < 3 && groups.back().size() > 1; ++round)

@@ -23,7 +23,8 @@ void sleep_for(absl::Duration duration) {
   nanosleep(&span, nullptr);
 }
 
-// Ours, without what would tell the ranks something else.
+// This process's environment, without variables that would give the ranks other
+// facts.
 std::vector<std::string> environment(const std::vector<std::string>& more) {
   std::vector<std::string> all = more;
   for (char** one = environ; *one != nullptr; ++one)
@@ -52,7 +53,7 @@ Job::Job(const Setting& setting, absl::Duration patience,
 
 Job::~Job() {
   ledger().over.store(true);
-  // With whom they have left behind.
+  // The ranks and the processes that they have left behind.
   if (process_group_ > 0) kill(-process_group_, SIGKILL);
   for (const Rank& rank : ranks_) {
     if (rank.end < 0) waitpid(rank.pid, nullptr, 0);
@@ -83,7 +84,7 @@ void Job::start(const Setting& setting, int number,
       absl::StrCat("DISTWRAP_RANK=", number),
       absl::StrCat("DISTWRAP_WORLD_SIZE=", setting.ranks),
       absl::StrCat("DISTWRAP_STORE=", server_->address()),
-      // Nobody reads the recordings of thousands of broken groups.
+      // The recordings of thousands of broken groups would not be read.
       "DISTWRAP_RECORDER=0"};
   if (!preload.empty()) {
     env.push_back("LD_PRELOAD=" + preload);
@@ -105,7 +106,7 @@ void Job::start(const Setting& setting, int number,
     std::perror("fork");
     std::exit(2);
   }
-  // Here as well: whoever comes first.
+  // Parent and child call it, whichever runs first.
   setpgid(pid, group);
   if (group == 0) process_group_ = pid;
   rank.pid = pid;

@@ -1,7 +1,7 @@
-// The processes of a try, as the director sees them: each is this program
+// The processes of a try, as the director sees them: each runs this program
 // again, as one rank. They meet at a store of the director.
 //
-// Threads: one. Ownership: whatever still runs is killed with the object.
+// Threads: one. Ownership: processes that still run are killed with the object.
 //
 //   Job job(setting, patience);
 //   if (!job.wait_until([&] { return job.page(0).ready.load(); })) ...
@@ -42,16 +42,16 @@ class Job {
 
   void signal(int rank, int number) const;
   pid_t pid(int rank) const { return at(rank).pid; }
-  // False when it did not come true within the patience of the try, or all
-  // ranks have ended before.
+  // False when the condition did not become true within the patience of the
+  // try, or all ranks ended before.
   bool wait_until(const std::function<bool()>& condition);
-  // Until all have ended, or the patience is over: then false.
+  // Waits until all have ended; false when the patience is over.
   bool wait_for_all();
-  // Exit code, 128 + signal, or -1 while it runs.
+  // Exit code, 128 + signal, or -1 while the rank runs.
   int end_of(int rank) const { return at(rank).end; }
-  // What it printed, on both outputs.
+  // The rank's output on stdout and stderr.
   std::string said(int rank) const;
-  // The ranks that still run, and what they last wrote down.
+  // The ranks that still run, with their last entries in the ledger.
   std::string who_hangs();
 
  private:
@@ -62,7 +62,7 @@ class Job {
   };
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void start(const Setting& setting, int rank, const std::string& preload);
-  // Whether any still runs.
+  // Whether any rank still runs.
   bool reap();
 
   LedgerMemory memory_;

@@ -1,5 +1,5 @@
-// A rank is killed at any microsecond of a collective: every other rank is told
-// at once who has gone, lives on, and has had no wrong result.
+// A rank is killed at any microsecond of a collective: every other rank learns
+// at once which rank has gone, lives on, and got no wrong result.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -23,7 +23,7 @@ struct Plan {
   Call call;
   int victim;
   uint64_t round;
-  double part;  // of the time that a round takes
+  double part;  // part of a round's time
 };
 
 std::string plan(const Setting& setting) {
@@ -54,7 +54,7 @@ void rank(const Self& self) {
     tell(self.page, 0, status, static_cast<int>(round), ended);
   }
   if (!performer.wrong().empty()) self.complain(performer.wrong());
-  // It lives on.
+  // The survivor lives on.
   const absl::Status again = performer.perform(plan.call, 0);
   if (error_reason(again) != Reason::kGroupBroken)
     self.complain(absl::StrCat("a later call: ", again.ToString()));
@@ -84,7 +84,7 @@ constexpr Measure kMeasures[] = {
     {"from the kill to the error of each other rank", absl::Milliseconds(100),
      absl::Milliseconds(500)},
     {"closing the broken session", absl::Milliseconds(500),
-     absl::Milliseconds(600)}};
+     absl::Milliseconds(500)}};
 
 }  // namespace
 

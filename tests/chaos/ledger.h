@@ -1,9 +1,9 @@
-// What the processes of a try write down for each other, in memory that
-// outlives each of them: when they did what, and what they were told. Times are
-// of CLOCK_MONOTONIC, which the processes of a host share.
+// The ledger: memory in which the processes of a try write times and errors for
+// each other, and that outlives each of them. Times are of CLOCK_MONOTONIC,
+// which the processes of a host share.
 //
-// Threads: each word has one writer, but for `struck_ns` and `go`.
-// Ownership: the director makes the memory, ranks inherit its descriptor.
+// Threads: each word has one writer, except `struck_ns` and `go`. Ownership:
+// the director makes the memory, ranks inherit its descriptor.
 #ifndef DISTWRAP_TESTS_CHAOS_LEDGER_H_
 #define DISTWRAP_TESTS_CHAOS_LEDGER_H_
 
@@ -22,50 +22,51 @@ inline constexpr size_t kMostRanks = 8;
 inline constexpr size_t kMostGroups = 8;
 inline constexpr size_t kMostCalls = 32;
 
-// The first error that a rank was told of a group.
+// The first error that a rank got from a group.
 struct News {
-  std::atomic<int64_t> heard_ns;  // 0: none; the rest is written before
+  std::atomic<int64_t> heard_ns;  // 0: none; the fields below are written
+                                  // before
   Reason reason;
-  int32_t call;       // which of its calls told it
+  int32_t call;       // number of the call that returned it
   uint64_t culprits;  // a bit for each rank of the group
   char text[1024];
-  char expected[256], actual[256];  // of calls that differ
+  char expected[256], actual[256];  // the two calls of a mismatch
 
   bool is_there() const { return heard_ns.load() != 0; }
 };
 
 struct RankPage {
-  std::atomic<bool> ready;     // for what is to be done to it
-  std::atomic<bool> finished;  // came to its end, whatever it found
+  std::atomic<bool> ready;     // ready for the fault
+  std::atomic<bool> finished;  // the rank came to its end, whatever it found
   std::atomic<uint64_t> rounds;
   std::atomic<int64_t> entered_ns[kMostCalls];
-  std::atomic<int64_t> took_ns[8];  // what the case measures
-  std::atomic<int64_t> counted;     // likewise
+  std::atomic<int64_t> took_ns[8];  // times that the case measures
+  std::atomic<int64_t> counted;     // counts of the case
   News news[kMostGroups];
-  // What it found wrong itself.
+  // The first mistake that the rank found itself.
   std::atomic<bool> is_wrong;
   char wrong[1024];
 };
 
 struct Ledger {
-  std::atomic<int64_t> struck_ns;  // when the fault happened, 0: not yet
+  std::atomic<int64_t> struck_ns;  // when the fault happened; 0: not yet
   std::atomic<int> go;             // a step of the case, set by the director
-  std::atomic<bool> over;          // whoever was left behind may end
+  std::atomic<bool> over;          // processes that were left behind may end
   std::atomic<int64_t> clock_step_s;
   RankPage ranks[kMostRanks];
 };
 
-// Of a rank, the first time: whatever comes later is not the news.
+// Stores the first error of a rank; later ones are ignored.
 void tell(RankPage& page, size_t group, const absl::Status& status, int call,
           int64_t heard_ns);
-// The first thing counts. Any thread.
+// Stores the first mistake. Any thread.
 void complain(RankPage& page, absl::string_view wrong);
 
-// Shared memory without a name.
+// Anonymous shared memory.
 class LedgerMemory {
  public:
   LedgerMemory();
-  // What a rank inherited.
+  // The memory that a rank has inherited.
   explicit LedgerMemory(int fd);
   ~LedgerMemory();
   LedgerMemory(const LedgerMemory&) = delete;

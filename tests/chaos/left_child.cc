@@ -1,5 +1,5 @@
-// A rank is killed and leaves a child behind, which has all its descriptors, or
-// all its memory: the others are told as soon.
+// A rank is killed and leaves a child behind, which has all its descriptors or
+// all its memory: the others learn of the death just as soon.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -30,7 +30,7 @@ struct Plan {
   }
   int victim;
   Way way;
-  bool is_awaited;  // by the others, which are in a barrier; else nobody is
+  bool is_awaited;  // whether the others wait for it in a barrier
   absl::Duration delay;
 };
 
@@ -42,7 +42,7 @@ std::string plan(const Setting& setting) {
                       plan.is_awaited ? "it" : "each other");
 }
 
-// Without the C library, whose thread-local data are the parent's.
+// Uses no C library, whose thread-local data are the parent's.
 int idle(void* /*unused*/) {
   for (;;) syscall(SYS_pause);
 }
@@ -51,7 +51,7 @@ void leave_child(Way way) {
   if (way == Way::kFork) {
     if (fork() == 0) idle(nullptr);
   } else if (way == Way::kVfork) {
-    // The thread that does it stands still from here on.
+    // The thread that does it stands still afterwards.
     std::thread([] {
       if (vfork() == 0) idle(nullptr);
     }).detach();

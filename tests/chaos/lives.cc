@@ -1,6 +1,6 @@
-// Sessions that begin and end in every order that a program may get wrong:
-// begun twice, ended twice, used afterwards, ended or dropped with work in
-// flight. None crashes or hangs, nothing is left, and nobody prints a line.
+// Sessions that begin and end in every wrong order: started twice, ended twice,
+// used afterwards, ended or dropped with work in flight. No order crashes or
+// hangs, nothing remains, and nothing is printed.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 #include "chaos/resources.h"
@@ -16,7 +16,7 @@ namespace distwrap::chaos {
 namespace {
 
 constexpr int kSessions = 6;
-// Of an end with work in flight.
+// The limit of an end with work in flight.
 constexpr absl::Duration kDrain = absl::Milliseconds(30);
 
 enum class Act : uint8_t { kTwice, kUsedAfter, kInFlight, kDropped, kGroup };
@@ -31,7 +31,7 @@ struct Plan {
     absent = draw.below(setting.ranks);
   }
   Act acts[kSessions];
-  int absent;  // where work is to stay in flight
+  int absent;  // the rank that does not come, so that work stays in flight
 };
 
 std::string plan(const Setting& setting) {
@@ -51,7 +51,7 @@ class Life {
     const absl::StatusOr<Session> session = self_.join();
     if (!session.ok()) return;
     const absl::Status met = work(session->world());
-    // Others may have ended theirs before this one was done.
+    // Other ranks may have ended their session before this one was done.
     if (!met.ok() && (act != Act::kInFlight || !is_of_an_end(met)))
       return self_.complain(met.ToString());
     switch (act) {
@@ -111,13 +111,13 @@ class Life {
     took(measure, began);
   }
 
-  // Left alone by one rank.
+  // Starts work that one rank never joins.
   std::optional<Work> start(const Group& group) {
     if (self_.rank == plan_.absent) return std::nullopt;
     const absl::StatusOr<Work> work =
         all_reduce(TensorView(data_, 100), ReduceOp::kSum,
                    {.group = group, .async = true});
-    // The absent one may have ended before.
+    // The absent rank may have ended before.
     return work.ok() ? std::optional<Work>(*work) : std::nullopt;
   }
 
@@ -144,7 +144,7 @@ class Life {
     expect("its end", Reason::kNone, destroy_process_group());
   }
 
-  // Nobody but this function has a handle.
+  // Only this function holds a handle.
   void dropped() {
     absl::StatusOr<Session> session = Session::create(self_.options());
     if (!session.ok()) return self_.complain(session.status().ToString());
@@ -161,7 +161,7 @@ class Life {
   void group_under_a_call() {
     const absl::StatusOr<Group> group = new_group();
     if (!group.ok()) return self_.complain(group.status().ToString());
-    // The call waits for the absent one, and ends with its group.
+    // The call waits for the absent rank, and ends with its group.
     std::thread caller([&] {
       if (self_.rank == plan_.absent) return;
       if (barrier({.group = *group, .timeout = absl::Seconds(20)}).ok())

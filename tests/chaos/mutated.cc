@@ -1,5 +1,6 @@
-// All ranks run the same program of collectives, but one rank's has a mistake:
-// every rank is told, with both calls, and no wrong result is called right.
+// All ranks run the same program of collectives, but one rank's program has a
+// mistake: every rank gets an error with the two calls, and no wrong result
+// counts as right.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -24,9 +25,9 @@ enum class Mistake : uint8_t {
   kReduction,
   kRoot,
   kSplits,
-  kPair,  // what one rank sends to another, and expects of it
+  kPair,  // the sizes that a pair of ranks sends and expects
   kOrder,
-  kMissing,  // it does not come any more
+  kMissing,  // the rank does not come any more
 };
 constexpr const char* kMistakes[] = {"operation", "count", "dtype",
                                      "reduction", "root",  "splits",
@@ -102,8 +103,8 @@ struct Plan {
 
   Mistake mistake;
   int odd, at;
-  int partner = -1;   // in a pair
-  bool ends_at_once;  // else the ranks work on until they are told
+  int partner = -1;   // the second rank of a pair
+  bool ends_at_once;  // else the ranks work until they get the error
   std::vector<Call> program, mutated;
 
  private:
@@ -167,7 +168,7 @@ std::string plan(const Setting& setting) {
                       plan.mutated[static_cast<size_t>(plan.at)].text());
 }
 
-// False when it was told of something.
+// False when the call returned an error.
 bool call(const Self& self, size_t number, const Call& what,
           absl::Duration timeout, Performer& performer) {
   self.page.entered_ns[number].store(Deadline::now_ns());
@@ -177,7 +178,7 @@ bool call(const Self& self, size_t number, const Call& what,
   return status.ok();
 }
 
-// From where it has got to.
+// Continues from the present place.
 bool run(const Self& self, const std::vector<Call>& program,
          absl::Duration timeout, Performer& performer) {
   for (size_t i = self.page.rounds.load(); i < program.size(); ++i) {
@@ -197,10 +198,10 @@ void rank(const Self& self) {
   const std::vector<Call>& program = plan.of(self.rank);
   bool goes_on = run(self, program, timeout, performer);
   if (is_missing && self.rank == plan.odd) {
-    // Until the others have given up; then it comes.
+    // Waits until the others have given up; then the rank comes.
     self.page.ready.store(true);
     self.wait_for_all_ready();
-    // What the others had sent by then may make these go well.
+    // Data that others sent before may let these calls succeed.
     if (run(self, plan.program, timeout, performer) &&
         call(self, kMostCalls - 1, {}, timeout, performer))
       self.complain("the group works on without it");
@@ -208,12 +209,12 @@ void rank(const Self& self) {
   }
   const Deadline patience = Deadline::after(absl::Seconds(10));
   while (goes_on && !plan.ends_at_once && !patience.passed()) {
-    // The board remembers the last calls only.
+    // The board remembers only the last calls.
     sleep_for(absl::Milliseconds(2));
     goes_on = call(self, kMostCalls - 1, {}, timeout, performer);
   }
   self.page.ready.store(true);
-  // Afterwards buffers are undefined until the rank is told.
+  // After the mistake, buffers are undefined until the rank gets the error.
   if (!performer.wrong().empty() &&
       performer.wrong_round() < static_cast<uint64_t>(plan.at))
     self.complain(performer.wrong());
@@ -226,8 +227,8 @@ void rank(const Self& self) {
   tell(self.page, 0, closed, kMostCalls - 1, Deadline::now_ns());
 }
 
-// When rank `rank` could have known: both calls that differ were made by then,
-// and its own.
+// When rank `rank` could have known: the two different calls and its own were
+// made by then.
 int64_t known_ns(const Plan& plan, const Setting& setting, Job& job, int rank) {
   const auto entered = [&](int which, int call) {
     return job.page(which).entered_ns[call].load();
@@ -240,8 +241,8 @@ int64_t known_ns(const Plan& plan, const Setting& setting, Job& job, int rank) {
                    entered(rank, job.page(rank).news[0].call)});
 }
 
-// Without who made them: a rank that could not ask the store in time knows only
-// of those that it has seen.
+// The calls without their ranks: a rank that could not ask the store in time
+// knows only the ranks that it has seen.
 std::set<std::string> calls_in(const News& news) {
   std::set<std::string> calls;
   for (const std::string text : {news.expected, news.actual})
@@ -251,8 +252,8 @@ std::set<std::string> calls_in(const News& news) {
 
 void judge_mismatch(const Setting& setting, const Plan& plan, Job& job,
                     Findings& findings) {
-  // Of ranks that end at once, those that went before the others made the call
-  // are gone by the time that it can be known.
+  // Among ranks that end at once, those that left before the others made the
+  // call are gone when the mistake can be known.
   int first_told = 0;
   while (first_told < setting.ranks && !job.page(first_told).news[0].is_there())
     ++first_told;
@@ -268,8 +269,8 @@ void judge_mismatch(const Setting& setting, const Plan& plan, Job& job,
     }
     if (news.reason != Reason::kCallMismatch)
       findings.bad(absl::StrCat("rank ", rank, ": ", news.text));
-    // Of as many the lowest is right, so it may be the odd one. A pair is odd
-    // together.
+    // Among equally many the lowest rank is right, so it may be named. A pair
+    // is named together.
     const bool is_named =
         plan.mistake == Mistake::kPair
             ? news.culprits == (bit(plan.odd) | bit(plan.partner))
@@ -297,7 +298,7 @@ void judge_missing(const Setting& setting, const Plan& plan, Job& job,
     if (rank == plan.odd) continue;
     if (news.reason != Reason::kTimedOut && news.reason != Reason::kAborted)
       findings.bad(absl::StrCat("rank ", rank, ": ", news.text));
-    // Others may be behind as well: they wait for it in an earlier call.
+    // Other ranks may be behind as well: they wait for it in an earlier call.
     if ((news.culprits & bit(plan.odd)) == 0)
       findings.bad(
           absl::StrCat("rank ", rank, " is told of others: ", news.text));

@@ -13,7 +13,8 @@
 namespace distwrap::chaos {
 namespace {
 
-// What heaps keep, and pages of libraries that are touched for the first time.
+// Memory that heaps keep, and pages of libraries that are touched for the first
+// time.
 constexpr int64_t kKeptBytes =
     DW_SANITIZER == DW_SANITIZER_NONE ? 16 << 20 : 1 << 30;
 

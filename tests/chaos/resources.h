@@ -1,4 +1,4 @@
-// What a process holds, to be compared with what it held before.
+// The resources of a process, to be compared with an earlier state.
 //
 // Threads: any. Ownership: a value.
 //
@@ -20,11 +20,13 @@ struct Resources {
   int64_t resident_bytes = 0;
 
   static Resources now();
-  // Empty when it is not, by more than what allocators keep.
+  // Empty unless there are more resources, beyond the memory that allocators
+  // keep.
   std::string more_than(const Resources& before) const;
 };
 
-// Likewise; what ends in the background gets a while. Empty when all is back.
+// Compares repeatedly for a while, since some things end in the background.
+// Empty when everything is released.
 std::string leaked_since(const Resources& before);
 
 }  // namespace distwrap::chaos

@@ -1,5 +1,5 @@
-// How often each case is tried, over each backend: for a moment, for half an
-// hour, and in all.
+// The number of tries of each case over each backend: for a moment, for half an
+// hour, and in full.
 #ifndef DISTWRAP_TESTS_CHAOS_SETS_H_
 #define DISTWRAP_TESTS_CHAOS_SETS_H_
 

@@ -1,4 +1,4 @@
-// What a try is: everything that happens in it follows from these.
+// The setting of a try: everything in the try follows from it.
 //
 // Threads and ownership: values.
 //
@@ -14,13 +14,13 @@
 namespace distwrap::chaos {
 
 struct Setting {
-  std::string name;  // of the case
+  std::string name;  // name of the case
   std::string backend = "gloo";
   int ranks = 4;
   uint64_t seed = 0;
 };
 
-// The same numbers in every process of a try, and each time it is repeated.
+// Gives equal numbers in every process of a try, and in each repetition.
 class Draw {
  public:
   explicit Draw(const Setting& setting) : random_(setting.seed) {}

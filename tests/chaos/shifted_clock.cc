@@ -1,8 +1,8 @@
-// A library for LD_PRELOAD: the clock of the day as the processes of a try see
-// it, moved by what stands in their ledger. The machine's own stays as it is.
+// A library for LD_PRELOAD that moves the wall clock of a try's processes by
+// the offset in their ledger. The machine's clock does not change.
 //
-// Whoever computes a point in time from it and lets the kernel wait for that
-// waits an hour too long, or not at all: as when the real clock steps.
+// Code that computes a point in time from the wall clock and waits for it waits
+// an hour too long, or not at all, as when the real clock steps.
 #include "chaos/ledger.h"
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 
 using distwrap::chaos::Ledger;
 
-// Given as "--ledger FD"; looked for once.
+// Passed as "--ledger FD" and looked up once.
 const Ledger* ledger() {
   static const Ledger* const found = []() -> const Ledger* {
     const char* const fd = std::getenv("CHAOS_CLOCK");

@@ -1,5 +1,5 @@
-// The clock of the day steps by an hour, there and back, while ranks start,
-// work, and wait for one that does not come: every deadline is kept.
+// The wall clock steps by an hour, back and forth, while ranks start, work, and
+// wait for one that does not come: every deadline is kept.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -48,7 +48,7 @@ absl::Status wait_for(const Plan& plan) {
 
 void rank(const Self& self) {
   const Plan plan(self.setting);
-  // Proof that this process sees the steps.
+  // Proves that this process sees the steps.
   const auto far_away = [&] {
     timespec raw;
     const time_t seen = std::time(nullptr);

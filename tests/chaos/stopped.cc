@@ -1,5 +1,6 @@
-// A rank stands still: for half of the heartbeat, and nobody minds; for longer,
-// and the others are told at the heartbeat, and it when it goes on.
+// A rank is stopped. For half of the heartbeat that has no effect; for longer,
+// the others get an error at the heartbeat, and the rank gets one when it goes
+// on.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 #include "chaos/freezer.h"
@@ -43,8 +44,8 @@ void rank(const Self& self) {
          absl::StrCat(plan.heartbeat_ms() / 1000.0).c_str(), 1);
   const absl::StatusOr<Session> session = self.join();
   if (!session.ok()) return;
-  // Rank 0 says when all of them have done enough. What others had sent before
-  // they were told may make one call of a rank that stood still go well.
+  // Rank 0 says when all have done enough. Data that others sent before their
+  // error may let one call of a stopped rank succeed.
   for (int32_t enough = 0, times = 0; times < 2; times += enough) {
     if (self.rank == 0) enough = self.ledger.go.load();
     const int64_t began = Deadline::now_ns();
@@ -118,7 +119,7 @@ void direct(const Setting& setting, Job& job, Findings& findings) {
   const int64_t resumed_ns = Deadline::now_ns();
   plan.by_freezer ? freezer->go_on() : job.signal(plan.victim, SIGCONT);
   if (plan.is_short) {
-    // The machine may have let it wait for longer than that.
+    // The machine may have stopped it for longer than that.
     if (Deadline::now_ns() - stopped_ns >
         plan.heartbeat_ms() * int64_t{600'000})
       return findings.skip("this machine was too slow for half a heartbeat");

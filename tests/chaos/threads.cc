@@ -1,6 +1,6 @@
 // Thirty-two threads of each rank work on one group, or on eight: each sends
-// and receives by its own tag, and one of each group makes its collectives, all
-// at the same time.
+// and receives with its own tag, and one thread of each group makes its
+// collectives, all at the same time.
 #include "chaos/call.h"
 #include "chaos/cases.h"
 
@@ -33,7 +33,8 @@ std::string plan(const Setting& setting) {
                       plan.is_async ? ", not waited for at once" : "");
 }
 
-// To the next rank and from the previous one, by the thread's own tag.
+// Sends to the next rank and receives from the previous one, with the thread's
+// own tag.
 absl::Status exchange(const Plan& plan, const Group& group, int thread,
                       int round, std::string* wrong) {
   const int n = group.size(), me = group.rank();
@@ -66,7 +67,8 @@ absl::Status exchange(const Plan& plan, const Group& group, int thread,
 void work(const Self& self, const Plan& plan, const Group& group, int thread) {
   Performer performer(group);
   std::string wrong;
-  // The first of a group makes the collectives, whose order is everybody's.
+  // The first thread of a group makes the collectives, whose order is equal on
+  // all ranks.
   const bool is_first = thread < plan.groups;
   for (int round = 0; round < plan.rounds; ++round) {
     const absl::Status status =

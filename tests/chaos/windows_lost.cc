@@ -1,7 +1,8 @@
 // A rank is killed, or stopped for longer than the heartbeat, while all ranks
-// put and signal: each other one is told, whether it waits for a signal or only
-// writes, what it was told was whole, and what it brought itself is not written
-// any more once the window has ended, also when the stopped one goes on.
+// put and signal. Every other rank gets an error, whether it waits for a signal
+// or only writes. Signalled data were complete. Memory that a rank brought is
+// not written any more after the window's end, not even when the stopped rank
+// goes on.
 #include "chaos/cases.h"
 
 #include <absl/strings/str_cat.h>
@@ -27,10 +28,10 @@ struct Plan {
   }
   int victim;
   uint64_t round;
-  double part;  // of the time that a round takes
-  bool stops;   // it is not killed, and goes on later
+  double part;  // part of a round's time
+  bool stops;   // the rank is stopped instead of killed, and goes on later
   bool brings;  // memory of its own
-  bool waits;   // for a signal of the rank before it
+  bool waits;   // for a signal of the previous rank
   int64_t count;
 };
 
@@ -65,8 +66,8 @@ class Performer {
     return made.status();
   }
 
-  // Rounds take turns between the halves of a part, so that what was waited for
-  // is not written again before it was looked at.
+  // Rounds alternate between the halves of a part, so that data are not
+  // overwritten before they are checked.
   absl::Status perform(uint64_t round) {
     const int next = (self_.rank + 1) % n_, before = (self_.rank + n_ - 1) % n_;
     const int64_t at = static_cast<int64_t>(round % 2) * plan_.count;
@@ -84,7 +85,7 @@ class Performer {
     if (std::any_of(mine, mine + plan_.count,
                     [&](uint64_t found) { return found != wanted; }))
       self_.complain("a signal came before its data");
-    // The one before may go on.
+    // The previous rank may go on.
     status = window_.signal(Peer::group(before)).status();
     return status.ok() ? window_.wait_signal(Peer::group(next)).status()
                        : status;
@@ -148,8 +149,8 @@ void rank(const Self& self) {
   performer.look_again();
 }
 
-// Stops the victim in one of the rounds that it makes, and lets it go on when
-// all others have ended.
+// Stops the victim in one of its rounds, and lets it go on when all others have
+// ended.
 int64_t stop(const Setting& setting, const Plan& plan, Job& job) {
   if (!job.wait_until([&] { return job.page(plan.victim).ready.load(); }))
     return 0;

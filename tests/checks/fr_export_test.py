@@ -33,7 +33,7 @@ OPEN = {"number": 2, "group": 0, "op": "broadcast", "seq": 2, "root": 1,
 SENT = {"number": 3, "group": 0, "op": "send", "tag": 7, "peer": 1,
         "dtype": "u8", "in": 5, "out": 0, "submitted_ns": 40,
         "started_ns": 40, "state": "running"}
-# Of a group whose line was used again.
+# The operation's group has a line that was used again.
 ORPHAN = dict(DONE, group=9)
 
 

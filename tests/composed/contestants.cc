@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<TableContestant>> make_whole(
   return TableContestant::make(*std::move(backend), setup);
 }
 
-// Bytes of the output that no part wrote: they were copied there.
+// The bytes of the output that no part wrote: they were copied.
 uint64_t copied_bytes(const std::vector<Step>& steps, const Case& c) {
   const TensorView view = c.out();
   if (view.data() == c.in().data()) return 0;
@@ -47,7 +47,7 @@ uint64_t copied_bytes(const std::vector<Step>& steps, const Case& c) {
       std::count(written.begin(), written.end(), false));
 }
 
-// Makes the operation once, and from then on what that consisted of.
+// Runs the operation once, and from then on only its parts.
 class Parts final : public Contestant {
  public:
   Parts(std::string name, std::unique_ptr<TableContestant> whole)

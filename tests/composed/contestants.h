@@ -10,7 +10,8 @@
 
 namespace distwrap::composed {
 
-// "composed_NAME" and "parts_NAME" of a table that `hearing` made.
+// The contestants "composed_NAME" and "parts_NAME" of a table that `hearing`
+// made.
 std::vector<bench::ContestantKind> kinds_of(const std::string& name,
                                             const std::string& summary,
                                             const dw_backend_api& table);

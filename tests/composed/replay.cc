@@ -15,7 +15,7 @@ constexpr uint64_t kPage = 4096;
 
 uint64_t element_of(const dw_buf& buf) { return buf.dtype.bits / 8u; }
 
-// From the first to the last element, gaps included.
+// The bytes from the first to the last element, including gaps.
 uint64_t extent(const dw_buf& buf, int ranks) {
   if (buf.counts == nullptr || buf.displs == nullptr) {
     return static_cast<uint64_t>(buf.count) * element_of(buf);
@@ -45,8 +45,8 @@ void* Replay::stand_in(const void* original, uint64_t bytes) {
 
 absl::Status Replay::load(std::vector<Step> steps, int ranks) {
   steps_ = std::move(steps);
-  // The sizes first: what has moved to larger memory would be lost to those
-  // steps that had it.
+  // Reserves all sizes first: memory that moved to a larger buffer would be
+  // lost to earlier steps.
   for (Step& step : steps_) {
     if (!step.waits) {
       return absl::UnimplementedError("a part ends after its call");
@@ -105,7 +105,7 @@ absl::Status Replay::run() {
                                     items_[i].size(), &error);
     } else {
       dw_op op = step.ops[0];
-      // Far from those of composed operations, and a new one each time.
+      // Far from the numbers of composed operations, and different in each run.
       op.seq += runs_ * 1024;
       code = step.api->submit(step.comm, &op, nullptr, &error);
     }

@@ -1,5 +1,5 @@
-// The parts of a composed operation, made again one after the other on memory
-// of their own, with nothing between them.
+// The parts of a composed operation, repeated one after the other on memory of
+// their own, with nothing between them.
 //
 // Threads: one. Ownership: owns the memory; borrows the communicators below.
 #ifndef DISTWRAP_TESTS_COMPOSED_REPLAY_H_
@@ -18,10 +18,10 @@ namespace distwrap::composed {
 
 class Replay {
  public:
-  // Of `ranks` ranks. kUnimplemented for steps that end after their call and
-  // for lists of addresses.
+  // Loads the steps of `ranks` ranks. kUnimplemented for steps that end after
+  // their call and for lists of addresses.
   absl::Status load(std::vector<Step> steps, int ranks);
-  // All steps, each to its end.
+  // Runs all steps, each to its end.
   absl::Status run();
   size_t parts() const { return parts_; }
 
@@ -29,7 +29,7 @@ class Replay {
   struct Free {
     void operator()(std::byte* memory) const;
   };
-  // Memory that stands for what begins at `original`, at least so large.
+  // Memory in place of the memory at `original`, at least `bytes` large.
   void* stand_in(const void* original, uint64_t bytes);
 
   std::vector<Step> steps_;

@@ -38,7 +38,7 @@ std::vector<Step> Tape::stop() {
   return std::move(steps_);
 }
 
-// Lists of an operation are gone after its call.
+// The lists of an operation are copied, since they are gone after its call.
 void Tape::add(Step step) {
   if (!on()) return;
   for (dw_op& op : step.ops) {
@@ -61,7 +61,7 @@ void Tape::run_kernel(void* out, const void* const* in, uint64_t n,
   step.in.assign(in, in + n);
   step.count = count;
   step.element = element_;
-  // Averages, whose operand would have to be kept, are not measured.
+  // Averages are not measured, because their operand would have to be kept.
   if (operand == nullptr) add(std::move(step));
   kernel_(out, in, n, count, operand);
 }

@@ -1,14 +1,13 @@
-// What a composed operation is made of: its calls into the backend below and
-// into kernels, written down as they happen.
+// The parts of a composed operation: its calls into the backend below and into
+// kernels, recorded as they happen.
 //
-// Threads: one at a time. Ownership: steps own all but the communicators and
-// the memory that their operations name, which is looked at by nobody here.
+// Threads: one at a time. Ownership: steps own everything except the
+// communicators and the operations' memory, which is never read here.
 //
 //   const dw_backend_api& below = recorded<table>();      // under `compose`
 //   const dw_backend_api& api = hearing<compose_over<..>>();  // and above it
 //   tape().start(2);  // ranks
 //   api.submit(...);
-//   std::vector<Step> steps = tape().stop();
 #ifndef DISTWRAP_TESTS_COMPOSED_TAPE_H_
 #define DISTWRAP_TESTS_COMPOSED_TAPE_H_
 
@@ -23,11 +22,12 @@ namespace distwrap::composed {
 // One call: an operation, a set of them, a kernel, or a copy.
 struct Step {
   const dw_backend_api* api = nullptr;  // null: local work
-  dw_backend* backend = nullptr;        // of a set
+  dw_backend* backend = nullptr;        // backend of a set
   dw_comm* comm = nullptr;
   std::vector<dw_op> ops = {};
-  std::vector<std::vector<int64_t>> lists = {};  // of counts and places
-  bool waits = true;                             // all of it, inside the call
+  std::vector<std::vector<int64_t>> lists = {};  // lists of counts and places
+  bool waits = true;                             // whether all of it ends
+                                                 // inside the call
   dw_reduce_fn kernel = nullptr;                 // null with a null api: a copy
   const void* out = nullptr;
   std::vector<const void*> in = {};
@@ -41,11 +41,11 @@ class Tape {
   std::vector<Step> stop();
 
   bool on() const { return on_ && depth_ == 0; }
-  // What the backend below does itself is no part.
+  // Calls that the backend below makes itself are no parts.
   void enter() { ++depth_; }
   void leave() { --depth_; }
   void add(Step step);
-  // The kernel that is used while the tape runs, and for which type.
+  // The kernel in use while the tape runs, and the element size of its type.
   void use(dw_reduce_fn kernel, uint64_t element) {
     kernel_ = kernel;
     element_ = element;
@@ -62,11 +62,11 @@ class Tape {
   std::vector<Step> steps_;
 };
 
-// Of this process.
+// The only tape of this process.
 Tape& tape();
 
-// The host of whoever opens a backend, with kernels that are heard of. Lives
-// as long as the process.
+// The host's table with kernels that the tape records. Lives as long as the
+// process.
 const dw_host_api* hearing_host(const dw_host_api* host);
 
 int32_t submit_recorded(const dw_backend_api& api, dw_comm* comm,
@@ -74,7 +74,7 @@ int32_t submit_recorded(const dw_backend_api& api, dw_comm* comm,
 int32_t group_recorded(const dw_backend_api& api, dw_backend* backend,
                        const dw_group_item* items, uint64_t n, dw_error* error);
 
-// A backend whose calls are written down.
+// A backend whose calls are recorded.
 template <fakes::TableFunction kInner>
 const dw_backend_api& recorded() {
   static const dw_backend_api table = [] {
@@ -94,7 +94,7 @@ const dw_backend_api& recorded() {
   return table;
 }
 
-// A backend whose use of kernels is written down.
+// A backend whose use of kernels is recorded.
 template <fakes::TableFunction kInner>
 const dw_backend_api& hearing() {
   static const dw_backend_api table = [] {

@@ -23,7 +23,7 @@ Buffer::Buffer(int dtype, const std::vector<size_t>& counts, Form form,
   if (!listed) {
     blocks_.push_back(
         std::make_unique<GuardedBytes>(extent * element_, element_, odd));
-    // With gaps the last rank's piece comes first.
+    // With gaps, the last rank's piece comes first.
     for (size_t i = 0; i < counts.size(); ++i) {
       const size_t r = gaps ? counts.size() - 1 - i : i;
       pieces_[r] = {0, offset * element_, counts[r]};
@@ -43,7 +43,7 @@ Buffer::Buffer(int dtype, const std::vector<size_t>& counts, Form form,
   if (gaps)
     for (const Piece& piece : pieces_)
       displs_.push_back(static_cast<int64_t>(piece.offset / element_));
-  // Nothing has no address, now and then.
+  // An empty buffer sometimes has no address.
   if (!listed && !(odd && extent == 0)) view_.data = blocks_[0]->data();
   view_.parts = parts_.empty() ? nullptr : parts_.data();
   view_.count = static_cast<int64_t>(total);

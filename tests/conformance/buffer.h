@@ -9,7 +9,7 @@
 
 namespace distwrap::conformance {
 
-// Pinned in memory: the dw_buf points into it.
+// Must not move, because the dw_buf points into it.
 class Buffer {
  public:
   // `counts`: elements of each piece. One piece and kPlain is a plain buffer.
@@ -24,7 +24,8 @@ class Buffer {
   bool has_counts() const { return !counts_.empty(); }
   bool has_parts() const { return !parts_.empty(); }
 
-  // Input: put there, as it is to stay. Output: to be there afterwards.
+  // `put` stores data that must not change; `want` sets the data expected
+  // afterwards.
   void put(size_t piece, const std::string& period, size_t phase);
   void want(size_t piece, const std::string& period, size_t phase);
   std::string wrong(const std::string& name, int nan_dtype) const;

@@ -97,7 +97,7 @@ void Call::want_outputs() {
     case DW_OP_REDUCE_SCATTER:
       return out_->want(0, *reduced(size_), phase(own));
     case DW_OP_SCAN:
-      // The first rank's output stays as it is in an exclusive scan.
+      // In an exclusive scan the first rank's output keeps its contents.
       if (!case_.exclusive || rank_ > 0)
         out_->want(0, *reduced(rank_ + (case_.exclusive ? 0 : 1)), phase(0));
       return;
@@ -112,7 +112,7 @@ void Call::want_outputs() {
 
 dw_buf Call::view(const Buffer* buffer) const {
   if (buffer != nullptr) return buffer->view();
-  // Says nothing: neither its type nor its address are the call's.
+  // A buffer that is not used has neither a type nor an address of the call.
   dw_buf none = {};
   none.dtype = dw_dtype_of(case_.odd ? DW_DTYPE_U8 : case_.dtype);
   if (absent_ != nullptr) none.data = absent_->view().data;
@@ -125,7 +125,7 @@ dw_op Call::op() const {
   op.kind = case_.kind;
   op.reduce = case_.reduce;
   op.peer = case_.peer(size_);
-  // Whether a call is a v form all ranks know; the rest is a rank's own.
+  // All ranks know whether a call is a v form; other flags are a rank's own.
   op.flags = case_.flags() &
              (DW_FLAG_CALLER_WAITS | DW_FLAG_EXCLUSIVE | DW_FLAG_PER_RANK);
   if (case_.kind == DW_OP_BARRIER) return op;
@@ -161,6 +161,7 @@ void make_call(Member& member, const Case& c) {
   Call call(c, member.rank, member.size);
   dw_op op = call.op();
   op.seq = member.next_seq++;
+  if ((op.flags & DW_FLAG_CALLER_WAITS) != 0) op.trace = member.trace;
   dw_error error = {};
   const int32_t asked = member.api.query(member.comm, &op, &error);
   if (asked != DW_OK && asked != DW_DONE)
@@ -171,13 +172,14 @@ void make_call(Member& member, const Case& c) {
     wrong = operation.begin(member);
     if (wrong.empty()) wrong = operation.end(member);
   } else {
-    // With one that comes after it.
+    // Run together with a barrier that follows it.
     dw_op barrier = {};
     barrier.struct_size = sizeof barrier;
     barrier.kind = DW_OP_BARRIER;
     barrier.peer = -1;
     barrier.flags = op.flags & DW_FLAG_CALLER_WAITS;
     barrier.seq = member.next_seq++;
+    barrier.trace = op.trace;
     Operation after(barrier);
     std::vector<Operation*> all = {&operation};
     if (promises_of(member).has(DW_OP_BARRIER, 0, 0, barrier.flags))

@@ -1,4 +1,4 @@
-// Buffers and op of one rank's call, and what must come out of it.
+// Buffers and op of one rank's call, and the expected result.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_CALL_H_
 #define DISTWRAP_TESTS_CONFORMANCE_CALL_H_
 
@@ -13,18 +13,19 @@ namespace distwrap::conformance {
 
 class Call {
  public:
-  // Any kind; one that is no collective gets plain buffers.
+  // Accepts any kind; an operation that is no collective gets plain buffers.
   Call(const Case& c, int rank, int size);
 
-  // Without `seq`.
+  // The operation, without `seq`.
   dw_op op() const;
-  // What is wrong after a call that worked; "" when all is right. Once.
+  // The mistakes after a call that succeeded; "" when all is right. Called
+  // once.
   std::string wrong_result();
-  // Likewise after one that was refused: nothing may have changed.
+  // The mistakes after a call that was refused: nothing may have changed.
   std::string wrong_refusal() const;
 
  private:
-  // Elements of each piece; none where this rank has no such buffer.
+  // The elements of each piece; empty where this rank has no such buffer.
   std::vector<size_t> counts(Extent extent, bool input) const;
   void make_buffers(const Shape& shape);
   void put_inputs();
@@ -37,13 +38,13 @@ class Call {
   const int rank_, size_;
   bool in_place_ = false;
   std::unique_ptr<Buffer> in_, out_;
-  // Where a rank without a buffer points to, now and then.
+  // The memory to which the unused pointer of a rank sometimes points.
   std::unique_ptr<Buffer> absent_;
   std::string factor_;
 };
 
-// Makes the call in the case's way and checks it, waiting for its completion
-// when it is asynchronous. All ranks of the member's team make it.
+// Makes the call in the case's way, waits for an asynchronous one, and checks
+// it. All ranks of the member's team call it.
 void make_call(Member& member, const Case& c);
 
 }  // namespace distwrap::conformance

@@ -1,4 +1,4 @@
-// One call of a collective, the same on all ranks: the dimensions of the suite.
+// One call of a collective, equal on all ranks: the dimensions of the suite.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_CASE_H_
 #define DISTWRAP_TESTS_CONFORMANCE_CASE_H_
 
@@ -9,7 +9,7 @@
 
 namespace distwrap::conformance {
 
-// How a buffer of one piece per rank is given.
+// The form of a buffer with one piece for each rank.
 enum class Form : uint8_t {
   kPlain,       // equal pieces
   kCounts,      // packed, of uneven size
@@ -30,13 +30,13 @@ struct Case {
   Form form = Form::kPlain;
   bool in_place = false;
   Calling calling = Calling::kWaits;
-  size_t count = 0;  // elements per rank, the n of ops.def
+  size_t count = 0;  // elements of each rank, the n of ops.def
   int root = 0;      // rank, modulo the size of the group
   bool odd = false;  // addresses with no more than an element's alignment
-  int empty = 0;     // the rank that has nothing, where counts are uneven
+  int empty = 0;     // the rank without elements, where counts are uneven
   size_t salt = 0;   // shifts the data
 
-  // The rank or -1; whether the kind reduces or has one piece per rank.
+  // The rank of the root, or -1; whether the kind reduces or has pieces.
   int peer(int size) const;
   bool reduces() const;
   bool has_pieces() const;
@@ -48,22 +48,22 @@ struct Case {
     return calling == Calling::kGroupWaits || calling == Calling::kGroupAsync;
   }
 
-  // DW_FLAG_ of all that some rank's call of this case needs.
+  // The DW_FLAG_ bits that some rank's call of this case needs.
   uint32_t flags() const;
-  // Elements that `from` has for `to`; of all_to_all both matter, of gathers
-  // only `from`, of scatters only `to`.
+  // The elements that `from` has for `to`. Gathers depend only on `from`,
+  // scatters only on `to`, all_to_all on both.
   size_t piece(int from, int to, int size) const;
 
   std::string name() const;
 };
 
-// Whether the operation exists at all, whoever offers it.
+// Whether the ABI has the operation at all, whatever the backend.
 bool is_sensible(const Case& c);
 
-// All that exist, as far as kind, type, reduction, form and way of calling go.
+// All existing combinations of kind, type, reduction, form and way of calling.
 void for_all_sensible(const std::function<void(const Case&)>& use);
 
-// Which ranks have a buffer, and how large; of ops.def.
+// The ranks that have a buffer, and its size, as in ops.def.
 enum class Extent : uint8_t { NONE, ALL, ALL_R, ROOT, ROOT_R };
 struct Shape {
   const char* name;

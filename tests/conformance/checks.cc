@@ -22,6 +22,7 @@ std::vector<Check> all_checks() {
           {"OwnMessages", check_own_messages, 2},
           {"OpenReceives", check_open_receives, 3},
           {"Subsets", check_subsets, 5},
+          {"DifferingMessages", check_differing_messages, 3},
           {"Groups", check_groups, kAny},
           {"Abort", check_abort, 3},
           {"AbortInTransfer", check_abort_in_transfer, 3},

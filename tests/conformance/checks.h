@@ -20,28 +20,30 @@ using CheckFunction = void (*)(const dw_backend_api&, int size, const Limits&,
 struct Check {
   const char* name;
   CheckFunction run;
-  int largest_size;  // larger groups tell nothing new
+  int largest_size;  // larger groups find no further mistakes
 };
 
-// In the order in which they are of use: the first that fails explains most.
+// The most basic check comes first: the first failure explains most.
 std::vector<Check> all_checks();
 
 #define DISTWRAP_CHECK(name) \
   void name(const dw_backend_api&, int, const Limits&, Findings&)
 
-// meaning.cc: what is promised is sensible and works, by a slow reference.
+// meaning.cc: promises are sensible and kept, compared with a slow reference.
 DISTWRAP_CHECK(check_promises);
 DISTWRAP_CHECK(check_calls);
-// together.cc: many at once, in one communicator and in several.
+// together.cc: many operations at the same time, in one and several
+// communicators.
 DISTWRAP_CHECK(check_pairs);
 DISTWRAP_CHECK(check_open_works);
 DISTWRAP_CHECK(check_many_communicators);
-// under_way.cc: who says so does it before waiting.
+// under_way.cc: a backend that reports operations in flight does so before it
+// waits.
 DISTWRAP_CHECK(check_under_way);
-// refusal.cc: what is not promised is refused, and nothing was touched.
+// refusal.cc: operations without a promise are refused, and nothing is touched.
 DISTWRAP_CHECK(check_refusals);
 DISTWRAP_CHECK(check_growth);
-// setup.cc: blobs that do not fit, cancelling in every round.
+// setup.cc: blobs that do not fit, and cancellation in every round.
 DISTWRAP_CHECK(check_open);
 DISTWRAP_CHECK(check_bad_blobs);
 DISTWRAP_CHECK(check_cancelled_setups);
@@ -51,9 +53,11 @@ DISTWRAP_CHECK(check_tags);
 DISTWRAP_CHECK(check_own_messages);
 DISTWRAP_CHECK(check_open_receives);
 DISTWRAP_CHECK(check_subsets);
+// differing_messages.cc: what is not what its receive expects.
+DISTWRAP_CHECK(check_differing_messages);
 // groups.cc: sets of operations in another order on every rank.
 DISTWRAP_CHECK(check_groups);
-// failure.cc: aborts, and closing without the others.
+// failure.cc: aborts, and closing without the other ranks.
 DISTWRAP_CHECK(check_abort);
 DISTWRAP_CHECK(check_abort_in_transfer);
 DISTWRAP_CHECK(check_close);

@@ -6,7 +6,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// Rows tried for each that is taken: more make fewer rows.
+// The rows that are tried for each chosen one; more tries give fewer rows.
 constexpr int kTries = 40;
 
 class Pairs {
@@ -54,7 +54,7 @@ class Pairs {
       }
   }
 
-  // A pair that is still open, and the combinations that allow it.
+  // An uncovered pair, and the combinations that allow it.
   struct Pair {
     size_t a, b;
     int u, v;

@@ -1,4 +1,5 @@
-// Few rows in which every pair of values of any two dimensions occurs.
+// A small number of rows in which every pair of values of two dimensions
+// occurs.
 //
 //   // 2 x 3 x 4, where dimension 1 may be 2 only when dimension 0 is 0
 //   covering_rows({{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}}, {4}, 1)
@@ -12,10 +13,9 @@ namespace distwrap::conformance {
 
 using Row = std::vector<int>;
 
-// `bound`: every allowed combination of the dimensions that depend on each
-// other. `free`: how many values each of the others has; their columns come
-// behind. Pairs that no combination allows are left out. The same rows for the
-// same seed.
+// `bound` lists the allowed combinations of the dependent dimensions. `free`
+// has the number of values of each independent dimension, whose columns follow.
+// Pairs that no combination allows are left out. Equal seeds give equal rows.
 std::vector<Row> covering_rows(const std::vector<Row>& bound,
                                const std::vector<int>& free, uint64_t seed);
 

@@ -28,8 +28,8 @@ uint64_t noise(int dtype, int rank, size_t position) {
   return x ^ (x >> 31);
 }
 
-// Significant bits and binary point of sums that stay exact in f32, f64, or,
-// for 16-bit types, in f32 until they are rounded.
+// The significant bits and the binary point for sums that stay exact in f32, in
+// f64 or, for 16-bit types, in f32 until they are rounded.
 struct Exact {
   int bits, point;
 };
@@ -98,7 +98,7 @@ std::string made_reduced(int dtype, uint16_t reduce, int ranks) {
   return all;
 }
 
-// Made once for the process.
+// Computed once in a process.
 template <typename Make>
 Period cached(int dtype, uint16_t reduce, int which, bool sum, Make make) {
   static std::mutex mutex;

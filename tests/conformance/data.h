@@ -1,8 +1,8 @@
-// Test data, and memory that notices strangers.
+// Test data, and memory that detects stray writes.
 //
-// Every rank's data repeats with a prime period, so that what a reduction of
-// any length must give is known from one period, while data that is shifted or
-// swapped is still seen.
+// Every rank's data repeat with a prime period. One period therefore gives the
+// expected result of a reduction of any length, and shifted or swapped data are
+// still noticed.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_DATA_H_
 #define DISTWRAP_TESTS_CONFORMANCE_DATA_H_
 
@@ -19,13 +19,13 @@ inline constexpr size_t kPeriod = 1021;
 
 using Period = std::shared_ptr<const std::string>;
 
-// One period of a rank's data. Bits of every kind where they are only moved
-// (DW_REDUCE_NONE) and for integers; floats are such that every way of
-// computing that rounds 16-bit results once is exact, with a NaN (min, max) or
-// an infinity (others) here and there.
+// One period of a rank's data. Integers, and all types where data are only
+// moved (DW_REDUCE_NONE), have arbitrary bits. Floats are chosen so that every
+// way of computing that rounds 16-bit results once is exact, with a NaN (min,
+// max) or an infinity (others) now and then.
 Period values(int dtype, uint16_t reduce, int rank);
 
-// One period of what ranks [0, ranks) reduce to.
+// One period of the reduction over ranks [0, ranks).
 Period reduced_values(int dtype, uint16_t reduce, int ranks);
 
 // A rank's own factor for premul_sum, in the storage of the dtype.
@@ -35,8 +35,8 @@ std::string factor(int dtype, int rank);
 void tile(const std::string& period, size_t element, size_t phase, size_t count,
           char* to);
 
-// Bytes with guards before and behind, and what is to be in all of them. With
-// `odd`, at an address that only one element's alignment is promised for.
+// Bytes with guards before and behind, and the expected content of all of them.
+// With `odd`, the address has only one element's alignment.
 class GuardedBytes {
  public:
   GuardedBytes(size_t size, size_t element, bool odd);
@@ -46,15 +46,15 @@ class GuardedBytes {
   const char* data() const { return memory_.data() + begin_; }
   size_t size() const { return size_; }
 
-  // Puts a period's elements there, as they are to stay.
+  // Stores a period's elements, which must not change.
   void put(size_t offset, const std::string& period, size_t element,
            size_t phase, size_t count);
-  // They are to be there later.
+  // Sets the elements that are expected later.
   void want(size_t offset, const std::string& period, size_t element,
             size_t phase, size_t count);
 
-  // "" or what differs from what is wanted. A wanted NaN of `nan_dtype` (-1:
-  // none) may be any NaN.
+  // "" or the first difference from the expected content. An expected NaN of
+  // `nan_dtype` (-1: none) may be any NaN.
   std::string wrong(const std::string& name, int nan_dtype) const;
 
  private:

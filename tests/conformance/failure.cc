@@ -14,9 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The rule is 50 ms; machines that run tests are busy.
+// The rule is 50 ms, but test machines are busy.
 constexpr std::chrono::milliseconds kAbortBound(2000);
-// How long an operation is watched to be really blocked.
+// How long an operation is watched to prove that it blocks.
 constexpr std::chrono::milliseconds kBlocked(20);
 
 const dw_error kWhy = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
@@ -72,7 +72,7 @@ void abort_blocked(Member& member, const Case& c) {
   if (work.completions() > 1) member.find(name + ": completed twice");
 }
 
-// What nobody can finish without rank 0, which is the root of what has one.
+// Cases that cannot finish without rank 0, the root of rooted operations.
 std::vector<Case> blocking_cases(const Promises& promises) {
   std::vector<Case> cases;
   for (const Calling calling : {Calling::kWaits, Calling::kAsync})
@@ -92,7 +92,7 @@ std::vector<Case> cases_on(const dw_backend_api& api, int size,
   return cases;
 }
 
-// A receive that nobody sends for ends with the communicator.
+// A receive without a send ends with the communicator.
 void abort_receive(Member& member) {
   const int dtype = message_dtype(promises_of(member), false);
   if (dtype < 0 || member.size == 1) return;
@@ -129,7 +129,7 @@ void check_abort(const dw_backend_api& api, int size, const Limits& limits,
       if (member.rank != 0) {
         abort_blocked(member, c);
       } else {
-        member.meeting.meet();  // the others are blocked by now
+        member.meeting.meet();  // all other ranks are blocked by now
         member.api.comm_abort(member.comm, &kWhy);
       }
       abort_fails_later_calls(member, c);
@@ -137,7 +137,7 @@ void check_abort(const dw_backend_api& api, int size, const Limits& limits,
   run_team(api, size, limits, findings, abort_receive);
 }
 
-// Each rank closes while the others still have not; nobody waits for anybody.
+// Each rank closes while others have not closed yet; no rank waits for another.
 void check_close(const dw_backend_api& api, int size, const Limits& limits,
                  Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {

@@ -1,4 +1,4 @@
-// What a check has found wrong, collected from all ranks.
+// The mistakes that a check has found, collected from all ranks.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_FINDINGS_H_
 #define DISTWRAP_TESTS_CONFORMANCE_FINDINGS_H_
 
@@ -21,7 +21,7 @@ class Findings {
     std::lock_guard<std::mutex> lock(mutex_);
     return count_ == 0;
   }
-  // One a line; the first ones, and how many there are.
+  // One a line: the first ones, and the number of all.
   std::string text() const {
     std::lock_guard<std::mutex> lock(mutex_);
     std::string all = std::to_string(count_) + " findings\n";

@@ -14,7 +14,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// One team makes so many; what fails then says nothing of the next ones.
+// The calls of one team; a failure does not affect the next team.
 constexpr size_t kPortion = 2000;
 
 Limits long_limits(const Subject& subject) {
@@ -73,10 +73,10 @@ class LargeBuffers : public testing::Test {
 
 void register_large(const Subject& subject, const char* name,
                     CheckFunction check) {
-  testing::RegisterTest((subject.name + "_large").c_str(), name, nullptr,
-                        nullptr, __FILE__, __LINE__, [=]() -> LargeBuffers* {
-                          return new LargeBuffers(subject, check);
-                        });
+  testing::RegisterTest(
+      "LargeBuffers", (subject.name + "_" + name).c_str(), nullptr, nullptr,
+      __FILE__, __LINE__,
+      [=]() -> LargeBuffers* { return new LargeBuffers(subject, check); });
 }
 
 const bool registered = [] {

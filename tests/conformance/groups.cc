@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kRounds = 24;
 
-// What all ranks do together: the same on all of them. Items are spread over
-// two communicators.
+// The operations of all ranks, equal on all of them, spread over two
+// communicators.
 struct Plan {
   std::vector<MessageSpec> messages;
   std::vector<Case> collectives;
@@ -52,8 +52,7 @@ Plan make_plan(const Promises& promises, const Member& member, uint64_t seed) {
   return plan;
 }
 
-// Collectives count in the order in which they stand; everything else may
-// stand anywhere, and does.
+// Collectives keep their order; everything else may be placed anywhere, and is.
 std::vector<Operation*> shuffled(const std::vector<Operation*>& messages,
                                  const std::vector<Operation*>& collectives,
                                  uint64_t seed) {

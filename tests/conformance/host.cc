@@ -40,14 +40,6 @@ int64_t now_ns() {
       .count();
 }
 
-namespace {
-
-thread_local std::atomic<uint64_t>* under_way_count = nullptr;
-
-}  // namespace
-
-void count_under_way(std::atomic<uint64_t>* count) { under_way_count = count; }
-
 const dw_host_api& host_table() {
   static const dw_host_api table = {
       sizeof(dw_host_api),
@@ -68,9 +60,8 @@ const dw_host_api& host_table() {
         return algo::reduce_kernel(dtype, reduce);
       },
       [](void*, dw_str, uint32_t) -> const void* { return nullptr; },
-      [](void*) {
-        if (under_way_count != nullptr) under_way_count->fetch_add(1);
-      }};
+      [](dw_trace* trace) { trace->under_way.fetch_add(1); },
+      [](dw_trace* trace) { trace->waits.fetch_add(1); }};
   return table;
 }
 

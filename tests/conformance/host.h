@@ -1,4 +1,4 @@
-// A small host: the table that a backend calls back into, and its work cells.
+// A small host: the table that a backend calls, and its work cells.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_HOST_H_
 #define DISTWRAP_TESTS_CONFORMANCE_HOST_H_
 
@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <mutex>
 
-// A completion cell. `complete` may come from any thread.
+// A completion cell; any thread may call `complete`.
 struct dw_work {
  public:
-  // False when there is no completion in time.
+  // Returns false when there is no completion in time.
   bool wait(std::chrono::milliseconds limit);
   int completions() const;
   int32_t code() const;
@@ -29,16 +29,17 @@ struct dw_work {
   dw_error error_ = {};
 };
 
+// How often a backend has told of the calls that carry it.
+struct dw_trace {
+  std::atomic<uint64_t> under_way = 0, waits = 0;
+};
+
 namespace distwrap::conformance {
 
-// Constant; serves every rank.
+// Constant; used by every rank.
 const dw_host_api& host_table();
 
 int64_t now_ns();
-
-// From now on counts there how often backends say on this thread that an
-// operation is under way; NULL: nowhere.
-void count_under_way(std::atomic<uint64_t>* count);
 
 }  // namespace distwrap::conformance
 

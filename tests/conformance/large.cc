@@ -14,7 +14,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// Just above what a signed 32-bit number of bytes can say.
+// Slightly more bytes than a signed 32-bit number can express.
 constexpr size_t kBytes = (size_t{1} << 31) + (size_t{1} << 20) + 40;
 constexpr int kType = DW_DTYPE_U32;
 constexpr size_t kElement = 4;
@@ -124,7 +124,7 @@ bool has_memory_for_large() {
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
   for (size_t kib = 0; file >> key >> kib; std::getline(file, unit))
-    // Two ranks, as much again for the engine, and something for the others.
+    // Two ranks' buffers, as much again for the engine, and a reserve.
     if (key == "MemAvailable:") return kib / 1024 > 4 * (kBytes >> 20) + 2048;
   return false;
 }

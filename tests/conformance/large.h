@@ -6,7 +6,7 @@
 
 namespace distwrap::conformance {
 
-// In place and with two ranks, to need no more memory than there has to be.
+// In place and with two ranks, to use as little memory as possible.
 void check_large_broadcast(const dw_backend_api&, int, const Limits&,
                            Findings&);
 void check_large_all_reduce(const dw_backend_api&, int, const Limits&,

@@ -7,7 +7,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// Calls that reduce and for which `wanted` holds, with every root.
+// Reductions for which `wanted` holds, with every root.
 template <typename Wanted>
 void make_reductions(Member& member, Wanted wanted) {
   const Promises promises = promises_of(member);
@@ -25,7 +25,8 @@ void make_reductions(Member& member, Wanted wanted) {
         }
 }
 
-// Both are told of the same number of bytes, so all ranks have to stand still.
+// Meets before and after counting, so that no rank sends meanwhile and all get
+// the same number.
 uint64_t sent_so_far(Member& member) {
   member.meeting.meet();
   const uint64_t bytes = member.limits.bytes_sent();
@@ -49,7 +50,8 @@ void check_share_moved(const dw_backend_api& api, int size,
                        const Limits& limits, Findings& findings) {
   if (limits.bytes_sent == nullptr || size == 1) return;
   run_team(api, size, limits, findings, [](Member& member) {
-    constexpr uint64_t kSlack = 1 << 14;  // heads of messages, per rank
+    constexpr uint64_t kSlack = 1 << 14;  // bytes of message heads for each
+                                          // rank
     Case c = {.kind = DW_OP_REDUCE_SCATTER, .reduce = DW_REDUCE_SUM};
     c.count = size_t{1} << 16;
     for (const Form form : {Form::kPlain, Form::kCounts}) {
@@ -87,7 +89,8 @@ void check_scaling(const dw_backend_api& api, int size, const Limits& limits,
   });
 }
 
-// Counts per rank and lists work in full, or are refused by `query`.
+// Counts for each rank and lists either work completely or are refused by
+// `query`.
 void check_forms(const dw_backend_api& api, int size, const Limits& limits,
                  Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {

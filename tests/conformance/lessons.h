@@ -1,4 +1,4 @@
-// What other bindings of engines got wrong, each as a check with its name.
+// The mistakes of other bindings of engines, each as a check with its name.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_LESSONS_H_
 #define DISTWRAP_TESTS_CONFORMANCE_LESSONS_H_
 

@@ -1,6 +1,6 @@
-// Twelve lessons of other bindings of engines, by their numbers. Not here, for
-// they are rules of what stands above a backend: ids of groups (6), typed
-// options (9) and groups without rank 0 of the session (10).
+// Twelve lessons from other bindings of engines, by number. Three lessons are
+// missing because they concern the layers above a backend: ids of groups (6),
+// typed options (9) and groups without rank 0 of the session (10).
 #include "lessons.h"
 
 #include "subjects.h"

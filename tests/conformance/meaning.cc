@@ -6,7 +6,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// Rows that promise what no operation means.
+// Finds rows that promise operations which do not exist.
 void find_nonsense(const Member& member, const Promises& promises) {
   for (uint16_t kind = DW_OP_BROADCAST; kind <= DW_OP_SCAN; ++kind)
     for (int dtype = 0; dtype < kDtypes; ++dtype)
@@ -21,7 +21,7 @@ void find_nonsense(const Member& member, const Promises& promises) {
 // A complete backend promises every operation in every way.
 void find_missing(const Member& member, const Promises& promises) {
   for_all_sensible([&](const Case& c) {
-    // A prefix of scaled sums is nobody's need.
+    // No program needs a prefix of scaled sums.
     if (c.kind == DW_OP_SCAN && c.reduce == DW_REDUCE_PREMUL_SUM) return;
     if (!promises.has(c)) member.find("does not promise " + c.name());
   });

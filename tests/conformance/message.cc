@@ -5,7 +5,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// Where a message begins in the data of its sender: another place for each.
+// The place of a message in its sender's data, different for each message.
 size_t phase(const MessageSpec& spec) {
   return spec.tag % 1000 * 17 + (spec.tag >> 32) * 277 +
          static_cast<size_t>(spec.to) * 131 + spec.order * 59;

@@ -15,10 +15,10 @@ struct MessageSpec {
   uint64_t tag = 0;
   int dtype = 0;
   size_t count = 0;
-  size_t order = 0;  // among those that are equal in all of the above
+  size_t order = 0;  // number among messages that are equal in all fields above
 };
 
-// Pinned in memory. What fails is a finding of the member.
+// Must not move. A failure becomes a finding of the member.
 class Message {
  public:
   Message(Member& member, bool sends, const MessageSpec& spec,

@@ -16,14 +16,14 @@ void run_all(const Messages& messages) {
   for (const auto& message : messages) message->end();
 }
 
-// Around the ring, even ranks send first.
+// Messages around a ring; even ranks send first.
 void ring(Member& member, int dtype) {
   const int next = (member.rank + 1) % member.size;
   const int before = (member.rank + member.size - 1) % member.size;
   for (const size_t count :
        {size_t{0}, size_t{1}, size_t{1023}, size_t{1} << 18}) {
-    // With an odd size the last and the first both are even: one of them has
-    // to begin without waiting.
+    // With an odd size the last and the first rank are both even, so one of
+    // them has to begin without waiting.
     const bool even = member.rank % 2 == 0;
     Message out(member, true, {member.rank, next, count, dtype, count}, !even);
     Message in(member, false, {before, member.rank, count, dtype, count}, true);
@@ -36,7 +36,8 @@ void ring(Member& member, int dtype) {
   }
 }
 
-// To and from everybody, with many tags, received in another order than sent.
+// Messages between all ranks with many tags, received in another order than
+// sent.
 void everybody(Member& member, int dtype) {
   constexpr uint64_t kTags = 40;
   Messages all;
@@ -53,7 +54,7 @@ void everybody(Member& member, int dtype) {
   run_all(all);
 }
 
-// Messages that nothing but their order tells apart.
+// Messages that differ only in their order.
 void equal_ones(Member& member, int dtype) {
   const int next = (member.rank + 1) % member.size;
   const int before = (member.rank + member.size - 1) % member.size;
@@ -91,7 +92,7 @@ void check_messages(const dw_backend_api& api, int size, const Limits& limits,
 }
 
 // Equal numbers of all classes, and numbers at the ends of their range. The
-// receives are posted in another order than the sends, and first.
+// receives are posted first, in another order than the sends.
 void check_tags(const dw_backend_api& api, int size, const Limits& limits,
                 Findings& findings) {
   if (size == 1) return;
@@ -102,8 +103,7 @@ void check_tags(const dw_backend_api& api, int size, const Limits& limits,
           for (const unsigned tag_class :
                {DW_TAG_CLASS_USER, DW_TAG_CLASS_BATCH, DW_TAG_CLASS_COMPOSED,
                 DW_TAG_CLASS_HOST})
-            // Over a complete backend there is a decorator, which keeps its
-            // class.
+            // A decorator runs over a complete backend and uses its own class.
             if (tag_class != DW_TAG_CLASS_COMPOSED || !member.limits.complete)
               tags.push_back(DW_TAG(tag_class, number));
         Messages all;
@@ -123,7 +123,8 @@ void check_tags(const dw_backend_api& api, int size, const Limits& limits,
       });
 }
 
-// To itself, in order; what waits for itself is refused.
+// Messages of a rank to itself, in order; one that would wait for itself is
+// refused.
 void check_own_messages(const dw_backend_api& api, int size,
                         const Limits& limits, Findings& findings) {
   if (!limits.complete) return;
@@ -143,14 +144,14 @@ void check_own_messages(const dw_backend_api& api, int size,
                 std::make_unique<Message>(member, sends, spec, false));
           }
         run_all(all);
-        // A send that waits finds its receive.
+        // A waiting send finds its receive.
         Message in(member, false, {me, me, 5, dtype, 9}, false);
         Message out(member, true, {me, me, 5, dtype, 9}, true);
         in.begin();
         out.begin();
         in.end();
         out.end();
-        // Or is refused.
+        // The second possibility is a refusal.
         char byte = 0;
         dw_op op = {};
         op.struct_size = sizeof op;
@@ -169,8 +170,8 @@ void check_own_messages(const dw_backend_api& api, int size,
       });
 }
 
-// A receive that is open for long holds up nothing: neither collectives nor
-// other messages, on which its own arrival may depend.
+// A receive that is open for long delays neither collectives nor other
+// messages, on which its own arrival may depend.
 void check_open_receives(const dw_backend_api& api, int size,
                          const Limits& limits, Findings& findings) {
   if (size == 1) return;
@@ -212,7 +213,7 @@ void check_open_receives(const dw_backend_api& api, int size,
       });
 }
 
-// Messages between two ranks shift nothing for the others.
+// Messages between two ranks do not affect the others.
 void check_subsets(const dw_backend_api& api, int size, const Limits& limits,
                    Findings& findings) {
   if (size == 1) return;

@@ -15,7 +15,7 @@ bool in_place(const dw_op* op) { return (op->flags & DW_FLAG_IN_PLACE) != 0; }
 
 size_t element(const dw_op* op) { return dw_dtype_bytes(op->out.dtype); }
 
-// After a call that worked.
+// Changes the result of a call that succeeded.
 template <void (*kSpoil)(const dw_op*)>
 int32_t spoilt(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   const int32_t code = perfect_table().submit(comm, op, work, error);
@@ -23,7 +23,7 @@ int32_t spoilt(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   return code;
 }
 
-// In place of the call.
+// Changes the call.
 template <void (*kChange)(dw_op&)>
 int32_t changed(dw_comm* comm, const dw_op* op, dw_work* work,
                 dw_error* error) {
@@ -121,7 +121,8 @@ int32_t takes_parts_for_another_rank(dw_comm* comm, const dw_op* op,
   return perfect_table().submit(comm, &other, work, error);
 }
 
-// Two of a kind that are under way together: both send the same.
+// Two operations of one kind that are in flight together: the second sends the
+// first one's data.
 int32_t confuses_twins(dw_comm* comm, const dw_op* op, dw_work* work,
                        dw_error* error) {
   thread_local dw_op last = {};

@@ -121,7 +121,7 @@ int32_t loses_classes(dw_comm* comm, const dw_op* op, dw_work* work,
   return sound().submit(comm, &other, work, error);
 }
 
-// As if every rank counted messages and collectives together.
+// Counts messages and collectives together, on every rank.
 int32_t counts_messages(dw_comm* comm, const dw_op* op, dw_work* work,
                         dw_error* error) {
   thread_local uint64_t messages = 0;
@@ -142,7 +142,7 @@ int32_t takes_any_blobs(dw_setup* setup, const dw_blob* in, uint64_t n,
 
 int32_t loses_order(dw_comm* comm, const dw_op* op, dw_work* work,
                     dw_error* error) {
-  // Of two equal receives the second comes first: they swap their memory.
+  // The second one of two equal receives matches first: they swap their memory.
   thread_local dw_op held = {};
   thread_local dw_work* held_work = nullptr;
   if (op->kind != DW_OP_RECV || op->tag != 7 || op->out.count != 50)
@@ -190,7 +190,7 @@ int32_t drops_items(dw_backend* backend, const dw_group_item* items, uint64_t n,
   return sound().submit_group(backend, items, n > 1 ? n - 1 : n, error);
 }
 
-// A thread for every fiftieth operation; they end with the last of them.
+// A thread for every fiftieth operation; they end with the last one.
 class Crowd {
  public:
   void join() {
@@ -223,6 +223,30 @@ int32_t starts_threads(dw_comm* comm, const dw_op* op, dw_work* work,
   static Crowd crowd;
   if (work != nullptr) crowd.join();
   return sound().submit(comm, op, work, error);
+}
+
+// As if another size or type were another message.
+int32_t matches_by_size(dw_comm* comm, const dw_op* op, dw_work* work,
+                        dw_error* error) {
+  dw_op apart = *op;
+  const dw_buf& buf = op->kind == DW_OP_SEND ? op->in : op->out;
+  if (op->kind == DW_OP_SEND || op->kind == DW_OP_RECV)
+    apart.tag = DW_TAG(op->tag >> 32,
+                       static_cast<uint32_t>(op->tag * 64 + buf.dtype.code) ^
+                           static_cast<uint32_t>(buf.count) << 16);
+  return sound().submit(comm, &apart, work, error);
+}
+
+// Messages are bytes to it.
+int32_t forgets_types(dw_comm* comm, const dw_op* op, dw_work* work,
+                      dw_error* error) {
+  dw_op bytes = *op;
+  dw_buf& buf = op->kind == DW_OP_SEND ? bytes.in : bytes.out;
+  if (op->kind == DW_OP_SEND || op->kind == DW_OP_RECV) {
+    buf.count *= buf.dtype.bits / 8;
+    buf.dtype = {1, 8, 1};
+  }
+  return sound().submit(comm, &bytes, work, error);
 }
 
 constexpr char kHangs[] = "did not";
@@ -264,6 +288,9 @@ std::vector<Mutant> mutants_of_rules() {
          api.submit_group = nullptr;
        }},
       SUBMITS(loses_order, check_messages, 2, "the message is wrong"),
+      SUBMITS(matches_by_size, check_differing_messages, 2, kHangs),
+      SUBMITS(forgets_types, check_differing_messages, 2,
+              "the receive succeeded"),
       SUBMITS(receives_block, check_open_receives, 2, kHangs),
       SUBMITS(sends_to_itself, check_own_messages, 2, "a send to itself"),
       SUBMITS(starts_threads, check_open_works, 2, "threads"),

@@ -11,8 +11,8 @@ namespace distwrap::conformance {
 struct Mutant {
   const char* name;
   CheckFunction caught_by;
-  int size;          // of the group
-  const char* says;  // part of what is found
+  int size;          // size of the group
+  const char* says;  // part of the expected finding
   void (*mutate)(dw_backend_api&);
 };
 

@@ -1,5 +1,5 @@
-// The checks, checked: backends that break one rule each must be caught, and
-// for what they do.
+// Tests of the checks: backends that break one rule each must be caught, and
+// for that rule.
 #include "checks.h"
 #include "lessons.h"
 #include "mutants.h"
@@ -33,7 +33,7 @@ class MutationTest : public testing::TestWithParam<Mutant> {};
 
 TEST_P(MutationTest, IsCaught) {
   Limits limits = limits_of(GetParam().size);
-  // What never ends is given up soon.
+  // Operations that never end are given up soon.
   limits.operation = std::chrono::milliseconds(300);
   limits.body = std::chrono::milliseconds(1500);
   dw_backend_api broken = perfect_table();
@@ -43,7 +43,7 @@ TEST_P(MutationTest, IsCaught) {
   EXPECT_THAT(findings.text(), testing::HasSubstr(GetParam().says));
 }
 
-// What moves no bytes that are counted has not moved its share.
+// A call that moves no counted bytes has not moved its share.
 TEST(LessonTest, MissingBytesAreFound) {
   Limits limits = limits_of(2);
   limits.bytes_sent = [] { return uint64_t{0}; };
@@ -52,7 +52,7 @@ TEST(LessonTest, MissingBytesAreFound) {
   EXPECT_THAT(findings.text(), testing::HasSubstr("its share is"));
 }
 
-// Twice the share is what a reduction to all would move.
+// Twice the share is the traffic of a reduction to all.
 TEST(LessonTest, BytesBeyondTheShareAreFound) {
   Limits limits = limits_of(2);
   limits.bytes_sent = [] {

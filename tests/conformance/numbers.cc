@@ -13,7 +13,8 @@ struct Half {
   int fraction, bias;
 
   int min_exponent() const { return 1 - bias; }
-  int exponents() const { return (1 << (15 - fraction)) - 1; }  // infinity's
+  // The exponent of infinity.
+  int exponents() const { return (1 << (15 - fraction)) - 1; }
 
   uint16_t rounded(long double x) const {
     const auto sign = static_cast<unsigned>(std::signbit(x) ? 0x8000 : 0);
@@ -28,7 +29,8 @@ struct Half {
     if (size == 0) return word(0);
     int exponent = std::ilogb(size);
     if (exponent < min_exponent()) exponent = min_exponent();
-    // In units of the last place; a carry runs into the exponent by itself.
+    // In units of the last place; a carry continues into the exponent by
+    // itself.
     const long double units =
         std::nearbyint(std::ldexp(size, fraction - exponent));
     const long double bits =

@@ -12,7 +12,7 @@ namespace distwrap::conformance {
 inline constexpr int kDtypes = DW_DTYPE_BOOL + 1;
 inline constexpr uint16_t kReductions = DW_REDUCE_PREMUL_SUM + 1;
 
-// `whole` of integers and bool, `real` of floats.
+// `whole` for integers and bool, `real` for floats.
 struct Number {
   __int128 whole = 0;
   long double real = 0;

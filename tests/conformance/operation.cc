@@ -7,7 +7,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Again and again while there is no room.
+// Submits again while the backend has no room.
 template <typename Submit>
 int32_t submitted(Member& member, Submit submit) {
   const Clock::time_point last = Clock::now() + member.limits.operation;
@@ -74,7 +74,7 @@ std::string begin_group(Member& member, const std::vector<Operation*>& all) {
   });
   const bool pending = code == DW_OK;
   if (!pending && code != DW_DONE) {
-    // A bad backend may have begun some all the same.
+    // A faulty backend may nevertheless have started some operations.
     member.aborts();
     return "submit_group: " + error_text(code, error);
   }

@@ -1,4 +1,4 @@
-// An operation under way: submitted, waited for, judged.
+// An operation in flight: submitted, waited for, judged.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_OPERATION_H_
 #define DISTWRAP_TESTS_CONFORMANCE_OPERATION_H_
 
@@ -10,17 +10,17 @@
 
 namespace distwrap::conformance {
 
-// One at a time: begin, or begin_group with others, then end. What they answer
-// is "" or what went wrong.
+// One at a time: begin, or begin_group with others, then end. The results are
+// "" or the mistake.
 class Operation {
  public:
-  // On the member's communicator, or another one of its.
+  // An operation on the member's communicator, or on another one of the member.
   explicit Operation(const dw_op& op, dw_comm* comm = nullptr)
       : op_(op), comm_(comm) {}
 
   std::string begin(Member& member);
-  // Waits for what is pending. One that does not complete aborts the
-  // communicator.
+  // Waits for a pending operation. If it does not complete, the communicator is
+  // aborted.
   std::string end(Member& member);
 
   bool is_pending() const { return pending_; }
@@ -41,7 +41,7 @@ class Operation {
 // Submits a set.
 std::string begin_group(Member& member, const std::vector<Operation*>& all);
 
-// Drives a backend that asks to be driven; true once the work is complete.
+// Drives a backend that needs it; true once the work is complete.
 bool wait_for(Member& member, dw_work& work, std::chrono::milliseconds limit);
 
 }  // namespace distwrap::conformance

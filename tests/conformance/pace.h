@@ -1,4 +1,4 @@
-// How much is tried in this build, and of the sample which one.
+// The number of calls in this build, and the seed of the sample.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_PACE_H_
 #define DISTWRAP_TESTS_CONFORMANCE_PACE_H_
 
@@ -10,10 +10,10 @@
 
 namespace distwrap::conformance {
 
-// Everything takes ten times longer with a sanitizer.
+// With a sanitizer everything takes ten times longer.
 inline constexpr bool kSlow = DW_SANITIZER != DW_SANITIZER_NONE;
 
-// Of groups.
+// The sizes of groups.
 inline std::vector<int> all_sizes() {
   if (kSlow) return {1, 2, 3, 5};
   return {1, 2, 3, 4, 5, 8};

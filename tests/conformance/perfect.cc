@@ -27,7 +27,7 @@ struct Comm {
   int rank;
 };
 
-// The opaque types of the ABI are named by every backend of the program.
+// Every backend of the program uses the names of the ABI's opaque types.
 Comm* of(dw_comm* comm) { return reinterpret_cast<Comm*>(comm); }
 Setup* of(dw_setup* setup) { return reinterpret_cast<Setup*>(setup); }
 Backend* of(dw_backend* backend) { return reinterpret_cast<Backend*>(backend); }
@@ -154,7 +154,7 @@ bool is_promised(const dw_op& op) {
   const dw_caps_row* rows = nullptr;
   uint64_t n = 0;
   caps(nullptr, &rows, &n, nullptr);
-  // A rank without the output has the type in its input, and the other way.
+  // A rank without an output has the type in its input, and vice versa.
   const dw_dtype dtype = op.kind == DW_OP_SEND || op.kind == DW_OP_REDUCE ||
                                  op.kind == DW_OP_GATHER
                              ? op.in.dtype
@@ -184,10 +184,10 @@ int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
   return DW_OK;
 }
 
-int32_t aborted(int32_t code, dw_error* error) {
-  return code == DW_OK
-             ? DW_DONE
-             : dw_fail(error, code, DW_REASON_ABORTED, -1, 0, "perfect: over");
+int32_t answer(int32_t code, const dw_error& why, dw_error* error) {
+  if (code == DW_OK) return DW_DONE;
+  if (error != nullptr) *error = why;
+  return code;
 }
 
 int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
@@ -201,7 +201,9 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
       !here.hub->has_receive(*op, here.rank))
     return fail(error, DW_INVALID_ARGUMENT, "perfect: sends to itself");
   const auto held = here.hub->enter(*op, here.rank, work);
-  return work == nullptr ? aborted(here.hub->wait(*held), error) : DW_OK;
+  if (work != nullptr) return DW_OK;
+  const int32_t code = here.hub->wait(*held);
+  return answer(code, held->error, error);
 }
 
 int32_t submit_group(dw_backend*, const dw_group_item* items, uint64_t n,
@@ -218,8 +220,13 @@ int32_t submit_group(dw_backend*, const dw_group_item* items, uint64_t n,
   }
   if (!waits) return DW_OK;
   int32_t code = DW_OK;
-  for (const auto& [hub, held] : all) code = std::max(code, hub->wait(*held));
-  return aborted(code, error);
+  dw_error why = {};
+  for (const auto& [hub, held] : all) {
+    if (hub->wait(*held) <= code) continue;
+    code = held->code;
+    why = held->error;
+  }
+  return answer(code, why, error);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A backend that does everything, slowly: ranks are threads of one process, and
-// whoever comes last does the work of all by the reference. The suite is
-// checked on it, and breaks it.
+// A complete but slow backend: ranks are threads of one process, and the last
+// rank to come performs the operation for all by the reference. The suite is
+// checked against it and against broken variants of it.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_PERFECT_H_
 #define DISTWRAP_TESTS_CONFORMANCE_PERFECT_H_
 

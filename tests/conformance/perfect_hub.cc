@@ -1,6 +1,7 @@
 #include "perfect_hub.h"
 
 #include "sdk/dtype.h"
+#include "sdk/message_mismatch.h"
 
 #include <cstring>
 
@@ -48,9 +49,7 @@ bool Hub::is_aborted() {
 
 Hub::Address Hub::address(const dw_op& op, int rank) {
   const bool sends = op.kind == DW_OP_SEND;
-  const dw_buf& buf = sends ? op.in : op.out;
-  return {sends ? rank : op.peer, sends ? op.peer : rank, op.tag,
-          static_cast<uint64_t>(buf.count) * dw_dtype_bytes(buf.dtype)};
+  return {sends ? rank : op.peer, sends ? op.peer : rank, op.tag};
 }
 
 bool Hub::has_receive(const dw_op& send, int rank) {
@@ -59,32 +58,51 @@ bool Hub::has_receive(const dw_op& send, int rank) {
   return lane != lanes_.end() && !lane->second.receives.empty();
 }
 
-void Hub::end(Held& held, int32_t code) {
+void Hub::end(Held& held, int32_t code, const dw_error& error) {
   held.code = code;
+  held.error = error;
   if (held.work == nullptr) return ended_.notify_all();
-  const dw_error error = {
-      static_cast<int16_t>(code),      DW_REASON_ABORTED, -1, 0, 0,
-      "perfect: the group was aborted"};
   host_.complete(held.work, code, code == DW_OK ? nullptr : &error);
+}
+
+void Hub::end_aborted(Held& held) {
+  end(held, DW_ABORTED,
+      {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0,
+       "perfect: the group was aborted"});
+}
+
+void Hub::deliver(Held& send, Held& receive) {
+  const dw_buf& from = send.op.in;
+  const dw_buf& to = receive.op.out;
+  const auto end_of = [](const Held& held, const dw_buf& buf) {
+    return dw_sdk::MessageEnd{
+        held.rank, dw_dtype_index(buf.dtype),
+        static_cast<uint64_t>(buf.count) * dw_dtype_bytes(buf.dtype)};
+  };
+  if (from.count != to.count || dw_dtype_equal(from.dtype, to.dtype) == 0) {
+    dw_error error = {};
+    const int32_t code = dw_sdk::fail_message_mismatch(
+        end_of(receive, to), end_of(send, from), send.op.tag, &error);
+    end(send, code, error);
+    return end(receive, code, error);
+  }
+  if (from.count != 0)
+    std::memcpy(to.data, from.data,
+                static_cast<size_t>(from.count) * dw_dtype_bytes(from.dtype));
+  end(send);
+  end(receive);
 }
 
 std::shared_ptr<Held> Hub::enter(const dw_op& op, int rank, dw_work* work) {
   auto held = std::make_shared<Held>(op, rank, size_, work);
   std::lock_guard<std::mutex> lock(mutex_);
   if (aborted_) {
-    end(*held, DW_ABORTED);
+    end_aborted(*held);
   } else if (op.kind == DW_OP_SEND || op.kind == DW_OP_RECV) {
     Lane& lane = lanes_[address(op, rank)];
     (op.kind == DW_OP_SEND ? lane.sends : lane.receives).push_back(held);
     while (!lane.sends.empty() && !lane.receives.empty()) {
-      const dw_buf& from = lane.sends.front()->op.in;
-      const dw_buf& to = lane.receives.front()->op.out;
-      if (from.count != 0)
-        std::memcpy(
-            to.data, from.data,
-            static_cast<size_t>(from.count) * dw_dtype_bytes(from.dtype));
-      end(*lane.sends.front(), DW_OK);
-      end(*lane.receives.front(), DW_OK);
+      deliver(*lane.sends.front(), *lane.receives.front());
       lane.sends.pop_front();
       lane.receives.pop_front();
     }
@@ -96,7 +114,7 @@ std::shared_ptr<Held> Hub::enter(const dw_op& op, int rank, dw_work* work) {
     for (const auto& one : here)
       all[static_cast<size_t>(one->rank)] = one.get();
     perform(all);
-    for (const auto& one : here) end(*one, DW_OK);
+    for (const auto& one : here) end(*one);
     collectives_.erase(op.seq);
   }
   return held;
@@ -112,7 +130,7 @@ void Hub::abort() {
   std::lock_guard<std::mutex> lock(mutex_);
   aborted_ = true;
   const auto end_all = [this](Queue& queue) {
-    for (const auto& held : queue) end(*held, DW_ABORTED);
+    for (const auto& held : queue) end_aborted(*held);
     queue.clear();
   };
   for (auto& [seq, queue] : collectives_) end_all(queue);

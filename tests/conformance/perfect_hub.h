@@ -1,4 +1,4 @@
-// Where the ranks of a group of the perfect backend meet.
+// The meeting place of the ranks of a group of the perfect backend.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
 #define DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
 
@@ -15,7 +15,7 @@
 
 namespace distwrap::conformance {
 
-// A buffer with copies of its arrays, which are lent for the call only.
+// A buffer with copies of its arrays, which are borrowed for the call only.
 struct HeldBuffer {
   HeldBuffer(const dw_buf& buf, int size);
 
@@ -40,31 +40,34 @@ struct Held {
   const HeldBuffer in, out;
   dw_work* const work;  // NULL: the caller waits
   int32_t code = DW_AGAIN;
+  dw_error error = {};
 };
 
-// Threads: any. Buffers are the callers' until the operation's end.
+// Threads: any. Buffers stay the callers' until the operation's end.
 class Hub {
  public:
   Hub(int size, const dw_host_api& host) : size_(size), host_(host) {}
 
   int size() const { return size_; }
   bool is_aborted();
-  // Takes part, or is over with DW_ABORTED.
+  // Takes part in the operation, or ends with DW_ABORTED.
   std::shared_ptr<Held> enter(const dw_op& op, int rank, dw_work* work);
   int32_t wait(const Held& held);
   bool has_receive(const dw_op& send, int rank);
   void abort();
 
  private:
-  // Sender, receiver, tag, bytes: what may meet.
-  using Address = std::tuple<int, int, uint64_t, uint64_t>;
+  // Sender, receiver, tag: what meets.
+  using Address = std::tuple<int, int, uint64_t>;
   using Queue = std::deque<std::shared_ptr<Held>>;
   struct Lane {
     Queue sends, receives;
   };
 
   static Address address(const dw_op& op, int rank);
-  void end(Held& held, int32_t code);
+  void end(Held& held, int32_t code = DW_OK, const dw_error& error = {});
+  void end_aborted(Held& held);
+  void deliver(Held& send, Held& receive);
 
   const int size_;
   const dw_host_api& host_;
@@ -75,7 +78,7 @@ class Hub {
   std::map<Address, Lane> lanes_;
 };
 
-// Does a collective for all ranks, in rank order.
+// Performs a collective for all ranks, in rank order.
 void perform(const std::vector<const Held*>& all);
 
 }  // namespace distwrap::conformance

@@ -22,17 +22,18 @@ constexpr size_t kMostBlob = 4096;
 struct ProcessRanks::Shared {
   std::atomic<int> words[kWords];
   std::atomic<uint64_t> arrived;
+  bool own_hosts;
   size_t sizes[kMostRanks];
   char blobs[kMostRanks][kMostBlob];
 
-  // Every rank calls it; returns when all have.
+  // Every rank calls it; returns when all ranks have.
   void meet(int size) {
     const uint64_t n = static_cast<uint64_t>(size);
     const uint64_t turn = arrived.fetch_add(1) / n;
     while (arrived.load() < (turn + 1) * n) sched_yield();
   }
 
-  // Rounds of a setup, after its beginning; all NULL when it fails.
+  // The rounds of a setup after its beginning; all NULL when it fails.
   dw_setup_result step(const dw_backend_api& api, int rank, int size,
                        dw_setup* setup, dw_blob out) {
     for (;;) {
@@ -85,8 +86,8 @@ struct ProcessRanks::Shared {
   }
 
  private:
-  static dw_setup_info info_of(uint32_t flags, uint64_t uid, int rank,
-                               int size) {
+  dw_setup_info info_of(uint32_t flags, uint64_t uid, int rank,
+                        int size) const {
     dw_setup_info info = {};
     info.struct_size = sizeof info;
     info.flags = flags;
@@ -94,6 +95,9 @@ struct ProcessRanks::Shared {
     info.size = size;
     info.uid = uid;
     info.epoch = 1;
+    static constexpr int32_t kOneHost[64] = {};
+    static constexpr int32_t kOwnHosts[] = {0, 1, 2, 3};
+    info.host_of = own_hosts ? kOwnHosts : kOneHost;
     return info;
   }
 };
@@ -103,6 +107,7 @@ ProcessRanks::ProcessRanks(const ProcessPlan& plan, int size,
     : shared_(static_cast<Shared*>(mmap(nullptr, sizeof(Shared),
                                         PROT_READ | PROT_WRITE,
                                         MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+  shared_->own_hosts = plan.own_hosts;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t pid = fork();
     if (pid == 0) {

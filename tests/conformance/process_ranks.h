@@ -1,4 +1,4 @@
-// N ranks as processes over a backend, children of the test.
+// N ranks as child processes of the test, over a backend.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_PROCESS_RANKS_H_
 #define DISTWRAP_TESTS_CONFORMANCE_PROCESS_RANKS_H_
 
@@ -16,23 +16,24 @@ struct Rank {
   dw_backend* backend;
   dw_comm* comm;
   int rank, size;
-  // Shared with the test and the other ranks, zero at first.
+  // Shared with the test and the other ranks; zero at first.
   std::atomic<int>* words;
-  // Every rank calls it; NULL: there is no window.
+  // Every rank calls it. NULL: no window could be made.
   std::function<dw_window*(const dw_buf& memory, uint64_t signals)> make_window;
 };
 
-// How the ranks get their communicator.
+// The way in which ranks get their communicator.
 struct ProcessPlan {
   const dw_backend_api& (*table)();
-  // Before it, in the child; false: it ends with 98.
+  // Runs before, in the child; false: the child ends with 98.
   std::function<bool(int rank)> prepare = {};
-  // Hints of a rank, for `open`; what they point to has to stay.
+  // The hints of a rank for `open`; the memory behind them has to stay.
   std::function<std::vector<dw_hint>(int rank)> hints = {};
+  bool own_hosts = false;  // each of up to four ranks is on a host of its own
 };
 
 // Every child builds a communicator and runs `body`, whose result is its exit
-// status; 99 when there is no communicator.
+// status; 99 without a communicator.
 class ProcessRanks {
  public:
   static constexpr int kWords = 16;
@@ -44,7 +45,7 @@ class ProcessRanks {
 
   std::atomic<int>* words() const;
   pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
-  // The exit status, -1 for a child that a signal ended.
+  // The exit status; -1 for a child that was killed by a signal.
   int wait(int rank);
 
  private:

@@ -1,4 +1,4 @@
-// What a backend's rows say, by the rule of dw_caps_row.
+// The promises in a backend's rows, by the rule of dw_caps_row.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_PROMISES_H_
 #define DISTWRAP_TESTS_CONFORMANCE_PROMISES_H_
 
@@ -10,7 +10,7 @@ namespace distwrap::conformance {
 struct Promises {
   const dw_caps_row* rows = nullptr;
   uint64_t n = 0;
-  bool groups = false;  // there is a submit_group
+  bool groups = false;  // whether there is a submit_group
 
   bool has_kind(uint16_t kind) const;
   bool has(uint16_t kind, int dtype, uint16_t reduce, uint32_t flags) const;

@@ -8,13 +8,13 @@
 
 namespace distwrap::conformance {
 
-// Reduces one element of each rank, in the order of ranks: integers modulo
-// 2^128 and wrapped at the end, floats in long double and rounded once. avg
-// divides by the number of elements. `factors`, per rank, of premul_sum only.
+// Reduces one element of each rank, in rank order: integers modulo 2^128 and
+// wrapped at the end, floats in long double and rounded once. avg divides by
+// the number of elements. `factors`, by rank, are for premul_sum only.
 Number reduced(int dtype, uint16_t reduce, const std::vector<Number>& in,
                const std::vector<Number>& factors);
 
-// Likewise for arrays in memory; `factors` may be empty.
+// Reduces arrays in memory; `factors` may be empty.
 void reduce_slowly(int dtype, uint16_t reduce,
                    const std::vector<const char*>& in,
                    const std::vector<const char*>& factors, size_t count,

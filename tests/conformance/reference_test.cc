@@ -1,4 +1,5 @@
-// The reference and its data, checked by hand and by what they tell apart.
+// Tests of the reference and its data, by hand and by the mistakes that the
+// data reveal.
 #include "reference.h"
 
 #include "covering.h"
@@ -101,7 +102,7 @@ TEST(Reference, NanWinsAndFactorsAreEachRanksOwn) {
             1);
 }
 
-// What the data is made for: the usual mistakes give other results.
+// The purpose of the data: the usual mistakes give other results.
 TEST(Data, TellsApartRoundingAtEveryStep) {
   for (const int dtype : {DW_DTYPE_F16, DW_DTYPE_BF16}) {
     std::string stepwise = *values(dtype, DW_REDUCE_SUM, 0);

@@ -8,11 +8,11 @@ namespace {
 
 constexpr uint16_t kUnknownKind = 999;
 constexpr uint16_t kUnknownReduction = 77;
-constexpr uint32_t kUnknownFlag = 1u << 30;
+constexpr uint32_t kUnknownFlag = 1u << 14;
 
 bool is_error(int32_t code) { return code > DW_OK; }
 
-// `query` and `submit` both answer `want`, and nothing has changed.
+// `query` and `submit` both return `want`, and nothing has changed.
 void refused(Member& member, Call& call, dw_op& op, int32_t want,
              const std::string& what) {
   dw_error error = {};
@@ -26,13 +26,13 @@ void refused(Member& member, Call& call, dw_op& op, int32_t want,
   for (const bool caller_waits : {true, false}) {
     op.flags = caller_waits ? op.flags | DW_FLAG_CALLER_WAITS
                             : op.flags & ~DW_FLAG_CALLER_WAITS;
-    // The detail is optional.
+    // The error may be NULL.
     const int32_t code = member.api.submit(
         member.comm, &op, caller_waits ? nullptr : &work, nullptr);
     if (code != want)
       member.find(what + ": submit: want code " + std::to_string(want) +
                   ", got " + std::to_string(code));
-    // What has begun all the same must not outlive its buffers.
+    // An operation that has started nevertheless must not outlive its buffers.
     if (code == DW_OK) member.aborts();
   }
   if (work.completions() != 0) member.find(what + ": completed though refused");
@@ -40,8 +40,7 @@ void refused(Member& member, Call& call, dw_op& op, int32_t want,
     member.find(what + ": " + wrong);
 }
 
-// All kinds, types, reductions and forms that no row covers, those that nobody
-// has included.
+// All kinds, types, reductions and forms that no row covers.
 void refuse_what_is_not_promised(Member& member) {
   const Promises promises = promises_of(member);
   const auto refuse = [&](const Case& c) {
@@ -54,7 +53,7 @@ void refuse_what_is_not_promised(Member& member) {
     if (shown != c.flags()) return;
     op.flags = shown;
     if (op.peer < 0 && c.kind > DW_OP_SCAN) op.peer = 1 % member.size;
-    // What does not exist at all may be called invalid as well.
+    // An operation that does not exist at all may also be called invalid.
     int32_t want = DW_UNIMPLEMENTED;
     if (!is_sensible(c) &&
         member.api.query(member.comm, &op, nullptr) == DW_INVALID_ARGUMENT)
@@ -124,7 +123,7 @@ struct LongOp {
 void check_refusals(const dw_backend_api& api, int size, const Limits& limits,
                     Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {
-    // One rank asks: a refusal needs no peer.
+    // Only one rank calls, because a refusal needs no peer.
     if (member.rank != member.size / 2) return;
     refuse_what_is_not_promised(member);
     refuse_groups(member);
@@ -182,7 +181,8 @@ void check_growth(const dw_backend_api& api, int size, const Limits& limits,
       shorter.struct_size = sizeof shorter - 8;
       refused(member, call, shorter, DW_INVALID_ARGUMENT,
               c.name() + " shorter than 1.0");
-      // All ranks together: the zero tail and the extension change nothing.
+      // All ranks call together: the zero tail and the extension change
+      // nothing.
       longer.tail = 0;
       longer.op.flags |= DW_FLAG_CALLER_WAITS;
       dw_error error = {};

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kCounts[] = {0, 1, 3, 1023, 1024, 4095, 4097, 1 << 20};
 constexpr int kRanks = 8;  // roots and empty ranks, modulo the size
 
-// Every promised combination of what depends on each other.
+// Every promised combination of the dependent dimensions.
 void for_all_promised(const Promises& promises,
                       const std::function<void(const Case&)>& use) {
   for_all_sensible([&](const Case& c) {
@@ -19,7 +19,7 @@ void for_all_promised(const Promises& promises,
   });
 }
 
-// Columns of the rows: bound, then free.
+// The columns of the rows: dependent ones, then independent ones.
 enum { kKind, kDtype, kReduce, kForm, kPlace, kCalling, kBound };
 enum { kCount = kBound, kSize, kRoot, kOdd, kEmpty };
 
@@ -29,7 +29,7 @@ std::vector<Case> sampled_cases(const Promises& promises, const Limits& limits,
                                 int size) {
   std::vector<Row> bound;
   for_all_promised(promises, [&](const Case& c) {
-    // An exclusive scan is a kind of its own here.
+    // An exclusive scan counts as a kind of its own here.
     bound.push_back({c.exclusive ? 0 : c.kind, c.dtype, c.reduce,
                      static_cast<int>(c.form), c.in_place ? 1 : 0,
                      static_cast<int>(c.calling)});
@@ -66,7 +66,7 @@ std::vector<Case> all_cases(const Promises& promises, int size) {
   for_all_promised(promises, [&](const Case& promised) {
     if (promised.calling != Calling::kWaits) return;
     for (const size_t count : kCounts) {
-      // All roots of small buffers, and of large ones one in turn.
+      // Small buffers use all roots; large ones use one root in turn.
       const bool all_roots = shape_of(promised.kind).rooted && count < 5000;
       for (int root = 0; root < (all_roots ? size : 1); ++root) {
         Case c = promised;

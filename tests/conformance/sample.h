@@ -1,4 +1,4 @@
-// Which calls are made: a sample of all pairs, or everything.
+// Chooses the calls: a sample of all pairs, or everything.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_SAMPLE_H_
 #define DISTWRAP_TESTS_CONFORMANCE_SAMPLE_H_
 
@@ -10,8 +10,8 @@
 
 namespace distwrap::conformance {
 
-// Of all promised calls over all sizes of group, a sample in which every two
-// values of any two dimensions meet; of it, what is for `size`.
+// The part for `size` of a sample of all promised calls over all sizes of
+// groups, in which every pair of values of two dimensions occurs.
 std::vector<Case> sampled_cases(const Promises& promises, const Limits& limits,
                                 int size);
 

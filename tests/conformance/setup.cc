@@ -11,7 +11,8 @@ struct LongInfo {
 };
 
 // Runs the first `rounds` of a setup on all ranks with blobs that `spoil` has
-// seen, then lets every rank end it. True on the ranks where it still stood.
+// changed, then every rank ends the setup. True on ranks where it had not
+// failed.
 class Rounds {
  public:
   Rounds(Member& member, uint64_t uid) : member_(member) {
@@ -82,7 +83,7 @@ void refuse_infos(Member& member) {
   longer.info.struct_size = sizeof longer;
   refused("an unknown tail", longer.info, DW_INCOMPATIBLE);
   info = good;
-  info.flags |= 1u << 30;
+  info.flags |= 1u << 14;
   refused("an unknown flag", info, DW_UNIMPLEMENTED);
   info = good;
   info.rank = info.size;
@@ -168,7 +169,7 @@ void check_bad_blobs(const dw_backend_api& api, int size, const Limits& limits,
         texts = spoilt;
         return nothing_changed;
       }();
-      // Only the first rank is told nonsense; the others go home.
+      // Only the first rank gets faulty blobs; the others stop.
       if (member.rank == 0 && !same && rounds.step(texts) <= DW_OK)
         member.find(std::string("blobs with ") + spoiler.name +
                     " were accepted");

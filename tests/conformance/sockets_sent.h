@@ -6,7 +6,7 @@
 
 namespace distwrap::conformance {
 
-// By those that are open now.
+// The bytes of sockets that are open now.
 uint64_t bytes_sent_by_sockets();
 
 }  // namespace distwrap::conformance

@@ -6,15 +6,14 @@
 #include "pace.h"
 #include "sockets_sent.h"
 
-// A few bytes that UCX does not give back when a peer has gone before it could
-// be reached.
+// UCX leaks a few bytes when a peer has gone before it could be reached.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:libuct\n"; }
 
 namespace distwrap::conformance {
 namespace {
 
-// Large buffers tell nothing new there.
+// Large buffers reveal nothing new there.
 constexpr size_t kLargest = kSlow ? 5000 : size_t{1} << 20;
 
 constexpr auto gloo = fakes::table_of<dw_plugin_query_v1_gloo>;
@@ -51,21 +50,24 @@ std::vector<Subject> subjects() {
        .table = ucx,
        .sizes = sizes,
        .module = "ucx",
-       .moves_large = true},
+       .moves_large = true,
+       .delivers_first = true},
       {.name = "compose_ucx",
        .table = fakes::compose_over<ucx>,
        .sizes = sizes,
        .complete = true,
        .threads = 2,
-       .moves_large = true},
+       .moves_large = true,
+       .delivers_first = true},
 #endif
-      // Completed: out of nothing but messages, and what engines lack.
+      // Completed backends: made of messages alone, and of engines with gaps.
       {.name = "compose_messages",
        .table = fakes::compose_over<messages>,
        .sizes = sizes,
        .complete = true,
-       .bytes_sent = fakes::bytes_sent},
-      // Both have a thread for what is asynchronous.
+       .bytes_sent = fakes::bytes_sent,
+       .delivers_first = true},
+      // Each of the two has a thread for asynchronous operations.
       {.name = "compose_gloo",
        .table = fakes::compose_over<gloo>,
        .sizes = sizes,
@@ -94,6 +96,7 @@ Limits limits_of(const Subject& subject) {
   limits.complete = subject.complete;
   limits.threads = subject.threads;
   limits.bytes_sent = subject.bytes_sent;
+  limits.delivers_first = subject.delivers_first;
   return limits;
 }
 

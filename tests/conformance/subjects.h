@@ -1,4 +1,4 @@
-// The backends that are checked.
+// The backends that are tested.
 #ifndef DISTWRAP_TESTS_CONFORMANCE_SUBJECTS_H_
 #define DISTWRAP_TESTS_CONFORMANCE_SUBJECTS_H_
 
@@ -15,14 +15,15 @@ struct Subject {
   std::string name;
   const dw_backend_api& (*table)();
   std::vector<int> sizes;
-  // The plugin with the same backend, the N of libdistwrap_N.so.
+  // The plugin with this backend: the N of libdistwrap_N.so.
   std::string module = "";
-  // It has every operation; how many threads a communicator may add.
+  // Whether it has every operation; how many threads a communicator may add.
   bool complete = false;
   int threads = 1;
   uint64_t (*bytes_sent)() = nullptr;
-  // Buffers of more than 2^31 bytes are tried as well.
+  // Whether buffers of more than 2^31 bytes are tested as well.
   bool moves_large = false;
+  bool delivers_first = false;  // taken from Limits
 };
 
 std::vector<Subject> subjects();

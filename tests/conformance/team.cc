@@ -27,7 +27,7 @@ std::vector<std::string> Meeting::swap(int rank, std::string text) {
   std::unique_lock<std::mutex> lock(mutex_);
   std::vector<std::string> all = swapped_;
   lock.unlock();
-  meet();  // nobody gives the next text before all have these
+  meet();  // no rank gives the next text before all have these
   return all;
 }
 
@@ -44,6 +44,9 @@ dw_open_info open_info() {
   return info;
 }
 
+// All ranks are threads or processes of this host.
+constexpr int32_t kOneHost[1024] = {};
+
 dw_setup_info setup_info(const Member& member, uint64_t uid) {
   dw_setup_info info = {};
   info.struct_size = sizeof info;
@@ -52,6 +55,7 @@ dw_setup_info setup_info(const Member& member, uint64_t uid) {
   info.size = member.size;
   info.uid = uid;
   info.epoch = 1;
+  info.host_of = kOneHost;
   info.deadline_ns =
       now_ns() + std::chrono::nanoseconds(member.limits.operation).count();
   return info;
@@ -96,8 +100,8 @@ bool build_communicator(Member& member, uint64_t uid) {
   };
   int32_t code =
       member.api.setup_begin(member.backend, &info, &setup, &out, &error);
-  // Every rank says before each round how it stands: all go on, all are done,
-  // or it is over.
+  // Before each round every rank tells its state: all continue, all are done,
+  // or the setup has failed.
   for (int round = 0;; ++round) {
     const std::vector<std::string> states =
         member.meeting.swap(member.rank, std::to_string(code));
@@ -136,7 +140,8 @@ uint64_t next_uid() {
   return ++last;
 }
 
-// Ends what does not end: one flag of all, watched by one thread.
+// Aborts operations that do not end: one flag for all ranks, watched by one
+// thread.
 class Watch {
  public:
   Watch(std::vector<std::unique_ptr<Member>>& members, const Limits& limits,

@@ -18,28 +18,32 @@
 namespace distwrap::conformance {
 
 struct Limits {
-  // Bounds of waits; far above what anything takes, and small where a check of
-  // the suite itself lets something never end.
+  // Limits of waits: far above the time of any operation, and small in tests of
+  // the suite in which something never ends.
   std::chrono::milliseconds operation = std::chrono::seconds(20);
   std::chrono::milliseconds body = std::chrono::seconds(100);
-  // Of the sample: it is spread over the sizes of group.
+  // The sizes of groups over which the sample is spread.
   std::vector<int> sizes = {1};
   uint64_t seed = 1;
   size_t largest = size_t{1} << 20;  // elements
-  // It has every operation, and messages to oneself.
+  // Whether it has every operation, and messages of a rank to itself.
   bool complete = false;
+  // The engine writes a message to the buffer of a receive that it knows before
+  // anybody can compare the two.
+  bool delivers_first = false;
   // Threads that a communicator may add for any number of open works.
   int threads = 1;
-  // Of all its ranks together so far; NULL where nobody counts.
+  // The bytes that all ranks together have sent; NULL: not counted.
   uint64_t (*bytes_sent)() = nullptr;
 };
 
-// Where the ranks of a team meet, and swap the blobs of a setup round.
+// The meeting place of a team's ranks, where they exchange the blobs of a setup
+// round.
 class Meeting {
  public:
   explicit Meeting(int size);
   void meet();
-  // Every rank's text, in rank order.
+  // The texts of all ranks, in rank order.
   std::vector<std::string> swap(int rank, std::string text);
 
  private:
@@ -60,10 +64,11 @@ struct Member {
   Findings& findings;
   dw_backend* backend = nullptr;
   dw_comm* comm = nullptr;
-  dw_comm* second = nullptr;  // of checks that need two
-  // Held to change those two, and to read them in other threads.
+  dw_comm* second = nullptr;  // for checks that need two communicators
+  // Held to change the two communicators, and to read them in other threads.
   mutable std::mutex comms = {};
   uint64_t next_seq = 1;
+  dw_trace* trace = nullptr;  // for the calls that make_call makes
 
   void find(const std::string& what) const {
     findings.add("rank " + std::to_string(rank) + " of " +
@@ -74,7 +79,7 @@ struct Member {
   void closes();
 };
 
-// The communicator's rounds; false, with a finding, when they fail.
+// Runs the rounds of a communicator; false, with a finding, when they fail.
 bool build_communicator(Member& member, uint64_t uid);
 dw_setup_info setup_info(const Member& member, uint64_t uid);
 dw_open_info open_info();
@@ -83,8 +88,8 @@ dw_open_info open_info();
 std::string error_text(int32_t code, const dw_error& error);
 
 // Runs `body` on every rank with an open backend and a communicator, which is
-// destroyed afterwards. A body that does not end is ended by `comm_abort`, and
-// that is a finding.
+// destroyed afterwards. A body that does not end is ended by `comm_abort`,
+// which is a finding.
 void run_team(const dw_backend_api& api, int size, const Limits& limits,
               Findings& findings, const std::function<void(Member&)>& body);
 

@@ -12,7 +12,7 @@
 namespace distwrap::conformance {
 namespace {
 
-// A call that is under way beside others.
+// A call that is in flight beside others.
 class Running {
  public:
   Running(Member& member, const Case& c)
@@ -66,8 +66,8 @@ size_t threads_of_process() {
                     std::filesystem::directory_iterator()));
 }
 
-// Begins and ends that many works, none of which can end before rank 0 has
-// come; in between, rank 0 counts threads.
+// Starts and ends that many works, none of which can end before rank 0 comes;
+// meanwhile rank 0 counts threads.
 void keep_open(Member& member, const Case& c, int works, size_t* threads) {
   std::vector<std::unique_ptr<Running>> all;
   for (int i = 0; i < works; ++i)
@@ -85,7 +85,8 @@ void keep_open(Member& member, const Case& c, int works, size_t* threads) {
 
 }  // namespace
 
-// Two at a time of any two kinds, twice the same included; then all at once.
+// Two operations of any two kinds at a time, also of one kind; then all at
+// once.
 void check_pairs(const dw_backend_api& api, int size, const Limits& limits,
                  Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {
@@ -110,7 +111,7 @@ void check_open_works(const dw_backend_api& api, int size, const Limits& limits,
     std::erase_if(cases, [](const Case& c) {
       return c.kind != DW_OP_ALL_REDUCE && c.kind != DW_OP_BARRIER;
     });
-    member.meeting.meet();  // all ranks' threads are there
+    member.meeting.meet();  // the threads of all ranks exist
     const size_t before = threads_of_process();
     member.meeting.meet();
     for (const Case& c : cases) {

@@ -1,4 +1,5 @@
-// Who says when an operation is under way says it before waiting for others.
+// A backend that reports operations in flight does so before it waits for
+// others.
 #include "call.h"
 #include "checks.h"
 #include "promises.h"
@@ -12,20 +13,21 @@
 namespace distwrap::conformance {
 namespace {
 
-// Of the calls of one rank.
+// The reports during the calls of one rank.
 struct Progress {
-  std::atomic<uint64_t> said = 0;  // how often, all in all
+  dw_trace trace;
   std::atomic<uint64_t> ended = 0;
 };
 
-// The last rank comes when each other one has said something since `before`, or
-// its call has ended without the last one.
+// The last rank comes when each other one has reported something since
+// `before`, or its call has ended without the last rank.
 bool come_late(const Member& member, const std::vector<Progress>& all,
                const std::vector<uint64_t>& before, uint64_t call) {
   const int64_t end =
       now_ns() + std::chrono::nanoseconds(member.limits.operation / 2).count();
   for (size_t r = 0; r + 1 < all.size(); ++r)
-    while (all[r].said.load() == before[r] && all[r].ended.load() < call) {
+    while (all[r].trace.under_way.load() == before[r] &&
+           all[r].ended.load() < call) {
       if (now_ns() > end) return false;
       std::this_thread::yield();
     }
@@ -41,14 +43,15 @@ void check_under_way(const dw_backend_api& api, int size, const Limits& limits,
   std::vector<Progress> all(static_cast<size_t>(size));
   run_team(api, size, limits, findings, [&all](Member& member) {
     Progress& own = all[static_cast<size_t>(member.rank)];
-    count_under_way(&own.said);
+    member.trace = &own.trace;
     uint64_t call = 0;
     bool found = false;
     for (const Case& c :
          one_of_each(promises_of(member), 1023, Calling::kWaits))
       for (int time = 0; time < kTimes; ++time) {
         std::vector<uint64_t> before;
-        for (const Progress& one : all) before.push_back(one.said.load());
+        for (const Progress& one : all)
+          before.push_back(one.trace.under_way.load());
         member.meeting.meet();
         ++call;
         if (member.rank == member.size - 1 && !found &&
@@ -62,7 +65,7 @@ void check_under_way(const dw_backend_api& api, int size, const Limits& limits,
         own.ended.store(call);
         member.meeting.meet();
       }
-    count_under_way(nullptr);
+    member.trace = nullptr;
   });
 }
 

@@ -1,6 +1,6 @@
-// The same 8-byte all_reduce through two communicators of two ranks over the
-// loopback: of one the calls are shown on the board, of the other they are not.
-// Their difference is what the board costs a call.
+// An 8-byte all_reduce through two communicators of two ranks over the
+// loopback: the calls of one are shown on the board, those of the other are
+// not. The difference is the board's cost in a call.
 #ifndef DISTWRAP_TESTS_CROSSING_BOARD_CROSSING_H_
 #define DISTWRAP_TESTS_CROSSING_BOARD_CROSSING_H_
 
@@ -13,21 +13,20 @@ namespace distwrap::testing {
 
 class BoardCrossing {
  public:
-  // Both ranks' boards are here, each with its thread; ends the process when
-  // it cannot.
+  // Makes the boards of the two ranks, each with its thread. Ends the process
+  // when it cannot.
   BoardCrossing();
   ~BoardCrossing();
   BoardCrossing(const BoardCrossing&) = delete;
   BoardCrossing& operator=(const BoardCrossing&) = delete;
 
-  // One synchronous call; whether it succeeded.
+  // Make one synchronous call; return whether it succeeded.
   bool shown() { return call(*shown_); }
   bool unshown() { return call(*unshown_); }
 
  private:
   struct Rank {
-    std::shared_ptr<comm::Watchdog> watchdog =
-        std::make_shared<comm::Watchdog>();
+    std::shared_ptr<comm::Watchdog> watchdog = *comm::Watchdog::make();
     std::shared_ptr<comm::Board> board;
   };
 
@@ -37,8 +36,8 @@ class BoardCrossing {
                     {})
         .ok();
   }
-  comm::BackendCommunicator::Ptr make(const char* group,
-                                      std::shared_ptr<comm::Lane> lane);
+  comm::BackendCommunicator::Ptr make(
+      const char* group, std::shared_ptr<comm::GroupBoard> group_board);
 
   std::array<Rank, 2> ranks_;
   std::shared_ptr<comm::BackendInstance> backend_;

@@ -33,7 +33,7 @@ Crossing::Crossing() {
       *backend_, *store, {.group = "straight"}, Deadline::never());
   require(built.status());
   comm_ = *built;
-  runner_ = backend_->waiting_collectives_of(comm_);
+  runner_ = backend_->stack().runner(comm_, comm::kCollectiveOps);
   c_options_.struct_size = sizeof c_options_;
   if (distwrap_world(&c_options_.group, nullptr) != DW_OK) exit(1);
 }

@@ -1,6 +1,6 @@
-// The same 8-byte all_reduce on the loopback, made in three ways: through the
-// facade, straight into the backend's table, and through the C API. Their
-// differences are what distwrap and its C API cost.
+// An 8-byte all_reduce on the loopback, called in three ways: through the
+// facade, directly in the backend's table, and through the C API. The
+// differences are the costs of distwrap and of its C API.
 #ifndef DISTWRAP_TESTS_CROSSING_CROSSING_H_
 #define DISTWRAP_TESTS_CROSSING_CROSSING_H_
 
@@ -21,7 +21,7 @@ class Crossing {
   Crossing(const Crossing&) = delete;
   Crossing& operator=(const Crossing&) = delete;
 
-  // One synchronous call; whether it succeeded.
+  // Makes one synchronous call; returns whether it succeeded.
   bool through_facade() {
     return all_reduce(TensorView(&out_, 1), TensorView(&in_, 1), ReduceOp::kSum)
         .ok();
@@ -58,7 +58,7 @@ class Crossing {
  private:
   std::shared_ptr<comm::BackendInstance> backend_;
   dw_comm* comm_ = nullptr;
-  comm::BackendInstance::Runner runner_{};  // the backend itself
+  comm::Runner runner_{};  // the backend itself
   int64_t in_ = 7, out_ = 0;
   int64_t one_ = 1;
   distwrap_tensor c_in_ = c_tensor(&in_), c_out_ = c_tensor(&out_);

@@ -1,5 +1,5 @@
-// Nanoseconds per call. Best of many repetitions is what to read on a shared
-// machine: --benchmark_repetitions=20 --benchmark_report_aggregates_only=false
+// Nanoseconds of a call. On a shared machine the best of many repetitions
+// counts: --benchmark_repetitions=20 --benchmark_report_aggregates_only=false
 #include "crossing/board_crossing.h"
 #include "crossing/crossing.h"
 

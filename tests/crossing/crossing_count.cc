@@ -63,7 +63,7 @@ bool on_the_board() {
 
 int main() {
   distwrap::testing::Crossing crossing;
-  // first calls bind symbols and make the thread's slot
+  // The first calls bind symbols and make the thread's slot.
   if (!crossing.through_facade() || !crossing.straight() ||
       !crossing.through_c() || !crossing.through_c_group())
     return 1;

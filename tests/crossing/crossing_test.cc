@@ -30,7 +30,8 @@ thread_local Tally counts;
 
 }  // namespace
 
-// Ours stand before the C library's; what they count they then do.
+// These functions take precedence over the C library's; they count and then
+// call the original.
 extern "C" {
 
 void* __libc_malloc(size_t size);
@@ -106,7 +107,8 @@ TEST(Crossing, AllocatesNothingLocksNothingReadsNoClock) {
       << counts.clocks << " clock readings";
 }
 
-// Nor does showing it on the board; the looks are another thread's.
+// The board adds none of these either; another thread reads the other ranks'
+// pages.
 TEST(Crossing, OnTheBoardItDoesNoneOfTheseEither) {
   BoardCrossing crossing;
   ASSERT_TRUE(crossing.shown());
@@ -121,8 +123,8 @@ TEST(Crossing, OnTheBoardItDoesNoneOfTheseEither) {
       << counts.clocks << " clock readings";
 }
 
-// From here on the kernel ends the process when this thread makes any system
-// call but the one to end it.
+// Afterwards the kernel kills the process when this thread makes any system
+// call except the one that ends it.
 bool forbid_system_calls() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -164,7 +166,7 @@ TEST(Crossing, MakesNoSystemCall) {
               return good;
             }),
             0);
-  // and the trap works
+  // The trap itself works.
   EXPECT_EQ(exit_code_of([](Crossing&, BoardCrossing&) {
               return syscall(SYS_getppid) > 0;
             }),

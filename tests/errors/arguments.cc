@@ -7,7 +7,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A collective with one buffer, by name.
+// A collective with one buffer, by its name.
 struct OneBuffer {
   const char* name;
   std::function<absl::Status(TensorView, const OpOptions&)> call;
@@ -95,12 +95,6 @@ class Refusals {
     add("bitwise_on_floats",
         all_reduce(TensorView(x_), ReduceOp::kBand).status(),
         Reason::kInvalidArgument, "all_reduce", {"f32", "band"});
-    add("quantized_missing",
-        reduce_scatter_quantized(TensorView(y_.data(), 4), TensorView(x_),
-                                 ReduceOp::kSum, 7)
-            .status(),
-        Reason::kQuantizedMissing, "reduce_scatter_quantized",
-        {"gloo", "quantized"}, "reduce_scatter_tensor");
   }
 
   void of_counts() {
@@ -193,7 +187,7 @@ void of_arguments(Choices& choices) {
       refusals.of_options();
       refusals.of_batches();
     }
-    // Nothing was sent: the group is as it was.
+    // Nothing was sent, so the group is intact.
     if (const absl::Status after = barrier().status(); !after.ok())
       report("after_refusals", after, {.reason = Reason::kNone});
   });

@@ -1,4 +1,4 @@
-// What C programs can get wrong and C++ ones cannot.
+// Mistakes that only C programs can make.
 #include "distwrap/c.h"
 
 #include "errors/fault.h"
@@ -13,7 +13,7 @@ nlohmann::json json_of(distwrap_error error) {
   info.struct_size = sizeof info;
   distwrap_error_read(error, &info);
   nlohmann::json out =
-      error_json(absl::OkStatus());  // the fields, with nothing in them
+      error_json(absl::OkStatus());  // the fields of an empty error
   out["ok"] = info.code == DW_OK;
   out["text"] = text_of(info.text);
   out["reason"] = reason_name(static_cast<Reason>(info.reason));

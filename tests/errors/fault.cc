@@ -120,7 +120,8 @@ void on_ranks(int n, const InitOptions& options,
       bind_session(*session);
       body(*session);
       bind_session({});
-      // Who leaves takes along what others have yet to look at.
+      // A rank that leaves would take data with it that others have yet to
+      // read.
       done.arrive_and_wait();
       session->close(absl::ZeroDuration()).IgnoreError();
     });

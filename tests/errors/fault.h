@@ -1,8 +1,9 @@
-// Faults that are provoked on purpose, each with what its error has to tell.
+// Faults that are provoked on purpose, each with the facts that its error has
+// to state.
 //
-// A fault is a name, the error that a rank got, and what has to be in it: the
-// five things that every error owes its reader, as far as they apply. They are
-// printed as lines of JSON, which grade.py judges.
+// A fault is a name, the error that a rank got, and the facts that have to be
+// in it: the five things that every error owes its reader, as far as they
+// apply. They are printed as lines of JSON, which grade.py judges.
 #ifndef DISTWRAP_TESTS_ERRORS_FAULT_H_
 #define DISTWRAP_TESTS_ERRORS_FAULT_H_
 
@@ -18,29 +19,31 @@
 
 namespace distwrap::faults {
 
-// Where it happened. Of the start the operation is "init".
+// The place of the error. For a failed start the operation is "init".
 struct Where {
   std::string op;
-  std::string group = "world";  // empty: of no group
-  int rank = -1;                // whose error it is; -1: not known to it
-  bool numbered = false;        // it is of a collective, which has a number
+  std::string group = "world";  // empty: no group
+  int rank = -1;                // the rank that got the error; -1: not known to
+                                // it
+  bool numbered = false;        // whether it names a collective, which has a
+                                // number
 };
 
-// Who is to blame: ranks of the group, and their processes.
+// The culprits: ranks of the group, and their processes.
 struct Who {
   std::vector<int> ranks;
   std::vector<int64_t> pids = {};
-  bool seen = false;  // it tells what they were doing
+  bool seen = false;  // whether it states their last calls
 };
 
 struct HowLong {
-  absl::Duration limit;    // in force
-  std::string setting;     // part of what changes it
+  absl::Duration limit;    // the limit in force
+  std::string setting;     // part of the setting that changes it
   bool has_passed = true;  // the error came at the limit
 };
 
-// What the error has to tell; what does not apply is left out. `what` are words
-// that are in the text besides the reason.
+// The facts that the error has to state; facts that do not apply are left out.
+// `what` lists words of the text besides the reason.
 struct Expected {
   Reason reason;
   std::vector<std::string> what = {};
@@ -73,12 +76,11 @@ class Choices {
   std::mt19937_64 random_;
 };
 
-// Ranks as threads, each with a session that is bound to it; `body` runs in
-// all.
+// Runs `body` on ranks that are threads, each with a session bound to it.
 void on_ranks(int n, const InitOptions& options,
               const std::function<void(const Session&)>& body);
 
-// The families.
+// The families of faults.
 void of_arguments(Choices& choices);
 void of_objects(Choices& choices);
 void of_handles(Choices& choices);
@@ -89,7 +91,7 @@ void of_mismatches(Choices& choices);
 void of_absence(Choices& choices);
 void of_processes(Choices& choices);
 
-// What a process of `of_processes` does.
+// The body of a process of `of_processes`.
 int rank_main(const std::string& scenario);
 
 }  // namespace distwrap::faults

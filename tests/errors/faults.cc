@@ -1,9 +1,10 @@
-// Provokes faults and prints the errors that come of them, for grade.py:
+// Provokes faults and prints the resulting errors for grade.py:
 //
 //   faults [SEED [FAMILY]]
 //
-// The seed settles what is left to chance: who is killed, which operation is
-// wrong. As `faults --rank SCENARIO` it is a rank of a job of another one.
+// The seed determines all random choices: which rank is killed, which operation
+// is wrong. With `faults --rank SCENARIO` it runs as a rank of another
+// process's job.
 #include "errors/fault.h"
 
 #include <cstdio>
@@ -37,7 +38,8 @@ int main(int argc, char** argv) {
   const uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   for (const Family& family : kFamilies) {
     if (argc > 2 && std::strcmp(argv[2], family.name) != 0) continue;
-    // Each from the seed on, so that one alone chooses as it does among all.
+    // Each family begins with the seed, so that it makes the same choices alone
+    // and among others.
     distwrap::faults::Choices choices(seed);
     family.run(choices);
   }

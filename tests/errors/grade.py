@@ -23,11 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "tools/cli/info/examples.def"
 MARKS = ("what", "where", "who", "how_long", "next")
 LEAST_FAULTS = 40
-# An error may come so much later than its limit, on a machine that is busy.
+# An error may come this much later than its limit, on a busy machine.
 SLACK_S = 15
-# Longer lines are none that people read.
+# People do not read longer lines.
 MOST_CHARACTERS = 1000
-# The fault that a page shows, where it is not the first.
+# The fault that a page shows, where it is not the first one.
 SHOWN = {
     "kAborted": "aborted_by_another_rank",
     "kCallMismatch": "mismatch_of_counts",
@@ -37,7 +37,7 @@ SHOWN = {
 
 
 def lacks(error, parts):
-    """Those of the parts that the line has not."""
+    """The parts that the line lacks."""
     return [f"'{part}' is not said" for part in parts
             if str(part) not in error["text"]]
 
@@ -163,9 +163,9 @@ def masked(line):
     line = re.sub(r"(unix:)?/[^\s:;,']+", "PATH", line)
     line = re.sub(r"(process \d+ on) [^\s)]+", r"\1 HOST", line)
     line = re.sub(r"\d+(\.\d+)?(h|m?s|us)?([\dms.]*s)?", "N", line)
-    # How soon others have noticed, and by what.
+    # The times and signs by which others have noticed vary.
     line = re.sub(r"; after N\b|; cause: .*(?=\. Next: )", "", line)
-    # What a rank was seen doing depends on when one looked.
+    # The last call of a rank depends on the moment of the look.
     return re.sub(r"(; rank N \(process N on HOST\))[^;.(]*", r"\1", line)
 
 

@@ -1,4 +1,4 @@
-// Ranks as threads that do not do the same, or do not come.
+// Ranks, as threads, that make different calls or do not come.
 #include "errors/fault.h"
 
 #include <absl/synchronization/notification.h>
@@ -13,10 +13,10 @@ constexpr absl::Duration kSoon = absl::Milliseconds(400);
 
 using Floats = std::vector<float>;
 
-// A call, and one that does not fit it.
+// A call, and another one that does not match it.
 struct Pair {
   const char* name;
-  std::string right, wrong;  // as errors say them
+  std::string right, wrong;  // the calls as errors show them
   std::function<absl::Status()> call, other;
   const char* next = "same order";
 };
@@ -54,8 +54,7 @@ std::vector<Pair> pairs() {
       {"mismatch_of_roots", "broadcast f32 x 16 from rank 0",
        "broadcast f32 x 16 from rank 1", [] { return from(0); },
        [] { return from(1); }},
-      {"mismatch_of_splits", "all_gather f32 with counts",
-       "counts for each rank",
+      {"mismatch_of_splits", "all_gather f32 with counts", "counts per rank",
        [] {
          return gathered({4, 4, 4});
        },
@@ -75,7 +74,7 @@ std::vector<Pair> pairs() {
   };
 }
 
-// The error of a call, or of the next one when the backend let it pass.
+// The error of a call, or of the next one when the backend let the first pass.
 absl::Status until_it_fails(const std::function<absl::Status()>& call) {
   absl::Status status = call();
   while (status.ok()) status = barrier().status();
@@ -240,7 +239,7 @@ void of_absence(Choices& choices) {
                 .how_long = HowLong{absl::Seconds(2), "DISTWRAP_INIT_TIMEOUT"},
                 .next = "all ranks"});
       });
-  // Ended on purpose, by another one, while this one waits.
+  // Another rank ends the group on purpose while this one waits.
   const int waiting = missing == 0 ? 1 : 0;
   absl::Notification inside;
   on_ranks(2, {.backend = "gloo"}, [&](const Session& session) {

@@ -1,4 +1,5 @@
-// What was ended, is not there yet, or is used in the wrong order; and objects.
+// Objects that have ended, do not exist yet, or are used in the wrong order;
+// and objects that ranks exchange.
 #include "errors/fault.h"
 
 #include <sys/resource.h>
@@ -17,7 +18,7 @@ InitOptions alone(const std::string& backend = "loopback") {
 
 struct Unregistered {};
 
-// With no descriptor left.
+// Runs a call when no file descriptor is left.
 void without_descriptors(const Work& pending) {
   rlimit before = {};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -214,7 +215,7 @@ void of_objects(Choices& choices) {
               .next = "rank that is named"});
   });
   unsetenv("DISTWRAP_OBJECT_MAX_BYTES");
-  // The limit is the process's.
+  // The limit belongs to the process.
   if (init_process_group(alone()).ok()) destroy_process_group().IgnoreError();
   report(
       "bytes_that_are_no_object", decode_object("no object at all").status(),

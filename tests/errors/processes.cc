@@ -1,4 +1,4 @@
-// Ranks that are processes, and come to an end or to a standstill.
+// Ranks that are processes and are killed or stopped.
 #include "base/settings.h"
 #include "distwrap/store.h"
 #include "errors/fault.h"
@@ -22,7 +22,7 @@ void say(const std::string& text) {
   std::fflush(stdout);
 }
 
-// The processes of one job, which meet in a store of this one.
+// The processes of one job, which meet in a store of this process.
 class Job {
  public:
   Job(int ranks, const std::string& scenario,
@@ -48,7 +48,7 @@ class Job {
   void wait_until_ready() {
     for (const auto& rank : ranks_) rank->read_until("ready\n", 1);
   }
-  // The error that the rank's process has printed.
+  // The error that the process of a rank has printed.
   json error(int r) {
     rank(r).wait();
     const std::string& out = rank(r).out();
@@ -71,7 +71,7 @@ const std::vector<Operation> kOperations = {{"all_reduce", "all_reduce"},
                                             {"barrier", "barrier"},
                                             {"broadcast", "broadcast"}};
 
-// What all but `lost` are told.
+// Reports the errors of all ranks except `lost`.
 void report_loss(Job& job, const std::string& fault, int ranks, int lost,
                  const std::string& op, const std::string& how,
                  std::optional<HowLong> how_long, const std::string& next) {
@@ -108,7 +108,7 @@ void stopped(Choices& choices) {
           {{"DISTWRAP_BACKEND", "gloo"}, {"DISTWRAP_HEARTBEAT", "0.5"}});
   job.wait_until_ready();
   job.rank(lost).signal(SIGSTOP);
-  report_loss(job, "stopped_rank", kRanks, lost, op.name, "stands still",
+  report_loss(job, "stopped_rank", kRanks, lost, op.name, "stopped running",
               HowLong{absl::Milliseconds(500), "DISTWRAP_HEARTBEAT"},
               "stopped");
   job.rank(lost).signal(SIGKILL);

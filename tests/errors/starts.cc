@@ -1,4 +1,4 @@
-// Starts that fail: by a backend, a setting, a launcher, or other ranks.
+// Starts that fail because of a backend, a setting, a launcher, or other ranks.
 #include "errors/fault.h"
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ class Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  // A copy of a plugin of the tests, cut after so many bytes.
+  // A copy of a test plugin, cut after so many bytes.
   std::string plugin(const std::string& name, uintmax_t bytes = UINTMAX_MAX,
                      fs::perms mode = fs::perms(0755)) const {
     const fs::path to = path_ / ("libdistwrap_" + name + ".so");
@@ -199,7 +199,7 @@ void of_meeting(Choices& choices) {
           .where = Where{.op = "store connect", .rank = 1},
           .how_long = HowLong{kSoon, "DISTWRAP_INIT_TIMEOUT"},
           .next = "rank 0"});
-  // Two threads, one of which is in another mind.
+  // Two threads, one of them with different options.
   const std::shared_ptr<Store> store = Store::in_memory();
   const auto start = [&](int rank, int size, const char* backend) {
     return no_start({.backend = backend,

@@ -1,4 +1,4 @@
-// The examples do what they say, on one rank and on several.
+// The examples print the promised results, on one rank and on several.
 #include "unit/cli/process.h"
 
 #include <absl/strings/str_cat.h>
@@ -15,7 +15,7 @@ namespace {
 using cli::Process;
 using ::testing::HasSubstr;
 
-// Output of all ranks of an example; fails the test when it does not end well.
+// The output of all ranks of an example; fails the test when a rank fails.
 std::string output_of(const std::string& example, int ranks) {
   Process process({DISTWRAP, "run", "-n", absl::StrCat(ranks),
                    absl::StrCat(EXAMPLES, "/", example)},
@@ -37,13 +37,24 @@ TEST(Example, Hello) {
     EXPECT_THAT(out, HasSubstr(line));
 }
 
-// It learns something, and the same whatever the number of ranks: only the
-// order of sums differs.
+// The model learns, and its result does not depend on the number of ranks
+// except for the order of sums.
 TEST(Example, DataParallelOnFourRanksIsAsOnOne) {
   const double alone = number_after(output_of("data_parallel", 1), "loss ");
   EXPECT_LT(alone, 0.2);
   EXPECT_NEAR(number_after(output_of("data_parallel", 4), "loss "), alone,
               1e-9);
+}
+
+TEST(Example, ExpertsOfEachRank) {
+  EXPECT_THAT(output_of("experts", 3), HasSubstr("[1] 30 55\n"));
+}
+
+// Not a bit differs, and the layer learns.
+TEST(Example, MoeOnFourRanksIsAsOnOne) {
+  const std::string alone = output_of("moe", 1);
+  EXPECT_EQ(output_of("moe", 4), alone);
+  EXPECT_LT(number_after(alone, "loss "), 1);
 }
 
 // Each stage doubles and adds its number: ((b * 2 + 0) * 2 + 1) * 2 + 2.
@@ -54,7 +65,7 @@ TEST(Example, PipelineOfThreeStages) {
                                             8 * batch + 4, "\n")));
 }
 
-// Three steps of what the previous rank wrote.
+// Three steps, each of which reads the previous rank's data.
 TEST(Example, WindowsAreWrittenByTheRankBefore) {
   const std::string out = output_of("windows", 3);
   for (const char* line : {"[0] 66\n", "[1] 6\n", "[2] 36\n"})

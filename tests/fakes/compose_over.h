@@ -2,7 +2,7 @@
 //
 //   const dw_backend_api& api = fakes::compose_over<my_table>();
 //
-// is named "compose_" and the name of the backend below.
+// The table is named "compose_" and the name of the backend below.
 #ifndef DISTWRAP_TESTS_FAKES_COMPOSE_OVER_H_
 #define DISTWRAP_TESTS_FAKES_COMPOSE_OVER_H_
 

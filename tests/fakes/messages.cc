@@ -3,6 +3,7 @@
 #include "distwrap/abi/read.h"
 #include "sdk/dtype.h"
 #include "sdk/fail.h"
+#include "sdk/message_mismatch.h"
 #include "sdk/open.h"
 #include "sdk/read_op.h"
 
@@ -43,17 +44,18 @@ struct Backend {
   const Style& style;
   dw_caps_row row;
   std::mutex mutex;
-  // Ended, but not told before `progress`.
+  // Operations that have ended and that `progress` has yet to report.
   std::deque<std::pair<dw_work*, dw_error>> ended;
 };
 
-// A message or receive that is there, and how its owner learns of its end.
+// A pending message or receive, and the way to notify its owner.
 struct Pending {
-  uint64_t tag, bytes;
+  uint64_t tag;
+  dw_sdk::MessageEnd what;
   void* data;
   Backend* owner;
   dw_work* work;     // NULL: the owner waits in `submit`
-  dw_error* waited;  // filled in with the end
+  dw_error* waited;  // receives the result
   bool* waiter_done;
 };
 
@@ -62,7 +64,7 @@ struct Room {
   std::mutex mutex;
   std::condition_variable changed;
   int gone = -1;  // the rank that aborted
-  // By sender and receiver.
+  // by sender and receiver
   std::map<std::pair<int, int>, std::deque<Pending>> sends, receives;
 };
 
@@ -183,13 +185,13 @@ int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
 
 void setup_cancel(dw_setup* setup) { delete reinterpret_cast<Setup*>(setup); }
 
-// Tells who waits inside `submit`, under the room's lock.
+// Notifies an owner that waits inside `submit`, under the room's lock.
 void wake(const Pending& pending, const dw_error& end) {
   *pending.waited = end;
   *pending.waiter_done = true;
 }
 
-// Tells an asynchronous operation, without the room's lock.
+// Completes an asynchronous operation, without the room's lock.
 void tell(const Pending& pending, const dw_error& end) {
   Backend& owner = *pending.owner;
   if (!owner.style.polled) {
@@ -203,7 +205,8 @@ void tell(const Pending& pending, const dw_error& end) {
 
 int32_t progress(dw_backend* backend) {
   Backend& owner = *backend_of(backend);
-  // A few at a time: a number of events may not look like a result code.
+  // A few events at a time, since a number of events must not look like a
+  // result code.
   constexpr size_t kMost = 8;
   std::vector<std::pair<dw_work*, dw_error>> ended;
   {
@@ -254,7 +257,7 @@ int32_t check(const Comm& comm, const dw_op* op, dw_error* error) {
   if (op->kind != DW_OP_SEND && op->kind != DW_OP_RECV)
     return unsupported(error, "there are only messages");
   const uint32_t known = style.waits ? uint32_t{DW_FLAG_CALLER_WAITS} : 0;
-  if ((op->flags & ~known) != 0)
+  if (dw_unknown_flags(op->flags, known) != 0)
     return unsupported(error, "a flag is not supported");
   if (op->reduce != DW_REDUCE_NONE)
     return unsupported(error, "there are no reductions");
@@ -296,7 +299,8 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
                    "the operation is not known");
   if (int32_t code = check(me, op, error)) return code;
   const bool polled = me.backend.style.polled;
-  // One thread at a time, and one that waits: a data race otherwise.
+  // Only one thread at a time, beside one that waits; otherwise this is a data
+  // race.
   uint64_t& submits = work == nullptr ? me.waiting_submits : me.submits;
   if (++submits % 5 == 0 && polled) return DW_AGAIN;
   const bool sends = op->kind == DW_OP_SEND;
@@ -305,7 +309,10 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
       static_cast<uint64_t>(buf.count) * dw_dtype_bytes(buf.dtype);
   bool done = false;
   dw_error end = {};
-  Pending mine = {op->tag, bytes, buf.data, &me.backend, work, &end, &done};
+  Pending mine = {op->tag,  {me.rank, dw_dtype_index(buf.dtype), bytes},
+                  buf.data, &me.backend,
+                  work,     &end,
+                  &done};
   Pending other = {};
   Room& room = *me.room;
   {
@@ -318,9 +325,7 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
         sends ? std::pair(me.rank, op->peer) : std::pair(op->peer, me.rank);
     std::deque<Pending>& others = (sends ? room.receives : room.sends)[way];
     auto met = others.begin();
-    while (met != others.end() &&
-           !(met->tag == mine.tag && met->bytes == bytes))
-      ++met;
+    while (met != others.end() && met->tag != mine.tag) ++met;
     if (met == others.end()) {
       (sends ? room.sends : room.receives)[way].push_back(mine);
       if (work != nullptr) return DW_OK;
@@ -331,7 +336,11 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
     }
     other = *met;
     others.erase(met);
-    if (bytes != 0)
+    if (other.what.bytes != bytes || other.what.type != mine.what.type)
+      dw_sdk::fail_message_mismatch(sends ? other.what : mine.what,
+                                    sends ? mine.what : other.what, mine.tag,
+                                    &end);
+    else if (bytes != 0)
       std::memcpy(sends ? other.data : mine.data,
                   sends ? mine.data : other.data, bytes);
     if (other.work == nullptr) {
@@ -340,6 +349,10 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
     }
   }
   if (other.work != nullptr) tell(other, end);
+  if (end.code != DW_OK && !polled) {
+    if (error != nullptr) *error = end;
+    return end.code;
+  }
   if (!polled) return DW_DONE;
   tell(mine, end);
   return DW_OK;

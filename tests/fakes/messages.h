@@ -1,9 +1,9 @@
-// A backend that has nothing but send and recv, between ranks that are threads
-// of one process.
+// A backend that has only send and recv, between ranks that are threads of one
+// process.
 //
-// Three of them: one that completes in the thread of whoever comes second and
-// knows bytes only; one that cannot wait inside `submit`; one that completes in
-// `progress` alone and is out of resources now and then.
+// There are three variants: one completes in the thread of the second of the
+// two ranks and knows only bytes; one cannot wait inside `submit`; one
+// completes only in `progress` and sometimes returns DW_AGAIN.
 #ifndef DISTWRAP_TESTS_FAKES_MESSAGES_H_
 #define DISTWRAP_TESTS_FAKES_MESSAGES_H_
 
@@ -22,7 +22,7 @@ const dw_backend_api* dw_plugin_query_v1_messages_polled(
 
 namespace distwrap::fakes {
 
-// Bytes that ranks of this process have sent by these backends so far.
+// The bytes that ranks of this process have sent with these backends.
 uint64_t bytes_sent();
 
 }  // namespace distwrap::fakes

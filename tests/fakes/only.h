@@ -1,9 +1,9 @@
-// A backend of which only some operations are left:
+// A backend with only some of its operations:
 //
 //   constexpr Only kGathers = {"gathers", DW_BIT(DW_OP_ALL_GATHER), ...};
 //   const dw_backend_api& api = fakes::only<perfect_table, kGathers>();
 //
-// What its rows do not promise is refused, as the rules say.
+// Operations that its rows do not promise are refused, as the rules require.
 #ifndef DISTWRAP_TESTS_FAKES_ONLY_H_
 #define DISTWRAP_TESTS_FAKES_ONLY_H_
 

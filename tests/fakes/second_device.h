@@ -1,4 +1,4 @@
-// A backend for host memory that says it is for another device:
+// A backend for host memory that claims to serve another device:
 //
 //   const dw_backend_api& api = fakes::on_cuda<perfect_table>();
 #ifndef DISTWRAP_TESTS_FAKES_SECOND_DEVICE_H_

@@ -9,7 +9,7 @@ namespace {
 
 std::atomic<void (*)(dw_work*, int32_t, const dw_error*)> complete{nullptr};
 
-// Operations under way, by their works.
+// Operations in flight, by their works.
 struct Running {
   std::mutex mutex;
   std::map<dw_work*, std::shared_ptr<Event>> events;
@@ -23,7 +23,7 @@ FakeStream& stream_of(const dw_stream& stream) {
   return *static_cast<FakeStream*>(stream.native);
 }
 
-// In a thread of a stream.
+// Runs in the thread of a stream.
 void run_operation(Submit submit, dw_comm* comm, dw_op op, dw_work* work,
                    Event& event) {
   op.stream = {};
@@ -110,7 +110,7 @@ int32_t submit_on_stream(Submit submit, dw_comm* comm, const dw_op* op,
     stream.put(run);
     return DW_OK;
   }
-  // Behind what is on the stream now; ended by its own thread.
+  // Waits for the work that is on the stream now; a thread of its own ends it.
   const auto reached = std::make_shared<Event>();
   stream.put([reached] { reached->happen(); });
   std::thread([=] {

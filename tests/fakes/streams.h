@@ -1,14 +1,14 @@
-// A device with streams: queues, each with a thread that does one thing after
-// the other. Its memory is the host's.
+// A device with streams: queues, each with a thread that runs one operation
+// after the other. Its memory is the host's.
 //
 //   fakes::FakeStream stream;
 //   stream.put([&] { x[0] = 5; });   // runs some time later
 //   all_reduce(view_on_device(x), ReduceOp::kSum, {.stream = stream.handle()});
 //   stream.synchronize();
 //
-// `with_streams<perfect_table>()` is a backend of that device on top of one
-// that has all operations and lets callers wait: what is put on a stream runs
-// there, what is put aside on a stream of its own.
+// `with_streams<perfect_table>()` is a backend of that device on top of a
+// backend with all operations whose callers may wait. An operation on a stream
+// runs there; an asynchronous one without a stream runs on a stream of its own.
 #ifndef DISTWRAP_TESTS_FAKES_STREAMS_H_
 #define DISTWRAP_TESTS_FAKES_STREAMS_H_
 
@@ -25,7 +25,7 @@
 
 namespace distwrap::fakes {
 
-// Happens once.
+// An event that happens once.
 class Event {
  public:
   void happen();
@@ -41,7 +41,7 @@ class Event {
 class FakeStream {
  public:
   FakeStream();
-  // When all that was put on it has run.
+  // Waits until everything that was put on the stream has run.
   ~FakeStream();
   FakeStream(const FakeStream&) = delete;
   FakeStream& operator=(const FakeStream&) = delete;
@@ -60,14 +60,14 @@ class FakeStream {
   std::thread thread_;
 };
 
-// The slots of a backend of that device that runs operations by `submit`, where
-// the caller waits.
+// The slots of a backend of that device, which runs operations by `submit` with
+// a waiting caller.
 using Submit = int32_t (*)(dw_comm*, const dw_op*, dw_work*, dw_error*);
 int32_t submit_on_stream(Submit submit, dw_comm* comm, const dw_op* op,
                          dw_work* work);
 int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
                          dw_error* error);
-// Where it tells of ends: `complete` of the host.
+// Sets the host's `complete`, by which the backend reports ends.
 void complete_by(void (*complete)(dw_work*, int32_t, const dw_error*));
 
 template <TableFunction kInner>
@@ -77,7 +77,7 @@ struct WithStreams {
     complete_by(host->complete);
     return OnCuda<kInner>::open(host, info, backend, error);
   }
-  // Without what a stream would have to copy.
+  // The rows without operations that a stream would have to copy.
   static int32_t caps(dw_backend* backend, const dw_caps_row** rows,
                       uint64_t* n, dw_error* error) {
     static std::vector<dw_caps_row> plain;

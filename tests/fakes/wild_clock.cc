@@ -1,6 +1,6 @@
-// A wall clock that steps by up to an hour, forth and back, at every reading:
-// linked into a test, it is the clock of all code in the process. Time that
-// only passes (CLOCK_MONOTONIC) stays as it is.
+// A wall clock that steps by up to an hour, forwards and backwards, at every
+// reading. Linked into a test, it is the clock of all code in the process.
+// CLOCK_MONOTONIC is not changed.
 #include <atomic>
 #include <sys/syscall.h>
 #include <sys/time.h>

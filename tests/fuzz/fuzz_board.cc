@@ -1,12 +1,12 @@
-// Whatever stands in the memory of a board: for a rank of it, which is next to
-// one that writes anything, and for a reader from outside of the job.
+// Arbitrary content in the memory of a board, for a rank beside a faulty
+// neighbour and for a reader outside of the job.
 //
-// The input is a list of words of the neighbour's area, each with its place; it
-// starts from a neighbour that has made the same calls, so that what is behind
-// the comparisons is reached too.
+// The input is a list of words with their places in the neighbour's area. The
+// neighbour starts with the same calls, so that code behind the comparisons is
+// reached, too.
 #include "base/error.h"
 #include "comm/board/board.h"
-#include "comm/board/lane.h"
+#include "comm/board/group_board.h"
 #include "comm/board/live.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using namespace distwrap;        // NOLINT(build/namespaces)
 using namespace distwrap::comm;  // NOLINT(build/namespaces)
 
 constexpr uint64_t kUid = 77;
-// Its front and its first lanes.
+// The neighbour's front page and its first group pages.
 constexpr size_t kPages = 3;
 constexpr size_t kWords = kPages * kPageBytes / sizeof(uint64_t);
 using Words = std::array<uint64_t, kWords>;
@@ -35,7 +35,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// In one line, whatever was read.
+// Checks that a text is one line, whatever was read.
 void prove_text(const std::string& text) {
   require(std::none_of(text.begin(), text.end(),
                        [](unsigned char c) { return c < ' '; }));
@@ -49,16 +49,16 @@ void prove(const ErrorInfo& info) {
   prove_text(std::string(base::make_error(info).message()));
 }
 
-class Ear final : public Lane::Listener {
+class Ear final : public GroupBoard::Listener {
   void board_found(ErrorInfo found) override { prove(found); }
-  void board_waits(Lane::Stuck stuck) override { prove_text(stuck.text); }
+  void board_waits(GroupBoard::Stuck stuck) override { prove_text(stuck.text); }
 };
 
-// A rank, and the memory as its neighbour has it.
+// A rank, and the memory as its neighbour sees it.
 class World {
  public:
   World() {
-    absl::StatusOr<Door> door = Door::open();
+    absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
     require(door.ok());
     const std::string name = door->name();
     auto board =
@@ -80,16 +80,16 @@ class World {
     memory_ = *std::move(memory);
     Area& theirs = memory_->area(1);
     require(memory_->reserve(&theirs.front).ok());
-    for (size_t lane = 0; lane + 1 < kPages; ++lane)
-      require(memory_->reserve(&theirs.lanes[lane]).ok());
-    // What a neighbour that has done the same shows.
+    for (size_t group_board = 0; group_board + 1 < kPages; ++group_board)
+      require(memory_->reserve(&theirs.groups[group_board]).ok());
+    // The state that a neighbour with the same calls publishes.
     call();
     theirs.front.state = AreaState::kOpen;
     theirs.front.facts = {kBoardLayout, 5, 1, 2, {"here"}};
-    theirs.front.lanes[0] = kUid;
-    std::memcpy(static_cast<void*>(&theirs.lanes[0]),
-                static_cast<const void*>(&memory_->area(0).lanes[0]),
-                sizeof(LanePage));
+    theirs.front.groups[0] = kUid;
+    std::memcpy(static_cast<void*>(&theirs.groups[0]),
+                static_cast<const void*>(&memory_->area(0).groups[0]),
+                sizeof(GroupPage));
     for (size_t i = 0; i < kWords; ++i) well_[i] = words()[i].load();
   }
 
@@ -111,9 +111,9 @@ class World {
 
   void ask() {
     call();
-    if (const auto found = lane_->ask(); found.has_value()) prove(*found);
+    if (const auto found = group_->ask(); found.has_value()) prove(*found);
     for (const uint64_t number : {uint64_t{1}, uint64_t{3}, uint64_t{9}})
-      for (const RankSeen& seen : lane_->missing(number)) {
+      for (const RankSeen& seen : group_->missing(number)) {
         require(seen.rank == 1 && seen.since >= absl::ZeroDuration());
         prove_text(seen.call + seen.label + seen.group);
       }
@@ -137,12 +137,13 @@ class World {
   std::atomic<uint64_t>* words() {
     return reinterpret_cast<std::atomic<uint64_t>*>(&memory_->area(1));
   }
-  // A new group with calls of each sort.
+  // Makes a new group and calls of each kind.
   void call() {
     static const int64_t counts[] = {3, 4};
-    lane_.reset();
-    lane_ = Lane::open(board_, {"g", kUid, 0, {0, 1}}, ear_);
-    require(lane_ != nullptr);
+    group_.reset();
+    group_ = GroupBoard::open(board_, {"g", kUid, 0, {0, 1}});
+    require(group_ != nullptr);
+    group_->tell(&ear_);
     for (uint64_t seq = 1; seq <= 3; ++seq) {
       dw_op op = {};
       op.seq = seq;
@@ -157,15 +158,15 @@ class World {
         op.flags |= DW_FLAG_PER_RANK;
         op.in.counts = op.out.counts = counts;
       }
-      lane_->publish(op.kind, op, "step");
+      group_->publish(op.kind, op, "step");
     }
   }
 
-  std::shared_ptr<Watchdog> watchdog_ = std::make_shared<Watchdog>();
+  std::shared_ptr<Watchdog> watchdog_ = *Watchdog::make();
   std::shared_ptr<Board> board_;
   std::unique_ptr<HostMemory> memory_;
   Ear ear_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<GroupBoard> group_;
   Words well_;
 };
 

@@ -1,5 +1,5 @@
-// Bytes of any origin: refused with the right reason, or exactly those that the
-// object writes.
+// Bytes of any origin are either refused with the right reason or equal the
+// encoding of the decoded object.
 #include "distwrap/object.h"
 #include "distwrap/status.h"
 
@@ -30,7 +30,7 @@ void prove(absl::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   prove(bytes);
-  // With a head that fits, so that the item is reached.
+  // With a valid head, so that the item is reached.
   std::string whole("DWOB\1\0\0\0", 8);
   const uint64_t body = size;
   whole.append(reinterpret_cast<const char*>(&body), sizeof body);

@@ -1,10 +1,10 @@
-// Whatever a neighbour has written to the memory that ranks share: setup and
-// operations of a rank end, and touch nothing outside of their buffers.
+// Arbitrary words that a neighbour writes to the memory that ranks share: setup
+// and operations of a rank end, and touch nothing outside of their buffers.
 //
-// Two ranks in one thread, one after the other: nothing of a setup waits. The
-// neighbour does the same calls, in its own thread, so that what is behind the
-// comparisons is reached; the input is a list of words in its plot and in this
-// rank's, each with its place, which are written before this rank looks.
+// Two ranks run in one thread, one after the other, since no step of a setup
+// waits. The neighbour makes the same calls in a thread of its own, so that
+// code behind the comparisons is reached. The input is a list of words with
+// their places in the memory of the two ranks, written before this rank looks.
 #include "backend.h"
 #include "distwrap/abi/plugin.h"
 #include "host.h"
@@ -26,7 +26,7 @@ namespace {
 using distwrap::conformance::host_table;
 
 constexpr int64_t kPatienceNs = 3'000'000;
-// Control areas, staging and mailboxes of a group that was the first.
+// Control areas, staging and mailboxes of a first group.
 constexpr size_t kSpan = 96 << 10;
 constexpr size_t kGuard = 64;
 constexpr char kFill = 0x5a;
@@ -45,7 +45,7 @@ struct Pair {
   dw_comm* comms[2] = {};
 };
 
-// `spoil` sees the blobs of each round before they are handed over.
+// `spoil` may change the blobs of each round before they are delivered.
 template <class Spoil>
 Pair make(dw_backend* const (&backends)[2], const Pair& parent, uint64_t uid,
           const Spoil& spoil) {
@@ -113,7 +113,7 @@ class Data {
   size_t left_;
 };
 
-// Of the process, or where `there` is, which has room for any.
+// A buffer of the process, or at `there`, which has room for any buffer.
 class Buffer {
  public:
   Buffer(size_t bytes, char* there)
@@ -220,7 +220,7 @@ class World {
   void operate(const Pair& pair, uint8_t shape, Data& data) {
     static constexpr int64_t kCounts[] = {2, 20, 700, 9000, 40000};
     const int64_t count = kCounts[shape / 8 % 5];
-    // Which buffers are memory of the backend.
+    // The choice of buffers in memory of the backend.
     const auto shared = data.take<uint8_t>();
     const auto there = [&](int rank, int which) {
       return (shared >> (2 * rank + which) & 1) != 0 ? allocated_[rank][which]
@@ -232,7 +232,7 @@ class World {
     Buffers theirs(bytes, there(1, 0), there(1, 1));
     const dw_op op = operation(data, 0, mine, count);
     dw_op other = operation(again, 1, theirs, count);
-    // What all agree on at the first operation is behind them then.
+    // At a second operation, the agreements of the first one exist.
     const bool second = shape >= 128;
     if (second) agree(pair);
     // Small ones have shown all there is when this returns; of others, the

@@ -34,9 +34,9 @@ byte first = NOTHING;   /* the store's key: what failed first, and */
 mtype life[N] = open;
 mtype abortion[N] = none;
 byte cause[N] = NOTHING; /* first_cause_ */
-bool lane[N] = true;     /* on the board */
-bool told[N];            /* Lane::told_ */
-bool telling[N];         /* Board::telling_ is its lane */
+bool group_board[N] = true;     /* on the board */
+bool told[N];            /* GroupBoard::told_ */
+bool telling[N];         /* Board::telling_ is its group_board */
 bool destroyed[N], freed[N];
 bool locked[N];          /* mutex_, of who holds it over more than a step */
 bool board_locked[N];    /* Board::mutex_, likewise */
@@ -89,7 +89,7 @@ inline agree(r, mine, result) {
 #define SEES_ANY_WORD(r) \
   (SEES_WORD(r, 0) || SEES_WORD(r, 1) || SEES_WORD(r, 2))
 
-/* Lane::look_at_all */
+/* GroupBoard::look_at_all */
 inline look_for_dead(r, found) {
   if
   :: SEES_DEAD(r, 0) -> found = LOST(0)
@@ -98,7 +98,7 @@ inline look_for_dead(r, found) {
   fi
 }
 
-/* Lane::look_for_broken */
+/* GroupBoard::look_for_broken */
 inline look_for_word(r, found) {
   if
   :: SEES_WORD(r, 0) -> found = GAVE_UP(0)
@@ -145,9 +145,9 @@ inline abort(r, why, leads) {
 #ifdef WRONG_HOLDS_THE_MUTEX
        locked[r] = true;
 #endif
-       /* Lane::break_off */
+       /* GroupBoard::break_off */
 #ifndef WRONG_DOES_NOT_BREAK_OFF
-       assert(lane[r]);
+       assert(group_board[r]);
        word[r] = true
 #endif
     fi
@@ -175,7 +175,7 @@ inline abort(r, why, leads) {
   fi
 }
 
-/* BackendCommunicator::End: drain, destroy, ~Lane, delete. By whom the group
+/* BackendCommunicator::End: drain, destroy, ~GroupBoard, delete. By whom the group
  * was not ended before. */
 #ifdef ENDS
 #define MAY_END(r) (r == 0 && life[r] != closed)
@@ -203,7 +203,7 @@ inline end(r, on_session_thread) {
     !telling[r] || on_session_thread;
 #endif
 #endif
-    lane[r] = false;
+    group_board[r] = false;
     freed[r] = true;
     ending[r] = false
   }
@@ -219,7 +219,7 @@ proctype App(byte r) provided (!dead[r]) {
   :: atomic { in_call[r] && absent == NOBODY && !ended[r] ->
               in_call[r] = false; over_with[r] = true }
   :: atomic { in_call[r] && ended[NEXT(r)] && !ended[r] ->
-       /* work_failed, Lane::ask and who_gave_up: off the board's lock */
+       /* work_failed, GroupBoard::ask and who_gave_up: off the board's lock */
        !board_locked[r];
        if
        :: SEES_ANY_DEAD(r) -> look_for_dead(r, why)
@@ -246,9 +246,9 @@ proctype App(byte r) provided (!dead[r]) {
 #endif
 }
 
-/* Once, while there is a lane, and of nobody who has left. */
+/* Once, while there is a group_board, and of nobody who has left. */
 inline hears(r, found) {
-  assert(lane[r] && !freed[r] && !heard[r] && (found >= N || dead[found]));
+  assert(group_board[r] && !freed[r] && !heard[r] && (found >= N || dead[found]));
   heard[r] = true
 }
 
@@ -270,7 +270,7 @@ proctype Session(byte r) provided (!dead[r]) {
   byte other;
 #endif
   do
-  :: atomic { lane[r] && !told[r] && !left[r] &&
+  :: atomic { group_board[r] && !told[r] && !left[r] &&
               (SEES_ANY_DEAD(r) || SEES_ANY_WORD(r)) ->
        if
        :: SEES_ANY_DEAD(r) -> look_for_dead(r, found)
@@ -303,8 +303,8 @@ told_of_it:
      :: says_no_more(r, found)
      fi
 #ifdef WRONG_STATE_IS_NOT_READ_AGAIN
-  :: atomic { lane[r] && !told[r] && !left[NEXT(r)] -> other = NEXT(r) };
-     atomic { marked[other] && lane[r] && !told[r] ->
+  :: atomic { group_board[r] && !told[r] && !left[NEXT(r)] -> other = NEXT(r) };
+     atomic { marked[other] && group_board[r] && !told[r] ->
               found = LOST(other); told[r] = true; telling[r] = true };
      goto told_of_it
 #endif

@@ -26,8 +26,8 @@ LIMIT_S = 600
 
 
 def explore(flags):
-    """What Spin says of the model with these macros: right, broken (and which
-    claim), or why it says nothing; and the states it has stored."""
+    """Spin's verdict on the model with these macros: right, broken (with the
+    claim), or why there is none; and the number of stored states."""
     with tempfile.TemporaryDirectory() as folder:
         def run(*command):
             return subprocess.run(command, cwd=folder, capture_output=True,
@@ -39,7 +39,7 @@ def explore(flags):
                    "-DMEMLIM=6000", "-o", "pan", "pan.c")
         if made.returncode != 0:
             return "unbuilt: " + made.stderr, 0
-        # Who is stuck at the end is the judge's to say.
+        # The judge, not Spin, decides which ranks may be stuck at the end.
         try:
             text = run("./pan", "-E", "-m100000").stdout
         except subprocess.TimeoutExpired:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What distwrap's shm is held to beside its peers, cell by cell.
+"""Compares distwrap's shm with its peers, cell by cell.
 
 usage: floors.py FILE...
 
@@ -7,9 +7,9 @@ FILE is what `distwrap-bench-peers --backend shm --vs openmpi,mpich,raw_gloo
 --pin 1 --limit --json-file FILE` has written. Ratios are time / time in the same
 round, median over the rounds with the 95 % interval of that median; against MPI
 the faster one of a round counts. A cell is met when the interval's upper end is
-within its floor, or the time within 1.5 of what the machine can do at best in
-the same run: of the limit that stands beside it and the 15 ns of a facade. Exit code: 0 when all cells are met, 1 when one is missed, 2 for
-files that cannot be read.
+within its floor, or the time is at most 1.5 times the machine's own limit in the
+same run, to which the 15 ns of a facade are added. Exit code: 0 when all cells
+are met, 1 when one is missed, 2 for files that cannot be read.
 """
 import json
 import math
@@ -21,7 +21,7 @@ BANDS = ((4 * KI, "to 4 KiB"), (64 * KI, "8 to 64 KiB"),
 REDUCTIONS = {"all_reduce", "reduce_scatter", "reduce", "reduce_scatter_v",
               "scan", "exscan"}
 MESSAGES = {"send_recv", "ring"}
-# By operation: time / time of the better MPI, one for each band.
+# By operation: the floor of time / time of the better MPI, one for each band.
 MPI = {
     **dict.fromkeys(("all_reduce", "reduce_scatter", "reduce", "broadcast",
                      "barrier"), (0.7, 0.5, 0.55, 0.6)),
@@ -29,7 +29,7 @@ MPI = {
                      "all_to_all_v", "gather", "gather_v", "scatter",
                      "scatter_v"), (0.7, 0.65, 0.75, 0.75)),
     **dict.fromkeys(MESSAGES, (0.8, 0.8, 0.8, 0.8)),
-    # all_to_all_v, as the other programs call it.
+    # The name of all_to_all_v in the JSON lines.
     "alltoallv": (0.7, 0.7, 0.7, 0.7),
 }
 GLOO = (1 / 100, 1 / 15, 1 / 3.5, 1 / 2)
@@ -44,7 +44,7 @@ def median_of(values):
     values = sorted(values)
     n = len(values)
     middle = (values[(n - 1) // 2] + values[n // 2]) / 2
-    # Ranks of the binomial interval.
+    # The ranks that bound the binomial interval.
     reach = 0.98 * math.sqrt(n)
     low = max(0, math.floor((n - 1) / 2 - reach))
     high = min(n - 1, math.ceil((n - 1) / 2 + reach))

@@ -1,6 +1,6 @@
-// A distwrap Store where Gloo wants one of its own.
+// Adapts a distwrap Store to Gloo's interface.
 //
-// Threads: as a plain object. Errors are exceptions, as Gloo expects.
+// Threads: one at a time. Errors are exceptions, as Gloo expects.
 #ifndef DISTWRAP_TESTS_PEERS_GLOO_STORE_H_
 #define DISTWRAP_TESTS_PEERS_GLOO_STORE_H_
 

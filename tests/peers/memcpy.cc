@@ -23,7 +23,7 @@ class Memcpy final : public bench::Contestant {
     const auto bytes =
         static_cast<size_t>(std::max(c.in_bytes(), c.out_bytes()));
     if (bytes == 0) return std::unique_ptr<bench::Call>();
-    // Calls on several cases may be held at once.
+    // Calls of several cases may exist at the same time.
     const std::shared_ptr<std::byte> from = bench::page_aligned(bytes);
     const std::shared_ptr<std::byte> to = bench::page_aligned(bytes);
     if (from == nullptr || to == nullptr)
@@ -31,7 +31,7 @@ class Memcpy final : public bench::Contestant {
     std::memset(from.get(), 1, bytes);
     return bench::make_call([to, from, bytes] {
       std::memcpy(to.get(), from.get(), bytes);
-      // The copy is not to be left out as unread.
+      // Keeps the compiler from removing the unread copy.
       asm volatile("" : : "r"(to.get()) : "memory");
       return absl::OkStatus();
     });

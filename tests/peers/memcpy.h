@@ -1,5 +1,5 @@
-// What the machine can do at best: every rank copies the bytes of the larger of
-// its buffers, all at the same time.
+// The machine's own limit: every rank copies the bytes of its larger buffer,
+// all ranks at the same time.
 #ifndef DISTWRAP_TESTS_PEERS_MEMCPY_H_
 #define DISTWRAP_TESTS_PEERS_MEMCPY_H_
 

@@ -35,7 +35,7 @@ using bench::Case;
 using bench::Operation;
 using Reduce = void (*)(void*, const void*, const void*, size_t);
 
-// Gloo's exceptions end here.
+// Turns Gloo's exceptions into a status.
 template <class F>
 std::unique_ptr<Call> call_of(F f) {
   return bench::make_call([f = std::move(f)] {
@@ -184,7 +184,8 @@ class RawGloo final : public bench::Contestant {
 
   static bool is_root(const Case& c) { return c.spec().rank == c.spec().root; }
 
-  // Every rank has to give an output, which the others than the root lose.
+  // Gloo requires an output on every rank; its content is lost on ranks other
+  // than the root.
   template <class T>
   std::unique_ptr<Call> reduce(const Case& c, T* in, size_t count, T* out) {
     auto work = std::make_shared<std::vector<T>>(is_root(c) ? 0 : count);
@@ -194,13 +195,13 @@ class RawGloo final : public bench::Contestant {
     options->setReduceFunction(reduction<T>(c.spec().reduce));
     options->setRoot(c.spec().root);
     return call_of([=] {
-      static_cast<void>(work);  // held as long as the options
+      static_cast<void>(work);  // kept as long as the options
       gloo::reduce(*options);
     });
   }
 
-  // Gloo has it by halving and doubling alone, in place: the copies belong to
-  // the price of our operation, which leaves its input as it is.
+  // Gloo has only halving and doubling, in place. The copies belong to the cost
+  // of this operation, which leaves its input unchanged.
   template <class T>
   std::unique_ptr<Call> reduce_scatter(const Case& c, const T* in,
                                        size_t in_count, T* out,
@@ -220,7 +221,7 @@ class RawGloo final : public bench::Contestant {
 
   std::unique_ptr<Call> ping_pong(const Case& c) {
     if (c.spec().ranks < 2) return nullptr;
-    constexpr uint64_t kSlot = uint64_t{1} << 60;  // far from those of Gloo
+    constexpr uint64_t kSlot = uint64_t{1} << 60;  // far from Gloo's own slots
     const int peer = c.partner();
     std::shared_ptr<gloo::transport::UnboundBuffer> from =
         context_->createUnboundBuffer(c.in().data(),

@@ -1,5 +1,5 @@
-// Gloo itself, called as its own benchmark calls it: TCP over loopback, options
-// and their buffers made once, outside the timed loop.
+// Gloo itself, called as its own benchmark calls it: TCP over loopback; options
+// and buffers are made once, outside of the timed loop.
 //
 // Threads: used by one. Ownership: the contestant owns its context.
 #ifndef DISTWRAP_TESTS_PEERS_RAW_GLOO_H_

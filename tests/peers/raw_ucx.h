@@ -1,6 +1,6 @@
-// UCX itself, by its tagged messages and one-sided operations (ucp), as its own
-// benchmark calls them: the worker is driven by whoever waits, transports are
-// left to UCX.
+// UCX itself with tagged messages and one-sided operations (ucp), called as its
+// own benchmark calls them: the waiting thread drives the worker, and UCX
+// chooses the transports.
 //
 // Threads: used by one. Ownership: the contestant owns worker and endpoints.
 #ifndef DISTWRAP_TESTS_PEERS_RAW_UCX_H_

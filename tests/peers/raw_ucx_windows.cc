@@ -16,7 +16,7 @@ using bench::Call;
 using bench::Case;
 using bench::Operation;
 
-// Memory of all ranks, with a word for signals behind it.
+// The memory of all ranks, with a word for signals behind it.
 class Shared {
  public:
   explicit Shared(std::shared_ptr<Ucx> ucx) : ucx_(std::move(ucx)) {}
@@ -129,7 +129,7 @@ class Shared {
   std::vector<Part> parts_;
 };
 
-// What is put is spoilt and fetched where it lands.
+// Written data are spoiled and fetched at their destination.
 template <class Body>
 class WindowCall final : public Call {
  public:

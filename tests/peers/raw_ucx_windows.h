@@ -1,7 +1,7 @@
-// One-sided operations of UCX itself, on memory that it allocates, as its own
-// benchmark has them: a put ends with a flush, a signal is put behind a fence.
+// One-sided operations of UCX itself, on memory that it allocates, as in its
+// own benchmark: a put ends with a flush, a signal is a put behind a fence.
 //
-// Threads: used by one. Ownership: calls keep what they need of this.
+// Threads: used by one. Ownership: calls keep alive what they need.
 #ifndef DISTWRAP_TESTS_PEERS_RAW_UCX_WINDOWS_H_
 #define DISTWRAP_TESTS_PEERS_RAW_UCX_WINDOWS_H_
 

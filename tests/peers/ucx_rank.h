@@ -1,7 +1,7 @@
-// One rank of UCX itself: a context, a worker, an endpoint to each rank, as its
-// own benchmark has them. Transports are left to UCX.
+// One rank of UCX itself: a context, a worker and an endpoint to each rank, as
+// in its own benchmark. UCX chooses the transports.
 //
-// Threads: one. Ownership: endpoints go before the worker.
+// Threads: one. Ownership: endpoints end before the worker.
 #ifndef DISTWRAP_TESTS_PEERS_UCX_RANK_H_
 #define DISTWRAP_TESTS_PEERS_UCX_RANK_H_
 
@@ -21,13 +21,13 @@ absl::Status ucx_failed(const char* what, ucs_status_t status);
 
 class Ucx {
  public:
-  // UCP_FEATURE_ of what is going to be used.
+  // `features`: the UCP_FEATURE_ flags that will be used.
   explicit Ucx(uint64_t features) : features_(features) {}
   ~Ucx();
   Ucx(const Ucx&) = delete;
   Ucx& operator=(const Ucx&) = delete;
 
-  // Collective, in keys that begin with `prefix`.
+  // Collective; keys begin with `prefix`.
   absl::Status connect(const bench::Setup& setup, const std::string& prefix);
 
   ucp_context_h context() const { return context_; }

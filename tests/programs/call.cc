@@ -97,7 +97,8 @@ int64_t Call::reduced(int first, int last, int to, int64_t i) const {
 void Call::prepare() {
   const Operation& o = operation_;
   const auto piece = [&](int from, int to) { return o.piece(from, to, size_); };
-  // counts(f): f of each rank; make(counts, f): f of each piece and place.
+  // counts(f) lists f of each rank; make(counts, f) fills pieces with f of each
+  // piece and place.
   const auto counts = [&](const auto& of) {
     std::vector<int64_t> all;
     for (int r = 0; r < size_; ++r) all.push_back(of(r));

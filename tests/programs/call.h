@@ -1,4 +1,4 @@
-// One operation of a program on one rank: buffers, what must come out, checks.
+// One operation of a program on one rank: buffers, expected results, checks.
 #ifndef DISTWRAP_TESTS_PROGRAMS_CALL_H_
 #define DISTWRAP_TESTS_PROGRAMS_CALL_H_
 
@@ -10,7 +10,7 @@
 
 namespace distwrap::programs {
 
-// Elements of one type in memory, in pieces one behind the other.
+// Elements of one type in adjacent pieces of memory.
 class Pieces {
  public:
   Pieces(DType dtype, std::vector<int64_t> counts);
@@ -33,14 +33,14 @@ class Call {
   // `members`: global ranks of the group.
   Call(const Operation& operation, const std::vector<int>& members, int me);
 
-  // Both are "" or what went wrong.
+  // The next two return "" or the first mistake.
   std::string start(const Group& group);
   std::string finish();
   bool ended() const;
 
  private:
   int64_t value(int from, int to, int64_t i) const;
-  // What the ranks of a range give for `to`, reduced.
+  // The expected reduction over ranks `first` to `last` for `to`.
   int64_t reduced(int first, int last, int to, int64_t i) const;
   void prepare();
   absl::Status run(const OpOptions& options);

@@ -1,5 +1,6 @@
-// Many calls at once: from threads, on groups side by side, outstanding.
+// Many calls at the same time: from threads, on several groups, asynchronous.
 #include "distwrap/distwrap.h"
+#include "host_backends.h"
 #include "ranks/rank_threads.h"
 
 #include <gtest/gtest.h>
@@ -22,12 +23,17 @@ int threads_of_process() {
   return n - 2;  // "." and ".."
 }
 
-const InitOptions kGloo = {.backend = "gloo", .timeout = absl::Seconds(120)};
+class Load : public ::testing::TestWithParam<const char*> {
+ protected:
+  static InitOptions options() {
+    return {.backend = GetParam(), .timeout = absl::Seconds(120)};
+  }
+};
 
-// Threads that share a group take turns; who waits does so outside of a turn.
-TEST(Load, TwoThreadsOnOneGroup) {
+// Threads that share a group take turns; a thread waits outside of its turn.
+TEST_P(Load, TwoThreadsOnOneGroup) {
   constexpr int kMessages = 300;
-  run_ranks(2, kGloo, [](Session& session) {
+  run_ranks(2, options(), [](Session& session) {
     std::mutex turn;
     const auto talk = [&](int64_t tag) {
       bind_session(session);
@@ -59,9 +65,9 @@ TEST(Load, TwoThreadsOnOneGroup) {
   });
 }
 
-TEST(Load, EightGroupsInParallel) {
+TEST_P(Load, EightGroupsInParallel) {
   constexpr int kGroups = 8, kCalls = 100;
-  run_ranks(2, kGloo, [](Session& session) {
+  run_ranks(2, options(), [](Session& session) {
     bind_session(session);
     std::vector<Group> groups;
     for (int g = 0; g < kGroups; ++g) {
@@ -87,9 +93,9 @@ TEST(Load, EightGroupsInParallel) {
   });
 }
 
-TEST(Load, AThousandOutstandingOperationsAddNoThread) {
+TEST_P(Load, AThousandOutstandingOperationsAddNoThread) {
   constexpr int kCalls = 500;
-  run_ranks(2, kGloo, [](Session& session) {
+  run_ranks(2, options(), [](Session& session) {
     bind_session(session);
     const Peer other = Peer::group(1 - session.rank());
     std::vector<std::vector<int64_t>> sums(kCalls), out(kCalls), in(kCalls);
@@ -108,7 +114,7 @@ TEST(Load, AThousandOutstandingOperationsAddNoThread) {
       keep(all_reduce(TensorView(sums[i]), ReduceOp::kSum, {.async = true}));
       keep(isend(TensorView(out[i]), other, value));
       if (i == 0) {
-        // The other rank is as far when the first sum is there.
+        // When the first sum is there, the second rank has come as far.
         ASSERT_TRUE(works[1].wait().ok());
         threads = threads_of_process();
       }
@@ -123,6 +129,10 @@ TEST(Load, AThousandOutstandingOperationsAddNoThread) {
     bind_session({});
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, Load,
+                         ::testing::ValuesIn(testing::host_backends()),
+                         testing::name_of_backend);
 
 }  // namespace
 }  // namespace distwrap

@@ -115,7 +115,7 @@ std::string Player::make_groups(const Step& step) {
 }
 
 std::string Player::end(const Step& step) {
-  // Those on the group must be over; others may go on.
+  // Operations on the group must have ended; others may go on.
   if (std::string wrong = settle(0); !wrong.empty()) return wrong;
   const absl::Status status = destroy_process_group(groups_.at(step.group));
   groups_.erase(step.group);

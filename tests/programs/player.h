@@ -1,4 +1,4 @@
-// One rank's way through a program.
+// Runs a program on one rank.
 #ifndef DISTWRAP_TESTS_PROGRAMS_PLAYER_H_
 #define DISTWRAP_TESTS_PROGRAMS_PLAYER_H_
 
@@ -17,11 +17,12 @@ class Call;
 
 class Player {
  public:
-  // In the thread that is bound to `session`. `delays`: dawdle now and then.
+  // Runs in the thread that is bound to `session`. `delays`: pause now and
+  // then.
   Player(const Program& program, Session session, bool delays);
   ~Player();
 
-  // "" or what went wrong first.
+  // "" or the first mistake.
   std::string play();
 
  private:
@@ -29,7 +30,7 @@ class Player {
   std::string operate(const Step& step);
   std::string make_groups(const Step& step);
   std::string end(const Step& step);
-  // Waits for calls that are under way until `most` are left, in any order.
+  // Waits for operations in flight until `most` are left, in any order.
   std::string settle(size_t most);
   void dawdle();
   bool is_member(int group) const;

@@ -50,7 +50,7 @@ class Maker {
   int below(int end) { return static_cast<int>(random_() % unsigned(end)); }
   int any_group() { return open_[size_t(below(int(open_.size())))]; }
 
-  // A group that was made takes the next number.
+  // A new group gets the next number.
   void number(Step* step, bool of_parent) {
     step->first = static_cast<int>(program_.members.size());
     const std::vector<int> parent = program_.members[size_t(step->group)];
@@ -96,7 +96,7 @@ class Maker {
     program_.steps.push_back(std::move(step));
   }
 
-  // Of a group and so of its children.
+  // Ends a group and thereby its children.
   void add_end() {
     Step step = {.act = Act::kEnd, .group = any_group()};
     if (step.group == 0) return;

@@ -1,8 +1,8 @@
-// Random programs on ranks that are threads: what comes out is what the program
-// says, whatever the order in which ranks get on.
+// Random programs on ranks that are threads: the results are those of the
+// program, in whatever order ranks proceed.
 //
 // A failure prints the program and how to repeat it: PROGRAM_SEED=n runs that
-// one alone, PROGRAMS=n so many.
+// program alone, PROGRAMS=n sets the number of programs.
 #include "host_backends.h"
 #include "player.h"
 #include "ranks/rank_threads.h"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostRanks = 5, kSteps = 60;
 
-// The number that an environment variable holds.
+// The number in an environment variable.
 uint64_t number(const char* variable, uint64_t otherwise) {
   const char* const text = std::getenv(variable);
   uint64_t value = 0;
@@ -55,11 +55,13 @@ void run_many(const std::string& backend, uint64_t first, uint64_t count) {
   }
 }
 
-TEST(Programs, OverGloo) { run_many("gloo", 1, 30); }
-TEST(Programs, OverUcx) {
-  if (!testing::kHasUcx) GTEST_SKIP() << "this build has no ucx backend";
-  run_many("ucx", 31, 30);
-}
+class Programs : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Programs, ComeOutRight) { run_many(GetParam(), 1, 30); }
+
+INSTANTIATE_TEST_SUITE_P(Backends, Programs,
+                         ::testing::ValuesIn(testing::host_backends()),
+                         testing::name_of_backend);
 
 }  // namespace
 }  // namespace distwrap::programs

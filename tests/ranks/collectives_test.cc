@@ -1,6 +1,6 @@
-// Every operation through the facade's own types, over the backends that serve
-// several ranks, on 1 to 4 of them. What each backend does in every corner is
-// proven by the conformance suite; here the way down to it is.
+// Every operation through the facade's own types, over the backends for several
+// ranks, on 1 to 4 ranks. The conformance suite tests each backend in all
+// corners; here the path to the backend is tested.
 #include "distwrap/distwrap.h"
 #include "host_backends.h"
 #include "ranks/rank_threads.h"
@@ -16,6 +16,7 @@
 namespace distwrap {
 namespace {
 
+using ::distwrap::testing::run_over_each;
 using ::distwrap::testing::run_ranks;
 
 constexpr int64_t kSizes[] = {0, 1, 3, 1023, 1024, 70000};
@@ -134,7 +135,7 @@ TEST_P(Collectives, SequenceNumbersCountCollectivesOnly) {
       ASSERT_TRUE(work.ok()) << work.status();
       EXPECT_EQ(work->seq(), seq);
       EXPECT_TRUE(work->wait().ok());
-      // a refused call uses none
+      // A refused call uses no sequence number.
       EXPECT_FALSE(all_reduce(TensorView(static_cast<float*>(nullptr), 4),
                               ReduceOp::kSum, o)
                        .ok());
@@ -165,14 +166,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(PointToPoint, RingOfEveryMode) {
   for (const int n : {2, 3, 4})
-    run_ranks(n, {.backend = "gloo"}, [n](Session& session) {
+    run_over_each(n, {}, [n](Session& session) {
       const int me = session.rank();
       const OpOptions o{.group = session.world()};
       const int next = (me + 1) % n, previous = (me + n - 1) % n;
       for (const int64_t size : kSizes) {
         std::vector<float> out(static_cast<size_t>(size), -1);
         const std::vector<float> mine = values<float>(me, size);
-        // the receive is pending first: it must not keep the send back
+        // The receive is pending first; it must not delay the send.
         const absl::StatusOr<Work> received =
             irecv(TensorView(out), Peer::group(previous), 7, o);
         const absl::StatusOr<Work> sent =
@@ -198,7 +199,7 @@ TEST(PointToPoint, RingOfEveryMode) {
 }
 
 TEST(PointToPoint, TagsKeepMessagesApart) {
-  run_ranks(2, {.backend = "gloo"}, [](Session& session) {
+  run_over_each(2, {}, [](Session& session) {
     const OpOptions o{.group = session.world()};
     std::vector<int64_t> a{1}, b{2};
     if (session.rank() == 0) {
@@ -216,9 +217,9 @@ TEST(PointToPoint, TagsKeepMessagesApart) {
   });
 }
 
-// The engine's thread waits for the receive already when the send begins.
+// The engine's thread already waits for the receive when the send begins.
 TEST(PointToPoint, APendingReceiveBlocksNoSend) {
-  run_ranks(2, {.backend = "gloo"}, [](Session& session) {
+  run_over_each(2, {}, [](Session& session) {
     const OpOptions o{.group = session.world()};
     std::vector<float> in{0}, out{1};
     const Peer other = Peer::group(1 - session.rank());
@@ -240,9 +241,9 @@ TEST(PointToPoint, APendingReceiveBlocksNoSend) {
   });
 }
 
-// Point-to-point between some ranks never shifts a later collective.
+// Messages between some ranks do not affect a later collective.
 TEST(PointToPoint, AmongSomeThenACollectiveOfAll) {
-  run_ranks(3, {.backend = "gloo"}, [](Session& session) {
+  run_over_each(3, {}, [](Session& session) {
     const OpOptions o{.group = session.world()};
     std::vector<float> x{1};
     if (session.rank() == 0) {
@@ -256,14 +257,14 @@ TEST(PointToPoint, AmongSomeThenACollectiveOfAll) {
   });
 }
 
-// A dropped Work goes on; its buffers must outlive it, and closing the session
-// waits for it.
+// An operation whose Work was dropped goes on; its buffers must outlive it, and
+// closing the session waits for it.
 TEST(Works, ManyAtOnceAndDropped) {
   constexpr size_t kWorks = 100;
   std::vector<std::vector<float>> x[2];
-  for (auto& of_rank : x) of_rank.assign(kWorks, std::vector<float>(16, 1));
-  run_ranks(2, {.backend = "gloo"}, [&x](Session& session) {
+  run_over_each(2, {}, [&x](Session& session) {
     auto& mine = x[session.rank()];
+    mine.assign(kWorks, std::vector<float>(16, 1));
     const OpOptions o{.group = session.world(), .async = true};
     std::vector<Work> works;
     for (size_t i = 0; i < kWorks; ++i) {

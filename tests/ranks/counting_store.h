@@ -1,4 +1,4 @@
-// An in-memory store that counts what is asked of it and which keys are there.
+// An in-memory store that counts requests and lists its keys.
 //
 // Threads: any.
 #ifndef DISTWRAP_TESTS_RANKS_COUNTING_STORE_H_
@@ -65,7 +65,7 @@ class CountingStore : public Store {
     std::lock_guard<std::mutex> lock(mutex_);
     return keys_;
   }
-  // Keys in all requests so far, of all ranks.
+  // The keys in all requests of all ranks so far.
   size_t keys_asked() const { return keys_asked_; }
 
  private:

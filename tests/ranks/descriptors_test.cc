@@ -1,7 +1,7 @@
-// A rank whose table of descriptors is nearly full: at the start, when a group
-// is made, when calls are made; with none left, one left, and so on until there
-// are enough. Every rank is told at once, by an error that names the cause, and
-// what is there already goes on.
+// A rank whose table of file descriptors is nearly full: at the start, when a
+// group is made, when calls are made; with none left, one left, and so on until
+// there are enough. Every rank learns of the failure at once, by an error that
+// names the cause, and everything that exists already continues to work.
 #include "base/descriptor.h"
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
@@ -28,7 +28,7 @@ namespace {
 constexpr int kRanks = 2;
 constexpr int kBroken = 255;  // ends a rank that saw something else wrong
 
-// Takes all descriptors but some, while it lives.
+// Takes all descriptors but some, while the object lives.
 class FullTable {
  public:
   explicit FullTable(size_t left) {
@@ -42,7 +42,7 @@ class FullTable {
     }
     taken_.resize(taken_.size() - std::min(left, taken_.size()));
   }
-  // How many can be opened.
+  // The number of descriptors that can be opened.
   size_t left() const {
     std::vector<base::Descriptor> more;
     for (;;) {
@@ -64,7 +64,7 @@ struct Case {
   std::string backend;
   When when;
   int full_rank;
-  size_t left;  // descriptors, of that rank
+  size_t left;  // free descriptors of that rank
 };
 
 void require(bool holds, const absl::Status& status) {
@@ -84,7 +84,7 @@ absl::Status sum_over(const Group& group) {
   return work.status();
 }
 
-// A rank: what failed while the table was full.
+// The body of a rank: returns the failure while the table was full.
 absl::Status run(const Case& c, int rank, const std::string& address) {
   const auto store =
       Store::connect(address, Deadline::after(absl::Seconds(60)));
@@ -103,7 +103,7 @@ absl::Status run(const Case& c, int rank, const std::string& address) {
     fill();
     const absl::Status first = Session::create(options).status();
     if (first.ok()) return first;
-    // And once there are enough.
+    // The call succeeds once there are enough.
     full.reset();
     const absl::Status alone =
         Session::create({.rank = 0, .world_size = 1}).status();
@@ -135,7 +135,7 @@ absl::Status run(const Case& c, int rank, const std::string& address) {
   return status;
 }
 
-// A process that meets the store and uses it: what failed first.
+// A process that meets the store and uses it: returns the first failure.
 absl::Status meet_store(size_t left, const std::string& address) {
   const auto use = [&] {
     const auto store =
@@ -155,7 +155,8 @@ absl::Status meet_store(size_t left, const std::string& address) {
   return first;
 }
 
-// Both ranks, as processes: the reasons of their errors, by rank.
+// Runs the two ranks as processes; returns the reasons of their errors, by
+// rank.
 std::array<int, kRanks> run_both(const Case& c, const std::string& folder) {
   std::array<pid_t, kRanks> children = {};
   const std::string path = folder + "/store";
@@ -192,7 +193,7 @@ class Descriptors : public ::testing::TestWithParam<std::string> {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // How many are enough for that rank.
+  // The number of descriptors that this rank needs.
   size_t needed(When when, int full_rank) {
     constexpr size_t kMost = 100;
     constexpr int kWell = static_cast<int>(Reason::kNone);
@@ -203,7 +204,8 @@ class Descriptors : public ::testing::TestWithParam<std::string> {
       EXPECT_EQ(reasons[static_cast<size_t>(full_rank)],
                 static_cast<int>(Reason::kResourceLimit))
           << left << " left";
-      // It need not have been built there yet, but nobody waits in vain.
+      // The group need not have been built there yet, but no rank may wait in
+      // vain.
       for (const int reason : reasons)
         EXPECT_TRUE(reason != static_cast<int>(Reason::kTimedOut) &&
                     reason != kBroken)

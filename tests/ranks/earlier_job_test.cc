@@ -1,6 +1,6 @@
-// A job that was killed leaves what it has said in the store, and whoever comes
-// after it with the same store, the same ranks and the same names: the next one
-// starts, and its ranks see each other and nobody of the earlier one.
+// A killed job leaves entries in the store, and a later job uses the same
+// store, the same ranks and the same names: the later job starts, and its ranks
+// see only each other.
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
 #include "distwrap/store.h"
@@ -43,13 +43,13 @@ absl::Status run(Job job, int rank, const std::string& address) {
   if (!status.ok()) return status;
   if (x[0] != kRanks) return absl::DataLossError("a wrong sum");
   if (job == Job::kEarlier) raise(SIGKILL);
-  // Whose calls differ is seen on the board alone.
+  // Different calls are visible on the board only.
   x.resize(rank == 0 ? 8 : 4);
   status = all_reduce(TensorView(x), ReduceOp::kSum).status();
   return status;
 }
 
-// The present one's begin with a byte of the gate each.
+// The present job's ranks begin with a byte of the gate each.
 Processes start(Job job, const std::string& address, int gate) {
   Processes children = {};
   for (int rank = 0; rank < kRanks; ++rank) {

@@ -1,4 +1,4 @@
-// What the system does to a process: signals, exec, exit, becoming a daemon.
+// Events of the operating system: signals, exec, exit, becoming a daemon.
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
 #include "host_backends.h"
@@ -22,7 +22,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// The output of a body that runs in a child, and how the child ended.
+// The output of a body that runs in a child, and the child's end.
 struct Ended {
   std::string text;
   int status = -1;
@@ -63,8 +63,8 @@ class Ends : public ::testing::TestWithParam<std::string> {
                              .init_timeout = absl::Seconds(60)};
 };
 
-// A handler without SA_RESTART: every system call that waits is interrupted,
-// again and again.
+// A handler without SA_RESTART: every waiting system call is interrupted, again
+// and again.
 TEST_P(Ends, AStormOfSignalsLosesNothing) {
   struct sigaction storm = {}, before = {};
   storm.sa_handler = [](int) {};
@@ -82,7 +82,7 @@ TEST_P(Ends, AStormOfSignalsLosesNothing) {
     });
     const int rank = session.rank();
     for (int64_t i = 0; i < 100; ++i) {
-      // The other one waits in the kernel, and is interrupted there.
+      // The second rank waits in the kernel, and is interrupted there.
       if (i % 10 == rank)
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       Ints x = {i}, in = {0}, out = {100 * i + rank};
@@ -107,7 +107,7 @@ TEST_P(Ends, AStormOfSignalsLosesNothing) {
   EXPECT_EQ(sigaction(SIGUSR2, &before, nullptr), 0);
 }
 
-// What a program is that a rank starts has none of the rank's connections.
+// A program that a rank starts has none of the rank's connections.
 TEST_P(Ends, AnotherProgramHasNoDescriptorOfTheJob) {
   const auto listed = [] {
     const Ended ended = in_a_child([](int output) {
@@ -154,7 +154,7 @@ TEST_P(Ends, ADaemonIsRefusedAndTheRankGoesOn) {
   });
 }
 
-// exit() runs what is registered for the end, of a child as well.
+// exit() runs the registered handlers, also in a child.
 TEST_P(Ends, AChildMayExitSilently) {
   testing::run_hub_ranks(2, options_, [](Session& session) {
     if (session.rank() == 0) {
@@ -174,8 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
     Backends, Ends, ::testing::ValuesIn(testing::host_backends<std::string>()),
     [](const auto& test) { return test.param; });
 
-// A rank that ends in the middle, with a session that nobody has closed and an
-// operation in flight.
+// A rank that ends early, with an open session and an operation in flight.
 TEST(Exit, InTheMiddleIsSilentAndSoon) {
   if (DW_SANITIZER != DW_SANITIZER_NONE) GTEST_SKIP() << "leaks are meant here";
   const Ended ended = in_a_child([](int output) {
@@ -194,7 +193,7 @@ TEST(Exit, InTheMiddleIsSilentAndSoon) {
   EXPECT_EQ(ended.text, "");
   ASSERT_TRUE(WIFEXITED(ended.status)) << ended.status;
   EXPECT_EQ(WEXITSTATUS(ended.status), 5);
-  // Half a second is what an end may take; the rest is the machine's.
+  // An end may take half a second; the rest is for a slow machine.
   EXPECT_LT(ended.took, absl::Seconds(5));
 }
 

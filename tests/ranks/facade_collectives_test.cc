@@ -1,5 +1,5 @@
-// The facade's collectives in every form, between ranks. Each test leaves the
-// inputs as they were and nothing written beside the outputs.
+// The facade's collectives in every form, between ranks. Each test also checks
+// that inputs stay unchanged and that nothing is written beside the outputs.
 #include "ranks/facade_ranks.h"
 
 #include <map>
@@ -74,7 +74,7 @@ TEST_P(FacadeCollectives, AllGather) {
   });
 }
 
-// Rank i has (i + 1) * 256 elements, in a list and packed; two at once.
+// Rank i has (i + 1) * 256 elements, in a list and packed; two calls at once.
 TEST_P(FacadeCollectives, UnevenAllGathers) {
   run([this](int me) {
     Counts counts;
@@ -174,7 +174,7 @@ TEST_P(FacadeCollectives, AllToAll) {
       taken[static_cast<size_t>(r)].expect(value(r, me));
       given[static_cast<size_t>(r)].expect(value(me, r));
     }
-    // The output's side is an equal split, and may stay unset.
+    // The output is divided equally, so its splits may stay unset.
     Padded packed(128 * n() * (n() + 1) / 2);
     int64_t at = 0;
     for (int r = 0; r < n(); ++r)
@@ -191,7 +191,7 @@ TEST_P(FacadeCollectives, AllToAll) {
   });
 }
 
-// Nothing to some ranks, and rows that no split names.
+// Some ranks get nothing, and some rows belong to no split.
 TEST_P(FacadeCollectives, SplitsOfNothingAndShortOnes) {
   run([this](int me) {
     Counts to(static_cast<size_t>(n()), 0), from(static_cast<size_t>(n()), 0);
@@ -211,7 +211,7 @@ TEST_P(FacadeCollectives, SplitsOfNothingAndShortOnes) {
   });
 }
 
-// Counts and splits are in rows, whatever a row holds.
+// Counts and splits are in rows, whatever the size of a row.
 TEST_P(FacadeCollectives, RowsOfThree) {
   run([this](int me) {
     const auto rows = [](Padded& all, const int64_t(&shape)[2]) {
@@ -269,7 +269,7 @@ TEST_P(FacadeCollectives, ScatterAndGather) {
           parts.emplace_back(kCount + r, static_cast<float>(r + 1));
           got.emplace_back(kCount + r);
         }
-        if (me == root) {  // elsewhere there is no list
+        if (me == root) {  // other ranks have no list
           for (Padded& part : parts) ins.push_back(part.view());
           for (Padded& part : got) outs.push_back(part.view());
         }
@@ -322,7 +322,8 @@ TEST_P(FacadeCollectives, Scans) {
   });
 }
 
-// Two factors live at once, one of them a tensor and one each rank's own.
+// Two factors exist at once, one of them a tensor and one different on each
+// rank.
 TEST_P(FacadeCollectives, PremulSum) {
   run([this](int me) {
     const float mine = static_cast<float>(me + 1);
@@ -379,7 +380,7 @@ TEST_P(FacadeCollectives, AveragesOfIntegersAndSumsOfHalves) {
   });
 }
 
-// Nothing is legal, and still one call.
+// Empty buffers are legal, and still make a call.
 TEST_P(FacadeCollectives, EmptyBuffers) {
   run([this](int) {
     const TensorView none(static_cast<float*>(nullptr), 0);

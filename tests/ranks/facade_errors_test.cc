@@ -1,11 +1,11 @@
-// What the facade refuses, in the words that callers rely on, and that a
-// refused call has no effect: the next one meets as if it had not been made.
+// The refusals of the facade, in the words on which callers rely. A refused
+// call has no effect: the next call matches as if it had not been made.
 #include "ranks/facade_ranks.h"
 
 namespace distwrap::testing {
 namespace {
 
-// Two ranks that make the same wrong calls, then a right one.
+// Two ranks make the same wrong calls, then a right one.
 void refused(const std::function<void(int)>& body) {
   run_bound(2, [&](int me) {
     body(me);
@@ -72,7 +72,7 @@ TEST(FacadeErrors, Splits) {
                   Reason::kSplitMismatch);
     expect_reason(reduce_scatter_v(out.part(0, 4), in.view(), counts).status(),
                   Reason::kSplitMismatch);
-    // One side unset that has no equal parts.
+    // An unset side without equal parts.
     expect_reason(
         all_to_all_single(out.part(0, 7), in.view(), {}, {4, 4}).status(),
         Reason::kSplitMismatch);
@@ -95,7 +95,7 @@ TEST(FacadeErrors, Lists) {
     expect_reason(all_to_all(two, one).status(), Reason::kInvalidArgument);
     expect_reason(reduce_scatter(out.view(), one).status(),
                   Reason::kInvalidArgument);
-    // Own part of another size, other types, overlaps.
+    // An own part of another size, other types, overlaps.
     expect_reason(all_gather(two, in.part(0, 7)).status(),
                   Reason::kInvalidArgument, "different counts");
     std::vector<int32_t> numbers(8);
@@ -116,7 +116,7 @@ TEST(FacadeErrors, Lists) {
         more.part(0, 8), TensorView(static_cast<float*>(nullptr), 8)};
     expect_reason(all_gather(lost, in.view()).status(),
                   Reason::kInvalidArgument, "output 1");
-    const Peer root = Peer::group(me);  // each refuses its own
+    const Peer root = Peer::group(me);  // each rank names itself
     expect_reason(gather(one, in.view(), root).status(),
                   Reason::kInvalidArgument);
     expect_reason(scatter(out.view(), one, root).status(),
@@ -144,10 +144,6 @@ TEST(FacadeErrors, ReductionsAndTimeouts) {
     never.label = "gradients";
     expect_reason(all_reduce(x.view(), ReduceOp::kSum, never).status(),
                   Reason::kInvalidArgument, "[gradients]");
-    expect_reason(
-        reduce_scatter_quantized(x.part(0, 4), y.part(0, 8), ReduceOp::kSum, 1)
-            .status(),
-        Reason::kQuantizedMissing, "gloo");
     OpOptions streamed;
     streamed.stream.native = &never;
     expect_reason(barrier(streamed).status(), Reason::kUnsupported, "stream");
@@ -178,9 +174,6 @@ TEST(FacadeErrors, Batches) {
     unknown.add({static_cast<P2POp::Kind>(9), x.view(), Peer::group(0)});
     expect_reason(unknown.submit().status(), Reason::kP2PUnknown,
                   "Unknown P2P operation");
-    Batch quantized;
-    quantized.reduce_scatter_quantized(x.view(), y.view(), ReduceOp::kSum, 1);
-    expect_reason(quantized.submit().status(), Reason::kQuantizedMissing);
     Batch twice;
     twice.recv(y.view(), Peer::group(0));
     twice.recv(y.part(4, 4), Peer::group(1));
@@ -204,13 +197,13 @@ TEST(FacadeErrors, Batches) {
   });
 }
 
-// A call that nobody joins ends by its deadline, with its label, and fails
-// again when it is asked again.
+// A call that no other rank joins ends by its deadline, with its label, and
+// returns the error again when asked again.
 TEST(FacadeErrors, DeadlinesAndLabels) {
   for (const bool async : {false, true})
-    run_ranks(2, {.backend = "gloo"}, [&](Session& session) {
+    run_over_each(2, {}, [&](Session& session) {
       if (session.rank() == 1) {
-        // Until the other has given up.
+        // Waits until the first rank has given up.
         Padded x(8);
         const absl::Status status =
             recv(x.view(), Peer::group(0), 0, {.group = session.world()})

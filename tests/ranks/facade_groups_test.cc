@@ -1,4 +1,4 @@
-// Facade calls in groups that are not the world, and over more than one.
+// Facade calls in groups other than the world, and over more than one.
 #include "distwrap/groups.h"
 #include "ranks/facade_ranks.h"
 
@@ -11,7 +11,7 @@ OpOptions in(const Group& group) {
   return options;
 }
 
-// Four ranks; those of {3, 1} go on with their group.
+// Four ranks; the members of {3, 1} continue with their group.
 void with_three_and_one(const std::function<void(int, const Group&)>& body) {
   run_bound(4, [&](int me) {
     const absl::StatusOr<Group> pair = split_group({.split_ranks = {{3, 1}}});
@@ -34,7 +34,7 @@ TEST(FacadeGroups, RanksOfTheWorldAndOfTheGroup) {
     Padded sum(64, mine);
     finish(reduce(sum.view(), Peer::global(1), ReduceOp::kSum, in(pair)));
     sum.expect(me == 1 ? 4 : 3);
-    // Unset is rank 0 of the group, which is 3.
+    // An unset root is rank 0 of the group, which is global rank 3.
     std::vector<Padded> got(2, Padded(64));
     std::vector<TensorView> outs;
     if (me == 3) outs = {got[0].view(), got[1].view()};
@@ -61,7 +61,14 @@ TEST(FacadeGroups, RanksOfTheWorldAndOfTheGroup) {
   });
 }
 
-// Items of two groups in one batch, its Work one for all.
+// Items of two groups in one batch, with one Work for all.
+TEST(FacadeGroups, RanksOfOneHostHaveOneNumber) {
+  with_three_and_one([](int, const Group& pair) {
+    EXPECT_EQ(pair.host_of(), (std::vector<int32_t>{0, 0}));
+    EXPECT_EQ(pair.parent().host_of(), (std::vector<int32_t>{0, 0, 0, 0}));
+  });
+}
+
 TEST(FacadeGroups, ABatchOverTwoGroups) {
   with_three_and_one([](int me, const Group& pair) {
     const int other = 4 - me;
@@ -100,7 +107,7 @@ TEST(FacadeGroups, AMonitoredBarrierIsABarrier) {
     const Peer next = Peer::group((me + 1) % 3),
                previous = Peer::group((me + 2) % 3);
     Padded out(8, static_cast<float>(me)), got(8);
-    // A message under way stays what it is.
+    // A message in flight is not affected.
     const auto sent = isend(out.view(), next);
     for (int i = 0; i < 3; ++i) {
       const absl::StatusOr<Work> met = monitored_barrier();
@@ -117,7 +124,8 @@ TEST(FacadeGroups, AMonitoredBarrierIsABarrier) {
   });
 }
 
-// Each rank that waits learns who did not come, and the group goes on.
+// Each waiting rank learns which ranks did not come, and the group continues to
+// work.
 TEST(FacadeGroups, AMonitoredBarrierNamesWhoIsMissing) {
   run_bound(4, [](int me) {
     if (me == 1 || me == 3) {

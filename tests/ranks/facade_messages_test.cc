@@ -6,7 +6,7 @@ namespace {
 
 class FacadeMessages : public FacadeRanks {
  protected:
-  // The other of an even and an odd rank; itself when there is none.
+  // The neighbour of an even or odd rank; the rank itself when there is none.
   int partner(int me) const {
     const int other = me % 2 == 0 ? me + 1 : me - 1;
     return other < n() ? other : me;
@@ -35,7 +35,7 @@ TEST_P(FacadeMessages, PairsBlockingAndNot) {
       EXPECT_TRUE(send(out.view(), peer).ok());
     }
     in.expect(of(other));
-    // Both ways at once.
+    // Messages in both directions at the same time.
     Padded more(kCount);
     const auto receiving = irecv(more.view(), peer, 3);
     const auto sending = isend(out.view(), peer, 3);
@@ -46,7 +46,7 @@ TEST_P(FacadeMessages, PairsBlockingAndNot) {
   });
 }
 
-// Sends first on both sides; two and four messages.
+// The two ranks send first; two and four messages.
 TEST_P(FacadeMessages, BatchIsendIrecv) {
   run([this](int me) {
     const int next = (me + 1) % n(), previous = (me + n() - 1) % n();
@@ -77,7 +77,7 @@ TEST_P(FacadeMessages, BatchIsendIrecv) {
   });
 }
 
-// A message of a batch is one like any other.
+// A message of a batch matches plain messages.
 TEST_P(FacadeMessages, BatchesMeetPlainMessages) {
   run([this](int me) {
     const int next = (me + 1) % n(), previous = (me + n() - 1) % n();
@@ -113,7 +113,7 @@ TEST_P(FacadeMessages, TagsNotOrderChoose) {
   });
 }
 
-// Messages of two ranks do not shift the collectives of all.
+// Messages of two ranks do not affect the collectives of all.
 TEST_P(FacadeMessages, OfSomeThenABarrierOfAll) {
   run([this](int me) {
     Padded x(8, of(me));
@@ -151,8 +151,8 @@ TEST_P(FacadeMessages, ToOneself) {
   });
 }
 
-// Every kind of call in one batch, in the same order of collectives everywhere
-// and another order of messages on each rank.
+// Every kind of call in one batch, with the collectives in the same order on
+// all ranks and the messages in another order on each.
 TEST_P(FacadeMessages, ABatchOfEverything) {
   run([this](int me) {
     const int next = (me + 1) % n(), previous = (me + n() - 1) % n();
@@ -178,7 +178,7 @@ TEST_P(FacadeMessages, ABatchOfEverything) {
     batch.all_to_all_single(swapped.view(), whole.view());
     batch.barrier();
     if (me % 2 != 0) batch.send(mine.view(), Peer::group(next), 7);
-    // The batch keeps lists, not the caller.
+    // The batch copies the lists.
     ins.assign(size, TensorView());
     finish(batch.submit());
     for (int i = 0; i < batch.size(); ++i) finish(batch.item(i));
@@ -203,7 +203,7 @@ TEST_P(FacadeMessages, ABatchOfEverything) {
 DISTWRAP_FACADE_SIZES(FacadeMessages);
 
 // Lesson M6: more items than a tag could number, all to one peer and with one
-// tag; a second start is an error.
+// tag. A second start is an error.
 TEST(FacadeBatches, AThousandAndOneToOnePeer) {
   constexpr size_t kMessages = 1001;
   run_bound(2, [](int me) {

@@ -1,4 +1,4 @@
-// Facade calls on ranks that are threads, one for each size and way of waiting.
+// Facade calls on ranks that are threads, for each size and way of waiting.
 #ifndef DISTWRAP_TESTS_RANKS_FACADE_RANKS_H_
 #define DISTWRAP_TESTS_RANKS_FACADE_RANKS_H_
 
@@ -19,7 +19,7 @@ using Counts = std::vector<int64_t>;
 
 inline constexpr float kSentinel = -12345.0f;
 
-// Floats with something before and behind them that nobody may write.
+// Floats with guards before and behind them.
 class Padded {
  public:
   explicit Padded(int64_t n, float fill = kSentinel)
@@ -50,15 +50,13 @@ class Padded {
   int64_t n_;
 };
 
-// `n` ranks on the backend that serves them, each with its session bound.
-inline void run_bound(int n, const std::function<void(int)>& body,
-                      absl::Duration timeout = absl::Seconds(60)) {
-  run_ranks(n, {.backend = n == 1 ? "loopback" : "gloo", .timeout = timeout},
-            [&](Session& session) {
-              bind_session(session);
-              body(session.rank());
-              bind_session({});
-            });
+// Runs `n` ranks over each backend that serves them, each with a bound session.
+inline void run_bound(int n, const std::function<void(int)>& body) {
+  run_over_each(n, {.timeout = absl::Seconds(60)}, [&](Session& session) {
+    bind_session(session);
+    body(session.rank());
+    bind_session({});
+  });
 }
 
 class FacadeRanks : public ::testing::TestWithParam<std::tuple<int, bool>> {

@@ -35,7 +35,7 @@ int64_t sum(int64_t mine, const Group& group = {}) {
   return x[0];
 }
 
-// What a child finds wrong; it ends when it hangs.
+// The mistake that a child finds; a child that hangs is killed.
 std::string in_a_child(const std::function<std::string()>& body) {
   int pipes[2];
   EXPECT_EQ(pipe(pipes), 0);
@@ -58,7 +58,7 @@ std::string in_a_child(const std::function<std::string()>& body) {
   return wrong;
 }
 
-// Every kind of call, in a child.
+// Makes every kind of call in a child.
 std::string all_are_refused(Group group, Work pending) {
   std::string wrong;
   const auto expect = [&](const char* what, const absl::Status& status) {
@@ -115,7 +115,7 @@ TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
   testing::run_hub_ranks(2, options_, [](Session& session) {
     const absl::StatusOr<Group> group = split_group({.split_ranks = {{0, 1}}});
     ASSERT_TRUE(group.ok()) << group.status();
-    // This thread has the seat of both.
+    // This thread has the biased lock of the two groups.
     EXPECT_EQ(sum(1), 2);
     EXPECT_EQ(sum(1, *group), 2);
     Ints late = {0};
@@ -135,7 +135,7 @@ TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
   });
 }
 
-// Handles that end in a child give nothing back.
+// Handles that end in a child free nothing.
 TEST_F(AFork, MemoryOfABackendStaysTheParents) {
   testing::run_hub_ranks(1, {.backend = "shm"}, [](Session&) {
     const absl::StatusOr<MemAllocator> allocator = get_mem_allocator();
@@ -165,8 +165,8 @@ TEST_F(AFork, MemoryOfABackendStaysTheParents) {
   });
 }
 
-// What of the library's an idle child would keep alive: sockets, by which peers
-// would not hear of the parent's end, and memory of the ranks.
+// Objects of the library that an idle child would keep alive: sockets, which
+// would hide the parent's end from peers, and memory of the ranks.
 struct Kept {
   int sockets = 0, memory = 0;
   friend bool operator==(const Kept&, const Kept&) = default;
@@ -210,7 +210,8 @@ TEST_P(AnIdleChild, KeepsNothingOfTheLibraryAlive) {
           EXPECT_EQ(sum(1), 2);
           if (session.rank() == 0) {
             const Kept here = Kept::of_this_process();
-            // The server's, its clients', the boards', and Gloo's.
+            // Sockets of the server, of its clients, of the boards, and of
+            // Gloo.
             EXPECT_GT(here.sockets, before.sockets + 2);
             EXPECT_GT(here.memory, 2);
             EXPECT_EQ(in_a_child([&]() -> std::string {
@@ -226,8 +227,8 @@ TEST_P(AnIdleChild, KeepsNothingOfTheLibraryAlive) {
   std::filesystem::remove_all(folder);
 }
 
-// A program that is started shares this process's memory for a moment, or does
-// not run what fork runs: nothing here is closed.
+// A program that is started shares this process's memory for a moment, or
+// bypasses the handlers of fork: nothing here is closed.
 TEST_F(AFork, ProgramsThatAreStartedOtherwiseHarmNothing) {
   testing::run_hub_ranks(2, {.backend = "messages"}, [](Session& session) {
     EXPECT_EQ(sum(1), 2);
@@ -249,7 +250,7 @@ TEST_F(AFork, ProgramsThatAreStartedOtherwiseHarmNothing) {
                 0);
       EXPECT_EQ(waitpid(spawned, &status, 0), spawned);
       EXPECT_EQ(status, 0);
-      // As fork without its handlers, and a child that stays for a while.
+      // Forks without the handlers; the child stays for a while.
       const auto raw = static_cast<pid_t>(
           syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
       if (raw == 0) _exit(0);
@@ -262,7 +263,7 @@ TEST_F(AFork, ProgramsThatAreStartedOtherwiseHarmNothing) {
   });
 }
 
-// A thread of the parent is in a call when it forks.
+// Another thread of the parent is in a call when it forks.
 TEST_P(Forks, BesideACallThatWaits) {
   testing::run_hub_ranks(2, options_, [](Session& session) {
     const int other = 1 - session.rank();
@@ -294,12 +295,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::ValuesIn(testing::host_backends<std::string>({"messages"})),
     [](const auto& test) { return test.param; });
 
-// UCX keeps its sockets to itself.
+// UCX does not expose its sockets.
 INSTANTIATE_TEST_SUITE_P(Backends, AnIdleChild,
                          ::testing::Values("gloo", "messages", "shm"),
                          [](const auto& test) { return test.param; });
 
-// A data loader's way: the child works in a job of its own.
+// Like a data loader: the child works in a job of its own.
 TEST_F(AFork, AChildMayStartASessionOfItsOwn) {
   const InitOptions alone{.backend = "loopback",
                           .rank = 0,

@@ -1,5 +1,5 @@
 // Calls in several groups at once, the deadlines of groups below the world, and
-// what becomes of their work when the world ends.
+// the end of their work when the world ends.
 #include "distwrap/distwrap.h"
 #include "host_backends.h"
 #include "ranks/hub_ranks.h"
@@ -32,7 +32,7 @@ void finish(const absl::StatusOr<Work>& work) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
-// Two uneven gathers and a sum in one group, started and not awaited.
+// Two uneven gathers and a sum in one group, started but not awaited.
 class Calls {
  public:
   Calls(const Group& group, int me, int64_t round)
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, Siblings,
                            return std::string(test.param);
                          });
 
-// Between ranks 0 and 2, sends first on both sides.
+// Messages between ranks 0 and 2; the two ranks send first.
 void meet_over_two_devices(const Group& pair, int me) {
   constexpr Device kCuda{2, 0};
   const auto far = [&](float& x) {
@@ -135,7 +135,7 @@ void meet_over_two_devices(const Group& pair, int me) {
   EXPECT_EQ(far_sum, 4);
 }
 
-// Over two groups and two devices, whose backends differ.
+// One batch over two groups and two devices with different backends.
 TEST(GroupCalls, ABatchOverTwoGroupsAndTwoDevices) {
   InitOptions options = kGloo;
   options.backend = "cpu:gloo,cuda:faux";
@@ -147,7 +147,7 @@ TEST(GroupCalls, ABatchOverTwoGroupsAndTwoDevices) {
   });
 }
 
-// A member that does not come costs its group, by the group's own limit, and
+// A member that does not come breaks its group, by the group's own limit, and
 // neither the world nor another group.
 TEST(GroupCalls, AChildKeepsItsOwnDeadline) {
   for (const bool objects : {false, true})
@@ -179,7 +179,7 @@ TEST(GroupCalls, AChildKeepsItsOwnDeadline) {
     });
 }
 
-// Lesson M5: the limit of operations is none of the start.
+// Lesson M5: the limit of operations does not apply to the start.
 TEST(GroupCalls, AMillisecondForOperationsDoesNotBreakTheStart) {
   InitOptions options = kGloo;
   options.timeout = absl::Milliseconds(1);
@@ -193,9 +193,8 @@ TEST(GroupCalls, AMillisecondForOperationsDoesNotBreakTheStart) {
   });
 }
 
-// Work of the world, a child and a grandchild that nobody answers ends with
-// them, by this rank's end or by the other's, whichever is first; each end may
-// be asked for again.
+// Unanswered work of the world, a child and a grandchild ends with them, by
+// this rank's end or by the other's, whichever is first. A second end is legal.
 TEST(GroupCalls, TheWorldEndsTwiceWithWorkPending) {
   run_hub_ranks(2, kGloo, [](Session& session) {
     const int me = session.rank();
@@ -220,15 +219,15 @@ TEST(GroupCalls, TheWorldEndsTwiceWithWorkPending) {
       }
     for (const Group& group : {grandchild, child, session.world()})
       EXPECT_TRUE(destroy_process_group(group).ok()) << "dead: fine";
-    // The last of these has unbound the session.
+    // The last of these calls has unbound the session.
     EXPECT_EQ(error_reason(destroy_process_group()), Reason::kNotInitialized);
     const absl::Status late = barrier({.group = grandchild}).status();
     EXPECT_EQ(error_reason(late), Reason::kGroupClosed) << late;
   });
 }
 
-// Lesson Y5: what is in flight when the group is aborted ends, as aborted, on
-// every member.
+// Lesson Y5: operations in flight end as aborted, on every member, when the
+// group is aborted.
 TEST(GroupCalls, AnAbortEndsWorkInFlightOnAllMembers) {
   run_hub_ranks(3, kGloo, [](Session& session) {
     const int me = session.rank();

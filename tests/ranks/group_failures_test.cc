@@ -48,7 +48,8 @@ TEST(GroupFailures, BadListsAreRefusedAndMayBeMended) {
   });
 }
 
-// All ranks are told at once, whichever group they would have been in.
+// All ranks learn of the failure at once, whichever group they would have been
+// in.
 TEST(GroupFailures, DifferentListsFailOnAllRanks) {
   run_hub_ranks(4, kPerfect, [](Session& session) {
     const int64_t start = Deadline::now_ns();
@@ -175,16 +176,16 @@ TEST(GroupFailures, AbortReachesAllMembersAndTheGroupsBelow) {
       EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
       EXPECT_LT(since(start), absl::Seconds(30));
     }
-    // The world is unharmed.
+    // The world is intact.
     EXPECT_TRUE(all_reduce(TensorView(x)).ok());
   });
 }
 
-// Rank 1 waits for rank 2, which does not know of anything; the one that aborts
-// has nothing to do with it, and is gone at once.
+// Rank 1 waits for rank 2, which makes no call; the aborting rank is not
+// involved, and leaves at once.
 TEST(GroupFailures, AbortReachesThoseThatWaitForSomebodyElse) {
   InitOptions options = kGloo;
-  options.check = Check::kSignature;  // the board tells it
+  options.check = Check::kSignature;  // the board reports it
   absl::Notification told;
   run_hub_ranks(3, options, [&](Session& session) {
     ASSERT_TRUE(barrier().ok());
@@ -204,7 +205,8 @@ TEST(GroupFailures, AbortReachesThoseThatWaitForSomebodyElse) {
   });
 }
 
-// A store that has no answer, or a late one, to what failed first.
+// A store that has no answer, or a late one, to the question for the root
+// cause.
 class Overloaded final : public testing::CountingStore {
  public:
   absl::StatusOr<std::string> compare_set(absl::string_view key,
@@ -220,7 +222,7 @@ class Overloaded final : public testing::CountingStore {
   inline static thread_local absl::Duration delay = absl::ZeroDuration();
 };
 
-// Rank 1 sees that rank 0 has ended their connection, and rank 0 lives.
+// Rank 1 sees that rank 0 has ended their connection, but rank 0 lives.
 TEST(GroupFailures, WhoGivesUpIsNotLost) {
   InitOptions options = kGloo;
   options.check = Check::kSignature;
@@ -242,8 +244,8 @@ TEST(GroupFailures, WhoGivesUpIsNotLost) {
       store);
 }
 
-// Without a board a broken connection says nothing: the answer is worth a
-// while.
+// Without a board a broken connection proves nothing, so waiting for the
+// store's answer is worthwhile.
 TEST(GroupFailures, WhatASlowStoreKnowsIsWaitedFor) {
   InitOptions options = kGloo;
   options.check = Check::kOff;

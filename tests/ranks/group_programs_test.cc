@@ -1,9 +1,8 @@
 // Random programs of splits, new groups, operations and ends, which every rank
-// runs as a thread. A program depends on its seed alone:
+// runs as a thread. A program depends only on its seed:
 //
 //   GROUP_PROGRAM_SEED=17 GROUP_PROGRAMS=1 group_programs_test
 #include "distwrap/distwrap.h"
-#include "host_backends.h"
 #include "ranks/hub_ranks.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@
 namespace distwrap {
 namespace {
 
-// One group of a program, as everybody should see it.
+// One group of a program, as all ranks should see it.
 struct Model {
   std::vector<int> members;  // ranks of the world
   int parent = -1;
@@ -34,8 +33,8 @@ bool contains(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Runs a program on one rank. What is drawn does not depend on the rank, so all
-// ranks draw the same.
+// Runs a program on one rank. Random choices do not depend on the rank, so all
+// ranks make the same ones.
 class Program {
  public:
   Program(unsigned seed, const Session& session, bool messages)
@@ -102,7 +101,7 @@ class Program {
     std::vector<int> order(members.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random_);
-    // Some are in no list.
+    // Some ranks are in no list.
     order.resize(static_cast<size_t>(1 + draw(static_cast<int>(order.size()))));
     SplitOptions options;
     for (const int rank : order) {
@@ -143,7 +142,7 @@ class Program {
     enter(0, order, &mine);
   }
 
-  // Each rank in an order of its own.
+  // Each rank ends the groups in an order of its own.
   void end_some() {
     std::vector<int> ended;
     for (size_t g = 1; g < models_.size(); ++g)
@@ -166,7 +165,7 @@ class Program {
         bury(static_cast<int>(g));
   }
 
-  // A reduction, short or long, and a message to the next rank.
+  // A short or long reduction, and a message to the next rank.
   void operate(int group) {
     const Model& model = models_[static_cast<size_t>(group)];
     const Group& handle = handles_[static_cast<size_t>(group)];
@@ -204,7 +203,8 @@ class Program {
 
   std::mt19937 random_;
   const int me_, size_;
-  const bool messages_;  // open ones need a backend that ends them itself
+  const bool messages_;  // messages in flight need a backend that ends them
+                         // itself
   int step_ = 0;
   std::vector<Model> models_;
   std::vector<Group> handles_;  // empty: not a member
@@ -227,14 +227,13 @@ void run_programs(const std::string& backend, int first, int count, int steps) {
 }
 
 TEST(GroupPrograms, OverAHub) { run_programs("perfect", 1, 300, 12); }
-// Its groups have their memory in common.
+// The groups share their memory.
 TEST(GroupPrograms, OverShm) { run_programs("shm", 3001, 40, 20); }
 TEST(GroupPrograms, OverGloo) { run_programs("gloo", 7001, 4, 8); }
-TEST(GroupPrograms, OverUcx) {
-  if (!testing::kHasUcx) GTEST_SKIP() << "this build has no ucx backend";
-  run_programs("ucx", 8001, 4, 8);
-}
-// As many as the proof asks for.
+#ifdef DISTWRAP_HAS_UCX
+TEST(GroupPrograms, OverUcx) { run_programs("ucx", 8001, 4, 8); }
+#endif
+// The test group_programs_thousands of the long set.
 TEST(GroupPrograms, DISABLED_Thousands) {
   run_programs("perfect", 10001, 5000, 16);
 }

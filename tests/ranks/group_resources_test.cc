@@ -1,4 +1,5 @@
-// What groups ask of the store, and what they leave when they end.
+// The requests of groups to the store, and the resources that remain when
+// groups end.
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
 #include "ranks/counting_store.h"
@@ -49,8 +50,8 @@ int entries(const char* folder) {
   return n;
 }
 
-// What the process and the store hold. Counted by one rank: the ranks are
-// threads, and counting opens a descriptor.
+// The resources of the process and the store. Only one rank counts, since the
+// ranks are threads and counting opens a descriptor.
 struct Holdings {
   std::set<std::string> keys;
   int files = 0, threads = 0;
@@ -60,8 +61,8 @@ struct Holdings {
   }
 };
 
-// What a group leaves to its session, because its members did not end it at the
-// same time, is given back soon after.
+// Groups that their members did not end at the same time are destroyed soon
+// afterwards.
 void expect_again(CountingStore& store, const Holdings& before) {
   // A thread of each session may wait for other ranks.
   constexpr int kSessions = 2;
@@ -77,7 +78,7 @@ void expect_again(CountingStore& store, const Holdings& before) {
   EXPECT_LE(now.threads, before.threads + kSessions);
 }
 
-// Lesson M4, and what else a group could leave.
+// Lesson M4, and other resources that a group could leave.
 void leaves_nothing(const InitOptions& options, int groups) {
   const auto store = std::make_shared<CountingStore>();
   run_hub_ranks(
@@ -107,7 +108,7 @@ void leaves_nothing(const InitOptions& options, int groups) {
 TEST(GroupResources, AThousandLeaveNothing) { leaves_nothing(kPerfect, 1000); }
 TEST(GroupResources, LeaveNothingOverGloo) { leaves_nothing(kGloo, 20); }
 
-// Over shared memory all of it goes over the board.
+// With shared memory everything goes over the board.
 TEST(GroupResources, OnOneHostNothingIsAskedOfTheStore) {
   const auto store = std::make_shared<CountingStore>();
   run_hub_ranks(
@@ -152,8 +153,9 @@ int mappings() {
   return n;
 }
 
-// A group over shared memory takes it out of its parent's, and so do those that
-// are split from it: no descriptor, no thread, no mapping, also while it lives.
+// A group over shared memory takes its memory from its parent, and so do the
+// groups split from it: it needs no descriptor, thread or mapping, even while
+// it lives.
 TEST(GroupResources, OnOneHostGroupsHaveTheMemoryOfTheirParent) {
   run_hub_ranks(
       3, {.backend = "shm", .init_timeout = absl::Seconds(60)},
@@ -193,8 +195,8 @@ TEST(GroupResources, OnOneHostGroupsHaveTheMemoryOfTheirParent) {
       nullptr, absl::Seconds(10));
 }
 
-// Were a rank to wait for one that is busy ending another group, this would
-// take the goodbye of each group, an hour.
+// If a rank waited for one that is busy ending another group, this would take
+// the close barrier's time for each group, an hour.
 TEST(GroupResources, RanksEndTheirGroupsInAnyOrder) {
   constexpr size_t kGroups = 12;
   const auto store = std::make_shared<CountingStore>();
@@ -214,7 +216,8 @@ TEST(GroupResources, RanksEndTheirGroupsInAnyOrder) {
             EXPECT_EQ(sum_over(*group, 1), 2);
             groups.push_back(*group);
           }
-          // Forwards and backwards; then all odd ones first.
+          // One rank ends them forwards, the next backwards, the third the odd
+          // ones first.
           if (session.rank() == 1) {
             if (round == 1)
               std::stable_partition(
@@ -233,7 +236,7 @@ TEST(GroupResources, RanksEndTheirGroupsInAnyOrder) {
       store, absl::Hours(1));
 }
 
-// A descriptor of this process that leads to the board's memory.
+// A descriptor of this process for the board's memory.
 int board_memory() {
   for (int fd = 0; fd < 1024; ++fd) {
     char target[64] = {};
@@ -245,14 +248,14 @@ int board_memory() {
   return -1;
 }
 
-// The system refuses one rank the page on which it shows the group's calls: it
-// says so, and the others give the group up with it.
+// The system refuses one rank the page on which it shows the group's calls: the
+// rank reports it, and the others give up the group as well.
 TEST(GroupResources, WithoutAPageOnTheBoardThereIsNoGroupAnywhere) {
   InitOptions options = kPerfect;
   options.check = Check::kSignature;
   std::atomic<int> out_of_memory{0}, told{0};
   run_hub_ranks(2, options, [&](Session& session) {
-    static int board, copy;  // of either rank: each has a descriptor of its own
+    static int board, copy;  // one for each rank
     EXPECT_EQ(sum_over({}, 1), 2);
     if (session.rank() == 0) {
       board = board_memory();
@@ -267,7 +270,7 @@ TEST(GroupResources, WithoutAPageOnTheBoardThereIsNoGroupAnywhere) {
     if (error_reason(none.status()) == Reason::kAborted) {
       ++told;
       EXPECT_THAT(std::string(none.status().message()),
-                  HasSubstr("no page of memory"));
+                  HasSubstr("no memory for the page"));
     }
     EXPECT_EQ(sum_over({}, 1), 2);
     if (session.rank() == 0) {
@@ -283,7 +286,7 @@ TEST(GroupResources, WithoutAPageOnTheBoardThereIsNoGroupAnywhere) {
   EXPECT_EQ(told, 1);
 }
 
-// One rank ends a group, the other the world with it.
+// One rank ends a group, the other ends it with the world.
 TEST(GroupResources, TheWorldEndsWhileAGroupIsAwaited) {
   const auto store = std::make_shared<CountingStore>();
   run_hub_ranks(
@@ -304,7 +307,7 @@ TEST(GroupResources, TheWorldEndsWhileAGroupIsAwaited) {
   EXPECT_THAT(store->keys(), ElementsAre("round")) << "of the next start";
 }
 
-// Bytes that the process has allocated.
+// The bytes that the process has allocated.
 size_t allocated() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -313,7 +316,7 @@ size_t allocated() {
 TEST(GroupResources, AThousandGroupsKeepNoMemory) {
   if (DW_SANITIZER != DW_SANITIZER_NONE)
     GTEST_SKIP() << "a sanitizer allocates in the C library's place";
-  // Both ranks together; a record of each group would be more.
+  // For the two ranks together; a record of each group would be more.
   constexpr size_t kMostEach = 64;
   const auto store = Store::in_memory();
   run_hub_ranks(
@@ -324,7 +327,7 @@ TEST(GroupResources, AThousandGroupsKeepNoMemory) {
             const auto group = split_group({.split_ranks = {{0, 1}}});
             ASSERT_TRUE(group.ok()) << group.status();
             ASSERT_TRUE(destroy_process_group(*group).ok());
-            // The other rank has ended it as well.
+            // Waits until the second rank has ended it as well.
             ASSERT_TRUE(barrier().ok());
           }
         };
@@ -340,8 +343,8 @@ TEST(GroupResources, AThousandGroupsKeepNoMemory) {
       store, absl::Seconds(10));
 }
 
-// Keys in the requests of all ranks, for a call that makes no group: what the
-// call itself takes.
+// The keys in the requests of all ranks for a call that makes no group: the
+// cost of the call itself.
 size_t keys_asked(int ranks, const std::function<void(Session&)>& call) {
   const auto store = std::make_shared<CountingStore>();
   size_t before = 0, asked = 0;
@@ -360,8 +363,8 @@ size_t keys_asked(int ranks, const std::function<void(Session&)>& call) {
   return asked;
 }
 
-// Each rank asks for a few keys, however many ranks there are. A rank that
-// waits long puts its name up, which takes two more.
+// Each rank requests a few keys, however many ranks there are. A rank that
+// waits long writes its name, which takes two more.
 TEST(GroupResources, MakingGroupsAsksTheStoreForAFewKeysARank) {
   for (const int ranks : {3, 16}) {
     const size_t n = static_cast<size_t>(ranks);
@@ -374,7 +377,7 @@ TEST(GroupResources, MakingGroupsAsksTheStoreForAFewKeysARank) {
       const auto alone = split_group({.split_ranks = {{0}}});
       EXPECT_TRUE(alone.ok()) << alone.status();
     });
-    // Rank 0's own group is built by itself.
+    // Rank 0 builds its own group by itself.
     EXPECT_LE(outside, 8 * n + 20);
   }
 }

@@ -1,5 +1,4 @@
-// Groups of several ranks: numbering, communicators by device, what is
-// inherited.
+// Groups of several ranks: numbering, communicators by device, inheritance.
 #include "distwrap/distwrap.h"
 #include "ranks/hub_ranks.h"
 
@@ -46,7 +45,7 @@ TEST(Groups, PlaceInTheListIsTheRankAtAnyDepth) {
     EXPECT_EQ(odd->group_rank(1), 1);
     EXPECT_EQ(odd->group_rank(0), -1);
     EXPECT_EQ(odd->parent(), session.world());
-    // In the parent's numbers.
+    // Ranks are in the parent's numbering.
     const absl::StatusOr<Group> inner =
         split_group({.parent = *odd, .split_ranks = {{2, 0}}});
     ASSERT_TRUE(inner.ok()) << inner.status();
@@ -65,8 +64,8 @@ TEST(Groups, PlaceInTheListIsTheRankAtAnyDepth) {
   });
 }
 
-// A former trap: a list of the parent's numbers where positions, parent's and
-// world's numbers all differ.
+// An earlier mistake: a list in the parent's numbering where positions,
+// parent's and world's numbers all differ.
 TEST(Groups, ASplitOfAGroupInAnotherOrder) {
   run_hub_ranks(4, kGloo, [](Session& session) {
     const auto outer = split_group({.split_ranks = {{3, 1, 2}}});
@@ -89,7 +88,7 @@ TEST(Groups, ASplitOfAGroupInAnotherOrder) {
   });
 }
 
-// Lesson G6: a split that not all ranks are in must not shift later ones.
+// Lesson G6: a split without some ranks must not affect later ones.
 TEST(Groups, AsymmetricSplitsThenACommonOperation) {
   run_hub_ranks(4, kGloo, [](Session& session) {
     for (int i = 0; i < 3; ++i) {
@@ -118,7 +117,7 @@ TEST(Groups, ColoursOrderByKeyThenRank) {
   });
 }
 
-// Lessons G10, M1: members alone make a group, on the session's store.
+// Lessons G10, M1: the members alone make a group, on the session's store.
 TEST(Groups, MembersAloneMakeAGroup) {
   run_hub_ranks(4, kGloo, [](Session& session) {
     if (session.rank() == 0 || session.rank() == 2) return;
@@ -215,7 +214,7 @@ TEST(Groups, EachDeviceHasItsCommunicator) {
           all_gather_v(TensorView(y), far, {1, 1}).status()}) {
       EXPECT_EQ(error_reason(mixed), Reason::kInvalidArgument) << mixed;
       EXPECT_THAT(std::string(mixed.message()),
-                  HasSubstr("another device's memory"));
+                  HasSubstr("not in memory of the device"));
     }
     EXPECT_THAT(std::string((*world.communicator(kCuda))
                                 ->all_reduce(near, near, ReduceOp::kSum)
@@ -241,7 +240,7 @@ TEST(Groups, EachDeviceHasItsCommunicator) {
     EXPECT_EQ(error_reason(none), Reason::kNoCommunicator);
     EXPECT_THAT(std::string(none.message()),
                 HasSubstr("device type 'cuda'. Available: cpu"));
-    // Only restricts; at once.
+    // A split can only restrict the devices; fails at once.
     EXPECT_EQ(error_reason(split_group({.parent = *host,
                                         .split_ranks = {{0, 1}},
                                         .backend = "cuda:faux"})
@@ -256,15 +255,16 @@ TEST(Groups, EachDeviceHasItsCommunicator) {
   });
 }
 
-// Each backend gets those that it knows; one that none of them knows is refused
-// with the nearest that they do.
+// Each backend gets the hints that it knows; a hint that no backend knows is
+// refused with the nearest known one.
 TEST(Groups, HintsGoToTheBackendsThatKnowThem) {
   InitOptions options = kGloo;
   options.backend = "cpu:gloo,cuda:faux";
   options.hints = {{"interface", "lo"}};
   run_hub_ranks(2, options, [](Session& session) {
     EXPECT_EQ(sum_over({}, 1), 2);
-    // Inherited by a group whose backend has no such hint, and dropped there.
+    // A hint that is inherited by a group whose backend does not know it is
+    // dropped.
     const auto host =
         split_group({.split_ranks = {{0, 1}}, .backend = "perfect"});
     ASSERT_TRUE(host.ok()) << host.status();

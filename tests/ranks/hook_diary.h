@@ -1,4 +1,4 @@
-// Hooks that write down what they see, for tests.
+// Hooks that record their calls, for tests.
 #ifndef DISTWRAP_TESTS_RANKS_HOOK_DIARY_H_
 #define DISTWRAP_TESTS_RANKS_HOOK_DIARY_H_
 
@@ -19,7 +19,7 @@ namespace distwrap::testing {
 // The thread's world as a handle.
 inline Group world_of_thread() { return facade::session_of_thread().world(); }
 
-// What hooks of one rank saw.
+// The calls that hooks of one rank saw.
 class Diary {
  public:
   void write(std::string line) {

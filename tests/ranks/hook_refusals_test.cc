@@ -1,4 +1,4 @@
-// What becomes of a call that a hook refuses, on every rank.
+// The effect of a call that a hook refuses, on every rank.
 #include "base/error.h"
 #include "host_backends.h"
 #include "ranks/facade_ranks.h"
@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// H2: a refusal is an error on all ranks, which names who refused.
+// H2: a refusal is an error on all ranks, which names the refusing rank.
 class Refusals : public ::testing::TestWithParam<const char*> {
  protected:
   void run(int n, const std::function<void(int)>& body) const {
@@ -44,8 +44,9 @@ void expect_names_rank_1(const absl::Status& status) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("not on my watch"));
 }
 
-// All have called before rank 1 refuses. It may do so while others are still
-// leaving, who then hear of it here. Whether there is more to do.
+// All ranks have called before rank 1 refuses. It may do so while others are
+// still leaving, which then get the error here. Returns whether the test
+// continues.
 bool meet(int rank) {
   const absl::Status status = barrier().status();
   if (rank != 1 && !status.ok()) {
@@ -75,7 +76,7 @@ TEST_P(Refusals, OfACollectiveReachAllRanks) {
       EXPECT_EQ(x, std::vector<float>(1000, 1));
       EXPECT_EQ(error_reason(barrier().status()), Reason::kGroupBroken);
       diary.wait_for(3);
-      // Those behind it were not asked.
+      // Hooks behind the refusing one were not called.
       EXPECT_THAT(diary.take(), ElementsAre("pre barrier", "post barrier ok",
                                             "abort world kAborted"));
     });
@@ -141,7 +142,8 @@ TEST_P(Refusals, KeepTheReasonOfTheHook) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Refusals,
-                         ::testing::ValuesIn(testing::host_backends()));
+                         ::testing::ValuesIn(testing::host_backends()),
+                         testing::name_of_backend);
 
 }  // namespace
 }  // namespace distwrap::testing

@@ -1,4 +1,5 @@
-// Hooks: what they are shown, in which order, and what they may do.
+// Hooks: the calls that they see, their order, and the calls that they may
+// make.
 #include "distwrap/hooks.h"
 
 #include "base/log.h"
@@ -30,7 +31,7 @@ std::string views_text(absl::Span<const TensorView> views) {
   return text.empty() ? "-" : text;
 }
 
-// H1: in the order in which they were added, in `pre` as in `post`.
+// H1: hooks run in the order in which they were added, in `pre` and in `post`.
 TEST(Hooks, RunInTheOrderOfTheirAdding) {
   run_bound(1, [](int) {
     Diary diary;
@@ -104,7 +105,7 @@ TEST(Hooks, AreShownEveryOptionOfACall) {
     ASSERT_TRUE(sent.ok());
     ASSERT_EQ(*recv(b, Peer::group(other), 7), other);
     ASSERT_TRUE(sent->wait().ok());
-    // Straight on the communicator.
+    // A call directly on the communicator.
     finish((*world_of_thread().communicator())
                ->all_gather(part(y, 8), part(x, 4)));
     EXPECT_THAT(
@@ -129,7 +130,7 @@ TEST(Hooks, AreShownEveryOptionOfACall) {
   });
 }
 
-// H5: batches, objects, groups, aborts and ends as well.
+// H5: hooks also see batches, objects, groups, aborts and ends.
 TEST(Hooks, AreShownWhatIsNoOperation) {
   run_bound(2, [](int rank) {
     Diary diary;
@@ -183,7 +184,7 @@ TEST(Hooks, AreShownWhatIsNoOperation) {
         ::testing::UnorderedElementsAre("end batch ok", "end send ok",
                                         "end recv ok", "end all_reduce ok"));
 
-    // A group's own hooks see its end, the world's do not.
+    // A group's own hooks see its end; the world's hooks do not.
     Diary own;
     const Hook below = *add_hook(*both, writing(own));
     ASSERT_TRUE(barrier().ok());
@@ -202,17 +203,18 @@ TEST(Hooks, AreShownWhatIsNoOperation) {
   });
 }
 
-// H3: one post for each pre, with the status, also after an error; and once.
+// H3: one post for each pre, with the status, also after an error; and only
+// once.
 TEST(Hooks, PostFollowsEveryPre) {
   run_bound(2, [](int rank) {
     Diary diary;
     const Hook hook = *add_hook({}, writing(diary));
     float x = 1;
-    // What its arguments rule out is no call.
+    // A call with impossible arguments is not shown.
     EXPECT_FALSE(all_reduce(TensorView(&x, -1)).ok());
     ASSERT_TRUE(barrier().ok());
     if (rank == 1) {
-      // Until the other has given up.
+      // Waits until the first rank has given up.
       EXPECT_FALSE(irecv(TensorView(&x, 1), Peer::group(0))->wait().ok());
       return;
     }
@@ -363,7 +365,7 @@ TEST(Hooks, WhatTheyThrowStaysInside) {
   EXPECT_THAT(logged, HasSubstr("too late"));
 }
 
-// H6: the handle's end removes the hook, and nobody is in it afterwards.
+// H6: the handle's end removes the hook, and no thread is in it afterwards.
 TEST(Hooks, RemovalWaitsForOtherThreads) {
   run_bound(1, [](int) {
     std::atomic<bool> inside{false}, leave{false}, out{false};
@@ -395,7 +397,7 @@ TEST(Hooks, ComeAndGoUnderLoad) {
     for (int t = 0; t < 2; ++t)
       threads.emplace_back([&] {
         while (!stop) {
-          // Dies with the hook.
+          // Freed with the hook.
           auto seen = std::make_unique<int>(0);
           int* const count = seen.get();
           std::mutex mutex;

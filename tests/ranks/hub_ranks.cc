@@ -47,12 +47,12 @@ absl::Span<const plugin::LinkedIn> with_hub() {
 
 absl::StatusOr<Session> hub_session(int rank, int n, const InitOptions& options,
                                     std::shared_ptr<Store> store,
-                                    std::optional<absl::Duration> goodbye) {
+                                    std::optional<absl::Duration> close_limit) {
   InitOptions mine = options;
   mine.rank = rank;
   mine.world_size = n;
   mine.store = std::move(store);
-  // Whether the ranks have a board is for all tests of a program to say.
+  // Each test program chooses whether the ranks have a board.
   std::map<std::string, std::string> settings;
   if (const char* const check = std::getenv("DISTWRAP_CHECK"); check != nullptr)
     settings["DISTWRAP_CHECK"] = check;
@@ -60,10 +60,10 @@ absl::StatusOr<Session> hub_session(int rank, int n, const InitOptions& options,
       group::plan_session(mine, base::Environment(settings));
   if (!plan.ok()) return plan.status();
   plan->linked_in = with_hub();
-  if (goodbye.has_value())
-    plan->goodbye = *goodbye;
+  if (close_limit.has_value())
+    plan->close_limit = *close_limit;
   else if (options.backend.find("gloo") == std::string::npos)
-    plan->goodbye = absl::Milliseconds(2);
+    plan->close_limit = absl::Milliseconds(2);
   auto state = group::SessionState::create(*plan);
   if (!state.ok()) return state.status();
   return Session(*state);
@@ -72,7 +72,7 @@ absl::StatusOr<Session> hub_session(int rank, int n, const InitOptions& options,
 void run_hub_ranks(int n, const InitOptions& options,
                    const std::function<void(Session&)>& body,
                    std::shared_ptr<Store> store,
-                   std::optional<absl::Duration> goodbye,
+                   std::optional<absl::Duration> close_limit,
                    const std::function<void(int, InitOptions*)>& change) {
   if (store == nullptr) store = Store::in_memory();
   std::vector<std::thread> threads;
@@ -81,7 +81,7 @@ void run_hub_ranks(int n, const InitOptions& options,
       InitOptions mine = options;
       if (change != nullptr) change(rank, &mine);
       absl::StatusOr<Session> session =
-          hub_session(rank, n, mine, store, goodbye);
+          hub_session(rank, n, mine, store, close_limit);
       ASSERT_TRUE(session.ok()) << "rank " << rank << ": " << session.status();
       bind_session(*session);
       body(*session);

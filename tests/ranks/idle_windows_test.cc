@@ -1,4 +1,4 @@
-// Ranks that nobody sends anything are asleep, however many they are.
+// Ranks to which no rank sends are asleep, however many they are.
 #include "ranks/window_ranks.h"
 
 #include <absl/time/clock.h>
@@ -15,7 +15,7 @@ namespace {
 class IdleWindows : public WindowRanks {};
 DISTWRAP_WINDOW_BACKENDS(IdleWindows);
 
-// How often threads of this process have gone to sleep, all together.
+// How often the threads of this process have gone to sleep.
 int64_t sleeps() {
   constexpr char kKey[] = "voluntary_ctxt_switches:";
   int64_t all = 0;
@@ -37,13 +37,13 @@ TEST_P(IdleWindows, NobodyWakesUp) {
     expect_ok(window.wait_signal(0, Compare::kEq, 1));
     expect_ok(window.flush());
     expect_ok(barrier());
-    // One rank looks, the others sleep meanwhile.
+    // One rank counts while the others sleep.
     absl::SleepFor(absl::Milliseconds(100));
     const int64_t before = sleeps();
     absl::SleepFor(absl::Milliseconds(500));
     const int64_t after = sleeps();
-    // Gloo's threads turn a hundred times a second each, two for each rank; who
-    // looked at every peer in turns would wake up ten thousand times.
+    // Gloo's threads turn a hundred times a second each, two for each rank; a
+    // thread that polled every peer would wake up ten thousand times.
     if (me == 0) {
       EXPECT_LT(after - before, 3000);
     }

@@ -1,5 +1,5 @@
 // Ranks that make and end groups over shared memory, and are killed at any
-// moment of it.
+// moment.
 #include "distwrap/deadline.h"
 #include "ranks/survivors.h"
 
@@ -24,7 +24,7 @@ using testing::Job;
 using testing::line_with;
 using ::testing::StartsWith;
 
-// What a loaded machine may add.
+// The time that a loaded machine may add.
 constexpr absl::Duration kSlack = absl::Seconds(10);
 
 // With a store where ranks tell each other why a call has failed, or without.
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, KilledGroups, ::testing::Bool(),
                            return test.param ? "Store" : "NoStore";
                          });
 
-// A folder for temporary files of this test alone.
+// A folder for temporary files of this test only.
 class Temporary {
  public:
   Temporary() {
@@ -74,7 +74,7 @@ class Temporary {
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
 
-  // What stands there, and in the folder of shared memory.
+  // The files in this folder and in the folder of shared memory.
   std::set<std::string> names() const {
     std::set<std::string> found;
     std::error_code none;
@@ -104,7 +104,7 @@ void kill_all(int times) {
   // Less than the large staging that three ranks hold in each try.
   constexpr int64_t kHeldKib = 1 << 10;
   const Temporary temporary;
-  // A rank that sees another die first keeps a recording of it, on purpose.
+  // A rank that sees another one die first saves a recording on purpose.
   setenv("DISTWRAP_RECORDER", "0", 1);
   std::mt19937 random(7);
   const std::set<std::string> before = temporary.names();
@@ -118,7 +118,7 @@ void kill_all(int times) {
       EXPECT_EQ(job.rank(rank).wait(), 128 + SIGKILL);
   }
   EXPECT_EQ(temporary.names(), before);
-  // Few tries are lost in what other programs do.
+  // A small number of tries is hidden by other programs' memory.
   if (times < 100) return;
   const Deadline end = Deadline::after(kSlack);
   const int64_t most = shared + kHeldKib * times;

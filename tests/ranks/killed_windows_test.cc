@@ -20,14 +20,15 @@ using testing::Job;
 using testing::line_with;
 using ::testing::StartsWith;
 
-// What a loaded machine may add.
+// The time that a loaded machine may add.
 constexpr absl::Duration kSlack = absl::Seconds(10);
 
-// What `survivor` does.
+// The arguments of `survivor`.
 using Way = std::vector<std::string>;
 class KilledWindows : public ::testing::TestWithParam<Way> {};
 
-// Whether this rank waits for signals or only puts, it hears who has died.
+// A rank that waits for signals, or only puts, gets an error that names the
+// dead rank.
 TEST_P(KilledWindows, AnOwnerThatIsKilledIsAnErrorOnTheOthers) {
   Job job(3, GetParam(), "600");
   job.wait_until_working();
@@ -46,15 +47,16 @@ TEST_P(KilledWindows, AnOwnerThatIsKilledIsAnErrorOnTheOthers) {
   }
 }
 
-// Nobody waits for ever: not for one that does not run.
+// No rank waits for ever, not even for a stopped one.
 TEST_P(KilledWindows, AnOwnerThatIsStoppedIsHeardOf) {
   Job job(3, GetParam(), "600", "0.4");
   job.wait_until_working();
   job.rank(1).signal(SIGSTOP);
   for (const size_t survivor : {0u, 2u}) {
     EXPECT_EQ(job.rank(survivor).wait(), 0);
-    EXPECT_THAT(line_with(job.rank(survivor).out(), "error "),
-                AnyOf(HasSubstr("a rank stands still"), HasSubstr("rank 1")));
+    EXPECT_THAT(
+        line_with(job.rank(survivor).out(), "error "),
+        AnyOf(HasSubstr("a rank has stopped running"), HasSubstr("rank 1")));
   }
   job.rank(1).signal(SIGCONT);
   EXPECT_EQ(job.rank(1).wait(), 0);
@@ -70,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, KilledWindows,
                            return absl::StrJoin(test.param, "_");
                          });
 
-// A wait ends by its own limit as well.
+// A wait also ends by its own limit.
 TEST(StoppedWindows, AWaitEndsByItsDeadline) {
   Job job(3, {"windows"}, "1");
   job.wait_until_working();

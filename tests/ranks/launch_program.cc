@@ -2,11 +2,12 @@
 //
 //   launch_program VALUE [INIT_METHOD]
 //
-// adds VALUE over all ranks and prints "rank R of N sum S", so that ranks of
-// two jobs that met would show; "init REASON TEXT" and exit code 3 where it
-// could not start. With GO_FILE set it waits, once started, until that file
-// exists: two jobs are then known to have run at once. With START_FILE set it
-// prints "waiting" and does not start before that file exists.
+// It adds VALUE over all ranks and prints "rank R of N sum S", so that a
+// meeting of two jobs' ranks would be visible; or it prints "init REASON TEXT"
+// with exit code 3 when it could not start. With GO_FILE set it waits after its
+// start until that file exists, so that two jobs are known to have run at the
+// same time. With START_FILE set it prints "waiting" and does not start before
+// that file exists.
 #include "distwrap/distwrap.h"
 
 #include <chrono>
@@ -16,7 +17,7 @@
 #include <thread>
 #include <unistd.h>
 
-// A few bytes that PMIx does not give back.
+// PMIx leaks a few bytes.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libpmix\n";
@@ -41,7 +42,7 @@ void wait_for_file(const char* path) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  // One write a line: launchers mix what ranks print.
+  // One write for each line, because launchers mix the output of ranks.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   if (const char* const start = std::getenv("START_FILE")) {
     std::printf("waiting\n");

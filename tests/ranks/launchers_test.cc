@@ -1,5 +1,5 @@
-// Jobs that real launchers start: all ranks find each other, and two jobs at
-// once never meet.
+// Jobs that real launchers start: all ranks find each other, and two
+// simultaneous jobs never meet.
 #include "unit/cli/process.h"
 
 #include <gmock/gmock.h>
@@ -34,8 +34,18 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
+// Each mpirun gets a temporary folder of its own: two that start at once fail
+// now and then when both make the same session folder.
 Words mpirun() {
-  return {MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "2"};
+  return {"/bin/sh",
+          "-c",
+          "TMPDIR=$(mktemp -d) && export TMPDIR && \"$0\" \"$@\"; code=$?; "
+          "rm -rf \"$TMPDIR\"; exit $code",
+          MPIRUN,
+          "--allow-run-as-root",
+          "--oversubscribe",
+          "-n",
+          "2"};
 }
 Words hydra() { return {MPIEXEC_HYDRA, "-n", "2"}; }
 Words own() { return {DISTWRAP_TOOL, "run", "--output", "raw", "-n", "2"}; }
@@ -99,14 +109,14 @@ TEST_F(Launched, Hydra) {
   expect_two_jobs(hydra());
 }
 
-// Its client library tells how many ranks there are.
+// PMIx's client library gives the number of ranks.
 TEST_F(Launched, PmixAlone) {
   NEEDS(MPIRUN);
   expect_two_jobs(mpirun() + Words{"/usr/bin/env", "-u", "OMPI_COMM_WORLD_RANK",
                                    "-u", "OMPI_COMM_WORLD_SIZE"});
 }
 
-// As torchrun starts its processes: each with the recorded variables.
+// Starts processes as torchrun does: each with the recorded variables.
 TEST_F(Launched, VariablesOfTorchrun) {
   Variables recorded;
   std::ifstream file(GOLDEN_DIR "/launch/torchrun.env");
@@ -133,7 +143,7 @@ TEST_F(Launched, VariablesOfTorchrun) {
   }
 }
 
-// Takes a while to start, hence of the long set.
+// Starting torchrun takes a while, so the test belongs to the long set.
 TEST_F(Launched, DISABLED_TorchrunItself) {
   const char* const chosen = std::getenv("TORCH_PYTHON");
   const std::string python = chosen != nullptr ? chosen : "/usr/bin/python3";
@@ -159,13 +169,13 @@ TEST_F(Launched, DISABLED_TorchrunItself) {
   EXPECT_EQ(count(hundreds->out(), "of 2 sum 200\n"), 2) << hundreds->out();
 }
 
-// A launcher inside another.
+// A launcher inside another one.
 
 TEST_F(Launched, OwnInsideOpenMpi) {
   NEEDS(MPIRUN);
   const auto job = start(mpirun() + own(), "1");
   EXPECT_EQ(job->wait(), 0) << job->out() << job->err();
-  // Each of two processes of mpirun started a job of two.
+  // Each of mpirun's two processes has started a job of two ranks.
   EXPECT_EQ(count(job->out(), "rank 0 of 2 sum 2\n"), 2) << job->out();
   EXPECT_EQ(count(job->out(), "rank 1 of 2 sum 2\n"), 2) << job->out();
 }

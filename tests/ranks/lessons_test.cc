@@ -1,6 +1,6 @@
-// Lessons from other libraries that need several groups over one store; those
-// about a backend alone are in the conformance suite, flags that say "no" in
-// tests/unit/base.
+// Lessons from other libraries that need several groups over one store. The
+// conformance suite has those about a backend alone; tests/unit/base has the
+// flags that mean "no".
 #include "comm/communicator.h"
 #include "comm/setup.h"
 #include "plugin/registry.h"
@@ -16,7 +16,7 @@ namespace {
 
 using comm::BackendCommunicator;
 
-// What a rank needs to build groups by itself.
+// The parts with which a rank builds groups by itself.
 class Member {
  public:
   explicit Member(const InitOptions& options) : store_(options.store) {
@@ -27,8 +27,8 @@ class Member {
     backend_ = *std::move(backend);
   }
 
-  // A group is known by its uid, which its members derive from what they all
-  // know.
+  // A group is identified by its uid, which its members derive from common
+  // facts.
   BackendCommunicator::Ptr build(uint64_t uid, int rank, int size) {
     const absl::StatusOr<dw_comm*> built =
         comm::build_communicator(*backend_, *store_,
@@ -47,8 +47,7 @@ class Member {
 
  private:
   const std::shared_ptr<Store> store_;
-  std::shared_ptr<comm::Watchdog> watchdog_ =
-      std::make_shared<comm::Watchdog>();
+  std::shared_ptr<comm::Watchdog> watchdog_ = *comm::Watchdog::make();
   std::shared_ptr<comm::BackendInstance> backend_;
 };
 

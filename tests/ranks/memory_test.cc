@@ -62,7 +62,7 @@ TEST(MemoryOfABackend, OutlivesTheSession) {
   static_cast<char*>(kept.data())[99] = 1;
 }
 
-// Loads, stores and atomics, as on what a window allocates.
+// Loads, stores and atomics, as on memory that a window allocates.
 TEST(MemoryOfABackend, IsAWindowThatIsMapped) {
   run_hub_ranks(
       2, {.backend = "shm", .timeout = absl::Seconds(60)},
@@ -73,7 +73,7 @@ TEST(MemoryOfABackend, IsAWindowThatIsMapped) {
         ASSERT_TRUE(allocator.ok()) << allocator.status();
         absl::StatusOr<Memory> memory = allocator->allocate(1 << 20);
         ASSERT_TRUE(memory.ok()) << memory.status();
-        // Not from its beginning.
+        // Not at the beginning of the memory.
         auto* const mine = static_cast<int64_t*>(memory->data()) + 3;
         const Window window =
             make_window({.memory = TensorView(mine, 1000, DType::kI64)});
@@ -103,7 +103,8 @@ TEST(MemoryOfABackend, IsAWindowThatIsMapped) {
       });
 }
 
-// Each rank brings what it has: what can be done to it depends on that alone.
+// Each rank brings its own memory, and the possible operations depend only on
+// that.
 TEST(MemoryOfABackend, AndOtherMemoryMeetInAWindow) {
   run_hub_ranks(
       2, {.backend = "shm", .timeout = absl::Seconds(60)},

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What a member of `group` checks: each root by both of its numbers, and none.
+// The checks of a member of `group`: each root in either numbering, and none.
 void roots_of(const Group& group, int me) {
   const OpOptions o{.group = group};
   const std::vector<int>& members = group.global_ranks();
@@ -41,7 +41,7 @@ void roots_of(const Group& group, int me) {
       EXPECT_EQ(*part, Object(me));
     }
   }
-  // From the first to the last, by the number in the world.
+  // From the first to the last rank, in the world's numbering.
   std::vector<Object> list(1, me);
   if (members.front() == me) {
     EXPECT_TRUE(send_object_list(list, Peer::global(members.back()), o).ok());

@@ -1,5 +1,5 @@
-// Objects between ranks: what arrives, and what every rank is told when one of
-// them does not do its part.
+// Objects between ranks: the data that arrive, and the error on every rank when
+// one of them makes a mistake.
 #include "algo/objects/limit.h"
 #include "distwrap/distwrap.h"
 #include "ranks/rank_threads.h"
@@ -15,7 +15,7 @@
 namespace distwrap {
 namespace {
 
-using ::distwrap::testing::run_ranks;
+using ::distwrap::testing::run_over_each;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -24,12 +24,11 @@ struct Unregistered {};
 
 OpOptions in(const Session& session) { return {.group = session.world()}; }
 
-InitOptions gloo() { return {.backend = "gloo", .timeout = absl::Seconds(60)}; }
+InitOptions usual() { return {.timeout = absl::Seconds(60)}; }
 
-// A deadline that nothing here may come near: errors are told, not waited for.
-InitOptions patient() {
-  return {.backend = "gloo", .timeout = absl::Seconds(600)};
-}
+// A deadline that no test should reach, because errors are sent, not waited
+// for.
+InitOptions patient() { return {.timeout = absl::Seconds(600)}; }
 
 Object large(int rank, size_t bytes) {
   return Object::bytes(std::string(bytes, static_cast<char>('a' + rank)));
@@ -41,7 +40,7 @@ void expect_error(const absl::Status& status, Reason reason,
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// After an error that all agreed on the group goes on.
+// After an error on which all agreed, the group continues to work.
 void expect_alive(const Session& session) {
   const auto all = all_gather_object(session.rank(), in(session));
   ASSERT_TRUE(all.ok()) << all.status();
@@ -55,7 +54,7 @@ class ObjectCalls : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ObjectCalls, AllGather) {
-  run_ranks(n(), gloo(), [](Session& session) {
+  run_over_each(n(), usual(), [](Session& session) {
     const int me = session.rank();
     const auto mine = [](int rank) {
       return std::vector<Object>{
@@ -63,7 +62,7 @@ TEST_P(ObjectCalls, AllGather) {
               {{"rank", rank}, {"nested", Object::map({{1, nullptr}})}}),
           Object::array({rank, "text", 0.5}), nullptr, large(rank, 1024),
           large(rank, 100000),
-          // Some with the records, some behind them.
+          // Some objects travel with the records, some after them.
           rank % 2 == 0 ? large(rank, 5000) : Object(rank)};
     };
     for (size_t k = 0; k < mine(me).size(); ++k) {
@@ -77,7 +76,7 @@ TEST_P(ObjectCalls, AllGather) {
 }
 
 TEST_P(ObjectCalls, GatherToFirstAndLast) {
-  run_ranks(n(), gloo(), [](Session& session) {
+  run_over_each(n(), usual(), [](Session& session) {
     const int last = session.world_size() - 1;
     for (const Peer dst : {Peer(), Peer::group(last), Peer::global(last)})
       for (const size_t bytes : std::initializer_list<size_t>{10, 10000}) {
@@ -97,7 +96,7 @@ TEST_P(ObjectCalls, GatherToFirstAndLast) {
 }
 
 TEST_P(ObjectCalls, BroadcastFromFirstAndLast) {
-  run_ranks(n(), gloo(), [](Session& session) {
+  run_over_each(n(), usual(), [](Session& session) {
     const int last = session.world_size() - 1;
     for (const Peer src : {Peer(), Peer::group(last), Peer::global(last)})
       for (const size_t bytes : std::initializer_list<size_t>{10, 10000}) {
@@ -121,7 +120,7 @@ TEST_P(ObjectCalls, BroadcastFromFirstAndLast) {
 }
 
 TEST_P(ObjectCalls, ScatterFromFirstAndLast) {
-  run_ranks(n(), gloo(), [](Session& session) {
+  run_over_each(n(), usual(), [](Session& session) {
     const int last = session.world_size() - 1;
     for (const Peer src : {Peer(), Peer::group(last)})
       for (const bool small : {true, false}) {
@@ -142,10 +141,10 @@ TEST_P(ObjectCalls, ScatterFromFirstAndLast) {
 INSTANTIATE_TEST_SUITE_P(Ranks, ObjectCalls, ::testing::Values(1, 2, 3, 4));
 
 TEST(ObjectMessages, GoBothWaysBesideOthers) {
-  run_ranks(2, gloo(), [](Session& session) {
+  run_over_each(2, usual(), [](Session& session) {
     const int me = session.rank();
     const OpOptions o = in(session);
-    // Messages of the caller with the same numbers are under way.
+    // The caller's messages with the same numbers are in flight.
     std::vector<uint8_t> mine(2048, static_cast<uint8_t>(me)), theirs(2048);
     std::vector<Work> works;
     Communicator& c = **session.world().communicator();
@@ -176,7 +175,7 @@ TEST(ObjectMessages, GoBothWaysBesideOthers) {
 }
 
 TEST(ObjectMessages, BothSidesLearnWhatIsWrong) {
-  run_ranks(2, patient(), [](Session& session) {
+  run_over_each(2, patient(), [](Session& session) {
     const int me = session.rank();
     const OpOptions o = in(session);
     std::vector<Object> list(2, "before");
@@ -187,7 +186,7 @@ TEST(ObjectMessages, BothSidesLearnWhatIsWrong) {
     expect_error(status, Reason::kCallMismatch, "a list of 3");
     EXPECT_THAT(std::string(status.message()), HasSubstr("a list of 2"));
     EXPECT_EQ(list[0], Object("before"));
-    // One that cannot be written.
+    // An object that cannot be written.
     status = me == 0
                  ? send_object_list(
                        std::vector<Object>{1, Object::of(Unregistered{})},
@@ -201,7 +200,7 @@ TEST(ObjectMessages, BothSidesLearnWhatIsWrong) {
     expect_error(recv_object_list(absl::MakeSpan(list), {}, o),
                  Reason::kWildcard, "src=None");
     expect_error(send_object_list(list, Peer::group(me), o),
-                 Reason::kInvalidArgument, "the rank that it comes from");
+                 Reason::kInvalidArgument, "are the same rank");
     expect_error(send_object_list(list, Peer::group(2), o),
                  Reason::kInvalidArgument, "not a rank of the group");
     expect_error(send_object_list(list, Peer::global(-1), o),
@@ -212,7 +211,7 @@ TEST(ObjectMessages, BothSidesLearnWhatIsWrong) {
 }
 
 TEST(ObjectFaults, ABadRootFailsEveryRank) {
-  run_ranks(3, patient(), [](Session& session) {
+  run_over_each(3, patient(), [](Session& session) {
     const bool bad = session.rank() == 1;
     std::vector<Object> list(2, "before");
     struct Case {
@@ -243,7 +242,7 @@ TEST(ObjectFaults, ABadRootFailsEveryRank) {
 }
 
 TEST(ObjectFaults, WhatCannotBeWrittenFailsEveryRank) {
-  run_ranks(3, patient(), [](Session& session) {
+  run_over_each(3, patient(), [](Session& session) {
     const bool bad = session.rank() == 2;
     const Object wrong = Object::array(
         {0, Object::map(
@@ -271,7 +270,7 @@ TEST(ObjectFaults, WhatCannotBeWrittenFailsEveryRank) {
 }
 
 TEST(ObjectFaults, ARootWithoutAsManyObjectsAsRanks) {
-  run_ranks(2, patient(), [](Session& session) {
+  run_over_each(2, patient(), [](Session& session) {
     for (const size_t entries : std::initializer_list<size_t>{0, 1, 3})
       expect_error(
           scatter_object_list(std::vector<Object>(entries), {}, in(session))
@@ -283,7 +282,7 @@ TEST(ObjectFaults, ARootWithoutAsManyObjectsAsRanks) {
 }
 
 TEST(ObjectFaults, RanksThatDisagree) {
-  run_ranks(3, patient(), [](Session& session) {
+  run_over_each(3, patient(), [](Session& session) {
     const int me = session.rank();
     const OpOptions o = in(session);
     // Lists of different length.
@@ -311,7 +310,7 @@ TEST(ObjectFaults, RanksThatDisagree) {
 TEST(ObjectFaults, TooLargeFailsEveryRank) {
   const uint64_t before = objects::max_bytes();
   objects::set_max_bytes(4096);
-  run_ranks(2, patient(), [](Session& session) {
+  run_over_each(2, patient(), [](Session& session) {
     const bool bad = session.rank() == 1;
     expect_error(all_gather_object(bad ? large(1, 5000) : Object(), in(session))
                      .status(),
@@ -324,7 +323,7 @@ TEST(ObjectFaults, TooLargeFailsEveryRank) {
 }
 
 TEST(ObjectFaults, AsyncAndBadTimeoutsAreRefused) {
-  run_ranks(2, patient(), [](Session& session) {
+  run_over_each(2, patient(), [](Session& session) {
     OpOptions o = in(session);
     o.async = true;
     expect_error(all_gather_object(1, o).status(), Reason::kInvalidArgument,
@@ -343,9 +342,9 @@ TEST(ObjectFaults, WithoutASession) {
                "all_gather_object called before init_process_group");
 }
 
-// One deadline for the call; who is missing is named.
+// One deadline for the call; the error names the missing rank.
 TEST(ObjectFaults, AMissingRankEndsTheCallByItsDeadline) {
-  run_ranks(2, patient(), [](Session& session) {
+  run_over_each(2, patient(), [](Session& session) {
     if (session.rank() == 1) return;
     OpOptions o = in(session);
     o.timeout = absl::Milliseconds(200);
@@ -357,7 +356,7 @@ TEST(ObjectFaults, AMissingRankEndsTheCallByItsDeadline) {
 }
 
 TEST(ObjectCallsFull, DISABLED_AnObjectOf64MiB) {
-  run_ranks(2, gloo(), [](Session& session) {
+  run_over_each(2, usual(), [](Session& session) {
     constexpr size_t kBytes = size_t{64} << 20;
     const auto all =
         all_gather_object(large(session.rank(), kBytes), in(session));

@@ -1,6 +1,5 @@
-// The operations that a facade call does not reach yet, through the host's own
-// way: communicator, decorator, backend. What each backend does in every corner
-// is proven by the conformance suite.
+// Operations through the host's own path: communicator, decorator, backend. The
+// conformance suite tests each backend in all corners.
 #include "distwrap/distwrap.h"
 #include "host_backends.h"
 #include "ranks/rank_threads.h"
@@ -55,14 +54,14 @@ class Operations : public ::testing::TestWithParam<Parameters> {
           body(**communicator, session.rank());
         });
   }
-  // Rank r has r + 1 elements, the last rank none; where they lie.
+  // Rank r has r + 1 elements, the last rank none; and their places.
   Ints counts() const {
     Ints result(static_cast<size_t>(n()));
     std::iota(result.begin(), result.end(), 1);
     if (n() > 1) result.back() = 0;
     return result;
   }
-  // In reverse, with a gap of one element before each.
+  // In reverse order, with a gap of one element before each.
   static Ints displs_of(const Ints& counts) {
     Ints result(counts.size());
     int64_t at = 0;
@@ -150,7 +149,7 @@ TEST_P(Operations, AllToAllOfEveryPair) {
                           how()));
     size_t at = 0;
     for (int from = 0; from < n(); ++from) {
-      int64_t before = 0;  // what `from` sends to ranks before this one
+      int64_t before = 0;  // elements that `from` sends to earlier ranks
       for (int r = 0; r < me; ++r) before += from + r;
       for (int64_t i = 0; i < from + me; ++i)
         ASSERT_EQ(out[at++], value(from, before + i));
@@ -177,7 +176,7 @@ TEST_P(Operations, FactorsAndAverages) {
   run([this](Communicator& c, int me) {
     const Floats in(9, static_cast<float>(me + 1));
     Floats out(9, -1);
-    const double factor = 0.5 * (me + 1);  // each rank's own
+    const double factor = 0.5 * (me + 1);  // different on each rank
     finish(c.all_reduce(TensorView(out), TensorView(in),
                         ReduceOp::premul_sum(factor), how()));
     float want = 0;
@@ -197,8 +196,8 @@ TEST_P(Operations, FactorsAndAverages) {
   });
 }
 
-// Ring of messages, a broadcast and a barrier in one batch, in another order on
-// each rank; and a message to oneself.
+// A ring of messages, a broadcast and a barrier in one batch, in another order
+// on each rank; and a message of a rank to itself.
 TEST_P(Operations, BatchesInAnyOrder) {
   run([this](Communicator& c, int me) {
     const int next = (me + 1) % n(), previous = (me + n() - 1) % n();

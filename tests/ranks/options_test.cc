@@ -1,5 +1,5 @@
-// Every option of the start, of new_group and of split_group: each is read, and
-// a sum over the group that comes of it is right.
+// Every option of the start, of new_group and of split_group is read, and a sum
+// over the resulting group is right.
 #include "base/settings.h"
 #include "distwrap/distwrap.h"
 #include "group/session_state.h"
@@ -125,7 +125,7 @@ TEST(OptionsOfSplitGroup, EachIsReadAndTheGroupWorks) {
     EXPECT_EQ(*get_backend(*options, kCpu), "gloo");
     EXPECT_EQ(options->rank(), 2 - me);
     EXPECT_EQ(sum_over(*options), 111);
-    // Out of a group: the child works, before its parent and after.
+    // Splits the group: the child works before and after its parent.
     const auto child =
         split_group({.parent = *options, .split_ranks = {{0, 2}, {1}}});
     ASSERT_TRUE(child.ok()) << child.status();
@@ -137,7 +137,7 @@ TEST(OptionsOfSplitGroup, EachIsReadAndTheGroupWorks) {
   });
 }
 
-// Ranks that can share memory do, whether or not they compare their calls.
+// Ranks that can share memory do so, whether or not they compare their calls.
 TEST(OptionsOfTheStart, TheDefaultBackendIsTheFastestThatFits) {
   for (const Check check : {Check::kSignature, Check::kOff})
     testing::run_hub_ranks(3, {.check = check}, [](Session& session) {
@@ -155,7 +155,7 @@ TEST(OptionsOfTheStart, TheDefaultBackendIsTheFastestThatFits) {
   });
 }
 
-// The start, as each rank's options and environment say.
+// Starts the ranks with each rank's options and environment.
 void start_on_all(
     const InitOptions& options,
     const std::function<base::Environment::Variables(int)>& variables,
@@ -237,7 +237,7 @@ TEST(OptionsOfInit, EachIsReadAndTheWorldWorks) {
   }
 }
 
-// Former trap 1: whatever step of the start fails, nothing of it is left, and
+// Former trap 1: whatever step of the start fails, nothing of it remains, and
 // the next start works.
 TEST(OptionsOfInit, AStartThatFailedLeavesTheNextOneFree) {
   const auto store = Store::in_memory();
@@ -250,7 +250,7 @@ TEST(OptionsOfInit, AStartThatFailedLeavesTheNextOneFree) {
   bad[0].backend = "nobody";
   bad[1].backend = "cpu:loopback,cpu:gloo";
   bad[2].init_method = "file:///tmp/x";
-  bad[3].world_size = 2;  // nobody else comes
+  bad[3].world_size = 2;  // no other rank comes
   bad[4].hints = {{"no such hint", "1"}};
   for (InitOptions& one : bad) {
     SCOPED_TRACE(&one - bad.data());

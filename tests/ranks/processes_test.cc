@@ -1,4 +1,4 @@
-// Killed and stopped processes: every survivor gets one error that names group,
+// Killed and stopped processes: every survivor gets one error with group,
 // operation and sequence number, in time, and lives on.
 #include "base/settings.h"
 #include "distwrap/deadline.h"
@@ -7,6 +7,7 @@
 #include "store/server_thread.h"
 #include "unit/cli/process.h"
 
+#include <absl/time/clock.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 #include <memory>
 #include <signal.h>
 #include <string>
+#include <sys/ptrace.h>
 #include <unistd.h>
 #include <vector>
 
@@ -26,14 +28,15 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::Job;
 using testing::line_with;
+using ::testing::Not;
 using ::testing::StartsWith;
 
-// What a loaded machine may add to "deadline + 100 ms".
+// The time that a loaded machine may add to "deadline + 100 ms".
 constexpr absl::Duration kSlack = absl::Seconds(5);
 
 struct Way {
   const char* operation;
-  const char* named;  // in the error; any of the two for the ring
+  const char* named;  // rank in the error; either of two for the ring
   bool async;
 };
 
@@ -84,6 +87,24 @@ TEST(ProcessesWithHooks, ARefusalIsAnErrorOnAllRanks) {
   }
 }
 
+// Rank 1 has sent its tokens, and is killed before it takes those of others.
+TEST(ProcessesWithExperts, ARankKilledBetweenStartAndFinishIsNamed) {
+  Job job(3, {"moe"}, "60");
+  job.wait_until_working();
+  const int64_t killed = Deadline::now_ns();
+  job.rank(1).signal(SIGKILL);
+  for (const size_t survivor : {0u, 2u}) {
+    EXPECT_EQ(job.rank(survivor).wait(), 0);
+    EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - killed), kSlack);
+    const std::string error = line_with(job.rank(survivor).out(), "error ");
+    EXPECT_THAT(error, StartsWith("error kPeerLost"));
+    EXPECT_THAT(error, AllOf(HasSubstr("moe_dispatch_start"),
+                             HasSubstr("rank 1"), HasSubstr("process ")));
+    EXPECT_THAT(job.rank(survivor).out(), HasSubstr("\nalive\n"));
+  }
+  EXPECT_EQ(job.rank(1).wait(), 128 + SIGKILL);
+}
+
 TEST_P(Processes, AStoppedRankIsAnErrorAtTheDeadline) {
   Job job(3, arguments(), "1");
   job.wait_until_working();
@@ -99,7 +120,7 @@ TEST_P(Processes, AStoppedRankIsAnErrorAtTheDeadline) {
                   HasSubstr(std::string(GetParam().named) + " #"));
     }
   }
-  // Whoever slept hears of it too.
+  // The stopped rank gets the error when it goes on.
   job.rank(1).signal(SIGCONT);
   EXPECT_EQ(job.rank(1).wait(), 0);
   expect_one_clear_error(job.rank(1));
@@ -120,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.async ? "_async" : "");
     });
 
-// Nobody waits for the rank that goes: only the board can tell.
+// No rank waits for the rank that goes, so only the board can report it.
 
 void expect_lost(Job& job, const std::string& how) {
   for (const size_t survivor : {0u, 2u, 3u}) {
@@ -154,13 +175,33 @@ TEST(ANeighbour, ThatWasStoppedIsHeardOf) {
   job.wait_until_working();
   const int64_t stopped = Deadline::now_ns();
   job.rank(1).signal(SIGSTOP);
-  expect_lost(job, "a rank stands still");
+  expect_lost(job, "a rank has stopped running");
   EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - stopped),
             absl::Milliseconds(400) + kSlack);
   job.rank(1).signal(SIGCONT);
   EXPECT_EQ(job.rank(1).wait(), 0);
   EXPECT_THAT(line_with(job.rank(1).out(), "error "),
               HasSubstr("on \"world\""));
+}
+
+// With a debugger one looks at a rank as long as one likes.
+TEST(ANeighbour, ThatADebuggerHoldsIsNotLost) {
+  Job job(4, {"silence"}, "600", "0.2");
+  job.wait_until_working();
+  const pid_t held = job.rank(1).pid();
+  if (ptrace(PTRACE_SEIZE, held, nullptr, nullptr) != 0)
+    GTEST_SKIP() << "this system lets no process trace its child";
+  ASSERT_EQ(ptrace(PTRACE_INTERRUPT, held, nullptr, nullptr), 0);
+  // All its threads are stopped, also the one that shows that it lives.
+  job.rank(1).signal(SIGSTOP);
+  absl::SleepFor(absl::Seconds(1));
+  for (const size_t other : {0u, 2u, 3u})
+    EXPECT_THAT(job.rank(other).out(), Not(HasSubstr("error "))) << other;
+  ASSERT_EQ(ptrace(PTRACE_DETACH, held, nullptr, nullptr), 0);
+  // Without the debugger the rank counts as stopped.
+  expect_lost(job, "a rank has stopped running");
+  job.rank(1).signal(SIGCONT);
+  EXPECT_EQ(job.rank(1).wait(), 0);
 }
 
 size_t times(const std::string& text, const std::string& part) {
@@ -170,7 +211,7 @@ size_t times(const std::string& text, const std::string& part) {
   return n;
 }
 
-// One line on all of them together, a time that the group is stuck.
+// One line from all ranks together, each time the group is stuck.
 TEST(AStraggler, IsSaidOnceAndAgainWhenTheGroupHasGoneOn) {
   Job job(4, {"all_reduce", "waits"}, "600", "600", "2");
   job.wait_until_working();
@@ -183,7 +224,7 @@ TEST(AStraggler, IsSaidOnceAndAgainWhenTheGroupHasGoneOn) {
     for (const size_t waiting : {0u, 2u, 3u})
       ASSERT_TRUE(job.rank(waiting).read_until("goes on\n", round));
   }
-  // It is killed where the others cannot help but notice.
+  // Killed where the others cannot fail to notice.
   job.rank(1).signal(SIGKILL);
   std::string said;
   for (const size_t waiting : {0u, 2u, 3u}) {
@@ -199,7 +240,7 @@ TEST(AStraggler, IsSaidOnceAndAgainWhenTheGroupHasGoneOn) {
       << said;
 }
 
-// At the deadline the error says the same.
+// At the deadline the error contains the same facts.
 TEST(AStraggler, IsInTheErrorOfThoseThatHaveWaited) {
   Job job(3, {"barrier"}, "2", "600");
   job.wait_until_working();
@@ -224,7 +265,7 @@ std::string live(const std::vector<std::string>& more, int code = 0) {
   return code == 0 ? info.out() : info.err();
 }
 
-// The same, again until it shows what is to come soon: signals take their time.
+// Repeats until the expected text appears, since signals take time.
 template <class Matcher>
 std::string live_until(const std::vector<std::string>& more,
                        const Matcher& shows) {
@@ -266,7 +307,7 @@ TEST(Live, ShowsAJobUntilNothingOfItIsLeft) {
               AllOf(HasSubstr("\"job\": \"" + id + "\""),
                     HasSubstr("\"state\": \"ended\""),
                     HasSubstr("\"name\": \"world\"")));
-  // What started the ranks names the job as well: this test.
+  // The process that started the ranks, this test, also names the job.
   EXPECT_THAT(live({"--job", std::to_string(getpid())}), HasSubstr(id));
   for (const size_t rank : {0u, 2u}) {
     job.rank(rank).signal(SIGKILL);

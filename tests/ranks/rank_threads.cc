@@ -1,14 +1,14 @@
 #include "ranks/rank_threads.h"
 
 #include "distwrap/store.h"
+#include "host_backends.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-// A few bytes that UCX does not give back when a peer has gone before it could
-// be reached.
+// UCX leaks a few bytes when a peer has gone before it could be reached.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:libuct\n"; }
 
@@ -39,6 +39,18 @@ void run_ranks(int n, const InitOptions& options,
     const absl::Status closed = session->close();
     EXPECT_TRUE(closed.ok()) << closed;
   });
+}
+
+void run_over_each(int n, InitOptions options,
+                   const std::function<void(Session&)>& body) {
+  for (const char* const backend :
+       n == 1 ? std::vector<const char*>{"loopback"} : host_backends()) {
+    options.backend = backend;
+    run_ranks(n, options, [&](Session& session) {
+      SCOPED_TRACE(backend);
+      body(session);
+    });
+  }
 }
 
 }  // namespace distwrap::testing

@@ -1,4 +1,4 @@
-// What sessions record, and what the recordings of all ranks tell together.
+// The recordings of sessions, and the conclusion from those of all ranks.
 #include "recordings/recording.h"
 
 #include "distwrap/distwrap.h"
@@ -68,7 +68,7 @@ TEST_F(Recordings, HoldWhatEachRankDid) {
         const auto both = batch.submit();
         ASSERT_TRUE(both.ok()) << both.status();
         ASSERT_TRUE(both->wait().ok());
-        // A refused call did nothing, and is not there.
+        // A refused call did nothing and is not recorded.
         EXPECT_FALSE(all_reduce(TensorView(x.data(), -1), ReduceOp::kSum,
                                 {.group = world})
                          .ok());
@@ -100,8 +100,7 @@ TEST_F(Recordings, HoldWhatEachRankDid) {
   EXPECT_THAT(groups[0].findings, IsEmpty());
 }
 
-// Also where the call waits in its turn, behind one that runs beside its
-// caller.
+// A call that waited for its turn behind one in its caller's thread.
 TEST_F(Recordings, AShortCallThatWaitedHasTakenTime) {
   run_ranks(
       2, {.backend = "shm", .timeout = absl::Seconds(60)},
@@ -133,7 +132,7 @@ TEST_F(Recordings, NameTheRankThatDidNotCall) {
               ASSERT_TRUE(barrier({.group = world}).ok());
               if (session.rank() == 1) {
                 ASSERT_TRUE(session.save_recording().ok());
-                // Its end would be what rank 0 sees.
+                // Rank 0 could see the end of this rank's call.
                 for (int i = 0; i < 60'000 && !failed; ++i)
                   absl::SleepFor(absl::Milliseconds(1));
                 return;
@@ -145,7 +144,7 @@ TEST_F(Recordings, NameTheRankThatDidNotCall) {
               failed = true;
               EXPECT_EQ(error_reason(late.status()), Reason::kTimedOut)
                   << late.status();
-              // Saved without being asked, before the record had its end.
+              // Saved automatically, before the record had its end.
               ASSERT_TRUE(session.save_recording().ok());
             });
   const JobRecording job = recorded();

@@ -1,4 +1,4 @@
-// A new folder that sessions write their recordings to, while this lives.
+// A new folder to which sessions write their recordings while the object lives.
 #ifndef DISTWRAP_TESTS_RANKS_RECORDINGS_FOLDER_H_
 #define DISTWRAP_TESTS_RANKS_RECORDINGS_FOLDER_H_
 

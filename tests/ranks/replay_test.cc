@@ -1,4 +1,4 @@
-// What ranks did and wrote down is done again, call for call.
+// Recorded operations of ranks are repeated, call by call.
 #include "bench/replay/play.h"
 #include "bench/replay/read.h"
 #include "ranks/facade_ranks.h"

@@ -18,7 +18,7 @@ namespace distwrap::testing {
 
 using Ints = std::vector<int64_t>;
 
-// `n` threads with the session bound, to their end.
+// Runs `n` threads with the session bound, to their end.
 inline void in_threads(const Session& session, int n,
                        const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
@@ -63,7 +63,7 @@ class SeveralThreads : public ::testing::TestWithParam<const char*> {
             .timeout = absl::Seconds(120),
             .init_timeout = absl::Seconds(120)};
   }
-  // On two ranks that are threads; `other` is the peer.
+  // Runs on two ranks that are threads; `other` is the peer.
   void run(const std::function<void(Session&, int me, int other)>& body) const {
     run_hub_ranks(kRanks, options(), [&](Session& session) {
       body(session, session.rank(), 1 - session.rank());
@@ -80,13 +80,9 @@ class SeveralThreads : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// "messages": what is composed, too.
+// With "messages", composed operations are included.
 inline const auto kThreadBackends =
     ::testing::ValuesIn(host_backends({"messages"}));
-inline std::string name_of_backend(
-    const ::testing::TestParamInfo<const char*>& test) {
-  return test.param;
-}
 
 }  // namespace distwrap::testing
 

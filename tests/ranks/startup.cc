@@ -1,10 +1,10 @@
-// How long a world takes from the start of main to its first collective, and
-// what its ranks take of the processor while they have nothing to do:
+// The time from the start of main to the first collective of a world, and the
+// processor time of its ranks while they are idle:
 //
 //   distwrap run -n 4 startup [BACKEND [SECONDS]]
 //
-// prints a line of rank 0 each. Read the smallest of several runs. The backend
-// is gloo when none is named; without seconds nobody is idle.
+// Rank 0 prints a line for each. The smallest of several runs counts. The
+// default backend is gloo; without SECONDS the ranks do not idle.
 #include "distwrap/distwrap.h"
 
 #include <absl/strings/numbers.h>
@@ -29,7 +29,7 @@ auto require(Result result) {
   std::exit(1);
 }
 
-// Of all ranks, by rank.
+// The values of all ranks, by rank.
 std::vector<int64_t> of_all(int64_t mine) {
   std::vector<int64_t> all(static_cast<size_t>(distwrap::get_world_size()));
   require(distwrap::all_gather_into_tensor(distwrap::TensorView(all),
@@ -39,7 +39,7 @@ std::vector<int64_t> of_all(int64_t mine) {
 
 double ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-// By all threads of this process.
+// The processor time of all threads of this process.
 int64_t processor_ns() {
   rusage used = {};
   getrusage(RUSAGE_SELF, &used);
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   const int64_t ready = Deadline::now_ns();
   require(distwrap::barrier());
   const int64_t end = Deadline::now_ns();
-  // The monotonic clock is the host's.
+  // All processes of a host share the monotonic clock.
   const std::vector<int64_t> starts = of_all(started);
   const int64_t last = *std::max_element(starts.begin(), starts.end());
   if (distwrap::get_rank() == 0)

@@ -24,7 +24,7 @@ std::optional<uint64_t> wanted_seed() {
   return seed;
 }
 
-// An operation whose result tells who took part.
+// An operation whose result shows which ranks took part.
 absl::Status add_up(const Session& session) {
   double sum = 1;
   const absl::Status status = all_reduce(TensorView(&sum, 1), ReduceOp::kSum,
@@ -115,7 +115,7 @@ std::vector<RankEnd> run_try(const std::vector<RankStart>& ranks) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ranks.size(); ++i)
     threads.emplace_back([&start = ranks[i], &end = ends[i]] {
-      // What the try is about is when it comes.
+      // The try is about the times at which ranks come.
       std::this_thread::sleep_for(absl::ToChronoNanoseconds(start.delay));
       if (start.before) start.before();
       end.came_ns = Deadline::now_ns();

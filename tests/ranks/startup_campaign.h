@@ -1,5 +1,5 @@
-// Random start-ups that go wrong, each told by a number, and how long ranks
-// took to learn of it.
+// Random start-ups that go wrong, each determined by a number, and the time
+// until ranks learned of the failure.
 //
 // Threads: one. The ranks of a try are threads of their own.
 //
@@ -26,22 +26,22 @@
 
 namespace distwrap::testing {
 
-// DISTWRAP_TEST_SEED repeats the one try of that number.
+// DISTWRAP_TEST_SEED repeats only the try with that number.
 class Campaign {
  public:
   Campaign(std::string name, int tries);
-  // Prints the distribution of what was learnt.
+  // Prints the distribution of the times.
   ~Campaign();
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
-  // False when all are done or one has failed.
+  // False when all tries are done or one has failed.
   bool next();
   std::mt19937_64& random() { return random_; }
   // From 0 to `limit` - 1.
   int pick(int limit);
   void learnt(absl::Duration after) { learnt_.push_back(after); }
-  // For SCOPED_TRACE: what happens and how to repeat it.
+  // The text for SCOPED_TRACE: what happens and how to repeat it.
   std::string told(const std::string& what) const;
 
  private:
@@ -55,13 +55,13 @@ class Campaign {
   std::vector<absl::Duration> learnt_;
 };
 
-// The stores of one try: each rank has what a rank of a job has.
+// The stores of one try: each rank has the kind of store that a job's rank has.
 class TryStore {
  public:
   explicit TryStore(bool over_socket);
   ~TryStore();
   std::shared_ptr<Store> connect() const;
-  // As if its host died: connections break, nobody listens.
+  // As if its host died: connections break, and nothing listens.
   void die();
 
  private:
@@ -69,26 +69,26 @@ class TryStore {
   std::unique_ptr<State> state_;
 };
 
-// One rank of a try, in the order of times: came, ended.
+// One rank of a try: the times at which it came and ended.
 struct RankEnd {
   absl::Status init;
-  absl::Status work;  // an operation that a rank does once it has started
+  absl::Status work;  // result of an operation after the start
   int64_t came_ns = 0, ended_ns = 0;
   bool ok() const { return init.ok() && work.ok(); }
 };
 
-// What a rank asks for, and how much after the start of the try it comes.
+// The options of a rank, and the time from the start of the try until it comes.
 struct RankStart {
   InitOptions options;
   absl::Duration delay = absl::ZeroDuration();
   std::function<void()> before = {};
-  std::function<void(const absl::Status&)> after = {};  // of init
+  std::function<void(const absl::Status&)> after = {};  // called after init
 };
 
-// Runs them as threads; all sessions are closed.
+// Runs the ranks as threads; all sessions are closed.
 std::vector<RankEnd> run_try(const std::vector<RankStart>& ranks);
 
-// What a loaded machine may add: a bound of tests.
+// The time that a loaded machine may add: a bound of tests.
 constexpr absl::Duration kLoaded = absl::Seconds(5);
 
 }  // namespace distwrap::testing

@@ -1,6 +1,6 @@
 // Many start-ups with a rank that comes late, twice or with other options, or
-// whose store dies: nobody hangs, nobody believes in a world that is not there,
-// and everybody soon learns why.
+// whose store dies: no rank hangs, no rank believes in a world that does not
+// exist, and all ranks soon learn why.
 #include "ranks/startup_campaign.h"
 
 #include "distwrap/status.h"
@@ -43,7 +43,8 @@ int64_t first_end(const std::vector<RankEnd>& ends) {
   return first;
 }
 
-// From when it could be known, or from its coming, to the end.
+// From the moment at which the failure could be known, or from the rank's
+// coming, to its end.
 void count_learnt(Campaign& campaign, const RankEnd& end, int64_t known_ns) {
   const absl::Duration took =
       absl::Nanoseconds(end.ended_ns - std::max(end.came_ns, known_ns));
@@ -51,7 +52,7 @@ void count_learnt(Campaign& campaign, const RankEnd& end, int64_t known_ns) {
   campaign.learnt(took);
 }
 
-// Anything from 0 to twice the deadline.
+// Delays from 0 to twice the deadline.
 void come_late(int tries) {
   Campaign campaign("late", tries);
   constexpr absl::Duration kLimit = absl::Milliseconds(150);
@@ -131,7 +132,8 @@ void come_different(int tries) {
 TEST(StartUpCampaign, ComingDifferent) { come_different(25); }
 TEST(StartUpCampaign, DISABLED_ComingDifferent) { come_different(120); }
 
-// Two with one rank: one is refused, and the job goes on with the other.
+// Two processes with one rank: one is refused, and the job continues with the
+// other.
 void come_twice(int tries) {
   Campaign campaign("twice", tries);
   while (campaign.next()) {
@@ -145,7 +147,7 @@ void come_twice(int tries) {
       rank.after = [&](const absl::Status& status) {
         if (!status.ok()) refused = true;
       };
-    // Not complete before that.
+    // Not complete before that time.
     const int last = (twice + 1) % size;
     ranks[static_cast<size_t>(last)].before = [&] {
       while (!refused) std::this_thread::yield();
@@ -171,7 +173,7 @@ void come_twice(int tries) {
 TEST(StartUpCampaign, ComingTwice) { come_twice(25); }
 TEST(StartUpCampaign, DISABLED_ComingTwice) { come_twice(120); }
 
-// At any moment of start-up and a little after.
+// At any moment of start-up and a little later.
 void lose_the_store(int tries) {
   Campaign campaign("store dies", tries);
   absl::Duration usual = absl::Milliseconds(5);

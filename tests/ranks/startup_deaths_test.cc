@@ -1,5 +1,5 @@
-// The process that serves the store is killed at any moment of start-up, or its
-// place is taken by something else.
+// The process that serves the store is killed at any moment of start-up, or
+// something else takes its place.
 #include "distwrap/deadline.h"
 #include "distwrap/status.h"
 #include "ranks/startup_campaign.h"
@@ -52,8 +52,8 @@ struct End {
   int64_t at_ns = 0;
 };
 
-// Of all but rank 0: one that waits to its deadline delays the time of no
-// other.
+// The ends of all ranks except 0; a rank that waits until its deadline does not
+// delay the times of others.
 std::vector<End> ends_of(const std::vector<std::unique_ptr<Process>>& ranks) {
   std::vector<End> ends(ranks.size());
   std::vector<std::thread> waits;
@@ -65,7 +65,7 @@ std::vector<End> ends_of(const std::vector<std::unique_ptr<Process>>& ranks) {
   return ends;
 }
 
-// Whether a rank 0 took a place in the folder, and was killed there.
+// Whether a rank 0 took a place in the folder and was killed there.
 bool somebody_came(const std::string& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.path().extension() == ".lock" && fs::file_size(entry) > 0)
@@ -120,7 +120,7 @@ void kill_the_host(int tries) {
                   AnyOf(HasSubstr("init k"), HasSubstr("all_reduce k")));
       EXPECT_THAT(said, HasSubstr("Next: "));
       EXPECT_FALSE(survived) << said;
-      // Killed before it came: that it never does shows at the deadline.
+      // Killed before it came, which only the deadline shows.
       if (absl::StrContains(said, "no store answers") &&
           !somebody_came(folder.path())) {
         EXPECT_THAT(said, HasSubstr("rank 0"));

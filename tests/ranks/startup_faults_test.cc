@@ -1,5 +1,6 @@
-// Ranks that come late, twice or with another world in mind, and a store whose
-// host dies: a named error on everyone concerned, and nobody else is harmed.
+// Ranks that come late, twice or with another world size, and a store whose
+// host dies: every affected rank gets a named error, and no other rank is
+// harmed.
 #include "distwrap/deadline.h"
 #include "distwrap/store.h"
 #include "store/server_thread.h"
@@ -26,9 +27,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Variables = std::map<std::string, std::string>;
 
-// What a loaded machine may add to "at once".
+// The time that a loaded machine may add to "at once".
 constexpr absl::Duration kSlack = absl::Seconds(5);
-// A deadline that no test waits for.
+// A deadline that no test reaches.
 constexpr char kLong[] = "25";
 
 class StartUp : public ::testing::Test {
@@ -57,7 +58,7 @@ class StartUp : public ::testing::Test {
   }
   static void make(const std::string& path) { std::ofstream(path) << ""; }
 
-  // Whether rank 0 serves and rank 1 has said hello there.
+  // Whether rank 0 serves and rank 1 has sent its setup message there.
   bool is_served() const {
     for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
       if (!entry.is_socket()) continue;
@@ -73,7 +74,7 @@ class StartUp : public ::testing::Test {
     return false;
   }
 
-  // Ended soon after `since` with this.
+  // The rank ended soon after `since` with these texts.
   void expect_refused(Process& rank, int64_t since,
                       const std::vector<std::string>& parts) {
     EXPECT_EQ(rank.wait(), 3) << rank.out() << rank.err();
@@ -92,7 +93,7 @@ TEST_F(StartUp, LateWithinTheDeadlineIsFine) {
   const auto first = start(1, 2, {{"START_FILE", file("other")}});
   ASSERT_TRUE(first->read_until("waiting", 1));
   make(file("other"));
-  // Its folder exists once it has looked for rank 0.
+  // The folder exists once the rank has looked for rank 0.
   const std::string folder = file("distwrap.") + std::to_string(geteuid());
   for (int i = 0; i < 4000 && !fs::exists(folder); ++i) usleep(5000);
   ASSERT_TRUE(fs::exists(folder));
@@ -125,7 +126,7 @@ TEST_F(StartUp, AnotherWorldSizeIsNamedAtOnce) {
         {"init k", "started differently", "world size 2", "world size 3"});
 }
 
-// Rank 0 has ended, and the store with it: its note tells the sizes as well.
+// Rank 0 has ended, and the store with it: its note also contains the sizes.
 TEST_F(StartUp, AnotherWorldSizeIsNamedToWhoComesAfterwards) {
   const auto late = start(2, 3, {{"START_FILE", file("start")}});
   ASSERT_TRUE(late->read_until("waiting", 1));
@@ -139,7 +140,7 @@ TEST_F(StartUp, AnotherWorldSizeIsNamedToWhoComesAfterwards) {
       {"init kRefused", "started differently", "world size 3", "world size 4"});
 }
 
-// Also for a rank that comes while the others leave.
+// A rank that comes while the others leave gets the error as well.
 TEST_F(StartUp, ASmallerWorldEndsOnAllRanksAtOnce) {
   const auto first = start(0, 4), second = start(1, 4), other = start(2, 3);
   const int64_t now = Deadline::now_ns();
@@ -187,7 +188,7 @@ TEST_F(StartUp, TheStoresHostDiesWhileRanksWork) {
     expect_refused(*ranks[survivor], now, {"all_reduce k"});
 }
 
-// Groups that run do not need it.
+// Running groups do not need the store.
 TEST_F(StartUp, RunningGroupsOutliveTheStore) {
   auto server = store::ServerThread::start(file("store"));
   ASSERT_TRUE(server.ok()) << server.status();

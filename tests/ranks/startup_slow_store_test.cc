@@ -21,7 +21,7 @@ namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(25);
 
-// Each call takes 60 ms before anything is done.
+// Each call takes 60 ms before anything happens.
 class SlowlyReached : public Store {
  public:
   explicit SlowlyReached(std::shared_ptr<Store> inner)
@@ -70,7 +70,7 @@ class SlowlyReached : public Store {
   const std::shared_ptr<Store> inner_;
 };
 
-// Nobody waits on until it reports that somebody is missing.
+// No rank waits on until it reports a missing rank.
 TEST(StartUpSlowStore, WhoDoesNotFitTellsThoseThatWait) {
   const std::shared_ptr<Store> store = Store::in_memory();
   std::atomic<int> reports{0};

@@ -1,11 +1,14 @@
-// A rank that others wait for: who hears of it, and what their error says when
-// it does not come. Nothing here is decided by time: a rank is late until those
-// that wait have noticed.
+// A rank for which others wait: which ranks learn of it, and the error when it
+// does not come. Time decides nothing here: a rank is late until the waiting
+// ranks have noticed.
 #include "base/log.h"
 #include "distwrap/distwrap.h"
 #include "ranks/rank_threads.h"
 
+#include <absl/cleanup/cleanup.h>
+#include <absl/strings/match.h>
 #include <absl/synchronization/notification.h>
+#include <absl/time/clock.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +31,7 @@ using ::testing::SizeIs;
 
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
-// The lines that are logged while it lives.
+// The lines that are logged while the object lives.
 class Lines {
  public:
   Lines() {
@@ -38,6 +41,14 @@ class Lines {
     });
   }
   ~Lines() { base::set_log_sink(nullptr); }
+  // A line that holds this text, once there is one.
+  std::string wait_for(absl::string_view text) {
+    for (;; absl::SleepFor(absl::Milliseconds(10))) {
+      std::lock_guard lock(mutex_);
+      for (const std::string& line : lines_)
+        if (absl::StrContains(line, text)) return line;
+    }
+  }
   std::vector<std::string> take() {
     std::lock_guard lock(mutex_);
     return std::exchange(lines_, {});
@@ -48,7 +59,7 @@ class Lines {
   std::vector<std::string> lines_;
 };
 
-// What each rank's hook was told.
+// The reports to each rank's hook.
 struct Told {
   std::string group, op, label, text;
   uint64_t seq = 0;
@@ -79,7 +90,7 @@ TEST_P(Stragglers, AreOneLineForEachGroupAndOneHookForEachThatWaits) {
   Lines lines;
   std::mutex mutex;
   std::vector<Told> told;
-  // Of the two that wait, each time.
+  // From the two waiting ranks, each time.
   absl::Notification noticed[2][2], noticed_in_pair;
   run_ranks(3,
             {.backend = "gloo",
@@ -141,6 +152,39 @@ TEST_P(Stragglers, AreOneLineForEachGroupAndOneHookForEachThatWaits) {
   EXPECT_THAT(said[2], HasSubstr(" [pair] has waited "));
 }
 
+// The message comes when the line has been seen.
+TEST_P(Stragglers, OfMessagesAreALineOfTheRankThatWaits) {
+  Lines lines;
+  run_ranks(
+      2,
+      {.backend = "shm",
+       .timeout = absl::Seconds(120),
+       .straggler = absl::Milliseconds(200)},
+      [&](Session& session) {
+        bind_session(session);
+        const absl::Cleanup unbound = [] { bind_session({}); };
+        std::vector<float> x(3, 1.0f);
+        if (session.rank() == 1) {
+          EXPECT_THAT(lines.wait_for("recv"),
+                      AllOf(HasSubstr("\"world\": rank 0: recv of f32 x 3 from "
+                                      "rank 1 with tag 7 [late] has waited "),
+                            HasSubstr("Next: ")));
+          EXPECT_TRUE(send(TensorView(x), Peer::global(0), 7).ok());
+          return;
+        }
+        if (GetParam()) {
+          const auto work =
+              irecv(TensorView(x), Peer::global(1), 7, {.label = "late"});
+          ASSERT_TRUE(work.ok()) << work.status();
+          EXPECT_TRUE(work->wait().ok());
+          return;
+        }
+        EXPECT_TRUE(
+            recv(TensorView(x), Peer::global(1), 7, {.label = "late"}).ok());
+      });
+  EXPECT_THAT(lines.take(), SizeIs(1)) << "once for each message";
+}
+
 TEST_P(Stragglers, ThatDoNotComeAreInTheErrorAtTheDeadline) {
   Lines lines;
   std::mutex mutex;
@@ -184,8 +228,8 @@ TEST_P(Stragglers, ThatDoNotComeAreInTheErrorAtTheDeadline) {
   EXPECT_GE(timed_out, 1);
 }
 
-// Over a backend that knows whom it waits for: rank 1 waits for rank 0, which
-// waits for rank 2.
+// Over a backend that knows for which rank it waits: rank 1 waits for rank 0,
+// which waits for rank 2.
 TEST(Missing, IsAlsoWhomAnotherOneWaitsFor) {
   absl::Notification over;
   run_ranks(3, {.backend = "shm", .timeout = absl::Seconds(120)},

@@ -1,5 +1,5 @@
-// Operations on the streams of a device: what waits for what, and what the host
-// waits for.
+// Operations on the streams of a device: the order of operations, and the waits
+// of the host.
 #include "fakes/streams.h"
 
 #include "distwrap/c.h"
@@ -28,7 +28,7 @@ const InitOptions kOptions{.backend = "cpu:perfect,cuda:streams",
                            .init_timeout = absl::Seconds(60)};
 constexpr Device kDevice{DW_DEVICE_CUDA, 0};
 
-// As if it were memory of the device.
+// Pretends that this is memory of the device.
 TensorView on_device(Ints& values) {
   return TensorView(values.data(), static_cast<int64_t>(values.size()),
                     DType::kI64, kDevice);
@@ -39,7 +39,8 @@ void run(const std::function<void(int me)>& body) {
                          [&](Session& session) { body(session.rank()); });
 }
 
-// Before and behind what the caller puts there, and the host goes on at once.
+// The operation runs in order with the caller's own work, and the host
+// continues at once.
 TEST(Streams, ASynchronousCallIsEnqueued) {
   run([](int me) {
     FakeStream stream;
@@ -61,7 +62,7 @@ TEST(Streams, ASynchronousCallIsEnqueued) {
   });
 }
 
-// Two calls in a row, and messages: all on one stream, no Work kept.
+// Two calls in a row, and messages: all on one stream, and no Work is kept.
 TEST(Streams, CallsOfOneStreamRunInTheirOrder) {
   run([](int me) {
     FakeStream stream;
@@ -95,7 +96,7 @@ TEST(Streams, K04_WaitingOfHostAndStreamAreTwoCalls) {
                    {.async = true, .stream = stream.handle()});
     ASSERT_TRUE(sum.ok()) << sum.status();
     if (me == 0) {
-      stream.synchronize();  // what is put there later does not wait for it
+      stream.synchronize();  // later work on the stream does not wait for it
       EXPECT_FALSE(sum->test());
       EXPECT_EQ(error_reason(sum->wait(absl::Milliseconds(10))),
                 Reason::kWaitExpired);
@@ -169,7 +170,7 @@ TEST(Streams, ThreadsOfOneRank) {
   });
 }
 
-// The stream goes on, the group is broken.
+// The stream continues, the group is broken.
 TEST(Streams, ADeadlineEndsWhatIsOnAStream) {
   run([](int me) {
     if (me == 1) return;
@@ -196,7 +197,7 @@ void expect_refused(const absl::Status& status, Reason reason,
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// On one rank only: nothing was sent, no number used.
+// On one rank only: nothing was sent, and no sequence number was used.
 TEST(Streams, WhatHasNoneRefusesThem) {
   run([](int me) {
     FakeStream stream;

@@ -1,21 +1,23 @@
-// A rank that works until something fails, then tells what it was told:
+// A rank that works until something fails, then prints the error:
 //
 //   survivor OPERATION [async | child | refused | waits | gloo]
 //
 // child: rank 1 leaves a forked process behind, with all its descriptors.
-// refused: rank 1 has a hook that refuses the second one.
-// The operation "groups" is a group of all, one of all but the last rank out of
-// it, calls on both, and the end of both; "windows" is a put with a signal to
-// the next rank and a wait for the previous one's, "puts" a put into another
-// rank's memory that nobody waits for. These over shared memory, but for
-// gloo.
-// waits: says "waits for RANK" of each that is late, when it has noticed, and
+// refused: rank 1 has a hook that refuses the second operation.
+// The operation "groups" makes a group of all ranks and from it one of all but
+// the last rank, calls on both, and ends both. "windows" is a put with a signal
+// to the next rank and a wait for the previous rank's signal; "puts" is a put
+// into another rank's memory for which no rank waits. These run over shared
+// memory, unless gloo is given. In "moe" rank 1 stays between the start and the
+// finish of its second dispatch.
+// waits: prints "waits for RANK" for each late rank that it notices, and
 // "goes on" when they have come.
 //
-// prints "ready" after the first success; on the first error "error REASON
-// TEXT", then proves that the process lives on: the same call again, which must
-// be refused, "alive", and a close.
+// It prints "ready" after the first success. On the first error it prints
+// "error REASON TEXT" and then proves that the process lives on: the same call
+// again, which must be refused, "alive", and a close.
 #include "distwrap/distwrap.h"
+#include "distwrap/moe.h"
 
 #include <atomic>
 #include <cstdio>
@@ -43,6 +45,7 @@ class Operation {
   absl::Status once() {
     if (name_ == "groups") return groups();
     if (name_ == "windows" || name_ == "puts") return windows();
+    if (name_ == "moe") return moe();
     const absl::StatusOr<Work> work = start();
     if (!work.ok()) return work.status();
     return work->wait();
@@ -69,7 +72,28 @@ class Operation {
     return ring();
   }
 
-  // After a barrier, a message that is never sent. Nobody waits for rank 1.
+  absl::Status moe() {
+    const bool again = static_cast<bool>(plan_);
+    if (!again) {
+      // Every rank has a token for each expert.
+      std::vector<int32_t> experts;
+      for (int32_t e = 0; e < n_; ++e) experts.push_back(e);
+      const int64_t shape[] = {1, n_};
+      absl::StatusOr<distwrap::MoePlan> plan = distwrap::moe_plan(
+          TensorView(experts.data(), shape), {.num_experts = n_});
+      if (!plan.ok()) return plan.status();
+      plan_ = *std::move(plan);
+    }
+    const int64_t one[] = {1, kBlock}, all[] = {n_, kBlock};
+    absl::StatusOr<distwrap::MoePending> pending = distwrap::moe_dispatch_start(
+        plan_, TensorView(small_.data(), one), TensorView(large_.data(), all));
+    if (!pending.ok()) return pending.status();
+    if (again && distwrap::get_rank() == 1) pause();
+    return pending->finish().status();
+  }
+
+  // After a barrier, waits for a message that is never sent. No rank waits for
+  // rank 1.
   absl::StatusOr<Work> silence() {
     if (!met_) {
       met_ = true;
@@ -143,6 +167,7 @@ class Operation {
   const bool async_;
   const int n_;
   bool met_ = false;
+  distwrap::MoePlan plan_;
   distwrap::Window window_;
   uint64_t round_ = 0;
   std::vector<float> small_ = std::vector<float>(kBlock),

@@ -39,7 +39,7 @@ class Job {
   cli::Process& rank(size_t r) { return *ranks_[r]; }
   size_t size() const { return ranks_.size(); }
 
-  // Nobody answers there any more.
+  // Ends the store: nothing answers there any more.
   void end_store() { server_.reset(); }
 
   void wait_until_working() {

@@ -1,4 +1,4 @@
-// Groups made, used for objects and ended by several threads of each rank.
+// Groups that several threads of each rank make, use for objects, and end.
 #include "ranks/several_threads.h"
 
 #include <absl/time/clock.h>
@@ -19,7 +19,7 @@ using testing::sum;
 
 class ThreadsOfGroups : public testing::SeveralThreads {};
 
-// Nobody sends what three threads wait for.
+// Three threads wait for messages that no rank sends.
 TEST_P(ThreadsOfGroups, AnAbortEndsTheCallsOfAllThreads) {
   run([](Session& session, int me, int other) {
     const std::vector<Group> made = groups(1);
@@ -44,7 +44,35 @@ TEST_P(ThreadsOfGroups, AnAbortEndsTheCallsOfAllThreads) {
   });
 }
 
-// A session that is closed under the calls of its threads.
+// Lesson N6: rank 1 takes part in the new group only after rank 0 has aborted
+// another one, so an abort that waited for the new group would wait for ever.
+TEST_P(ThreadsOfGroups, AnAbortWaitsForNoGroupThatIsBeingMade) {
+  std::atomic<bool> aborted{false};
+  run([&](Session& session, int me, int) {
+    const std::vector<Group> made = groups(1);
+    const auto make_another = [&] {
+      const absl::StatusOr<Group> another = new_group();
+      EXPECT_TRUE(another.ok()) << another.status();
+    };
+    if (me == 1) {
+      while (!aborted) std::this_thread::yield();
+      make_another();
+    } else {
+      std::thread maker([&] {
+        bind_session(session);
+        make_another();
+        bind_session({});
+      });
+      absl::SleepFor(absl::Milliseconds(50));
+      EXPECT_TRUE(abort(made[0]).ok());
+      aborted = true;
+      maker.join();
+    }
+    EXPECT_EQ(sum(1), 2) << "the others are whole";
+  });
+}
+
+// A session is closed during the calls of its threads.
 TEST_P(ThreadsOfGroups, ACloseEndsTheCallsOfAllThreads) {
   const std::shared_ptr<Store> store = Store::in_memory();
   const auto rank_body = [&](int rank) {
@@ -68,8 +96,8 @@ TEST_P(ThreadsOfGroups, ACloseEndsTheCallsOfAllThreads) {
   other.join();
 }
 
-// Calls that all ranks make together, each thread in a group of its own: all
-// the calls with objects, and groups that are made and ended meanwhile.
+// Collective calls of all ranks, each thread in a group of its own: all calls
+// with objects, and groups that are made and ended meanwhile.
 TEST_P(ThreadsOfGroups, GroupsAndObjectsOfEightThreads) {
   run([](Session& session, int me, int) {
     const std::vector<Group> made = groups(8);
@@ -86,7 +114,7 @@ TEST_P(ThreadsOfGroups, GroupsAndObjectsOfEightThreads) {
         const auto all = all_gather_object(Object(mine), in);
         ASSERT_TRUE(all.ok()) << all.status();
         EXPECT_EQ((*all)[static_cast<size_t>(1 - me)], Object(mine));
-        // Rank 1 of the world is the first there.
+        // Rank 1 of the world is the first rank there.
         const auto gathered = gather_object(Object(mine), Peer::group(0), in);
         ASSERT_TRUE(gathered.ok()) << gathered.status();
         EXPECT_EQ(gathered->size(), me == 1 ? 2 : 0);

@@ -30,7 +30,7 @@ int threads_now() {
   return n;
 }
 
-// What it has started goes on, and is another thread's to wait for.
+// A started operation goes on, and another thread waits for it.
 TEST_P(Threads, AThreadMayEndBeforeWhatItHasStarted) {
   run([](Session& session, int me, int other) {
     for (int64_t i = 0; i < 20; ++i) {
@@ -51,7 +51,7 @@ TEST_P(Threads, AThreadMayEndBeforeWhatItHasStarted) {
   });
 }
 
-// On both ranks the receive is there before anybody sends.
+// On the two ranks the receive is posted before any send.
 TEST_P(Threads, AReceiveThatWaitsBlocksNoSend) {
   run([](Session& session, int me, int other) {
     for (int64_t i = 0; i < 20; ++i) {
@@ -70,7 +70,7 @@ TEST_P(Threads, AReceiveThatWaitsBlocksNoSend) {
   });
 }
 
-// A large send waits for its receive; the thread that receives comes second.
+// A large send waits for its receive; the receiving thread comes second.
 TEST_P(Threads, ASendThatWaitsBlocksNoReceive) {
   run([](Session& session, int me, int other) {
     constexpr size_t kCount = 1 << 20;
@@ -90,8 +90,8 @@ TEST_P(Threads, ASendThatWaitsBlocksNoReceive) {
   });
 }
 
-// Messages of one thread beside a collective of another that needs them: rank 1
-// comes to the barrier when all of them have gone to and fro.
+// Messages of one thread beside a collective of another thread that needs them:
+// rank 1 comes to the barrier when all messages have gone back and forth.
 TEST_P(Threads, ACollectiveThatWaitsBlocksNoMessages) {
   run([](Session& session, int me, int other) {
     for (int round = 0; round < 5; ++round) {
@@ -101,7 +101,8 @@ TEST_P(Threads, ACollectiveThatWaitsBlocksNoMessages) {
           ++inside;
           EXPECT_TRUE(barrier().ok());
         } else if (me == 0) {
-          // A second thread beside: its messages, too, need no barrier.
+          // A second thread beside: its messages do not need the barrier
+          // either.
           while (inside == 0) std::this_thread::yield();
           absl::SleepFor(absl::Milliseconds(2));
           for (int64_t i = 0; i < 10; ++i) {
@@ -121,8 +122,8 @@ TEST_P(Threads, ACollectiveThatWaitsBlocksNoMessages) {
   });
 }
 
-// A collective that comes beside a receive, from a thread that is not the
-// first, holds no message of others up.
+// A collective beside a receive, from a thread that is not the first, delays no
+// message of other threads.
 TEST_P(Threads, ACollectiveBesideBlocksNoMessages) {
   run([](Session& session, int me, int other) {
     if (me == 1) {
@@ -149,7 +150,7 @@ TEST_P(Threads, ACollectiveBesideBlocksNoMessages) {
   });
 }
 
-// The threads of a rank take turns, so the order is one on all ranks.
+// The threads of a rank take turns, so the order is equal on all ranks.
 TEST_P(Threads, CollectivesOfThreadsThatTakeTurns) {
   run([](Session& session, int me, int) {
     std::atomic<int64_t> turn{0};
@@ -179,7 +180,7 @@ TEST_P(Threads, EightGroupsAtATime) {
   });
 }
 
-// Equal collectives may go in any order; messages go by their tags.
+// Equal collectives may be in any order; messages match by their tags.
 TEST_P(Threads, ThirtyTwoOnOneGroupAndOnEight) {
   run([](Session& session, int me, int other) {
     std::vector<Group> made = groups(8);
@@ -201,7 +202,7 @@ TEST_P(Threads, ThirtyTwoOnOneGroupAndOnEight) {
   });
 }
 
-// Each over two groups that all share, and in both orders.
+// Each thread uses two groups that all threads share, in either order.
 TEST_P(Threads, BatchesOfSeveralThreads) {
   run([](Session& session, int me, int other) {
     const std::vector<Group> made = groups(2);
@@ -226,7 +227,8 @@ TEST_P(Threads, BatchesOfSeveralThreads) {
   });
 }
 
-// Two threads start them and wait for none; what is beside needs no threads.
+// Two threads start the operations and wait for none; no further threads are
+// needed.
 TEST_P(Threads, AThousandOutstanding) {
   run([](Session& session, int me, int other) {
     EXPECT_EQ(sum(1), 2);
@@ -253,8 +255,8 @@ TEST_P(Threads, AThousandOutstanding) {
       }
       if (t == 0) most = threads_now();
     });
-    // Of both ranks: one for what is asynchronous, one for deadlines, and the
-    // second thread of the test.
+    // For the two ranks together: one thread for asynchronous operations, one
+    // for deadlines, and the second thread of the test.
     EXPECT_LE(most, before + 6);
     for (const std::vector<Work>& some : works)
       for (const Work& work : some) {

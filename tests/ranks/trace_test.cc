@@ -1,5 +1,6 @@
-// What passes `submit` is what was called: the decorator `record`, under the
-// host and above the backend, sees the operations that the recorder saw above.
+// The operations that pass `submit` equal the calls: the decorator `record`,
+// below the host and above the backend, sees the operations that the recorder
+// saw above.
 #include "host_backends.h"
 #include "ranks/facade_ranks.h"
 #include "ranks/recordings_folder.h"
@@ -31,7 +32,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
-// An operation, as a line of a trace has it.
+// An operation as a line of a trace.
 std::string traced(const cli::RecordedOp& op) {
   std::string text = absl::StrCat("\"op\": \"", op.op, "\"");
   if (op.seq != 0) absl::StrAppend(&text, ", \"seq\": ", op.seq);
@@ -55,7 +56,7 @@ class Traces : public ::testing::TestWithParam<const char*> {
   const testing::RecordingsFolder folder_;
 };
 
-// Every kind of call, waited for and begun, alone and in a batch.
+// Every kind of call, synchronous and asynchronous, alone and in a batch.
 void call_all(int rank, int n, const Group& group) {
   const OpOptions how{.group = group};
   const OpOptions begun{.group = group, .async = true};
@@ -105,7 +106,7 @@ TEST_P(Traces, HoldWhatTheRecorderSaw) {
               const auto group = new_group({.group_desc = "again"});
               ASSERT_TRUE(group.ok()) << group.status();
               call_all(session.rank(), n, *group);
-              // A refused call reaches nobody.
+              // A refused call does not reach the backend.
               EXPECT_FALSE(
                   all_reduce(TensorView(static_cast<float*>(nullptr), 4)).ok());
               ASSERT_TRUE(session.save_recording().ok());

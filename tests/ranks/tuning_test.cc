@@ -1,5 +1,5 @@
-// DISTWRAP_TUNING: what a file says reaches the backend that it names, unless
-// the caller says otherwise.
+// The values of the file DISTWRAP_TUNING reach the backends that it names,
+// unless the caller gives others.
 #include "base/error.h"
 #include "distwrap/distwrap.h"
 #include "ranks/rank_threads.h"
@@ -50,7 +50,7 @@ TEST_F(Tuned, TheBackendIsGivenWhatTheFileSays) {
   const std::string text(status.message());
   EXPECT_THAT(text, HasSubstr("'sliced_too' is no threshold"));
   EXPECT_THAT(text, HasSubstr("DISTWRAP_TUNING is " + path_));
-  // It is not for others, nor where the caller has said something.
+  // The values are not for other backends, nor do they override the caller.
   EXPECT_TRUE(start("loopback").ok());
   EXPECT_TRUE(start("shm", {{"tuning", "sliced_two=4096"}}).ok());
   write("nobody.sliced_too = 2048\nloopback.x = 1\n");
@@ -72,7 +72,7 @@ TEST_F(Tuned, WhatCannotBeReadIsNamedWithItsLine) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("DISTWRAP_TUNING"));
 }
 
-// The file is not part of the hints that ranks of a group have to have alike.
+// The file is not one of the hints that must be equal on all ranks of a group.
 TEST_F(Tuned, GroupsOfTunedRanksWork) {
   write("shm.sliced_two = 1024\nshm.direct_tried = 2048\n");
   run_ranks(2, {.backend = "shm", .timeout = absl::Seconds(60)},

@@ -1,5 +1,5 @@
-// What windows do when something is wrong: the rules of lessons W1, W5 and W7,
-// and bad input, all of which is refused before anything is sent.
+// Windows after mistakes: the rules of lessons W1, W5 and W7, and bad input,
+// which is refused before anything is sent.
 #include "ranks/window_ranks.h"
 
 #include <absl/time/clock.h>
@@ -17,8 +17,8 @@ DISTWRAP_WINDOW_BACKENDS(WindowFailures);
 
 constexpr CallOptions kSoon{.timeout = absl::Milliseconds(20)};
 
-// A wait without a timeout of its own has the group's; one that ends by it may
-// be made again, and nothing else has changed.
+// A wait without a timeout uses the group's. A wait that reaches it may be
+// repeated, and nothing else has changed.
 TEST_P(WindowFailures, AWaitEndsByItsDeadlineAndBreaksNothing) {
   run(
       2,
@@ -56,8 +56,10 @@ TEST_P(WindowFailures, BadInputIsRefusedAndBreaksNothing) {
     std::vector<int> x(4, 1), y(4, 2);
     const TensorView in(x), out(y);
     const auto bad = Reason::kInvalidArgument;
-    expect_reason(window.put(in, Peer::group(2), 0).status(), bad, "no rank");
-    expect_reason(window.put(in, Peer::group(-1), 0).status(), bad, "no rank");
+    expect_reason(window.put(in, Peer::group(2), 0).status(), bad,
+                  "not a rank");
+    expect_reason(window.put(in, Peer::group(-1), 0).status(), bad,
+                  "not a rank");
     expect_reason(window.put(in, {}, 0).status(), Reason::kRootMissing);
     expect_reason(window.get(out, other, -1).status(), bad, "negative");
     expect_reason(window.put(in, other, 5).status(), bad, "beyond");
@@ -74,7 +76,7 @@ TEST_P(WindowFailures, BadInputIsRefusedAndBreaksNothing) {
     expect_reason(window.signal(other, -1, 1, SignalHow::kSet).status(), bad);
     expect_reason(
         window.signal(other, 0, 1, static_cast<SignalHow>(9)).status(), bad,
-        "set or added");
+        "way to raise");
     expect_reason(
         window.put_signal(in, other, 0, 99, 1, SignalHow::kSet).status(), bad,
         "no such signal");
@@ -91,14 +93,14 @@ TEST_P(WindowFailures, BadInputIsRefusedAndBreaksNothing) {
     expect_reason(
         window.fetch_op(out, TensorView(x.data(), 3), other, 0, ReduceOp::kSum)
             .status(),
-        bad, "not equally many");
+        bad, "numbers of operands");
     expect_reason(window.fetch_op(in, in, other, 0, ReduceOp::kSum).status(),
                   bad, "same memory");
     expect_reason(window.compare_swap(out, in, other, 0).status(), bad,
                   "two elements");
     expect_reason(window.put(in, other, 7, {.label = "halo"}).status(), bad,
                   "halo");
-    // Nothing of that was written.
+    // Nothing of it was written.
     expect_ok(barrier());
     EXPECT_EQ(copy_of<int>(window), std::vector<int>(8, 0));
     EXPECT_EQ(y, std::vector<int>(4, 2));
@@ -141,7 +143,7 @@ TEST_P(WindowFailures, OptionsThatCannotBe) {
             .status(),
         bad);
     expect_reason(Window().flush().status(), Reason::kNotInitialized);
-    // The ranks still agree on what comes next.
+    // The ranks still agree on the next call.
     expect_ok(make_window({.count = 1}).destroy());
   });
 }
@@ -170,8 +172,8 @@ TEST_P(WindowFailures, ARankThatDoesNotComeIsNamed) {
   });
 }
 
-// A handle of what has ended is refused and never reaches a backend, whether
-// the window was destroyed or its group.
+// A handle of something that has ended is refused and never reaches a backend,
+// whether the window or its group was destroyed.
 TEST_P(WindowFailures, AStaleHandleIsRefused) {
   if (apart()) GTEST_SKIP() << "splits want equal hints";
   run(2, [](int me) {
@@ -197,7 +199,7 @@ TEST_P(WindowFailures, AStaleHandleIsRefused) {
   });
 }
 
-// The end fails on all ranks or on none, and whatever it says no write lands
+// The end fails on all ranks or on none, and in either case no write happens
 // afterwards.
 TEST_P(WindowFailures, TheEndFailsOnAllRanksOrOnNone) {
   std::atomic<int> ended{0};
@@ -207,7 +209,7 @@ TEST_P(WindowFailures, TheEndFailsOnAllRanksOrOnNone) {
     Floats x(16, of_rank(me));
     if (me == 2) {
       while (ended < 2) absl::SleepFor(absl::Milliseconds(1));
-      // Theirs is gone for this rank, too.
+      // This rank cannot reach the others' memory any more, either.
       const absl::Status status =
           window.put(TensorView(x), Peer::group(0), 0).status();
       EXPECT_EQ(error_reason(status), Reason::kStaleEpoch) << status;
@@ -223,7 +225,7 @@ TEST_P(WindowFailures, TheEndFailsOnAllRanksOrOnNone) {
   });
 }
 
-// Calls of other threads that do not end are the end's error, and go on.
+// Calls of other threads that do not end make the end fail, and go on.
 TEST_P(WindowFailures, TheEndWaitsForOwnCalls) {
   run(2, [](int me) {
     const Window window = make_window({.count = 1});
@@ -270,7 +272,7 @@ TEST_P(WindowFailures, AnAbortEndsAWait) {
   });
 }
 
-// Who has closed its session will signal nobody.
+// A rank that has closed its session will send no signal.
 TEST_P(WindowFailures, AnOwnerThatIsGoneEndsAWait) {
   run(2, [](int me) {
     const Window window = make_window({.count = 8});
@@ -289,7 +291,8 @@ TEST_P(WindowFailures, AnOwnerThatIsGoneEndsAWait) {
 }
 
 TEST_P(WindowFailures, HooksSeeCallsAndRefuseThem) {
-  std::atomic<int> behind = 0;  // the barrier, which a rank that gives up ends
+  std::atomic<int> behind = 0;  // ranks behind the barrier, which a rank that
+                                // gives up ends
   run(2, [&behind](int me) {
     std::vector<std::string> seen;
     bool refuses = false;
@@ -332,7 +335,7 @@ size_t descriptors() {
 TEST_P(WindowFailures, ManyWindowsLeaveNothing) {
   size_t before = 0;
   run(2, [&](int me) {
-    expect_ok(barrier());  // some connect with their first message
+    expect_ok(barrier());  // some backends connect with the first message
     for (int i = 0; i < 300; ++i) {
       const Window window =
           make_window({.count = 1000 + i, .dtype = DType::kI32});

@@ -1,9 +1,9 @@
-// Random programs of puts, gets and atomics, against a slow reference that runs
-// them one after the other.
+// Random programs of puts, gets and atomics, compared with a slow reference
+// that runs them one after the other.
 //
-// A program is a row of phases. In a phase an element is either written by one
-// put, or read, or accumulated into, by any number of ranks and by one
-// commutative reduction; so its result does not depend on who comes first.
+// A program is a sequence of phases. In a phase an element is either written by
+// one put, or read, or accumulated into by any number of ranks with one
+// commutative reduction, so its result does not depend on the order of ranks.
 #include "ranks/window_ranks.h"
 
 #include <random>
@@ -86,7 +86,7 @@ struct Program {
           steps->push_back({What::kFetch, rank(), target, at, n, op, value()});
         return;
       default:
-        // What is not expected is not replaced, by nobody.
+        // A value that differs from the expected one is not replaced.
         return steps->push_back(
             {What::kSwap, rank(), target, at, 1, op, value()});
     }
@@ -104,7 +104,7 @@ struct Program {
   std::vector<std::vector<Step>> phases;
 };
 
-// One step in the reference.
+// Applies one step to the reference.
 void apply(const Step& step, Memory* memory) {
   for (int64_t i = 0; i < step.count; ++i) {
     uint64_t& at = (*memory)[static_cast<size_t>(step.target)]

@@ -1,4 +1,4 @@
-// Windows on every backend that has them, one body for all.
+// Windows on every backend that has them, with one body for all.
 #ifndef DISTWRAP_TESTS_RANKS_WINDOW_RANKS_H_
 #define DISTWRAP_TESTS_RANKS_WINDOW_RANKS_H_
 
@@ -17,13 +17,13 @@
 
 namespace distwrap::testing {
 
-// ucx where each rank counts as on a host of its own, so that nothing is
+// ucx with each rank counted as on a host of its own, so that nothing is
 // mapped.
 inline constexpr char kUcxApart[] = "ucx_apart";
 
 class WindowRanks : public ::testing::TestWithParam<std::string> {
  protected:
-  // Ranks that are threads, bound to sessions of their own.
+  // Runs ranks that are threads, bound to sessions of their own.
   void run(int n, const std::function<void(int)>& body,
            absl::Duration timeout = absl::Seconds(60)) const {
     run_hub_ranks(
@@ -51,14 +51,14 @@ inline void expect_ok(const absl::Status& status) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// One that has to be there.
+// Makes a window; fails the test when it cannot.
 inline Window make_window(const WindowOptions& options) {
   const absl::StatusOr<Window> window = new_window(options);
   EXPECT_TRUE(window.ok()) << window.status();
   return window.ok() ? *window : Window();
 }
 
-// Elements of a part that this rank can read while others do not write.
+// The elements of a part that this rank can read while no rank writes.
 template <class T>
 std::vector<T> copy_of(const Window& window) {
   const absl::Span<T> own = window.memory_of<T>();

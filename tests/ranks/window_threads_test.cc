@@ -1,5 +1,5 @@
-// Windows that several ranks, or several threads of a rank, work on at once,
-// and those that one works on alone: rule W6.
+// Windows on which several ranks, or several threads of a rank, work at the
+// same time, and windows on which one rank works alone: rule W6.
 #include "ranks/window_ranks.h"
 
 #include <absl/time/clock.h>
@@ -13,7 +13,7 @@ namespace {
 class WindowThreads : public WindowRanks {};
 DISTWRAP_WINDOW_BACKENDS(WindowThreads);
 
-// Every rank adds and compares on all parts at once.
+// Every rank adds to and compares all parts at the same time.
 TEST_P(WindowThreads, AtomicsOfAllRanksAddUp) {
   constexpr int kTimes = 200;
   run(4, [](int me) {
@@ -30,7 +30,7 @@ TEST_P(WindowThreads, AtomicsOfAllRanksAddUp) {
         expect_ok(ints.accumulate(TensorView(ones), peer, 1, ReduceOp::kSum));
         expect_ok(
             floats.accumulate(TensorView(addend), peer, 0, ReduceOp::kSum));
-        // A counter by compare and swap.
+        // A counter made of compare and swap.
         int64_t seen = 0;
         for (;;) {
           const int64_t found = *ints.compare_swap(seen, seen + 1, peer, 4);
@@ -67,7 +67,7 @@ TEST_P(WindowThreads, AtomicsOfAllRanksAddUp) {
   });
 }
 
-// Eight threads of each rank, on one window, while others call on the group.
+// Eight threads of each rank on one window, while others call on the group.
 TEST_P(WindowThreads, EightThreadsAtOnce) {
   constexpr int kThreads = 8, kRounds = 50;
   run(2, [](int me) {
@@ -84,7 +84,7 @@ TEST_P(WindowThreads, EightThreadsAtOnce) {
           expect_ok(window.wait_signal(t, Compare::kGe,
                                        static_cast<uint64_t>(round)));
           ASSERT_TRUE(window.fetch_add(int64_t{1}, other, kThreads).ok());
-          // The answer: the place may be written again.
+          // The answer: the memory may be written again.
           expect_ok(window.signal(other, kThreads + t, 1, SignalHow::kAdd));
           expect_ok(window.wait_signal(kThreads + t, Compare::kGe,
                                        static_cast<uint64_t>(round)));
@@ -102,7 +102,7 @@ TEST_P(WindowThreads, EightThreadsAtOnce) {
   });
 }
 
-// Nothing collective hides in a call: the others are in none meanwhile.
+// No call has a hidden collective: the other ranks make no call meanwhile.
 TEST_P(WindowThreads, OneRankAloneCanPutAndGet) {
   std::atomic<bool> over{false};
   run(3, [&](int me) {

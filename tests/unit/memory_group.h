@@ -1,4 +1,4 @@
-// A process in a control group whose memory runs out.
+// A process in a control group that runs out of memory.
 #ifndef DISTWRAP_TESTS_UNIT_MEMORY_GROUP_H_
 #define DISTWRAP_TESTS_UNIT_MEMORY_GROUP_H_
 
@@ -20,7 +20,7 @@
 
 namespace distwrap::testing {
 
-// A control group below this process's own, while it lives.
+// A control group below this process's own, while the object lives.
 class MemoryGroup {
  public:
   explicit MemoryGroup(uint64_t limit) {
@@ -45,7 +45,7 @@ class MemoryGroup {
     if (!folder_.empty()) rmdir(folder_.c_str());
   }
   bool exists() const { return !folder_.empty(); }
-  // Of the calling process.
+  // Moves the calling process into the group.
   bool enter() const { return write("/cgroup.procs", "0"); }
 
  private:
@@ -57,7 +57,7 @@ class MemoryGroup {
   std::string folder_;
 };
 
-// Takes memory until `rest` bytes are left of the control group's.
+// Allocates memory until `rest` bytes of the control group's limit are left.
 class Ballast {
  public:
   explicit Ballast(uint64_t rest) : fd_(memfd_create("ballast", MFD_CLOEXEC)) {
@@ -82,8 +82,8 @@ class Ballast {
   int fd_;
 };
 
-// Runs `body` in a process that may have so much: it ends by itself, and says
-// what is wrong, else nothing.
+// Runs `body` in a process with this memory limit. The process has to end by
+// itself; the body returns a mistake, or "".
 inline void expect_within_memory(uint64_t limit,
                                  const std::function<std::string()>& body) {
   const MemoryGroup group(limit);

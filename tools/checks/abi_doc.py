@@ -51,7 +51,7 @@ def names_of(root):
 
 
 def compare(root):
-    """What is wrong, a line each."""
+    """The differences, one line each."""
     page = (root / PAGE).read_text()
     code = " ".join(CODE.findall(page))
     words = set(re.findall(r"\w+", code))

@@ -114,7 +114,7 @@ def program_of(include, only=None):
 
 
 def key(line):
-    """What a line is about."""
+    """The words that identify a line."""
     words = line.split()
     return tuple(words[:2])
 
@@ -125,7 +125,7 @@ def lines_of(text):
 
 
 def problems(golden, found, mode):
-    """What is wrong with `found`, one text each."""
+    """The faults of `found`, one text each."""
     was = {key(line): line for line in golden}
     now = {key(line): line for line in found}
     texts = [f"changed: '{was[k]}' is now '{now[k]}'"

@@ -36,7 +36,7 @@ def functions(text):
 
 
 def types(guide):
-    """What the guide names that is no function: structs and handles."""
+    """Structs and handles that the guide names; functions are left out."""
     text = COMMENT.sub(" ", (ROOT / "include/distwrap/c_types.h").read_text())
     return set(re.findall(r"\bdistwrap_(\w+)", text)) & set(
         re.findall(r"distwrap_(\w+)", guide))

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import pathlib
+import sys
 import tempfile
 import unittest
 
@@ -18,17 +19,21 @@ def readme(mark, language, text):
 
 class DocsTest(unittest.TestCase):
 
-    def check(self, text, run=False):
-        """Exit code and output for a tree with this README."""
+    def check(self, text, run=False, part="", python=""):
+        """Exit code and output for a tree with this README, and a part's."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "docs").mkdir()
             (root / "docs/more.md").write_text("[up](../README.md)\n")
             (root / "hello.cc").write_text(CODE)
             (root / "README.md").write_text(text)
+            (root / "tests/a").mkdir(parents=True)
+            (root / "tests/a/README.md").write_text(part)
             arguments = ["--root", folder]
             if run:
                 arguments += ["--run", folder]
+            if python:
+                arguments += ["--python", python]
             output = io.StringIO()
             with contextlib.redirect_stdout(output):
                 code = docs.main(arguments)
@@ -71,6 +76,20 @@ class DocsTest(unittest.TestCase):
         apart = "<!-- run -->\n\nWords.\n\n```sh\ntrue\n```\n"
         self.assert_bad("say above the block", apart)
 
+    def test_python_blocks_need_an_interpreter(self):
+        # Without one they are skipped, with their output; something must run.
+        text = ("<!-- run: python -->\n```sh\npython3 nosuch\n```\n"
+                "<!-- output -->\n```text\n1\n```\n"
+                "<!-- run -->\n```sh\ntrue\n```\n")
+        self.assert_good(text, run=True)
+        good = text.replace("nosuch", "-c 'print(1)'")
+        self.assert_good(good, run=True, python=sys.executable)
+        self.assert_bad("ended with", text, run=True, python=sys.executable)
+        self.assert_bad("python where the mark says so",
+                        readme("<!-- run -->", "python", "x\n"))
+        self.assert_bad("write <!-- run -->",
+                        readme("<!-- run: perl -->", "sh", "true\n"))
+
     def test_reason_is_needed(self):
         self.assert_bad("needs the reason",
                         readme("<!-- shown: -->", "sh", "true\n"))
@@ -103,6 +122,19 @@ class DocsTest(unittest.TestCase):
     def test_dead_link(self):
         self.assert_bad("leads nowhere", "[a](docs/none.md#x)\n")
         self.assert_good("[a](docs/more.md) [b](https://example.org/x)\n")
+
+    def test_readme_of_a_part(self):
+        self.assert_bad("tests/a/README.md: the link to b leads nowhere", "x\n",
+                        part="[b](b)\n")
+        self.assert_good("x\n", part="[a](README.md)\n```sh\ntrue\n```\n")
+
+    def test_dead_path(self):
+        self.assert_bad("README.md: there is no src/none.h",
+                        "see `src/none.h`\n")
+        self.assert_bad("there is no tests/none.py",
+                        "run `tests/none.py --all`\n")
+        self.assert_good("`docs/more.md`, `docs/`, `docs/*.md`, `lib/none.h`\n")
+        self.assert_good("<!-- shown: a build -->\n```sh\n`src/none`\n```\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ distwrap_layer). This reads that very list and looks at every #include:
                    plugins/sdk, which sees the C ABI alone
   public headers   likewise: each belongs to a layer
   the C ABI        <stdint.h>, <stddef.h> and itself
-  backends/*, plugins/*   the C ABI, plugins/sdk, and themselves
+  backends/*       the C ABI, plugins/sdk, plugins/hostmem, and themselves
+  plugins/*        the C ABI, plugins/sdk, and themselves
   examples         public headers
 
 and that no layer uses a higher one, heavy headers stay in few files, third
@@ -24,8 +25,8 @@ import re
 import sys
 
 # From the lowest to the highest: an arrow never points up.
-ORDER = ["base", "store", "plugin", "algo", "accel", "comm", "group", "moe",
-         "dispatch", "graph", "mesh", "facade", "capi"]
+ORDER = ["base", "store", "plugin", "algo", "accel", "layout", "comm", "group",
+         "moe", "facade", "mesh", "dispatch", "graph", "capi"]
 
 # Public header -> the layer that implements it.
 PUBLIC = {
@@ -34,13 +35,17 @@ PUBLIC = {
     "dlpack.h": "base",
     "store.h": "store",
     "object.h": "algo",
+    "layout.h": "layout", "plan.h": "layout",
     "work.h": "comm", "communicator.h": "comm", "hooks.h": "comm",
     "group.h": "group", "group_options.h": "group",
     "group_registry.h": "group", "session.h": "group",
+    "moe_plan.h": "moe", "moe.h": "facade", "moe_raw.h": "facade",
+    "moe_dynamic.h": "facade",
     "batch.h": "facade", "distwrap.h": "facade",
     "groups.h": "facade", "objects.h": "facade",
     "op_options.h": "facade", "operations.h": "facade", "peer.h": "facade",
-    "splits.h": "facade", "memory.h": "facade", "window.h": "facade",
+    "splits.h": "comm", "memory.h": "facade", "window.h": "facade",
+    "mesh.h": "mesh", "redistribute.h": "mesh",
     "c.h": "capi", "c_types.h": "capi",
 }
 
@@ -186,7 +191,7 @@ class Tree:
                            f"includes {target}: only {' '.join(homes)} may")
 
     def judge(self, path, quoted, target):
-        """What is wrong with this include, or None."""
+        """The fault of this include, or None."""
         name = self.name(path)
         parts = name.split("/")
         if ".." in target.split("/"):
@@ -226,11 +231,14 @@ class Tree:
             return None
         if first == "sdk" or (path.parent / target).is_file():
             return None
+        if first == "hostmem" and self.name(path).startswith("backends/"):
+            return None
         own = self.root.joinpath(*self.name(path).split("/")[:2])
         if (own / target).is_file() or (
                 first == own.name and (own.parent / target).is_file()):
             return None
-        return "a backend includes distwrap/abi, sdk and its own files"
+        return ("a backend includes distwrap/abi, sdk, hostmem and its own "
+                "files; plugins/sdk and plugins/hostmem include no backend")
 
     def judge_public(self, layer, target):
         """An include of distwrap/... from `layer`."""
@@ -272,7 +280,7 @@ class Tree:
             name = self.name(path)
             installed = name.startswith(("include/", "plugins/sdk/"))
             built = (path.suffix in (".c", ".cc") and name.startswith(
-                ("src/", "backends/", "tools/", "examples/")))
+                ("src/", "backends/", "plugins/", "tools/", "examples/")))
             if path.suffix not in SUFFIXES or not (installed or built):
                 continue
             folder, listed = path.parent, False

@@ -28,7 +28,7 @@ BEGIN = re.compile(r"^<!-- made by: distwrap ", re.MULTILINE)
 
 
 def printed(program, arguments):
-    """What the command prints, between blank lines."""
+    """The output of the command, between blank lines."""
     done = subprocess.run([program, *shlex.split(arguments)], text=True,
                           stdin=subprocess.DEVNULL, capture_output=True,
                           check=False)
@@ -49,7 +49,7 @@ def remake(text, program):
 
 
 def check_error_pages(folder, program, write):
-    """What is wrong with the list of pages; writes those that are missing."""
+    """The faults of the list of pages; writes missing pages if asked to."""
     listed = json.loads(printed(program, "info --errors --json"))["errors"]
     pages = {error["page"] for error in listed}
     there = {path.stem for path in folder.glob("*")}

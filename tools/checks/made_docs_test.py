@@ -84,7 +84,7 @@ printf '{"errors": [{"page": "DW-1"}, {"page": "DW-2"}]}'"""
             self.assertEqual(code, 1)
             self.assertIn("docs/errors/DW-1.md is not there", output)
             self.assertIn("docs/errors/DW-9.md is about no error", output)
-            self.assertEqual(run("--write")[0], 1)  # of DW-9
+            self.assertEqual(run("--write")[0], 1)  # DW-9 is no error
             (pages / "DW-9.md").unlink()
             self.assertEqual(run()[0], 0)
             self.assertIn("DW-2|page", (pages / "DW-2.md").read_text())

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Proves that tests/proofs.txt names tests that exist, and that each reason of
-reasons.def is there, with a test that names it or with what it will come.
+reasons.def and each lesson is there: a reason with a test that names it, a
+lesson with any test, or either with a word on why there is none.
 
   proofs.py [ROOT]
 """
@@ -12,6 +13,11 @@ import sys
 KINDS = ("reason", "lesson", "trap")
 REASON = re.compile(r"^DW_REASON\(\d+, \w+, (k\w+),", re.MULTILINE)
 TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+# How many lessons there are of each kind, numbered from 1.
+LESSONS = {"A": 6, "D": 3, "G": 12, "H": 6, "K": 5, "M": 6, "N": 13, "P": 9,
+           "Q": 3, "W": 7, "Y": 5}
+# Tests of ctest.
+ADDED = re.compile(r"add_test\(\s*NAME (\w+)")
 # Tests that are registered by a table.
 LISTED = re.compile(r'^    \{"(\w+)", ', re.MULTILINE)
 
@@ -24,7 +30,7 @@ def find_tests(sources):
         ends = [start.start() for start in starts[1:]] + [len(text)]
         for start, end in zip(starts, ends):
             tests[f"{start[1]}.{start[2]}"] = text[start.start():end]
-        for listed in LISTED.finditer(text):
+        for listed in [*LISTED.finditer(text), *ADDED.finditer(text)]:
             tests[listed[1]] = None
     return tests
 
@@ -45,7 +51,12 @@ def read_proofs(text):
     return rows, errors
 
 
-def check(reasons, tests, text):
+def all_lessons():
+    return [f"{kind}{number}" for kind, most in LESSONS.items()
+            for number in range(1, most + 1)]
+
+
+def check(reasons, tests, text, lessons=()):
     """One line for each thing that is not proved."""
     rows, errors = read_proofs(text)
     seen = set()
@@ -64,6 +75,8 @@ def check(reasons, tests, text):
     named = {name for kind, name, _ in rows if kind == "reason"}
     errors += [f"reason {name} has no line" for name in reasons
                if name not in named]
+    errors += [f"lesson {name} has no line" for name in lessons
+               if ("lesson", name) not in seen]
     errors += [f"reason {name} is not in reasons.def"
                for name in sorted(named - set(reasons))]
     return errors
@@ -74,10 +87,12 @@ def main():
             else pathlib.Path(__file__).resolve().parents[2])
     reasons = REASON.findall((root / "include" / "distwrap" / "abi" /
                               "reasons.def").read_text(encoding="utf-8"))
-    tests = find_tests(path.read_text(encoding="utf-8")
-                       for path in sorted((root / "tests").rglob("*.cc")))
+    tests = find_tests(
+        path.read_text(encoding="utf-8")
+        for pattern in ("*.cc", "CMakeLists.txt")
+        for path in sorted((root / "tests").rglob(pattern)))
     errors = check(reasons, tests, (root / "tests" / "proofs.txt").read_text(
-        encoding="utf-8"))
+        encoding="utf-8"), all_lessons())
     for error in errors:
         print(f"tests/proofs.txt: {error}")
     print(f"proofs: {len(reasons)} reasons, {len(tests)} tests, "

@@ -12,7 +12,7 @@ TEST(Calls, FailAsTheyShould) {
 TEST_P(Calls, Work) {}
 constexpr Lesson kLessons[] = {
     {"G01_Inputs", check, 4},
-"""])
+""", "add_test(NAME layout\n  COMMAND layout.py)\n"])
 GOOD = "# a remark\n\nreason kGone | gone | Calls.FailAsTheyShould\n"
 
 
@@ -23,7 +23,7 @@ class Proofs(unittest.TestCase):
 
     def test_what_is_proved_passes(self):
         self.assertEqual(self.errors(
-            GOOD + "lesson G1 | inputs | G01_Inputs Calls.Work\n"), [])
+            GOOD + "lesson G1 | inputs | G01_Inputs Calls.Work layout\n"), [])
 
     def test_a_new_reason_needs_a_line(self):
         self.assertEqual(self.errors(GOOD, ("kGone", "kNew")),
@@ -31,6 +31,18 @@ class Proofs(unittest.TestCase):
         self.assertEqual(self.errors(
             GOOD + "reason kNew | new | later: a thing\n",
             ("kGone", "kNew")), [])
+
+    def test_each_lesson_needs_a_line(self):
+        lessons = ["G1", "G2"]
+        self.assertEqual(
+            proofs.check(["kGone"], TESTS, GOOD +
+                         "lesson G1 | inputs | G01_Inputs\n", lessons),
+            ["lesson G2 has no line"])
+        self.assertEqual(
+            proofs.check(["kGone"], TESTS, GOOD +
+                         "lesson G1 | inputs | G01_Inputs\n"
+                         "lesson G2 | tags | later: streams\n", lessons), [])
+        self.assertEqual(len(proofs.all_lessons()), 75)
 
     def test_a_reason_that_is_none(self):
         self.assertEqual(self.errors(GOOD, ()),

@@ -42,15 +42,16 @@ void describe(CLI::App& app, bench::Words& words) {
       ->type_name("N");
   app.add_option(
          "--backend", words.backends,
-         "Backends, separated by commas; they take turns. none with --vs")
+         "Backends, separated by commas, which take turns; with --vs also none")
       ->capture_default_str()
       ->group(job)
       ->type_name("NAME,...");
   app.add_option("--hint", words.hints, "key=value for the backends")
       ->group(job)
       ->type_name("KEY=VALUE");
-  app.add_option("--pin", words.pin,
-                 "Rank i on core i, in turn where there are more: 0 or 1")
+  app.add_option(
+         "--pin", words.pin,
+         "Bind rank i to core i, cyclically if there are more ranks: 0 or 1")
       ->group(job)
       ->type_name("0|1");
   app.add_option("--timeout", words.timeout,
@@ -71,7 +72,8 @@ void describe(CLI::App& app, bench::Words& words) {
       ->capture_default_str()
       ->group(sizes)
       ->type_name("SIZE");
-  app.add_option("-f,--factor", words.factor, "From one size to the next")
+  app.add_option("-f,--factor", words.factor,
+                 "Factor from one size to the next")
       ->capture_default_str()
       ->group(sizes)
       ->type_name("N");
@@ -91,71 +93,71 @@ void describe(CLI::App& app, bench::Words& words) {
       ->group(sizes)
       ->type_name("RANK");
   app.add_option("--depth", words.depth,
-                 "Puts of win_put_rate to one flush, 1 to 64")
+                 "Puts of win_put_rate before a flush, 1 to 64")
       ->capture_default_str()
       ->group(sizes)
       ->type_name("N");
-  app.add_option("--memory", words.memory,
-                 "Buffers of distwrap: private, or shared, which its backend "
-                 "allocates")
+  app.add_option(
+         "--memory", words.memory,
+         "Buffers of distwrap: private, or shared, allocated by its backend")
       ->capture_default_str()
       ->group(sizes)
       ->type_name("WHERE");
   app.add_option("--pattern", words.pattern,
-                 "Who gives how much to whom, where ranks have counts; see "
-                 "below (linear)")
+                 "Amounts between ranks, for operations with counts; see below "
+                 "(linear)")
       ->group(sizes)
       ->type_name("PATTERN");
 
   const char* const measuring = "Measuring";
   app.add_option("--seconds", words.seconds,
-                 "Most time for each contestant at each size, all rounds")
+                 "Time limit for each contestant at each size, over all rounds")
       ->capture_default_str()
       ->group(measuring)
       ->type_name("S");
   app.add_option("--rounds", words.rounds,
-                 "Timed loops for each; contestants alternate. 21 for claims "
-                 "(6 to 20, until precise)")
+                 "Timed loops for each contestant; contestants alternate. Use "
+                 "21 for claims (6 to 20, until precise)")
       ->group(measuring)
       ->type_name("N");
-  app.add_option("--precision", words.precision,
-                 "Ends the rounds: half width of the 95 % interval, percent "
-                 "(2)")
+  app.add_option(
+         "--precision", words.precision,
+         "Half width of the 95 % interval that ends the rounds, percent (2)")
       ->group(measuring)
       ->type_name("PCT");
   app.add_option("-n,--iters", words.iterations,
                  "Iterations of a loop, in place of --seconds")
       ->group(measuring)
       ->type_name("N");
-  app.add_option("-w,--warmup", words.warmup, "Calls to warm up by")
+  app.add_option("-w,--warmup", words.warmup, "Warm-up calls")
       ->group(measuring)
       ->type_name("N");
   app.add_option("-c,--check", words.check, "Check results: 0 or 1")
       ->capture_default_str()
       ->group(measuring)
       ->type_name("0|1");
-  app.add_option("--vs", words.vs, "What to compare with, see below")
+  app.add_option("--vs", words.vs, "Libraries to compare with, see below")
       ->group(measuring)
       ->type_name("NAME,...");
   app.add_flag("--control", words.control,
-               "Also compare the yardstick with a copy of itself")
+               "Also compare the baseline with a copy of itself")
       ->group(measuring);
   app.add_flag("--overhead", words.overhead,
-               "What distwrap itself costs: calls of one rank through it and "
-               "straight into the loopback's table")
+               "Measure the cost of distwrap itself: calls of one rank through "
+               "it and directly into the loopback's table")
       ->group(measuring);
   app.add_flag("--limit", words.limit,
-               "Measure what the machine can do at best, beside each row")
+               "Measure the machine's own limit for each row")
       ->group(measuring);
   app.add_flag("--cold", words.cold,
                "Empty the caches before every call; buffers rotate")
       ->group(measuring);
   app.add_option("--compare", words.compare,
-                 "Hold against an earlier --json-file; 1 when slower")
+                 "Compare with an earlier --json-file; exit code 1 when slower")
       ->group(measuring)
       ->type_name("FILE");
   app.add_option("--threshold", words.threshold,
-                 "How much slower counts, percent beyond the noise")
+                 "Slowdown to report, in percent beyond the noise")
       ->capture_default_str()
       ->group(measuring)
       ->type_name("PCT");
@@ -166,18 +168,18 @@ void describe(CLI::App& app, bench::Words& words) {
   app.add_option("--json-file", words.json_file, "The whole run as JSON")
       ->group(output)
       ->type_name("FILE");
-  app.add_option("--csv", words.csv, "As CSV, without a file to stdout")
+  app.add_option("--csv", words.csv, "Results as CSV; to stdout without a file")
       ->group(output)
       ->type_name("FILE");
   app.add_flag("--nccl", words.nccl, "The columns of nccl-tests")
       ->group(output);
   app.add_option("--plot", words.plot,
-                 "Latency and bandwidth as SVG; without a file as letters")
+                 "Latency and bandwidth as SVG; without a file as text")
       ->group(output)
       ->type_name("FILE");
 }
 
-// What cannot be written is said before anything is measured.
+// Reports files that cannot be written before the measurement begins.
 absl::Status check_files(const bench::Options& options) {
   for (const std::string& path :
        {options.json_file, options.csv, options.plot}) {
@@ -226,7 +228,7 @@ int start_ranks(const bench::Options& options,
     launch_options.argv.insert(launch_options.argv.end(), more->begin(),
                                more->end());
   }
-  // Our ranks have nothing to save when one of them is gone.
+  // The ranks have nothing to save when one of them has failed.
   launch_options.grace = absl::Seconds(1);
   const auto code = launch(launch_options);
   if (!code.ok()) return complain(code.status().message(), kFailed);
@@ -240,7 +242,7 @@ CommandText bench_text() {
   CLI::App app(kAbout, kName);
   describe(app, words);
   std::vector<bench::ContestantKind> kinds = bench::mpi::kinds();
-  // The same page on every machine.
+  // The help text is equal on every machine.
   for (bench::ContestantKind& kind : kinds) kind.missing.clear();
   app.footer(bench::help_footer(kinds));
   return text_of(app);

@@ -15,11 +15,10 @@ int bench_command(const std::vector<std::string>& arguments);
 
 CommandText bench_text();
 
-// The same for a program of its own, whose --vs offers `kinds`. As a rank of a
-// launcher it joins the others, else it starts its own ranks: this very
-// executable with `words` and `arguments`.
-// The exit code: 0; 1 when measuring failed or a result was wrong; 2 when the
-// options are bad.
+// The command for a program of its own, whose --vs offers `kinds`. As a rank of
+// a launcher it joins the other ranks; otherwise it starts ranks itself, by
+// running this executable with `words` and `arguments`. Returns the exit code:
+// 0; 1 when measuring failed or a result was wrong; 2 for bad options.
 int run_bench(const std::vector<std::string>& words,
               const std::vector<std::string>& arguments,
               const std::vector<bench::ContestantKind>& kinds);

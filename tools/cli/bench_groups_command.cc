@@ -18,31 +18,32 @@ namespace distwrap::cli {
 namespace {
 
 constexpr int kMostRanks = 128, kMostSimulated = 1 << 20;
-// The first word of a rank that the command starts.
+// The first argument of a rank that the command starts.
 constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
     {"--ranks", "N,...",
-     "Ranks to start for groups over a backend, one number after the other "
-     "(2)"},
+     "Numbers of ranks to start, one after the other, for groups over a "
+     "backend (2)"},
     {"--backend", "NAME", "Backend of these ranks (shm)"},
     {"--python", "PATH",
      "A Python with torch, to measure torch.distributed as well (python3)"},
-    {"--max", "N", "Most ranks of the simulated part (16384)"},
+    {"--max", "N", "Largest number of simulated ranks (16384)"},
     {"--seconds", "S", "Time for each figure (0.2)"},
-    {"--plot", "FILE", "Planning and traffic over the ranks as SVG"},
+    {"--plot", "FILE",
+     "Planning time and requests over the number of ranks, as SVG"},
     {"--json", nullptr, "As JSON"},
 };
 
 constexpr CommandRow kGroups = {
-    "bench groups", "Measures what making and ending groups costs.", kOptions,
-    "Planning is measured in one thread, without a backend, for 2 ranks up to "
-    "--max: the time\na rank takes for its own group of all ranks, and for "
-    "checking and comparing lists of\neights; what the ranks ask of the store "
-    "for split_group and split_group_by_color, for\neach rank.\n\n"
-    "Making is measured between ranks that are processes of this host and meet "
-    "before each\ncall: groups of all ranks, made by split_group and "
-    "new_group, then ended.\n\n"
+    "bench groups", "Measures the cost of making and ending groups.", kOptions,
+    "The planning is measured in one thread, without a backend, for 2 ranks up "
+    "to --max: the\ntime of a rank to plan its own group of all ranks, and to "
+    "check and compare lists of\neight ranks; and for each rank the requests "
+    "to the store of split_group and\nsplit_group_by_color.\n\n"
+    "The making is measured between processes of this host, which meet before "
+    "each call:\n"
+    "groups of all ranks are made by split_group and new_group, then ended.\n\n"
     "Examples:\n"
     "  distwrap bench groups\n"
     "  distwrap bench groups --ranks 2,4 --python venv/bin/python --json\n\n"
@@ -73,15 +74,16 @@ absl::StatusOr<Options> check(const Typed& typed) {
     for (const absl::string_view word : absl::StrSplit(*text, ',')) {
       int ranks = 0;
       if (!absl::SimpleAtoi(word, &ranks) || ranks < 1 || ranks > kMostRanks)
-        return refuse("--ranks", absl::StrCat("'", *text, "' is no list of 1..",
-                                              kMostRanks));
+        return refuse(
+            "--ranks",
+            absl::StrCat("'", *text, "' is not a list of 1..", kMostRanks));
       options.ranks.push_back(ranks);
     }
   }
   if (const auto text = typed.value("--max");
       text.has_value() && (!absl::SimpleAtoi(*text, &options.most) ||
                            options.most < 2 || options.most > kMostSimulated))
-    return refuse("--max", absl::StrCat("'", *text, "' is no number of 2..",
+    return refuse("--max", absl::StrCat("'", *text, "' is not a number of 2..",
                                         kMostSimulated));
   if (const auto text = typed.value("--seconds");
       text.has_value() && (!absl::SimpleAtod(*text, &options.seconds) ||
@@ -125,7 +127,7 @@ absl::StatusOr<bench::MakingRow> run_torch(const Options& options, int ranks) {
       "torch/gloo", ranks);
 }
 
-// Quickly: importing torch takes seconds.
+// A quick look, because importing torch takes seconds.
 bool has_torch(const std::string& python) {
   const absl::StatusOr<std::string> told = told_by_ranks(
       1, {"/bin/sh", "-c",
@@ -165,7 +167,7 @@ absl::StatusOr<std::vector<bench::MakingRow>> measure_all(
 int run_as_rank(const Words& words) {
   double seconds = 0;
   if (words.size() != 4 || !absl::SimpleAtod(words[2], &seconds))
-    return complain("as-rank is a word of its own ranks", kUsage);
+    return complain("as-rank is reserved for the ranks that it starts", kUsage);
   const absl::Status status =
       bench::measure_making(words[1], seconds, words[3]);
   return status.ok() ? 0 : complain(status.message(), kFailed);

@@ -1,4 +1,4 @@
-// `distwrap bench groups`: what making and ending groups costs.
+// `distwrap bench groups`: the cost of making and ending groups.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_GROUPS_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_GROUPS_COMMAND_H_
 
@@ -6,7 +6,7 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0; 1 when ranks failed; 2 for bad options.
+// Returns the exit code: 0; 1 when ranks failed; 2 for bad options.
 int bench_groups_command(const Words& words);
 
 CommandText bench_groups_text();

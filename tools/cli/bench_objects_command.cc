@@ -16,23 +16,23 @@ namespace {
 
 constexpr int kMostRanks = 128, kMostRounds = 10000;
 constexpr int64_t kMostBytes = int64_t{1} << 30;
-// The first word of a rank that the command starts.
+// The first argument of a rank that the command starts.
 constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
-    {"--ranks", "N", "How many ranks to start (2)"},
+    {"--ranks", "N", "Number of ranks to start (2)"},
     {"--backend", "NAME", "Backend of the ranks (shm)"},
     {"--bytes", "SIZE", "Bytes of each rank's object (1K)"},
-    {"--rounds", "N", "Timed blocks of each; they take turns (31)"},
+    {"--rounds", "N", "Timed blocks of each call; the calls take turns (31)"},
     {"--json", nullptr, "As JSON"},
 };
 
 constexpr CommandRow kObjects = {
     "bench objects",
-    "Measures all_gather_object against two all_gathers of as many bytes.",
+    "Compares all_gather_object with two all_gathers of as many bytes.",
     kOptions,
     "The ratio is the median over the rounds, with its 95 % interval; the last "
-    "line holds the\nraw calls against themselves.\n\n"
+    "line compares the\nraw calls with themselves.\n\n"
     "Example:\n"
     "  distwrap bench objects --bytes 1K --rounds 31\n\n"
     "Exit code: 0; 1 when ranks failed; 2 for bad options."};
@@ -56,7 +56,7 @@ absl::Status number(const Typed& typed, const char* option, int most,
       (absl::SimpleAtoi(*text, value) && *value >= 1 && *value <= most))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(option, ": '", *text, "' is no number of 1..", most));
+      absl::StrCat(option, ": '", *text, "' is not a number of 1..", most));
 }
 
 absl::StatusOr<Options> check(const Typed& typed) {
@@ -80,7 +80,7 @@ int run_as_rank(const Words& words) {
   int rounds = 0;
   if (words.size() != 5 || !absl::SimpleAtoi(words[2], &bytes) ||
       !absl::SimpleAtoi(words[3], &rounds))
-    return complain("as-rank is a word of its own ranks", kUsage);
+    return complain("as-rank is reserved for the ranks that it starts", kUsage);
   const absl::Status status =
       bench::measure_objects(words[1], bytes, rounds, words[4]);
   return status.ok() ? 0 : complain(status.message(), kFailed);

@@ -1,4 +1,4 @@
-// `distwrap bench objects`: what objects between ranks cost.
+// `distwrap bench objects`: the cost of objects between ranks.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_OBJECTS_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_OBJECTS_COMMAND_H_
 
@@ -6,7 +6,7 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0; 1 when ranks failed; 2 for bad options.
+// Returns the exit code: 0; 1 when ranks failed; 2 for bad options.
 int bench_objects_command(const Words& words);
 
 CommandText bench_objects_text();

@@ -16,26 +16,27 @@ namespace distwrap::cli {
 namespace {
 
 constexpr int kMostRepeats = 1'000'000;
-// The first word of a rank that the command starts.
+// The first argument of a rank that the command starts.
 constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
     {"dump", "PATH",
      "Folder of recordings or of PARAM traces, or one such file"},
     {"--backend", "NAME", "Backend to replay on (shm)"},
-    {"--ranks", "N", "Number of ranks, when it is not that of the job"},
+    {"--ranks", "N", "Number of ranks, if not the job's"},
     {"--repeat", "N", "How often (1)"},
-    {"--dry-run", nullptr, "Check and tell what would be done"},
+    {"--dry-run", nullptr, "Check the input and print the plan"},
     {"--json", nullptr, "As JSON"},
 };
 
 constexpr CommandRow kReplay = {
-    "bench replay", "Does again what a job did, and measures it.", kOptions,
-    "PATH is what the recorder saved (DISTWRAP_RECORDER_DIR), or comms traces "
-    "of PARAM's\ncommsTraceReplay: rank0.json, rank1.json, ... or one for all "
-    "ranks. Groups, sizes,\nelement types, roots, peers and the order are as "
-    "they were; the data are zeros, and\nwhat lay between the calls is left "
-    "out. All is checked before anything is started.\n\n"
+    "bench replay", "Repeats the operations of a job and measures them.",
+    kOptions,
+    "PATH is a folder that the recorder saved (DISTWRAP_RECORDER_DIR), or "
+    "comms traces of\nPARAM's commsTraceReplay: rank0.json, rank1.json, ... or "
+    "one for all ranks. Groups,\nsizes, element types, roots, peers and the "
+    "order are those of the job; the data are\nzeros, and the time between the "
+    "calls is left out. The whole input is checked before\nanything starts.\n\n"
     "Examples:\n"
     "  distwrap bench replay recordings --dry-run\n"
     "  distwrap bench replay recordings --backend shm --ranks 8 --json\n\n"
@@ -76,7 +77,7 @@ int run_as_rank(const Words& words) {
   Options options;
   if (words.size() != 6 || !absl::SimpleAtoi(words[3], &options.ranks) ||
       !absl::SimpleAtoi(words[4], &options.repeat))
-    return complain("as-rank is a word of its own ranks", kUsage);
+    return complain("as-rank is reserved for the ranks that it starts", kUsage);
   options.dump = words[1];
   options.backend = words[2];
   const absl::Status status = play_as_rank(options, words[5]);
@@ -87,7 +88,8 @@ absl::StatusOr<Options> check(const Typed& typed) {
   Options options;
   options.dump = typed.value("dump").value_or("");
   if (options.dump.empty())
-    return absl::InvalidArgumentError("what is to be replayed? Give a PATH");
+    return absl::InvalidArgumentError(
+        "no input: give the PATH of what to replay");
   options.backend = typed.value("--backend").value_or(options.backend);
   const auto number = [&](const char* name, int most, int* value) {
     const auto text = typed.value(name);
@@ -95,7 +97,7 @@ absl::StatusOr<Options> check(const Typed& typed) {
     if (absl::SimpleAtoi(*text, value) && *value >= 1 && *value <= most)
       return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": '", *text, "' is no number of 1..", most));
+        absl::StrCat(name, ": '", *text, "' is not a number of 1..", most));
   };
   if (absl::Status status =
           number("--ranks", bench::kMostReplayRanks, &options.ranks);

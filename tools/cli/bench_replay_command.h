@@ -1,4 +1,4 @@
-// `distwrap bench replay`: what a job did, done again.
+// `distwrap bench replay`: repeats the operations of a job.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_REPLAY_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_REPLAY_COMMAND_H_
 
@@ -6,8 +6,8 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0; 1 when ranks failed; 2 for bad options and for what cannot
-// be replayed.
+// Returns the exit code: 0; 1 when ranks failed; 2 for bad options and for jobs
+// that cannot be replayed.
 int bench_replay_command(const Words& words);
 
 CommandText bench_replay_text();

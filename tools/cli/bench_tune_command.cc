@@ -16,27 +16,27 @@ namespace {
 
 constexpr int kMostRanks = 128;
 constexpr char kFile[] = "distwrap.tuning";
-// The first word of a rank that the command starts.
+// The first argument of a rank that the command starts.
 constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
-    {"--ranks", "N", "Ranks to start; others have thresholds of their own (2)"},
+    {"--ranks", "N",
+     "Ranks to start; other numbers have thresholds of their own (2)"},
     {"--file", "PATH", "The file to write (distwrap.tuning)"},
-    {"--seconds", "S", "About how long it may take (60)"},
+    {"--seconds", "S", "Approximate duration (60)"},
     {"--json", nullptr, "As JSON"},
 };
 
 constexpr CommandRow kTune = {
-    "bench tune", "Measures from which sizes on other ways are faster here.",
-    kOptions,
-    "For each threshold of the backend shm that matters to so many ranks, an "
-    "all_reduce is\nmeasured at sizes around it, with the other way always and "
-    "never, in turns. Where it\ntries both ways itself while it runs nothing "
-    "has to be measured. The threshold is moved\nfrom its default as far as "
-    "all sizes on the way are clearly faster for it, by 3 % and\nmore than the "
-    "noise. What the file says of other thresholds stays. Programs use "
-    "it\nwith "
-    "DISTWRAP_TUNING.\n\n"
+    "bench tune",
+    "Measures the sizes from which other methods are faster here.", kOptions,
+    "For each threshold of the backend shm that matters to this number of "
+    "ranks, an\nall_reduce is measured at sizes around the threshold, in turns "
+    "with the other method\nalways on and always off. Thresholds that shm "
+    "finds itself while it runs need no\nmeasurement. A threshold moves from "
+    "its default as far as all sizes on the way become\nclearly faster, by 3 % "
+    "and by more than the noise. Other thresholds in the file stay.\nPrograms "
+    "use the file through DISTWRAP_TUNING.\n\n"
     "Examples:\n"
     "  distwrap bench tune\n"
     "  distwrap bench tune --ranks 4 --file /etc/distwrap.tuning\n\n"
@@ -64,8 +64,9 @@ absl::StatusOr<Options> check(const Typed& typed) {
   if (const auto text = typed.value("--ranks");
       text.has_value() && (!absl::SimpleAtoi(*text, &options.ranks) ||
                            options.ranks < 2 || options.ranks > kMostRanks))
-    return refuse("--ranks", absl::StrCat("'", *text, "' is no number of 2..",
-                                          kMostRanks));
+    return refuse(
+        "--ranks",
+        absl::StrCat("'", *text, "' is not a number of 2..", kMostRanks));
   if (const auto text = typed.value("--seconds");
       text.has_value() && (!absl::SimpleAtod(*text, &options.seconds) ||
                            !(options.seconds > 0) || options.seconds > 3600))
@@ -94,7 +95,7 @@ absl::StatusOr<bench::Points> run_ranks(const Options& options) {
 int run_as_rank(const Words& words) {
   double seconds = 0;
   if (words.size() != 3 || !absl::SimpleAtod(words[1], &seconds))
-    return complain("as-rank is a word of its own ranks", kUsage);
+    return complain("as-rank is reserved for the ranks that it starts", kUsage);
   const absl::Status status = bench::measure_points(seconds, words[2]);
   return status.ok() ? 0 : complain(status.message(), kFailed);
 }

@@ -1,5 +1,5 @@
-// `distwrap bench tune`: measures from which sizes on other ways are faster
-// here.
+// `distwrap bench tune`: measures the sizes from which other methods are faster
+// on this machine.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_TUNE_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_TUNE_COMMAND_H_
 
@@ -7,7 +7,7 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0; 1 when ranks failed; 2 for bad options.
+// Returns the exit code: 0; 1 when ranks failed; 2 for bad options.
 int bench_tune_command(const Words& words);
 
 CommandText bench_tune_text();

@@ -28,7 +28,7 @@ int why_not_executable(const std::string& path) {
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   result.reserve(texts.size() + 1);
-  // exec takes pointers to char, and changes nothing.
+  // exec takes pointers to non-const char but does not write through them.
   for (const std::string& text : texts)
     result.push_back(const_cast<char*>(text.c_str()));
   result.push_back(nullptr);
@@ -40,18 +40,19 @@ void say(const char* text) {
       write(STDERR_FILENO, text, strlen(text));
 }
 
-// What only the new process can do; calls nothing that allocates or locks.
+// The steps that only the new process can do. It calls nothing that allocates
+// or locks.
 [[noreturn]] void become(const ChildSpec& spec, char* const* argv,
                          char* const* environment, const cpu_set_t* cores,
                          const SignalState& signals, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have died before that took effect.
+  // The parent may have died before prctl took effect.
   if (getppid() != parent) _exit(kNotExecutable);
   for (int i = 0; i < 3; ++i)
     if (spec.descriptors[i] >= 0 && dup2(spec.descriptors[i], i) < 0)
       _exit(kNotExecutable);
-  // Pinning is a wish: a job in a smaller set of cores runs all the same.
+  // Pinning is optional: a job in a smaller set of cores still runs.
   if (cores != nullptr) sched_setaffinity(0, sizeof *cores, cores);
   signals.restore(false);
   execvpe(spec.path.c_str(), argv, environment);
@@ -80,7 +81,7 @@ Program find_program(const std::string& name) {
         absl::StrCat(folder.empty() ? "." : folder, "/", name);
     const int error = why_not_executable(candidate);
     if (error == 0) return {.path = candidate};
-    // One that may not be executed is a better explanation than none.
+    // A file without permission to execute explains more than no file.
     if (error == EACCES) found.error = EACCES;
   }
   return found;
@@ -123,7 +124,7 @@ absl::StatusOr<pid_t> start_child(const ChildSpec& spec,
   CPU_ZERO(&cores);
   if (spec.core >= 0) CPU_SET(static_cast<size_t>(spec.core), &cores);
 
-  // A handler of ours that runs in the child would act for the parent.
+  // A signal handler of this program must not run in the child.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -140,7 +141,8 @@ absl::StatusOr<pid_t> start_child(const ChildSpec& spec,
                              .op = "launch",
                              .cause = base::errno_text(error),
                              .next_step = "raise `ulimit -u`"});
-  // Both sides do it, so that the group exists for whoever comes first.
+  // Parent and child call setpgid, so that the group exists for whichever runs
+  // first.
   setpgid(child, child);
   return child;
 }

@@ -1,4 +1,4 @@
-// Starting one process such that it cannot outlive its parent.
+// Starts a process that cannot outlive its parent.
 //
 // Threads: any; a child dies with the thread that started it.
 #ifndef DISTWRAP_TOOLS_CLI_CHILD_H_
@@ -14,18 +14,18 @@
 
 namespace distwrap::cli {
 
-// A program looked up as a shell does.
+// A program, looked up as a shell does.
 struct Program {
   std::string path = {};
-  int error = 0;  // ENOENT, or why it cannot be executed
+  int error = 0;  // ENOENT, or the reason why it cannot be executed
 };
 Program find_program(const std::string& name);
 
-// Opens /dev/null for those of 0, 1, 2 that are closed, so that no pipe takes
-// their place.
+// Opens /dev/null for closed descriptors among 0, 1 and 2, so that no pipe gets
+// their numbers.
 void fill_standard_descriptors();
 
-// How the process dealt with signals at first; children start with that.
+// The process's signal actions at its start; children get the same.
 class SignalState {
  public:
   SignalState();
@@ -35,7 +35,7 @@ class SignalState {
 
   bool is_ignored(int signal) const;
   // Safe after fork. Handlers have no meaning in a new program, so without
-  // `handlers` only ignored signals stay as they were.
+  // `handlers` only ignored signals are restored.
   void restore(bool handlers) const;
 
  private:
@@ -48,14 +48,15 @@ struct ChildSpec {
   std::vector<std::string> argv = {};
   std::vector<std::string> environment = {};  // "NAME=value"
   int descriptors[3] = {-1, -1, -1};          // for 0, 1, 2; -1: the parent's
-  int core = -1;                              // to run on; -1: any
+  int core = -1;                              // core to run on; -1: any
 };
 
-// In a process group of its own, killed when its parent dies.
+// Starts the child in a process group of its own; it is killed when its parent
+// dies.
 absl::StatusOr<pid_t> start_child(const ChildSpec& spec,
                                   const SignalState& signals);
 
-// The cores this process may run on.
+// The cores on which this process may run.
 std::vector<int> usable_cores();
 
 }  // namespace distwrap::cli

@@ -13,7 +13,8 @@ namespace distwrap::cli {
 
 using Row = std::vector<std::string>;
 
-// Left-aligned, two blanks between columns, each line after `indent`.
+// Left-aligned cells with two blanks between columns; each line begins with
+// `indent`.
 std::string columns(const std::vector<Row>& rows, absl::string_view indent);
 
 std::string markdown_table(const Row& head, const std::vector<Row>& rows);

@@ -26,7 +26,7 @@ OptionText text_of(const CLI::Option& option) {
   return text;
 }
 
-// The values that the options of a table are parsed into.
+// The values into which the options of a table are parsed.
 struct Slots {
   std::map<std::string, std::string> values;
   std::map<std::string, bool> flags;
@@ -49,10 +49,10 @@ void describe(const CommandRow& row, CLI::App& app, Slots& slots) {
   app.footer(row.footer);
 }
 
-// A word that was not understood explains more than what else is wrong.
+// A word that was not understood explains more than any other error.
 std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   const Words extra = app.remaining();
-  // After its first word, a command's program has options of its own.
+  // Behind its first word, a program of `run` has options of its own.
   if (!extra.empty() && absl::StartsWith(extra.front(), "-") &&
       extra.front() != "--")
     return unknown_option(app, extra.front());
@@ -91,7 +91,8 @@ std::string unknown_option(const CLI::App& app, absl::string_view typed) {
 
 std::optional<int> parse(CLI::App& app, const Words& words) {
   try {
-    Words reversed(words.rbegin(), words.rend());  // as CLI11 wants a vector
+    Words reversed(words.rbegin(), words.rend());  // CLI11 expects a reversed
+                                                   // vector
     app.parse(std::move(reversed));
     return std::nullopt;
   } catch (const CLI::Success& help) {

@@ -1,8 +1,9 @@
-// Command lines: what a command takes, told by its parser, and what was typed.
+// Command lines: the description of a command's arguments, and the parsed
+// words.
 //
-// One description, that of the parser, makes --help, the manual page and the
-// completion of shells. Commands with a few plain options have a table of them;
-// others bring a parser of their own.
+// The parser's own description makes --help, the manual page and the completion
+// of shells. Commands with a few plain options have a table of options; other
+// commands bring a parser.
 // Threads: one. Ownership: tables are constant.
 #ifndef DISTWRAP_TOOLS_CLI_COMMAND_LINE_H_
 #define DISTWRAP_TOOLS_CLI_COMMAND_LINE_H_
@@ -26,14 +27,14 @@ constexpr int kUsage = 2;
 
 using Words = std::vector<std::string>;
 
-// An option, for people and shells.
+// An option, described for people and shells.
 struct OptionText {
   Words names = {};             // "-n", "--ranks"
-  std::string positional = {};  // "ops": of words that follow no name
+  std::string positional = {};  // "ops": words without an option's name
   bool is_required = false;
   std::string value = {};     // "N"; empty for a flag
-  std::string fallback = {};  // without it; empty when there is none
-  std::string group = {};     // of options, "" for those of no group
+  std::string fallback = {};  // the default; empty when there is none
+  std::string group = {};     // heading in --help; "" for options without one
   std::string help = {};
 };
 
@@ -46,16 +47,16 @@ struct CommandText {
 
 CommandText text_of(const CLI::App& app);
 
-// Parses; an exit code where that is all there is to do: 0 after --help,
-// kUsage for what cannot be parsed, said on stderr, with the nearest name for
-// an option that does not exist.
+// Parses the words. Returns an exit code when the command has nothing left to
+// do: 0 after --help, kUsage for an error, which has been printed on stderr
+// with the nearest name for an unknown option.
 std::optional<int> parse(CLI::App& app, const Words& words);
 
 // "unknown option --jsn; did you mean --json? See distwrap info --help".
 std::string unknown_option(const CLI::App& app, absl::string_view typed);
 
 struct OptionRow {
-  const char* names;  // "-q,--quiet"; "shell" for a word without one
+  const char* names;  // "-q,--quiet"; "shell" for a positional word
   const char* value;  // nullptr for a flag
   const char* help;
 };
@@ -69,7 +70,7 @@ struct CommandRow {
 
 CommandText text_of(const CommandRow& row);
 
-// What was typed, by long name ("--json", "shell").
+// The parsed values by long name ("--json", "shell").
 class Typed {
  public:
   bool has(const std::string& name) const { return values_.count(name) != 0; }

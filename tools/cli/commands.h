@@ -1,5 +1,5 @@
-// The sub-commands of `distwrap`: a row each, from which dispatch, --help, the
-// manual page and completion come.
+// The sub-commands of `distwrap`, one row each. Dispatch, --help, the manual
+// page and completion use this table.
 //
 // Threads: constant.
 #ifndef DISTWRAP_TOOLS_CLI_COMMANDS_H_
@@ -10,9 +10,9 @@
 namespace distwrap::cli {
 
 struct Command {
-  const char* name;  // "run"; "bench groups": a word more after "bench"
+  const char* name;  // "run"; "bench groups" is a second word after "bench"
   const char* summary;
-  int (*main)(const Words&);  // the exit code
+  int (*main)(const Words&);  // returns the exit code
   CommandText (*text)();
 };
 

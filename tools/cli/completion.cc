@@ -13,7 +13,7 @@ Words names_of(const std::vector<CommandPage>& pages) {
   return names;
 }
 
-// What follows an option: one of its choices, or anything.
+// The words after an option: one of its choices, or anything.
 std::string values_of(const CommandText& text) {
   std::string cases;
   Words others;

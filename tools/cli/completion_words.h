@@ -1,5 +1,5 @@
-// What the completion of every shell offers, out of what commands tell of
-// themselves.
+// The words that the completion of every shell offers, from the commands' own
+// descriptions.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_COMPLETION_WORDS_H_
@@ -13,24 +13,25 @@
 
 namespace distwrap::cli {
 
-// A placeholder without capitals, such as "0|1", lists the values themselves.
+// The values of a placeholder without capitals, such as "0|1".
 Words choices_of(const OptionText& option);
 
-// Values of the words that follow no option.
+// The values of words that belong to no option.
 Words positional_choices(const CommandText& text);
 
-// "groups" of "bench groups", for "bench".
+// The second words of a command: "groups" of "bench groups", for "bench".
 Words words_below(const std::string& name,
                   const std::vector<CommandPage>& pages);
 
-// Those whose names have one word, in the order given.
+// The commands whose names have one word, in the given order.
 std::vector<CommandPage> top_level(const std::vector<CommandPage>& pages);
 
-// What a shell matches the first two words with, those of two words first.
+// The pattern with which a shell matches the first two words; commands of two
+// words come first.
 struct CommandCase {
   std::string pattern;  // "'bench groups'", "'bench '*"
   CommandPage page;
-  Words words;  // that follow no option
+  Words words;  // words that belong to no option
 };
 std::vector<CommandCase> command_cases(const std::vector<CommandPage>& pages);
 

@@ -12,7 +12,7 @@ std::string quoted(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-// A word and its first line of help; words hold no colon.
+// A word and the first line of its help; words contain no colon.
 std::string offer(absl::string_view word, absl::string_view help) {
   return quoted(absl::StrCat(word, ":", help.substr(0, help.find('\n'))));
 }
@@ -39,7 +39,7 @@ std::string options_of(const CommandText& text) {
   return all;
 }
 
-// What follows an option: one of its choices, or a file.
+// The words after an option: one of its choices, or a file.
 std::string values_of(const CommandText& text) {
   std::string cases;
   for (const OptionText& option : text.options) {

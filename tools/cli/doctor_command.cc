@@ -9,19 +9,19 @@ namespace distwrap::cli {
 namespace {
 
 constexpr OptionRow kOptions[] = {
-    {"-q,--quiet", nullptr, "Only what is not well"},
+    {"-q,--quiet", nullptr, "Print only the problems"},
     {"--json", nullptr, "As JSON"},
 };
 
 constexpr CommandRow kDoctor = {
     "doctor",
-    "Looks for what would break or slow a job on this host; each finding comes "
-    "with its fix.",
+    "Looks for problems that would break or slow a job on this host; each "
+    "comes with its fix.",
     kOptions,
     "It makes a store and talks to it, loads every backend, and reads limits, "
     "shared memory,\naddresses, settings and the launcher's variables.\n\n"
-    "Exit code: 0 when all is well or only warned of; 1 when something fails; "
-    "2 for bad\noptions."};
+    "Exit code: 0 when all is well or there are only warnings; 1 when a check "
+    "fails; 2 for bad\noptions."};
 
 }  // namespace
 

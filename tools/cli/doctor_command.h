@@ -1,5 +1,5 @@
-// `distwrap doctor`: what is wrong with this host for a job, and how to mend
-// it.
+// `distwrap doctor`: finds the faults of this host that affect a job, with
+// their remedies.
 #ifndef DISTWRAP_TOOLS_CLI_DOCTOR_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_DOCTOR_COMMAND_H_
 
@@ -7,8 +7,8 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0 when jobs run here, warnings or not; 1 when something
-// fails; 2 when the options are bad.
+// Returns the exit code: 0 when jobs can run here, also with warnings; 1 when a
+// check fails; 2 for bad options.
 int doctor_command(const Words& words);
 CommandText doctor_text();
 

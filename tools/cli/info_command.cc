@@ -19,21 +19,23 @@ namespace {
 
 constexpr OptionRow kOptions[] = {
     {"--backend", "NAME",
-     "What the backend serves: each operation, form, element type and "
-     "reduction, natively, composed of others, or not"},
-    {"--errors", nullptr, "All reasons of errors, and what to do"},
+     "Abilities of the backend for each operation, form, element type and "
+     "reduction: native, composed of others, or refused"},
+    {"--errors", nullptr, "All reasons of errors, with their remedies"},
     {"--error", "WHICH",
-     "The page about one: its number, as messages end with it, or its reason"},
+     "The page about an error: its number, which ends its message, or its "
+     "reason"},
     {"--settings", nullptr, "All variables of the environment"},
     {"--recorder", "DIR",
-     "What the ranks of a job were doing, and who is behind whom, from the "
-     "recordings in a folder; some may be missing"},
+     "The last calls of a job's ranks, and which rank is behind which, from "
+     "the recordings in a folder; some may be missing"},
     {"--live", nullptr,
-     "What the ranks of a running job of yours do on this host, who is waited "
-     "for, and whether they run; again each second on a terminal"},
+     "The present calls of your running job's ranks on this host, the ranks "
+     "that others wait for, and whether they run; repeated each second on a "
+     "terminal"},
     {"--job", "JOB",
-     "With --live, where several jobs run: a process of the job, or its id"},
-    {"--once", nullptr, "With --live: not again"},
+     "With --live and several running jobs: a process of the job, or its id"},
+    {"--once", nullptr, "With --live: print once and end"},
     {"--json", nullptr, "As JSON; with --live once"},
     {"--markdown", nullptr,
      "As Markdown; with --backend, --error, --errors or --settings"},
@@ -45,7 +47,7 @@ constexpr CommandRow kInfo = {
     "was found.",
     kOptions,
     "Forms: in place; per rank, with a count for each rank; parts, a list of "
-    "buffers;\nexclusive, without the own part.\n\n"
+    "buffers;\nexclusive, without the rank's own input.\n\n"
     "Examples:\n"
     "  distwrap info\n"
     "  distwrap info --backend gloo\n"
@@ -130,7 +132,7 @@ int show_error(const std::string& word, const Typed& typed) {
   return print(typed.has("--markdown") ? to_markdown(*page) : to_text(*page));
 }
 
-// One of the tables of this version.
+// Prints one of the tables of this version.
 int show_table(const Typed& typed, const char* name, const JsonArray& json,
                const std::string& markdown, const std::string& text) {
   if (typed.has("--json"))

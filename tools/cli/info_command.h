@@ -1,4 +1,4 @@
-// `distwrap info`: what this installation is and has.
+// `distwrap info`: shows this installation, its backends and its settings.
 #ifndef DISTWRAP_TOOLS_CLI_INFO_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_INFO_COMMAND_H_
 
@@ -6,8 +6,8 @@
 
 namespace distwrap::cli {
 
-// The exit code: 0; 1 when a backend that was asked for cannot be loaded, or a
-// folder has no recordings; 2 when the options are bad.
+// Returns the exit code: 0; 1 when a requested backend cannot be loaded or a
+// folder has no recordings; 2 for bad options.
 int info_command(const Words& words);
 CommandText info_text();
 

@@ -21,11 +21,12 @@ namespace {
 
 using base::Setting;
 
-// Those that ask the job to end come first.
+// The signals that ask the job to end come first.
 constexpr int kForwarded[] = {SIGINT,  SIGTERM, SIGHUP,
                               SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr absl::Duration kTermTime = absl::Seconds(2);
-// Output that a process outside the ranks' groups may still write.
+// The time for output that a process outside of the ranks' groups may still
+// write.
 constexpr absl::Duration kDrainTime = absl::Milliseconds(300);
 
 bool asks_to_end(int signal) { return signal != SIGUSR1 && signal != SIGUSR2; }
@@ -110,7 +111,7 @@ absl::Status Job::start(const std::string& program) {
 }
 
 void Job::take_signals() {
-  // A reader of our output that has gone is an error code, not our death.
+  // A closed reader of the output must cause an error code, not a signal.
   signal(SIGPIPE, SIG_IGN);
   std::vector<int> wanted = {SIGCHLD};
   for (const int signal : kForwarded)
@@ -157,11 +158,12 @@ std::vector<std::string> Job::environment_of(int number) const {
   return result;
 }
 
-// What the rank's 0, 1 and 2 are; ours of them go to `to_close`.
+// Chooses the rank's descriptors 0, 1 and 2; those to close afterwards go to
+// `to_close`.
 absl::Status Job::open_descriptors(Rank* rank, ChildSpec* spec,
                                    std::vector<int>* to_close) {
-  // One rank can read what we get. A terminal is not for a process group in
-  // the background: reading would stop it.
+  // Only one rank can read this process's input. A terminal is not passed on,
+  // because reading it would stop a background process group.
   if (rank->number != 0 || isatty(STDIN_FILENO)) {
     spec->descriptors[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (spec->descriptors[0] < 0) return no_descriptor("/dev/null", errno);
@@ -229,7 +231,7 @@ void Job::signal_all(int signal) {
 void Job::on_signal(int signal) {
   if (signal == SIGCHLD) return on_children();
   if (living() == 0) {
-    // Only output is awaited, from a reader that may never take it.
+    // Only output is left, whose reader may never read it.
     close_sources();
     out_->close();
     err_->close();
@@ -257,8 +259,8 @@ void Job::on_children() {
                WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0)
       continue;
-    // Its process group goes with it. Until it is reaped, its id cannot be
-    // given to another group.
+    // Kills the rank's process group as well. Until the rank is reaped, its id
+    // cannot be given to another group.
     kill(-rank->pid, SIGKILL);
     waitpid(rank->pid, nullptr, 0);
     rank->lives = false;
@@ -266,7 +268,7 @@ void Job::on_children() {
     ends.push_back(
         {rank.get(), exited ? info.si_status : 0, exited ? 0 : info.si_status});
   }
-  // A rank that was killed is the likely cause of the errors of the others.
+  // A rank that was killed is the likely cause of the errors of others.
   std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) {
     return (a.signal != 0) > (b.signal != 0);
   });
@@ -277,7 +279,7 @@ void Job::on_children() {
 void Job::on_end(const End& end) {
   const int code = end.signal != 0 ? 128 + end.signal : end.code;
   if (code == 0) return;
-  // What we asked for is no news.
+  // The end of a rank that this launcher has signalled is no news.
   if (stage_ >= Stage::kTerm) {
     if (code_ == 0) code_ = code;
     return;
@@ -315,15 +317,15 @@ void Job::set_timer(absl::Duration after) {
 
 void Job::next_stage() {
   if (living() == 0) {
-    // A reader that is slow holds up what the pipes still have.
+    // A slow reader delays the data that are still in the pipes.
     if (!out_->is_idle() || !err_->is_idle()) return set_timer(kDrainTime);
-    // Whoever writes to them still is none of the ranks' groups.
+    // A process that still writes to the pipes belongs to no rank's group.
     return close_sources();
   }
   if (stage_ == Stage::kGrace) {
     stage_ = Stage::kTerm;
     signal_all(SIGTERM);
-    // A stopped process acts on it when it goes on.
+    // A stopped process handles the signal when it continues.
     signal_all(SIGCONT);
     return set_timer(kTermTime);
   }
@@ -337,7 +339,7 @@ void Job::close_sources() {
       if (source != nullptr) source->close();
 }
 
-// All ranks have ended and what they wrote is out.
+// Whether all ranks have ended and all their output is written.
 bool Job::is_done() const {
   const auto reads = [](const std::unique_ptr<Source>& source) {
     return source != nullptr && source->is_open();

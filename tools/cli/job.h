@@ -1,6 +1,6 @@
 // A running job: its store, its ranks, its end.
 //
-// Threads: that which made it. Ownership: of everything it starts.
+// Threads: the thread that made it. Ownership: everything that the job starts.
 #ifndef DISTWRAP_TOOLS_CLI_JOB_H_
 #define DISTWRAP_TOOLS_CLI_JOB_H_
 
@@ -23,13 +23,14 @@ namespace distwrap::cli {
 class Job {
  public:
   explicit Job(const LaunchOptions& options);
-  // Ends what still runs.
+  // Ends the ranks that still run.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   absl::Status start(const std::string& program);
-  // To the end of all ranks and of their output; the exit code.
+  // Runs until all ranks have ended and their output is written; returns the
+  // exit code.
   int run();
 
  private:
@@ -39,11 +40,11 @@ class Job {
     bool lives = false;
     std::unique_ptr<Source> out, err;
   };
-  // How a rank ended.
+  // The end of a rank.
   struct End {
     Rank* rank;
-    int code;    // of its exit
-    int signal;  // that killed it, else 0
+    int code;    // exit code
+    int signal;  // signal that killed the rank, else 0
   };
   enum class Stage { kRunning, kGrace, kTerm, kKill };
 
@@ -71,7 +72,7 @@ class Job {
   std::optional<store::RunDirectory> directory_;
   std::unique_ptr<store::Server> server_;
   std::string job_id_;
-  std::vector<int> cores_;  // one a rank, or none
+  std::vector<int> cores_;  // one core for each rank, or empty
   std::optional<Sink> out_, err_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   Stage stage_ = Stage::kRunning;

@@ -1,4 +1,4 @@
-// A JSON document to be printed; bench/json.h makes the text.
+// A JSON document to print; bench/json.h makes the text.
 //
 // Threads: values.
 //
@@ -18,7 +18,7 @@ namespace distwrap::cli {
 
 struct JsonValue;
 using JsonArray = std::vector<JsonValue>;
-// In the order of printing.
+// Members are printed in this order.
 using JsonObject = std::vector<std::pair<std::string, JsonValue>>;
 
 struct JsonValue {

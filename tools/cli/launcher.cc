@@ -34,7 +34,7 @@ absl::Status make_output_dir(const std::string& path) {
                  absl::StrCat("'", path, "': ", error.message()));
 }
 
-// Why the program cannot run, for people; the exit code.
+// Prints why the program cannot run; returns the exit code.
 int cannot_run(const std::string& program, int error) {
   const std::string text =
       error == ENOENT

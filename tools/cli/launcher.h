@@ -1,7 +1,7 @@
-// Starts the ranks of a job on this host and sees them to their end.
+// Starts the ranks of a job on this host and waits for their end.
 //
-// Threads: one call at a time in a process, from any thread: it takes the
-// process's signals while it runs.
+// Threads: one call at a time in a process, from any thread. A call takes over
+// the process's signals while it runs.
 //
 //   auto code = launch({.ranks = 4, .argv = {"./train"}});
 //   return code.ok() ? *code : 1;
@@ -17,34 +17,36 @@
 
 namespace distwrap::cli {
 
-// Exit codes for a program that cannot be started, as shells have them.
+// Exit codes for a program that cannot be started, as shells use them.
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
 struct LaunchOptions {
   enum Output {
     kPassThrough,  // ranks write to this process's stdout and stderr
-    kPrefix,       // likewise, line by line, with "[rank] " before each
+    kPrefix,       // prefixes each line with "[rank] "
     kFiles,        // to output_dir/rank-<rank>.out and .err
   };
 
   int ranks = 1;
   std::vector<std::string> argv = {};           // program, arguments
-  std::map<std::string, std::string> env = {};  // on top of the process's
+  std::map<std::string, std::string> env = {};  // added to the process's
+                                                // environment
   bool pin = false;                             // rank i on core i
   Output output = kPassThrough;
   std::string output_dir = {};
-  // What the others get to end by themselves once one rank failed.
+  // The time that other ranks get to end by themselves after a rank failed.
   absl::Duration grace = absl::Seconds(5);
 };
 
-// Serves the store of the job, starts the ranks, forwards signals; when a rank
-// fails, says which and how, and ends the others: after the grace period by
-// SIGTERM, 2 s later by SIGKILL. Nothing is left behind: no process of the
-// ranks' process groups, no run directory.
-// Returns 0 when every rank did, else the code of the first that failed, 128 +
-// signal for one that was killed; kNotFound or kNotExecutable, said on stderr.
-// Errors: kInvalidArgument, kRunDirectory, kResourceLimit.
+// Serves the store of the job, starts the ranks and forwards signals. When a
+// rank fails, it prints which rank and how, and ends the other ranks: by
+// SIGTERM after the grace period, by SIGKILL 2 s later. Neither a process of
+// the ranks' process groups nor a run directory remains.
+//
+// Returns 0 when every rank did; otherwise the code of the first rank that
+// failed, or 128 + signal if it was killed; kNotFound or kNotExecutable, with a
+// message on stderr. Errors: kInvalidArgument, kRunDirectory, kResourceLimit.
 absl::StatusOr<int> launch(const LaunchOptions& options);
 
 }  // namespace distwrap::cli

@@ -16,7 +16,7 @@ namespace distwrap::cli {
 namespace {
 
 constexpr absl::Duration kRefresh = absl::Seconds(1);
-// To the upper left corner, and nothing below.
+// Moves to the upper left corner and clears everything below.
 constexpr char kClear[] = "\033[H\033[J";
 
 bool print(const std::string& text) {
@@ -32,7 +32,7 @@ int live_command(const LiveWish& wish) {
                  std::string(job.status().message()).c_str());
     return kFailed;
   }
-  // Processes of other namespaces have other numbers here.
+  // Processes in other PID namespaces have other numbers here.
   const auto state_of = [&](int64_t pid) -> std::string {
     return std::binary_search(job->pids.begin(), job->pids.end(), pid)
                ? process_state(pid)

@@ -1,4 +1,4 @@
-// `distwrap info --live`: a running job, again and again.
+// `distwrap info --live`: shows a running job repeatedly.
 //
 // Threads: one.
 #ifndef DISTWRAP_TOOLS_CLI_LIVE_COMMAND_H_
@@ -11,10 +11,10 @@ namespace distwrap::cli {
 struct LiveWish {
   std::string job;  // empty: the only one
   bool json = false;
-  bool once = false;  // also where there is a terminal
+  bool once = false;  // print once, even to a terminal
 };
 
-// Until the job has ended, or once. The command's exit code.
+// Runs until the job has ended, or once. Returns the exit code.
 int live_command(const LiveWish& wish);
 
 }  // namespace distwrap::cli

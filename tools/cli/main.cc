@@ -1,4 +1,5 @@
 // The `distwrap` command: finds the sub-command and hands it its arguments.
+#include "base/exceptions.h"
 #include "base/nearest.h"
 #include "base/settings.h"
 #include "commands.h"
@@ -45,8 +46,8 @@ int unknown(const std::string& name) {
   return kUsage;
 }
 
-// Takes the name off the words; that of a command of two words as well, also
-// with the second one written like an option: `bench --replay`.
+// Removes the command's name from the words. For a command of two words the
+// second one may be written like an option: `bench --replay`.
 std::string take_name(Words* words) {
   std::string name = words->front();
   words->erase(words->begin());
@@ -83,6 +84,12 @@ int dispatch(Words words) {
 }  // namespace
 }  // namespace distwrap::cli
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   return distwrap::cli::dispatch({argv + std::min(argc, 1), argv + argc});
+} catch (...) {
+  // Written without memory, which may be what is missing.
+  const absl::Status failed = distwrap::base::error_of_exception("distwrap");
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(failed.message().size()),
+               failed.message().data());
+  return 1;
 }

@@ -1,5 +1,5 @@
-// The manual page and the completion of shells, made from what the commands
-// tell of themselves and from the table of settings.
+// The manual page and the completion of shells, made from the commands' own
+// descriptions and from the table of settings.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_MANUAL_H_
@@ -13,20 +13,20 @@
 namespace distwrap::cli {
 
 struct CommandPage {
-  std::string name;     // "run"; "bench groups" is a word of bench
+  std::string name;     // "run"; "bench groups" is a second word of bench
   std::string summary;  // one line
   CommandText text;
 };
 
-// distwrap(1), for man(1).
+// The page distwrap(1) for man(1).
 std::string manual_page(const std::vector<CommandPage>& pages,
                         absl::string_view version);
 
-// A script for bash(1) that completes commands, options and what a few of them
-// take; file names elsewhere.
+// A script for bash(1) that completes commands, options and the values of some
+// options; file names elsewhere.
 std::string bash_completion(const std::vector<CommandPage>& pages);
 
-// The same for zsh(1), with a line of help beside each word.
+// A script for zsh(1), with a line of help beside each word.
 std::string zsh_completion(const std::vector<CommandPage>& pages);
 
 }  // namespace distwrap::cli

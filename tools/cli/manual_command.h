@@ -1,4 +1,5 @@
-// `distwrap man` and `distwrap completion`: what the build installs.
+// `distwrap man` and `distwrap completion`: print the files that the build
+// installs.
 #ifndef DISTWRAP_TOOLS_CLI_MANUAL_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_MANUAL_COMMAND_H_
 

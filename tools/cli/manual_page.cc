@@ -11,8 +11,8 @@
 namespace distwrap::cli {
 namespace {
 
-// Text as roff prints it: a hyphen that can be copied, and no request where a
-// line begins with a dot or a quote.
+// Escapes a text for roff: hyphens can be copied, and a line that begins with a
+// dot or a quote is no request.
 std::string roff(absl::string_view text) {
   std::string safe = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
   if (absl::StartsWith(safe, ".") || absl::StartsWith(safe, "'"))

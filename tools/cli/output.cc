@@ -36,7 +36,7 @@ std::string LinePrefixer::finish() {
 }
 
 Sink::Sink(uv_loop_t* loop, int fd) : fd_(fd) {
-  // libuv makes the descriptor non-blocking, for everyone who shares it too.
+  // libuv makes the descriptor non-blocking for every process that shares it.
   const int flags = fcntl(fd, F_GETFL);
   has_poll_ = uv_poll_init(loop, &poll_, fd) == 0;
   if (has_poll_ && flags != -1) fcntl(fd, F_SETFL, flags);
@@ -122,7 +122,7 @@ void Source::resume() {
 
 void Source::on_bytes(absl::string_view bytes) {
   sink_->write(lines_.add(bytes));
-  // The rank gets what a program gets whose reader has gone: SIGPIPE.
+  // The rank gets SIGPIPE, as any program whose reader has gone.
   if (sink_->is_broken()) return close();
   if (!sink_->is_full()) return;
   paused_ = true;

@@ -1,6 +1,6 @@
-// The way of the ranks' output to ours.
+// The path of the ranks' output to this process's output.
 //
-// Threads: that of the loop.
+// Threads: the loop's thread.
 // Ownership: objects live until the loop has closed their handles.
 #ifndef DISTWRAP_TOOLS_CLI_OUTPUT_H_
 #define DISTWRAP_TOOLS_CLI_OUTPUT_H_
@@ -21,9 +21,9 @@ class LinePrefixer {
 
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  // The lines that are whole with `bytes`.
+  // Adds bytes; returns the lines that are complete now.
   std::string add(absl::string_view bytes);
-  // What is left at the end, as a line.
+  // Returns the incomplete rest as a line.
   std::string finish();
 
  private:
@@ -31,20 +31,20 @@ class LinePrefixer {
   std::string partial_;
 };
 
-// Writes to a descriptor of ours without ever blocking the loop for long.
+// Writes to a descriptor of this process without blocking the loop for long.
 class Sink {
  public:
   Sink(uv_loop_t* loop, int fd);
 
   void write(absl::string_view bytes);
-  // Gives up what is not written.
+  // Drops everything that is not written yet.
   void close();
 
   bool is_full() const { return pending_.size() > kFull; }
   bool is_idle() const { return pending_.empty(); }
-  // The reader has gone.
+  // The reader has closed its end.
   bool is_broken() const { return broken_; }
-  // Called when all is written, or when it broke.
+  // Called when everything is written or the sink broke.
   std::function<void()> on_idle;
 
  private:
@@ -55,21 +55,21 @@ class Sink {
 
   const int fd_;
   uv_poll_t poll_ = {};
-  bool has_poll_ = false;  // a file is written to at once
+  bool has_poll_ = false;  // false for a file, which is written at once
   bool broken_ = false;
   bool closed_ = false;
   std::string pending_;
 };
 
-// Reads a pipe that a rank writes to.
+// Reads a pipe to which a rank writes.
 class Source {
  public:
   Source(std::string prefix, Sink* sink)
       : lines_(std::move(prefix)), sink_(sink) {}
 
-  // Takes the descriptor.
+  // Takes ownership of the descriptor.
   void open(uv_loop_t* loop, int fd);
-  // Reads on when the sink has room, ends when it broke.
+  // Continues to read when the sink has room; ends when the sink broke.
   void resume();
   void close();
   bool is_open() const { return open_; }

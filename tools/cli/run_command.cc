@@ -20,7 +20,7 @@ constexpr char kFooter[] =
     "_LOCAL_WORLD_SIZE, _STORE and\n_JOB_ID. Rank 0 reads the standard input "
     "unless it is a terminal.\n\n"
     "Signals (INT, TERM, HUP, QUIT, USR1, USR2) go to all ranks. When a rank "
-    "fails, the\nothers have the grace period to end by themselves, then they "
+    "fails, the\nothers have the grace period to end by themselves; then they "
     "get TERM, then KILL.\n\n"
     "Exit code: 0; that of the first rank that failed, 128 + signal if it was "
     "killed;\n127 program not found; 126 not executable; 2 bad options; 1 not "
@@ -42,23 +42,24 @@ struct RunWords {
 
 void describe(CLI::App& app, RunWords& words) {
   app.footer(kFooter);
-  // The first word that is no option is the program; all else is its own.
+  // The first word that is no option is the program; the words behind it are
+  // the program's.
   app.prefix_command();
-  app.add_option("-n,--ranks", words.options.ranks, "How many ranks")
+  app.add_option("-n,--ranks", words.options.ranks, "Number of ranks")
       ->required()
       ->type_name("N");
   app.add_option("--output", words.output,
-                 "prefix: '[rank] ' before each line; raw: as it is; else a "
-                 "folder for rank-<rank>.out and .err")
+                 "prefix: '[rank] ' before each line; raw: unchanged; "
+                 "otherwise a folder for rank-<rank>.out and .err")
       ->capture_default_str()
       ->type_name("HOW");
   app.add_option("--grace", words.grace,
-                 "Seconds the others have once a rank failed")
+                 "Seconds that other ranks have to end after a rank failed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->type_name("S");
   app.add_flag("--pin", words.options.pin,
-               "Rank i on core i, if there are enough");
+               "Bind rank i to core i, if there are enough cores");
 }
 
 }  // namespace

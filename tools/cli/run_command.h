@@ -1,4 +1,4 @@
-// `distwrap run`: ranks of any program on this host.
+// `distwrap run`: starts ranks of any program on this host.
 #ifndef DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
 #define DISTWRAP_TOOLS_CLI_RUN_COMMAND_H_
 
@@ -6,8 +6,8 @@
 
 namespace distwrap::cli {
 
-// The exit code: that of the ranks (launcher.h), 1 when the job cannot be
-// started, 2 when the options are bad.
+// Returns the exit code: that of the ranks (launcher.h), 1 when the job cannot
+// be started, 2 for bad options.
 int run_command(const Words& arguments);
 
 CommandText run_text();

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder for files that pass. Not named as those of jobs are: starting a job
-// removes what earlier ones left behind.
+// A folder for temporary files. Its name differs from those of jobs, because
+// the start of a job removes the remains of earlier jobs.
 class Scratch {
  public:
   Scratch() {
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> told_by_ranks(int ranks, Words argv) {
   how.ranks = ranks;
   how.argv = std::move(argv);
   how.argv.push_back(file);
-  // They have nothing to save when one of them is gone.
+  // The ranks have nothing to save when one of them has failed.
   how.grace = absl::Seconds(1);
   const absl::StatusOr<int> code = launch(how);
   if (!code.ok()) return code.status();

@@ -1,6 +1,6 @@
-// Ranks that a command starts to be told something.
+// Runs ranks that report their results to the command that starts them.
 //
-// Threads: as of `launch`.
+// Threads: as for `launch`.
 #ifndef DISTWRAP_TOOLS_CLI_TOLD_BY_RANKS_H_
 #define DISTWRAP_TOOLS_CLI_TOLD_BY_RANKS_H_
 
@@ -12,15 +12,15 @@
 
 namespace distwrap::cli {
 
-// Runs `argv` with one argument more, a file to write to, as a job of `ranks`:
-// what is in the file afterwards. Whatever else ranks write into its folder
-// goes with it. An error when a rank failed.
+// Runs `argv` with one more argument, a file to write, as a job of `ranks`.
+// Returns the content of the file afterwards and removes all files that the
+// ranks wrote into its folder. An error when a rank failed.
 absl::StatusOr<std::string> told_by_ranks(int ranks, Words argv);
 
-// Whether a launcher has started this process as a rank of its own.
+// Whether a launcher has started this process as a rank.
 bool inside_a_job();
 
-// This very executable, as the first of `argv`.
+// The path of this executable, for the first word of `argv`.
 absl::StatusOr<std::string> own_path();
 
 }  // namespace distwrap::cli

@@ -1,4 +1,4 @@
-# What leaves the build tree: libdistwrap.so, and how other projects find it.
+# The installed package: libdistwrap.so, and how other projects find it.
 include(CMakePackageConfigHelpers)
 
 # The build tree and what is installed may both be moved.

@@ -45,8 +45,8 @@ if(DISTWRAP_PRECOMPILE)
        CONTENT "// The headers are all there is.\n")
   add_library(distwrap_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
   target_link_libraries(distwrap_precompiled PRIVATE distwrap_flags)
-  # What lets ccache look into them, and clang use one that ccache has kept from
-  # an earlier build; ccache also wants CCACHE_SLOPPINESS.
+  # These flags let ccache look into precompiled headers, and clang use one that
+  # ccache has kept from an earlier build; ccache also needs CCACHE_SLOPPINESS.
   target_compile_options(distwrap_precompiled PRIVATE
     $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
     "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
@@ -116,7 +116,8 @@ endfunction()
 # distwrap_test(NAME SOURCES file... LIBRARIES lib... [ARGS arg...]
 #               [TIMEOUT seconds] [LABELS label...] [SERIAL])
 #
-# A GoogleTest program and the test of the same name.
+# A GoogleTest program and the test of the same name. Programs with some labels
+# also run in a release build, which has a target for them.
 function(distwrap_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;ARGS;LABELS"
                         ${ARGN})
@@ -131,6 +132,11 @@ function(distwrap_test name)
     target_compile_options(${name} PRIVATE
       $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endif()
+  foreach(label conformance crossing ranks)
+    if(label IN_LIST arg_LABELS)
+      add_dependencies(distwrap_release_tests ${name})
+    endif()
+  endforeach()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # on a machine that does much else

@@ -56,7 +56,7 @@ typedef struct dw_host_api {
   void (*log)(void* self, int32_t level, dw_str text);
   /* The host's monotonic clock, ns. */
   int64_t (*now_ns)(void* self);
-  /* Asks for a call of `progress` soon. */
+  /* Asks for a call of `progress` soon, from the session's thread. */
   void (*wake)(void* self);
   /* Memory for staging, 64-byte aligned; NULL when there is none. */
   void* (*scratch_alloc)(void* self, uint64_t bytes);
@@ -65,10 +65,12 @@ typedef struct dw_host_api {
   dw_reduce_fn (*reduce_kernel)(void* self, dw_dtype dtype, uint16_t reduce);
   /* Table of a named extension of the host, NULL when unknown. */
   const void* (*extension)(void* self, dw_str id, uint32_t minor);
-  /* An operation whose caller waits on this thread is under way; any number of
-   * times. For DW_BACKEND_SAYS_UNDER_WAY; NULL, or behind `struct_size`, of a
-   * host that does not want to know. */
-  void (*under_way)(void* self);
+  /* The operation with this `trace` (not NULL) is under way: its part is on the
+   * way to the others. Any number of times. For DW_BACKEND_SAYS_UNDER_WAY. */
+  void (*under_way)(dw_trace* trace);
+  /* The operation waits for others, longer than a few microseconds. Any number
+   * of times. For DW_BACKEND_SAYS_WAITS. */
+  void (*waits)(dw_trace* trace);
 } dw_host_api;
 
 typedef struct dw_backend_api dw_backend_api;
@@ -94,25 +96,38 @@ typedef struct dw_open_info {
 #define DW_BACKEND_HOST_WATCHES 0x1u
 /* A decorator: `open` needs inner tables. */
 #define DW_BACKEND_DECORATOR 0x2u
-/* While a *caller waits* operation is inside a communicator, others of it may
- * be submitted that do not wait, from one other thread at a time: messages, and
- * collectives while it is a message. Not with it: the host lets the waiting
- * call leave first. Of a decorator: it passes on what the one below can. */
-#define DW_BACKEND_SUBMIT_BESIDE 0x4u
-/* An operation may have a `stream` of the backend's device. It runs behind what
- * is in the stream, and what is put there later waits for it, but for one with
- * DW_FLAG_ASIDE. `submit` returns when it is enqueued, and `complete` comes
- * when the device has ended it. Without: the host gives no streams. */
-#define DW_BACKEND_STREAMS 0x8u
-/* A collective or message whose caller waits and that waits for others for more
- * than a few microseconds reads `now_ns` on that thread: who waits has a clock
- * to look at. Of one that has not the host knows that it was quick. */
-#define DW_BACKEND_CLOCKS_WAITS 0x10u
-/* A collective or message whose caller waits calls `under_way` on that thread
- * before it waits for others, and best as soon as they can see its part: what
- * the host keeps of the call is written while that is on its way to them. One
- * that ends without having waited need not. */
-#define DW_BACKEND_SAYS_UNDER_WAY 0x20u
+/* An offer: while a *caller waits* operation is inside a communicator, the host
+ * may submit others to it that do not wait, from one other thread at a time:
+ * messages, and collectives while the waiting operation is a message. Without
+ * it the host lets the waiting call leave first. A decorator that has it passes
+ * on what the backend below can. */
+#define DW_BACKEND_SUBMIT_BESIDE 0x10000u
+/* An offer: an operation may have a `stream` of the backend's device. It runs
+ * behind what is in the stream, and what is put there later waits for it,
+ * except with DW_FLAG_ASIDE. `submit` returns when the operation is enqueued,
+ * and `complete` comes when the device has ended it. Without this flag the host
+ * gives no streams. */
+#define DW_BACKEND_STREAMS 0x20000u
+/* An offer: a collective or message that has a `trace` and waits for others for
+ * more than a few microseconds calls `waits`. The host then knows that one
+ * which has not called it was quick. */
+#define DW_BACKEND_SAYS_WAITS 0x40000u
+/* An offer: a collective or message that has a `trace` calls `under_way` before
+ * it waits for others, best as soon as they can see its part: what the host
+ * keeps of the call is written while that part is on its way to them. An
+ * operation that ends without having waited need not call it. */
+#define DW_BACKEND_SAYS_UNDER_WAY 0x80000u
+/* An offer: threads of the backend complete operations that nobody waits for.
+ * The host calls `progress` only for those that somebody waits for; without
+ * this flag also from the session's thread, while any are in flight. */
+#define DW_BACKEND_HAS_THREADS 0x100000u
+
+/* Operations that a decorator only hands on (slot `pass`). */
+typedef struct dw_pass { /* leaf */
+  uint64_t ops;          /* bit DW_OP_<KIND> */
+  dw_comm* comm;         /* the inner backend's communicator */
+  dw_window* window;     /* the inner backend's window; NULL: none was named */
+} dw_pass;
 
 /* A backend. Required: name, open, close, caps, setup_begin, setup_step,
  * setup_cancel, comm_abort, comm_destroy, query, submit. The host copies the
@@ -121,10 +136,10 @@ typedef struct dw_open_info {
 struct dw_backend_api {
   uint32_t struct_size;
   uint16_t abi_major, abi_minor;
-  uint32_t flags;      /* DW_BACKEND_<PROPERTY>                      */
+  uint32_t flags;      /* DW_BACKEND_<PROPERTY>; growth rule 5       */
   uint32_t devices;    /* bit d: DLPack device type d                */
   dw_str name;         /* [a-z][a-z0-9_]*, the name users write      */
-  dw_str version;      /* of the engine, for people                  */
+  dw_str version;      /* engine's version, for people                  */
   const dw_str* hints; /* known keys of hints; others are refused */
   uint64_t n_hints;
 
@@ -179,8 +194,10 @@ struct dw_backend_api {
                           uint64_t n, dw_error* error); /* [backend] */
   /* Never blocks; how many events it handled. A missing one answers 0. */
   int32_t (*progress)(dw_backend* backend); /* [backend] */
-  /* To sleep: arm, poll `fd` (readable) when arm answers DW_OK; DW_AGAIN means
-   * call progress first. */
+  /* How the session's thread sleeps while operations of a backend without
+   * threads are in flight: arm, then poll `fd` (readable) when arm answers
+   * DW_OK; DW_AGAIN means call progress first. The descriptor stays the same.
+   * Without these slots the thread calls progress at growing intervals. */
   int32_t (*wait_fd)(dw_backend* backend, int32_t* fd); /* [backend] */
   int32_t (*arm)(dw_backend* backend);                  /* [backend] */
 
@@ -189,10 +206,13 @@ struct dw_backend_api {
                        void** address, dw_error* error); /* [any]     */
   int32_t (*mem_register)(dw_backend* backend, void* address, uint64_t bytes,
                           dw_mem** mem, dw_error* error); /* [any]     */
-  int32_t (*mem_export)(dw_mem* mem, dw_blob* out, dw_error* error); /* [any] */
+  /* Not called by any host of 1.0: mem_export, mem_import. */
+  int32_t (*mem_export)(dw_backend* backend, dw_mem* mem, dw_blob* out,
+                        dw_error* error); /* [any]     */
   int32_t (*mem_import)(dw_backend* backend, const dw_blob* in, dw_mem** mem,
                         void** address, dw_error* error); /* [any]     */
-  int32_t (*mem_release)(dw_mem* mem, dw_error* error);   /* [any]     */
+  int32_t (*mem_release)(dw_backend* backend, dw_mem* mem,
+                         dw_error* error); /* [any]     */
   /* Begins rounds that setup_step goes on with; `info->parent` is `comm`. With
    * elements and no address in `info->memory` the backend allocates them. */
   int32_t (*window_create)(dw_comm* comm, const dw_setup_info* info,
@@ -210,12 +230,13 @@ struct dw_backend_api {
                             dw_error* error); /* [backend] */
 
   /* ---- more ---- */
+  /* Not called by any host of 1.0: plan_create, plan_start, plan_destroy. */
   int32_t (*plan_create)(dw_comm* comm, const dw_op* ops, uint64_t n,
                          dw_plan** plan, dw_error* error); /* [comm]    */
   int32_t (*plan_start)(dw_plan* plan, dw_work* work,
                         dw_error* error);                  /* [comm]    */
   int32_t (*plan_destroy)(dw_plan* plan, dw_error* error); /* [comm]    */
-  /* Table of a named extension, NULL when unknown. */
+  /* Table of a named extension, NULL when unknown. No host of 1.0 asks. */
   const void* (*extension)(dw_backend* backend, dw_str id,
                            uint32_t minor); /* [any]     */
   /* What is put into `stream` from now on runs when the operation has ended
@@ -224,6 +245,11 @@ struct dw_backend_api {
   int32_t (*work_wait_stream)(dw_comm* comm, dw_work* work,
                               const dw_stream* stream,
                               dw_error* error); /* [any]     */
+  /* Decorators: for operations of `out->ops` whose caller waits it makes no
+   * difference whether they are submitted to `comm` or to the communicator
+   * below, with the window below. `window` may be NULL. Messages of a rank to
+   * itself are not meant. A decorator without it sees every operation. */
+  int32_t (*pass)(dw_comm* comm, dw_window* window, dw_pass* out); /* [any] */
 };
 
 typedef struct dw_host_info {
@@ -231,7 +257,7 @@ typedef struct dw_host_info {
   uint16_t abi_major, abi_minor;
   uint32_t sanitizer; /* DW_SANITIZER_<KIND>, note.h */
   uint32_t reserved;
-  dw_str version; /* of the host, for people */
+  dw_str version; /* host's version, for people */
 } dw_host_info;
 
 /* The entry, the only exported symbol. Returns a constant table, or NULL when

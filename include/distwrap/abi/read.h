@@ -28,12 +28,17 @@ static inline int32_t dw_read_struct(void* out, uint32_t out_size,
   return DW_OK;
 }
 
+/* The flags that a reader who knows `known` has to refuse (growth rule 5). */
+static inline uint32_t dw_unknown_flags(uint32_t flags, uint32_t known) {
+  return flags & ~known & ~DW_FLAGS_OPTIONAL;
+}
+
 /* Sizes of the structs that can grow in 1.0: frozen. */
-#define DW_OP_SIZE_1_0 232u
+#define DW_OP_SIZE_1_0 240u
 #define DW_SETUP_INFO_SIZE_1_0 152u
 #define DW_OPEN_INFO_SIZE_1_0 56u
 #define DW_HOST_INFO_SIZE_1_0 32u
-#define DW_HOST_API_SIZE_1_0 80u
-#define DW_BACKEND_API_SIZE_1_0 272u
+#define DW_HOST_API_SIZE_1_0 96u
+#define DW_BACKEND_API_SIZE_1_0 288u
 
 #endif /* DISTWRAP_ABI_READ_H_ */

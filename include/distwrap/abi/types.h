@@ -11,8 +11,11 @@
  *     must be zero behind mine, else incompatible. Tables of functions are
  *     offers: what lies behind the end that I know is ignored.
  *  4. Append only. Every addition is a minor with a `since 1.N` comment;
- *     nothing is removed, moved or reused.
- *  5. An unknown kind, reduction or flag is *unimplemented*, never ignored.
+ *     nothing is removed, moved or reused. What has no such comment is 1.0.
+ *  5. An unknown kind or reduction is *unimplemented*, never ignored. A word of
+ *     flags has two halves: an unknown flag of the lower half is refused, one
+ *     of the upper half (DW_FLAGS_OPTIONAL) is ignored. What the reader must
+ *     understand goes below, what is only offered goes above.
  *  6. `next` chains carry named extensions; one with DW_EXT_REQUIRED that is
  *     unknown refuses the call, any other unknown one is skipped.
  *  7. Strings are pointer and length, UTF-8, borrowed for the call. Who
@@ -33,6 +36,9 @@
 
 #define DW_ABI_MAJOR 1
 #define DW_ABI_MINOR 0
+
+/* The half of every word of flags that a reader may ignore (rule 5). */
+#define DW_FLAGS_OPTIONAL 0xffff0000u
 
 /* Kinds of operations, reductions and bits of capability masks. */
 enum {
@@ -69,8 +75,11 @@ enum {
 #define DW_FLAG_ASIDE 0x100u
 
 /* Tags of send and recv: bits 0..31 number a message within a class, bits
- * 32..39 name the class, the rest is zero. A message meets a receive of its
- * class, number and size only; equal ones meet in the order of submission. */
+ * 32..39 name the class, the rest is zero. A receive takes the oldest message
+ * of its source, class and number, whatever its element type and count. Where
+ * those differ from the receive's, it fails with DW_REASON_CALL_MISMATCH, and
+ * writes nothing that it can withhold, nor anything behind its buffer. The send
+ * may have ended well; the host tells the sender. */
 #define DW_TAG(tag_class, number) \
   (((uint64_t)(tag_class) << 32) | (uint64_t)(number))
 #define DW_TAG_CLASS_USER 0u     /* the caller's, 0..2^31-1              */
@@ -103,6 +112,7 @@ typedef struct dw_mem dw_mem;         /* plugin: registered memory            */
 typedef struct dw_window dw_window;   /* plugin: collectively registered      */
 typedef struct dw_plan dw_plan;       /* plugin: a prepared operation         */
 typedef struct dw_work dw_work;       /* host: a completion cell              */
+typedef struct dw_trace dw_trace;     /* host: notes about one waiting call   */
 
 typedef struct dw_str { /* leaf */
   const char* data;
@@ -130,7 +140,10 @@ typedef struct dw_ext { /* leaf; head of every named extension */
 } dw_ext;
 
 /* Filled by the callee on failure, untouched on success. The caller allocates
- * it and may pass NULL. `text` is NUL-terminated. */
+ * it and may pass NULL. `text` is NUL-terminated. Of a receive whose message
+ * differs it is two lines, which the host shows as expected and actual:
+ *   recv i32 x 8 from rank 0, tag 5 (rank 1)
+ *   send f32 x 4 to rank 1, tag 5 (rank 0) */
 typedef struct dw_error { /* leaf */
   int16_t code;           /* DW_<CODE>                                  */
   uint16_t reason;        /* DW_REASON_<REASON>                         */
@@ -185,21 +198,24 @@ typedef struct dw_op {
   uint16_t reduce; /* DW_REDUCE_<REDUCTION>                     */
   uint32_t flags;  /* DW_FLAG_<FLAG>                            */
   int32_t peer;    /* root, source, target; -1 none             */
-  uint64_t tag;    /* of send and recv: DW_TAG(class, number) */
+  uint64_t tag;    /* send and recv: DW_TAG(class, number) */
   dw_buf in, out;
   dw_stream stream;
   int64_t deadline_ns;
   int64_t timeout_ns;
-  uint64_t seq;         /* of the group's collectives, equal on all ranks */
-  uint64_t fingerprint; /* likewise; 0: not checked                  */
+  uint64_t seq;         /* number of the collective, equal on all ranks */
+  uint64_t fingerprint; /* for collectives; 0: not checked                  */
   dw_window* window;
   uint64_t window_offset; /* bytes, in the target                      */
   uint64_t value;         /* signal operand, wait reference            */
-  uint32_t signal_index;  /* or DW_SIGNAL_PAIR                         */
+  uint32_t signal_index;  /* may be DW_SIGNAL_PAIR                         */
   uint16_t signal_how;    /* DW_SIGNAL_SET, DW_SIGNAL_ADD              */
   uint16_t compare;       /* DW_COMPARE_<HOW>                          */
   const void* scale;      /* factor of premul_sum, of the input's dtype */
   const dw_ext* next;
+  /* With DW_FLAG_CALLER_WAITS, for `under_way` and `waits` of the host. NULL:
+   * the host does not want to know. Valid until `submit` returns. */
+  dw_trace* trace;
 } dw_op;
 
 typedef struct dw_group_item { /* leaf; one operation of a batch */
@@ -241,8 +257,13 @@ typedef struct dw_setup_result { /* leaf; what the rounds have built */
 } dw_setup_result;
 
 /* One row of promises: for any op, dtype and reduction of the row, in `memory`
- * (bit d: DLPack device type d), between `min_bytes` and `max_bytes` (0: no
- * limit), with no other flags than `flags`. Higher score wins. */
+ * (bit d: DLPack device type d), with no other flags than `flags`. The limits
+ * `min_bytes` and `max_bytes` (0: none) are of one rank's n elements (ops.def).
+ * A row with limits holds for collectives without counts per rank, and has to
+ * take DW_FLAG_IN_PLACE and DW_FLAG_PARTS where the kind knows them, so that
+ * all ranks decide alike. The highest score wins: the host may compose a
+ * collective of others, which has score 0, in place of one with a negative
+ * score. */
 typedef struct dw_caps_row { /* leaf */
   uint64_t ops;              /* bit DW_OP_<KIND>          */
   uint64_t dtypes;           /* bit DW_DTYPE_<NAME>       */

@@ -1,6 +1,6 @@
 #include "algo/compose/check.h"
 
-#include "algo/compose/dtypes.h"
+#include "algo/below/dtypes.h"
 #include "algo/compose/recipes.h"
 #include "algo/decorator.h"
 #include "distwrap/abi/read.h"
@@ -15,7 +15,7 @@ struct Shape {
   Extent in, out;
 };
 
-// By kind, as ops.def has them.
+// The shapes by kind, in the order of ops.def.
 constexpr Shape kShapes[] = {
     {Peer::NO, Extent::NONE, Extent::NONE},
 #define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
@@ -70,6 +70,17 @@ int64_t own_count(const dw_buf& buf, bool is_split, int rank, int size) {
 
 }  // namespace
 
+uint64_t part_bytes(const dw_op& op, int size) {
+  const Shape& shape = kShapes[op.kind];
+  const bool by_in = shape.in == Extent::ALL ||
+                     (shape.out != Extent::ALL && shape.in != Extent::NONE);
+  const dw_buf& buffer = by_in ? op.in : op.out;
+  const int64_t count =
+      split(by_in ? shape.in : shape.out) ? buffer.count / size : buffer.count;
+  return count < 0 ? 0
+                   : static_cast<uint64_t>(count) * (buffer.dtype.bits / 8u);
+}
+
 int32_t read_op(dw_op* space, const dw_op** op, const dw_op* given,
                 dw_error* error) {
   if (given != nullptr && given->struct_size == sizeof(dw_op)) {
@@ -123,7 +134,7 @@ int32_t check_op(const dw_op& op, int rank, int size, dw_error* error) {
       return invalid(error, "input and output have different dtypes");
     if (own_count(op.in, split(shape.in), rank, size) !=
         own_count(op.out, split(shape.out), rank, size))
-      return invalid(error, "input and output counts do not fit each other");
+      return invalid(error, "the counts of input and output do not match");
   }
   if (op.reduce == DW_REDUCE_PREMUL_SUM) {
     if ((op.flags & DW_FLAG_SCALE_ON_DEVICE) != 0)

@@ -1,15 +1,16 @@
 #include "algo/compose/comm.h"
 
+#include "algo/below/dtypes.h"
+#include "algo/compose/carried_message.h"
 #include "algo/compose/check.h"
-#include "algo/compose/dtypes.h"
 #include "algo/compose/window.h"
 #include "algo/decorator.h"
+#include "sdk/guard.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <sched.h>
-#include <system_error>
 #include <utility>
 
 namespace distwrap::algo::compose {
@@ -28,11 +29,6 @@ bool requires_extension(const dw_op& op) {
 Deadline patience(int64_t deadline_ns) {
   constexpr int64_t kPatience = 1'000'000'000;
   return Deadline::at_ns(std::max(deadline_ns, Deadline::now_ns() + kPatience));
-}
-
-uint64_t message_bytes(const dw_op& op) {
-  const dw_buf& buf = op.kind == DW_OP_SEND ? op.in : op.out;
-  return static_cast<uint64_t>(buf.count) * dtype_bytes(op_dtype(op));
 }
 
 }  // namespace
@@ -54,7 +50,7 @@ int32_t Comm::refuse_aborted(dw_error* error) {
 int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
   if (op.kind == 0 || op.kind >= Recipes::kKinds)
     return unsupported(error, "this operation cannot be composed");
-  const uint32_t flags = op.flags & ~DW_FLAG_CALLER_WAITS;
+  const uint32_t flags = op.flags & ~(DW_FLAG_CALLER_WAITS | DW_FLAGS_OPTIONAL);
   if ((flags & ~Recipes::flags_of(op.kind)) != 0)
     return unsupported(error, "a flag is not supported");
   const int dtype = op_dtype(op);
@@ -63,7 +59,9 @@ int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
   const bool to_self = is_message(op.kind) && op.peer == rank_;
   if (op.reduce >= Recipes::kReductions)
     return unsupported(error, "this reduction is not known");
-  if (!to_self && recipes.native(op.kind, flags, dtype, op.reduce)) {
+  if (!to_self && (recipes.native(op.kind, flags, dtype, op.reduce) ||
+                   recipes.native_at(op.kind, flags, dtype, op.reduce,
+                                     part_bytes(op, size_)))) {
     *way = Way::kNative;
     return DW_OK;
   }
@@ -101,21 +99,16 @@ int32_t Comm::query(const dw_op* given, dw_error* error) {
 }
 
 uint64_t Comm::seq_below(const dw_op& op) const {
-  // The host may give collectives that are all native to the backend itself.
+  // If all collectives are native, the host may give some to the backend
+  // itself, so their numbers stay.
   return backend_.recipes().collectives_complete() ? op.seq : op.seq * kSteps;
 }
 
-void Comm::lower(const dw_op& op, Way way, dw_op* lowered) const {
-  *lowered = op;
-  lowered->struct_size = sizeof(dw_op);
-  lowered->seq = seq_below(op);
-  if (way == Way::kNative) return;
-  // A message as another dtype of the same bytes.
-  const int as = backend_.recipes().message_carrier(op_dtype(op));
-  dw_buf& buf = op.kind == DW_OP_SEND ? lowered->in : lowered->out;
-  buf.count = static_cast<int64_t>(message_bytes(op) / dtype_bytes(as));
-  buf.dtype = kDTypeOf[as];
-  lowered->next = nullptr;
+dw_op Comm::lowered(const dw_op& op) const {
+  dw_op below = op;
+  below.struct_size = sizeof below;
+  below.seq = seq_below(op);
+  return below;
 }
 
 int32_t Comm::submit(const dw_op* given, dw_work* work, dw_error* error) {
@@ -132,21 +125,22 @@ int32_t Comm::submit_planned(const dw_op& op, Way way, dw_work* work,
                              dw_error* error) {
   const bool waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (way == Way::kToSelf) {
-    if (waits) return self_.give(op, message_bytes(op), nullptr, error);
+    if (waits) return self_.give(op, nullptr, error);
     auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
     if (cell == nullptr) return no_memory(error);
-    const int32_t code = self_.give(op, message_bytes(op), cell, error);
+    const int32_t code = self_.give(op, cell, error);
     if (code != DW_OK) delete cell;
     return code;
   }
+  if (way == Way::kComposed && is_message(op.kind))
+    return submit_carried(op, work, error);
   if (!worker_idle()) return run_beside(op, way, work, error);
-  if (way == Way::kNative || is_message(op.kind)) {
+  if (way == Way::kNative) {
     if (waits && !backend_.recipes().caller_waits(op.kind))
       return wait_here(op, error);
-    dw_op below;
-    lower(op, way, &below);
+    const dw_op below = lowered(op);
     return waits ? submit_(inner_, &below, nullptr, error)
-                 : forward(below, work, error);
+                 : forward(below, work, &Comm::submit_once, error);
   }
   if (aborted()) return refuse_aborted(error);
   return waits ? wait_here(op, error) : enqueue(op, way, work, nullptr, error);
@@ -162,11 +156,7 @@ int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
   const bool waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (!waits && !is_message(op.kind))
     return enqueue(op, way, work, nullptr, error);
-  if (!waits) {
-    dw_op below;
-    lower(op, way, &below);
-    return forward(below, work, error);
-  }
+  if (!waits) return forward(lowered(op), work, &Comm::submit_once, error);
   Gate gate;
   gate.expect();
   const int32_t code = is_message(op.kind)
@@ -180,32 +170,50 @@ int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
 
 int32_t Comm::start_message(const dw_op& op, Way way, Cell& cell,
                             dw_error* error) {
-  if (way == Way::kToSelf)
-    return self_.give(op, message_bytes(op), &cell, error);
-  dw_op below;
-  lower(op, way, &below);
+  if (way == Way::kToSelf) return self_.give(op, &cell, error);
+  if (way == Way::kComposed)
+    return CarriedMessage::start(*this, op, cell, true, error);
+  dw_op below = lowered(op);
   below.flags &= ~DW_FLAG_CALLER_WAITS;
   return submit_below(below, cell.abi(), error);
 }
 
-int32_t Comm::forward(const dw_op& below, dw_work* work, dw_error* error) {
+int32_t Comm::submit_carried(const dw_op& op, dw_work* work, dw_error* error) {
+  if ((op.flags & DW_FLAG_CALLER_WAITS) == 0) {
+    auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
+    if (cell == nullptr) return no_memory(error);
+    const int32_t code = CarriedMessage::start(*this, op, *cell, false, error);
+    if (code != DW_OK) delete cell;
+    return code;
+  }
+  Gate gate;
+  gate.expect();
+  const int32_t code = CarriedMessage::start(*this, op, gate, true, error);
+  if (code != DW_OK) return code;
+  backend_.wait_all(gate);
+  const int32_t ended = gate.take(error);
+  return ended == DW_OK ? int32_t{DW_DONE} : ended;
+}
+
+int32_t Comm::forward(const dw_op& below, dw_work* work, Submit way,
+                      dw_error* error) {
   auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
   if (cell == nullptr) return no_memory(error);
-  const int32_t code = submit_below(below, cell->abi(), error);
+  const int32_t code = (this->*way)(below, cell->abi(), error);
   if (code != DW_OK) delete cell;
   return code;
+}
+
+int32_t Comm::submit_once(const dw_op& op, dw_work* work, dw_error* error) {
+  base::MutexLock lock(submits_);
+  return submit_(inner_, &op, work, error);
 }
 
 int32_t Comm::submit_below(const dw_op& op, dw_work* work, dw_error* error) {
   int64_t until = op.deadline_ns;
   for (;;) {
-    int32_t code;
-    if (work == nullptr) {
-      code = submit_(inner_, &op, work, error);
-    } else {
-      base::MutexLock lock(submits_);
-      code = submit_(inner_, &op, work, error);
-    }
+    const int32_t code = work == nullptr ? submit_(inner_, &op, work, error)
+                                         : submit_once(op, work, error);
     if (code != DW_AGAIN) return code;
     if (aborted()) return refuse_aborted(error);
     const int64_t now = backend_.now_ns();
@@ -227,20 +235,24 @@ int32_t Comm::enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
     return unsupported(error,
                        "an extension that is required cannot wait for the "
                        "operations under way");
-  try {
-    if (worker_ == nullptr) worker_ = std::make_unique<Worker>(*this);
+  return dw_sdk::guarded("an asynchronous operation", error, [&]() -> int32_t {
+    if (worker_ == nullptr) {
+      auto worker = std::make_unique<Worker>(*this);
+      if (int32_t code = worker->start(error)) return code;
+      worker_ = std::move(worker);
+    }
     auto task = std::make_unique<Task>(op, size_, way == Way::kComposed, work,
                                        gate, backend_.now_ns());
-    // Who sees it sees the worker.
+    // A thread that sees the flag sees the worker.
     composing_.fetch_add(1, std::memory_order_release);
-    worker_->add(std::move(task));
+    try {
+      worker_->add(std::move(task));
+    } catch (const std::bad_alloc&) {
+      composing_.fetch_sub(1, std::memory_order_release);
+      throw;
+    }
     return DW_OK;
-  } catch (const std::system_error&) {
-    return fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT,
-                "no thread for asynchronous operations");
-  } catch (const std::bad_alloc&) {
-    return no_memory(error);
-  }
+  });
 }
 
 void Comm::run_task(Task& task) {
@@ -250,13 +262,14 @@ void Comm::run_task(Task& task) {
   if (aborted()) {
     code = refuse_aborted(&error);
   } else if (task.composed()) {
-    code = worker_->execution().run(task.op(), &error);
+    code = dw_sdk::guarded("an asynchronous operation", &error, [&] {
+      return worker_->execution().run(task.op(), &error);
+    });
   } else {
-    dw_op below;
-    lower(task.op(), Way::kNative, &below);
+    const dw_op below = lowered(task.op());
     code = task.gate() != nullptr
                ? submit_below(below, task.gate()->abi(), &error)
-               : forward(below, task.work(), &error);
+               : forward(below, task.work(), &Comm::submit_below, &error);
     if (code == DW_OK) {
       composing_.fetch_sub(1, std::memory_order_release);
       return;
@@ -275,7 +288,7 @@ void Comm::run_task(Task& task) {
 int32_t Comm::abort(const dw_error* why) {
   aborted_.store(true, std::memory_order_release);
   self_.abort();
-  if (const auto windows = courier()) windows->abort();
+  if (const auto windows = service()) windows->abort();
   abort_below(why);
   return DW_OK;
 }
@@ -287,34 +300,35 @@ void Comm::abort_below(const dw_error* why) {
     backend_.inner().comm_abort(inner_, why);
 }
 
-std::shared_ptr<windows::Courier> Comm::courier() {
-  base::MutexLock lock(courier_mutex_);
-  return courier_;
+std::shared_ptr<windows::MessageService> Comm::service() {
+  base::MutexLock lock(service_mutex_);
+  return service_;
 }
 
-void Comm::use(std::shared_ptr<windows::Courier> courier) {
-  std::shared_ptr<windows::Courier> before;
+void Comm::use(std::shared_ptr<windows::MessageService> service) {
+  std::shared_ptr<windows::MessageService> before;
   {
-    base::MutexLock lock(courier_mutex_);
-    before = std::exchange(courier_, courier);
+    base::MutexLock lock(service_mutex_);
+    before = std::exchange(service_, service);
   }
-  if (aborted()) courier->abort();
+  if (aborted()) service->abort();
   if (before != nullptr) end(std::move(before), 0);
 }
 
-// One that the backend below does not let go is kept for ever: better a leak
-// than memory freed under its feet.
-bool Comm::end(std::shared_ptr<windows::Courier> courier, int64_t deadline_ns) {
-  if (courier->stop(patience(deadline_ns))) return true;
-  new std::shared_ptr<windows::Courier>(std::move(courier));
+// An operation that the backend below does not release is kept for ever: better
+// a leak than memory freed under its feet.
+bool Comm::end(std::shared_ptr<windows::MessageService> service,
+               int64_t deadline_ns) {
+  if (service->stop(patience(deadline_ns))) return true;
+  new std::shared_ptr<windows::MessageService>(std::move(service));
   return false;
 }
 
 bool Comm::stop(int64_t deadline_ns) {
-  std::shared_ptr<windows::Courier> windows;
+  std::shared_ptr<windows::MessageService> windows;
   {
-    base::MutexLock lock(courier_mutex_);
-    windows = std::exchange(courier_, nullptr);
+    base::MutexLock lock(service_mutex_);
+    windows = std::exchange(service_, nullptr);
   }
   if (windows != nullptr && !end(std::move(windows), deadline_ns)) return false;
   return worker_ == nullptr || worker_->stop(patience(deadline_ns));

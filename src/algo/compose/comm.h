@@ -1,12 +1,13 @@
-// One rank's communicator: what enters, and in whose thread it runs.
+// One rank's communicator: takes operations and decides in which thread each
+// runs.
 //
-// The `submit` below takes one thread at a time. One that waits inside is alone
-// there, without a lock: the worker has nothing to do, and if the host submits
-// beside it, the backend below allows that. What does not wait is submitted
-// under `submits_`. While the worker is busy collectives go through it, so that
-// on every rank they reach the backend below in the order in which they were
-// submitted. Messages go there at once: no peer's message may have to wait for
-// a collective.
+// The `submit` below takes one thread at a time. A caller that waits inside it
+// is alone there, without a lock: the worker has nothing to do then, and if the
+// host submits beside the caller, the backend below allows that. Operations
+// that do not wait are submitted under `submits_`. While the worker is busy,
+// collectives go through it, so that on every rank they reach the backend below
+// in the order of their submission. Messages go there at once: a peer's message
+// must never wait for a collective.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_COMM_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_COMM_H_
 
@@ -14,7 +15,7 @@
 #include "algo/compose/execution.h"
 #include "algo/compose/self_messages.h"
 #include "algo/compose/worker.h"
-#include "algo/windows/courier.h"
+#include "algo/windows/message_service.h"
 #include "base/mutex.h"
 #include "distwrap/abi/plugin.h"
 
@@ -39,12 +40,12 @@ class Comm {
 
   int32_t query(const dw_op* given, dw_error* error);
   int32_t submit(const dw_op* given, dw_work* work, dw_error* error);
-  // What windows that are made of messages are served by; NULL before the
-  // first. The one that was used before is ended.
-  std::shared_ptr<windows::Courier> courier();
-  void use(std::shared_ptr<windows::Courier> courier);
+  // The service of windows that are made of messages; NULL before the first
+  // window. `use` ends the service that was used before.
+  std::shared_ptr<windows::MessageService> service();
+  void use(std::shared_ptr<windows::MessageService> service);
 
-  // From any thread; in window.cc.
+  // May be called from any thread. In window.cc.
   int32_t submit_to_window(const dw_op& op, dw_work* work, dw_error* error);
   int32_t query_window(const dw_op& op, dw_error* error);
   int32_t abort(const dw_error* why);
@@ -53,12 +54,12 @@ class Comm {
 
   // How an operation is served.
   enum class Way : uint8_t { kNative, kToSelf, kComposed };
-  // Everything that can be wrong with it, too.
+  // Finds how an operation is served, and checks it.
   int32_t plan(const dw_op& op, Way* way, dw_error* error);
-  // A message that is given in a set: starts it and tells `cell`. DW_OK or
-  // DW_DONE, or an error.
+  // Starts a message of a set; `cell` is notified of its end. DW_OK or DW_DONE,
+  // or an error.
   int32_t start_message(const dw_op& op, Way way, Cell& cell, dw_error* error);
-  // An operation whose plan is known.
+  // Submits an operation whose `plan` is known.
   int32_t submit_planned(const dw_op& op, Way way, dw_work* work,
                          dw_error* error);
   bool worker_idle() const {
@@ -66,49 +67,61 @@ class Comm {
   }
   SelfMessages& self() { return self_; }
 
-  // Of a native operation.
+  // State of a native operation.
   uint64_t seq_below(const dw_op& op) const;
 
-  // For who executes. Submits below, to the deadline while it lacks resources;
-  // without work the caller waits.
+  // For threads that run recipes: submits below, and again until the deadline
+  // while the backend lacks resources. Without `work` the caller waits.
   int32_t submit_below(const dw_op& op, dw_work* work, dw_error* error);
+  // Submits below work that ends later; DW_AGAIN while the backend lacks
+  // resources.
+  int32_t submit_once(const dw_op& op, dw_work* work, dw_error* error);
   // Held around every submission below that does not wait.
   base::Mutex& submits() ABSL_LOCK_RETURNED(submits_) { return submits_; }
+  // Held while both parts of a carried message are submitted.
+  base::Mutex& carried() ABSL_LOCK_RETURNED(carried_) { return carried_; }
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
   int32_t refuse_aborted(dw_error* error);
-  // An operation failed half done: nobody shall wait for the rest of it.
+  // Breaks the group after an operation has failed half-way, so that no rank
+  // waits for the rest of it.
   void break_group(const dw_error& why);
 
-  // For the worker.
+  // Called by the worker.
   void run_task(Task& task);
 
  private:
-  // To the end, in the caller's thread.
+  // Runs an operation to its end in the caller's thread.
   int32_t wait_here(const dw_op& op, dw_error* error);
-  // As a message that may block nobody, or through the worker.
+  // Runs an operation beside others: a message at once, others by the worker.
   int32_t run_beside(const dw_op& op, Way way, dw_work* work, dw_error* error);
   int32_t enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
                   dw_error* error);
-  int32_t forward(const dw_op& op, dw_work* work, dw_error* error);
+  // For a caller that does not wait, DW_AGAIN is returned (`submit_once`) and
+  // the host queues the operation; the worker tries again (`submit_below`).
+  using Submit = int32_t (Comm::*)(const dw_op&, dw_work*, dw_error*);
+  int32_t forward(const dw_op& op, dw_work* work, Submit way, dw_error* error);
+  int32_t submit_carried(const dw_op& op, dw_work* work, dw_error* error);
   void abort_below(const dw_error* why);
-  static bool end(std::shared_ptr<windows::Courier> courier,
+  static bool end(std::shared_ptr<windows::MessageService> service,
                   int64_t deadline_ns);
-  // As the backend below gets a native operation, or a message.
-  void lower(const dw_op& op, Way way, dw_op* lowered) const;
+  // The descriptor of a native operation for the backend below.
+  dw_op lowered(const dw_op& op) const;
 
   Backend& backend_;
   dw_comm* const inner_;
   const int rank_, size_;
   int32_t (*const submit_)(dw_comm*, const dw_op*, dw_work*, dw_error*);
-  std::atomic<int> composing_{0};  // in the worker's queue or hands
+  // operations that the worker has queued or runs
+  std::atomic<int> composing_{0};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> below_aborted_{false};
-  base::Mutex submits_;
+  base::Mutex submits_, carried_;
   SelfMessages self_;
-  Execution execution_;  // of the caller's thread
+  Execution execution_;  // belongs to the caller's thread
   std::unique_ptr<Worker> worker_;
-  base::Mutex courier_mutex_;
-  std::shared_ptr<windows::Courier> courier_ ABSL_GUARDED_BY(courier_mutex_);
+  base::Mutex service_mutex_;
+  std::shared_ptr<windows::MessageService> service_
+      ABSL_GUARDED_BY(service_mutex_);
 };
 
 }  // namespace distwrap::algo::compose

@@ -1,8 +1,8 @@
-// The decorator that completes a backend: what the backend below lacks is made
-// of what it has.
+// The decorator that completes a backend: it makes the operations that the
+// backend below lacks from those that it has.
 //
-// A table like any backend's. Its `open` takes one inner table and opens it
-// itself, because what lies below has to call back into the decorator:
+// It is a table like any backend's. Its `open` takes one inner table and opens
+// the backend itself, because that backend has to call back into the decorator:
 //
 //   const dw_inner inner = {&table, nullptr};  // backend is NULL
 //   info.inner = &inner;
@@ -10,23 +10,23 @@
 //   compose_api().open(&host, &info, &backend, &error);
 //
 // The hints of `open` and of groups are the inner backend's. An operation that
-// the inner backend promises for its kind, dtype, reduction and flags is handed
-// down as it is, but for its sequence number; any other goes by its recipe
-// (recipes.h). Messages of a rank to itself are delivered here, and groups of
-// operations are started so that they cannot wait for one another. Over a
-// backend without messages there are those to oneself only. Windows are handed
-// on where the backend has them, and made of its messages where it has not
-// (algo/windows). Registered memory and plans are not handed on.
+// the inner backend promises for its kind, dtype, reduction and flags is passed
+// down unchanged except for its sequence number; any other runs by its recipe
+// (recipes.h). Messages of a rank to itself are delivered here. Sets of
+// operations are started so that none waits for the start of another. Over a
+// backend without messages, only messages to the same rank exist. Windows are
+// passed down where the backend has them, and otherwise made of its messages
+// (algo/windows). Registered memory and plans are not passed down.
 //
-// Taken from those who did this before: Open MPI's libnbc, which makes a
-// collective of rounds that post all their messages before they wait, and of
-// local work between the rounds; UCC, which decides once, when a team is made,
-// who serves which collective.
+// Two ideas come from other libraries: Open MPI's libnbc makes a collective of
+// rounds that post all messages before they wait, with local work between the
+// rounds; UCC decides once, when a team is made, which part serves which
+// collective.
 //
-// Threads: as dw_backend_api says. Asynchronous operations that have to be
-// composed run in one thread for each communicator, made at the first of them,
-// in the order of submission; those whose caller waits run in the caller's
-// thread unless others are under way.
+// Threads: as dw_backend_api says. Asynchronous composed operations run in one
+// thread for each communicator, started at the first of them, in the order of
+// submission. An operation whose caller waits runs in the caller's thread
+// unless others are in flight.
 // Ownership: the inner table must outlive the backend. The inner backend is
 // closed with it.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_COMPOSE_H_
@@ -36,8 +36,8 @@
 
 namespace distwrap::algo {
 
-// DW_BACKEND_DECORATOR, HOST_WATCHES, and SUBMIT_BESIDE when the inner one has
-// that.
+// The flags are DW_BACKEND_DECORATOR, HOST_WATCHES, and SUBMIT_BESIDE when the
+// inner backend has it.
 const dw_backend_api& compose_api();
 
 }  // namespace distwrap::algo

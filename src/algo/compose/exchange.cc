@@ -1,6 +1,6 @@
 // Rounds of messages, and single operations of the backend below.
+#include "algo/below/dtypes.h"
 #include "algo/compose/comm.h"
-#include "algo/compose/dtypes.h"
 #include "algo/compose/execution.h"
 #include "algo/decorator.h"
 
@@ -17,7 +17,7 @@ void Execution::receive(int peer, void* data, uint64_t bytes) {
   if (bytes != 0) messages_.push_back({data, bytes, peer, false});
 }
 
-// Nobody may go on waiting for the rest of what was begun.
+// Breaks the group, so that no rank waits for the rest of the operation.
 int32_t Execution::failed(int32_t code) {
   if (started_ && !broken_) {
     broken_ = true;
@@ -32,7 +32,8 @@ int32_t Execution::wait_gate() {
   Backend& backend = comm_.backend();
   backend.wait_settled(gate_);
   if (!gate_.wait_all(Deadline::at_ns(0))) {
-    // One has failed: the others may wait for a peer that waits for this rank.
+    // One message has failed; other ranks may wait for a peer that waits for
+    // this rank.
     dw_error why;
     fail(&why, DW_ABORTED, DW_REASON_ABORTED,
          "a part of a composed operation failed");
@@ -111,7 +112,7 @@ int32_t Execution::exchange() {
   return code <= DW_OK ? DW_OK : failed(code);
 }
 
-// In one call below; DW_AGAIN when it cannot be.
+// Submits all messages in one call below; DW_AGAIN when that is not possible.
 int32_t Execution::exchange_together() {
   Backend& backend = comm_.backend();
   if (!backend.calls().try_lock()) return DW_AGAIN;
@@ -131,12 +132,12 @@ int32_t Execution::exchange_together() {
     backend.forget_groups();
     return DW_AGAIN;
   }
-  // Whether it had begun is not known.
+  // Whether it had started is not known.
   if (code != DW_AGAIN) started_ = true;
   return code;
 }
 
-// Receives first: what arrives then has a place.
+// Receives first, so that arriving data have a destination.
 int32_t Execution::exchange_apart() {
   int32_t code = DW_OK;
   for (const uint16_t kind : {uint16_t{DW_OP_RECV}, uint16_t{DW_OP_SEND}})

@@ -1,8 +1,8 @@
 #include "algo/compose/execution.h"
 
+#include "algo/below/dtypes.h"
 #include "algo/compose/check.h"
 #include "algo/compose/comm.h"
-#include "algo/compose/dtypes.h"
 #include "algo/compose/scratch.h"
 #include "algo/decorator.h"
 
@@ -35,7 +35,7 @@ int32_t Execution::run(const dw_op& op, dw_error* error) {
   return code;
 }
 
-// A step that is an operation itself.
+// The descriptor of a step that is an operation of its own.
 dw_op Execution::part_of(const dw_op& op, uint16_t kind) const {
   dw_op part = {};
   part.struct_size = sizeof part;
@@ -119,7 +119,7 @@ int32_t Execution::perform_native(const dw_op& op) {
     return recipes.native(op.kind, flags, dtype, op.reduce);
   };
   if (native_with(op.flags)) return run_below(op);
-  // Only what has to go goes.
+  // Copies only the parts that are not in place already.
   if ((op.flags & DW_FLAG_PARTS) != 0 &&
       ((op.flags & DW_FLAG_IN_PLACE) == 0 ||
        !native_with(op.flags & ~uint32_t{DW_FLAG_IN_PLACE})))
@@ -127,7 +127,7 @@ int32_t Execution::perform_native(const dw_op& op) {
   return without_alias(op);
 }
 
-// The same bytes as elements of another type.
+// Moves the same bytes as elements of another type.
 int32_t Execution::carried(const dw_op& op) {
   const Recipes& recipes = comm_.backend().recipes();
   const int dtype = op_dtype(op);
@@ -152,7 +152,7 @@ int32_t Execution::carried(const dw_op& op) {
   return perform_native(part);
 }
 
-// The smaller of two buffers that share memory goes through scratch.
+// The smaller of two buffers that share memory goes through scratch memory.
 int32_t Execution::without_alias(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   dw_op part = op;
@@ -163,7 +163,7 @@ int32_t Execution::without_alias(const dw_op& op) {
   const uint64_t bytes = static_cast<uint64_t>(staged.count) * element;
   const Scratch scratch(comm_.backend().host(), bytes);
   if (!scratch.ok()) return no_memory();
-  // Only all_to_all has counts in the smaller, or equal, buffer.
+  // Only all_to_all has counts in the smaller, or equally large, buffer.
   const bool split = staged.counts != nullptr || staged.parts != nullptr;
   if (split) {
     parts.set(staged, size_, element);
@@ -216,7 +216,7 @@ int32_t Execution::without_parts(const dw_op& op) {
     part.out.parts = nullptr;
     part.out.displs = nullptr;
     part.out.data = out.data();
-    // The input is where the output was, and not written before the end.
+    // The input is where the output was, and stays unchanged until the end.
     part.flags &= ~uint32_t{DW_FLAG_IN_PLACE};
   }
   const int32_t code = perform_native(part);

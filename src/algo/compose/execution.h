@@ -1,15 +1,15 @@
-// Running one composed operation: rounds of messages and operations of the
+// One run of a composed operation: rounds of messages and operations of the
 // backend below, with local work between them.
 //
-// All ranks go through the same steps, whatever is particular to one of them;
-// the n-th step of an operation with the sequence number s has the number
-// 16 s + n below. (Where no collective is composed, s stays s.)
+// All ranks go through the same steps, even where one of them has nothing to
+// do. Step n of an operation with the sequence number s has the number 16 s + n
+// below. (If no collective is composed, s stays s.)
 //
-// Threads: one at a time. Ownership: its memory is kept for the next one.
+// Threads: one at a time. Ownership: its memory is kept for the next operation.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_EXECUTION_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_EXECUTION_H_
 
-#include "algo/compose/cell.h"
+#include "algo/below/cell.h"
 #include "algo/compose/parts.h"
 #include "algo/compose/recipes.h"
 #include "distwrap/abi/plugin.h"
@@ -25,21 +25,22 @@ inline constexpr uint64_t kSteps = 16;
 
 class Execution {
  public:
-  // `may_block`: the thread is the only one that submits below, and may wait
+  // `may_block`: this thread is the only one that submits below, so it may wait
   // inside.
   Execution(Comm& comm, bool may_block);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  // Runs the operation, which was checked, to its end. DW_OK or an error; after
-  // one, nothing below touches its buffers any more.
+  // Runs a checked operation to its end. Returns DW_OK or an error; after an
+  // error, nothing below touches the operation's buffers any more.
   int32_t run(const dw_op& op, dw_error* error);
-  // One operation of the backend below, to its end.
+  // Runs one operation of the backend below to its end.
   int32_t run_below(const dw_op& op);
   Gate& gate() { return gate_; }
 
  private:
-  // execution.cc: an operation by its recipe, which may be a step of another.
+  // execution.cc: runs an operation by its recipe; it may be a step of another
+  // one.
   int32_t perform(const dw_op& op);
   int32_t perform_native(const dw_op& op);
   int32_t carried(const dw_op& op);
@@ -50,7 +51,7 @@ class Execution {
   // exchange.cc
   void send(int peer, const void* data, uint64_t bytes);
   void receive(int peer, void* data, uint64_t bytes);
-  // All the messages that were given, none waiting for another.
+  // Transfers all given messages; none of them waits for another one.
   int32_t exchange();
   int32_t exchange_together();
   int32_t exchange_apart();
@@ -90,7 +91,7 @@ class Execution {
   int32_t reduce_blocks(const dw_op& op, void* out, dw_reduce_fn kernel);
   dw_reduce_fn kernel_of(const dw_op& op, uint16_t reduce) const;
   const void* operand_of(const dw_op& op) const;
-  // Elements of the block of a rank, when a buffer is cut into equal ones.
+  // The first element of a rank's block in a buffer of equal blocks.
   int64_t block_begin(int rank, int64_t count) const {
     const int64_t n = size_;
     return count / n * rank + (count % n < rank ? count % n : rank);
@@ -109,11 +110,11 @@ class Execution {
   Comm& comm_;
   const bool may_block_;
   const int rank_, size_;
-  const int64_t ranks_;  // operand of averages
-  // Of the running operation.
+  const int64_t ranks_;  // divisor of averages
+  // The fields of the running operation.
   uint64_t seq_ = 0, fingerprint_ = 0, step_ = 0;
   int64_t deadline_ns_ = 0;
-  int carrier_ = 0;  // of its messages
+  int carrier_ = 0;  // element type of its messages
   bool started_ = false;
   bool broken_ = false;
   dw_error error_ = {};

@@ -1,12 +1,12 @@
-// Sets of operations that may not wait for one another, whatever their order:
-// all messages are begun before anything is waited for, then the collectives
-// run in their order.
+// Sets of operations. None of them may wait for the start of another one, in
+// whatever order they are given: all messages start before anything is waited
+// for, then the collectives run in their order.
 #include "algo/compose/check.h"
 #include "algo/compose/table.h"
 #include "algo/decorator.h"
+#include "sdk/guard.h"
 
 #include <functional>
-#include <new>
 #include <optional>
 #include <sched.h>
 #include <set>
@@ -31,8 +31,8 @@ bool waits(const Item& item) {
   return (item.op->flags & DW_FLAG_CALLER_WAITS) != 0;
 }
 
-// Who waits for a message to himself has to have its counterpart in the set, or
-// begun before.
+// A waiting message to the same rank needs its counterpart in the set, or one
+// that was started before.
 bool self_messages_meet(const std::vector<Item>& items) {
   for (const Item& item : items) {
     if (item.way != Comm::Way::kToSelf) continue;
@@ -60,7 +60,7 @@ class Set {
     for (const Item& item : items_)
       if (!is_message(item)) begin(item);
     if (!all_wait_) {
-      // Once one has begun, each tells its own end.
+      // After the first start, each operation reports its own end.
       if (started_ != 0) return DW_OK;
       if (code_ > DW_OK && error != nullptr) *error = error_;
       return code_ > DW_OK ? code_ : DW_DONE;
@@ -82,7 +82,8 @@ class Set {
   }
 
  private:
-  // After a failure nothing more is begun; what was promised to complete does.
+  // After a failure no further operation starts; operations whose completion
+  // was promised still complete.
   void begin(const Item& item) {
     if (code_ > DW_OK) {
       if (!all_wait_ && started_ != 0) tell(item, code_);
@@ -138,8 +139,8 @@ class Set {
   dw_error error_ = {};
 };
 
-// Holds `submits` of all communicators of a set, each taken once and in the
-// order of addresses.
+// Locks `submits` of all communicators of a set, each once and in the order of
+// addresses.
 class Submits {
  public:
   explicit Submits(const std::vector<Item>& items)
@@ -157,7 +158,8 @@ class Submits {
   std::set<Comm*, std::less<>> comms_;
 };
 
-// As one set below, when it is all native; DW_UNIMPLEMENTED when it cannot be.
+// Submits a native set below as one set; DW_UNIMPLEMENTED when that is not
+// possible.
 int32_t hand_down(Backend& backend, const std::vector<Item>& items,
                   dw_error* error) {
   const Recipes& recipes = backend.recipes();
@@ -222,8 +224,8 @@ int32_t submit_group(dw_backend* opened, const dw_group_item* given, uint64_t n,
       if (code != DW_UNIMPLEMENTED) return code;
     }
     return Set(backend, items, waiting != 0).run(error);
-  } catch (const std::bad_alloc&) {
-    return no_memory(error);
+  } catch (...) {
+    return dw_sdk::error_of_exception("a set of operations", error);
   }
 }
 

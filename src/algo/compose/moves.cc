@@ -1,7 +1,7 @@
-// Recipes of operations that move elements and do not look at them.
+// Recipes of operations that move elements without reading their values.
+#include "algo/below/dtypes.h"
 #include "algo/compose/check.h"
 #include "algo/compose/comm.h"
-#include "algo/compose/dtypes.h"
 #include "algo/compose/execution.h"
 #include "algo/compose/scratch.h"
 
@@ -11,15 +11,16 @@
 namespace distwrap::algo::compose {
 namespace {
 
-// Between pieces that are the same memory, or share none.
+// Copies between pieces that are the same memory or share none.
 void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 }  // namespace
 
-// Dissemination: in each round every rank hears of twice as many. The peers of
-// the rounds differ, so the rounds need no numbers of their own.
+// The dissemination barrier: in each round every rank hears from twice as many
+// ranks. The peers of the rounds differ, so rounds need no numbers of their
+// own.
 int32_t Execution::barrier_by_messages() {
   const uint64_t bytes = dtype_bytes(carrier_);
   uint64_t token_out = 0, token_in = 0;
@@ -42,7 +43,7 @@ int32_t Execution::barrier_by_all_reduce(const dw_op& op) {
   return run_below(part);
 }
 
-// A binomial tree from the root.
+// Broadcasts along a binomial tree from the root.
 int32_t Execution::broadcast(const dw_op& op) {
   const uint64_t bytes =
       static_cast<uint64_t>(op.out.count) * dtype_bytes(op_dtype(op));
@@ -133,7 +134,7 @@ int32_t Execution::all_to_all(const dw_op& op) {
     send(to, outgoing(to), in_parts_.bytes(to));
     receive(from, out_parts_.at(from), out_parts_.bytes(from));
   }
-  // In place with counts, the own part may lie elsewhere in the output.
+  // With counts and in place, this rank's part may lie elsewhere in the output.
   const char* const own = outgoing(rank_);
   if (int32_t code = exchange()) return code;
   copy(out_parts_.at(rank_), own, out_parts_.bytes(rank_));
@@ -187,7 +188,7 @@ int32_t Execution::scatter_by_broadcast(const dw_op& op) {
   return DW_OK;
 }
 
-// Every rank knows the counts of all.
+// Every rank knows the counts of all ranks.
 int32_t Execution::all_gather_padded(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   const int64_t most = *std::max_element(op.out.counts, op.out.counts + size_);

@@ -1,5 +1,5 @@
-// Where each rank's part of a buffer lies, whatever its form: one piece, counts
-// per rank with or without displacements, or a list of addresses.
+// The place of each rank's part of a buffer, for all forms: one piece, counts
+// for each rank with or without displacements, or a list of addresses.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_PARTS_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_PARTS_H_
 
@@ -12,7 +12,8 @@ namespace distwrap::algo::compose {
 
 class Parts {
  public:
-  // Of `size` ranks; an element has `element` bytes. Borrows the buffer.
+  // Sets the parts of `size` ranks; an element has `element` bytes. Borrows the
+  // buffer.
   void set(const dw_buf& buf, int size, uint64_t element) {
     buf_ = &buf;
     element_ = element;

@@ -1,7 +1,9 @@
 #include "algo/compose/recipes.h"
 
-#include "algo/compose/dtypes.h"
+#include "algo/below/dtypes.h"
 #include "algo/reduce_kernels.h"
+
+#include <algorithm>
 
 namespace distwrap::algo::compose {
 namespace {
@@ -77,7 +79,23 @@ bool Recipes::exists(uint16_t kind, uint32_t flags, int dtype,
 
 Recipes::Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type) {
   composes_ = device_type == DW_DEVICE_CPU;
-  read(rows, device_type);
+  read(rows, device_type, false);
+  choose_all();
+  if (std::any_of(rows.begin(), rows.end(),
+                  [](const dw_caps_row& row) { return row.score < 0; })) {
+    read(rows, device_type, true);
+    choose_all();
+  }
+  only_messages_ = all_native(DW_OP_SEND) && all_native(DW_OP_RECV);
+  for (const dw_caps_row& row : rows)
+    if ((row.ops & ~(kMessages | kWindowOps)) != 0) only_messages_ = false;
+  collectives_complete_ = true;
+  for (uint16_t kind = 1; kind < kKinds; ++kind)
+    if (kind != DW_OP_SEND && kind != DW_OP_RECV && !all_native(kind))
+      collectives_complete_ = false;
+}
+
+void Recipes::choose_all() {
   if (composes_) {
     choose_carriers();
   } else {
@@ -97,46 +115,72 @@ Recipes::Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type) {
           recipes_[kind][v][static_cast<size_t>(dtype)][reduce] = chosen;
         }
     }
-  only_messages_ = all_native(DW_OP_SEND) && all_native(DW_OP_RECV);
-  for (const dw_caps_row& row : rows)
-    if ((row.ops & ~(kMessages | kWindowOps)) != 0) only_messages_ = false;
-  collectives_complete_ = true;
-  for (uint16_t kind = 1; kind < kKinds; ++kind)
-    if (kind != DW_OP_SEND && kind != DW_OP_RECV && !all_native(kind))
-      collectives_complete_ = false;
 }
 
-void Recipes::read(absl::Span<const dw_caps_row> rows, int32_t device_type) {
+void Recipes::read(absl::Span<const dw_caps_row> rows, int32_t device_type,
+                   bool last_resort) {
   uint64_t no_caller_waits = 0;
   for (const dw_caps_row& row : rows) {
     if (device_type < 0 || device_type > 31 ||
         !has(row.memory, static_cast<unsigned>(device_type)))
       continue;
-    // A recipe has to hold for every size.
-    if (row.min_bytes != 0 || row.max_bytes != 0) continue;
     for (uint16_t kind = 1; kind < kKinds; ++kind) {
       if (!has(row.ops, kind)) continue;
       (has(row.flags, 1) ? caller_waits_ : no_caller_waits) |= DW_BIT(kind);
-      for (uint32_t i = 0; i < 16; ++i) {
-        const uint32_t flags = (i & 1) | (i & 2) << 2 | (i & 12) << 4;
-        if ((flags & ~(row.flags & flags_of(kind))) != 0) continue;
-        for (int dtype = 0; dtype < kDTypes; ++dtype) {
-          if (kind != DW_OP_BARRIER &&
-              !has(row.dtypes, static_cast<unsigned>(dtype)))
-            continue;
-          uint16_t& bits = native_[kind][i][static_cast<size_t>(dtype)];
-          for (uint16_t reduce = 0; reduce < kReductions; ++reduce)
-            if ((!reduces(kind) || has(row.reductions, reduce)) &&
-                exists(kind, flags, dtype, reduce))
-              bits = static_cast<uint16_t>(bits | 1u << reduce);
-        }
+      const bool is_last = row.score < 0 && !has(kMessages, kind);
+      // A recipe has to work for every size.
+      if (row.min_bytes == 0 && row.max_bytes == 0) {
+        if (is_last == last_resort) add(row, kind, last_resort);
+        continue;
       }
+      const uint32_t chosen_by_ranks =
+          flags_of(kind) & (DW_FLAG_IN_PLACE | DW_FLAG_PARTS);
+      if (last_resort || is_last || has(kMessages, kind) ||
+          (chosen_by_ranks & ~row.flags) != 0)
+        continue;
+      limited_kinds_ |= DW_BIT(kind);
+      limited_.push_back(row);
+      limited_.back().ops = DW_BIT(kind);
     }
   }
   caller_waits_ &= ~no_caller_waits;
 }
 
-// Of the same size, else bytes.
+void Recipes::add(const dw_caps_row& row, uint16_t kind, bool last_resort) {
+  for (uint32_t i = 0; i < 16; ++i) {
+    const uint32_t flags = (i & 1) | (i & 2) << 2 | (i & 12) << 4;
+    if ((flags & ~(row.flags & flags_of(kind))) != 0) continue;
+    for (int dtype = 0; dtype < kDTypes; ++dtype) {
+      if (kind != DW_OP_BARRIER &&
+          !has(row.dtypes, static_cast<unsigned>(dtype)))
+        continue;
+      uint16_t& bits = native_[kind][i][static_cast<size_t>(dtype)];
+      for (uint16_t reduce = 0; reduce < kReductions; ++reduce)
+        if ((!reduces(kind) || has(row.reductions, reduce)) &&
+            exists(kind, flags, dtype, reduce) &&
+            (!last_resort ||
+             recipe(kind, flags, dtype, reduce) == Recipe::kRefused))
+          bits = static_cast<uint16_t>(bits | 1u << reduce);
+    }
+  }
+}
+
+bool Recipes::find_limited(uint16_t kind, uint32_t flags, int dtype,
+                           uint16_t reduce, uint64_t bytes) const {
+  if (!exists(kind, flags, dtype, reduce)) return false;
+  if ((flags & DW_FLAG_PER_RANK) != 0) return false;
+  for (const dw_caps_row& row : limited_)
+    if (has(row.ops, kind) && (flags & ~row.flags) == 0 &&
+        (kind == DW_OP_BARRIER ||
+         has(row.dtypes, static_cast<unsigned>(dtype))) &&
+        (!reduces(kind) || has(row.reductions, reduce)) &&
+        bytes >= row.min_bytes &&
+        (row.max_bytes == 0 || bytes <= row.max_bytes))
+      return true;
+  return false;
+}
+
+// Chooses a carrier of the same size, else bytes.
 void Recipes::choose_carriers() {
   for (uint16_t kind = 1; kind < kKinds; ++kind)
     for (size_t v = 0; v < 2; ++v)
@@ -151,7 +195,7 @@ void Recipes::choose_carriers() {
         };
         int chosen = can(dtype) ? dtype : -1;
         for (int other = 0; other < kDTypes && chosen < 0; ++other)
-          // A bool may be looked at; bits of another type are not one.
+          // A backend may normalise a bool, so bool carries no other type.
           if (other != DW_DTYPE_BOOL &&
               dtype_bytes(other) == dtype_bytes(dtype) && can(other))
             chosen = other;
@@ -173,7 +217,7 @@ bool Recipes::direct(uint16_t kind, uint32_t flags, int dtype,
   if (!exists(kind, flags, dtype, reduce)) return false;
   if (native(kind, flags, dtype, reduce)) return true;
   if (!reduces(kind)) return carrier(kind, flags, dtype) >= 0;
-  // A sum of 16-bit floats is rounded already.
+  // Sums of 16-bit floats have been rounded before the division.
   return reduce == DW_REDUCE_AVG && !is_half(dtype) &&
          native(kind, flags, dtype, DW_REDUCE_SUM);
 }

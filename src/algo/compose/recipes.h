@@ -1,9 +1,9 @@
-// Which operations a backend has, and of what the missing ones are made.
+// The operations that a backend has, and the recipes of those that it lacks.
 //
-// A table, compiled once from the backend's capability rows: one load answers
-// for an operation. All ranks of a group have equal rows, so all choose alike;
-// what only one rank knows (in place, a list of parts) never changes of what an
-// operation is made, but only adds a copy.
+// A table, compiled once from the backend's capability rows, so one load
+// answers for an operation. All ranks of a group have equal rows and therefore
+// choose equally. Facts that only one rank knows (in place, a list of parts)
+// never change the recipe; they only add a copy.
 //
 //   const Recipes recipes(rows, DW_DEVICE_CPU);
 //   const Recipes::Answer a = recipes.find(DW_OP_SCAN, 0, kF32, DW_REDUCE_SUM);
@@ -20,15 +20,16 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace distwrap::algo::compose {
 
-// How a kind with a dtype and a reduction is made.
+// The way in which a kind with a dtype and a reduction is made.
 enum class Recipe : uint8_t {
   kRefused,
   kNative,
-  kCarried,  // the same, as another dtype of the same bytes
-  kToSelf,   // a message to oneself only
+  kCarried,  // as another dtype of the same bytes
+  kToSelf,   // a message to the same rank only
   kSumThenDivide,
   kScaleThenSum,
   kBarrierByAllReduce,
@@ -38,56 +39,66 @@ enum class Recipe : uint8_t {
   kAllGatherPadded,
   kAllToAllByAllGather,
   kReduceByAllReduce,
-  kAllReduceByReduceScatter,  // and all_gather
-  kAllReduceByReduce,         // and broadcast
+  kAllReduceByReduceScatter,  // then all_gather
+  kAllReduceByReduce,         // then broadcast
   kReduceScatterByAllToAll,
   kReduceScatterByAllReduce,
   kKernelByAllGather,
 };
 
-// Operations on windows, of which there are no recipes.
+// Operations on windows, which have no recipes.
 inline constexpr uint64_t kWindowOps =
     DW_BIT(DW_OP_FENCE + 1) - DW_BIT(DW_OP_PUT);
 
 class Recipes {
  public:
-  static constexpr int kKinds = DW_OP_RECV + 1;  // what can be composed
+  static constexpr int kKinds = DW_OP_RECV + 1;  // the kinds that can be
+                                                 // composed
   static constexpr int kDTypes = DW_DTYPE_BOOL + 1;
   static constexpr int kReductions = DW_REDUCE_PREMUL_SUM + 1;
 
   enum How : uint8_t { kIsNative, kComposed, kIsRefused };
   struct Answer {
     How how = kIsRefused;
-    absl::string_view of;  // what it is composed of; else empty
+    absl::string_view of;  // the operations of which it is composed; else empty
   };
 
-  // A backend that has nothing.
+  // The recipes of a backend without operations.
   Recipes() = default;
-  // Rows for memory of `device_type` (DLPack's). Only operations on host memory
-  // are composed.
+  // `rows` are for memory of `device_type` (DLPack's code). Operations are
+  // composed on host memory only.
   Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type);
 
-  // `dtype` is DW_DTYPE_<NAME>, any for a barrier; `reduce` is DW_REDUCE_NONE
-  // for what does not reduce. DW_FLAG_CALLER_WAITS is ignored.
+  // `dtype` is DW_DTYPE_<NAME>, any value for a barrier. `reduce` is
+  // DW_REDUCE_NONE for operations that do not reduce. DW_FLAG_CALLER_WAITS is
+  // ignored.
   Answer find(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce) const;
-  // The backend has everything itself: nothing is left to compose.
+  // Whether the backend has everything, so that nothing is composed.
   bool complete() const {
     return collectives_complete_ && all_native(DW_OP_SEND) &&
            all_native(DW_OP_RECV);
   }
-  // It has all messages and, but for windows, nothing else: each collective is
-  // made of those.
+  // Whether the backend has all messages and, apart from windows, nothing else,
+  // so that each collective is made of messages.
   bool only_messages() const { return only_messages_; }
-  // Likewise, but for messages: no collective is ever composed.
+  // Whether the backend has everything except messages, so that no collective
+  // is composed.
   bool collectives_complete() const { return collectives_complete_; }
-  // Whether a combination exists at all, on whatever backend.
+  // Whether a combination exists in the ABI, whatever the backend.
   static bool exists(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce);
 
-  // For whoever cooks. The arguments are in range: kind < kKinds and so on.
+  // For the code that runs recipes. The arguments are in range: kind < kKinds
+  // and so on.
   bool native(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce) const {
     return (native_[kind][flag_index(flags)][static_cast<size_t>(dtype)] >>
                 reduce &
             1) != 0;
+  }
+  // Whether a row with limits has a collective of `bytes` on each rank.
+  bool native_at(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce,
+                 uint64_t bytes) const {
+    return (limited_kinds_ >> kind & 1) != 0 &&
+           find_limited(kind, flags, dtype, reduce, bytes);
   }
   bool caller_waits(uint16_t kind) const {
     return (caller_waits_ >> kind & 1) != 0;
@@ -96,19 +107,19 @@ class Recipes {
                 uint16_t reduce) const {
     return recipes_[kind][variant(flags)][static_cast<size_t>(dtype)][reduce];
   }
-  // As which dtype a move of `kCarried` goes, or messages of `kByMessages`: of
-  // the same size, or u8; -1 if there is none.
+  // The dtype as which a move of `kCarried`, or the messages of `kByMessages`,
+  // are sent: one of the same size, or u8; -1 if there is none.
   int carrier(uint16_t kind, uint32_t flags, int dtype) const {
     return carriers_[kind][variant(flags)][static_cast<size_t>(dtype)];
   }
   int message_carrier(int dtype) const { return carrier(DW_OP_SEND, 0, dtype); }
-  // Likewise for barriers of kBarrierByAllReduce and kByMessages.
+  // The dtype for barriers of kBarrierByAllReduce and kByMessages.
   int barrier_dtype() const { return barrier_dtype_; }
 
-  // Whether anything may be composed here: the memory is the host's.
+  // Whether operations may be composed: the memory is the host's.
   bool composes() const { return composes_; }
 
-  // Flags that are known for a kind.
+  // The flags that are known for a kind.
   static constexpr uint32_t flags_of(uint16_t kind) {
     constexpr uint64_t kUnformed =
         DW_BIT(DW_OP_BARRIER) | DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV);
@@ -131,12 +142,20 @@ class Recipes {
     return (flags & DW_FLAG_IN_PLACE) | (flags & DW_FLAG_EXCLUSIVE) >> 2 |
            (flags & (DW_FLAG_PER_RANK | DW_FLAG_PARTS)) >> 4;
   }
-  // Of the flags that all ranks of a call share; a kind has at most one.
+  // An index made of the flags that all ranks of a call share; a kind has at
+  // most one.
   static constexpr size_t variant(uint32_t flags) {
     return (flags & (DW_FLAG_PER_RANK | DW_FLAG_EXCLUSIVE)) != 0 ? 1 : 0;
   }
 
-  void read(absl::Span<const dw_caps_row> rows, int32_t device_type);
+  // Adds rows to `native_`: all but those that only serve what cannot be
+  // composed, or those alone.
+  void read(absl::Span<const dw_caps_row> rows, int32_t device_type,
+            bool last_resort);
+  void add(const dw_caps_row& row, uint16_t kind, bool last_resort);
+  void choose_all();
+  bool find_limited(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce,
+                    uint64_t bytes) const;
   bool all_native(uint16_t kind) const;
   void choose_carriers();
   Recipe choose(uint16_t kind, uint32_t flags, int dtype,
@@ -145,15 +164,18 @@ class Recipes {
   Recipe choose_reduction(uint16_t kind, uint32_t flags, int dtype,
                           uint16_t reduce) const;
   bool messages(int dtype) const { return message_carrier(dtype) >= 0; }
-  // Made by the backend's own operation of this kind.
+  // Whether the backend's own operation of this kind makes it.
   bool direct(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce) const;
   bool made(uint16_t kind, uint32_t flags, int dtype, uint16_t reduce) const {
     return choose(kind, flags, dtype, reduce) != Recipe::kRefused;
   }
 
-  // [kind][flags][dtype]: bit per reduction, bit 0 for what does not reduce.
+  // [kind][flags][dtype]: a bit for each reduction; bit 0 for operations that
+  // do not reduce.
   std::array<std::array<DTypeMasks, 16>, kKinds> native_{};
-  uint64_t caller_waits_ = 0;  // bit per kind
+  uint64_t caller_waits_ = 0;         // bit per kind
+  std::vector<dw_caps_row> limited_;  // rows with limits of sizes
+  uint64_t limited_kinds_ = 0;        // kinds of these rows
   std::array<
       std::array<std::array<std::array<Recipe, kReductions>, kDTypes>, 2>,
       kKinds>

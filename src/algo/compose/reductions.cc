@@ -1,8 +1,8 @@
-// Recipes of reductions. Kernels take all inputs in the order of ranks and
+// Recipes of reductions. Kernels take all inputs in the order of the ranks and
 // round once.
+#include "algo/below/dtypes.h"
 #include "algo/compose/check.h"
 #include "algo/compose/comm.h"
-#include "algo/compose/dtypes.h"
 #include "algo/compose/execution.h"
 #include "algo/compose/scratch.h"
 #include "algo/decorator.h"
@@ -12,14 +12,15 @@
 namespace distwrap::algo::compose {
 namespace {
 
-// Up to so many bytes one round of whole inputs beats two rounds of blocks.
+// Up to this size one round of whole inputs is faster than two rounds of
+// blocks.
 constexpr uint64_t kWhole = 4096;
 
 void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// What part of an operation with this buffer is as well.
+// A buffer that is a part of an operation.
 dw_buf buffer(void* data, int64_t count, dw_dtype dtype) {
   dw_buf buf = {};
   buf.data = data;
@@ -62,7 +63,7 @@ int32_t Execution::sum_then_divide(const dw_op& op) {
   return DW_OK;
 }
 
-// The input is not written: it is scaled into a copy.
+// The input must not be written, so it is scaled into a copy.
 int32_t Execution::scale_then_sum(const dw_op& op) {
   const dw_reduce_fn scale = kernel_of(op, DW_REDUCE_PREMUL_SUM);
   if (scale == nullptr) return no_kernel();
@@ -93,8 +94,8 @@ int32_t Execution::scale_then_sum(const dw_op& op) {
   return perform(sum);
 }
 
-// Each rank's input goes whole to who needs it: to `to`, or to all for -1;
-// those reduce it into the output.
+// Sends each rank's whole input to the ranks that need it, to `to` or to all
+// for -1; they reduce the inputs into the output.
 int32_t Execution::reduce_whole(const dw_op& op, int to, dw_reduce_fn kernel) {
   const uint64_t bytes =
       static_cast<uint64_t>(op.in.count) * dtype_bytes(op_dtype(op));
@@ -122,7 +123,7 @@ int32_t Execution::reduce_whole(const dw_op& op, int to, dw_reduce_fn kernel) {
   return DW_OK;
 }
 
-// Every block goes to the rank it is for, which reduces it into `out`.
+// Sends every block to its rank, which reduces it into `out`.
 int32_t Execution::reduce_blocks(const dw_op& op, void* out,
                                  dw_reduce_fn kernel) {
   const uint64_t element = dtype_bytes(op_dtype(op));
@@ -251,7 +252,7 @@ int32_t Execution::reduce_by_all_reduce(const dw_op& op) {
   return perform(part);
 }
 
-// Blocks of equal size, padded when the backend below takes no others.
+// Uses blocks of equal size, padded when the backend below takes no others.
 int32_t Execution::all_reduce_by_reduce_scatter(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   const int64_t share = (op.in.count + size_ - 1) / size_;

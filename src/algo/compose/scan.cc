@@ -1,14 +1,15 @@
 // Prefix reductions by messages.
+#include "algo/below/dtypes.h"
 #include "algo/compose/check.h"
 #include "algo/compose/comm.h"
-#include "algo/compose/dtypes.h"
 #include "algo/compose/execution.h"
 #include "algo/compose/scratch.h"
 
 namespace distwrap::algo::compose {
 namespace {
 
-// Up to so many bytes whole inputs go to all higher ranks, in one round.
+// Up to this size each rank sends its whole input to all higher ranks, in one
+// round.
 constexpr uint64_t kWhole = 4096;
 
 }  // namespace
@@ -37,9 +38,9 @@ int32_t Execution::scan(const dw_op& op) {
   return DW_OK;
 }
 
-// Each rank gets its block of all inputs, makes all prefixes of it, and sends
-// every rank its own: twice (R-1)/R of the bytes for each rank, however many
-// there are.
+// Each rank gets its block of all inputs, computes all prefixes of the block,
+// and sends every rank the rank's own prefix. Each rank sends twice (R-1)/R of
+// the bytes, for any number of ranks.
 int32_t Execution::scan_by_blocks(const dw_op& op, dw_reduce_fn kernel) {
   const int dtype = op_dtype(op);
   const uint64_t element = dtype_bytes(dtype);
@@ -68,7 +69,7 @@ int32_t Execution::scan_by_blocks(const dw_op& op, dw_reduce_fn kernel) {
     return prefixes.data() + static_cast<uint64_t>(r) * own;
   };
   for (int r = 0; own != 0 && r < size_; ++r) {
-    // From the one before where that rounds nothing more often.
+    // Built from the previous prefix where that does not round more often.
     const void* const pair[] = {r == 0 ? nullptr : prefix(r - 1),
                                 inputs_[static_cast<size_t>(r)]};
     const bool from_all = r == 0 || is_half(dtype);
@@ -76,7 +77,8 @@ int32_t Execution::scan_by_blocks(const dw_op& op, dw_reduce_fn kernel) {
            from_all ? static_cast<uint64_t>(r) + 1 : 2, own / element, nullptr);
   }
   next_step();
-  // The prefix of rank r is made of the inputs up to r, or up to the one below.
+  // The prefix of rank r covers the inputs up to r or, if exclusive, up to r -
+  // 1.
   const auto made_for = [&](int r) { return exclusive ? r - 1 : r; };
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;

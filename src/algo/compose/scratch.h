@@ -1,4 +1,4 @@
-// Staging memory of the host, given back at the end of the scope.
+// Staging memory of the host, returned at the end of the scope.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_SCRATCH_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_SCRATCH_H_
 

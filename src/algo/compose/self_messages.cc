@@ -1,6 +1,9 @@
 #include "algo/compose/self_messages.h"
 
+#include "algo/below/dtypes.h"
+#include "algo/compose/check.h"
 #include "algo/decorator.h"
+#include "sdk/message_mismatch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,10 +17,11 @@ int32_t aborted(dw_error* error) {
 
 }  // namespace
 
-int32_t SelfMessages::give(const dw_op& op, uint64_t bytes, Cell* cell,
-                           dw_error* error) {
+int32_t SelfMessages::give(const dw_op& op, Cell* cell, dw_error* error) {
   const bool sends = op.kind == DW_OP_SEND;
-  void* const data = sends ? op.in.data : op.out.data;
+  const dw_buf& buf = sends ? op.in : op.out;
+  const int type = op_dtype(op);
+  const uint64_t bytes = static_cast<uint64_t>(buf.count) * dtype_bytes(type);
   Message other{};
   {
     base::MutexLock lock(mutex_);
@@ -32,23 +36,26 @@ int32_t SelfMessages::give(const dw_op& op, uint64_t bytes, Cell* cell,
                                       "receive that was begun before"
                                     : "a receive from oneself that waits needs "
                                       "a send that was begun before");
-      (sends ? sends_ : receives_).push_back({op.tag, bytes, data, cell});
+      (sends ? sends_ : receives_)
+          .push_back({op.tag, type, bytes, buf.data, cell});
       return DW_OK;
     }
     other = *met;
     others.erase(met);
   }
-  if (other.bytes != bytes) {
+  if (other.bytes != bytes || other.type != type) {
+    const dw_sdk::MessageEnd mine = {op.peer, type, bytes};
+    const dw_sdk::MessageEnd theirs = {op.peer, other.type, other.bytes};
     dw_error differs;
-    const int32_t code =
-        fail(&differs, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH,
-             "a message to oneself and its receive differ in size");
+    const int32_t code = dw_sdk::fail_message_mismatch(
+        sends ? theirs : mine, sends ? mine : theirs, op.tag, &differs);
     if (error != nullptr) *error = differs;
     other.cell->end(code, &differs);
     return code;
   }
   if (bytes != 0)
-    std::memcpy(sends ? other.data : data, sends ? data : other.data, bytes);
+    std::memcpy(sends ? other.data : buf.data, sends ? buf.data : other.data,
+                bytes);
   other.cell->end(DW_OK, nullptr);
   return DW_DONE;
 }

@@ -1,13 +1,13 @@
-// Messages of a rank to itself, which no engine needs to know.
+// Messages of a rank to itself, which never reach an engine.
 //
 // A send and a receive meet by their tag, equal ones in the order in which they
-// were given. If their sizes differ, both fail.
+// were given. If their element types or counts differ, both fail.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_SELF_MESSAGES_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_SELF_MESSAGES_H_
 
-#include "algo/compose/cell.h"
+#include "algo/below/cell.h"
 #include "base/mutex.h"
 #include "distwrap/abi/plugin.h"
 
@@ -18,17 +18,19 @@ namespace distwrap::algo::compose {
 
 class SelfMessages {
  public:
-  // DW_DONE when its counterpart was there; else DW_OK, and `cell` is told.
-  // Without a cell a message that would have to wait is refused.
-  int32_t give(const dw_op& op, uint64_t bytes, Cell* cell, dw_error* error);
+  // Adds a send or receive. DW_DONE when its counterpart was there; else DW_OK,
+  // and `cell` is notified later. Without a cell, a message that would have to
+  // wait is refused.
+  int32_t give(const dw_op& op, Cell* cell, dw_error* error);
   // How many of the messages that wait would take one of this kind and tag.
   int waiting_for(uint16_t kind, uint64_t tag);
-  // All that wait end with DW_ABORTED, and so do later ones.
+  // Ends all waiting and all later messages with DW_ABORTED.
   void abort();
 
  private:
   struct Message {
     uint64_t tag;
+    int type;  // DW_DTYPE_<NAME>
     uint64_t bytes;
     void* data;
     Cell* cell;

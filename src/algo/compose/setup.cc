@@ -1,9 +1,10 @@
-// The rounds of a communicator are those of the backend below.
+// A communicator is built in the rounds of the backend below.
 #include "algo/compose/setup.h"
 
 #include "algo/compose/table.h"
 #include "algo/compose/window.h"
 #include "algo/decorator.h"
+#include "sdk/guard.h"
 
 #include <memory>
 #include <new>
@@ -36,7 +37,7 @@ void BelowSetup::cancel() {
 
 namespace {
 
-// A communicator, or a window that the backend below has.
+// The setup of a communicator, or of a window that the backend below has.
 class HandedOnSetup final : public Setup {
  public:
   HandedOnSetup(Backend& backend, int rank, int size)
@@ -52,27 +53,25 @@ class HandedOnSetup final : public Setup {
   void cancel() override { below_.cancel(); }
 
  private:
-  // As the host above gets it. DW_DONE, or it is gone.
+  // Turns the result into the one that the host above gets. DW_DONE, or the
+  // result is destroyed.
   int32_t hand_up(const dw_setup_result& built, dw_setup_result* result,
                   dw_error* error) {
-    if (built.window != nullptr) {
-      auto* const window = new (std::nothrow) Window(backend_, built.window);
-      if (window != nullptr) {
-        *result = {nullptr, window->abi()};
-        return DW_DONE;
-      }
-      backend_.inner().window_destroy(built.window, 0, nullptr);
-      return no_memory(error);
-    }
-    auto* const comm =
-        new (std::nothrow) Comm(backend_, built.comm, rank_, size_);
-    if (comm != nullptr) {
-      *result = {comm->abi(), nullptr};
+    const int32_t code = dw_sdk::guarded("a group", error, [&] {
+      if (built.window != nullptr)
+        *result = {nullptr, (new Window(backend_, built.window))->abi()};
+      else
+        *result = {(new Comm(backend_, built.comm, rank_, size_))->abi(),
+                   nullptr};
       return DW_DONE;
+    });
+    if (code == DW_DONE) return code;
+    if (built.window != nullptr) {
+      backend_.inner().window_destroy(built.window, 0, nullptr);
+    } else {
+      backend_.inner().comm_abort(built.comm, error);
+      backend_.inner().comm_destroy(built.comm, 0, nullptr);
     }
-    const int32_t code = no_memory(error);
-    backend_.inner().comm_abort(built.comm, error);
-    backend_.inner().comm_destroy(built.comm, 0, nullptr);
     return code;
   }
 
@@ -89,12 +88,12 @@ int32_t setup_begin(dw_backend* opened, const dw_setup_info* info,
   dw_setup_info read;
   if (int32_t code = read_setup(&read, info, error); code != DW_OK) return code;
   if (read.parent != nullptr) read.parent = Comm::of(read.parent).inner();
-  std::unique_ptr<HandedOnSetup> made(
-      new (std::nothrow) HandedOnSetup(backend, read.rank, read.size));
-  if (made == nullptr) return no_memory(error);
-  if (int32_t code = made->below().begin(read, out, error)) return code;
-  *setup = made.release()->abi();
-  return DW_OK;
+  return dw_sdk::guarded("a group", error, [&]() -> int32_t {
+    auto made = std::make_unique<HandedOnSetup>(backend, read.rank, read.size);
+    if (int32_t code = made->below().begin(read, out, error)) return code;
+    *setup = made.release()->abi();
+    return DW_OK;
+  });
 }
 
 int32_t window_create(dw_comm* of, const dw_setup_info* info, dw_setup** setup,
@@ -109,13 +108,15 @@ int32_t window_create(dw_comm* of, const dw_setup_info* info, dw_setup** setup,
   if (!backend.has_windows())
     return begin_window(comm, read, setup, out, error);
   read.parent = comm.inner();
-  std::unique_ptr<HandedOnSetup> made(
-      new (std::nothrow) HandedOnSetup(backend, comm.rank(), comm.size()));
-  if (made == nullptr) return no_memory(error);
-  if (int32_t code = made->below().begin_window(comm.inner(), read, out, error))
-    return code;
-  *setup = made.release()->abi();
-  return DW_OK;
+  return dw_sdk::guarded("a window", error, [&]() -> int32_t {
+    auto made =
+        std::make_unique<HandedOnSetup>(backend, comm.rank(), comm.size());
+    if (int32_t code =
+            made->below().begin_window(comm.inner(), read, out, error))
+      return code;
+    *setup = made.release()->abi();
+    return DW_OK;
+  });
 }
 
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,

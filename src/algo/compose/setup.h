@@ -1,4 +1,4 @@
-// What is being built, in rounds.
+// A communicator or window that is being built in rounds.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_SETUP_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_SETUP_H_
 
@@ -16,7 +16,7 @@ class Setup {
   dw_setup* abi() { return reinterpret_cast<dw_setup*>(this); }
   static Setup& of(dw_setup* setup) { return *reinterpret_cast<Setup*>(setup); }
 
-  // As the slot; whoever calls ends it.
+  // The slot setup_step; the caller ends the setup.
   virtual int32_t step(const dw_blob* in, uint64_t n, dw_blob* out,
                        dw_setup_result* result, dw_error* error) = 0;
   virtual void cancel() = 0;
@@ -25,7 +25,7 @@ class Setup {
   Setup() = default;
 };
 
-// Rounds of the backend below.
+// The rounds of the backend below.
 class BelowSetup {
  public:
   explicit BelowSetup(Backend& backend) : backend_(backend) {}

@@ -3,6 +3,7 @@
 #include "algo/compose/compose.h"
 #include "algo/compose/window.h"
 #include "algo/decorator.h"
+#include "sdk/guard.h"
 
 #include <new>
 
@@ -43,13 +44,20 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   try {
     return Comm::of(comm).submit(op, work, error);
-  } catch (const std::bad_alloc&) {
-    return no_memory(error);
+  } catch (...) {
+    return dw_sdk::error_of_exception("an operation", error);
   }
 }
 
 int32_t progress(dw_backend* backend) {
   return Backend::of(backend).progress();
+}
+
+int32_t pass(dw_comm* comm, dw_window* window, dw_pass* out) {
+  const Comm& asked = Comm::of(comm);
+  *out = {asked.backend().passed_on(), asked.inner(),
+          window == nullptr ? nullptr : Window::of(window).inner};
+  return DW_OK;
 }
 
 constexpr dw_backend_api make_table() {
@@ -77,6 +85,7 @@ constexpr dw_backend_api make_table() {
   api.window_create = window_create;
   api.window_map = window_map;
   api.window_destroy = window_destroy;
+  api.pass = pass;
   HandedOn<Backend>::fill(&api);
   return api;
 }

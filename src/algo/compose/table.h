@@ -1,4 +1,4 @@
-// What the files with slots of the table share.
+// Declarations that the files with slots of the table share.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_TABLE_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_TABLE_H_
 

@@ -1,5 +1,5 @@
-// Windows of a composed communicator: those of the backend below, or made of
-// its messages (algo/windows).
+// Windows of a composed communicator: those of the backend below, or windows
+// made of its messages (algo/windows).
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_WINDOW_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_WINDOW_H_
 
@@ -14,10 +14,10 @@ namespace distwrap::algo::compose {
 
 struct Window {
   Window(Backend& below, dw_window* window) : backend(below), inner(window) {}
-  Window(Backend& below, std::shared_ptr<windows::Courier> courier,
+  Window(Backend& below, std::shared_ptr<windows::MessageService> service,
          std::shared_ptr<windows::Part> part)
       : backend(below),
-        composed(std::make_unique<windows::Window>(std::move(courier),
+        composed(std::make_unique<windows::Window>(std::move(service),
                                                    std::move(part))) {}
 
   Backend& backend;
@@ -34,7 +34,7 @@ inline constexpr bool is_of_window(uint16_t kind) {
   return kind < 64 && (kWindowOps >> kind & 1) != 0;
 }
 
-// What `setup_step` builds a window out of.
+// Begins the setup from which `setup_step` builds a window.
 int32_t window_create(dw_comm* comm, const dw_setup_info* info,
                       dw_setup** setup, dw_blob* out, dw_error* error);
 int32_t window_map(dw_window* window, int32_t rank, void** address,

@@ -1,15 +1,15 @@
-// The rounds of a window that is made of messages. In the first the ranks tell
-// whether they have a courier already; unless all have the same, they build it
-// a communicator below, by that one's rounds. So a window that some ranks could
-// not make leaves nothing that the next one would stumble over.
+// The rounds of a window that is made of messages. In the first round the ranks
+// tell whether they have an active-message service already. Unless all have the
+// same one, they build a communicator for it below, in that communicator's
+// rounds. A window that only some ranks could make therefore leaves nothing
+// that affects the next one.
 #include "algo/compose/setup.h"
 #include "algo/compose/window.h"
 #include "algo/decorator.h"
+#include "sdk/guard.h"
 
 #include <cstring>
 #include <memory>
-#include <new>
-#include <system_error>
 #include <utility>
 
 namespace distwrap::algo::compose {
@@ -21,7 +21,7 @@ class WindowSetup final : public Setup {
       : comm_(comm),
         below_(comm.backend()),
         info_(info),
-        courier_(comm.courier()) {
+        service_(comm.service()) {
     const dw_buf& memory = info.memory;
     part_ = std::make_shared<windows::Part>(
         info.uid, comm.rank(), comm.size(), memory.data,
@@ -34,7 +34,7 @@ class WindowSetup final : public Setup {
     info_.parent = nullptr;
     info_.parent_rank = nullptr;
     info_.next = nullptr;
-    if (courier_ != nullptr) has_ = courier_->uid();
+    if (service_ != nullptr) has_ = service_->uid();
   }
 
   dw_blob word() const { return {&has_, sizeof has_, nullptr, 0}; }
@@ -46,14 +46,18 @@ class WindowSetup final : public Setup {
 
  private:
   bool all_have_one(const dw_blob* in, uint64_t n) const;
+  // One round. `built` keeps the communicator below until a service takes it.
+  int32_t take_step(const dw_blob* in, uint64_t n, dw_blob* out,
+                    dw_setup_result* built, dw_setup_result* result,
+                    dw_error* error);
   int32_t finish(dw_setup_result* result);
 
   Comm& comm_;
   BelowSetup below_;
   dw_setup_info info_;
-  std::shared_ptr<windows::Courier> courier_;
+  std::shared_ptr<windows::MessageService> service_;
   std::shared_ptr<windows::Part> part_;
-  uint64_t has_ = 0;  // the courier's uid
+  uint64_t has_ = 0;  // uid of the service that this rank has
   bool began_below_ = false;
 };
 
@@ -67,7 +71,7 @@ bool WindowSetup::all_have_one(const dw_blob* in, uint64_t n) const {
 
 int32_t WindowSetup::finish(dw_setup_result* result) {
   auto* const window =
-      new Window(comm_.backend(), std::move(courier_), std::move(part_));
+      new Window(comm_.backend(), std::move(service_), std::move(part_));
   *result = {nullptr, window->abi()};
   return DW_DONE;
 }
@@ -75,37 +79,40 @@ int32_t WindowSetup::finish(dw_setup_result* result) {
 int32_t WindowSetup::step(const dw_blob* in, uint64_t n, dw_blob* out,
                           dw_setup_result* result, dw_error* error) {
   dw_setup_result built = {};
-  try {
-    if (!began_below_) {
-      if (all_have_one(in, n)) return finish(result);
-      if (comm_.size() == 1) {
-        courier_ = std::make_shared<windows::Courier>(comm_.backend(), nullptr,
-                                                      0, 1, info_.uid);
-        comm_.use(courier_);
-        return finish(result);
-      }
-      const int32_t code = below_.begin(info_, out, error);
-      began_below_ = code == DW_OK;
-      return code;
-    }
-    const int32_t code = below_.step(in, n, out, &built, error);
-    if (code != DW_DONE) return code;
-    courier_ = std::make_shared<windows::Courier>(
-        comm_.backend(), built.comm, comm_.rank(), comm_.size(), info_.uid);
-    built.comm = nullptr;
-    comm_.use(courier_);
-    return finish(result);
-  } catch (const std::system_error&) {
-    fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_RESOURCE_LIMIT,
-         "no thread for what comes to windows");
-  } catch (const std::bad_alloc&) {
-    no_memory(error);
-  }
+  const int32_t code = dw_sdk::guarded("a window", error, [&] {
+    return take_step(in, n, out, &built, result, error);
+  });
+  // The communicator that was built has no owner yet.
   if (built.comm != nullptr) {
     comm_.backend().inner().comm_abort(built.comm, error);
     comm_.backend().inner().comm_destroy(built.comm, 0, nullptr);
   }
-  return DW_RESOURCE_EXHAUSTED;
+  return code;
+}
+
+int32_t WindowSetup::take_step(const dw_blob* in, uint64_t n, dw_blob* out,
+                               dw_setup_result* built, dw_setup_result* result,
+                               dw_error* error) {
+  if (!began_below_) {
+    if (all_have_one(in, n)) return finish(result);
+    if (comm_.size() > 1) {
+      const int32_t code = below_.begin(info_, out, error);
+      began_below_ = code == DW_OK;
+      return code;
+    }
+  } else {
+    const int32_t code = below_.step(in, n, out, built, error);
+    if (code != DW_DONE) return code;
+  }
+  const auto service = std::make_shared<windows::MessageService>(
+      comm_.backend(), built->comm,
+      comm_.backend().recipes().message_carrier(DW_DTYPE_U8), comm_.rank(),
+      comm_.size(), info_.uid);
+  if (int32_t code = service->start(error)) return code;
+  built->comm = nullptr;
+  service_ = service;
+  comm_.use(service);
+  return finish(result);
 }
 
 }  // namespace
@@ -120,14 +127,12 @@ int32_t begin_window(Comm& comm, const dw_setup_info& info, dw_setup** setup,
   constexpr uint64_t kMostSignals = 65536;
   if (info.signals > kMostSignals)
     return unsupported(error, "a window has 65536 signals at most");
-  try {
+  return dw_sdk::guarded("a window", error, [&] {
     auto made = std::make_unique<WindowSetup>(comm, info);
     *out = made->word();
     *setup = made.release()->abi();
     return DW_OK;
-  } catch (const std::bad_alloc&) {
-    return no_memory(error);
-  }
+  });
 }
 
 }  // namespace distwrap::algo::compose

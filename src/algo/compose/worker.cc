@@ -1,7 +1,7 @@
 #include "algo/compose/worker.h"
 
 #include "algo/compose/comm.h"
-#include "base/quiet_thread.h"
+#include "sdk/thread.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,12 +12,13 @@ Task::Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
            int64_t now_ns)
     : op_(op), composed_(composed), work_(work), gate_(gate) {
   op_.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
-  // The time runs from the submission.
+  // The time limit counts from the submission.
   if (op_.deadline_ns == 0 && op_.timeout_ns != 0 &&
       __builtin_add_overflow(now_ns, op_.timeout_ns, &op_.deadline_ns))
     op_.deadline_ns = 0;
   op_.timeout_ns = 0;
-  // Borrowed; what is not required may be skipped.
+  // Extensions are borrowed for the call; those that are not required may be
+  // skipped.
   op_.next = nullptr;
   keep(&op_.in, static_cast<size_t>(size));
   keep(&op_.out, static_cast<size_t>(size));
@@ -36,10 +37,12 @@ void Task::keep(dw_buf* buf, size_t size) {
   buf->parts = addresses_.back().get();
 }
 
-Worker::Worker(Comm& comm)
-    : comm_(comm),
-      execution_(comm, false),
-      thread_(base::quiet_thread([this] { loop(); })) {}
+Worker::Worker(Comm& comm) : comm_(comm), execution_(comm, false) {}
+
+int32_t Worker::start(dw_error* error) {
+  return dw_sdk::start_thread(
+      &thread_, "dw-compose", [this] { loop(); }, error);
+}
 
 Worker::~Worker() {
   if (thread_.joinable()) thread_.join();

@@ -1,10 +1,11 @@
-// The thread of a communicator's asynchronous composed operations.
+// The thread that runs a communicator's asynchronous composed operations.
 //
-// Threads: `add` from one thread at a time; the tasks run in the worker's.
+// Threads: `add` from one thread at a time; the tasks run in the worker's
+// thread.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
 
-#include "algo/compose/cell.h"
+#include "algo/below/cell.h"
 #include "algo/compose/execution.h"
 #include "base/mutex.h"
 #include "distwrap/abi/plugin.h"
@@ -18,7 +19,8 @@ namespace distwrap::algo::compose {
 
 class Comm;
 
-// An operation with all that it borrows, and whom to tell of its end.
+// An operation with copies of everything that it borrows, and the cell to
+// complete.
 class Task {
  public:
   Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
@@ -34,7 +36,7 @@ class Task {
 
   dw_op op_;
   const bool composed_;
-  dw_work* const work_;  // or, when the caller waits
+  dw_work* const work_;  // the cell to complete; null when the caller waits
   Gate* const gate_;
   std::vector<std::unique_ptr<int64_t[]>> numbers_;
   std::vector<std::unique_ptr<void*[]>> addresses_;
@@ -43,13 +45,15 @@ class Task {
 class Worker {
  public:
   explicit Worker(Comm& comm);
+  // Before the first `add`. DW_OK, or the error of a thread that cannot start.
+  int32_t start(dw_error* error);
   // Only after `stop` has told that it is idle.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   void add(std::unique_ptr<Task> task);
-  // Lets it end; whether it has by the deadline.
+  // Tells the thread to end; returns whether it has ended by the deadline.
   bool stop(Deadline deadline);
   Execution& execution() { return execution_; }
 

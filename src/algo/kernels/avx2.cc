@@ -1,4 +1,4 @@
-// For processors with AVX2 and F16C.
+// The kernels for processors with AVX2 and F16C.
 #include "algo/kernels/variants.h"
 
 #if defined(__x86_64__)

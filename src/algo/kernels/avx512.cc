@@ -1,4 +1,4 @@
-// For processors with the common parts of AVX-512.
+// The kernels for processors with the common parts of AVX-512.
 #include "algo/kernels/variants.h"
 
 #if defined(__x86_64__)

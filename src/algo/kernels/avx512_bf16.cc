@@ -1,4 +1,5 @@
-// For processors with the common parts of AVX-512 and its conversion to bf16.
+// The kernels for processors with the common parts of AVX-512 and its
+// conversion to bf16.
 #include "algo/kernels/variants.h"
 
 #if defined(__x86_64__)
@@ -24,7 +25,7 @@ namespace distwrap::algo::kernels::avx512_bf16 {
 
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce) {
   static constexpr Row kRow = row_of<BF16>();
-  constexpr uint8_t kCode = 4;  // DLPack's, of element.h
+  constexpr uint8_t kCode = 4;  // DLPack's code of bf16
   const bool is_bf16 =
       dtype.lanes == 1 && dtype.bits == 16 && dtype.code == kCode;
   if (!is_bf16 || reduce >= kRow.size()) return avx512::find(dtype, reduce);

@@ -1,5 +1,5 @@
-// How an element type lies in memory (Storage) and what it is while it is
-// reduced (Value).
+// The form of an element type in memory (Storage) and during a reduction
+// (Value).
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_ELEMENT_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_ELEMENT_H_
 
@@ -19,8 +19,8 @@ struct Plain {
   static Storage store(Value x) { return x; }
 };
 
-// 16-bit floats are widened and rounded by registers (half_lanes.h), but for an
-// operand.
+// Vector code converts 16-bit floats by registers (half_lanes.h); this type
+// serves for operands.
 struct F16 {
   using Storage = uint16_t;
   using Value = float;
@@ -33,7 +33,7 @@ struct BF16 {
   static Value load(Storage x) { return bf16_to_f32(x); }
 };
 
-// Whatever is not zero is true. A value is 0 or 1, and so is what is stored.
+// Every non-zero byte is true. Values, and stored results, are 0 or 1.
 struct Bool {
   using Storage = uint8_t;
   using Value = uint8_t;
@@ -41,7 +41,8 @@ struct Bool {
   static Storage store(Value x) { return x; }
 };
 
-// By the row of abi/dtypes.def: DLPack's code, bits, type of the storage.
+// The element type of a row of abi/dtypes.def: DLPack's code, bits, storage
+// type.
 template <uint8_t kCode, uint8_t kBits, class T>
 constexpr auto element_of() {
   if constexpr (kCode == 6)
@@ -54,7 +55,7 @@ constexpr auto element_of() {
     return Plain<T>{};
 }
 
-// Many results do not depend on the sign, and one kernel serves both types.
+// Many results do not depend on the sign, so one kernel serves both types.
 template <class E>
 struct UnsignedOf {
   using Type = E;

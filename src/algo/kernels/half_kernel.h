@@ -30,9 +30,9 @@ template <class E, class R>
              {reduction.give(values.first), reduction.give(values.second)});
 }
 
-// From element `at` on, kPairs of registers full of elements at a time: where
-// less than that is left. Inlined, so that the values stay in registers, and
-// nothing is left of a loop over inputs whose number is a constant.
+// Reduces from element `at` on, kPairs registers of elements at a time, and
+// returns where fewer elements are left. Inlined, so that the values stay in
+// registers and a loop over a constant number of inputs disappears.
 template <uint64_t kPairs, class E, class R>
 [[gnu::always_inline]] inline uint64_t reduce_by_pairs(const R& reduction,
                                                        uint16_t* out,
@@ -56,7 +56,7 @@ template <uint64_t kPairs, class E, class R>
   return at;
 }
 
-// One to three elements, some twice.
+// Reads one to three elements, some of them twice.
 inline uint64_t read_rest(const uint16_t* at, uint64_t count) {
   const auto one = [at](uint64_t i) { return uint64_t{at[i]} << 16 * i; };
   return one(0) | one(count / 2) | one(count - 1);
@@ -67,7 +67,7 @@ inline void write_rest(uint16_t* at, uint64_t count, uint64_t few) {
     at[i] = static_cast<uint16_t>(few >> 16 * i);
 }
 
-// Of every input the few elements that `read` finds in it.
+// Reduces the few elements that `read` finds in every input.
 template <class E, class R, class Read>
 [[gnu::always_inline]] inline uint64_t reduce_few(const R& reduction,
                                                   const void* const* in,
@@ -82,7 +82,7 @@ template <class E, class R, class Read>
   return narrow_few(E{}, reduction.give(values));
 }
 
-// Less than kPair elements, which short calls have, and others at their end.
+// Reduces fewer than kPair elements: a short call, or the end of a longer one.
 template <class E, class R>
 [[gnu::always_inline]] inline void reduce_end(const R& reduction, uint16_t* out,
                                               const void* const* in, uint64_t n,
@@ -116,7 +116,7 @@ void half_kernel(void* out_memory, const void* const* in, uint64_t n,
       return reduce_one(reduction, out, static_cast<const uint16_t*>(in[0]),
                         count);
   if (n == 2) {
-    // As most calls have it.
+    // The common case of two inputs.
     const void* const two[] = {in[0], in[1]};
     const uint64_t at = reduce_by_pairs<1, E>(reduction, out, two, 2, 0, count);
     return reduce_end<E>(reduction, out, two, 2, at, count);

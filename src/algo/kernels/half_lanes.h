@@ -1,5 +1,5 @@
-// 16-bit floats in the registers of a variant, as f32. The numbers are those
-// of half.h, except that a signalling NaN may become quiet on either way.
+// 16-bit floats as f32 in the registers of a variant. The results equal those
+// of half.h, except that a signalling NaN may become quiet in both directions.
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_HALF_LANES_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_HALF_LANES_H_
 
@@ -10,20 +10,20 @@
 
 namespace distwrap::algo::kernels::DW_VARIANT {
 
-// How many f32 a register has.
+// The number of f32 in a register.
 inline constexpr uint64_t kLanes = DW_VARIANT_BYTES / sizeof(float);
 
 using Floats [[gnu::vector_size(DW_VARIANT_BYTES)]] = float;
 using Words [[gnu::vector_size(DW_VARIANT_BYTES)]] = uint32_t;
 
-// Two registers of elements: as many as one register of storage has.
+// Two registers of f32, the elements of one register of storage.
 struct Pair {
   Floats first, second;
 };
 inline constexpr uint64_t kPair = 2 * kLanes;
 
-// Every other element is in one register, those between in the other: nothing
-// moves across lanes.
+// Even elements are in one register and odd ones in the other, so nothing moves
+// across lanes.
 inline constexpr uint32_t kUpper = 0xffff0000u;
 
 inline Pair load_pair(BF16, const uint16_t* at) {
@@ -33,7 +33,7 @@ inline Pair load_pair(BF16, const uint16_t* at) {
           __builtin_bit_cast(Floats, words & kUpper)};
 }
 
-// In the upper half of each word.
+// The result is in the upper half of each word.
 template <class AnyWords, class AnyFloats>
 AnyWords round_bf16(AnyFloats floats) {
   const AnyWords bits = __builtin_bit_cast(AnyWords, floats);
@@ -49,8 +49,8 @@ inline void store_rounded(uint16_t* at, Pair pair) {
 
 #ifdef DW_VARIANT_BF16
 
-// The processor's own conversion takes subnormal numbers for zero, so where
-// there are any it is done by hand.
+// The processor's own conversion treats subnormal numbers as zero, so vectors
+// with subnormals are converted in software.
 inline bool has_subnormal(Floats floats) {
   constexpr int kSubnormal = 0x20;
   return _mm512_fpclass_ps_mask(floats, kSubnormal) != 0;
@@ -59,7 +59,7 @@ inline bool has_subnormal(Floats floats) {
 inline void store_pair(BF16, uint16_t* at, Pair pair) {
   if (has_subnormal(pair.first) || has_subnormal(pair.second)) [[unlikely]]
     return store_rounded(at, pair);
-  // One register after the other, into turns.
+  // Interleaves two registers.
   alignas(64) static constexpr uint16_t kInTurns[kPair] = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -79,7 +79,8 @@ inline void store_pair(BF16, uint16_t* at, Pair pair) {
 
 #if DW_VARIANT_BYTES == 64
 
-// The forms without a mask make gcc warn of a value that it makes up itself.
+// With the intrinsics without a mask, gcc warns of an uninitialized value
+// inside them.
 inline constexpr __mmask16 kAll = 0xffff;
 
 inline Pair load_pair(F16, const uint16_t* at) {
@@ -115,8 +116,9 @@ inline void store_pair(F16, uint16_t* at, Pair pair) {
 
 #else
 
-// As half.h does it, lane by lane; an element is the lower half of a word. Few
-// processors compare words without a sign, and here none is that large.
+// Does the same as half.h in each lane; an element is the lower half of a word.
+// Comparisons are signed, because few processors compare unsigned words and no
+// value is that large.
 using Ints [[gnu::vector_size(DW_VARIANT_BYTES)]] = int32_t;
 inline Ints above(Words words, int32_t limit) {
   return __builtin_bit_cast(Ints, words) > limit;
@@ -126,8 +128,8 @@ inline Floats widen_f16(Words bits) {
   const Words size = bits & 0x7fffu;
   const Words normal = (size << 13) + ((127u - 15u) << 23);
   const Words special = (size << 13) | 0x7f800000u;
-  // From 2^-14 to twice that f32 has units of 2^-24 and finer: what is added
-  // there is the number.
+  // From 2^-14 to twice that, f32 has units of 2^-24 or finer, so the added
+  // value is exact.
   const Words least = Words{} + ((127u - 14u) << 23);
   const Words subnormal = __builtin_bit_cast(
       Words, __builtin_bit_cast(Floats, (size << 13) + least) -
@@ -166,8 +168,8 @@ inline void store_pair(F16, uint16_t* at, Pair pair) {
 
 #endif
 
-// Four elements in a word of memory: what short calls have, and what is left of
-// others.
+// Four elements in one word of memory: a short call, or the rest of a longer
+// one.
 inline constexpr uint64_t kFew = 4;
 using FewFloats [[gnu::vector_size(kFew * sizeof(float))]] = float;
 using FewWords [[gnu::vector_size(kFew * sizeof(float))]] = uint32_t;

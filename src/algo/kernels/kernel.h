@@ -1,9 +1,9 @@
 // The loops of a reduction kernel: dw_reduce_fn for one element type and one
 // reduction.
 //
-// They are written for the vectoriser of the compiler. The output may be one
-// of the inputs, exactly: each element is read before it is written, so no
-// iteration depends on another, and that is what the pragma says.
+// They are written for the compiler's vectoriser. The output may be exactly one
+// of the inputs: each element is read before it is written, so iterations are
+// independent, as the pragma states.
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_KERNEL_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_KERNEL_H_
 
@@ -21,7 +21,7 @@
 
 namespace distwrap::algo::kernels::DW_VARIANT {
 
-// Values that stay in the first-level cache while the inputs pass by.
+// This many values stay in the first-level cache while the inputs are read.
 inline constexpr uint64_t kBlock = 512;
 
 template <class R>
@@ -46,8 +46,8 @@ void reduce_two(const R& reduction, typename R::Storage* out,
         reduction.join(reduction.load(a[i]), reduction.load(b[i])));
 }
 
-// Two more inputs into `values`. Alone in a function, or gcc merges it with the
-// loop around it and finds no vectors then.
+// Joins two more inputs into `values`. A function of its own, because gcc
+// otherwise merges it with the surrounding loop and does not vectorise it.
 template <class R>
 [[gnu::noinline]] void join_two(const R& reduction, typename R::Value* values,
                                 const typename R::Storage* a,
@@ -58,7 +58,7 @@ template <class R>
                                reduction.load(b[i]));
 }
 
-// Three inputs or more, from element `begin` on; count <= kBlock.
+// Reduces three or more inputs from element `begin` on; count <= kBlock.
 template <class R>
 void reduce_block(const R& reduction, typename R::Storage* out,
                   const void* const* in, uint64_t n, uint64_t begin,

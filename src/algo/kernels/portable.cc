@@ -1,4 +1,4 @@
-// For any processor.
+// The kernels for any processor.
 #include "algo/kernels/variants.h"
 
 #define DW_VARIANT portable

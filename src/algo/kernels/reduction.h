@@ -1,5 +1,5 @@
-// What the reductions do with two values, and with the operand of the two that
-// have one. Nothing here can overflow a signed integer.
+// The reductions of two values, and their operand where they have one. No
+// signed integer overflows here.
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_REDUCTION_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_REDUCTION_H_
 
@@ -12,7 +12,7 @@
 
 namespace distwrap::algo::kernels::DW_VARIANT {
 
-// Unsigned arithmetic wraps; what is smaller than int would be promoted to it.
+// Unsigned arithmetic wraps. Types smaller than int would be promoted to int.
 template <std::integral V>
 using Wrapping = std::common_type_t<std::make_unsigned_t<V>, unsigned>;
 
@@ -34,9 +34,9 @@ V multiply(V a, V b) {
     return a * b;
 }
 
-// A NaN differs from itself; one in a stays because no comparison holds. It is
-// b that is asked, for a may be the result of another join, whose question gcc
-// would answer together with this one by branches.
+// A NaN differs from itself. A NaN in `a` stays, because no comparison holds
+// for it. Only `b` is tested, because `a` may be the result of another join,
+// and gcc would combine both tests into branches.
 template <class V>
 V smaller(V a, V b) {
   const V number = b < a ? b : a;
@@ -69,7 +69,7 @@ V join(V a, V b) {
 }
 
 // Truncates toward zero for integers. The divisor is a number of ranks: it is
-// positive, and may be more than V can hold.
+// positive and may exceed the range of V.
 template <class V, class Values>
 Values divide(Values sum, int64_t divisor) {
   if constexpr (std::floating_point<V>)
@@ -80,15 +80,15 @@ Values divide(Values sum, int64_t divisor) {
     return static_cast<V>(sum / divisor);
 }
 
-// On 0 and 1: a sum is an or, a product an and.
+// Maps reductions of 0 and 1: a sum is an or, a product an and.
 constexpr uint16_t of_truths(uint16_t reduce) {
   if (reduce == DW_REDUCE_SUM) return DW_REDUCE_BOR;
   if (reduce == DW_REDUCE_PRODUCT) return DW_REDUCE_BAND;
   return reduce;
 }
 
-// A reduction of elements E with its operand. An input is taken, joined with
-// others, and the result given out. 16-bit floats come several at once.
+// A reduction of elements E with its operand: takes an input, joins it with
+// others, and gives the result. 16-bit floats are processed several at a time.
 template <class E, uint16_t kReduce>
 class Reduction {
  public:
@@ -125,12 +125,13 @@ class Reduction {
       return x;
   }
 
-  // Elements in memory, where the conversion is part of the loop.
+  // Loads and stores an element in memory, so that the conversion is part of
+  // the loop.
   Value load(Storage x) const { return take(E::load(x)); }
   Storage store(Value x) const { return E::store(give(x)); }
 
   static constexpr bool kScales = kReduce == DW_REDUCE_PREMUL_SUM;
-  // One input is its own result.
+  // Whether a single input is its own result.
   static constexpr bool kCopiesOne =
       kReduce != DW_REDUCE_AVG && !kScales && !std::same_as<E, Bool>;
 

@@ -11,7 +11,7 @@
 
 namespace distwrap::algo::kernels::DW_VARIANT {
 
-// Which element types a reduction takes, in the words of abi/reductions.def.
+// The element types that a reduction takes, named as in abi/reductions.def.
 enum class Takes { ANY, NUMBERS, INTEGERS, FLOATS };
 
 template <class E>
@@ -46,7 +46,8 @@ constexpr dw_reduce_fn kernel_of() {
     return kernel<typename UnsignedOf<E>::Type, kReduce>;
 }
 
-// A row has a place for each reduction, beginning with none.
+// A row has a place for each reduction; the first one, for no reduction, is
+// empty.
 template <class E>
 constexpr auto row_of() {
   return std::to_array<dw_reduce_fn>({

@@ -1,10 +1,11 @@
-// The kernels are compiled several times, for processors that have more and
-// more: once a file, each in a namespace of its own, under a pragma that allows
-// the instructions to what follows it. What is shared with other files, of the
-// standard library above all, comes before the pragma: a linker keeps one copy
-// of an inline function, and that one has to run anywhere.
+// The kernels are compiled several times, for processors with more and more
+// instructions: once in each file, in a namespace of its own, under a pragma
+// that allows the instructions for the code behind it. Everything that is
+// shared with other files, above all the standard library, is included before
+// the pragma: a linker keeps one copy of an inline function, and that copy has
+// to run everywhere.
 //
-// All give the same bits, but for the payload of a NaN.
+// All variants give the same bits, except for the payload of a NaN.
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_VARIANTS_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_VARIANTS_H_
 
@@ -30,15 +31,15 @@ dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
 }
 
 #if defined(__x86_64__)
-// With F16C.
+// The variant with AVX2 and F16C.
 namespace avx2 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
 }
-// F, BW, DQ and VL.
+// The variant with AVX-512 F, BW, DQ and VL.
 namespace avx512 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
 }
-// And BF16.
+// The variant with these and AVX-512 BF16.
 namespace avx512_bf16 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
 }

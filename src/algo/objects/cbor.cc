@@ -5,7 +5,7 @@
 namespace distwrap::objects {
 namespace {
 
-// What a callback saw.
+// The item that a callback of libcbor reported.
 struct Seen {
   CborItem item;
   const char* problem = nullptr;
@@ -54,7 +54,7 @@ cbor_callbacks make_callbacks() {
   all.negint64 = see_number<CborType::kNegative, uint64_t>;
   all.byte_string = see_data<CborType::kBytes>;
   all.string = see_data<CborType::kText>;
-  // Type of the count differs between versions of libcbor.
+  // The type of the count differs between versions of libcbor.
   all.array_start = [](void* context, auto number) {
     see_number<CborType::kArray, uint64_t>(context, number);
   };
@@ -76,7 +76,7 @@ cbor_callbacks make_callbacks() {
   return all;
 }
 
-// Bytes of the shortest head that tells the number.
+// The bytes of the shortest head that holds the number.
 size_t head_size(uint64_t number) {
   if (number < 24) return 1;
   if (number <= UINT8_MAX) return 2;
@@ -84,7 +84,7 @@ size_t head_size(uint64_t number) {
   return number <= UINT32_MAX ? 5 : 9;
 }
 
-// Bytes of the shortest way to write an item.
+// The bytes of the shortest encoding of an item.
 size_t shortest(const CborItem& item) {
   switch (item.type) {
     case CborType::kBytes:
@@ -120,7 +120,7 @@ bool CborReader::next(CborItem* item) {
   if (result.status == CBOR_DECODER_NEDATA)
     problem_ = "the bytes end in the middle";
   else if (result.status != CBOR_DECODER_FINISHED)
-    problem_ = "no item begins like this";
+    problem_ = "these bytes do not begin an item";
   else if (read.problem != nullptr)
     problem_ = read.problem;
   else if (result.read > left())

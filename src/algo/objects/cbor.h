@@ -1,8 +1,8 @@
-// Single CBOR items (RFC 8949) from and to bytes, by libcbor: the only files
-// that see it.
+// Encodes and decodes single CBOR items (RFC 8949) with libcbor; no other file
+// includes libcbor.
 //
-// Every item has one way to be written, the shortest, and only that is read.
-// Threads: as plain objects. Ownership: the reader borrows its bytes.
+// Every item has one valid encoding, the shortest; the reader accepts no other.
+// Threads: one at a time. Ownership: the reader borrows its bytes.
 #ifndef DISTWRAP_SRC_ALGO_OBJECTS_CBOR_H_
 #define DISTWRAP_SRC_ALGO_OBJECTS_CBOR_H_
 
@@ -16,8 +16,8 @@ namespace distwrap::objects {
 enum class CborType : uint8_t {
   kUnsigned,  // number
   kNegative,  // -1 - number
-  kBytes,     // data
-  kText,      // data
+  kBytes,     // bytes of `data`
+  kText,      // text of `data`
   kArray,     // number of items, which follow
   kMap,       // number of pairs, which follow
   kTag,       // number; one item follows
@@ -37,9 +37,9 @@ class CborReader {
  public:
   explicit CborReader(absl::string_view bytes) : bytes_(bytes) {}
 
-  // The next item, without what follows it. False when there is none that is
-  // known here, whole, and written the shortest way: then `problem` says why
-  // and `offset` where.
+  // Reads the next item, without the items inside it. False when no known,
+  // complete item in its shortest encoding follows; `problem` then has the
+  // reason and `offset` the place.
   bool next(CborItem* item);
 
   size_t offset() const { return offset_; }
@@ -52,7 +52,7 @@ class CborReader {
   const char* problem_ = nullptr;
 };
 
-// Appends one item.
+// Append one item.
 void write_unsigned(uint64_t number, std::string* out);
 void write_negative(uint64_t number, std::string* out);  // -1 - number
 void write_bytes(absl::string_view data, std::string* out);

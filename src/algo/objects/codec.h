@@ -1,8 +1,9 @@
-// Objects as bytes: a head of 16 bytes ("DWOB", version 1, three zeros, number
-// of the bytes that follow, little-endian), then one CBOR item.
+// The encoding of objects: a head of 16 bytes ("DWOB", version 1, three zeros,
+// number of the following bytes, little-endian), then one CBOR item.
 //
-// What has no type of its own in CBOR is tagged. Each object has exactly one
-// encoding, and only that is read: what decodes, encodes to the same bytes.
+// Kinds without a CBOR type of their own are tagged. Each object has exactly
+// one encoding, and the decoder accepts no other: decoded bytes encode to the
+// same bytes.
 // Threads: any. Ownership: none.
 #ifndef DISTWRAP_SRC_ALGO_OBJECTS_CODEC_H_
 #define DISTWRAP_SRC_ALGO_OBJECTS_CODEC_H_
@@ -24,17 +25,17 @@ inline constexpr uint64_t kTagTuple = 40000;
 inline constexpr uint64_t kTagTensor = 40001;
 inline constexpr uint64_t kTagExtension = 40002;
 
-// Appends an object, which with what is in `out` takes at most `max_bytes`.
-// `path` is what the error calls the object itself: "[3]", or nothing.
+// Appends an object, so that `out` has at most `max_bytes` afterwards. `path`
+// is the object's own name in errors: "[3]", or empty.
 absl::Status append_object(const Object& object, absl::string_view path,
                            uint64_t max_bytes, std::string* out);
 
-// Takes the first of objects that stand behind each other. `offset` is that of
-// the first byte, for the error.
+// Decodes the first of several adjacent objects. `offset` is that of the first
+// byte, for errors.
 absl::StatusOr<Object> take_object(absl::string_view* bytes, size_t offset,
                                    uint64_t max_bytes);
 
-// kObjectDecode.
+// Makes a kObjectDecode.
 absl::Status decode_error(absl::string_view what, size_t offset);
 
 }  // namespace distwrap::objects

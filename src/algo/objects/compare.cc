@@ -1,4 +1,4 @@
-// Equality and order of objects, without a deep stack.
+// Equality and order of objects, without deep recursion.
 #include "algo/objects/node.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
-// Of integers, one of which at least is outside int64_t.
+// Compares integers, at least one of which is outside int64_t.
 int compare_integers(const BigInteger& a, const BigInteger& b) {
   if (a.negative != b.negative) return a.negative ? -1 : 1;
   int larger = order(a.magnitude.size(), b.magnitude.size());
@@ -45,7 +45,7 @@ std::vector<const Object::Entry*> by_key(const Object& map) {
   for (const Object::Entry& entry : map.entries()) sorted.push_back(&entry);
   std::sort(sorted.begin(), sorted.end(),
             [](const Object::Entry* a, const Object::Entry* b) {
-              // What may not be a key has no end of nesting.
+              // Only keys have a bounded depth.
               const bool fine = ObjectAccess::key(a->first);
               if (fine != ObjectAccess::key(b->first)) return fine;
               if (!fine)
@@ -58,8 +58,8 @@ std::vector<const Object::Entry*> by_key(const Object& map) {
 
 using Pairs = std::vector<std::pair<const Object*, const Object*>>;
 
-// Compares what a pair is by itself, and leaves its children to be compared,
-// the first on top.
+// Compares a pair without its children and pushes the children, the first one
+// on top.
 int compare_shallow(const Object& a, const Object& b, Pairs* open) {
   const Kind kind = a.kind();
   if (kind != b.kind()) return order(kind, b.kind());

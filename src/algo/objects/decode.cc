@@ -1,5 +1,5 @@
-// From bytes of any origin to an object. Containers that are open lie in a
-// list, not on the stack.
+// Decodes bytes of any origin. Open containers are in a list instead of on the
+// stack.
 #include "algo/objects/cbor.h"
 #include "algo/objects/codec.h"
 #include "algo/objects/node.h"
@@ -24,7 +24,7 @@ class Decoder {
  public:
   explicit Decoder(absl::string_view bytes) : bytes_(bytes), reader_(bytes) {}
 
-  // The one object that the bytes are.
+  // Reads the only object of the bytes.
   bool read(Object* result);
 
   const std::string& problem() const { return problem_; }
@@ -34,12 +34,12 @@ class Decoder {
   // A container whose items are being read.
   struct Open {
     Kind kind = Kind::kArray;
-    uint64_t left = 0;  // keys and values of a map count as one each
+    uint64_t left = 0;  // each key and each value of a map counts as one
     size_t item_begin = 0;
     Object::Items items = {};
     Object::Entries entries = {};
     Object key = {};
-    std::vector<absl::string_view> keys = {};  // as they are written
+    std::vector<absl::string_view> keys = {};  // the keys in their encoded form
   };
 
   bool refuse(std::string problem, size_t offset) {
@@ -51,22 +51,22 @@ class Decoder {
     item_begin_ = reader_.offset();
     return reader_.next(item) || refuse(reader_.problem(), item_begin_);
   }
-  // The next item, which has to be of this type.
+  // Reads the next item, which must be of this type.
   bool expect(CborType type, const char* what, CborItem* item) {
     if (!next(item)) return false;
     return item->type == type ||
            refuse(absl::StrCat("this is not ", what), item_begin_);
   }
 
-  // One value, or the beginning of a container.
+  // Reads one value, or the head of a container.
   bool read_value(Object* value, bool* opened);
   bool read_tagged(uint64_t tag, Object* value, bool* opened);
   bool read_big(bool negative, Object* value);
   bool read_tensor(Object* value);
   bool read_extension(Object* value);
   bool open(Kind kind, uint64_t count, Object* value, bool* opened);
-  // Items that follow the one that is being read, each of a byte at least: in
-  // each open container one has begun.
+  // The number of items behind the current one, each of at least a byte; in
+  // each open container one item has begun.
   uint64_t to_follow() const { return owed_ - open_.size(); }
   // Puts a value into the innermost container.
   bool add(Object value);
@@ -75,7 +75,7 @@ class Decoder {
   const absl::string_view bytes_;
   CborReader reader_;
   std::vector<Open> open_;
-  // Items that the open containers still wait for.
+  // The number of items that the open containers still need.
   uint64_t owed_ = 0;
   size_t item_begin_ = 0;
   std::string problem_;
@@ -147,7 +147,7 @@ bool Decoder::read_value(Object* value, bool* opened) {
     case CborType::kTag:
       return read_tagged(item.number, value, opened);
   }
-  return refuse("no item begins like this", item_begin_);
+  return refuse("these bytes do not begin an item", item_begin_);
 }
 
 bool Decoder::read_tagged(uint64_t tag, Object* value, bool* opened) {
@@ -203,7 +203,7 @@ bool Decoder::read_tensor(Object* value) {
   tensor.lanes = static_cast<uint16_t>(item.number);
   if (!expect(CborType::kArray, "the shape of a tensor", &item)) return false;
   const uint64_t dimensions = item.number;
-  // Behind it come the tensor's bytes.
+  // The tensor's bytes follow the shape.
   if (dimensions > reader_.left() ||
       to_follow() + 1 > reader_.left() - dimensions)
     return refuse("a shape is longer than the bytes", item_begin_);
@@ -321,7 +321,7 @@ absl::Status decode_error(absl::string_view what, size_t offset) {
       {.reason = Reason::kObjectDecode,
        .what = absl::StrCat("these bytes are no object: ", what, ", at byte ",
                             offset),
-       .next_step = "see whether sender and receiver are of one version and "
+       .next_step = "check that sender and receiver run the same version and "
                     "call the same function"});
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Kind = Object::Kind;
 
-// What a path shows of a key that is no plain word.
+// The most bytes of a key in a path, for a key that is no plain word.
 constexpr size_t kKeyShown = 64;
 
 std::string key_step(const Object& key) {
@@ -40,8 +40,8 @@ class Encoder {
   Encoder(uint64_t max_bytes, std::string* out)
       : max_bytes_(max_bytes), out_(out) {}
 
-  // The nesting is known to end. False after an error, whose path then gets the
-  // steps of the callers in front.
+  // The nesting is known to be finite. False after an error; each caller then
+  // puts its own step in front of the path.
   bool write(const Object& object);
 
   const std::string& problem() const { return problem_; }
@@ -56,7 +56,7 @@ class Encoder {
     return false;
   }
   bool is_too_large() const { return is_too_large_; }
-  // Before bytes are copied.
+  // Checks the limit before bytes are copied.
   bool fits(size_t bytes) {
     if (out_->size() <= max_bytes_ && bytes <= max_bytes_ - out_->size())
       return true;
@@ -80,9 +80,10 @@ class Encoder {
   bool is_too_large_ = false;
 };
 
-// An integer outside int64_t.
+// Writes an integer outside int64_t.
 bool Encoder::write_integer(const BigInteger& value) {
-  // CBOR counts negative ones from -1: one less than the magnitude.
+  // CBOR stores a negative integer as -1 - n, so its bytes are the magnitude
+  // minus one.
   std::string bytes = value.magnitude;
   if (value.negative) {
     for (size_t i = bytes.size(); i-- > 0;)
@@ -186,9 +187,12 @@ bool Encoder::write_other(const OtherValue& other) {
         absl::StrCat("the type ", type_text(other.type), " is not registered"));
   const absl::StatusOr<std::string> bytes =
       type->write_value(other.value.get());
-  if (!bytes.ok())
+  if (!bytes.ok()) {
+    // An error of distwrap's own says what is wrong by itself.
+    if (const auto info = error_info(bytes.status())) return refuse(info->what);
     return refuse(absl::StrCat("the writer of type '", type->name,
                                "' failed: ", bytes.status().message()));
+  }
   return write_extension(type->name, *bytes);
 }
 
@@ -233,10 +237,10 @@ bool Encoder::write(const Object& object) {
     case Kind::kOther:
       return write_other(node->as<OtherValue>());
   }
-  return refuse("it is of no kind");
+  return refuse("it is of no known kind");
 }
 
-// The way to the first object that is too deep.
+// The path to the first object that is too deep.
 std::string way_down(const Object& top) {
   std::string path;
   const Object* at = &top;
@@ -287,7 +291,7 @@ absl::Status append_object(const Object& object, absl::string_view path,
   out->append(head.str());
   out->append(sizeof(uint64_t), '\0');
   Encoder encoder(max_bytes, out);
-  // The last item may have gone beyond by its head.
+  // The head of the last item may have exceeded the limit.
   if (!encoder.write(object) || !encoder.fits(0)) {
     out->resize(begin);
     const absl::Status status =

@@ -1,4 +1,4 @@
-// The most bytes that an object may have in this process.
+// The limit of an object's bytes in this process.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_ALGO_OBJECTS_LIMIT_H_

@@ -1,9 +1,9 @@
-// What an Object that is more than a number points to.
+// The part of an Object that does not fit into the Object itself.
 //
-// Threads: constant once made; the count guards itself.
-// Ownership: counted by the Objects that point to it. A node whose last Object
-// goes takes its children along one after the other, not within each other:
-// nesting of any depth ends without a deep stack.
+// Threads: constant after construction; the reference count is atomic.
+// Ownership: counted by the Objects that point to it. The end of a node frees
+// its children one after the other, without recursion, so any depth of nesting
+// needs no deep stack.
 #ifndef DISTWRAP_SRC_ALGO_OBJECTS_NODE_H_
 #define DISTWRAP_SRC_ALGO_OBJECTS_NODE_H_
 
@@ -33,15 +33,16 @@ struct Object::Node {
 
   std::atomic<uint32_t> references{1};
   const Kind kind;
-  // May stand as a key: a scalar, or a tuple of what may.
+  // Whether it can be a key: a scalar, or a tuple of keys.
   bool key = true;
-  // Containers on the longest way down, with this one; 0 for others.
+  // The number of containers on the longest path down, including this one; 0
+  // for others.
   uint32_t depth = 0;
   Node* next_dead = nullptr;
   Content content;
 };
 
-// The insides of an Object, for the files of this folder.
+// The access of this folder's files to the inside of an Object.
 struct ObjectAccess {
   using Node = Object::Node;
 
@@ -67,7 +68,7 @@ struct ObjectAccess {
     object.kind_ = kind == Object::Kind::kInteger ? Object::Kind::kOther : kind;
     return object;
   }
-  // Takes the node of an object without giving it back.
+  // Takes over an object's reference to its node.
   static Node* detach(Object& object) {
     if (!object.holds_node()) return nullptr;
     Node* const at = object.value_.node;
@@ -81,12 +82,12 @@ struct ObjectAccess {
   }
 };
 
-// Before, equal, behind: -1, 0, 1. Any fixed order of all objects; maps are
-// compared by their keys' order.
+// -1, 0 or 1: some fixed order of all objects. Maps are compared in the order
+// of their keys.
 int compare(const Object& a, const Object& b);
 
-// Bytes that `bits` times `lanes` take for each element of the shape, rounded
-// up; nothing when it is no shape or no type.
+// The bytes of a tensor with `bits` times `lanes` for each element, rounded up;
+// nullopt for an invalid shape or type.
 std::optional<uint64_t> tensor_bytes(const ObjectTensor& tensor);
 
 }  // namespace distwrap

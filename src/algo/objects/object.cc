@@ -44,7 +44,7 @@ BigInteger big_of(uint64_t magnitude, bool negative) {
   return big;
 }
 
-// Of at most 8 bytes.
+// The magnitude of an integer of at most 8 bytes.
 uint64_t magnitude_of(const BigInteger& big) {
   uint64_t value = 0;
   for (const char byte : big.magnitude)

@@ -1,4 +1,4 @@
-// Objects for people, cut off where they get long.
+// The text of objects for people, cut where it gets too long.
 #include "algo/objects/node.h"
 #include "algo/objects/types.h"
 #include "algo/objects/utf8.h"
@@ -33,7 +33,7 @@ class Printer {
 
  private:
   bool full() const { return text_.size() > limit_; }
-  // What of a long text can be seen at all.
+  // The part of a long text that can be shown at all.
   absl::string_view seen(absl::string_view text) const {
     return text.substr(0, full() ? 0 : limit_ - text_.size() + 1);
   }
@@ -74,7 +74,7 @@ void Printer::print_map(const Object& object, int depth) {
   text_ += '}';
 }
 
-// The shortest text that reads back as the number, and tells it from an
+// The shortest text that reads back as the same number and differs from an
 // integer.
 void Printer::print_number(double value) {
   char buffer[40];

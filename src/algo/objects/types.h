@@ -1,6 +1,6 @@
-// The types of the program that objects may hold, by C++ type and by name.
+// The registered types of the program, by C++ type and by name.
 //
-// Threads: any. Ownership: rows are counted and stay to the end of the process.
+// Threads: any. Ownership: rows are counted and stay until the process ends.
 #ifndef DISTWRAP_SRC_ALGO_OBJECTS_TYPES_H_
 #define DISTWRAP_SRC_ALGO_OBJECTS_TYPES_H_
 
@@ -15,16 +15,16 @@ struct RegisteredType {
   internal::ObjectWriter write;
   internal::ObjectReader read;
 
-  // Whatever the program's functions throw comes back as an error.
+  // Exceptions of the program's functions become errors.
   absl::StatusOr<std::string> write_value(const void* value) const;
   absl::StatusOr<Object> read_value(absl::string_view bytes) const;
 };
 
-// Null when there is none.
+// Null when the type is not registered.
 const RegisteredType* find_type(std::type_index type);
 const RegisteredType* find_type(absl::string_view name);
 
-// For people: the name it is registered by, else the C++ name.
+// The text for people: the registered name, else the C++ name.
 std::string type_text(std::type_index type);
 
 }  // namespace distwrap::objects

@@ -10,7 +10,7 @@ bool is_utf8(absl::string_view bytes) {
     const auto at = [&](size_t k) { return static_cast<uint8_t>(bytes[k]); };
     const uint8_t lead = at(i++);
     if (lead < 0x80) continue;
-    // Bytes that follow, and what the first of them may be.
+    // The number of following bytes, and the range of the first of them.
     size_t more = 0;
     uint8_t least = 0x80, most = 0xbf;
     if (lead >= 0xc2 && lead <= 0xdf) {

@@ -1,4 +1,4 @@
-// Whether bytes are text.
+// Checks whether bytes are UTF-8 text.
 #ifndef DISTWRAP_SRC_ALGO_OBJECTS_UTF8_H_
 #define DISTWRAP_SRC_ALGO_OBJECTS_UTF8_H_
 
@@ -6,10 +6,11 @@
 
 namespace distwrap::objects {
 
-// Well-formed UTF-8: shortest forms, no surrogates, nothing beyond U+10FFFF.
+// Whether bytes are well-formed UTF-8: shortest forms, no surrogates, nothing
+// above U+10FFFF.
 bool is_utf8(absl::string_view bytes);
 
-// UTF-8 that was cut off somewhere, without the part of a character at its end.
+// Removes an incomplete character from the end of UTF-8 that was cut.
 absl::string_view whole_characters(absl::string_view text);
 
 }  // namespace distwrap::objects

@@ -1,9 +1,11 @@
-// The decorator's table: every slot hands on, and `submit` writes as well. Work
-// cells are the host's own: who completes them does not matter here.
+// The decorator's table: every slot calls the slot below, and `submit` also
+// records. The work cells below are the host's own, so completions bypass the
+// decorator.
 #include "algo/decorator.h"
 #include "algo/record/record.h"
 #include "algo/record/trace_file.h"
 #include "distwrap/abi/read.h"
+#include "sdk/guard.h"
 
 #include <absl/strings/string_view.h>
 
@@ -17,7 +19,7 @@ namespace record {
 namespace {
 
 struct Backend {
-  dw_backend_api api = {};  // below
+  dw_backend_api api = {};  // the table below
   dw_backend* below = nullptr;
   std::unique_ptr<TraceFile> file;
 
@@ -81,11 +83,8 @@ int32_t open_below(const dw_host_api* host, const dw_open_info* given,
 
 int32_t open(const dw_host_api* host, const dw_open_info* info,
              dw_backend** backend, dw_error* error) {
-  try {
-    return open_below(host, info, backend, error);
-  } catch (const std::bad_alloc&) {
-    return no_memory(error);
-  }
+  return dw_sdk::guarded(
+      "record", error, [&] { return open_below(host, info, backend, error); });
 }
 
 void close(dw_backend* backend) {
@@ -168,7 +167,8 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
 
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   const Comm& taking = Comm::of(comm);
-  // Kept: the host may end what `op` borrows once it is under way.
+  // Copied, because the host may free what `op` borrows once the operation is
+  // in flight.
   const dw_op kept = *op;
   const int32_t code =
       taking.backend.inner().submit(taking.below, op, work, error);
@@ -195,11 +195,9 @@ int32_t submit_all(Backend& backend, const dw_group_item* items, uint64_t n,
 
 int32_t submit_group(dw_backend* backend, const dw_group_item* items,
                      uint64_t n, dw_error* error) {
-  try {
+  return dw_sdk::guarded("a set of operations", error, [&] {
     return submit_all(Backend::of(backend), items, n, error);
-  } catch (const std::bad_alloc&) {
-    return no_memory(error);
-  }
+  });
 }
 
 int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,

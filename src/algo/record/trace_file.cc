@@ -54,7 +54,8 @@ std::unique_ptr<TraceFile> TraceFile::open(const std::string& path) {
 
 TraceFile::~TraceFile() { close(fd_); }
 
-// At once: of a process that dies, what it did last is there.
+// Written at once, so that the last operations of a process that dies are in
+// the file.
 void TraceFile::write_line(absl::string_view line) {
   while (!line.empty()) {
     const ssize_t n = write(fd_, line.data(), line.size());
@@ -67,9 +68,12 @@ void TraceFile::write_line(absl::string_view line) {
 uint64_t TraceFile::add_group(uint64_t uid, int rank, int size) {
   base::MutexLock lock(mutex_);
   const uint64_t comm = ++comms_;
-  write_line(absl::StrCat("{\"group\": \"", absl::Hex(uid, absl::kZeroPad16),
-                          "\", \"comm\": ", comm, ", \"rank\": ", rank,
-                          ", \"size\": ", size, "}\n"));
+  try {
+    write_line(absl::StrCat("{\"group\": \"", absl::Hex(uid, absl::kZeroPad16),
+                            "\", \"comm\": ", comm, ", \"rank\": ", rank,
+                            ", \"size\": ", size, "}\n"));
+  } catch (const std::bad_alloc&) {
+  }
   return comm;
 }
 
@@ -79,7 +83,7 @@ uint64_t TraceFile::next_set() {
 }
 
 void TraceFile::add(uint64_t comm, const dw_op& op, uint64_t set,
-                    int32_t answer) {
+                    int32_t answer) try {
   std::string line =
       absl::StrCat("{\"comm\": ", comm, ", \"op\": \"", op_text(op.kind), "\"");
   if (op.seq != 0) absl::StrAppend(&line, ", \"seq\": ", op.seq);
@@ -98,6 +102,7 @@ void TraceFile::add(uint64_t comm, const dw_op& op, uint64_t set,
                   ", \"answer\": ", answer, "}\n");
   base::MutexLock lock(mutex_);
   write_line(line);
+} catch (const std::bad_alloc&) {
 }
 
 }  // namespace distwrap::algo::record

@@ -1,4 +1,4 @@
-// The file of a record decorator (record.h).
+// The file of the record decorator (record.h).
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_ALGO_RECORD_TRACE_FILE_H_
@@ -17,15 +17,16 @@ namespace distwrap::algo::record {
 
 class TraceFile {
  public:
-  // Begins it anew, for this user only; null with errno.
+  // Creates or truncates the file, readable by this user only; null with errno.
   static std::unique_ptr<TraceFile> open(const std::string& path);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // The number of a communicator, 1 for the first.
+  // Adds a communicator and returns its number, 1 for the first.
   uint64_t add_group(uint64_t uid, int rank, int size);
-  // `set` is 0 for an operation that was submitted alone.
+  // `set` is 0 for an operation that was submitted alone. A line for which
+  // there is no memory is left out.
   void add(uint64_t comm, const dw_op& op, uint64_t set, int32_t answer);
   uint64_t next_set();
 

@@ -1,9 +1,9 @@
-// What the ranks of a window send each other.
+// The messages between the ranks of a window.
 //
-// From each rank to each other goes one stream of messages, taken strictly in
-// order: frames of one size, so that a receive for the next can be posted
-// before it is known, and behind a frame with more bytes than fit into it those
-// bytes, in segments.
+// Each ordered pair of ranks has one stream of messages, which are processed
+// strictly in order. A stream consists of frames of one size, so that the
+// receive of the next frame can be posted in advance; data that do not fit into
+// a frame follow it in segments.
 #ifndef DISTWRAP_SRC_ALGO_WINDOWS_FRAME_H_
 #define DISTWRAP_SRC_ALGO_WINDOWS_FRAME_H_
 
@@ -23,19 +23,19 @@ enum class What : uint16_t {
   kSignal,
   kFlush,
   kClose,  // the sender has ended the window
-  kData,   // bytes of a request's result; its reply follows
+  kData,   // bytes of a request's result; the reply follows
   kReply,  // ends a request
 };
 
 struct Head {
-  uint64_t window;   // its uid
-  uint64_t request;  // what the reply will name; 0: none is wanted
-  uint64_t offset;   // in the target's part
-  uint64_t bytes;    // of data, in this frame or behind it
-  uint64_t wanted;   // of the result
-  uint64_t value;    // of the signal
+  uint64_t window;   // uid of the window
+  uint64_t request;  // number for the reply; 0: no reply is wanted
+  uint64_t offset;   // offset in the target's part
+  uint64_t bytes;    // bytes of data, in this frame or behind it
+  uint64_t wanted;   // bytes of the result
+  uint64_t value;    // operand of the signal
   uint32_t signal;
-  int32_t code;  // of a reply
+  int32_t code;  // result code of a reply
   What what;
   uint16_t reduce;
   uint16_t signal_how;  // 0: no signal
@@ -44,8 +44,8 @@ struct Head {
   dw_dtype dtype() const { return {dtype_code, dtype_bits, 1}; }
   uint64_t element() const { return dtype_bits / 8u; }
 
-  // Whether the sizes of what is for a part of so many bytes belong together:
-  // a peer with a fault must not write beyond what this rank has.
+  // Whether the sizes are consistent for a part of this many bytes. A faulty
+  // peer must not write beyond this rank's memory.
   bool is_sound(uint64_t part) const {
     switch (what) {
       case What::kGet:
@@ -75,7 +75,7 @@ inline uint64_t segment_at(uint64_t begin, uint64_t bytes) {
   return std::min(kSegment, bytes - begin);
 }
 
-// The communicator is the window's own, so any tags will do.
+// The communicator is used for windows only, so any tags are free.
 inline constexpr uint64_t kFrameTag = DW_TAG(DW_TAG_CLASS_COMPOSED, 0);
 inline constexpr uint64_t kSegmentTag = DW_TAG(DW_TAG_CLASS_COMPOSED, 1);
 

@@ -1,6 +1,6 @@
-// What comes to this rank: served in the order in which each peer sent it.
+// Incoming messages: served in the order in which each peer sent them.
 #include "algo/decorator.h"
-#include "algo/windows/courier.h"
+#include "algo/windows/message_service.h"
 
 #include <cstring>
 #include <utility>
@@ -12,7 +12,7 @@ bool is_for_a_part(What what) {
   return what != What::kData && what != What::kReply;
 }
 
-// As this rank understands what the target answered.
+// The error of this rank for the target's result code.
 dw_error refusal(int32_t code, int peer) {
   dw_error error;
   if (code == DW_FAILED_PRECONDITION)
@@ -20,14 +20,15 @@ dw_error refusal(int32_t code, int peer) {
                "the target has ended the window");
   else
     algo::fail(&error, code, DW_REASON_BACKEND_FAILED,
-               "the target could not do it");
+               "the target could not run the operation");
   error.peer = peer;
   return error;
 }
 
 }  // namespace
 
-void Courier::receive(Received& one, void* to, uint64_t bytes, uint64_t tag) {
+void MessageService::receive(Received& one, void* to, uint64_t bytes,
+                             uint64_t tag) {
   one.to = to;
   one.bytes = bytes;
   one.tag = tag;
@@ -36,8 +37,8 @@ void Courier::receive(Received& one, void* to, uint64_t bytes, uint64_t tag) {
   post_receives();
 }
 
-// In their order: the first to be posted gets what comes first.
-void Courier::post_receives() {
+// Posted in order: the first receive gets the first message.
+void MessageService::post_receives() {
   base::MutexLock lock(mutex_);
   while (!broken_ && !hungry_.empty()) {
     Received& one = *hungry_.front();
@@ -49,9 +50,9 @@ void Courier::post_receives() {
   hungry_.clear();
 }
 
-void Received::handle() { courier.received(*this); }
+void Received::handle() { service.received(*this); }
 
-void Courier::received(Received& one) {
+void MessageService::received(Received& one) {
   Inbound& from = one.from;
   {
     base::MutexLock lock(mutex_);
@@ -69,8 +70,8 @@ void Courier::received(Received& one) {
     take_frames(from);
 }
 
-// Messages may be reported in another order than they came.
-void Courier::take_frames(Inbound& from) {
+// The backend may report messages in another order than they arrived.
+void MessageService::take_frames(Inbound& from) {
   while (!from.takes_segments && from.frames[from.next_frame].is_there) {
     Frame& space = from.spaces[from.next_frame];
     const Frame frame = space;
@@ -88,7 +89,7 @@ void Courier::take_frames(Inbound& from) {
   }
 }
 
-void Courier::begin_message(Inbound& from) {
+void MessageService::begin_message(Inbound& from) {
   const Head& head = from.head;
   from.code = DW_OK;
   from.asked = from.taken = 0;
@@ -100,7 +101,8 @@ void Courier::begin_message(Inbound& from) {
     if (found != parts_.end()) from.part = found->second;
   }
   if (from.part == nullptr) {
-    // Who has ended it need not be told that somebody else did.
+    // A peer that has ended the window needs no answer that this rank has ended
+    // it.
     if (head.what != What::kClose) from.code = DW_FAILED_PRECONDITION;
   } else if (!head.is_sound(from.part->bytes())) {
     from.code = DW_INVALID_ARGUMENT;
@@ -109,7 +111,7 @@ void Courier::begin_message(Inbound& from) {
   }
 }
 
-void Courier::ask(Inbound& from) {
+void MessageService::ask(Inbound& from) {
   while (from.asked < from.head.bytes &&
          from.asked - from.taken < Inbound::kAhead * kSegment) {
     const size_t with = from.ask_with;
@@ -122,7 +124,7 @@ void Courier::ask(Inbound& from) {
   }
 }
 
-void Courier::take_segments(Inbound& from) {
+void MessageService::take_segments(Inbound& from) {
   while (from.taken < from.asked && from.segments[from.take_from].is_there) {
     Received& one = from.segments[from.take_from];
     one.is_there = false;
@@ -137,13 +139,13 @@ void Courier::take_segments(Inbound& from) {
   take_frames(from);
 }
 
-void Courier::take(Inbound& from, const char* data, uint64_t at,
-                   uint64_t bytes) {
+void MessageService::take(Inbound& from, const char* data, uint64_t at,
+                          uint64_t bytes) {
   if (from.code == DW_OK) from.code = serve(from, data, at, bytes);
 }
 
-int32_t Courier::serve(Inbound& from, const char* data, uint64_t at,
-                       uint64_t bytes) {
+int32_t MessageService::serve(Inbound& from, const char* data, uint64_t at,
+                              uint64_t bytes) {
   const Head& head = from.head;
   const uint64_t element = head.element();
   switch (head.what) {
@@ -170,7 +172,7 @@ int32_t Courier::serve(Inbound& from, const char* data, uint64_t at,
   }
 }
 
-void Courier::finish(Inbound& from, const char* data) {
+void MessageService::finish(Inbound& from, const char* data) {
   const Head& head = from.head;
   if (head.what == What::kReply) {
     replied(from, data);
@@ -186,15 +188,15 @@ void Courier::finish(Inbound& from, const char* data) {
   from.result = nullptr;
 }
 
-void Courier::answer(Inbound& from, bool from_part) {
+void MessageService::answer(Inbound& from, bool from_part) {
   const Head& asked = from.head;
-  const auto reply = std::make_shared<Letter>();
+  const auto reply = std::make_shared<OutgoingMessage>();
   reply->frame.head.what = What::kReply;
   reply->frame.head.request = asked.request;
   const uint64_t bytes = from.code == DW_OK ? asked.wanted : 0;
-  std::shared_ptr<Letter> result;
+  std::shared_ptr<OutgoingMessage> result;
   if (bytes > Frame::kData) {
-    result = std::make_shared<Letter>();
+    result = std::make_shared<OutgoingMessage>();
     result->frame.head.what = What::kData;
     result->frame.head.request = asked.request;
     result->frame.head.bytes = bytes;
@@ -216,16 +218,16 @@ void Courier::answer(Inbound& from, bool from_part) {
   reply->frame.head.code = from.code;
   base::MutexLock lock(mutex_);
   if (broken_) return;
-  auto& letters = out_[static_cast<size_t>(from.peer)].letters;
-  if (result != nullptr) letters.push_back(std::move(result));
-  letters.push_back(reply);
+  auto& outgoing = out_[static_cast<size_t>(from.peer)].outgoing;
+  if (result != nullptr) outgoing.push_back(std::move(result));
+  outgoing.push_back(reply);
   pump(from.peer);
 }
 
 // ---- answers to this rank's requests ----
 
-int32_t Courier::keep_result(const Inbound& from, const char* data, uint64_t at,
-                             uint64_t bytes) {
+int32_t MessageService::keep_result(const Inbound& from, const char* data,
+                                    uint64_t at, uint64_t bytes) {
   base::MutexLock lock(mutex_);
   const auto found = requests_.find(from.head.request);
   if (found == requests_.end()) return DW_OK;  // given up
@@ -237,9 +239,9 @@ int32_t Courier::keep_result(const Inbound& from, const char* data, uint64_t at,
   return DW_OK;
 }
 
-void Courier::replied(const Inbound& from, const char* data) {
+void MessageService::replied(const Inbound& from, const char* data) {
   int32_t code = from.head.code;
-  if (data == nullptr)  // no reply has so much that it does not fit a frame
+  if (data == nullptr)  // a reply's data always fit into a frame
     code = DW_INVALID_ARGUMENT;
   else if (code == DW_OK)
     code = keep_result(from, data, 0, from.head.bytes);

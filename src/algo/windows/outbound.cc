@@ -1,22 +1,23 @@
-// What this rank sends: letters to each peer in their order, of which a few are
-// on their way at a time.
+// Outgoing messages: sent to each peer in order, a few at a time.
 #include "algo/decorator.h"
-#include "algo/windows/courier.h"
+#include "algo/windows/message_service.h"
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace distwrap::algo::windows {
 namespace {
 
-constexpr int kFlying = 64;         // messages to one peer
-constexpr int kSegmentsFlying = 4;  // of one letter
-constexpr size_t kWaiting = 128;    // letters to one peer, before callers wait
+constexpr int kFlying = 64;         // frames in flight to one peer
+constexpr int kSegmentsFlying = 4;  // segments in flight of one message
+constexpr size_t kWaiting = 128;    // messages queued for one peer before
+                                    // callers wait
 
 }  // namespace
 
-uint64_t Courier::expect(Request request) {
+uint64_t MessageService::expect(Request request) {
   base::MutexLock lock(mutex_);
   if (broken_) {
     request.pending->note(why_);
@@ -27,28 +28,30 @@ uint64_t Courier::expect(Request request) {
   return last_request_;
 }
 
-int32_t Courier::post(int peer, std::shared_ptr<Letter> letter, bool may_wait,
-                      Deadline deadline, dw_error* error) {
+int32_t MessageService::post(int peer, std::shared_ptr<OutgoingMessage> message,
+                             bool may_wait, Deadline deadline,
+                             dw_error* error) {
   base::MutexLock lock(mutex_);
   Outbound& out = out_[static_cast<size_t>(peer)];
-  while (!broken_ && out.letters.size() >= kWaiting) {
+  while (!broken_ && out.outgoing.size() >= kWaiting) {
     if (!may_wait) return DW_AGAIN;
     if (!changed_.wait_until(mutex_, deadline) &&
-        out.letters.size() >= kWaiting)
+        out.outgoing.size() >= kWaiting)
       return fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT,
-                  "the target did not take what was sent before in time");
+                  "the target did not take earlier messages in time");
   }
   if (broken_) {
     if (error != nullptr) *error = why_;
     return why_.code;
   }
-  out.letters.push_back(std::move(letter));
+  out.outgoing.push_back(std::move(message));
   pump(peer);
   return DW_OK;
 }
 
-int32_t Courier::launch(const std::shared_ptr<Pending>& pending, dw_work* work,
-                        Deadline deadline, dw_error* error) {
+int32_t MessageService::launch(const std::shared_ptr<Pending>& pending,
+                               dw_work* work, Deadline deadline,
+                               dw_error* error) {
   {
     base::MutexLock lock(mutex_);
     --pending->replies;
@@ -61,8 +64,8 @@ int32_t Courier::launch(const std::shared_ptr<Pending>& pending, dw_work* work,
   return code == DW_OK ? int32_t{DW_DONE} : code;
 }
 
-int32_t Courier::await(const std::shared_ptr<Pending>& pending,
-                       Deadline deadline, dw_error* error) {
+int32_t MessageService::await(const std::shared_ptr<Pending>& pending,
+                              Deadline deadline, dw_error* error) {
   base::MutexLock lock(mutex_);
   bool late = false;
   while (!pending->over() && !late)
@@ -74,7 +77,8 @@ int32_t Courier::await(const std::shared_ptr<Pending>& pending,
       return one.second.pending == pending;
     });
     pending->replies = 0;
-    // What is being sent is the caller's: nothing may go on in it.
+    // The data in flight are the caller's memory, so their sends must be
+    // stopped.
     if (pending->sends > 0) {
       dw_error why;
       fail(&why, DW_ABORTED, DW_REASON_ABORTED, "an operation was given up");
@@ -87,124 +91,131 @@ int32_t Courier::await(const std::shared_ptr<Pending>& pending,
   return pending->code;
 }
 
-void Courier::forget(const Pending& pending) {
+void MessageService::forget(const Pending& pending) {
   base::MutexLock lock(mutex_);
   std::erase_if(requests_, [&](const auto& one) {
     return one.second.pending.get() == &pending;
   });
 }
 
-void Courier::pump(int peer) {
+void MessageService::pump(int peer) {
   Outbound& out = out_[static_cast<size_t>(peer)];
-  while (!broken_ && !out.letters.empty()) {
-    const std::shared_ptr<Letter> letter = out.letters.front();
-    if (!begin_more(peer, letter)) return;
-    if (!letter->has_all_begun) continue;
-    out.letters.pop_front();
+  while (!broken_ && !out.outgoing.empty()) {
+    const std::shared_ptr<OutgoingMessage> message = out.outgoing.front();
+    if (!begin_more(peer, message)) return;
+    if (!message->has_all_begun) continue;
+    out.outgoing.pop_front();
     changed_.notify_all();
   }
 }
 
-bool Courier::begin_more(int peer, const std::shared_ptr<Letter>& letter) {
+bool MessageService::begin_more(
+    int peer, const std::shared_ptr<OutgoingMessage>& message) {
   if (out_[static_cast<size_t>(peer)].flying >= kFlying) return false;
-  const Head& head = letter->frame.head;
-  if (!letter->has_begun) {
-    if (letter->tells_of != nullptr)
-      letter->frame.head.code = letter->tells_of->code;
-    if (!begin(peer, letter, reinterpret_cast<const char*>(&letter->frame),
+  const Head& head = message->frame.head;
+  if (!message->has_begun) {
+    if (message->tells_of != nullptr)
+      message->frame.head.code = message->tells_of->code;
+    if (!begin(peer, message, reinterpret_cast<const char*>(&message->frame),
                sizeof(Frame), kFrameTag, nullptr))
       return false;
-    letter->has_begun = true;
-    letter->has_all_begun = letter->frame.holds_all();
+    message->has_begun = true;
+    message->has_all_begun = message->frame.holds_all();
     return true;
   }
-  if (letter->flying >= kSegmentsFlying) return false;
-  const uint64_t bytes = segment_at(letter->begun, head.bytes);
+  if (message->flying >= kSegmentsFlying) return false;
+  const uint64_t bytes = segment_at(message->begun, head.bytes);
   const char* data = nullptr;
   std::unique_ptr<char[]> held;
-  if (letter->part != nullptr) {
+  if (message->part != nullptr) {
     held = std::make_unique_for_overwrite<char[]>(bytes);
     data = held.get();
-    if (int32_t code =
-            letter->part->get(head.offset + letter->begun, held.get(), bytes)) {
-      letter->code = code;
+    if (int32_t code = message->part->get(head.offset + message->begun,
+                                          held.get(), bytes)) {
+      message->code = code;
       std::memset(held.get(), 0, bytes);
     }
   } else {
-    data = letter->data + letter->begun;
+    data = message->data + message->begun;
   }
-  if (!begin(peer, letter, data, bytes, kSegmentTag, std::move(held)))
+  if (!begin(peer, message, data, bytes, kSegmentTag, std::move(held)))
     return false;
-  letter->begun += bytes;
-  letter->has_all_begun = letter->begun == head.bytes;
+  message->begun += bytes;
+  message->has_all_begun = message->begun == head.bytes;
   return true;
 }
 
-bool Courier::begin(int peer, const std::shared_ptr<Letter>& letter,
-                    const char* data, uint64_t bytes, uint64_t tag,
-                    std::unique_ptr<char[]> held) {
+bool MessageService::begin(int peer,
+                           const std::shared_ptr<OutgoingMessage>& message,
+                           const char* data, uint64_t bytes, uint64_t tag,
+                           std::unique_ptr<char[]> held) {
   auto one = std::make_unique<Sent>(*this);
   one->peer = peer;
-  one->letter = letter;
+  one->message = message;
   one->held = std::move(held);
   const int32_t code =
       submit(DW_OP_SEND, peer, const_cast<char*>(data), bytes, tag, *one);
   if (code == DW_AGAIN) starve();
   if (code != DW_OK) return false;
   one.release();
-  ++letter->flying;
+  ++message->flying;
   ++out_[static_cast<size_t>(peer)].flying;
   return true;
 }
 
-// The thread will try again.
-void Courier::starve() {
+// Lets the thread try again.
+void MessageService::starve() {
   base::MutexLock lock(landed_mutex_);
   starved_ = true;
   landed_.notify_one();
 }
 
 void Sent::handle() {
-  courier.sent(*this);
+  service.sent(*this);
   delete this;
 }
 
-void Courier::sent(Sent& one) {
+void MessageService::sent(Sent& one) {
   base::MutexLock lock(mutex_);
   --on_their_way_;
-  --one.letter->flying;
+  --one.message->flying;
   --out_[static_cast<size_t>(one.peer)].flying;
   if (one.code != DW_OK) {
     if (one.error.peer < 0) one.error.peer = one.peer;
     break_off(one.error);
-    if (one.letter->pending != nullptr) one.letter->pending->note(why_);
+    if (one.message->pending != nullptr) one.message->pending->note(why_);
   }
-  settle(*one.letter);
+  settle(*one.message);
   pump(one.peer);
 }
 
-void Courier::settle(Letter& letter) {
-  if (!letter.has_all_begun || letter.flying > 0 || letter.pending == nullptr)
+void MessageService::settle(OutgoingMessage& message) {
+  if (!message.has_all_begun || message.flying > 0 ||
+      message.pending == nullptr)
     return;
-  --letter.pending->sends;
-  settle(std::exchange(letter.pending, nullptr));
+  --message.pending->sends;
+  settle(std::exchange(message.pending, nullptr));
 }
 
-void Courier::settle(const std::shared_ptr<Pending>& pending) {
+void MessageService::settle(const std::shared_ptr<Pending>& pending) {
   if (!pending->over()) return;
-  if (pending->work != nullptr)
+  if (pending->work == nullptr) return changed_.notify_all();
+  try {
     ended_.push_back(pending);
-  else
-    changed_.notify_all();
+  } catch (const std::bad_alloc&) {  // the host is told here, under the lock
+    backend_.host().complete(
+        pending->work, pending->code,
+        pending->code == DW_OK ? nullptr : &pending->error);
+  }
 }
 
-void Courier::drop_letters(const dw_error& why) {
+void MessageService::drop_letters(const dw_error& why) {
   for (Outbound& out : out_)
-    for (const std::shared_ptr<Letter>& letter :
-         std::exchange(out.letters, {})) {
-      if (letter->pending != nullptr) letter->pending->note(why);
-      letter->has_all_begun = true;
-      settle(*letter);
+    for (const std::shared_ptr<OutgoingMessage>& message :
+         std::exchange(out.outgoing, {})) {
+      if (message->pending != nullptr) message->pending->note(why);
+      message->has_all_begun = true;
+      settle(*message);
     }
 }
 

@@ -31,10 +31,11 @@ Part::Part(uint64_t uid, int rank, int size, void* brought, uint64_t bytes,
       slots_(signals),
       pairs_(static_cast<size_t>(size)) {
   if (brought_) return;
-  // Pages that nobody touches cost nothing, and new ones are zero.
+  // Untouched pages cost no memory, and new pages are zero. Shared ones can be
+  // mapped a second time (base/page_view.h).
   void* const pages =
       mmap(nullptr, std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) throw std::bad_alloc();
   data_ = static_cast<char*>(pages);
 }

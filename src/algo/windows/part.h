@@ -1,11 +1,11 @@
-// This rank's part of a window: memory and signals, and what is done to them,
-// whether this rank does it or its courier for another one.
+// This rank's part of a window: memory and signals, and the operations on them
+// by this rank or, for other ranks, by the active-message service.
 //
-// Everything happens under one mutex: that is what makes elements atomic to
-// each other, and nothing is written any more once `close` has returned.
+// One mutex guards all operations, which makes elements atomic with respect to
+// each other; after `close` nothing is written any more.
 //
-// Threads: any. Ownership: shared by the window and by messages on their way.
-// Memory that the caller brings must be there until `close`.
+// Threads: any. Ownership: shared by the window and by messages in flight.
+// Memory that the caller brings must stay until `close`.
 #ifndef DISTWRAP_SRC_ALGO_WINDOWS_PART_H_
 #define DISTWRAP_SRC_ALGO_WINDOWS_PART_H_
 
@@ -22,8 +22,8 @@ namespace distwrap::algo::windows {
 
 class Part {
  public:
-  // Of `bytes` at `brought`, or of memory of its own, which is zero. Throws
-  // std::bad_alloc.
+  // Uses `bytes` at `brought`, or allocates zeroed memory when that is NULL.
+  // Throws std::bad_alloc.
   Part(uint64_t uid, int rank, int size, void* brought, uint64_t bytes,
        uint64_t signals);
   ~Part();
@@ -37,30 +37,31 @@ class Part {
   uint64_t signals() const { return signals_; }
   char* data() const { return data_; }
 
-  // DW_OK; DW_FAILED_PRECONDITION: the window has ended here;
-  // DW_INVALID_ARGUMENT: outside of it.
+  // DW_OK; DW_FAILED_PRECONDITION when the window has ended here;
+  // DW_INVALID_ARGUMENT for a range outside of the part.
   int32_t put(uint64_t offset, const void* from, uint64_t bytes);
   int32_t get(uint64_t offset, void* to, uint64_t bytes);
-  // What stood there is left in `old`, unless it is NULL.
+  // Stores the previous elements in `old`, unless it is NULL.
   int32_t reduce(uint64_t offset, const void* operands, void* old,
                  uint64_t count, uint64_t element, dw_reduce_fn kernel);
-  // `two`: what is expected, and what shall be there then.
+  // `two` holds the expected and the desired element.
   int32_t compare_swap(uint64_t offset, const void* two, void* old,
                        uint64_t element);
-  // Of slot `index`, or of the counter of rank `from` (DW_SIGNAL_PAIR).
+  // Raises slot `index`, or the counter of rank `from` (DW_SIGNAL_PAIR).
   int32_t raise(int from, uint32_t index, uint16_t how, uint64_t value);
 
-  // Until the slot compares, the deadline, or the end of the group.
+  // Waits until the slot fulfils the comparison, the deadline, or the end of
+  // the group.
   int32_t wait(uint32_t index, uint16_t compare, uint64_t value,
                Deadline deadline, dw_error* error);
-  // Until a signal of this rank is there, which is taken.
+  // Waits for a signal of rank `from` and consumes it.
   int32_t wait_pair(int from, Deadline deadline, dw_error* error);
 
-  // Ends all waits, with this error. The first one counts.
+  // Ends all waits with this error. The first error counts.
   void end_waits(const dw_error& why);
   void close();
 
-  // What the others have told.
+  // Notes that another rank has ended the window.
   void peer_closed(int rank) {
     peer_closed_[static_cast<size_t>(rank)].store(true);
   }

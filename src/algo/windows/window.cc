@@ -1,7 +1,8 @@
 #include "algo/windows/window.h"
 
-#include "algo/compose/dtypes.h"
+#include "algo/below/dtypes.h"
 #include "algo/decorator.h"
+#include "algo/reduce_kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -59,7 +60,7 @@ int32_t stale(int rank, dw_error* error) {
   return code;
 }
 
-// Those of a part are checked by the host.
+// Turns the result of an operation on a part into an error.
 int32_t told(int32_t code, int rank, dw_error* error) {
   if (code == DW_FAILED_PRECONDITION) return stale(rank, error);
   if (code == DW_INVALID_ARGUMENT)
@@ -89,26 +90,27 @@ void append_rows(std::vector<dw_caps_row>* rows) {
   for (int dtype = 0; dtype <= DW_DTYPE_BOOL; ++dtype) {
     uint32_t reductions = 0;
     for (uint16_t reduce = DW_REDUCE_SUM; reduce <= DW_REDUCE_BXOR; ++reduce)
-      if (compose::Recipes::exists(DW_OP_ALL_REDUCE, 0, dtype, reduce))
+      if (reduce_kernel(kDTypeOf[dtype], reduce) != nullptr)
         reductions |= 1u << reduce;
     add(kReduces, DW_BIT(dtype), reductions, kWaits);
   }
 }
 
-Window::Window(std::shared_ptr<Courier> courier, std::shared_ptr<Part> part)
-    : courier_(std::move(courier)),
+Window::Window(std::shared_ptr<MessageService> service,
+               std::shared_ptr<Part> part)
+    : service_(std::move(service)),
       part_(std::move(part)),
-      rank_(courier_->rank()),
-      size_(courier_->size()),
+      rank_(service_->rank()),
+      size_(service_->size()),
       sent_(std::make_unique<std::atomic<uint64_t>[]>(
           static_cast<size_t>(size_))),
       done_(std::make_unique<std::atomic<uint64_t>[]>(
           static_cast<size_t>(size_))) {
-  courier_->add(part_);
+  service_->add(part_);
 }
 
 dw_reduce_fn Window::kernel(const dw_op& op) const {
-  const dw_host_api& host = courier_->backend().host();
+  const dw_host_api& host = service_->backend().host();
   return op.reduce >= DW_REDUCE_SUM && op.reduce <= DW_REDUCE_BXOR
              ? host.reduce_kernel(host.self, op.in.dtype, op.reduce)
              : nullptr;
@@ -117,7 +119,7 @@ dw_reduce_fn Window::kernel(const dw_op& op) const {
 int32_t Window::check(const dw_op& op, dw_error* error) const {
   const uint32_t known =
       DW_FLAG_CALLER_WAITS | (op.kind == DW_OP_PUT ? DW_FLAG_WITH_SIGNAL : 0u);
-  if ((op.flags & ~known) != 0)
+  if (dw_unknown_flags(op.flags, known) != 0)
     return unsupported(error, "a flag is not supported");
   if (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU)
     return unsupported(error, "only host memory is composed");
@@ -150,14 +152,14 @@ int32_t Window::query(const dw_op& op, dw_error* error) const {
 int32_t Window::submit(const dw_op& op, dw_work* work, dw_error* error) {
   if (int32_t code = check(op, error)) return code;
   if (op.kind == DW_OP_FENCE) return DW_DONE;
-  const Deadline deadline = deadline_of(op, courier_->backend().now_ns());
+  const Deadline deadline = deadline_of(op, service_->backend().now_ns());
   if ((op.flags & DW_FLAG_CALLER_WAITS) != 0) work = nullptr;
   if (op.kind == DW_OP_WAIT_SIGNAL) {
     if ((op.flags & DW_FLAG_CALLER_WAITS) == 0)
       return unsupported(error, "a wait for a signal holds its caller");
     return wait_signal(op, deadline, error);
   }
-  if (int32_t code = courier_->check(error)) return code;
+  if (int32_t code = service_->check(error)) return code;
   if (op.kind == DW_OP_FLUSH) return flush(op, work, deadline, error);
   if (op.peer == rank_) return done(told(run_here(op), rank_, error));
   if (part_->is_closed_by(op.peer)) return stale(op.peer, error);
@@ -199,8 +201,8 @@ int32_t Window::run_here(const dw_op& op) {
 
 int32_t Window::send(const dw_op& op, dw_work* work, Deadline deadline,
                      dw_error* error) {
-  const auto letter = std::make_shared<Letter>();
-  Head& head = letter->frame.head;
+  const auto message = std::make_shared<OutgoingMessage>();
+  Head& head = message->frame.head;
   head.window = part_->uid();
   head.what = what_of(op.kind);
   head.offset = op.window_offset;
@@ -218,34 +220,34 @@ int32_t Window::send(const dw_op& op, dw_work* work, Deadline deadline,
     head.dtype_code = op.in.dtype.code;
     head.dtype_bits = op.in.dtype.bits;
   }
-  const bool fits = letter->frame.holds_all();
+  const bool fits = message->frame.holds_all();
   if (fits && head.bytes != 0)
-    std::memcpy(letter->frame.data, op.in.data, head.bytes);
-  letter->data = static_cast<const char*>(op.in.data);
+    std::memcpy(message->frame.data, op.in.data, head.bytes);
+  message->data = static_cast<const char*>(op.in.data);
   std::shared_ptr<Pending> pending;
   if (!fits || has_result(op.kind)) {
     pending = std::make_shared<Pending>();
     pending->replies = 1;  // for `launch`
     if (!fits) {
       pending->sends = 1;
-      letter->pending = pending;
+      message->pending = pending;
     }
   }
   if (has_result(op.kind)) {
     head.wanted = bytes_of(op.out);
-    head.request = courier_->expect({.pending = pending,
+    head.request = service_->expect({.pending = pending,
                                      .peer = op.peer,
                                      .out = static_cast<char*>(op.out.data),
                                      .bytes = head.wanted});
   }
   if (int32_t code =
-          courier_->post(op.peer, letter, work == nullptr, deadline, error)) {
-    if (pending != nullptr) courier_->forget(*pending);
+          service_->post(op.peer, message, work == nullptr, deadline, error)) {
+    if (pending != nullptr) service_->forget(*pending);
     return code;
   }
   sent_[static_cast<size_t>(op.peer)].fetch_add(1);
   if (pending == nullptr) return DW_DONE;
-  return courier_->launch(pending, work, deadline, error);
+  return service_->launch(pending, work, deadline, error);
 }
 
 int32_t Window::flush(const dw_op& op, dw_work* work, Deadline deadline,
@@ -259,21 +261,21 @@ int32_t Window::flush(const dw_op& op, dw_work* work, Deadline deadline,
       pending = std::make_shared<Pending>();
       pending->replies = 1;
     }
-    const auto letter = std::make_shared<Letter>();
-    letter->frame.head.window = part_->uid();
-    letter->frame.head.what = What::kFlush;
-    letter->frame.head.request = courier_->expect({.pending = pending,
-                                                   .peer = rank,
-                                                   .flushed = &done_[r],
-                                                   .flushes = sent});
+    const auto message = std::make_shared<OutgoingMessage>();
+    message->frame.head.window = part_->uid();
+    message->frame.head.what = What::kFlush;
+    message->frame.head.request = service_->expect({.pending = pending,
+                                                    .peer = rank,
+                                                    .flushed = &done_[r],
+                                                    .flushes = sent});
     if (int32_t code =
-            courier_->post(rank, letter, work == nullptr, deadline, error)) {
-      courier_->forget(*pending);
+            service_->post(rank, message, work == nullptr, deadline, error)) {
+      service_->forget(*pending);
       return code;
     }
   }
   return pending == nullptr ? int32_t{DW_DONE}
-                            : courier_->launch(pending, work, deadline, error);
+                            : service_->launch(pending, work, deadline, error);
 }
 
 int32_t Window::map(int32_t rank, void** address, uint64_t* bytes,
@@ -294,22 +296,22 @@ int32_t Window::map(int32_t rank, void** address, uint64_t* bytes,
 void Window::close(int64_t deadline_ns) {
   constexpr int64_t kPatience = 50'000'000;
   part_->close();
-  courier_->remove(part_->uid());
-  int64_t until = courier_->backend().now_ns() + kPatience;
+  service_->remove(part_->uid());
+  int64_t until = service_->backend().now_ns() + kPatience;
   if (deadline_ns != 0) until = std::min(until, deadline_ns);
   const Deadline deadline = Deadline::at_ns(until);
   const auto pending = std::make_shared<Pending>();
   pending->replies = 1;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    const auto letter = std::make_shared<Letter>();
-    letter->frame.head.window = part_->uid();
-    letter->frame.head.what = What::kClose;
-    letter->frame.head.request =
-        courier_->expect({.pending = pending, .peer = rank});
-    if (courier_->post(rank, letter, true, deadline, nullptr) != DW_OK) break;
+    const auto message = std::make_shared<OutgoingMessage>();
+    message->frame.head.window = part_->uid();
+    message->frame.head.what = What::kClose;
+    message->frame.head.request =
+        service_->expect({.pending = pending, .peer = rank});
+    if (service_->post(rank, message, true, deadline, nullptr) != DW_OK) break;
   }
-  courier_->launch(pending, nullptr, deadline, nullptr);
+  service_->launch(pending, nullptr, deadline, nullptr);
 }
 
 }  // namespace distwrap::algo::windows

@@ -2,13 +2,16 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/board/lane.h"
+#include "comm/board/group_board.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 #include <sched.h>
+#include <string>
 #include <unistd.h>
 #include <utility>
 
@@ -16,13 +19,14 @@ namespace distwrap::comm {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(25);
-// Of a rank that does nothing in any group, and has long to say that another is
-// silent.
+// The interval at which a rank without running operations reads the board: it
+// has a long time to notice a silent rank.
 constexpr absl::Duration kIdleLook = absl::Milliseconds(50);
 constexpr absl::Duration kLongHeartbeat = absl::Seconds(1);
-// While ranks are to come for the memory, and wait for it.
+// The interval while other ranks still have to fetch the memory, for which they
+// wait.
 constexpr absl::Duration kServe = absl::Microseconds(500);
-// For the session's thread to let go.
+// How long to wait until the session's thread releases the liveness mutex.
 constexpr absl::Duration kLeave = absl::Milliseconds(200);
 
 size_t usable_processors() {
@@ -33,8 +37,19 @@ size_t usable_processors() {
              : 1;
 }
 
-// That the memory of the rank that serves is of this job, and no earlier one
-// that has left it behind; and of this version.
+// Whether a debugger is attached to the process.
+bool is_traced(pid_t pid) {
+  constexpr absl::string_view kTracer = "TracerPid:";
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(status, line);)
+    if (absl::StartsWith(line, kTracer))
+      return line.find_first_not_of(" \t0", kTracer.size()) !=
+             std::string::npos;
+  return false;
+}
+
+// Checks that the serving rank's memory is of this job, not of an earlier one
+// that left it behind, and of this version.
 absl::Status check_job(const RankFacts& facts, uint64_t job, int host) {
   if (facts.layout == kBoardLayout && facts.job == job) return absl::OkStatus();
   const bool same = facts.layout == kBoardLayout;
@@ -56,13 +71,14 @@ absl::Status check_job(const RankFacts& facts, uint64_t job, int host) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Board>> Board::meet(
-    Plan plan, Door door, absl::Span<const BoardOffer> offers,
+    Plan plan, DescriptorHandover handover, absl::Span<const BoardOffer> offers,
     Deadline deadline) {
   const BoardOffer& mine = offers[static_cast<size_t>(plan.rank)];
   std::vector<int> ranks;
   std::vector<HostMember> guests;
   for (size_t rank = 0; rank < offers.size(); ++rank) {
-    if (offers[rank].host != mine.host || offers[rank].door.empty()) continue;
+    if (offers[rank].host != mine.host || offers[rank].handover.empty())
+      continue;
     if (!ranks.empty())
       guests.push_back({static_cast<int>(rank), offers[rank].token});
     ranks.push_back(static_cast<int>(rank));
@@ -76,9 +92,9 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
     memory = *std::move(made);
   } else {
     const int host = ranks.front();
-    auto taken = ask_at(offers[static_cast<size_t>(host)].door, host,
+    auto taken = ask_at(offers[static_cast<size_t>(host)].handover, host,
                         {plan.rank, mine.token}, deadline);
-    // It gave up or died, and says so, or is missed, at the next step.
+    // The serving rank gave up or died. The next step tells so, or misses it.
     if (error_reason(taken.status()) == Reason::kPeerLost) return nullptr;
     if (!taken.ok()) return taken.status();
     auto adopted = HostMemory::adopt(*std::move(taken), ranks.size());
@@ -94,7 +110,7 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
       new Board(std::move(plan), std::move(memory), std::move(ranks)));
   if (!guests.empty()) {
     base::MutexLock lock(board->mutex_);
-    board->door_ = std::move(door);
+    board->handover_ = std::move(handover);
     board->guests_ = std::move(guests);
     board->serves_until_ = deadline;
   }
@@ -120,8 +136,8 @@ absl::Status Board::enter() {
   own.pid = getpid();
   own.facts = {kBoardLayout, plan_.job, plan_.rank, plan_.world_size, {}};
   plan_.host.copy(own.facts.host.data(), own.facts.host.size());
-  life_ = memory_->make_life(own_);
-  if (life_ == nullptr)
+  liveness_ = memory_->make_liveness(own_);
+  if (liveness_ == nullptr)
     base::log(base::LogLevel::kWarning,
               "no robust locks here: ranks that end are noticed by silence");
   plan_.watchdog->add(*this, Deadline::after(absl::ZeroDuration()));
@@ -142,7 +158,7 @@ void Board::leave() {
       return;
     }
   }
-  // Whoever holds the lock has to let go of it.
+  // The lock is released first: removal waits for a watch that may need it.
   plan_.watchdog->remove(*this);
   plan_.watchdog->add(*this, Deadline::after(absl::ZeroDuration()));
   {
@@ -158,17 +174,18 @@ void Board::leave() {
 void Board::take_leave() {
   FrontPage& own = front(own_);
   own.state.store(AreaState::kClosed, std::memory_order_release);
-  if (std::exchange(lives_, false) && life_ != nullptr) life_->let_go();
+  if (std::exchange(lives_, false) && liveness_ != nullptr) liveness_->let_go();
   left_ = true;
   changed_.notify_all();
 }
 
 Deadline Board::expired() {
-  // Who hears of something may let go of the board.
+  // A callback may release the last reference to the board.
   std::shared_ptr<Board> self;
   FrontPage& own = front(own_);
-  // Before any other lock: it is held through all that comes.
-  if (!std::exchange(lives_, true) && life_ != nullptr) life_->hold();
+  // The liveness mutex is taken before any other lock, since it is held
+  // throughout.
+  if (!std::exchange(lives_, true) && liveness_ != nullptr) liveness_->hold();
   base::MutexLock lock(mutex_);
   if (leaving_) {
     take_leave();
@@ -179,33 +196,36 @@ Deadline Board::expired() {
     own.state.store(AreaState::kOpen, std::memory_order_release);
   }
   if (!guests_.empty()) {
-    door_->serve(memory_->descriptor(), &guests_);
-    // Who has not come by the end of the start does not come.
+    handover_->serve(memory_->descriptor(), &guests_);
+    // Ranks that have not come by the end of the start do not come.
     if (serves_until_.passed()) guests_.clear();
-    if (guests_.empty()) door_.reset();
+    if (guests_.empty()) handover_.reset();
   }
   own.beats.fetch_add(1, std::memory_order_relaxed);
   look_around();
   bool busy = plan_.heartbeat < kLongHeartbeat;
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    Lane& lane = *lanes_[i];
-    if (lane.listener_ == nullptr) continue;
-    if (auto found = lane.look(looked_ns_); found.has_value())
-      tell(self, lane, [&] { lane.listener_->board_found(*std::move(found)); });
-    else if (auto stuck = lane.stuck(looked_ns_); stuck.has_value())
-      tell(self, lane, [&] { lane.listener_->board_waits(*std::move(stuck)); });
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    GroupBoard& group_board = *groups_[i];
+    if (group_board.listener_ == nullptr) continue;
+    if (auto found = group_board.look(looked_ns_); found.has_value())
+      tell(self, group_board,
+           [&] { group_board.listener_->board_found(*std::move(found)); });
+    else if (auto stuck = group_board.stuck(looked_ns_); stuck.has_value())
+      tell(self, group_board,
+           [&] { group_board.listener_->board_waits(*std::move(stuck)); });
     if (leaving_) break;
-    busy = busy || lane.busy_;
+    busy = busy || group_board.busy_;
   }
   pace_ = busy ? kLook : kIdleLook;
   return Deadline::after(guests_.empty() ? pace_ : kServe);
 }
 
-// Off the lock: who hears it may end the group.
+// Runs without the lock, because a listener may end the group.
 template <class Body>
-void Board::tell(std::shared_ptr<Board>& self, Lane& lane, const Body& body) {
+void Board::tell(std::shared_ptr<Board>& self, GroupBoard& group_board,
+                 const Body& body) {
   self = weak_from_this().lock();
-  telling_ = &lane;
+  telling_ = &group_board;
   mutex_.unlock();
   body();
   mutex_.lock();
@@ -230,7 +250,7 @@ void Board::look_at(Neighbour& neighbour, int64_t passed_ns) {
   const FrontPage& theirs = front(neighbour.area);
   if (theirs.state.load(std::memory_order_acquire) != AreaState::kOpen) return;
   if (has_ended(theirs.life)) {
-    // It may have closed in between.
+    // The state is read again: the rank may have closed its area in between.
     if (theirs.state.load(std::memory_order_acquire) == AreaState::kOpen)
       neighbour.fate = Fate::kEnded;
     return;
@@ -239,8 +259,13 @@ void Board::look_at(Neighbour& neighbour, int64_t passed_ns) {
   neighbour.silent_ns =
       beats == neighbour.beats ? neighbour.silent_ns + passed_ns : 0;
   neighbour.beats = beats;
-  if (neighbour.silent_ns >= absl::ToInt64Nanoseconds(plan_.heartbeat))
-    neighbour.fate = Fate::kSilent;
+  if (neighbour.silent_ns < absl::ToInt64Nanoseconds(plan_.heartbeat)) return;
+  // A debugger that holds a rank may take its time.
+  if (is_traced(theirs.pid)) {
+    neighbour.silent_ns = 0;
+    return;
+  }
+  neighbour.fate = Fate::kSilent;
 }
 
 Board::Room::~Room() {
@@ -257,7 +282,7 @@ absl::StatusOr<Board::Room> Board::make_room(
     return Room();
   base::MutexLock lock(board->mutex_);
   const size_t pages =
-      std::min(board->lanes_.size() + board->rooms_ + 1, kMostLanes);
+      std::min(board->groups_.size() + board->rooms_ + 1, kMostGroupPages);
   if (absl::Status status = board->grow_to(pages); !status.ok()) return status;
   ++board->rooms_;
   return Room(board);
@@ -266,22 +291,22 @@ absl::StatusOr<Board::Room> Board::make_room(
 absl::Status Board::grow_to(size_t pages) {
   for (; pages_ < pages; ++pages_)
     if (absl::Status status =
-            memory_->reserve(&memory_->area(own_).lanes[pages_]);
+            memory_->reserve(&memory_->area(own_).groups[pages_]);
         !status.ok())
       return status;
   return absl::OkStatus();
 }
 
-int Board::add(Lane& lane, uint64_t uid) {
+int Board::add(GroupBoard& group_board, uint64_t uid) {
   base::MutexLock lock(mutex_);
   if (leaving_) return -1;
   FrontPage& own = front(own_);
   const auto free = std::find_if(
-      own.lanes.begin(), own.lanes.end(),
+      own.groups.begin(), own.groups.end(),
       [](const std::atomic<uint64_t>& taken) { return taken.load() == 0; });
-  if (free == own.lanes.end()) return -1;
-  const auto place = static_cast<size_t>(free - own.lanes.begin());
-  LanePage& page = memory_->area(own_).lanes[place];
+  if (free == own.groups.end()) return -1;
+  const auto place = static_cast<size_t>(free - own.groups.begin());
+  GroupPage& page = memory_->area(own_).groups[place];
   if (!grow_to(place + 1).ok()) return -1;
   for (auto* const word : {&page.last, &page.inside, &page.aside, &page.pending,
                            &page.told, &page.met})
@@ -290,24 +315,24 @@ int Board::add(Lane& lane, uint64_t uid) {
   page.moved_ns.store(0, std::memory_order_relaxed);
   for (Entry& entry : page.entries)
     entry.number.store(0, std::memory_order_relaxed);
-  lane.open_meetings(&page);
-  lane.describe(&page.facts);
-  lane.page_ = &page;
+  group_board.open_meetings(&page);
+  group_board.describe(&page.facts);
+  group_board.page_ = &page;
   free->store(uid, std::memory_order_release);
-  lanes_.push_back(&lane);
+  groups_.push_back(&group_board);
   return static_cast<int>(place);
 }
 
-void Board::wait_until_untold(const Lane& lane) {
-  while (telling_ == &lane && watching_ != std::this_thread::get_id())
+void Board::wait_until_told(const GroupBoard& group_board) {
+  while (telling_ == &group_board && watching_ != std::this_thread::get_id())
     changed_.wait(mutex_);
 }
 
-void Board::remove(Lane& lane, int place) {
+void Board::remove(GroupBoard& group_board, int place) {
   base::MutexLock lock(mutex_);
-  wait_until_untold(lane);
-  lanes_.erase(std::find(lanes_.begin(), lanes_.end(), &lane));
-  front(own_).lanes[static_cast<size_t>(place)].store(
+  wait_until_told(group_board);
+  groups_.erase(std::find(groups_.begin(), groups_.end(), &group_board));
+  front(own_).groups[static_cast<size_t>(place)].store(
       0, std::memory_order_release);
 }
 

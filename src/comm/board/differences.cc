@@ -1,7 +1,7 @@
-// How ranks' calls differ: found by a number that covers all of them, told with
-// what each has called.
+// Finds whether the ranks' calls differ, by one number that covers all calls,
+// and describes what each rank has called.
 #include "base/error.h"
-#include "comm/board/lane.h"
+#include "comm/board/group_board.h"
 #include "comm/board/pair_counts.h"
 #include "comm/op_shape.h"
 
@@ -28,20 +28,20 @@ std::string elements(uint32_t count) {
 }  // namespace
 
 template <class Body>
-void Lane::for_each_page(const Body& body) {
+void GroupBoard::for_each_page(const Body& body) {
   size_t next = 0;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == place_.rank) {
       body(rank, *page_);
     } else if (next < members_.size() && members_[next].rank == rank) {
-      if (const LanePage* const page = page_of(members_[next++]);
+      if (const GroupPage* const page = page_of(members_[next++]);
           page != nullptr)
         body(rank, *page);
     }
   }
 }
 
-uint64_t Lane::show_counts(const dw_op& op) {
+uint64_t GroupBoard::show_counts(const dw_op& op) {
   if (!PairCounts::are_in(op)) {
     show_common_counts(op, size(), &page_->counts);
     return 0;
@@ -49,13 +49,13 @@ uint64_t Lane::show_counts(const dw_op& op) {
   return PairCounts(op, place_.rank, size()).show(&page_->counts);
 }
 
-std::optional<ErrorInfo> Lane::look_at_pair(Member& member,
-                                            const LanePage& theirs,
-                                            uint64_t upto) {
-  // The last one again: it may be another now.
+std::optional<ErrorInfo> GroupBoard::look_at_pair(Member& member,
+                                                  const GroupPage& theirs,
+                                                  uint64_t upto) {
+  // Compares the last call again: it may have changed meanwhile.
   uint64_t n = std::max(std::min(member.paired + 1, upto), oldest_kept(upto));
   for (; n <= upto; ++n) {
-    const Entry& entry = page_->entries[n % LanePage::kEntries];
+    const Entry& entry = page_->entries[n % GroupPage::kEntries];
     if (entry.number.load(std::memory_order_acquire) != n ||
         !PairCounts::are_in(
             SeenCall{0, entry.what.load(std::memory_order_acquire), 0}))
@@ -74,10 +74,10 @@ std::optional<ErrorInfo> Lane::look_at_pair(Member& member,
   return std::nullopt;
 }
 
-std::optional<uint64_t> Lane::balance_at(uint64_t number) {
+std::optional<uint64_t> GroupBoard::balance_at(uint64_t number) {
   int ranks = 0;
   uint64_t sum = 0;
-  for_each_page([&](int, const LanePage& page) {
+  for_each_page([&](int, const GroupPage& page) {
     const std::optional<Seen> seen = read(page, number);
     if (!seen.has_value()) return;
     ++ranks;
@@ -86,7 +86,7 @@ std::optional<uint64_t> Lane::balance_at(uint64_t number) {
   return ranks == size() ? std::optional(sum) : std::nullopt;
 }
 
-std::optional<ErrorInfo> Lane::look_at_balance() {
+std::optional<ErrorInfo> GroupBoard::look_at_balance() {
   if (!sees_all()) return std::nullopt;
   uint64_t upto = page_->last.load(std::memory_order_acquire);
   for (const Member& member : members_) upto = std::min(upto, member.reached);
@@ -102,7 +102,7 @@ std::optional<ErrorInfo> Lane::look_at_balance() {
     unbalanced_ = 0;
     return std::nullopt;
   }
-  // As with calls that differ: it has to stay.
+  // As for calls that differ, the difference has to be seen twice.
   if (unbalanced_ == 0 || unbalanced_ > upto) {
     unbalanced_ = upto;
     return std::nullopt;
@@ -112,10 +112,11 @@ std::optional<ErrorInfo> Lane::look_at_balance() {
   return pair_mismatch(upto);
 }
 
-// Says of two lists that all ranks have to know the first entry that differs,
-// and how many more do.
-void Lane::name_counts(const LanePage& a, const LanePage& b, uint64_t number,
-                       std::string* of_a, std::string* of_b) const {
+// For two lists that should be equal on all ranks: names the first entry that
+// differs, and how many more do.
+void GroupBoard::name_counts(const GroupPage& a, const GroupPage& b,
+                             uint64_t number, std::string* of_a,
+                             std::string* of_b) const {
   int others = -1;
   for (int rank = 0; rank < size(); ++rank) {
     const auto one = ShownPair::read(a.counts, size(), number, rank);
@@ -134,18 +135,19 @@ void Lane::name_counts(const LanePage& a, const LanePage& b, uint64_t number,
                     others == 1 ? " more differs" : " more differ");
 }
 
-// What most ranks have called is expected; of as many, what the lowest has.
-ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
+// The call that most ranks made is the expected one; in a tie, the lowest
+// rank's.
+ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
   struct Call {
     uint64_t history;
     SeenCall seen;
     std::string text;
     std::vector<int> ranks;
-    const LanePage* page;  // of the first of them
+    const GroupPage* page;  // the first such rank's
   };
   std::vector<Call> calls;
   uint16_t own_kind = 0;
-  for_each_page([&](int rank, const LanePage& page) {
+  for_each_page([&](int rank, const GroupPage& page) {
     const std::optional<Seen> seen = read(page, number);
     if (!seen.has_value()) return;
     if (rank == place_.rank)
@@ -173,9 +175,9 @@ ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
                     "`distwrap info --recorder` shows what each did last"});
   if (calls.size() > 1 && calls[0].seen.what == calls[1].seen.what &&
       (calls[0].seen.what & SeenCall::kWithCounts) != 0 && exact) {
-    info.what = "ranks gave other counts for each rank";
+    info.what = "ranks gave different counts per rank";
     info.next_step = "give the same list of counts on all ranks";
-    // Where there is room to show them.
+    // Counts are named only where the page had room for them.
     name_counts(*calls[0].page, *calls[1].page, number, &calls[0].text,
                 &calls[1].text);
   }
@@ -194,18 +196,18 @@ ErrorInfo Lane::mismatch(uint64_t number, bool exact) {
                       calls[i].ranks.end());
   }
   std::sort(info.ranks.begin(), info.ranks.end());
-  see_culprits(&info);
+  see_ranks(&info);
   return info;
 }
 
-ErrorInfo Lane::pair_mismatch(uint64_t number) {
+ErrorInfo GroupBoard::pair_mismatch(uint64_t number) {
   struct Shown {
-    const LanePage* page = nullptr;
+    const GroupPage* page = nullptr;
     std::string call;
   };
   std::vector<Shown> members(static_cast<size_t>(size()));
   uint16_t kind = 0;
-  for_each_page([&](int rank, const LanePage& page) {
+  for_each_page([&](int rank, const GroupPage& page) {
     Shown& member = members[static_cast<size_t>(rank)];
     member.page = &page;
     if (const std::optional<Seen> seen = read(page, number); seen.has_value()) {
@@ -215,13 +217,15 @@ ErrorInfo Lane::pair_mismatch(uint64_t number) {
   });
   ErrorInfo info = located(
       {.reason = Reason::kCallMismatch,
-       .what = "one rank sends another number of elements than another expects",
+       .what =
+           "one rank sends a different number of elements than another expects",
        .op = op_shape(kind).name,
        .seq = number,
-       .next_step = "what rank i sends to rank j has to be what rank j expects "
-                    "of rank i: exchange the counts first, by an all_to_all"});
+       .next_step =
+           "rank i has to send rank j as many elements as rank j expects of "
+           "rank i: exchange the counts first, by an all_to_all"});
   const auto at = [&](int rank, int peer) {
-    const LanePage* const page = members[static_cast<size_t>(rank)].page;
+    const GroupPage* const page = members[static_cast<size_t>(rank)].page;
     return page == nullptr
                ? std::nullopt
                : ShownPair::read(page->counts, size(), number, peer);
@@ -251,7 +255,7 @@ ErrorInfo Lane::pair_mismatch(uint64_t number) {
                     others == 1 ? " more pair" : " more pairs");
   if (info.ranks.empty())
     info.actual = members[static_cast<size_t>(place_.rank)].call;
-  see_culprits(&info);
+  see_ranks(&info);
   return info;
 }
 

@@ -35,7 +35,7 @@ base::Descriptor make_socket() {
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-// False for a name that is none.
+// Fills in the socket address. False if the name is not valid.
 bool address_of(absl::string_view name, sockaddr_un* address, socklen_t* size) {
   if (name.size() != kNameBytes) return false;
   // The first byte stays zero: the abstract namespace.
@@ -72,8 +72,8 @@ bool give(int socket, int memory) {
   return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-// What came with a byte; nothing when that was not one descriptor, or there was
-// no place for it: `full`.
+// Receives the descriptor that came with a byte; empty when there was not
+// exactly one, or when this process had no room for it: `full`.
 base::Descriptor take(int socket, bool* full) {
   char byte = 0;
   iovec part = {&byte, 1};
@@ -99,7 +99,7 @@ absl::Status no_door(int error) {
   const bool limit = error == EMFILE || error == ENFILE;
   return base::make_error(
       {.reason = limit ? Reason::kResourceLimit : Reason::kRunDirectory,
-       .what = "no socket at which the ranks of this host can meet",
+       .what = "no socket can be made at which the ranks of this host meet",
        .cause = base::errno_text(error),
        .next_step = limit ? "raise the limit of open files (ulimit -n)"
                           : "let the process make Unix sockets, or set "
@@ -108,16 +108,7 @@ absl::Status no_door(int error) {
 
 }  // namespace
 
-std::string host_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  struct stat net = {};
-  if (!std::getline(file, boot) || stat("/proc/self/ns/net", &net) != 0)
-    return "";
-  return absl::StrCat(boot, " ", net.st_ino);
-}
-
-absl::StatusOr<Door> Door::open() {
+absl::StatusOr<DescriptorHandover> DescriptorHandover::open() {
   char random[kNameBytes];
   if (getrandom(random, sizeof random, 0) !=
       static_cast<ssize_t>(sizeof random))
@@ -131,10 +122,11 @@ absl::StatusOr<Door> Door::open() {
       bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       listen(listener.get(), SOMAXCONN) != 0)
     return no_door(errno);
-  return Door(std::move(listener), std::move(spare), std::move(name));
+  return DescriptorHandover(std::move(listener), std::move(spare),
+                            std::move(name));
 }
 
-base::Descriptor Door::next_caller() {
+base::Descriptor DescriptorHandover::next_caller() {
   const auto accept = [&] {
     return base::Descriptor(accept4(listener_.get(), nullptr, nullptr,
                                     SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -145,7 +137,7 @@ base::Descriptor Door::next_caller() {
   return accept();
 }
 
-void Door::serve(int memory, std::vector<HostMember>* guests) {
+void DescriptorHandover::serve(int memory, std::vector<HostMember>* guests) {
   for (;;) {
     base::Descriptor caller = next_caller();
     if (!caller.is_open()) break;

@@ -62,9 +62,10 @@ absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::adopt(
   if (fstat(memory.get(), &found) != 0 || seals < 0 ||
       (seals & kSeals) != kSeals ||
       found.st_size != static_cast<off_t>(ranks * kAreaBytes))
-    return base::make_error({.reason = Reason::kRefused,
-                             .what = "what a rank of this host has handed over "
-                                     "is not the memory of the ranks"});
+    return base::make_error(
+        {.reason = Reason::kRefused,
+         .what = "the descriptor that a rank of this host handed over is not "
+                 "the ranks' shared memory"});
   return map(std::move(memory), ranks);
 }
 
@@ -89,8 +90,8 @@ absl::Status HostMemory::reserve(const void* page,
   if (!dw_headroom_holds(&room, kPageBytes))
     return base::make_error(
         {.reason = Reason::kOutOfMemory,
-         .what = "the control group leaves no page of memory for what the "
-                 "ranks tell each other",
+         .what = "the control group leaves no memory for the page on which "
+                 "ranks watch each other",
          .expected = absl::StrCat(kPageBytes, " bytes, and ", DW_HEADROOM_SPARE,
                                   " that stay free"),
          .actual = absl::StrCat(room.left, " bytes left of its limit of ",
@@ -101,7 +102,7 @@ absl::Status HostMemory::reserve(const void* page,
                    static_cast<const char*>(static_cast<void*>(areas_));
   while (fallocate(memory_.get(), 0, at, kPageBytes) != 0)
     if (errno != EINTR)
-      return failed("no page of memory for what the ranks tell each other",
+      return failed("no memory for the page on which ranks watch each other",
                     errno);
   return absl::OkStatus();
 }

@@ -24,8 +24,8 @@ class HostMemory {
   // Areas for that many ranks, with nothing reserved. Errors: kOutOfMemory,
   // kResourceLimit.
   static absl::StatusOr<std::unique_ptr<HostMemory>> make(size_t ranks);
-  // What another rank has made. Errors: kRefused when it is not of that size,
-  // or not sealed; as `make`.
+  // Maps memory that another rank made. Errors: kRefused when it is not of that
+  // size, or not sealed; as `make`.
   static absl::StatusOr<std::unique_ptr<HostMemory>> adopt(
       base::Descriptor memory, size_t ranks);
   ~HostMemory();
@@ -34,15 +34,16 @@ class HostMemory {
 
   size_t ranks() const { return ranks_; }
   Area& area(size_t rank) const { return areas_[rank]; }
-  // Makes a page of an area really there. Errors: kOutOfMemory, with what was
-  // asked and what is left.
+  // Reserves memory for a page of an area. Errors: kOutOfMemory, with the
+  // needed and the available amount.
   absl::Status reserve(const void* page,
                        const dw_headroom& room = dw_read_headroom()) const;
-  // The lock by which the others know that this rank lives; see life.h.
-  std::unique_ptr<Life> make_life(size_t rank) const {
-    return Life::make(memory_.get(), rank * kAreaBytes);
+  // The lock by which other ranks know that this rank lives; see
+  // liveness_mutex.h.
+  std::unique_ptr<LivenessMutex> make_liveness(size_t rank) const {
+    return LivenessMutex::make(memory_.get(), rank * kAreaBytes);
   }
-  // For the other ranks; stays open.
+  // The descriptor to hand to other ranks; this object keeps it open.
   int descriptor() const { return memory_.get(); }
 
  private:

@@ -1,5 +1,5 @@
-// The operations of a group that run while their caller does other things: the
-// oldest of them is what the others are asked about.
+// The operations of a group that run while their caller does other work. The
+// oldest of them is shown to the other ranks.
 //
 // Threads: any.
 #ifndef DISTWRAP_SRC_COMM_BOARD_IN_FLIGHT_H_
@@ -20,8 +20,9 @@ class InFlight {
     base::MutexLock lock(mutex_);
     flights_.push_back({number, false});
   }
-  // In any order; also of one that is not there any more. A number that was
-  // taken back may be there twice, until both have ended.
+  // Operations may end in any order, even ones that are not listed any more. A
+  // number that was taken back may be listed twice, until both operations have
+  // ended.
   void end(uint64_t number) {
     base::MutexLock lock(mutex_);
     auto flight = std::lower_bound(

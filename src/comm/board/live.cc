@@ -1,7 +1,7 @@
 #include "comm/board/live.h"
 
 #include "base/error.h"
-#include "comm/board/life.h"
+#include "comm/board/liveness_mutex.h"
 #include "comm/board/page.h"
 #include "comm/board/seen_call.h"
 
@@ -48,7 +48,7 @@ class Copy {
 absl::Status no_board(std::string actual) {
   return base::make_error(
       {.reason = Reason::kRefused,
-       .what = "this is not the board of a job of this version",
+       .what = "this memory is not the board of a job that uses this version",
        .expected = absl::StrCat("areas of ", kAreaBytes, " bytes that say ",
                                 absl::Hex(kBoardLayout)),
        .actual = std::move(actual),
@@ -61,7 +61,7 @@ std::string word(const std::array<char, kBytes>& text) {
   return seen_word({text.data(), text.size()});
 }
 
-LiveGroup group_of(uint64_t uid, const LanePage& page) {
+LiveGroup group_of(uint64_t uid, const GroupPage& page) {
   LiveGroup group;
   group.uid = uid;
   group.name = word(page.facts.name);
@@ -74,7 +74,7 @@ LiveGroup group_of(uint64_t uid, const LanePage& page) {
       number != 0 ? entered_ns : page.moved_ns.load(kOrder);
   group.since_ns = std::max<int64_t>(since_ns, 0);
   const uint64_t shown = group.inside != 0 ? group.inside : group.last;
-  const Entry& entry = page.entries[shown % LanePage::kEntries];
+  const Entry& entry = page.entries[shown % GroupPage::kEntries];
   if (shown == 0 || entry.number.load(kOrder) != shown) return group;
   group.call =
       SeenCall{0, entry.what.load(kOrder), entry.count.load(kOrder)}.text();
@@ -116,7 +116,7 @@ absl::StatusOr<LiveBoard> LiveBoard::read(int memory) {
     return no_board(absl::StrCat(found.st_size, " bytes"));
   LiveBoard board;
   Copy<FrontPage> front;
-  Copy<LanePage> lane;
+  Copy<GroupPage> group_board;
   for (size_t area = 0; area < bytes; area += kAreaBytes) {
     if (!front.read(memory, area)) return no_board("it cannot be read");
     board.ranks.emplace_back();
@@ -133,12 +133,12 @@ absl::StatusOr<LiveBoard> LiveBoard::read(int memory) {
       board.job = front->facts.job;
       board.world_size = front->facts.world_size;
     }
-    for (size_t place = 0; place < kMostLanes; ++place) {
-      const uint64_t uid = front->lanes[place].load(kOrder);
+    for (size_t place = 0; place < kMostGroupPages; ++place) {
+      const uint64_t uid = front->groups[place].load(kOrder);
       if (uid == 0) continue;
-      if (!lane.read(memory, area + (1 + place) * kPageBytes))
+      if (!group_board.read(memory, area + (1 + place) * kPageBytes))
         return no_board("it cannot be read");
-      rank.groups.push_back(group_of(uid, *lane.operator->()));
+      rank.groups.push_back(group_of(uid, *group_board.operator->()));
     }
   }
   return board;

@@ -1,8 +1,7 @@
-// The board of a job as somebody outside of it sees it: a copy of what its
-// ranks show, read from a descriptor of the memory. Nothing is mapped, so
-// whatever happens to the memory is no signal here, and nothing of it is
-// reserved; and nothing that stands in it is believed: numbers are numbers,
-// texts are cut and cleaned.
+// The board of a job as a tool outside of the job sees it: a copy of what its
+// ranks show, read from a descriptor of the memory. Nothing is mapped, so a
+// change of the memory cannot cause a signal here, and no memory is reserved.
+// Nothing in it is trusted: numbers stay numbers, texts are cut and cleaned.
 //
 // Threads: pure.
 //
@@ -24,25 +23,26 @@ struct LiveGroup {
   uint64_t uid = 0;
   std::string name;
   int32_t rank = 0, size = 0;
-  uint64_t last = 0;  // its newest collective; 0: none yet
-  // The one that it waits in, else the oldest that runs beside; 0: none.
+  uint64_t last = 0;  // the rank's newest collective; 0: none yet
+  // The collective in which the rank waits, else the oldest that runs beside
+  // its caller; 0: none.
   uint64_t inside = 0;
-  // In nanoseconds of the monotonic clock: since when it is inside, else since
-  // when `last` is its last; 0: not known.
+  // Nanoseconds of the monotonic clock: since when the rank is in `inside`,
+  // else since when `last` has been its newest call; 0: unknown.
   int64_t since_ns = 0;
-  // Of `inside`, else of `last`: "all_reduce f32 x 1024 sum"; empty when it was
-  // being written.
+  // The call `inside`, else `last`: "all_reduce f32 x 1024 sum"; empty when it
+  // was being written.
   std::string call, label;
 };
 
 struct LiveRank {
-  int32_t rank = -1;  // of the world
+  int32_t rank = -1;  // in the world
   int64_t pid = 0;
   std::string host;
   enum class State : uint8_t {
-    kStarting,  // it has not come yet
+    kStarting,  // the rank has not come yet
     kRuns,
-    kEnded,  // without taking its leave
+    kEnded,  // ended without closing its area
     kLeft,
   };
   State state = State::kStarting;
@@ -54,8 +54,8 @@ struct LiveBoard {
   int32_t world_size = 0;  // as the ranks say
   std::vector<LiveRank> ranks;
 
-  // Errors: kRefused when it is no board, or that of another version of this
-  // library.
+  // Errors: kRefused when the memory is not a board, or is the board of another
+  // version of this library.
   static absl::StatusOr<LiveBoard> read(int memory);
 };
 

@@ -5,14 +5,18 @@
 // meeting n + 2 over that of n has been through n + 1, in which everybody was,
 // having read the notes of n before.
 //
-// What became of a meeting is one word, in the page of the group's first
-// member: whoever sees all notes there, or cannot wait longer, tries to write
-// it, and all go by what the first of them has written. It carries a part of
-// the group's uid, for a page that meanwhile belongs to another group.
-#include "comm/board/lane.h"
+// The verdict of a meeting is one word in the page of the group's first member.
+// A member that sees all notes, or cannot wait longer, tries to write the
+// verdict; all members follow the first one that was written. It contains a
+// part of the group's uid, in case the page meanwhile belongs to another group.
+#include "base/exceptions.h"
+#include "comm/board/group_board.h"
+
+#include <absl/cleanup/cleanup.h>
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <sched.h>
 #include <time.h>
 #include <utility>
@@ -29,8 +33,8 @@ uint64_t word_of(uint64_t uid, uint64_t number, uint64_t what) {
   return uid >> 32 << 32 | (number & kNumberMask) << 2 | what;
 }
 
-// In place of a meeting's number, once there are no more.
-constexpr uint64_t kGoodbye = UINT64_MAX;
+// Stands in place of a meeting's number when no more meetings follow.
+constexpr uint64_t kClosed = UINT64_MAX;
 
 constexpr absl::Duration kReportEvery = absl::Seconds(5);
 
@@ -43,13 +47,13 @@ void pause() {
 #endif
 }
 
-// Between two looks: nothing at first, then other threads' turns, then sleep,
-// which at its longest is a millisecond. With more ranks than processors
-// whoever is awaited may need this one: hardly anything, then.
+// The pause between two looks: none at first, then yields, then sleeps of at
+// most a millisecond. With more ranks than processors an awaited rank may need
+// this processor, so the first phase is very short.
 class Patience {
  public:
   explicit Patience(bool crowded) : spins_(crowded ? 20 : 200) {}
-  // Whether so long has passed that it is time to look for another end.
+  // Returns whether it is time to check the deadline and lost ranks.
   bool wait() {
     if (++looks_ <= spins_) {
       pause();
@@ -75,39 +79,39 @@ class Patience {
 
 }  // namespace
 
-void Lane::open_meetings(LanePage* page) const {
+void GroupBoard::open_meetings(GroupPage* page) const {
   for (Note& note : page->notes) {
     note.number.store(0, std::memory_order_relaxed);
     note.verdict.store(word_of(place_.uid, 0, 0), std::memory_order_relaxed);
   }
 }
 
-// Null as long as the member has not opened its lane, and when it has closed
-// it.
-LanePage* Lane::meeting_page(int rank) {
+// Null as long as the member has not opened its group page, and when it has
+// closed it.
+GroupPage* GroupBoard::meeting_page(int rank) {
   if (rank == place_.rank) return page_;
   const auto at = static_cast<size_t>(rank);
   const Member& member = members_[at - (rank > place_.rank ? 1 : 0)];
   meeting_pages_.resize(place_.global_ranks.size());
-  LanePage*& page = meeting_pages_[at];
+  GroupPage*& page = meeting_pages_[at];
   const Area& area = board_->memory_->area(member.who->area);
   if (page == nullptr ||
-      area.front.lanes[static_cast<size_t>(page - area.lanes.data())].load(
+      area.front.groups[static_cast<size_t>(page - area.groups.data())].load(
           kAcquire) != place_.uid)
     page = find_page(member);
   return page;
 }
 
-LanePage* Lane::find_page(const Member& member) const {
+GroupPage* GroupBoard::find_page(const Member& member) const {
   Area& area = board_->memory_->area(member.who->area);
   if (area.front.state.load(kAcquire) == AreaState::kNotYet) return nullptr;
-  for (size_t place = 0; place < kMostLanes; ++place)
-    if (area.front.lanes[place].load(kAcquire) == place_.uid)
-      return &area.lanes[place];
+  for (size_t place = 0; place < kMostGroupPages; ++place)
+    if (area.front.groups[place].load(kAcquire) == place_.uid)
+      return &area.groups[place];
   return nullptr;
 }
 
-void Lane::show_note(absl::string_view text) {
+void GroupBoard::show_note(absl::string_view text) {
   Note& note = page_->notes[meeting_ % 2];
   const size_t bytes = std::min(text.size(), Note::kMostBytes);
   std::array<uint64_t, Note::kWords> words = {};
@@ -118,41 +122,41 @@ void Lane::show_note(absl::string_view text) {
   note.number.store(meeting_, kRelease);
 }
 
-bool Lane::has_noted(int rank) {
-  const LanePage* const page = meeting_page(rank);
+bool GroupBoard::has_noted(int rank) {
+  const GroupPage* const page = meeting_page(rank);
   return page != nullptr &&
          page->notes[meeting_ % 2].number.load(kAcquire) >= meeting_;
 }
 
-std::vector<int> Lane::not_noted() {
+std::vector<int> GroupBoard::not_noted() {
   std::vector<int> missing;
   for (int rank = 0; rank < size(); ++rank)
     if (!has_noted(rank)) missing.push_back(rank);
   return missing;
 }
 
-std::optional<ErrorInfo> Lane::lost_one() {
+std::optional<ErrorInfo> GroupBoard::lost_one() {
   base::MutexLock lock(board_->mutex_);
   for (Member& member : members_)
     if (member.who->fate != Board::Fate::kWell) return lost(member);
   return std::nullopt;
 }
 
-Lane::Verdict Lane::verdict() {
-  const LanePage* const page = meeting_page(0);
+GroupBoard::Verdict GroupBoard::verdict() {
+  const GroupPage* const page = meeting_page(0);
   if (page == nullptr) return Verdict::kNone;
   const uint64_t word = page->notes[meeting_ % 2].verdict.load(kAcquire);
   if (word >> 32 != place_.uid >> 32) return Verdict::kNone;
   const uint64_t number = word >> 2 & kNumberMask;
   if (number == (meeting_ & kNumberMask)) return static_cast<Verdict>(word & 3);
-  // The others have gone on without this rank.
+  // Past this number, the other ranks have gone on without this one.
   return number > (meeting_ & kNumberMask) ? Verdict::kFailed : Verdict::kNone;
 }
 
-// What it comes to: the first one stands. Without the first member's page
-// nobody can agree any more.
-Lane::Verdict Lane::decide(Verdict mine) {
-  LanePage* const page = meeting_page(0);
+// Writes the verdict unless there is one; the first one stands. Without the
+// first member's page the members cannot agree any more.
+GroupBoard::Verdict GroupBoard::decide(Verdict mine) {
+  GroupPage* const page = meeting_page(0);
   if (page == nullptr) return Verdict::kFailed;
   std::atomic<uint64_t>& word = page->notes[meeting_ % 2].verdict;
   for (;;) {
@@ -166,8 +170,8 @@ Lane::Verdict Lane::decide(Verdict mine) {
   }
 }
 
-std::optional<std::string> Lane::read_note(int rank) {
-  const LanePage* const page = meeting_page(rank);
+std::optional<std::string> GroupBoard::read_note(int rank) {
+  const GroupPage* const page = meeting_page(rank);
   if (page == nullptr) return std::nullopt;
   const Note& note = page->notes[meeting_ % 2];
   if (note.number.load(kAcquire) != meeting_) return std::nullopt;
@@ -181,23 +185,35 @@ std::optional<std::string> Lane::read_note(int rank) {
   return std::string(reinterpret_cast<const char*>(words.data()), bytes);
 }
 
-std::optional<Lane::Notes> Lane::meet(absl::string_view text, Deadline deadline,
-                                      Attendant& attendant) {
+std::optional<GroupBoard::Notes> GroupBoard::meet(absl::string_view text,
+                                                  Deadline deadline,
+                                                  Attendant& attendant) {
   ++meeting_;
   show_note(text);
-  const bool agreed = wait_for_verdict(deadline, attendant);
-  pass_meeting();
-  if (!agreed) return std::nullopt;
+  const absl::Cleanup pass = [this] { pass_meeting(); };
+  try {
+    if (!wait_for_verdict(deadline, attendant)) return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    base::guarded("", [&] {
+      attendant.gives_up({}, located({.reason = Reason::kAborted,
+                                      .what = "a rank has no memory",
+                                      .ranks = {place_.rank}}));
+      return absl::OkStatus();
+    }).IgnoreError();
+    // Either the other ranks fail with this one, or they have agreed already.
+    if (decide(Verdict::kFailed) == Verdict::kFailed) throw;
+    if (!wait_for_verdict(deadline, attendant)) return std::nullopt;
+  }
   return std::move(notes_);
 }
 
-// With everybody's notes when it is to be.
-bool Lane::wait_for_verdict(Deadline deadline, Attendant& attendant) {
+// Waits for the verdict. True: the members agree, and all notes are there.
+bool GroupBoard::wait_for_verdict(Deadline deadline, Attendant& attendant) {
   notes_.clear();
   Patience patience(board_->crowded_);
   Deadline report = Deadline::after(kReportEvery);
   for (;;) {
-    // First: once all have agreed, all notes are there to be read.
+    // The verdict is read first: once it is "agreed", all notes can be read.
     const Verdict now = verdict();
     while (notes_.size() < place_.global_ranks.size()) {
       std::optional<std::string> note =
@@ -213,7 +229,8 @@ bool Lane::wait_for_verdict(Deadline deadline, Attendant& attendant) {
     std::optional<ErrorInfo> lost = lost_one();
     if (!lost.has_value()) lost = left_one();
     if (late || lost.has_value()) {
-      // All had come, and a note is gone: this rank was too slow to read it.
+      // All notes had been there, and one is gone: this rank was too slow to
+      // read it.
       if (now != Verdict::kNone) return false;
       attendant.gives_up(not_noted(), late ? std::nullopt : std::move(lost));
       if (decide(Verdict::kFailed) == Verdict::kFailed) return false;
@@ -224,56 +241,57 @@ bool Lane::wait_for_verdict(Deadline deadline, Attendant& attendant) {
   }
 }
 
-// Unless another thread has ended the group meanwhile, for good.
-void Lane::pass_meeting() {
+// Marks the meeting as passed, unless another thread has ended the group.
+void GroupBoard::pass_meeting() {
   uint64_t before = page_->met.load(std::memory_order_relaxed);
-  if (before != kGoodbye)
+  if (before != kClosed)
     page_->met.compare_exchange_strong(before, meeting_, kRelease,
                                        std::memory_order_relaxed);
 }
 
 // A member that has ended the group will not come any more; nor will this rank.
-std::optional<ErrorInfo> Lane::left_one() {
+std::optional<ErrorInfo> GroupBoard::left_one() {
   const auto left = [&](int rank) {
     return located({.reason = Reason::kGroupClosed,
                     .what = "a rank has ended the group",
                     .ranks = {rank}});
   };
-  if (page_->met.load(kAcquire) == kGoodbye) return left(place_.rank);
+  if (page_->met.load(kAcquire) == kClosed) return left(place_.rank);
   for (const Member& member : members_)
-    if (!has_noted(member.rank) && has_met(member, kGoodbye))
+    if (!has_noted(member.rank) && has_met(member, kClosed))
       return left(member.rank);
   return std::nullopt;
 }
 
-bool Lane::refuse_meeting() {
+bool GroupBoard::refuse_meeting() {
   ++meeting_;
   const bool refused = decide(Verdict::kFailed) == Verdict::kFailed;
   pass_meeting();
   return refused;
 }
 
-// So has one that has closed its lane. Beside a meeting of another thread.
-bool Lane::has_met(const Member& member, uint64_t meeting) const {
-  if (const LanePage* const page = find_page(member); page != nullptr)
+// A member that has closed its group page has passed the meeting too. Another
+// thread may be in a meeting.
+bool GroupBoard::has_met(const Member& member, uint64_t meeting) const {
+  if (const GroupPage* const page = find_page(member); page != nullptr)
     return page->met.load(kAcquire) >= meeting;
   return board_->front(member.who->area).state.load(kAcquire) !=
          AreaState::kNotYet;
 }
 
-void Lane::say_goodbye() { page_->met.store(kGoodbye, kRelease); }
+void GroupBoard::enter_close_barrier() { page_->met.store(kClosed, kRelease); }
 
-bool Lane::wait_for_goodbyes(Deadline deadline) {
+bool GroupBoard::wait_for_close_barrier(Deadline deadline) {
   Patience patience(board_->crowded_);
   for (const Member& member : members_)
-    while (!has_met(member, kGoodbye))
+    while (!has_met(member, kClosed))
       if (patience.wait() && deadline.passed()) return false;
   return true;
 }
 
-// Others may still read the last note, and in the first member's page what
-// became of it.
-void Lane::end_meetings() {
+// Other ranks may still read the last note and, in the first member's page, its
+// verdict.
+void GroupBoard::end_meetings() {
   if (meeting_ == 0) return;
   const Deadline patience_ends = Deadline::after(kLeaveTime);
   Patience patience(board_->crowded_);

@@ -1,6 +1,6 @@
-// Whom a rank waits for: what the others of its host were last seen doing.
+// The ranks that a rank waits for, by what they were last seen doing.
 #include "base/error.h"
-#include "comm/board/lane.h"
+#include "comm/board/group_board.h"
 #include "comm/op_shape.h"
 
 #include <absl/strings/str_cat.h>
@@ -26,12 +26,12 @@ absl::Duration since(int64_t then_ns) {
 
 }  // namespace
 
-void Lane::describe(GroupFacts* facts) const {
+void GroupBoard::describe(GroupFacts* facts) const {
   *facts = {place_.rank, static_cast<int32_t>(place_.global_ranks.size()), {}};
   place_.group.copy(facts->name.data(), facts->name.size());
 }
 
-void Lane::look_at_self(int64_t now_ns) {
+void GroupBoard::look_at_self(int64_t now_ns) {
   busy_ = false;
   if (const uint64_t last = page_->last.load(std::memory_order_relaxed);
       last != looked_at_) {
@@ -40,11 +40,11 @@ void Lane::look_at_self(int64_t now_ns) {
     page_->moved_ns.store(now_ns, std::memory_order_relaxed);
   }
   const uint64_t inside = page_->inside.load(std::memory_order_relaxed);
-  const uint64_t flies = in_flight_.oldest();
-  page_->aside.store(flies, std::memory_order_release);
-  const uint64_t oldest = inside == 0  ? flies
-                          : flies == 0 ? inside
-                                       : std::min(inside, flies);
+  const uint64_t begun = in_flight_.oldest();
+  page_->aside.store(begun, std::memory_order_release);
+  const uint64_t oldest = inside == 0  ? begun
+                          : begun == 0 ? inside
+                                       : std::min(inside, begun);
   busy_ = busy_ || oldest != 0;
   if (oldest == page_->pending.load(std::memory_order_relaxed)) return;
   page_->pending.store(0, std::memory_order_release);
@@ -52,19 +52,19 @@ void Lane::look_at_self(int64_t now_ns) {
   page_->pending.store(oldest, std::memory_order_release);
 }
 
-bool Lane::has_come(Member& member, uint64_t number) {
-  if (const LanePage* const page = page_of(member); page != nullptr)
+bool GroupBoard::has_come(Member& member, uint64_t number) {
+  if (const GroupPage* const page = page_of(member); page != nullptr)
     return page->last.load(kOrder) >= number;
-  // It may have gone after it had come.
+  // A rank may have left after it had come.
   return member.reached >= number;
 }
 
-// One that does not run is waited for wherever it is.
-bool Lane::is_missing(Member& member, uint64_t number) {
+// A rank that does not run is waited for wherever it is.
+bool GroupBoard::is_missing(Member& member, uint64_t number) {
   return member.who->silent_ns >= kSuspectNs || !has_come(member, number);
 }
 
-std::optional<Lane::Stuck> Lane::stuck(int64_t now_ns) {
+std::optional<GroupBoard::Stuck> GroupBoard::stuck(int64_t now_ns) {
   const uint64_t number = page_->pending.load(std::memory_order_relaxed);
   const int64_t since_ns = page_->since_ns.load(std::memory_order_relaxed);
   if (told_ || number == 0 || number <= reported_ ||
@@ -74,7 +74,8 @@ std::optional<Lane::Stuck> Lane::stuck(int64_t now_ns) {
   Stuck stuck;
   for (Member& member : members_)
     if (is_missing(member, number)) stuck.missing.push_back(seen(member));
-  if (stuck.missing.empty()) return std::nullopt;  // it takes its time
+  if (stuck.missing.empty())
+    return std::nullopt;  // the operation is merely slow
   reported_ = number;
   stuck.seq = number;
   if (const std::optional<Seen> own = read(*page_, number); own.has_value()) {
@@ -89,17 +90,17 @@ std::optional<Lane::Stuck> Lane::stuck(int64_t now_ns) {
   return stuck;
 }
 
-// Who has waited longest speaks for all, unless somebody has.
-bool Lane::speaks(uint64_t number, int64_t since_ns) {
+// The rank that has waited longest speaks for all, unless one has spoken.
+bool GroupBoard::speaks(uint64_t number, int64_t since_ns) {
   uint64_t slowest = number;
   for (Member& member : members_) {
     if (member.who->silent_ns >= kSuspectNs) slowest = 0;
-    const LanePage* const page = page_of(member);
+    const GroupPage* const page = page_of(member);
     slowest = std::min(
         slowest, page == nullptr ? member.reached : page->last.load(kOrder));
   }
   for (Member& member : members_) {
-    const LanePage* const page = page_of(member);
+    const GroupPage* const page = page_of(member);
     if (page == nullptr || member.who->silent_ns >= kSuspectNs) continue;
     const uint64_t pending = page->pending.load(kOrder);
     const int64_t theirs_ns = page->since_ns.load(kOrder);
@@ -113,7 +114,7 @@ bool Lane::speaks(uint64_t number, int64_t since_ns) {
   return true;
 }
 
-std::string Lane::line_of(const Stuck& stuck) const {
+std::string GroupBoard::line_of(const Stuck& stuck) const {
   std::vector<int> ranks;
   for (const RankSeen& seen : stuck.missing) ranks.push_back(seen.rank);
   std::string text = absl::StrCat(
@@ -131,7 +132,7 @@ std::string Lane::line_of(const Stuck& stuck) const {
   return text;
 }
 
-std::vector<RankSeen> Lane::missing(uint64_t number) {
+std::vector<RankSeen> GroupBoard::missing(uint64_t number) {
   base::MutexLock lock(board_->mutex_);
   std::vector<RankSeen> missing;
   for (Member& member : members_)
@@ -139,7 +140,7 @@ std::vector<RankSeen> Lane::missing(uint64_t number) {
   return missing;
 }
 
-RankSeen Lane::seen(Member& member) {
+RankSeen GroupBoard::seen(Member& member) {
   RankSeen seen;
   seen.rank = member.rank;
   seen.global_rank = member.who->rank;
@@ -148,7 +149,7 @@ RankSeen Lane::seen(Member& member) {
   seen.group = place_.group;
   if (member.who->silent_ns >= kSuspectNs)
     seen.silent = absl::Nanoseconds(member.who->silent_ns);
-  const LanePage* const page = page_of(member);
+  const GroupPage* const page = page_of(member);
   if (page == nullptr) {
     const AreaState state = board_->front(member.who->area).state.load(kOrder);
     if (member.met || state == AreaState::kClosed)
@@ -162,7 +163,7 @@ RankSeen Lane::seen(Member& member) {
   return seen;
 }
 
-RankSeen Lane::seen_self() const {
+RankSeen GroupBoard::seen_self() const {
   RankSeen seen;
   seen.rank = place_.rank;
   seen.global_rank = place_.global_ranks[static_cast<size_t>(place_.rank)];
@@ -173,7 +174,7 @@ RankSeen Lane::seen_self() const {
   return seen;
 }
 
-void Lane::see_page(const LanePage& page, RankSeen* seen) {
+void GroupBoard::see_page(const GroupPage& page, RankSeen* seen) {
   const auto [number, since_ns] = Entered::of(page);
   seen->seq = number != 0 ? number : page.last.load(kOrder);
   if (seen->seq == 0) return;
@@ -186,13 +187,13 @@ void Lane::see_page(const LanePage& page, RankSeen* seen) {
   }
 }
 
-void Lane::name_culprits(ErrorInfo* info) {
+void GroupBoard::describe_ranks(ErrorInfo* info) {
   base::MutexLock lock(board_->mutex_);
-  see_culprits(info);
+  see_ranks(info);
 }
 
-void Lane::see_culprits(ErrorInfo* info) {
-  // More are no help.
+void GroupBoard::see_ranks(ErrorInfo* info) {
+  // Naming more ranks does not help.
   constexpr size_t kMost = 64;
   for (const int rank : info->ranks) {
     if (info->seen.size() == kMost) break;
@@ -202,13 +203,13 @@ void Lane::see_culprits(ErrorInfo* info) {
   }
 }
 
-void Lane::see_elsewhere(const Member& member, RankSeen* seen) const {
+void GroupBoard::see_elsewhere(const Member& member, RankSeen* seen) const {
   const Area& area = board_->memory_->area(member.who->area);
-  for (size_t place = 0; place < kMostLanes; ++place) {
-    // Only pages of groups are there.
-    const uint64_t uid = area.front.lanes[place].load(kOrder);
+  for (size_t place = 0; place < kMostGroupPages; ++place) {
+    // Only group pages are read.
+    const uint64_t uid = area.front.groups[place].load(kOrder);
     if (uid == 0 || uid == place_.uid) continue;
-    const LanePage& page = area.lanes[place];
+    const GroupPage& page = area.groups[place];
     const auto [number, since_ns] = Entered::of(page);
     if (number == 0) continue;
     seen->doing = RankSeen::Doing::kInside;

@@ -10,7 +10,8 @@ bool is_of_pairs(uint16_t kind) {
          kind == DW_OP_SCATTER;
 }
 
-// Of a count on its way; nothing on its way has none.
+// The print (hash) of one count from one rank to another; a count of zero has
+// none.
 uint64_t print_of(uint64_t number, int from, int to, int64_t count) {
   if (count == 0) return 0;
   const uint64_t way = static_cast<uint64_t>(from) << 32 |
@@ -18,9 +19,9 @@ uint64_t print_of(uint64_t number, int from, int to, int64_t count) {
   return mix(mix(number + mix(way)) + static_cast<uint64_t>(count));
 }
 
-// Where a call's counts are among those shown: its number, then what is sent to
-// each rank, then what is expected of each. Divisions are of 32 bits: they are
-// on the way of every such call.
+// Where a call's counts stand among the published ones: the call's number, then
+// what is sent to each rank, then what is expected of each rank. The divisions
+// are 32 bits wide because every such call makes them.
 uint32_t words_of(int size) { return 1 + 2 * static_cast<uint32_t>(size); }
 bool have_room(int size) { return words_of(size) <= ShownCounts::kWords; }
 uint32_t place_of(int size, uint64_t number) {

@@ -1,6 +1,6 @@
-// What a rank sends to each other one and expects of it, in a collective in
-// which each pair has a count of its own: the v forms of all_to_all, gather and
-// scatter.
+// The counts that a rank sends to and expects from each other one, in a
+// collective in which each pair has a count of its own: the v forms of
+// all_to_all, gather and scatter.
 //
 // For what it sends, a rank adds a print to its balance; for what it expects,
 // it takes away the print that the sender has to have added. The sum over all
@@ -29,12 +29,13 @@ class PairCounts {
  public:
   static bool are_in(const dw_op& op);
   static bool are_in(const SeenCall& call);
-  // Of a rank in a group of `size`; reads the operation's arrays.
+  // The counts of one rank of a group of `size`; reads the operation's arrays.
   PairCounts(const dw_op& op, int rank, int size)
       : op_(op), rank_(rank), size_(size) {}
 
-  // In elements; 0 to and of itself, which no other rank can see. What the call
-  // adds to the balance.
+  // Publishes the counts, in elements; those of the rank to itself count 0,
+  // since no other rank can check them. Returns what the call adds to the
+  // balance.
   uint64_t show(ShownCounts* shown) const;
 
  private:
@@ -42,7 +43,7 @@ class PairCounts {
   const int rank_, size_;
 };
 
-// What `common_counts` are, as what is expected of each rank. Nothing in a call
+// Shows `common_counts` as what is expected of each rank. Nothing in a call
 // without them.
 void show_common_counts(const dw_op& op, int size, ShownCounts* shown);
 
@@ -52,8 +53,8 @@ struct ShownPair {
   static constexpr uint32_t kMost = UINT32_MAX;
   uint32_t sends, expects;
 
-  // In a call, of a group of `size`, to and of a rank; nothing when they are no
-  // longer there, or there was no room.
+  // Reads a rank's counts to and from one rank in a call of a group of `size`
+  // ranks; nothing when they are overwritten or found no room.
   static std::optional<ShownPair> read(const ShownCounts& shown, int size,
                                        uint64_t number, int peer);
 };

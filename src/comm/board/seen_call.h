@@ -16,8 +16,9 @@
 namespace distwrap::comm {
 
 struct SeenCall {
-  // Differs where two calls differ in one thing, and else but for one in 2^64.
-  // To be mixed before it is added to another.
+  // A hash: calls that differ in one property have different prints; calls that
+  // differ in more have equal prints once in 2^64. Mix it before adding it to
+  // another.
   uint64_t print = 0;
   // kind 8, reduction 4, kWithCounts, kExclusive, dtype's code 8 and bits 8,
   // root 32
@@ -27,8 +28,9 @@ struct SeenCall {
   int64_t count = 0;
   static constexpr int64_t kOwnCount = -1;
 
-  // Of a group of `size` ranks. Reads the counts of v forms. `kind` is that of
-  // the operation; where it is a constant most of this folds away.
+  // The call of `op` in a group of `size` ranks. Reads the counts of v forms.
+  // `kind` is that of the operation; where it is a constant most of this folds
+  // away.
   static SeenCall of(uint16_t kind, const dw_op& op, int size);
   // "all_reduce f32 x 1024 sum", "broadcast u8 x 3 from rank 1". Any bits.
   std::string text() const;
@@ -43,10 +45,10 @@ inline const int64_t* common_counts(const dw_op& op) {
   return nullptr;
 }
 
-// What another process has written, up to a zero, as part of one line.
+// The text that another process wrote, up to a zero, as part of one line.
 std::string seen_word(absl::string_view bytes);
 
-// Spreads what differs in any bit over all.
+// Spreads a difference in any bit over all bits.
 inline uint64_t mix(uint64_t value) {
   value ^= value >> 32;
   value *= 0x9e3779b97f4a7c15u;
@@ -70,7 +72,7 @@ namespace seen_call {
   }
 }
 
-// Of counts that all ranks have to know.
+// The print of counts that all ranks have to know.
 uint64_t print_of(const int64_t* counts, int size);
 
 }  // namespace seen_call

@@ -35,7 +35,7 @@ PlainJson& PlainJson::number(uint64_t value) {
 
 PlainJson& PlainJson::number(int64_t value) {
   if (value < 0) put('-');
-  // Also for the smallest, whose negative is no int64_t.
+  // Unsigned, since the negative of the smallest value is no int64_t.
   const auto bits = static_cast<uint64_t>(value);
   return number(value < 0 ? 0 - bits : bits);
 }

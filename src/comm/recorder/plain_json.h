@@ -16,13 +16,15 @@ class PlainJson {
  public:
   explicit PlainJson(int fd) : fd_(fd) {}
 
-  // As it is: braces, commas, names of members with their quotes.
+  // Writes the text unchanged: braces, commas, names of members with their
+  // quotes.
   PlainJson& raw(absl::string_view text);
   PlainJson& number(int64_t value);
   PlainJson& number(uint64_t value);
   // 16 hexadecimal digits in quotes: JSON's numbers end at 2^53.
   PlainJson& hex(uint64_t value);
-  // In quotes, escaped. In what is not UTF-8, bytes beyond ASCII become '?'.
+  // Writes a string in quotes, escaped. If it is not valid UTF-8, bytes beyond
+  // ASCII become '?'.
   PlainJson& text(absl::string_view value);
   // False when something could not be written; errno tells why.
   bool flush();

@@ -38,7 +38,8 @@ std::unique_ptr<Recorder> Recorder::make() {
               "no memory to record operations in; they are not recorded");
     return nullptr;
   }
-  // What is mapped is zero, as these are then; not written, it costs nothing.
+  // Mapped memory is zero, the initial value of all members; unwritten, it
+  // costs nothing.
   return std::unique_ptr<Recorder>(new Recorder(*static_cast<Memory*>(memory)));
 }
 
@@ -59,7 +60,8 @@ std::array<char, 64> recorded_text(absl::string_view text) {
   return kept;
 }
 
-// As many at a time as the writer is likely to need before they are old.
+// Sets aside as many numbers as the writer is likely to need before they are
+// old.
 void Recorder::set_aside(Numbers& numbers) {
   numbers.count_ = numbers.next_ == numbers.end_
                        ? std::min(numbers.count_ * 2, Numbers::kMost)

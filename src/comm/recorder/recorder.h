@@ -32,13 +32,13 @@
 
 namespace distwrap::comm {
 
-// What is known of a recorded operation.
+// The facts of one recorded operation.
 struct Record {
   uint64_t number = 0;                             // 1 is the session's first
   uint64_t submitted = 0, started = 0, ended = 0;  // ticks; 0: has not
   int64_t in_count = 0, out_count = 0;             // elements
-  uint64_t seq = 0;                                // of a collective
-  uint64_t tag = 0;                                // of a message
+  uint64_t seq = 0;                                // for a collective
+  uint64_t tag = 0;                                // for a message
   uint16_t kind = 0, reduce = 0;
   dw_dtype dtype = {};
   int32_t peer = -1;
@@ -54,7 +54,7 @@ struct RecordedGroup {
   std::array<char, 64> name = {}, backend = {};  // end with a zero
   uint64_t uid = 0;
   int32_t rank = 0, size = 0;
-  // Of the world, by rank of the group: the first ones.
+  // World ranks of the first members, by rank in the group.
   std::array<int32_t, kMostRanks> ranks = {};
   uint64_t since = 0;  // number of the next operation when it was made
 };
@@ -89,20 +89,22 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Of the calling thread, for what several threads write down at once.
+  // Numbers of the calling thread, for records that several threads write at
+  // once.
   Numbers& numbers_of_thread() {
     if (thread_numbers_.of != id_) [[unlikely]]
       thread_numbers_ = {id_, {}};
     return thread_numbers_.numbers;
   }
 
-  // The number that operations of this group are recorded under. Numbers of
-  // groups long gone are used again.
+  // The number under which operations of this group are recorded. Numbers of
+  // groups that ended long ago are reused.
   uint16_t add_group(const RecordedGroup& group);
 
-  // An operation about to be handed to its backend; `kind` is its, where that
-  // is a constant most of what is written is known. Numbers rise within a
-  // writer's; between writers times tell the order.
+  // Records an operation that is about to be given to its backend. `kind` is
+  // its kind; where it is a constant, most of the entry is known when
+  // compiling. Numbers rise within one writer; between writers the times tell
+  // the order.
   uint64_t begin(Numbers& numbers, uint16_t group, uint16_t kind,
                  const dw_op& op, uint32_t flags, absl::string_view label) {
     const uint64_t number = take(numbers);
@@ -129,21 +131,21 @@ class Recorder {
     return number;
   }
 
-  // Of an asynchronous operation: its backend has it.
+  // The backend has accepted this asynchronous operation.
   void started(uint64_t number);
 
   void end(uint64_t number, uint16_t outcome) {
     Entry& entry = entries_[number % kEntries];
-    // A later operation may have taken the line.
+    // The line may belong to a later operation by now.
     if (entry.number.load(std::memory_order_relaxed) != number) return;
-    // Timed out first, and completed by the abort that followed.
+    // The operation timed out, and the abort that followed completed it again.
     if (entry.ended.load(std::memory_order_relaxed) != 0) return;
     if (outcome != kDone) [[unlikely]]
       entry.state.fetch_or(outcome, std::memory_order_release);
     entry.ended.store(base::ticks(), std::memory_order_release);
   }
 
-  // Of an operation that was done inside its call, in less than it takes to
+  // Ends an operation that was done inside its call, in less than it takes to
   // read the clock again.
   void end_at_once(uint64_t number) {
     Entry& entry = entries_[number % kEntries];
@@ -152,7 +154,7 @@ class Recorder {
                       std::memory_order_release);
   }
 
-  // For readers. The number after all that were set aside.
+  // For readers: the number after all that were set aside.
   uint64_t next() const { return next_.load(std::memory_order_acquire); }
   // False when the entry was overwritten, or is being written.
   bool read(uint64_t number, Record* record) const;
@@ -190,7 +192,7 @@ class Recorder {
 
   explicit Recorder(Memory& memory);
   uint64_t take(Numbers& numbers) {
-    // Those of a writer that slept would take the places of newer ones.
+    // Numbers of a writer that slept would take the places of newer records.
     if (numbers.next_ == numbers.end_ ||
         next_.load(std::memory_order_relaxed) - numbers.next_ > kEntries / 2)
         [[unlikely]]
@@ -200,7 +202,7 @@ class Recorder {
   void set_aside(Numbers& numbers);
   void keep_label(uint64_t number, absl::string_view label);
 
-  const uint64_t id_;  // of no other recorder of the process
+  const uint64_t id_;  // unique in the process
   const base::Moment made_ = base::Moment::now();
   std::atomic<uint64_t> next_{1};
   Memory& memory_;

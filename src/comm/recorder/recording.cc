@@ -148,7 +148,7 @@ Recording::Recording(const Recorder& recorder, RecordedRank who,
 bool Recording::save(absl::string_view cause) const {
   if (!parent_.empty()) {
     if (mkdir(parent_.c_str(), 0700) != 0 && errno != EEXIST) return false;
-    // In a place for all users somebody else may have been first.
+    // In a folder that all users share, another user may have made it first.
     struct stat info = {};
     if (lstat(parent_.c_str(), &info) != 0) return false;
     if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||

@@ -30,7 +30,7 @@
 
 namespace distwrap::comm {
 
-// Who recorded.
+// The rank that recorded.
 struct RecordedRank {
   std::string job, host;
   int rank = 0, world_size = 1;
@@ -43,13 +43,15 @@ bool write_recording(const Recorder& recorder, const RecordedRank& who,
 // Writes a recorder's recordings to one file, each in place of the one before.
 class Recording {
  public:
-  // "<folder>/rank-<rank>.json"; the recorder outlives this object. With a
-  // `parent` the folder lies in it, and it must be this user's alone.
+  // Saves to "<folder>/rank-<rank>.json"; the recorder outlives this object.
+  // With a `parent` the folder lies in it, and has to belong to this user
+  // alone.
   Recording(const Recorder& recorder, RecordedRank who,
             const std::string& folder, const std::string& parent = {});
 
-  // Makes parent and folder, for this user only, when they are missing. Written
-  // beside and renamed, so nobody reads half of it; 0600. False with errno.
+  // Saves the recording; makes missing folders, for this user only. The file
+  // has mode 0600 and is written under another name and renamed, so no reader
+  // sees half of it. False with errno.
   bool save(absl::string_view cause) const;
 
   const std::string& path() const { return path_; }

@@ -15,7 +15,7 @@ namespace distwrap::comm {
 namespace {
 
 std::array<std::atomic<const Recording*>, 64> recordings;
-std::atomic<int> handlers{0};  // that look at them
+std::atomic<int> handlers{0};  // handlers that are reading them
 base::Mutex mutex;
 int users ABSL_GUARDED_BY(mutex) = 0;
 int handled ABSL_GUARDED_BY(mutex) = 0;  // the signal; 0: none
@@ -30,7 +30,7 @@ void save_all(int) {
   errno = error;
 }
 
-// Whether the signal does what it does by default.
+// Whether the signal has its default action.
 bool is_free(int signal) {
   struct sigaction now = {};
   return sigaction(signal, nullptr, &now) == 0 &&

@@ -16,7 +16,7 @@ class RecordingSignal {
   // program handles itself, or another session chose otherwise, stays as it is;
   // beyond 64 recordings of one process further ones are not saved.
   RecordingSignal(const Recording& recording, int signal);
-  // Waits for a handler that is saving it.
+  // Waits for a handler that is saving the recording.
   ~RecordingSignal();
   RecordingSignal(const RecordingSignal&) = delete;
   RecordingSignal& operator=(const RecordingSignal&) = delete;

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 #include "distwrap/deadline.h"
 
 #include <absl/strings/match.h>
@@ -21,7 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "recording-";
+// docs/recording.md states this number.
 constexpr size_t kKept = 16;
+constexpr uintmax_t kKeptBytes = 64 << 20;
 constexpr int64_t kQuietNs = 10'000'000'000;
 
 std::string folder_of(const RecordingPlan& plan, const RecordedRank& who) {
@@ -29,11 +31,24 @@ std::string folder_of(const RecordingPlan& plan, const RecordedRank& who) {
                              : plan.folder;
 }
 
-// Recordings of jobs long gone, where we chose the place.
+uintmax_t bytes_in(const fs::path& folder) {
+  std::error_code ignored;
+  uintmax_t bytes = 0;
+  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    std::error_code gone;
+    const uintmax_t size = at->file_size(gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+// In a folder that distwrap chose, only the newest recordings stay; the last
+// one stays whatever its size.
 void remove_old(const std::string& parent) {
   std::error_code ignored;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  // Nothing here throws: other ranks may do the same.
+  // No call here throws: other ranks may be removing files too.
   for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end;
        at.increment(ignored)) {
     std::error_code gone;
@@ -42,8 +57,12 @@ void remove_old(const std::string& parent) {
       found.emplace_back(at->last_write_time(gone), at->path());
   }
   std::sort(found.rbegin(), found.rend());
-  for (size_t i = kKept; i < found.size(); ++i)
-    fs::remove_all(found[i].second, ignored);
+  uintmax_t bytes = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    bytes += bytes_in(found[i].second);
+    if (i > 0 && (i >= kKept || bytes > kKeptBytes))
+      fs::remove_all(found[i].second, ignored);
+  }
 }
 
 }  // namespace
@@ -98,11 +117,9 @@ void SessionRecording::save_after_failure() {
     self->saving_ = false;
     self->changed_.notify_all();
   };
-  try {
-    base::quiet_thread(save).detach();
-  } catch (const std::system_error&) {
-    return save();
-  }
+  absl::StatusOr<std::thread> thread = base::start_thread("dw-recording", save);
+  if (!thread.ok()) return save();
+  thread->detach();
   wait_until_saved(Deadline::after(kPatience));
 }
 

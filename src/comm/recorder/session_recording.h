@@ -25,9 +25,9 @@ namespace distwrap::comm {
 // Where a session's recordings go.
 struct RecordingPlan {
   bool on = true;
-  std::string folder;  // as it is
-  // When there is no `folder`: in it "recording-<job>", of which the newest
-  // stay. Empty: nothing can be saved.
+  std::string folder;  // used unchanged
+  // If there is no `folder`: recordings go to "recording-<job>" in it, of which
+  // the newest stay. Empty: nothing can be saved.
   std::string parent;
   int signal = 0;  // 0: none
 };
@@ -45,11 +45,11 @@ class SessionRecording : public std::enable_shared_from_this<SessionRecording> {
 
   // The path of the file. Errors: kRunDirectory.
   absl::StatusOr<std::string> save(absl::string_view cause) const;
-  // Once in ten seconds at most, for groups that break one after another. By a
-  // thread of its own, which is waited for no longer than `kPatience`: errors
-  // do not wait for a disk.
+  // Saves the recording after a group has broken, at most once in ten seconds.
+  // A thread of its own writes it, and the caller waits at most `kPatience`,
+  // since errors must not wait for a disk.
   void save_after_failure();
-  // Until that thread is done, before a program that failed ends.
+  // Waits until that thread is done, before a program that failed ends.
   void wait_until_saved(Deadline deadline);
 
   static constexpr absl::Duration kPatience = absl::Milliseconds(20);
@@ -67,7 +67,7 @@ class SessionRecording : public std::enable_shared_from_this<SessionRecording> {
   bool saving_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Under what a communicator's operations are recorded.
+// How a communicator's operations are recorded.
 struct RecordedAs {
   std::shared_ptr<SessionRecording> recording = nullptr;  // null: not at all
   uint16_t group = 0;

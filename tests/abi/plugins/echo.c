@@ -1,8 +1,8 @@
-/* A backend of one rank whose all_reduce answers with what it has read of the
- * operation. C11 and C++20; for any version of the headers.
+/* A backend of one rank whose all_reduce answers with the fields that it has
+ * read of the operation. C11 and C++20; for any version of the headers.
  *
  * Its constructor creates the file that DW_TEST_MARK names. Each ECHO_<FAULT>
- * below makes a plugin that is wrong in one way. */
+ * below makes a plugin with one fault. */
 #include "answer.h"
 #include "distwrap/abi/note.h"
 #include "distwrap/abi/plugin.h"
@@ -148,6 +148,8 @@ static int32_t echo_submit(dw_comm* comm, const dw_op* op, dw_work* work,
       dw_read_struct(&mine, (uint32_t)sizeof mine, op, DW_OP_SIZE_1_0);
   (void)work;
   if (code != DW_OK) return code;
+  if (dw_unknown_flags(mine.flags, DW_FLAG_IN_PLACE | DW_FLAG_CALLER_WAITS))
+    return DW_UNIMPLEMENTED;
   if (comm->aborted) return DW_ABORTED;
   if (mine.kind != DW_OP_ALL_REDUCE) {
     if (error != NULL) error->code = DW_UNIMPLEMENTED;
@@ -199,8 +201,14 @@ static const dw_backend_api kTable = {
     .abi_major = DW_ABI_MAJOR,
 #endif
     .abi_minor = DW_ABI_MINOR,
-#ifdef ECHO_UNKNOWN_FLAG
+#if defined(ECHO_UNKNOWN_FLAG)
+    .flags = 0x8000u,
+#elif defined(ECHO_UNKNOWN_OFFER)
     .flags = 0x80000000u,
+#elif defined(ECHO_NEEDS_HEALTH)
+    .flags = DW_BACKEND_NEEDS_HEALTH,
+#elif defined(DW_BACKEND_KNOWS_HEALTH)
+    .flags = DW_BACKEND_KNOWS_HEALTH,
 #else
     .flags = 0,
 #endif
@@ -236,18 +244,22 @@ static const dw_backend_api kTable = {
     .plan_destroy = NULL,
     .extension = NULL,
     .work_wait_stream = NULL,
+    .pass = NULL,
 #if DW_ABI_MINOR >= 1
     .comm_health = echo_comm_health,
 #endif
 };
 
-/* The entry by hand and not by the SDK, whose headers have no versions. */
+/* The entry is written by hand, because the headers of the SDK have no
+ * versions. */
 #if defined(ECHO_NOTE_OF_MAJOR_2)
 DW_PLUGIN_NOTE_OF(2, 0, DW_SANITIZER, 0);
 #elif defined(ECHO_NOTE_OF_MSAN)
 DW_PLUGIN_NOTE_OF(1, 0, DW_SANITIZER_MEMORY, 0);
 #elif defined(ECHO_NOTE_WITH_FLAGS)
 DW_PLUGIN_NOTE_OF(1, 0, DW_SANITIZER, 4);
+#elif defined(ECHO_UNKNOWN_OFFER)
+DW_PLUGIN_NOTE_OF(1, 0, DW_SANITIZER, 0x40000);
 #elif !defined(ECHO_LACKS_NOTE)
 DW_PLUGIN_NOTE;
 #endif

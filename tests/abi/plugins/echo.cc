@@ -1,2 +1,2 @@
-// The same backend in C++.
+// The echo backend in C++.
 #include "echo.c"

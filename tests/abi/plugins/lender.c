@@ -1,4 +1,4 @@
-/* A library that is no plugin and defines the entry symbol all the same. */
+/* A library that is no plugin and nevertheless defines the entry symbol. */
 #include "distwrap/abi/plugin.h"
 
 __attribute__((visibility("default"))) int dw_test_lent(void);

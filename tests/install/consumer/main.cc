@@ -1,4 +1,4 @@
-// A job of one rank on the backend that is named by the argument.
+// A job of one rank on the backend that the argument names.
 #include <distwrap/abi/plugin.h>
 #include <distwrap/distwrap.h>
 

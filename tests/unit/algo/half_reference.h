@@ -1,5 +1,5 @@
-// What a 16-bit float is worth and how numbers round to one, worked out in
-// double from the definition of the format: the slow way, to compare with.
+// The value of a 16-bit float, and the rounding of numbers to one, computed in
+// double from the definition of the format: slow, for comparisons.
 #ifndef DISTWRAP_TESTS_UNIT_ALGO_HALF_REFERENCE_H_
 #define DISTWRAP_TESTS_UNIT_ALGO_HALF_REFERENCE_H_
 

@@ -19,8 +19,8 @@ struct Half {
 
 class HalfTest : public ::testing::TestWithParam<Half> {};
 
-// Equal to the last bit, the sign of zero included; any NaN is like another of
-// its sign.
+// Equal to the last bit, including the sign of zero; NaNs of the same sign are
+// equal.
 bool same(double a, double b) {
   if (std::signbit(a) != std::signbit(b)) return false;
   return std::isnan(a) ? std::isnan(b) : a == b;
@@ -50,7 +50,8 @@ TEST_P(HalfTest, EveryValueComesBack) {
   }
 }
 
-// Around the middle between every value and the next, where rounding turns.
+// Tests around the middle between every value and the next, where rounding
+// changes.
 TEST_P(HalfTest, RoundsToNearestEven) {
   const Half& half = GetParam();
   const float past = std::numeric_limits<float>::infinity();
@@ -89,7 +90,7 @@ TEST_P(HalfTest, TheEndsOfF32) {
   EXPECT_EQ(half.narrow(Limits::infinity()), infinity);
   EXPECT_EQ(half.narrow(Limits::denorm_min()), 0);
   EXPECT_EQ(half.narrow(-Limits::denorm_min()), 0x8000);
-  // All of its payload is in the bits that are cut off.
+  // The whole payload is in the bits that are cut off.
   const uint16_t nan = half.narrow(std::bit_cast<float>(0x7f800001u));
   EXPECT_TRUE(std::isnan(half.widen(nan)));
 }

@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
       n + 1, std::vector<char>(kCount * kLargestElement));
   std::vector<const void*> in;
   for (size_t k = 0; k < n; ++k) in.push_back(memory[k].data());
-  // the first call finds out what the machine has
+  // The first call examines the processor.
   kernel(memory[n].data(), in.data(), n, 1, nullptr);
   count_kernel(kernel, memory[n].data(), in.data(), n);
   return 0;

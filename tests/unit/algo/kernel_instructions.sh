@@ -1,11 +1,11 @@
 #!/bin/sh
-# Counts the instructions of kernels, to see that their loops are vector code.
+# Counts the instructions of kernels, to check that their loops are vector code.
 #
 #   kernel_instructions.sh VALGRIND PROGRAM LIMITS
 #
-# A line of LIMITS: dtype, reduction, inputs, instructions for 1000 elements.
-# Fails when a kernel needs more. Valgrind shows a processor with AVX2, if there
-# is one: elsewhere nothing is counted.
+# A line of LIMITS has dtype, reduction, inputs, instructions for 1000 elements.
+# Fails when a kernel needs more. Valgrind simulates AVX2 if the processor has
+# it; on other processors nothing is counted.
 set -eu
 valgrind=$1 program=$2 limits=$3
 

@@ -93,8 +93,9 @@ TEST(ReduceKernels, AverageOf16BitsDividesBeforeItRounds) {
             (std::vector<uint16_t>{0x7c00}));
 }
 
-// Conversions of many against those of one, which half_test proves: products of
-// two have more bits than fit, and are too large or too small.
+// Compares conversions of many elements with those of one, which half_test
+// proves. Products of two values have more bits than fit, and are too large or
+// too small.
 void every_half_times_some(dw_dtype dtype, float (*widen)(uint16_t),
                            uint16_t (*narrow)(float)) {
   constexpr size_t kAll = 65536;

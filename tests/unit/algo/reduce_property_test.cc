@@ -1,7 +1,7 @@
-// Every kernel of every variant that runs here against the reference and the
-// other variants: every number of inputs, lengths around the widths of vectors
-// and of a block, the output apart and in each input (of the best variant; of
-// the others in the first).
+// Compares every kernel of every variant that runs here with the reference and
+// the other variants: every number of inputs, lengths around the widths of
+// vectors and of a block, the output separate and in each input (for the best
+// variant; for others in the first).
 #include "algo/reduce_kernels.h"
 #include "reduce_reference.h"
 
@@ -19,8 +19,8 @@ constexpr size_t kMostInputs = 8;
 constexpr size_t kCounts[] = {0, 1, 3, 7, 8, 17, 79, 1023, 4097};
 constexpr char kGuard = 0x5a;
 
-// A piece of memory that ends where its elements end, behind `shift` elements,
-// so that no address is better aligned than the type asks for.
+// Memory that ends where its elements end, `shift` elements behind an aligned
+// address, so that no address is better aligned than the type requires.
 class Memory {
  public:
   Memory(const TypeInfo& type, const std::string& bytes, size_t shift)
@@ -49,8 +49,8 @@ class Memory {
 class ReduceProperty
     : public ::testing::TestWithParam<std::tuple<TypeInfo, ReductionInfo>> {
  protected:
-  // Calls the kernel with the output in input `alias`, or apart from all.
-  // `first` has what the first call gave, or nothing yet.
+  // Calls the kernel with the output in input `alias`, or separate. `first` has
+  // the result of the first call, or is empty.
   void check(dw_reduce_fn kernel, const std::vector<std::string>& inputs,
              size_t alias, const std::string& operand, const std::string& want,
              std::string* first) {

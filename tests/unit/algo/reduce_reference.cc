@@ -89,8 +89,8 @@ double number(const TypeInfo& type, const char* bytes) {
   return read<double>(bytes);
 }
 
-// Rounds what was worked out in double to the type that accumulates. For f32
-// that gives what one f32 operation gives: double has more than twice the bits.
+// Rounds a result in double to the accumulating type. For f32 this equals the
+// result of one f32 operation, because double has more than twice the bits.
 double accumulated(const TypeInfo& type, double x) {
   return type.bytes == sizeof(double)
              ? x

@@ -1,5 +1,5 @@
-// What a reduction gives, element by element, in numbers wide enough to be
-// wrong in no way that the kernels could be.
+// The result of a reduction, element by element, in numbers wide enough to
+// exclude the mistakes that kernels could make.
 #ifndef DISTWRAP_TESTS_UNIT_ALGO_REDUCE_REFERENCE_H_
 #define DISTWRAP_TESTS_UNIT_ALGO_REDUCE_REFERENCE_H_
 
@@ -29,11 +29,11 @@ struct ReductionInfo {
 };
 extern const std::vector<ReductionInfo> kReductions;
 
-// Whether the house rules know the pair.
+// Whether reductions.def defines the pair.
 bool exists(const TypeInfo& type, uint16_t reduce);
 
-// `count` elements: small numbers, and among them what is difficult (extremes,
-// NaN, infinities, subnormals, any bits).
+// `count` elements: small numbers, mixed with difficult ones (extremes, NaN,
+// infinities, subnormals, arbitrary bits).
 std::string random_elements(const TypeInfo& type, size_t count,
                             std::mt19937_64& random);
 
@@ -45,7 +45,7 @@ std::string reference(const TypeInfo& type, uint16_t reduce,
                       const std::vector<std::string>& inputs,
                       const std::string& operand);
 
-// The index of the first element that differs, or -1. NaNs are alike, and so
+// The index of the first element that differs, or -1. NaNs are equal, and so
 // are the zeros of min and max.
 ptrdiff_t first_difference(const TypeInfo& type, uint16_t reduce,
                            const char* got, const std::string& want);

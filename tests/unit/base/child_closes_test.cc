@@ -14,7 +14,7 @@
 namespace distwrap::base {
 namespace {
 
-// What a child returns.
+// The exit code of a child that runs the body.
 template <class Body>
 int in_a_child(const Body& body) {
   const pid_t child = fork();
@@ -38,7 +38,7 @@ bool is_nothing(int descriptor) {
   return same;
 }
 
-// The other end of a pipe shows who has it.
+// The far end of a pipe shows which process has it open.
 TEST(ChildCloses, PeersSeeTheParentsEndThoughAChildLives) {
   int ends[2], go[2], there[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -85,7 +85,7 @@ TEST(ChildCloses, NumbersStayTakenSoThatAnOwnersEndHarmsNothing) {
   EXPECT_FALSE(is_nothing(number));
 }
 
-// Whoever has the number next keeps it.
+// A later owner of the descriptor's number keeps it.
 TEST(ChildCloses, WhatWasClosedIsForgotten) {
   const int number = Descriptor(memfd_create("ours", MFD_CLOEXEC)).get();
   const int theirs = memfd_create("theirs", MFD_CLOEXEC);
@@ -94,7 +94,7 @@ TEST(ChildCloses, WhatWasClosedIsForgotten) {
   close(theirs);
 }
 
-// Also of a child's child, whose own they are.
+// A child's own descriptors are closed in the child's child.
 TEST(ChildCloses, AChildsOwnAreItsOwn) {
   EXPECT_EQ(in_a_child([] {
               const Descriptor own(memfd_create("own", MFD_CLOEXEC));

@@ -1,5 +1,5 @@
-// Tensors as a program that has a dlpack.h hands them over: structs of its own,
-// with an enumeration for the device.
+// Tensors as a program with a dlpack.h passes them: structs of its own, with an
+// enumeration for the device.
 #ifndef DISTWRAP_TESTS_UNIT_BASE_DLPACK_FIXTURE_H_
 #define DISTWRAP_TESTS_UNIT_BASE_DLPACK_FIXTURE_H_
 

@@ -1,4 +1,4 @@
-// Tensors that do not come in, each with its reason.
+// Tensors that are refused, each with its reason.
 #include "unit/base/dlpack_fixture.h"
 
 #include <gmock/gmock.h>
@@ -127,7 +127,7 @@ TEST_F(DlpackRefused, ForeignVersionsAreGivenBackUnread) {
   for (const uint32_t major : {0u, 2u}) {
     UserVersioned managed{};
     managed.version = {major, 0};
-    // what must not be looked at
+    // Nothing behind the version may be read.
     managed.flags = ~uint64_t{0};
     managed.dl_tensor.ndim = 1;
     managed.deleter = [](UserVersioned*) { ++deleted; };
@@ -154,7 +154,7 @@ TEST_F(DlpackRefused, Null) {
   EXPECT_EQ(error_reason(status), Reason::kInvalidArgument);
 }
 
-// Whatever comes, it is a view that keeps the rules, or a refusal.
+// Random tensors give a view that keeps the rules, or a refusal.
 TEST_F(DlpackRefused, RandomTensors) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);

@@ -59,7 +59,8 @@ TEST_F(DlpackTest, StridesOfExtentsOfOne) {
   EXPECT_TRUE(import()->contiguous());
 }
 
-// Those that are not contiguous come in, for packing; operations refuse them.
+// Views that are not contiguous are accepted, for packing; operations refuse
+// them.
 TEST_F(DlpackTest, Transposed) {
   strides({1, 2});
   const absl::StatusOr<TensorView> view = import();
@@ -117,7 +118,7 @@ TEST_F(DlpackTest, ForeignDevice) {
   EXPECT_EQ(import()->device(), (Device{18, 1}));
 }
 
-// How often a producer was told that its tensor is not used any more.
+// Counts the calls of a producer's deleter.
 template <class M>
 M* produce(const UserTensor& tensor, int* deleted) {
   M* const made = new M{};
@@ -170,7 +171,7 @@ TEST_F(DlpackTest, ExportsComeBackTheSame) {
   absl::StatusOr<UserVersioned*> exported = export_dlpack<UserVersioned>(
       TensorView(data_, own).as_read_only(), owner);
   ASSERT_TRUE(exported.ok()) << exported.status();
-  own.assign(3, 0);  // borrowed for the call only
+  own.assign(3, 0);  // borrowed during the call only
   EXPECT_EQ((*exported)->version.major, 1u);
   EXPECT_EQ((*exported)->dl_tensor.ndim, 3);
   ASSERT_NE((*exported)->dl_tensor.strides, nullptr) << "1.x wants them";

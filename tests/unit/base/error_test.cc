@@ -61,7 +61,7 @@ TEST(Error, IsOneLineWhateverItsParts) {
               "2 [1m. Next: read, this, page DW-0070");
 }
 
-// What to do is known of each reason, and its page is its own for ever.
+// Every reason has advice, and a page of its own for ever.
 TEST(Error, EveryReasonHasAdviceAndAPage) {
   std::set<std::string> advice, pages;
 #define DW_REASON(value, name, enumerator, code, python, text)              \
@@ -113,7 +113,7 @@ TEST(Error, InfoSurvivesTheStatus) {
   EXPECT_EQ(info->setting, "DISTWRAP_TIMEOUT");
 }
 
-// A rank that was missed, in each of the ways.
+// A missing rank, in each of its states.
 RankSeen seen(RankSeen::Doing doing) {
   return {.rank = 3,
           .global_rank = 11,
@@ -176,7 +176,7 @@ TEST(Error, BytesThatAreNoneGiveNone) {
     for (const char byte : {'\0', '\x7f', '\xff'}) {
       std::string bad = good;
       bad[at] = byte;
-      decode_error(bad);  // whatever it is
+      decode_error(bad);  // any result is good
     }
 }
 

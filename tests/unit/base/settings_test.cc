@@ -67,7 +67,7 @@ TEST(Settings, ZeroIsNeverWhereThatHasAMeaning) {
     EXPECT_FALSE(patience(bad).ok()) << bad;
 }
 
-// G9: a flag that is there but says no must not turn the feature on.
+// G9: a flag that is set to "no" must not turn the feature on.
 TEST(Settings, AFlagThatSaysNoIsOff) {
   for (const char* no : {"0", "false", "no", "off", "FALSE", "Off"})
     EXPECT_EQ(with("FLAG", no).get_flag("FLAG")->value(), false) << no;

@@ -25,7 +25,7 @@ class TensorViewTest : public ::testing::Test {
   float data_[64] = {};
 };
 
-// Copied for every call.
+// Views are copied in every call, so their size matters.
 static_assert(sizeof(TensorView) == 32);
 static_assert(std::is_trivially_copyable_v<TensorView>);
 
@@ -76,11 +76,11 @@ TEST_F(TensorViewTest, ZeroDimensionsAreOneElement) {
 TEST_F(TensorViewTest, StridesThatAreRowMajor) {
   EXPECT_TRUE(contiguous({2, 3}, {3, 1}));
   EXPECT_TRUE(contiguous({5}, {1}));
-  // of extents that are 1 they do not matter
+  // The strides of extents that are 1 do not matter.
   EXPECT_TRUE(contiguous({1, 3}, {77, 1}));
   EXPECT_TRUE(contiguous({3, 1}, {1, -5}));
   EXPECT_TRUE(contiguous({1}, {0}));
-  // nor of views without elements
+  // Strides of views without elements do not matter, either.
   EXPECT_TRUE(contiguous({0, 3}, {9, 9}));
   EXPECT_TRUE(contiguous({3, 0}, {-1, 7}));
 }
@@ -115,7 +115,7 @@ TEST_F(TensorViewTest, ImpossibleShapes) {
 
   EXPECT_TRUE(view({kMost}).possible());
   EXPECT_TRUE(view(List(64, 1)).possible());
-  // nothing overflows where there is nothing
+  // A view without elements cannot overflow.
   EXPECT_EQ(view({kMost, kMost, 0}).count(), 0);
   EXPECT_TRUE(view({kMost, kMost, 0}).possible());
 }

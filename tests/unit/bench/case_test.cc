@@ -57,7 +57,7 @@ TEST(Case, AnOutputNobodyWroteIsAllWrong) {
   }
 }
 
-// bf16 has whole numbers up to 256: no order of the ranks rounds.
+// bf16 represents integers up to 256 exactly, so no order of the ranks rounds.
 TEST(Case, SumsOfSixteenBitsAreExact) {
   constexpr int kRanks = 5;
   Case c = make(Operation::kAllReduce, 0, kRanks, 300, DType::kBF16);
@@ -124,7 +124,7 @@ TEST(Case, WritingAroundTheOutputIsWrong) {
   Case c = make(Operation::kBroadcast, 0, 1, 400);
   EXPECT_EQ(c.wrong(), 0);
   Case other = make(Operation::kExscan, 0, 1, 400);
-  EXPECT_EQ(other.wrong(), 0);  // an output that has to stay as it is
+  EXPECT_EQ(other.wrong(), 0);  // an output that must stay unchanged
   auto* out = static_cast<float*>(other.out().data());
   out[100] = 1;
   EXPECT_GE(other.wrong(), 3);

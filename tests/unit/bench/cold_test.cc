@@ -52,7 +52,7 @@ TEST(Cold, CachesAreEmptiedBeforeEveryTimedCall) {
   EXPECT_EQ(rows->at(0).iterations, 12);
   EXPECT_EQ(rows->at(0).batch, 1);
   EXPECT_EQ(rows->at(0).wrong, 0);
-  EXPECT_EQ(evictor->times, 2 + 12);  // two to know the price
+  EXPECT_EQ(evictor->times, 2 + 12);  // two to learn the cost
   for (size_t i = 1; i < evictor->calls_at.size(); ++i) {
     EXPECT_EQ(evictor->calls_at[i], evictor->calls_at[i - 1] + 1);
   }
@@ -80,7 +80,7 @@ TEST(Cold, BuffersRotate) {
 
 TEST(Cold, AWrongElementInAnyOfTheBuffersIsFound) {
   Behaviour bad;
-  bad.corrupt_from_call = 3;  // first calls of the third set of buffers
+  bad.corrupt_from_call = 3;  // first calls with the third set of buffers
   FakeContestant fake(bad, nullptr);
   Plan plan;
   plan.rounds = 1;

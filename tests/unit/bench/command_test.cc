@@ -91,7 +91,7 @@ TEST_F(Bench, SaysOnceWhyNothingWasMeasured) {
       SizeIs(2));
 }
 
-// Windows that are made of messages are measured like others.
+// Windows that are made of messages are measured like other windows.
 TEST_F(Bench, OperationsOnWindowsOverGloo) {
   auto bench =
       start({"win_put", "win_get", "win_fetch_add", "--backend", "gloo",
@@ -211,8 +211,8 @@ TEST_F(Bench, AnEarlierRunIsComparedWith) {
   auto bench = start({"all_reduce", "--sizes", "64", "-n", "20", "--rounds",
                       "6", "--json-file", old});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
-  // What took a million times as long then is not slower now, what took a
-  // millionth is: no noise is as large.
+  // A row that took a million times as long then is not slower now, but one
+  // that took a millionth is: no noise is that large.
   const auto scale = [&](double factor) {
     json document = json::parse(file("old.json"));
     for (json& row : document.at("rows")) {
@@ -236,7 +236,7 @@ TEST_F(Bench, AnEarlierRunIsComparedWith) {
   EXPECT_THAT(bench->out(), HasSubstr("SLOWER"));
   EXPECT_THAT(bench->err(), HasSubstr("1 rows became slower"));
 
-  // Runs that cannot be held against each other end before they start.
+  // Runs that cannot be compared end before they start.
   const std::vector<std::pair<Words, std::string>> bad = {
       {{"barrier", "--compare", old}, "none of the operations"},
       {{"all_reduce", "--ranks", "3", "--compare", old}, "number of ranks was"},
@@ -263,7 +263,7 @@ TEST_F(Bench, OtherKindsOfText) {
   ASSERT_EQ(bench->wait(), 0) << bench->err();
   EXPECT_THAT(bench->out(),
               HasSubstr("all_reduce, p50 over bytes: a distwrap"));
-  // Nobody watches: no line that is written over.
+  // Without a terminal there is no line that overwrites itself.
   EXPECT_THAT(bench->err(), Not(HasSubstr("\r")));
 }
 
@@ -287,17 +287,17 @@ TEST_F(Bench, BadOptionsEndWithTwoBeforeAnythingStarts) {
   const std::vector<std::pair<Words, std::string>> bad = {
       {{"allreduce"}, "did you mean all_reduce?"},
       {{"-n", "0"}, "--iters"},
-      {{"--sizes", "4Q"}, "'4Q' is no size"},
+      {{"--sizes", "4Q"}, "'4Q' is not a size"},
       {{"--vs", "nobody"}, "there is no 'nobody'"},
       {{"--ranks", "two"}, "--ranks"},
       {{"--nonsense"}, "--nonsense"},
-      {{"--memory", "wide"}, "--memory: is private or shared"},
+      {{"--memory", "wide"}, "--memory: has to be private or shared"},
       {{"all_to_all_v", "--pattern", "zipff"}, "did you mean zipf?"},
       {{"all_to_all_v", "--pattern", "/proc/version"}, "/proc/version:1:1"},
       {{"--rounds", "3", "--precision", "2"}, "--precision"},
       {{"--overhead", "--backend", "gloo"}, "--overhead"},
-      {{"--overhead", "--ranks", "2"}, "--overhead: takes one rank"},
-      {{"--json", "--nccl"}, "more than one wants stdout"},
+      {{"--overhead", "--ranks", "2"}, "--overhead: measures one rank"},
+      {{"--json", "--nccl"}, "only one of them can write to stdout"},
       {{"--plot", "/nonexistent/plot.svg"}, "cannot write"},
   };
   for (const auto& [words, said] : bad) {

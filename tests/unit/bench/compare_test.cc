@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// As it comes back from its file.
+// The report as it is read back from its file.
 OldRun stored(const Report& report) {
   auto run = parse_document(json_document(report));
   EXPECT_TRUE(run.ok()) << run.status();
@@ -83,7 +83,7 @@ TEST(Compare, SlowerBeyondTheThresholdIs) {
 TEST(Compare, WhatScattersMoreIsNotSlower) {
   Report then = sample_report();
   Report now = sample_report();
-  // Medians 20 % apart, but rounds that go from half to twice.
+  // Medians 20 % apart, but rounds that range from half to twice.
   for (Row& row : then.rows) row.round_p50_us = {5, 8, 10, 14, 20};
   for (Row& row : now.rows) row.round_p50_us = {6, 9, 12, 16, 24};
   EXPECT_EQ(compare(stored(then), now, 0.05).slower(), 0);
@@ -139,7 +139,7 @@ TEST(Compare, RunsThatDoNotFitAreToldApart) {
   other = report;
   other.plan.evictor = std::make_shared<Evictor>(0);
   EXPECT_THAT(misfit(other, report), HasSubstr("cold caches was yes"));
-  // Another commit or date is what one compares.
+  // Another commit or date does not matter, since one compares those.
   other = report;
   other.machine.commit = "v2";
   other.machine.version = "9";
@@ -160,7 +160,7 @@ TEST(Compare, FilesThatAreNoRunsAreRefused) {
               HasSubstr("its schema is 1, known is 2"));
   EXPECT_THAT(said("{\"tool\": \"distwrap bench\", \"schema\": 2}"),
               HasSubstr("cannot be read"));
-  // A value of another kind somewhere inside.
+  // A value of another type somewhere inside.
   const std::string good = json_document(sample_report());
   EXPECT_THAT(said(absl::StrReplaceAll(
                   good, {{"\"bytes\": 4096", "\"bytes\": \"many\""}})),

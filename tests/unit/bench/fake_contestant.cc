@@ -10,7 +10,7 @@
 namespace distwrap::bench {
 namespace {
 
-// Float only: what the tests measure with.
+// Only floats, with which the tests measure.
 float value(int rank, int64_t i) {
   return static_cast<float>((31 * int64_t{rank} + i) % 97);
 }
@@ -25,8 +25,8 @@ int64_t below(const std::vector<int64_t>& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
 }
 
-// The whole output, written down piece by piece as a library would move it:
-// in another way than Case knows it.
+// The whole output, written piece by piece as a library would move it: computed
+// differently than in Case.
 std::vector<float> result(const Spec& spec) {
   const Layout mine = layout_of(spec);
   std::vector<float> out(static_cast<size_t>(mine.out_count), -1);

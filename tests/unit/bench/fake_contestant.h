@@ -1,5 +1,5 @@
-// Ranks as threads and a library that does every operation right, or wrong in a
-// chosen way, without any communication but a meeting.
+// Ranks as threads, and a library that does every operation right, or wrong in
+// a chosen way, without communication except for a meeting.
 #ifndef DISTWRAP_TESTS_UNIT_BENCH_FAKE_CONTESTANT_H_
 #define DISTWRAP_TESTS_UNIT_BENCH_FAKE_CONTESTANT_H_
 
@@ -19,10 +19,10 @@ namespace distwrap::bench {
 
 struct Behaviour {
   std::string name = "fake";
-  // Written to the output's first element after the right result, from this
-  // call on; 0: never.
+  // From this call on, a wrong value is written to the output's first element
+  // after the right result; 0: never.
   int64_t corrupt_from_call = 0;
-  // What every call ends with.
+  // The result of every call.
   absl::Status status = absl::OkStatus();
   bool has_operation = true;
   bool waits_in_barrier = true;
@@ -33,7 +33,7 @@ struct Behaviour {
 
 class FakeContestant final : public Contestant {
  public:
-  // `side` is its own network.
+  // `side` is the fake library's own network.
   FakeContestant(Behaviour behaviour, std::unique_ptr<SideChannel> side)
       : behaviour_(std::move(behaviour)), side_(std::move(side)) {}
 
@@ -41,7 +41,7 @@ class FakeContestant final : public Contestant {
   absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override;
 
   int64_t calls() const { return calls_; }
-  // Where each call wrote.
+  // The address to which each call wrote.
   const std::vector<const void*>& outputs() const { return outputs_; }
 
  private:

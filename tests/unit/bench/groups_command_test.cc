@@ -65,7 +65,7 @@ TEST_F(BenchPages, TracesAreReplayed) {
     EXPECT_EQ(row.at("calls"), 15);
     EXPECT_GT(row.at("slowest_us"), 0);
   }
-  // As an option it is as good.
+  // The command also accepts its name as an option.
   auto table = start({"--replay", folder_ + "/trace.json"});
   ASSERT_EQ(table->wait(), 0) << table->err();
   EXPECT_THAT(table->out(), HasSubstr("slowest rank ms"));
@@ -98,7 +98,7 @@ TEST_F(BenchPages, GroupsAreMeasuredForEachNumberOfRanks) {
   EXPECT_TRUE(fs::is_empty(folder_)) << "nothing is left";
 }
 
-// A Python that has something called torch, which does what ours does not need.
+// A Python with a fake torch module that does the minimum.
 TEST_F(BenchPages, TorchStandsBesideIt) {
   const std::string python = folder_ + "/python";
   std::ofstream(python) << "#!/bin/sh\n"
@@ -148,7 +148,7 @@ TEST_F(BenchPages, BadOptionsAndRanksAreTold) {
 
 TEST_F(BenchPages, WhatIsTunedCanBeUsed) {
   const std::string file = folder_ + "/tuning";
-  options_.env["DISTWRAP_TUNING"] = file;  // which is not there yet
+  options_.env["DISTWRAP_TUNING"] = file;  // does not exist yet
   const Words words = {"tune", "--seconds", "0.1", "--json", "--file", file};
   auto bench = start(words);
   ASSERT_EQ(bench->wait(), 0) << bench->err();
@@ -158,7 +158,7 @@ TEST_F(BenchPages, WhatIsTunedCanBeUsed) {
   for (const json& row : document.at("thresholds"))
     EXPECT_GE(row.at("found"), 1024);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
-  // Other programs read it, and it can be made again.
+  // Other programs read the file, and it can be written again.
   auto reader = start({"broadcast", "--sizes", "4K", "--rounds", "1"});
   EXPECT_EQ(reader->wait(), 0) << reader->err();
   EXPECT_EQ(start({"tune", "--seconds", "0.1", "--file", file})->wait(), 0);
@@ -174,7 +174,8 @@ TEST_F(BenchPages, WhatIsTunedCanBeUsed) {
   EXPECT_THAT(nowhere->err(), HasSubstr("cannot write '/no/such/folder/x'"));
   auto ranks = start({"tune", "--ranks", "1"});
   EXPECT_EQ(ranks->wait(), 2);
-  EXPECT_THAT(ranks->err(), HasSubstr("--ranks: '1' is no number of 2..128"));
+  EXPECT_THAT(ranks->err(),
+              HasSubstr("--ranks: '1' is not a number of 2..128"));
 }
 
 TEST_F(BenchPages, HaveHelpOfTheirOwn) {

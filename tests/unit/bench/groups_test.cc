@@ -1,4 +1,5 @@
-// What `distwrap bench groups` and `distwrap bench objects` count and print.
+// The counts and the output of `distwrap bench groups` and `distwrap bench
+// objects`.
 #include "bench/groups/making.h"
 #include "bench/groups/planning.h"
 #include "bench/groups/show.h"
@@ -21,8 +22,8 @@ TEST(GroupPlanning, SizesEndWithTheMost) {
   EXPECT_THAT(planning_sizes(32), ElementsAre(2, 8, 32));
 }
 
-// The whole of a split asks the store for a few things a rank, and for words
-// once more each: reading and deleting them is the last rank's.
+// A split sends a few requests to the store for each rank, plus one for each
+// word; the last rank reads and deletes the words.
 TEST(GroupPlanning, TrafficGrowsWithTheRanksAlone) {
   for (const int ranks : {2, 16, 256}) {
     const PlanningRow row = measure_planning(ranks, 1e-6);

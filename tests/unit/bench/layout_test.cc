@@ -52,7 +52,8 @@ TEST(Layout, EqualOperationsHaveNoTraffic) {
 }
 
 TEST(Layout, WhatARankGivesToItselfCrossesNoLink) {
-  // All to rank 1 of 4, 100 elements from each: it keeps its own, three come.
+  // All data go to rank 1 of 4, 100 elements from each rank: rank 1 keeps its
+  // own and receives three parts.
   const Spec hot = spec_of(Operation::kAllToAllV, 0, 4, 400, "one-hot:1");
   EXPECT_DOUBLE_EQ(bus_bytes(hot), 1200);
   const auto traffic = traffic_of(hot);

@@ -1,5 +1,5 @@
-// Mistakes that measuring programs are known for, each with the test that would
-// show it here.
+// Known mistakes of measuring programs, each with the test that would detect it
+// here.
 #include "bench/measure.h"
 #include "bench/options.h"
 #include "fake_contestant.h"
@@ -120,7 +120,7 @@ TEST(Lessons, P7EveryRootIsChecked) {
       spec.root = root;
       EXPECT_EQ(row_of(spec, std::vector<Behaviour>(3), short_plan()).wrong, 0)
           << operation_name(op) << " root " << root;
-      // And the check looks at this root.
+      // A wrong result at this root is noticed.
       Behaviour bad;
       bad.corrupt_from_call = 1;
       std::vector<Behaviour> all(3);
@@ -146,9 +146,9 @@ TEST(Lessons, P7RanksWithoutElementsAreChecked) {
   }
 }
 
-// P4 (the clock is the host's: nothing here runs on a device), P8 (each mode is
-// proven: cold_test, and for checks measure_test) and P9 (an operation that is
-// left out is not measured, and says so) need no more than those.
+// P4 (the clock is the host's: nothing here runs on a device), P8 (every mode
+// is tested: cold_test, and for checks measure_test) and P9 (an operation that
+// is left out is not measured, and is reported) need no further tests.
 TEST(Lessons, P9WhatIsLeftOutIsNotReportedAsMeasured) {
   Behaviour lacks;
   lacks.has_operation = false;

@@ -12,8 +12,8 @@
 namespace distwrap::bench {
 namespace {
 
-// Times are only held against bounds that no machine comes near, busy ones
-// included.
+// Times are only compared with bounds that no machine reaches, not even a busy
+// one.
 TEST(Limit, LatenciesAreThoseOfTwoCores) {
   const Latency latency = measure_latency();
   if (std::thread::hardware_concurrency() < 2 || latency.hand_over_us == 0) {

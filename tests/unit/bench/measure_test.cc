@@ -92,7 +92,7 @@ TEST(Batch, AClockReadingIsLittleBesideWhatItTimes) {
   EXPECT_EQ(batch_of(2.5), 1);
   EXPECT_EQ(batch_of(1000), 1);
   EXPECT_LE(batch_of(0), 5000);
-  // Of ranks that share cores.
+  // Batches of ranks that share cores.
   const double shared = Plan::least_timed_us(true);
   for (double each : {0.1, 2.5, 10.0, 49.0})
     EXPECT_GE(static_cast<double>(batch_of(each, shared)) * each, shared);
@@ -119,11 +119,11 @@ TEST(Measure, EveryOperationIsCheckedAndTimed) {
 TEST(Measure, TheWrongElementOfTheFirstCallIsCounted) {
   Behaviour bad{"bad"};
   bad.corrupt_from_call = 1;
-  // Each rank has one wrong element in both checks.
+  // Each rank has one wrong element in either check.
   auto rows = measured(Operation::kAllReduce, {bad}, short_plan());
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->at(0).wrong, 4);
-  // And on one rank alone.
+  // A single rank is checked as well.
   rows = measured(Operation::kAllReduce, {bad}, short_plan(), 1);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->at(0).wrong, 2);
@@ -163,7 +163,7 @@ TEST(Measure, AChangedInputIsWrong) {
   vandal.changes_input = true;
   const auto rows = measured(Operation::kAllReduce, {vandal}, short_plan(), 0);
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_EQ(rows->at(0).wrong, 2);  // one element, seen by both checks
+  EXPECT_EQ(rows->at(0).wrong, 2);  // one element, noticed by two checks
 }
 
 TEST(Measure, RoundsEndWhenTheTimeIsUp) {
@@ -171,7 +171,8 @@ TEST(Measure, RoundsEndWhenTheTimeIsUp) {
   plan.seconds = 0.001;
   plan.precision = 1e-9;
   Behaviour slow{"slow"};
-  slow.takes_ns = 200'000;  // five of these are a block: the time is up at once
+  slow.takes_ns = 200'000;  // five of these fill a block, so the time is over
+                            // at once
   const auto rows = measured(Operation::kAllReduce, {slow}, plan);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->at(0).round_p50_us.size(),
@@ -181,7 +182,7 @@ TEST(Measure, RoundsEndWhenTheTimeIsUp) {
 TEST(Measure, RoundsEndWhenThePrecisionIsReached) {
   Plan plan;
   plan.seconds = 0.05;
-  plan.precision = 100;  // reached by anything
+  plan.precision = 100;  // reached at once
   plan.warmup = 1;
   Behaviour slow{"slow"};
   slow.takes_ns = 100'000;
@@ -251,8 +252,7 @@ TEST(Measure, FastCallsAreTimedSeveralAtATime) {
   EXPECT_GE(fake.calls(), rows->at(0).iterations * rows->at(0).batch);
 }
 
-// A call that happens elsewhere: it times itself, and its result has to be
-// brought here.
+// A call in another process: it times itself, and its result must be fetched.
 class Elsewhere final : public Contestant {
  public:
   class Remote final : public Call {
@@ -270,7 +270,7 @@ class Elsewhere final : public Contestant {
     absl::Status fetch() override {
       ++home_.fetched;
       if (!home_.status.ok()) return home_.status;
-      // One rank's sum is its input.
+      // One rank's sum equals its input.
       const auto* in = static_cast<const float*>(case_.in().data());
       std::copy_n(in, case_.in().count(),
                   static_cast<float*>(case_.out().data()));
@@ -290,7 +290,7 @@ class Elsewhere final : public Contestant {
   absl::Status status = absl::OkStatus();
 };
 
-// The ranks' slowdowns, asked before a block and after it; 1 once they are used
+// The ranks' slowdowns, read before a block and after it; 1 once they are used
 // up.
 std::vector<Row> measured_slowed(std::vector<std::vector<double>> slowdowns) {
   std::vector<Row> result;
@@ -335,7 +335,7 @@ TEST(Measure, ACoreThatStaysSlowIsMeasuredAsItIs) {
   const std::vector<double> slow(100, 2);
   const auto rows = measured_slowed({slow, slow});
   ASSERT_EQ(rows.size(), 1u);
-  // As many again as there are rounds, at most.
+  // At most as many repetitions as there are rounds.
   EXPECT_EQ(rows[0].repeated, 3);
   EXPECT_EQ(rows[0].disturbed, 3);
   EXPECT_EQ(rows[0].iterations, 12);

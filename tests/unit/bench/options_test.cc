@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// What is said about words that are bad in one way.
+// The error for words that are bad in one way.
 std::string refusal(const std::function<void(Words&)>& spoil) {
   Words words;
   spoil(words);
@@ -34,12 +34,12 @@ TEST(Options, TheOverheadIsThatOfOneRankAlone) {
   };
   EXPECT_EQ(with([](Words&) {}), "");
   EXPECT_THAT(with([](Words& words) { words.ranks = 2; }),
-              HasSubstr("--overhead: takes one rank, not 2"));
+              HasSubstr("--overhead: measures one rank, not 2"));
   for (const auto& more : std::vector<std::function<void(Words&)>>{
            [](Words& words) { words.vs = "memcpy"; },
            [](Words& words) { words.control = true; },
            [](Words& words) { words.nccl = true; }}) {
-    EXPECT_THAT(with(more), HasSubstr("--overhead: goes without"));
+    EXPECT_THAT(with(more), HasSubstr("--overhead: cannot be combined"));
   }
 }
 

@@ -175,7 +175,7 @@ TEST(Table, TheOverheadIsALineForEachCase) {
   EXPECT_THAT(text, HasSubstr("[11.0, 14.0]"));
   EXPECT_THAT(text, HasSubstr("4 KiB"));
   EXPECT_THAT(text, HasSubstr("16 MiB"));
-  // What one rank cannot do is named.
+  // The text names an operation that one rank cannot do.
   EXPECT_THAT(text, HasSubstr("barrier: not between one rank"));
 }
 

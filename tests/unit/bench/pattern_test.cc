@@ -92,7 +92,7 @@ TEST(Pattern, AFileIsReadFromItsPath) {
 
 TEST(Pattern, ErrorsOfFilesNameLineAndColumn) {
   EXPECT_THAT(file_error("1 2\n3 x4\n", 2),
-              HasSubstr("m.txt:2:3: 'x4' is no integer"));
+              HasSubstr("m.txt:2:3: 'x4' is not an integer"));
   EXPECT_THAT(file_error("1 -2\n3 4\n", 2), HasSubstr("m.txt:1:3: '-2'"));
   EXPECT_THAT(file_error("1 2.5\n3 4\n", 2), HasSubstr("m.txt:1:3: '2.5'"));
   EXPECT_THAT(file_error("1 99999999999999999999\n1 1", 2),
@@ -112,9 +112,9 @@ TEST(Pattern, BadWordsAreRefused) {
   EXPECT_THAT(error_of("zipff", 2), HasSubstr("did you mean zipf?"));
   EXPECT_THAT(error_of("", 2), HasSubstr("neither a pattern nor a file"));
   EXPECT_THAT(error_of("zipf:", 2), HasSubstr("lacks its value"));
-  EXPECT_THAT(error_of("zipf:x", 2), HasSubstr("'x' is no exponent"));
-  EXPECT_THAT(error_of("zipf:-1", 2), HasSubstr("no exponent"));
-  EXPECT_THAT(error_of("zipf:nan", 2), HasSubstr("no exponent"));
+  EXPECT_THAT(error_of("zipf:x", 2), HasSubstr("'x' is not an exponent"));
+  EXPECT_THAT(error_of("zipf:-1", 2), HasSubstr("not an exponent"));
+  EXPECT_THAT(error_of("zipf:nan", 2), HasSubstr("not an exponent"));
   EXPECT_THAT(error_of("one-hot:2", 2), HasSubstr("no rank '2' among 2"));
   EXPECT_THAT(error_of("one-hot:-1", 2), HasSubstr("no rank '-1'"));
   EXPECT_THAT(error_of("uniform:3", 2), HasSubstr("takes no value"));

@@ -29,7 +29,7 @@ class Peers : public testing::TestWithParam<std::string> {
     char path[] = "/tmp/distwrap_peers_XXXXXX";
     folder_ = mkdtemp(path);
     options_.env["DISTWRAP_RUN_DIR"] = folder_;
-    options_.env["PEERS_TEST"] = folder_;  // to be found again by
+    options_.env["PEERS_TEST"] = folder_;  // marks the processes of this test
   }
   ~Peers() override { fs::remove_all(folder_); }
 
@@ -39,7 +39,7 @@ class Peers : public testing::TestWithParam<std::string> {
     argv.insert(argv.end(), words.begin(), words.end());
     return std::make_unique<Process>(argv, options_);
   }
-  // Whether it was built and is installed.
+  // Whether the contestant was built and its MPI is installed.
   bool is_here(const std::string& name) {
     auto help = start({"--help"});
     EXPECT_EQ(help->wait(), 0);
@@ -49,7 +49,7 @@ class Peers : public testing::TestWithParam<std::string> {
     return !absl::StrContains(text.substr(line, text.find('\n', line) - line),
                               "not here");
   }
-  // Of the MPI, among the processes of this test.
+  // The processes of the MPI, among the processes of this test.
   std::vector<pid_t> mpi_processes() const {
     std::vector<pid_t> some;
     for (pid_t pid : processes_with("PEERS_TEST", folder_)) {
@@ -81,7 +81,7 @@ TEST_P(Peers, EveryOperationIsRight) {
     EXPECT_THAT(line, HasSubstr("\"peer\":\"" + GetParam() + "\""));
     EXPECT_THAT(line, HasSubstr("\"correct\":true"));
   }
-  // Of MPICH no windows.
+  // MPICH has no windows.
   const int on_windows = GetParam() == "openmpi" ? 5 : 0;
   EXPECT_EQ(rows, 1 + (17 + on_windows) * 2);
   EXPECT_THAT(processes_with("PEERS_TEST", folder_), IsEmpty());
@@ -113,7 +113,7 @@ TEST_P(Peers, OtherRootsTypesPatternsAndColdCaches) {
   EXPECT_THAT(bench->out(), HasSubstr("all results correct"));
 }
 
-// It has no such type: a gap in the table, and the next size is measured.
+// The MPI lacks the type: a gap in the table, and the next size is measured.
 TEST_P(Peers, WhatItLacksIsLeftOut) {
   if (!is_here(GetParam())) GTEST_SKIP() << "no " << GetParam();
   auto bench = start({"all_reduce", "--vs", GetParam(), "-d", "bf16", "-n", "1",
@@ -124,7 +124,7 @@ TEST_P(Peers, WhatItLacksIsLeftOut) {
 
 TEST_P(Peers, TakesTurnsWithDistwrap) {
   if (!is_here(GetParam())) GTEST_SKIP() << "no " << GetParam();
-  program_ = DISTWRAP_BENCH_PEERS;  // which has them all
+  program_ = DISTWRAP_BENCH_PEERS;  // the program with all contestants
   auto bench = start({"all_reduce", "--vs", GetParam() + ",memcpy", "-n", "2",
                       "--rounds", "6", "--sizes", "64"});
   ASSERT_EQ(bench->wait(), 0) << bench->err();
@@ -144,7 +144,7 @@ TEST_P(Peers, AKilledProcessEndsItWithAnErrorAndLeavesNone) {
   EXPECT_EQ(bench->wait(), 1);
   EXPECT_THAT(bench->err(), HasSubstr(GetParam()));
   EXPECT_THAT(bench->out(), Not(HasSubstr("all results correct")));
-  // A launcher does not await the end of those that it kills.
+  // A launcher does not wait for the end of processes that it kills.
   for (int i = 0; i < 2000 && !mpi_processes().empty(); ++i) usleep(5000);
   EXPECT_THAT(mpi_processes(), IsEmpty());
 }
@@ -154,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(Mpi, Peers, testing::Values("openmpi", "mpich"),
 
 class UnknownPeers : public Peers {
  protected:
-  // Ends before anything is started, with an error that holds all of `said`.
+  // The command ends before anything starts, with an error that contains all of
+  // `said`.
   void expect_refused(const Words& words, const Words& said) {
     auto bench = start(words);
     EXPECT_EQ(bench->wait(), 2);

@@ -16,8 +16,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Whether tags are nested and closed, quotes even, and no character stands bare
-// that XML wants escaped. Enough for what the writer can produce.
+// Whether tags are nested and closed, quotes are balanced, and all special
+// characters are escaped: enough for the output of the writer.
 bool well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = 0; at < xml.size();) {

@@ -1,4 +1,4 @@
-// Scripts to be replayed: read, linked, scaled, refused.
+// Scripts for replay: read, linked, scaled, refused.
 #include "bench/replay/play.h"
 #include "bench/replay/read.h"
 #include "distwrap/abi/types.h"
@@ -87,7 +87,7 @@ TEST(Replay, ReadsTracesOfParam) {
               HasSubstr("\"dry_run\""));
 }
 
-// One file that all ranks share, as many as it says.
+// One file for all ranks, whose number is in the file.
 TEST(Replay, ATraceMayBeShared) {
   auto script = script_of_param(
       {R"([{"comms": "all_reduce", "in_msg_size": 4, "out_msg_size": 4,
@@ -114,8 +114,8 @@ TEST(Replay, WhatDoesNotFitIsNamed) {
          "the sizes of the ranks do not fit");
   expect({"[" + reduce + "]", R"([{"comms": "barrier"}])"},
          "ranks make different calls at one time");
-  expect({"{}"}, "no JSON array");
-  expect({"[3]"}, "entry 0 is no object");
+  expect({"{}"}, "not a JSON array");
+  expect({"[3]"}, "entry 0 is not an object");
   expect({"[{}]"}, "neither comms nor compute");
   expect({R"([{"comms": "teleport"}])"}, "no known kind: teleport");
   expect({R"([{"comms": "all_reduce"}])"}, "no known dtype");
@@ -230,7 +230,7 @@ TEST(Replay, Scales) {
   EXPECT_EQ(calls[1].out, 15);
   EXPECT_EQ(calls[2].in, 15);
   EXPECT_EQ(calls[3].in, 20);
-  EXPECT_EQ(calls[4].peer, 4);  // the last one stays the last
+  EXPECT_EQ(calls[4].peer, 4);  // the last rank stays the last
   EXPECT_EQ(calls[4].out, 15);
   EXPECT_EQ(large->ranks[0][4].out, 0);
   EXPECT_EQ(calls[5].peer, 0);  // a ring
@@ -239,7 +239,8 @@ TEST(Replay, Scales) {
   EXPECT_EQ(calls_of(*same, 0), calls_of(script, 0));
 }
 
-// One rank's send had ended by chance before its next call, the other's not.
+// By chance, one rank's send had ended before its next call, and the other's
+// had not.
 TEST(Replay, ScalesWhateverHadEndedByChance) {
   ReplayScript script = script_of_kinds();
   for (auto& rank : script.ranks) rank[5].async = true;
@@ -272,7 +273,7 @@ TEST(Replay, WhatDoesNotScaleIsNamed) {
   EXPECT_THAT(why(script_of_kinds(), 1000), HasSubstr("1000 is not 1 to 128"));
 }
 
-// Bytes that are damaged anywhere are refused or read, and nothing else.
+// Damaged bytes are either refused or read, without other effects.
 TEST(Replay, DamagedTextsDoNoHarm) {
   std::mt19937 random(20261122);
   const std::string good = traces()[0];

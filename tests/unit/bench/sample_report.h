@@ -1,4 +1,4 @@
-// A report whose numbers are known.
+// A report with known numbers.
 #ifndef DISTWRAP_TESTS_UNIT_BENCH_SAMPLE_REPORT_H_
 #define DISTWRAP_TESTS_UNIT_BENCH_SAMPLE_REPORT_H_
 
@@ -6,7 +6,7 @@
 
 namespace distwrap::bench {
 
-// Two ranks; "distwrap/gloo" and its yardstick "raw_gloo" at all_reduce of 8 B,
+// Two ranks; "distwrap/gloo" and its baseline "raw_gloo" at all_reduce of 8 B,
 // 4 KiB and 16 MiB, and at barrier.
 inline Report sample_report() {
   Report report;

@@ -28,7 +28,7 @@ TEST(Size, RefusesWhatIsNone) {
     EXPECT_FALSE(parse_size(text).ok()) << text;
   }
   EXPECT_THAT(std::string(parse_size("4Q").status().message()),
-              HasSubstr("'4Q' is no size"));
+              HasSubstr("'4Q' is not a size"));
 }
 
 TEST(Size, RefusesMoreThanAnybodyHas) {
@@ -49,7 +49,7 @@ TEST(Size, RangeEndsAtTheLastSizeThatIsNotAboveTheMaximum) {
   EXPECT_THAT(*size_range(8, 4095, 8, 0), ElementsAre(8, 64, 512));
   EXPECT_THAT(*size_range(8, 8, 2, 0), ElementsAre(8));
   EXPECT_THAT(*size_range(10, 35, 2, 10), ElementsAre(10, 20, 30));
-  // The largest there is does not overflow on the way.
+  // The largest size does not overflow in between.
   EXPECT_EQ(size_range(kMaxBytes / 2, kMaxBytes, 1 << 30, 0)->size(), 1u);
 }
 

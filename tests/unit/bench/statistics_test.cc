@@ -36,7 +36,7 @@ TEST(Statistics, EqualContestantsHaveARatioOfOneWithoutDoubt) {
   EXPECT_EQ(ratio.high, 1);
 }
 
-// Whatever slows a round down hits both: the ratio does not see it.
+// Noise that slows the two contestants in a round does not change the ratio.
 TEST(Statistics, NoiseThatHitsBothCancels) {
   std::vector<double> a, b;
   for (int round = 0; round < 21; ++round) {
@@ -139,7 +139,7 @@ TEST(Statistics, TheIntervalOfAMedianGoesByOrder) {
 
 TEST(Statistics, TheIntervalOfAMedianHoldsItAsOftenAsItSays) {
   std::mt19937_64 random(11);
-  std::lognormal_distribution<double> draw(0, 1);  // its median is 1
+  std::lognormal_distribution<double> draw(0, 1);  // with the median 1
   for (int n : {6, 15, 20}) {
     int inside = 0;
     for (int i = 0; i < 1000; ++i) {
@@ -157,8 +157,8 @@ TEST(Statistics, RelativeError) {
   EXPECT_TRUE(std::isinf(relative_error({0, 0}, 0)));
 }
 
-// Rounds as a shared machine gives them: both contestants drift together by
-// some 10 %, and each has 2 % of its own.
+// Rounds as on a shared machine: the two contestants drift together by some 10
+// %, and each has 2 % of its own noise.
 Ratio drifting(double factor, int rounds, std::mt19937_64& random) {
   std::normal_distribution<double> drift(0, 0.1), own(0, 0.02);
   std::vector<double> a, b;

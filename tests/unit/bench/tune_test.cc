@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-// From 1 KiB on; the usual one is 4 KiB.
+// Sizes from 1 KiB on; the default threshold is 4 KiB.
 Found found(const std::vector<Ratio>& ratios) {
   std::vector<SizeRatio> points;
   for (const Ratio& ratio : ratios)
@@ -62,7 +62,7 @@ TEST(Tune, EveryThresholdOfTheBackendIsMeasuredSomewhere) {
       EXPECT_THAT(one.always(), HasSubstr(one.name + "=1024"));
       EXPECT_THAT(one.never(), HasSubstr(one.name + "=1073741824"));
     }
-    // From "tried" on the backend measures itself.
+    // The backend itself measures the thresholds that end in "_tried".
 #define SHM_TUNING(name, bytes, what, way) \
   if (!absl::EndsWith(#name, "_tried")) all.insert(#name);
 #include "shm/tuning.def"
@@ -84,7 +84,7 @@ TEST(Tune, WhatRanksTellIsRead) {
     EXPECT_FALSE(read_points(bad).ok()) << bad;
 }
 
-// Twice as fast from half of the usual size on.
+// Twice as fast from half of the default size on.
 TuneReport sample() {
   Points points;
   for (const Experiment& one : experiments(2))

@@ -1,4 +1,4 @@
-// Whatever is passed in, the answer is a code with a text.
+// Every bad argument gives a code with a text.
 #include "unit/capi/session_of_one.h"
 
 #include <gmock/gmock.h>
@@ -13,6 +13,7 @@
 namespace distwrap::capi {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using BadInput = SessionOfOne;
@@ -143,8 +144,8 @@ TEST_F(BadInput, HandlesThatNobodyGave) {
   }
 }
 
-// Sizes of structs: too short, of a newer header that asks for nothing new, and
-// of one that does.
+// Sizes of structs: too short, of a newer header without new values, and of one
+// with new values.
 TEST_F(BadInput, SizesOfStructs) {
   struct {
     distwrap_op_options known = {};
@@ -170,7 +171,7 @@ TEST_F(BadInput, SizesOfStructs) {
   info.struct_size = 12;
   EXPECT_EQ(distwrap_group_read(nullptr, &info, nullptr), DW_OK);
   EXPECT_EQ(info.size, 1);
-  EXPECT_EQ(info.uid, 0u);  // behind what was asked for
+  EXPECT_EQ(info.uid, 0u);  // behind the requested size
 }
 
 TEST_F(BadInput, Tensors) {
@@ -313,6 +314,12 @@ TEST_F(BadInput, ObjectsThatAreNone) {
   EXPECT_EQ(distwrap_all_gather_object(&junk, 7, nullptr, &list, &error_),
             DW_INVALID_ARGUMENT);
   EXPECT_THAT(text(), HasSubstr("encoding 7"));
+  const distwrap_bytes why = {"a class is no type", 18};
+  EXPECT_EQ(distwrap_all_gather_object(&why, DW_OBJECT_REFUSED, nullptr, &list,
+                                       &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("kObjectType"), HasSubstr("a class is no type")));
   EXPECT_EQ(list, nullptr);
 }
 

@@ -53,7 +53,7 @@ TEST_F(Callbacks, ThatThrowInTheirThreadAreLogged) {
   let_go();
   EXPECT_EQ(distwrap_work_wait(work, DW_FOREVER, nullptr), DW_OK);
   EXPECT_EQ(distwrap_work_free(work), DW_OK);
-  // The end waits for callbacks.
+  // Ending the session waits for callbacks.
   EXPECT_EQ(distwrap_destroy_process_group(nullptr, nullptr), DW_OK);
   base::set_log_sink({});
   EXPECT_THAT(logged, HasSubstr("the callback threw: no room"));
@@ -86,7 +86,7 @@ void call_again(void* user, int32_t code, distwrap_error error) {
     return;
   }
   again.keep(distwrap_work_free(again.work));
-  ++again.calls;  // the last look at it
+  ++again.calls;  // last use of `again`
 }
 
 TEST_F(Callbacks, MayCallEverything) {

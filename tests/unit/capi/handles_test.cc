@@ -16,7 +16,7 @@ using Counted = HandleTable<std::shared_ptr<int>, Kind::kWork>;
 using Marked = HandleTable<std::shared_ptr<int>, Kind::kGroup>;
 static_assert(is_marked(Kind::kGroup) && !is_marked(Kind::kWork));
 
-// A table is for ever.
+// A table is never destroyed.
 template <class T>
 T& fresh() {
   static auto* const all = new std::vector<T*>;
@@ -46,7 +46,7 @@ TYPED_TEST(Handles, AreRefusedOnceFreed) {
   EXPECT_EQ(value.use_count(), 1);
   EXPECT_FALSE(table.find(handle));
   EXPECT_FALSE(table.remove(handle));
-  // The slot is used again under another name.
+  // The slot is reused with another generation.
   const uint64_t next = table.add(value);
   EXPECT_NE(next, handle);
   EXPECT_FALSE(table.find(handle));
@@ -67,7 +67,7 @@ TYPED_TEST(Handles, ThatNobodyGaveAreRefused) {
   const uint64_t mine = table.add(std::make_shared<int>(1));
   std::mt19937_64 random(7);
   for (int i = 0; i < 100000; ++i) {
-    // Some close to a good one, by one flipped bit.
+    // Some differ from a valid handle by one bit.
     const uint64_t handle =
         i % 2 == 0 ? random() : mine ^ uint64_t { 1 } << random() % 64;
     if (handle == mine) continue;
@@ -107,7 +107,7 @@ TYPED_TEST(Handles, AreUsedSeveralAtOnce) {
   EXPECT_EQ(two.use_count(), 1);
 }
 
-// The one who frees does not wait for the one who uses.
+// A thread that frees a handle does not wait for a thread that uses it.
 TYPED_TEST(Handles, AreFreedUnderAUseOfAnotherThread) {
   auto& table = fresh<TypeParam>();
   const auto value = std::make_shared<int>(5);
@@ -137,7 +137,8 @@ TYPED_TEST(Handles, ManyAreDistinctAndCome) {
   for (const uint64_t handle : handles) EXPECT_TRUE(table.remove(handle));
 }
 
-// Some threads make and free, others use what may just go.
+// Some threads make and free handles, others use handles that may just be
+// freed.
 TYPED_TEST(Handles, AreUsedAndFreedByManyThreads) {
   auto& table = fresh<TypeParam>();
   const auto value = std::make_shared<int>(3);

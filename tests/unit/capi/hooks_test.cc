@@ -1,4 +1,4 @@
-// Hooks in C: what they are shown, what they may answer, and their end.
+// Hooks in C: the structs that they see, their answers, and their end.
 #include "base/log.h"
 #include "unit/capi/session_of_one.h"
 

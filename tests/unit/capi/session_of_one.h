@@ -30,7 +30,7 @@ class SessionOfOne : public ::testing::Test {
     }
   }
 
-  // What the call that wrote `error_` said; the error is freed.
+  // The text of the error that the last call wrote; frees the error.
   std::string text() {
     const std::string text = distwrap_error_text(error_);
     EXPECT_EQ(distwrap_error_free(error_), DW_OK);

@@ -58,7 +58,8 @@ TEST(CapabilityTable, EqualAnswersAreOneRow) {
   EXPECT_THAT(found[0].reductions, IsEmpty());
 }
 
-// Of windows a backend has all or none; then they are made of its messages.
+// A backend has all operations on windows or none; then they are made of its
+// messages.
 TEST(CapabilityTable, WindowsAreTheBackendsOrMadeOfMessages) {
   const dw_caps_row messages =
       row(DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV), kAllTypes, 1, 0);
@@ -105,7 +106,8 @@ TEST(CapabilityTable, SaysOfWhatAnOperationIsComposed) {
   EXPECT_THAT(to_markdown(table), HasSubstr("composed: send + recv"));
 }
 
-// The rows say of every combination that exists what the recipes say, once.
+// The rows and the recipes agree on every existing combination, which appears
+// once.
 TEST(CapabilityTable, LeavesNothingOutAndSaysNothingTwice) {
   std::map<std::string, uint16_t> ops;
 #define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
@@ -146,7 +148,7 @@ TEST(CapabilityTable, LeavesNothingOutAndSaysNothingTwice) {
         for (const uint16_t reduce : values) {
           const uint32_t flags = forms.at(form);
           const int dtype = types.at(type);
-          // "All that exist" names some that this type does not have.
+          // "every dtype" includes some that this reduction does not have.
           if (!Recipes::exists(kind, flags, dtype, reduce)) {
             EXPECT_TRUE(r.every_reduction) << r.op << " " << type;
             continue;

@@ -1,4 +1,4 @@
-// The commands that show something, as real processes without a terminal.
+// The commands that print something, as real processes without a terminal.
 #include "process.h"
 
 #include <absl/strings/str_cat.h>
@@ -31,7 +31,7 @@ class Commands : public ::testing::Test {
   }
   ~Commands() override { fs::remove_all(folder_); }
 
-  // The exit code; what it printed is in out_ and err_.
+  // Returns the exit code; the output is in out_ and err_.
   int run(const Words& words) {
     Words argv = {DISTWRAP};
     argv.insert(argv.end(), words.begin(), words.end());
@@ -44,7 +44,7 @@ class Commands : public ::testing::Test {
     err_ = process.err();
     return code;
   }
-  // Whether it is one JSON document, by a parser that is not ours.
+  // Whether it is one JSON document, for an independent parser.
   bool is_json(const std::string& text) {
     options_.input = text;
     const int code =
@@ -52,7 +52,7 @@ class Commands : public ::testing::Test {
     options_.input.clear();
     return code == 0;
   }
-  // What bash offers for the last of the words.
+  // The words that bash offers for the last of the words.
   Words completed(const Words& words) {
     std::string script = ". " + folder_ + "/completion\nCOMP_WORDS=(";
     for (const std::string& word : words)
@@ -63,8 +63,8 @@ class Commands : public ::testing::Test {
     EXPECT_EQ(err_, "");
     return absl::StrSplit(out_, '\n', absl::SkipEmpty());
   }
-  // What zsh offers; its own functions, which work at a terminal only, are
-  // replaced by ones that print.
+  // The words that zsh offers. Its own functions, which need a terminal, are
+  // replaced by functions that print.
   Words completed_by_zsh(const Words& words) {
     std::string script = absl::StrCat(
         "compdef() { }\n_files() { print -r -- files }\n",
@@ -176,7 +176,7 @@ TEST_F(Commands, ASessionTellsOfUnknownSettingsOnce) {
                  "-n", "1", "--rounds", "1", "--json"}),
             0)
       << err_;
-  const std::string said = "DISTWRAP_BACKENDS is no setting";
+  const std::string said = "DISTWRAP_BACKENDS is not a setting";
   const size_t first = err_.find(said);
   ASSERT_NE(first, std::string::npos) << err_;
   EXPECT_EQ(err_.find(said, first + 1), std::string::npos) << err_;

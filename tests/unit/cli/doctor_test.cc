@@ -1,4 +1,4 @@
-// Hosts that are well and hosts that are not, described and judged.
+// Descriptions of healthy and unhealthy hosts, and their judgements.
 #include "doctor/checks.h"
 #include "doctor/report.h"
 

@@ -153,7 +153,7 @@ TEST(ErrorPages, AreFoundByNumberAndByName) {
     EXPECT_EQ(find_error_page(word), nullptr) << word;
 }
 
-// Rows without a reason would be pages that nobody finds.
+// An example without a reason would belong to no page.
 TEST(ErrorPages, AreAboutReasonsThatExist) {
 #define DW_REASON_PAGE(enumerator, advice, meaning, causes, look, settings) \
   EXPECT_NE(find_error_page(#enumerator), nullptr) << #enumerator;

@@ -1,5 +1,5 @@
-// What `distwrap info --live` makes of a board; that there are jobs is shown in
-// tests/ranks.
+// The output of `distwrap info --live` for a board; tests/ranks shows that jobs
+// are found.
 #include "comm/board/live.h"
 
 #include "base/descriptor.h"
@@ -115,8 +115,8 @@ TEST(Live, AnythingInTheMemoryIsReadOrRefused) {
   EXPECT_THAT(empty->ranks, SizeIs(2));
   for (size_t r = 0; r < 2; ++r) {
     ASSERT_TRUE((*memory)->reserve(&(*memory)->area(r).front).ok());
-    for (const comm::LanePage& lane : (*memory)->area(r).lanes)
-      ASSERT_TRUE((*memory)->reserve(&lane).ok());
+    for (const comm::GroupPage& group_board : (*memory)->area(r).groups)
+      ASSERT_TRUE((*memory)->reserve(&group_board).ok());
   }
   uint64_t state = 12345;
   for (int round = 0; round < 30; ++round) {
@@ -128,9 +128,9 @@ TEST(Live, AnythingInTheMemoryIsReadOrRefused) {
                                       : state = comm::mix(state + i));
       if (round % 3 == 1) {
         // The first entry and the words agree.
-        for (comm::LanePage& lane : area.lanes) {
-          lane.inside.store(1);
-          lane.entries[1].number.store(1);
+        for (comm::GroupPage& group_board : area.groups) {
+          group_board.inside.store(1);
+          group_board.entries[1].number.store(1);
         }
       }
       if (round != 0) area.front.facts.layout = comm::kBoardLayout;
@@ -162,7 +162,7 @@ TEST(Live, WhatIsNoBoardIsRefused) {
   close(pipe[1]);
 }
 
-// This process as a rank, and as one that looks on.
+// This process as a rank, and as an observer.
 TEST(Live, WhoOnlyReadsIsNoneOfTheJob) {
   auto memory = comm::HostMemory::make(2);
   ASSERT_TRUE(memory.ok()) << memory.status();
@@ -192,7 +192,8 @@ TEST(Live, JobsThatAreNotThere) {
   EXPECT_THAT(text("-3"), HasSubstr("neither"));
   EXPECT_THAT(text("0123456789abcdef"), HasSubstr("no job of yours"));
   EXPECT_THAT(text("999999999"), HasSubstr("there is no process 999999999"));
-  EXPECT_THAT(text(std::to_string(getpid())), HasSubstr("is no rank of a job"));
+  EXPECT_THAT(text(std::to_string(getpid())),
+              HasSubstr("is not a rank of a job"));
   if (geteuid() != 0) {
     EXPECT_THAT(text("1"), HasSubstr("process 1 belongs to user 0"));
   }

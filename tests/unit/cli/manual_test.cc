@@ -69,7 +69,7 @@ TEST(BashCompletion, OffersCommandsOptionsAndValues) {
   EXPECT_THAT(script, Not(HasSubstr("FILE")));
 }
 
-// "brew herbs" is a word of "brew" with options of its own.
+// "brew herbs" is a second word of "brew" with options of its own.
 TEST(Completion, OffersTheSecondWordOfACommand) {
   std::vector<CommandPage> both = pages();
   CommandText text;

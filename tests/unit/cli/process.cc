@@ -31,7 +31,7 @@ int count(const std::string& text, const std::string& part) {
   return n;
 }
 
-// This process's, with `set` in place of what it has of these names.
+// This process's environment, with the variables of `set` replaced.
 std::vector<std::string> environment(
     const std::map<std::string, std::string>& set) {
   std::vector<std::string> all;
@@ -62,7 +62,8 @@ Process::Process(const std::vector<std::string>& argv, const Options& options) {
                            env = pointers(variables);
   pid_ = fork();
   if (pid_ == 0) {
-    // No memory is asked for here: another thread may have held its lock.
+    // Nothing is allocated here: another thread may have held the allocator's
+    // lock.
     for (const int number : options.ignored) ::signal(number, SIG_IGN);
     dup2(in[0], 0);
     dup2(out[1], 1);
@@ -74,7 +75,7 @@ Process::Process(const std::vector<std::string>& argv, const Options& options) {
   for (const int fd : {in[0], out[1], err[1]}) close(fd);
   fds_[0] = out[0];
   fds_[1] = err[0];
-  // Test inputs are shorter than what a pipe holds.
+  // Test inputs are shorter than the capacity of a pipe.
   EXPECT_EQ(write(in[1], options.input.data(), options.input.size()),
             static_cast<ssize_t>(options.input.size()));
   close(in[1]);
@@ -89,7 +90,7 @@ Process::~Process() {
     if (fd >= 0) close(fd);
 }
 
-// False when both outputs ended or nothing came in time.
+// False when the two outputs ended or nothing came in time.
 bool Process::read_some(int timeout_ms) {
   pollfd entries[2] = {{fds_[0], POLLIN, 0}, {fds_[1], POLLIN, 0}};
   if (fds_[0] < 0 && fds_[1] < 0) return false;
@@ -126,12 +127,14 @@ int Process::wait() {
   const Deadline deadline = Deadline::after(kLimit);
   while (read_some(deadline.remaining_ms())) {
   }
-  // Its end can be waited for by a descriptor, in time.
+  // A pidfd becomes readable at the end of the process, so the wait has a
+  // limit.
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   pollfd entry = {pidfd, POLLIN, 0};
   const bool ended = pidfd < 0 || poll(&entry, 1, deadline.remaining_ms()) > 0;
-  // Closed as it was opened, past the C library: ThreadSanitizer, which saw no
-  // opening, would take it for what had the number before.
+  // Closed in the same way as opened, without the C library: ThreadSanitizer,
+  // which has seen no opening, would mistake it for an earlier descriptor of
+  // this number.
   if (pidfd >= 0) syscall(SYS_close, pidfd);
   if (!ended) return -1;
   int status = 0;

@@ -1,6 +1,6 @@
 // A process under test: its output, its end, and whether it left anything.
 //
-// Threads: one. Ownership: kills what still runs.
+// Threads: one. Ownership: kills a process that still runs.
 //
 //   Process process({"/bin/echo", "hi"}, {});
 //   EXPECT_EQ(process.wait(), 0);
@@ -28,13 +28,13 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Reads until the standard output holds `text` so many times; false when it
-  // ended, or after 90 s, before.
+  // Reads until the standard output contains `text` so many times; false when
+  // it ended before, or after 90 s.
   bool read_until(const std::string& text, int times);
   void signal(int number) const;
-  // Nobody reads the standard output any more.
+  // Closes the reading end of the standard output.
   void close_output();
-  // Reads to the end; 128 + signal for a killed one, -1 after 90 s.
+  // Reads to the end; 128 + signal for a killed process, -1 after 90 s.
   int wait();
 
   pid_t pid() const { return pid_; }

@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kEnd = 100'000'000'000;
 
-// A call made a second after the one before.
+// A call made a second after the previous one.
 struct Call {
   const char* op = "all_reduce";
   int64_t seq = 0;
@@ -145,14 +145,14 @@ TEST(Recordings, OtherFilesAreRefusedByName) {
   EXPECT_THAT(std::string(parse_recording("{").status().message()),
               HasSubstr("cut short"));
   EXPECT_THAT(std::string(parse_recording("[]").status().message()),
-              HasSubstr("no recording"));
+              HasSubstr("not a recording"));
   EXPECT_THAT(
       std::string(
           parse_recording(R"({"format": "distwrap recording", "version": 9})")
               .status()
               .message()),
       HasSubstr("version 9"));
-  // Members of another type are as if they were missing.
+  // Members of a wrong type count as missing.
   const auto odd = parse_recording(
       R"({"format": "distwrap recording", "version": 1, "rank": "x",
           "groups": [1, {"size": -5, "ranks": ["a"], "rank": 99}],
@@ -186,7 +186,7 @@ TEST(Recordings, AFolderHoldsTheNewestJob) {
                           AllOf(HasSubstr("rank-5.json"), HasSubstr("old"))));
   EXPECT_THAT(to_text(*job, positions_of(*job)),
               AllOf(HasSubstr("2 of 2 ranks recorded"),
-                    HasSubstr("nobody is behind"), HasSubstr("left out")));
+                    HasSubstr("no rank is behind"), HasSubstr("left out")));
   fs::remove_all(folder);
   EXPECT_FALSE(read_recordings(folder).ok());
 }

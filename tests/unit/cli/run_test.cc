@@ -37,7 +37,7 @@ class Run : public ::testing::Test {
     options_.env["DISTWRAP_RUN_DIR"] = folder_ + "/run";
   }
   ~Run() override {
-    // Whatever the test did: no run directory, no process is left.
+    // After every test no run directory and no process is left.
     EXPECT_TRUE(fs::is_empty(folder_ + "/run"));
     EXPECT_TRUE(end_of_processes());
     fs::remove_all(folder_);
@@ -57,7 +57,7 @@ class Run : public ::testing::Test {
     return std::make_unique<Process>(argv, options_);
   }
 
-  // A killed process is there until it has been dealt with.
+  // A killed process exists until it has been reaped.
   bool end_of_processes() {
     const Deadline deadline = Deadline::after(absl::Seconds(20));
     while (!processes_with("DISTWRAP_RUN_DIR", folder_ + "/run").empty()) {
@@ -138,7 +138,7 @@ TEST_F(Run, OutputInFiles) {
 }
 
 TEST_F(Run, RanksAreToldWhoTheyAre) {
-  // What an outer job set is not theirs.
+  // The variables of an outer job do not reach the ranks.
   options_.env["DISTWRAP_RANK"] = "7";
   options_.env["DISTWRAP_JOB_ID"] = "outer";
   const auto process = run_any(
@@ -298,7 +298,7 @@ TEST_F(Run, KilledLauncherTakesItsRanksAlong) {
     EXPECT_EQ(process->wait(), 128 + SIGKILL);
   }
   EXPECT_TRUE(end_of_processes());
-  // It could not remove its directory; the next does.
+  // This launcher could not remove its directory; the next one does.
   EXPECT_FALSE(fs::is_empty(folder_ + "/run"));
   EXPECT_EQ(run_any({"-n", "1", "true"})->wait(), 0);
   EXPECT_TRUE(fs::is_empty(folder_ + "/run"));
@@ -338,7 +338,7 @@ TEST_F(Run, FirstRankReadsTheInput) {
 TEST_F(Run, SlowReaderGetsAll) {
   constexpr int kLines = 60000;
   const auto process = run({"-n", "2"}, {"flood", absl::StrCat(kLines)});
-  // It is more than the launcher keeps for its reader.
+  // The output is more than the launcher buffers for a slow reader.
   ASSERT_TRUE(process->read_until("[0] 0 ", 1));
   EXPECT_EQ(process->wait(), 0);
   EXPECT_EQ(lines_of(process->out()).size(), 2u * kLines);

@@ -28,7 +28,7 @@ class CommunicatorTest : public ::testing::Test {
   explicit CommunicatorTest(uint32_t flags = 0) : fake_(flags) {}
 
   void start(absl::Duration timeout = absl::Seconds(60), Device device = kCpu,
-             std::shared_ptr<Lane> lane = nullptr,
+             std::shared_ptr<GroupBoard> group_board = nullptr,
              const RecordedAs& recorded = {}) {
     backend_ = fake_.open(device);
     const absl::StatusOr<dw_comm*> comm = build_communicator(
@@ -39,9 +39,16 @@ class CommunicatorTest : public ::testing::Test {
     identity.recorded = recorded;
     comm_ = BackendCommunicator::make(std::move(identity), backend_, *comm,
                                       FirstFailure(store_, "failure"),
-                                      watchdog_, std::move(lane));
+                                      watchdog_, std::move(group_board));
   }
   Communicator& comm() { return *comm_; }
+  // The session's thread calls the functions of `fake_` until all of this has
+  // ended. Those of a derived test use members that its destructor ends.
+  void TearDown() override {
+    comm_.reset();
+    backend_.reset();
+    watchdog_.reset();
+  }
   // As if it were memory of the backend's device.
   TensorView view(std::vector<float>& values) const {
     return TensorView(values.data(), static_cast<int64_t>(values.size()),
@@ -52,7 +59,7 @@ class CommunicatorTest : public ::testing::Test {
   }
 
   FakeBackend fake_;
-  std::shared_ptr<Watchdog> watchdog_ = std::make_shared<Watchdog>();
+  std::shared_ptr<Watchdog> watchdog_ = *Watchdog::make();
   std::shared_ptr<Store> store_ = Store::in_memory();
   std::shared_ptr<BackendInstance> backend_;
   dw_comm* built_ = nullptr;

@@ -111,12 +111,7 @@ TEST_F(CommunicatorTest, AgainIsTriedAgain) {
 TEST_F(CommunicatorTest, AgainForEverEndsAtTheDeadline) {
   start(absl::Milliseconds(50));
   fake_.submit = [](const dw_op&, dw_work*, dw_error*) { return DW_AGAIN; };
-  for (const bool async : {false, true}) {
-    const absl::Status status = call({.async = async}).status();
-    EXPECT_EQ(status.code(), async ? absl::StatusCode::kFailedPrecondition
-                                   : absl::StatusCode::kDeadlineExceeded)
-        << status;  // the first one broke the group
-  }
+  EXPECT_EQ(call().status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(CommunicatorTest, ARefusalOfTheBackendBreaksNothing) {
@@ -156,7 +151,7 @@ TEST_F(CommunicatorTest, AFailureNamesThePeerAndBreaksTheGroup) {
   EXPECT_EQ(fake_.submits, 1) << "a broken group asks its backend nothing";
 }
 
-// Who failed first is what all name.
+// All ranks name the rank that failed first.
 TEST_F(CommunicatorTest, AnotherRanksEarlierFailureIsTheCause) {
   start();
   FirstFailure elsewhere(store_, "failure");
@@ -369,7 +364,8 @@ TEST_F(WatchedCommunicatorTest, ABlockedCallIsEndedByAnAbort) {
   EXPECT_GE(error_info(status)->elapsed, absl::Milliseconds(30));
 }
 
-// One that ignores an abort, and completes when everybody else has gone.
+// A backend that ignores an abort, and completes when all other users have
+// gone.
 TEST_F(CommunicatorTest, ABackendThatDoesNotLetGoMayCompleteLate) {
   dw_work* pending = nullptr;
   fake_.submit = [&](const dw_op&, dw_work* work, dw_error*) {

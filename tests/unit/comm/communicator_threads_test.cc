@@ -87,7 +87,7 @@ TEST_F(TwoThreads, WaitingForAnotherThreadsCallEndsAtTheDeadline) {
   EXPECT_EQ(fake_.aborts, 1) << "as any call that is late";
 }
 
-// Whoever keeps the time.
+// The error is equal whether the backend or the watchdog notices the deadline.
 TEST_F(CommunicatorTest, ALateCallNamesItsLimit) {
   start();
   fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {

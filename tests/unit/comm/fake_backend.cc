@@ -68,13 +68,18 @@ int32_t submit(dw_comm*, const dw_op* op, dw_work* work, dw_error* error) {
 }
 
 int32_t progress(dw_backend*) { return fake->progress(); }
+int32_t wait_fd(dw_backend*, int32_t* fd) {
+  *fd = fake->wait_fd;
+  return DW_OK;
+}
+int32_t arm(dw_backend*) { return fake->arm(); }
 int32_t mem_register(dw_backend*, void* address, uint64_t bytes,
                      dw_mem** memory, dw_error*) {
   const int32_t code = fake->mem_register(address, bytes);
   if (code == DW_OK) *memory = &the_memory;
   return code;
 }
-int32_t mem_release(dw_mem* memory, dw_error* error) {
+int32_t mem_release(dw_backend* /*backend*/, dw_mem* memory, dw_error* error) {
   EXPECT_EQ(memory, &the_memory);
   return fake->mem_release(error);
 }
@@ -111,6 +116,10 @@ FakeBackend::~FakeBackend() { fake = nullptr; }
 
 std::shared_ptr<BackendInstance> FakeBackend::open(Device device) {
   if (progress) api_.progress = comm::progress;
+  if (arm) {
+    api_.wait_fd = comm::wait_fd;
+    api_.arm = comm::arm;
+  }
   if (mem_register) api_.mem_register = comm::mem_register;
   if (mem_release) api_.mem_release = comm::mem_release;
   const auto table = plugin::make_backend(&api_, "a test");

@@ -21,25 +21,31 @@ class FakeBackend {
   // For another device than the host's memory: as it is, without `compose`.
   std::shared_ptr<BackendInstance> open(Device device = kCpu);
 
-  // What `submit` answers; DW_DONE when unset.
+  // The result of `submit`; DW_DONE when unset.
   std::function<int32_t(const dw_op& op, dw_work* work, dw_error* error)>
       submit;
-  // What `submit_group` answers; DW_DONE when unset.
+  // The result of `submit_group`; DW_DONE when unset.
   std::function<int32_t(const dw_group_item* items, uint64_t n,
                         dw_error* error)>
       submit_group;
-  // What `progress` answers; unset at `open`: the backend has no such slot.
+  // The result of `progress`; unset at `open`: the backend has no such slot.
   std::function<int32_t()> progress;
-  // What `comm_abort` does besides being counted.
+  // The descriptor of `wait_fd` and what `arm` answers; unset at `open`: the
+  // backend has neither.
+  int wait_fd = -1;
+  std::function<int32_t()> arm;
+  // Actions of `comm_abort` besides being counted.
   std::function<void()> abort;
-  // What `setup_step` answers, by round.
+  // The result of `setup_step`, by round.
   std::function<int32_t(int round, dw_error* error)> step;
 
-  // What `mem_register` and `mem_release` answer; unset at `open`: the backend
-  // has neither.
+  // The results of `mem_register` and `mem_release`; unset at `open`: the
+  // backend has neither slot.
   std::function<int32_t(void* address, uint64_t bytes)> mem_register;
   std::function<int32_t(dw_error* error)> mem_release;
 
+  // Before `open`.
+  void add_flags(uint32_t flags) { api_.flags |= flags; }
   // Ends a pending operation.
   void complete(dw_work* work, int32_t code, const dw_error* error = nullptr) {
     host->complete(work, code, error);

@@ -11,7 +11,7 @@ namespace {
 
 using OpCheckAny = OpCheck;
 
-// What a v form must keep: for each rule a call that breaks it alone.
+// The rules of a v form: for each rule a call that breaks only that one.
 TEST_F(OpCheckAny, CountsPerRank) {
   const std::vector<int64_t> counts{1, 2, 0, 3}, displs{6, 4, 0, 0};
   const Counts packed{counts}, placed{counts, displs};

@@ -22,7 +22,7 @@ inline Capabilities everything_f32() {
                         0,
                         0,
                         0};
-  return Capabilities(absl::MakeConstSpan(&row, 1), DW_DEVICE_CPU);
+  return Capabilities(absl::MakeConstSpan(&row, 1), kCpu);
 }
 
 // A call with its operation.
@@ -68,9 +68,8 @@ inline Fault fault_of(const Op& op) { return check(op).fault; }
 inline CheckedCall check_any(const Op& op) {
   const dw_caps_row row{
       ~uint64_t{0}, ~uint64_t{0}, ~0u, 0, 1u << DW_DEVICE_CPU, 0, 0, 0};
-  return check_any_call(
-      op.kind, op.call(), kRank, kSize,
-      Capabilities(absl::MakeConstSpan(&row, 1), DW_DEVICE_CPU));
+  return check_any_call(op.kind, op.call(), kRank, kSize,
+                        Capabilities(absl::MakeConstSpan(&row, 1), kCpu));
 }
 inline Fault any_fault(const Op& op) { return check_any(op).fault; }
 

@@ -245,8 +245,9 @@ TEST_F(OpCheck, TextsHelp) {
   EXPECT_THAT(any_text(gather), HasSubstr("within 5 elements, got counts "
                                           "[1, 2, 0, 3]"));
   gather.out_counts = {three};
-  EXPECT_THAT(any_text(gather), HasSubstr("output's counts are not one for "
-                                          "each rank; expected 4, got 3"));
+  EXPECT_THAT(any_text(gather),
+              HasSubstr("output's counts do not have one entry for each rank; "
+                        "expected 4, got 3"));
   EXPECT_THAT(any_text({.kind = DW_OP_ALL_REDUCE,
                         .reduce = DW_REDUCE_BAND,
                         .out = a(8),

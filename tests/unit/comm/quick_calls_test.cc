@@ -1,4 +1,4 @@
-// What is recorded of a call's end where the backend tells whether it waited.
+// The recorded end of a call when the backend tells whether it waited.
 #include "comm/recorder/session_recording.h"
 #include "unit/comm/communicator_fixture.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 class QuickCalls : public CommunicatorTest {
  protected:
-  explicit QuickCalls(uint32_t flags = DW_BACKEND_CLOCKS_WAITS)
+  explicit QuickCalls(uint32_t flags = DW_BACKEND_SAYS_WAITS)
       : CommunicatorTest(flags) {}
 
   void SetUp() override {
@@ -41,9 +41,9 @@ TEST_F(QuickCalls, EndAsTheyBegin) {
   EXPECT_EQ(took(x_), 0u);
 }
 
-TEST_F(QuickCalls, OneThatLookedAtTheClockEndsLater) {
-  fake_.submit = [&](const dw_op&, dw_work*, dw_error*) {
-    fake_.host->now_ns(fake_.host->self);
+TEST_F(QuickCalls, OneThatWaitedEndsLater) {
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) {
+    fake_.host->waits(op.trace);
     return DW_DONE;
   };
   EXPECT_GT(took(x_), 0u);

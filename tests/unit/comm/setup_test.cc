@@ -104,7 +104,7 @@ class MortalStore final : public Store {
   bool dead_ = false;
 };
 
-// What the backend then says is only what follows from that.
+// The backend's own error is only a consequence.
 TEST(BuildCommunicator, ADeadStoreIsTheCauseOfWhatBreaks) {
   for (const bool is_dead : {true, false}) {
     FakeBackend fake;

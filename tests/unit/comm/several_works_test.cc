@@ -60,7 +60,7 @@ TEST_F(WorkTest, AllAsOneEndsWhenAllHave) {
   nested.on_done([&](const absl::Status& status) { called.set_value(status); });
   const absl::StatusOr<int> fd = all.event_fd();
   finish(0);
-  fail(1);  // of the two that are left, the last
+  fail(1);  // the last of the two that are left
   EXPECT_FALSE(all.test());
   EXPECT_EQ(all.state(), WorkState::kRunning);
   const absl::Status late = all.wait(absl::Milliseconds(1));
@@ -93,7 +93,7 @@ TEST_F(WorkTest, AThousandAtOnceNeedNoMoreThreads) {
   constexpr size_t kMany = 1000;
   std::atomic<size_t> calls{0};
   std::promise<void> last;
-  // whatever is made at first use
+  // Allocates everything that the first use needs.
   pend().on_done([&](const absl::Status&) { last.set_value(); });
   finish();
   last.get_future().wait();

@@ -1,11 +1,10 @@
-// What is kept of a call whose backend says when it is under way.
+// The records of a call whose backend reports that it is in flight.
 #include "comm/recorder/session_recording.h"
 #include "unit/comm/communicator_fixture.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <thread>
 #include <vector>
 
 namespace distwrap::comm {
@@ -13,7 +12,8 @@ namespace {
 
 class CallsUnderWay : public CommunicatorTest {
  protected:
-  CallsUnderWay() : CommunicatorTest(DW_BACKEND_SAYS_UNDER_WAY) {}
+  explicit CallsUnderWay(uint32_t flags = DW_BACKEND_SAYS_UNDER_WAY)
+      : CommunicatorTest(flags) {}
 
   void SetUp() override {
     ASSERT_NE(recording_, nullptr);
@@ -29,19 +29,22 @@ class CallsUnderWay : public CommunicatorTest {
   absl::Status call() {
     return comm_->all_reduce(view(x_), view(x_), ReduceOp::kSum, {}).status();
   }
-  void say_under_way() { fake_.host->under_way(fake_.host->self); }
+  void say_under_way(const dw_op& op) {
+    ASSERT_NE(op.trace, nullptr);
+    fake_.host->under_way(op.trace);
+  }
 
   std::shared_ptr<SessionRecording> recording_ =
       SessionRecording::make({}, {"job", "host", 0, 4});
 };
 
 TEST_F(CallsUnderWay, AreRecordedWhenTheBackendSaysSo) {
-  fake_.submit = [&](const dw_op&, dw_work*, dw_error*) {
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) {
     EXPECT_EQ(records().size(), 0u);
-    say_under_way();
+    say_under_way(op);
     EXPECT_EQ(records().size(), 1u);
     EXPECT_EQ(records().front().outcome, Recorder::kRunning);
-    say_under_way();  // as often as it likes
+    say_under_way(op);  // as often as it likes
     EXPECT_EQ(records().size(), 1u);
     return DW_DONE;
   };
@@ -68,16 +71,29 @@ TEST_F(CallsUnderWay, AreRecordedWhenTheyFail) {
   EXPECT_GE(records().front().outcome, Recorder::kFailed);
 }
 
-TEST_F(CallsUnderWay, AreOfTheThreadThatMakesThem) {
-  fake_.submit = [&](const dw_op&, dw_work*, dw_error*) {
-    std::thread([&] { say_under_way(); }).join();
-    EXPECT_EQ(records().size(), 0u);
+TEST_F(CallsUnderWay, AsynchronousOnesHaveNoTrace) {
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) {
+    EXPECT_EQ(op.trace, nullptr);
+    EXPECT_EQ(records().size(), 1u);
+    return DW_DONE;
+  };
+  EXPECT_TRUE(
+      comm_->all_reduce(view(x_), view(x_), ReduceOp::kSum, {.async = true})
+          .ok());
+}
+
+class SilentCalls : public CallsUnderWay {
+ protected:
+  SilentCalls() : CallsUnderWay(0) {}
+};
+
+TEST_F(SilentCalls, OfOtherBackendsHaveNoTrace) {
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) {
+    EXPECT_EQ(op.trace, nullptr);
+    EXPECT_EQ(records().size(), 1u);
     return DW_DONE;
   };
   EXPECT_TRUE(call().ok());
-  EXPECT_EQ(records().size(), 1u);
-  say_under_way();  // of no call
-  EXPECT_EQ(records().size(), 1u);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ class Counter : public Watchdog::Watch {
 };
 
 TEST(Watchdog, FiresOncePerDeadline) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   Counter watch;
   dog.add(watch, Deadline::after(absl::Milliseconds(1)));
   watch.wait_for(1);
@@ -48,7 +49,8 @@ TEST(Watchdog, FiresOncePerDeadline) {
 }
 
 TEST(Watchdog, FiresAgainWhenAsked) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   Counter watch(2);
   dog.add(watch, Deadline::after(absl::ZeroDuration()));
   watch.wait_for(3);
@@ -57,7 +59,8 @@ TEST(Watchdog, FiresAgainWhenAsked) {
 }
 
 TEST(Watchdog, RemovedInTimeNeverFires) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   Counter watch, later;
   dog.add(watch, Deadline::after(absl::Hours(1)));
   dog.remove(watch);
@@ -68,7 +71,8 @@ TEST(Watchdog, RemovedInTimeNeverFires) {
 }
 
 TEST(Watchdog, AnEarlierDeadlineOvertakesALaterOne) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   Counter late, soon;
   dog.add(late, Deadline::after(absl::Hours(1)));
   dog.add(soon, Deadline::after(absl::Milliseconds(1)));
@@ -81,7 +85,8 @@ TEST(Watchdog, AnEarlierDeadlineOvertakesALaterOne) {
 // Otherwise every short operation would cost a switch to the watchdog's thread
 // and back.
 TEST(Watchdog, AStreamOfShortOperationsWakesItOnce) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   Counter watch;
   const Deadline first = Deadline::after(absl::Hours(1));
   for (int i = 0; i < 1000; ++i) {
@@ -95,7 +100,8 @@ TEST(Watchdog, AStreamOfShortOperationsWakesItOnce) {
 
 // A watch may die as soon as remove has returned.
 TEST(Watchdog, RemoveWaitsForARunningCall) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   for (int i = 0; i < 200; ++i) {
     auto watch = std::make_unique<Counter>();
     dog.add(*watch, Deadline::after(absl::Microseconds(i % 7 * 20)));
@@ -105,7 +111,8 @@ TEST(Watchdog, RemoveWaitsForARunningCall) {
 }
 
 TEST(Watchdog, ManyThreads) {
-  Watchdog dog;
+  const std::shared_ptr<Watchdog> kept = *Watchdog::make();
+  Watchdog& dog = *kept;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&dog] {

@@ -247,6 +247,7 @@ TEST(CallbackThreadTest, RunsWhatIsLeftAtItsEnd) {
   std::vector<int> order;
   {
     CallbackThread thread;
+    ASSERT_TRUE(thread.start().ok());
     for (int i = 0; i < 3; ++i) thread.post([&, i] { order.push_back(i); });
   }
   EXPECT_THAT(order, ElementsAre(0, 1, 2));
@@ -254,6 +255,7 @@ TEST(CallbackThreadTest, RunsWhatIsLeftAtItsEnd) {
 
 TEST(CallbackThreadTest, MayEndInsideACallback) {
   auto thread = std::make_unique<CallbackThread>();
+  ASSERT_TRUE(thread->start().ok());
   std::promise<void> after;
   std::promise<void> posted;
   thread->post([&] {

@@ -1,4 +1,4 @@
-// Which session a call means, and what calls without one say.
+// The session of a call, and the errors of calls without one.
 #include "distwrap/distwrap.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a group says that it can do is what its calls take.
+// The capabilities of a group equal the arguments that its calls accept.
 #include "distwrap/distwrap.h"
 
 #include <absl/strings/str_cat.h>

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A variable of the environment while it lives.
+// An environment variable that is set while the object lives.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -35,7 +35,7 @@ void expect_error(const absl::Status& status, Reason reason,
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// That init_process_group fails, and undoes all.
+// Checks that init_process_group fails and undoes everything.
 void expect_no_start(const InitOptions& options, Reason reason,
                      const std::vector<std::string>& says = {}) {
   const absl::Status status = init_process_group(options).status();
@@ -63,7 +63,7 @@ TEST(Errors, OfBackendStrings) {
                   {"Duplicate device type"});
   expect_no_start({.rank = 0, .world_size = 1, .drop_in = true},
                   Reason::kBackendMissing, {"backend must be specified"});
-  // The C++ form of the same, without a start.
+  // The C++ function gives the same error without a start.
   expect_error(parse_backend("gpu:nccl").status(), Reason::kDeviceUnknown);
   expect_error(parse_backend("").status(), Reason::kBackendMissing,
                {"backend must be specified"});

@@ -166,8 +166,8 @@ bool Exercise::takes_pieces() const {
           plan_.kind == DW_OP_ALL_GATHER);
 }
 
-// Elements from one rank to another. What is not for one rank only has the same
-// count whoever gets it, and the other way round.
+// The number of elements from one rank to another. Data that are not for one
+// rank only have one count for all receivers or senders.
 int64_t Exercise::count(int from, int to) const {
   if (plan_.lists == Lists::kEqual) return 5 * plan_.scale;
   switch (plan_.kind) {
@@ -186,7 +186,7 @@ int32_t Exercise::value(int from, int to, size_t i) const {
          static_cast<int32_t>(i);
 }
 
-// What this rank gets from `from` at place `i`.
+// The element that this rank gets from `from` at place `i`.
 int32_t Exercise::result(int from, size_t i) const {
   int32_t sum = 0;
   switch (plan_.kind) {

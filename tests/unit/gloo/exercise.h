@@ -26,15 +26,15 @@ dw_op op_of(uint16_t kind, uint64_t seq);
 dw_buf buffer_of(std::vector<int32_t>& elements);
 dw_buf buffer_of(std::vector<float>& elements);
 
-// "" or why the call did not end well; with the caller waiting or not.
+// "" or the reason of a failure; with the caller waiting or not.
 std::string run(Member& member, dw_op op, bool caller_waits);
 
-// How the pieces of the ranks lie in a buffer.
+// The layout of the ranks' pieces in a buffer.
 enum class Lists {
-  kEqual,   // of one size, without counts
-  kPacked,  // of sizes that differ, some of none
-  kGaps,    // likewise, in reverse order and with gaps
-  kParts,   // likewise, each in memory of its own
+  kEqual,   // equal sizes, without counts
+  kPacked,  // different sizes, some of them 0
+  kGaps,    // different sizes, in reverse order and with gaps
+  kParts,   // different sizes, each in memory of its own
 };
 
 // A buffer with one piece for each rank.
@@ -60,16 +60,16 @@ class Pieces {
   std::vector<void*> parts_;
 };
 
-// One rank's part of one collective. Movable not at all: ops point into it.
+// One rank's part of one collective. Must not move, because ops point into it.
 class Exercise {
  public:
   struct Plan {
     uint16_t kind = DW_OP_BARRIER;
     Lists lists = Lists::kEqual;
     int root = 0;
-    int32_t salt = 0;  // data of calls in flight together differ
+    int32_t salt = 0;  // makes the data of calls in flight together differ
     bool in_place = false;
-    int64_t scale = 1;  // of all counts
+    int64_t scale = 1;  // factor of all counts
   };
 
   Exercise(const Member& member, const Plan& plan);

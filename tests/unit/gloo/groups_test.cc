@@ -33,7 +33,7 @@ class Set {
     item.exercise = std::make_unique<Exercise>(member_, plan);
     item.op = item.exercise->op(member_.next_seq++);
   }
-  // Item `i` becomes item `j`.
+  // Exchanges items `i` and `j`.
   void swap(size_t i, size_t j) { std::swap(items_[i], items_[j]); }
   dw_op& op(size_t i) { return items_[i]->op; }
 
@@ -48,7 +48,7 @@ class Set {
                                error);
   }
 
-  // Submits, waits, and finds what is wrong.
+  // Submits, waits, and checks the results.
   void run() {
     dw_error error = {};
     const int32_t code = submit(&error);
@@ -70,7 +70,7 @@ class Set {
     }
   }
 
-  // Whether every work of a started set ends, and none well.
+  // Whether every work of a started set ends with an error.
   bool all_fail() {
     for (const auto& item : items_)
       if (!item->work.wait(std::chrono::seconds(20)) ||
@@ -119,8 +119,8 @@ int32_t content(int from, int to, uint64_t tag) {
   return from * 100 + to * 10 + static_cast<int32_t>(tag);
 }
 
-// Every rank has another order: receives first, sends first, tags up and down,
-// collectives at the beginning, in the middle and at the end.
+// Every rank has another order: receives first, sends first, tags ascending and
+// descending, collectives at the beginning, in the middle and at the end.
 TEST_P(GlooGroupsTest, NoOrderOfItemsBlocks) {
   on_ranks(3, [](Member& member) {
     for (const size_t count : {size_t{1}, kLarge})
@@ -163,7 +163,7 @@ TEST_P(GlooGroupsTest, RefusedItemStartsNothing) {
     dw_error error = {};
     EXPECT_EQ(refused.submit(&error), DW_INVALID_ARGUMENT);
     EXPECT_NE(error.text[0], '\0');
-    // Had the first one been sent, it would arrive here.
+    // If the first message had been sent, it would arrive here.
     Set good(member, GetParam());
     good.message(false, peer, 5, 2);
     good.message(true, peer, 5, 2);
@@ -209,7 +209,7 @@ TEST_P(GlooGroupsTest, AbortEndsASet) {
       EXPECT_NE(error.text[0], '\0');
       EXPECT_TRUE(set.untouched());
     } else {
-      // Before it was begun: by this rank's abort, or by the other's.
+      // Aborted before it was started, by this rank or by the other.
       EXPECT_TRUE(code == DW_OK ? set.all_fail()
                                 : code == DW_ABORTED || code == DW_UNAVAILABLE)
           << error.text;

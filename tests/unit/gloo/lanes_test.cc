@@ -1,4 +1,4 @@
-// Waits for transfers with a peer that is lost.
+// Waits for transfers with a lost peer.
 #include "lanes.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ class GlooLanesTest : public testing::Test {
   Peers peers_{device_, device_.gloo()->createContext(0, 2)};
 };
 
-// A worker with other messages lets go of each ten thousand times a second.
+// A worker with other messages interrupts each wait ten thousand times a
+// second.
 TEST_F(GlooLanesTest, WhoIsLetGoAllTheTimeStillSeesThatThePeerIsLost) {
   Lane lane(peers_, 1);
   std::future<void> waiting = std::async(std::launch::async, [&] {

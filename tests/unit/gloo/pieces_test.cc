@@ -39,8 +39,8 @@ TEST(GlooPiecesTest, EveryPieceArrivesWhereItBelongs) { exercise_all(false); }
 
 TEST(GlooPiecesTest, InPlaceTheOwnPieceIsTheOwnBuffer) { exercise_all(true); }
 
-// Some pieces of one segment, some of many, some of none; and blocks of
-// reductions likewise.
+// Some pieces have one segment, some many, some none; so do blocks of
+// reductions.
 TEST(GlooPiecesTest, LargePiecesArriveInSegments) {
   on_ranks(3, [](Member& member) {
     for (const uint16_t kind : collectives())
@@ -49,8 +49,8 @@ TEST(GlooPiecesTest, LargePiecesArriveInSegments) {
   });
 }
 
-// A set of counts that ranks 0 and 1 do not agree on. Rank 0 believes in one
-// element more from, or to, rank 1.
+// Counts that differ between ranks 0 and 1: rank 0 expects one element more
+// from, or for, rank 1.
 void expect_no_meeting(uint16_t kind) {
   on_ranks(2, [&](Member& member) {
     const int64_t extra = member.rank == 0 ? 1 : 0;
@@ -69,16 +69,16 @@ void expect_no_meeting(uint16_t kind) {
     dw_error error = {};
     ASSERT_EQ(gloo().submit(member.comm, &op, &work, &error), DW_OK)
         << error.text;
-    // Whatever could meet has met by then; a meeting would be found in any
-    // case, by a completion below or by Gloo's end.
+    // Any match has happened by now, and would be noticed by a completion below
+    // or by Gloo's end.
     EXPECT_FALSE(work.wait(std::chrono::milliseconds(30)));
     member.meeting.meet();
     const dw_error why = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
     gloo().comm_abort(member.comm, &why);
     ASSERT_TRUE(work.wait(std::chrono::seconds(20)));
     EXPECT_GT(work.code(), DW_OK);
-    // The one rank that gets what it waits for may not be told from outside;
-    // the one that waits for more than is sent must have got nothing.
+    // A rank that gets the expected size may or may not have completed; a rank
+    // that waits for more than is sent must have received nothing.
     if (member.rank == 0 && kind != DW_OP_REDUCE_SCATTER) {
       EXPECT_EQ(out[2], -1);
       EXPECT_EQ(out[3], -1);

@@ -1,4 +1,5 @@
-// Reductions: rounding, averages, the same bits everywhere, and what they cost.
+// Reductions: rounding, averages, equal bits everywhere, and the bytes that
+// they send.
 #include "exercise.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@
 namespace distwrap::gloo_test {
 namespace {
 
-// In one message, in one segment of a block, in many.
+// One message, one segment of a block, many segments.
 constexpr size_t kCounts[] = {3, 40000, 700001};
 
 dw_buf halves(std::vector<uint16_t>& elements) {
@@ -27,7 +28,7 @@ dw_buf halves(std::vector<uint16_t>& elements) {
   return buf;
 }
 
-// 2048 + 1 is no f16, 2048 + 1 + 1 is one: rounding at each step would stay at
+// 2048 + 1 is no f16, but 2048 + 1 + 1 is: rounding at each step would stay at
 // 2048.
 TEST(GlooReductionsTest, HalvesAreRoundedOnce) {
   static constexpr uint16_t k2048 = 0x6800, k1 = 0x3c00, k2050 = 0x6801;
@@ -113,8 +114,8 @@ TEST(GlooReductionsTest, ReduceInPlaceLeavesTheOthersAlone) {
   });
 }
 
-// Bytes that this process's TCP sockets have got; Gloo's are found among them
-// twice, as the backend keeps duplicates.
+// The bytes that this process's TCP sockets have received; Gloo's count twice,
+// because the backend keeps duplicates.
 uint64_t bytes_received() {
   uint64_t sum = 0;
   std::set<ino_t> seen;
@@ -124,7 +125,7 @@ uint64_t bytes_received() {
     struct stat state;
     tcp_info info = {};
     socklen_t size = sizeof info;
-    // By name, not descriptor, which Gloo may just be closing.
+    // Opened by name, because Gloo may just be closing the descriptor.
     const std::string name = std::string("/proc/self/fd/") + entry->d_name;
     if (stat(name.c_str(), &state) != 0 || !seen.insert(state.st_ino).second ||
         getsockopt(number, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
@@ -135,7 +136,7 @@ uint64_t bytes_received() {
   return sum;
 }
 
-// What all ranks together send for one call, its data on the wire.
+// The bytes that all ranks together send for one call.
 uint64_t cost_of(Member& member, uint16_t kind, size_t in, size_t out) {
   std::vector<float> from(in), to(out);
   dw_op op = op_of(kind, member.next_seq++);
@@ -157,7 +158,7 @@ TEST(GlooReductionsTest, OnlyWhatOthersNeedIsSent) {
   constexpr uint64_t kBytes = kBlock * sizeof(float);
   for (const uint64_t size : {uint64_t{2}, uint64_t{3}, uint64_t{4}})
     on_ranks(static_cast<int>(size), [&](Member& member) {
-      // Each rank: (n-1)/n of the input.
+      // Each rank sends (n-1)/n of the input.
       const uint64_t scattered =
           cost_of(member, DW_OP_REDUCE_SCATTER, size * kBlock, kBlock);
       const uint64_t all =

@@ -35,7 +35,7 @@ Exercise::Plan plan_of(uint16_t kind, int32_t salt) {
           salt, false};
 }
 
-// With no barrier between the pairs, a fast rank is ahead of a slow one.
+// Without a barrier between the pairs, a fast rank is ahead of a slow one.
 TEST(GlooSideBySideTest, PairsOfCollectives) {
   on_ranks(3, [](Member& member) {
     int32_t salt = 0;
@@ -52,7 +52,7 @@ TEST(GlooSideBySideTest, PairsOfCollectives) {
   });
 }
 
-// One by one in the caller's thread while others run in the worker.
+// Waiting calls in this thread while others run in the worker.
 TEST(GlooSideBySideTest, WaitingBesideAsynchronousCollectives) {
   on_ranks(3, [](Member& member) {
     for (int32_t round = 0; round < 100; ++round) {
@@ -89,7 +89,7 @@ struct Message {
   int32_t code;
 };
 
-// The same number and size in every class, received in the opposite order.
+// Equal numbers and sizes in every class, received in the opposite order.
 TEST(GlooSideBySideTest, ClassesOfTagsAreApart) {
   on_ranks(2, [](Member& member) {
     constexpr uint32_t kNumbers[] = {0, 1, 0x7fffffff, 0xffffffff};
@@ -112,8 +112,8 @@ TEST(GlooSideBySideTest, ClassesOfTagsAreApart) {
   });
 }
 
-// Of four ranks two exchange messages, as often as they like: the next
-// collective of all passes.
+// Two of four ranks exchange any number of messages, and the next collective of
+// all succeeds.
 TEST(GlooSideBySideTest, MessagesOfSomeThenACollectiveOfAll) {
   on_ranks(4, [](Member& member) {
     for (int32_t round = 0; round < 20; ++round) {

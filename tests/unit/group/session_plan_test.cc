@@ -1,4 +1,4 @@
-// Where a session's values come from: options, then the environment, then
+// The sources of a session's values: options, then the environment, then
 // defaults.
 #include "algo/objects/limit.h"
 #include "base/error.h"
@@ -94,7 +94,7 @@ TEST(SessionPlan, ALoneRankNeedsNothing) {
   EXPECT_NE(p->store, nullptr);
 }
 
-// Ranks placed by hand do not meet in the store of the job around them.
+// Ranks with explicit numbers do not meet in the store of a surrounding job.
 TEST(SessionPlan, ExplicitRanksBringTheirStore) {
   const auto p = plan({.rank = 0, .world_size = 2}, launched());
   EXPECT_EQ(error_reason(p.status()), Reason::kLaunchMissing);

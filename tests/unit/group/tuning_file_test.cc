@@ -1,4 +1,4 @@
-// What a file of measured values may say, and how it is refused.
+// The valid content of a tuning file, and the refusal of other content.
 #include "group/tuning_file.h"
 
 #include "base/error.h"

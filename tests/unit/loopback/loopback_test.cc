@@ -27,7 +27,7 @@ uint16_t some_reduction(uint16_t kind) {
 
 struct Split {
   uint16_t kind;
-  bool in, out;  // whose memory the ranks divide
+  bool in, out;  // the buffers that the ranks divide
 };
 constexpr Split kSplits[] = {{DW_OP_GATHER, false, true},
                              {DW_OP_ALL_GATHER, false, true},
@@ -181,7 +181,7 @@ TEST(Loopback, NothingToMoveNeedsNoMemory) {
 
 class LoopbackRefusal : public ::testing::Test {
  protected:
-  // After `change`, the operation is refused and has written nothing.
+  // After `change` the operation is refused and has written nothing.
   template <class Change>
   void expect(int32_t code, uint16_t kind, uint16_t reduce, Change change) {
     Floats in = {1, 2, 3, 4}, out = {7, 7, 7, 7};
@@ -230,9 +230,9 @@ TEST_F(LoopbackRefusal, CountsThatDoNotFit) {
          [&](dw_op& op) { per_rank(op, counts, before); });
   expect(DW_INVALID_ARGUMENT, DW_OP_ALL_GATHER, 0, [&](dw_op& op) {
     per_rank(op, fewer, nullptr);
-    op.out.count = kCount - 1;  // but the input has more
+    op.out.count = kCount - 1;  // the input has more
   });
-  // A list has no places of its own.
+  // Lists have no displacements.
   void* const parts[] = {nullptr};
   expect(DW_INVALID_ARGUMENT, DW_OP_ALL_GATHER, 0, [&](dw_op& op) {
     per_rank(op, counts, at);

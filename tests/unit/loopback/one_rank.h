@@ -1,4 +1,4 @@
-// The loopback by its table: an instance, a communicator and operations.
+// The loopback through its table: an instance, a communicator and operations.
 #ifndef DISTWRAP_TESTS_UNIT_LOOPBACK_ONE_RANK_H_
 #define DISTWRAP_TESTS_UNIT_LOOPBACK_ONE_RANK_H_
 
@@ -17,8 +17,8 @@ class OneRank {
   OneRank& operator=(const OneRank&) = delete;
   ~OneRank();
 
-  // What `query` and, with and without a waiting caller, `submit` say, DW_DONE
-  // when all is well; fails the test when they disagree.
+  // The result of `query` and of `submit` with and without a waiting caller,
+  // DW_DONE when all is well; fails the test when they disagree.
   int32_t run(dw_op op);
   int32_t query(const dw_op& op);
   void abort();

@@ -1,4 +1,4 @@
-// What control groups leave, read from made-up files.
+// The headroom of control groups, read from made-up files.
 #include "sdk/headroom.h"
 
 #include <gtest/gtest.h>

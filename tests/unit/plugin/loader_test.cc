@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// No trial, so that the loader itself is what is tested.
+// Without a trial, so that the loader itself is tested.
 ProbeOptions no_trial() { return {.helper = ""}; }
 
 void expect_refused_unrun(const std::string& path, Refusal refusal) {
@@ -30,8 +30,8 @@ void expect_refused_unrun(const std::string& path, Refusal refusal) {
 
 TEST(Loader, LoadsAndRunsConstructors) {
   const Scratch scratch;
-  // What the tests of refusals rely on: the mark is left when it is loaded, be
-  // it in the trial or here.
+  // The tests of refusals rely on this: loading leaves the mark, in the trial
+  // and in this process.
   for (bool trial : {true, false}) {
     const Mark mark;
     const auto backend =
@@ -51,7 +51,7 @@ TEST(Loader, NothingRunsOfAFileWithAWrongNote) {
   expect_refused_unrun(test_plugin("note_with_flags"), Refusal::kBadNote);
   const Mark mark;
   const absl::Status status = load_plugin(test_plugin("lacks_note")).status();
-  // Linkers put notes of their own into most files.
+  // Linkers add notes of their own to most files.
   EXPECT_THAT(std::string(status.message()),
               ::testing::AnyOf(HasSubstr(": no note: "),
                                HasSubstr(": foreign note: ")));
@@ -112,7 +112,7 @@ TEST(Loader, MissingFile) {
 TEST(Loader, EntrySymbolIsThePluginsOwn) {
   expect_refused(load_plugin(test_plugin("lacks_entry")).status(),
                  Refusal::kNoEntry, DW_PLUGIN_QUERY_SYMBOL);
-  // Here the dynamic linker finds one, in a library that the plugin needs.
+  // The dynamic linker finds an entry in a library that the plugin needs.
   expect_refused(load_plugin(test_plugin("borrower")).status(),
                  Refusal::kNoEntry, "lender");
 }
@@ -131,7 +131,7 @@ TEST(Loader, TablesAreChecked) {
   expect_refused(load_plugin(test_plugin("table_of_major_2")).status(),
                  Refusal::kWrongAbi, "2.0");
   expect_refused(load_plugin(test_plugin("unknown_flag")).status(),
-                 Refusal::kBadTable, "0x80000000");
+                 Refusal::kBadTable, "0x8000");
 }
 
 TEST(Loader, UndefinedSymbolsAreNamed) {
@@ -157,12 +157,12 @@ TEST(Loader, SaysAtInfoWhatItLoads) {
     lines.emplace_back(text);
   });
   base::set_log_level(base::LogLevel::kInfo);
-  const bool ok = load_plugin(test_plugin("echo_v1_1")).ok();
+  const bool ok = load_plugin(test_plugin("echo_v1_65535")).ok();
   base::set_log_level(base::LogLevel::kWarning);
   base::set_log_sink({});
   ASSERT_TRUE(ok);
   ASSERT_EQ(lines.size(), 1u);
-  for (const char* part : {"/echo_v1_1.so", "echo 3.1", "ABI 1.1"})
+  for (const char* part : {"/echo_v1_65535.so", "echo 3.1", "ABI 1.65535"})
     EXPECT_THAT(lines[0], HasSubstr(part));
 }
 

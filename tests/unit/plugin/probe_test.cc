@@ -35,7 +35,7 @@ TEST(Probe, CrashesAreNamed) {
 }
 
 TEST(Probe, TheHostOutlivesACrashingPlugin) {
-  // Each time: a refused file is not remembered as seen.
+  // Twice, because a refused file is not remembered.
   for (int i = 0; i < 2; ++i)
     expect_refused(load_plugin(test_plugin("aborts")).status(),
                    Refusal::kCrashes);

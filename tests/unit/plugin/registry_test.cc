@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A linked-in backend called "echo": the table of a plugin.
+// A linked-in backend called "echo", with the table of a plugin.
 const dw_backend_api* linked_query(const dw_host_info*) {
   static const BackendPtr* const kBackend =
       new BackendPtr(*load_plugin(test_plugin("echo_c")));
@@ -107,7 +107,7 @@ TEST(Registry, Paths) {
     expect_refused(registry.find(path).status(), Refusal::kRelativePath);
   EXPECT_EQ(error_reason(registry.find("/nonexistent/x.so").status()),
             Reason::kPluginNotFound);
-  // It stays checked after it was loaded.
+  // A loaded plugin is checked again at each call.
   ASSERT_EQ(chmod(file.c_str(), 0777), 0);
   expect_refused(registry.find(file).status(), Refusal::kWritableByOthers);
 }
@@ -125,7 +125,7 @@ TEST(Registry, DuplicateNamesAreRefused) {
   EXPECT_FALSE(mark.is_there());
   EXPECT_TRUE(registry.find(first).ok()) << "a full path is clear";
   EXPECT_TRUE(registry.find(second).ok());
-  // The same file by two ways is one plugin.
+  // A file with two paths is one plugin.
   std::filesystem::remove(second);
   std::filesystem::create_symlink(first, second);
   EXPECT_TRUE(registry.find("echo").ok());

@@ -1,4 +1,4 @@
-// A folder for one test, plugins copied into it, and what is in them.
+// A folder for one test, with copies of plugins.
 #ifndef DISTWRAP_TESTS_UNIT_PLUGIN_SCRATCH_H_
 #define DISTWRAP_TESTS_UNIT_PLUGIN_SCRATCH_H_
 
@@ -59,7 +59,7 @@ class Scratch {
     EXPECT_EQ(chmod(path(name).c_str(), 0755), 0);
     return path(name);
   }
-  // A copy is another file: its constructors run anew.
+  // A copy is another file, so its constructors run again.
   std::string copy(absl::string_view plugin, absl::string_view name) const {
     return write(name, read_file(test_plugin(plugin)));
   }
@@ -68,7 +68,7 @@ class Scratch {
   std::string path_;
 };
 
-// Tells whether a constructor of a test plugin has run since this was made.
+// Tells whether a constructor of a test plugin has run since the mark was made.
 class Mark {
  public:
   Mark() : path_(scratch_.path("mark")) {
@@ -84,7 +84,7 @@ class Mark {
   std::string path_;
 };
 
-// The status is this refusal, and says what is needed to act on it.
+// Checks that the status is this refusal, with everything needed to act on it.
 inline void expect_refused(const absl::Status& status, Refusal refusal,
                            absl::string_view about = "") {
   EXPECT_EQ(error_reason(status), Reason::kPluginRefused) << status;

@@ -110,7 +110,7 @@ TEST(Sdk, Hints) {
   EXPECT_TRUE(dw_str_equal({nullptr, 0}, {nullptr, 0}));
 }
 
-// Lists of kinds and types are made from the tables of the ABI.
+// Lists of kinds and types are generated from the tables of the ABI.
 TEST(Sdk, Shapes) {
   using namespace dw_sdk;
   EXPECT_EQ(types_of(DW_OP_ALL_REDUCE, DW_REDUCE_NONE), 0u);
@@ -187,7 +187,7 @@ TEST(Sdk, Buffers) {
 
   const int64_t counts[] = {1, 2, 3};
   op.in.counts = counts;
-  EXPECT_EQ(read(ANY), DW_UNIMPLEMENTED);  // no flag tells of them
+  EXPECT_EQ(read(ANY), DW_UNIMPLEMENTED);  // no flag announces the lists
   op.flags = DW_FLAG_PER_RANK;
   ASSERT_EQ(read(ANY), DW_OK);
   EXPECT_EQ(buffers.in_pieces[2].at, reinterpret_cast<char*>(memory + 3));

@@ -64,7 +64,7 @@ TEST(Trust, WritableFilesAreRefused) {
                  file + " has mode 757");
   ASSERT_EQ(chmod(file.c_str(), 0775), 0);
   EXPECT_TRUE(trusted_path(file).ok()) << "our own group may write";
-  // The sticky bit of a file promises nothing.
+  // The sticky bit of a file protects nothing.
   ASSERT_EQ(chmod(file.c_str(), 01757), 0);
   expect_refused(trusted_path(file).status(), Refusal::kWritableByOthers);
 }

@@ -1,4 +1,4 @@
-// When waiters yield and when they sleep.
+// When waiting threads yield and when they sleep.
 #include "sdk/yielding.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using dw_sdk::Yielding;
 
-// How often it is refused until it is tried again.
+// The number of refusals until the next attempt.
 uint32_t naps(Yielding& yielding) {
   uint32_t n = 0;
   while (!yielding.pays()) ++n;
@@ -36,7 +36,7 @@ TEST(YieldingTest, IsTriedAgainTheLaterTheOftenerItWasLong) {
     yielding.took(INT64_MAX);
     EXPECT_EQ(naps(yielding), Yielding::kMost);
   }
-  // Nobody else wants the processor any more.
+  // No other thread wants the processor any more.
   yielding.took(500);
   EXPECT_EQ(naps(yielding), 0u);
   yielding.took(Yielding::kSliceNs);

@@ -48,7 +48,7 @@ class Two : public testing::Test {
     arenas[1]->settle(1);
   }
 
-  // What a group of both is to each.
+  // The rooms of a group of the two ranks.
   struct Group {
     std::unique_ptr<Room> rooms[2];
   };
@@ -226,7 +226,7 @@ std::string run_out_of_memory() {
   dw_error error = {};
   if (arena->create(header, &error) != DW_OK) return error.text;
   arena->settle(0);
-  // What the loop takes of the heap is there before.
+  // The heap memory of the loop is allocated before.
   std::vector<std::unique_ptr<Room>> rooms;
   for (int i = 0; i < 500; ++i) rooms.push_back(std::make_unique<Room>());
   distwrap::testing::Ballast ballast(512 << 10);
@@ -242,7 +242,7 @@ std::string run_out_of_memory() {
           std::string::npos ||
       text.find("of its limit of 32768 KiB") == std::string::npos)
     return text;
-  // What is held can be used, and more when memory has come back.
+  // Memory that is held can be used, and more when memory is available again.
   for (size_t i = 0; i < made; ++i)
     std::memset(&arena->own(rooms[i]->place())[0], 1, sizeof(uint64_t));
   ballast.drop();

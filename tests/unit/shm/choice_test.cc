@@ -7,7 +7,7 @@
 namespace shm_backend {
 namespace {
 
-// What a way takes each rank.
+// The cost of an algorithm for each rank.
 using Costs = std::vector<int64_t>;
 
 // Ranks that make calls, each with its own choice.
@@ -96,7 +96,7 @@ TEST(Choice, WhatTakesOneRankLongTakesLong) {
 }
 
 TEST(Choice, CallsBeforeAWayIsAtItsPaceDoNotCount) {
-  Choice choice(20);  // and two calls are a try
+  Choice choice(20);  // two calls are a try
   for (int i = 0; !choice.is_due(); ++i) {
     ASSERT_LT(i, 60);
     const bool settled = i % 30 >= 20;

@@ -10,6 +10,9 @@
 namespace shm_backend {
 namespace {
 
+using dw_hostmem::copy_trailing;
+using dw_hostmem::trails;
+
 constexpr size_t kGroup = 16 << 10;
 constexpr size_t kLengths[] = {
     0,    1,    15,   16,   63,   64,         65,     127,

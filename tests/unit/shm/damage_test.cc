@@ -28,7 +28,7 @@ struct Mapping {
   size_t bytes;
 };
 
-// Of the plots: what callers allocate is mapped later.
+// The mappings of the rank regions; memory for callers is mapped later.
 std::vector<Mapping> mappings() {
   std::vector<Mapping> found;
   std::ifstream in("/proc/self/maps");
@@ -107,7 +107,7 @@ class Buffer {
   ~Buffer() {
     if (memory_ == nullptr) return;
     dw_error error = {};
-    EXPECT_EQ(api_.mem_release(memory_, &error), DW_OK) << error.text;
+    EXPECT_EQ(api_.mem_release(nullptr, memory_, &error), DW_OK) << error.text;
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;

@@ -86,7 +86,7 @@ TEST(Distances, ComesBack) {
   EXPECT_EQ(ranks.told, 0u);
 }
 
-// Its line is still here: nothing can be said.
+// The line is still in this cache, so nothing can be concluded.
 TEST(Distances, WhoReadsNothingStaysWhatItWas) {
   Ranks ranks({0, 120});
   ranks.run(kLater);
@@ -113,7 +113,7 @@ TEST(Distances, ASilentOneDoesNotHideTheOthers) {
   EXPECT_TRUE(ranks.distances.is_far(2));
 }
 
-// Whoever writes for all looks at each in turn.
+// A rank that writes for all checks each reader in turn.
 TEST(Distances, InTurn) {
   Ranks ranks({120, 120, 120}, 1);
   ranks.run(kLater, -1, true);

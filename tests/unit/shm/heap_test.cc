@@ -132,7 +132,7 @@ std::string fill_the_heap() {
       text.find("1024 KiB of shared memory are needed") == std::string::npos ||
       text.find("of its limit of 32768 KiB") == std::string::npos)
     return text;
-  // What is held can be used, and again what is given back.
+  // Memory that is held can be used, and freed memory can be allocated again.
   for (const auto& [place, data] : taken) std::memset(data, 1, kEach);
   if (arena.heap().give_back(taken[0].first, kEach, &error) != DW_OK)
     return error.text;

@@ -25,7 +25,7 @@ class Pair {
     }
     return n;
   }
-  // Those that another one takes.
+  // Skips the messages that another one takes.
   void pass(uint32_t messages) { id_ += messages; }
 
  private:

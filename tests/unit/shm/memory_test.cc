@@ -71,8 +71,8 @@ int32_t all_reduce(Rank& rank, uint64_t seq, const Buffer& in,
   return rank.api.submit(rank.comm, &op, nullptr, error);
 }
 
-// Which of the two buffers of a rank the others can map: some, none, all; and
-// whether they are one.
+// Other ranks can map some, none or all of the two buffers of a rank, which
+// may be one buffer.
 int reduce_mixed(Rank& rank) {
   uint64_t seq = 0;
   for (const uint16_t kind :
@@ -114,7 +114,7 @@ int reduce_mixed(Rank& rank) {
           if (in.data[i] != value(rank.rank, i)) return 4;
         for (Buffer* one : {&in, &out})
           if (one->memory != nullptr &&
-              rank.api.mem_release(one->memory, &error) != DW_OK)
+              rank.api.mem_release(nullptr, one->memory, &error) != DW_OK)
             return 5;
       }
   rank.words[0].fetch_add(1);
@@ -134,6 +134,44 @@ TEST(ShmMemory, OfSomeRanksAndNotOfOthers) {
     }
 }
 
+// Where the kernel's way is closed, as it is to ranks that share processors,
+// inputs in mapped memory are read where they lie all the same: what a rank
+// stages does not grow with them.
+TEST(ShmMemory, IsNotCopiedWithoutTheKernel) {
+  ProcessRanks ranks(3, [](Rank& rank) {
+    shm_backend::Comm& comm = *shm_backend::of(rank.comm);
+    comm.crowded = true;
+    const size_t count = 100'000;
+    const size_t all = count * static_cast<size_t>(rank.size);
+    Buffer in, out;
+    if (!make(rank, rank.backend, true, all, &in) ||
+        !make(rank, rank.backend, false, count, &out))
+      return 1;
+    for (size_t i = 0; i < all; ++i) in.data[i] = value(rank.rank, i);
+    dw_op op = {};
+    op.struct_size = sizeof op;
+    op.kind = DW_OP_REDUCE_SCATTER;
+    op.reduce = DW_REDUCE_SUM;
+    op.flags = DW_FLAG_CALLER_WAITS;
+    op.peer = -1;
+    op.in = view(in.data, all);
+    op.out = view(out.data, count);
+    op.timeout_ns = 60'000'000'000;
+    dw_error error = {};
+    size_t staged = 0;
+    for (op.seq = 1; op.seq <= 3; ++op.seq) {
+      if (rank.api.submit(rank.comm, &op, nullptr, &error) != DW_DONE) return 2;
+      if (op.seq > 1 && comm.stage.next != staged) return 3;
+      staged = comm.stage.next;
+    }
+    const size_t from = count * static_cast<size_t>(rank.rank);
+    for (size_t i = 0; i < count; ++i)
+      if (out.data[i] != sum(rank, from + i)) return 4;
+    return rank.api.mem_release(nullptr, in.memory, &error) == DW_OK ? 0 : 5;
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << rank;
+}
+
 // Somebody else's mistake is an error of the operation, and ends nobody. (A
 // reduce_scatter, of which rank 1 does not touch rank 0's half itself: what is
 // touched is there again.)
@@ -146,7 +184,8 @@ TEST(ShmMemory, ReleasedBeforeItIsNamedIsAnError) {
         !make(rank, rank.backend, false, count, &out))
       return 1;
     dw_error error = {};
-    if (rank.rank == 1 && rank.api.mem_release(in.memory, &error) != DW_OK)
+    if (rank.rank == 1 &&
+        rank.api.mem_release(nullptr, in.memory, &error) != DW_OK)
       return 2;
     dw_op op = {};
     op.struct_size = sizeof op;
@@ -199,7 +238,7 @@ void come_late(size_t count, const std::vector<bool>& shared) {
       return code == DW_DEADLINE_EXCEEDED ? 0 : 3;
     }
     rank.words[1].store(1);
-    // What it had been shown as a copy is enough.
+    // The copy that was published before is enough.
     if (code == DW_DONE)
       return std::all_of(out.data, out.data + count,
                          [](float one) { return one == 2; })
@@ -221,8 +260,8 @@ TEST(ShmMemory, OfARankThatGaveUpIsNotTakenForItsElements) {
       for (const bool second : {false, true}) come_late(count, {first, second});
 }
 
-// Who holds memory that the others read is killed: they say so, and what they
-// have themselves stays usable and can be given back.
+// A rank whose memory others read is killed: the others report it, and their
+// own memory stays usable and can be freed.
 TEST(ShmMemory, OfARankThatIsKilled) {
   for (int moment = 0; moment < 6; ++moment) {
     ProcessRanks ranks(2, [](Rank& rank) {
@@ -247,7 +286,8 @@ TEST(ShmMemory, OfARankThatIsKilled) {
       for (size_t i = 0; i < count; ++i)
         if (in.data[i] != 1) return 3;
       for (const Buffer* one : {&in, &out})
-        if (rank.api.mem_release(one->memory, &error) != DW_OK) return 4;
+        if (rank.api.mem_release(nullptr, one->memory, &error) != DW_OK)
+          return 4;
       Buffer again;
       return make(rank, rank.backend, true, count, &again) ? 0 : 5;
     });

@@ -58,8 +58,9 @@ const char* move(conformance::Member& member, bool sends, int peer,
 
 void nap(int us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
 
-// Of a group whose ranks take each other for far: until all have seen it. Each
-// message finds that the last one has been read, so every look tells.
+// Makes a group whose ranks consider each other distant, until all have
+// noticed. Each message finds that the last one has been read, so every look
+// counts.
 void see_distances(conformance::Member& member, int size) {
   move_apart(member);
   constexpr int kEnough = 300;  // a rest of 127, and the looks behind it
@@ -92,7 +93,7 @@ void exercise(int size, bool apart) {
           size_t{8192}, size_t{16384}, kChunkBytes, 2 * kChunkBytes})
       for (const size_t bytes : {around - 1, around, around + 1})
         sizes.push_back(bytes);
-    std::mt19937 random(11);  // the same on all ranks
+    std::mt19937 random(11);  // equal on all ranks
     const auto one_of = [&random](size_t n) { return random() % n; };
     for (uint64_t tag = 1; tag < 1500; ++tag) {
       const size_t bytes = sizes[one_of(sizes.size())];

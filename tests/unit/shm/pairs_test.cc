@@ -65,10 +65,10 @@ dw_op all_to_all(const Divided& in, const Divided& out, uint64_t seq) {
   return op;
 }
 
-// What each gives to each: the same on all ranks.
+// The elements that each rank gives to each, equal on all ranks.
 using Matrix = std::vector<Counts>;
 
-// What was wrong, or nothing.
+// The first mistake, or null.
 const char* exchange(conformance::Member& member, const Matrix& gives,
                      uint64_t seq, bool placed) {
   const auto me = static_cast<size_t>(member.rank);
@@ -103,7 +103,7 @@ TEST_P(Pairs, GiveWhatTheyShould) {
       0,    1,    8,    31,   32,    33,    64,     500,    2730,  5000,
       8191, 8192, 8193, 9000, 16384, 40000, 131072, 131073, 300000};
   run_threads(size, [size, &kCounts](conformance::Member& member) {
-    std::mt19937 random(11);  // the same on all ranks
+    std::mt19937 random(11);  // equal on all ranks
     const auto n = static_cast<size_t>(size);
     for (uint64_t seq = 1; seq <= 400; ++seq) {
       // Ranks that share processors, if these do, and ranks that do not.
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Pairs, testing::Values(1, 2, 3, 5));
 TEST(PairsOfThree, WhoMovesStraightHoldsUpNobodyWhoStages) {
   run_threads(3, [](conformance::Member& member) {
     shm_backend::Comm& comm = *shm_backend::of(member.comm);
-    comm.crowded = false;  // or nothing goes straight
+    comm.crowded = false;  // otherwise nothing is transferred directly
     Matrix gives(3, Counts(3, 1));
     ASSERT_EQ(exchange(member, gives, 1, false), nullptr);
     ASSERT_TRUE(comm.straight);

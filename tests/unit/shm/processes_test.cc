@@ -110,7 +110,7 @@ TEST(ShmProcesses, ExchangeWhereOneCannotReadWhatIsLent) {
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
 }
 
-// Of elements that differ from each other and from rank to rank.
+// A collective of elements that differ by place and rank.
 int32_t collective(Rank& rank, uint16_t kind, uint64_t seq,
                    std::vector<float>& in, std::vector<float>& out,
                    dw_error* error) {
@@ -129,8 +129,8 @@ int32_t collective(Rank& rank, uint16_t kind, uint64_t seq,
   return rank.api.submit(rank.comm, &op, nullptr, error);
 }
 
-// What is larger than the caches is copied another way: all of it has to come,
-// whole lines and the rest.
+// Data larger than the caches are copied in another way: everything has to
+// arrive, whole lines and the rest.
 TEST(ShmProcesses, LargerThanTheCaches) {
   ProcessRanks ranks(2, [](Rank& rank) {
     constexpr size_t kCount = (size_t{8} << 20) + 13;
@@ -280,7 +280,7 @@ void kill_one(size_t count, int victim, int moment, bool crowded = true) {
                      rank.rank, code, error.reason, error.peer, error.text);
         return 3;
       }
-      // The other survivor may have found it first, and given up.
+      // Another survivor may have noticed first, and given up.
       return error.peer == victim || error.peer == 3 - victim - rank.rank ? 0
                                                                           : 4;
     }

@@ -25,7 +25,7 @@ void with_run(int size, const std::function<void(shm_backend::Run&)>& body) {
 TEST(Run, ResultsGoPastTheCachesByWhatAllRanksHave) {
   struct Case {
     int size;
-    size_t result, input;  // of each, in MiB
+    size_t result, input;  // MiB of each rank
     bool past;
   };
   for (const Case one :
@@ -61,7 +61,7 @@ TEST(Run, CrowdedExchangesUseLessOfTheRingTheLargerTheyAre) {
     EXPECT_EQ(ring(kMib, true), kMib / 2);
     EXPECT_EQ(ring(8 * kMib, true), kMib / 2);
     EXPECT_EQ(ring(8 * kMib, false), 2 * kMib);
-    // Of what goes past the caches nothing is to stay there.
+    // Data that bypass the caches must not stay in them.
     run.comm->crowded = true;
     run.expect(8 * kMib, 8 * kMib);
     run.share_caches(8 * kMib);

@@ -118,7 +118,7 @@ dw_op op_of(const Case& one, uint64_t seq) {
   return op;
 }
 
-// What was wrong, or nothing.
+// The first mistake, or null.
 const char* call(conformance::Member& member, const Case& one, uint64_t seq,
                  size_t shift) {
   constexpr size_t kGuard = 64;
@@ -170,7 +170,7 @@ void exercise(int size, std::vector<size_t> sizes, bool apart) {
     if (apart) move_apart(member);
     uint64_t seq = 0;
     int barriers = 0;
-    std::mt19937 random(7);  // the same on all ranks
+    std::mt19937 random(7);  // equal on all ranks
     for (const size_t each : sizes)
       for (const uint16_t kind : kKinds)
         for (int again = 0; again < 3; ++again) {
@@ -217,7 +217,7 @@ TEST(Exchanges, GoOnWhereverTheRingBegins) {
         shm_backend::of(member.comm)->crowded = way != 0;
         // As if there were no memory for more.
         if (way == 2) shm_backend::of(member.comm)->staging = Staging::kSmall;
-        std::mt19937 random(11);  // the same on all ranks
+        std::mt19937 random(11);  // equal on all ranks
         const auto below = [&](size_t bytes) { return random() % bytes + 1; };
         for (uint64_t seq = 1; seq <= 60; ++seq) {
           const uint16_t kind =
@@ -233,8 +233,8 @@ TEST(Exchanges, GoOnWhereverTheRingBegins) {
       });
 }
 
-// The others say only now and then how far they have read, which must not hold
-// up whoever waits for a line.
+// Other ranks publish only now and then how far they have read, which must not
+// delay a rank that waits for a line.
 TEST_P(ShortCalls, OneThatIsFarAheadIsWaitedForByNobody) {
   const int size = GetParam();
   run_threads(size, [size](conformance::Member& member) {
@@ -254,7 +254,7 @@ TEST_P(ShortCalls, OneThatIsFarAheadIsWaitedForByNobody) {
   });
 }
 
-// What is inside its line needs none.
+// Data inside a line need no staging.
 TEST(ShortCall, ThatFollowsManyIsStagedInTheLargeRing) {
   using shm_backend::Staging;
   for (const size_t each : {size_t{8}, shm_backend::kInside + 1, size_t{1024}})
@@ -274,7 +274,7 @@ TEST(ShortCall, ThatFollowsManyIsStagedInTheLargeRing) {
     });
 }
 
-// What has been shown by then is found, and a call that differs told, as ever.
+// A published call is found as always, and a call that differs is reported.
 TEST(ShortCall, ThatDiffersIsToldOnBothSides) {
   for (const bool late : {false, true})
     run_threads(2, [late](conformance::Member& member) {
@@ -295,19 +295,19 @@ TEST(ShortCall, ThatDiffersIsToldOnBothSides) {
     });
 }
 
-TEST(UnderWay, IsSaidToHostsThatKnowIt) {
-  int said = 0;
+TEST(Trace, OfACallThatHasNoneNothingIsSaid) {
+  static int said = 0, waited = 0;
   dw_host_api host = {};
-  host.self = &said;
-  host.under_way = [](void* self) { ++*static_cast<int*>(self); };
-  host.struct_size = DW_HOST_API_SIZE_1_0;
-  dw_under_way(&host);  // what is behind that is not the table's
-  EXPECT_EQ(said, 0);
-  host.struct_size = sizeof host;
-  dw_under_way(&host);
+  host.under_way = [](dw_trace*) { ++said; };
+  host.waits = [](dw_trace*) { ++waited; };
+  dw_under_way(&host, nullptr);
+  dw_waits(&host, nullptr);
+  EXPECT_EQ(said + waited, 0);
+  dw_trace* const trace = reinterpret_cast<dw_trace*>(&host);
+  dw_under_way(&host, trace);
+  dw_waits(&host, trace);
   EXPECT_EQ(said, 1);
-  host.under_way = nullptr;
-  dw_under_way(&host);
+  EXPECT_EQ(waited, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ShortCalls, testing::Values(2, 3, 5));

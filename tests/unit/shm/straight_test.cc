@@ -90,11 +90,11 @@ int64_t random_count(std::mt19937_64& random) {
 // How much each rank gives to each: the same on all.
 using Matrix = std::vector<std::vector<int64_t>>;
 
-// What an operation is, where it is not drawn.
+// The fixed properties of an operation.
 struct Shape {
   uint16_t kind;
   bool per_rank;
-  int64_t count;  // of every piece
+  int64_t count;  // elements of every piece
 };
 
 // An operation of the seed, the same on all ranks but for where buffers lie.
@@ -167,7 +167,7 @@ int one_operation(const End& end, uint64_t seed, uint64_t seq,
   const bool lists_out = per_rank && !(kind == DW_OP_SCATTER);
   if (!sends.empty()) op.in = in.view(lists_in);
   if (!takes.empty()) op.out = out.view(lists_out);
-  // What this rank gives to itself lies where it is to be.
+  // The data of this rank for itself are already in place.
   const auto own = std::find(sources.begin(), sources.end(), me);
   if (in_place && own != sources.end() && sends.size() == 1) {
     unsigned char* const there =
@@ -281,7 +281,7 @@ TEST_P(Straight, ProcessesMoveEverything) {
     EXPECT_EQ(ranks.wait(rank), 0) << rank;
 }
 
-// One that cannot be reached is enough: all go the other way.
+// One unreachable rank is enough: all ranks use the other method.
 TEST_P(Straight, WhereMemoryOfOneCannotBeReached) {
   const int size = GetParam();
   for (const bool refuses : {true, false}) {
@@ -362,7 +362,7 @@ TEST(StraightFailure, AWriteThatDoesNotEndIsNotWaitedForLong) {
       EXPECT_EQ(member.api.submit(member.comm, &op, nullptr, &error),
                 DW_DEADLINE_EXCEEDED);
       EXPECT_GE(conformance::now_ns() - began, 50'000'000);
-      // And the kernel does nothing with what stands there now.
+      // The kernel does not read the length that is there now.
       EXPECT_EQ(room.lane(0, 1).length.load(), shm_backend::kNoMore);
     }
     member.meeting.meet();
@@ -384,7 +384,7 @@ TEST(StraightFailure, AnAddressWithoutItsSealIsNotUsed) {
     if (member.rank == 0) {
       EXPECT_EQ(code, DW_INTERNAL) << error.text;
       EXPECT_EQ(error.peer, 1);
-    } else if (code != DW_DONE) {  // it may have read all of it before that
+    } else if (code != DW_DONE) {  // the rank may have read everything before
       EXPECT_EQ(code, DW_UNAVAILABLE) << error.text;
     }
     member.meeting.meet();
@@ -410,7 +410,7 @@ void kill_one(uint16_t kind, int victim, int moment) {
       rank.api.comm_abort(rank.comm, &error);
       if (code != DW_UNAVAILABLE || error.reason != DW_REASON_PEER_LOST)
         return 3;
-      // The other survivor may have found it first, and given up.
+      // Another survivor may have noticed first, and given up.
       return error.peer == victim || error.peer == 3 - victim - rank.rank ? 0
                                                                           : 4;
     }

@@ -157,8 +157,7 @@ class TwoRanks : public testing::Test {
     }
   }
 
-  // Both ranks' call of an operation on that many bytes, of which all are
-  // right.
+  // Runs an operation on that many bytes on the two ranks and checks all bytes.
   void call(const Pair& pair, uint16_t kind, int64_t bytes) {
     ++seq_;
     const bool reduces = kind == DW_OP_ALL_REDUCE;
@@ -191,7 +190,7 @@ class TwoRanks : public testing::Test {
     other.join();
   }
 
-  // Both ranks' pieces to rank 0, where only a pair knows how large they are.
+  // Gathers the pieces of two ranks at rank 0; only a pair knows their sizes.
   void gather_counted(int64_t bytes) {
     ++seq_;
     const auto one = [&](int rank) {
@@ -270,7 +269,7 @@ TEST_F(TwoRanks, AllGoByTheFirstsAndSoDoTheirGroups) {
     }
 }
 
-// What somebody writes there later is nobody's.
+// A value that is written later has no effect.
 TEST_F(TwoRanks, TheHeaderIsReadOnce) {
   open("straight_tried=4096", "");
   ASSERT_FALSE(HasFatalFailure());
@@ -293,7 +292,7 @@ TEST_F(TwoRanks, TheHeaderIsReadOnce) {
 TEST_F(TwoRanks, BroadcastGoesStraightFromThereOn) {
   open("one_way_tried=8192", "");
   ASSERT_FALSE(HasFatalFailure());
-  call(world_, DW_OP_BROADCAST, 8191);  // and all tell what they can
+  call(world_, DW_OP_BROADCAST, 8191);  // all ranks publish their abilities
   if (!world_.of(1)->straight) GTEST_SKIP() << "no way into others' memory";
   EXPECT_FALSE(went_straight(*world_.of(1), 8191));
   call(world_, DW_OP_BROADCAST, 8192);
@@ -340,7 +339,7 @@ TEST_F(TwoRanks, BothWaysAreTried) {
   EXPECT_LT(straight, kCalls - 8);
 }
 
-// It cannot be, but wrong numbers would be worse than an error.
+// This cannot happen, but wrong results would be worse than an error.
 TEST_F(TwoRanks, WhoGoesAnotherWayIsTold) {
   open("", "");
   ASSERT_FALSE(HasFatalFailure());
@@ -361,7 +360,7 @@ TEST_F(TwoRanks, WhoGoesAnotherWayIsTold) {
     if (rank == 0) op.in = op.out;
     dw_error error = {};
     const int32_t code = api().submit(world_.comms[rank], &op, nullptr, &error);
-    if (rank == 0) return;  // which has only to show
+    if (rank == 0) return;  // rank 0 only has to publish
     EXPECT_EQ(code, DW_FAILED_PRECONDITION);
     EXPECT_EQ(error.reason, DW_REASON_CALL_MISMATCH) << error.text;
   };

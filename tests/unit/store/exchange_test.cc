@@ -33,7 +33,7 @@ class Exchange : public StoreTest {
     for (int i = 0; i < size; ++i)
       EXPECT_FALSE(*store->delete_key(absl::StrCat(key, "/", i), soon())) << i;
   }
-  // Until so many ranks are in the exchange.
+  // Waits until so many ranks are in the exchange.
   static void await_present(Store& store, absl::string_view key, int count) {
     const Deadline deadline = soon();
     while (*store.add(absl::StrCat(key, "/present"), 0, deadline) < count)
@@ -60,8 +60,8 @@ TEST_P(Exchange, EveryRankGetsAllInOrder) {
 }
 
 TEST_P(Exchange, MissingRanksAreNamed) {
-  // Connected before the clock runs, with one deadline, and both at it before
-  // either may give up.
+  // Connected before the clock starts, with one deadline. The two ranks have to
+  // reach it before either may give up.
   const std::shared_ptr<Store> stores[] = {connect(), connect()};
   const Deadline deadline = Deadline::after(absl::Seconds(1));
   std::vector<std::thread> ranks;
@@ -81,9 +81,9 @@ TEST_P(Exchange, MissingRanksAreNamed) {
   expect_no_blob("key", 4);
 }
 
-// The first whose patience ends ends it for all: nobody waits longer for what
-// cannot come about any more. It has little time to tell, so that a loaded
-// machine gets several tries.
+// The first rank that reaches its deadline ends the exchange for all, so no
+// rank waits for a result that cannot come. That rank has little time to tell,
+// so a loaded machine gets several attempts.
 TEST_P(Exchange, WhoWaitsLongerIsToldByTheFirstThatGivesUp) {
   constexpr absl::Duration kBrief = absl::Seconds(1);
   bool told = false;
@@ -160,7 +160,7 @@ TEST_P(Exchange, WhoCannotTakePartTellsAll) {
   }
 }
 
-// A rank that gave up and could wake nobody is heard of at the next report.
+// A rank that gave up without waking others is noticed at the next report.
 TEST_P(Exchange, ASleeperHearsAtItsNextReport) {
   const auto store = connect();
   absl::Status status;
@@ -177,7 +177,7 @@ TEST_P(Exchange, ASleeperHearsAtItsNextReport) {
   EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
 }
 
-// The text of one whose time to tell was over after that is heard as well.
+// The text of a rank whose time was over afterwards is found as well.
 TEST_P(Exchange, ASleeperHearsOfOneThatCouldOnlySayWhy) {
   const auto store = connect();
   const std::string text =
@@ -189,8 +189,8 @@ TEST_P(Exchange, ASleeperHearsOfOneThatCouldOnlySayWhy) {
   EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
 }
 
-// The first that gives up has woken rank 1 when the time of this one is over:
-// that rank's place is filled, and it did not come.
+// The first rank that gives up has woken rank 1 when this rank's time is over:
+// that rank's place is filled, although it did not come.
 TEST_P(Exchange, AtItsDeadlineItHearsOfOneThatGivesUp) {
   const auto store = connect();
   const std::string text =
@@ -225,7 +225,7 @@ TEST_P(Exchange, MissingRanksAreLoggedWhileItWaits) {
     EXPECT_EQ(level, base::LogLevel::kWarning);
     base::MutexLock lock(logged.mutex);
     logged.lines.emplace_back(text);
-    // What it waited for comes after the second report.
+    // The missing blob comes after the second report.
     if (logged.lines.size() == 2) {
       EXPECT_TRUE(
           store->set("key/0", Presence::blob_text("late"), soon()).ok());

@@ -1,5 +1,5 @@
-// The store that rank 0's process serves: who gets the place, and what is in
-// its way.
+// The store that the process of rank 0 serves: which process gets the place,
+// and the obstacles.
 #include "store/hosted_store.h"
 
 #include "distwrap/abi/note.h"
@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 Deadline soon() { return Deadline::after(absl::Seconds(10)); }
 
-// What a child is told to do.
+// The variables that tell a child what to do.
 constexpr char kPath[] = "HOSTED_STORE_PATH", kReady[] = "HOSTED_STORE_READY";
 
 class HostedStore : public ::testing::Test {
@@ -57,9 +57,9 @@ class HostedStore : public ::testing::Test {
     EXPECT_TRUE(path.ok()) << path.status();
     return *path;
   }
-  // A new program that serves there, and then ends or does not: in a forked
-  // child ThreadSanitizer takes the parent's threads to be alive, and a new
-  // thread for one of them.
+  // A new program that serves there, and then ends or does not. A forked child
+  // would not do: ThreadSanitizer considers the parent's threads alive in it,
+  // and mistakes a new thread for one of them.
   static pid_t start_host(const std::string& path, int ready = -1) {
     const std::string there = absl::StrCat(kPath, "=", path);
     const std::string tell = absl::StrCat(kReady, "=", ready);
@@ -76,7 +76,7 @@ class HostedStore : public ::testing::Test {
     }
     return child;
   }
-  // Another process that serves there, by the time this returns.
+  // Another process that serves there by the time this returns.
   void host_in_child(const std::string& path) {
     int ready[2];
     ASSERT_EQ(pipe(ready), 0);
@@ -103,7 +103,7 @@ class HostedStore : public ::testing::Test {
   pid_t child_ = -1;
 };
 
-// Of start_host.
+// The child of start_host.
 TEST(HostedStoreChild, DISABLED_Serves) {
   const char ok = host_store(getenv(kPath), soon()).ok() ? 1 : 0;
   const int ready = atoi(getenv(kReady));
@@ -272,7 +272,7 @@ TEST_F(HostedStore, WhoComesLateIsAnsweredAfterTheServersEnd) {
   EXPECT_EQ(error_reason(late), Reason::kRefused) << late;
   EXPECT_THAT(std::string(late.message()), HasSubstr("rank 1 is missing"));
   EXPECT_LT(Deadline::now_ns() - started, 5'000'000'000);
-  // Of an earlier job it says nothing.
+  // A note of an earlier job has no effect.
   std::ofstream(path + ".note") << "1\nlong ago\n";
   EXPECT_EQ(error_reason(
                 meet(place_at(path, 1), Deadline::after(absl::Milliseconds(50)))
@@ -296,19 +296,20 @@ TEST_F(HostedStore, WhoLosesTheStoreLearnsWhyRank0Ended) {
   EXPECT_EQ(error_reason(dead), Reason::kStoreUnreachable) << dead;
   EXPECT_THAT(std::string(dead.message()),
               HasSubstr(absl::StrCat("process ", killed)));
-  // One that gave up said so before it ended.
+  // A rank 0 that gives up leaves a note before it ends.
   leave_note(place_at(path, 0), "ranks were started differently");
   const absl::Status left = why_store_is_gone(place_at(path, 1), lost);
   EXPECT_EQ(error_reason(left), Reason::kRefused) << left;
   EXPECT_THAT(std::string(left.message()),
               HasSubstr("ranks were started differently"));
-  // Rank 0's own note tells it nothing, nor does the store explain the rest.
+  // Rank 0's own note tells rank 0 nothing, and the store explains nothing
+  // else.
   EXPECT_EQ(why_store_is_gone(place_at(path, 0), lost), lost);
   const absl::Status late = absl::DeadlineExceededError("late");
   EXPECT_EQ(why_store_is_gone(place_at(path, 1), late), late);
 }
 
-// No connection tells it to a rank that had none yet.
+// A rank without a connection cannot learn it from one.
 TEST_F(HostedStore, AKilledServerIsNamedAtOnceToWhoCouldNotReachIt) {
   const std::string path = path_of("a");
   host_in_child(path);
@@ -321,7 +322,7 @@ TEST_F(HostedStore, AKilledServerIsNamedAtOnceToWhoCouldNotReachIt) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("process ", killed)));
   EXPECT_THAT(std::string(status.message()), HasSubstr("was killed"));
-  // Who tries again waits for the next rank 0.
+  // A further attempt waits for the next rank 0.
   const absl::Status again =
       meet(place_at(path, 1), Deadline::after(absl::Milliseconds(50))).status();
   EXPECT_THAT(std::string(again.message()), HasSubstr("no store answers"));
@@ -337,7 +338,7 @@ TEST_F(HostedStore, AServerThatLivesOrEndedIsNotCalledDead) {
   kill_child();
   ASSERT_TRUE(dead_host(path).has_value());
   EXPECT_GT(dead_host(path)->since_ns, 0);
-  // Nor is this process, which must keep its lock.
+  // This process is not dead, either, and must keep its lock.
   ASSERT_TRUE(host_store(path, soon()).ok());
   EXPECT_FALSE(dead_host(path).has_value());
   if (DW_SANITIZER == DW_SANITIZER_NONE) {  // as in AForkedChildServes...
@@ -348,7 +349,7 @@ TEST_F(HostedStore, AServerThatLivesOrEndedIsNotCalledDead) {
     ASSERT_EQ(waitpid(other, &status, 0), other);
     EXPECT_EQ(status, 0) << "another process got the lock";
   }
-  // What cannot be read is nobody's signature.
+  // Unreadable content is no signature.
   std::ofstream(folder_ + "/odd.lock") << "precious";
   EXPECT_FALSE(dead_host(folder_ + "/odd").has_value());
 }

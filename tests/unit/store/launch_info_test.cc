@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                "b9c8a5e4-b784-4df6-992f-a188a3484f30/localhost/33485"},
         Record{"openmpi", "ompi",
                "424083457/b71938fba1dd1805-fd279b094ce24646"},
-        // Hydra tells its job's name only when asked.
+        // Hydra gives the job's name only on request.
         Record{"hydra", "pmi", ""}, Record{"slurm", "slurm", "4711/0"}),
     [](const auto& test) { return std::string(test.param.file); });
 
@@ -111,7 +111,7 @@ TEST(DetectLaunch, EveryRowOfTheTableIsRead) {
     EXPECT_EQ(info->launcher_title, row.title);
     EXPECT_EQ(info->rank, 3);
     EXPECT_EQ(info->world_size, 5);
-    // Told nothing else, the job is on one host.
+    // Without other facts, the job is on one host.
     EXPECT_EQ(info->local_rank, 3);
     EXPECT_EQ(info->local_world_size, 5);
     ASSERT_GE(info->facts.size(), 2u);
@@ -155,7 +155,8 @@ TEST(DetectLaunch, HalfPairsAreShownAndNeverMixed) {
       {"RANK is 0 but WORLD_SIZE is unset",
        "OMPI_COMM_WORLD_SIZE is 4 but OMPI_COMM_WORLD_RANK is unset",
        "SLURM_NTASKS is many but SLURM_PROCID is unset"});
-  // A whole one further out is used, not completed with the half one.
+  // A complete launcher further out is used, and not mixed with the half-set
+  // one.
   const auto info =
       detect(recorded("openmpi") +
              Variables{{"RANK", "0"}, {"DISTWRAP_WORLD_SIZE", "9"}});
@@ -279,14 +280,15 @@ TEST(DetectLaunch, OneIsForced) {
                {"DISTWRAP_LAUNCHER", "'slrum'", "did you mean 'slurm'?"});
 }
 
-// What an outer job set must not lead the inner one's ranks to its store.
+// The variables of an outer job must not lead the inner job's ranks to its
+// store.
 TEST(DetectLaunch, StoreAndJobOfAnOuterJobAreLeftAlone) {
   const auto info = detect(own(0, 2) + recorded("openmpi") +
                            Variables{{"DISTWRAP_LAUNCHER", "ompi"}});
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->store_address, "");
   EXPECT_EQ(info->job_id, "424083457/b71938fba1dd1805-fd279b094ce24646");
-  // Set by hand they are for this job.
+  // Variables that were set explicitly are for this job.
   const auto given =
       detect(recorded("openmpi") + Variables{{"DISTWRAP_STORE", "unix:/y"},
                                              {"DISTWRAP_JOB_ID", "mine"}});
@@ -351,7 +353,7 @@ TEST(JobName, DiffersWithEveryPartOfTheIdentity) {
   add(strange);
   add(recorded("openmpi"));
   add(recorded("slurm"));
-  // The other rank of the job has the same.
+  // Another rank of the job has the same name.
   Variables other_rank = base;
   other_rank["RANK"] = other_rank["LOCAL_RANK"] = "0";
   EXPECT_EQ(names.count(job_name(*detect(other_rank))), 1u);

@@ -1,4 +1,4 @@
-// Where ranks meet, out of what was given and what launchers tell.
+// The meeting place of ranks, from given values and from launchers.
 #include "store/rendezvous.h"
 
 #include "distwrap/status.h"
@@ -13,9 +13,11 @@
 #include <filesystem>
 #include <functional>
 #include <stdlib.h>
+#include <string>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace distwrap::store {
 namespace {
@@ -96,6 +98,27 @@ TEST_F(RendezvousTest, SeveralHostsAreRefusedByName) {
                "several hosts");
 }
 
+TEST_F(RendezvousTest, AnotherHostIsRefusedAtOnce) {
+  for (const char* method : {"tcp://192.0.2.1:29500", "tcp://[2001:db8::1]:1",
+                             "tcp://no-such-host.invalid:29500"})
+    expect_error(
+        find({.rank = 0, .world_size = 2, .init_method = method}).status(),
+        Reason::kUnsupported, "another host");
+  expect_error(find({.rank = 0, .world_size = 2, .init_method = "env://"},
+                    {{"MASTER_ADDR", "192.0.2.1"}, {"MASTER_PORT", "29500"}})
+                   .status(),
+               Reason::kUnsupported, "192.0.2.1");
+  char name[256] = {};
+  ASSERT_EQ(gethostname(name, sizeof name - 1), 0);
+  for (const std::string& own :
+       std::vector<std::string>{"127.0.0.1", "[::1]", "localhost", name})
+    EXPECT_TRUE(find({.rank = 0,
+                      .world_size = 2,
+                      .init_method = "tcp://" + own + ":29500"})
+                    .ok())
+        << own;
+}
+
 TEST_F(RendezvousTest, InitMethods) {
   const auto at = [&](const std::string& method) {
     const auto place =
@@ -108,18 +131,19 @@ TEST_F(RendezvousTest, InitMethods) {
   EXPECT_NE(at("tcp://localhost:29500"), at("tcp://localhost:29501"));
   EXPECT_NE(at("file:///x"), at("file:///y"));
   EXPECT_EQ(at("unix:" + folder_ + "/s"), folder_ + "/s");
-  // Too long for a socket: the same shorter one on all ranks.
+  // Too long for a socket: all ranks use the same shorter path.
   const std::string lengthy = "unix:/" + std::string(200, 'x');
   EXPECT_THAT(at(lengthy), StartsWith(folder_));
   EXPECT_EQ(at(lengthy), at(lengthy));
 
-  const auto url = find({.init_method = "tcp://a:1?rank=1&world_size=3"});
+  const auto url =
+      find({.init_method = "tcp://localhost:1?rank=1&world_size=3"});
   ASSERT_TRUE(url.ok()) << url.status();
   EXPECT_EQ(url->rank, 1);
   EXPECT_EQ(url->world_size, 3);
-  // Explicit values win, the launcher tells the rest.
+  // Explicit values win; the launcher gives the rest.
   const auto mixed =
-      find({.rank = 0, .init_method = "tcp://a:1?rank=1"}, ompi());
+      find({.rank = 0, .init_method = "tcp://localhost:1?rank=1"}, ompi());
   ASSERT_TRUE(mixed.ok()) << mixed.status();
   EXPECT_EQ(mixed->rank, 0);
   EXPECT_EQ(mixed->world_size, 4);
@@ -163,7 +187,7 @@ TEST_F(RendezvousTest, AnIgnoredLauncherIsSaidOnceAJob) {
   ::testing::internal::CaptureStderr();
   ASSERT_TRUE(find({}, variables).ok());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-  // One that started the node's launcher is no surprise.
+  // A launcher that started the node's launcher is no surprise.
   variables["DISTWRAP_RANK"] = "0";
   variables["OMPI_COMM_WORLD_RANK"] = "0";
   variables["OMPI_COMM_WORLD_SIZE"] = "1";
@@ -174,8 +198,8 @@ TEST_F(RendezvousTest, AnIgnoredLauncherIsSaidOnceAJob) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-// Runs `body` in a child whose descriptor 0 of `ends` is its end of a pair that
-// this process made, as a process manager does.
+// Runs `body` in a child whose end of a socket pair comes from this process, as
+// from a process manager.
 std::string in_child(const std::function<std::string(int fd)>& body) {
   int ends[2], result[2];
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);

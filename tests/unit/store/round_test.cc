@@ -1,4 +1,4 @@
-// Ranks that come, go, come back, come twice and come too late.
+// Ranks that come, leave, return, come twice and come too late.
 #include "store/round.h"
 
 #include "distwrap/status.h"
@@ -28,7 +28,7 @@ class RoundTest : public ::testing::Test {
     EXPECT_TRUE(round.ok()) << round.status();
     return *std::move(round);
   }
-  // In the place of `rank`, a process that has ended.
+  // Puts a process that has ended in the place of `rank`.
   void pretend_dead(int rank, int round) {
     const pid_t child = fork();
     if (child == 0) _exit(0);
@@ -40,7 +40,7 @@ class RoundTest : public ::testing::Test {
                           soon())
                     .ok());
   }
-  // In the place of `rank`, a process that lives: our parent.
+  // Puts a living process, the parent, in the place of `rank`.
   void pretend_other(int rank, int round) {
     const ProcessIdentity parent = *ProcessIdentity::of(getppid());
     ASSERT_TRUE(store_
@@ -95,7 +95,8 @@ TEST_F(RoundTest, ARankOfARunningRoundIsRefused) {
   EXPECT_TRUE(a.close(soon()).ok());
   pretend_other(1, 1);
   EXPECT_EQ(error_reason(enter(1).status()), Reason::kRefused);
-  // Of this process it may be: sessions run side by side.
+  // A place of this process may be taken again, since sessions run side by
+  // side.
   EXPECT_TRUE(enter(0).ok());
 }
 
@@ -150,7 +151,7 @@ TEST_F(RoundTest, WhoeverEndsItFirstDecides) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is missing"));
 }
 
-// It entered in time and is opened again by a rank that tries again.
+// The rank entered in time, and a rank that tries again opens a new round.
 TEST_F(RoundTest, ANewAttemptCanBeCompletedAndGivenUp) {
   for (const bool complete : {true, false}) {
     Round failed = must_enter(1);
@@ -184,7 +185,7 @@ TEST_F(RoundTest, OtherTermsAreNamedWithBothSides) {
             "same, pid " + std::to_string(getpid()));
   second->leave(soon());
   first.leave(soon());
-  // A new attempt may be on other terms.
+  // A new attempt may have other terms.
   auto corrected = enter(0, "different");
   EXPECT_TRUE(corrected->agree(soon()).ok());
 }
@@ -204,7 +205,7 @@ TEST_F(RoundTest, NoKeysPileUp) {
   }
 }
 
-// Of attempts that failed little remains, and nothing once one succeeded.
+// Failed attempts leave little in the store, and nothing after a success.
 TEST_F(RoundTest, FailedAttemptsDoNotPileUp) {
   std::vector<std::string> keys;
   for (int i = 0; i < 4; ++i) {
@@ -243,11 +244,11 @@ TEST(ProcessIdentity, Texts) {
   EXPECT_EQ(ProcessIdentity::decode(self.encode()), self);
   for (const char* junk : {"", "1", "1 2", "a 2 3", "1 2 3 4", "-1 2 3"})
     EXPECT_FALSE(ProcessIdentity::decode(junk).has_value()) << junk;
-  // The same number, but another process.
+  // Another process with the same id.
   ProcessIdentity earlier = self;
   earlier.start_ticks -= 1;
   EXPECT_FALSE(earlier.may_live());
-  // Numbers of another name space tell nothing.
+  // Process ids of another namespace prove nothing.
   earlier.name_space += 1;
   EXPECT_TRUE(earlier.may_live());
   EXPECT_GT(own_start_ns(), 0);

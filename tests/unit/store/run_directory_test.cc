@@ -78,7 +78,8 @@ TEST_F(RunDirectoryTest, SessionFolderThenTmp) {
       Environment(Environment::Variables{{"XDG_RUNTIME_DIR", folder_}}));
   ASSERT_TRUE(directory.ok());
   EXPECT_TRUE(absl::StartsWith(directory->path(), folder_));
-  // One that is not usable is passed over; a chosen one is not.
+  // An unusable XDG_RUNTIME_DIR is skipped; an unusable DISTWRAP_RUN_DIR is an
+  // error.
   for (const char* useless : {"relative", "/proc/none", ""}) {
     directory = RunDirectory::make(
         Environment(Environment::Variables{{"XDG_RUNTIME_DIR", useless}}));
@@ -92,11 +93,11 @@ TEST_F(RunDirectoryTest, Refusals) {
   expect_refused("relative", "absolute");
   expect_refused("/proc", "cannot be made");
   std::ofstream(folder_ + "/file") << "";
-  expect_refused(folder_ + "/file", "no folder");
+  expect_refused(folder_ + "/file", "not a folder");
   const std::string deep = folder_ + "/" + std::string(90, 'x');
   fs::create_directory(deep);
   expect_refused(deep, "too long");
-  // Anybody could put another directory in its place.
+  // Any user could replace the directory.
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
   expect_refused(folder_, "rename");
   ASSERT_EQ(chmod(folder_.c_str(), 01777), 0);
@@ -131,7 +132,7 @@ TEST_F(RunDirectoryTest, DeadJobsAreTidiedAwayLiveOnesStay) {
 }
 
 TEST_F(RunDirectoryTest, LinksAreNotFollowed) {
-  // A link in the shape of a dead job's directory must not cost its target.
+  // A link in the place of a dead job's directory must not cost its target.
   fs::create_directory(folder_ + "/precious");
   ASSERT_EQ(chmod((folder_ + "/precious").c_str(), 0700), 0);
   std::ofstream(folder_ + "/precious/data") << "";

@@ -1,5 +1,5 @@
-// What only a store behind a socket can do: be absent, die, refuse, be fed
-// garbage.
+// Tests that only a store behind a socket needs: it is absent, dies, refuses,
+// or gets garbage.
 #include "store/server.h"
 
 #include "base/log.h"
@@ -136,7 +136,7 @@ TEST_F(SocketStore, ServerGoneInMidWait) {
   EXPECT_TRUE(connect()->set("other", "", soon()).ok());
   server_.reset();
   waiter.join();
-  // Later calls say so at once, whatever their deadline.
+  // Later calls fail at once, whatever their deadline.
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(
         error_reason(
@@ -147,14 +147,15 @@ TEST_F(SocketStore, ServerGoneInMidWait) {
 TEST_F(SocketStore, ClientThatLeavesIsForgotten) {
   start({.max_connections = 2});
   for (int i = 0; i < 20; ++i) {
-    // Leaves while it waits, or is refused while those before still count.
+    // Leaves while it waits, or is refused while earlier connections still
+    // count.
     Socket socket = raw();
     const std::string frame =
         encode(Request{.op = Op::kWait, .keys = {"never"}});
     const auto sent = socket.send(frame, soon()).kind;
     ASSERT_TRUE(sent == Io::kDone || sent == Io::kBroken);
   }
-  // Those before count until the server has seen them go.
+  // Earlier connections count until the server has noticed their end.
   const Deadline deadline = soon();
   for (;;) {
     const auto store = connect();
@@ -179,8 +180,8 @@ TEST_F(SocketStore, ManyTimedOutWaitsKeepTheirConnection) {
   start({.max_connections = 1});
   const auto store = connect();
   const Deadline enough = soon();
-  // One that a slow server has not answered in time has lost its connection,
-  // and the next may come before the server knows.
+  // A call that a slow server does not answer in time loses its connection, and
+  // the next call may come before the server knows.
   bool kept = true;
   for (int answered = 0; answered < 10; answered += kept ? 1 : 0) {
     ASSERT_FALSE(enough.passed());
@@ -290,7 +291,7 @@ TEST_F(SocketStore, PathsThatCannotBeServed) {
       << "the path is in use";
 }
 
-// Another user id on this thread alone.
+// Another user id, on this thread only.
 class AsUser {
  public:
   explicit AsUser(uid_t id) { become(id); }
@@ -314,9 +315,9 @@ TEST_F(SocketStore, OtherUsersAreRefused) {
     }).join();
     return status;
   };
-  // The private directory keeps others out,
+  // The private directory keeps other users out.
   EXPECT_EQ(error_reason(as_nobody()), Reason::kAuthFailed);
-  // without it both ends look who the other is.
+  // Without it the two ends check each other's user id.
   ASSERT_EQ(chmod(directory_->path().c_str(), 0755), 0);
   ASSERT_EQ(chmod(path_.c_str(), 0777), 0);
   std::atomic<int> refused = 0;

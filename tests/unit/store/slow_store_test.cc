@@ -1,5 +1,5 @@
-// A store whose answers do not come in time: only ranks that it said are
-// missing are named, and deadlines hold.
+// A store whose answers come too late: only ranks that it reported missing are
+// named, and deadlines hold.
 #include "base/mutex.h"
 #include "distwrap/status.h"
 #include "store/exchange.h"
@@ -26,8 +26,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Serves as the real one does, but each connection gets only so many answers to
-// waits that are not over.
+// Serves as the real server does, but answers only so many unfinished waits of
+// each connection.
 class SlowServer {
  public:
   SlowServer(const std::string& path, int answers_to_waits)
@@ -47,7 +47,7 @@ class SlowServer {
       }
     });
   }
-  // Clients have gone by then.
+  // All clients have gone by then.
   ~SlowServer() {
     shutdown(listener_, SHUT_RDWR);
     acceptor_.join();
@@ -110,7 +110,7 @@ class SlowServer {
   const int listener_;
   base::Mutex mutex_;
   Table table_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::thread> clients_;  // the acceptor's, until it has ended
+  std::vector<std::thread> clients_;  // used by the acceptor until it has ended
   std::thread acceptor_;
 };
 
@@ -165,7 +165,7 @@ TEST_F(SlowStore, NobodyIsNamedWhenItNeverAnswered) {
   EXPECT_THAT(info->cause, HasSubstr("did not answer"));
 }
 
-// What an earlier report said is better than nothing.
+// An earlier report is better than none.
 TEST_F(SlowStore, AnEarlierReportCounts) {
   serve(2);
   const absl::Status status =

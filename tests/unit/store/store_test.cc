@@ -1,4 +1,4 @@
-// What every kind of store promises.
+// The rules of every kind of store.
 #include "distwrap/store.h"
 
 #include "distwrap/status.h"
@@ -73,7 +73,7 @@ TEST_P(AnyStore, LongestValue) {
   value.back() = 'e';
   ASSERT_TRUE(store->set("k", value, soon()).ok());
   EXPECT_TRUE(*store->get("k", soon()) == value);
-  // Together they exceed what one answer carries.
+  // Together the values exceed the size of one answer.
   ASSERT_TRUE(store->set("l", "more", soon()).ok());
   const auto both = store->get_all({"k", "l"}, soon());
   ASSERT_TRUE(both.ok()) << both.status();
@@ -148,7 +148,7 @@ TEST_P(AnyStore, TimeOutNamesTheMissingKeys) {
   EXPECT_GE(info->elapsed, kShort);
   EXPECT_LE(info->deadline, kShort);
   EXPECT_GT(info->deadline, absl::ZeroDuration());
-  // The store works on after a time-out.
+  // The store still works after a time-out.
   EXPECT_EQ(*store->add("n", 1, soon()), 1);
 }
 
@@ -173,7 +173,7 @@ TEST_P(AnyStore, GetWaitsForAnotherThread) {
     EXPECT_EQ(value.value_or(""), "here");
     got = true;
   });
-  // The waiting call delays none of these, though they use the same object.
+  // The waiting call delays none of these calls, which use the same object.
   for (int i = 1; i <= 50; ++i) EXPECT_EQ(*store->add("n", 1, soon()), i);
   EXPECT_FALSE(got);
   ASSERT_TRUE(store->set("late", "here", soon()).ok());
@@ -207,7 +207,7 @@ TEST_P(AnyStore, KeyThatGoesAgainIsAwaitedAgain) {
   std::thread waiter([&] {
     const absl::Status status = store->wait({"a", "b"}, soon());
     EXPECT_TRUE(status.ok()) << status;
-    // Both exist at the end, however often one came and went.
+    // The two keys exist at the end, however often one was deleted.
     EXPECT_TRUE(store->get("a", soon()).ok());
   });
   for (int i = 0; i < 20; ++i) {

@@ -23,7 +23,7 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
   ~StoreTest() override;
 
  protected:
-  // What one rank holds: the shared store itself, or a client of its own.
+  // The store of one rank: the shared store itself, or a client of its own.
   std::shared_ptr<Store> connect();
 
  private:
@@ -36,7 +36,7 @@ inline auto every_store() {
 }
 std::string store_name(const ::testing::TestParamInfo<Kind>& info);
 
-// Far away: a test that needs it has failed.
+// A deadline that no passing test reaches.
 inline Deadline soon() { return Deadline::after(absl::Seconds(20)); }
 
 }  // namespace distwrap::store

@@ -63,7 +63,7 @@ TEST(Wire, HeadersOutsideTheLimits) {
   EXPECT_FALSE(decode_header(std::string(4, '\xff')).has_value());
 }
 
-// A count that no memory holds must not be believed.
+// A count that exceeds all memory must not be trusted.
 TEST(Wire, CountsBeyondTheFrame) {
   std::string body(body_of(encode(Request{.op = Op::kWait, .keys = {"a"}})));
   for (int i = 0; i < 4; ++i) body[static_cast<size_t>(9 + i)] = '\xff';

@@ -1,5 +1,5 @@
-// Ranks on different hosts: as they are told to be, and in network namespaces
-// that are joined by a cable.
+// Ranks on different hosts: by a hint, and in network namespaces that a virtual
+// cable connects.
 #include "messages.h"
 #include "windows.h"
 
@@ -23,7 +23,8 @@ namespace {
 using conformance::ProcessPlan;
 using conformance::ProcessRanks;
 
-// When both have met: rank 0 waits there for ever, the other is to end well.
+// Kills rank 0 after the two ranks have met, while it waits for ever; the other
+// one has to end well.
 void kill_first(ProcessRanks& ranks) {
   while (ranks.words()[0] < 2)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -33,7 +34,7 @@ void kill_first(ProcessRanks& ranks) {
   EXPECT_EQ(ranks.wait(1), 0);
 }
 
-// Rank 0 is killed in the middle; the other hears of it from UCX alone.
+// Rank 0 is killed in the middle; only UCX tells the other.
 void kill_one(const ProcessPlan& plan) {
   ProcessRanks ranks(plan, 2, [](Rank& rank) {
     const int exchanged = exchange(rank);
@@ -51,7 +52,7 @@ void kill_one(const ProcessPlan& plan) {
   kill_first(ranks);
 }
 
-// The same of its window: one rank waits for its signal, one writes to it.
+// Kills the owner of a window: one rank waits for its signal, one writes to it.
 void kill_owner(const ProcessPlan& plan, bool waits) {
   ProcessRanks ranks(plan, 2, [waits](Rank& rank) {
     Numbers numbers(rank, 1000);
@@ -95,9 +96,9 @@ TEST(UcxHosts, ForcedApartHearOfAnOwnersDeath) {
     kill_owner({.table = ucx, .hints = host_of_its_own}, waits);
 }
 
-// Two namespaces with a cable between them, for children of the test: each
-// child enters its own, one more joins them. (No thread of the test does: a
-// child that is forked meanwhile could find any lock taken, for ever.)
+// Two namespaces with a virtual cable between them for two children of the
+// test, and a third child that connects them. (No thread of the test enters
+// them: a child that is forked meanwhile could inherit a held lock.)
 class Namespaces : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -125,7 +126,9 @@ class Namespaces : public ::testing::Test {
   }
 
   ProcessPlan plan() {
-    return {.table = ucx, .prepare = [this](int rank) { return enter(rank); }};
+    return {.table = ucx,
+            .prepare = [this](int rank) { return enter(rank); },
+            .own_hosts = true};
   }
 
  private:
@@ -142,14 +145,14 @@ class Namespaces : public ::testing::Test {
            mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
   }
 
-  // In the child.
+  // Runs in the child.
   bool enter(int rank) {
     if (!unshare_all()) return false;
     shared_->pids[rank] = getpid();
     while (!shared_->laid && !shared_->over) sched_yield();
     if (!shared_->laid) return false;
     const std::string end = "dwucx" + std::to_string(rank);
-    // UCX passes over an interface whose other end is not up yet.
+    // UCX ignores an interface whose far end is not up yet.
     const std::string command = "ip link set lo up && ip addr add 10.77.13." +
                                 std::to_string(rank + 1) + "/24 dev " + end +
                                 " && ip link set " + end +

@@ -1,4 +1,4 @@
-// UCX where it is not, or not the one that is needed.
+// A missing UCX, and an unsuitable one.
 #include "host.h"
 #include "messages.h"
 
@@ -57,7 +57,7 @@ TEST(UcxLibrary, IsSomethingElse) {
   EXPECT_THAT(error.text, HasSubstr("ucp_get_version"));
 }
 
-// In a process that has not opened it yet.
+// Runs in a process that has not opened UCX yet.
 TEST(UcxLibrary, TakesNoSignals) {
   const pid_t pid = fork();
   if (pid == 0) {

@@ -59,7 +59,7 @@ Bytes data_of(int rank, size_t bytes, int round) {
   return data;
 }
 
-// A step of an exchange that has failed, with what is known of it.
+// A failed step of an exchange, with its facts.
 int failed(int step, size_t bytes, const dw_error& error) {
   std::fprintf(stderr, "step %d of %zu bytes: %d %s\n", step, bytes, error.code,
                error.text);
@@ -73,7 +73,7 @@ int exchange(Rank& rank) {
   for (const size_t bytes :
        {0u, 1u, 8u, 511u, 512u, 8000u, 9000u, 70'000u, 600'000u, 5'000'000u}) {
     ++round;
-    // First with a work, then with callers who wait in turns.
+    // First with a work, then with waiting callers in turn.
     const Bytes mine = data_of(rank.rank, bytes, round);
     Bytes theirs(bytes, 0xee);
     const Bytes right = data_of(previous, bytes, round);

@@ -15,20 +15,20 @@ using conformance::Rank;
 
 const dw_backend_api& ucx();
 
-// Each rank on a host of its own, as far as ucx is told.
+// Makes ucx consider each rank as on a host of its own.
 std::vector<dw_hint> host_of_its_own(int rank);
 
 using Bytes = std::vector<unsigned char>;
 
-// The caller waits, for a minute at most.
+// The caller waits for a minute at most.
 int32_t send(Rank& rank, int peer, const Bytes& data, dw_error* error);
 int32_t receive(Rank& rank, int peer, Bytes& data, dw_error* error);
 
-// What a rank sends in some round.
+// The data that a rank sends in a round.
 Bytes data_of(int rank, size_t bytes, int round);
 
-// A ring of messages of every kind of size, both with the caller waiting and
-// not; 0 when every byte is right.
+// A ring of messages of all kinds of sizes, with and without a waiting caller;
+// 0 when every byte is right.
 int exchange(Rank& rank);
 
 // Waits until all ranks have come.

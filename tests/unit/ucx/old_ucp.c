@@ -1,4 +1,4 @@
-/* A UCX of long ago. */
+/* A very old UCX. */
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release);
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
   *major = 1;

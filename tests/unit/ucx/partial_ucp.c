@@ -1,4 +1,4 @@
-/* A UCX of which somebody has left nearly everything out. */
+/* A UCX without nearly all functions. */
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release);
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
   *major = 1;

@@ -1,4 +1,4 @@
-// Ranks as processes of one host: results, waiting, ends.
+// Ranks as processes of one host: results, waits, ends.
 #include "messages.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(UcxProcesses, ARankThatWaitsUsesNoProcessor) {
   ProcessRanks ranks({.table = ucx}, 2, [](Rank& rank) {
     Bytes data(8);
     dw_error error = {};
-    // Connects, and wakes the communicator's thread.
+    // Connects the ranks, and wakes the communicator's thread.
     if (exchange(rank) != 0) return 1;
     if (rank.rank == 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -37,7 +37,7 @@ TEST(UcxProcesses, ARankThatWaitsUsesNoProcessor) {
     }
     const int64_t before = ns_of(CLOCK_PROCESS_CPUTIME_ID);
     if (receive(rank, 1, data, &error) != DW_DONE) return 3;
-    // Of the whole process.
+    // The processor time of the whole process.
     return ns_of(CLOCK_PROCESS_CPUTIME_ID) - before < 100'000'000 ? 0 : 4;
   });
   EXPECT_EQ(ranks.wait(0), 0);
@@ -51,12 +51,14 @@ TEST(UcxProcesses, AMessageOfAnotherSizeIsNamed) {
         dw_error error = {};
         Bytes data(rank.rank == 0 ? sent : taken);
         if (rank.rank == 0) {
-          // One that is read out of this memory ends when the reader gives up.
+          // A message that is read from this memory ends when the reader gives
+          // up.
           send(rank, 1, data, &error);
           meet(rank, 0);
           return 0;
         }
         const int32_t code = receive(rank, 0, data, &error);
+        rank.api.comm_abort(rank.comm, &error);  // as the host does
         meet(rank, 0);
         return code == DW_FAILED_PRECONDITION &&
                        error.reason == DW_REASON_CALL_MISMATCH &&
@@ -69,7 +71,7 @@ TEST(UcxProcesses, AMessageOfAnotherSizeIsNamed) {
     }
 }
 
-// What a sender does with its memory after it has failed is never received.
+// Data that a sender writes after its failure are never received.
 TEST(UcxProcesses, MemoryOfOneThatHasGivenUpIsNotDelivered) {
   for (int i = 0; i < 20; ++i) {
     ProcessRanks ranks({.table = ucx}, 2, [i](Rank& rank) {
@@ -77,7 +79,8 @@ TEST(UcxProcesses, MemoryOfOneThatHasGivenUpIsNotDelivered) {
       const Bytes right = data_of(0, kBytes, i);
       Bytes data = rank.rank == 0 ? right : Bytes(kBytes, 0xee);
       dw_error error = {};
-      // Without a host a rank hears only of those that it is connected to.
+      // Without the host's board a rank notices only ranks to which it is
+      // connected.
       if (exchange(rank) != 0) return 2;
       meet(rank, 0);
       if (rank.rank == 0) {
@@ -101,7 +104,8 @@ TEST(UcxProcesses, MemoryOfOneThatHasGivenUpIsNotDelivered) {
   }
 }
 
-// Inside a host the board tells of it, as an abort; nobody crashes meanwhile.
+// Inside a host the board reports the death, as an abort; no rank crashes
+// meanwhile.
 TEST(UcxProcesses, AKilledSenderLeavesOthersToTheirAbort) {
   for (int i = 0; i < 10; ++i) {
     ProcessRanks ranks({.table = ucx}, 2, [](Rank& rank) {

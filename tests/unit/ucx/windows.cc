@@ -108,8 +108,8 @@ int write_around(Rank& rank) {
   for (int round = 0; round < kRounds; ++round) {
     constexpr int64_t kCounts[] = {1, 50, 4096, kMost};
     const int64_t n = kCounts[round % 4];
-    // Halves in turn: what was waited for is looked at before it is written
-    // again, when all have met in between.
+    // Alternates between halves: received data are checked before they are
+    // overwritten, provided that all ranks have met in between.
     const int64_t at = round % 2 * kMost;
     Numbers::Values values(static_cast<size_t>(n)), there(values.size());
     for (int64_t i = 0; i < n; ++i)
@@ -131,7 +131,7 @@ int write_around(Rank& rank) {
     uint64_t count = 0;
     if (numbers.add(0, 2 * kMost, 1, &count, &error) != DW_DONE) return 19;
     if (count >= static_cast<uint64_t>(kRounds * rank.size)) return 20;
-    // A rank may be one round ahead of the one before it, but not two.
+    // A rank may be one round ahead of the previous rank, but not two.
     while (rank.words[1].load() < rank.size * round) std::this_thread::yield();
     ++rank.words[1];
   }
@@ -139,7 +139,7 @@ int write_around(Rank& rank) {
   if (rank.rank == 0 &&
       numbers.part()[2 * kMost] != static_cast<uint64_t>(kRounds * rank.size))
     return 21;
-  // Nobody needs another's progress any more.
+  // No rank needs another's progress any more.
   ++rank.words[2];
   while (rank.words[2].load() < rank.size) std::this_thread::yield();
   return numbers.end(&error) == DW_OK ? 0 : 22;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kColumns = 64;
 constexpr size_t kLines = 16;
-constexpr size_t kLabel = 8;  // left of the frame
+constexpr size_t kLabel = 8;  // room left of the frame
 
 size_t cell(double place, size_t cells) {
   const double at = std::round(place * static_cast<double>(cells - 1));
@@ -72,7 +72,7 @@ std::string picture(const Report& report, const std::vector<Row>& rows) {
   std::string below(kColumns + kLabel, ' ');
   for (const Tick& tick : x.ticks()) {
     const size_t at = cell(x.place(tick.value), kColumns);
-    // Where two would touch the later one is left out.
+    // A label that would touch the one before it is left out.
     if (tick.label.empty() ||
         (at > 0 && below.find_last_not_of(' ') != std::string::npos &&
          below.find_last_not_of(' ') + 2 > at)) {

@@ -8,8 +8,8 @@
 
 namespace distwrap::bench {
 
-// For every operation the latency over size, both logarithmic; a letter for
-// each contestant, * where several meet.
+// For every operation the latency over size, both on logarithmic axes: a letter
+// for each contestant, * where several meet.
 std::string ascii_plot(const Report& report);
 
 }  // namespace distwrap::bench

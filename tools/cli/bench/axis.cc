@@ -18,7 +18,7 @@ struct Unit {
   const char* name;
 };
 
-// The largest unit that leaves a number of 1 or more.
+// The value in the largest unit that gives a number of 1 or more.
 template <size_t n>
 std::string in_units(double value, const Unit (&units)[n]) {
   size_t best = 0;
@@ -28,20 +28,20 @@ std::string in_units(double value, const Unit (&units)[n]) {
   return absl::StrFormat("%g %s", value / units[best].scale, units[best].name);
 }
 
-// The nearest of 1, 2 and 5 times a power of ten below `value` ...
+// The largest of 1, 2 and 5 times a power of ten that is not above `value`.
 double round_down(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   return power * (value >= 5 * power ? 5 : value >= 2 * power ? 2 : 1);
 }
 
-// ... and above it.
+// The smallest of 1, 2 and 5 times a power of ten that is not below `value`.
 double round_up(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   return power * (value > 5 * power ? 10 : value > 2 * power ? 5 : 2);
 }
 
-// Lines at 1, 2 ... 9 of each decade. Labels at decades; where few fit, at 1, 2
-// and 5. There is some room around the curve.
+// An axis with lines at 1, 2 ... 9 of each decade. Decades have labels; so do 2
+// and 5 when there are few decades. Some room is left around the curve.
 template <size_t n>
 LogAxis decimal_axis(double least, double most, const Unit (&units)[n]) {
   const double low = round_down(least * 0.95);

@@ -1,4 +1,4 @@
-// Logarithmic axes: what they span and where their lines stand.
+// Logarithmic axes: their range and the places of their lines.
 //
 //   LogAxis axis = byte_axis(8, 16 << 20);
 //   axis.place(1024);  // 0 ... 1 along the axis
@@ -17,7 +17,7 @@ struct Tick {
 
 class LogAxis {
  public:
-  // 0 < low < high.
+  // Precondition: 0 < low < high.
   LogAxis(double low, double high, std::vector<Tick> ticks);
 
   double place(double value) const;
@@ -30,11 +30,11 @@ class LogAxis {
   std::vector<Tick> ticks_;
 };
 
-// Powers of two, at most nine labels: "8 B", "4 KiB".
+// An axis of powers of two with at most nine labels: "8 B", "4 KiB".
 LogAxis byte_axis(double least, double most);
-// Decades, and 2 and 5 where they are few: "20 us", "1 ms".
+// An axis of decades, with 2 and 5 when there are few: "20 us", "1 ms".
 LogAxis time_axis(double least_us, double most_us);
-// "50 MB/s", "1 GB/s".
+// An axis of rates: "50 MB/s", "1 GB/s".
 LogAxis rate_axis(double least_gb, double most_gb);
 
 }  // namespace distwrap::bench

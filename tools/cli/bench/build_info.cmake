@@ -1,6 +1,6 @@
-# Writes build_info.cc anew when the commit has changed; run by every build.
-# Takes no lock: somebody may be committing. A folder without .git may lie in a
-# repository that is not ours.
+# Rewrites build_info.cc when the commit has changed; every build runs it. It
+# takes no lock, because another process may be committing. It names the .git
+# folder, because a source folder without one may lie inside another repository.
 execute_process(
   COMMAND git --no-optional-locks --git-dir=${SOURCE}/.git
           --work-tree=${SOURCE} describe --always --dirty --tags

@@ -14,13 +14,13 @@
 namespace distwrap::bench {
 namespace {
 
-// Alignment of every buffer: a page, so that no contestant meets a luckier one.
+// Every buffer begins at a page, so that all contestants have equal alignment.
 constexpr size_t kPage = 4096;
-// Bytes before and after an output that nobody may write.
+// The bytes before and after an output that no contestant may write.
 constexpr size_t kGuard = 64;
 constexpr std::byte kGuardValue{0xA5};
 
-// The piece that element `i` lies in, and where in it.
+// The piece that contains element `i`, and the element's place in it.
 struct Piece {
   size_t rank;
   int64_t offset;
@@ -48,7 +48,7 @@ Case::Case(const Spec& spec) : spec_(spec), layout_(layout_of(spec)) {
 absl::StatusOr<Case> Case::make(const Spec& spec) {
   Case made(spec);
   const auto allocate = [](int64_t bytes) {
-    // A page of guard before, at least one byte less after.
+    // A page of guard bytes before the output, at least one byte less after it.
     return page_aligned(static_cast<size_t>(bytes) + 2 * kPage);
   };
   made.in_ = allocate(made.in_bytes());
@@ -89,7 +89,7 @@ T Case::value(int rank, int64_t i) const {
   if (reduces(spec_.op) && spec_.reduce == ReduceOp::kProduct) {
     return static_cast<T>(1 + (rank + i) % 2);
   }
-  // Sums stay exact, in whatever order others reckon and round.
+  // Sums stay exact in whatever order a contestant adds and rounds.
   const int64_t values =
       std::clamp<int64_t>(kLargestExact<T> / spec_.ranks, 2, 97);
   return static_cast<T>((31 * int64_t{rank} + i) % values);
@@ -132,7 +132,7 @@ T Case::expected(int64_t i) const {
     case Operation::kScan:
       return reduced<T>(i, spec_.rank + 1);
     case Operation::kExscan:
-      // Rank 0 has nobody before it: its output stays as it was.
+      // No rank precedes rank 0, so its output keeps its contents.
       return spec_.rank == 0 ? static_cast<T>(-1) : reduced<T>(i, spec_.rank);
     case Operation::kAllGather:
     case Operation::kGather:

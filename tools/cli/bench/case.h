@@ -1,10 +1,11 @@
-// One operation at one size as one rank sees it: what it is called with, what
-// has to come out.
+// One operation at one size as one rank sees it: its arguments and its expected
+// result.
 //
-// Threads: as a plain object. Ownership: owns its buffers.
+// Threads: used by one. Ownership: owns its buffers.
 //
-// Element i of rank r is (31 r + i) mod 97, or less where sums of 16-bit floats
-// would not be exact: position and rank are told apart.
+// Element i of rank r is (31 r + i) mod 97, or smaller where sums of 16-bit
+// floats would not be exact. Different positions and ranks have different
+// values, so misplaced data are noticed.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_CASE_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_CASE_H_
 
@@ -29,15 +30,16 @@ class Case {
 
   const Spec& spec() const { return spec_; }
   const Layout& layout() const { return layout_; }
-  // Whether this rank takes part: all do, but the odd one out of ping-pong
-  // pairs.
+  // Whether this rank takes part. In ping-pong pairs of an odd number of ranks,
+  // the last one does not.
   bool active() const { return active_; }
-  // Ping-pong partner.
+  // The partner in a ping-pong pair.
   int partner() const { return spec_.rank ^ 1; }
-  // To whom and from whom in a ring.
+  // The next and the previous rank in a ring.
   int right() const { return (spec_.rank + 1) % spec_.ranks; }
   int left() const { return (spec_.rank + spec_.ranks - 1) % spec_.ranks; }
-  // Reported time per timed call: half of a round trip, one put of many.
+  // The reported time divided by the time of one timed call: half of a round
+  // trip, one put of many.
   double scale() const {
     if (spec_.op == Operation::kWinPutRate) return 1.0 / spec_.depth;
     return spec_.op == Operation::kSendRecv || spec_.op == Operation::kWinSignal
@@ -45,7 +47,7 @@ class Case {
                : 1;
   }
 
-  // On the root of a broadcast the two are the same memory.
+  // On the root of a broadcast, input and output are the same memory.
   TensorView in() const;
   TensorView out() const;
   int64_t in_bytes() const {
@@ -55,11 +57,11 @@ class Case {
     return layout_.out_count * dtype_size(spec_.dtype);
   }
 
-  // Values that no result has, so that an element nobody wrote shows.
+  // Fills the output with values that no result has, so that an element that
+  // was never written is noticed.
   void spoil_output();
-  // Elements of the output that are not what they have to be, of the input
-  // that are no longer what they were, and guard bytes around the output that
-  // were written.
+  // The number of wrong elements in the output, changed elements in the input,
+  // and overwritten guard bytes around the output.
   int64_t wrong() const;
 
  private:
@@ -70,7 +72,7 @@ class Case {
   std::byte* output() const;
   template <class T>
   T value(int rank, int64_t i) const;
-  // Of the ranks below `end`.
+  // The expected reduction of element i over the ranks below `end`.
   template <class T>
   T reduced(int64_t i, int end) const;
   template <class T>
@@ -83,7 +85,7 @@ class Case {
   PageAligned in_, out_;
 };
 
-// Element types and reductions that results can be checked for.
+// Whether results of this element type and reduction can be checked.
 bool measurable(DType dtype);
 bool measurable(ReduceOp::Kind reduce);
 

@@ -16,7 +16,7 @@ Evictor::Evictor(int64_t cache_bytes)
     : memory_(static_cast<size_t>(2 * cache_bytes)) {}
 
 void Evictor::evict() {
-  // Written, so that no other core keeps a copy of what is walked either.
+  // Written, so that no other core keeps a copy of the lines.
   for (size_t at = 0; at < memory_.size(); at += kLine) {
     memory_[at] ^= std::byte{1};
   }

@@ -1,4 +1,4 @@
-// Emptying the caches, so that an operation meets its data in memory.
+// Empties the caches, so that an operation finds its data in memory.
 //
 // Threads: used by one. Ownership: owns its memory.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_COLD_H_
@@ -12,7 +12,7 @@ namespace distwrap::bench {
 
 class Evictor {
  public:
-  // Walks twice `cache_bytes`, the size of the largest cache.
+  // Walks through twice `cache_bytes`, the size of the largest cache.
   explicit Evictor(int64_t cache_bytes);
   virtual ~Evictor() = default;
   Evictor(const Evictor&) = delete;
@@ -25,11 +25,11 @@ class Evictor {
   std::vector<std::byte> memory_;
 };
 
-// Of the largest cache of this machine; 32 MiB when it does not tell.
+// The size of this machine's largest cache; 32 MiB when it is not known.
 int64_t largest_cache_bytes();
 
-// How many sets of buffers of `bytes` take turns: enough that a set has left a
-// cache of `cache_bytes` when it comes again, at most 16.
+// The number of buffer sets of `bytes` that take turns: so many that a set has
+// left a cache of `cache_bytes` before its next turn, at most 16.
 int rotation(int64_t bytes, int64_t cache_bytes);
 
 }  // namespace distwrap::bench

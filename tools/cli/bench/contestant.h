@@ -1,4 +1,4 @@
-// Something that can carry out the measured operations: a backend through
+// A library that carries out the measured operations: a backend through
 // distwrap, or another library beside it.
 //
 // Threads: used by one. Ownership: a Call borrows its Case and Contestant.
@@ -26,30 +26,30 @@
 
 namespace distwrap::bench {
 
-// How a loop is timed.
+// The way in which a loop is timed.
 struct Loop {
-  int64_t batch = 1;     // calls in one reading
-  int64_t start_at = 0;  // monotonic ns before which it does not begin
+  int64_t batch = 1;     // calls between two clock readings
+  int64_t start_at = 0;  // monotonic ns before which the loop does not begin
 };
 
-// The bare call that is timed.
+// The call that is timed.
 class Call {
  public:
   virtual ~Call() = default;
-  // `times` calls one after the other; the first error ends it. The loop is in
-  // here, so that what costs 50 ns is not timed through a virtual call each.
+  // Makes `times` calls one after the other; the first error ends the loop. The
+  // loop is inside, so that a call of 50 ns does not pay for a virtual call.
   virtual absl::Status repeat(int64_t times) = 0;
-  // The same for `ns.size()` batches, each with what it took. Calls that happen
-  // in another process are timed there.
+  // Makes `ns.size()` batches and stores the time of each. A contestant whose
+  // calls run in another process times them there.
   virtual absl::Status timed(const Loop& loop, absl::Span<int64_t> ns);
-  // Makes the output look unwritten, as the case has it, and
+  // Makes the output look unwritten, as the case requires.
   virtual absl::Status spoil() { return absl::OkStatus(); }
-  // brings the result of the last call into the buffers of the case, for calls
-  // that happen in another process.
+  // Copies the result of the last call into the buffers of the case, for calls
+  // that run in another process.
   virtual absl::Status fetch() { return absl::OkStatus(); }
 };
 
-// A Call of anything that returns absl::Status.
+// Makes a Call of a function that returns absl::Status.
 template <class F>
 std::unique_ptr<Call> make_call(F f) {
   class Looped final : public Call {
@@ -72,33 +72,34 @@ std::unique_ptr<Call> make_call(F f) {
 class Contestant {
  public:
   virtual ~Contestant() = default;
-  // As it stands in tables: "distwrap/gloo".
+  // The name in tables: "distwrap/gloo".
   virtual std::string name() const = 0;
-  // All ranks do it in the same order. Null when it has no such operation; a
-  // first call that ends with kUnimplemented says the same.
+  // All ranks prepare in the same order. Null when the library lacks the
+  // operation; a first call that fails with kUnimplemented means that as well.
   virtual absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) = 0;
-  // Whether the outputs are those of the operation. Not for a yardstick such as
-  // memcpy.
+  // Whether the outputs are those of the operation. False for a yardstick such
+  // as memcpy.
   virtual bool checked() const { return true; }
 };
 
-// What a contestant is made of. All ranks make theirs in the same order.
+// The parameters of a contestant. All ranks make their contestants in the same
+// order.
 struct Setup {
-  // As it is to be called; differs between two copies of one kind.
+  // The name to show; it differs between two copies of one kind.
   std::string name = {};
   int rank = 0;
   int ranks = 1;
   std::shared_ptr<Store> store = nullptr;
   absl::Duration timeout = absl::Seconds(60);
   std::map<std::string, std::string> hints = {};
-  bool shared_memory = false;  // buffers that the backend allocates
+  bool shared_memory = false;  // use buffers that the backend allocates
 };
 
-// What --vs offers.
+// A library that --vs offers.
 struct ContestantKind {
   std::string name = {};
   std::string summary = {};
-  // Why it cannot take part on this machine; "" when it can.
+  // The reason why it cannot take part on this machine; "" when it can.
   std::string missing = {};
   std::function<absl::StatusOr<std::unique_ptr<Contestant>>(const Setup&)>
       make = {};

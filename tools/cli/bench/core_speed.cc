@@ -9,8 +9,8 @@
 namespace distwrap::bench {
 namespace {
 
-// As many sums side by side as a core can begin at once: it is those places
-// that the threads of a core share.
+// Computes as many sums in parallel as a core can issue at once, because the
+// threads of a core share its execution units.
 int64_t timed_sums_ns() {
   constexpr int kTimes = 2000;
   uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
@@ -22,7 +22,7 @@ int64_t timed_sums_ns() {
     d += 7;
     e += 9;
     f += 11;
-    // Each of them is reckoned, one by one.
+    // Keeps the compiler from merging the additions.
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
   }
   return Deadline::now_ns() - start;
@@ -36,7 +36,7 @@ bool CoreSpeed::tells_of_others() {
 }
 
 double CoreSpeed::slowdown() {
-  // An interrupt may fall into one of them.
+  // An interrupt may fall into one of the attempts.
   constexpr int kTries = 3;
   int64_t now_ns = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < kTries; ++i) now_ns = std::min(now_ns, timed_sums_ns());

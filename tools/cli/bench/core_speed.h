@@ -1,9 +1,8 @@
-// How fast a core runs just now.
+// The present speed of a core.
 //
-// What a machine lends to several guests is slower while another one is on the
-// second thread of the same core: by a third to two thirds for code that is
-// busy, for milliseconds to seconds. Nothing that the kernel counts tells of
-// it.
+// On a machine that several guests share, a core is slower while another guest
+// runs on its second hardware thread: busy code takes a third to two thirds
+// longer, for milliseconds to seconds. No counter of the kernel shows this.
 //
 // Threads: used by one.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_CORE_SPEED_H_
@@ -15,11 +14,11 @@ namespace distwrap::bench {
 
 class CoreSpeed {
  public:
-  // Not where this system itself runs two threads on a core: there its own work
-  // slows them.
+  // False where this system itself runs two threads on a core, because its own
+  // work then slows the core.
   static bool tells_of_others();
-  // Times a few microseconds of arithmetic: beside the least that it has taken
-  // so far, so 1 is the core at its best, and 1.5 takes half as long again.
+  // Times a few microseconds of arithmetic and returns the ratio to the
+  // shortest time so far: 1 is the core at its best, 1.5 is half as long again.
   double slowdown();
 
  private:

@@ -8,7 +8,7 @@
 
 namespace distwrap::bench {
 
-// A header line, then one for each measured row.
+// A header line, then one line for each measured row.
 std::string csv(const Report& report);
 
 }  // namespace distwrap::bench

@@ -17,7 +17,7 @@ absl::Status status_of(const absl::StatusOr<Work>& work) {
   return work.status();
 }
 
-// Calls on memory of the backend, beside a case that has its own.
+// Calls on memory of the backend, which replaces the buffers of the case.
 class LentCall final : public Call {
  public:
   static absl::StatusOr<std::unique_ptr<LentCall>> make(
@@ -76,7 +76,7 @@ class DistwrapContestant final : public Contestant {
   DistwrapContestant(const DistwrapContestant&) = delete;
   DistwrapContestant& operator=(const DistwrapContestant&) = delete;
   ~DistwrapContestant() override {
-    // What was measured is not undone by a close that fails.
+    // A close that fails does not spoil the measurement.
     session_.close().IgnoreError();
   }
 
@@ -172,7 +172,8 @@ class DistwrapContestant final : public Contestant {
     });
   }
 
-  // Every rank sends to the next and receives from the one before, at once.
+  // Every rank sends to the next and at the same time receives from the
+  // previous.
   std::unique_ptr<Call> ring(const Case& c, const TensorView& in,
                              const TensorView& out) {
     if (c.spec().ranks < 2) return nullptr;
@@ -206,7 +207,7 @@ absl::StatusOr<std::unique_ptr<Contestant>> make_distwrap_contestant(
   options.store = setup.store;
   options.timeout = setup.timeout;
   options.init_timeout = setup.timeout;
-  // Several sessions share the store: each group has a name of its own.
+  // The sessions share a store, so each group needs a name of its own.
   options.group_name = absl::StrReplaceAll(setup.name, {{"/", "_"}});
   options.hints = setup.hints;
   auto session = Session::create(options);

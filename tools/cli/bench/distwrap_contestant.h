@@ -1,4 +1,4 @@
-// A backend as programs reach it: through a Session of its own.
+// A backend as programs use it: through a Session of its own.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_DISTWRAP_CONTESTANT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_DISTWRAP_CONTESTANT_H_
 
@@ -11,7 +11,7 @@
 
 namespace distwrap::bench {
 
-// Collective. `backend`: a name or the full path of a plugin.
+// Collective. `backend` is a name or the full path of a plugin.
 absl::StatusOr<std::unique_ptr<Contestant>> make_distwrap_contestant(
     absl::string_view backend, const Setup& setup);
 

@@ -1,4 +1,4 @@
-// The C++ type of an element that results are checked with.
+// The C++ types of the elements with which results are checked.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
 
@@ -9,7 +9,7 @@
 
 namespace distwrap::bench {
 
-// A 16-bit float: reckons in f32, and rounds what it keeps.
+// A 16-bit float. It computes in f32 and rounds the result.
 template <uint16_t (*kRound)(float), float (*kWiden)(uint16_t)>
 class Half {
  public:
@@ -25,8 +25,8 @@ class Half {
 using F16 = Half<algo::f32_to_f16, algo::f16_to_f32>;
 using BF16 = Half<algo::f32_to_bf16, algo::bf16_to_f32>;
 
-// Whole numbers up to this one are told apart; those of integers wrap around
-// in sums alike everywhere.
+// Integers up to this one have different values in a type. Sums of integer
+// types wrap around in the same way everywhere.
 template <class T>
 inline constexpr int64_t kLargestExact = int64_t{1} << 24;
 template <>

@@ -11,7 +11,8 @@ namespace distwrap::bench {
 
 std::string help_footer(const std::vector<ContestantKind>& kinds);
 
-// "  openmpi: ...", one line for each; those that cannot take part say why.
+// One line such as "  openmpi: ..." for each library; a library that cannot
+// take part has the reason.
 std::string list_of(const std::vector<ContestantKind>& kinds);
 
 }  // namespace distwrap::bench

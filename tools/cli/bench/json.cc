@@ -17,12 +17,13 @@ using Json = nlohmann::ordered_json;
 constexpr int kSchema = 2;
 constexpr char kTool[] = "distwrap bench";
 
-// Nanoseconds are what the clock tells; ratios and rates get four digits.
+// Times have the clock's precision of a nanosecond, ratios and rates four
+// digits.
 double digits(double value, double scale) {
   return std::round(value * scale) / scale;
 }
 double us(double value) { return digits(value, 1e4); }
-// Of what may be far below one: four digits, wherever they begin.
+// Four significant digits, for values that may be far below one.
 double four_digits(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   return digits(value,
@@ -31,7 +32,7 @@ double four_digits(double value) {
 
 std::string text(absl::string_view view) { return std::string(view); }
 
-// The names that the protocol uses for element types.
+// The names that other tools use for element types.
 std::string protocol_dtype(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -45,8 +46,8 @@ std::string protocol_dtype(DType dtype) {
   }
 }
 
-// What each rank sends, receives and keeps to itself; busbw counts the larger
-// of sent and received of the busiest, without what it keeps.
+// The bytes that each rank sends, receives and keeps. busbw counts the larger
+// of sent and received bytes of the busiest rank, without its own part.
 void add_traffic(const Row& row, Json& json) {
   json["pattern"] = row.spec.pattern.name();
   Json sent = Json::array(), received = Json::array(), self = Json::array();
@@ -61,7 +62,7 @@ void add_traffic(const Row& row, Json& json) {
   json["bus_bytes_without_self"] = std::llround(bus_bytes(row.spec));
 }
 
-// The other way round.
+// The element type of such a name.
 std::string dtype_of_protocol(const std::string& name) {
   if (name.rfind("float", 0) == 0) return absl::StrCat("f", name.substr(5));
   if (name.rfind("uint", 0) == 0) return absl::StrCat("u", name.substr(4));
@@ -121,7 +122,7 @@ Json row_json(const Row& row) {
   return json;
 }
 
-// Paths and variables may hold bytes that are no UTF-8.
+// Paths and variables may contain bytes that are no UTF-8.
 std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -13,22 +13,23 @@
 
 namespace distwrap::bench {
 
-// One line for one measured row, without its end: peer, op, ranks, bytes,
-// dtype, lat_us_min, lat_us_p50, lat_us_p99, algbw_GBps, iters, correct, as
-// other measuring programs print it, and what we know beyond.
+// One line, without its end, for one measured row: the fields peer, op, ranks,
+// bytes, dtype, lat_us_min, lat_us_p50, lat_us_p99, algbw_GBps, iters and
+// correct, which other measuring programs print as well, and further ones.
 std::string json_line(const Row& row);
 
-// What precedes such lines: machine, build, settings. It begins with a blank,
-// so that readers who look for results pass over it.
+// The line before the rows: machine, build, settings. It begins with a blank,
+// so that programs that look for results skip it.
 std::string json_header(const Report& report);
 
-// The whole run, one document; `schema` counts its incompatible changes.
+// The whole run as one document; `schema` counts incompatible changes of the
+// format.
 std::string json_document(const Report& report);
 
-// Such a document of an earlier run; the error says what it is instead.
+// Reads the document of an earlier run; the error describes other content.
 absl::StatusOr<OldRun> parse_document(absl::string_view text);
 
-// Any other document of the command, likewise.
+// The text of any other JSON document of the command.
 std::string json_text(const cli::JsonValue& value);
 
 }  // namespace distwrap::bench

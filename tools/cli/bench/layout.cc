@@ -84,7 +84,7 @@ Layout layout_of(const Spec& spec) {
     default:
       break;
   }
-  // Who is not the root has one buffer.
+  // A rank other than the root has only one buffer.
   if (!is_root) {
     switch (spec.op) {
       case Operation::kReduce:
@@ -111,7 +111,7 @@ std::vector<Traffic> traffic_of(const Spec& spec) {
   for (of.rank = 0; of.rank < spec.ranks; ++of.rank) {
     const Layout layout = layout_of(of);
     const auto rank = static_cast<size_t>(of.rank);
-    // A rooted operation moves the root's own piece within the root alone.
+    // In a rooted operation only the root keeps a piece for itself.
     int64_t self = 0;
     if (!has_root(spec.op) || of.rank == spec.root) {
       self = layout.in_counts.empty() ? layout.out_counts[rank]

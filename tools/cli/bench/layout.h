@@ -1,4 +1,4 @@
-// How many elements every rank of an operation brings and gets.
+// The number of elements that every rank of an operation gives and gets.
 //
 //   Layout layout = layout_of(spec);
 //   layout.in_count;  // of spec.rank
@@ -20,45 +20,45 @@ struct Spec {
   Operation op = Operation::kAllReduce;
   int rank = 0;
   int ranks = 1;
-  // The larger of a rank's two buffers, with a pattern the largest sent; a
-  // barrier has 0.
+  // The larger of a rank's two buffers or, with a pattern, the largest amount
+  // that a rank sends; 0 for a barrier.
   int64_t bytes = 0;
   DType dtype = DType::kF32;
   ReduceOp::Kind reduce = ReduceOp::kSum;
   int root = 0;
-  Pattern pattern = {};    // of operations with counts
-  int depth = kMostDepth;  // of win_put_rate: puts to a flush
+  Pattern pattern = {};    // for operations with counts
+  int depth = kMostDepth;  // puts before a flush, for win_put_rate
 };
 
-// Bytes of one rank.
+// The bytes of one rank.
 struct Traffic {
-  int64_t sent = 0;      // its input
-  int64_t received = 0;  // its output
-  int64_t self = 0;      // of both, what it gives to itself
+  int64_t sent = 0;      // bytes of its input
+  int64_t received = 0;  // bytes of its output
+  int64_t self = 0;      // bytes that it gives to itself, part of both
 };
 
 struct Layout {
   int64_t block = 0;  // elements of one rank, where ranks own equal blocks
   int64_t in_count = 0;
   int64_t out_count = 0;
-  // By rank, and where each piece starts; of operations with counts.
+  // The counts by rank and the start of each piece, for operations with counts.
   std::vector<int64_t> in_counts = {}, in_starts = {};
   std::vector<int64_t> out_counts = {}, out_starts = {};
-  // Of all_to_all_v, by sender and receiver.
+  // The counts by sender and receiver, for all_to_all_v.
   Matrix matrix = {};
 };
 
 Layout layout_of(const Spec& spec);
 
-// By rank, of operations with counts; else empty.
+// The bytes by rank, for operations with counts; otherwise empty.
 std::vector<Traffic> traffic_of(const Spec& spec);
 
-// Bytes that cross the busiest rank's link: with counts the larger of what it
-// sends to and receives from others, its own part left out; else by
+// The bytes on the link of the busiest rank. With counts, the larger of the
+// bytes that it sends to and receives from other ranks; otherwise by
 // bus_factor.
 double bus_bytes(const Spec& spec);
 
-// The least that some rank has to copy: its larger buffer.
+// The least number of bytes that some rank has to copy: its larger buffer.
 int64_t moved_bytes(const Spec& spec);
 
 }  // namespace distwrap::bench

@@ -1,5 +1,6 @@
 #include "bench/limit.h"
 
+#include "base/thread.h"
 #include "bench/page_aligned.h"
 #include "bench/runner.h"
 #include "bench/statistics.h"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -40,7 +42,7 @@ void run_on(size_t core) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-// The line that goes to and fro.
+// The cache line that goes back and forth.
 struct alignas(128) Flag {
   std::atomic<uint32_t> value{0};
 };
@@ -52,23 +54,41 @@ void wait_while(std::atomic<uint32_t>& flag, uint32_t old) {
   }
 }
 
-// Half of a round trip between two threads that poll, microseconds: of what
-// nothing disturbed, as it is to be a limit.
+// Runs both functions, each in a thread of its own, so the caller's cores stay
+// as they were. False when the system has no threads for them: then neither has
+// run.
+bool run_both(const std::function<void()>& one,
+              const std::function<void()>& other) {
+  enum Turn : uint32_t { kWait, kRun, kLeave };
+  std::atomic<uint32_t> turn{kWait};
+  absl::StatusOr<std::thread> first = base::start_thread("dw-bench-1", [&] {
+    wait_while(turn, kWait);
+    if (turn.load(std::memory_order_acquire) == kRun) one();
+  });
+  if (!first.ok()) return false;
+  absl::StatusOr<std::thread> second = base::start_thread("dw-bench-2", other);
+  turn.store(second.ok() ? kRun : kLeave, std::memory_order_release);
+  if (second.ok()) second->join();
+  first->join();
+  return second.ok();
+}
+
+// Half of a round trip between two polling threads, in microseconds; the
+// undisturbed time, since it serves as a limit. 0 without threads.
 double hand_over_us(const std::vector<size_t>& cores) {
-  constexpr int kTrips = 2000;  // of a block
+  constexpr int kTrips = 2000;  // round trips in a block
   constexpr int kTripBlocks = 9;
   Flag flag;
   double best = 0;
-  // Both are threads of their own: the caller's cores stay what they were.
-  std::thread answering([&] {
+  const auto answer = [&] {
     run_on(cores[1]);
     for (int i = 0; i < kTrips * kTripBlocks; ++i) {
       const auto turn = static_cast<uint32_t>(2 * i);
       wait_while(flag.value, turn);
       flag.value.store(turn + 2, std::memory_order_release);
     }
-  });
-  std::thread asking([&] {
+  };
+  const auto ask = [&] {
     run_on(cores[0]);
     uint32_t turn = 0;
     for (int block = 0; block < kTripBlocks; ++block) {
@@ -81,21 +101,19 @@ double hand_over_us(const std::vector<size_t>& cores) {
           static_cast<double>(Deadline::now_ns() - start) / 2000 / kTrips;
       best = block == 0 ? each : std::min(best, each);
     }
-  });
-  asking.join();
-  answering.join();
-  return best;
+  };
+  return run_both(answer, ask) ? best : 0;
 }
 
 // From the call that wakes a thread to its first step, the median. The sleeper
-// is given time to fall asleep.
+// is given time to fall asleep. 0 without threads.
 double wake_up_us(const std::vector<size_t>& cores) {
   constexpr int kTimes = 51;
   constexpr int64_t kSleepNs = 200'000;
   Flag flag, heard;
   std::atomic<int64_t> called{0};
   std::vector<double> times;
-  std::thread sleeper([&] {
+  const auto sleep = [&] {
     run_on(cores[1]);
     for (uint32_t turn = 0; turn < kTimes; ++turn) {
       while (flag.value.load(std::memory_order_acquire) == turn) {
@@ -108,8 +126,8 @@ double wake_up_us(const std::vector<size_t>& cores) {
           1000);
       heard.value.store(turn + 1, std::memory_order_release);
     }
-  });
-  std::thread waker([&] {
+  };
+  const auto wake = [&] {
     run_on(cores[0]);
     for (uint32_t turn = 0; turn < kTimes; ++turn) {
       wait_while(heard.value, turn - 1);
@@ -121,10 +139,8 @@ double wake_up_us(const std::vector<size_t>& cores) {
       syscall(SYS_futex, &flag.value, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr,
               0);
     }
-  });
-  waker.join();
-  sleeper.join();
-  return median(std::move(times));
+  };
+  return run_both(sleep, wake) ? median(std::move(times)) : 0;
 }
 
 }  // namespace
@@ -165,7 +181,7 @@ absl::StatusOr<double> LimitProbe::copy_us(int64_t bytes) {
       std::max(0.001, static_cast<double>(Deadline::now_ns() - start) / 1000);
   std::vector<double> times(kBlocks),
       batch = {std::clamp(kBlockUs / once, 1.0, 1e6)};
-  // All ranks copy equally often, and at once.
+  // All ranks copy equally often and at the same time.
   absl::Status status = side_->max(batch);
   const auto many = static_cast<int64_t>(batch[0]);
   if (status.ok()) status = side_->barrier();

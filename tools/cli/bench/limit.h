@@ -1,7 +1,7 @@
-// What the machine can do at best, measured beside what is compared with it.
+// The machine's own limits, measured together with the contestants.
 //
-// Threads: each rank makes the same calls; measure_hand_over starts a second
-// thread for a moment.
+// Threads: each rank makes the same calls; measure_latency starts threads for a
+// moment.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_LIMIT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_LIMIT_H_
 
@@ -19,24 +19,24 @@ namespace distwrap::bench {
 
 struct Latency {
   double hand_over_us = 0;  // a cache line from core to core, one way
-  double wake_up_us = 0;    // of a thread that sleeps
+  double wake_up_us = 0;    // until a sleeping thread runs
 };
 
-// Between two threads on the first two cores that this process may use; zeros
-// when it has one.
+// Measured between two threads on the first two cores that this process may
+// use; zeros when it has only one core.
 Latency measure_latency();
 
 class LimitProbe {
  public:
-  // Collective, as all calls: rank 0 measures the latencies, before it is bound
-  // to one core.
+  // Collective, as are all calls. Rank 0 measures the latencies before it is
+  // bound to one core.
   static absl::StatusOr<LimitProbe> make(SideChannel& side);
 
   const Latency& latency() const { return latency_; }
 
-  // The least time for `spec`, microseconds: every rank copies the bytes of its
-  // larger buffer, all at once, and one line changes hands where there is more
-  // than one rank.
+  // The shortest possible time for `spec` in microseconds: all ranks copy the
+  // bytes of their larger buffers at the same time and, with more than one
+  // rank, one cache line changes hands.
   absl::StatusOr<double> limit_us(const Spec& spec);
 
  private:

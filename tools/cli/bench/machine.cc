@@ -50,7 +50,7 @@ struct Ticks {
   double steal = 0, total = 0;
 };
 
-// user nice system idle iowait irq softirq steal, of all cores.
+// The sums of user nice system idle iowait irq softirq steal over all cores.
 Ticks cpu_ticks() {
   Ticks ticks;
   const std::vector<std::string> words =

@@ -1,4 +1,4 @@
-// Where a run takes place, and what it is made of.
+// The machine of a run and the software on it.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_MACHINE_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_MACHINE_H_
 
@@ -19,35 +19,36 @@ struct Cache {
 
 struct Machine {
   std::string cpu = {};
-  int cores = 0;  // that this process may use
+  int cores = 0;  // cores that this process may use
   std::vector<Cache> caches = {};
   int64_t memory_bytes = 0;
   std::string kernel = {};
   std::string date = {};        // "2025-11-21 17:40 UTC"
-  double load = 0;              // of the last minute, at the start
-  std::string version = {};     // of distwrap
-  std::string commit = {};      // as git describes it; "" outside of git
+  double load = 0;              // load of the last minute, at the start
+  std::string version = {};     // version of distwrap
+  std::string commit = {};      // output of git describe; "" outside of git
   std::string compiler = {};    // "gcc 12.2.0"
-  std::string flags = {};       // of the compiler
+  std::string flags = {};       // flags of the compiler
   std::string build_type = {};  // "Release"
   std::map<std::string, std::string> environment = {};  // DISTWRAP_*
 };
 
 Machine this_machine();
 
-// Of the first core.
+// The caches of the first core.
 std::vector<Cache> caches();
 
-// "32K", as the kernel writes sizes of caches; 0 for anything else.
+// Parses "32K", the form in which the kernel writes cache sizes; 0 for other
+// texts.
 int64_t parse_cache_size(absl::string_view text);
 
 // "AMD EPYC, 2 cores, Linux 6.1, distwrap 0.1.0 (gcc 12.2.0, Release)".
 std::string describe(const Machine& machine);
 
-// What disturbed a run, of this process and of the machine since a moment.
+// Disturbances of this process and of the machine since a moment.
 struct Noise {
-  double steal_percent = 0;  // of the time of all cores, taken by other guests
-  int64_t involuntary_switches = 0;  // of this process
+  double steal_percent = 0;          // time of all cores that other guests took
+  int64_t involuntary_switches = 0;  // switches of this process
 };
 
 class NoiseMeter {

@@ -10,13 +10,14 @@
 namespace distwrap::bench {
 namespace {
 
-// With fewer than six the order of the rounds gives no interval.
+// Fewer than six rounds give no interval of the median.
 constexpr int kLeastRounds = 6;
 constexpr int kMostRounds = 20;
-constexpr int kCountedRounds = 5;  // where the iterations are given
+constexpr int kCountedRounds = 5;  // rounds when the number of iterations is
+                                   // given
 
-// What is measured is known well enough, or the time is up. All ranks find the
-// same: they have the same times.
+// Whether the results are precise enough or the time is over. All ranks have
+// the same times and therefore decide equally.
 bool settled(const std::vector<Runner*>& able, const Runner* yardstick,
              const Plan& plan) {
   bool precise = true;
@@ -36,7 +37,7 @@ bool settled(const std::vector<Runner*>& able, const Runner* yardstick,
   return precise;
 }
 
-// More of the same, to take turns with the first.
+// Further cases like the first, which take turns with it.
 absl::StatusOr<std::vector<std::unique_ptr<Case>>> rotating(const Spec& spec,
                                                             SideChannel& side,
                                                             const Plan& plan) {
@@ -80,7 +81,7 @@ int Plan::most_rounds() const {
 std::vector<size_t> turns(size_t count, int round, uint64_t seed) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  // The ranks have to draw the same.
+  // All ranks have to draw the same order.
   std::mt19937_64 random(seed * 1000003 + static_cast<uint64_t>(round / 2));
   for (size_t i = count; i > 1; --i) {
     std::swap(order[i - 1], order[random() % i]);

@@ -1,19 +1,19 @@
-// Measuring contestants against each other, fairly: they take turns, block by
-// block, in one set of processes.
+// Measures contestants against each other fairly: they take turns, block by
+// block, in the same processes.
 //
-// For one case every contestant first makes a call whose result is checked on
-// all ranks, then warms up in growing batches until it is known how many calls
-// fit the time of a block. Then come the rounds. In each, every contestant runs
-// one block, in an order that is drawn anew; before a block the ranks meet, and
-// between its calls they do not. The time of an iteration is that of its
-// slowest rank. Calls of a few microseconds and less are timed several at a
-// time, so that reading the clock does not show. A block during which a core
-// was slowed by others is measured again, for every contestant alike. Rounds
-// end when the figures are precise enough or the time is up; the result of the
-// last is checked.
+// For each case every contestant first makes a call whose result is checked on
+// all ranks. It then warms up in growing batches until the number of calls that
+// fit into the time of a block is known. Rounds follow. In each round every
+// contestant runs one block, in a random order; the ranks meet before a block
+// but not between its calls. The time of an iteration is that of its slowest
+// rank. Calls of a few microseconds or less are timed several at a time, so
+// that reading the clock does not matter. A block during which a core was
+// slowed by another guest is repeated, for every contestant alike. The rounds
+// end when the figures are precise enough or the time is over; the result of
+// the last round is checked.
 //
 // With cold caches every call is timed alone: the ranks empty their caches,
-// meet, and begin at one moment, on buffers that rotate.
+// meet, and begin at the same moment, on buffers that rotate.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_MEASURE_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_MEASURE_H_
 
@@ -35,70 +35,74 @@
 namespace distwrap::bench {
 
 struct Plan {
-  // Of one contestant at one case, over all rounds.
+  // The time of one contestant for one case, over all rounds.
   double seconds = 0.2;
   int rounds = 0;           // 0: until precise or out of time
   double precision = 0.02;  // relative half width that ends the rounds
-  int64_t iterations = 0;   // of one block; 0: what fits its time
-  // Of one clock reading, at least, in which several calls may fit.
+  int64_t iterations = 0;   // calls in a block; 0: as many as fit
+  // The shortest time between two clock readings; several calls may fit into
+  // it.
   double timed_us = least_timed_us(false);
-  int64_t warmup = -1;  // calls; -1: in growing batches
+  int64_t warmup = -1;  // calls; -1: growing batches
   bool check = true;
-  bool overhead = false;  // what is more than the baseline's time is told
+  bool overhead = false;  // report the time beyond the baseline's
   std::shared_ptr<Evictor> evictor = nullptr;  // null: caches stay warm
-  // How slow this rank's core is now beside its best; null: nobody asks.
+  // The present slowness of this rank's core relative to its best; null: not
+  // measured.
   std::function<double()> slowdown = nullptr;
 
-  // `share`: there are more ranks than cores. Each call then finds some rank
-  // that has just lost its core, often another one than the call before: what
-  // the slowest rank of each takes adds up to twice the time of all calls.
+  // `share`: there are more ranks than cores. In each call some rank has just
+  // lost its core, often another rank than in the previous call, so the sum of
+  // the slowest times of single calls is up to twice the time of all calls.
   static constexpr double least_timed_us(bool share) { return share ? 100 : 5; }
   int least_rounds() const;
   int most_rounds() const;
   double block_seconds() const { return seconds / most_rounds(); }
 };
 
-// One contestant at one case. Times are those of one operation, microseconds.
+// One contestant in one case. Times are microseconds of one operation.
 struct Row {
   std::string contestant = {};
   Spec spec = {};
   int64_t in_bytes = 0;
   int64_t out_bytes = 0;
-  // It has this operation; else all below is empty, but for why.
+  // The contestant has the operation; otherwise all fields below are empty
+  // except `why`.
   bool measured = false;
   std::string why_not = {};
   int64_t iterations = 0;  // over all rounds
-  int64_t batch = 1;       // calls in one clock reading
-  double first_us = 0;     // the very first call
+  int64_t batch = 1;       // calls between two clock readings
+  double first_us = 0;     // time of the very first call
   double min_us = 0, p50_us = 0, p90_us = 0, p99_us = 0, p999_us = 0,
          max_us = 0;
-  Interval p50_interval = {};  // by the rounds
+  Interval p50_interval = {};  // from the medians of the rounds
   std::vector<double> round_p50_us = {};
-  // Blocks that were measured again, and rounds that are disturbed even so.
+  // Repeated blocks, and rounds that were disturbed even so.
   int64_t repeated = 0, disturbed = 0;
-  // The least time that the bytes need on this machine; 0: was not measured.
+  // The shortest possible time on this machine for these bytes; 0: not
+  // measured.
   double limit_us = 0;
-  // Elements over all ranks and checks; of a barrier, ranks that left before
-  // all had entered.
+  // Wrong elements over all ranks and checks. For a barrier, the ranks that
+  // left before all had entered.
   int64_t wrong = 0;
-  // To the baseline; not of the baseline itself.
+  // The ratio to the baseline; empty for the baseline itself.
   std::optional<Ratio> ratio = std::nullopt;
-  // With Plan::overhead, likewise: what it takes longer, ns.
+  // With Plan::overhead, the time beyond the baseline's in ns.
   std::optional<Difference> overhead_ns = std::nullopt;
 
   double algbw() const;  // GB/s
   double busbw() const;  // GB/s
-  // limit / measured: 1 is as fast as can be; 0 when not known.
+  // limit / measured: 1 is as fast as possible; 0 when not known.
   double reached() const;
 };
 
-// In which order `count` contestants take their turns in a round: drawn for
-// every second round, and the reverse in the next, so that each is as often
-// before another as after it.
+// The order in which `count` contestants run in a round. It is drawn for every
+// second round and reversed in the next one, so that each contestant runs as
+// often before another as after it.
 std::vector<size_t> turns(size_t count, int round, uint64_t seed);
 
-// A row for each contestant, the same on every rank. `baseline` is the index of
-// the one that ratios refer to.
+// One row for each contestant, equal on every rank. `baseline` is the index of
+// the contestant to which ratios refer.
 absl::StatusOr<std::vector<Row>> measure(
     Case& c, const std::vector<Contestant*>& contestants, size_t baseline,
     SideChannel& side, const Plan& plan);

@@ -1,4 +1,4 @@
-// Results in the columns of nccl-tests, for what reads those.
+// Results in the columns of nccl-tests, for programs that parse those.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_NCCL_TEXT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_NCCL_TEXT_H_
 
@@ -8,11 +8,11 @@
 
 namespace distwrap::bench {
 
-// Machine and plan, behind #.
+// The lines with machine and plan, which begin with #.
 std::string nccl_heading(const Report& report);
 
-// One operation: a block of lines for each contestant. All is out of place, so
-// the columns for in place hold N/A.
+// One operation: a block of lines for each contestant. All calls are out of
+// place, so the columns for in place hold N/A.
 std::string nccl_text(const Report& report, Operation op);
 
 // The two lines at the end: wrong elements, mean bus bandwidth.

@@ -7,7 +7,7 @@
 namespace distwrap::bench {
 namespace {
 
-// What is to be known of an operation, in the order of Operation.
+// The properties of an operation, in the order of Operation.
 struct Traits {
   Operation op;
   absl::string_view name;
@@ -15,7 +15,7 @@ struct Traits {
   bool reduces;
   bool has_root;
   bool has_counts;
-  // busbw / algbw is this times (ranks - 1) / ranks, or it alone.
+  // busbw / algbw is this value times (ranks - 1) / ranks, or the value alone.
   double factor;
   bool by_others;
 };

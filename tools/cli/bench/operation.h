@@ -31,8 +31,8 @@ enum class Operation {
   kExscan,
   kSendRecv,
   kRing,
-  // On windows, to the next rank or from the one before; win_signal: with the
-  // partner.
+  // Operations on windows go to the next rank or come from the previous one;
+  // win_signal goes to the partner.
   kWinPut,
   kWinPutRate,
   kWinGet,
@@ -40,32 +40,32 @@ enum class Operation {
   kWinSignal,
 };
 
-// In the order in which "all" measures them.
+// The order in which "all" measures them.
 const std::vector<Operation>& all_operations();
 
 absl::string_view operation_name(Operation op);
-// As other programs that print the same JSON lines call it.
+// The name that other programs with the same JSON lines use.
 absl::string_view protocol_name(Operation op);
 
-// Either name, or another that is common for it. The error names the nearest
-// that exists.
+// Accepts all common names of an operation. The error suggests the nearest
+// known name.
 absl::StatusOr<Operation> parse_operation(absl::string_view name);
 
-// Whether other programs that print the same JSON lines measure an operation
-// of this name, and this one does not.
+// Whether other programs with the same JSON lines measure an operation of this
+// name that this program lacks.
 bool measured_elsewhere(absl::string_view name);
 
-// It takes a reduction, a root, counts of each rank.
+// Whether the operation takes a reduction, a root, or counts for each rank.
 bool reduces(Operation op);
 bool has_root(Operation op);
 bool has_counts(Operation op);
 bool on_window(Operation op);
-// Puts of one win_put_rate before it flushes, at most.
+// The largest number of puts in win_put_rate before a flush.
 inline constexpr int kMostDepth = 64;
 
-// busbw / algbw where every rank's part is equal: the share of the bytes that
-// has to cross the busiest link, so that one number can be held against the
-// speed of that link. Where they are not, the share that does: see Layout.
+// busbw / algbw when all ranks have equal parts: the share of the bytes that
+// crosses the busiest link, so that the result can be compared with the speed
+// of the link. For unequal parts see bus_bytes.
 double bus_factor(Operation op, int ranks);
 
 using base::nearest;

@@ -93,7 +93,8 @@ absl::Status check_plan(const Words& words, Plan& plan) {
     return refuse("--precision", "has to be above 0 and at most 100 percent");
   }
   if (words.precision != -1 && words.rounds != -1) {
-    return refuse("--precision", "goes without --rounds, which sets how many");
+    return refuse("--precision",
+                  "cannot be combined with --rounds, which fixes their number");
   }
   plan.iterations = std::max<int64_t>(0, words.iterations);
   plan.warmup = words.warmup;
@@ -135,8 +136,9 @@ absl::Status check_output(const Words& words, Options& options) {
     on_stdout += wants ? 1 : 0;
   }
   if (on_stdout > 1) {
-    return refuse("--csv, --json, --json-file, --nccl",
-                  "more than one wants stdout; give it a file");
+    return refuse(
+        "--csv, --json, --json-file, --nccl",
+        "only one of them can write to stdout; give the others a file");
   }
   options.json = words.json;
   options.nccl = words.nccl;
@@ -153,19 +155,20 @@ absl::Status check_output(const Words& words, Options& options) {
 absl::Status check_contestants(const Words& words, Options& options) {
   if (words.overhead && words.ranks != 1) {
     return refuse("--overhead",
-                  absl::StrCat("takes one rank, not ", words.ranks));
+                  absl::StrCat("measures one rank, not ", words.ranks));
   }
   if (words.overhead && (!words.vs.empty() || words.control || words.nccl)) {
-    return refuse("--overhead", "goes without --vs, --control and --nccl");
+    return refuse("--overhead",
+                  "cannot be combined with --vs, --control or --nccl");
   }
   if (words.backends != "none") options.backends = listed(words.backends);
   options.vs = listed(words.vs);
   if (options.backends.empty() && options.vs.empty()) {
-    return refuse("--backend", "names none, and neither does --vs");
+    return refuse("--backend", "names no backend, and --vs names no library");
   }
   options.control = words.control;
   if (words.memory != "private" && words.memory != "shared") {
-    return refuse("--memory", "is private or shared");
+    return refuse("--memory", "has to be private or shared");
   }
   options.shared_memory = words.memory == "shared";
   for (const std::string& hint : words.hints) {

@@ -1,4 +1,4 @@
-// What is asked for on the command line: as words, then checked.
+// The options of the command line: first as words, then checked.
 //
 //   Words words;
 //   words.sizes = "8,4K";
@@ -17,7 +17,7 @@
 
 namespace distwrap::bench {
 
-// As typed. The defaults are those that --help shows.
+// The options as typed. --help shows the defaults.
 struct Words {
   std::vector<std::string> ops = {};  // none: all
   int ranks = 2;
@@ -32,8 +32,8 @@ struct Words {
   int root = 0;
   int depth = kMostDepth;
   double seconds = 0.2;
-  int rounds = -1;        // -1: as many as it takes
-  double precision = -1;  // percent; -1: 2, or 0 with rounds given
+  int rounds = -1;        // -1: as many as needed
+  double precision = -1;  // percent; -1: 2, or 0 when rounds are given
   int pin = 0;
   double timeout = 60;
   std::string vs = {};
@@ -51,7 +51,7 @@ struct Words {
 
 struct Options {
   std::vector<Operation> ops = {};
-  // Known elsewhere and not here: measured by nobody, said once.
+  // Operations that only other programs know: not measured, reported once.
   std::vector<std::string> left_out = {};
   int ranks = 2;
   std::vector<std::string> backends = {}, vs = {};
@@ -62,30 +62,31 @@ struct Options {
   int depth = kMostDepth;
   Plan plan = {};
   bool pin = false;
-  double timeout = 60;  // seconds, of every operation
+  double timeout = 60;  // seconds, for every operation
   bool control = false;
   bool limit = false, cold = false;
   bool shared_memory = false;
   Pattern pattern = {};
-  std::string compare = {};  // an earlier json_file
+  std::string compare = {};  // the json_file of an earlier run
   double threshold = 0.05;
   bool json = false, nccl = false;
   std::string json_file = {}, csv = {}, plot = {};
   std::map<std::string, std::string> hints = {};
 
-  // Only results for programs go to stdout.
+  // Whether stdout gets only results for programs.
   bool quiet() const { return json || csv == "-" || json_file == "-"; }
 };
 
-// kInvalidArgument names the option, what was wrong and what is known.
+// kInvalidArgument names the option, the mistake and the known values.
 absl::StatusOr<Options> check(const Words& words);
 
-// "f32", also as other tools spell it: float, int64 ...
+// Accepts "f32" and the spellings of other tools: float, int64 ...
 absl::StatusOr<DType> parse_dtype(absl::string_view name);
 absl::StatusOr<ReduceOp::Kind> parse_reduce(absl::string_view name);
 
-// Options whose value may be left out get it: "--pin" is "--pin=1", "--csv" is
-// "--csv=-". A word after them that names an operation is not their value.
+// Adds the value of options that may be given without one: "--pin" becomes
+// "--pin=1", "--csv" becomes "--csv=-". A following word that names an
+// operation is not taken as the value.
 std::vector<std::string> spell_out(const std::vector<std::string>& arguments);
 
 }  // namespace distwrap::bench

@@ -1,4 +1,4 @@
-// What distwrap costs: the same calls through it and straight into the
+// The cost of distwrap: the same calls through distwrap and directly into the
 // loopback's table, in turns.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_OVERHEAD_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_OVERHEAD_H_
@@ -9,7 +9,7 @@
 
 namespace distwrap::bench {
 
-// A line for each operation and size, in nanoseconds.
+// A line in nanoseconds for each operation and size.
 std::string overhead_table(const Report& report);
 
 }  // namespace distwrap::bench

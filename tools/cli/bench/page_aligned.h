@@ -1,5 +1,5 @@
-// Buffers that begin with a page, as those of all contestants do: where in its
-// page a buffer begins makes a copy 20 times slower on some processors.
+// Buffers that begin at a page, as those of all contestants do: on some
+// processors the place of a buffer in its page makes a copy 20 times slower.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_PAGE_ALIGNED_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_PAGE_ALIGNED_H_
 
@@ -14,7 +14,7 @@ struct FreeMemory {
 };
 using PageAligned = std::unique_ptr<std::byte, FreeMemory>;
 
-// Of that many bytes or more; NULL, when there is no memory.
+// Memory of at least that many bytes; NULL when there is none.
 inline PageAligned page_aligned(size_t bytes) {
   constexpr size_t kPage = 4096;
   return PageAligned(static_cast<std::byte*>(

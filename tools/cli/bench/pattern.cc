@@ -22,7 +22,7 @@
 namespace distwrap::bench {
 namespace {
 
-// Products with a buffer's elements stay exact enough.
+// Products with the elements of a buffer stay exact enough.
 constexpr int64_t kMostWeight = int64_t{1} << 40;
 constexpr size_t kMostFile = 64 << 20;
 
@@ -48,7 +48,7 @@ absl::StatusOr<Pattern> named(absl::string_view kind, absl::string_view value,
     double exponent = 1;
     if (!value.empty() && (!absl::SimpleAtod(value, &exponent) ||
                            !(exponent >= 0) || exponent > 10)) {
-      return bad(absl::StrCat("'", value, "' is no exponent from 0 to 10"));
+      return bad(absl::StrCat("'", value, "' is not an exponent from 0 to 10"));
     }
     return by_receiver(absl::StrCat("zipf:", exponent), ranks,
                        [&](int rank) { return std::pow(rank + 1, -exponent); });
@@ -65,7 +65,7 @@ absl::StatusOr<Pattern> named(absl::string_view kind, absl::string_view value,
   return bad(absl::StrCat("'", kind, "' takes no value"));
 }
 
-// A number of a line and the column where it starts, from 1.
+// A number in a line and the column where it starts, counted from 1.
 struct Word {
   absl::string_view text;
   size_t column;
@@ -124,7 +124,8 @@ Matrix Pattern::counts(int ranks, int64_t elements) const {
       mine.push_back(static_cast<int64_t>(
           std::floor(static_cast<double>(elements) * weight / most)));
     }
-    // The whole of this sender, less what rounding has given already.
+    // The total of this sender, minus the elements that rounding has assigned
+    // already.
     const auto whole = static_cast<int64_t>(
         std::floor(static_cast<double>(elements) * totals[i] / most));
     const int64_t given = std::accumulate(mine.begin(), mine.end(), int64_t{0});
@@ -194,7 +195,7 @@ absl::StatusOr<Pattern> parse_matrix(absl::string_view text,
       if (!absl::SimpleAtoi(word.text, &weight) || weight < 0 ||
           weight > kMostWeight) {
         return bad(absl::StrCat(at(word.column), "'", word.text,
-                                "' is no integer from 0 to ", kMostWeight));
+                                "' is not an integer from 0 to ", kMostWeight));
       }
       if (row.size() == wanted) {
         return bad(absl::StrCat(at(word.column), "more numbers than the ",

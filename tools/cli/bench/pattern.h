@@ -1,4 +1,5 @@
-// Who gives how much to whom in an operation with counts.
+// The amount that each rank gives to each other rank in an operation with
+// counts.
 //
 // Threads: a value.
 //
@@ -20,23 +21,23 @@ using Matrix = std::vector<std::vector<int64_t>>;
 
 class Pattern {
  public:
-  // Rank d is given a share that is proportional to ranks - d: what other
-  // programs measure with.
+  // Rank d gets a share proportional to ranks - d, as in other measuring
+  // programs.
   Pattern() = default;
-  // Rows are senders, columns receivers; only proportions matter.
+  // Rows are senders, columns receivers; only the proportions matter.
   static Pattern of_weights(std::string name,
                             std::vector<std::vector<double>> weights);
 
-  // As it is to be typed: "linear", "zipf:1.2".
+  // The name as typed: "linear", "zipf:1.2".
   const std::string& name() const { return name_; }
-  // Whether every sender gives the same, so that operations with one list of
-  // counts can follow it.
+  // Whether all senders give equal shares, so that operations with one list of
+  // counts can follow the pattern.
   bool same_for_all() const;
 
-  // Elements by sender and receiver. The largest sender gives `elements`; what
-  // rounding leaves over goes to the receiver with the largest share.
+  // Elements by sender and receiver. The largest sender gives `elements`; the
+  // remainder of rounding goes to the receiver with the largest share.
   Matrix counts(int ranks, int64_t elements) const;
-  // The first sender's.
+  // The counts of the first sender.
   std::vector<int64_t> list(int ranks, int64_t elements) const;
 
  private:
@@ -44,12 +45,12 @@ class Pattern {
   std::vector<std::vector<double>> weights_ = {};  // empty: linear
 };
 
-// linear, uniform, zipf[:exponent], one-hot[:rank], or a file: a line for each
-// sender with a number for each receiver, # starts a comment. Errors name line
-// and column of a file.
+// Parses linear, uniform, zipf[:exponent], one-hot[:rank], or a file with a
+// line for each sender and a number for each receiver; # starts a comment.
+// Errors name line and column of a file.
 absl::StatusOr<Pattern> parse_pattern(absl::string_view word, int ranks);
 
-// The text of such a file; `file` is what errors call it.
+// Parses the text of such a file; `file` is its name in errors.
 absl::StatusOr<Pattern> parse_matrix(absl::string_view text,
                                      const std::string& file, int ranks);
 

@@ -14,16 +14,17 @@
 namespace distwrap::bench {
 namespace {
 
-// The page.
+// Sizes of the page.
 constexpr double kWidth = 1040;
 constexpr double kEdge = 28;       // left of all text
-constexpr double kPanelLeft = 92;  // of the first panel's frame
+constexpr double kPanelLeft = 92;  // left of the first panel's frame
 constexpr double kPanelWidth = 400;
 constexpr double kPanelHeight = 210;
 constexpr double kPanelGap = 108;   // between the two frames
-constexpr double kRowHeight = 310;  // one operation
+constexpr double kRowHeight = 310;  // height of one operation
 
-// Told apart by everybody (Okabe and Ito), and by marker.
+// Colours that people with colour blindness can distinguish (Okabe and Ito);
+// markers differ as well.
 constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73",
                                    "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr Marker kMarkers[] = {Marker::kCircle, Marker::kSquare,
@@ -146,7 +147,8 @@ void draw_panel(Svg& svg, Point corner, absl::string_view title,
   }
 }
 
-// Sizes do not matter to it: a line of text. "" when nobody measured it.
+// The time of a barrier, which has no sizes, as a line of text; "" when it was
+// not measured.
 std::string barrier_text(const Report& report) {
   std::string text;
   for (const Row& row : report.of(Operation::kBarrier)) {
@@ -157,7 +159,7 @@ std::string barrier_text(const Report& report) {
   return text;
 }
 
-// Lines that the legend takes; draws it when `svg` is given.
+// The number of lines of the legend; draws it when `svg` is given.
 int legend(Svg* svg, double top, const std::vector<Series>& all) {
   double x = kEdge;
   int lines = 1;

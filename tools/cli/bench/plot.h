@@ -1,5 +1,5 @@
-// Results as a picture: for every operation latency and bandwidth over size,
-// both log-log.
+// Results as a picture: latency and bandwidth over size for every operation, on
+// logarithmic axes.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_PLOT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_PLOT_H_
 

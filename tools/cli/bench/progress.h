@@ -1,4 +1,4 @@
-// One line on stderr that is written over and over, where somebody watches.
+// A progress line on stderr that overwrites itself, when stderr is a terminal.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_PROGRESS_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_PROGRESS_H_
 

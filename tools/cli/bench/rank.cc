@@ -57,7 +57,7 @@ absl::Status write_files(const Options& options, const Report& report) {
   return status;
 }
 
-// Tells rank 0's user everything as it comes.
+// Prints all results of rank 0 as they come.
 Observer teller(const Options& options, const Progress& progress) {
   Observer observer;
   observer.on_case = [&](const std::string& name, size_t at, size_t of) {
@@ -134,17 +134,20 @@ absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
                       const Place& place, const std::optional<OldRun>& old,
                       const std::function<void(const absl::Status&)>& failed) {
-  // Backends whose engine lets this signal come guard each call against it, raw
-  // engines do not: without it all contestants do the same.
+  // Backends whose engine lets SIGPIPE through guard each call against it; raw
+  // engines do not. Ignoring the signal makes all contestants equal.
   std::signal(SIGPIPE, SIG_IGN);
   Options own = options;
-  const Machine machine = this_machine();  // before it is narrowed to a core
-  // An operation that hangs is ended first, so that its error is told.
+  const Machine machine = this_machine();  // read before this process is bound
+                                           // to a core
+  // An operation that hangs ends before the side channel's timeout, so that its
+  // error is the one that is reported.
   SideChannel side(place.store, "bench", place.rank, place.ranks,
                    absl::Seconds(2 * options.timeout + 60));
   std::optional<LimitProbe> limits;
   if (options.limit) {
-    auto made = LimitProbe::make(side);  // before it is narrowed to a core
+    auto made = LimitProbe::make(side);  // measured before this process is
+                                         // bound to a core
     if (!made.ok()) return made.status();
     limits = *made;
   }
@@ -152,7 +155,7 @@ absl::Status run_rank(const Options& options,
     own.plan.evictor = std::make_shared<Evictor>(largest_cache_bytes());
   }
   own.pin = options.pin && pin(place.local_rank);
-  // All ranks time as many calls at once.
+  // All ranks time equally many calls at once.
   std::vector<double> least = {
       Plan::least_timed_us(place.local_ranks > machine.cores)};
   if (absl::Status status = side.max(least); !status.ok()) return status;
@@ -215,7 +218,7 @@ absl::Status run_rank(const Options& options,
     const absl::Status written = write_files(options, *report);
     if (status.ok()) status = written;
   }
-  // Nobody closes while another still measures.
+  // No rank closes while another one still measures.
   status = side.agree(status);
   if (!status.ok()) return status;
   if (report->wrong() > 0) {

@@ -1,4 +1,4 @@
-// What one rank of `distwrap bench` does; rank 0 also tells the results.
+// The body of one rank of `distwrap bench`; rank 0 also prints the results.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_RANK_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_RANK_H_
 
@@ -25,23 +25,24 @@ struct Place {
   std::shared_ptr<Store> store = nullptr;
 };
 
-// Measures and prints. kDataLoss: measured, but results were wrong or slower
-// than in `old`; which ones has been printed. `told_by_rank_0` of an error:
-// this rank need not tell it. `failed` is called with an error while measuring
-// before contestants are ended, which may take longer than the launcher waits.
+// Measures and prints. kDataLoss: some results were wrong or slower than in
+// `old`, and have been printed. `told_by_rank_0` tells whether rank 0 prints
+// the error, so that this rank need not. `failed` is called with an error
+// before the contestants are ended, which may take longer than the launcher
+// waits.
 absl::Status run_rank(const Options& options,
                       const std::vector<ContestantKind>& kinds,
                       const Place& place, const std::optional<OldRun>& old,
                       const std::function<void(const absl::Status&)>& failed);
 
 // The run that --compare names, if any; the error says why it cannot be
-// compared with what `options` ask for on this machine.
+// compared with this machine or with `options`.
 absl::StatusOr<std::optional<OldRun>> read_old_run(const Options& options);
 
 bool told_by_rank_0(const absl::Status& status);
 
-// Binds the calling thread, and those it will start, to the n-th of the cores
-// that it may use, beginning again behind the last. False: the system refuses.
+// Binds the calling thread, and the threads that it will start, to the n-th
+// core that it may use, counted cyclically. False when the system refuses.
 bool pin(int local_rank);
 
 }  // namespace distwrap::bench

@@ -15,17 +15,18 @@ namespace {
 
 constexpr int64_t kLeastPerBlock = 5;
 constexpr int64_t kMostPerBlock = 4000;
-// From the moment at which all ranks have emptied their caches to the call:
-// long enough for each to hear of it.
+// The time from the moment at which all ranks have emptied their caches to the
+// call. It is long enough for each rank to learn the start time.
 constexpr int64_t kColdLeadNs = 200'000;
 constexpr int64_t kMostColdPerBlock = 50;
-// A clock that boosts shows less, another thread on the core more.
+// A changing clock rate causes smaller differences; another thread on the core
+// causes larger ones.
 constexpr double kDisturbed = 1.15;
-constexpr int kMostTries = 5;  // of one block
+constexpr int kMostTries = 5;  // attempts for one block
 
 double us(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
-// Keeps the code, so that the caller can tell what kind of failure it was.
+// Keeps the code, so that the caller can tell the kind of failure.
 absl::Status of_contestant(const absl::Status& status, const Row& row,
                            int rank) {
   if (status.ok()) return status;
@@ -104,8 +105,8 @@ absl::StatusOr<std::unique_ptr<Call>> Runner::checked_call(Case& c) {
   return call;
 }
 
-// The last rank comes late to a barrier: who leaves before it has entered did
-// not wait. The ranks of one host share a clock.
+// The last rank comes late to a barrier: a rank that leaves before it has
+// entered did not wait. The ranks of one host share a clock.
 absl::StatusOr<int64_t> Runner::early_leavers() {
   if (!contestant_.checked()) return 0;
   if (side_.rank() == side_.ranks() - 1) absl::SleepFor(absl::Milliseconds(2));
@@ -174,7 +175,8 @@ absl::Status Runner::cold_call(int64_t& ns) {
 absl::Status Runner::warm_up_cold() {
   std::vector<double> wall{0};
   int64_t ns = 0;
-  for (int i = 0; i < 2; ++i) {  // the first touches the walked memory
+  for (int i = 0; i < 2; ++i) {  // the first call touches the memory of the
+                                 // evictor
     const int64_t start = Deadline::now_ns();
     absl::Status status = cold_call(ns);
     wall[0] = us(Deadline::now_ns() - start);

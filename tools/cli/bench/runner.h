@@ -1,4 +1,4 @@
-// One contestant at one case: first call, warm-up, blocks.
+// One contestant in one case: first call, warm-up, blocks.
 //
 // Threads: used by one; the ranks make the same calls in the same order.
 // Ownership: borrows everything.
@@ -14,35 +14,36 @@ namespace distwrap::bench {
 
 class Runner {
  public:
-  // At least one case; with cold caches they take turns.
+  // At least one case; with cold caches the cases take turns.
   Runner(const std::vector<Case*>& cases, Contestant& contestant,
          SideChannel& side, const Plan& plan);
 
-  // False: it has no such operation.
+  // False when the contestant lacks the operation.
   absl::StatusOr<bool> first_call();
   absl::Status warm_up();
-  // `last`: its result is checked too.
+  // With `last`, the block's result is checked.
   absl::Status block(bool last);
-  // What has been measured; ratio apart.
+  // The measured row, without the ratio.
   Row row();
 
   const std::vector<double>& round_p50() const { return row_.round_p50_us; }
-  // In blocks so far; the same on every rank.
+  // The time of all blocks so far; equal on every rank.
   double spent_us() const { return spent_us_; }
 
  private:
-  // `c`'s call, whose first result is checked. Null: no such operation.
+  // The call for `c`, whose first result is checked. Null without the
+  // operation.
   absl::StatusOr<std::unique_ptr<Call>> checked_call(Case& c);
   absl::Status check(Case& c, Call& call);
   absl::StatusOr<int64_t> early_leavers();
-  // One block: a time for each clock reading, of the slowest rank, and how slow
-  // a core was beside it.
+  // One block: the time of the slowest rank for each clock reading, and the
+  // slowness of a core meanwhile.
   struct Times {
     std::vector<double> us;
     double slowdown = 1;
   };
   absl::StatusOr<Times> timed_block(bool last);
-  // One call that meets nothing in a cache.
+  // One call with cold caches.
   absl::Status cold_call(int64_t& ns);
   absl::Status warm_up_cold();
 
@@ -51,18 +52,18 @@ class Runner {
   Contestant& contestant_;
   SideChannel& side_;
   const Plan& plan_;
-  std::vector<std::unique_ptr<Call>> calls_;  // of each case
-  size_t turn_ = 0;                           // whose call comes next
+  std::vector<std::unique_ptr<Call>> calls_;  // one call for each case
+  size_t turn_ = 0;                           // index of the next call
   int64_t per_block_ = 0;
-  std::vector<int64_t> ns_;    // of a block
-  std::vector<double> times_;  // of all blocks, us
+  std::vector<int64_t> ns_;    // times of a block
+  std::vector<double> times_;  // times of all blocks, us
   double spent_us_ = 0;
   Row row_;
 };
 
-// Calls to be timed together when one takes `each_us`, so that a clock reading
-// is of `timed_us` at least, or of one call that takes half of it. (It costs 20
-// to 30 ns, and some more when it is not in the cache.)
+// The number of calls to time together when one takes `each_us`, so that they
+// take at least `timed_us`. A single call that takes half of it is timed alone.
+// Reading the clock costs 20 to 30 ns, more when its code is not in the cache.
 int64_t batch_of(double each_us, double timed_us = Plan::least_timed_us(false));
 
 }  // namespace distwrap::bench

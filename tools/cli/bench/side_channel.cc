@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> SideChannel::exchange(
   if (!status.ok()) return status;
   auto all = store_->get_all(keys, deadline);
   if (!all.ok()) return all.status();
-  // Who is in this turn has read all of the one before.
+  // A rank in this turn has read everything of the previous turn.
   if (turn > 0) {
     const auto gone = store_->delete_key(key(turn - 1, rank_), deadline);
     if (!gone.ok()) return gone.status();
@@ -88,8 +88,8 @@ absl::Status SideChannel::agree(const absl::Status& mine) {
   absl::StrAppend(&blob, mine.message());
   const auto all = exchange(blob);
   if (!all.ok()) return mine.ok() ? all.status() : mine;
-  // Often one rank's error is the cause and another's the consequence: all are
-  // told, under the code of the first.
+  // One rank's error is often the consequence of another's, so all errors are
+  // shown, under the code of the first.
   auto code = absl::StatusCode::kOk;
   std::vector<std::string> texts;
   for (const std::string& theirs : *all) {

@@ -1,5 +1,5 @@
-// How the ranks of a measurement agree and meet, beside what they measure: the
-// same for every contestant, so that none is helped by its own barrier.
+// The channel through which the ranks of a measurement agree and meet. All
+// contestants use the same one, so that none profits from its own barrier.
 //
 // Threads: used by one. Every rank makes the same calls in the same order.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_SIDE_CHANNEL_H_
@@ -20,23 +20,23 @@ namespace distwrap::bench {
 
 class SideChannel {
  public:
-  // Each exchange has to end within `timeout`. Keys in the store begin with
-  // `name`.
+  // Each exchange ends within `timeout`. Keys in the store begin with `name`.
   SideChannel(std::shared_ptr<Store> store, std::string name, int rank,
               int ranks, absl::Duration timeout);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // Everybody's blob, by rank.
+  // Every rank's blob, by rank.
   absl::StatusOr<std::vector<std::string>> exchange(absl::string_view mine);
   absl::Status barrier();
-  // Element by element the largest over the ranks, in place.
+  // Replaces each element by its maximum over the ranks.
   absl::Status max(std::vector<double>& values);
   absl::StatusOr<int64_t> sum(int64_t value);
-  // Waits for everybody's status; the errors of all on all, marked as such.
+  // Waits for the status of all ranks; all ranks get all errors, marked as
+  // agreed.
   absl::Status agree(const absl::Status& mine);
-  // Whether every rank got this very error.
+  // Whether the status comes from `agree`, so that every rank has it.
   static bool agreed(const absl::Status& status);
 
  private:

@@ -13,11 +13,11 @@ namespace distwrap::bench {
 namespace {
 
 absl::Status no_size(absl::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no size; write bytes such as 8, 4K or 1M"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is not a size; write bytes such as 8, 4K or 1M"));
 }
 
-// 0 for a unit that does not exist.
+// The bytes of a unit; 0 for an unknown unit.
 int64_t unit_bytes(absl::string_view unit) {
   const std::string upper = absl::AsciiStrToUpper(unit);
   if (upper.empty() || upper == "B") return 1;

@@ -1,4 +1,4 @@
-// Byte counts as people write and read them.
+// Byte counts in the form that people write and read.
 //
 //   parse_size("4K");      // 4096
 //   format_size(1 << 20);  // "1 MiB"
@@ -14,17 +14,17 @@
 
 namespace distwrap::bench {
 
-// What one buffer may have: more is a slip of the pen.
+// The limit of one buffer; a larger number is a typing error.
 inline constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
 // Digits, then K, M or G (also KB, KiB ...; all mean powers of 1024).
 absl::StatusOr<int64_t> parse_size(absl::string_view text);
 
-// "8,4K,1M".
+// Parses a list such as "8,4K,1M".
 absl::StatusOr<std::vector<int64_t>> parse_sizes(absl::string_view list);
 
-// From `least` to at most `most`, each `factor` times the last, or `step` more
-// when that is not 0.
+// Sizes from `least` to at most `most`. Each one is `factor` times the previous
+// or, if `step` is not 0, larger by `step`.
 absl::StatusOr<std::vector<int64_t>> size_range(int64_t least, int64_t most,
                                                 int64_t factor, int64_t step);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kResamples = 2000;
 
-// The median of as many values, each drawn from all of them.
+// The median of a random sample, with replacement, of the same size.
 double resampled_median(absl::Span<const double> values,
                         std::mt19937_64& random, std::vector<double>& scratch) {
   std::uniform_int_distribution<size_t> pick(0, values.size() - 1);
@@ -48,8 +48,8 @@ Interval median_interval(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
-  // The k-th from either end encloses the median but with the chance that k - 1
-  // or fewer of n fall on one side, twice.
+  // The k-th values from both ends enclose the median, except with twice the
+  // probability that at most k - 1 of n values fall on one side.
   size_t k = 0;
   double chance = std::pow(0.5, static_cast<double>(n));
   double outside = chance;

@@ -10,7 +10,7 @@ namespace {
 
 std::string pair(Point p) { return absl::StrFormat("%.1f,%.1f", p.x, p.y); }
 
-// Also drops control characters, which no XML may hold.
+// Escapes the text for XML and drops control characters, which XML forbids.
 std::string escaped(absl::string_view text) {
   std::string clean;
   for (char c : text) {
@@ -20,7 +20,7 @@ std::string escaped(absl::string_view text) {
       clean, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// Corners around the origin for a size of 1.
+// The corners of a marker of size 1 around the origin.
 std::vector<Point> corners(Marker kind) {
   switch (kind) {
     case Marker::kSquare:

@@ -20,20 +20,20 @@ struct Point {
   double y = 0;
 };
 
-// How contestants are told apart beside their colour.
+// The marker that distinguishes a contestant in addition to its colour.
 enum class Marker { kCircle, kSquare, kTriangle, kDiamond, kCross };
 
 class Svg {
  public:
   Svg(double width, double height) : width_(width), height_(height) {}
 
-  // `style`: attributes, as they stand in the file.
+  // `style` holds attributes in SVG syntax.
   void line(Point from, Point to, absl::string_view style);
   void rectangle(Point corner, double width, double height,
                  absl::string_view style);
   void path(const std::vector<Point>& points, absl::string_view style);
-  // A filled marker stands out; hollow ones are larger, so that both show where
-  // they meet.
+  // A filled marker stands out. A hollow one is larger, so that both are
+  // visible where they meet.
   void marker(Marker kind, Point at, absl::string_view color, bool filled);
   // The text is escaped.
   void text(Point at, absl::string_view text, absl::string_view style);

@@ -76,7 +76,7 @@ absl::StatusOr<Field> make_field(const Options& options,
 
   absl::Status status = check_kinds(options, kinds);
   if (options.plan.overhead) {
-    // Both against the one backend that does nothing else.
+    // The two contestants use the only backend whose calls have no other cost.
     const std::string backend = options.backends[0];
     status = add_backend(backend, "");
     if (status.ok()) {

@@ -49,7 +49,7 @@ std::string subtitle(const Report& report, Operation op) {
   return text;
 }
 
-// Shares of the largest size, for operations with counts.
+// The bytes of each rank at the largest size, for operations with counts.
 std::string traffic_text(const std::vector<Row>& rows) {
   if (rows.empty() || !has_counts(rows.back().spec.op)) return "";
   const Spec& spec = rows.back().spec;
@@ -69,7 +69,7 @@ std::string traffic_text(const std::vector<Row>& rows) {
   return text;
 }
 
-// Why a contestant was not measured: once, however many sizes there are.
+// Why a contestant was not measured: one line, however many sizes there are.
 std::string missing_text(const std::vector<Row>& rows) {
   std::set<std::string> lines;
   for (const Row& row : rows) {
@@ -80,8 +80,8 @@ std::string missing_text(const std::vector<Row>& rows) {
   return absl::StrJoin(lines, "");
 }
 
-// Titles of one contestant's columns: the first gets all, the others what they
-// are compared by.
+// The columns of a contestant: the first one gets all columns, the others only
+// those that are compared.
 struct Shape {
   bool barrier = false;
   bool limit = false;
@@ -128,7 +128,7 @@ std::string latency_text(const Latency& latency) {
   }
   return absl::StrFormat(
       "limit: one hand-over of a cache line (%.0f ns) and a copy of the bytes "
-      "by all ranks at\nonce; limit/p50 of 1 is as fast as can be. To wake a "
+      "by all ranks at\nonce; limit/p50 of 1 is as fast as possible. To wake a "
       "thread takes %.1f µs\n",
       latency.hand_over_us * 1000, latency.wake_up_us);
 }

@@ -1,4 +1,4 @@
-// Results as people read them in a terminal.
+// Results as tables for a terminal.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_TABLE_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_TABLE_H_
 
@@ -8,13 +8,13 @@
 
 namespace distwrap::bench {
 
-// Machine, plan and what the columns mean.
+// Machine, plan and the meaning of the columns.
 std::string heading(const Report& report);
 
-// One operation: a line for each size.
+// The table of one operation, with a line for each size.
 std::string table(const Report& report, Operation op);
 
-// What is to be known about the whole: wrong elements, the control.
+// Notes on the whole run: wrong elements, the control.
 std::string summary(const Report& report);
 
 }  // namespace distwrap::bench

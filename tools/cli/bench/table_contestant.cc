@@ -79,7 +79,7 @@ dw_op blank(uint16_t kind) {
   return op;
 }
 
-// There and back.
+// A message there and one back.
 std::vector<dw_op> ping_pong(const Case& c) {
   if (c.spec().ranks < 2) return {};
   dw_op send = blank(DW_OP_SEND), recv = blank(DW_OP_RECV);
@@ -139,9 +139,8 @@ absl::StatusOr<std::unique_ptr<Call>> TableContestant::prepare(Case& c) {
   std::vector<dw_op> ops = ops_of(c);
   if (ops.empty()) return std::unique_ptr<Call>();
   const bool collective = ops.size() == 1;
-  const comm::BackendInstance::Runner runner =
-      collective ? backend_->waiting_collectives_of(comm_)
-                 : backend_->any_of(comm_);
+  const comm::Runner runner =
+      backend_->stack().runner(comm_, collective ? comm::kCollectiveOps : 0);
   const auto failed = [](int32_t code, const dw_error& error) {
     const std::string text(error.text, strnlen(error.text, sizeof error.text));
     return code == DW_UNIMPLEMENTED

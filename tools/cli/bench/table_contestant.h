@@ -1,6 +1,7 @@
-// A backend without distwrap: calls go straight into its table.
+// A backend without distwrap: calls go directly into its table.
 //
-// What a call through distwrap takes longer than this is what distwrap costs.
+// The difference between a call through distwrap and such a call is the cost of
+// distwrap.
 // Threads: used by one. Ownership: a call borrows its Case and Contestant.
 //
 //   auto table = make_table_contestant("loopback", setup);
@@ -21,7 +22,7 @@ namespace distwrap::bench {
 
 class TableContestant : public Contestant {
  public:
-  // Collective. `setup.name` is its name; for a backend that lacks collectives
+  // Collective. `setup.name` is its name. For a backend that lacks collectives,
   // the table is that of the decorator that adds them.
   static absl::StatusOr<std::unique_ptr<TableContestant>> make(
       plugin::BackendPtr backend, const Setup& setup);
@@ -30,11 +31,11 @@ class TableContestant : public Contestant {
   TableContestant& operator=(const TableContestant&) = delete;
 
   std::string name() const override { return name_; }
-  // Of rings none: the caller of each part waits for it.
+  // Null for rings, because the caller of each part waits for it.
   absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override;
 
-  // What one call of the case consists of, each ended before the next; empty
-  // where there is none. Borrows the case.
+  // The operations of one call of the case, each of which ends before the next;
+  // empty when there are none. Borrows the case.
   static std::vector<dw_op> ops_of(const Case& c);
 
  private:
@@ -45,10 +46,10 @@ class TableContestant : public Contestant {
   std::string name_;
   std::shared_ptr<comm::BackendInstance> backend_;
   dw_comm* comm_ = nullptr;
-  uint64_t seq_ = 0;  // of the last collective
+  uint64_t seq_ = 0;  // number of the last collective
 };
 
-// By the backend's name.
+// Makes the contestant of a backend by its name.
 absl::StatusOr<std::unique_ptr<Contestant>> make_table_contestant(
     absl::string_view backend, const Setup& setup);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kGap = 2;  // between columns
 
-// Characters, of UTF-8.
+// The number of characters of a UTF-8 text.
 size_t width(absl::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(),
@@ -25,8 +25,8 @@ std::string without_trailing_blanks(std::string line) {
   return line;
 }
 
-// Over one column the title stands right as its cells do, over several in the
-// middle of a line.
+// A title over one column is right-aligned as its cells are; a title over
+// several columns is centred in a line.
 std::string title(const Span& span, size_t wide) {
   const size_t left = wide - width(span.text);
   if (span.columns == 1 || left < 4 || span.text.empty()) {

@@ -13,12 +13,12 @@ struct Span {
   size_t columns = 1;
 };
 
-// Each column is as wide as its widest cell and stands right, under the spans
-// from the left on. Cells may hold UTF-8.
+// Each column is as wide as its widest cell and right-aligned. The spans cover
+// the columns from the left on. Cells may hold UTF-8.
 std::string text_table(const std::vector<Span>& spans,
                        const std::vector<std::vector<std::string>>& lines);
 
-// 0.0123, 1.234, 12.34, 12346: what can be told apart, and no more.
+// 0.0123, 1.234, 12.34, 12346: only significant digits.
 std::string format_number(double value);
 
 }  // namespace distwrap::bench

@@ -9,8 +9,8 @@
 namespace distwrap::bench {
 namespace {
 
-// `body(window)` is one call. Puts go into the windows, where they are spoilt
-// and fetched; gets come out of what stands there from the start.
+// `body(window)` is one call. Puts go into the windows, whose contents are
+// spoiled and fetched; gets read contents that stay unchanged.
 template <class Body>
 class WindowCall final : public Call {
  public:
@@ -23,7 +23,7 @@ class WindowCall final : public Call {
     std::memcpy(window_.memory().data(), first.data(), bytes_of(first));
   }
   ~WindowCall() override {
-    // What was measured is not undone by an end that fails.
+    // A window that fails to end does not spoil the measurement.
     window_.destroy(absl::Seconds(1)).IgnoreError();
   }
   WindowCall(const WindowCall&) = delete;
@@ -114,12 +114,12 @@ absl::StatusOr<std::unique_ptr<Call>> make_window_call(Case& c,
         return w.get(out, left, 0).status();
       });
     case Operation::kWinFetchAdd: {
-      // Nothing is added, so that what is fetched is known.
+      // Zeros are added, so that the fetched values are known.
       auto zeros = std::make_shared<std::vector<std::byte>>(
           static_cast<size_t>(c.in_bytes()));
       const TensorView nothing(zeros->data(), in.count(), spec.dtype);
       return call_of(c, *window, false, [=](const Window& w) {
-        static_cast<void>(zeros);  // kept
+        static_cast<void>(zeros);  // keeps them alive
         return w.fetch_op(out, nothing, left, 0, ReduceOp::kSum).status();
       });
     }

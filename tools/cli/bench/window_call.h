@@ -12,8 +12,8 @@
 
 namespace distwrap::bench {
 
-// Collective; so is its end. Null without another rank. The window is memory
-// that the library allocates.
+// Collective; so is the call's end. Null without another rank. The library
+// allocates the window's memory.
 absl::StatusOr<std::unique_ptr<Call>> make_window_call(Case& c,
                                                        const Group& group);
 

@@ -48,7 +48,8 @@ void check_meeting(const MeetingFacts& facts, Findings* findings) {
          "a folder that has them"});
 }
 
-// A limit of which jobs need `good`, and cannot start below `least`.
+// A limit for which jobs need `good`, and below `least` of which they cannot
+// start.
 void check_limit(const char* check, const char* option, const LimitFacts& limit,
                  uint64_t least, uint64_t good, const char* why,
                  Findings* findings) {
@@ -71,7 +72,7 @@ void check_memory(const HostFacts& facts, Findings* findings) {
   constexpr uint64_t kSmall = 64 * kMiB;
   const MemoryFacts& memory = facts.memory;
   const char* const why = "engines that share memory on a host use it";
-  // Nothing in this version locks memory.
+  // This version locks no memory.
   findings->push_back(
       {Health::kOk, "locked memory",
        absl::StrCat(bytes(facts.locked_memory.soft),
@@ -105,7 +106,7 @@ void check_memory(const HostFacts& facts, Findings* findings) {
   const uint64_t used = std::min(memory.used.value_or(0), *memory.limit);
   const std::string what =
       absl::StrCat(bytes(*memory.limit), ", ", bytes(used), " in use");
-  // Others in the group may give some back, so this is no failure.
+  // Other processes of the group may free memory, so this is no failure.
   const bool tight =
       *memory.limit < 512 * kMiB || *memory.limit - used < *memory.limit / 20;
   if (tight)
@@ -173,7 +174,7 @@ void check_plugins(const HostFacts& facts, Findings* findings) {
                          "correct the file that DISTWRAP_PLUGIN_ALLOW names"});
   for (const std::string& folder : facts.missing_folders)
     findings->push_back(
-        {Health::kWarn, "plugins", absl::StrCat(folder, " is no folder"),
+        {Health::kWarn, "plugins", absl::StrCat(folder, " is not a folder"),
          "no backend is found there", "correct DISTWRAP_PLUGIN_PATH"});
   size_t loadable = 0;
   for (const BackendFacts& backend : facts.backends) {
@@ -203,7 +204,7 @@ void check_environment(const HostFacts& facts, Findings* findings) {
   for (const auto& unknown : facts.unknown)
     findings->push_back(
         {Health::kWarn, "settings",
-         absl::StrCat(unknown.name, " is no setting and has no effect"),
+         absl::StrCat(unknown.name, " is not a setting and has no effect"),
          "it was meant to do something",
          absl::StrCat("unset it, or use ", unknown.nearest)});
   if (findings->size() == before)
@@ -211,10 +212,10 @@ void check_environment(const HostFacts& facts, Findings* findings) {
 
   const LaunchFacts& launch = facts.launch;
   if (launch.is_wrong)
-    findings->push_back(
-        {Health::kFail, "launcher", launch.error,
-         "a rank would not know who it is",
-         "unset what an earlier start left, or set DISTWRAP_LAUNCHER"});
+    findings->push_back({Health::kFail, "launcher", launch.error,
+                         "a rank would not know its number",
+                         "unset the variables that an earlier start left, or "
+                         "set DISTWRAP_LAUNCHER"});
   else
     findings->push_back({Health::kOk, "launcher",
                          launch.launcher.empty() ? "none" : launch.launcher});
@@ -225,8 +226,9 @@ void check_environment(const HostFacts& facts, Findings* findings) {
     else
       findings->push_back(
           {Health::kWarn, "launcher", what,
-           "two launchers set their variables, and the inner one is believed",
-           "if the other one is meant, name it by DISTWRAP_LAUNCHER"});
+           "two launchers set their variables, and those of the inner one "
+           "count",
+           "to use the other one, name it in DISTWRAP_LAUNCHER"});
   }
 }
 
@@ -239,8 +241,8 @@ void check_clock(const ClockFacts& facts, Findings* findings) {
                    facts.resolution_ns, " ns");
   if (is_slow)
     findings->push_back({Health::kWarn, "clock", what,
-                         "reading the time takes microseconds, which "
-                         "measurements and deadlines feel",
+                         "reading the time takes microseconds, which distorts "
+                         "measurements and delays deadlines",
                          "choose tsc as the clock source of the kernel"});
   else
     findings->push_back({Health::kOk, "clock", what});

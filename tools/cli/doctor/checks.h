@@ -1,4 +1,4 @@
-// Judges a host: what would break a job, or slow it, and how to mend it.
+// Judges a host: the conditions that break or slow a job, and their remedies.
 //
 // Threads: pure functions.
 //
@@ -13,20 +13,20 @@
 
 namespace distwrap::cli {
 
-// kFail: jobs break. kWarn: some do, or are slow.
+// kFail: jobs fail. kWarn: some jobs fail or are slow.
 enum class Health { kOk, kWarn, kFail };
 
 struct Finding {
   Health health;
   std::string check;     // "descriptors"; several findings may share it
-  std::string what;      // as it is
-  std::string why = {};  // it matters; empty when all is well
-  std::string fix = {};  // likewise
+  std::string what;      // the observed state
+  std::string why = {};  // why it matters; empty for kOk
+  std::string fix = {};  // the remedy; empty for kOk
 };
 
 std::vector<Finding> judge(const HostFacts& facts);
 
-// The worst of them.
+// The worst health of all findings.
 Health worst(const std::vector<Finding>& findings);
 
 const char* health_name(Health health);

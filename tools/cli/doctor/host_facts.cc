@@ -61,7 +61,7 @@ LimitFacts limit(__rlimit_resource_t resource) {
   rlimit found = {};
   LimitFacts facts;
   if (getrlimit(resource, &found) != 0) return facts;
-  // RLIM_INFINITY is the largest number as well.
+  // RLIM_INFINITY is also the largest number.
   facts.soft = found.rlim_cur;
   facts.hard = found.rlim_max;
   return facts;

@@ -1,5 +1,5 @@
-// What `distwrap doctor` looks at, as it was found. Judging is apart
-// (checks.h), so that any host can be described to it.
+// The facts about a host that `distwrap doctor` gathers. They are judged
+// separately (checks.h), so that tests can describe any host.
 //
 // Threads: one.
 #ifndef DISTWRAP_TOOLS_CLI_DOCTOR_HOST_FACTS_H_
@@ -19,18 +19,18 @@ struct LimitFacts {
   uint64_t soft = kUnlimited, hard = kUnlimited;
 };
 
-// `error` is empty where it worked.
+// An empty `error` means success.
 struct MeetingFacts {
-  std::string directory = {};  // in which run directories are made
+  std::string directory = {};  // the folder of run directories
   std::string directory_error = {};
-  std::string store_error = {};  // of a store in it
+  std::string store_error = {};  // error of a store in that folder
 };
 
 struct MemoryFacts {
-  std::string shm_error = {};  // why /dev/shm cannot be looked at
+  std::string shm_error = {};  // why /dev/shm cannot be inspected
   uint64_t shm_bytes = 0, shm_free = 0;
   std::string memfd_error = {};
-  // Of the control group; nothing where it sets none.
+  // The memory limit of the control group; nullopt without a limit.
   std::optional<uint64_t> limit = {}, used = {};
 };
 
@@ -42,13 +42,13 @@ struct InterfaceFacts {
 
 struct NetworkFacts {
   std::string host = {};
-  std::string host_error = {};  // why the name has no address
+  std::string host_error = {};  // why the host's name has no address
   std::vector<std::string> host_addresses = {};
   std::vector<InterfaceFacts> interfaces = {};
 };
 
 struct ClockFacts {
-  std::string source = {};  // of the kernel; empty when it does not tell
+  std::string source = {};  // the kernel's clock source; empty if unknown
   int64_t resolution_ns = 1;
   int64_t unix_seconds = 0;
 };
@@ -59,9 +59,10 @@ struct HostFacts {
   MemoryFacts memory;
   NetworkFacts network;
   ClockFacts clock;
-  std::string registry_error = {};  // of the list of allowed plugins
+  std::string registry_error = {};  // error of the list of allowed plugins
   std::vector<BackendFacts> backends;
-  std::vector<std::string> missing_folders;  // of DISTWRAP_PLUGIN_PATH
+  std::vector<std::string> missing_folders;  // folders of DISTWRAP_PLUGIN_PATH
+                                             // that do not exist
   std::vector<SettingFacts> settings;
   std::vector<base::Environment::Unknown> unknown;
   LaunchFacts launch;

@@ -14,7 +14,7 @@
 namespace distwrap::cli {
 namespace {
 
-// "127.0.0.1", "::1"; empty for what is no Internet address.
+// "127.0.0.1", "::1"; empty for addresses of other families.
 std::string text_of(const sockaddr* address) {
   if (address == nullptr) return {};
   const bool v4 = address->sa_family == AF_INET;

@@ -12,7 +12,7 @@
 
 namespace distwrap::cli {
 
-// `quiet` leaves out what is well.
+// With `quiet`, leaves out findings of kOk.
 std::string to_text(const std::vector<Finding>& findings, bool quiet);
 JsonObject to_json(const std::vector<Finding>& findings, bool quiet);
 

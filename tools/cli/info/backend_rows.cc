@@ -13,7 +13,7 @@
 namespace distwrap::cli {
 namespace {
 
-// A host without communicators: nothing is ever completed.
+// A host without communicators, in which no operation ever completes.
 dw_host_api host_without_work() {
   return {
       .struct_size = sizeof(dw_host_api),
@@ -44,6 +44,7 @@ dw_host_api host_without_work() {
         return nullptr;
       },
       .under_way = nullptr,
+      .waits = nullptr,
   };
 }
 
@@ -79,7 +80,7 @@ absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
   const dw_caps_row* rows = nullptr;
   uint64_t n_rows = 0;
   code = backend.api().caps(opened, &rows, &n_rows, &error);
-  // The rows are the instance's.
+  // The rows belong to the instance, so they are copied before it closes.
   const std::vector<dw_caps_row> copy =
       code == DW_OK ? std::vector<dw_caps_row>(rows, rows + n_rows)
                     : std::vector<dw_caps_row>();

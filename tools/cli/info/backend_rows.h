@@ -1,5 +1,5 @@
-// The capability rows of a backend, asked of an instance that is opened for
-// it and closed again.
+// The capability rows of a backend, from an instance that is opened for this
+// purpose and then closed.
 //
 // Threads: any.
 #ifndef DISTWRAP_TOOLS_CLI_INFO_BACKEND_ROWS_H_
@@ -13,7 +13,7 @@
 
 namespace distwrap::cli {
 
-// For host memory. Errors: the backend's own.
+// The rows for host memory. Errors: the backend's own.
 absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
     const plugin::BackendTable& backend);
 

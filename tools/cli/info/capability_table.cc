@@ -49,7 +49,7 @@ using Answer = std::pair<Recipes::How, std::string>;
 // Indices into kTypes and kReductions.
 using Pairs = std::set<std::pair<size_t, size_t>>;
 
-// The pairs of an operation in one form, by answer.
+// The pairs of an operation in one form, grouped by answer.
 std::map<Answer, Pairs> answers(const Recipes& recipes, uint16_t kind,
                                 uint32_t form) {
   std::map<Answer, Pairs> found;
@@ -70,7 +70,7 @@ const char* how_name(Recipes::How how) {
                                      : "refused";
 }
 
-// All pairs that exist, to tell when nothing is left out.
+// All pairs that exist for an operation, to recognise complete rows.
 Pairs all_pairs(uint16_t kind, uint32_t form) {
   Pairs all;
   for (const auto& [answer, pairs] : answers(Recipes(), kind, form))
@@ -85,7 +85,7 @@ std::set<size_t> reductions_of(const Pairs& pairs, size_t dtype) {
   return found;
 }
 
-// Adds the rows of one answer: types with equal reductions share one.
+// Adds the rows of one answer; types with equal reductions share a row.
 void add_rows(const CapabilityRow& start, const Pairs& pairs, const Pairs& all,
               std::vector<CapabilityRow>* rows) {
   const bool has_buffer = start.op != "barrier";
@@ -130,7 +130,7 @@ void add_rows(const CapabilityRow& start, const Pairs& pairs, const Pairs& all,
 void add_operation(const Recipes& recipes, const Name& op,
                    std::vector<CapabilityRow>* rows) {
   const auto kind = static_cast<uint16_t>(op.value);
-  // Forms with the same pairs of one answer share its rows.
+  // Forms with the same pairs for one answer share its rows.
   struct Found {
     Answer answer;
     Pairs pairs, all;
@@ -182,7 +182,7 @@ Pairs pairs_of(absl::Span<const dw_caps_row> rows, const Name& op) {
   return pairs;
 }
 
-// Windows are those of the backend, or all of them composed.
+// Either all operations on windows are the backend's, or all are composed.
 void add_window_operation(const Recipes& recipes,
                           absl::Span<const dw_caps_row> rows, const Name& op,
                           std::vector<CapabilityRow>* table) {

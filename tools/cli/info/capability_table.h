@@ -1,7 +1,7 @@
-// What a backend can do, for every operation, form, element type and reduction:
-// natively, composed of other operations, or not at all.
+// The abilities of a backend for every operation, form, element type and
+// reduction: native, composed of other operations, or refused.
 //
-// Equal answers are one row. Threads: pure functions.
+// Equal answers share a row. Threads: pure functions.
 //
 //   CapabilityTable table = capability_table("gloo", rows);
 //   std::fputs(to_text(table).c_str(), stdout);
@@ -22,12 +22,13 @@ struct CapabilityRow {
   std::string op;
   // "plain", "in place", "per rank", "parts", "exclusive".
   std::vector<std::string> forms;
-  std::vector<std::string> dtypes;      // none where there is no buffer
-  std::vector<std::string> reductions;  // none where nothing is reduced
-  // These are all that exist.
+  std::vector<std::string> dtypes;      // empty for operations without a buffer
+  std::vector<std::string> reductions;  // empty for operations that do not
+                                        // reduce
+  // Whether the lists above are complete.
   bool every_form = false, every_dtype = false, every_reduction = false;
   std::string how;  // "native", "composed", "refused"
-  std::string of;   // of what it is composed
+  std::string of;   // the operations of which it is composed
 };
 
 struct CapabilityTable {
@@ -35,7 +36,7 @@ struct CapabilityTable {
   std::vector<CapabilityRow> rows;
 };
 
-// For host memory.
+// The table for host memory.
 CapabilityTable capability_table(const std::string& backend,
                                  absl::Span<const dw_caps_row> rows);
 

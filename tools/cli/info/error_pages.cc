@@ -73,7 +73,7 @@ std::string sentence(absl::string_view text) {
   return absl::StrCat(out, ".");
 }
 
-// Words broken into lines of a terminal.
+// Breaks a text into lines for a terminal.
 std::string wrapped(absl::string_view text, absl::string_view first,
                     absl::string_view next) {
   constexpr size_t kColumns = 80;
@@ -92,7 +92,7 @@ std::string wrapped(absl::string_view text, absl::string_view first,
   return absl::StrCat(out, line, "\n");
 }
 
-// A heading with a list, or nothing.
+// A heading with a list; empty for an empty list.
 std::string text_list(const char* heading,
                       const std::vector<std::string>& items) {
   std::string text;

@@ -1,6 +1,6 @@
 // The pages about errors, one for each reason of abi/reasons.def, and their
-// index. What they say is in base/reason_pages.def; the example is a line that
-// was really printed (info/examples.def).
+// index. The texts are in base/reason_pages.def; the example is a line that was
+// really printed (info/examples.def).
 //
 // Threads: pure functions.
 //
@@ -24,20 +24,20 @@ struct ErrorPage {
   std::string name;    // "PEER_LOST", as in DW_REASON_PEER_LOST
   std::string code, python, summary, advice = {}, meaning = {};
   std::vector<std::string> causes = {}, look = {}, settings = {};
-  std::string example = {};  // where nothing makes such an error yet: empty
+  std::string example = {};  // empty when no code makes this error yet
 };
 
 const std::vector<ErrorPage>& error_pages();
 
-// By its number, also without DW- and zeros, or by its reason, in C++ or in C;
-// null where there is none.
+// Finds a page by its number, also without DW- and zeros, or by its reason in
+// C++ or in C; null when there is none.
 const ErrorPage* find_error_page(absl::string_view word);
 
 std::string to_text(const ErrorPage& page);
 std::string to_markdown(const ErrorPage& page);
 JsonObject to_json(const ErrorPage& page);
 
-// All, a few words each.
+// The index: a few words for each page.
 std::string error_index_text();
 std::string error_index_markdown();
 JsonArray error_index_json();

@@ -47,12 +47,13 @@ std::vector<std::string> device_names(uint32_t devices) {
   return names;
 }
 
-// The name of a linked-in backend, else the path, which says which of two.
+// The name of a linked-in backend; otherwise the path, which distinguishes two
+// plugins of one name.
 std::string key_of(const plugin::Registry::Entry& entry) {
   return absl::StartsWith(entry.origin, "/") ? entry.origin : entry.name;
 }
 
-// A launcher's rank without its size, or the other way round.
+// Whether a launcher has set a rank without a size, or a size without a rank.
 bool is_half_set(const base::Environment& environment) {
   const auto rows = store::all_launchers();
   return std::any_of(rows.begin(), rows.end(),

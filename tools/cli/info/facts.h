@@ -1,5 +1,5 @@
-// What `distwrap info` shows: this build, its backends, the settings in force
-// and the launcher that was found.
+// The facts that `distwrap info` shows: this build, its backends, the settings
+// in force and the launcher.
 //
 // Threads: one.
 #ifndef DISTWRAP_TOOLS_CLI_INFO_FACTS_H_
@@ -28,19 +28,19 @@ struct BackendFacts {
 struct SettingFacts {
   std::string name, value;
   std::string source;      // "environment" or "default"
-  std::string error = {};  // why the value is not usable
+  std::string error = {};  // why the value cannot be used
 };
 
 struct LaunchFacts {
   struct Value {
     std::string name, value, origin;
   };
-  std::string launcher = {};  // for people; empty when there is none
+  std::string launcher = {};  // title for people; empty when there is none
   std::string error = {};     // why there is none
-  bool is_wrong = false;      // variables contradict each other or lack a half
+  bool is_wrong = false;      // variables contradict each other or are half set
   std::vector<Value> values = {};
-  // Launchers further out. One that describes the node, as under
-  // `srun torchrun`, is no contradiction.
+  // Launchers further out. A launcher that describes the node, as srun in `srun
+  // torchrun`, is no contradiction.
   struct Ignored {
     std::string text;
     bool describes_node;

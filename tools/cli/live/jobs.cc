@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMemory[] = "/memfd:distwrap board";
-// Letters of a job's id.
+// The length of a job's id.
 constexpr size_t kIdLetters = 16;
 
 std::string folder_of(int64_t pid) { return absl::StrCat("/proc/", pid); }
@@ -47,8 +47,8 @@ std::vector<int64_t> processes() {
   return pids;
 }
 
-// The state and the parent in /proc/PID/stat. The name before them may hold
-// anything but ends at the last bracket.
+// The state and the parent in /proc/PID/stat. The process name before them may
+// contain any character, so parsing starts behind the last ')'.
 struct Stat {
   char state = 0;
   int64_t parent = 0;
@@ -80,7 +80,8 @@ void look_into(int64_t pid, std::vector<RunningJob>* jobs) {
     std::error_code unread;
     const std::string target = fs::read_symlink(entry->path(), unread);
     if (unread || !absl::StartsWith(target, kMemory)) continue;
-    // Ranks can write it; who only reads is one that looks on, as this does.
+    // Ranks have it open for writing; a process that only reads is an observer
+    // like this one.
     struct stat link = {};
     if (lstat(entry->path().c_str(), &link) != 0 ||
         (link.st_mode & S_IWUSR) == 0)
@@ -129,7 +130,7 @@ absl::Status no_such_process(int64_t pid) {
                      "; only that user sees its job"));
   return absl::NotFoundError(
       absl::StrCat("process ", pid,
-                   " is no rank of a job of several ranks that watch each "
+                   " is not a rank of a job of several ranks that watch each "
                    "other, and has started none"));
 }
 

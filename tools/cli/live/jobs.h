@@ -1,9 +1,9 @@
-// The jobs that run on this host, of this user: each is known by the memory
-// that its ranks share (docs/watching.md), which any of them has open.
+// The running jobs of this user on this host. A job is recognised by the memory
+// that its ranks share (docs/watching.md), which every rank has open.
 //
-// Nothing is written anywhere for this, and nothing is left: /proc says who has
-// such memory, and lets nobody but its user open it.
-// Threads: one. Ownership: a job has its memory open.
+// Jobs write nothing for this purpose, and nothing remains: /proc lists the
+// processes with such memory, and only their user can open it.
+// Threads: one. Ownership: a job keeps its memory open.
 #ifndef DISTWRAP_TOOLS_CLI_LIVE_JOBS_H_
 #define DISTWRAP_TOOLS_CLI_LIVE_JOBS_H_
 
@@ -23,19 +23,18 @@ struct RunningJob {
   base::Descriptor memory;
   dev_t device = 0;
   ino_t inode = 0;
-  std::vector<int64_t> pids;  // that have it, rising
-  comm::LiveBoard board;      // as it was found
+  std::vector<int64_t> pids;  // processes that have it open, ascending
+  comm::LiveBoard board;      // the state when it was read
 };
 
-// Whose memory is a board of this version.
+// The jobs whose memory is a board of this version.
 std::vector<RunningJob> running_jobs();
 
-// The job that `which` names: its id, a process of it, or one that has started
-// such; empty: the only one. The error says what there is instead.
+// The job that `which` names by its id, one of its processes, or an ancestor of
+// one; empty: the only job. The error lists the jobs that exist.
 absl::StatusOr<RunningJob> find_job(const std::string& which);
 
-// What a process of the job does, by its state in /proc: "runs", "stopped",
-// "ended".
+// The state of a process of the job, from /proc: "runs", "stopped" or "ended".
 std::string process_state(int64_t pid);
 
 }  // namespace distwrap::cli

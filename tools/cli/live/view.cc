@@ -14,7 +14,7 @@ using comm::LiveBoard;
 using comm::LiveGroup;
 using comm::LiveRank;
 
-// Of one that has not told, what its process does.
+// The state of the process, for a rank that has not reported its own.
 std::string state_text(const LiveRank& rank, StateOf state_of) {
   switch (rank.state) {
     case LiveRank::State::kStarting:

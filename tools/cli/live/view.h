@@ -1,5 +1,5 @@
-// What a running job does now, for people and programs: each rank, each group,
-// and who is behind.
+// The present state of a running job, for people and programs: each rank, each
+// group, and the ranks that are behind.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_LIVE_VIEW_H_
@@ -16,7 +16,7 @@
 
 namespace distwrap::cli {
 
-// A rank of the host, and in it what a group's row shows.
+// A rank of the host, with the fields that a group's row shows.
 struct LivePosition {
   const comm::LiveRank* rank;
   const comm::LiveGroup* in_group;
@@ -27,17 +27,17 @@ struct LiveGroupView {
   std::string name;
   int32_t size = 0;
   std::vector<LivePosition> ranks;  // by rank of the group
-  // The newest collective that somebody waits in; 0: nobody waits.
+  // The newest collective in which a rank waits; 0: no rank waits.
   uint64_t waited = 0;
-  // Ranks of the group, of this host, that have not come to it.
+  // Ranks of the group, of this host, that have not come to that collective.
   std::vector<int> behind;
-  int64_t elsewhere = 0;  // ranks that are not seen
+  int64_t elsewhere = 0;  // ranks that are not visible here
 };
 
 // Borrows from the board.
 std::vector<LiveGroupView> groups_of(const comm::LiveBoard& board);
 
-// What a process is doing: "runs", "stopped" or "ended".
+// The state of a process: "runs", "stopped" or "ended".
 using StateOf = absl::FunctionRef<std::string(int64_t pid)>;
 
 std::string to_text(const comm::LiveBoard& board, int64_t now_ns,
@@ -45,7 +45,7 @@ std::string to_text(const comm::LiveBoard& board, int64_t now_ns,
 JsonObject to_json(const comm::LiveBoard& board, int64_t now_ns,
                    StateOf state_of);
 
-// Whether there is a rank left.
+// Whether no rank is left.
 bool has_ended(const comm::LiveBoard& board);
 
 }  // namespace distwrap::cli

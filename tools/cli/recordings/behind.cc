@@ -33,7 +33,7 @@ const char* verb(const std::vector<int64_t>& ranks, const char* one,
   return ranks.size() == 1 ? one : more;
 }
 
-// What must be equal on all ranks.
+// The fields that must be equal on all ranks.
 auto terms(const RecordedOp& op) {
   const bool counted = op.op == "all_reduce" || op.op == "reduce" ||
                        op.op == "scan" || op.op == "broadcast";
@@ -43,7 +43,7 @@ auto terms(const RecordedOp& op) {
                                                 : op.in);
 }
 
-// By sequence number, of one rank in one group.
+// The collectives of one rank in one group, by sequence number.
 std::map<int64_t, const RecordedOp*> collectives(const Part& part) {
   std::map<int64_t, const RecordedOp*> by_seq;
   for (const RecordedOp& op : part.recording->operations)
@@ -127,7 +127,7 @@ class Findings {
     }
   }
 
-  // The first call that is not the same on all ranks.
+  // Finds the first call that differs between ranks.
   void find_differing() {
     std::vector<std::map<int64_t, const RecordedOp*>> calls;
     for (const Part& part : parts_) calls.push_back(collectives(part));
@@ -215,7 +215,7 @@ std::vector<GroupPosition> positions_of(const JobRecording& job) {
                         .backend = any.backend,
                         .ranks = {},
                         .findings = {}};
-    // A recording's sizes are as good as its writer.
+    // A size in a recording may be wrong.
     constexpr int64_t kMostRanks = 1 << 20;
     group.ranks.resize(
         static_cast<size_t>(std::clamp<int64_t>(any.size, 0, kMostRanks)));

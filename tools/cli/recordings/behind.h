@@ -1,7 +1,7 @@
-// Who is behind whom: what the recordings of a job's ranks say together.
+// Finds the ranks that are behind others, from the recordings of a job's ranks.
 //
 // Recordings of some ranks may be missing. Ranks are those of the world, where
-// the recordings tell them.
+// the recordings contain them.
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_RECORDINGS_BEHIND_H_
 #define DISTWRAP_TOOLS_CLI_RECORDINGS_BEHIND_H_
@@ -18,12 +18,12 @@ namespace distwrap::cli {
 
 // One rank in one group.
 struct RankPosition {
-  int64_t rank = -1;      // of the world; -1: not known
-  bool recorded = false;  // else the rest is empty
+  int64_t rank = -1;      // rank of the world; -1: not known
+  bool recorded = false;  // false: the fields below are empty
   std::string host;
   int64_t pid = 0;
-  int64_t time_ns = 0;             // of the recording
-  std::optional<RecordedOp> last;  // its last collective
+  int64_t time_ns = 0;             // time of the recording
+  std::optional<RecordedOp> last;  // last collective of the rank
   // Operations that have not ended, earliest first.
   std::vector<RecordedOp> open;
 };
@@ -31,7 +31,7 @@ struct RankPosition {
 struct GroupPosition {
   std::string uid, name, backend;
   std::vector<RankPosition> ranks;  // by rank of the group
-  // What is wrong, most telling first; empty when nothing is.
+  // Problems, the most telling one first; empty when there are none.
   std::vector<std::string> findings;
 };
 

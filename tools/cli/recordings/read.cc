@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr uintmax_t kMostBytes = 64 << 20;
 
-// Members of the right type only; others are as if they were missing.
+// Reads a member of the right type; a member of another type counts as missing.
 int64_t number_in(const Json& object, const char* name, int64_t otherwise = 0) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number_integer()
@@ -71,10 +71,11 @@ RecordedOp operation_of(const Json& json) {
           .ended_ns = number_in(json, "ended_ns")};
 }
 
-// Within a group numbers tell the order, between groups times, of which those
-// of a group never go back: processors need not agree on them to the last tick.
+// Sequence numbers order the operations of a group. Times order operations of
+// different groups; they are made monotonic within a group first, because the
+// clocks of processors may differ by a tick.
 void put_in_order(std::vector<RecordedOp>& operations) {
-  std::map<int64_t, int64_t> latest;  // by group
+  std::map<int64_t, int64_t> latest;  // latest time by group
   std::vector<std::pair<int64_t, RecordedOp>> timed;
   for (RecordedOp& operation : operations) {
     int64_t& time = latest[operation.group];
@@ -107,9 +108,9 @@ absl::StatusOr<RankRecording> parse_recording(absl::string_view text) {
   const Json json = Json::parse(text.begin(), text.end(), nullptr,
                                 /*allow_exceptions=*/false);
   if (json.is_discarded())
-    return absl::InvalidArgumentError("it is no JSON, or was cut short");
+    return absl::InvalidArgumentError("it is not JSON, or was cut short");
   if (!json.is_object() || text_in(json, "format") != "distwrap recording")
-    return absl::InvalidArgumentError("it is no recording");
+    return absl::InvalidArgumentError("it is not a recording");
   if (const int64_t version = number_in(json, "version"); version != 1)
     return absl::InvalidArgumentError(
         absl::StrCat("it is of version ", version, "; this command reads 1"));

@@ -1,6 +1,6 @@
-// What a rank recorded, as read from its file.
+// The recording of a rank, as read from its file.
 //
-// Source: the format is described in src/comm/recorder/recording.h.
+// Source: src/comm/recorder/recording.h describes the format.
 // Threads: values and pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_RECORDINGS_RECORDING_H_
 #define DISTWRAP_TOOLS_CLI_RECORDINGS_RECORDING_H_
@@ -17,22 +17,22 @@ namespace distwrap::cli {
 struct RecordedOp {
   int64_t number = 0, group = 0;
   std::string op, dtype, reduce, label, state;
-  int64_t seq = 0;          // of a collective; 0: a message
-  int64_t tag = 0;          // of a message
-  int64_t peer = -1;        // or the root; -1: none
+  int64_t seq = 0;          // number of a collective; 0: a message
+  int64_t tag = 0;          // tag of a message
+  int64_t peer = -1;        // peer or root; -1: none
   int64_t in = 0, out = 0;  // elements
   bool async = false;
-  int64_t submitted_ns = 0, started_ns = 0, ended_ns = 0;  // 0: has not
+  int64_t submitted_ns = 0, started_ns = 0, ended_ns = 0;  // 0: not yet
 
   bool has_ended() const { return ended_ns != 0; }
   bool failed() const { return has_ended() && state != "done"; }
 };
 
 struct RecordedMember {
-  int64_t group = 0;  // as operations name it
+  int64_t group = 0;  // number by which operations refer to it
   std::string uid, name, backend;
   int64_t rank = 0, size = 0;
-  std::vector<int64_t> ranks;  // of the world
+  std::vector<int64_t> ranks;  // ranks of the world
 };
 
 struct RankRecording {
@@ -42,17 +42,17 @@ struct RankRecording {
   std::vector<RecordedOp> operations;  // in the order of submission
 };
 
-// The error says what it is instead.
+// The error describes text that is no recording.
 absl::StatusOr<RankRecording> parse_recording(absl::string_view text);
 
 // The newest job in a folder, by rank.
 struct JobRecording {
   std::vector<RankRecording> ranks;
-  // Files that were left out, each with the reason.
+  // Files that were left out, with the reasons.
   std::vector<std::string> left_out;
 };
 
-// kNotFound when the folder has no recording that can be read.
+// kNotFound when the folder has no readable recording.
 absl::StatusOr<JobRecording> read_recordings(const std::string& folder);
 
 }  // namespace distwrap::cli

@@ -69,7 +69,7 @@ std::string to_text(const JobRecording& job,
     absl::StrAppend(&text, columns(rows, "  "));
     for (const std::string& finding : group.findings)
       absl::StrAppend(&text, "  => ", finding, "\n");
-    if (group.findings.empty()) absl::StrAppend(&text, "  nobody is behind\n");
+    if (group.findings.empty()) absl::StrAppend(&text, " no rank is behind\n");
   }
   if (!job.left_out.empty()) absl::StrAppend(&text, "\nleft out\n");
   for (const std::string& file : job.left_out)

@@ -77,7 +77,7 @@ inline dw_op message(uint16_t kind, int peer, uint64_t tag,
   return op;
 }
 
-// Begins an operation and waits for it where that is asked for.
+// Starts an operation and, if requested, waits for it.
 struct Started {
   dw_work work;
   bool pending = false;

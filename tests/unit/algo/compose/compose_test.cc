@@ -1,4 +1,4 @@
-// What runs beside what, and what is moved and told.
+// Operations in flight together, the moved data, and the reported completions.
 #include "calls.h"
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ TEST_P(ComposeTest, EverythingMixed) {
   on_ranks(GetParam()(), 3, [](Member& member) {
     const int next = (member.rank + 1) % 3, before = (member.rank + 2) % 3;
     for (int turn = 0; turn < 20; ++turn) {
-      // Beyond one round of whole inputs in every second turn.
+      // In every second turn, more than one round of whole inputs.
       const size_t n = turn % 2 == 0 ? 5 : 3000;
       std::vector<int32_t> one(n, member.rank + turn), sum(n), all(3 * n);
       std::vector<int32_t> sum2(n), all2(3 * n), out(n, member.rank), in(n);
       std::vector<int32_t> late(1, turn), early(1);
-      // The receive is there before its send, which comes after the calls.
+      // The receive is posted before its send, which comes after the calls.
       auto open = start(member, message(DW_OP_RECV, before, 9, early));
       auto a = start(member, collective(member, DW_OP_ALL_REDUCE, one, sum));
       auto b = start(member, collective(member, DW_OP_ALL_GATHER, one, all));
@@ -55,7 +55,7 @@ TEST_P(ComposeTest, EverythingMixed) {
 }
 
 // A message that its sender sends before it joins the collective that the
-// receiver has begun already.
+// receiver has already started.
 TEST_P(ComposeTest, MessagesPassCollectivesThatWait) {
   on_ranks(GetParam()(), 2, [](Member& member) {
     std::vector<int32_t> one(2000, 1), sum(2000), word(3, 7);
@@ -109,7 +109,7 @@ TEST(ComposeMessagesTest, AFailureElsewhereIsToldAsItIs) {
   });
 }
 
-// What waits in the worker's queue ends, too, once each.
+// Operations in the worker's queue end as well, once each.
 TEST(ComposeMessagesTest, AnAbortEndsWhatHasNotBegun) {
   on_ranks(kMessages(), 2, [](Member& member) {
     if (member.rank == 1) return;
@@ -132,7 +132,7 @@ TEST(ComposeMessagesTest, AnAbortEndsWhatHasNotBegun) {
   });
 }
 
-// Every rank has another order.
+// Every rank has another order of the items.
 TEST_P(ComposeTest, ASetWaitsForNothingInItself) {
   on_ranks(GetParam()(), 3, [](Member& member) {
     const auto n = static_cast<size_t>(member.size);

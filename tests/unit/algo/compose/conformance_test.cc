@@ -1,4 +1,4 @@
-// The reference checks of backends over `compose` over this and that.
+// The reference checks of backends, over `compose` over several backends.
 //
 // DISTWRAP_TEST_SEED chooses another sample of calls.
 #include "checks.h"
@@ -31,9 +31,9 @@ constexpr uint64_t kMessages = DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV);
 
 // Messages and groups of them.
 constexpr Only kGrouped = {"grouped", kMessages, kAll, 1, kWaits, true};
-// All but the forms.
+// All operations, but only plain buffers.
 constexpr Only kPlain = {"plain", ~UINT64_C(0), kAll, kAny, kWaits};
-// Some collectives, from which others are to be made.
+// Some collectives, from which `compose` makes the others.
 constexpr Only kTrees = {
     "trees", DW_BIT(DW_OP_REDUCE) | DW_BIT(DW_OP_BROADCAST) | kMessages, kAll,
     kSums, kWaits};
@@ -50,7 +50,7 @@ constexpr Only kReduces = {"reduces", DW_BIT(DW_OP_ALL_REDUCE), kAll, kAny, 0};
 struct Subject {
   const dw_backend_api& (*table)();
   std::vector<int> sizes;
-  // Without messages below there are none above, but to oneself.
+  // Without messages below, only messages of a rank to itself exist.
   bool messages = true;
 };
 
@@ -73,10 +73,11 @@ std::vector<Subject> subjects() {
   };
 }
 
-// What needs messages between ranks.
+// Whether a check needs messages between ranks.
 bool needs_messages(const std::string& check) {
   return check == "Messages" || check == "Tags" || check == "OpenReceives" ||
-         check == "Subsets" || check == "Groups" || check == "Abort";
+         check == "Subsets" || check == "DifferingMessages" ||
+         check == "Groups" || check == "Abort";
 }
 
 class ComposeConformance : public testing::Test {
@@ -90,7 +91,7 @@ class ComposeConformance : public testing::Test {
     limits.seed = test_seed();
     limits.largest = 5000;
     limits.complete = subject_.messages;
-    limits.threads = 2;  // ours and that of the backend below
+    limits.threads = 2;  // the worker's thread and that of the backend below
     Findings findings;
     check_.run(subject_.table(), size_, limits, findings);
     EXPECT_TRUE(findings.empty())

@@ -122,7 +122,7 @@ TEST(RecipesTest, PartsOfThisAndThat) {
             "all_gather + kernel");
 }
 
-// Then they need not go through what composes the rest.
+// A backend with only messages and windows may be called directly.
 TEST(RecipesTest, MessagesBesideWindowsAreAllThereIs) {
   const dw_caps_row messages = row(kMessages, ~UINT64_C(0), kNone);
   const dw_caps_row windows = row(kWindowOps, ~UINT64_C(0), ~0u);
@@ -147,6 +147,44 @@ TEST(RecipesTest, CompleteIsWhatNeedsNothing) {
   less = all;
   less.ops &= ~DW_BIT(DW_OP_SCAN);
   EXPECT_FALSE(over({less}).complete());
+}
+
+TEST(RecipesTest, RowsWithLimitsHoldBetweenThem) {
+  dw_caps_row limited = row(DW_BIT(DW_OP_ALL_REDUCE), kF32, kSum,
+                            DW_FLAG_CALLER_WAITS | DW_FLAG_IN_PLACE);
+  limited.min_bytes = 1024;
+  limited.max_bytes = 4096;
+  const Recipes recipes = over({row(kMessages, kU8, kNone), limited});
+  const auto native = [&](uint64_t bytes, uint32_t flags) {
+    return recipes.native_at(DW_OP_ALL_REDUCE, flags, DW_DTYPE_F32,
+                             DW_REDUCE_SUM, bytes);
+  };
+  EXPECT_FALSE(native(1023, 0));
+  EXPECT_TRUE(native(1024, 0));
+  EXPECT_TRUE(native(4096, DW_FLAG_IN_PLACE));
+  EXPECT_FALSE(native(4097, 0));
+  EXPECT_FALSE(recipes.native_at(DW_OP_ALL_REDUCE, 0, DW_DTYPE_F16,
+                                 DW_REDUCE_SUM, 2048));
+  EXPECT_EQ(recipes.find(DW_OP_ALL_REDUCE, 0, DW_DTYPE_F32, DW_REDUCE_SUM).how,
+            Recipes::kComposed)
+      << "of any other size";
+  // A rank that calls in place would compose what the others do not.
+  limited.flags = DW_FLAG_CALLER_WAITS;
+  EXPECT_FALSE(
+      over({row(kMessages, kU8, kNone), limited})
+          .native_at(DW_OP_ALL_REDUCE, 0, DW_DTYPE_F32, DW_REDUCE_SUM, 2048));
+}
+
+TEST(RecipesTest, ANegativeScoreIsTheLastResort) {
+  dw_caps_row slow = row(DW_BIT(DW_OP_ALL_REDUCE), kF32, kSum);
+  slow.score = -1;
+  const auto how = [](const Recipes& recipes) {
+    return recipes.find(DW_OP_ALL_REDUCE, 0, DW_DTYPE_F32, DW_REDUCE_SUM).how;
+  };
+  EXPECT_EQ(how(over({slow})), Recipes::kIsNative);
+  EXPECT_EQ(how(over({row(kMessages, kU8, kNone), slow})), Recipes::kComposed);
+  slow.score = 0;
+  EXPECT_EQ(how(over({row(kMessages, kU8, kNone), slow})), Recipes::kIsNative);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Messages to oneself, refusals, numbers below, and what cannot be had.
+// Messages of a rank to itself, refusals, sequence numbers below, and
+// impossible operations.
 #include "algo/compose/compose.h"
 #include "calls.h"
 #include "fakes/only.h"
@@ -7,8 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <iterator>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace distwrap::conformance {
@@ -30,7 +34,7 @@ TEST(ComposeSelfTest, WhoWaitsForHimselfIsRefused) {
           std::string(error.text).find("oneself") == std::string::npos)
         member.find(error_text(code, error));
     }
-    // With a receive that was begun it works, but for the same tag only.
+    // Succeeds when the receive was posted before, but only with the same tag.
     auto other = start(member, message(DW_OP_RECV, member.rank,
                                        DW_TAG(DW_TAG_CLASS_BATCH, 5), b));
     std::vector<int32_t> got = {0};
@@ -86,7 +90,7 @@ TEST(ComposeSetTest, WhatCannotBeIsRefusedBeforeAnythingBegins) {
         DW_INVALID_ARGUMENT)
       member.find("a set of which some wait");
     if (work.completions() != 0) member.find("completed though refused");
-    // Nothing had begun: the very messages still meet.
+    // Nothing had started, so the same messages still match.
     auto open = start(member, message(DW_OP_RECV, other, 1, c));
     call_well(member, sends);
     finish_well(member, *open);
@@ -94,7 +98,7 @@ TEST(ComposeSetTest, WhatCannotBeIsRefusedBeforeAnythingBegins) {
   });
 }
 
-// Sequence numbers of what arrives below.
+// The sequence numbers that arrive below.
 std::mutex seen_mutex;
 std::vector<uint64_t> seen;
 
@@ -141,7 +145,49 @@ TEST(ComposeSeqTest, StepsHaveNumbersOfTheirOwn) {
   EXPECT_THAT(seen, ElementsAre(48, 64, 65, 80));
 }
 
-// Never has resources.
+// All messages, and all_reduce of 8 to 64 bytes; counts the latter.
+std::atomic<int> native_calls{0};
+const dw_backend_api& limited() {
+  static const dw_backend_api table = [] {
+    dw_backend_api api = perfect_table();
+    api.caps = [](dw_backend*, const dw_caps_row** rows, uint64_t* n,
+                  dw_error*) -> int32_t {
+      static constexpr uint32_t kHost = DW_BIT(DW_DEVICE_CPU);
+      static constexpr dw_caps_row kRows[] = {
+          {DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV), ~UINT64_C(0),
+           DW_BIT(DW_REDUCE_NONE), DW_FLAG_CALLER_WAITS, kHost, 0, 0, 0},
+          {DW_BIT(DW_OP_ALL_REDUCE), ~UINT64_C(0), ~1u,
+           DW_FLAG_CALLER_WAITS | DW_FLAG_IN_PLACE, kHost, 0, 8, 64}};
+      *rows = kRows;
+      *n = std::size(kRows);
+      return DW_OK;
+    };
+    api.submit = [](dw_comm* comm, const dw_op* op, dw_work* work,
+                    dw_error* error) {
+      if (op->kind == DW_OP_ALL_REDUCE) native_calls.fetch_add(1);
+      return perfect_table().submit(comm, op, work, error);
+    };
+    return api;
+  }();
+  return table;
+}
+
+TEST(ComposeLimitsTest, TheBackendsOwnServesTheSizesOfItsRow) {
+  native_calls = 0;
+  on_ranks(compose_over<limited>(), 1, [](Member& member) {
+    for (const auto& [count, own] :
+         {std::pair{1, 0}, {2, 1}, {16, 2}, {17, 2}}) {
+      std::vector<int32_t> a(static_cast<size_t>(count), 3), b(a.size());
+      call_well(member, collective(member, DW_OP_ALL_REDUCE, a, b));
+      if (b != a) member.find("a wrong sum of " + std::to_string(count));
+      if (native_calls != own)
+        member.find(std::to_string(count) + " elements: " +
+                    std::to_string(native_calls) + " own calls");
+    }
+  });
+}
+
+// A backend that never has resources.
 const dw_backend_api& busy() {
   static const dw_backend_api table = [] {
     dw_backend_api api = table_of<dw_plugin_query_v1_messages>();
@@ -164,6 +210,18 @@ TEST(ComposeFailureTest, WithoutResourcesItEndsByTheDeadline) {
     auto work = start(member, op);
     if (finish(member, *work) != DW_DEADLINE_EXCEEDED)
       member.find("asynchronous: " + std::to_string(work->work.code()));
+  });
+}
+
+TEST(ComposeFailureTest, WithoutResourcesTheHostQueues) {
+  on_ranks(compose_over<busy>(), 2, [](Member& member) {
+    std::vector<int32_t> values = {1};
+    const dw_op send = message(DW_OP_SEND, 1 - member.rank, 1, values);
+    dw_work work;
+    dw_error error = {};
+    const int32_t code = member.api.submit(member.comm, &send, &work, &error);
+    if (code != DW_AGAIN) member.find(error_text(code, error));
+    if (work.completions() != 0) member.find("completed though not started");
   });
 }
 
@@ -194,7 +252,7 @@ TEST(ComposeFailureTest, WithoutScratchNothingIsTouched) {
             DW_RESOURCE_EXHAUSTED);
   EXPECT_EQ(error.reason, DW_REASON_OUT_OF_MEMORY);
   EXPECT_THAT(both, ElementsAre(1, 2));
-  // Nothing was begun, so the group is as it was.
+  // Nothing was started, so the group is intact.
   dw_op next = op_of(DW_OP_BARRIER);
   next.flags = DW_FLAG_CALLER_WAITS;
   next.seq = 2;

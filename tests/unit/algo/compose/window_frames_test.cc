@@ -1,4 +1,4 @@
-// What a peer says of a message for a window, before anything is done with it.
+// The checks of a peer's frame for a window, before anything is done with it.
 #include "algo/windows/frame.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(WindowFrames, WhatRanksSendIsSound) {
   EXPECT_TRUE(head(What::kFlush, 0, 0).is_sound(kPart));
 }
 
-// Each would write past the end of the result, or read what there is not.
+// Each frame would write beyond the result, or read data that do not exist.
 TEST(WindowFrames, SizesThatDoNotBelongTogetherAreNot) {
   EXPECT_FALSE(head(What::kGet, 0, kPart + 1).is_sound(kPart));
   EXPECT_FALSE(head(What::kGet, 8, 8).is_sound(kPart));

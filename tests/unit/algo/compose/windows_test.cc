@@ -1,6 +1,6 @@
-// Windows made of messages, by table, over backends that complete them in each
-// of the ways there are: at once, later, or when they are asked, and then
-// without resources now and then.
+// Windows made of messages, through the table, over backends that complete
+// messages at once, later, or only when polled (and then sometimes lack
+// resources).
 #include "calls.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Building {
     return buf;
   }
 
-  // To the end, or for so many rounds.
+  // Runs to the end, or for so many rounds.
   dw_window* run(int rounds = 1000) {
     for (int round = 0; round < rounds && code_ == DW_OK; ++round) {
       const std::vector<std::string> texts = member_.meeting.swap(
@@ -59,7 +59,7 @@ class Building {
       if (code_ != DW_OK && code_ != DW_DONE)
         member_.find("step: " + error_text(code_, error));
     }
-    // As the host does: it is used when it is there on all ranks.
+    // As in the host, the window is used once all ranks have it.
     member_.meeting.meet();
     return result_.window;
   }
@@ -102,13 +102,13 @@ void wait_for(Member& member, dw_window* window, uint32_t slot,
   does(member, op, "wait_signal");
 }
 
-// All operations, small ones and such as take many segments, round after round.
+// All operations, small ones and others with many segments, round after round.
 void exercise(Member& member, dw_window* window, std::vector<int64_t>& part,
               uint64_t rounds) {
   const int size = member.size;
   const int next = (member.rank + 1) % size;
   const int before = (member.rank + size - 1) % size;
-  // 8 words of counters, then what the rank before puts.
+  // 8 words of counters, then the data of the previous rank.
   const size_t n = part.size() - 8;
   for (uint64_t round = 1; round <= rounds; ++round) {
     const size_t count = round % 2 == 0 ? 5 : n;
@@ -130,7 +130,7 @@ void exercise(Member& member, dw_window* window, std::vector<int64_t>& part,
     get.window_offset = 64;
     does(member, get, "get");
     if (x != y) return member.find("a wrong element was got");
-    // Everybody adds to the counters of rank 0.
+    // All ranks add to the counters of rank 0.
     std::vector<int64_t> ones(8, 1), old(8);
     dw_op add =
         on(window, round % 2 == 0 ? DW_OP_ACCUMULATE : DW_OP_FETCH_OP, 0);
@@ -164,13 +164,13 @@ TEST_P(ComposedWindows, EveryOperation) {
   });
 }
 
-// What could not be built on all ranks leaves nothing that the next one would
-// stumble over, at whichever round it was given up.
+// A window that could not be built on all ranks leaves nothing that affects the
+// next one, in whichever round it was given up.
 TEST_P(ComposedWindows, AfterOneThatWasNotBuilt) {
   on_ranks(GetParam()(), 3, [](Member& member) {
     std::vector<int64_t> part(8 + 100);
     for (int rounds = 0; rounds < 4; ++rounds) {
-      // Rank 1 sees the end, if there is one by then; the others give up.
+      // Rank 1 may have completed the last round; the others give up.
       Building given_up(member, 30 + static_cast<uint64_t>(rounds), part);
       dw_window* const built = given_up.run(rounds);
       if (built != nullptr)

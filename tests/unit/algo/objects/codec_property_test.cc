@@ -1,5 +1,5 @@
-// Random objects go through bytes unchanged; random bytes never pass for an
-// object that did not make them.
+// Random objects survive encoding and decoding; random bytes are refused unless
+// they are the encoding of an object.
 #include "distwrap/object.h"
 #include "distwrap/status.h"
 #include "unit/algo/objects/random_object.h"
@@ -30,8 +30,8 @@ TEST(ObjectBytes, EveryObjectComesBack) {
   }
 }
 
-// Bytes changed, inserted, taken out, repeated, cut off; often with a head that
-// agrees, so that what follows it is reached.
+// Changes, inserts, removes, repeats or cuts bytes; often with a matching head,
+// so that the code behind its check is reached.
 std::string mutate(Random& random, std::string bytes) {
   for (size_t n = 1 + pick(random, 3); n > 0 && !bytes.empty(); --n) {
     const size_t at = pick(random, bytes.size() - 1);

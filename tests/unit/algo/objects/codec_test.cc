@@ -1,5 +1,5 @@
-// The bytes of objects: those of RFC 8949's examples where it has one, and
-// everything that must not be taken for an object.
+// The bytes of objects: those of RFC 8949's examples where they exist, and
+// bytes that must not be accepted as an object.
 #include "distwrap/object.h"
 #include "distwrap/status.h"
 #include "unit/algo/objects/random_object.h"
@@ -17,7 +17,7 @@ using ::distwrap::testing::every_kind;
 using ::distwrap::testing::from_hex;
 using ::testing::HasSubstr;
 
-// An item with the head that its size asks for.
+// An item with the head for its size.
 std::string with_head(absl::string_view item) {
   std::string bytes("DWOB\1\0\0\0", 8);
   for (int i = 0; i < 8; ++i)
@@ -148,9 +148,9 @@ TEST(ObjectBytes, OtherItemsAreRefused) {
   const Case cases[] = {
       {"", "end in the middle"},
       {"f7", "undefined"},
-      {"f0", "no item"},
-      {"f818", "no item"},
-      {"f8ff", "no item"},
+      {"f0", "do not begin"},
+      {"f818", "do not begin"},
+      {"f8ff", "do not begin"},
       {"f90000", "float"},
       {"fa47c35000", "float"},
       {"ff", "indefinite"},
@@ -161,9 +161,9 @@ TEST(ObjectBytes, OtherItemsAreRefused) {
       {"c074323031332d30332d32315432303a30343a30305a", "tag 0"},
       {"c11a514b67b0", "tag 1"},
       {"d9d9f700", "tag 55799"},
-      {"1c", "no item"},
-      {"fc", "no item"},
-      // Longer than need be.
+      {"1c", "do not begin"},
+      {"fc", "do not begin"},
+      // Longer than necessary.
       {"1817", "shortest"},
       {"190018", "shortest"},
       {"1a00000001", "shortest"},
@@ -177,7 +177,7 @@ TEST(ObjectBytes, OtherItemsAreRefused) {
       {"c24101", "shortest"},
       {"c248ffffffffffffffff", "shortest"},
       {"c24a00010000000000000000", "shortest"},
-      // Text that is none.
+      // Text that is no UTF-8.
       {"61ff", "UTF-8"},
       {"62c080", "UTF-8"},
       {"63eda080", "UTF-8"},
@@ -206,7 +206,7 @@ TEST(ObjectBytes, OtherItemsAreRefused) {
       {"a1 a0 01", "key"},
       {"a1 d99c4081 80 01", "key"},
       {"a1 d99c42 82 61 70 40 01", "key"},
-      // Tags around something else.
+      // Tags around other kinds.
       {"c2 00", "integer"},
       {"c2 60", "integer"},
       {"c2", "end in the middle"},
@@ -263,7 +263,7 @@ TEST(ObjectBytes, EveryTruncationIsRefused) {
   const absl::string_view item = absl::string_view(*bytes).substr(16);
   for (size_t size = 0; size < bytes->size(); ++size)
     expect_refused(absl::string_view(*bytes).substr(0, size));
-  // And where the head agrees.
+  // A cut item is also refused when the head agrees with its length.
   for (size_t size = 0; size < item.size(); ++size)
     expect_refused(with_head(item.substr(0, size)));
   expect_refused(with_head(std::string(item) + '\0'), "follow");
@@ -293,7 +293,7 @@ TEST(ObjectBytes, NestTo64) {
   expect_refused(with_head(std::string(100000, '\x81') + '\0'), "64 deep");
   expect_refused(with_head(std::string(100000, '\xc2')), "integer");
   EXPECT_TRUE(decode_object(with_head(std::string(64, '\x81') + '\0')).ok());
-  // Empty ones count, and so do keys.
+  // Empty containers count, and so do keys.
   expect_refused(with_head(std::string(64, '\x81') + '\x80'), "64 deep");
   Object key(1);
   for (int i = 0; i < 64; ++i) key = Object::tuple({key});

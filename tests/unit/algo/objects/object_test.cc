@@ -135,7 +135,7 @@ TEST(Objects, ThreadsMayShareOne) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Deeper than any stack would bear.
+// Deeper than any stack could hold.
 TEST(Objects, DepthOfAnySizeIsHarmless) {
   const auto nested = [](int depth) {
     Object object(1);
@@ -172,7 +172,7 @@ TEST(Objects, Tensors) {
             std::vector<int64_t>{6});
   std::vector<int64_t> none;
   EXPECT_TRUE(Object::tensor(TensorView(none)).ok());
-  // One element without a dimension.
+  // One element with no dimensions.
   const auto scalar = Object::tensor(TensorView(x.data(), none));
   ASSERT_TRUE(scalar.ok()) << scalar.status();
   EXPECT_EQ(scalar->if_tensor()->bytes.size(), 4u);
@@ -219,7 +219,7 @@ TEST(Objects, PrintIsBounded) {
   EXPECT_EQ(large.to_string(5), "\"xxxx...");
   EXPECT_EQ(Object::array(Object::Items(100000, large)).to_string(10).size(),
             13u);
-  // Not through the middle of a character.
+  // The cut does not divide a character.
   EXPECT_EQ(Object("\u6c34\u6c34").to_string(3), "\"...");
   EXPECT_EQ(Object("\u6c34\u6c34").to_string(4), "\"\u6c34...");
 }

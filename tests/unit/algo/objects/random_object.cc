@@ -37,7 +37,7 @@ Object random_integer(Random& random) {
       return kEdges[pick(random, std::size(kEdges) - 1)];
     }
     case 4: {
-      // Around the borders of 64 bits, where a carry goes through.
+      // Numbers near the limits of 64 bits, where carries occur.
       BigInteger big{.negative = pick(random, 1) == 1};
       big.magnitude = pick(random, 1) == 1
                           ? std::string("\1\0\0\0\0\0\0\0\0", 9)

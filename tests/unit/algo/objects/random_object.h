@@ -17,7 +17,7 @@ std::string random_bytes(Random& random, size_t most);
 
 // Containers nest to `depth`.
 Object random_object(Random& random, int depth);
-// What may be a key.
+// An object that may be a key.
 Object random_key(Random& random, int depth);
 
 // One object with all kinds in it, always the same.

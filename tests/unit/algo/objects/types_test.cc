@@ -67,7 +67,7 @@ TEST(ObjectTypes, TravelUnderTheirName) {
   EXPECT_EQ(*back, object);
   EXPECT_EQ(*encode_object(*back), *bytes);
   EXPECT_EQ(object.to_string(), "{\"at\": <point>}");
-  // Not a key: nothing tells how its bytes are ordered.
+  // A registered type cannot be a key, because its bytes have no known order.
   EXPECT_EQ(
       error_reason(
           encode_object(Object::map({{Object::of(Point{}), 1}})).status()),

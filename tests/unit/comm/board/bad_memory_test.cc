@@ -24,7 +24,7 @@ constexpr uint64_t kUid = 77;
 class BadMemory : public testing::Test {
  protected:
   void begin(absl::Duration heartbeat, absl::Duration straggler) {
-    absl::StatusOr<Door> door = Door::open();
+    absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
     ASSERT_TRUE(door.ok());
     const std::string name = door->name();
     const std::vector<BoardOffer> offers = {{"here", name, 1},
@@ -44,14 +44,14 @@ class BadMemory : public testing::Test {
     memory_ = *std::move(memory);
     for (const size_t area : {0u, 1u}) {
       ASSERT_TRUE(memory_->reserve(&memory_->area(area).front).ok());
-      for (const LanePage& lane : memory_->area(area).lanes)
-        ASSERT_TRUE(memory_->reserve(&lane).ok());
+      for (const GroupPage& group_board : memory_->area(area).groups)
+        ASSERT_TRUE(memory_->reserve(&group_board).ok());
     }
   }
   void open_lane() {
-    rank_.lane.reset();
-    rank_.lane = Lane::open(rank_.board, {"g", kUid, 0, {0, 1}});
-    rank_.lane->tell(&rank_.ear);
+    rank_.group_board.reset();
+    rank_.group_board = GroupBoard::open(rank_.board, {"g", kUid, 0, {0, 1}});
+    rank_.group_board->tell(&rank_.ear);
   }
   Area& theirs() { return memory_->area(1); }
   static std::atomic<uint64_t>* words(Area& area) {
@@ -73,11 +73,11 @@ TEST_F(BadMemory, NonsenseFromANeighbourHurtsNobody) {
     theirs().front.state.store(AreaState::kOpen);
     absl::SleepFor(absl::Milliseconds(20));
   }
-  // It is either thought dead, or to differ.
+  // The neighbour is considered dead or in a different call.
   EXPECT_TRUE(rank_.ear.wait(kLong).has_value());
 }
 
-// What a finding says is of this group, whatever was read.
+// The error is about this group, whatever was read.
 void expect_named(const ErrorInfo& info) {
   EXPECT_TRUE(info.reason == Reason::kCallMismatch ||
               info.reason == Reason::kPeerLost);
@@ -89,21 +89,22 @@ void expect_named(const ErrorInfo& info) {
   })) << line;
 }
 
-struct Silent final : Lane::Attendant {
+struct Silent final : GroupBoard::Attendant {
   void waits_for(const std::vector<int>&) override {}
   void gives_up(const std::vector<int>&, std::optional<ErrorInfo>) override {}
 } silent;
 
-// What stays as it is written does not keep a meeting for ever: any verdict,
-// without the notes.
+// A written value that stays does not keep a meeting waiting for ever: any
+// verdict, without the notes.
 TEST_F(BadMemory, AFalseVerdictEndsAMeetingAtItsDeadline) {
   begin(kLong, absl::InfiniteDuration());
-  LanePage& mine = memory_->area(0).lanes[0];
+  GroupPage& mine = memory_->area(0).groups[0];
   for (uint64_t what = 0; what < 4; ++what) {
     open_lane();
     for (Note& note : mine.notes) note.verdict.store(1u << 2 | what);
     EXPECT_FALSE(
-        rank_.lane->meet("x", Deadline::after(absl::Milliseconds(20)), silent)
+        rank_.group_board
+            ->meet("x", Deadline::after(absl::Milliseconds(20)), silent)
             .has_value());
   }
 }
@@ -127,7 +128,7 @@ TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
                                          std::memory_order_relaxed);
       }
       area.front.state.store(AreaState::kOpen);
-      if (next() % 4 != 0) area.front.lanes[next() % 4].store(kUid);
+      if (next() % 4 != 0) area.front.groups[next() % 4].store(kUid);
     }
   });
   const int64_t counts[] = {3, 4};
@@ -135,7 +136,7 @@ TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
   const Deadline end = Deadline::after(absl::Seconds(2));
   while (!end.passed()) {
     open_lane();
-    if (rank_.lane == nullptr) continue;  // all places seem to be taken
+    if (rank_.group_board == nullptr) continue;  // all places seem to be taken
     for (uint64_t seq = 1; seq <= 60; ++seq) {
       dw_op op = waiting(seq % 3 == 0 ? DW_OP_BARRIER : DW_OP_ALL_REDUCE, 8, 1);
       op.seq = seq;
@@ -145,19 +146,19 @@ TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
         op.in.counts = op.out.counts = counts;
       }
       rank_.call(op, "step");
-      if (const auto info = rank_.lane->ask(); info.has_value()) {
+      if (const auto info = rank_.group_board->ask(); info.has_value()) {
         ++found;
         expect_named(*info);
       }
-      for (const RankSeen& seen : rank_.lane->missing(seq)) {
+      for (const RankSeen& seen : rank_.group_board->missing(seq)) {
         EXPECT_EQ(seen.rank, 1);
         EXPECT_GE(seen.since, absl::ZeroDuration());
       }
-      rank_.lane->returned();
+      rank_.group_board->returned();
     }
     // Notes of any length, verdicts of any kind.
     for (int meeting = 0; meeting < 3; ++meeting)
-      if (const auto notes = rank_.lane->meet(
+      if (const auto notes = rank_.group_board->meet(
               "x", Deadline::after(absl::Milliseconds(1)), silent);
           notes.has_value()) {
         ASSERT_EQ(notes->size(), 2u);
@@ -172,7 +173,8 @@ TEST_F(BadMemory, WritingOverAllOfItWhileCallsRunIsAtMostAnError) {
   EXPECT_GT(found, 0u);
   if (const auto info = rank_.ear.wait(absl::ZeroDuration()); info.has_value())
     expect_named(*info);
-  for (const Lane::Stuck& stuck : rank_.ear.waits(0, absl::ZeroDuration()))
+  for (const GroupBoard::Stuck& stuck :
+       rank_.ear.waits(0, absl::ZeroDuration()))
     EXPECT_EQ(stuck.text.find('\n'), std::string::npos);
 }
 
@@ -185,7 +187,7 @@ TEST_F(BadMemory, WhoseOwnAreaIsOverwrittenCanLeave) {
     absl::SleepFor(kLooks);  // the lock is held by now
     Area& mine = memory_->area(0);
     for (size_t i = 0; i < kPageBytes / 8; ++i) words(mine)[i].store(word);
-    rank_.lane.reset();
+    rank_.group_board.reset();
     rank_.board->leave();
     EXPECT_EQ(mine.front.state.load(), AreaState::kClosed);
     rank_.board.reset();
@@ -198,21 +200,21 @@ TEST_F(BadMemory, TimesOfAnotherClockAreNeverNegativeNorInTheFuture) {
   const int64_t now = Deadline::now_ns();
   constexpr int64_t kHour = 3600'000'000'000;
   const int64_t earlier = now / 2;  // the clock began when the machine did
-  LanePage& lane = theirs().lanes[0];
-  lane.entries[1].number.store(1);
-  lane.last.store(1);
-  theirs().front.lanes[0].store(kUid);
+  GroupPage& group_board = theirs().groups[0];
+  group_board.entries[1].number.store(1);
+  group_board.last.store(1);
+  theirs().front.groups[0].store(kUid);
   theirs().front.state.store(AreaState::kOpen);
   for (const bool inside : {true, false}) {
-    lane.inside.store(inside ? 1 : 0);
-    lane.pending.store(inside ? 1 : 0);
+    group_board.inside.store(inside ? 1 : 0);
+    group_board.pending.store(inside ? 1 : 0);
     for (const int64_t time :
          {std::numeric_limits<int64_t>::min(), -kHour, int64_t{-1}, int64_t{0},
           int64_t{1}, earlier, now + kHour,
           std::numeric_limits<int64_t>::max()}) {
-      lane.since_ns.store(time);
-      lane.moved_ns.store(time);
-      const std::vector<RankSeen> missing = rank_.lane->missing(2);
+      group_board.since_ns.store(time);
+      group_board.moved_ns.store(time);
+      const std::vector<RankSeen> missing = rank_.group_board->missing(2);
       ASSERT_EQ(missing.size(), 1u);
       EXPECT_EQ(missing[0].doing,
                 inside ? RankSeen::Doing::kInside : RankSeen::Doing::kDone);

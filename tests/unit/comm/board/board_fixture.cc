@@ -1,5 +1,7 @@
 #include "board_fixture.h"
 
+#include "base/host_identity.h"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -26,11 +28,11 @@ dw_op waiting(uint16_t kind, int64_t count, uint64_t seq) {
 }
 
 std::vector<std::unique_ptr<Rank>> meet(int n, absl::Duration straggler) {
-  std::vector<Door> doors;
+  std::vector<DescriptorHandover> doors;
   std::vector<BoardOffer> offers;
   for (int rank = 0; rank < n; ++rank) {
-    doors.push_back(*Door::open());
-    offers.push_back({host_identity(), doors.back().name(),
+    doors.push_back(*DescriptorHandover::open());
+    offers.push_back({base::host_identity(), doors.back().name(),
                       1000 + static_cast<uint64_t>(rank)});
   }
   std::vector<std::unique_ptr<Rank>> ranks(static_cast<size_t>(n));
@@ -53,9 +55,9 @@ std::vector<std::unique_ptr<Rank>> meet(int n, absl::Duration straggler) {
                       std::move(doors[at]), offers, Deadline::after(kLong));
       ASSERT_TRUE(board.ok()) << board.status();
       rank.board = *std::move(board);
-      rank.lane = Lane::open(rank.board, {"g", 77, r, all});
-      ASSERT_NE(rank.lane, nullptr);
-      rank.lane->tell(&rank.ear);
+      rank.group_board = GroupBoard::open(rank.board, {"g", 77, r, all});
+      ASSERT_NE(rank.group_board, nullptr);
+      rank.group_board->tell(&rank.ear);
     });
   for (std::thread& thread : threads) thread.join();
   return ranks;

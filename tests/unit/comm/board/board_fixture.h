@@ -5,7 +5,7 @@
 
 #include "base/mutex.h"
 #include "comm/board/board.h"
-#include "comm/board/lane.h"
+#include "comm/board/group_board.h"
 
 #include <cstdint>
 #include <memory>
@@ -21,11 +21,11 @@ inline constexpr absl::Duration kLong = absl::Seconds(60);
 inline constexpr absl::Duration kLooks = absl::Milliseconds(300);
 
 dw_op op_of(uint16_t kind, int64_t count, uint64_t seq);
-// Of a caller that waits.
+// The operation of a caller that waits.
 dw_op waiting(uint16_t kind, int64_t count, uint64_t seq);
 
 // Tells of one finding, and lets a test wait for it.
-class Ear final : public Lane::Listener {
+class Ear final : public GroupBoard::Listener {
  public:
   void board_found(ErrorInfo found) override {
     base::MutexLock lock(mutex_);
@@ -33,12 +33,12 @@ class Ear final : public Lane::Listener {
     found_ = std::move(found);
     heard_.notify_all();
   }
-  void board_waits(Lane::Stuck stuck) override {
+  void board_waits(GroupBoard::Stuck stuck) override {
     base::MutexLock lock(mutex_);
     waits_.push_back(std::move(stuck));
     heard_.notify_all();
   }
-  std::vector<Lane::Stuck> waits(size_t n, absl::Duration patience) {
+  std::vector<GroupBoard::Stuck> waits(size_t n, absl::Duration patience) {
     base::MutexLock lock(mutex_);
     const Deadline deadline = Deadline::after(patience);
     while (waits_.size() < n && heard_.wait_until(mutex_, deadline)) {
@@ -58,21 +58,21 @@ class Ear final : public Lane::Listener {
   base::CondVar heard_;
   int times_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<ErrorInfo> found_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Lane::Stuck> waits_ ABSL_GUARDED_BY(mutex_);
+  std::vector<GroupBoard::Stuck> waits_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One rank with its group of all.
 struct Rank {
-  std::shared_ptr<Watchdog> watchdog = std::make_shared<Watchdog>();
+  std::shared_ptr<Watchdog> watchdog = *Watchdog::make();
   std::shared_ptr<Board> board;
   Ear ear;
-  std::unique_ptr<Lane> lane;
+  std::unique_ptr<GroupBoard> group_board;
 
   void call(const dw_op& op, absl::string_view label = "") {
-    lane->publish(op.kind, op, label);
+    group_board->publish(op.kind, op, label);
   }
   ~Rank() {
-    lane.reset();
+    group_board.reset();
     if (board != nullptr) board->leave();
   }
 };

@@ -1,4 +1,5 @@
-// What ranks show each other, and see.
+// The calls that ranks publish on the board, and the differences that they
+// find.
 #include "comm/board/board.h"
 
 #include "board_fixture.h"
@@ -29,7 +30,7 @@ TEST(Board, EqualCallsAreWell) {
     EXPECT_FALSE(rank->ear.wait(kLooks).has_value());
 }
 
-// The one that differs is named on all ranks, with both calls.
+// All ranks name the rank that differs, with the two calls.
 TEST(Board, ADifferenceIsTheSameErrorOnAllRanks) {
   const auto ranks = meet(3);
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
@@ -51,9 +52,9 @@ TEST(Board, ADifferenceIsTheSameErrorOnAllRanks) {
   }
 }
 
-// Their difference lies as many calls back as the board keeps, or more.
-// By the two of a pair, whoever else has come; by the others once all have,
-// also when another call was made since.
+// The difference is as many calls back as the board keeps, or more. The two of
+// a pair name it, whoever else has come; the other ranks do so once all have
+// come, also when another call was made since.
 TEST(Board, CountsOfAPairThatDifferAreNamed) {
   const int64_t ones[] = {1, 1, 1}, five[] = {1, 5, 1}, four[] = {4, 1, 1};
   const auto exchange = [](const int64_t* sends, const int64_t* expects) {
@@ -102,7 +103,7 @@ TEST(Board, CountsThatAllRanksKnowAreNamedWhereTheyDiffer) {
     for (const auto& rank : ranks) {
       const std::optional<ErrorInfo> found = rank->ear.wait(kLong);
       ASSERT_TRUE(found.has_value());
-      EXPECT_EQ(found->what, "ranks gave other counts for each rank");
+      EXPECT_EQ(found->what, "ranks gave different counts per rank");
       EXPECT_THAT(found->ranks, ElementsAre(1));
       EXPECT_THAT(found->expected,
                   AllOf(StartsWith(name), HasSubstr(" with counts"),
@@ -119,7 +120,7 @@ TEST(Board, CountsThatAllRanksKnowAreNamedWhereTheyDiffer) {
 TEST(Board, CountsAreNotBlamedForWhatIsForgotten) {
   const int64_t counts[] = {3, 5};
   const auto ranks = meet(2);
-  for (uint64_t seq = 1; seq <= 2 * LanePage::kEntries; ++seq)
+  for (uint64_t seq = 1; seq <= 2 * GroupPage::kEntries; ++seq)
     for (size_t r = 0; r < 2; ++r) {
       dw_op op = op_of(DW_OP_ALL_GATHER, seq == 1 && r == 1 ? 7 : 3, seq);
       if (seq > 1) {
@@ -136,7 +137,7 @@ TEST(Board, CountsAreNotBlamedForWhatIsForgotten) {
 }
 
 TEST(Board, WhatDifferedLongAgoIsFoundStill) {
-  for (uint64_t calls : {uint64_t{20}, 2 * LanePage::kEntries}) {
+  for (uint64_t calls : {uint64_t{20}, 2 * GroupPage::kEntries}) {
     const auto ranks = meet(2);
     for (uint64_t seq = 1; seq <= calls; ++seq)
       for (size_t r = 0; r < 2; ++r)
@@ -167,9 +168,9 @@ TEST(Board, ARankMayBeFarAhead) {
   EXPECT_FALSE(ranks[1]->ear.wait(kLooks).has_value());
 }
 
-// Of processor time; another look only ever comes later than it should.
+// Counted by processor time; a look can only be late.
 TEST(Board, ARankThatDoesNothingLooksHalfAsOften) {
-  absl::StatusOr<Door> door = Door::open();
+  absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
   ASSERT_TRUE(door.ok());
   const std::string name = door->name();
   Rank rank;
@@ -178,14 +179,14 @@ TEST(Board, ARankThatDoesNothingLooksHalfAsOften) {
       {{"here", name, 1}, {"here", "x", 2}}, Deadline::after(kLong));
   ASSERT_TRUE(board.ok()) << board.status();
   rank.board = *std::move(board);
-  rank.lane = Lane::open(rank.board, {"g", 77, 0, {0, 1}});
-  rank.lane->tell(&rank.ear);
+  rank.group_board = GroupBoard::open(rank.board, {"g", 77, 0, {0, 1}});
+  rank.group_board->tell(&rank.ear);
   auto taken = ask_at(name, 0, {1, 2}, Deadline::after(kLong));
   ASSERT_TRUE(taken.ok()) << taken.status();
   const auto memory = HostMemory::adopt(*std::move(taken), 2);
   ASSERT_TRUE(memory.ok()) << memory.status();
   const std::atomic<uint64_t>& beats = (*memory)->area(0).front.beats;
-  // It serves its guest up to its next look.
+  // The reader is served until the rank's next look.
   absl::SleepFor(kLooks);
   const int64_t from_ns = Deadline::now_ns();
   const uint64_t before = beats.load();
@@ -200,7 +201,7 @@ TEST(Board, ARefusedCallIsNotThere) {
   const auto ranks = meet(2);
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
   ranks[0]->call(op_of(DW_OP_SCAN, 3, 2));
-  ranks[0]->lane->retract(2);
+  ranks[0]->group_board->retract(2);
   absl::SleepFor(kLooks);
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_ALL_REDUCE, 3, 2));
   for (const auto& rank : ranks)
@@ -209,15 +210,15 @@ TEST(Board, ARefusedCallIsNotThere) {
 
 TEST(Board, GroupsComeAndGoAndOnlyTheirMembersHear) {
   const auto ranks = meet(3);
-  for (uint64_t uid = 100; uid < 100 + 2 * kMostLanes; ++uid) {
+  for (uint64_t uid = 100; uid < 100 + 2 * kMostGroupPages; ++uid) {
     Ear ear;
-    EXPECT_NE(Lane::open(ranks[0]->board, {"h", uid, 0, {0, 2}}), nullptr)
+    EXPECT_NE(GroupBoard::open(ranks[0]->board, {"h", uid, 0, {0, 2}}), nullptr)
         << uid;
   }
   Ear here, there;
-  auto one = Lane::open(ranks[0]->board, {"h", 5, 0, {0, 2}});
+  auto one = GroupBoard::open(ranks[0]->board, {"h", 5, 0, {0, 2}});
   one->tell(&here);
-  auto other = Lane::open(ranks[2]->board, {"h", 5, 1, {0, 2}});
+  auto other = GroupBoard::open(ranks[2]->board, {"h", 5, 1, {0, 2}});
   other->tell(&there);
   one->publish(DW_OP_BARRIER, op_of(DW_OP_BARRIER, 0, 1), "");
   other->publish(DW_OP_ALL_REDUCE, op_of(DW_OP_ALL_REDUCE, 1, 1), "");

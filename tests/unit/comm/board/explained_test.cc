@@ -1,4 +1,4 @@
-// What an engine says of a failure, and what the board knows of it.
+// The engine's reason for a failure, and the board's.
 #include "board_fixture.h"
 #include "unit/comm/communicator_fixture.h"
 
@@ -18,9 +18,9 @@ using ::testing::HasSubstr;
 class ExplainedTest : public CommunicatorTest {
  protected:
   void start_on_board() {
-    start(absl::Seconds(60), kCpu, std::move(ranks_[0]->lane));
+    start(absl::Seconds(60), kCpu, std::move(ranks_[0]->group_board));
   }
-  Lane& other() { return *ranks_[1]->lane; }
+  GroupBoard& other() { return *ranks_[1]->group_board; }
   void fail_with(uint16_t reason, int32_t code, const char* text) {
     fake_.submit = [=](const dw_op&, dw_work*, dw_error* error) {
       set_error(error, reason, 1, text);
@@ -50,11 +50,11 @@ TEST_F(ExplainedTest, WhoIsAboutToSayThatItGaveUpIsNotLost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("enough"));
 }
 
-// The others followed it, and their connections ended as well.
+// All other ranks gave up after it, and their connections ended as well.
 TEST_F(ExplainedTest, TheFirstThatGaveUpIsNamed) {
   start_on_board();
   fail_with(DW_REASON_PEER_LOST, DW_UNAVAILABLE, "closed by rank 1");
-  ranks_[2]->lane->break_off();
+  ranks_[2]->group_board->break_off();
   other().break_off();
   const absl::Status status = call().status();
   EXPECT_EQ(error_reason(status), Reason::kAborted) << status;

@@ -1,4 +1,4 @@
-// Who gets the memory of a host.
+// The processes that get the memory of a host.
 #include "comm/board/handover.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@ namespace distwrap::comm {
 namespace {
 
 TEST(Handover, StrangersGetNothingAndTheMissingStayOnTheList) {
-  absl::StatusOr<Door> door = Door::open();
+  absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
   ASSERT_TRUE(door.ok()) << door.status();
   const std::string name = door->name();
   auto memory = HostMemory::make(3);
@@ -45,7 +45,7 @@ TEST(Handover, StrangersGetNothingAndTheMissingStayOnTheList) {
 // elsewhere, and one that does not come keeps nobody.
 TEST(Board, TheOneWithTheMemoryWaitsForNobody) {
   Rank rank;
-  absl::StatusOr<Door> door = Door::open();
+  absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
   ASSERT_TRUE(door.ok());
   const std::string name = door->name();
   auto board =
@@ -59,12 +59,12 @@ TEST(Board, TheOneWithTheMemoryWaitsForNobody) {
 TEST(Board, WhoseHostHasGivenUpHasNone) {
   std::string closed;
   {
-    const absl::StatusOr<Door> door = Door::open();
+    const absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
     ASSERT_TRUE(door.ok());
     closed = door->name();
   }
   const auto board = Board::meet(
-      {1, absl::Seconds(5), std::make_shared<Watchdog>()}, *Door::open(),
+      {1, absl::Seconds(5), *Watchdog::make()}, *DescriptorHandover::open(),
       {{"here", closed, 1}, {"here", "x", 2}}, Deadline::after(kLong));
   ASSERT_TRUE(board.ok()) << board.status();
   EXPECT_EQ(*board, nullptr);
@@ -76,7 +76,7 @@ class AnEarlierJob : public testing::Test {
  protected:
   static constexpr uint64_t kEarlier = 0x1000, kPresent = 0x2000;
   void SetUp() override {
-    absl::StatusOr<Door> door = Door::open();
+    absl::StatusOr<DescriptorHandover> door = DescriptorHandover::open();
     ASSERT_TRUE(door.ok());
     name_ = door->name();
     auto board =
@@ -87,9 +87,10 @@ class AnEarlierJob : public testing::Test {
     earlier_.board = *std::move(board);
   }
   absl::StatusOr<std::shared_ptr<Board>> come(uint64_t job, uint64_t token) {
-    return Board::meet(
-        {.rank = 1, .watchdog = present_.watchdog, .job = job}, *Door::open(),
-        {{"here", name_, 1}, {"here", "x", token}}, Deadline::after(kLong));
+    return Board::meet({.rank = 1, .watchdog = present_.watchdog, .job = job},
+                       *DescriptorHandover::open(),
+                       {{"here", name_, 1}, {"here", "x", token}},
+                       Deadline::after(kLong));
   }
   std::string name_;
   Rank earlier_, present_;
@@ -118,9 +119,9 @@ TEST_F(AnEarlierJob, IsNotTakenForThePresentOne) {
 }
 
 TEST(Board, WhoIsAloneOnAHostHasNone) {
-  auto watchdog = std::make_shared<Watchdog>();
+  auto watchdog = *Watchdog::make();
   const auto board =
-      Board::meet({0, absl::Seconds(5), watchdog}, *Door::open(),
+      Board::meet({0, absl::Seconds(5), watchdog}, *DescriptorHandover::open(),
                   {{"this", "a", 1}, {"another", "b", 2}}, Deadline::never());
   ASSERT_TRUE(board.ok()) << board.status();
   EXPECT_EQ(*board, nullptr);

@@ -29,7 +29,7 @@ TEST(HostMemory, OfAnotherSizeOrUnsealedIsRefused) {
 TEST(HostMemory, WhatTheControlGroupDoesNotLeaveIsRefusedWithBothNumbers) {
   auto memory = HostMemory::make(2);
   ASSERT_TRUE(memory.ok()) << memory.status();
-  const LanePage& page = (*memory)->area(0).lanes[0];
+  const GroupPage& page = (*memory)->area(0).groups[0];
   const absl::Status refused = (*memory)->reserve(&page, {1, 69631, 1 << 20});
   const std::optional<ErrorInfo> info = error_info(refused);
   ASSERT_TRUE(info.has_value());

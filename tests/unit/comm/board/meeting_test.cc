@@ -1,6 +1,6 @@
 // Meetings of a group's members on the board.
 #include "board_fixture.h"
-#include "comm/board/lane.h"
+#include "comm/board/group_board.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Keeps why a meeting was given up.
-struct Keeper final : Lane::Attendant {
+struct Keeper final : GroupBoard::Attendant {
   void waits_for(const std::vector<int>&) override {}
   void gives_up(const std::vector<int>& missing,
                 std::optional<ErrorInfo> lost) override {
@@ -33,8 +33,8 @@ struct Keeper final : Lane::Attendant {
   std::optional<ErrorInfo> why;
 };
 
-// Of a meeting that does not fail.
-struct Never final : Lane::Attendant {
+// The attendant of a meeting that does not fail.
+struct Never final : GroupBoard::Attendant {
   void waits_for(const std::vector<int>&) override {}
   void gives_up(const std::vector<int>&, std::optional<ErrorInfo>) override {
     ADD_FAILURE() << "a meeting failed";
@@ -63,7 +63,7 @@ TEST(Meetings, AllHearAllEachTime) {
     std::mt19937 random(static_cast<unsigned>(rank));
     for (int i = 0; i < 500; ++i) {
       if (random() % 50 == 0) std::this_thread::yield();
-      const auto notes = ranks[static_cast<size_t>(rank)]->lane->meet(
+      const auto notes = ranks[static_cast<size_t>(rank)]->group_board->meet(
           note_of(rank, i), Deadline::after(kLong), never);
       ASSERT_TRUE(notes.has_value());
       for (int other = 0; other < 4; ++other)
@@ -72,18 +72,18 @@ TEST(Meetings, AllHearAllEachTime) {
   });
 }
 
-// Those that came hear of it once its deadline is over, the others when they
+// Ranks that came learn of the failure after the deadline, the others when they
 // come; then they meet again.
 TEST(Meetings, AnAbsentRankFailsItForAllAndTheNextOneIsWell) {
   const auto ranks = meet(3);
-  const auto lane = [&](int rank) -> Lane& {
-    return *ranks[static_cast<size_t>(rank)]->lane;
+  const auto group_board = [&](int rank) -> GroupBoard& {
+    return *ranks[static_cast<size_t>(rank)]->group_board;
   };
   std::mutex mutex;
   std::vector<std::vector<int>> missing;
   const auto absent = [&](int rank) {
     Keeper keeper;
-    const auto notes = lane(rank).meet(
+    const auto notes = group_board(rank).meet(
         "here", Deadline::after(absl::Milliseconds(200)), keeper);
     EXPECT_FALSE(notes.has_value());
     EXPECT_FALSE(keeper.why.has_value());
@@ -102,27 +102,31 @@ TEST(Meetings, AnAbsentRankFailsItForAllAndTheNextOneIsWell) {
   for (int times = 0; times < 3; ++times) absent(1);
   EXPECT_THAT(missing, IsEmpty());
   on_all(ranks, [&](int rank) {
-    EXPECT_TRUE(
-        lane(rank).meet("well", Deadline::after(kLong), never).has_value());
+    EXPECT_TRUE(group_board(rank)
+                    .meet("well", Deadline::after(kLong), never)
+                    .has_value());
   });
 }
 
 TEST(Meetings, ARefusalFailsItForAll) {
   const auto ranks = meet(3);
   on_all(ranks, [&](int rank) {
-    Lane& lane = *ranks[static_cast<size_t>(rank)]->lane;
+    GroupBoard& group_board = *ranks[static_cast<size_t>(rank)]->group_board;
     for (int i = 0; i < 100; ++i) {
       if (i % 3 == rank) {
-        EXPECT_TRUE(lane.refuse_meeting());
+        EXPECT_TRUE(group_board.refuse_meeting());
         continue;
       }
-      EXPECT_FALSE(lane.meet("x", Deadline::after(kLong), never).has_value());
+      EXPECT_FALSE(
+          group_board.meet("x", Deadline::after(kLong), never).has_value());
     }
-    EXPECT_TRUE(lane.meet("y", Deadline::after(kLong), never).has_value());
+    EXPECT_TRUE(
+        group_board.meet("y", Deadline::after(kLong), never).has_value());
   });
 }
 
-// Whoever comes at the last moment: it has been, for all, or it has not.
+// A rank comes at the last moment: the meeting has succeeded for all, or for
+// none.
 TEST(Meetings, AtItsDeadlineThereIsOneVerdict) {
   const auto ranks = meet(3);
   int held = 0;
@@ -133,7 +137,8 @@ TEST(Meetings, AtItsDeadlineThereIsOneVerdict) {
       if (rank == 2) absl::SleepFor(absl::Microseconds(4700 + i * 10));
       was[rank] =
           ranks[static_cast<size_t>(rank)]
-              ->lane->meet("x", Deadline::after(absl::Milliseconds(5)), keeper)
+              ->group_board
+              ->meet("x", Deadline::after(absl::Milliseconds(5)), keeper)
               .has_value();
     });
     EXPECT_EQ(was[0], was[1]) << i;
@@ -150,10 +155,11 @@ TEST(Meetings, OfThoseThatLeaveAtOnceAreHeardByAll) {
     on_all(ranks, [&](int rank) {
       Rank& mine = *ranks[static_cast<size_t>(rank)];
       if (rank == 2) absl::SleepFor(absl::Milliseconds(1));
-      const auto notes = mine.lane->meet("last", Deadline::after(kLong), never);
-      EXPECT_THAT(notes.value_or(Lane::Notes()),
+      const auto notes =
+          mine.group_board->meet("last", Deadline::after(kLong), never);
+      EXPECT_THAT(notes.value_or(GroupBoard::Notes()),
                   ElementsAre("last", "last", "last"));
-      mine.lane.reset();
+      mine.group_board.reset();
     });
   }
 }
@@ -163,15 +169,15 @@ TEST(Meetings, WithoutARankThatHasEndedTheGroupFailAtOnce) {
   for (const bool closes : {false, true}) {
     const auto ranks = meet(3);
     absl::SleepFor(kLooks);
-    ranks[1]->lane->say_goodbye();
-    if (closes) ranks[1]->lane.reset();
+    ranks[1]->group_board->enter_close_barrier();
+    if (closes) ranks[1]->group_board.reset();
     std::atomic<int> told{0};
     on_all(ranks, [&](int rank) {
       if (rank == 1) return;
       Keeper keeper;
       const Deadline soon = Deadline::after(absl::Seconds(30));
       EXPECT_FALSE(ranks[static_cast<size_t>(rank)]
-                       ->lane->meet("x", Deadline::after(kLong), keeper)
+                       ->group_board->meet("x", Deadline::after(kLong), keeper)
                        .has_value());
       EXPECT_FALSE(soon.passed());
       if (!keeper.why.has_value()) return;
@@ -188,16 +194,18 @@ TEST(Meetings, AreNotHeldByWhoHasSaidGoodbye) {
   const auto ranks = meet(2);
   std::thread ends([&] {
     absl::SleepFor(absl::Milliseconds(20));
-    ranks[0]->lane->say_goodbye();
+    ranks[0]->group_board->enter_close_barrier();
   });
   Keeper keeper;
-  EXPECT_FALSE(
-      ranks[0]->lane->meet("x", Deadline::after(kLong), keeper).has_value());
+  EXPECT_FALSE(ranks[0]
+                   ->group_board->meet("x", Deadline::after(kLong), keeper)
+                   .has_value());
   ends.join();
   ASSERT_TRUE(keeper.why.has_value());
   EXPECT_THAT(keeper.why->ranks, ElementsAre(0));
-  ranks[1]->lane->say_goodbye();
-  EXPECT_TRUE(ranks[1]->lane->wait_for_goodbyes(Deadline::after(kLong)));
+  ranks[1]->group_board->enter_close_barrier();
+  EXPECT_TRUE(
+      ranks[1]->group_board->wait_for_close_barrier(Deadline::after(kLong)));
 }
 
 TEST(Meetings, EndWhenAllHaveSaidGoodbye) {
@@ -205,14 +213,14 @@ TEST(Meetings, EndWhenAllHaveSaidGoodbye) {
   const Deadline now = Deadline::after(absl::ZeroDuration());
   // A rank is seen once its session's thread has looked for the first time.
   const Deadline soon = Deadline::after(kLong);
-  ranks[0]->lane->say_goodbye();
-  EXPECT_FALSE(ranks[0]->lane->wait_for_goodbyes(now));
-  ranks[1]->lane->say_goodbye();
-  EXPECT_FALSE(ranks[0]->lane->wait_for_goodbyes(now));
-  ranks[2]->lane->say_goodbye();
-  EXPECT_TRUE(ranks[0]->lane->wait_for_goodbyes(soon));
-  ranks[1]->lane.reset();
-  EXPECT_TRUE(ranks[2]->lane->wait_for_goodbyes(soon));
+  ranks[0]->group_board->enter_close_barrier();
+  EXPECT_FALSE(ranks[0]->group_board->wait_for_close_barrier(now));
+  ranks[1]->group_board->enter_close_barrier();
+  EXPECT_FALSE(ranks[0]->group_board->wait_for_close_barrier(now));
+  ranks[2]->group_board->enter_close_barrier();
+  EXPECT_TRUE(ranks[0]->group_board->wait_for_close_barrier(soon));
+  ranks[1]->group_board.reset();
+  EXPECT_TRUE(ranks[2]->group_board->wait_for_close_barrier(soon));
 }
 
 }  // namespace

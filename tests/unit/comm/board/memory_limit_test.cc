@@ -21,25 +21,26 @@ std::string run_out() {
   const auto ranks = meet(2);
   struct Group {
     Ear ear;
-    std::unique_ptr<Lane> lane;
+    std::unique_ptr<GroupBoard> group_board;
   };
   std::list<Group> groups;
   const auto open = [&] {
     const auto room = Board::make_room(ranks[0]->board, {0, 1});
     if (!room.ok()) return room.status();
     groups.emplace_back();
-    groups.back().lane =
-        Lane::open(ranks[0]->board, {"h", 100 + groups.size(), 0, {0, 1}});
-    if (groups.back().lane != nullptr)
-      groups.back().lane->tell(&groups.back().ear);
-    return groups.back().lane != nullptr ? absl::OkStatus()
-                                         : absl::InternalError("no lane");
+    groups.back().group_board = GroupBoard::open(
+        ranks[0]->board, {"h", 100 + groups.size(), 0, {0, 1}});
+    if (groups.back().group_board != nullptr)
+      groups.back().group_board->tell(&groups.back().ear);
+    return groups.back().group_board != nullptr
+               ? absl::OkStatus()
+               : absl::InternalError("no group_board");
   };
-  // What the loop takes of the heap is there before.
+  // The heap memory of the loop is allocated before.
   { const std::vector<std::string> some(8, std::string(12 << 10, 'x')); }
   Ballast ballast(128 << 10);
   absl::Status status;
-  while (status.ok() && groups.size() < kMostLanes) status = open();
+  while (status.ok() && groups.size() < kMostGroupPages) status = open();
   const std::optional<ErrorInfo> info = error_info(status);
   if (!info.has_value() || info->reason != Reason::kOutOfMemory)
     return "after " + std::to_string(groups.size()) +
@@ -48,7 +49,7 @@ std::string run_out() {
       info->actual.find(" bytes left of its limit of 33554432") ==
           std::string::npos)
     return "no numbers: " + std::string(status.message());
-  // The others go on, and so does this one when memory has come back.
+  // All other ranks go on, and so does this one when it has memory again.
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
   ballast.drop();
   if (status = open(); !status.ok())
@@ -78,20 +79,20 @@ size_t pages_of_the_board() {
 TEST(MemoryLimit, ARankHasAPageToBeginWithAndOneForEachGroup) {
   const auto ranks = meet(3);
   EXPECT_EQ(pages_of_the_board(), 3u * (1 + 1));
-  for (const auto& rank : ranks) rank->lane.reset();
+  for (const auto& rank : ranks) rank->group_board.reset();
   {
     const auto one = Board::make_room(ranks[0]->board, {0, 1});
     const auto two = Board::make_room(ranks[0]->board, {0, 2});
     ASSERT_TRUE(one.ok() && two.ok());
     EXPECT_EQ(pages_of_the_board(), 3u * (1 + 1) + 1);
-    // Of which no other member is here.
+    // No other member of this group is here.
     EXPECT_TRUE(Board::make_room(ranks[0]->board, {0, 7}).ok());
     EXPECT_TRUE(Board::make_room(nullptr, {0, 1}).ok());
   }
   // Groups that come and go use the same again.
   for (int times = 0; times < 10; ++times) {
     const auto room = Board::make_room(ranks[0]->board, {0, 1});
-    EXPECT_NE(Lane::open(ranks[0]->board, {"h", 9, 0, {0, 1}}), nullptr);
+    EXPECT_NE(GroupBoard::open(ranks[0]->board, {"h", 9, 0, {0, 1}}), nullptr);
   }
   EXPECT_EQ(pages_of_the_board(), 3u * (1 + 1) + 1);
 }

@@ -1,4 +1,4 @@
-// Whom the ranks that wait are told of.
+// The ranks that are reported as missing to waiting ranks.
 #include "board_fixture.h"
 #include "comm/board/in_flight.h"
 
@@ -41,12 +41,12 @@ TEST(Stragglers, AreNamedWithWhatTheyDoOncePerOperation) {
   for (const auto& rank : ranks) {
     if (rank == ranks[3]) continue;
     rank->call(waiting(DW_OP_BARRIER, 0, 1), "evaluate");
-    rank->lane->returned();
+    rank->group_board->returned();
   }
   for (const size_t r : {0u, 2u})
     ranks[r]->call(waiting(DW_OP_ALL_REDUCE, 8, 2), "step 7");
   expect_told(ranks, {0, 2}, 1, 2);
-  const Lane::Stuck first = ranks[2]->ear.waits(1, kLong).at(0);
+  const GroupBoard::Stuck first = ranks[2]->ear.waits(1, kLong).at(0);
   EXPECT_EQ(first.op, "all_reduce");
   EXPECT_EQ(first.label, "step 7");
   ASSERT_EQ(first.missing.size(), 2u);
@@ -79,16 +79,16 @@ TEST(Stragglers, AreNamedWithWhatTheyDoOncePerOperation) {
     if (r == 3) ranks[r]->call(op_of(DW_OP_BARRIER, 0, 1));
     ranks[r]->call(waiting(DW_OP_ALL_REDUCE, 8, 2));
   }
-  for (const auto& rank : ranks) rank->lane->returned();
+  for (const auto& rank : ranks) rank->group_board->returned();
   for (const size_t r : {0u, 1u, 3u})
     ranks[r]->call(waiting(DW_OP_BARRIER, 0, 3));
   EXPECT_EQ(ranks[0]->ear.waits(2, kLong).back().seq, 3u);
-  const Lane::Stuck again = ranks[1]->ear.waits(1, kLong).at(0);
+  const GroupBoard::Stuck again = ranks[1]->ear.waits(1, kLong).at(0);
   ASSERT_EQ(again.missing.size(), 1u);
   EXPECT_EQ(again.missing[0].rank, 2);
 }
 
-// The one that waits is in an earlier call, and holds the others up.
+// The missing rank waits in an earlier call, and delays the others.
 TEST(Stragglers, ThatWaitThemselvesAreSeenIn) {
   const auto ranks = meet(3, kPatience);
   ranks[0]->call(op_of(DW_OP_BROADCAST, 4, 1));
@@ -96,7 +96,7 @@ TEST(Stragglers, ThatWaitThemselvesAreSeenIn) {
   ranks[2]->call(op_of(DW_OP_BROADCAST, 4, 1));
   for (const size_t r : {0u, 2u}) ranks[r]->call(waiting(DW_OP_BARRIER, 0, 2));
   expect_told(ranks, {0, 2}, 1, 2);
-  const Lane::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
+  const GroupBoard::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
   ASSERT_EQ(stuck.missing.size(), 1u);
   EXPECT_EQ(stuck.missing[0].doing, RankSeen::Doing::kInside);
   EXPECT_EQ(stuck.missing[0].call, "broadcast f32 x 4");
@@ -106,12 +106,12 @@ TEST(Stragglers, ThatWaitThemselvesAreSeenIn) {
 // Entries are used again, and their labels are written only where one is.
 TEST(Stragglers, BearNoLabelOfAnEarlierCall) {
   const auto ranks = meet(2, kPatience);
-  const uint64_t last = LanePage::kEntries + 1;
+  const uint64_t last = GroupPage::kEntries + 1;
   for (uint64_t n = 1; n <= last; ++n) {
     ranks[0]->call(waiting(DW_OP_BARRIER, 0, n), n == 1 ? "first" : "");
-    if (n != last) ranks[0]->lane->returned();
+    if (n != last) ranks[0]->group_board->returned();
   }
-  const Lane::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
+  const GroupBoard::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
   EXPECT_EQ(stuck.seq, last);
   EXPECT_EQ(stuck.label, "");
 }
@@ -119,22 +119,22 @@ TEST(Stragglers, BearNoLabelOfAnEarlierCall) {
 TEST(Stragglers, InAnotherGroupAreSeenThere) {
   const auto ranks = meet(3, kPatience);
   Ear here, there;
-  auto one = Lane::open(ranks[1]->board, {"pair", 5, 0, {1, 2}});
+  auto one = GroupBoard::open(ranks[1]->board, {"pair", 5, 0, {1, 2}});
   one->tell(&here);
-  auto two = Lane::open(ranks[2]->board, {"pair", 5, 1, {1, 2}});
+  auto two = GroupBoard::open(ranks[2]->board, {"pair", 5, 1, {1, 2}});
   two->tell(&there);
   one->publish(DW_OP_BARRIER, waiting(DW_OP_BARRIER, 0, 1), "inner");
   ranks[0]->call(waiting(DW_OP_ALL_REDUCE, 8, 1));
   ranks[2]->call(waiting(DW_OP_ALL_REDUCE, 8, 1));
-  const Lane::Stuck outer = ranks[0]->ear.waits(1, kLong).at(0);
+  const GroupBoard::Stuck outer = ranks[0]->ear.waits(1, kLong).at(0);
   ASSERT_EQ(outer.missing.size(), 1u);
   EXPECT_EQ(outer.missing[0].rank, 1);
   EXPECT_EQ(outer.missing[0].doing, RankSeen::Doing::kInside);
   EXPECT_EQ(outer.missing[0].group, "pair");
   EXPECT_EQ(outer.missing[0].label, "inner");
   EXPECT_THAT(outer.text, HasSubstr("is in barrier #1 [inner] on \"pair\""));
-  // And each of the two groups is told of.
-  const Lane::Stuck inner = here.waits(1, kLong).at(0);
+  // The inner group is reported as well.
+  const GroupBoard::Stuck inner = here.waits(1, kLong).at(0);
   ASSERT_EQ(inner.missing.size(), 1u);
   EXPECT_EQ(inner.missing[0].rank, 1);
   EXPECT_EQ(inner.missing[0].global_rank, 2);
@@ -145,16 +145,17 @@ TEST(Stragglers, OfOperationsWhoseCallersGoOn) {
   const auto ranks = meet(2, kPatience);
   for (uint64_t seq = 1; seq <= 100; ++seq) {
     ranks[0]->call(op_of(DW_OP_ALL_REDUCE, 8, seq));
-    ranks[0]->lane->flies(seq);
+    ranks[0]->group_board->began(seq);
   }
   ranks[1]->call(op_of(DW_OP_ALL_REDUCE, 8, 1));
   for (const uint64_t seq : std::vector<uint64_t>{2, 4, 3, 1})
-    ranks[0]->lane->landed(seq);
+    ranks[0]->group_board->finished(seq);
   const auto waits = ranks[0]->ear.waits(1, kLong);
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_THAT(waits[0].seq, AnyOf(1u, 2u, 5u));
-  EXPECT_EQ(ranks[1]->lane->missing(2).size(), 0u);
-  for (uint64_t seq = 5; seq <= 100; ++seq) ranks[0]->lane->landed(seq);
+  EXPECT_EQ(ranks[1]->group_board->missing(2).size(), 0u);
+  for (uint64_t seq = 5; seq <= 100; ++seq)
+    ranks[0]->group_board->finished(seq);
 }
 
 TEST(Stragglers, AreNoneWhileTheGroupGoesOnOrNobodyAsks) {
@@ -168,7 +169,7 @@ TEST(Stragglers, AreNoneWhileTheGroupGoesOnOrNobodyAsks) {
   for (uint64_t seq = 1; !end.passed(); ++seq) {
     for (const auto& rank : ranks) rank->call(waiting(DW_OP_BARRIER, 0, seq));
     absl::SleepFor(absl::Milliseconds(5));
-    for (const auto& rank : ranks) rank->lane->returned();
+    for (const auto& rank : ranks) rank->group_board->returned();
   }
   // Slow, but all have come.
   for (const auto& rank : ranks)
@@ -181,12 +182,12 @@ TEST(Stragglers, ThatHaveLeftAreSeenToHave) {
   const auto ranks = meet(2, kPatience);
   for (const auto& rank : ranks) rank->call(op_of(DW_OP_BARRIER, 0, 1));
   absl::SleepFor(kLooks);
-  ranks[1]->lane.reset();
+  ranks[1]->group_board.reset();
   ranks[0]->call(waiting(DW_OP_BARRIER, 0, 2));
-  const Lane::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
+  const GroupBoard::Stuck stuck = ranks[0]->ear.waits(1, kLong).at(0);
   EXPECT_EQ(stuck.missing[0].doing, RankSeen::Doing::kLeft);
   EXPECT_THAT(stuck.text, HasSubstr(" has left the group. Next: "));
-  EXPECT_EQ(ranks[0]->lane->missing(1).size(), 0u) << "it went after it";
+  EXPECT_EQ(ranks[0]->group_board->missing(1).size(), 0u) << "it went after it";
 }
 
 TEST(InFlight, KnowsTheOldest) {

@@ -20,8 +20,8 @@ Matrix random_counts(int n, std::mt19937_64& random) {
   return counts;
 }
 
-// What each rank of a call has in hand, when `sent` and `expected` are what is
-// really sent and what is expected.
+// The arguments of each rank of a call, with the counts that are really sent
+// and those that are expected.
 struct Call {
   Call(uint16_t kind, int root, uint64_t seq, const Matrix& sent,
        const Matrix& expected)

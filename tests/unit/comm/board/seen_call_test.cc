@@ -1,4 +1,4 @@
-// What of a call has to be equal on all ranks, and how it is told.
+// The fields of a call that must be equal on all ranks, and their text.
 #include "comm/board/seen_call.h"
 
 #include "board_fixture.h"
@@ -77,7 +77,7 @@ TEST(SeenCall, SaysWhatItIs) {
   EXPECT_EQ(SeenCall::of(op.kind, op, 2).text(), "gather f32 x 3 to rank 1");
   EXPECT_EQ(SeenCall::of(DW_OP_BARRIER, op_of(DW_OP_BARRIER, 0, 1), 2).text(),
             "barrier");
-  // What a broken neighbour left.
+  // Words of a faulty neighbour.
   for (uint64_t what : {~uint64_t{0}, uint64_t{0}, uint64_t{0x123456789abcdef}})
     EXPECT_FALSE((SeenCall{0, what, -5}.text().empty()));
 }

@@ -15,7 +15,7 @@
 namespace distwrap::bench {
 namespace {
 
-// Rounds before the time counts: the first group opens connections.
+// Untimed rounds; the first group opens connections.
 constexpr int kWarmUp = 3;
 
 double since_us(int64_t start) {
@@ -26,7 +26,7 @@ struct Times {
   std::vector<double> made, ended;
 };
 
-// Groups of all ranks, one after the other, until rank 0 has spent its time.
+// Makes groups of all ranks, one after the other, until rank 0's time is over.
 absl::Status run(double seconds,
                  const std::function<absl::StatusOr<Group>()>& make,
                  Times* times) {
@@ -136,7 +136,7 @@ absl::StatusOr<MakingRow> read_times(absl::string_view text) {
       absl::SimpleAtod(words[2], &row.destroy_us) &&
       absl::SimpleAtoi(words[3], &row.rounds))
     return row;
-  return absl::DataLossError("the ranks told no times");
+  return absl::DataLossError("the ranks reported no times");
 }
 
 }  // namespace distwrap::bench

@@ -1,8 +1,8 @@
-// What making and ending groups takes between ranks that are processes of this
-// host, with distwrap and with torch.distributed.
+// The time to make and end groups between processes of this host, with distwrap
+// and with torch.distributed.
 //
-// The ranks of a row run once; rank 0 writes what it saw to a file that the
-// command reads.
+// The ranks of a row run once; rank 0 writes its times to a file for the
+// command.
 // Threads: one at a time.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_GROUPS_MAKING_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_GROUPS_MAKING_H_
@@ -15,25 +15,25 @@
 
 namespace distwrap::bench {
 
-// Medians of rank 0, microseconds, each of a group of all ranks; below 0: there
-// is no such call.
+// Medians of rank 0 in microseconds, for groups of all ranks. A negative value
+// means that the engine has no such call.
 struct MakingRow {
   std::string engine;  // "distwrap/gloo"
   int ranks = 0;
   double split_us = -1, new_us = -1, destroy_us = -1;
-  int rounds = 0;  // that were timed
+  int rounds = 0;  // timed rounds
 };
 
-// What one of the ranks does; `path` is written by rank 0.
+// The body of one rank; rank 0 writes `path`.
 absl::Status measure_making(const std::string& backend, double seconds,
                             const std::string& path);
 
-// The same with torch.distributed over gloo: a Python program, whose arguments
+// The Python program that measures torch.distributed over gloo. Its arguments
 // are the number of seconds and `path`.
 extern const char* const kTorchProgram;
 
 std::string write_times(const MakingRow& row);
-// Of the engine and ranks that the caller fills in.
+// Parses the times; the caller fills in the engine and the number of ranks.
 absl::StatusOr<MakingRow> read_times(absl::string_view text);
 
 }  // namespace distwrap::bench

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kListSize = 8;
 
-// Keeps the compiler from leaving work out.
+// Keeps the compiler from removing work.
 volatile uint64_t sink;
 
 double median_us(double seconds, const std::function<void()>& body) {
@@ -49,8 +49,8 @@ group::RankLists lists_of_eights(int n) {
   return lists;
 }
 
-// Counts what ranks ask that come one after the other. A decision that only the
-// last of them can make is there for all: `decision`, from an earlier run.
+// Counts the requests of ranks that run one after the other. A decision that
+// only the last rank can make comes from an earlier run: `decision`.
 class OneThreadStore final : public Store {
  public:
   explicit OneThreadStore(std::string decision)

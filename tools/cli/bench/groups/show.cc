@@ -32,7 +32,7 @@ cli::JsonObject traffic_json(const StoreTraffic& traffic) {
   return {{"requests", traffic.requests}, {"bytes", traffic.bytes}};
 }
 
-// The row of distwrap with as many ranks: what others are held against.
+// The row of distwrap with as many ranks, to which other rows are compared.
 const MakingRow* yardstick(const GroupsReport& report, const MakingRow& row) {
   for (const MakingRow& other : report.making)
     if (other.ranks == row.ranks) return &other == &row ? nullptr : &other;

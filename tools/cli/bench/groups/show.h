@@ -1,4 +1,4 @@
-// What `distwrap bench groups` prints.
+// The output of `distwrap bench groups`.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_GROUPS_SHOW_H_
@@ -16,14 +16,15 @@ namespace distwrap::bench {
 struct GroupsReport {
   Machine machine;
   std::vector<PlanningRow> planning;
-  std::vector<MakingRow> making;  // distwrap before what it is held against
+  std::vector<MakingRow> making;  // rows of distwrap come before the rows to
+                                  // compare
 };
 
 std::string show_planning(const GroupsReport& report);
 std::string show_making(const GroupsReport& report);
-// One document; `schema` counts its incompatible changes.
+// One document; `schema` counts incompatible changes of the format.
 std::string groups_json(const GroupsReport& report);
-// An SVG document: the time of a rank's own group, and its requests.
+// An SVG document with the time of a rank's own group and its requests.
 std::string plot_planning(const GroupsReport& report);
 
 }  // namespace distwrap::bench

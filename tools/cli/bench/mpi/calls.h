@@ -1,7 +1,7 @@
-// The calls of MPI that the benchmark times, on buffers of their own.
+// The MPI calls that the benchmark times, on buffers of their own.
 //
-// Threads: used by one. Ownership: a Prepared owns its buffers; its call
-// borrows them, so it stays where it is.
+// Threads: used by one. Ownership: a Prepared owns its buffers. Its call
+// borrows them, so a Prepared must not move.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_MPI_CALLS_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_MPI_CALLS_H_
 
@@ -21,10 +21,11 @@
 
 namespace distwrap::bench::mpi {
 
-// MPI_DATATYPE_NULL for a type that MPI has not: "f32", "i64" ...
+// The MPI type of "f32", "i64" and so on; MPI_DATATYPE_NULL for a type that MPI
+// lacks.
 MPI_Datatype type_named(const std::string& name);
 
-// Aligned as the buffers of the other contestants are.
+// Memory with the alignment of the other contestants' buffers.
 class Memory {
  public:
   explicit Memory(size_t bytes)
@@ -45,8 +46,8 @@ class Memory {
   size_t bytes_;
 };
 
-// Memory that the other ranks write to and read from, and a word behind it;
-// collective, as is its end.
+// Memory that other ranks write and read, with a word behind it. Construction
+// and destruction are collective.
 class SharedMemory {
  public:
   explicit SharedMemory(size_t bytes);
@@ -76,17 +77,17 @@ struct Prepared {
   Memory in, out, unwritten;
   std::vector<int> in_counts, in_starts, out_counts, out_starts;
   std::unique_ptr<SharedMemory> window = nullptr;
-  char* result = nullptr;  // the output, or the input of a call in place
+  char* result = nullptr;  // the output; for a call in place, the input
   std::function<int()> call = nullptr;
 };
 
-// Where each piece starts.
+// The start of each piece.
 std::vector<int> starts_of(const std::vector<int>& counts);
 
-// The same for an operation on windows; in window_calls.cc.
+// The call of an operation on windows; in window_calls.cc.
 std::function<int()> bind_window(const Request& request, Prepared& p, int rank,
                                  int ranks);
-// What carries out the request on `p`; null when there is no such operation.
+// The call that carries out the request on `p`; null when there is none.
 std::function<int()> bind(const Request& request, Prepared& p, int rank,
                           int ranks);
 

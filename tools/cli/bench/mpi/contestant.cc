@@ -151,7 +151,7 @@ ContestantKind contestant_kind(const MpiKind& kind,
 }  // namespace
 
 std::vector<ContestantKind> kinds() {
-  // Ranks are pinned as ours are, by the process itself.
+  // Each process pins itself in the same way as the ranks of distwrap.
   const MpiKind openmpi = {"openmpi",
                            "mpirun.openmpi",
                            {"--oversubscribe", "--bind-to", "none"},
@@ -171,7 +171,7 @@ std::vector<ContestantKind> kinds() {
     mpich_rg.environment.push_back(absl::StrCat(
         "MPIR_CVAR_", op, "_POSIX_INTRA_ALGORITHM=release_gather"));
   }
-  // From the first call on, which is not timed.
+  // Effective from the first call, which is not timed.
   mpich_rg.environment.emplace_back("MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=0");
   return {
       contestant_kind(openmpi, "Open MPI as it comes"),

@@ -1,6 +1,6 @@
-// MPI libraries as contestants. Each rank has a process of the MPI beside it,
-// which makes the same calls on buffers of its own and times them itself; while
-// others have their turn it sleeps.
+// MPI libraries as contestants. Each rank has an MPI process beside it, which
+// makes the same calls on buffers of its own and times them itself. The process
+// sleeps while other contestants have their turn.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_MPI_CONTESTANT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_MPI_CONTESTANT_H_
 
@@ -10,7 +10,7 @@
 
 namespace distwrap::bench::mpi {
 
-// Those that are known; what is missing here says why.
+// All known MPI libraries; a library that is not installed carries the reason.
 std::vector<ContestantKind> kinds();
 
 }  // namespace distwrap::bench::mpi

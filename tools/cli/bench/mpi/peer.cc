@@ -1,5 +1,6 @@
-// One MPI process of the benchmark: connects to the rank whose number it has
-// and does what that asks, until it hangs up. Built once for each MPI.
+// One MPI process of the benchmark. It connects to the distwrap rank with its
+// own number and serves that rank's requests until the connection closes. Built
+// once for each MPI.
 //
 //   mpirun -n 2 mpi_peer_openmpi FOLDER-OF-SOCKETS
 #include "bench/mpi/calls.h"
@@ -56,7 +57,7 @@ class Server {
   Server(int socket, int rank, int ranks)
       : socket_(socket), rank_(rank), ranks_(ranks) {}
 
-  // Until the other side hangs up.
+  // Serves until the rank closes the connection.
   void serve() {
     Request request;
     while (read_all(socket_, &request, sizeof request)) {

@@ -43,8 +43,8 @@ std::string found_in_path(const std::string& program) {
   return "";
 }
 
-// Ours, without what a launcher around us left there: an MPI that is started
-// from within another refuses to be.
+// This process's environment without the variables of an MPI launcher around
+// it, because an MPI refuses to start inside another one.
 std::vector<std::string> environment_for(const MpiKind& kind) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -69,6 +69,21 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   for (std::string& word : words) all.push_back(word.data());
   all.push_back(nullptr);
   return all;
+}
+
+// The job's own folder, which its launcher removes whatever becomes of the
+// ranks; else the temporary folder.
+std::string place_for_folder() {
+  constexpr absl::string_view kUnix = "unix:";
+  const char* const store = getenv("DISTWRAP_STORE");
+  if (store != nullptr && absl::StartsWith(store, kUnix)) {
+    const fs::path folder = fs::path(store + kUnix.size()).parent_path();
+    std::error_code error;
+    if (fs::is_directory(folder, error)) return folder;
+  }
+  std::error_code error;
+  const fs::path place = fs::temp_directory_path(error);
+  return error ? "/tmp" : place.string();
 }
 
 }  // namespace
@@ -99,9 +114,9 @@ absl::StatusOr<std::unique_ptr<MpiProcess>> MpiProcess::start(
   std::unique_ptr<MpiProcess> made(new MpiProcess(kind, timeout));
   absl::Status status;
   if (side.rank() == 0) {
-    char folder[] = "/tmp/distwrap_mpi_XXXXXX";
-    if (mkdtemp(folder) == nullptr) {
-      status = failed("cannot make a folder in /tmp");
+    std::string folder = absl::StrCat(place_for_folder(), "/mpi_XXXXXX");
+    if (mkdtemp(folder.data()) == nullptr) {
+      status = failed(absl::StrCat("cannot make a folder ", folder));
     } else {
       made->folder_ = folder;
       made->owns_folder_ = true;
@@ -119,7 +134,7 @@ absl::StatusOr<std::unique_ptr<MpiProcess>> MpiProcess::start(
   if (side.rank() == 0) status = made->launch(side.ranks());
   if (status.ok()) status = made->accept_one();
   if (status.ok()) status = made->greet(side.rank(), side.ranks());
-  // Who waits in vain is told at once.
+  // Tells a rank that still waits about the failure at once.
   if (!status.ok()) std::ofstream(made->folder_ + "/failed") << "1";
   status = side.agree(status);
   if (!status.ok()) return status;
@@ -129,8 +144,8 @@ absl::StatusOr<std::unique_ptr<MpiProcess>> MpiProcess::start(
 MpiProcess::~MpiProcess() {
   if (socket_ >= 0) close(socket_);
   if (listener_ >= 0) close(listener_);
-  // The processes end when their sockets do; a launcher that does not is made
-  // to, and takes them along.
+  // The processes end when their sockets close. A launcher that does not end is
+  // made to, and it takes the processes with it.
   for (const auto& [signal, patience] :
        {std::pair{0, 5}, std::pair{SIGTERM, 3}, std::pair{SIGKILL, 3}}) {
     if (launcher_ > 0 && signal != 0) kill(launcher_, signal);
@@ -181,7 +196,8 @@ absl::Status MpiProcess::launch(int ranks) {
   launcher_ = fork();
   if (launcher_ < 0) return failed("cannot fork");
   if (launcher_ > 0) return absl::OkStatus();
-  // Only calls that are safe after a fork of a program with threads.
+  // Between fork and exec of a program with threads, only async-signal-safe
+  // calls.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
   signal(SIGPIPE, SIG_DFL);
@@ -204,7 +220,7 @@ absl::Status MpiProcess::accept_one() {
     }
     if (launcher_ended()) {
       return absl::UnavailableError(
-          absl::StrCat(kind_.launcher, " ended: ", last_words()));
+          absl::StrCat(kind_.launcher, " ended: ", last_output()));
     }
     if (access((folder_ + "/failed").c_str(), F_OK) == 0) {
       return absl::UnavailableError("another rank could not start its process");
@@ -212,7 +228,7 @@ absl::Status MpiProcess::accept_one() {
   }
   return absl::DeadlineExceededError(
       absl::StrCat(kind_.launcher, " started nothing in ",
-                   absl::FormatDuration(timeout_), ": ", last_words()));
+                   absl::FormatDuration(timeout_), ": ", last_output()));
 }
 
 absl::Status MpiProcess::greet(int rank, int ranks) {
@@ -254,7 +270,7 @@ absl::Status MpiProcess::move(bool out, char* data, size_t bytes,
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (moved <= 0) {
       return absl::UnavailableError(
-          absl::StrCat("its process ended: ", last_words()));
+          absl::StrCat("its process ended: ", last_output()));
     }
     data += moved;
     bytes -= static_cast<size_t>(moved);
@@ -289,7 +305,7 @@ absl::StatusOr<std::string> MpiProcess::ask(const Request& request,
   return text;
 }
 
-std::string MpiProcess::last_words() const {
+std::string MpiProcess::last_output() const {
   std::ifstream in(folder_ + "/log");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   std::vector<std::string> lines =

@@ -1,8 +1,8 @@
-// Starting the processes of an MPI and talking to the one that belongs to this
+// Starts the processes of an MPI and talks to the one that belongs to this
 // rank.
 //
-// Threads: used by one. Ownership: ends what it started; no process and no file
-// stays.
+// Threads: used by one. Ownership: ends everything that it started; neither
+// processes nor files remain.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_MPI_PROCESS_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_MPI_PROCESS_H_
 
@@ -22,21 +22,21 @@
 
 namespace distwrap::bench::mpi {
 
-// One MPI, with its options.
+// One MPI with its options.
 struct MpiKind {
   std::string name = {};      // "openmpi"
   std::string launcher = {};  // "mpirun.openmpi"; the number of ranks follows
   std::vector<std::string> arguments = {};
   std::vector<std::string> environment = {};  // "NAME=value"
   std::string program = {};                   // "mpi_peer_openmpi"
-  // Debian's packages with its compiler and its launcher.
+  // Debian's packages with the compiler and with the launcher.
   std::string build_package = {}, run_package = {};
 };
 
-// Where `kind`'s program lies, in the build tree and once installed.
+// The path of `kind`'s program, in the build tree or in the installation.
 std::string program_path(const MpiKind& kind);
 
-// Why it cannot be started here; "" when it can.
+// The reason why it cannot be started here; "" when it can.
 std::string missing(const MpiKind& kind);
 
 class MpiProcess {
@@ -49,8 +49,8 @@ class MpiProcess {
   MpiProcess& operator=(const MpiProcess&) = delete;
 
   using Piece = absl::Span<const char>;
-  // Sends the request and what follows it, waits for the reply; its payload.
-  // kUnimplemented for Answer::kNone.
+  // Sends the request and its payload, waits for the reply and returns the
+  // reply's payload. kUnimplemented for Answer::kNone.
   absl::StatusOr<std::string> ask(const Request& request,
                                   const std::vector<Piece>& payload = {});
 
@@ -63,10 +63,10 @@ class MpiProcess {
   absl::Status launch(int ranks);
   absl::Status accept_one();
   absl::Status greet(int rank, int ranks);
-  // Whole, by the deadline; `events` of poll(2).
+  // Transfers all bytes by the deadline. `out` chooses the direction.
   absl::Status move(bool out, char* data, size_t bytes, Deadline deadline);
-  // What the launcher said last.
-  std::string last_words() const;
+  // The end of the launcher's output.
+  std::string last_output() const;
   bool launcher_ended();
 
   MpiKind kind_;

@@ -1,5 +1,5 @@
-// One-sided MPI: windows that MPI allocates, in one passive epoch for all
-// ranks, each operation flushed.
+// One-sided MPI operations on windows that MPI allocates, in one passive epoch
+// for all ranks; each operation is flushed.
 #include "bench/mpi/calls.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::function<int()> bind_window(const Request& request, Prepared& p, int rank,
   const std::string op = request.op;
   const MPI_Datatype type = type_named(request.dtype);
 #ifdef MPICH_VERSION
-  // MPICH 4.0 ends an operation only while its target calls MPI, too; the
+  // MPICH 4.0 completes an operation only while its target calls MPI, but the
   // targets here wait for their next request at a socket.
   return nullptr;
 #endif
@@ -73,7 +73,7 @@ std::function<int()> bind_window(const Request& request, Prepared& p, int rank,
       return MPI_Win_flush(right, window);
     };
   }
-  // What is not spoilt is kept by the call.
+  // The call keeps the memory that is not spoiled.
   const std::shared_ptr<SharedMemory> kept = std::move(shared);
   if (op == "win_get") {
     return [=] {
@@ -111,7 +111,7 @@ std::function<int()> bind_window(const Request& request, Prepared& p, int rank,
       }
       for (int looks = 0; memory->word() < round; ++looks) {
         if (looks % 1024 != 1023) continue;
-        int found = 0;  // some engines move nothing but in calls
+        int found = 0;  // some engines make progress only in calls
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found,
                    MPI_STATUS_IGNORE);
       }

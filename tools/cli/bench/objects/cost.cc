@@ -17,11 +17,11 @@
 namespace distwrap::bench {
 namespace {
 
-constexpr int kCalls = 100;  // of a block
+constexpr int kCalls = 100;  // calls in a block
 
 using Timed = std::function<absl::Status()>;
 
-// Microseconds a call, after the ranks have met.
+// Microseconds of a call, after the ranks have met.
 absl::Status time_block(const Timed& call, double* us) {
   absl::Status status = barrier().status();
   const int64_t start = Deadline::now_ns();
@@ -62,7 +62,7 @@ absl::Status measure_objects(const std::string& backend, int64_t bytes,
       {{&objects, &blocks.objects},
        {&raw, &blocks.raw},
        {&raw, &blocks.again}}};
-  // The first round warms up; each begins with another.
+  // The first round warms up. Each round begins with another contestant.
   for (int round = 0; round <= rounds; ++round)
     for (size_t turn = 0; turn < turns.size(); ++turn) {
       const auto& [call, times] =
@@ -92,13 +92,13 @@ absl::StatusOr<ObjectBlocks> read_blocks(absl::string_view text) {
     double us[3];
     for (size_t i = 0; i < 3; ++i)
       if (words.size() != 3 || !absl::SimpleAtod(words[i], &us[i]))
-        return absl::DataLossError("the ranks told no times");
+        return absl::DataLossError("the ranks reported no times");
     blocks.objects.push_back(us[0]);
     blocks.raw.push_back(us[1]);
     blocks.again.push_back(us[2]);
   }
   if (!blocks.objects.empty()) return blocks;
-  return absl::DataLossError("the ranks told no times");
+  return absl::DataLossError("the ranks reported no times");
 }
 
 std::string show_cost(const ObjectCost& cost) {

@@ -1,5 +1,6 @@
-// What an object between ranks costs: all_gather_object against two all_gathers
-// of as many bytes, which is what it would take to send sizes first.
+// The cost of objects between ranks: all_gather_object compared with two
+// all_gathers of as many bytes, the least that an exchange of sizes and bytes
+// needs.
 //
 // Threads: one at a time.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_OBJECTS_COST_H_
@@ -17,13 +18,13 @@
 
 namespace distwrap::bench {
 
-// Microseconds a call of rank 0, a block for each round: objects, raw, and the
-// same raw calls again.
+// Microseconds of a call on rank 0, one value for each round: objects, raw
+// calls, and the raw calls again as a control.
 struct ObjectBlocks {
   std::vector<double> objects, raw, again;
 };
 
-// What one of the ranks does; `path` is written by rank 0.
+// The body of one rank; rank 0 writes `path`.
 absl::Status measure_objects(const std::string& backend, int64_t bytes,
                              int rounds, const std::string& path);
 

@@ -1,4 +1,4 @@
-// A script's calls matched with those of the other ranks.
+// Matches the calls of a script with those of the other ranks.
 #include "bench/replay/script.h"
 #include "comm/op_shape.h"
 #include "distwrap/abi/types.h"
@@ -21,7 +21,7 @@ absl::Status refuse(const std::string& text) {
   return absl::InvalidArgumentError(text);
 }
 
-// Where a call stands.
+// The position of a call.
 struct Place {
   int rank;
   size_t index;
@@ -98,7 +98,7 @@ class Link {
     return absl::OkStatus();
   }
 
-  // The k-th collective of each member, all of which are one call.
+  // Links the k-th collective of all members, which is one call.
   absl::Status link_collectives(size_t group) {
     const std::vector<int>& members = script_.groups[group].ranks;
     std::vector<std::vector<Place>> made(members.size());
@@ -209,7 +209,7 @@ class Link {
     }
   }
 
-  // Pieces as they were, where that is known; else equal ones.
+  // Uses the recorded pieces where they are known, and equal ones otherwise.
   absl::Status link_exchange(const std::vector<Place>& together, bool even) {
     bool known = true, some = false;
     for (const Place& place : together) {
@@ -247,7 +247,7 @@ class Link {
   }
 
   absl::Status link_messages() {
-    // By group, sender, receiver (ranks of the world), tag.
+    // By group, sender, receiver (ranks of the world) and tag.
     using Key = std::tuple<size_t, int, int, int64_t>;
     std::map<Key, std::deque<Place>> sent, received;
     for (int rank = 0; rank < script_.size(); ++rank)

@@ -1,4 +1,4 @@
-// Names in recordings and traces, as values.
+// Translates the names in recordings and traces into values.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_REPLAY_NAMES_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_REPLAY_NAMES_H_
 
@@ -12,11 +12,11 @@
 
 namespace distwrap::bench {
 
-// "all_reduce": of the operations that can be replayed.
+// The kind of "all_reduce"; nullopt for operations that cannot be replayed.
 std::optional<uint16_t> kind_of(absl::string_view name);
-// "f32".
+// The type of "f32".
 std::optional<DType> dtype_of_name(absl::string_view name);
-// "sum"; not of premul_sum, whose factor nobody wrote down.
+// The reduction of "sum"; nullopt for premul_sum, whose factor is not recorded.
 std::optional<ReduceOp::Kind> reduction_of(absl::string_view name);
 
 }  // namespace distwrap::bench

@@ -90,7 +90,7 @@ std::vector<int64_t> numbers_in(const Json& object, const char* name) {
   return numbers;
 }
 
-// One rank's trace.
+// The trace of one rank.
 class Trace {
  public:
   Trace(ReplayScript* script, std::map<int64_t, size_t>* groups, int rank)
@@ -100,9 +100,9 @@ class Trace {
     const Json json = Json::parse(text.begin(), text.end(), nullptr,
                                   /*allow_exceptions=*/false);
     if (json.is_discarded() || !json.is_array())
-      return refuse("it is no JSON array, or was cut short");
+      return refuse("it is not a JSON array, or was cut short");
     for (size_t i = 0; i < json.size(); ++i) {
-      if (!json[i].is_object()) return refuse(at(i, "is no object"));
+      if (!json[i].is_object()) return refuse(at(i, "is not an object"));
       if (calls().size() > kMostReplayCalls)
         return refuse("it has too many calls");
       if (absl::Status status = entry(i, json[i]); !status.ok()) return status;
@@ -128,13 +128,13 @@ class Trace {
       ++computes_;
       return absl::OkStatus();
     }
-    // Marks around others.
+    // An entry that marks a batch around other entries.
     if (name == "batch_isend_irecv") return absl::OkStatus();
     if (name == "init") return make_group(i, json);
     const int64_t request = number_in(json, "req", -1);
     if (name == "wait") {
       const auto begun = open_.find(request);
-      if (begun == open_.end()) return absl::OkStatus();  // it was synchronous
+      if (begun == open_.end()) return absl::OkStatus();  // a synchronous call
       calls()[begun->second].async = true;
       waits_.push_back(begun->second);
       open_.erase(begun);
@@ -221,7 +221,7 @@ class Trace {
       return refuse(at(
           i, absl::StrCat("names rank ", rank, ", which is not in its group")));
     call->peer = static_cast<int>(found - ranks.begin());
-    // Traces have both sizes on every rank.
+    // Traces have input and output sizes on every rank.
     const bool is_root = *found == rank_;
     if (!is_root &&
         (call->kind == DW_OP_BROADCAST || call->kind == DW_OP_SCATTER))
@@ -234,7 +234,7 @@ class Trace {
   ReplayScript& script_;
   std::map<int64_t, size_t>& groups_;
   const int rank_;
-  std::map<int64_t, size_t> open_;  // request to call
+  std::map<int64_t, size_t> open_;  // request id to call
   std::vector<size_t> waits_;
   size_t computes_ = 0;
 };

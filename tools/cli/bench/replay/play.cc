@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kKinds = comm::kOpKinds;
 constexpr int64_t kReportEveryNs = 5'000'000'000;
 
-// What a call reads and writes; as long as it runs.
+// The buffers of a call, kept while it runs.
 struct Buffers {
   std::unique_ptr<std::byte[]> in, out;
   TensorView in_view, out_view;
@@ -152,7 +152,7 @@ class Player {
     return ended;
   }
 
-  // For people who wait.
+  // Prints the progress for people.
   void report() {
     ++done_;
     if (get_rank() != 0) return;

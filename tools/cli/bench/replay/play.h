@@ -1,4 +1,4 @@
-// Doing a script again.
+// Runs a script.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_REPLAY_PLAY_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_REPLAY_PLAY_H_
 
@@ -14,13 +14,13 @@
 
 namespace distwrap::bench {
 
-// What a kind of operation took, in all repetitions.
+// The times of one kind of operation over all repetitions.
 struct ReplayRow {
   std::string op;
-  int64_t calls = 0;  // of all ranks
-  int64_t bytes = 0;  // given and taken, by all ranks
-  // In calls and in waiting for what they began: of the slowest rank, and all
-  // ranks' mean for a call. Microseconds.
+  int64_t calls = 0;  // calls of all ranks
+  int64_t bytes = 0;  // input and output of all ranks
+  // Microseconds in calls and in waiting for their ends: of the slowest rank,
+  // and the mean over all ranks' calls.
   double slowest_us = 0, mean_us = 0;
 };
 
@@ -29,18 +29,19 @@ struct ReplayTimes {
   std::vector<ReplayRow> rows;  // kinds that were called
 };
 
-// What one of the ranks does; the session is the thread's. The same on all.
+// The body of one rank, on the thread's session. The result is equal on all
+// ranks.
 absl::StatusOr<ReplayTimes> play(const ReplayScript& script, int repeat);
 
-// As a line for each row, and back.
+// Writes the times as lines, and reads them.
 std::string write_times(const ReplayTimes& times);
 absl::StatusOr<ReplayTimes> read_replay_times(absl::string_view text);
 
-// What would be done, without doing it: groups, kinds and how much of them.
+// The plan of a replay without running it: groups, kinds and amounts.
 std::string show_plan(const ReplayScript& script, const std::string& backend);
 std::string show_replay(const ReplayScript& script, const ReplayTimes& times,
                         const std::string& backend, int repeat);
-// One document; `times` may be null, of a plan.
+// One document; `times` is null for a plan.
 std::string replay_json(const ReplayScript& script, const ReplayTimes* times,
                         const std::string& backend, int repeat);
 

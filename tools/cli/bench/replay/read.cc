@@ -1,4 +1,4 @@
-// What a path holds.
+// Reads the recordings or traces at a path.
 #include "bench/replay/read.h"
 
 #include "recordings/recording.h"

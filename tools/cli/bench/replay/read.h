@@ -1,7 +1,7 @@
-// What `distwrap bench replay` reads: recordings of distwrap, and traces of
+// The inputs of `distwrap bench replay`: recordings of distwrap and traces of
 // PARAM.
 //
-// Threads: pure functions, but for those that read files.
+// Threads: pure functions, except those that read files.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_REPLAY_READ_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_REPLAY_READ_H_
 
@@ -19,17 +19,19 @@ struct JobRecording;
 
 namespace distwrap::bench {
 
-// A folder of recordings (docs/recording.md), or of PARAM traces, one for each
-// rank ("rank0.json", "0.json"); or a file: a PARAM trace that all ranks share,
-// or the recording of a job of one rank. Linked.
+// Reads a folder of recordings (docs/recording.md) or of PARAM traces, one for
+// each rank ("rank0.json", "0.json"); or a file: a PARAM trace that all ranks
+// share, or the recording of a job of one rank. The result is linked.
 absl::StatusOr<ReplayScript> read_replay(const std::string& path);
 
-// Of all ranks of the job. Operations that have not ended are left out.
+// Makes a script of all ranks' recordings. Operations that have not ended are
+// left out.
 absl::StatusOr<ReplayScript> script_of(const cli::JobRecording& job);
 
-// One text for each rank, or one that `ranks` share (0: as many as its
-// "world_size" says): the comms traces that PARAM's commsTraceReplay calls
-// "basic", a JSON array of objects. Not linked.
+// Makes a script of one text for each rank, or of one text for `ranks` ranks
+// (0: as many as its "world_size" says). The texts are comms traces that
+// PARAM's commsTraceReplay calls "basic": a JSON array of objects. The result
+// is not linked.
 // Source: facebookresearch/param, train/comms/pt/commsTraceParser.py.
 absl::StatusOr<ReplayScript> script_of_param(
     const std::vector<std::string>& texts);

@@ -1,4 +1,4 @@
-// From the recordings of a job's ranks to a script.
+// Makes a script of the recordings of a job's ranks.
 #include "recordings/recording.h"
 
 #include "bench/replay/names.h"
@@ -74,7 +74,7 @@ absl::StatusOr<ReplayCall> call_of(const RecordedOp& op, size_t group) {
   call.peer = op.peer < 0 || op.peer > kMostReplayRanks
                   ? -1
                   : static_cast<int>(op.peer);
-  // The class of the tag above it.
+  // The upper bits hold the class of the tag.
   call.tag = op.tag & 0x7fffffff;
   call.async = op.async;
   return call;
@@ -90,7 +90,7 @@ absl::Status add_rank(const RankRecording& recording, Groups* groups,
   }
   std::vector<ReplayCall>& calls =
       script->ranks[static_cast<size_t>(recording.rank)];
-  // Begun and not awaited: when each ended.
+  // The end times of calls that were started and not awaited.
   std::map<size_t, int64_t> open;
   for (const RecordedOp& op : recording.operations) {
     if (!op.has_ended() || op.failed()) {
@@ -115,7 +115,10 @@ absl::Status add_rank(const RankRecording& recording, Groups* groups,
         ++it;
       }
     }
-    if (call->async) open[calls.size()] = op.ended_ns;
+    // Messages are awaited at the end: an engine with buffers may end a send
+    // before its receive begins, and others would wait for each other there.
+    if (call->async && comm::op_shape(call->kind).collective())
+      open[calls.size()] = op.ended_ns;
     calls.push_back(*std::move(call));
   }
   return absl::OkStatus();

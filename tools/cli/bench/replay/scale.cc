@@ -1,4 +1,4 @@
-// A script for another number of ranks.
+// Changes the number of ranks of a script.
 #include "bench/replay/script.h"
 #include "comm/op_shape.h"
 #include "distwrap/abi/types.h"
@@ -24,14 +24,14 @@ bool is_whole(const ReplayGroup& group, int ranks) {
   return true;
 }
 
-// Elements of `kind`'s buffer when the group has `to` ranks.
+// The elements of `kind`'s buffer when the group has `to` ranks.
 int64_t grown(Extent extent, int64_t count, int from, int to) {
   return extent == Extent::ALL_R || extent == Extent::ROOT_R ? count / from * to
                                                              : count;
 }
 
-// What a call awaits is what had ended by then, which differs by chance: all
-// take it from rank 0.
+// Compares calls except for `awaits`, which depends on chance: all ranks take
+// it from rank 0.
 bool same_but_for_ranks(const ReplayCall& a, const ReplayCall& b) {
   return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype &&
          a.reduce == b.reduce && a.tag == b.tag && a.async == b.async;
@@ -62,7 +62,7 @@ absl::StatusOr<ReplayScript> scaled(const ReplayScript& script, int ranks) {
         return refuse(absl::StrCat(describe(script, call), ": ", why,
                                    "; it does not scale to ", ranks));
       };
-      // What is the same on all ranks, seen from each.
+      // Compares the calls of all ranks, relative to the rank.
       for (int r = 1; r < from; ++r) {
         const std::vector<ReplayCall>& theirs =
             script.ranks[static_cast<size_t>(r)];
@@ -78,7 +78,7 @@ absl::StatusOr<ReplayScript> scaled(const ReplayScript& script, int ranks) {
         return no("its pieces are uneven");
       if (shape.collective()) {
         if (shape.peer == comm::PeerRole::ROOT) {
-          // Sizes as the root has them.
+          // The root's call has the full sizes.
           const auto awaits = std::move(call.awaits);
           call = script.ranks[static_cast<size_t>(call.peer)][i];
           call.awaits = awaits;
@@ -98,7 +98,8 @@ absl::StatusOr<ReplayScript> scaled(const ReplayScript& script, int ranks) {
             (shape.out == Extent::ROOT || shape.out == Extent::ROOT_R))
           call.out = 0;
       } else {
-        // The shorter way round; of two equal ones, messages go up.
+        // The shorter direction around the ring; for equal distances, sends go
+        // up.
         const bool up = call.kind == DW_OP_SEND ? 2 * call.peer <= from
                                                 : 2 * call.peer < from;
         const int distance = up ? call.peer : call.peer - from;

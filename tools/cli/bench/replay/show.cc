@@ -1,4 +1,5 @@
-// What `distwrap bench replay` prints, and hands from rank 0 to the command.
+// The output of `distwrap bench replay`, and the text that rank 0 passes to the
+// command.
 #include "bench/json.h"
 #include "bench/replay/play.h"
 #include "bench/text_table.h"

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kWorthIt = 0.97;
 constexpr int64_t kKib = 1 << 10, kMib = 1 << 20;
-// The ends of what the backend takes.
+// The range that the backend accepts.
 constexpr int64_t kSmallest = 1 << 10, kLargest = 1 << 30;
 
 int64_t usual(absl::string_view threshold) {
@@ -72,7 +72,7 @@ std::vector<Experiment> experiments(int ranks) {
 }
 
 Found find_threshold(int64_t usual, absl::Span<const SizeRatio> points) {
-  // Down where the new way is faster; up where the old one is.
+  // Down while the new method is faster, up while the old one is.
   Found found = {usual, 0};
   std::vector<double> gains;
   for (size_t i = points.size(); i > 0; --i) {

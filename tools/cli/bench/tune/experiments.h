@@ -1,6 +1,7 @@
-// What is measured to find the sizes from which on the shm backend goes another
-// way (backends/shm/tuning.def), but for those from which on it tries itself:
-// for each an all_reduce, with the new way always and never.
+// The experiments behind the size thresholds of the shm backend
+// (backends/shm/tuning.def), except thresholds that shm finds itself. Each
+// experiment measures an all_reduce with the new method always on and always
+// off.
 //
 // Threads: pure functions.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_TUNE_EXPERIMENTS_H_
@@ -19,24 +20,24 @@ namespace distwrap::bench {
 
 struct Experiment {
   std::string name = {};  // "sliced_two"
-  int64_t usual = 0;      // without a measurement, bytes
+  int64_t usual = 0;      // default threshold in bytes
   DType dtype = DType::kF32;
-  // Sizes of an all_reduce, each twice the one before.
+  // Sizes of the all_reduce, each twice the previous one.
   int64_t least = 0, most = 0;
-  // What else would take part at these sizes, out of the way.
+  // Settings that keep other methods out of these sizes.
   std::string others = {};
 
   std::vector<int64_t> sizes() const;
   Spec spec(int64_t size, int rank, int ranks) const;
-  // Hints with which the new way is always taken, and never.
+  // Hints that turn the new method always on, and always off.
   std::string always() const;
   std::string never() const;
 };
 
-// Those that matter to so many ranks.
+// The experiments that matter for this number of ranks.
 std::vector<Experiment> experiments(int ranks);
 
-// The new way's time over the old one's at one size.
+// The new method's time divided by the old one's at one size.
 struct SizeRatio {
   int64_t size = 0;
   Ratio ratio = {};
@@ -44,14 +45,14 @@ struct SizeRatio {
 
 struct Found {
   int64_t bytes = 0;  // the threshold
-  // By how much the sizes between the usual one and this are faster now, the
-  // median: 0.1 is a tenth. 0 when it stays.
+  // The median gain of the sizes between the default and this threshold: 0.1 is
+  // a tenth. 0 when the default stays.
   double gain = 0;
 };
 
-// The usual threshold, moved as far as all sizes on the way are clearly faster
-// for it: by 3 %, and by the whole interval. So noise leaves it where it is.
-// `points` by size, each twice the one before.
+// The default threshold, moved as far as every size on the way becomes clearly
+// faster: by 3 % and by the whole interval, so that noise does not move it.
+// `points` are sorted by size, each twice the previous one.
 Found find_threshold(int64_t usual, absl::Span<const SizeRatio> points);
 
 }  // namespace distwrap::bench

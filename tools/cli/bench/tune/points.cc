@@ -35,7 +35,7 @@ class Tuner {
     const std::vector<Experiment> all = experiments(place_.world_size);
     for (const Experiment& one : all) left_ += one.sizes().size();
     count_ = left_;
-    // Two contestants; as much again for what is not timed.
+    // Two contestants, and as much time again for the parts that are not timed.
     plan_.seconds =
         std::max(kLeastSeconds, seconds / 4 / static_cast<double>(count_));
     for (const Experiment& one : all)
@@ -102,7 +102,7 @@ class Tuner {
 }  // namespace
 
 absl::Status measure_points(double seconds, const std::string& path) {
-  // What was measured before, or is to be now.
+  // Ignores earlier results; this run measures anew.
   unsetenv(std::string(base::setting_name(base::Setting::kTuning)).c_str());
   const auto place = store::detect_launch(base::Environment::of_process());
   if (!place.ok()) return place.status();
@@ -118,7 +118,7 @@ absl::Status measure_points(double seconds, const std::string& path) {
     if (!file.flush())
       status = absl::InternalError(absl::StrCat("cannot write ", path));
   }
-  // Nobody leaves while another still measures.
+  // No rank leaves while another one still measures.
   return tuner.agree(status);
 }
 
@@ -142,7 +142,7 @@ absl::StatusOr<Points> read_points(absl::string_view text) {
         !absl::SimpleAtod(words[2], &ratio.median) ||
         !absl::SimpleAtod(words[3], &ratio.low) ||
         !absl::SimpleAtod(words[4], &ratio.high) || !(ratio.median > 0))
-      return absl::InternalError("the ranks told nonsense");
+      return absl::InternalError("the ranks reported impossible numbers");
     points[std::string(words[0])].push_back(point);
   }
   return points;

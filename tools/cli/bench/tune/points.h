@@ -1,4 +1,5 @@
-// What the ranks of `distwrap bench tune` do, and tell the command.
+// The body of the ranks of `distwrap bench tune`, and their results for the
+// command.
 //
 // Threads: one at a time.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_TUNE_POINTS_H_
@@ -16,10 +17,10 @@
 
 namespace distwrap::bench {
 
-// Of each threshold, by its name, from the smallest size on.
+// The ratios of each threshold, by its name, sorted by size.
 using Points = std::map<std::string, std::vector<SizeRatio>>;
 
-// As one of the ranks, in about so many seconds; `path` is written by rank 0.
+// Runs as one of the ranks for about so many seconds; rank 0 writes `path`.
 absl::Status measure_points(double seconds, const std::string& path);
 
 std::string write_points(const Points& points);

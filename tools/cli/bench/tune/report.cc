@@ -64,7 +64,7 @@ absl::StatusOr<TuneReport> tune_report(const Machine& machine, int ranks,
     const auto told = points.find(one.name);
     if (told == points.end() || told->second.size() != one.sizes().size())
       return absl::InternalError(
-          absl::StrCat("the ranks did not tell of shm.", one.name));
+          absl::StrCat("the ranks reported nothing about shm.", one.name));
     const Found found = find_threshold(one.usual, told->second);
     report.tuned.push_back({std::move(one), told->second, found});
   }
@@ -145,7 +145,7 @@ absl::Status check_writable(const std::string& path) {
   struct stat there;
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
     return cannot_write(path, S_ISDIR(there.st_mode) ? EISDIR : EINVAL);
-  // What is not known to the permissions, as of /proc, is known to the attempt.
+  // Permissions do not tell everything, as in /proc; only an attempt does.
   std::string probe = absl::StrCat(folder_of(path), "/.distwrap-XXXXXX");
   const int fd = mkstemp(probe.data());
   if (fd < 0) return cannot_write(path, errno);

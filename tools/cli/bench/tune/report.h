@@ -1,7 +1,7 @@
-// What `distwrap bench tune` found: as a table, as JSON, and as the file that
-// DISTWRAP_TUNING names.
+// The results of `distwrap bench tune`: as a table, as JSON, and as the file
+// that DISTWRAP_TUNING names.
 //
-// Threads: pure functions, but for `replace_file`.
+// Threads: pure functions, except `replace_file`.
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_TUNE_REPORT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_TUNE_REPORT_H_
 
@@ -29,22 +29,23 @@ struct TuneReport {
   std::vector<Tuned> tuned = {};
 };
 
-// An error when the ranks left one out.
+// An error when the ranks did not measure one of the thresholds.
 absl::StatusOr<TuneReport> tune_report(const Machine& machine, int ranks,
                                        const Points& points);
 
 std::string show_tuning(const TuneReport& report);
 std::string tuning_json(const TuneReport& report, const std::string& path);
 
-// Values of the file as it was that were not measured now stay: "shm.a" -> "5".
+// Values of the existing file that this run did not measure, and that stay:
+// "shm.a" -> "5".
 using KeptValues = std::map<std::string, std::string>;
 std::string tuning_text(const TuneReport& report, const KeptValues& kept);
-// Those of an existing file; none when there is no file.
+// The values of an existing file; empty when there is none.
 absl::StatusOr<KeptValues> values_of(const std::string& path);
 
-// kPermissionDenied when a file of this path could not be written.
+// kPermissionDenied when the file could not be written.
 absl::Status check_writable(const std::string& path);
-// There is the old file or the new one, whatever happens.
+// Replaces the file atomically: the old one stays or the new one is complete.
 absl::Status replace_file(const std::string& path, const std::string& text);
 
 }  // namespace distwrap::bench

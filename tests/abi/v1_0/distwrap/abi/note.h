@@ -11,7 +11,7 @@
 #define DW_NOTE_OWNER "DWP"
 #define DW_NOTE_TYPE 1
 
-/* What a file was instrumented with: host and plugin must be equal. */
+/* The sanitizers a file was built with: host and plugin must be equal. */
 #define DW_SANITIZER_NONE 0
 #define DW_SANITIZER_ADDRESS 1
 #define DW_SANITIZER_THREAD 2

@@ -1,0 +1,125 @@
+// Operations that complete later: begun here, finished by their cell.
+#include "base/error.h"
+#include "base/exceptions.h"
+#include "comm/communicator.h"
+#include "comm/op_build.h"
+#include "comm/op_shape.h"
+#include "sdk/guard.h"
+
+#include <new>
+#include <utility>
+
+namespace distwrap::comm {
+
+WorkCell* BackendCommunicator::begin(dw_op& op, absl::string_view label,
+                                     bool own_scale, WorkOwner& owner,
+                                     Recorder::Numbers& numbers,
+                                     uint32_t record_flags) {
+  const Deadline deadline = set_deadline(op, Deadline::now_ns());
+  CallTrace trace(trace_, op, label);
+  trace.begin(op.kind, numbers, record_flags | Recorder::kAsync);
+  auto* const cell =
+      new WorkCell(owner, *watchdog_, op, identity_.size, backend_->device(),
+                   deadline, label, trace.record());
+  if (trace_.board != nullptr && op.seq != 0) trace_.board->began(op.seq);
+  if (own_scale) op.scale = cell->keep_scale(op.scale);
+  owner.work_begun();
+  cell->arm();
+  return cell;
+}
+
+BackendCommunicator::Started BackendCommunicator::start(
+    dw_op& op, const CallOptions& options, bool own_scale, WorkOwner& owner,
+    Recorder::Numbers& numbers) {
+  Started started;
+  started.cell = begin(op, options.label, own_scale, owner, numbers);
+  started.work = started.cell->handle();
+  started.error = dw_error{};
+  started.error.peer = -1;
+  started.code = has_queued() ? int32_t{DW_AGAIN}
+                              : any_.submit(any_.comm, &op, started.cell->abi(),
+                                            &started.error);
+  if (started.code == DW_AGAIN) {
+    try {
+      SubmitQueue::Set set;
+      set.push_back({this, started.cell, keep_op(op, identity_.size)});
+      enqueue(std::move(set));
+      started.code = DW_OK;
+      return started;
+    } catch (...) {
+      started.code = dw_sdk::error_of_exception("an operation", &started.error);
+    }
+  }
+  if (const uint64_t record = started.cell->record(); record != 0)
+    trace_.recorder->started(record);
+  // Under the submit mutex, where there is one.
+  if (is_refusal(started.code)) unstamp(op);
+  return started;
+}
+
+absl::StatusOr<Work> BackendCommunicator::conclude(const dw_op& op,
+                                                   Started started,
+                                                   WorkOwner& owner,
+                                                   const CallOptions& options) {
+  if (started.code == DW_OK) return std::move(started.work);
+  if (started.code == DW_DONE) {
+    started.cell->finish(WorkState::kDone);
+    return std::move(started.work);
+  }
+  absl::Status status;
+  ErrorInfo info{.reason = Reason::kOutOfMemory};
+  try {
+    status = conclude(op, started.code, started.error, owner, options);
+    info = *error_info(status);
+  } catch (const std::bad_alloc&) {
+    status = base::no_memory_error();
+    break_by(status);
+  }
+  started.cell->finish(WorkState::kFailed, std::move(info));
+  return status;
+}
+
+absl::StatusOr<Work> BackendCommunicator::start_and_conclude(
+    dw_op& op, const CallOptions& options) try {
+  return conclude(op, start(op, options, false, *this, record_numbers_), *this,
+                  options);
+} catch (...) {
+  return broken_by_exception(op.kind);
+}
+
+absl::Status BackendCommunicator::work_wait_stream(dw_work* work,
+                                                   const Stream& stream) {
+  constexpr char kCall[] = "wait_stream";
+  if (absl::Status fits = check_stream(kCall, stream); !fits.ok()) return fits;
+  const dw_stream waiting = abi_stream(stream);
+  dw_error error{};
+  error.peer = -1;
+  const int32_t code =
+      backend_->api().work_wait_stream(comm_, work, &waiting, &error);
+  if (code == DW_OK || code == DW_DONE) return absl::OkStatus();
+  return base::make_error(
+      located(backend_error(code, error, backend_->name()), kCall, 0));
+}
+
+void BackendCommunicator::work_begun() {
+  backend_->begin_driving();
+  base::MutexLock lock(mutex_);
+  ++in_flight_;
+}
+
+void BackendCommunicator::work_ended(uint64_t seq, uint64_t record,
+                                     Reason reason, bool good) {
+  if (trace_.board != nullptr && seq != 0) trace_.board->finished(seq);
+  if (record != 0)
+    trace_.recorder->end(record,
+                         good ? Recorder::kDone : Recorder::failed(reason));
+}
+
+void BackendCommunicator::work_finished() {
+  backend_->end_driving();
+  base::MutexLock lock(mutex_);
+  --in_flight_;
+  changed_.notify_all();
+}
+
+}  // namespace distwrap::comm

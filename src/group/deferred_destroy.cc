@@ -1,0 +1,120 @@
+#include "group/deferred_destroy.h"
+
+#include "base/error.h"
+#include "base/exceptions.h"
+#include "base/thread.h"
+
+#include <absl/time/clock.h>
+
+#include <new>
+#include <string>
+#include <utility>
+
+namespace distwrap::group {
+namespace {
+
+// The interval of looking whether the thread should stop.
+constexpr absl::Duration kLook = absl::Milliseconds(10);
+// The time for a backend to destroy a communicator without work.
+constexpr absl::Duration kLetGo = absl::Milliseconds(50);
+
+// The keys that failures have left in the store.
+std::vector<std::string> keys_of(GroupState& group) {
+  std::vector<std::string> keys = group.left_behind();
+  for (std::string& key : group.failure_keys()) keys.push_back(std::move(key));
+  return keys;
+}
+
+// Gives the keys to the first heir that has not ended.
+void bequeath(const DeferredDestroy& destroy,
+              const std::vector<std::string>& keys) {
+  for (const auto& heir : destroy.heirs)
+    if (heir->leave_behind(keys)) return;
+}
+
+}  // namespace
+
+void give_back(const GroupState& group, Deadline deadline) {
+  for (auto channel = group.channels().rbegin();
+       channel != group.channels().rend(); ++channel)
+    channel->communicator->destroy(deadline);
+}
+
+void take_down(const DeferredDestroy& destroy, bool all_left,
+               Deadline deadline) {
+  for (const auto& group : destroy.groups) {
+    if (all_left) {
+      for (const std::string& key : group->left_behind())
+        if (!group->store()->delete_key(key, deadline).ok()) break;
+    } else {
+      bequeath(destroy, keys_of(*group));
+    }
+    give_back(*group, deadline);
+  }
+  if (!all_left) bequeath(destroy, destroy.close_barrier.keys());
+}
+
+bool DeferredDestroys::empty() const {
+  base::MutexLock lock(mutex_);
+  return waiting_.empty();
+}
+
+absl::Status DeferredDestroys::add(DeferredDestroy destroy) {
+  base::MutexLock lock(mutex_);
+  waiting_.push_back(std::move(destroy));
+  changed_.notify_all();
+  if (thread_.joinable()) return absl::OkStatus();
+  absl::StatusOr<std::thread> thread =
+      base::start_thread("dw-deferred", [this] { run(); });
+  if (thread.ok()) thread_ = *std::move(thread);
+  return thread.status();
+}
+
+void DeferredDestroys::run() {
+  for (;;) {
+    DeferredDestroy* front;
+    {
+      base::MutexLock lock(mutex_);
+      while (waiting_.empty() && !stop_) changed_.wait(mutex_);
+      if (stop_) return;
+      front = &waiting_.front();  // the reference stays valid: others are added
+                                  // at the back
+    }
+    try {
+      const absl::Status heard = front->close_barrier.heard_all(
+          Deadline::earlier(front->until, Deadline::after(kLook)));
+      const bool still = error_reason(heard) == Reason::kTimedOut;
+      if (still && !front->until.passed()) continue;
+      take_down(*front, heard.ok(), Deadline::after(kLetGo));
+    } catch (const std::bad_alloc&) {  // until there is memory again
+      absl::SleepFor(kLook);
+      base::MutexLock lock(mutex_);
+      if (!front->until.passed() || stop_) continue;
+    }
+    base::MutexLock lock(mutex_);
+    waiting_.pop_front();
+  }
+}
+
+DeferredDestroys::~DeferredDestroys() {
+  for (const DeferredDestroy& destroy : stop())
+    base::guarded("", [&] {
+      take_down(destroy, false, Deadline::after(kLetGo));
+      return absl::OkStatus();
+    }).IgnoreError();  // the communicators end with their groups
+}
+
+std::deque<DeferredDestroy> DeferredDestroys::stop() {
+  std::thread thread;
+  {
+    base::MutexLock lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+    thread = std::move(thread_);
+  }
+  if (thread.joinable()) thread.join();
+  base::MutexLock lock(mutex_);
+  return std::exchange(waiting_, {});
+}
+
+}  // namespace distwrap::group
