@@ -1,0 +1,64 @@
+// moe_combine.
+#ifndef DISTWRAP_SRC_MOE_COMBINE_CALL_H_
+#define DISTWRAP_SRC_MOE_COMBINE_CALL_H_
+
+#include "moe/call.h"
+#include "moe/rows.h"
+
+#include <absl/container/inlined_vector.h>
+
+#include <optional>
+
+namespace distwrap::moe {
+
+class CombineCall final : public Call {
+ public:
+  static std::optional<ErrorInfo> find_fault(PlanState& plan,
+                                             const TensorView& y,
+                                             const TensorView& out,
+                                             const CombineOptions& options);
+
+  // Checked arguments.
+  CombineCall(std::shared_ptr<PlanState> plan, CallPlace place,
+              const TensorView& y, const TensorView& out,
+              const CombineOptions& options);
+
+  absl::StatusOr<Work> second(bool async) override;
+  void end() override;
+
+ private:
+  absl::StatusOr<Work> send_first(bool async) override;
+  absl::StatusOr<Work> send_returns(bool async);
+  void end_returns();
+  // The sums of `program` into rows of staged numbers or into the output.
+  void add_up(const Program& program, NumberRows staged, uint8_t* out,
+              int64_t stride, DType dtype, absl::Span<const NumberRows> biases);
+  // The weight of each term, by the term's row or slot.
+  absl::Span<const float> weights_of(const Program& program, bool at_source);
+  void pack_pairs(uint8_t* to);
+  int64_t wire_row() const { return width_ * dtype_size(wire_); }
+
+  const MoeDedup level_;
+  const Moves& moves_;
+  const ByteRows y_;
+  const DType type_, out_type_;
+  const ByteRows out_;
+  const int64_t width_;
+  const MoeWeighting weighting_;
+  const bool by_slot_;
+  const float* const weights_;
+  DType wire_;      // type of rows that travel
+  int64_t stride_;  // bytes of a staged row
+  absl::InlinedVector<NumberRows, 2> biases_;
+  struct Return {
+    ByteRows in, out;
+    int64_t bytes;   // bytes of a value
+    int64_t offset;  // place in a pair's values
+  };
+  absl::InlinedVector<Return, 2> returns_;
+  int64_t return_bytes_ = 0;  // bytes of a pair
+};
+
+}  // namespace distwrap::moe
+
+#endif  // DISTWRAP_SRC_MOE_COMBINE_CALL_H_

@@ -1,0 +1,65 @@
+// moe_dispatch.
+#ifndef DISTWRAP_SRC_MOE_DISPATCH_CALL_H_
+#define DISTWRAP_SRC_MOE_DISPATCH_CALL_H_
+
+#include "moe/call.h"
+#include "moe/rows.h"
+
+#include <absl/container/inlined_vector.h>
+#include <absl/types/span.h>
+
+#include <optional>
+#include <vector>
+
+namespace distwrap::moe {
+
+class DispatchCall final : public Call {
+ public:
+  static std::optional<ErrorInfo> find_fault(
+      PlanState& plan, const TensorView& x, const TensorView& out,
+      absl::Span<const SideChannel> side);
+
+  // Checked arguments.
+  DispatchCall(std::shared_ptr<PlanState> plan, CallPlace place,
+               const TensorView& x, const TensorView& out,
+               absl::Span<const SideChannel> side);
+
+  absl::StatusOr<Work> second(bool async) override;
+  void end() override;
+
+ private:
+  // A part of what travels of a token: the payload, then the side rows.
+  struct Channel {
+    ByteRows in, out;
+    int64_t offset = 0;  // in a staged row
+    bool weights = false;
+  };
+
+  absl::StatusOr<Work> send_first(bool async) override;
+  void sum_weights();
+  void pack(int64_t token, uint8_t* to) const;
+  // Writes delivered row `i` to its output rows. `pair`: the row is for one
+  // pair alone.
+  void deliver(int64_t i, const uint8_t* row, int32_t token);
+  void deliver_pair(int64_t i, int64_t pair, const uint8_t* row, int32_t token);
+  void write(const Channel& channel, const uint8_t* from, int64_t row,
+             int64_t i, int64_t pair);
+  void clear_padding();
+  const uint8_t* source(const Channel& channel, const uint8_t* row,
+                        int32_t token) const {
+    return row != nullptr ? row + channel.offset : channel.in.at(token);
+  }
+
+  const Moves& moves_;
+  absl::InlinedVector<Channel, 4> channels_;
+  int64_t stride_ = 0;   // bytes of a staged row
+  bool direct_ = false;  // rows arrive at their places
+};
+
+// The weights (T,K) of a routing's slots, with those of repeated experts added
+// to the first, in the order of the slots, and 0 for slots that do not count.
+void add_repeated(const Routing& routing, const float* weights, float* out);
+
+}  // namespace distwrap::moe
+
+#endif  // DISTWRAP_SRC_MOE_DISPATCH_CALL_H_

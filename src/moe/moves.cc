@@ -1,0 +1,206 @@
+#include "moe/moves.h"
+
+#include <algorithm>
+
+namespace distwrap::moe {
+namespace {
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+// One hop in which a rank sends a row for each of `tokens`, grouped by rank as
+// `first` says, and gets as many as `in_first` says. Its own part does not
+// travel.
+void one_hop(absl::Span<const int64_t> first,
+             absl::Span<const int64_t> in_first, int rank, Hop* hop) {
+  const size_t ranks = first.size() - 1;
+  hop->send_first.assign(1, 0);
+  hop->recv_first.assign(1, 0);
+  for (size_t r = 0; r < ranks; ++r) {
+    const bool travels = r != at(rank);
+    hop->send_first.push_back(hop->send_first.back() +
+                              (travels ? first[r + 1] - first[r] : 0));
+    hop->recv_first.push_back(hop->recv_first.back() +
+                              (travels ? in_first[r + 1] - in_first[r] : 0));
+  }
+  hop->send_row.clear();
+}
+
+void no_second_hop(Moves* moves) {
+  moves->two_hops = false;
+  for (std::vector<int64_t>* first :
+       {&moves->second.send_first, &moves->second.recv_first})
+    first->assign(moves->first.send_first.size(), 0);
+  moves->second.send_row.clear();
+  moves->handed_on.clear();
+  moves->own_first.clear();
+}
+
+}  // namespace
+
+void make_forward_lists(const Lists& lists, const Topology& topology,
+                        int source, Lists* out) {
+  out->row_first.assign(1, 0);
+  out->pair_first.assign(1, 0);
+  out->row_token.clear();
+  out->row_pairs.clear();
+  out->pair_bucket.clear();
+  out->pair_slot.clear();
+  std::vector<int64_t> next;
+  for (int p = 0; p < topology.ranks(); ++p) {
+    const int node = topology.node_of(p);
+    if (topology.forwarder(source, node) == p) {
+      const absl::Span<const int32_t> members = topology.members(node);
+      next.clear();
+      for (const int32_t r : members) next.push_back(lists.row_first[at(r)]);
+      const auto token_of = [&](size_t lane) {
+        return next[lane] < lists.row_first[at(members[lane]) + 1]
+                   ? lists.row_token[at(next[lane])]
+                   : INT32_MAX;
+      };
+      for (;;) {
+        int32_t token = INT32_MAX;
+        for (size_t l = 0; l < members.size(); ++l)
+          token = std::min(token, token_of(l));
+        if (token == INT32_MAX) break;
+        int32_t lanes = 0;
+        for (size_t l = 0; l < members.size(); ++l) {
+          if (token_of(l) != token) continue;
+          ++next[l];
+          ++lanes;
+          out->pair_bucket.push_back(static_cast<int32_t>(l));
+          out->pair_slot.push_back(0);
+        }
+        out->row_token.push_back(token);
+        out->row_pairs.push_back(lanes);
+      }
+    }
+    out->row_first.push_back(static_cast<int64_t>(out->row_token.size()));
+    out->pair_first.push_back(static_cast<int64_t>(out->pair_bucket.size()));
+  }
+}
+
+void move_pairs(const Lists& own, const Layout& layout, int rank,
+                Moves* moves) {
+  moves->by_pair = true;
+  one_hop(own.pair_first, layout.pair_first, rank, &moves->first);
+  no_second_hop(moves);
+  for (int64_t r = 0, pair = 0;
+       r < static_cast<int64_t>(own.row_first.size()) - 1; ++r)
+    for (int64_t i = own.row_first[at(r)]; i < own.row_first[at(r) + 1]; ++i)
+      for (const int64_t last = pair + own.row_pairs[at(i)]; pair < last;
+           ++pair)
+        if (r != rank) moves->first.send_row.push_back(~own.row_token[at(i)]);
+  moves->from.clear();
+  int32_t staged = 0;
+  for (size_t s = 0; s + 1 < layout.row_first.size(); ++s)
+    for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
+      for (int64_t j = layout.pair_row_first[at(i)];
+           j < layout.pair_row_first[at(i) + 1]; ++j)
+        moves->from.push_back(s == at(rank) ? ~layout.row_token[at(i)]
+                                            : staged++);
+}
+
+void move_rows(const Lists& own, const Layout& layout, int rank, Moves* moves) {
+  moves->by_pair = false;
+  one_hop(own.row_first, layout.row_first, rank, &moves->first);
+  no_second_hop(moves);
+  moves->first.send_row.reserve(own.row_token.size());
+  for (int64_t r = 0; r < static_cast<int64_t>(own.row_first.size()) - 1; ++r)
+    for (int64_t i = own.row_first[at(r)];
+         r != rank && i < own.row_first[at(r) + 1]; ++i)
+      moves->first.send_row.push_back(~own.row_token[at(i)]);
+  moves->from.resize(layout.row_token.size());
+  int32_t staged = 0;
+  for (size_t s = 0; s + 1 < layout.row_first.size(); ++s)
+    for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
+      moves->from[at(i)] = s == at(rank) ? ~layout.row_token[at(i)] : staged++;
+}
+
+bool move_by_node(const Lists& forward, const Lists& forwarded,
+                  const Layout& layout, const Topology& topology, int rank,
+                  Moves* moves) {
+  const auto ranks = at(topology.ranks());
+  const int node = topology.node_of(rank);
+  const absl::Span<const int32_t> members = topology.members(node);
+  moves->by_pair = false;
+  one_hop(forward.row_first, forwarded.row_first, rank, &moves->first);
+  no_second_hop(moves);
+  moves->two_hops = true;
+  for (size_t p = 0; p < ranks; ++p)
+    for (int64_t i = forward.row_first[p];
+         p != at(rank) && i < forward.row_first[p + 1]; ++i)
+      moves->first.send_row.push_back(~forward.row_token[at(i)]);
+
+  // The second hop: to each rank of the node its rows, by source and token.
+  std::vector<int64_t> counts(ranks, 0);
+  for (const int32_t lane : forwarded.pair_bucket)
+    if (members[at(lane)] != rank) ++counts[at(members[at(lane)])];
+  Hop& second = moves->second;
+  second.send_first.assign(1, 0);
+  for (size_t r = 0; r < ranks; ++r)
+    second.send_first.push_back(second.send_first.back() + counts[r]);
+  second.send_row.resize(at(second.sent()));
+  moves->handed_on.resize(forwarded.pair_bucket.size());
+  moves->own_first.assign(ranks, 0);
+  std::vector<int64_t> next = second.send_first;
+  std::vector<int32_t> to_me;  // references of rows that this rank forwards to
+                               // itself, by source and token
+  std::vector<int64_t> to_me_first(1, 0);
+  int64_t pair = 0;
+  for (size_t s = 0; s < ranks; ++s) {
+    if (s == at(rank)) moves->own_first.assign(next.begin(), next.end() - 1);
+    for (int64_t i = forwarded.row_first[s]; i < forwarded.row_first[s + 1];
+         ++i) {
+      const auto reference = static_cast<int32_t>(
+          s == at(rank)
+              ? ~int64_t{forwarded.row_token[at(i)]}
+              : moves->first.recv_first[s] + i - forwarded.row_first[s]);
+      for (const int64_t last = pair + forwarded.row_pairs[at(i)]; pair < last;
+           ++pair) {
+        const int32_t to = members[at(forwarded.pair_bucket[at(pair)])];
+        if (to == rank) {
+          const auto row = layout.row_first[s] +
+                           static_cast<int64_t>(to_me.size()) -
+                           to_me_first.back();
+          if (row >= layout.row_first[s + 1] ||
+              layout.row_token[at(row)] != forwarded.row_token[at(i)])
+            return false;
+          moves->handed_on[at(pair)] = ~static_cast<int32_t>(row);
+          to_me.push_back(reference);
+        } else {
+          const int64_t row = next[at(to)]++;
+          moves->handed_on[at(pair)] = static_cast<int32_t>(row);
+          second.send_row[at(row)] = reference;
+        }
+      }
+    }
+    to_me_first.push_back(static_cast<int64_t>(to_me.size()));
+  }
+
+  // The rows that come from the forwarders of this node, and where each row is.
+  counts.assign(ranks, 0);
+  for (size_t s = 0; s < ranks; ++s) {
+    const int by = topology.forwarder(static_cast<int>(s), node);
+    const int64_t rows = layout.row_first[s + 1] - layout.row_first[s];
+    if (by != rank)
+      counts[at(by)] += rows;
+    else if (to_me_first[s + 1] - to_me_first[s] != rows)
+      return false;
+  }
+  second.recv_first.assign(1, 0);
+  for (size_t r = 0; r < ranks; ++r)
+    second.recv_first.push_back(second.recv_first.back() + counts[r]);
+  next = second.recv_first;
+  moves->from.resize(layout.row_token.size());
+  for (size_t s = 0; s < ranks; ++s) {
+    const int by = topology.forwarder(static_cast<int>(s), node);
+    for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
+      moves->from[at(i)] =
+          by == rank
+              ? to_me[at(to_me_first[s] + i - layout.row_first[s])]
+              : static_cast<int32_t>(moves->first.received() + next[at(by)]++);
+  }
+  return true;
+}
+
+}  // namespace distwrap::moe

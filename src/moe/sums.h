@@ -1,0 +1,61 @@
+// The order of a combine's additions, as a program: for each result row its
+// terms, and when partial sums are closed. Pure computation.
+//
+// kTree: the terms of a rank are added by bucket, the sums of a node's ranks by
+// lane, the sums of the nodes by node. Each sum begins with its first operand.
+// Threads: one thread. Ownership: the vectors keep their memory.
+#ifndef DISTWRAP_SRC_MOE_SUMS_H_
+#define DISTWRAP_SRC_MOE_SUMS_H_
+
+#include "moe/moves.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace distwrap::moe {
+
+// One term: a row of staging memory, or ~m for row m of this rank's own input.
+struct Term {
+  enum Level : uint8_t { kRank, kNode, kTotal };
+  // The sums that are closed after the term; together, in this order.
+  enum Fold : uint8_t { kNothing = 0, kRankIntoNode = 1, kNodeIntoTotal = 2 };
+  int32_t row = 0;
+  // The weight, by (token, slot) as one index at the source.
+  int32_t slot = -1;
+  Level level = kTotal;
+  uint8_t fold = kNothing;
+};
+
+struct Program {
+  std::vector<int64_t> first;  // by result row, one more at the end
+  std::vector<Term> terms;
+
+  int64_t rows() const { return static_cast<int64_t>(first.size()) - 1; }
+};
+
+// The parts of a plan that sums are made of.
+struct SumInput {
+  const Lists& own;      // lists of what this rank sends
+  const Layout& layout;  // rows that it gets
+  const Topology& topology;
+  const Lists* forward = nullptr;    // with two hops
+  const Lists* forwarded = nullptr;  // with two hops
+  int rank = 0;
+  int64_t tokens = 0, slots = 0;
+};
+
+// At the rank of the experts: a row for each inbound row that travels back, in
+// the order in which it came (first hop or, with two hops, second hop).
+void sum_buckets(const SumInput& in, const Moves& moves, Program* program);
+// At a forwarder: a row for each row of the first hop, from those of its node.
+void sum_lanes(const SumInput& in, const Moves& moves, Program* program);
+// At the source: a row for each token.
+void sum_nodes(const SumInput& in, const Moves& moves, Program* program);
+// At the source, by slot: pairs, or with rank-major rows the ranks in the order
+// of their first slot. `routing`: the routing of this rank.
+void sum_slots(const SumInput& in, const Moves& moves, const Routing& routing,
+               const Experts& experts, Program* program);
+
+}  // namespace distwrap::moe
+
+#endif  // DISTWRAP_SRC_MOE_SUMS_H_

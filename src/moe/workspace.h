@@ -1,0 +1,57 @@
+// The staging memory of one call. It is kept by the plan and lent to one call
+// after another, so that calls allocate nothing once it is large enough.
+#ifndef DISTWRAP_SRC_MOE_WORKSPACE_H_
+#define DISTWRAP_SRC_MOE_WORKSPACE_H_
+
+#include "moe/row_sum.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace distwrap::moe {
+
+// Bytes without a value; growing loses the contents.
+class Bytes {
+ public:
+  uint8_t* grow(int64_t size) {
+    if (size > size_) {
+      data_.reset();
+      size_ = 0;
+      data_.reset(new uint8_t[static_cast<size_t>(size)]);
+      size_ = size;
+    }
+    return data_.get();
+  }
+  uint8_t* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<uint8_t[]> data_;
+  int64_t size_ = 0;
+};
+
+// The counts and displacements of one exchange, in bytes by rank.
+struct PartSizes {
+  std::vector<int64_t> counts, displs;
+
+  // Parts of `first` (R+1) rows, `bytes` each, packed.
+  void from_rows(const std::vector<int64_t>& first, int64_t bytes) {
+    counts.resize(first.size() - 1);
+    displs.resize(first.size() - 1);
+    for (size_t r = 0; r + 1 < first.size(); ++r) {
+      counts[r] = (first[r + 1] - first[r]) * bytes;
+      displs[r] = first[r] * bytes;
+    }
+  }
+};
+
+struct Workspace {
+  Bytes send, staged, send_on, returns_out, returns_in;
+  PartSizes sizes[6];
+  std::vector<float> slot_weights, term_weights;
+  RowSum sum;
+};
+
+}  // namespace distwrap::moe
+
+#endif  // DISTWRAP_SRC_MOE_WORKSPACE_H_
