@@ -1,0 +1,89 @@
+// The steps of PyTorch's redistribute: one axis of the mesh after the other.
+#include "layout/moves.h"
+
+#include <optional>
+#include <vector>
+
+namespace distwrap::layout {
+namespace {
+
+using Kind = Placement::Kind;
+
+// The axes before `end` that cut `dim`.
+std::vector<size_t> cutting(const std::vector<Placement>& placements, int dim,
+                            size_t end) {
+  std::vector<size_t> axes;
+  for (size_t a = 0; a < end; ++a)
+    if (placements[a].kind == Kind::kShard && placements[a].dim == dim)
+      axes.push_back(a);
+  return axes;
+}
+
+// One step on one axis; false when it would lose elements.
+bool step(Candidate& plan, RegionCache& regions, int axis,
+          const Placement& from, const Layout& to) {
+  const std::vector<int> along = {axis};
+  const bool was_cut = from.kind == Kind::kShard;
+  const Placement& target = to.placements()[static_cast<size_t>(axis)];
+  if (target.kind == Kind::kPartial) return fill(plan, regions, target.op, to);
+  if (from.kind == Kind::kPartial) {
+    if (target.kind == Kind::kReplicate) {
+      all_reduce(plan, regions, along, from.op, to);
+      return true;
+    }
+    const bool divides = gathers(regions, to, *plan.at, along);
+    reduce_scatter(plan, regions, along, from.op, to);
+    return divides;
+  }
+  if (!was_cut) {
+    if (lacking(regions, *plan.at, to) != 0) return false;
+    slice(plan, regions, to);
+    return true;
+  }
+  if (target.kind == Kind::kReplicate) {
+    const bool whole = gathers(regions, *plan.at, to, along);
+    all_gather(plan, regions, along, to);
+    return whole;
+  }
+  for (const int crossed : crossed_axes(regions, *plan.at, to))
+    if (crossed != axis) return false;
+  exchange(plan, regions, to);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Candidate> pytorch_steps(RegionCache& regions, const Layout& from,
+                                       const Layout& to) {
+  if (!from.order().empty() || !to.order().empty()) return std::nullopt;
+  Candidate plan;
+  plan.at = &from;
+  std::vector<Placement> now = from.placements();
+  const std::vector<Placement>& wanted = to.placements();
+  bool fits = true;
+  const auto change = [&](size_t axis, const Placement& target) {
+    const Placement before = now[axis];
+    if (before == target) return;
+    now[axis] = target;
+    const auto next = Layout::make(from.mesh(), now);
+    fits = fits && next.ok() &&
+           step(plan, regions, static_cast<int>(axis), before, **next);
+  };
+  bool is_cut = false;
+  for (size_t a = 0; a < now.size(); ++a)
+    is_cut |= now[a].kind == Kind::kShard && from.mesh().sizes[a] > 1;
+  // From the innermost axis on: a cut whose outer cuts are not yet those of the
+  // target is replicated first.
+  for (size_t a = now.size(); is_cut && fits && a-- > 0;) {
+    Placement target = wanted[a];
+    if (target.kind == Kind::kShard &&
+        cutting(now, target.dim, a) != cutting(wanted, target.dim, a))
+      target = Placement::replicate();
+    change(a, target);
+  }
+  for (size_t a = 0; fits && a < now.size(); ++a) change(a, wanted[a]);
+  if (!fits) return std::nullopt;
+  return plan;
+}
+
+}  // namespace distwrap::layout

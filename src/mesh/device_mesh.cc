@@ -1,0 +1,227 @@
+#include "base/error.h"
+#include "base/exceptions.h"
+#include "distwrap/distwrap.h"
+#include "distwrap/mesh.h"
+#include "layout/peers.h"
+#include "mesh/mesh_state.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace distwrap {
+namespace {
+
+// A mesh keeps so many prepared redistributions; then it begins anew.
+constexpr size_t kMostPrepared = 256;
+
+absl::Status bad_ranks(std::string what, std::string expected) {
+  return base::make_error({.reason = Reason::kMeshShape,
+                           .what = std::move(what),
+                           .op = "DeviceMesh",
+                           .expected = std::move(expected),
+                           .next_step = "give each rank of the mesh once, as "
+                                        "ranks of the world"});
+}
+
+absl::Status no_axis(std::string what, const MeshShape& shape) {
+  return base::make_error(
+      {.reason = Reason::kPlacement,
+       .what = std::move(what),
+       .op = "DeviceMesh",
+       .expected = shape.names.empty() ? absl::StrCat("an axis from 0 to ",
+                                                      shape.sizes.size() - 1)
+                                       : absl::StrJoin(shape.names, ", "),
+       .next_step = "name each axis of the mesh at most once"});
+}
+
+absl::Status outside() {
+  return base::make_error(
+      {.reason = Reason::kMeshMismatch,
+       .what = "this rank is not in the mesh",
+       .op = "DeviceMesh",
+       .next_step = "make the call on the mesh's ranks alone"});
+}
+
+absl::StatusOr<std::vector<int>> axes_of(
+    const MeshShape& shape, absl::Span<const absl::string_view> names) {
+  std::vector<int> axes;
+  for (const absl::string_view name : names) {
+    const auto found = std::find(shape.names.begin(), shape.names.end(), name);
+    if (found == shape.names.end())
+      return no_axis(absl::StrCat("the mesh has no axis \"", name, "\""),
+                     shape);
+    axes.push_back(static_cast<int>(found - shape.names.begin()));
+  }
+  return axes;
+}
+
+absl::Status check_axes(const MeshShape& shape, absl::Span<const int> axes) {
+  std::vector<int> sorted(axes.begin(), axes.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.empty()) return no_axis("no axis is named", shape);
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const int axis = sorted[i];
+    if (axis < 0 || axis >= static_cast<int>(shape.sizes.size()))
+      return no_axis(absl::StrCat("the mesh has no axis ", axis), shape);
+    if (i > 0 && sorted[i - 1] == axis)
+      return no_axis(absl::StrCat("axis ", axis, " is named twice"), shape);
+  }
+  return absl::OkStatus();
+}
+
+// The ranks of the world that differ from this one at most along `axes`.
+std::vector<int> members_of(const mesh::MeshState& state,
+                            absl::Span<const int> axes) {
+  std::vector<int> members;
+  layout::each_member(
+      layout::Coordinates(state.shape().sizes), state.rank(), axes,
+      [&](int64_t place) {
+        members.push_back(state.ranks()[static_cast<size_t>(place)]);
+      });
+  return members;
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceMesh> DeviceMesh::create(const MeshShape& shape,
+                                              absl::Span<const int> ranks) try {
+  // A layout of the mesh checks sizes and names.
+  const absl::StatusOr<const Layout*> whole =
+      Layout::make(shape, std::vector<Placement>(shape.sizes.size()));
+  if (!whole.ok()) return whole.status();
+  const int me = get_rank(), world = get_world_size();
+  if (me < 0)
+    return base::make_error({.reason = Reason::kNotInitialized,
+                             .what = "DeviceMesh called before "
+                                     "init_process_group",
+                             .op = "DeviceMesh"});
+  const int64_t size = (*whole)->ranks();
+  std::vector<int> members(ranks.begin(), ranks.end());
+  if (ranks.empty()) {
+    const int64_t base = me - me % size;
+    if (base + size > world)
+      return bad_ranks(absl::StrCat("a mesh of ", size, " ranks from rank ",
+                                    base, " on does not fit into the world"),
+                       absl::StrCat("at most ", world, " ranks"));
+    members.resize(static_cast<size_t>(size));
+    std::iota(members.begin(), members.end(), static_cast<int>(base));
+  }
+  std::vector<int> sorted = members;
+  std::sort(sorted.begin(), sorted.end());
+  if (static_cast<int64_t>(members.size()) != size)
+    return bad_ranks(absl::StrCat("the mesh has ", size, " places and ",
+                                  members.size(), " ranks"),
+                     absl::StrCat(size, " ranks"));
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() ||
+      sorted.front() < 0 || sorted.back() >= world)
+    return bad_ranks(absl::StrCat("the ranks [", absl::StrJoin(members, ","),
+                                  "] have one twice or outside of the world"),
+                     absl::StrCat("ranks from 0 to ", world - 1));
+  const auto place = std::find(members.begin(), members.end(), me);
+  const int64_t rank = place == members.end() ? -1 : place - members.begin();
+  return DeviceMesh(
+      std::make_shared<mesh::MeshState>(shape, std::move(members), rank));
+} catch (...) {
+  return base::error_of_exception("DeviceMesh");
+}
+
+const MeshShape& DeviceMesh::shape() const { return state_->shape(); }
+int64_t DeviceMesh::size() const {
+  return static_cast<int64_t>(state_->ranks().size());
+}
+const std::vector<int>& DeviceMesh::ranks() const { return state_->ranks(); }
+int64_t DeviceMesh::rank() const { return state_->rank(); }
+
+std::vector<int64_t> DeviceMesh::coordinate() const {
+  std::vector<int64_t> coordinate;
+  if (rank() < 0) return coordinate;
+  const layout::Coordinates at(shape().sizes);
+  for (int a = 0; a < at.axes(); ++a) coordinate.push_back(at.of(rank(), a));
+  return coordinate;
+}
+
+absl::StatusOr<Group> DeviceMesh::group_along(absl::Span<const int> axes) const
+    try {
+  if (absl::Status status = check_axes(shape(), axes); !status.ok())
+    return status;
+  if (rank() < 0) return outside();
+  std::vector<int> sorted(axes.begin(), axes.end());
+  std::sort(sorted.begin(), sorted.end());
+  return state_->group(sorted);
+} catch (...) {
+  return base::error_of_exception("DeviceMesh::group");
+}
+
+absl::StatusOr<Group> DeviceMesh::group(
+    absl::Span<const absl::string_view> names) const {
+  const absl::StatusOr<std::vector<int>> axes = axes_of(shape(), names);
+  if (!axes.ok()) return axes.status();
+  return group_along(*axes);
+}
+
+absl::StatusOr<DeviceMesh> DeviceMesh::operator[](
+    std::initializer_list<absl::string_view> names) const try {
+  const absl::StatusOr<std::vector<int>> axes =
+      axes_of(shape(), absl::MakeConstSpan(names.begin(), names.size()));
+  if (!axes.ok()) return axes.status();
+  if (absl::Status status = check_axes(shape(), *axes); !status.ok())
+    return status;
+  if (rank() < 0) return outside();
+  MeshShape part;
+  for (const int axis : *axes) {
+    part.sizes.push_back(shape().sizes[static_cast<size_t>(axis)]);
+    part.names.push_back(shape().names[static_cast<size_t>(axis)]);
+  }
+  return create(part, members_of(*state_, *axes));
+} catch (...) {
+  return base::error_of_exception("DeviceMesh");
+}
+
+namespace mesh {
+
+absl::StatusOr<Group> MeshState::group(const std::vector<int>& axes) {
+  Slot* slot = nullptr;
+  {
+    const base::MutexLock lock(mutex_);
+    std::unique_ptr<Slot>& found = groups_[axes];
+    if (found == nullptr) found = std::make_unique<Slot>();
+    slot = found.get();
+  }
+  const base::MutexLock lock(slot->making);
+  if (slot->group) return slot->group;
+  std::vector<std::string> names;
+  for (const int axis : axes)
+    names.push_back(shape_.names.empty()
+                        ? absl::StrCat(axis)
+                        : shape_.names[static_cast<size_t>(axis)]);
+  absl::StatusOr<Group> made =
+      new_group({.ranks = members_of(*this, axes),
+                 .use_local_synchronization = true,
+                 .group_desc = absl::StrCat("mesh ", absl::StrJoin(names, ",")),
+                 .sort_ranks = false});
+  if (!made.ok()) return made.status();
+  slot->group = *std::move(made);
+  return slot->group;
+}
+
+absl::StatusOr<Redistribution> MeshState::prepared(
+    const std::string& key,
+    const std::function<absl::StatusOr<Redistribution>()>& make) {
+  {
+    const base::MutexLock lock(mutex_);
+    const auto found = prepared_.find(key);
+    if (found != prepared_.end()) return found->second;
+  }
+  absl::StatusOr<Redistribution> made = make();
+  if (!made.ok()) return made.status();
+  const base::MutexLock lock(mutex_);
+  if (prepared_.size() >= kMostPrepared) prepared_.clear();
+  return prepared_.try_emplace(key, *std::move(made)).first->second;
+}
+
+}  // namespace mesh
+}  // namespace distwrap

@@ -1,0 +1,59 @@
+// The state of a DeviceMesh: ranks, groups, and prepared redistributions.
+//
+// Threads: any; a mutex guards what grows. Ownership: counted.
+#ifndef DISTWRAP_SRC_MESH_MESH_STATE_H_
+#define DISTWRAP_SRC_MESH_MESH_STATE_H_
+
+#include "base/mutex.h"
+#include "distwrap/mesh.h"
+#include "distwrap/redistribute.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::mesh {
+
+class MeshState {
+ public:
+  MeshState(MeshShape shape, std::vector<int> ranks, int64_t rank)
+      : shape_(std::move(shape)), ranks_(std::move(ranks)), rank_(rank) {}
+
+  const MeshShape& shape() const { return shape_; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  int64_t rank() const { return rank_; }
+
+  // The group along these axes, ascending; made at first use.
+  absl::StatusOr<Group> group(const std::vector<int>& axes);
+
+  // The redistribution that was prepared under this key, or what `make` gives.
+  absl::StatusOr<Redistribution> prepared(
+      const std::string& key,
+      const std::function<absl::StatusOr<Redistribution>()>& make);
+
+ private:
+  const MeshShape shape_;
+  const std::vector<int> ranks_;
+  const int64_t rank_;
+  // One thread makes a group, and others that want the same one wait for it.
+  // Threads that make groups of other axes go on beside it.
+  struct Slot {
+    base::Mutex making;
+    Group group ABSL_GUARDED_BY(making);
+  };
+  base::Mutex mutex_;
+  std::map<std::vector<int>, std::unique_ptr<Slot>> groups_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Redistribution> prepared_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace distwrap::mesh
+
+#endif  // DISTWRAP_SRC_MESH_MESH_STATE_H_

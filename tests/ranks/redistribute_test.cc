@@ -1,0 +1,280 @@
+// Redistribution with data, over every backend, against the simulation of
+// plans.
+#include "distwrap/redistribute.h"
+
+#include "distwrap/distwrap.h"
+#include "host_backends.h"
+#include "ranks/rank_threads.h"
+#include "unit/layout/placement_texts.h"
+#include "unit/layout/simulated_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap {
+namespace {
+
+using layout::Parts;
+using layout::sequences;
+using ::testing::HasSubstr;
+
+// The parts of all ranks: ranks that differ on replicated axes hold equal ones.
+Parts given_parts(const Layout& layout, absl::Span<const int64_t> shape) {
+  Parts parts;
+  for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    int64_t seed = 1;
+    for (size_t a = 0; a < layout.placements().size(); ++a)
+      if (layout.placements()[a].kind == Placement::Kind::kPartial)
+        seed = seed * 7 + layout.coordinate(rank)[a];
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    int64_t count = 1;
+    for (const int64_t extent : shape) count *= extent;
+    std::vector<double> whole(static_cast<size_t>(count));
+    for (double& one : whole) one = static_cast<double>(random() % 5);
+    parts.push_back(
+        layout::cut(whole, layout, shape)[static_cast<size_t>(rank)]);
+  }
+  return parts;
+}
+
+template <class T>
+void check(const DeviceMesh& mesh, absl::Span<const int64_t> shape,
+           const Layout& from, const Layout& to, PlanMode mode) {
+  const auto plan = make_plan(shape, sizeof(T), from, to, {.mode = mode});
+  if (!plan.ok()) return;  // a partial target that is refused
+  SCOPED_TRACE((*plan)->text());
+  const Parts given = given_parts(from, shape);
+  const Parts expected = layout::run(**plan, given);
+  const auto me = static_cast<size_t>(mesh.rank());
+  std::vector<T> in(given[me].begin(), given[me].end());
+  const std::vector<T> before = in;
+  // The target lies between guards and begins as something else.
+  std::vector<T> out(expected[me].size() + 2, static_cast<T>(99));
+  const auto count = static_cast<int64_t>(expected[me].size());
+  const absl::Status status =
+      redistribute(mesh, TensorView(out.data() + 1, count), to,
+                   TensorView(static_cast<const T*>(in.data()),
+                              static_cast<int64_t>(in.size())),
+                   from, shape, {.mode = mode});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(in, before);
+  ASSERT_EQ(out.front(), static_cast<T>(99));
+  ASSERT_EQ(out.back(), static_cast<T>(99));
+  for (int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(out[static_cast<size_t>(i) + 1],
+              static_cast<T>(expected[me][static_cast<size_t>(i)]))
+        << "element " << i;
+}
+
+class Redistribute : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Redistribute, EveryPairOfLayoutsOnSmallMeshes) {
+  struct Case {
+    MeshShape mesh;
+    std::vector<int64_t> shape;
+  };
+  const Case cases[] = {{{{2}}, {5, 4}}, {{{3}}, {7}}, {{{2, 2}}, {4, 6}}};
+  for (const Case& one : cases) {
+    std::vector<std::string> texts = {"R", "P(sum)", "P(max)", "P(avg)"};
+    for (size_t d = 0; d < one.shape.size(); ++d)
+      texts.push_back("S(" + std::to_string(d) + ")");
+    const auto all = sequences(texts, one.mesh.sizes.size());
+    int ranks = 1;
+    for (const int64_t size : one.mesh.sizes) ranks *= static_cast<int>(size);
+    testing::run_ranks(ranks, {.backend = GetParam()}, [&](Session& session) {
+      bind_session(session);
+      const auto mesh = DeviceMesh::create(one.mesh);
+      ASSERT_TRUE(mesh.ok()) << mesh.status();
+      ASSERT_EQ(mesh->rank(), session.rank());
+      std::mt19937 random(3);
+      for (const std::string& a : all)
+        for (const std::string& b : all) {
+          // Each backend takes a sample of the many pairs on two axes.
+          if (all.size() > 10 && random() % 4 != 0) continue;
+          const auto from = Layout::parse(one.mesh, a);
+          const auto to = Layout::parse(one.mesh, b);
+          if (!from.ok() || !to.ok()) continue;
+          check<double>(*mesh, one.shape, **from, **to, PlanMode::kFastest);
+          check<int32_t>(*mesh, one.shape, **from, **to,
+                         PlanMode::kFewestBytes);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+    });
+  }
+}
+
+TEST_P(Redistribute, LargeUnevenPartsOfEveryWidth) {
+  testing::run_ranks(3, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{3}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const std::vector<int64_t> tensor = {203, 57};
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    check<uint8_t>(*mesh, tensor, rows, columns, PlanMode::kFastest);
+    check<int16_t>(*mesh, tensor, columns, rows, PlanMode::kFastest);
+    check<float>(*mesh, tensor, rows, **Layout::parse(shape, "R"),
+                 PlanMode::kFastest);
+    check<int64_t>(*mesh, tensor, **Layout::parse(shape, "P"), columns,
+                   PlanMode::kFastest);
+  });
+}
+
+// Several meshes in one world, and the groups along their axes.
+TEST_P(Redistribute, MeshesHaveGroupsInTheirOrder) {
+  testing::run_ranks(4, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{.sizes = {2, 2}, .names = {"dp", "tp"}};
+    const std::vector<int> reversed = {3, 2, 1, 0};
+    const auto mesh = DeviceMesh::create(shape, reversed);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    EXPECT_EQ(mesh->rank(), 3 - session.rank());
+    const int64_t row = mesh->rank() / 2;
+    EXPECT_EQ(mesh->coordinate(),
+              (std::vector<int64_t>{row, mesh->rank() % 2}));
+    const auto tp = mesh->group({"tp"});
+    ASSERT_TRUE(tp.ok()) << tp.status();
+    EXPECT_EQ(tp->global_ranks(),
+              (row == 0 ? std::vector<int>{3, 2} : std::vector<int>{1, 0}));
+    EXPECT_EQ(*mesh->group_along({1}), *tp) << "made once";
+    const auto line = (*mesh)[{"dp"}];
+    ASSERT_TRUE(line.ok()) << line.status();
+    EXPECT_EQ(line->shape().names, (std::vector<std::string>{"dp"}));
+    EXPECT_EQ(line->rank(), row);
+    // Pairs of the world are two meshes of one shape.
+    const auto pair = DeviceMesh::create({{2}});
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    EXPECT_EQ(pair->ranks().front(), session.rank() / 2 * 2);
+    float x = 1;
+    ASSERT_TRUE(all_reduce(TensorView(&x, 1), ReduceOp::kSum,
+                           {.group = *pair->group_along({0})})
+                    .ok());
+    EXPECT_EQ(x, 2);
+  });
+}
+
+TEST_P(Redistribute, ALateRankIsNamedWithTheStep) {
+  testing::run_ranks(2, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    std::vector<float> in(8, 1), out(8, 7);
+    ASSERT_TRUE(redistribute(*mesh, TensorView(out), columns, TensorView(in),
+                             rows, {4, 4})
+                    .ok());
+    if (session.rank() == 1) return;  // never comes
+    const absl::Status status =
+        redistribute(*mesh, TensorView(out), columns, TensorView(in), rows,
+                     {4, 4}, {.timeout = absl::Milliseconds(200)});
+    ASSERT_FALSE(status.ok());
+    EXPECT_THAT(error_info(status)->label,
+                HasSubstr("redistribute (S(0))->(S(1)) 1/1"));
+  });
+}
+
+// Ranks that ask for different layouts make different calls, and all hear of
+// it.
+TEST_P(Redistribute, DifferentTargetsAreAMismatchOnAllRanks) {
+  testing::run_ranks(2, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& other =
+        **Layout::parse(shape, session.rank() == 0 ? "S(1)" : "R");
+    const std::vector<float> in(8, 1);
+    std::vector<float> out(session.rank() == 0 ? 8 : 16);
+    const absl::Status status =
+        redistribute(*mesh, TensorView(out), other, TensorView(in), rows,
+                     {4, 4}, {.timeout = absl::Seconds(20)});
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(error_info(status)->reason, Reason::kCallMismatch) << status;
+  });
+}
+
+// Threads that want one group for the first time get the same one.
+TEST(RedistributeThreads, MakeAGroupOnce) {
+  testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const auto mesh = DeviceMesh::create({{2}});
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    std::vector<absl::StatusOr<Group>> groups(4);
+    std::vector<std::thread> threads;
+    for (absl::StatusOr<Group>& group : groups)
+      threads.emplace_back([&] {
+        bind_session(session);
+        group = mesh->group_along({0});
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::StatusOr<Group>& group : groups) {
+      ASSERT_TRUE(group.ok()) << group.status();
+      EXPECT_EQ(*group, *groups[0]);
+    }
+  });
+}
+
+TEST(RedistributeArguments, AreRefusedBeforeAnythingIsSent) {
+  testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto reason = [](const absl::Status& status) {
+      return status.ok() ? Reason::kNone : error_info(status)->reason;
+    };
+    EXPECT_EQ(reason(DeviceMesh::create({{3}}).status()), Reason::kMeshShape);
+    EXPECT_EQ(reason(DeviceMesh::create(shape, {0, 0}).status()),
+              Reason::kMeshShape);
+    EXPECT_EQ(reason(DeviceMesh::create(shape, {0, 2}).status()),
+              Reason::kMeshShape);
+    EXPECT_EQ(reason(DeviceMesh::create({{2, 0}}).status()),
+              Reason::kMeshShape);
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok());
+    EXPECT_EQ(reason(mesh->group_along({1}).status()), Reason::kPlacement);
+    EXPECT_EQ(reason(mesh->group({"x"}).status()), Reason::kPlacement);
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& whole = **Layout::parse(shape, "R");
+    std::vector<float> in(4, 1), out(8);
+    const auto call = [&](TensorView to, TensorView from) {
+      return reason(redistribute(*mesh, to, whole, from, rows, {8}));
+    };
+    const TensorView good(in), target(out);
+    EXPECT_EQ(call(TensorView(out.data(), 7), good), Reason::kLayoutMismatch);
+    EXPECT_EQ(call(target, TensorView(in.data(), 3)), Reason::kLayoutMismatch);
+    EXPECT_EQ(call(target.as_read_only(), good), Reason::kInvalidArgument);
+    EXPECT_EQ(call(target, TensorView(out.data(), 4)),
+              Reason::kInvalidArgument);
+    std::vector<int32_t> other(8);
+    EXPECT_EQ(call(TensorView(other), good), Reason::kInvalidArgument);
+    EXPECT_EQ(reason(redistribute(*mesh, target, **Layout::parse({{1}}, "R"),
+                                  good, rows, {8})),
+              Reason::kMeshMismatch);
+    EXPECT_EQ(
+        reason(redistribute(DeviceMesh(), target, whole, good, rows, {8})),
+        Reason::kMeshMismatch);
+    const auto plan = make_plan({8}, 8, rows, whole);
+    EXPECT_EQ(
+        reason(Redistribution::prepare(*mesh, *plan, DType::kF32).status()),
+        Reason::kInvalidArgument);
+    EXPECT_EQ(reason(Redistribution().run(target, good)),
+              Reason::kInvalidArgument);
+    EXPECT_EQ(call(target, good), Reason::kNone);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Backends, Redistribute,
+    ::testing::ValuesIn(testing::host_backends<std::string>()),
+    testing::name_of_backend);
+
+}  // namespace
+}  // namespace distwrap

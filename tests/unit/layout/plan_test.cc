@@ -1,0 +1,259 @@
+#include "distwrap/plan.h"
+
+#include "distwrap/status.h"
+#include "unit/layout/placement_texts.h"
+#include "unit/layout/simulated_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace distwrap::layout {
+namespace {
+
+const Layout& layout(const MeshShape& mesh, absl::string_view text) {
+  const auto made = Layout::parse(mesh, text);
+  EXPECT_TRUE(made.ok()) << text << ": " << made.status();
+  return **made;
+}
+
+PlanRef planned(const MeshShape& mesh, std::vector<int64_t> shape,
+                absl::string_view from, absl::string_view to,
+                PlanOptions options = {}) {
+  const auto plan =
+      make_plan(shape, 4, layout(mesh, from), layout(mesh, to), options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *plan : nullptr;
+}
+
+TEST(Plan, TextIsKept) {
+  EXPECT_EQ(planned({{2, 4}}, {8, 6}, "P(sum),S(0)", "S(0),S(0)")->text(),
+            "plan 1 mesh=[2,4] shape=[8,6] item=4 mode=fastest cap=16777216\n"
+            "src=(P(sum),S(0)) dst=(S(0),S(0))\n"
+            "1 reduce_scatter g=[0] op=sum d=[0] recv=6 max=6\n"
+            "2 exchange g=[0,1] kind=permute recv=6 max=6\n"
+            "= collectives=2 recv=12 peak=24 node=0\n");
+  EXPECT_EQ(planned({{4}}, {8}, "S(0)", "R")->text(),
+            "plan 1 mesh=[4] shape=[8] item=4 mode=fastest cap=16777216\n"
+            "src=(S(0)) dst=(R)\n"
+            "1 all_gather g=[0] d=[0] recv=6 max=8\n"
+            "= collectives=1 recv=6 peak=10 node=0\n");
+  EXPECT_EQ(planned({{4}}, {8}, "S(0)", "S(0)")->text(),
+            "plan 1 mesh=[4] shape=[8] item=4 mode=fastest cap=16777216\n"
+            "src=(S(0)) dst=(S(0))\n"
+            "= collectives=0 recv=0 peak=4 node=0\n");
+}
+
+// 1 GiB of f32 on 8 by 8 ranks; MiB received by a rank, and collectives.
+TEST(Plan, FloorsOfAnEightByEightMesh) {
+  struct Row {
+    const char *from, *to;
+    double mib;
+    int collectives;
+  };
+  const Row rows[] = {
+      {"R,S(0)", "S(1),S(1)", 14, 1},       {"P,P", "R,R", 2016, 2},
+      {"S(0),S(0)", "S(1),S(1)", 15.75, 1}, {"P,S(0)", "R,R", 1120, 2},
+      {"S(0),S(1)", "S(1),S(0)", 16, 1},    {"P,S(0)", "S(0),S(0)", 128, 2},
+      {"S(0),S(0)", "R,S(0)", 128, 1},      {"P,S(0)", "S(1),S(1)", 126, 2},
+      {"S(0),R", "R,S(0)", 128, 1},         {"S(0),S(0)", "R,R", 1008, 1},
+  };
+  for (const Row& row : rows) {
+    const PlanRef plan = planned({{8, 8}}, {16384, 16384}, row.from, row.to,
+                                 {.mode = PlanMode::kFewestBytes});
+    EXPECT_LE(static_cast<double>(plan->received()) * 4 / (1 << 20), row.mib)
+        << plan->text();
+    EXPECT_LE(plan->collectives(), row.collectives) << plan->text();
+  }
+}
+
+std::vector<std::string> placements(int dims, bool partial) {
+  std::vector<std::string> all = {"R"};
+  for (int d = 0; d < dims; ++d) all.push_back("S(" + std::to_string(d) + ")");
+  if (partial)
+    for (const char* op : {"P(sum)", "P(avg)", "P(max)"}) all.push_back(op);
+  return all;
+}
+
+// The parts of all ranks: whole numbers, so that sums and divisions by the mesh
+// are exact.
+Parts random_parts(const Layout& layout, absl::Span<const int64_t> shape,
+                   std::mt19937& random) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  std::vector<double> whole(static_cast<size_t>(count));
+  Parts parts;
+  // Ranks that differ on partial axes hold other values, the rest equal ones.
+  std::vector<int> partial;
+  for (size_t a = 0; a < layout.placements().size(); ++a)
+    if (layout.placements()[a].kind == Placement::Kind::kPartial)
+      partial.push_back(static_cast<int>(a));
+  std::map<std::vector<int64_t>, Parts> by_coordinate;
+  for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    std::vector<int64_t> key;
+    for (const int axis : partial)
+      key.push_back(layout.coordinate(rank)[static_cast<size_t>(axis)]);
+    if (!by_coordinate.contains(key)) {
+      for (double& one : whole) one = static_cast<double>(random() % 64) * 720;
+      by_coordinate[key] = cut(whole, layout, shape);
+    }
+    parts.push_back(by_coordinate[key][static_cast<size_t>(rank)]);
+  }
+  return parts;
+}
+
+void check_pair(const MeshShape& mesh, const std::vector<int64_t>& shape,
+                const Layout& from, const Layout& to, std::mt19937& random) {
+  const Parts given = random_parts(from, shape, random);
+  const std::vector<double> expected = joined(given, from, shape);
+  int64_t least = -1;
+  for (const PlanMode mode :
+       {PlanMode::kFewestBytes, PlanMode::kFastest, PlanMode::kPyTorch}) {
+    const auto plan = make_plan(shape, 8, from, to, {.mode = mode});
+    if (!plan.ok()) {
+      const Reason reason = error_info(plan.status())->reason;
+      ASSERT_TRUE(reason == Reason::kPartialTarget ||
+                  reason == Reason::kStrideOrder)
+          << plan.status();
+      return;
+    }
+    SCOPED_TRACE((*plan)->text());
+    ASSERT_EQ(joined(run(**plan, given), to, shape), expected);
+    if (mode == PlanMode::kFewestBytes) least = (*plan)->received();
+    // PyTorch's steps divide an average beside a sum at another time.
+    if (mode != PlanMode::kPyTorch) {
+      ASSERT_GE((*plan)->received(), least);
+    }
+    if (mode == PlanMode::kFewestBytes && (*plan)->floor() >= 0) {
+      ASSERT_EQ((*plan)->received(), (*plan)->floor());
+    }
+    ASSERT_LE((*plan)->collectives(),
+              mode == PlanMode::kPyTorch
+                  ? 2 * static_cast<int>(mesh.sizes.size())
+                  : 2 + (from.is_partial() ? 1 : 0));
+  }
+}
+
+TEST(Plan, EveryPairOnSmallMeshesDeliversTheValue) {
+  std::mt19937 random(1);
+  const std::vector<MeshShape> meshes = {{{2}}, {{3}}, {{2, 2}}, {{2, 3}}};
+  const std::vector<std::vector<int64_t>> shapes = {{},     {5},    {4, 6},
+                                                    {3, 5}, {1, 4}, {0, 3}};
+  int pairs = 0;
+  for (const MeshShape& mesh : meshes)
+    for (const std::vector<int64_t>& shape : shapes) {
+      const auto texts = sequences(
+          placements(static_cast<int>(shape.size()), true), mesh.sizes.size());
+      for (const std::string& a : texts)
+        for (const std::string& b : texts) {
+          // A sample of the many pairs on two axes.
+          if (texts.size() > 20 && random() % 5 != 0) continue;
+          const auto from = Layout::parse(mesh, a), to = Layout::parse(mesh, b);
+          if (!from.ok() || !to.ok()) continue;  // max beside sum
+          check_pair(mesh, shape, **from, **to, random);
+          if (testing::Test::HasFatalFailure()) return;
+          ++pairs;
+        }
+    }
+  EXPECT_GT(pairs, 2000);
+}
+
+TEST(Plan, RandomOrdersAndStridesDeliverTheValue) {
+  std::mt19937 random(2);
+  const std::vector<MeshShape> meshes = {{{2, 3, 2}}, {{2, 2, 2}}, {{2, 4}}};
+  for (int round = 0; round < 1500; ++round) {
+    const MeshShape& mesh = meshes[random() % meshes.size()];
+    std::vector<int64_t> shape(1 + random() % 3);
+    for (int64_t& extent : shape) extent = static_cast<int64_t>(random() % 9);
+    const auto any = [&]() -> const Layout* {
+      std::vector<Placement> placements;
+      ShardOrder order;
+      for (size_t a = 0; a < mesh.sizes.size(); ++a) {
+        const int dim = static_cast<int>(random() % shape.size());
+        const auto kind = random() % 6;
+        placements.push_back(kind == 0   ? Placement::replicate()
+                             : kind == 1 ? Placement::partial()
+                             : kind == 2
+                                 ? Placement::shard(dim, 2 + random() % 2)
+                                 : Placement::shard(dim));
+      }
+      if (random() % 2 == 0) {
+        for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+          std::vector<int> axes;
+          bool strided = false;
+          for (size_t a = 0; a < placements.size(); ++a)
+            if (placements[a].kind == Placement::Kind::kShard &&
+                placements[a].dim == d) {
+              axes.push_back(static_cast<int>(a));
+              strided |= placements[a].factor != 1;
+            }
+          std::shuffle(axes.begin(), axes.end(), random);
+          if (!strided && !axes.empty()) order[d] = axes;
+        }
+      }
+      const auto made = Layout::make(mesh, placements, order);
+      EXPECT_TRUE(made.ok()) << made.status();
+      return *made;
+    };
+    check_pair(mesh, shape, *any(), *any(), random);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Plan, HostsAreTold) {
+  const auto by_hosts = [](absl::string_view from, absl::string_view to,
+                           int64_t ranks_per_host) {
+    return planned({{2, 4}}, {64, 64}, from, to,
+                   {.ranks_per_host = ranks_per_host});
+  };
+  // Axis 1 stays inside of a host of four ranks, and axis 0 does not.
+  EXPECT_EQ(by_hosts("R,S(0)", "R,R", 4)->into_host(), 0);
+  EXPECT_EQ(by_hosts("S(0),R", "R,R", 4)->into_host(), 4 * 2048);
+  EXPECT_EQ(by_hosts("S(0),R", "R,R", 8)->into_host(), 0);
+  EXPECT_EQ(by_hosts("R,S(0)", "R,R", 4)->price(),
+            by_hosts("R,S(0)", "R,R", 0)->price());
+  EXPECT_EQ(by_hosts("S(0),R", "R,R", 8)->price(),
+            by_hosts("S(0),R", "R,R", 0)->price());
+  EXPECT_GT(by_hosts("S(0),R", "R,R", 4)->price(),
+            by_hosts("S(0),R", "R,R", 0)->price());
+}
+
+// A plan that keeps to the cap wins, and without one the best is taken.
+TEST(Plan, TheCapPrefersPlansWithoutMuchInBetween) {
+  const auto capped = [](int64_t bytes) {
+    return planned({{2, 4}}, {8, 6}, "P(sum),R", "R,R",
+                   {.mode = PlanMode::kFewestBytes, .cap_bytes = bytes});
+  };
+  const PlanRef free = capped(1 << 20), tight = capped(1);
+  EXPECT_GT(free->peak(), 96) << "a share of the sum lies in between";
+  EXPECT_EQ(tight->peak(), 96) << tight->text();
+  EXPECT_GT(tight->received(), free->received());
+  // The reduction and the exchange need memory in between in any case.
+  EXPECT_EQ(
+      planned({{2, 4}}, {8, 6}, "P(sum),S(0)", "S(0),S(0)", {.cap_bytes = 1})
+          ->peak(),
+      24);
+}
+
+TEST(Plan, RefusesBadArguments) {
+  const MeshShape mesh{{2}};
+  const Layout &cut = layout(mesh, "S(1)"), &whole = layout(mesh, "R");
+  const auto reason = [](const absl::StatusOr<PlanRef>& plan) {
+    return plan.ok() ? Reason::kNone : error_info(plan.status())->reason;
+  };
+  EXPECT_EQ(reason(make_plan({4}, 4, cut, whole)), Reason::kPlacement);
+  EXPECT_EQ(reason(make_plan({4, -2}, 4, cut, whole)),
+            Reason::kInvalidArgument);
+  EXPECT_EQ(reason(make_plan({4, 2}, 0, cut, whole)), Reason::kInvalidArgument);
+  EXPECT_EQ(reason(make_plan({INT64_MAX, 2}, 4, cut, whole)),
+            Reason::kInvalidArgument);
+  EXPECT_EQ(reason(make_plan({4, 2}, 4, cut, layout({{3}}, "R"))),
+            Reason::kMeshMismatch);
+  EXPECT_EQ(reason(make_plan({4, 2}, 4, cut, whole, {.cap_bytes = 0})),
+            Reason::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace distwrap::layout
