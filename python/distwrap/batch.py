@@ -1,0 +1,75 @@
+"""Batches: operations that start together."""
+
+import contextlib
+
+from . import _core
+
+
+class Batch:
+    """What `with batch()` gives: after the block, `work` of all operations and
+    `item(i)` of the i-th. len() is their number."""
+
+    def __init__(self):
+        self._core = _core._Batch()
+        self.work = None
+
+    def item(self, index):
+        """The Work of one operation, after the block of an asynchronous batch."""
+        return self._core.item(index)
+
+    def wait(self, timeout=None):
+        """Waits for an asynchronous batch."""
+        return True if self.work is None else self.work.wait(timeout)
+
+    def __len__(self):
+        return len(self._core)
+
+
+@contextlib.contextmanager
+def batch(async_op=False):
+    """Records the operations of the block and starts them together at its end;
+    none waits for another. Inside, operations return None. After an exception
+    nothing is started.
+
+        with dist.batch() as both:
+            dist.isend(x, 1)
+            dist.irecv(y, 1)
+
+    With async_op=True the block ends at once: both.wait(). NCCL: ncclGroupStart.
+    """
+    recorded = Batch()
+    recorded._core.begin()
+    try:
+        yield recorded
+    finally:
+        recorded._core.end()
+    recorded.work = recorded._core.submit(async_op)
+
+
+class P2POp:
+    """One message of batch_isend_irecv. op: isend or irecv, or torch's."""
+
+    def __init__(self, op, tensor, peer=None, group=None, tag=0,
+                 group_peer=None):
+        name = getattr(op, "__name__", str(op))
+        if name not in ("isend", "irecv"):
+            raise _core._make_error(
+                "P2POp", f"Unknown P2P operation: {name}",
+                "give isend or irecv", 11)
+        self.op, self.tensor, self.peer = op, tensor, peer
+        self.group, self.tag, self.group_peer = group, tag, group_peer
+        self.receives = name == "irecv"
+
+
+def batch_isend_irecv(p2p_op_list, *, timeout=None, label=None):
+    """Starts messages together and returns a Work for each, in order.
+
+    NCCL: ncclGroupStart, ncclGroupEnd.
+    """
+    for i, op in enumerate(p2p_op_list):
+        if not hasattr(op, "tensor"):
+            raise TypeError(f"batch_isend_irecv: item {i} is of type "
+                            f"{type(op).__name__}. Next: give P2POp objects")
+    return _core._batch_isend_irecv(
+        [(op.receives, op.tensor, op.peer, op.group_peer, op.group, op.tag)
+         for op in p2p_op_list], timeout=timeout, label=label)

@@ -1,0 +1,228 @@
+#include "call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <nanobind/stl/string.h>
+#include <thread>
+#include <unistd.h>
+
+namespace nb = nanobind;
+
+namespace distwrap_python {
+
+std::atomic<uint64_t> MainWait::waiting{0};
+
+namespace {
+
+std::atomic<bool> interpreter_ends{false};
+// Threads that ask for the GIL or run a callback.
+std::atomic<int> asking{0};
+
+// Whether the thread may still ask for the GIL; it then counts as asking.
+bool may_ask() {
+  asking.fetch_add(1);
+  if (!interpreter_ends.load()) return true;
+  asking.fetch_sub(1);
+  return false;
+}
+
+// distwrap.reduce_op.read, kept for good.
+nb::handle reduction_reader() {
+  static PyObject* const reader =
+      nb::module_::import_("distwrap.reduce_op").attr("read").inc_ref().ptr();
+  return reader;
+}
+
+}  // namespace
+
+void end_interpreter() {
+  // Finalizers may still call, and find no module any more.
+  keep_errors();
+  reduction_reader();
+  interpreter_ends.store(true);
+  // A callback that does not end by itself is not waited for.
+  const nb::gil_scoped_release released;
+  for (int i = 0; i < 1000 && asking.load() != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void Unlocked::come_back() {
+  if (may_ask()) return;
+  for (;;) pause();
+}
+
+void Unlocked::has_come_back() { asking.fetch_sub(1); }
+
+Locked::Locked() : is_locked_(may_ask()) {
+  if (is_locked_) state_ = PyGILState_Ensure();
+}
+
+Locked::~Locked() {
+  if (!is_locked_) return;
+  PyGILState_Release(state_);
+  asking.fetch_sub(1);
+}
+
+bool MainWait::is_main_thread() {
+  static const unsigned long main_ident = nb::cast<unsigned long>(
+      nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  static thread_local const bool is_main =
+      PyThread_get_thread_ident() == main_ident;
+  return is_main;
+}
+
+bool MainWait::interrupt() {
+  const uint64_t group = waiting.load(std::memory_order_acquire);
+  if (group == 0) return false;
+  const Unlocked released;
+  distwrap_abort(
+      group == kWorld ? nullptr : reinterpret_cast<distwrap_group>(group),
+      nullptr);
+  return true;
+}
+
+distwrap_group group_of(const char* call, nb::handle group) {
+  if (group.is_none()) return nullptr;
+  ProcessGroup* found = nullptr;
+  if (!nb::try_cast(group, found, false) || found == nullptr)
+    raise_type(call, "group is of type " + type_of(group),
+               "give a ProcessGroup, or None for the world");
+  if (found->handle == nullptr)
+    raise_value(call, "this rank is not in the group",
+                "make the call on the group's members only",
+                DW_REASON_RANK_NOT_MEMBER);
+  return found->handle;
+}
+
+int64_t nanoseconds_of(const char* call, nb::handle timeout) {
+  if (timeout.is_none()) return 0;
+  double seconds = 0;
+  if (PyFloat_Check(timeout.ptr()) != 0 || PyLong_Check(timeout.ptr()) != 0)
+    seconds = PyFloat_AsDouble(timeout.ptr());
+  else if (nb::hasattr(timeout, "total_seconds"))
+    seconds = nb::cast<double>(timeout.attr("total_seconds")());
+  else
+    raise_type(call, "timeout is of type " + type_of(timeout),
+               "give seconds or a timedelta");
+  if (PyErr_Occurred() != nullptr) {  // an integer beyond all doubles
+    PyErr_Clear();
+    const nb::int_ zero(0);
+    seconds = PyObject_RichCompareBool(timeout.ptr(), zero.ptr(), Py_GT) == 1
+                  ? std::numeric_limits<double>::infinity()
+                  : -1;
+  }
+  if (std::isnan(seconds))
+    raise_value(call, "the timeout is not a number", "give seconds");
+  if (seconds >= 9e9) return DW_FOREVER;
+  // The C API takes 0 for "unset".
+  if (seconds <= 0)
+    raise_value(call, "the timeout is not positive",
+                "leave it unset for the group's, or give float('inf') for "
+                "none");
+  return std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e9));
+}
+
+distwrap_peer peer_of(const char* call, const char* argument, nb::handle global,
+                      nb::handle group) {
+  const auto number = [&](nb::handle given, int32_t* to) -> const int32_t* {
+    if (given.is_none()) return nullptr;
+    if (PyIndex_Check(given.ptr()) == 0)
+      raise_type(call, std::string(argument) + " is of type " + type_of(given),
+                 "give a rank");
+    const nb::object index = nb::steal(PyNumber_Index(given.ptr()));
+    const long long rank = PyLong_AsLongLong(index.ptr());
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    *to =
+        rank < INT32_MIN || rank > INT32_MAX ? -1 : static_cast<int32_t>(rank);
+    return to;
+  };
+  int32_t a = 0, b = 0;
+  const int32_t* const in_world = number(global, &a);
+  const int32_t* const in_group = number(group, &b);
+  if (in_world == nullptr && in_group == nullptr) return {0, 0};
+  if (in_group == nullptr) return {DW_RANK_OF_WORLD, a};
+  if (in_world == nullptr) return {DW_RANK_OF_GROUP, b};
+  distwrap_peer peer = {};
+  Error error;
+  check(
+      distwrap_choose_peer(in_world, in_group, argument, &peer, &error.handle),
+      error);
+  return peer;
+}
+
+Reduction::Reduction(const char* call, nb::handle op) {
+  if (op.is_none()) return;
+  if (PyLong_CheckExact(op.ptr())) {
+    const long number = PyLong_AsLong(op.ptr());
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    kind = number < 0 || number > INT32_MAX ? -1 : static_cast<int32_t>(number);
+    return;
+  }
+  // Ours and torch's are told by their names; ours is an IntEnum or a premul.
+  const nb::object read = reduction_reader()(op);
+  const nb::tuple parts = nb::borrow<nb::tuple>(read);
+  kind = nb::cast<int32_t>(parts[0]);
+  if (kind == 0)
+    raise_value(call,
+                "Unsupported ReduceOp: " + nb::cast<std::string>(nb::repr(op)),
+                "give a ReduceOp, such as ReduceOp.SUM", DW_REASON_REDUCE_OP);
+  if (parts[1].is_none()) return;
+  if (PyFloat_Check(parts[1].ptr()) != 0) {
+    factor = PyFloat_AsDouble(parts[1].ptr());
+    has_factor = true;
+    return;
+  }
+  factor_tensor = std::make_unique<Tensor>();
+  factor_tensor->read(parts[1], call, "the factor", Use::kRead,
+                      Elements::kReduced);
+}
+
+void Reduction::give(distwrap_op_options* options) const {
+  if (has_factor) options->factor = &factor;
+  if (factor_tensor != nullptr) options->factor_tensor = factor_tensor->get();
+}
+
+Options::Options(const char* call, nb::handle group, nb::handle timeout,
+                 nb::handle label) {
+  options_.struct_size = sizeof options_;
+  options_.group = group_of(call, group);
+  options_.timeout = nanoseconds_of(call, timeout);
+  if (!label.is_none()) {
+    if (PyUnicode_Check(label.ptr()) == 0)
+      raise_type(call, "label is of type " + type_of(label), "give a text");
+    options_.label = PyUnicode_AsUTF8AndSize(label.ptr(), nullptr);
+    if (options_.label == nullptr) throw nb::python_error();
+  }
+  if (recording != nullptr) options_.batch = handle_of(recording);
+}
+
+Tensor& Call::more() {
+  held().tensors.push_back(std::make_unique<Tensor>());
+  return *held().tensors.back();
+}
+
+const Tensors& Call::list(nb::handle object, const char* name, Use use,
+                          Elements elements) {
+  held().lists.push_back(std::make_unique<Tensors>());
+  held().lists.back()->read_list(object, name_, name, use, elements);
+  if (kept_ != nullptr && use == Use::kWritten)
+    for (nb::handle one : nb::borrow<nb::iterable>(object)) keep_output(one);
+  return *held().lists.back();
+}
+
+const Tensors& Call::list_or_none(nb::handle object, const char* name,
+                                  Use use) {
+  if (!object.is_none()) return list(object, name, use);
+  held().lists.push_back(std::make_unique<Tensors>());
+  return *held().lists.back();
+}
+
+const Reduction& Call::reduction(nb::handle op) {
+  held().reductions.push_back(std::make_unique<Reduction>(name_, op));
+  held().reductions.back()->give(options_.get());
+  return *held().reductions.back();
+}
+
+}  // namespace distwrap_python

@@ -1,0 +1,282 @@
+// The frame of every call: its options, its buffers, waiting without the GIL,
+// and Ctrl-C.
+//
+//   Call call("broadcast", group, async_op, timeout, label);
+//   const auto* t = call.tensor(tensor, "tensor", Use::kWritten);
+//   return call.run([&](auto* o, auto* w, auto* e) {
+//     return distwrap_broadcast(t, t, root, o, w, e);
+//   });
+//
+// Threads: with the GIL.
+#ifndef DISTWRAP_PYTHON_SRC_CALL_H_
+#define DISTWRAP_PYTHON_SRC_CALL_H_
+
+#include "error.h"
+#include "tensor.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <nanobind/nanobind.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace distwrap_python {
+
+// A group's handle in Python. A rank outside of a group that others have made
+// has one without a handle, which every call refuses.
+struct ProcessGroup {
+  distwrap_group handle = nullptr;
+  ProcessGroup() = default;
+  explicit ProcessGroup(distwrap_group taken) : handle(taken) {}
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  ~ProcessGroup() { distwrap_group_free(handle); }
+};
+
+// The group of an argument; NULL, the world, for None.
+distwrap_group group_of(const char* call, nanobind::handle group);
+// Nanoseconds of a timedelta or of seconds; 0 for None, DW_FOREVER for
+// infinity.
+int64_t nanoseconds_of(const char* call, nanobind::handle timeout);
+// The peer of a pair of arguments such as src and group_src.
+distwrap_peer peer_of(const char* call, const char* argument,
+                      nanobind::handle global, nanobind::handle group);
+// The DW_REDUCE_* of a ReduceOp, of torch's, or of a name. A PREMUL_SUM has a
+// factor: the second value, or the tensor in `factor_tensor`.
+struct Reduction {
+  int32_t kind = DW_REDUCE_SUM;
+  double factor = 1;
+  bool has_factor = false;
+  std::unique_ptr<Tensor> factor_tensor;
+  Reduction(const char* call, nanobind::handle op);
+  // Adds the factor to a call's options.
+  void give(distwrap_op_options* options) const;
+  Elements elements() const {
+    return kind == DW_REDUCE_SUM || kind == DW_REDUCE_AVG ? Elements::kSummed
+                                                          : Elements::kReduced;
+  }
+};
+
+// The buffers of an operation, which it uses until it has ended.
+struct Held {
+  nanobind::object outputs;  // a list, for Work.result
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  std::vector<std::unique_ptr<Tensors>> lists;
+  std::vector<std::unique_ptr<Reduction>> reductions;
+};
+
+struct Batch;
+// The batch that the thread records, or NULL.
+extern thread_local Batch* recording;
+// Adds to a batch what its next operation uses.
+void keep_in_batch(std::unique_ptr<Held> held);
+distwrap_batch handle_of(const Batch* batch);
+
+class Options {
+ public:
+  Options(const char* call, nanobind::handle group, nanobind::handle timeout,
+          nanobind::handle label);
+  distwrap_op_options* get() { return &options_; }
+  distwrap_group group() const { return options_.group; }
+
+ private:
+  distwrap_op_options options_ = {};
+};
+
+// Marks that the main thread waits in a call on a group, so that Ctrl-C can
+// abort that group: the handler of Python runs in the main thread alone.
+class MainWait {
+ public:
+  explicit MainWait(distwrap_group group) : is_main_(is_main_thread()) {
+    if (is_main_)
+      outer_ = waiting.exchange(
+          group == nullptr ? kWorld : reinterpret_cast<uint64_t>(group),
+          std::memory_order_acq_rel);
+  }
+  ~MainWait() {
+    if (is_main_) waiting.store(outer_, std::memory_order_release);
+  }
+  MainWait(const MainWait&) = delete;
+  MainWait& operator=(const MainWait&) = delete;
+
+  static bool is_main_thread();
+  // Aborts the group in whose call the main thread waits; false when it does
+  // not wait.
+  static bool interrupt();
+
+ private:
+  static constexpr uint64_t kWorld = 1;
+  static std::atomic<uint64_t> waiting;
+  const bool is_main_;
+  uint64_t outer_ = 0;  // of the call in whose callback this one is made
+};
+
+// The interpreter ends a thread that asks for the GIL too late, and such an end
+// within C++ ends the process with a line on stderr. So once the sessions are
+// closed, end_interpreter() lets nobody but the main thread ask for it: a
+// callback returns at once, and what it holds stays with the process; a thread
+// that comes out of a call stays where it is.
+void end_interpreter();
+
+// Releases the GIL while a call waits.
+class Unlocked {
+ public:
+  Unlocked()
+      : is_main_(MainWait::is_main_thread()), state_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    if (!is_main_) come_back();
+    PyEval_RestoreThread(state_);
+    if (!is_main_) has_come_back();
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  static void come_back();
+  static void has_come_back();
+  const bool is_main_;
+  PyThreadState* const state_;
+};
+
+// Takes the GIL for a callback, unless it is too late.
+class Locked {
+ public:
+  Locked();
+  ~Locked();
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  explicit operator bool() const { return is_locked_; }
+
+ private:
+  bool is_locked_;
+  PyGILState_STATE state_ = {};
+};
+
+// Runs `f(error)` without the GIL and throws its error, or KeyboardInterrupt
+// when Ctrl-C ended it.
+template <class F>
+void wait_in(distwrap_group group, const F& f) {
+  Error error;
+  int32_t code;
+  {
+    const MainWait marked(group);
+    const Unlocked released;
+    code = f(&error.handle);
+  }
+  if (code == DW_OK) [[likely]]
+    return;
+  if (MainWait::is_main_thread() && PyErr_CheckSignals() != 0)
+    throw nanobind::python_error();
+  raise(code, error);
+}
+
+// A Work object for a started operation, which holds what the operation uses.
+nanobind::object make_work(distwrap_work work, std::unique_ptr<Held> held,
+                           nanobind::handle group, const char* name);
+
+// One operation: its options, and its buffers, which lie on the stack while the
+// call waits and in memory of the operation otherwise.
+class Call {
+ public:
+  Call(const char* name, nanobind::handle group, bool async_op,
+       nanobind::handle timeout, nanobind::handle label)
+      : name_(name),
+        group_(group),
+        async_op_(async_op),
+        options_(name, group, timeout, label),
+        kept_(async_op || recording != nullptr ? std::make_unique<Held>()
+                                               : nullptr) {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // counts_rows: a tensor without dimensions is refused.
+  const distwrap_tensor* tensor(nanobind::handle object, const char* name,
+                                Use use, Elements elements = Elements::kMoved,
+                                bool counts_rows = false) {
+    Tensor& one = kept_ == nullptr && used_ < 2 ? local_[used_++] : more();
+    one.read(object, name_, name, use, elements);
+    if (counts_rows) one.check_rows(name_, name);
+    if (kept_ != nullptr && use == Use::kWritten) keep_output(object);
+    return one.get();
+  }
+  // NULL for None.
+  const distwrap_tensor* tensor_or_none(nanobind::handle object,
+                                        const char* name, Use use,
+                                        bool counts_rows) {
+    return object.is_none()
+               ? nullptr
+               : tensor(object, name, use, Elements::kMoved, counts_rows);
+  }
+  const Tensors& list(nanobind::handle object, const char* name, Use use,
+                      Elements elements = Elements::kMoved);
+  // An empty list for None.
+  const Tensors& list_or_none(nanobind::handle object, const char* name,
+                              Use use);
+  // Also puts the factor of a PREMUL_SUM into the options.
+  const Reduction& reduction(nanobind::handle op);
+  distwrap_peer peer(const char* argument, nanobind::handle global,
+                     nanobind::handle group) const {
+    return peer_of(name_, argument, global, group);
+  }
+
+  // Runs `f(options, work, error)`: recorded in the thread's batch, waited for,
+  // or started. None, or a Work.
+  template <class F>
+  nanobind::object run(const F& f) {
+    if (recording != nullptr) {
+      Error error;
+      check(f(options_.get(), static_cast<distwrap_work*>(nullptr),
+              &error.handle),
+            error);
+      keep_in_batch(std::move(kept_));
+      return nanobind::none();
+    }
+    return run_on(options_.group(), group_, f);
+  }
+  // Runs `f` for a call whose options name no group, and that no batch takes.
+  template <class F>
+  nanobind::object run_on(distwrap_group waits_on, nanobind::handle group,
+                          const F& f) {
+    distwrap_work work = nullptr;
+    wait_in(waits_on, [&](distwrap_error* error) {
+      return f(options_.get(), async_op_ ? &work : nullptr, error);
+    });
+    if (!async_op_) return nanobind::none();
+    return make_work(work, std::move(kept_), group, name_);
+  }
+  Options& options() { return options_; }
+  // The buffers, for whoever makes the Work.
+  std::unique_ptr<Held> take() { return std::move(kept_); }
+
+ private:
+  Held& held() { return kept_ != nullptr ? *kept_ : local_more_; }
+  Tensor& more();
+  void keep_output(nanobind::handle object) {
+    if (!kept_->outputs.is_valid()) kept_->outputs = nanobind::list();
+    nanobind::borrow<nanobind::list>(kept_->outputs).append(object);
+  }
+
+  const char* const name_;
+  const nanobind::handle group_;
+  const bool async_op_;
+  Options options_;
+  std::unique_ptr<Held> kept_;
+  Held local_more_;
+  Tensor local_[2];
+  int used_ = 0;
+};
+
+// Adds the names of each part to the module.
+void add_operations(nanobind::module_& m);
+void add_work(nanobind::module_& m);
+void add_groups(nanobind::module_& m);
+void add_objects(nanobind::module_& m);
+void add_windows(nanobind::module_& m);
+void add_hooks(nanobind::module_& m);
+void add_arrays(nanobind::module_& m);
+
+}  // namespace distwrap_python
+
+#endif  // DISTWRAP_PYTHON_SRC_CALL_H_

@@ -1,0 +1,32 @@
+// The module distwrap._core.
+#include "call.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+
+NB_MODULE(_core, m) {
+  using namespace distwrap_python;
+  // What the interpreter still holds at its end is no leak of ours.
+  nb::set_leak_warnings(false);
+  m.attr("version") = distwrap_version();
+  nb::dict reasons;
+#define DW_REASON(value, name, enumerator, code, exception, meaning) \
+  reasons[nb::int_(value)] = nb::make_tuple(#enumerator, #exception);
+#include "distwrap/abi/reasons.def"
+  m.attr("REASONS") = reasons;
+  m.def("_interrupt", &MainWait::interrupt);
+  m.def("_end", &end_interpreter);
+  m.def("_make_error", [](const char* call, const std::string& what,
+                          const std::string& next_step, int32_t reason) {
+    return value_error(call, what, next_step, reason);
+  });
+  add_operations(m);
+  add_work(m);
+  add_groups(m);
+  add_arrays(m);
+  add_objects(m);
+  add_windows(m);
+  add_hooks(m);
+}

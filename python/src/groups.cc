@@ -1,0 +1,643 @@
+// Start and end, groups and questions about them.
+#include "call.h"
+#include "handles.h"
+
+#include <map>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace distwrap_python {
+namespace {
+
+using H = nb::handle;
+
+struct Session {
+  distwrap_session handle = nullptr;
+  Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    if (handle == nullptr) return;
+    const Unlocked released;
+    distwrap_session_free(handle);
+  }
+};
+
+struct Store {
+  distwrap_store handle = nullptr;
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  ~Store() { distwrap_store_free(handle); }
+};
+
+// Texts of a dict, for as long as the object lives.
+struct Pairs {
+  std::vector<std::string> texts;
+  std::vector<distwrap_pair> pairs;
+  Pairs(const char* call, H dict) {
+    if (dict.is_none()) return;
+    if (PyDict_Check(dict.ptr()) == 0)
+      raise_type(call, "hints are of type " + type_of(dict),
+                 "give a dict of texts");
+    const nb::dict given = nb::borrow<nb::dict>(dict);
+    for (auto [key, value] : given) {
+      texts.push_back(nb::cast<std::string>(nb::str(key)));
+      texts.push_back(nb::cast<std::string>(nb::str(value)));
+    }
+    for (size_t i = 0; i < texts.size(); i += 2)
+      pairs.push_back({texts[i].c_str(), texts[i + 1].c_str()});
+  }
+};
+
+std::string text_or_empty(const char* call, const char* name, H text) {
+  if (text.is_none()) return {};
+  if (PyUnicode_Check(text.ptr()) == 0)
+    raise_type(call, std::string(name) + " is of type " + type_of(text),
+               "give a text");
+  return nb::cast<std::string>(text);
+}
+
+int32_t number_of(const char* call, const char* name, H number) {
+  int32_t value = 0;
+  if (!nb::try_cast(number, value, true))
+    raise_type(call, std::string(name) + " is of type " + type_of(number),
+               "give a whole number");
+  return value;
+}
+
+int64_t seconds_or_zero(const char* call, H timeout) {
+  return nanoseconds_of(call, timeout);
+}
+
+nb::object group_object(distwrap_group handle) {
+  return nb::cast(new ProcessGroup(handle), nb::rv_policy::take_ownership);
+}
+
+distwrap_group_info info_of(distwrap_group group) {
+  distwrap_group_info info = {};
+  info.struct_size = sizeof info;
+  Error error;
+  check(distwrap_group_read(group, &info, &error.handle), error);
+  return info;
+}
+
+distwrap_group handle_of_member(const ProcessGroup& group) {
+  if (group.handle == nullptr)
+    raise_value("ProcessGroup", "this rank is not in the group",
+                "ask on the group's members only", DW_REASON_RANK_NOT_MEMBER);
+  return group.handle;
+}
+
+// options: the fields of InitOptions by name.
+nb::object start(bool binds, const nb::dict& options) {
+  constexpr const char* kCall = "init_process_group";
+  distwrap_init_options given = {};
+  given.struct_size = sizeof given;
+  const auto field = [&](const char* name) -> H {
+    PyObject* const value = PyDict_GetItemString(options.ptr(), name);
+    return value == nullptr ? H(Py_None) : H(value);
+  };
+  const std::string backend = text_or_empty(kCall, "backend", field("backend")),
+                    method = text_or_empty(kCall, "init_method",
+                                           field("init_method")),
+                    name =
+                        text_or_empty(kCall, "group_name", field("group_name"));
+  const Pairs hints(kCall, field("hints"));
+  if (!field("rank").is_none()) {
+    given.has_rank = 1;
+    given.rank = number_of(kCall, "rank", field("rank"));
+  }
+  if (!field("world_size").is_none())
+    given.world_size = number_of(kCall, "world_size", field("world_size"));
+  if (!backend.empty()) given.backend = backend.c_str();
+  if (!method.empty()) given.init_method = method.c_str();
+  if (!name.empty()) given.group_name = name.c_str();
+  if (!field("store").is_none()) {
+    Store* store = nullptr;
+    if (!nb::try_cast(field("store"), store, false))
+      raise_type(kCall, "store is of type " + type_of(field("store")),
+                 "give a Store of this package, such as HashStore()");
+    given.store = store->handle;
+  }
+  given.timeout = seconds_or_zero(kCall, field("timeout"));
+  given.init_timeout = seconds_or_zero(kCall, field("init_timeout"));
+  given.straggler = seconds_or_zero(kCall, field("straggler"));
+  given.hints = hints.pairs.data();
+  given.hints_count = hints.pairs.size();
+  if (!field("device_id").is_none()) {
+    given.has_device_id = 1;
+    given.device_id = number_of(kCall, "device_id", field("device_id"));
+  }
+  if (!field("drop_in").is_none())
+    given.drop_in =
+        nb::cast<bool>(field("drop_in")) ? DW_DROP_IN_ON : DW_DROP_IN_OFF;
+  if (!field("check").is_none())
+    given.check =
+        nb::cast<bool>(field("check")) ? DW_CHECK_SIGNATURE : DW_CHECK_OFF;
+  auto made = std::make_unique<Session>();
+  wait_in(nullptr, [&](auto* e) {
+    return binds ? distwrap_init_process_group(&given, &made->handle, e)
+                 : distwrap_session_create(&given, &made->handle, e);
+  });
+  return nb::cast(made.release(), nb::rv_policy::take_ownership);
+}
+
+void destroy(H group) {
+  const distwrap_group handle = group_of("destroy_process_group", group);
+  wait_in(handle,
+          [&](auto* e) { return distwrap_destroy_process_group(handle, e); });
+}
+
+struct GroupOptions {
+  distwrap_group_options given = {};
+  std::vector<int32_t> ranks;
+  std::vector<uint64_t> sizes;
+  std::string backend, description;
+  Pairs hints;
+  GroupOptions(const char* call, H timeout, H backends, H describes, H hinted)
+      : backend(text_or_empty(call, "backend", backends)),
+        description(text_or_empty(call, "group_desc", describes)),
+        hints(call, hinted) {
+    given.struct_size = sizeof given;
+    given.timeout = nanoseconds_of(call, timeout);
+    if (!backend.empty()) given.backend = backend.c_str();
+    given.description = description.c_str();
+    if (!hinted.is_none()) {
+      static const distwrap_pair kNone[1] = {};
+      given.hints = hints.pairs.empty() ? kNone : hints.pairs.data();
+      given.hints_count = hints.pairs.size();
+    }
+  }
+  void add(const char* call, H list) {
+    size_t count = 0;
+    const nb::object items = nb::steal(PySequence_Tuple(list.ptr()));
+    if (!items.is_valid()) {
+      PyErr_Clear();
+      raise_type(call, "ranks are of type " + type_of(list),
+                 "give a list of ranks");
+    }
+    for (H rank : nb::borrow<nb::tuple>(items)) {
+      int32_t number = 0;
+      if (!nb::try_cast(rank, number, true))
+        raise_type(call, "a rank is of type " + type_of(rank),
+                   "give whole numbers");
+      ranks.push_back(number);
+      ++count;
+    }
+    sizes.push_back(count);
+    static const int32_t kNoRanks[1] = {0};
+    given.ranks = ranks.empty() ? kNoRanks : ranks.data();
+    given.ranks_count = ranks.size();
+    given.list_sizes = sizes.data();
+  }
+};
+
+nb::object new_group(H ranks, H timeout, H backend, H hints,
+                     bool use_local_synchronization, H group_desc, H device_id,
+                     bool sort_ranks) {
+  constexpr const char* kCall = "new_group";
+  GroupOptions options(kCall, timeout, backend, group_desc, hints);
+  if (!ranks.is_none()) {
+    options.add(kCall, ranks);
+    options.given.list_sizes = nullptr;
+  }
+  options.given.use_local_synchronization = use_local_synchronization ? 1 : 0;
+  options.given.keep_order = sort_ranks ? 0 : 1;
+  if (!device_id.is_none()) {
+    options.given.has_device_id = 1;
+    options.given.device_id = number_of(kCall, "device_id", device_id);
+  }
+  distwrap_group made = nullptr;
+  wait_in(nullptr, [&](auto* e) {
+    return distwrap_new_group(&options.given, &made, e);
+  });
+  return group_object(made);
+}
+
+nb::object split_group(H parent, H split_ranks, H timeout, H hints,
+                       H group_desc, H backend) {
+  constexpr const char* kCall = "split_group";
+  GroupOptions options(kCall, timeout, backend, group_desc, hints);
+  options.given.parent = group_of(kCall, parent);
+  if (split_ranks.is_none() || PySequence_Check(split_ranks.ptr()) == 0)
+    raise_type(kCall, "split_ranks is of type " + type_of(split_ranks),
+               "give a list of lists of ranks of the parent");
+  const nb::object lists = nb::steal(PySequence_Tuple(split_ranks.ptr()));
+  for (H list : nb::borrow<nb::tuple>(lists)) options.add(kCall, list);
+  options.given.lists = options.sizes.size();
+  distwrap_group made = nullptr;
+  wait_in(options.given.parent, [&](auto* e) {
+    return distwrap_split_group(&options.given, &made, e);
+  });
+  return group_object(made);
+}
+
+nb::object split_group_by_color(int64_t color, int64_t key, H parent, H timeout,
+                                H hints, H group_desc, H backend) {
+  constexpr const char* kCall = "split_group_by_color";
+  GroupOptions options(kCall, timeout, backend, group_desc, hints);
+  options.given.parent = group_of(kCall, parent);
+  distwrap_group made = nullptr;
+  wait_in(options.given.parent, [&](auto* e) {
+    return distwrap_split_group_by_color(color, key, &options.given, &made, e);
+  });
+  return group_object(made);
+}
+
+bool is_not_member(H group) {
+  ProcessGroup* found = nullptr;
+  return !group.is_none() && nb::try_cast(group, found, false) &&
+         found->handle == nullptr;
+}
+
+int32_t get_rank(H group) {
+  return is_not_member(group) ? -1
+                              : distwrap_get_rank(group_of("get_rank", group));
+}
+
+int32_t get_world_size(H group) {
+  return is_not_member(group)
+             ? -1
+             : distwrap_get_world_size(group_of("get_world_size", group));
+}
+
+nb::list get_process_group_ranks(H group) {
+  const distwrap_group handle = group_of("get_process_group_ranks", group);
+  uint64_t count = 0;
+  Error error;
+  check(distwrap_get_process_group_ranks(handle, nullptr, 0, &count,
+                                         &error.handle),
+        error);
+  std::vector<int32_t> ranks(count);
+  check(distwrap_get_process_group_ranks(handle, ranks.data(), count, &count,
+                                         &error.handle),
+        error);
+  nb::list all;
+  for (const int32_t rank : ranks) all.append(rank);
+  return all;
+}
+
+template <class F>
+nb::list listed(const F& f) {
+  List list;
+  Error error;
+  check(f(&list.handle, &error.handle), error);
+  return list.texts();
+}
+
+// The only text of a list.
+template <class F>
+nb::object told(const F& f) {
+  return listed(f)[0];
+}
+
+distwrap_device device_of(const char* call, H device) {
+  if (device.is_none()) return {DW_DEVICE_CPU, 0};
+  if (PyTuple_Check(device.ptr()) == 0 || nb::len(device) != 2)
+    raise_type(call, "device is of type " + type_of(device),
+               "give the type and the index of DLPack, as x.__dlpack_device__()"
+               " does");
+  const nb::tuple pair = nb::borrow<nb::tuple>(device);
+  return {number_of(call, "device", pair[0]),
+          number_of(call, "device", pair[1])};
+}
+
+}  // namespace
+
+void add_groups(nb::module_& m) {
+  nb::class_<ProcessGroup>(m, "ProcessGroup", nb::is_weak_referenceable(),
+                           "A group of ranks.")
+      .def(
+          "rank",
+          [](const ProcessGroup& g) {
+            return g.handle == nullptr ? -1 : distwrap_get_rank(g.handle);
+          },
+          "This rank in the group; -1 outside of it.")
+      .def(
+          "size",
+          [](const ProcessGroup& g) {
+            return g.handle == nullptr ? -1 : distwrap_get_world_size(g.handle);
+          },
+          "The number of ranks; -1 outside of the group.")
+      .def_prop_ro(
+          "uid",
+          [](const ProcessGroup& g) {
+            return g.handle == nullptr ? 0 : info_of(g.handle).uid;
+          },
+          "A number that is equal on all members and no other group's.")
+      .def_prop_ro("group_name",
+                   [](const ProcessGroup& g) {
+                     return g.handle == nullptr
+                                ? std::string()
+                                : std::string(info_of(g.handle).name);
+                   })
+      .def_prop_ro("group_desc",
+                   [](const ProcessGroup& g) {
+                     return g.handle == nullptr
+                                ? std::string()
+                                : std::string(info_of(g.handle).description);
+                   })
+      .def_prop_ro(
+          "timeout",
+          [](const ProcessGroup& g) {
+            const int64_t limit = info_of(handle_of_member(g)).timeout;
+            return limit == DW_FOREVER ? std::numeric_limits<double>::infinity()
+                                       : static_cast<double>(limit) / 1e9;
+          },
+          "The time limit of its operations in seconds.")
+      .def_prop_ro(
+          "parent",
+          [](const ProcessGroup& g) -> nb::object {
+            distwrap_group parent = nullptr;
+            Error error;
+            check(distwrap_group_parent(handle_of_member(g), &parent,
+                                        &error.handle),
+                  error);
+            return parent == nullptr ? nb::none() : group_object(parent);
+          },
+          "The group from which it was split, or None.")
+      .def(
+          "backends",
+          [](const ProcessGroup& g) {
+            return listed([&](auto* list, auto* e) {
+              return distwrap_group_backends(handle_of_member(g), list, e);
+            });
+          },
+          "A text for each device, such as 'cpu:shm'.")
+      .def(
+          "name",
+          [](const ProcessGroup& g) {
+            return told([&](auto* list, auto* e) {
+              return distwrap_get_backend(handle_of_member(g),
+                                          {DW_DEVICE_CPU, 0}, list, e);
+            });
+          },
+          "The name of the backend, as torch has it.")
+      .def("__bool__",
+           [](const ProcessGroup& g) { return g.handle != nullptr; })
+      .def("__eq__",
+           [](const ProcessGroup& g, H other) {
+             ProcessGroup* found = nullptr;
+             if (!nb::try_cast(other, found, false) || found == nullptr)
+               return false;
+             if (g.handle == nullptr || found->handle == nullptr)
+               return g.handle == found->handle;
+             return info_of(g.handle).uid == info_of(found->handle).uid;
+           })
+      .def("__hash__", [](const ProcessGroup& g) {
+        return g.handle == nullptr ? 0 : info_of(g.handle).uid;
+      });
+  nb::class_<Session>(m, "Session",
+                      "A membership of a job beside the program's own.")
+      .def(
+          "world",
+          [](const Session& s) {
+            distwrap_group world = nullptr;
+            Error error;
+            check(distwrap_session_world(s.handle, &world, &error.handle),
+                  error);
+            return group_object(world);
+          },
+          "The group of all ranks.")
+      .def(
+          "close",
+          [](const Session& s, H timeout) {
+            int64_t limit = nanoseconds_of("close", timeout);
+            if (limit == 0) limit = 30'000'000'000;
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_session_close(s.handle, limit, e);
+            });
+          },
+          "timeout"_a = nb::none(),
+          "Ends the session. Operations in flight may finish until the timeout "
+          "(seconds, 30 by default); the rest is aborted.");
+  nb::class_<Store>(m, "Store", "The place where ranks meet.")
+      .def_prop_ro("address",
+                   [](const Store& s) {
+                     return told([&](auto* list, auto* e) {
+                       return distwrap_store_address(s.handle, list, e);
+                     });
+                   })
+      .def(
+          "set",
+          [](const Store& s, const char* key, nb::bytes value, H timeout) {
+            const distwrap_bytes bytes = {value.c_str(), value.size()};
+            const int64_t limit = nanoseconds_of("set", timeout);
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_store_set(s.handle, key, &bytes,
+                                        limit == 0 ? DW_FOREVER : limit, e);
+            });
+          },
+          "key"_a, "value"_a, "timeout"_a = nb::none())
+      .def(
+          "get",
+          [](const Store& s, const char* key, H timeout) {
+            const int64_t limit = nanoseconds_of("get", timeout);
+            List list;
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_store_get(s.handle, &key, 1,
+                                        limit == 0 ? DW_FOREVER : limit,
+                                        &list.handle, e);
+            });
+            return list.bytes(0);
+          },
+          "key"_a, "timeout"_a = nb::none(),
+          "Waits until the key exists and returns its value.")
+      .def(
+          "add",
+          [](const Store& s, const char* key, int64_t delta) {
+            int64_t sum = 0;
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_store_add(s.handle, key, delta, DW_FOREVER, &sum,
+                                        e);
+            });
+            return sum;
+          },
+          "key"_a, "delta"_a)
+      .def(
+          "delete_key",
+          [](const Store& s, const char* key) {
+            int32_t existed = 0;
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_store_delete_key(s.handle, key, DW_FOREVER,
+                                               &existed, e);
+            });
+            return existed != 0;
+          },
+          "key"_a)
+      .def(
+          "compare_set",
+          [](const Store& s, const char* key, nb::bytes expected,
+             nb::bytes desired) {
+            const distwrap_bytes was = {expected.c_str(), expected.size()};
+            const distwrap_bytes now = {desired.c_str(), desired.size()};
+            List list;
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_store_compare_set(s.handle, key, &was, &now,
+                                                DW_FOREVER, &list.handle, e);
+            });
+            return list.bytes(0);
+          },
+          "key"_a, "expected"_a, "desired"_a)
+      .def(
+          "wait",
+          [](const Store& s, const std::vector<std::string>& keys, H timeout) {
+            std::vector<const char*> names;
+            for (const std::string& key : keys) names.push_back(key.c_str());
+            const int64_t limit = nanoseconds_of("wait", timeout);
+            wait_in(nullptr, [&](auto* e) {
+              return distwrap_store_wait(s.handle, names.data(), names.size(),
+                                         limit == 0 ? DW_FOREVER : limit, e);
+            });
+          },
+          "keys"_a, "timeout"_a = nb::none());
+  m.def(
+      "HashStore",
+      [] {
+        auto store = std::make_unique<Store>();
+        Error error;
+        check(distwrap_store_in_memory(&store->handle, &error.handle), error);
+        return nb::cast(store.release(), nb::rv_policy::take_ownership);
+      },
+      "A store within this process, for ranks that are threads.");
+  m.def(
+      "connect_store",
+      [](const char* address, H timeout) {
+        auto store = std::make_unique<Store>();
+        const int64_t limit = nanoseconds_of("connect_store", timeout);
+        wait_in(nullptr, [&](auto* e) {
+          return distwrap_store_connect(
+              address, limit == 0 ? DW_FOREVER : limit, &store->handle, e);
+        });
+        return nb::cast(store.release(), nb::rv_policy::take_ownership);
+      },
+      "address"_a, "timeout"_a = nb::none(),
+      "A store that serves at an address such as unix:/path.");
+  m.def("_start", &start, "binds"_a, "options"_a);
+  m.def("_destroy", &destroy, "group"_a.none());
+  m.def("_world", [] {
+    distwrap_group world = nullptr;
+    Error error;
+    check(distwrap_world(&world, &error.handle), error);
+    return group_object(world);
+  });
+  m.def("_no_member", [] { return group_object(nullptr); });
+  m.def("_new_group", &new_group, "ranks"_a.none(), "timeout"_a.none(),
+        "backend"_a.none(), "hints"_a.none(), "use_local_synchronization"_a,
+        "group_desc"_a.none(), "device_id"_a.none(), "sort_ranks"_a);
+  m.def("_split_group", &split_group, "parent"_a.none(), "split_ranks"_a.none(),
+        "timeout"_a.none(), "hints"_a.none(), "group_desc"_a.none(),
+        "backend"_a.none());
+  m.def("_split_group_by_color", &split_group_by_color, "color"_a, "key"_a,
+        "parent"_a.none(), "timeout"_a.none(), "hints"_a.none(),
+        "group_desc"_a.none(), "backend"_a.none());
+  m.def(
+      "bind_session",
+      [](H session) {
+        Session* found = nullptr;
+        if (!session.is_none() && !nb::try_cast(session, found, false))
+          raise_type("bind_session", "session is of type " + type_of(session),
+                     "give a Session, or None");
+        Error error;
+        check(distwrap_bind_session(found == nullptr ? nullptr : found->handle,
+                                    &error.handle),
+              error);
+      },
+      "session"_a.none(), "Makes the calling thread use a session.");
+  m.def(
+      "is_initialized", [] { return distwrap_is_initialized() != 0; },
+      "Whether this thread has a session.");
+  m.def("is_available", [] { return distwrap_is_available() != 0; });
+  m.def("get_rank", &get_rank, "group"_a = nb::none(),
+        "This rank in the group; -1 outside of it and without a session.");
+  m.def("get_world_size", &get_world_size, "group"_a = nb::none(),
+        "The number of ranks of the group; -1 outside of it and without a "
+        "session.");
+  m.def("get_process_group_ranks", &get_process_group_ranks,
+        "group"_a = nb::none(), "The ranks of the world that it has.");
+  m.def(
+      "get_group_rank",
+      [](H group, int32_t global_rank) {
+        int32_t rank = -1;
+        Error error;
+        check(distwrap_get_group_rank(group_of("get_group_rank", group),
+                                      global_rank, &rank, &error.handle),
+              error);
+        return rank;
+      },
+      "group"_a.none(), "global_rank"_a,
+      "A rank of the world as a rank of the group.");
+  m.def(
+      "get_global_rank",
+      [](H group, int32_t group_rank) {
+        int32_t rank = -1;
+        Error error;
+        check(distwrap_get_global_rank(group_of("get_global_rank", group),
+                                       group_rank, &rank, &error.handle),
+              error);
+        return rank;
+      },
+      "group"_a.none(), "group_rank"_a,
+      "A rank of the group as a rank of the world.");
+  m.def(
+      "get_backend",
+      [](H group, H device) {
+        const distwrap_group handle = group_of("get_backend", group);
+        return told([&](auto* list, auto* e) {
+          return distwrap_get_backend(handle, device_of("get_backend", device),
+                                      list, e);
+        });
+      },
+      "group"_a = nb::none(), "device"_a = nb::none(),
+      "The name of the group's backend.");
+  m.def(
+      "abort",
+      [](H group) {
+        const distwrap_group handle = group_of("abort", group);
+        wait_in(handle, [&](auto* e) { return distwrap_abort(handle, e); });
+      },
+      "group"_a = nb::none(),
+      "Fails all present and future operations of the group on all members.");
+  m.def(
+      "set_timeout",
+      [](H group, H timeout) {
+        const int64_t limit = nanoseconds_of("set_timeout", timeout);
+        Error error;
+        check(distwrap_set_timeout(group_of("set_timeout", group), limit,
+                                   &error.handle),
+              error);
+      },
+      "group"_a.none(), "timeout"_a,
+      "Sets the time limit of the group's operations.");
+  m.def(
+      "_capabilities",
+      [](H group, H device) {
+        const distwrap_group handle = group_of("capabilities", group);
+        return listed([&](auto* list, auto* e) {
+          return distwrap_capabilities(
+              handle, device_of("capabilities", device), list, e);
+        });
+      },
+      "group"_a = nb::none(), "device"_a = nb::none());
+  m.def(
+      "save_recording",
+      [] {
+        return told([&](auto* list, auto* e) {
+          return distwrap_save_recording(nullptr, list, e);
+        });
+      },
+      "Writes the last operations of this rank to a file and returns its "
+      "path.");
+  m.def("_registered_groups", [] {
+    uint64_t count = 0;
+    Error error;
+    check(distwrap_registered_groups(&count, &error.handle), error);
+    return count;
+  });
+}
+
+}  // namespace distwrap_python

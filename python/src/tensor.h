@@ -1,0 +1,76 @@
+// Tensors of Python as tensors of the C API, without a copy: the buffer
+// protocol (NumPy, array, memoryview), DLPack's table of functions (torch), or
+// the method __dlpack__.
+//
+// Threads: with the GIL.
+#ifndef DISTWRAP_PYTHON_SRC_TENSOR_H_
+#define DISTWRAP_PYTHON_SRC_TENSOR_H_
+
+#include "distwrap/c.h"
+
+#include <cstdint>
+#include <memory>
+#include <nanobind/nanobind.h>
+#include <vector>
+
+namespace distwrap_python {
+
+// What a call does with a tensor, and what it makes of element types that the
+// C API lacks: kMoved takes their bytes; kSummed takes the parts of complex
+// numbers for the reductions that are those of the parts.
+enum class Use : uint8_t { kRead, kWritten };
+enum class Elements : uint8_t { kMoved, kSummed, kReduced };
+
+// One tensor, which is held while the object lives.
+class Tensor {
+ public:
+  Tensor() = default;
+  ~Tensor();
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  // Reads `object`, the argument `name` of `call`. Throws a TypeError for what
+  // is no tensor, and a ValueError for one that a call cannot use.
+  void read(nanobind::handle object, const char* call, const char* name,
+            Use use, Elements elements);
+  const distwrap_tensor* get() const { return &tensor_; }
+  // Refuses a tensor without dimensions, where its rows count.
+  void check_rows(const char* call, const char* name) const;
+
+ private:
+  bool read_exchange(nanobind::handle object, void* table);
+  bool read_buffer(nanobind::handle object);
+  bool read_dlpack(nanobind::handle object);
+  void check(nanobind::handle object, const char* call, const char* name,
+             Use use, Elements elements);
+
+  static constexpr int kDims = 8;
+  distwrap_tensor tensor_ = {};
+  int64_t shape_[kDims];
+  std::vector<int64_t> long_shape_;  // of more dimensions
+  int32_t dims_ = 0;                 // as given
+  bool read_only_ = false;
+  const char* problem_ = nullptr;  // why the elements cannot be used
+  bool has_buffer_ = false;
+  Py_buffer buffer_;
+  distwrap_managed_tensor* managed_ = nullptr;
+  PyObject* owner_ = nullptr;
+};
+
+// The tensors of one call.
+class Tensors {
+ public:
+  // A list of one tensor for each rank.
+  void read_list(nanobind::handle list, const char* call, const char* name,
+                 Use use, Elements elements);
+  const distwrap_tensor* const* data() const { return pointers_.data(); }
+  uint64_t size() const { return pointers_.size(); }
+
+ private:
+  std::vector<std::unique_ptr<Tensor>> tensors_;
+  std::vector<const distwrap_tensor*> pointers_;
+};
+
+}  // namespace distwrap_python
+
+#endif  // DISTWRAP_PYTHON_SRC_TENSOR_H_

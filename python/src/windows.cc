@@ -1,0 +1,345 @@
+// Windows: memory of a group's ranks that the others read and write.
+#include "arrays.h"
+#include "call.h"
+
+#include <cstring>
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace distwrap_python {
+namespace {
+
+using H = nb::handle;
+
+int32_t compare_of(const std::string& name) {
+  static const char* const kNames[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  for (int32_t i = 0; i < 6; ++i)
+    if (name == kNames[i]) return DW_COMPARE_EQ + i;
+  raise_value("wait_signal", "there is no comparison " + name,
+              "give eq, ne, lt, le, gt or ge");
+}
+
+int32_t how_of(const std::string& name) {
+  if (name == "set") return DW_SIGNAL_SET;
+  if (name == "add") return DW_SIGNAL_ADD;
+  raise_value("signal", "there is no way to signal called " + name,
+              "give set or add");
+}
+
+struct Attributes {
+  int64_t count = 0;
+  int32_t dtype = 0;
+  int64_t bytes = 0;
+  bool is_unified = false;
+};
+
+class Window {
+ public:
+  Window(H memory, int64_t count, H dtype, H group, int64_t signals, H timeout,
+         H backend, H label)
+      : group_(nb::borrow(group)) {
+    constexpr const char* kCall = "new_window";
+    distwrap_window_options options = {};
+    options.struct_size = sizeof options;
+    const std::string engine =
+        backend.is_none() ? std::string() : nb::cast<std::string>(backend);
+    const std::string named =
+        label.is_none() ? std::string() : nb::cast<std::string>(label);
+    options.group = group_of(kCall, group);
+    options.timeout = nanoseconds_of(kCall, timeout);
+    options.signals = signals == 0 ? -1 : signals;
+    options.count = count;
+    options.dtype = dtype_of(kCall, dtype);
+    if (!engine.empty()) options.backend = engine.c_str();
+    if (!named.empty()) options.label = named.c_str();
+    if (!memory.is_none()) {
+      brought_ = nb::borrow(memory);
+      own_ = std::make_unique<Tensor>();
+      own_->read(memory, kCall, "memory", Use::kWritten, Elements::kReduced);
+      options.memory = own_->get();
+    }
+    wait_in(options.group, [&](auto* e) {
+      return distwrap_new_window(&options, &handle_, e);
+    });
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() {
+    // The window lives on with its group, and so does the memory brought.
+    if (!is_destroyed_ && own_ != nullptr) static_cast<void>(own_.release());
+    distwrap_window_free(handle_);
+  }
+
+  void destroy(H timeout) {
+    const int64_t limit = nanoseconds_of("window_destroy", timeout);
+    wait_in(group(), [&](auto* e) {
+      return distwrap_window_destroy(handle_, limit, e);
+    });
+    is_destroyed_ = true;
+    own_.reset();
+  }
+
+  nb::object memory() {
+    if (brought_.is_valid()) return brought_;
+    return pages({0, 0});
+  }
+  nb::object map_remote(H target, H group_target) {
+    return pages(peer(target, group_target));
+  }
+  Attributes get_attr(H target, H group_target) const {
+    distwrap_window_attr attr = {};
+    attr.struct_size = sizeof attr;
+    Error error;
+    check(distwrap_window_get_attr(handle_, peer(target, group_target), &attr,
+                                   &error.handle),
+          error);
+    return {attr.count, attr.dtype, attr.bytes,
+            attr.access == DW_WINDOW_UNIFIED};
+  }
+
+  nb::object put(H tensor, H target, int64_t offset, bool async_op,
+                 H group_target, H timeout, H label) {
+    WindowCall call(*this, "put", async_op, timeout, label);
+    const auto* const t = call.tensor(tensor, "tensor", Use::kRead);
+    const distwrap_peer to = peer(target, group_target);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_put(handle_, t, to, offset, o, w, e);
+    });
+  }
+  nb::object get(H tensor, H target, int64_t offset, bool async_op,
+                 H group_target, H timeout, H label) {
+    WindowCall call(*this, "get", async_op, timeout, label);
+    const auto* const t = call.tensor(tensor, "tensor", Use::kWritten);
+    const distwrap_peer from = peer(target, group_target);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_get(handle_, t, from, offset, o, w, e);
+    });
+  }
+  nb::object put_signal(H tensor, H target, int64_t offset, int64_t index,
+                        uint64_t value, const std::string& how, bool async_op,
+                        H group_target, H timeout, H label) {
+    WindowCall call(*this, "put_signal", async_op, timeout, label);
+    const auto* const t = call.tensor(tensor, "tensor", Use::kRead);
+    const distwrap_peer to = peer(target, group_target);
+    const int32_t way = how_of(how);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_put_signal(handle_, t, to, offset, index, value,
+                                        way, o, w, e);
+    });
+  }
+  nb::object signal(H target, H index, uint64_t value, const std::string& how,
+                    bool async_op, H group_target, H timeout, H label) {
+    WindowCall call(*this, "signal", async_op, timeout, label);
+    const distwrap_peer to = peer(target, group_target);
+    if (index.is_none())
+      return call.run([&](auto* o, auto* w, auto* e) {
+        return distwrap_window_signal_pair(handle_, to, o, w, e);
+      });
+    const auto slot = nb::cast<int64_t>(index);
+    const int32_t way = how_of(how);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_signal(handle_, to, slot, value, way, o, w, e);
+    });
+  }
+  nb::object wait_signal(H index, uint64_t value, const std::string& compare,
+                         bool async_op, H source, H group_source, H timeout,
+                         H label) {
+    WindowCall call(*this, "wait_signal", async_op, timeout, label);
+    if (index.is_none()) {
+      const distwrap_peer from = peer(source, group_source);
+      return call.run([&](auto* o, auto* w, auto* e) {
+        return distwrap_window_wait_pair(handle_, from, o, w, e);
+      });
+    }
+    const auto slot = nb::cast<int64_t>(index);
+    const int32_t by = compare_of(compare);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_wait_signal(handle_, slot, by, value, o, w, e);
+    });
+  }
+  nb::object accumulate(H tensor, H target, int64_t offset, H op, bool async_op,
+                        H group_target, H timeout, H label) {
+    WindowCall call(*this, "accumulate", async_op, timeout, label);
+    const Reduction& by = call.reduction(op);
+    const auto* const t =
+        call.tensor(tensor, "tensor", Use::kRead, Elements::kReduced);
+    const distwrap_peer to = peer(target, group_target);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_accumulate(handle_, t, to, offset, by.kind, o, w,
+                                        e);
+    });
+  }
+  nb::object fetch_op(H old, H tensor, H target, int64_t offset, H op,
+                      bool async_op, H group_target, H timeout, H label) {
+    WindowCall call(*this, "fetch_op", async_op, timeout, label);
+    const Reduction& by = call.reduction(op);
+    const auto* const out =
+        call.tensor(old, "old", Use::kWritten, Elements::kReduced);
+    const auto* const in =
+        call.tensor(tensor, "tensor", Use::kRead, Elements::kReduced);
+    const distwrap_peer to = peer(target, group_target);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_fetch_op(handle_, out, in, to, offset, by.kind, o,
+                                      w, e);
+    });
+  }
+  nb::object compare_swap(H old, H expected_desired, H target, int64_t offset,
+                          bool async_op, H group_target, H timeout, H label) {
+    WindowCall call(*this, "compare_swap", async_op, timeout, label);
+    const auto* const out =
+        call.tensor(old, "old", Use::kWritten, Elements::kReduced);
+    const auto* const in = call.tensor(expected_desired, "expected_desired",
+                                       Use::kRead, Elements::kReduced);
+    const distwrap_peer to = peer(target, group_target);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_compare_swap(handle_, out, in, to, offset, o, w,
+                                          e);
+    });
+  }
+  nb::object flush(H target, bool async_op, H group_target, H timeout,
+                   H label) {
+    WindowCall call(*this, "flush", async_op, timeout, label);
+    const distwrap_peer to = peer(target, group_target);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_flush(handle_, to, o, w, e);
+    });
+  }
+  nb::object fence(bool async_op, H timeout, H label) {
+    WindowCall call(*this, "fence", async_op, timeout, label);
+    return call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_fence(handle_, o, w, e);
+    });
+  }
+
+ private:
+  // A call on the window: its options name no group, which the window has.
+  struct WindowCall : Call {
+    WindowCall(const Window& on, const char* name, bool async_op, H timeout,
+               H label)
+        : Call(name, nb::none(), async_op, timeout, label), window(on) {
+      if (recording != nullptr)
+        raise_value(name, "calls on windows cannot be in a batch",
+                    "make the call outside of the batch");
+    }
+    template <class F>
+    nb::object run(const F& f) {
+      return run_on(window.group(), window.group_, f);
+    }
+    const Window& window;
+  };
+
+  distwrap_group group() const { return group_of("window", group_); }
+  static distwrap_peer peer(H target, H group_target) {
+    return peer_of("window", "target", target, group_target);
+  }
+  nb::object pages(distwrap_peer target) {
+    distwrap_pages pages = nullptr;
+    distwrap_output memory = {};
+    Error error;
+    check(
+        distwrap_window_pages(handle_, target, &pages, &memory, &error.handle),
+        error);
+    return array_of("window.memory", memory.data, distwrap_dtype(memory.dtype),
+                    &memory.count, 1, [pages] { distwrap_pages_free(pages); });
+  }
+
+  distwrap_window handle_ = nullptr;
+  const nb::object group_;
+  nb::object brought_;
+  std::unique_ptr<Tensor> own_;  // the memory that this rank brought
+  bool is_destroyed_ = false;
+};
+
+}  // namespace
+
+void add_windows(nb::module_& m) {
+  const auto none = [](const char* name) { return nb::arg(name).none(); };
+  const auto unset = [](const char* name) {
+    return nb::arg(name) = nb::none();
+  };
+  nb::class_<Attributes>(m, "WindowAttr", "A rank's part of a window.")
+      .def_ro("count", &Attributes::count, "elements")
+      .def_ro("bytes", &Attributes::bytes)
+      .def_ro("is_unified", &Attributes::is_unified,
+              "whether this rank can load and store it directly");
+  nb::class_<Window>(
+      m, "Window", nb::is_weak_referenceable(),
+      "Memory of all ranks of a group that each can read and write without the "
+      "owner's help, and signals that tell when data have arrived. Collective. "
+      "Each rank brings memory (an array), or names a count of elements of "
+      "dtype to allocate; counts may differ. Offsets are elements of the "
+      "target's part. docs/windows.md says when data become visible.")
+      .def(nb::init<H, int64_t, H, H, int64_t, H, H, H>(), unset("memory"),
+           "count"_a = 0, "dtype"_a = "float32", unset("group"),
+           "signals"_a = 64, nb::kw_only(), unset("timeout"), unset("backend"),
+           unset("label"))
+      .def("destroy", &Window::destroy, unset("timeout"),
+           "Collective. Afterwards no rank writes to the memory. MPI: "
+           "MPI_Win_free.")
+      .def("memory", &Window::memory,
+           "This rank's part as an array, which may outlive the window.")
+      .def("map_remote", &Window::map_remote, unset("target"),
+           unset("group_target"),
+           "Another rank's part as an array, which may outlive the window. "
+           "NotImplementedError where it cannot be mapped. MPI: "
+           "MPI_Win_shared_query.")
+      .def("get_attr", &Window::get_attr, unset("target"),
+           unset("group_target"))
+      .def("put", &Window::put, none("tensor"), unset("target"), "offset"_a = 0,
+           "async_op"_a = false, unset("group_target"), nb::kw_only(),
+           unset("timeout"), unset("label"),
+           "Writes to the target's part. MPI: MPI_Put.")
+      .def("get", &Window::get, none("tensor"), unset("target"), "offset"_a = 0,
+           "async_op"_a = false, unset("group_target"), nb::kw_only(),
+           unset("timeout"), unset("label"),
+           "Reads from the target's part. MPI: MPI_Get.")
+      .def("put_signal", &Window::put_signal, none("tensor"), unset("target"),
+           "offset"_a = 0, "index"_a = 0, "value"_a = 1, "how"_a = "add",
+           "async_op"_a = false, unset("group_target"), nb::kw_only(),
+           unset("timeout"), unset("label"),
+           "Writes, then raises a slot of the target. NCCL: ncclPutSignal.")
+      .def("signal", &Window::signal, unset("target"), unset("index"),
+           "value"_a = 1, "how"_a = "add", "async_op"_a = false,
+           unset("group_target"), nb::kw_only(), unset("timeout"),
+           unset("label"),
+           "Raises a slot of the target, or without an index the counter of "
+           "this pair of ranks. NCCL: ncclSignal.")
+      .def(
+          "wait_signal", &Window::wait_signal, unset("index"), "value"_a = 1,
+          "compare"_a = "ge", "async_op"_a = false, unset("source"),
+          unset("group_source"), nb::kw_only(), unset("timeout"),
+          unset("label"),
+          "Waits until a slot of this rank fulfils the comparison (eq, ne, lt, "
+          "le, gt, ge); without an index consumes a signal of source. NCCL: "
+          "ncclWaitSignal.")
+      .def("accumulate", &Window::accumulate, none("tensor"), unset("target"),
+           "offset"_a = 0, unset("op"), "async_op"_a = false,
+           unset("group_target"), nb::kw_only(), unset("timeout"),
+           unset("label"),
+           "Reduces into the target's part, each element atomically. MPI: "
+           "MPI_Accumulate.")
+      .def("fetch_op", &Window::fetch_op, none("old"), none("tensor"),
+           unset("target"), "offset"_a = 0, unset("op"), "async_op"_a = false,
+           unset("group_target"), nb::kw_only(), unset("timeout"),
+           unset("label"),
+           "Accumulates, and `old` gets the elements from before. MPI: "
+           "MPI_Fetch_and_op.")
+      .def("compare_swap", &Window::compare_swap, none("old"),
+           none("expected_desired"), unset("target"), "offset"_a = 0,
+           "async_op"_a = false, unset("group_target"), nb::kw_only(),
+           unset("timeout"), unset("label"),
+           "Replaces an element by the second of two if it equals the first; "
+           "`old` gets the element from before. MPI: MPI_Compare_and_swap.")
+      .def("flush", &Window::flush, unset("target"), "async_op"_a = false,
+           unset("group_target"), nb::kw_only(), unset("timeout"),
+           unset("label"),
+           "Ends when this rank's writes have arrived at the target, or at all "
+           "ranks. MPI: MPI_Win_flush.")
+      .def("fence", &Window::fence, "async_op"_a = false, nb::kw_only(),
+           unset("timeout"), unset("label"),
+           "Orders this thread's operations; waits for no rank.");
+}
+
+}  // namespace distwrap_python

@@ -1,0 +1,317 @@
+// Works and batches.
+#include "call.h"
+
+#include <functional>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace distwrap_python {
+namespace {
+
+// How often a wait of the main thread looks for signals.
+constexpr int64_t kSliceNs = 50'000'000;
+
+}  // namespace
+
+// A started operation. What it uses is held until it has ended, also when the
+// object has gone before.
+class Work {
+ public:
+  Work(distwrap_work work, std::unique_ptr<Held> held, nb::handle group,
+       const char* name)
+      : work_(work),
+        held_(std::move(held)),
+        group_(nb::borrow(group)),
+        outputs_(held_ != nullptr ? held_->outputs : nb::object()),
+        name_(name) {}
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work() {
+    if (held_ != nullptr && !has_ended()) hold_until_ended(held_.release());
+    distwrap_work_free(work_);
+  }
+
+  bool wait(nb::handle timeout) {
+    int64_t left = nanoseconds_of("wait", timeout);
+    if (left == 0) left = DW_FOREVER;
+    const bool is_main = MainWait::is_main_thread();
+    for (;;) {
+      const int64_t slice = is_main && left > kSliceNs ? kSliceNs : left;
+      Error error;
+      int32_t code;
+      {
+        const Unlocked released;
+        code = distwrap_work_wait(work_, slice, &error.handle);
+      }
+      if (code == DW_OK) break;
+      const bool goes_on =
+          distwrap_error_reason(error.handle) == DW_REASON_WAIT_EXPIRED;
+      if (!goes_on) held_.reset();
+      if (!goes_on || slice == left) raise(code, error);
+      if (left != DW_FOREVER) left -= slice;
+      if (PyErr_CheckSignals() != 0) {
+        // Half a collective cannot be left: all ranks learn of it.
+        nb::python_error interrupt;
+        abort_group();
+        throw interrupt;
+      }
+    }
+    held_.reset();
+    return true;
+  }
+  bool has_ended() const {
+    int32_t ended = 0;
+    return distwrap_work_test(work_, &ended, nullptr) != DW_OK || ended != 0;
+  }
+  bool is_success() const {
+    return has_ended() && distwrap_work_status(work_, nullptr) == DW_OK;
+  }
+  nb::object exception() const {
+    Error error;
+    const int32_t code = distwrap_work_status(work_, &error.handle);
+    return code == DW_OK ? nb::none() : exception_of(code, error.handle);
+  }
+  // The outputs; waits for none.
+  nb::object result() {
+    if (!has_ended())
+      raise_value("result", "the operation has not ended", "wait for it first");
+    Error error;
+    check(distwrap_work_status(work_, &error.handle), error);
+    return outputs_.is_valid() ? outputs_ : nb::object(nb::list());
+  }
+  uint64_t seq() const {
+    uint64_t seq = 0;
+    Error error;
+    check(distwrap_work_seq(work_, &seq, &error.handle), error);
+    return seq;
+  }
+  int event_fd() const {
+    int32_t fd = -1;
+    Error error;
+    check(distwrap_work_event_fd(work_, &fd, &error.handle), error);
+    return fd;
+  }
+  void cancel() {
+    Error error;
+    check(distwrap_work_cancel(work_, &error.handle), error);
+  }
+  const char* name() const { return name_; }
+  distwrap_work handle() const { return work_; }
+
+  // `callback` gets this object once.
+  static void add_done_callback(const nb::object& self, nb::object callback) {
+    if (PyCallable_Check(callback.ptr()) == 0)
+      raise_type("add_done_callback",
+                 "callback is of type " + type_of(callback),
+                 "give a function of one argument, the Work");
+    auto* const pair = new nb::object[2]{self, std::move(callback)};
+    const auto call = [](void* user, int32_t /*code*/,
+                         distwrap_error /*error*/) {
+      const Locked locked;
+      if (!locked) return;
+      const std::unique_ptr<nb::object[]> both(static_cast<nb::object*>(user));
+      PyObject* const result =
+          PyObject_CallFunctionObjArgs(both[1].ptr(), both[0].ptr(), nullptr);
+      if (result == nullptr) PyErr_WriteUnraisable(both[1].ptr());
+      Py_XDECREF(result);
+    };
+    Error error;
+    int32_t code;
+    {
+      // The callback may run inside of the call, and in another thread.
+      const distwrap_work work = nb::cast<Work&>(self).work_;
+      const Unlocked released;
+      code = distwrap_work_on_done(work, call, pair, &error.handle);
+    }
+    if (code != DW_OK) {
+      delete[] pair;
+      raise(code, error);
+    }
+  }
+
+ private:
+  void abort_group() {
+    distwrap_group group = nullptr;
+    if (!group_.is_none()) group = group_of("wait", group_);
+    const Unlocked released;
+    distwrap_abort(group, nullptr);
+  }
+  void hold_until_ended(Held* held) {
+    const auto let_go = [](void* user, int32_t, distwrap_error) {
+      const Locked locked;
+      if (!locked) return;
+      delete static_cast<Held*>(user);
+    };
+    int32_t code;
+    {
+      const Unlocked released;
+      code = distwrap_work_on_done(work_, let_go, held, nullptr);
+    }
+    // A broken work uses nothing any more.
+    if (code != DW_OK) delete held;
+  }
+
+  const distwrap_work work_;
+  std::unique_ptr<Held> held_;
+  const nb::object group_, outputs_;
+  const char* const name_;
+};
+
+nb::object make_work(distwrap_work work, std::unique_ptr<Held> held,
+                     nb::handle group, const char* name) {
+  return nb::cast(new Work(work, std::move(held), group, name),
+                  nb::rv_policy::take_ownership);
+}
+
+// ---- batches ----
+
+thread_local Batch* recording = nullptr;
+
+struct Batch {
+  distwrap_batch handle = nullptr;
+  std::unique_ptr<Held> held = std::make_unique<Held>();
+  Batch* outer = nullptr;
+  bool is_recording = false;
+  Batch() {
+    Error error;
+    check(distwrap_batch_create(&handle, &error.handle), error);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch() { distwrap_batch_free(handle); }
+
+  void begin() {
+    if (is_recording)
+      raise_value("batch", "the batch records already", "make another batch");
+    outer = std::exchange(recording, this);
+    is_recording = true;
+  }
+  void end() {
+    if (is_recording) recording = outer;
+    is_recording = false;
+  }
+  nb::object submit(bool async_op) {
+    distwrap_work work = nullptr;
+    wait_in(nullptr, [&](auto* e) {
+      return distwrap_batch_submit(handle, async_op ? &work : nullptr, e);
+    });
+    if (!async_op) {
+      held.reset();
+      return nb::none();
+    }
+    return make_work(work, std::move(held), nb::none(), "batch");
+  }
+  nb::object item(int32_t index) {
+    distwrap_work work = nullptr;
+    Error error;
+    check(distwrap_batch_item(handle, index, &work, &error.handle), error);
+    return make_work(work, nullptr, nb::none(), "item");
+  }
+};
+
+distwrap_batch handle_of(const Batch* batch) { return batch->handle; }
+
+void keep_in_batch(std::unique_ptr<Held> held) {
+  Held& all = *recording->held;
+  const auto move = [](auto& from, auto& to) {
+    for (auto& one : from) to.push_back(std::move(one));
+  };
+  move(held->tensors, all.tensors);
+  move(held->lists, all.lists);
+  move(held->reductions, all.reductions);
+}
+
+namespace {
+
+std::vector<distwrap_work> handles_of(const char* call, const nb::list& works) {
+  std::vector<distwrap_work> handles;
+  for (nb::handle one : works) {
+    Work* work = nullptr;
+    if (!nb::try_cast(one, work, false) || work == nullptr)
+      raise_type(call, "works has an object of type " + type_of(one),
+                 "give a list of Work objects");
+    handles.push_back(work->handle());
+  }
+  return handles;
+}
+
+int64_t forever_unless(const char* call, nb::handle timeout) {
+  const int64_t given = nanoseconds_of(call, timeout);
+  return given == 0 ? DW_FOREVER : given;
+}
+
+}  // namespace
+
+void add_work(nb::module_& m) {
+  nb::class_<Work>(m, "Work", nb::is_weak_referenceable(),
+                   "A started operation. It may be dropped: its buffers are "
+                   "held until it has ended.")
+      .def("wait", &Work::wait, "timeout"_a = nb::none(),
+           "Waits for the end: True, or the operation's error. After `timeout` "
+           "(seconds or a timedelta) TimeoutError, and the operation goes on.")
+      .def("is_completed", &Work::has_ended,
+           "Whether the operation has ended, well or not.")
+      .def("is_success", &Work::is_success, "Whether it has ended well.")
+      .def("exception", &Work::exception,
+           "The error of the operation, or None.")
+      .def("result", &Work::result,
+           "The list of the output arrays of an operation that has ended, or "
+           "its "
+           "error.")
+      .def_prop_ro("name", &Work::name, "The name of the call.")
+      .def("seq", &Work::seq, "Its number among the group's collectives.")
+      .def("event_fd", &Work::event_fd,
+           "A descriptor for poll, readable once the operation has ended. It "
+           "belongs to the Work: do not read or close it.")
+      .def("__await__",
+           [](nb::handle self) {
+             return nb::module_::import_("distwrap.waiting")
+                 .attr("wait_in_loop")(self);
+           })
+      .def("cancel", &Work::cancel,
+           "Takes the operation back if it has not been submitted yet.")
+      .def(
+          "add_done_callback",
+          [](const nb::object& self, nb::object callback) {
+            Work::add_done_callback(self, std::move(callback));
+          },
+          "callback"_a,
+          "Calls callback(work) once when the operation has ended, in this "
+          "thread if it has already, else in a thread of the session.");
+  nb::class_<Batch>(m, "_Batch")
+      .def(nb::init<>())
+      .def("begin", &Batch::begin)
+      .def("end", &Batch::end)
+      .def("submit", &Batch::submit, "async_op"_a)
+      .def("item", &Batch::item, "index"_a)
+      .def("__len__",
+           [](const Batch& b) { return distwrap_batch_size(b.handle); });
+  m.def(
+      "wait_all",
+      [](const nb::list& works, nb::handle timeout) {
+        const auto handles = handles_of("wait_all", works);
+        const int64_t limit = forever_unless("wait_all", timeout);
+        wait_in(nullptr, [&](auto* e) {
+          return distwrap_wait_all(handles.data(), handles.size(), limit, e);
+        });
+      },
+      "works"_a, "timeout"_a = nb::none(),
+      "Waits for all works; the first error among them. MPI: MPI_Waitall.");
+  m.def(
+      "wait_any",
+      [](const nb::list& works, nb::handle timeout) {
+        const auto handles = handles_of("wait_any", works);
+        const int64_t limit = forever_unless("wait_any", timeout);
+        uint64_t index = 0;
+        wait_in(nullptr, [&](auto* e) {
+          return distwrap_wait_any(handles.data(), handles.size(), limit,
+                                   &index, e);
+        });
+        return index;
+      },
+      "works"_a, "timeout"_a = nb::none(),
+      "Waits for one of the works and returns its index. MPI: MPI_Waitany.");
+}
+
+}  // namespace distwrap_python

@@ -1,0 +1,429 @@
+"""The programs of life_test.py: one function for each, run on each rank.
+
+  python3 life_programs.py NAME
+"""
+
+import gc
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+
+import distwrap as dist
+from support import check, equal, rank, refused, size
+
+
+def total():
+    return size() * (size() + 1) // 2
+
+
+def soon(condition, *told):
+    """Nothing says when a dropped work ends."""
+    end = time.monotonic() + 10
+    while not condition():
+        check(time.monotonic() < end, *told)
+        time.sleep(0.001)
+
+
+# ---- works that nobody keeps ----
+
+def dropped_works():
+    """A Work and its arrays are dropped at once; the memory is used again by
+    other arrays while the operation runs. A kept array tells that every
+    operation had its own values."""
+    dist.init_process_group()
+    for i in range(300):
+        count = 1 + 37 * i % 5000
+        dist.all_reduce(np.full(count, rank() + i, "f4"), async_op=True)
+        noise = np.full(count, 1e30, "f4")
+        out = np.zeros((size(), count), "i4")
+        dist.all_gather_into_tensor(out, np.full(count, rank() + i, "i4"),
+                                    async_op=True)
+        work = dist.all_reduce(np.ones(count), async_op=True)
+        del work
+        del noise
+        kept = np.full(count, rank() + 1, "i4")
+        dist.all_reduce(kept)
+        check((kept == total()).all())
+        soon(lambda out=out, i=i: (out == np.arange(size())[:, None] + i).all(),
+             i)
+    if size() > 1:
+        to, source = (rank() + 1) % size(), (rank() - 1) % size()
+        for i in range(200):
+            dist.isend(np.full(i + 1, 1000 * rank() + i, "i4"), to)
+        for i in range(200):
+            x = np.zeros(i + 1, "i4")
+            dist.recv(x, source)
+            check((x == 1000 * source + i).all(), i)
+    with dist.batch(async_op=True):
+        dist.all_reduce(np.ones(1000))
+    dist.destroy_process_group()
+
+
+def works_in_cycles():
+    """The collector frees works, in cycles with their arrays and callbacks."""
+    dist.init_process_group()
+    called = []
+
+    class Node:
+        pass
+    for i in range(300):
+        node = Node()
+        node.array = np.full(1000, float(i))
+        node.work = dist.all_reduce(node.array, async_op=True)
+        node.self = node
+        # The work knows the callback, which knows the node.
+        node.work.add_done_callback(lambda work, node=node: called.append(1))
+        if i % 50 == 49:
+            del node
+            gc.collect()
+    node = None
+    dist.barrier()
+    # A callback runs in a thread of the session, and may still be under way.
+    soon(lambda: len(called) == 300, len(called))
+
+    def are_gone():
+        gc.collect()
+        return not any(isinstance(o, Node) for o in gc.get_objects())
+    soon(are_gone, "nodes are left")
+    dist.destroy_process_group()
+
+
+# ---- nothing is left behind ----
+
+def calls_leave_nothing():
+    dist.init_process_group()
+    x, y = np.ones(8, "f4"), np.ones(8 * size(), "f4")
+    outs = [np.ones(8, "f4") for _ in range(size())]
+    group = dist.new_group()
+    to, source = (rank() + 1) % size(), (rank() - 1) % size()
+
+    def all_kinds():
+        dist.all_reduce(x)
+        dist.broadcast(x, 0, group)
+        dist.all_gather_into_tensor(y, x, label="gather", timeout=60)
+        dist.all_gather(outs, x)
+        dist.reduce_scatter(x, outs)
+        dist.all_to_all_single(y, y.copy(), [8] * size(), [8] * size())
+        dist.all_reduce(x, dist.ReduceOp.premul_sum(np.ones(1, "f4")))
+        dist.all_reduce(x, dist.ReduceOp.premul_sum(0.5), async_op=True).wait()
+        dist.wait_all([dist.isend(x, to), dist.irecv(outs[0], source)])
+        dist.wait_all(dist.batch_isend_irecv([
+            dist.P2POp(dist.isend, x, to),
+            dist.P2POp(dist.irecv, outs[0], source)]))
+        with dist.batch(async_op=True) as batch:
+            dist.all_reduce(x)
+            dist.broadcast(y, 0)
+        batch.item(1).wait()
+        batch.wait()
+        work = dist.all_reduce(x, async_op=True)
+        work.add_done_callback(lambda _: None)
+        work.event_fd()
+        work.wait()
+        dist.all_reduce(np.ones(100), async_op=True)  # dropped
+        for bad in (3, np.ones((3, 3))[:, 0]):
+            try:
+                dist.all_reduce(bad)
+            except (TypeError, ValueError):
+                pass
+        try:
+            dist.broadcast(x)
+        except dist.DistError:
+            pass
+        dist.group.WORLD.group_name
+        x[:] = 1
+
+    def measured():
+        dist.barrier()
+        gc.collect()
+        return (len(gc.get_objects()), len(os.listdir("/proc/self/fd")),
+                tracemalloc.get_traced_memory()[0],
+                int(open("/proc/self/statm").read().split()[1])
+                * resource.getpagesize())
+
+    for _ in range(100):
+        all_kinds()
+    tracemalloc.start()
+    for _ in range(100):
+        all_kinds()
+    before = measured()
+    # Some twenty calls in each round.
+    rounds = 250 if dist.get_backend() == "gloo" else 1000
+    for _ in range(rounds):
+        all_kinds()
+    after = measured()
+    growth = [b - a for a, b in zip(before, after)]
+    objects, descriptors, bytes_, resident = growth
+    told = f"objects, descriptors, bytes, resident bytes: {growth}"
+    check(objects < 50, told)
+    check(descriptors <= 0, told)
+    check(bytes_ < 20000, told)
+    # Half a byte for each call would be 10 KB; the C library's own reserves
+    # come and go in larger steps.
+    check(resident < 3 << 20, told)
+    tracemalloc.stop()
+    for _ in range(20):
+        made = dist.new_group()
+        dist.destroy_process_group(made)
+        del made
+    middle = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        made = dist.new_group()
+        dist.destroy_process_group(made)
+        del made
+    check(len(os.listdir("/proc/self/fd")) <= middle, "groups keep descriptors")
+    dist.destroy_process_group()
+
+
+def failed_works_hold_nothing():
+    """An array is free again when its operation has failed."""
+    import weakref
+
+    class Array(np.ndarray):
+        pass
+    dist.init_process_group()
+    group = dist.new_group()
+    array = np.ones(10).view(Array)
+    seen = weakref.ref(array)
+    if rank() == 0:
+        work = dist.all_reduce(array, group=group, async_op=True)
+        del array
+        gc.collect()
+        check(seen() is not None, "the array went while it was in use")
+        dist.abort(group)
+        refused(work.wait, kind=RuntimeError)
+        del work
+        soon(lambda: gc.collect() >= 0 and seen() is None,
+             "a failed work keeps its array")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+# ---- the end of a program ----
+
+def end_with_work_in_flight():
+    dist.init_process_group()
+    if rank() == 0:
+        global kept
+        kept = [dist.all_reduce(np.ones(1000), async_op=True)
+                for _ in range(10)]
+        dist.irecv(np.ones(3), 1)
+        kept[0].add_done_callback(lambda work: work.exception())
+    else:
+        time.sleep(0.1)
+
+
+def end_after_an_exception():
+    dist.init_process_group()
+    dist.all_reduce(np.ones(3), async_op=True)
+    raise KeyError("meant")
+
+
+def end_without_destroy():
+    dist.init_process_group()
+    global kept
+    kept = dist.new_group(), dist.group.WORLD, dist.create_session(
+        store=dist.HashStore(), rank=0, world_size=1)
+    dist.all_reduce(np.ones(3))
+
+
+def end_beside_a_waiting_thread():
+    """Another thread is inside of a call when the main thread ends."""
+    dist.init_process_group()
+    world = dist.group.WORLD
+
+    def wait():
+        try:
+            dist.all_reduce(np.ones(3), group=world)
+        except dist.DistError:
+            time.sleep(5)
+    if rank() == 0:
+        for _ in range(3):
+            threading.Thread(target=wait, daemon=True).start()
+        time.sleep(0.1)
+    else:
+        time.sleep(0.2)
+
+
+def end_in_a_thread():
+    """A session of a thread that has ended, and exit from a thread."""
+    def body():
+        dist.init_process_group()
+        dist.all_reduce(np.ones(3))
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    dist.all_reduce(np.ones(3))  # the only session is everybody's
+
+
+def end_by_exit():
+    dist.init_process_group()
+    work = dist.all_reduce(np.ones(3), async_op=True)
+    work.wait()
+    work.add_done_callback(lambda _: None)
+    sys.exit(0)
+
+
+def end_with_objects_in_globals():
+    """Modules are emptied while works, groups and batches are alive."""
+    dist.init_process_group()
+    global a, b, c, d, e
+    a = dist.all_reduce(np.ones(3), async_op=True)
+    b = dist.group.WORLD
+    with dist.batch(async_op=True) as c:
+        dist.barrier()
+    d = dist.HashStore()
+
+    class Late:
+        def __del__(self, call=dist.all_reduce, array=np.ones(3)):
+            try:
+                call(array)
+            except BaseException as error:
+                os.write(1, type(error).__name__.encode() + b"\n")
+    e = Late()
+    dist.barrier()
+    a.wait()
+
+
+# ---- fork ----
+
+def forks():
+    dist.init_process_group()
+    x = np.ones(3)
+    dist.all_reduce(x)
+    group, work = dist.group.WORLD, dist.all_reduce(x, async_op=True)
+    work.wait()
+    for end in (lambda: os._exit(0), lambda: sys.exit(0)):
+        child = os.fork()
+        if child == 0:
+            try:
+                for call in (lambda: dist.all_reduce(x),
+                             lambda: dist.barrier(group),
+                             lambda: dist.all_reduce(x, async_op=True),
+                             lambda: dist.new_group()):
+                    refused(call, kind=RuntimeError, reason="kForkedChild")
+            except BaseException as error:
+                print(error, file=sys.stderr, flush=True)
+                os._exit(1)
+            end()
+        equal(os.waitpid(child, 0)[1], 0)
+    dist.all_reduce(x)
+    dist.destroy_process_group()
+
+
+# ---- Ctrl-C ----
+
+def interrupt_soon():
+    """Another process interrupts this one; a signal to oneself would come
+    between two instructions."""
+    return subprocess.Popen(["sh", "-c", f"sleep 0.15; kill -INT {os.getpid()}"])
+
+
+def interrupted(wait):
+    dist.init_process_group()
+    if rank() != 0:
+        # Comes when the other rank has been interrupted.
+        time.sleep(0.6)
+        refused(dist.all_reduce, np.ones(3), timeout=5, kind=RuntimeError)
+        return
+    helper, begin = interrupt_soon(), time.monotonic()
+    try:
+        wait()
+    except KeyboardInterrupt:
+        took = time.monotonic() - begin - 0.15
+    else:
+        raise AssertionError("was not interrupted")
+    check(took < 2, f"after {took} s")
+    print(f"{took * 1000:.0f} ms after the signal")
+    helper.wait()
+    refused(dist.barrier, kind=RuntimeError)
+
+
+def interrupted_call():
+    interrupted(lambda: dist.all_reduce(np.ones(3)))
+
+
+def interrupted_wait():
+    interrupted(lambda: dist.all_reduce(np.ones(3), async_op=True).wait())
+
+
+def interrupted_wait_with_a_limit():
+    interrupted(
+        lambda: dist.all_reduce(np.ones(3), async_op=True).wait(timeout=30))
+
+
+def interrupted_wait_all():
+    interrupted(lambda: dist.wait_all([dist.all_reduce(np.ones(3),
+                                                       async_op=True)]))
+
+
+def interrupted_batch():
+    def wait():
+        with dist.batch():
+            dist.all_reduce(np.ones(3))
+    interrupted(wait)
+
+
+def handlers_stay():
+    """A handler of the program is called, and the call goes on."""
+    seen = []
+    handler = lambda number, frame: seen.append(number)
+    signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGUSR1, handler)
+    dist.init_process_group()
+    x = np.ones(3)
+    if rank() == 0:
+        helper = interrupt_soon()
+        work = dist.all_reduce(x, async_op=True)
+        work.wait()
+        dist.all_reduce(x)
+        helper.wait()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        equal(sorted(seen), sorted([signal.SIGINT, signal.SIGUSR1]))
+    else:
+        time.sleep(0.4)
+        dist.all_reduce(x)
+        dist.all_reduce(x)
+    check(signal.getsignal(signal.SIGUSR1) is handler)
+    check(signal.getsignal(signal.SIGINT) is handler)
+    dist.destroy_process_group()
+
+
+def threads_at_once():
+    """Eight threads with a group each, while the interpreter switches all the
+    time."""
+    dist.init_process_group()
+    world = dist.group.WORLD
+    groups, failures = [dist.new_group() for _ in range(8)], []
+    sys.setswitchinterval(1e-6)
+
+    def run(group):
+        try:
+            for i in range(60):
+                x = np.full(50, rank() + i)
+                work = dist.all_reduce(x, group=group, async_op=True)
+                work.add_done_callback(lambda work: work.is_success())
+                dist.barrier(group)
+                work.wait()
+                check((x == sum(r + i for r in range(size()))).all())
+        except BaseException as error:
+            failures.append(error)
+    threads = [threading.Thread(target=run, args=(g,)) for g in groups]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    dist.barrier(world)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

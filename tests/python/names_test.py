@@ -1,0 +1,232 @@
+"""The names of the package against its table, the C API and the tests."""
+
+import ast
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+import types
+import unittest
+
+import numpy as np
+
+import distwrap as dist
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+import make_calls  # noqa: E402
+
+
+def table():
+    with open(ROOT / "python" / "calls.toml", "rb") as file:
+        calls = tomllib.load(file)
+    return calls, calls.pop("types")
+
+
+def c_functions():
+    text = (ROOT / "include" / "distwrap" / "c.h").read_text(encoding="utf-8")
+    return set(re.findall(r"\bdistwrap_(\w+)\(", text))
+
+
+def public_names():
+    return sorted(name for name, value in vars(dist).items()
+                  if not name.startswith("_")
+                  and not isinstance(value, types.ModuleType))
+
+
+def is_error(value):
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
+class Names(unittest.TestCase):
+    def test_the_table_has_functions_of_the_c_api(self):
+        known = c_functions()
+        self.assertGreater(len(known), 100)
+        for name, call in table()[0].items():
+            self.assertIn(call["c"], known, name)
+
+    def test_each_call_exists_as_the_table_says(self):
+        for name, call in table()[0].items():
+            function = getattr(dist, name)
+            self.assertEqual(function.__name__, name)
+            self.assertTrue(function.__doc__.strip().endswith(
+                call["doc"].strip()), name)
+            # nanobind writes the signature into the first line.
+            first = function.__doc__.splitlines()[0]
+            given = [argument for argument, _, _ in
+                     make_calls.parameters(call["args"])]
+            self.assertEqual(re.findall(r"(\w+): ", first), given, first)
+
+    def test_each_type_is_known(self):
+        calls, kinds = table()
+        for name, call in calls.items():
+            for argument, _, _ in make_calls.parameters(call["args"]):
+                self.assertIn(argument, kinds, name)
+
+    def test_stubs_have_each_name_with_its_arguments(self):
+        calls, kinds = table()
+        base = (ROOT / "python" / "stubs.pyi").read_text(encoding="utf-8")
+        stubs = {}
+        for node in ast.parse(make_calls.stubs(calls, kinds, base)).body:
+            if isinstance(node, ast.AnnAssign):
+                stubs[node.target.id] = node
+            elif hasattr(node, "name"):
+                self.assertNotIn(node.name, stubs)
+                stubs[node.name] = node
+        self.assertEqual([name for name in public_names() + ["__version__"]
+                          if name not in stubs], [])
+        for name, call in calls.items():
+            self.assertEqual(ast.get_docstring(stubs[name]).split(),
+                             call["doc"].split())
+        compared = 0
+        for name in public_names():
+            if isinstance(stubs[name], ast.FunctionDef):
+                compared += self.compare(stubs[name], getattr(dist, name))
+            elif isinstance(stubs[name], ast.ClassDef):
+                compared += self.compare_class(stubs[name],
+                                               getattr(dist, name))
+        self.assertGreater(compared, 90)
+
+    def compare_class(self, stub, found):
+        members = {node.name: node for node in stub.body
+                   if isinstance(node, ast.FunctionDef)}
+        members |= {node.target.id: node for node in stub.body
+                    if isinstance(node, ast.AnnAssign)}
+        own = {name for name in vars(found) if not name.startswith("_")}
+        if issubclass(found, tuple | int) or is_error(found):
+            return 0  # made of fields, members of an enumeration, attributes
+        self.assertEqual(own - set(members), set(), found)
+        return sum(self.compare(node, getattr(found, name))
+                   for name, node in members.items()
+                   if isinstance(node, ast.FunctionDef)
+                   and not name.startswith("__") and not node.decorator_list)
+
+    def compare(self, stub, found):
+        """Whether the arguments could be compared; they have to be equal."""
+        given = stub.args
+        names = [one.arg for one in given.args + given.kwonlyargs]
+        signature = getattr(found, "__nb_signature__", None)
+        if signature is not None:
+            text = signature[0][0].partition(" -> ")[0].partition("(")[2]
+            self.assertEqual(re.findall(r"\w+", re.sub(
+                r"(: | = )[^,)]+", "", text)), names, stub.name)
+            return 1
+        try:
+            known = list(inspect.signature(found).parameters)
+        except (TypeError, ValueError):
+            return 0
+        self.assertEqual(known, names, stub.name)
+        return 1
+
+    def test_arguments_have_their_names(self):
+        """Every call takes all its arguments by name, on one rank."""
+        dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            for name, call in table()[0].items():
+                self.call_by_names(name, call)
+        finally:
+            dist.destroy_process_group()
+
+    def call_by_names(self, name, call):
+        x, y = np.ones(4), np.zeros(4)
+        values = {
+            "tensor": x, "input": x, "input_tensor": x, "output": y,
+            "output_tensor": y, "tensor_list": [y], "input_list": [x],
+            "gather_list": [y], "scatter_list": [y], "op": dist.ReduceOp.SUM,
+            "output_tensor_list": [y], "input_tensor_list": [x],
+            "output_split_sizes": [4], "input_split_sizes": [4],
+            "counts": [4], "group": dist.group.WORLD, "async_op": False,
+            "src": 0, "dst": 0, "group_src": None, "group_dst": None, "tag": 0,
+            "device_ids": None, "wait_all_ranks": True, "timeout": 10.0,
+            "label": "by name",
+        }
+        named = {argument: values[argument] for argument, _, _ in
+                 make_calls.parameters(call["args"])}
+        # A message to oneself needs its other half.
+        other = {"send": dist.irecv, "isend": dist.irecv, "recv": dist.isend,
+                 "irecv": dist.isend}.get(name)
+        work = None if other is None else other(y, 0)
+        result = getattr(dist, name)(**named)
+        if name.startswith("i"):
+            result.wait()
+        if work is not None:
+            work.wait()
+        # Roots as ranks of the group.
+        for one in ("src", "dst"):
+            if one in named and other is None:
+                getattr(dist, name)(**{**named, one: None, "group_" + one: 0})
+
+    def test_each_public_name_is_used_by_a_test(self):
+        called, named = set(), set()
+        for path in HERE.glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    named.add(node.attr)
+                if isinstance(node, ast.Call) and isinstance(node.func,
+                                                             ast.Attribute):
+                    called.add(node.func.attr)
+                # Functions are handed to what calls them.
+                if isinstance(node, ast.Call):
+                    called |= {argument.attr for argument in node.args
+                               if isinstance(argument, ast.Attribute)}
+        called |= set(table()[0])  # by test_arguments_have_their_names
+        unused = [name for name in public_names() if name not in (
+            called if callable(getattr(dist, name))
+            and not isinstance(getattr(dist, name), type) else named)]
+        for name in public_names():
+            kind = getattr(dist, name)
+            if isinstance(kind, type) and not is_error(kind):
+                unused += [f"{name}.{member}" for member in vars(kind)
+                           if not member.startswith("_")
+                           and member not in named]
+        self.assertEqual(unused, [], unused)
+
+    def test_each_public_name_says_what_it_does(self):
+        silent = [name for name in public_names()
+                  if callable(getattr(dist, name))
+                  and not getattr(dist, name).__doc__]
+        self.assertEqual(silent, [])
+
+    def test_the_page_lists_each_public_name(self):
+        text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+        listed = set(re.findall(r"`(\w+)`", text[text.index(
+            "## All names"):]))
+        missing = [name for name in public_names()
+                   if name not in listed | {"group"}]
+        self.assertEqual(missing, [])
+
+    def test_without_a_session(self):
+        x = np.ones(3)
+        self.assertTrue(dist.is_available())
+        self.assertFalse(dist.is_initialized())
+        self.assertEqual((dist.get_rank(), dist.get_world_size()), (-1, -1))
+        self.assertIsNone(dist.group.WORLD)
+        for call in (lambda: dist.all_reduce(x), dist.barrier, dist.new_group,
+                     lambda: dist.all_reduce(x, async_op=True),
+                     lambda: dist.send(x, 0), lambda: dist.irecv(x, 0),
+                     lambda: dist.split_group(split_ranks=[[0]]),
+                     dist.get_backend, dist.get_process_group_ranks,
+                     dist.destroy_process_group, dist.abort,
+                     dist.monitored_barrier, dist.capabilities,
+                     lambda: dist.batch_isend_irecv(
+                         [dist.P2POp(dist.isend, x, 0)])):
+            with self.assertRaises(AssertionError) as caught:
+                call()
+            self.assertIsInstance(caught.exception, dist.DistAssertionError)
+            self.assertEqual(caught.exception.reason, "kNotInitialized")
+            self.assertTrue(caught.exception.next_step)
+
+    def test_importing_loads_neither_numpy_nor_torch(self):
+        loaded = subprocess.run(
+            [sys.executable, "-B", "-c", "import distwrap, sys; print("
+             "sorted(m for m in ('numpy', 'torch', 'asyncio', 'pickle') "
+             "if m in sys.modules))"],
+            check=True, text=True, stdout=subprocess.PIPE).stdout
+        self.assertEqual(loaded, "[]\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
