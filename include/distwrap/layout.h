@@ -107,11 +107,12 @@ class DISTWRAP_EXPORT Layout {
   static absl::StatusOr<const Layout*> make(
       const MeshShape& mesh, absl::Span<const Placement> placements,
       const ShardOrder& order = {});
-  // Placements as text, separated by commas: "P(sum),S(0)"; parentheses around
-  // all of them may stand.
+  // The layout of a text: placements, separated by commas, such as
+  // "P(sum),S(0)"; parentheses around all of them may stand, and an order after
+  // them, as text() writes it. Errors: as make, and kPlacement with the part
+  // that cannot be read.
   static absl::StatusOr<const Layout*> parse(const MeshShape& mesh,
-                                             absl::string_view placements,
-                                             const ShardOrder& order = {});
+                                             absl::string_view text);
   // The spelling by the dimensions of the tensor. Axes in `partial` are
   // partial, and the others replicated. kPlacement for an axis that does not
   // exist or is named twice.

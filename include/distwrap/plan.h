@@ -16,6 +16,7 @@
 #include "distwrap/layout.h"
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 #include <absl/types/span.h>
 
 #include <cstdint>
@@ -30,6 +31,9 @@ enum class PlanMode : uint8_t {
   kFewestBytes,  // the fewest received bytes, then the fewest collectives
   kPyTorch,      // the steps that PyTorch takes, one axis after the other
 };
+
+// "fastest", "fewest_bytes", "pytorch".
+DISTWRAP_EXPORT absl::string_view plan_mode_name(PlanMode mode);
 
 struct PlanStep {
   enum class Kind : uint8_t {
@@ -59,6 +63,9 @@ struct PlanStep {
   // the rank with the largest.
   int64_t received = 0, largest = 0;
 };
+
+// "slice", "fill", "reduce_scatter" and so on.
+DISTWRAP_EXPORT absl::string_view plan_step_name(PlanStep::Kind kind);
 
 class Plan;
 using PlanRef = std::shared_ptr<const Plan>;

@@ -36,6 +36,16 @@ absl::Status no_placement(absl::string_view text) {
            }))});
 }
 
+absl::Status no_order(absl::string_view text) {
+  return base::make_error(
+      {.reason = Reason::kPlacement,
+       .what = absl::StrCat("\"", text.substr(0, 40),
+                            "\" is no order of the axes that cut a dimension"),
+       .expected = "a dimension and its axes, outermost cut first: 0:[1,0]",
+       .next_step =
+           "write it after the placements, such as S(0),S(0) order=0:[1,0]"});
+}
+
 // The text between `open` and the parenthesis at the end.
 std::optional<absl::string_view> inside(absl::string_view text,
                                         absl::string_view open) {
@@ -44,14 +54,14 @@ std::optional<absl::string_view> inside(absl::string_view text,
   return text;
 }
 
-// Splits at the commas that no parenthesis encloses.
+// Splits at the commas that no parenthesis or bracket encloses.
 std::vector<absl::string_view> split_outside(absl::string_view text) {
   std::vector<absl::string_view> parts;
   int depth = 0;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '(') ++depth;
-    if (i < text.size() && text[i] == ')') --depth;
+    if (i < text.size() && (text[i] == '(' || text[i] == '[')) ++depth;
+    if (i < text.size() && (text[i] == ')' || text[i] == ']')) --depth;
     if (i == text.size() || (text[i] == ',' && depth == 0)) {
       parts.push_back(
           absl::StripAsciiWhitespace(text.substr(begin, i - begin)));
@@ -59,6 +69,24 @@ std::vector<absl::string_view> split_outside(absl::string_view text) {
     }
   }
   return parts;
+}
+
+// Reads "0:[1,0],2:[3,1]".
+absl::StatusOr<ShardOrder> parse_order(absl::string_view text) {
+  ShardOrder order;
+  for (const absl::string_view part : split_outside(text)) {
+    const std::vector<absl::string_view> two =
+        absl::StrSplit(part, absl::MaxSplits(":[", 1));
+    int dim = 0;
+    if (two.size() != 2 || !absl::SimpleAtoi(two[0], &dim) ||
+        !absl::EndsWith(two[1], "]") || order.contains(dim))
+      return no_order(part);
+    std::vector<int>& axes = order[dim];
+    for (const absl::string_view axis :
+         absl::StrSplit(absl::StripSuffix(two[1], "]"), ','))
+      if (!absl::SimpleAtoi(axis, &axes.emplace_back())) return no_order(part);
+  }
+  return order;
 }
 
 }  // namespace
@@ -104,9 +132,13 @@ absl::StatusOr<Placement> parse_placement(absl::string_view text) {
 }
 
 absl::StatusOr<const Layout*> Layout::parse(const MeshShape& mesh,
-                                            absl::string_view text,
-                                            const ShardOrder& order) {
-  text = absl::StripAsciiWhitespace(text);
+                                            absl::string_view text) {
+  const std::vector<absl::string_view> two =
+      absl::StrSplit(text, absl::MaxSplits(" order=", 1));
+  absl::StatusOr<ShardOrder> order = ShardOrder();
+  if (two.size() == 2) order = parse_order(two[1]);
+  if (!order.ok()) return order.status();
+  text = absl::StripAsciiWhitespace(two[0]);
   if (text.size() >= 2 && text.front() == '(' && text.back() == ')')
     text = text.substr(1, text.size() - 2);
   std::vector<Placement> placements;
@@ -115,7 +147,7 @@ absl::StatusOr<const Layout*> Layout::parse(const MeshShape& mesh,
     if (!one.ok()) return one.status();
     placements.push_back(*one);
   }
-  return make(mesh, placements, order);
+  return make(mesh, placements, *order);
 }
 
 std::string Layout::text() const {

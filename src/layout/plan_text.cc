@@ -16,18 +16,6 @@ std::string list(const List& numbers) {
   return absl::StrCat("[", absl::StrJoin(numbers, ","), "]");
 }
 
-absl::string_view name_of(PlanMode mode) {
-  constexpr absl::string_view kNames[] = {"fastest", "fewest_bytes", "pytorch"};
-  return kNames[static_cast<size_t>(mode)];
-}
-
-absl::string_view name_of(PlanStep::Kind kind) {
-  constexpr absl::string_view kNames[] = {
-      "slice",    "fill",       "reduce_scatter", "all_reduce",
-      "exchange", "all_gather", "divide"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 absl::string_view name_of(PlanStep::Exchange kind) {
   constexpr absl::string_view kNames[] = {"permute", "all_to_all", "fetch"};
   return kNames[static_cast<size_t>(kind)];
@@ -35,7 +23,7 @@ absl::string_view name_of(PlanStep::Exchange kind) {
 
 std::string line_of(const PlanStep& step) {
   using Kind = PlanStep::Kind;
-  std::string line(name_of(step.kind));
+  std::string line(plan_step_name(step.kind));
   if (!step.axes.empty()) absl::StrAppend(&line, " g=", list(step.axes));
   if (step.kind == Kind::kReduceScatter || step.kind == Kind::kAllReduce ||
       step.kind == Kind::kFill)
@@ -50,11 +38,23 @@ std::string line_of(const PlanStep& step) {
 
 }  // namespace
 
+absl::string_view plan_mode_name(PlanMode mode) {
+  constexpr absl::string_view kNames[] = {"fastest", "fewest_bytes", "pytorch"};
+  return kNames[static_cast<size_t>(mode)];
+}
+
+absl::string_view plan_step_name(PlanStep::Kind kind) {
+  constexpr absl::string_view kNames[] = {
+      "slice",    "fill",       "reduce_scatter", "all_reduce",
+      "exchange", "all_gather", "divide"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 std::string Plan::text() const {
   std::string text = absl::StrCat(
       "plan ", kVersion, " mesh=", list(source_->mesh().sizes),
       " shape=", list(shape_), " item=", itemsize_,
-      " mode=", name_of(options_.mode), " cap=", options_.cap_bytes,
+      " mode=", plan_mode_name(options_.mode), " cap=", options_.cap_bytes,
       "\nsrc=", source_->text(), " dst=", target_->text(),
       diverged_ ? " diverged=1" : "", "\n");
   for (size_t i = 0; i < steps_.size(); ++i)

@@ -27,11 +27,11 @@ const Layout* layout_of(const Json& record, const std::string& key) {
     if (placement[0] == 'N' || placement[0] == 'M') return nullptr;
     text += (text.empty() ? "" : ",") + placement;
   }
-  ShardOrder order;
+  std::string order;
   if (record.contains(key + "_order"))
     for (const auto& [dim, axes] : record.at(key + "_order").items())
-      order[std::stoi(dim)] = axes.get<std::vector<int>>();
-  const auto made = Layout::parse(mesh, text, order);
+      order += (order.empty() ? " order=" : ",") + dim + ":" + axes.dump();
+  const auto made = Layout::parse(mesh, text + order);
   EXPECT_TRUE(made.ok()) << made.status();
   return made.ok() ? *made : nullptr;
 }

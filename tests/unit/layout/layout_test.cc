@@ -12,9 +12,8 @@ namespace {
 
 const MeshShape kNamed{.sizes = {2, 4}, .names = {"dp", "tp"}};
 
-const Layout* parsed(const MeshShape& mesh, absl::string_view text,
-                     const ShardOrder& order = {}) {
-  const auto made = Layout::parse(mesh, text, order);
+const Layout* parsed(const MeshShape& mesh, absl::string_view text) {
+  const auto made = Layout::parse(mesh, text);
   EXPECT_TRUE(made.ok()) << made.status();
   return made.ok() ? *made : nullptr;
 }
@@ -51,10 +50,11 @@ TEST(Layout, EqualLayoutsAreOneObject) {
   EXPECT_NE(one, parsed(kNamed, "P(avg),S(0)"));
   EXPECT_EQ(one->text(), "(P(sum),S(0))");
   EXPECT_NE(one->id(), parsed(kNamed, "R,S(0)")->id());
-  const Layout* const ordered = parsed(kNamed, "S(1),S(1)", {{1, {1, 0}}});
+  const Layout* const ordered = parsed(kNamed, "S(1),S(1) order=1:[1,0]");
   EXPECT_EQ(ordered->text(), "(S(1),S(1)) order=1:[1,0]");
+  EXPECT_EQ(ordered, parsed(kNamed, ordered->text()));
   EXPECT_NE(ordered, parsed(kNamed, "S(1),S(1)"));
-  EXPECT_EQ(parsed(kNamed, "S(1),S(1)", {{1, {0, 1}}}),
+  EXPECT_EQ(parsed(kNamed, "S(1),S(1) order=1:[0,1]"),
             parsed(kNamed, "S(1),S(1)"));
 }
 
@@ -98,37 +98,37 @@ TEST(Layout, RefusesWhatIsImpossible) {
   struct Case {
     MeshShape mesh;
     std::string text;
-    ShardOrder order;
     Reason reason;
   };
   const Case cases[] = {
-      {{{}}, "", {}, Reason::kPlacement},
-      {{{0}}, "R", {}, Reason::kMeshShape},
-      {{{-1, 2}}, "R,R", {}, Reason::kMeshShape},
-      {{{1 << 20, 1 << 20}}, "R,R", {}, Reason::kMeshShape},
-      {{.sizes = {2}, .names = {"a", "b"}}, "R", {}, Reason::kMeshShape},
-      {{.sizes = {2, 2}, .names = {"a", "a"}}, "R,R", {}, Reason::kMeshShape},
-      {{.sizes = std::vector<int64_t>(1000000, 1)},
-       "R",
-       {},
-       Reason::kMeshShape},
-      {kNamed, "R", {}, Reason::kPlacement},
-      {kNamed, "R,R,R", {}, Reason::kPlacement},
-      {kNamed, "S(-1),R", {}, Reason::kPlacement},
-      {kNamed, "S(64),R", {}, Reason::kPlacement},
-      {kNamed, "SS(0,0),R", {}, Reason::kPlacement},
-      {kNamed, "SS(0,99999999999999999999),R", {}, Reason::kPlacement},
-      {kNamed, "S(0,R", {}, Reason::kPlacement},
-      {kNamed, "P(mean),R", {}, Reason::kPlacement},
-      {kNamed, "R,,R", {}, Reason::kPlacement},
-      {kNamed, "P(sum),P(max)", {}, Reason::kPartialState},
-      {kNamed, "S(0),R", {{0, {1}}}, Reason::kPlacement},
-      {kNamed, "S(0),S(0)", {{0, {1, 1}}}, Reason::kPlacement},
-      {kNamed, "S(0),S(0)", {{0, {1}}}, Reason::kPlacement},
-      {kNamed, "SS(0,4),S(0)", {{0, {1, 0}}}, Reason::kStrideOrder},
+      {{{}}, "", Reason::kPlacement},
+      {{{0}}, "R", Reason::kMeshShape},
+      {{{-1, 2}}, "R,R", Reason::kMeshShape},
+      {{{1 << 20, 1 << 20}}, "R,R", Reason::kMeshShape},
+      {{.sizes = {2}, .names = {"a", "b"}}, "R", Reason::kMeshShape},
+      {{.sizes = {2, 2}, .names = {"a", "a"}}, "R,R", Reason::kMeshShape},
+      {{.sizes = std::vector<int64_t>(1000000, 1)}, "R", Reason::kMeshShape},
+      {kNamed, "R", Reason::kPlacement},
+      {kNamed, "R,R,R", Reason::kPlacement},
+      {kNamed, "S(-1),R", Reason::kPlacement},
+      {kNamed, "S(64),R", Reason::kPlacement},
+      {kNamed, "SS(0,0),R", Reason::kPlacement},
+      {kNamed, "SS(0,99999999999999999999),R", Reason::kPlacement},
+      {kNamed, "S(0,R", Reason::kPlacement},
+      {kNamed, "P(mean),R", Reason::kPlacement},
+      {kNamed, "R,,R", Reason::kPlacement},
+      {kNamed, "P(sum),P(max)", Reason::kPartialState},
+      {kNamed, "S(0),R order=0:[1]", Reason::kPlacement},
+      {kNamed, "S(0),S(0) order=0:[1,1]", Reason::kPlacement},
+      {kNamed, "S(0),S(0) order=0:[1]", Reason::kPlacement},
+      {kNamed, "SS(0,4),S(0) order=0:[1,0]", Reason::kStrideOrder},
+      {kNamed, "S(0),S(0) order=", Reason::kPlacement},
+      {kNamed, "S(0),S(0) order=0:[1,0],0:[0,1]", Reason::kPlacement},
+      {kNamed, "S(0),S(0) order=0:1,0", Reason::kPlacement},
+      {kNamed, "S(0),S(0) order=0:[1,x]", Reason::kPlacement},
   };
   for (const Case& one : cases) {
-    const auto made = Layout::parse(one.mesh, one.text, one.order);
+    const auto made = Layout::parse(one.mesh, one.text);
     EXPECT_EQ(reason_of(made.status()), one.reason)
         << one.text << ": " << made.status();
     if (made.ok()) continue;

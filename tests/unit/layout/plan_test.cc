@@ -223,7 +223,7 @@ TEST(Plan, HostsAreTold) {
 // A plan that keeps to the cap wins, and without one the best is taken.
 TEST(Plan, TheCapPrefersPlansWithoutMuchInBetween) {
   const auto capped = [](int64_t bytes) {
-    return planned({{2, 4}}, {8, 6}, "P(sum),R", "R,R",
+    return planned({{2, 4}}, {8, 6}, "R,P(sum)", "R,R",
                    {.mode = PlanMode::kFewestBytes, .cap_bytes = bytes});
   };
   const PlanRef free = capped(1 << 20), tight = capped(1);
