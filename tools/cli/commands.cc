@@ -8,6 +8,7 @@
 #include "doctor_command.h"
 #include "info_command.h"
 #include "manual_command.h"
+#include "plan_command.h"
 #include "run_command.h"
 
 namespace distwrap::cli {
@@ -30,6 +31,8 @@ absl::Span<const Command> commands() {
       {"info", "show build, backends, settings and launcher", info_command,
        info_text},
       {"man", "print the manual page", man_command, man_text},
+      {"plan", "show how a tensor gets from one layout to another",
+       plan_command, plan_text},
       {"run", "run N ranks of a program on this host", run_command, run_text},
   };
   return kCommands;

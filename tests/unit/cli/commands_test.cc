@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -170,6 +171,63 @@ TEST_F(Commands, DoctorFailsWhereJobsWould) {
   EXPECT_THAT(out_, HasSubstr("\"health\": \"fail\""));
 }
 
+TEST_F(Commands, PlanShowsAWayWithoutRanks) {
+  const Words way = {"plan",   "--mesh", "dp=2,tp=4", "--shape",  "8,6",
+                     "--from", "P,S(0)", "--to",      "S(0),S(0)"};
+  ASSERT_EQ(run(way), 0) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("reduce_scatter g=[0] op=sum d=[0]"),
+                          HasSubstr("PyTorch's"), HasSubstr("collectives")));
+  Words as_json = way;
+  as_json.push_back("--json");
+  ASSERT_EQ(run(as_json), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\"floor_bytes\": null"));
+  EXPECT_TRUE(is_json(out_));
+  // A mesh far beyond this host.
+  ASSERT_EQ(run({"plan", "--mesh", "8x8", "--hosts", "8x8", "--shape",
+                 "4096,4096", "--from", "S(0),S(1)", "--to", "R,S(0)"}),
+            0)
+      << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("from other hosts"), HasSubstr("floor: ")));
+}
+
+TEST_F(Commands, PlanRefusesWhatItCannotRead) {
+  const std::vector<std::pair<Words, std::string>> bad = {
+      {{"--mesh", "2xx4"}, "'2xx4'"},
+      {{"--mesh", "0x4"}, "'0x4'"},
+      {{"--mesh", "dp=2,tp"}, "'tp' is not NAME=SIZE"},
+      {{"--mesh", "99999999x99999999x99999999"}, "kMeshShape"},
+      {{"--shape", "8,-6"}, "'8,-6'"},
+      {{"--from", "P,S(0)x"}, "kPlacement"},
+      {{"--to", "S(0)"}, "--to: "},
+      {{"--item", "0"}, "'0' is not 1 to 16 bytes"},
+      {{"--mode", "quick"}, "'quick'"},
+      {{"--hosts", "2"}, "HOSTSxRANKS"},
+      {{"--hosts", "4x4"}, "8 ranks"},
+      {{"--cap", "much"}, "'much'"},
+  };
+  for (const auto& [wrong, said] : bad) {
+    std::map<std::string, std::string> options = {{"--mesh", "2x4"},
+                                                  {"--shape", "8,6"},
+                                                  {"--from", "P,S(0)"},
+                                                  {"--to", "S(0),S(0)"}};
+    options[wrong[0]] = wrong[1];
+    Words words = {"plan"};
+    for (const auto& [option, value] : options) {
+      words.push_back(option);
+      words.push_back(value);
+    }
+    EXPECT_EQ(run(words), 2) << said;
+    EXPECT_THAT(out_, IsEmpty());
+    EXPECT_THAT(err_, HasSubstr(said));
+  }
+  EXPECT_EQ(run({"plan", "--shape", "8"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--mesh: is missing"));
+  EXPECT_EQ(run({"plan", "--mesh", "2", "--shape", "8", "--from", "P(max)",
+                 "--to", "P"}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("kPartialTarget"));
+}
+
 TEST_F(Commands, ASessionTellsOfUnknownSettingsOnce) {
   options_.env["DISTWRAP_BACKENDS"] = "gloo";
   ASSERT_EQ(run({"bench", "barrier", "--ranks", "1", "--backend", "loopback",
@@ -210,7 +268,7 @@ TEST_F(Commands, EachHasHelpAndAPlaceInTheManual) {
   ASSERT_EQ(run({"--help"}), 0);
   const std::string help = out_;
   for (const char* name :
-       {"bench", "completion", "doctor", "info", "man", "run"}) {
+       {"bench", "completion", "doctor", "info", "man", "plan", "run"}) {
     EXPECT_THAT(help, HasSubstr(name));
     EXPECT_THAT(manual, HasSubstr(absl::StrCat(".SS distwrap ", name)));
     EXPECT_EQ(run({name, "--help"}), 0);
