@@ -713,6 +713,117 @@ DISTWRAP_EXPORT int32_t distwrap_reader_next(distwrap_reader reader,
                                              distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_reader_free(distwrap_reader reader);
 
+/* ---- meshes, layouts and plans (mesh.h, layout.h, plan.h) ---- */
+
+/* Makes a mesh of ranks of the thread's world. Local. */
+DISTWRAP_EXPORT int32_t
+distwrap_mesh_create(const distwrap_mesh_options* options, distwrap_mesh* mesh,
+                     distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_mesh_free(distwrap_mesh mesh);
+DISTWRAP_EXPORT int32_t distwrap_mesh_read(distwrap_mesh mesh,
+                                           distwrap_mesh_info* info,
+                                           distwrap_error* error);
+/* The mesh of these axes, in this order, that has this rank. Local. */
+DISTWRAP_EXPORT int32_t distwrap_mesh_along(distwrap_mesh mesh,
+                                            const int32_t* axes, uint64_t count,
+                                            distwrap_mesh* part,
+                                            distwrap_error* error);
+/* = MPI_Cart_sub. The group of the ranks that differ from this one at most
+ * along these axes. Its members alone call, at first use. */
+DISTWRAP_EXPORT int32_t distwrap_mesh_group(distwrap_mesh mesh,
+                                            const int32_t* axes, uint64_t count,
+                                            distwrap_group* group,
+                                            distwrap_error* error);
+
+/* Writes the shape of a rank's part of a tensor, and the first index of the
+ * part in each dimension. Each gets `ndim` numbers and may be NULL. */
+DISTWRAP_EXPORT int32_t distwrap_layout_part(const distwrap_layout* layout,
+                                             const int64_t* shape, int32_t ndim,
+                                             int64_t rank, int64_t* local_shape,
+                                             int64_t* offset,
+                                             distwrap_error* error);
+/* Plans how a tensor of `shape`, with elements of `itemsize` bytes, gets from
+ * one layout to another. Pure: no session is needed. */
+DISTWRAP_EXPORT int32_t
+distwrap_plan_create(const distwrap_layout* from, const distwrap_layout* to,
+                     const int64_t* shape, int32_t ndim, int64_t itemsize,
+                     const distwrap_plan_options* options, distwrap_plan* plan,
+                     distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_plan_free(distwrap_plan plan);
+DISTWRAP_EXPORT int32_t distwrap_plan_read(distwrap_plan plan,
+                                           distwrap_plan_info* info,
+                                           distwrap_error* error);
+/* `list` gets one text, equal on all ranks (docs/redistribution.md). */
+DISTWRAP_EXPORT int32_t distwrap_plan_text(distwrap_plan plan,
+                                           distwrap_list* list,
+                                           distwrap_error* error);
+/* Moves this rank's part of a tensor of `shape` from the layout `from` to the
+ * layout `to`, on all ranks of the mesh. `in` and `out` are contiguous and
+ * share no memory. */
+DISTWRAP_EXPORT int32_t distwrap_redistribute(
+    distwrap_mesh mesh, const distwrap_tensor* out, const char* to,
+    const distwrap_tensor* in, const char* from, const int64_t* shape,
+    int32_t ndim, const distwrap_plan_options* options, distwrap_error* error);
+
+/* ---- mixtures of experts (moe.h) ---- */
+
+/* Makes a plan from ids (T,K), i32 or i64, or from a map (T,X) of bool. Waits.
+ * `reuse`, which may be NULL, is a plan whose memory is taken over; its handle
+ * is freed. */
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_create(
+    const distwrap_tensor* routing, const distwrap_moe_options* moe,
+    const distwrap_op_options* options, distwrap_moe_plan reuse,
+    distwrap_moe_plan* plan, distwrap_error* error);
+/* Calls and tensors that use the plan keep what they need of it. */
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_free(distwrap_moe_plan plan);
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_read(distwrap_moe_plan plan,
+                                               distwrap_moe_plan_info* info,
+                                               distwrap_error* error);
+/* Gives one of the plan's tensors (DW_MOE_COUNTS_PER_RANK and so on), which is
+ * read-only and lives until its deleter is called. */
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_tensor(
+    distwrap_moe_plan plan, int32_t which, distwrap_managed_tensor** managed,
+    distwrap_error* error);
+/* The bytes of staging memory of one call with rows of `row_bytes`. */
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_workspace(distwrap_moe_plan plan,
+                                                    int64_t row_bytes,
+                                                    int64_t* bytes,
+                                                    distwrap_error* error);
+/* Allocates the memory of `in_flight` calls at a time (0: 2). */
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_prepare(distwrap_moe_plan plan,
+                                                  int64_t row_bytes,
+                                                  int32_t in_flight,
+                                                  distwrap_error* error);
+/* Sends the rows of `x` (T,..) to the ranks of their experts, into `out`. */
+DISTWRAP_EXPORT int32_t
+distwrap_moe_dispatch(distwrap_moe_plan plan, const distwrap_tensor* out,
+                      const distwrap_tensor* x, const distwrap_moe_side* side,
+                      uint64_t side_count, const distwrap_op_options* options,
+                      distwrap_work* work, distwrap_error* error);
+/* Brings the rows `y` (M,H) back and adds those of each token into `out`. */
+DISTWRAP_EXPORT int32_t distwrap_moe_combine(
+    distwrap_moe_plan plan, const distwrap_tensor* out,
+    const distwrap_tensor* y, const distwrap_moe_combine_options* combine,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* The two calls in two phases: the tensors are used until the pending is
+ * finished. */
+DISTWRAP_EXPORT int32_t distwrap_moe_dispatch_start(
+    distwrap_moe_plan plan, const distwrap_tensor* out,
+    const distwrap_tensor* x, const distwrap_moe_side* side,
+    uint64_t side_count, const distwrap_op_options* options,
+    distwrap_moe_pending* pending, distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_moe_combine_start(
+    distwrap_moe_plan plan, const distwrap_tensor* out,
+    const distwrap_tensor* y, const distwrap_moe_combine_options* combine,
+    const distwrap_op_options* options, distwrap_moe_pending* pending,
+    distwrap_error* error);
+/* Waits for the rows and writes the outputs. Refused the second time. */
+DISTWRAP_EXPORT int32_t distwrap_moe_pending_finish(
+    distwrap_moe_pending pending, distwrap_error* error);
+/* A pending that is not finished is finished first, within its deadline. */
+DISTWRAP_EXPORT int32_t distwrap_moe_pending_free(distwrap_moe_pending pending);
+
 /* ---- lists of texts or bytes that calls return ---- */
 
 /* The number of items; 0 for a bad handle. */

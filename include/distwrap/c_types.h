@@ -25,6 +25,10 @@ typedef struct distwrap_memory_handle* distwrap_memory;
 typedef struct distwrap_pages_handle* distwrap_pages;
 typedef struct distwrap_writer_handle* distwrap_writer;
 typedef struct distwrap_reader_handle* distwrap_reader;
+typedef struct distwrap_mesh_handle* distwrap_mesh;
+typedef struct distwrap_plan_handle* distwrap_plan;
+typedef struct distwrap_moe_plan_handle* distwrap_moe_plan;
+typedef struct distwrap_moe_pending_handle* distwrap_moe_pending;
 
 /* ---- values ---- */
 
@@ -166,6 +170,102 @@ typedef struct distwrap_window_options {
   const char* label;             /* quoted by errors */
 } distwrap_window_options;
 
+/* The options of distwrap_mesh_create. */
+typedef struct distwrap_mesh_options {
+  uint32_t struct_size;
+  uint32_t axes;
+  const int64_t* sizes;     /* of the axes, the last one fastest */
+  const char* const* names; /* of the axes; NULL: none */
+  const int32_t* ranks;     /* of the world, row-major; NULL: the block of ranks
+                               that     has this one */
+  uint64_t ranks_count;
+} distwrap_mesh_options;
+
+/* A layout of tensors on a mesh of these sizes: a placement for each axis, as
+ * Layout::parse in layout.h reads it, such as "P(sum),S(0)". */
+typedef struct distwrap_layout { /* leaf */
+  const int64_t* sizes;
+  uint64_t axes;
+  const char* text;
+} distwrap_layout;
+
+/* How a plan is chosen; plan.h explains the modes. */
+#define DW_PLAN_FASTEST 0
+#define DW_PLAN_FEWEST_BYTES 1
+#define DW_PLAN_PYTORCH 2
+typedef struct distwrap_plan_options {
+  uint32_t struct_size;
+  int32_t mode;           /* DW_PLAN_* */
+  int64_t cap_bytes;      /* memory between the steps; 0: 16 MiB */
+  int64_t ranks_per_host; /* consecutive ranks of the mesh; 0: all */
+  int64_t timeout;        /* of distwrap_redistribute; 0: the groups' */
+} distwrap_plan_options;
+
+/* The options of distwrap_moe_plan_create, equal on all ranks; MoeOptions in
+ * moe_plan.h explains them. */
+#define DW_MOE_AUTO 0 /* `dedup`: a copy for each ... */
+#define DW_MOE_NONE 1
+#define DW_MOE_RANK 2
+#define DW_MOE_NODE 3
+#define DW_MOE_RANK_MAJOR 0 /* `layout` */
+#define DW_MOE_EXPERT_MAJOR 1
+#define DW_MOE_PACKED 0 /* `bases` */
+#define DW_MOE_FIXED 1
+#define DW_MOE_EXACT 0 /* `overflow` */
+#define DW_MOE_CAPACITY_DROP 1
+#define DW_MOE_CAPACITY_ERROR 2
+typedef struct distwrap_moe_options {
+  uint32_t struct_size;
+  int32_t dedup;
+  int32_t layout;
+  int32_t bases;
+  int32_t overflow;
+  uint32_t keep_padding;         /* 1: rows of padding are not set to zero */
+  int64_t num_experts;           /* X */
+  const int32_t* expert_to_rank; /* X numbers; NULL: X / R on each rank */
+  int64_t alignment;             /* rows of a bucket; 0: 1 */
+  int64_t expert_capacity;       /* 0: no limit, as the two that follow */
+  int64_t row_capacity;
+  int64_t max_tokens;
+  const int32_t* masked_ranks; /* ranks that do not call */
+  uint64_t masked_ranks_count;
+  const int32_t* node_of; /* a number for each rank; NULL: the hosts */
+  uint64_t node_of_count;
+} distwrap_moe_options;
+
+/* Rows that travel with a dispatch: any row of a token, or weights of its
+ * slots (SideChannel in moe_plan.h). */
+typedef struct distwrap_moe_side { /* leaf */
+  const distwrap_tensor* in;
+  const distwrap_tensor* out;
+  int32_t is_weights;
+  uint32_t reserved;
+} distwrap_moe_side;
+
+/* Values that a combine brings back to their slots. */
+typedef struct distwrap_moe_return { /* leaf */
+  const distwrap_tensor* in;
+  const distwrap_tensor* out;
+} distwrap_moe_return;
+
+/* The options of a combine; CombineOptions in moe_plan.h explains them. */
+#define DW_MOE_UNWEIGHTED 0 /* `weighting` */
+#define DW_MOE_AT_EXPERT 1
+#define DW_MOE_AT_SOURCE 2
+#define DW_MOE_TREE 0 /* `order` */
+#define DW_MOE_TOP_K 1
+typedef struct distwrap_moe_combine_options {
+  uint32_t struct_size;
+  int32_t weighting;
+  int32_t order;
+  uint32_t reproducible;
+  const distwrap_tensor* weights;
+  const distwrap_tensor* const* bias; /* at most two */
+  uint64_t bias_count;
+  const distwrap_moe_return* returns;
+  uint64_t returns_count;
+} distwrap_moe_combine_options;
+
 /* One message of distwrap_batch_isend_irecv. */
 #define DW_ISEND 0
 #define DW_IRECV 1
@@ -242,6 +342,60 @@ typedef struct distwrap_group_info {
   const char* name;
   const char* description;
 } distwrap_group_info;
+
+/* A mesh. The pointers live as long as the handle. */
+typedef struct distwrap_mesh_info {
+  uint32_t struct_size;
+  uint32_t axes;
+  const int64_t* sizes;
+  int64_t size;         /* number of ranks */
+  const int32_t* ranks; /* of the world, row-major */
+  int64_t rank;         /* this rank's place; -1 outside of the mesh */
+} distwrap_mesh_info;
+
+/* A plan, in elements of the rank, or the host, with the most. */
+typedef struct distwrap_plan_info {
+  uint32_t struct_size;
+  int32_t collectives; /* steps that communicate */
+  int64_t received;
+  int64_t peak;      /* held at once */
+  int64_t into_host; /* from other hosts */
+  int64_t floor;     /* lacked of the target; -1 with partial axes */
+  int64_t price;     /* estimated nanoseconds */
+  int32_t diverged;  /* PyTorch's steps give another result, or do not exist */
+  uint32_t steps;
+} distwrap_plan_info;
+
+/* A plan of mixtures of experts, and its traffic (MoePlan, MoeTraffic). */
+typedef struct distwrap_moe_plan_info {
+  uint32_t struct_size;
+  int32_t dedup; /* DW_MOE_NONE, DW_MOE_RANK or DW_MOE_NODE */
+  int64_t tokens;
+  int64_t slots;
+  int64_t recv_rows;
+  int64_t output_rows;
+  int64_t inter_rows;
+  int64_t intra_rows;
+  int64_t local_rows;
+  int64_t naive_inter_rows;
+  int64_t bytes_inter;
+  int64_t bytes_intra;
+  int64_t dropped;
+  int64_t execs;
+} distwrap_moe_plan_info;
+
+/* The tensors of a plan: methods of MoePlan. */
+#define DW_MOE_COUNTS_PER_RANK 0
+#define DW_MOE_COUNTS_PER_NODE 1
+#define DW_MOE_COUNTS_PER_EXPERT 2
+#define DW_MOE_TOKEN_IN_RANK 3
+#define DW_MOE_KEPT 4
+#define DW_MOE_EXPERT_OFFSETS 5
+#define DW_MOE_EXPERT_COUNTS 6
+#define DW_MOE_SRC_RANK 7
+#define DW_MOE_SRC_TOKEN 8
+#define DW_MOE_RECV_TOPK_IDX 9
+#define DW_MOE_DROPPED_PER_EXPERT 10
 
 /* A rank's part of a window. */
 #define DW_WINDOW_UNIFIED 0  /* directly loadable by this rank */

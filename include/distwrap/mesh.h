@@ -65,7 +65,9 @@ class DISTWRAP_EXPORT DeviceMesh {
       std::initializer_list<absl::string_view> names) const {
     return group(absl::MakeConstSpan(names.begin(), names.size()));
   }
-  // The mesh of these axes that has this rank. Errors: as group.
+  // The mesh of these axes, in this order, that has this rank. Errors: as
+  // group.
+  absl::StatusOr<DeviceMesh> along(absl::Span<const int> axes) const;
   absl::StatusOr<DeviceMesh> operator[](
       std::initializer_list<absl::string_view> names) const;
 

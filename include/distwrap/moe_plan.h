@@ -203,7 +203,7 @@ class DISTWRAP_EXPORT MoePending {
   ~MoePending();
 
   // Waits for the rows and writes the outputs, in the calling thread.
-  // kInvalidArgument the second time.
+  // kAlreadySubmitted the second time.
   absl::StatusOr<Work> finish();
 
  private:

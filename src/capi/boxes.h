@@ -11,6 +11,9 @@
 #include "distwrap/c_types.h"
 #include "distwrap/hooks.h"
 #include "distwrap/memory.h"
+#include "distwrap/mesh.h"
+#include "distwrap/moe_plan.h"
+#include "distwrap/plan.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
 #include "distwrap/store.h"
@@ -28,6 +31,11 @@ struct BatchBox {
   base::Mutex mutex;
   Batch batch ABSL_GUARDED_BY(mutex);
   Group group ABSL_GUARDED_BY(mutex);  // default of operations without one
+};
+
+struct PendingBox {
+  base::Mutex mutex;
+  MoePending pending ABSL_GUARDED_BY(mutex);
 };
 
 struct ErrorBox {
@@ -64,6 +72,10 @@ DISTWRAP_BOX(distwrap_memory, kMemory, Memory)
 DISTWRAP_BOX(distwrap_pages, kPages, WindowPages)
 DISTWRAP_BOX(distwrap_writer, kWriter, std::unique_ptr<ObjectWriter>)
 DISTWRAP_BOX(distwrap_reader, kReader, std::unique_ptr<ObjectReader>)
+DISTWRAP_BOX(distwrap_mesh, kMesh, DeviceMesh)
+DISTWRAP_BOX(distwrap_plan, kPlan, PlanRef)
+DISTWRAP_BOX(distwrap_moe_plan, kMoePlan, MoePlan)
+DISTWRAP_BOX(distwrap_moe_pending, kMoePending, std::unique_ptr<PendingBox>)
 #undef DISTWRAP_BOX
 
 template <class Handle>

@@ -41,6 +41,14 @@ const char* name_of(Kind kind) {
       return "writer";
     case Kind::kReader:
       return "reader";
+    case Kind::kMesh:
+      return "mesh";
+    case Kind::kPlan:
+      return "plan";
+    case Kind::kMoePlan:
+      return "MoE plan";
+    case Kind::kMoePending:
+      return "MoE pending";
   }
   return nullptr;
 }

@@ -44,9 +44,13 @@ enum class Kind : uint64_t {
   kList,
   kError,
   kHook,
+  kMesh,
+  kPlan,
+  kMoePlan,
+  kMoePending,
 };
 
-inline constexpr int kIndexBits = 20, kGenerationBits = 40, kKindShift = 60;
+inline constexpr int kIndexBits = 20, kGenerationBits = 38, kKindShift = 58;
 
 // The kinds whose uses are marked instead of counted.
 constexpr bool is_marked(Kind kind) { return kind == Kind::kGroup; }
@@ -61,7 +65,7 @@ class HandleTable {
  private:
   // The bits of a slot's word, from the lowest on: the number of uses, whether
   // the handle is valid, the generation.
-  static constexpr int kPinBits = 23;
+  static constexpr int kPinBits = 63 - kGenerationBits;
   static constexpr uint64_t kPins = (uint64_t{1} << kPinBits) - 1;
   static constexpr uint64_t kGood = uint64_t{1} << kPinBits;
   static constexpr int kGenerationShift = kPinBits + 1;

@@ -163,22 +163,28 @@ absl::StatusOr<Group> DeviceMesh::group(
   return group_along(*axes);
 }
 
-absl::StatusOr<DeviceMesh> DeviceMesh::operator[](
-    std::initializer_list<absl::string_view> names) const try {
-  const absl::StatusOr<std::vector<int>> axes =
-      axes_of(shape(), absl::MakeConstSpan(names.begin(), names.size()));
-  if (!axes.ok()) return axes.status();
-  if (absl::Status status = check_axes(shape(), *axes); !status.ok())
+absl::StatusOr<DeviceMesh> DeviceMesh::along(absl::Span<const int> axes) const
+    try {
+  if (absl::Status status = check_axes(shape(), axes); !status.ok())
     return status;
   if (rank() < 0) return outside();
   MeshShape part;
-  for (const int axis : *axes) {
+  for (const int axis : axes) {
     part.sizes.push_back(shape().sizes[static_cast<size_t>(axis)]);
-    part.names.push_back(shape().names[static_cast<size_t>(axis)]);
+    if (!shape().names.empty())
+      part.names.push_back(shape().names[static_cast<size_t>(axis)]);
   }
-  return create(part, members_of(*state_, *axes));
+  return create(part, members_of(*state_, axes));
 } catch (...) {
   return base::error_of_exception("DeviceMesh");
+}
+
+absl::StatusOr<DeviceMesh> DeviceMesh::operator[](
+    std::initializer_list<absl::string_view> names) const {
+  const absl::StatusOr<std::vector<int>> axes =
+      axes_of(shape(), absl::MakeConstSpan(names.begin(), names.size()));
+  if (!axes.ok()) return axes.status();
+  return along(*axes);
 }
 
 namespace mesh {

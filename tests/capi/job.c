@@ -790,6 +790,60 @@ static void second_session(void) {
   REQUIRE(strchr(distwrap_version(), '.') != NULL);
 }
 
+/* Rows of a matrix become columns, on a mesh of one axis. */
+static void meshes(void) {
+  const int64_t sizes[] = {size};
+  const char* const names[] = {"x"};
+  const int32_t first = 0;
+  distwrap_mesh_options options = {
+      .struct_size = sizeof options, .axes = 1, .sizes = sizes, .names = names};
+  distwrap_mesh mesh, part;
+  distwrap_mesh_info info = {.struct_size = sizeof info};
+  CALL(distwrap_mesh_create(&options, &mesh, &error));
+  CALL(distwrap_mesh_read(mesh, &info, &error));
+  REQUIRE(info.axes == 1 && info.sizes[0] == size && info.size == size);
+  REQUIRE(info.rank == me && info.ranks[size - 1] == size - 1);
+  CALL(distwrap_mesh_along(mesh, &first, 1, &part, &error));
+  REQUIRE(distwrap_mesh_free(part) == DW_OK);
+  distwrap_group along;
+  CALL(distwrap_mesh_group(mesh, &first, 1, &along, &error));
+  REQUIRE(distwrap_get_rank(along) == me);
+  REQUIRE(distwrap_group_free(along) == DW_OK);
+
+  const int64_t shape[] = {size, size};
+  const distwrap_layout rows = {sizes, 1, "S(0)"}, columns = {sizes, 1, "S(1)"};
+  int64_t local[2], offset[2];
+  CALL(distwrap_layout_part(&columns, shape, 2, me, local, offset, &error));
+  REQUIRE(local[0] == size && local[1] == 1 && offset[0] == 0);
+  REQUIRE(offset[1] == me);
+  distwrap_plan plan;
+  distwrap_plan_info told = {.struct_size = sizeof told};
+  CALL(distwrap_plan_create(&rows, &columns, shape, 2, 4, NULL, &plan, &error));
+  CALL(distwrap_plan_read(plan, &told, &error));
+  REQUIRE(told.steps == 1 && told.collectives == 1 && !told.diverged);
+  REQUIRE(told.received == size - 1 && told.floor == size - 1);
+  distwrap_list list;
+  distwrap_bytes text;
+  CALL(distwrap_plan_text(plan, &list, &error));
+  CALL(distwrap_list_item(list, 0, &text, &error));
+  REQUIRE(strncmp(text.data, "plan 1 mesh=[", 13) == 0);
+  REQUIRE(distwrap_list_free(list) == DW_OK);
+  REQUIRE(distwrap_plan_free(plan) == DW_OK);
+  REQUIRE(distwrap_plan_free(plan) == DW_INVALID_ARGUMENT);
+
+  Floats a, b;
+  const distwrap_tensor* in = floats(&a, size, (float)me);
+  const distwrap_tensor* out = floats(&b, size, -1);
+  const distwrap_plan_options how = {.struct_size = sizeof how,
+                                     .mode = DW_PLAN_FEWEST_BYTES,
+                                     .timeout = 60000000000};
+  CALL(distwrap_redistribute(mesh, out, "S(1)", in, "S(0)", shape, 2, &how,
+                             &error));
+  for (int32_t i = 0; i < size; ++i) REQUIRE((int32_t)b.x[i] == i);
+  REQUIRE(all_are(&a, (float)me));
+  REQUIRE(distwrap_mesh_free(mesh) == DW_OK);
+}
+
 static void errors(void) {
   Floats f;
   const distwrap_tensor* t = floats(&f, 2, 1);
@@ -835,6 +889,7 @@ int main(void) {
   memory();
   object_values();
   kept_order();
+  meshes();
   second_session();
   errors();
   CALL(distwrap_destroy_process_group(NULL, &error));

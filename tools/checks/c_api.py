@@ -23,9 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/distwrap/c.h"
 MAP = ROOT / "tools/cmake/libdistwrap.map"
 FACADE = ("distwrap.h", "operations.h", "groups.h", "objects.h", "hooks.h",
-          "memory.h", "peer.h", "window.h")
+          "memory.h", "moe.h", "peer.h", "redistribute.h", "window.h")
 # Calls whose result is used at once: one function for both.
-IN_ONE = {"get_mem_allocator": "mem_alloc"}
+IN_ONE = {"get_mem_allocator": "mem_alloc", "moe_plan": "moe_plan_create"}
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"DISTWRAP_EXPORT\s+[^;{]*?\bdistwrap_(\w+)\([^;]*?\);")
 CALL = re.compile(r"^DISTWRAP_EXPORT [^;(]*?\b(\w+)\(", re.MULTILINE)

@@ -169,7 +169,7 @@ TEST_F(HooksInC, BadInputIsNamed) {
   EXPECT_EQ(distwrap_add_hook(nullptr, &hooks, nullptr, &error_),
             DW_INVALID_ARGUMENT);
   EXPECT_THAT(text(), HasSubstr("hook is NULL"));
-  const auto stale = reinterpret_cast<distwrap_group>(uint64_t{15} << 60);
+  const auto stale = reinterpret_cast<distwrap_group>(uint64_t{63} << 58);
   EXPECT_EQ(distwrap_add_hook(stale, &hooks, &hook, &error_),
             DW_INVALID_ARGUMENT);
   EXPECT_EQ(distwrap_hook_free(nullptr), DW_OK);

@@ -1,0 +1,177 @@
+// Layouts, plans and redistribution, for C.
+#include "capi/arguments.h"
+#include "capi/entry.h"
+#include "distwrap/c.h"
+#include "distwrap/redistribute.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace distwrap::capi {
+namespace {
+
+absl::StatusOr<const Layout*> layout_of(const char* call, const char* name,
+                                        const MeshShape& mesh,
+                                        const char* text) {
+  if (text == nullptr) return refuse_null(call, name);
+  return Layout::parse(mesh, text);
+}
+
+absl::StatusOr<const Layout*> layout_of(const char* call, const char* name,
+                                        const distwrap_layout* given) {
+  if (given == nullptr) return refuse_null(call, name);
+  if (given->sizes == nullptr) return refuse_null(call, "sizes");
+  MeshShape mesh;
+  mesh.sizes.assign(given->sizes, given->sizes + given->axes);
+  return layout_of(call, name, mesh, given->text);
+}
+
+absl::StatusOr<absl::Span<const int64_t>> extents_of(const char* call,
+                                                     const int64_t* shape,
+                                                     int32_t ndim) {
+  if (ndim < 0)
+    return refuse(call, absl::StrCat(ndim, " dimensions are impossible"),
+                  "give the number of extents in shape");
+  if (shape == nullptr && ndim != 0) return refuse_null(call, "shape");
+  return absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
+}
+
+struct Wanted {
+  PlanOptions plan;
+  std::optional<absl::Duration> timeout;
+};
+
+absl::StatusOr<Wanted> read_wanted(const char* call,
+                                   const distwrap_plan_options* options) {
+  distwrap_plan_options given;
+  if (absl::Status read = read_options(call, options, &given); !read.ok())
+    return read;
+  if (given.mode < DW_PLAN_FASTEST || given.mode > DW_PLAN_PYTORCH)
+    return refuse(call, absl::StrCat("the mode ", given.mode, " is unknown"),
+                  "use DW_PLAN_<NAME>");
+  Wanted wanted;
+  wanted.plan.mode = static_cast<PlanMode>(given.mode);
+  if (given.cap_bytes != 0) wanted.plan.cap_bytes = given.cap_bytes;
+  wanted.plan.ranks_per_host = given.ranks_per_host;
+  if (given.timeout != 0) wanted.timeout = duration_of(given.timeout);
+  return wanted;
+}
+
+}  // namespace
+}  // namespace distwrap::capi
+
+using namespace distwrap::capi;  // NOLINT(google-build-using-namespace)
+using distwrap::Plan;
+using distwrap::RedistributeOptions;
+
+int32_t distwrap_layout_part(const distwrap_layout* layout,
+                             const int64_t* shape, int32_t ndim, int64_t rank,
+                             int64_t* local_shape, int64_t* offset,
+                             distwrap_error* error) {
+  constexpr const char* kCall = "layout_part";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto of = layout_of(kCall, "layout", layout);
+    if (!of.ok()) return of.status();
+    const auto extents = extents_of(kCall, shape, ndim);
+    if (!extents.ok()) return extents.status();
+    const auto local = (*of)->local_shape(*extents, rank);
+    if (!local.ok()) return local.status();
+    const auto first = (*of)->offset(*extents, rank);
+    if (!first.ok()) return first.status();
+    if (local_shape != nullptr)
+      std::copy(local->begin(), local->end(), local_shape);
+    if (offset != nullptr) std::copy(first->begin(), first->end(), offset);
+    return absl::OkStatus();
+  });
+}
+
+int32_t distwrap_plan_create(const distwrap_layout* from,
+                             const distwrap_layout* to, const int64_t* shape,
+                             int32_t ndim, int64_t itemsize,
+                             const distwrap_plan_options* options,
+                             distwrap_plan* plan, distwrap_error* error) {
+  constexpr const char* kCall = "plan_create";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (plan == nullptr) return refuse_null(kCall, "plan");
+    *plan = nullptr;
+    const auto wanted = read_wanted(kCall, options);
+    if (!wanted.ok()) return wanted.status();
+    const auto source = layout_of(kCall, "from", from);
+    if (!source.ok()) return source.status();
+    const auto target = layout_of(kCall, "to", to);
+    if (!target.ok()) return target.status();
+    const auto extents = extents_of(kCall, shape, ndim);
+    if (!extents.ok()) return extents.status();
+    auto made = distwrap::make_plan(*extents, itemsize, **source, **target,
+                                    wanted->plan);
+    if (!made.ok()) return made.status();
+    return hand_out(kCall, *std::move(made), plan);
+  });
+}
+
+int32_t distwrap_plan_free(distwrap_plan plan) { return free_handle(plan); }
+
+int32_t distwrap_plan_read(distwrap_plan plan, distwrap_plan_info* info,
+                           distwrap_error* error) {
+  constexpr const char* kCall = "plan_read";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto found = held(kCall, plan);
+    if (!found.ok()) return found.status();
+    const Plan& of = ***found;
+    distwrap_plan_info out = {};
+    out.collectives = of.collectives();
+    out.received = of.received();
+    out.peak = of.peak();
+    out.into_host = of.into_host();
+    out.floor = of.floor();
+    out.price = of.price();
+    out.diverged = of.diverged() ? 1 : 0;
+    out.steps = static_cast<uint32_t>(of.steps().size());
+    return write_info(kCall, out, info);
+  });
+}
+
+int32_t distwrap_plan_text(distwrap_plan plan, distwrap_list* list,
+                           distwrap_error* error) {
+  constexpr const char* kCall = "plan_text";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (list == nullptr) return refuse_null(kCall, "list");
+    *list = nullptr;
+    const auto found = held(kCall, plan);
+    if (!found.ok()) return found.status();
+    return hand_out(kCall, List{(**found)->text()}, list);
+  });
+}
+
+int32_t distwrap_redistribute(distwrap_mesh mesh, const distwrap_tensor* out,
+                              const char* to, const distwrap_tensor* in,
+                              const char* from, const int64_t* shape,
+                              int32_t ndim,
+                              const distwrap_plan_options* options,
+                              distwrap_error* error) {
+  constexpr const char* kCall = "redistribute";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto wanted = read_wanted(kCall, options);
+    if (!wanted.ok()) return wanted.status();
+    const auto found = held(kCall, mesh);
+    if (!found.ok()) return found.status();
+    const auto source = layout_of(kCall, "from", (**found).shape(), from);
+    if (!source.ok()) return source.status();
+    const auto target = layout_of(kCall, "to", (**found).shape(), to);
+    if (!target.ok()) return target.status();
+    const auto extents = extents_of(kCall, shape, ndim);
+    if (!extents.ok()) return extents.status();
+    Arguments arguments(kCall);
+    const distwrap::TensorView written = arguments.of(Tensor{out, "out"});
+    const distwrap::TensorView read = arguments.of(Tensor{in, "in"});
+    if (!arguments.status().ok()) return arguments.status();
+    RedistributeOptions how;
+    how.mode = wanted->plan.mode;
+    how.cap_bytes = wanted->plan.cap_bytes;
+    how.timeout = wanted->timeout;
+    return distwrap::redistribute(**found, written, **target, read, **source,
+                                  *extents, how);
+  });
+}
