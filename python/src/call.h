@@ -273,6 +273,8 @@ void add_operations(nanobind::module_& m);
 void add_work(nanobind::module_& m);
 void add_groups(nanobind::module_& m);
 void add_objects(nanobind::module_& m);
+void add_meshes(nanobind::module_& m);
+void add_moe(nanobind::module_& m);
 void add_windows(nanobind::module_& m);
 void add_hooks(nanobind::module_& m);
 void add_arrays(nanobind::module_& m);

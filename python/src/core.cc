@@ -27,6 +27,8 @@ NB_MODULE(_core, m) {
   add_groups(m);
   add_arrays(m);
   add_objects(m);
+  add_meshes(m);
+  add_moe(m);
   add_windows(m);
   add_hooks(m);
 }

@@ -1,0 +1,322 @@
+// Mixtures of experts: plans, and the calls that use them.
+#include "arrays.h"
+#include "call.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace distwrap_python {
+namespace {
+
+using H = nb::handle;
+using Ranks = std::optional<std::vector<int32_t>>;
+
+// The number of a word among those that a field takes.
+template <size_t N>
+int32_t choice(const char* call, const char* field, const std::string& word,
+               const char* const (&words)[N]) {
+  std::string all;
+  for (size_t i = 0; i < N; ++i) {
+    if (word == words[i]) return static_cast<int32_t>(i);
+    all += (i == 0 ? "" : ", ") + std::string(words[i]);
+  }
+  raise_value(call, std::string(field) + " is " + word, "give one of " + all);
+}
+
+class MoePlan {
+ public:
+  explicit MoePlan(distwrap_moe_plan taken) : handle_(taken) {}
+  MoePlan(const MoePlan&) = delete;
+  MoePlan& operator=(const MoePlan&) = delete;
+  ~MoePlan() {
+    const Unlocked released;
+    distwrap_moe_plan_free(handle_);
+  }
+
+  distwrap_moe_plan handle() const { return handle_; }
+  distwrap_moe_plan give_up() { return std::exchange(handle_, nullptr); }
+  distwrap_moe_plan_info read() const {
+    distwrap_moe_plan_info info = {};
+    info.struct_size = sizeof info;
+    Error error;
+    check(distwrap_moe_plan_read(handle_, &info, &error.handle), error);
+    return info;
+  }
+  // An array over the plan's memory, which keeps the plan.
+  nb::object tensor(int32_t which) const {
+    distwrap_managed_tensor* managed = nullptr;
+    Error error;
+    check(distwrap_moe_plan_tensor(handle_, which, &managed, &error.handle),
+          error);
+    const distwrap_tensor& t = managed->dl_tensor;
+    return array_of("moe_plan", t.data, t.dtype, t.shape, t.ndim,
+                    [managed] { managed->deleter(managed); });
+  }
+  int64_t workspace_bytes(int64_t row_bytes) const {
+    int64_t bytes = 0;
+    Error error;
+    check(
+        distwrap_moe_plan_workspace(handle_, row_bytes, &bytes, &error.handle),
+        error);
+    return bytes;
+  }
+  void prepare(int64_t row_bytes, int32_t in_flight) const {
+    Error error;
+    check(
+        distwrap_moe_plan_prepare(handle_, row_bytes, in_flight, &error.handle),
+        error);
+  }
+
+ private:
+  distwrap_moe_plan handle_;
+};
+
+nb::object make_plan(H routing, int64_t num_experts, const Ranks& to_rank,
+                     const std::string& dedup, const std::string& layout,
+                     int64_t alignment, bool zero_padding,
+                     const std::string& bases, const std::string& overflow,
+                     int64_t expert_capacity, int64_t row_capacity,
+                     int64_t max_tokens, const Ranks& masked_ranks,
+                     const Ranks& node_of, MoePlan* reuse, H group, H timeout,
+                     H label) {
+  constexpr const char* kCall = "moe_plan";
+  distwrap_moe_options moe = {};
+  moe.struct_size = sizeof moe;
+  moe.dedup = choice(kCall, "dedup", dedup, {"auto", "none", "rank", "node"});
+  moe.layout = choice(kCall, "layout", layout, {"rank_major", "expert_major"});
+  moe.bases = choice(kCall, "bases", bases, {"packed", "fixed"});
+  moe.overflow =
+      choice(kCall, "overflow", overflow, {"exact", "drop", "error"});
+  moe.keep_padding = zero_padding ? 0 : 1;
+  moe.num_experts = num_experts;
+  if (to_rank.has_value()) {
+    if (static_cast<int64_t>(to_rank->size()) != num_experts)
+      raise_value(kCall,
+                  "expert_to_rank has " + std::to_string(to_rank->size()) +
+                      " numbers for " + std::to_string(num_experts) +
+                      " experts",
+                  "give the rank of each expert");
+    moe.expert_to_rank = to_rank->data();
+  }
+  moe.alignment = alignment;
+  moe.expert_capacity = expert_capacity;
+  moe.row_capacity = row_capacity;
+  moe.max_tokens = max_tokens;
+  if (masked_ranks.has_value()) {
+    moe.masked_ranks = masked_ranks->data();
+    moe.masked_ranks_count = masked_ranks->size();
+  }
+  if (node_of.has_value()) {
+    moe.node_of = node_of->data();
+    moe.node_of_count = node_of->size();
+  }
+  Call call(kCall, group, false, timeout, label);
+  const auto* const ids = call.tensor(routing, "routing", Use::kRead);
+  distwrap_moe_plan made = nullptr;
+  wait_in(call.options().group(), [&](distwrap_error* error) {
+    return distwrap_moe_plan_create(
+        ids, &moe, call.options().get(),
+        reuse == nullptr ? nullptr : reuse->give_up(), &made, error);
+  });
+  return nb::cast(new MoePlan(made), nb::rv_policy::take_ownership);
+}
+
+// The lists of a call, read from pairs of tensors.
+class Side {
+ public:
+  Side(Call& call, H rows, H weights) {
+    add(call, rows, 0);
+    add(call, weights, 1);
+  }
+  const distwrap_moe_side* data() const { return all_.data(); }
+  uint64_t size() const { return all_.size(); }
+
+ private:
+  void add(Call& call, H pairs, int32_t is_weights) {
+    for (H pair : nb::borrow<nb::iterable>(pairs))
+      all_.push_back(
+          {call.tensor(nb::borrow<nb::tuple>(pair)[0], "side", Use::kRead),
+           call.tensor(nb::borrow<nb::tuple>(pair)[1], "side", Use::kWritten),
+           is_weights, 0});
+  }
+  std::vector<distwrap_moe_side> all_;
+};
+
+class Combine {
+ public:
+  Combine(const char* name, Call& call, const std::string& weighting, H weights,
+          H bias, const std::string& order, bool reproducible, H returns) {
+    options_.struct_size = sizeof options_;
+    options_.weighting = choice(name, "weighting", weighting,
+                                {"none", "at_expert", "at_source"});
+    options_.order = choice(name, "order", order, {"tree", "top_k"});
+    options_.reproducible = reproducible ? 1 : 0;
+    options_.weights =
+        call.tensor_or_none(weights, "weights", Use::kRead, false);
+    for (H one : nb::borrow<nb::iterable>(bias))
+      bias_.push_back(call.tensor(one, "bias", Use::kRead));
+    options_.bias = bias_.data();
+    options_.bias_count = bias_.size();
+    for (H pair : nb::borrow<nb::iterable>(returns))
+      returns_.push_back(
+          {call.tensor(nb::borrow<nb::tuple>(pair)[0], "returns", Use::kRead),
+           call.tensor(nb::borrow<nb::tuple>(pair)[1], "returns",
+                       Use::kWritten)});
+    options_.returns = returns_.data();
+    options_.returns_count = returns_.size();
+  }
+  const distwrap_moe_combine_options* get() const { return &options_; }
+
+ private:
+  distwrap_moe_combine_options options_ = {};
+  std::vector<const distwrap_tensor*> bias_;
+  std::vector<distwrap_moe_return> returns_;
+};
+
+nb::object dispatch(MoePlan& plan, H x, H out, H side, H weights, bool async_op,
+                    H timeout, H label) {
+  constexpr const char* kCall = "moe_dispatch";
+  Call call(kCall, nb::none(), async_op, timeout, label);
+  const auto* const to = call.tensor(out, "out", Use::kWritten);
+  const auto* const from = call.tensor(x, "x", Use::kRead);
+  const Side beside(call, side, weights);
+  return call.run([&](auto* o, auto* w, auto* e) {
+    return distwrap_moe_dispatch(plan.handle(), to, from, beside.data(),
+                                 beside.size(), o, w, e);
+  });
+}
+
+nb::object combine(MoePlan& plan, H y, H out, const std::string& weighting,
+                   H weights, H bias, const std::string& order,
+                   bool reproducible, H returns, bool async_op, H timeout,
+                   H label) {
+  constexpr const char* kCall = "moe_combine";
+  Call call(kCall, nb::none(), async_op, timeout, label);
+  const auto* const to = call.tensor(out, "out", Use::kWritten);
+  const auto* const from = call.tensor(y, "y", Use::kRead);
+  const Combine how(kCall, call, weighting, weights, bias, order, reproducible,
+                    returns);
+  return call.run([&](auto* o, auto* w, auto* e) {
+    return distwrap_moe_combine(plan.handle(), to, from, how.get(), o, w, e);
+  });
+}
+
+// A call in two phases, with the tensors that it uses.
+class MoePending {
+ public:
+  MoePending(distwrap_moe_pending taken, std::unique_ptr<Call> call)
+      : handle_(taken), call_(std::move(call)) {}
+  MoePending(const MoePending&) = delete;
+  MoePending& operator=(const MoePending&) = delete;
+  ~MoePending() {
+    const Unlocked released;
+    distwrap_moe_pending_free(handle_);
+  }
+  void finish() {
+    wait_in(nullptr, [&](distwrap_error* error) {
+      return distwrap_moe_pending_finish(handle_, error);
+    });
+  }
+
+ private:
+  distwrap_moe_pending handle_;
+  std::unique_ptr<Call> call_;
+};
+
+nb::object make_pending(distwrap_moe_pending taken,
+                        std::unique_ptr<Call> call) {
+  return nb::cast(new MoePending(taken, std::move(call)),
+                  nb::rv_policy::take_ownership);
+}
+
+nb::object dispatch_start(MoePlan& plan, H x, H out, H side, H weights,
+                          H timeout, H label) {
+  constexpr const char* kCall = "moe_dispatch_start";
+  auto call = std::make_unique<Call>(kCall, nb::none(), false, timeout, label);
+  const auto* const to = call->tensor(out, "out", Use::kWritten);
+  const auto* const from = call->tensor(x, "x", Use::kRead);
+  const Side beside(*call, side, weights);
+  distwrap_moe_pending made = nullptr;
+  wait_in(nullptr, [&](distwrap_error* error) {
+    return distwrap_moe_dispatch_start(plan.handle(), to, from, beside.data(),
+                                       beside.size(), call->options().get(),
+                                       &made, error);
+  });
+  return make_pending(made, std::move(call));
+}
+
+nb::object combine_start(MoePlan& plan, H y, H out,
+                         const std::string& weighting, H weights, H bias,
+                         const std::string& order, bool reproducible, H returns,
+                         H timeout, H label) {
+  constexpr const char* kCall = "moe_combine_start";
+  auto call = std::make_unique<Call>(kCall, nb::none(), false, timeout, label);
+  const auto* const to = call->tensor(out, "out", Use::kWritten);
+  const auto* const from = call->tensor(y, "y", Use::kRead);
+  const Combine how(kCall, *call, weighting, weights, bias, order, reproducible,
+                    returns);
+  distwrap_moe_pending made = nullptr;
+  wait_in(nullptr, [&](distwrap_error* error) {
+    return distwrap_moe_combine_start(plan.handle(), to, from, how.get(),
+                                      call->options().get(), &made, error);
+  });
+  return make_pending(made, std::move(call));
+}
+
+// A number of the plan as a read-only attribute.
+template <auto kField>
+auto number() {
+  return [](const MoePlan& plan) { return plan.read().*kField; };
+}
+
+}  // namespace
+
+void add_moe(nb::module_& m) {
+  using Info = distwrap_moe_plan_info;
+  nb::class_<MoePlan>(m, "_MoePlan")
+      .def_prop_ro("tokens", number<&Info::tokens>())
+      .def_prop_ro("slots", number<&Info::slots>())
+      .def_prop_ro("recv_rows", number<&Info::recv_rows>())
+      .def_prop_ro("output_rows", number<&Info::output_rows>())
+      .def_prop_ro("dedup", number<&Info::dedup>())
+      .def("traffic",
+           [](const MoePlan& plan) {
+             const Info info = plan.read();
+             nb::dict told;
+             told["inter_rows"] = info.inter_rows;
+             told["intra_rows"] = info.intra_rows;
+             told["local_rows"] = info.local_rows;
+             told["naive_inter_rows"] = info.naive_inter_rows;
+             told["bytes_inter"] = info.bytes_inter;
+             told["bytes_intra"] = info.bytes_intra;
+             told["dropped"] = info.dropped;
+             told["execs"] = info.execs;
+             return told;
+           })
+      .def("tensor", &MoePlan::tensor, "which"_a)
+      .def("workspace_bytes", &MoePlan::workspace_bytes, "row_bytes"_a)
+      .def("prepare", &MoePlan::prepare, "row_bytes"_a, "in_flight"_a);
+  nb::class_<MoePending>(m, "_MoePending").def("finish", &MoePending::finish);
+  m.def("_moe_plan", &make_plan, "routing"_a, "num_experts"_a,
+        "expert_to_rank"_a.none(), "dedup"_a, "layout"_a, "alignment"_a,
+        "zero_padding"_a, "bases"_a, "overflow"_a, "expert_capacity"_a,
+        "row_capacity"_a, "max_tokens"_a, "masked_ranks"_a.none(),
+        "node_of"_a.none(), "reuse"_a.none(), "group"_a.none(),
+        "timeout"_a.none(), "label"_a.none());
+  m.def("_moe_dispatch", &dispatch, "plan"_a, "x"_a, "out"_a, "side"_a,
+        "weights"_a, "async_op"_a, "timeout"_a.none(), "label"_a.none());
+  m.def("_moe_combine", &combine, "plan"_a, "y"_a, "out"_a, "weighting"_a,
+        "weights"_a.none(), "bias"_a, "order"_a, "reproducible"_a, "returns"_a,
+        "async_op"_a, "timeout"_a.none(), "label"_a.none());
+  m.def("_moe_dispatch_start", &dispatch_start, "plan"_a, "x"_a, "out"_a,
+        "side"_a, "weights"_a, "timeout"_a.none(), "label"_a.none());
+  m.def("_moe_combine_start", &combine_start, "plan"_a, "y"_a, "out"_a,
+        "weighting"_a, "weights"_a.none(), "bias"_a, "order"_a,
+        "reproducible"_a, "returns"_a, "timeout"_a.none(), "label"_a.none());
+}
+
+}  // namespace distwrap_python

@@ -1,0 +1,163 @@
+"""Meshes, plans and redistribution in Python, against slices made by hand."""
+
+import array
+import itertools
+import types
+
+import numpy as np
+
+import distwrap as dist
+from distwrap.dtensor import (
+    DeviceMesh, Partial, Plan, Replicate, Shard, init_device_mesh, local_shape,
+    plan, redistribute)
+from support import check, equal, main, rank, refused, size
+
+SHAPE = (5, 6)
+WHOLE = np.arange(30, dtype="i8").reshape(SHAPE)
+PLACEMENTS = (Replicate(), Shard(0), Shard(1), Partial("sum"))
+
+
+def sizes_of_meshes():
+    """Meshes that have all ranks."""
+    return [(size(),)] + ([(2, 2)] if size() == 4 else [(1, size())])
+
+
+def part_of(placements, sizes, place):
+    """The part of WHOLE at a place of the mesh: each cut by itself, in the
+    order of the axes; of partial axes coordinate 0 has the values."""
+    rows = [np.arange(extent) for extent in SHAPE]
+    coordinate = np.unravel_index(place, sizes)
+    holds = True
+    for one, at, among in zip(placements, coordinate, sizes):
+        if isinstance(one, Shard):
+            step = -(-len(rows[one.dim]) // among)
+            rows[one.dim] = rows[one.dim][at * step:(at + 1) * step]
+        elif isinstance(one, Partial) and at != 0:
+            holds = False
+    part = np.ascontiguousarray(WHOLE[np.ix_(*rows)])
+    return part if holds else np.zeros_like(part)
+
+
+def test_every_pair_of_layouts():
+    for sizes in sizes_of_meshes():
+        mesh = DeviceMesh(sizes)
+        for src, dst in itertools.product(
+                itertools.product(PLACEMENTS, repeat=len(sizes)), repeat=2):
+            given = part_of(src, sizes, rank())
+            before = given.copy()
+            made = redistribute(mesh, given, src, dst, SHAPE)
+            check((given == before).all(), "the source was written")
+            if any(isinstance(one, Partial) for one in dst):
+                # Where the values lie is the library's; their sum is not.
+                made = redistribute(mesh, made, dst, [Replicate()] * len(sizes),
+                                    SHAPE)
+                check((made == WHOLE).all(), src, dst)
+                continue
+            expected = part_of(dst, sizes, rank())
+            equal((made.dtype, made.shape), (expected.dtype, expected.shape))
+            check((made == expected).all(), src, dst, made, expected)
+
+
+def test_a_result_may_be_given():
+    mesh = init_device_mesh("cpu", (size(),), mesh_dim_names=("x",))
+    out = np.full(SHAPE, -1, "i8")
+    part = part_of([Shard(0)], (size(),), rank())
+    check(redistribute(mesh, part, "S(0)", "R", SHAPE, out=out,
+                       mode="fewest_bytes", cap_bytes=1024,
+                       timeout=60) is out)
+    check((out == WHOLE).all())
+    bare = array.array("q", part.tobytes())
+    out[:] = -1
+    redistribute(mesh, bare, [Shard(0)], Replicate(), SHAPE, out=out)
+    check((out == WHOLE).all())
+    refused(redistribute, mesh, bare, "S(0)", "R", SHAPE, kind=TypeError)
+
+
+def test_a_mesh_knows_its_axes():
+    mesh = DeviceMesh((1, size()), ("dp", "tp"))
+    equal((mesh.shape, mesh.ndim, mesh.size(), mesh.size("tp"), mesh.size(0)),
+          ((1, size()), 2, size(), size(), 1))
+    equal(mesh.ranks, tuple(range(size())))
+    equal((mesh.get_rank(), mesh.get_coordinate()), (rank(), [0, rank()]))
+    equal((mesh.get_local_rank("tp"), mesh.get_local_rank(-2)), (rank(), 0))
+    tp = mesh["tp"]
+    equal((tp.shape, tp.mesh_dim_names, repr(tp)),
+          ((size(),), ("tp",), f"DeviceMesh(tp={size()})"))
+    equal(mesh["tp", "dp"].shape, (size(), 1))
+    for group in (tp.get_group(), mesh.get_group("tp"),
+                  mesh.get_group(("dp", "tp"))):
+        x = np.ones(1)
+        dist.all_reduce(x, group=group)
+        equal(x[0], size())
+    # Ranks in another order, and a rank outside.
+    turned = DeviceMesh((size(),), ranks=range(size())[::-1])
+    equal(turned.get_rank(), size() - 1 - rank())
+    if size() > 1:
+        first = DeviceMesh((1,), ranks=[0])
+        equal(first.get_coordinate(), [0] if rank() == 0 else None)
+        equal(first.get_local_rank(), 0 if rank() == 0 else -1)
+        if rank() != 0:
+            refused(first.get_group, reason="kMeshMismatch")
+
+
+def test_a_plan_needs_no_ranks():
+    made = plan((2, 4), (8, 6), [Partial(), Shard(0)], "S(0),S(0)")
+    check(isinstance(made, Plan))
+    equal((made.collectives, made.steps, made.received, made.peak, made.floor,
+           made.into_host, made.diverged), (2, 2, 12, 24, None, 0, False))
+    check(made.price > 0)
+    equal(made.text, str(made))
+    check(made.text.startswith("plan 1 mesh=[2,4] shape=[8,6] item=4"))
+    far = plan((64,), (4096, 4096), "S(0)", "S(1)", itemsize=2,
+               mode="fewest_bytes", cap_bytes=1 << 30, ranks_per_host=8)
+    equal(far.received, far.floor)
+    check(far.into_host > 0)
+    equal(local_shape((2, 4), "S(0),S(0)", (5, 3), rank=5), ((1, 3), (4, 0)))
+
+
+def test_placements_of_torch_are_taken():
+    def named(kind, **fields):
+        return type(kind, (types.SimpleNamespace,), {})(**fields)
+    equal(str(plan((2, 2), (8, 8), [named("Shard", dim=1),
+                                    named("_StridedShard", dim=0,
+                                          split_factor=2)],
+                   [named("Partial", reduce_op="sum"), named("Replicate")])),
+          str(plan((2, 2), (8, 8), "S(1),SS(0,2)", "P,R")))
+
+
+def test_bad_input():
+    mesh = DeviceMesh((size(),), ("x",))
+    x = np.zeros(SHAPE)
+    refused(DeviceMesh, (0,), reason="kMeshShape", kind=ValueError)
+    refused(DeviceMesh, (size() + 1,), reason="kMeshShape")
+    refused(DeviceMesh, (1,), ("a", "b"), reason="kMeshShape")
+    refused(DeviceMesh, (2, 2), ("a", "a"), reason="kMeshShape")
+    refused(init_device_mesh, "cuda", (size(),), reason="kMeshShape")
+    refused(mesh.size, "y", reason="kPlacement", says="'x'")
+    refused(mesh.size, 1, reason="kPlacement")
+    refused(DeviceMesh((1, size())).get_group, reason="kPlacement",
+            says="none is named")
+    refused(redistribute, mesh, x, "R,R", "R", SHAPE, reason="kPlacement")
+    refused(redistribute, mesh, x, "S(2)", "R", SHAPE, reason="kPlacement")
+    refused(redistribute, mesh, x, "R", "P(max)", SHAPE, out=np.zeros(SHAPE),
+            mode="quick", reason="kInvalidArgument")
+    if size() > 1:
+        refused(redistribute, mesh, x, "P(max)", "P(sum)", SHAPE,
+                reason="kPartialTarget")
+    refused(redistribute, mesh, x, "R", "R", (5, 7), reason="kLayoutMismatch")
+    refused(redistribute, mesh, x, "R", "R", SHAPE, out=x,
+            reason="kInvalidArgument", says="overlap")
+    refused(redistribute, mesh, x, "R", "R", SHAPE, out=np.zeros(SHAPE, "f4"),
+            reason="kInvalidArgument")
+    refused(redistribute, mesh, [1.0], "R", "R", SHAPE, kind=TypeError)
+    refused(redistribute, mesh, x, [object()], "R", SHAPE, kind=TypeError)
+    refused(plan, (2,), (4,), "S(0)", "R", cap_bytes=0,
+            reason="kInvalidArgument")
+    refused(plan, (2,), (4,), "S(0)", "R", itemsize=0,
+            reason="kInvalidArgument")
+    # The ranks go on.
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    main(globals())
