@@ -111,6 +111,22 @@ DISTWRAP_EXPORT int32_t distwrap_save_recording(distwrap_session session,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
 
+/* ---- calls of other communication libraries (guard.h) ---- */
+
+/* Opens and ends a scope of this thread in which such calls pass. Scopes nest.
+ * `reason` is shown by distwrap_guard_status. */
+DISTWRAP_EXPORT int32_t distwrap_guard_enter(const char* reason,
+                                             distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_guard_leave(distwrap_error* error);
+/* Lets modules call whose file names begin with `prefix`. */
+DISTWRAP_EXPORT int32_t distwrap_guard_exempt(const char* prefix,
+                                              distwrap_error* error);
+/* `list` gets texts: "mode block", "door /path/of/the/library" where one is
+ * loaded, "guarded 161", "refused 2 NCCL ncclSend distwrap_send" for each
+ * function that was called, "scope REASON" for each open scope. */
+DISTWRAP_EXPORT int32_t distwrap_guard_status(distwrap_list* list,
+                                              distwrap_error* error);
+
 /* ---- tensors ---- */
 
 /* The DLPack triple of DW_DTYPE_*. An unknown number gives all zeros, which

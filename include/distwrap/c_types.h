@@ -90,6 +90,10 @@ typedef struct distwrap_pair { /* leaf */
 
 #define DW_DROP_IN_ON 1
 #define DW_DROP_IN_OFF 2
+#define DW_GUARD_OFF 1
+#define DW_GUARD_WARN 2
+#define DW_GUARD_BLOCK 3
+#define DW_GUARD_REQUIRE 4
 #define DW_CHECK_SIGNATURE 1
 #define DW_CHECK_OFF 2
 typedef struct distwrap_init_options {
@@ -116,6 +120,10 @@ typedef struct distwrap_init_options {
   /* The time after which a waiting rank reports the missing ranks; DW_FOREVER:
    * never; 0: DISTWRAP_STRAGGLER. */
   int64_t straggler;
+  /* Whether calls of other communication libraries are refused (guard.h):
+   * DW_GUARD_OFF and so on; 0: DISTWRAP_GUARD. */
+  uint32_t guard;
+  uint32_t reserved;
 } distwrap_init_options;
 
 typedef struct distwrap_op_options {
@@ -174,10 +182,10 @@ typedef struct distwrap_window_options {
 typedef struct distwrap_mesh_options {
   uint32_t struct_size;
   uint32_t axes;
-  const int64_t* sizes;     /* of the axes, the last one fastest */
-  const char* const* names; /* of the axes; NULL: none */
-  const int32_t* ranks;     /* of the world, row-major; NULL: the block of ranks
-                               that     has this one */
+  const int64_t* sizes;     /* one for each axis, the last one fastest */
+  const char* const* names; /* one for each axis; NULL: none */
+  const int32_t* ranks;     /* ranks of the world, row-major; NULL: the block of
+                               consecutive ranks that has this one */
   uint64_t ranks_count;
 } distwrap_mesh_options;
 
@@ -198,7 +206,7 @@ typedef struct distwrap_plan_options {
   int32_t mode;           /* DW_PLAN_* */
   int64_t cap_bytes;      /* memory between the steps; 0: 16 MiB */
   int64_t ranks_per_host; /* consecutive ranks of the mesh; 0: all */
-  int64_t timeout;        /* of distwrap_redistribute; 0: the groups' */
+  int64_t timeout;        /* limit of distwrap_redistribute; 0: the groups' */
 } distwrap_plan_options;
 
 /* The options of distwrap_moe_plan_create, equal on all ranks; MoeOptions in
@@ -349,7 +357,7 @@ typedef struct distwrap_mesh_info {
   uint32_t axes;
   const int64_t* sizes;
   int64_t size;         /* number of ranks */
-  const int32_t* ranks; /* of the world, row-major */
+  const int32_t* ranks; /* ranks of the world, row-major */
   int64_t rank;         /* this rank's place; -1 outside of the mesh */
 } distwrap_mesh_info;
 

@@ -14,6 +14,7 @@
 #include "distwrap/export.h"
 #include "distwrap/group.h"
 #include "distwrap/group_registry.h"
+#include "distwrap/guard.h"
 #include "distwrap/store.h"
 
 #include <absl/status/status.h>
@@ -77,6 +78,9 @@ struct InitOptions {
   // ranks, on stderr and to hooks (docs/watching.md). InfiniteDuration: never.
   // Unset: DISTWRAP_STRAGGLER, 30 s.
   std::optional<absl::Duration> straggler = std::nullopt;
+  // Whether calls of other communication libraries are refused while the
+  // session lives (guard.h); unset: DISTWRAP_GUARD, kOff.
+  std::optional<GuardMode> guard = std::nullopt;
   // Options for backends; each backend gets the keys that it knows. A key that
   // no backend knows is refused.
   std::map<std::string, std::string> hints = {};
@@ -93,7 +97,8 @@ class DISTWRAP_EXPORT Session {
   // everything. Errors: kLaunchMissing, kLauncherConflict, kStoreConflict,
   // kStoreUnreachable, kRunDirectory, kRefused (another process has the rank,
   // or the other ranks gave up), kCallMismatch, kBackendUnknown,
-  // kPluginNotFound, kPluginRefused, kTimedOut with the missing ranks.
+  // kPluginNotFound, kPluginRefused, kDirectCall (GuardMode::kRequire without
+  // the door), kTimedOut with the missing ranks.
   static absl::StatusOr<Session> create(const InitOptions& options = {});
 
   explicit operator bool() const { return state_ != nullptr; }

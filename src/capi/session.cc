@@ -52,6 +52,11 @@ absl::StatusOr<InitOptions> options_of(const char* call,
   if (read.check != 0)
     options.check =
         read.check == DW_CHECK_SIGNATURE ? Check::kSignature : Check::kOff;
+  if (read.guard > DW_GUARD_REQUIRE)
+    return refuse(call, "guard has no such value",
+                  "give DW_GUARD_OFF, DW_GUARD_WARN, DW_GUARD_BLOCK, "
+                  "DW_GUARD_REQUIRE, or 0 for the setting");
+  if (read.guard != 0) options.guard = static_cast<GuardMode>(read.guard - 1);
   auto hints = pairs_of(call, read.hints, read.hints_count);
   if (!hints.ok()) return hints.status();
   options.hints = *std::move(hints);

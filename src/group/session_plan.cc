@@ -34,6 +34,13 @@ absl::StatusOr<absl::Duration> timeout_of(
   return base::make_error(info);
 }
 
+// The mode of a word that the setting takes.
+GuardMode guard_of(absl::string_view word) {
+  if (word == "warn") return GuardMode::kWarn;
+  if (word == "block") return GuardMode::kBlock;
+  return word == "require" ? GuardMode::kRequire : GuardMode::kOff;
+}
+
 // Ranks look at each other 40 times a second; a verdict needs several looks.
 constexpr absl::Duration kLeastHeartbeat = absl::Milliseconds(200);
 
@@ -145,6 +152,11 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
       options.check.has_value()
           ? *options.check == Check::kSignature
           : environment.get_or_default(base::Setting::kCheck) == "signature";
+  if (absl::Status checked = environment.check(base::Setting::kGuard);
+      !checked.ok())
+    return checked;
+  plan.guard = options.guard.value_or(
+      guard_of(environment.get_or_default(base::Setting::kGuard)));
   const absl::StatusOr<absl::Duration> heartbeat = plan_heartbeat(environment);
   if (!heartbeat.ok()) return heartbeat.status();
   plan.heartbeat = *heartbeat;

@@ -29,6 +29,7 @@ struct SessionPlan {
   std::string group_name;
   comm::Hints hints = {};
   bool drop_in = false;
+  GuardMode guard = GuardMode::kOff;
   // Whether ranks of a host watch each other, and after which time a rank
   // counts as silent.
   bool check = true;

@@ -115,6 +115,9 @@ absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
     if (!session->is_of_parent()) delete session;
   };
   std::shared_ptr<SessionState> session(new SessionState(plan), drop);
+  absl::StatusOr<GuardHold> guard = GuardHold::take(plan.guard);
+  if (!guard.ok()) return guard.status();
+  session->guard_ = *std::move(guard);
   if (absl::Status status = session->start(plan); !status.ok()) return status;
   return session;
 }
@@ -376,6 +379,7 @@ absl::Status SessionState::close(absl::Duration timeout) {
   absl::Status mismatch = end_group(*world_, Deadline::after(timeout));
   if (board_ != nullptr) board_->leave();
   round_->leave(Deadline::after(kLeave));
+  guard_ = GuardHold();
   return mismatch;
 }
 

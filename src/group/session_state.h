@@ -17,6 +17,7 @@
 #include "group/backend_string.h"
 #include "group/deferred_destroy.h"
 #include "group/group_state.h"
+#include "group/guard.h"
 #include "group/instances.h"
 #include "group/session_plan.h"
 #include "plugin/registry.h"
@@ -105,6 +106,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                           Deadline deadline);
 
   const base::ForkMark process_;
+  GuardHold guard_;  // ends after everything else
   const absl::Time began_ = absl::Now();
   const int rank_;
   const int world_size_;

@@ -15,7 +15,7 @@ namespace distwrap::layout {
 struct Partials {
   std::vector<int> leaving;        // partial in the source alone: to be reduced
   std::vector<int> filled;         // partial in the target alone
-  PartialOp op = PartialOp::kSum;  // of the reduction
+  PartialOp op = PartialOp::kSum;  // reduces the leaving axes
   PartialOp fill_op = PartialOp::kSum;  // the last filled axis's, for the text
   int64_t divisor = 1;                  // for averages that travel as a sum
 };

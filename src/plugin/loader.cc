@@ -1,6 +1,7 @@
 #include "plugin/loader.h"
 
 #include "base/error.h"
+#include "base/guard_door.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/settings.h"
@@ -77,6 +78,8 @@ absl::StatusOr<BackendPtr> load(const std::string& path) {
   }
   const absl::StatusOr<dw_plugin_query_fn> query = find_entry(library, path);
   if (!query.ok()) return query.status();
+  // The plugin may be linked with its engine.
+  base::let_module_pass(reinterpret_cast<const void*>(*query));
   return query_backend(*query, path);
 }
 

@@ -53,6 +53,16 @@ const std::string& install_prefix() {
   return *kPrefix;
 }
 
+std::string guard_path() {
+  constexpr const char* kFile = "/distwrap/libdistwrap_guard.so";
+  for (const char* const folder : {DISTWRAP_LIBDIR, "lib"}) {
+    const std::string path = absl::StrCat(install_prefix(), "/", folder, kFile);
+    if (!install_prefix().empty() && access(path.c_str(), R_OK) == 0)
+      return path;
+  }
+  return {};
+}
+
 std::vector<std::string> plugin_folders(const base::Environment& environment) {
   std::vector<std::string> folders;
   if (!install_prefix().empty()) {

@@ -20,6 +20,10 @@ const std::string& install_prefix();
 // relative folder of that variable is skipped with a warning.
 std::vector<std::string> plugin_folders(const base::Environment& environment);
 
+// The library with the door of the guard (distwrap/guard.h), which programs
+// preload; empty without a prefix or where this platform has none.
+std::string guard_path();
+
 // The helper program that loads a plugin on trial; empty without a prefix.
 std::string probe_path();
 

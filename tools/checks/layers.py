@@ -37,7 +37,7 @@ PUBLIC = {
     "object.h": "algo",
     "layout.h": "layout", "plan.h": "layout",
     "work.h": "comm", "communicator.h": "comm", "hooks.h": "comm",
-    "group.h": "group", "group_options.h": "group",
+    "group.h": "group", "group_options.h": "group", "guard.h": "group",
     "group_registry.h": "group", "session.h": "group",
     "moe_plan.h": "moe", "moe.h": "facade", "moe_raw.h": "facade",
     "moe_dynamic.h": "facade",

@@ -6,6 +6,7 @@
 #include "info/capability_table.h"
 #include "info/error_pages.h"
 #include "info/facts.h"
+#include "info/guarded_page.h"
 #include "info/settings_page.h"
 #include "live_command.h"
 #include "recordings/behind.h"
@@ -26,6 +27,9 @@ constexpr OptionRow kOptions[] = {
      "The page about an error: its number, which ends its message, or its "
      "reason"},
     {"--settings", nullptr, "All variables of the environment"},
+    {"--guarded", nullptr,
+     "The functions of other libraries that the guard refuses, and the calls "
+     "that replace them"},
     {"--recorder", "DIR",
      "The last calls of a job's ranks, and which rank is behind which, from "
      "the recordings in a folder; some may be missing"},
@@ -38,7 +42,7 @@ constexpr OptionRow kOptions[] = {
     {"--once", nullptr, "With --live: print once and end"},
     {"--json", nullptr, "As JSON; with --live once"},
     {"--markdown", nullptr,
-     "As Markdown; with --backend, --error, --errors or --settings"},
+     "As Markdown; with --backend, --error, --errors, --guarded or --settings"},
 };
 
 constexpr CommandRow kInfo = {
@@ -152,13 +156,13 @@ int info_command(const Words& words) {
   const std::optional<std::string> recorder = typed.value("--recorder");
   const std::optional<std::string> error = typed.value("--error");
   const bool errors = typed.has("--errors"), settings = typed.has("--settings");
-  const bool live = typed.has("--live");
+  const bool guarded = typed.has("--guarded"), live = typed.has("--live");
   if (backend.has_value() + recorder.has_value() + error.has_value() + errors +
-          settings + live >
+          settings + guarded + live >
       1)
     return complain(
-        "give one of --backend, --error, --errors, --settings, --recorder and "
-        "--live",
+        "give one of --backend, --error, --errors, --guarded, --settings, "
+        "--recorder and --live",
         kUsage);
   if (!live && (typed.has("--job") || typed.has("--once")))
     return complain("--job and --once go with --live", kUsage);
@@ -175,6 +179,9 @@ int info_command(const Words& words) {
   if (errors)
     return show_table(typed, "errors", error_index_json(),
                       error_index_markdown(), error_index_text());
+  if (guarded)
+    return show_table(typed, "guarded", guarded_json(), guarded_markdown(),
+                      guarded_text());
   if (settings)
     return show_table(typed, "settings", settings_json(), settings_markdown(),
                       settings_text());
@@ -182,7 +189,8 @@ int info_command(const Words& words) {
   if (backend.has_value()) return show_backend(*backend, typed, environment);
   if (typed.has("--markdown"))
     return complain(
-        "--markdown goes with --backend, --error, --errors or --settings",
+        "--markdown goes with --backend, --error, --errors, --guarded or "
+        "--settings",
         kUsage);
   return show_all(typed, environment);
 }

@@ -1,12 +1,14 @@
 #include "run_command.h"
 
 #include "launcher.h"
+#include "plugin/module_paths.h"
 
 #include <CLI/CLI.hpp>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace distwrap::cli {
 namespace {
@@ -37,6 +39,7 @@ int complain(absl::string_view text, int code) {
 struct RunWords {
   LaunchOptions options = {};
   std::string output = "prefix";
+  bool guard = false;
   double grace = absl::ToDoubleSeconds(LaunchOptions{}.grace);
 };
 
@@ -58,6 +61,9 @@ void describe(CLI::App& app, RunWords& words) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->type_name("S");
+  app.add_flag("--guard", words.guard,
+               "Preload the door that refuses direct calls of NCCL, MPI, UCX "
+               "and Gloo, and set DISTWRAP_GUARD=block unless it is set");
   app.add_flag("--pin", words.options.pin,
                "Bind rank i to core i, if there are enough cores");
 }
@@ -97,6 +103,17 @@ int run_command(const Words& arguments) {
   } else {
     options.output = LaunchOptions::kFiles;
     options.output_dir = words.output;
+  }
+  if (words.guard) {
+    const std::string door = plugin::guard_path();
+    if (door.empty())
+      return complain("--guard: this installation has no libdistwrap_guard.so",
+                      kUsage);
+    const char* const before = getenv("LD_PRELOAD");
+    options.env["LD_PRELOAD"] =
+        before == nullptr ? door : absl::StrCat(door, ":", before);
+    if (getenv("DISTWRAP_GUARD") == nullptr)
+      options.env["DISTWRAP_GUARD"] = "block";
   }
   const absl::StatusOr<int> code = launch(options);
   if (!code.ok()) return complain(code.status().message(), kFailed);

@@ -107,7 +107,7 @@ TEST_F(Commands, InfoShowsWhatABackendServes) {
 }
 
 TEST_F(Commands, InfoShowsTheTables) {
-  for (const char* table : {"--errors", "--settings"}) {
+  for (const char* table : {"--errors", "--guarded", "--settings"}) {
     ASSERT_EQ(run({"info", table}), 0) << err_;
     EXPECT_THAT(out_, Not(IsEmpty()));
     ASSERT_EQ(run({"info", table, "--markdown"}), 0) << err_;
@@ -188,6 +188,17 @@ TEST_F(Commands, PlanShowsAWayWithoutRanks) {
             0)
       << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("from other hosts"), HasSubstr("floor: ")));
+}
+
+TEST_F(Commands, RunPreloadsTheDoorOfTheGuard) {
+  const Words shell = {"/bin/sh", "-c", "echo $LD_PRELOAD $DISTWRAP_GUARD"};
+  Words words = {"run", "-n", "1", "--guard", "--output", "raw"};
+  words.insert(words.end(), shell.begin(), shell.end());
+  ASSERT_EQ(run(words), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("libdistwrap_guard.so block\n"));
+  options_.env["DISTWRAP_GUARD"] = "warn";
+  ASSERT_EQ(run(words), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("libdistwrap_guard.so warn\n"));
 }
 
 TEST_F(Commands, PlanRefusesWhatItCannotRead) {

@@ -71,7 +71,8 @@ BuildFacts build_facts() {
           .compiler = compiler(),
           .type = DISTWRAP_BUILD_TYPE,
           .sanitizer = sanitizer_name(DW_SANITIZER),
-          .prefix = plugin::install_prefix()};
+          .prefix = plugin::install_prefix(),
+          .guard = plugin::guard_path()};
 }
 
 absl::StatusOr<std::unique_ptr<plugin::Registry>> registry_of(

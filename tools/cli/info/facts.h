@@ -16,7 +16,8 @@
 namespace distwrap::cli {
 
 struct BuildFacts {
-  std::string version, abi, compiler, type, sanitizer, prefix;
+  std::string version, abi, compiler, type, sanitizer, prefix,
+      guard;  // the library to preload; empty where there is none
 };
 
 struct BackendFacts {

@@ -17,7 +17,8 @@ std::string build_text(const BuildFacts& build) {
                   {"compiler", build.compiler},
                   {"build", build.type},
                   {"sanitizer", build.sanitizer},
-                  {"prefix", build.prefix}},
+                  {"prefix", build.prefix},
+                  {"guard", build.guard.empty() ? "-" : build.guard}},
                  "  ");
 }
 
@@ -113,7 +114,8 @@ JsonObject to_json(const Facts& facts) {
                                {"compiler", build.compiler},
                                {"type", build.type},
                                {"sanitizer", build.sanitizer},
-                               {"prefix", build.prefix}}},
+                               {"prefix", build.prefix},
+                               {"guard", build.guard}}},
           {"backends", backends},
           {"settings", settings},
           {"unknown_settings", unknown},
