@@ -30,9 +30,11 @@ from .drop_in import install, uninstall  # noqa: F401
 from .errors import (  # noqa: F401
     DistAssertionError, DistError, DistNotImplementedError, DistRuntimeError,
     DistTimeoutError, DistValueError)
+from .guard import guard_allow, guard_exempt, guard_status  # noqa: F401
 from .groups import (  # noqa: F401
     GroupMember, capabilities, create_session, destroy_process_group, group,
     init_process_group, new_group, split_group, split_group_by_color)
+from .guard import guard_allow, guard_exempt, guard_status  # noqa: F401
 from .objects import (  # noqa: F401
     Extension, all_gather_object, broadcast_object_list, gather_object,
     recv_object_list, register_object_type, scatter_object_list,

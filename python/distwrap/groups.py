@@ -3,40 +3,52 @@
 import atexit
 
 from . import _core, _interrupt
+from . import guard as _guard
 
 
 def init_process_group(backend=None, init_method=None, timeout=None,
                        world_size=-1, rank=-1, store=None, group_name="",
                        pg_options=None, device_id=None, *, hints=None,
                        init_timeout=None, straggler=None, check=None,
-                       drop_in=None, use_torchcomms=None):
+                       drop_in=None, use_torchcomms=None, guard=None):
     """Joins the job and makes its world, on all ranks.
 
     Without rank and world_size the launcher's hold: `distwrap run`, torchrun,
     mpirun, srun. backend: "auto" by default, "gloo", "cpu:shm,cuda:nccl".
     timeout, init_timeout, straggler: seconds or a timedelta. hints: options of
     the backends, by name. check=False: ranks do not compare their calls.
-    pg_options is ignored. use_torchcomms is drop_in under its name in torch.
+    guard: off, warn, block or require: whether calls of other libraries are
+    refused (docs/guard.md). pg_options is ignored. use_torchcomms is drop_in
+    under its name in torch.
 
     MPI: MPI_Init. NCCL: ncclCommInitRank.
     """
     del pg_options
     options = _options(backend, init_method, timeout, world_size, rank, store,
                        group_name, device_id, hints, init_timeout, straggler,
-                       check, use_torchcomms if drop_in is None else drop_in)
+                       check, use_torchcomms if drop_in is None else drop_in,
+                       guard)
     _sessions.append(_core._start(True, options))
+    _guard.sync()
     _interrupt.watch()
 
 
 def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
                    rank=-1, store=None, group_name="", device_id=None, *,
                    hints=None, init_timeout=None, straggler=None, check=None,
-                   drop_in=None):
+                   drop_in=None, guard=None):
     """Joins a job as init_process_group does, for a library inside a program:
     no thread is bound, and calls name a group of the Session returned."""
-    options = _options(backend, init_method, timeout, world_size, rank, store,
-                       group_name, device_id, hints, init_timeout, straggler,
-                       check, drop_in)
+    session = begin_session(_options(
+        backend, init_method, timeout, world_size, rank, store, group_name,
+        device_id, hints, init_timeout, straggler, check, drop_in, guard))
+    _guard.sync()
+    return session
+
+
+def begin_session(options):
+    """A session of these fields of InitOptions, for which the Python door stays
+    as it is."""
     session = _core._start(False, options)
     _sessions.append(session)
     return session
@@ -48,6 +60,7 @@ def destroy_process_group(group=None):
     MPI: MPI_Finalize. NCCL: ncclCommDestroy.
     """
     _core._destroy(group)
+    _guard.sync()
 
 
 def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
@@ -120,14 +133,14 @@ def _index_of(device):
 
 
 def _options(backend, init_method, timeout, world_size, rank, store, group_name,
-             device_id, hints, init_timeout, straggler, check, drop_in):
+             device_id, hints, init_timeout, straggler, check, drop_in, guard):
     return {
         "backend": backend, "init_method": init_method, "timeout": timeout,
         "world_size": None if world_size in (None, -1) else world_size,
         "rank": None if rank in (None, -1) else rank, "store": store,
         "group_name": group_name or None, "device_id": _index_of(device_id),
         "hints": hints, "init_timeout": init_timeout, "straggler": straggler,
-        "check": check, "drop_in": drop_in,
+        "check": check, "drop_in": drop_in, "guard": guard,
     }
 
 

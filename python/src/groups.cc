@@ -92,6 +92,14 @@ distwrap_group handle_of_member(const ProcessGroup& group) {
   return group.handle;
 }
 
+uint32_t guard_of(const char* call, H word) {
+  static const char* const kWords[] = {"off", "warn", "block", "require"};
+  for (uint32_t i = 0; i < 4; ++i)
+    if (nb::cast<std::string>(nb::str(word)) == kWords[i]) return i + 1;
+  raise_value(call, "there is no guard " + nb::cast<std::string>(nb::str(word)),
+              "give off, warn, block or require");
+}
+
 // options: the fields of InitOptions by name.
 nb::object start(bool binds, const nb::dict& options) {
   constexpr const char* kCall = "init_process_group";
@@ -135,6 +143,7 @@ nb::object start(bool binds, const nb::dict& options) {
   if (!field("drop_in").is_none())
     given.drop_in =
         nb::cast<bool>(field("drop_in")) ? DW_DROP_IN_ON : DW_DROP_IN_OFF;
+  if (!field("guard").is_none()) given.guard = guard_of(kCall, field("guard"));
   if (!field("check").is_none())
     given.check =
         nb::cast<bool>(field("check")) ? DW_CHECK_SIGNATURE : DW_CHECK_OFF;
@@ -519,6 +528,24 @@ void add_groups(nb::module_& m) {
       "A store that serves at an address such as unix:/path.");
   m.def("_start", &start, "binds"_a, "options"_a);
   m.def("_destroy", &destroy, "group"_a.none());
+  m.def("_guard_enter", [](const std::string& reason) {
+    Error error;
+    check(distwrap_guard_enter(reason.c_str(), &error.handle), error);
+  });
+  m.def("_guard_leave", [] {
+    Error error;
+    check(distwrap_guard_leave(&error.handle), error);
+  });
+  m.def("_guard_exempt", [](const std::string& prefix) {
+    Error error;
+    check(distwrap_guard_exempt(prefix.c_str(), &error.handle), error);
+  });
+  m.def("_guard_status", [] {
+    List list;
+    Error error;
+    check(distwrap_guard_status(&list.handle, &error.handle), error);
+    return list.texts();
+  });
   m.def("_world", [] {
     distwrap_group world = nullptr;
     Error error;

@@ -15,7 +15,7 @@ from torch.distributed import DistStoreError
 
 from .. import _core
 from ..errors import DistError
-from ..groups import create_session
+from ..groups import begin_session
 from ._errors import UNSUPPORTED, refuse, translate
 
 _KEY = "distwrap"
@@ -59,9 +59,9 @@ class _Session:
         method = _meeting_name(store, rank, size, timeout)
         seconds = timeout.total_seconds()
         try:
-            self.core = create_session(
-                init_method=method, rank=rank, world_size=size,
-                timeout=seconds, init_timeout=seconds)
+            self.core = begin_session({
+                "init_method": method, "rank": rank, "world_size": size,
+                "timeout": seconds, "init_timeout": seconds})
         except DistError as error:
             raise translate(error) from None
         self.is_open = True
