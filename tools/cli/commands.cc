@@ -2,7 +2,9 @@
 
 #include "bench_command.h"
 #include "bench_groups_command.h"
+#include "bench_moe_command.h"
 #include "bench_objects_command.h"
+#include "bench_redistribute_command.h"
 #include "bench_replay_command.h"
 #include "bench_tune_command.h"
 #include "doctor_command.h"
@@ -18,8 +20,12 @@ absl::Span<const Command> commands() {
       {"bench", "measure operations between ranks", bench_command, bench_text},
       {"bench groups", "measure the cost of making and ending groups",
        bench_groups_command, bench_groups_text},
+      {"bench moe", "measure exchanges of mixtures of experts",
+       bench_moe_command, bench_moe_text},
       {"bench objects", "measure the cost of objects between ranks",
        bench_objects_command, bench_objects_text},
+      {"bench redistribute", "measure moves of tensors between layouts",
+       bench_redistribute_command, bench_redistribute_text},
       {"bench replay", "repeat the operations of a job and measure them",
        bench_replay_command, bench_replay_text},
       {"bench tune", "measure the sizes from which other methods are faster",

@@ -171,6 +171,38 @@ TEST_F(Commands, DoctorFailsWhereJobsWould) {
   EXPECT_THAT(out_, HasSubstr("\"health\": \"fail\""));
 }
 
+TEST_F(Commands, BenchRedistributeComparesWithCallsByHand) {
+  const Words words = {"bench",   "redistribute", "--ranks",  "2",
+                       "--sizes", "4K",           "--rounds", "1"};
+  ASSERT_EQ(run(words), 0) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("S(0) to S(1)"), HasSubstr("all_reduce"),
+                          Not(HasSubstr("OTHER ELEMENTS"))));
+  Words as_json = words;
+  as_json.push_back("--json");
+  ASSERT_EQ(run(as_json), 0) << err_;
+  EXPECT_TRUE(is_json(out_));
+  EXPECT_EQ(run({"bench", "redistribute", "--sizes", "4X"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--sizes"));
+}
+
+TEST_F(Commands, BenchMoeComparesWithCallsByHand) {
+  for (const char* layout : {"expert_major", "rank_major"}) {
+    const Words words = {
+        "bench",    "moe", "--ranks",   "2", "--tokens", "32",
+        "--topk",   "3",   "--experts", "8", "--skew",   "1",
+        "--hidden", "16",  "--rounds",  "1", "--layout", layout};
+    ASSERT_EQ(run(words), 0) << err_ << out_;
+    EXPECT_THAT(out_, AllOf(HasSubstr("dispatch"), HasSubstr("combine"),
+                            Not(HasSubstr("DIFFER"))));
+    Words as_json = words;
+    as_json.push_back("--json");
+    ASSERT_EQ(run(as_json), 0) << err_;
+    EXPECT_TRUE(is_json(out_));
+  }
+  EXPECT_EQ(run({"bench", "moe", "--experts", "7"}), 2);
+  EXPECT_THAT(err_, HasSubstr("a multiple of 2 ranks"));
+}
+
 TEST_F(Commands, PlanShowsAWayWithoutRanks) {
   const Words way = {"plan",   "--mesh", "dp=2,tp=4", "--shape",  "8,6",
                      "--from", "P,S(0)", "--to",      "S(0),S(0)"};

@@ -2,6 +2,7 @@
 
 #include "bench/json.h"
 #include "bench/text_table.h"
+#include "bench/turns.h"
 #include "distwrap/distwrap.h"
 
 #include <absl/strings/numbers.h>
@@ -9,26 +10,13 @@
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_split.h>
 
-#include <array>
 #include <fstream>
-#include <functional>
 #include <utility>
 
 namespace distwrap::bench {
 namespace {
 
 constexpr int kCalls = 100;  // calls in a block
-
-using Timed = std::function<absl::Status()>;
-
-// Microseconds of a call, after the ranks have met.
-absl::Status time_block(const Timed& call, double* us) {
-  absl::Status status = barrier().status();
-  const int64_t start = Deadline::now_ns();
-  for (int i = 0; status.ok() && i < kCalls; ++i) status = call();
-  *us = static_cast<double>(Deadline::now_ns() - start) / 1e3 / kCalls;
-  return status;
-}
 
 cli::JsonObject ratio_json(const Ratio& ratio) {
   return {{"median", ratio.median}, {"low", ratio.low}, {"high", ratio.high}};
@@ -57,21 +45,12 @@ absl::Status measure_objects(const std::string& backend, int64_t bytes,
       status = all_gather_into_tensor(TensorView(out), TensorView(in)).status();
     return status;
   };
-  ObjectBlocks blocks;
-  const std::array<std::pair<const Timed*, std::vector<double>*>, 3> turns = {
-      {{&objects, &blocks.objects},
-       {&raw, &blocks.raw},
-       {&raw, &blocks.again}}};
-  // The first round warms up. Each round begins with another contestant.
-  for (int round = 0; round <= rounds; ++round)
-    for (size_t turn = 0; turn < turns.size(); ++turn) {
-      const auto& [call, times] =
-          turns[(turn + static_cast<size_t>(round)) % turns.size()];
-      double us = 0;
-      if (absl::Status status = time_block(*call, &us); !status.ok())
-        return status;
-      if (round > 0) times->push_back(us);
-    }
+  const Timed contestants[] = {objects, raw, raw};
+  auto times = take_turns(contestants, rounds, kCalls);
+  if (!times.ok()) return times.status();
+  const ObjectBlocks blocks{.objects = std::move((*times)[0]),
+                            .raw = std::move((*times)[1]),
+                            .again = std::move((*times)[2])};
   if (get_rank() == 0) std::ofstream(path) << write_blocks(blocks);
   return destroy_process_group();
 }

@@ -1,0 +1,199 @@
+#include "bench/moe/layer.h"
+
+#include "bench/moe/by_hand.h"
+#include "bench/turns.h"
+#include "distwrap/distwrap.h"
+#include "distwrap/moe.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <utility>
+
+namespace distwrap::bench {
+namespace {
+
+constexpr const char* kLevels[] = {"auto", "none", "rank", "node"};
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+// Different experts for each token, drawn one after the other.
+std::vector<int64_t> draw_ids(const MoeLayerSpec& spec, int rank) {
+  std::mt19937_64 random(static_cast<uint64_t>(rank) + 1);
+  std::vector<double> weights;
+  for (int64_t e = 0; e < spec.experts; ++e)
+    weights.push_back(std::pow(static_cast<double>(e + 1), -spec.skew));
+  std::discrete_distribution<int64_t> expert(weights.begin(), weights.end());
+  std::vector<int64_t> ids;
+  for (int64_t t = 0; t < spec.tokens; ++t)
+    for (int64_t k = 0; k < spec.topk; ++k) {
+      int64_t id = expert(random);
+      const auto token = ids.end() - k;
+      while (std::find(token, ids.end(), id) != ids.end())
+        id = (id + 1) % spec.experts;
+      ids.push_back(id);
+    }
+  return ids;
+}
+
+MoeOptions options_of(const MoeLayerSpec& spec) {
+  MoeOptions options{.num_experts = spec.experts};
+  for (size_t i = 0; i < std::size(kLevels); ++i)
+    if (spec.dedup == kLevels[i]) options.dedup = static_cast<MoeDedup>(i);
+  options.layout = spec.layout == "rank_major" ? MoeLayout::kRankMajor
+                                               : MoeLayout::kExpertMajor;
+  return options;
+}
+
+// Small whole numbers, whose sums are exact in any order.
+std::vector<float> draw_tokens(const MoeLayerSpec& spec, int rank) {
+  std::vector<float> x(at(spec.tokens * spec.hidden));
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>((i + static_cast<size_t>(rank)) % 101);
+  return x;
+}
+
+// Whether all ranks' sums are those by hand. Those count a token once for each
+// expert, as expert-major rows do; rank-major rows are once for each rank.
+absl::StatusOr<bool> compare(const MoeLayerSpec& spec,
+                             const std::vector<float>& ours,
+                             const std::vector<float>& by_hand) {
+  int32_t wrong = spec.layout == "expert_major" && ours != by_hand ? 1 : 0;
+  absl::Status status =
+      all_reduce(TensorView(&wrong, 1), ReduceOp::kMax).status();
+  if (!status.ok()) return status;
+  return wrong == 0;
+}
+
+}  // namespace
+
+absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
+                         int rounds, const std::string& path) {
+  const absl::StatusOr<Session> session =
+      init_process_group({.backend = backend});
+  if (!session.ok()) return session.status();
+  const int rank = get_rank(), ranks = get_world_size();
+  std::vector<int64_t> ids = draw_ids(spec, rank);
+  const std::vector<float> x = draw_tokens(spec, rank);
+  const int64_t id_shape[] = {spec.tokens, spec.topk};
+  const int64_t x_shape[] = {spec.tokens, spec.hidden};
+  const TensorView id_view(ids.data(), id_shape), x_view(x.data(), x_shape);
+
+  MoePlan plan;
+  const auto make_plan = [&] {
+    auto made = moe_plan(id_view, options_of(spec), kDefaultOptions,
+                         std::exchange(plan, MoePlan()));
+    if (made.ok()) plan = *std::move(made);
+    return made.status();
+  };
+  MoeByHand hand(ranks, spec.experts, spec.topk, spec.hidden);
+  absl::Status status = make_plan();
+  if (status.ok()) status = hand.lay_out(ids);
+  if (!status.ok()) return status;
+  const int64_t row_shape[] = {plan.recv_rows(), spec.hidden};
+  std::vector<float> rows(at(row_shape[0] * row_shape[1]));
+  std::vector<float> back(x.size()), by_hand(x.size());
+  const TensorView row_view(rows.data(), row_shape);
+  const TensorView back_view(back.data(), x_shape);
+  status = plan.prepare(spec.hidden * static_cast<int64_t>(sizeof(float)));
+  if (!status.ok()) return status;
+
+  MoeCost cost;
+  const auto measure = [&](const char* name, const Timed& ours,
+                           const Timed& theirs) {
+    const Timed contestants[] = {ours, theirs};
+    const auto times = take_turns(contestants, rounds, 2);
+    if (!times.ok()) return times.status();
+    cost.phases.push_back({.name = name,
+                           .us = median((*times)[0]),
+                           .hand_us = median((*times)[1]),
+                           .ratio = paired_ratio((*times)[0], (*times)[1])});
+    return absl::OkStatus();
+  };
+  status = measure(
+      "dispatch", [&] { return moe_dispatch(plan, x_view, row_view).status(); },
+      [&] { return hand.dispatch(x); });
+  if (status.ok())
+    status = measure(
+        "combine",
+        [&] { return moe_combine(plan, row_view, back_view).status(); },
+        [&] { return hand.combine(&by_hand); });
+  if (!status.ok()) return status;
+  const absl::StatusOr<bool> equal = compare(spec, back, by_hand);
+  if (!equal.ok()) return equal.status();
+  cost.equal = *equal;
+  cost.rows = plan.recv_rows();
+  const MoeTraffic traffic = plan.traffic();
+  cost.sent_rows = traffic.inter_rows + traffic.intra_rows + traffic.local_rows;
+  cost.hand_rows = spec.tokens * spec.topk;
+  cost.bytes = cost.rows * spec.hidden * static_cast<int64_t>(sizeof(float));
+  cost.dedup = kLevels[static_cast<size_t>(plan.dedup())];
+  const Timed copies[] = {[&] {
+    for (int64_t i = 0; i < cost.rows; ++i)
+      memcpy(rows.data() + i * spec.hidden,
+             x.data() + i % spec.tokens * spec.hidden,
+             at(spec.hidden) * sizeof(float));
+    return absl::OkStatus();
+  }};
+  const auto copied = take_turns(copies, rounds, 2);
+  if (!copied.ok()) return copied.status();
+  cost.memcpy_us = median((*copied)[0]);
+  // Last, since it takes over the plan that the calls above use.
+  status = measure("plan", make_plan, [&] { return hand.lay_out(ids); });
+  if (!status.ok()) return status;
+  if (rank == 0) std::ofstream(path) << write_moe(cost);
+  return destroy_process_group();
+}
+
+std::string write_moe(const MoeCost& cost) {
+  std::string text = absl::StrCat(
+      cost.rows, " ", cost.sent_rows, " ", cost.hand_rows, " ", cost.bytes, " ",
+      cost.dedup, " ", cost.memcpy_us, " ", cost.equal ? 1 : 0, "\n");
+  for (const MoePhase& phase : cost.phases)
+    absl::StrAppend(&text, phase.name, " ", phase.us, " ", phase.hand_us, " ",
+                    phase.ratio.median, " ", phase.ratio.low, " ",
+                    phase.ratio.high, "\n");
+  return text;
+}
+
+absl::StatusOr<MoeCost> read_moe(absl::string_view text) {
+  const auto bad = [] {
+    return absl::DataLossError("the ranks reported no times");
+  };
+  const std::vector<absl::string_view> lines =
+      absl::StrSplit(text, '\n', absl::SkipEmpty());
+  if (lines.size() < 2) return bad();
+  MoeCost cost;
+  const std::vector<std::string> head = absl::StrSplit(lines[0], ' ');
+  int equal = 0;
+  if (head.size() != 7 || !absl::SimpleAtoi(head[0], &cost.rows) ||
+      !absl::SimpleAtoi(head[1], &cost.sent_rows) ||
+      !absl::SimpleAtoi(head[2], &cost.hand_rows) ||
+      !absl::SimpleAtoi(head[3], &cost.bytes) ||
+      !absl::SimpleAtod(head[5], &cost.memcpy_us) ||
+      !absl::SimpleAtoi(head[6], &equal))
+    return bad();
+  cost.dedup = head[4];
+  cost.equal = equal != 0;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> words = absl::StrSplit(lines[i], ' ');
+    MoePhase phase;
+    if (words.size() != 6 || !absl::SimpleAtod(words[1], &phase.us) ||
+        !absl::SimpleAtod(words[2], &phase.hand_us) ||
+        !absl::SimpleAtod(words[3], &phase.ratio.median) ||
+        !absl::SimpleAtod(words[4], &phase.ratio.low) ||
+        !absl::SimpleAtod(words[5], &phase.ratio.high))
+      return bad();
+    phase.name = words[0];
+    cost.phases.push_back(std::move(phase));
+  }
+  return cost;
+}
+
+}  // namespace distwrap::bench

@@ -1,0 +1,63 @@
+// The cost of a mixture-of-experts exchange beside the calls that a program
+// would write by hand: sort by expert, all_to_all_single, add by token.
+//
+// Threads: one at a time.
+#ifndef DISTWRAP_TOOLS_CLI_BENCH_MOE_LAYER_H_
+#define DISTWRAP_TOOLS_CLI_BENCH_MOE_LAYER_H_
+
+#include "bench/statistics.h"
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace distwrap::bench {
+
+// A layer: tokens of a rank with `hidden` f32 each, of which each wants `topk`
+// of `experts`. An expert's probability falls with 1 / (number + 1) ^ skew.
+struct MoeLayerSpec {
+  int64_t tokens = 4096, hidden = 1024, experts = 64, topk = 8;
+  double skew = 0;
+  std::string layout = "expert_major", dedup = "auto";
+};
+
+// One phase, as rank 0 has timed it in turns with the calls by hand.
+struct MoePhase {
+  std::string name;  // "plan", "dispatch", "combine"
+  double us = 0, hand_us = 0;
+  Ratio ratio;
+};
+
+struct MoeCost {
+  std::vector<MoePhase> phases;
+  // Of rank 0, for one dispatch.
+  int64_t rows = 0, sent_rows = 0, hand_rows = 0, bytes = 0;
+  std::string dedup;     // the level that was taken
+  double memcpy_us = 0;  // of the bytes that rank 0 gets
+  bool equal = true;     // both combined to the same values, on all ranks
+};
+
+// The body of one rank; rank 0 writes `path`.
+absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
+                         int rounds, const std::string& path);
+
+std::string write_moe(const MoeCost& cost);
+absl::StatusOr<MoeCost> read_moe(absl::string_view text);
+
+struct MoeReport {
+  std::string backend;
+  int ranks = 0, rounds = 0;
+  MoeLayerSpec spec;
+  MoeCost cost;
+};
+
+std::string show_moe(const MoeReport& report);
+std::string moe_json(const MoeReport& report);
+
+}  // namespace distwrap::bench
+
+#endif  // DISTWRAP_TOOLS_CLI_BENCH_MOE_LAYER_H_

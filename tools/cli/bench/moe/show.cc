@@ -1,0 +1,67 @@
+#include "bench/json.h"
+#include "bench/moe/layer.h"
+#include "bench/size.h"
+#include "bench/text_table.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+namespace distwrap::bench {
+
+std::string show_moe(const MoeReport& report) {
+  const MoeLayerSpec& spec = report.spec;
+  const MoeCost& cost = report.cost;
+  std::vector<std::vector<std::string>> rows;
+  for (const MoePhase& phase : cost.phases)
+    rows.push_back({phase.name, format_number(phase.us),
+                    format_number(phase.hand_us),
+                    absl::StrFormat("%.3f [%.3f, %.3f]", phase.ratio.median,
+                                    phase.ratio.low, phase.ratio.high)});
+  return absl::StrCat(
+      spec.tokens, " tokens of ", spec.hidden, " f32, top ", spec.topk, " of ",
+      spec.experts, " experts, skew ", spec.skew, ", ", spec.layout, ", ",
+      report.ranks, " ranks over ", report.backend, ", ", report.rounds,
+      " rounds in turns\n",
+      text_table({{"", 1}, {"us", 1}, {"by hand us", 1}, {"/ by hand", 1}},
+                 rows),
+      "\nlevel ", cost.dedup, ": ", cost.sent_rows, " rows sent, by hand ",
+      cost.hand_rows, "; ", cost.rows, " rows received, ",
+      format_size(cost.bytes), ", whose memcpy takes ",
+      format_number(cost.memcpy_us), " us\n",
+      cost.equal ? "" : "THE SUMS DIFFER\n");
+}
+
+std::string moe_json(const MoeReport& report) {
+  const MoeLayerSpec& spec = report.spec;
+  const MoeCost& cost = report.cost;
+  cli::JsonObject json = {{"schema", 1},
+                          {"tool", "distwrap bench moe"},
+                          {"backend", report.backend},
+                          {"ranks", report.ranks},
+                          {"rounds", report.rounds},
+                          {"tokens", spec.tokens},
+                          {"hidden", spec.hidden},
+                          {"experts", spec.experts},
+                          {"topk", spec.topk},
+                          {"skew", spec.skew},
+                          {"layout", spec.layout},
+                          {"level", cost.dedup},
+                          {"rows", cost.rows},
+                          {"sent_rows", cost.sent_rows},
+                          {"hand_rows", cost.hand_rows},
+                          {"bytes", cost.bytes},
+                          {"memcpy_us", cost.memcpy_us},
+                          {"equal", cost.equal}};
+  for (const MoePhase& phase : cost.phases)
+    json.emplace_back(
+        phase.name,
+        cli::JsonObject{
+            {"us", phase.us},
+            {"by_hand_us", phase.hand_us},
+            {"ratio", cli::JsonObject{{"median", phase.ratio.median},
+                                      {"low", phase.ratio.low},
+                                      {"high", phase.ratio.high}}}});
+  return json_text(json);
+}
+
+}  // namespace distwrap::bench
