@@ -1,5 +1,7 @@
 #include "mesh/blocks.h"
 
+#include <absl/container/inlined_vector.h>
+
 #include <cstring>
 #include <utility>
 
@@ -69,7 +71,7 @@ Block Block::common(const layout::Regions& held, int64_t a,
 template <class F>
 void Block::each_run(const F& f) const {
   if (count_ == 0) return;
-  std::vector<size_t> at(outer_.size(), 0);
+  absl::InlinedVector<size_t, 4> at(outer_.size(), 0);
   for (;;) {
     int64_t offset = begin_;
     for (size_t d = 0; d < at.size(); ++d) offset += outer_[d][at[d]];

@@ -215,8 +215,8 @@ absl::StatusOr<Group> MeshState::group(const std::vector<int>& axes) {
 }
 
 absl::StatusOr<Redistribution> MeshState::prepared(
-    const std::string& key,
-    const std::function<absl::StatusOr<Redistribution>()>& make) {
+    const MoveKey& key,
+    absl::FunctionRef<absl::StatusOr<Redistribution>()> make) {
   {
     const base::MutexLock lock(mutex_);
     const auto found = prepared_.find(key);

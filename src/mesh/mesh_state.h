@@ -9,16 +9,34 @@
 #include "distwrap/redistribute.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/inlined_vector.h>
+#include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 namespace distwrap::mesh {
+
+// What tells redistributions on one mesh apart. Layouts are interned, so their
+// addresses do.
+struct MoveKey {
+  const Layout* from;
+  const Layout* to;
+  DType dtype;
+  PlanMode mode;
+  int64_t cap_bytes;
+  absl::InlinedVector<int64_t, 6> shape;
+  friend bool operator==(const MoveKey&, const MoveKey&) = default;
+  template <class H>
+  friend H AbslHashValue(H hash, const MoveKey& key) {
+    return H::combine(std::move(hash), key.from, key.to, key.dtype, key.mode,
+                      key.cap_bytes, key.shape);
+  }
+};
 
 class MeshState {
  public:
@@ -34,8 +52,8 @@ class MeshState {
 
   // The redistribution that was prepared under this key, or what `make` gives.
   absl::StatusOr<Redistribution> prepared(
-      const std::string& key,
-      const std::function<absl::StatusOr<Redistribution>()>& make);
+      const MoveKey& key,
+      absl::FunctionRef<absl::StatusOr<Redistribution>()> make);
 
  private:
   const MeshShape shape_;
@@ -50,7 +68,7 @@ class MeshState {
   base::Mutex mutex_;
   std::map<std::vector<int>, std::unique_ptr<Slot>> groups_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, Redistribution> prepared_
+  absl::flat_hash_map<MoveKey, Redistribution> prepared_
       ABSL_GUARDED_BY(mutex_);
 };
 

@@ -55,11 +55,6 @@ bool keeps_values(const Coordinates& at, int64_t rank, const Layout& from,
   return true;
 }
 
-// Memory without initial values.
-std::unique_ptr<std::byte[]> uninitialised(size_t bytes) {
-  return std::make_unique_for_overwrite<std::byte[]>(bytes);
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(const DeviceMesh& mesh,
@@ -116,6 +111,12 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(const DeviceMesh& mesh,
       case Kind::kDivide:
         break;
     }
+    if (!one.send.is_packed())
+      made->pieces_ = std::max(made->pieces_, one.send.total());
+    if (!one.receive.is_packed())
+      made->parts_ = std::max(made->parts_, one.receive.total());
+    if (made->steps_.size() + 1 != plan->steps().size())
+      made->between_ = std::max(made->between_, one.count);
     made->steps_.push_back(std::move(one));
     before = step.to;
     regions = std::move(next);
@@ -132,23 +133,18 @@ absl::Status Prepared::run(std::byte* out, const std::byte* in,
   }
   const Deadline deadline =
       timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();
-  std::unique_ptr<std::byte[]> held;  // the result of the step before
+  const Staging staging(*this);
   const std::byte* from = in;
   int64_t count = in_count_;
   for (size_t i = 0; i < steps_.size(); ++i) {
-    std::unique_ptr<std::byte[]> next;
-    std::byte* to = out;
-    if (i + 1 != steps_.size()) {
-      next = uninitialised(bytes(steps_[i].count));
-      to = next.get();
-    }
+    std::byte* const to = i + 1 == steps_.size() ? out : staging.between(i % 2);
     // One time limit covers all steps.
     if (timeout.has_value())
       timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
-    if (absl::Status status = run_step(steps_[i], to, from, count, timeout);
+    if (absl::Status status =
+            run_step(steps_[i], to, from, count, staging, timeout);
         !status.ok())
       return status;
-    held = std::move(next);
     from = to;
     count = steps_[i].count;
   }
@@ -157,13 +153,13 @@ absl::Status Prepared::run(std::byte* out, const std::byte* in,
 
 absl::Status Prepared::run_step(const Step& step, std::byte* to,
                                 const std::byte* from, int64_t from_count,
+                                const Staging& staging,
                                 std::optional<absl::Duration> timeout) const {
   const OpOptions options{
       .group = step.group, .timeout = timeout, .label = step.label};
   // Packed memory where the region's own does not have the order.
-  const auto packed = [&](const Blocks& blocks) {
-    return blocks.is_packed() ? nullptr : uninitialised(bytes(blocks.total()));
-  };
+  std::byte* const pieces = step.send.is_packed() ? nullptr : staging.pieces();
+  std::byte* const parts = step.receive.is_packed() ? nullptr : staging.parts();
   switch (step.kind) {
     case Kind::kSlice:
       step.send.pack(to, from, size_);
@@ -180,41 +176,49 @@ absl::Status Prepared::run_step(const Step& step, std::byte* to,
                         options)
           .status();
     case Kind::kReduceScatter: {
-      const auto pieces = packed(step.send);
-      if (pieces != nullptr) step.send.pack(pieces.get(), from, size_);
-      return reduce_scatter_v(view(to, step.count),
-                              view(pieces != nullptr ? pieces.get() : from,
-                                   step.send.total()),
-                              step.send.counts(), step.op, options)
+      if (pieces != nullptr) step.send.pack(pieces, from, size_);
+      return reduce_scatter_v(
+                 view(to, step.count),
+                 view(pieces != nullptr ? pieces : from, step.send.total()),
+                 step.send.counts(), step.op, options)
           .status();
     }
     case Kind::kAllGather: {
-      const auto parts = packed(step.receive);
       const absl::Status status =
           all_gather_v(
-              view(parts != nullptr ? parts.get() : to, step.receive.total()),
+              view(parts != nullptr ? parts : to, step.receive.total()),
               view(from, from_count), step.receive.counts(), options)
               .status();
       if (status.ok() && parts != nullptr)
-        step.receive.unpack(parts.get(), to, size_);
+        step.receive.unpack(parts, to, size_);
       return status;
     }
     case Kind::kExchange: {
-      const auto pieces = packed(step.send);
-      const auto parts = packed(step.receive);
-      if (pieces != nullptr) step.send.pack(pieces.get(), from, size_);
+      if (pieces != nullptr) step.send.pack(pieces, from, size_);
       const absl::Status status =
           all_to_all_single(
-              view(parts != nullptr ? parts.get() : to, step.receive.total()),
-              view(pieces != nullptr ? pieces.get() : from, step.send.total()),
+              view(parts != nullptr ? parts : to, step.receive.total()),
+              view(pieces != nullptr ? pieces : from, step.send.total()),
               step.receive.counts(), step.send.counts(), options)
               .status();
       if (status.ok() && parts != nullptr)
-        step.receive.unpack(parts.get(), to, size_);
+        step.receive.unpack(parts, to, size_);
       return status;
     }
   }
   return absl::OkStatus();
+}
+
+Prepared::Staging::Staging(const Prepared& of) : of_(of) {
+  const int64_t elements = 2 * of.between_ + of.pieces_ + of.parts_;
+  if (elements == 0) return;
+  memory_ = of.spare_.exchange(nullptr, std::memory_order_acquire);
+  if (memory_ == nullptr) memory_ = new std::byte[of.bytes(elements)];
+}
+
+Prepared::Staging::~Staging() {
+  // Where runs overlap in time, one of their pieces of memory is kept.
+  delete[] of_.spare_.exchange(memory_, std::memory_order_acq_rel);
 }
 
 TensorView Prepared::view(const std::byte* data, int64_t count) const {

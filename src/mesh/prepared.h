@@ -1,7 +1,7 @@
 // A plan for one rank: blocks, groups and memory of each step.
 //
-// Threads: any may run it; memory in between belongs to the call. Ownership:
-// counted by Redistribution.
+// Threads: any may run it. The memory in between is kept from run to run; runs
+// that overlap in time have their own. Ownership: counted by Redistribution.
 #ifndef DISTWRAP_SRC_MESH_PREPARED_H_
 #define DISTWRAP_SRC_MESH_PREPARED_H_
 
@@ -15,6 +15,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -28,6 +29,10 @@ class Prepared {
   static absl::StatusOr<std::shared_ptr<Prepared>> make(const DeviceMesh& mesh,
                                                         const PlanRef& plan,
                                                         DType dtype);
+  ~Prepared() { delete[] spare_.load(std::memory_order_acquire); }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
   const Plan& plan() const { return *plan_; }
   DType dtype() const { return dtype_; }
   int64_t in_count() const { return in_count_; }
@@ -48,10 +53,29 @@ class Prepared {
     int64_t count = 0;  // elements after the step
     std::string label;
   };
+  // The memory of one run: results between steps, which take turns in two
+  // places, and packed blocks of a step.
+  class Staging {
+   public:
+    explicit Staging(const Prepared& of);
+    ~Staging();
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+    std::byte* between(size_t which) const {
+      return memory_ + which * of_.bytes(of_.between_);
+    }
+    std::byte* pieces() const { return between(2); }
+    std::byte* parts() const { return pieces() + of_.bytes(of_.pieces_); }
+
+   private:
+    const Prepared& of_;
+    std::byte* memory_ = nullptr;
+  };
+
   Prepared(PlanRef plan, DType dtype) : plan_(std::move(plan)), dtype_(dtype) {}
 
   absl::Status run_step(const Step& step, std::byte* to, const std::byte* from,
-                        int64_t from_count,
+                        int64_t from_count, const Staging& staging,
                         std::optional<absl::Duration> timeout) const;
   TensorView view(const std::byte* data, int64_t count) const;
   size_t bytes(int64_t count) const {
@@ -63,6 +87,9 @@ class Prepared {
   size_t size_ = 1;
   int64_t in_count_ = 0, out_count_ = 0;
   std::vector<Step> steps_;  // none: the part is copied
+  // Elements of the largest result between steps, and of packed blocks.
+  int64_t between_ = 0, pieces_ = 0, parts_ = 0;
+  mutable std::atomic<std::byte*> spare_{nullptr};  // of an earlier run
 };
 
 }  // namespace distwrap::mesh

@@ -130,10 +130,12 @@ absl::Status redistribute(const DeviceMesh& mesh, TensorView out,
   for (const Layout* layout : {&from, &to})
     if (absl::Status status = check_mesh(mesh, layout->mesh()); !status.ok())
       return status;
-  const std::string key =
-      absl::StrCat(from.id(), " ", to.id(), " ", absl::StrJoin(shape, ","), " ",
-                   static_cast<int>(in.dtype()), " ",
-                   static_cast<int>(options.mode), " ", options.cap_bytes);
+  const mesh::MoveKey key = {.from = &from,
+                             .to = &to,
+                             .dtype = in.dtype(),
+                             .mode = options.mode,
+                             .cap_bytes = options.cap_bytes,
+                             .shape = {shape.begin(), shape.end()}};
   const absl::StatusOr<Redistribution> prepared =
       mesh.state()->prepared(key, [&]() -> absl::StatusOr<Redistribution> {
         const absl::StatusOr<PlanRef> plan =
