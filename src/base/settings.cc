@@ -128,8 +128,12 @@ Environment Environment::of_process() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const absl::string_view text = *entry;
     const size_t equals = text.find('=');
-    if (equals != absl::string_view::npos)
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    if (equals == absl::string_view::npos) continue;
+    const absl::string_view name = text.substr(0, equals);
+    // A copy of the secret would stay in memory and might be printed.
+    variables.emplace(name, name == setting_name(Setting::kJobKey)
+                                ? kConcealed
+                                : text.substr(equals + 1));
   }
   return Environment(std::move(variables));
 }

@@ -59,8 +59,10 @@ class Environment {
   using Variables = std::map<std::string, std::string>;
   explicit Environment(Variables variables)
       : variables_(std::move(variables)) {}
-  // A copy of the process's environment; empty under elevated privileges.
+  // A copy of the process's environment; empty under elevated privileges. It
+  // has kConcealed in place of the job's key.
   static Environment of_process();
+  static constexpr char kConcealed[] = "(secret)";
 
   // The value of a variable; nullopt when it is unset or empty.
   std::optional<std::string> get(absl::string_view name) const;

@@ -1,20 +1,23 @@
-// The store of a rank that is a process: a client of a server on this host.
+// The store of a rank that is a process: a client of a server on this host, or
+// on another one.
 //
 // Each call uses a connection of its own, so a call that waits delays no other
 // call; idle connections are kept for later calls. A connection whose call
 // timed out or failed is closed, because an answer may still arrive on it.
+#include "store/client.h"
+
 #include "base/error.h"
 #include "base/exceptions.h"
 #include "base/mutex.h"
 #include "distwrap/store.h"
 #include "store/call.h"
-#include "store/socket.h"
+#include "store/store_place.h"
 #include "store/wire.h"
 
 #include <absl/strings/str_cat.h>
-#include <absl/strings/strip.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -34,16 +37,17 @@ constexpr absl::Duration kAnswerTime = absl::Milliseconds(50);
 // error can name them even if the server is slow at the deadline.
 constexpr absl::Duration kLookAhead = absl::Seconds(1);
 
-class Client final : public Store {
+class Client final : public ClientStore {
  public:
-  explicit Client(std::string path) : path_(std::move(path)), pid_(getpid()) {}
+  explicit Client(StorePlace place)
+      : place_(std::move(place)), pid_(getpid()) {}
 
   // Opens the first connection, which waits for the server to appear.
-  absl::Status open(Deadline deadline) {
-    absl::StatusOr<Socket> socket =
-        Socket::connect(path_, {.deadline = deadline});
-    if (!socket.ok()) return socket.status();
-    put_back(*std::move(socket));
+  absl::Status open(Deadline deadline, bool* hopeless) {
+    absl::StatusOr<StreamPtr> stream =
+        place_.dial({.deadline = deadline}, hopeless);
+    if (!stream.ok()) return stream.status();
+    put_back(*std::move(stream));
     return absl::OkStatus();
   }
 
@@ -131,9 +135,26 @@ class Client final : public Store {
     return base::error_of_exception("store delete_key");
   }
 
-  std::string address() const override { return absl::StrCat("unix:", path_); }
+  absl::StatusOr<int64_t> append(absl::string_view log, absl::string_view text,
+                                 Deadline deadline) override try {
+    const Call call("store append", deadline);
+    if (absl::Status status = call.check(log, text); !status.ok())
+      return status;
+    Request request = one_key(Op::kAppend, log);
+    request.value = std::string(text);
+    const absl::StatusOr<Reply> reply = ask(call, request);
+    if (!reply.ok()) return reply.status();
+    return reply->number;
+  } catch (...) {
+    return base::error_of_exception("store append");
+  }
+
+  const StorePlace& place() const override { return place_; }
+  std::string address() const override { return place_.address(); }
 
  private:
+  using StreamPtr = std::unique_ptr<ByteStream>;
+
   static Request one_key(Op op, absl::string_view key) {
     return {.op = op, .keys = {std::string(key)}};
   }
@@ -195,11 +216,11 @@ class Client final : public Store {
 
   absl::StatusOr<Reply> ask_once(const Call& call, const Request& request,
                                  Deadline until) {
-    absl::StatusOr<Socket> socket = take(call.deadline());
-    if (!socket.ok()) return socket.status();
-    absl::StatusOr<Reply> reply = round_trip(call, request, until, &*socket);
+    absl::StatusOr<StreamPtr> stream = take(call.deadline());
+    if (!stream.ok()) return stream.status();
+    absl::StatusOr<Reply> reply = round_trip(call, request, until, **stream);
     if (!reply.ok()) return reply;
-    put_back(*std::move(socket));
+    put_back(*std::move(stream));
     if (reply->answer == Answer::kRefused)
       return call.invalid(request.keys.front(), reply->texts.empty()
                                                     ? "refused by the store"
@@ -208,7 +229,7 @@ class Client final : public Store {
   }
 
   absl::StatusOr<Reply> round_trip(const Call& call, const Request& request,
-                                   Deadline until, Socket* socket) const {
+                                   Deadline until, ByteStream& stream) const {
     // Without an answer, this rank does not know which keys exist.
     const auto failed = [&](Io io) {
       if (io.kind == Io::kTimedOut)
@@ -216,16 +237,16 @@ class Client final : public Store {
       return lost(call, io.error == 0 ? std::string("it closed the connection")
                                       : base::errno_text(io.error));
     };
-    Io io = socket->send(encode(request), until);
+    Io io = stream.send(encode(request), until);
     if (io.kind != Io::kDone) return failed(io);
     char header[kHeaderBytes];
-    io = socket->receive(header, sizeof header, until);
+    io = stream.receive(header, sizeof header, until);
     if (io.kind != Io::kDone) return failed(io);
     const std::optional<size_t> size =
         decode_header(absl::string_view(header, sizeof header));
     if (!size.has_value()) return malformed(call);
     std::string body(*size, '\0');
-    io = socket->receive(body.data(), body.size(), until);
+    io = stream.receive(body.data(), body.size(), until);
     if (io.kind != Io::kDone) return failed(io);
     std::optional<Reply> reply = decode_reply(body);
     if (!reply.has_value()) return malformed(call);
@@ -233,7 +254,7 @@ class Client final : public Store {
   }
 
   // Takes an idle connection or opens a new one.
-  absl::StatusOr<Socket> take(Deadline deadline) {
+  absl::StatusOr<StreamPtr> take(Deadline deadline) {
     {
       MutexLock lock(mutex_);
       // The connections that a forked child inherits carry the parent's calls.
@@ -242,25 +263,26 @@ class Client final : public Store {
         pid_ = getpid();
       }
       if (!kept_.empty()) {
-        Socket socket = std::move(kept_.back());
+        StreamPtr stream = std::move(kept_.back());
         kept_.pop_back();
-        return socket;
+        return stream;
       }
     }
     // The server has been there before, so a missing server has ended.
-    return Socket::connect(path_,
-                           {.deadline = deadline, .wait_for_server = false});
+    bool hopeless = false;
+    return place_.dial({.deadline = deadline, .wait_for_server = false},
+                       &hopeless);
   }
 
-  void put_back(Socket socket) {
+  void put_back(StreamPtr stream) {
     MutexLock lock(mutex_);
-    if (kept_.size() < kKeptConnections) kept_.push_back(std::move(socket));
+    if (kept_.size() < kKeptConnections) kept_.push_back(std::move(stream));
   }
 
   absl::Status lost(const Call& call, absl::string_view cause) const {
     return base::make_error(
         {.reason = Reason::kStoreUnreachable,
-         .what = absl::StrCat("the store at unix:", path_, " is gone"),
+         .what = absl::StrCat("the store at ", place_.address(), " is gone"),
          .op = call.op(),
          .elapsed = call.elapsed(),
          .deadline = call.limit(),
@@ -273,38 +295,31 @@ class Client final : public Store {
     return lost(call, "its answer cannot be read");
   }
 
-  const std::string path_;
+  const StorePlace place_;
   Mutex mutex_;
   pid_t pid_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Socket> kept_ ABSL_GUARDED_BY(mutex_);
+  std::vector<StreamPtr> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
-absl::Status bad_address(absl::string_view address, absl::string_view what) {
-  return base::make_error({.reason = Reason::kInvalidArgument,
-                           .what = std::string(what),
-                           .op = "store connect",
-                           .expected = "unix:/absolute/path, the path at most "
-                                       "107 bytes",
-                           .actual = absl::StrCat("'", address, "'")});
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ClientStore>> connect_to(StorePlace place,
+                                                        Deadline deadline,
+                                                        bool* hopeless) {
+  auto client = std::make_shared<Client>(std::move(place));
+  if (absl::Status status = client->open(deadline, hopeless); !status.ok())
+    return status;
+  return client;
 }
 
-}  // namespace
 }  // namespace store
 
 absl::StatusOr<std::shared_ptr<Store>> Store::connect(absl::string_view address,
                                                       Deadline deadline) try {
-  absl::string_view path = address;
-  if (!absl::ConsumePrefix(&path, "unix:"))
-    return store::bad_address(address, "the store's address has no known kind");
-  if (path.empty() || path.front() != '/' ||
-      path.find('\0') != absl::string_view::npos)
-    return store::bad_address(address,
-                              "the store's address has no absolute path");
-  if (!store::fits_socket_address(path))
-    return store::bad_address(address, "the store's path is too long");
-  auto client = std::make_shared<store::Client>(std::string(path));
-  if (absl::Status status = client->open(deadline); !status.ok()) return status;
-  return client;
+  absl::StatusOr<store::StorePlace> place = store::StorePlace::parse(address);
+  if (!place.ok()) return place.status();
+  bool hopeless = false;
+  return store::connect_to(*std::move(place), deadline, &hopeless);
 } catch (...) {
   return base::error_of_exception("store connect");
 }

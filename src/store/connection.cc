@@ -1,25 +1,11 @@
 #include "store/connection.h"
 
-#include "base/child_closes.h"
-#include "base/log.h"
 #include "distwrap/store.h"
 
-#include <absl/strings/str_cat.h>
-
-#include <algorithm>
-#include <memory>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace distwrap::store {
 namespace {
-
-// A reply that libuv is writing; libuv borrows the bytes until then.
-struct Write {
-  uv_write_t request = {};
-  std::string bytes;
-};
 
 uint64_t timer_ms(int64_t ns) {
   return static_cast<uint64_t>(ns / 1'000'000 + (ns % 1'000'000 != 0 ? 1 : 0));
@@ -27,86 +13,61 @@ uint64_t timer_ms(int64_t ns) {
 
 }  // namespace
 
-Connection::Connection(uv_loop_t* loop, Table* table,
-                       std::vector<char>* arrivals,
-                       std::function<void(Connection*)> on_closed)
-    : table_(*table), arrivals_(*arrivals), on_closed_(std::move(on_closed)) {
-  uv_pipe_init(loop, &pipe_, 0);
+Connection::Connection(uv_loop_t* loop, Table* table, Events events)
+    : table_(*table), events_(std::move(events)) {
   uv_timer_init(loop, &timer_);
-  pipe_.data = timer_.data = this;
+  uv_timer_init(loop, &silence_);
+  timer_.data = silence_.data = this;
   wait_.ready = [this] { or_close([&] { finish_wait(); }); };
 }
 
-int descriptor_of(const uv_pipe_t& pipe) {
-  uv_os_fd_t descriptor = -1;
-  const auto* const handle = reinterpret_cast<const uv_handle_t*>(&pipe);
-  return uv_fileno(handle, &descriptor) == 0 ? descriptor : -1;
+void Connection::accept(std::unique_ptr<LoopStream> stream,
+                        uv_stream_t* listener) {
+  stream_ = std::move(stream);
+  ++open_handles_;
+  stream_->accept(listener);
 }
 
-bool Connection::is_same_user() const {
-  ucred peer = {};
-  socklen_t size = sizeof peer;
-  if (getsockopt(descriptor_of(pipe_), SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
-      0)
-    return false;
-  if (peer.uid == geteuid()) return true;
-  base::log(base::LogLevel::kWarning,
-            absl::StrCat("store: refused process ", peer.pid, " of user id ",
-                         peer.uid));
-  return false;
-}
-
-void Connection::accept(uv_stream_t* listener) {
-  auto* const stream = reinterpret_cast<uv_stream_t*>(&pipe_);
-  if (uv_accept(listener, stream) != 0 || !is_same_user()) return close();
-  base::ChildCloses::add(descriptor_of(pipe_));
-  const auto give_buffer = [](uv_handle_t* to, size_t, uv_buf_t* buffer) {
-    std::vector<char>& arrivals = of(to)->arrivals_;
-    *buffer =
-        uv_buf_init(arrivals.data(), static_cast<unsigned>(arrivals.size()));
-  };
-  const auto take_bytes = [](uv_stream_t* from, ssize_t n,
-                             const uv_buf_t* buffer) {
-    if (n < 0) return of(from)->close();
-    of(from)->or_close([&] {
-      of(from)->on_bytes(
-          absl::string_view(buffer->base, static_cast<size_t>(n)));
-    });
-  };
-  if (uv_read_start(stream, give_buffer, take_bytes) != 0) close();
-}
+void Connection::on_trusted() { events_.on_trusted(this); }
 
 void Connection::close() {
   if (closing_) return;
   closing_ = true;
   table_.cancel(&wait_);
-  base::ChildCloses::remove(descriptor_of(pipe_));
-  const auto closed = [](uv_handle_t* handle) {
-    of(handle)->on_handle_closed();
-  };
-  uv_close(reinterpret_cast<uv_handle_t*>(&pipe_), closed);
-  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
+  if (stream_ != nullptr) stream_->close();
+  for (uv_timer_t* const timer : {&timer_, &silence_})
+    uv_close(reinterpret_cast<uv_handle_t*>(timer),
+             [](uv_handle_t* handle) { of(handle)->on_handle_closed(); });
 }
 
 void Connection::on_handle_closed() {
   if (--open_handles_ > 0) return;
-  on_closed_(this);
+  // Not in `close`, which may run while the table wakes waits.
+  if (!will_log_.empty()) {
+    try {
+      table_.append(will_log_, std::move(will_));
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  events_.on_closed(this);
   delete this;
 }
 
 void Connection::on_bytes(absl::string_view bytes) {
-  input_.append(bytes.data(), bytes.size());
-  while (!closing_ && next_frame()) {
-  }
-  if (input_.empty() && input_.capacity() > (64 << 10)) input_.shrink_to_fit();
+  or_close([&] {
+    input_.append(bytes.data(), bytes.size());
+    while (!closing_ && next_frame()) {
+    }
+    if (input_.empty() && input_.capacity() > (64 << 10))
+      input_.shrink_to_fit();
+  });
 }
 
 // Serves the first frame of the input; false when it is not complete yet.
 bool Connection::next_frame() {
   if (input_.empty()) return false;
-  const auto* stream = reinterpret_cast<const uv_stream_t*>(&pipe_);
   // One request at a time, so that neither input nor output can pile up.
-  if (wait_.parked || uv_stream_get_write_queue_size(stream) != 0) {
+  if (wait_.parked || stream_->unsent() != 0) {
     close();
     return false;
   }
@@ -126,6 +87,7 @@ bool Connection::next_frame() {
     return false;
   }
   input_.erase(0, kHeaderBytes + *size);
+  beat();
   serve(*std::move(request));
   return true;
 }
@@ -151,7 +113,29 @@ void Connection::serve(Request request) {
                                                  std::move(request.value))}});
     case Op::kDelete:
       return reply({.number = table_.erase(key) ? 1 : 0});
+    case Op::kAppend:
+      return reply({.number = table_.append(key, std::move(request.value))});
+    case Op::kWill:
+      take_will(std::move(request));
+      return reply({});
   }
+}
+
+void Connection::take_will(Request request) {
+  will_log_ = std::move(request.keys.front());
+  will_ = std::move(request.value);
+  if (request.timeout_ns <= 0) return;
+  const uint64_t limit = timer_ms(request.timeout_ns);
+  uv_update_time(silence_.loop);
+  uv_timer_start(
+      &silence_, [](uv_timer_t* timer) { of(timer)->close(); }, limit, limit);
+}
+
+// The client has sent a request, so its silence begins anew.
+void Connection::beat() {
+  if (will_log_.empty() || closing_) return;
+  uv_update_time(silence_.loop);
+  uv_timer_again(&silence_);
 }
 
 void Connection::start_wait(Request request) {
@@ -197,20 +181,7 @@ void Connection::on_timeout() {
 }
 
 void Connection::reply(const Reply& answer) {
-  if (closing_) return;
-  auto write = std::make_unique<Write>();
-  write->bytes = encode(answer);
-  write->request.data = write.get();
-  uv_buf_t buffer = uv_buf_init(write->bytes.data(),
-                                static_cast<unsigned>(write->bytes.size()));
-  const auto written = [](uv_write_t* request, int status) {
-    const std::unique_ptr<Write> done(static_cast<Write*>(request->data));
-    if (status < 0 && status != UV_ECANCELED) of(request->handle)->close();
-  };
-  if (uv_write(&write->request, reinterpret_cast<uv_stream_t*>(&pipe_), &buffer,
-               1, written) != 0)
-    return close();
-  (void)write.release();  // `written` frees it
+  if (!closing_ && !stream_->send(encode(answer))) close();
 }
 
 }  // namespace distwrap::store

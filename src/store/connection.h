@@ -5,43 +5,51 @@
 #ifndef DISTWRAP_SRC_STORE_CONNECTION_H_
 #define DISTWRAP_SRC_STORE_CONNECTION_H_
 
+#include "store/loop_stream.h"
 #include "store/table.h"
 #include "store/wire.h"
 
 #include <uv.h>
 
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
-#include <vector>
 
 namespace distwrap::store {
 
-// The file descriptor of a pipe; -1 when it has none.
-int descriptor_of(const uv_pipe_t& pipe);
-
-class Connection {
+class Connection final : private LoopStream::Owner {
  public:
-  // `arrivals` is the input buffer for one callback of the loop; all
-  // connections of a loop share it.
-  Connection(uv_loop_t* loop, Table* table, std::vector<char>* arrivals,
-             std::function<void(Connection*)> on_closed);
+  // `on_trusted` is called when the client has proved that it may join.
+  struct Events {
+    std::function<void(Connection*)> on_trusted, on_closed;
+  };
+  Connection(uv_loop_t* loop, Table* table, Events events);
 
+  // The stream's owner is this object, so the stream is made after it.
+  LoopStream::Owner* as_owner() { return this; }
   // Accepts the client that `listener` announces. The connection closes itself
-  // when that fails or when the client belongs to another user.
-  void accept(uv_stream_t* listener);
+  // when that fails or when the client may not join.
+  void accept(std::unique_ptr<LoopStream> stream, uv_stream_t* listener);
   void close();
 
  private:
   ~Connection() = default;
-  bool is_same_user() const;
-  void on_bytes(absl::string_view bytes);
+
+  // LoopStream::Owner
+  void on_trusted() override;
+  void on_bytes(absl::string_view bytes) override;
+  void on_end() override { close(); }
+  void on_closed() override { on_handle_closed(); }
+
   bool next_frame();
   void serve(Request request);
   void start_wait(Request request);
   void finish_wait();
   void on_timeout();
   void reply(const Reply& reply);
+  void take_will(Request request);
+  void beat();
   void on_handle_closed();
   // Runs a callback of the loop, through which nothing may be thrown. Without
   // memory for an answer the connection closes, so the client does not wait.
@@ -60,15 +68,16 @@ class Connection {
   }
 
   Table& table_;
-  std::vector<char>& arrivals_;
-  std::function<void(Connection*)> on_closed_;
-  uv_pipe_t pipe_ = {};
-  uv_timer_t timer_ = {};
-  int open_handles_ = 2;
+  Events events_;
+  std::unique_ptr<LoopStream> stream_;
+  uv_timer_t timer_ = {}, silence_ = {};
+  int open_handles_ = 2;  // the timers, and the stream once there is one
   bool closing_ = false;
   std::string input_;  // the incomplete rest of the input
   Wait wait_;
   bool wait_wants_values_ = false;
+  // Appended to the log `will_log_` when the client has gone or is silent.
+  std::string will_log_, will_;
 };
 
 }  // namespace distwrap::store

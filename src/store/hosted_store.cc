@@ -163,7 +163,8 @@ class HostedStores {
     return *stores;
   }
 
-  absl::Status host(const std::string& path, Deadline deadline) {
+  absl::Status host(const std::string& path, Deadline deadline,
+                    const std::optional<NetworkService>& network) {
     base::MutexLock lock(mutex_);
     if (pid_ != getpid()) {
       // A forked child has neither the locks nor the threads of its parent.
@@ -192,7 +193,7 @@ class HostedStores {
     };
     sign(held.fd);
     if (absl::Status status = clear(path); !status.ok()) return status;
-    auto server = ServerThread::start(path);
+    auto server = ServerThread::start(path, {}, network);
     if (!server.ok()) return server.status();
     stores_[path] = {held.fd, *std::move(server)};
     std::move(give_up).Cancel();
@@ -280,8 +281,9 @@ absl::StatusOr<std::string> meeting_path(const base::Environment& environment,
                     "yours"});
 }
 
-absl::Status host_store(const std::string& path, Deadline deadline) {
-  return HostedStores::of_process().host(path, deadline);
+absl::Status host_store(const std::string& path, Deadline deadline,
+                        const std::optional<NetworkService>& network) {
+  return HostedStores::of_process().host(path, deadline, network);
 }
 
 std::optional<DeadHost> dead_host(const std::string& path) {

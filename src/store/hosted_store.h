@@ -14,6 +14,7 @@
 
 #include "base/settings.h"
 #include "distwrap/deadline.h"
+#include "store/server.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -31,12 +32,14 @@ namespace distwrap::store {
 absl::StatusOr<std::string> meeting_path(const base::Environment& environment,
                                          absl::string_view name);
 
-// Serves a store at the path; further calls in this process do nothing. Waits a
-// little for a process that serves there and is ending. Errors:
-// kStoreUnreachable with the process that holds the place; kRunDirectory when
+// Serves a store at the path, and in the network if `network` is given; further
+// calls in this process do nothing. Waits a little for a process that serves
+// there and is ending. Errors: kStoreUnreachable with the process that holds
+// the place, or when no port can be had at that host; kRunDirectory when
 // something other than a socket of distwrap lies there, which then stays
 // untouched.
-absl::Status host_store(const std::string& path, Deadline deadline);
+absl::Status host_store(const std::string& path, Deadline deadline,
+                        const std::optional<NetworkService>& network = {});
 
 // A process that took the place and was killed there; a process that ends
 // normally tidies up.

@@ -3,14 +3,9 @@
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
 
-#include <cstdint>
-
 namespace distwrap::store {
-namespace {
 
-// FNV-1a gives the same value in every process, unlike the hashes of
-// containers.
-uint64_t hash_of(absl::string_view text) {
+uint64_t stable_hash(absl::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
     hash ^= static_cast<unsigned char>(c);
@@ -19,18 +14,16 @@ uint64_t hash_of(absl::string_view text) {
   return hash;
 }
 
-}  // namespace
-
 std::string meeting_name(absl::string_view kind, absl::string_view text) {
   constexpr size_t kShown = 16;
   std::string name(kind);
   if (!text.empty()) name += '-';
   for (const char c : text.substr(0, kShown))
     name += absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  return absl::StrCat(
-      name, "-",
-      absl::Hex(hash_of(absl::StrCat(kind, absl::string_view("\0", 1), text)),
-                absl::kZeroPad16));
+  return absl::StrCat(name, "-",
+                      absl::Hex(stable_hash(absl::StrCat(
+                                    kind, absl::string_view("\0", 1), text)),
+                                absl::kZeroPad16));
 }
 
 std::string job_name(const LaunchInfo& info) {

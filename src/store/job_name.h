@@ -11,9 +11,14 @@
 
 #include <absl/strings/string_view.h>
 
+#include <cstdint>
 #include <string>
 
 namespace distwrap::store {
+
+// FNV-1a, which gives the same value in every process, unlike the hashes of
+// containers.
+uint64_t stable_hash(absl::string_view text);
 
 // A name that is equal on all ranks of the job and differs from every other
 // job's, restarts included: letters, digits and dashes, at most 48. Empty

@@ -1,8 +1,10 @@
 #include "base/error.h"
 #include "base/log.h"
+#include "store/client.h"
 #include "store/hosted_store.h"
 #include "store/process_identity.h"
 #include "store/rendezvous.h"
+#include "store/store_place.h"
 
 #include <absl/cleanup/cleanup.h>
 #include <absl/strings/numbers.h>
@@ -20,8 +22,10 @@
 namespace distwrap::store {
 namespace {
 
-// A rank looks for a note at this interval.
+// A rank looks for a note at this interval. Another host leaves none, and needs
+// more time for an answer.
 constexpr absl::Duration kStep = absl::Milliseconds(100);
+constexpr absl::Duration kRemoteStep = absl::Seconds(3);
 
 std::string note_path(const Rendezvous& place) {
   return absl::StrCat(place.hosted_path, ".note");
@@ -155,7 +159,8 @@ absl::StatusOr<std::shared_ptr<Store>> meet(const Rendezvous& place,
   const int64_t since_ns = std::max(own_start_ns(), last_try_ns().load());
   const absl::Cleanup tried = [] { last_try_ns() = boot_clock_ns(); };
   if (place.rank == 0 && !place.hosted_path.empty()) {
-    if (absl::Status status = host_store(place.hosted_path, deadline);
+    if (absl::Status status =
+            host_store(place.hosted_path, deadline, place.network);
         !status.ok()) {
       // When another process serves at the path, the note tells the other
       // ranks.
@@ -165,17 +170,23 @@ absl::StatusOr<std::shared_ptr<Store>> meet(const Rendezvous& place,
     }
     remove_note(place);
   }
+  const absl::StatusOr<StorePlace> where =
+      StorePlace::parse(place.address, place.job);
+  if (!where.ok()) return where.status();
+  const absl::Duration step = where->is_remote() ? kRemoteStep : kStep;
   const int64_t started = Deadline::now_ns();
   Deadline report = Deadline::after(report_every);
   for (;;) {
-    absl::StatusOr<std::shared_ptr<Store>> store = Store::connect(
-        place.address, Deadline::earlier(deadline, Deadline::after(kStep)));
+    bool hopeless = false;
+    absl::StatusOr<std::shared_ptr<ClientStore>> store = connect_to(
+        *where, Deadline::earlier(deadline, Deadline::after(step)), &hopeless);
     if (store.ok()) {
       if (absl::Status status = ask(**store, place, deadline); !status.ok())
         return status;
       return store;
     }
-    if (error_reason(store.status()) != Reason::kStoreUnreachable) return store;
+    if (error_reason(store.status()) != Reason::kStoreUnreachable || hopeless)
+      return store.status();
     if (absl::Status status = check_note(place); !status.ok()) return status;
     if (absl::Status status = find_dead_host(place, since_ns); !status.ok())
       return status;

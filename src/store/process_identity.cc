@@ -44,9 +44,18 @@ std::optional<Stat> read_stat(pid_t pid) {
   return stat;
 }
 
+// The first namespaces of all machines have equal numbers, so the boot of the
+// machine is a part of this one.
 uint64_t own_name_space() {
   struct stat info = {};
-  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+  if (stat("/proc/self/ns/pid", &info) != 0) return 0;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  uint64_t hash = info.st_ino;
+  for (const char c : boot)
+    hash = hash * 0x100000001b3 + static_cast<unsigned char>(c);
+  return hash;
 }
 
 }  // namespace

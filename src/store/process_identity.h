@@ -20,7 +20,7 @@ namespace distwrap::store {
 struct ProcessIdentity {
   pid_t pid = 0;
   int64_t start_ticks = 0;  // process ids are reused
-  uint64_t name_space = 0;  // the PID namespace of `pid`
+  uint64_t name_space = 0;  // the PID namespace of `pid`, of which machine
 
   static ProcessIdentity of_self();
   // The identity of a process; nullopt when it does not exist here.

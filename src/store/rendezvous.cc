@@ -6,12 +6,17 @@
 #include "store/init_method.h"
 #include "store/job_name.h"
 #include "store/launch_manager.h"
+#include "store/network_address.h"
 #include "store/own_address.h"
+#include "store/several_hosts.h"
 #include "store/socket.h"
+#include "store/store_place.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/strip.h>
 
 #include <utility>
+#include <vector>
 
 namespace distwrap::store {
 namespace {
@@ -62,29 +67,81 @@ absl::Status hosted(const Environment& environment, const std::string& name,
   return absl::OkStatus();
 }
 
-// Ranks that meet at another host would wait for each other in vain.
-absl::Status check_host(absl::string_view host_and_port) {
-  const absl::string_view host =
-      host_and_port.substr(0, host_and_port.rfind(':'));
-  if (is_own_address(host)) return absl::OkStatus();
-  return base::make_error(
-      {.reason = Reason::kUnsupported,
-       .what = "the meeting place is on another host, but this version joins "
-               "ranks of one host only",
-       .op = "init",
-       .expected = "localhost, or a name or address of this host",
-       .actual = absl::StrCat("'", host, "'"),
-       .next_step = "start all ranks on one host, and correct the address"});
+// Ranks that share a host with the address meet there by a Unix socket; rank 0
+// also serves the other hosts, if it has the job's key. The ranks of other
+// hosts go to the address.
+absl::Status across_hosts(const std::vector<HostPort>& places,
+                          const Environment& environment,
+                          const std::optional<JobKey>& key, bool always_listen,
+                          Rendezvous* place) {
+  const std::string& host = places[0].host;
+  std::string address = absl::StrCat("tls://", places[0].text());
+  for (size_t i = 1; i < places.size(); ++i)
+    absl::StrAppend(&address, ",", places[i].port);
+  if (is_own_address(host)) {
+    if (absl::Status status = hosted(environment, place->job, place);
+        !status.ok())
+      return status;
+    const bool listens = always_listen || !says_loopback(host);
+    if (!listens || !key.has_value()) return absl::OkStatus();
+    place->own_address = source_address(places[0]);
+    if (place->rank != 0) return absl::OkStatus();
+    place->network = NetworkService{
+        .host = host, .psk = {job_identity(place->job), key->control()}};
+    for (const HostPort& one : places)
+      place->network->ports.push_back(one.port);
+    return absl::OkStatus();
+  }
+  if (!key.has_value()) return JobKey::missing("joining the job at", address);
+  if (place->rank == 0)
+    return error(Reason::kStoreUnreachable,
+                 absl::StrCat("rank 0 serves the store, and '", host,
+                              "' is no address of this host"),
+                 "give an address of the host on which rank 0 runs");
+  place->address = std::move(address);
+  place->own_address = source_address(places[0]);
+  return absl::OkStatus();
+}
+
+absl::Status bad_store_address(const std::string& address) {
+  return base::make_error({.reason = Reason::kInvalidArgument,
+                           .what = "DISTWRAP_STORE is not usable",
+                           .op = "init",
+                           .expected = "unix:/path or tls://host:port",
+                           .actual = absl::StrCat("'", address, "'"),
+                           .next_step = "correct DISTWRAP_STORE"});
+}
+
+// The address that DISTWRAP_STORE gives. Rank 0 serves one between hosts.
+absl::Status meet_at_store(const std::string& address,
+                           const Environment& environment,
+                           const std::optional<JobKey>& key,
+                           Rendezvous* place) {
+  absl::string_view rest = address;
+  if (!absl::ConsumePrefix(&rest, "tls://")) {
+    place->address = address;
+    return absl::OkStatus();
+  }
+  const std::vector<HostPort> places = parse_places(rest);
+  if (places.empty()) return bad_store_address(address);
+  if (!key.has_value()) return JobKey::missing("the store at", address);
+  if (place->job.empty()) place->job = meeting_name("tls", rest);
+  return across_hosts(places, environment, key, true, place);
 }
 
 absl::Status meet_by_method(const InitMethod& method,
-                            const Environment& environment, Rendezvous* place) {
-  if (method.kind == InitMethod::kTcp)
-    if (absl::Status own = check_host(method.place); !own.ok()) return own;
+                            const Environment& environment,
+                            const std::optional<JobKey>& key,
+                            Rendezvous* place) {
   const char* const kind = method.kind == InitMethod::kTcp    ? "tcp"
                            : method.kind == InitMethod::kFile ? "file"
                                                               : "unix";
   const std::string name = meeting_name(kind, method.place);
+  if (method.kind == InitMethod::kTcp) {
+    place->job = name;
+    return across_hosts(parse_places(method.place), environment, key, false,
+                        place);
+  }
   if (method.kind != InitMethod::kUnix || !fits_socket_address(method.place))
     return hosted(environment, name, place);
   place->job = name;
@@ -95,19 +152,11 @@ absl::Status meet_by_method(const InitMethod& method,
 
 absl::Status meet_by_launcher(const LaunchInfo& info,
                               const Environment& environment,
+                              const std::optional<JobKey>& key,
                               Rendezvous* place) {
   place->job = job_name(info);
-  place->address = info.store_address;
-  if (!place->address.empty()) return absl::OkStatus();
-  if (info.has_several_hosts())
-    return error(Reason::kUnsupported,
-                 absl::StrCat(info.launcher_title,
-                              " started ranks on several hosts, "
-                              "and this version joins those of "
-                              "one (",
-                              info.local_world_size, " of ", info.world_size,
-                              " ranks are here)"),
-                 "start all ranks on one host");
+  if (!info.store_address.empty())
+    return meet_at_store(info.store_address, environment, key, place);
   if (place->job.empty())
     return error(Reason::kLaunchMissing,
                  absl::StrCat(info.launcher_title,
@@ -116,17 +165,43 @@ absl::Status meet_by_launcher(const LaunchInfo& info,
                  "set DISTWRAP_JOB_ID or MASTER_PORT to what no other job "
                  "has, or give InitOptions::init_method",
                  info.no_job_id);
-  return hosted(environment, place->job, place);
+  if (!info.has_several_hosts()) return hosted(environment, place->job, place);
+  const std::string host = first_host(info, environment);
+  if (host.empty())
+    return error(
+        Reason::kUnsupported,
+        absl::StrCat(info.launcher_title,
+                     " started ranks on several hosts and names none of them (",
+                     info.local_world_size, " of ", info.world_size,
+                     " ranks are here)"),
+        "set DISTWRAP_STORE=tls://host:port on all hosts, with an address of "
+        "the host of rank 0");
+  if (!key.has_value())
+    return JobKey::missing("a job on several hosts, which meets at", host);
+  return across_hosts(job_ports(host, place->job), environment, key, true,
+                      place);
 }
 
 // Rank and size were given by the program, so the launcher's job is not this
 // one.
 absl::Status meet_by_hand(bool by_environment, const Environment& environment,
-                          Rendezvous* place) {
+                          const std::optional<JobKey>& key, Rendezvous* place) {
+  if (const auto address = environment.get(base::Setting::kStore);
+      by_environment && address.has_value())
+    return meet_at_store(*address, environment, key, place);
   const std::string master = by_environment ? master_address(environment) : "";
+  const std::vector<HostPort> places = parse_places(master);
+  if (!master.empty() && places.empty())
+    return base::make_error({.reason = Reason::kInvalidArgument,
+                             .what = "MASTER_ADDR and MASTER_PORT are not "
+                                     "usable",
+                             .op = "init",
+                             .expected = "a host and a port from 1 to 65535",
+                             .actual = absl::StrCat("'", master, "'"),
+                             .next_step = "correct MASTER_PORT"});
   if (!master.empty()) {
-    if (absl::Status own = check_host(master); !own.ok()) return own;
-    return hosted(environment, meeting_name("tcp", master), place);
+    place->job = meeting_name("tcp", master);
+    return across_hosts(places, environment, key, false, place);
   }
   return error(
       Reason::kLaunchMissing,
@@ -172,11 +247,13 @@ absl::StatusOr<Rendezvous> find_rendezvous(const InitRequest& request,
   if (request.has_store || place.world_size == 1) return place;
   const absl::Status status =
       method->kind != InitMethod::kEnvironment
-          ? meet_by_method(*method, environment, &place)
-      : by_hand
-          ? meet_by_hand(!request.init_method.empty(), environment, &place)
-          : meet_by_launcher(info, environment, &place);
+          ? meet_by_method(*method, environment, request.key, &place)
+      : by_hand ? meet_by_hand(!request.init_method.empty(), environment,
+                               request.key, &place)
+                : meet_by_launcher(info, environment, request.key, &place);
   if (!status.ok()) return status;
+  if (const auto own = environment.get(base::Setting::kAddress))
+    place.own_address = *own;
   return place;
 }
 

@@ -11,11 +11,14 @@
 #include "base/settings.h"
 #include "distwrap/deadline.h"
 #include "distwrap/store.h"
+#include "store/job_key.h"
 #include "store/launch_info.h"
+#include "store/server.h"
 
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace distwrap::store {
@@ -25,23 +28,33 @@ struct InitRequest {
   int rank = -1, world_size = -1;
   std::string init_method = {};
   bool has_store = false;
+  // The job's key, without which only ranks of one host can meet.
+  std::optional<JobKey> key = std::nullopt;
 };
 
 struct Rendezvous {
   int rank = -1, world_size = -1;
-  // "unix:/path"; "" when a store was given or none is needed.
+  // "unix:/path", or "tls://host:port" for ranks of other hosts; "" when a
+  // store was given or none is needed.
   std::string address = {};
   // The socket that the process of rank 0 serves; "" when another process
   // serves.
   std::string hosted_path = {};
+  // Where the process of rank 0 serves the other hosts, if there may be any.
+  std::optional<NetworkService> network = std::nullopt;
+  // The address of this host in the network of the job's hosts; "" when no
+  // other host is known of.
+  std::string own_address = {};
   // The prefix of keys; "" when the job is not known.
   std::string job = {};
 };
 
 // Errors: those of find_launch and parse_init_method; kInvalidArgument for a
 // rank outside of the world; kStoreConflict for a store together with an init
-// method; kLaunchMissing when no source names a meeting place; kUnsupported for
-// several hosts. Logs a warning about launchers that contradict and are not
+// method; kLaunchMissing when no source names a meeting place; kAuthFailed for
+// several hosts without a key; kStoreUnreachable when rank 0 is not on the host
+// that was named; kUnsupported for several hosts under a launcher that names
+// none. Logs a warning about launchers that contradict and are not
 // used.
 absl::StatusOr<Rendezvous> find_rendezvous(
     const InitRequest& request, const base::Environment& environment);

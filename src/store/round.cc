@@ -35,20 +35,39 @@ int64_t next_try() {
   return ++tries;
 }
 
-// The identity in a value such as "in 31000 123456 4026531836 #7".
+// The identity in a value such as "in 31000 123456 4026531836 #7 hosta".
 std::optional<ProcessIdentity> holder_of(absl::string_view value) {
   if (!absl::ConsumePrefix(&value, kIn) && !absl::ConsumePrefix(&value, kLeft))
     return std::nullopt;
   return ProcessIdentity::decode(value.substr(0, value.rfind(" #")));
 }
 
-absl::Status has_place(int rank, const ProcessIdentity& holder) {
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+// The host in such a value; "" when it is this process's.
+std::string host_in(absl::string_view value) {
+  const size_t mark = value.rfind(" #");
+  const size_t blank =
+      mark == value.npos ? value.npos : value.find(' ', mark + 2);
+  const std::string host(blank == value.npos ? absl::string_view()
+                                             : value.substr(blank + 1));
+  return host == host_name() ? "" : host;
+}
+
+absl::Status has_place(int rank, const ProcessIdentity& holder,
+                       const std::string& host) {
   const bool own = holder == ProcessIdentity::of_self();
   return base::make_error(
       {.reason = Reason::kRefused,
        .what = absl::StrCat(
            "rank ", rank, " of this job is taken by ",
-           own ? "another session of this process, " : "process ", holder.pid),
+           own ? "another session of this process, " : "process ", holder.pid,
+           host.empty() ? ""
+                        : absl::StrCat(" on ", host, "; this is process ",
+                                       getpid(), " on ", host_name())),
        .op = "init",
        .my_rank = rank,
        .ranks = {rank},
@@ -64,8 +83,8 @@ Round::Round(std::shared_ptr<Store> store, const RoundMember& member,
       member_(member),
       count_(std::move(count)),
       number_(count_.open),
-      token_(absl::StrCat(ProcessIdentity::of_self().encode(), " #",
-                          next_try())) {}
+      token_(absl::StrCat(ProcessIdentity::of_self().encode(), " #", next_try(),
+                          " ", host_name())) {}
 
 std::string Round::key_of(int64_t number, absl::string_view what) const {
   return absl::StrCat(member_.job, member_.job.empty() ? "" : "/", "session/",
@@ -159,7 +178,7 @@ absl::Status Round::check_running(Deadline deadline) const {
   const std::optional<ProcessIdentity> holder = holder_of(*value);
   if (holder.has_value() && absl::StartsWith(*value, kIn) &&
       !(*holder == ProcessIdentity::of_self()) && holder->may_live())
-    return has_place(member_.rank, *holder);
+    return has_place(member_.rank, *holder, host_in(*value));
   return absl::OkStatus();
 }
 
@@ -175,7 +194,7 @@ absl::Status Round::take_place(Deadline deadline) {
     const std::optional<ProcessIdentity> holder = holder_of(*value);
     if (holder.has_value()) {
       if (absl::StartsWith(*value, kIn) && holder->may_live())
-        return has_place(member_.rank, *holder);
+        return has_place(member_.rank, *holder, host_in(*value));
       came_before_ = *holder == ProcessIdentity::of_self();
     }
     expected = *value;  // the value of a process that left or died

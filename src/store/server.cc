@@ -5,13 +5,21 @@
 #include "store/connection.h"
 #include "store/socket.h"
 #include "store/table.h"
+#include "store/tls_stream.h"
+#include "store/unix_stream.h"
 
 #include <absl/strings/str_cat.h>
 #include <uv.h>
 
+#include <algorithm>
+#include <atomic>
+#include <errno.h>
+#include <list>
+#include <memory>
 #include <new>
 #include <set>
 #include <sys/stat.h>
+#include <utility>
 #include <vector>
 
 namespace distwrap::store {
@@ -27,6 +35,54 @@ absl::Status cannot_listen(const std::string& path, absl::string_view cause) {
        .cause = std::string(cause),
        .next_step = "set DISTWRAP_RUN_DIR to a short path of a folder of "
                     "yours"});
+}
+
+// A handle of libuv for either kind of socket.
+union Listener {
+  uv_stream_t stream;
+  uv_pipe_t pipe;
+  uv_tcp_t tcp = {};
+};
+
+// The address at which this host listens for others. Errors: kStoreUnreachable.
+absl::StatusOr<NetworkAddress> own_address(const HostPort& place) {
+  const absl::StatusOr<std::vector<NetworkAddress>> addresses = resolve(place);
+  if (!addresses.ok()) return addresses.status();
+  bool is_loopback = false;
+  for (const NetworkAddress& address : *addresses) {
+    if (address.is_loopback() && !says_loopback(place.host))
+      is_loopback = true;
+    else if (address.is_own())
+      return address;
+  }
+  return base::make_error(
+      {.reason = Reason::kStoreUnreachable,
+       .what = is_loopback
+                   ? absl::StrCat("'", place.host,
+                                  "' means only this host itself here: it "
+                                  "resolves to ",
+                                  addresses->front().host())
+                   : absl::StrCat("no interface of this host has the address ",
+                                  addresses->front().host()),
+       .op = "store listen",
+       .next_step =
+           is_loopback
+               ? "give an address that other hosts reach, or correct /etc/hosts"
+               : "give an address of the host on which rank 0 or `distwrap run "
+                 "--node-rank 0` is started"});
+}
+
+absl::Status cannot_listen(const NetworkAddress& address, int error) {
+  return base::make_error(
+      {.reason = Reason::kStoreUnreachable,
+       .what = absl::StrCat("no store can be served at ", address.text()),
+       .op = "store listen",
+       .cause = base::errno_text(error),
+       .next_step =
+           error == EADDRINUSE
+               ? "another process listens there, perhaps of an earlier job: "
+                 "end it, or choose another port"
+               : "give an address of an interface of this host"});
 }
 
 }  // namespace
@@ -46,14 +102,33 @@ class Server::Impl {
     int error = uv_pipe_bind(&listener_, path.c_str());
     if (error == 0 && chmod(path.c_str(), 0600) != 0) error = -errno;
     if (error == 0)
-      error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), kBacklog,
-                        [](uv_stream_t* listener, int status) {
-                          if (status == 0)
-                            static_cast<Impl*>(listener->data)->accept();
-                        });
+      error =
+          uv_listen(as_stream(&listener_), kBacklog,
+                    [](uv_stream_t* listener, int status) {
+                      if (status == 0)
+                        static_cast<Impl*>(listener->data)->accept(listener);
+                    });
     if (error != 0) return cannot_listen(path, base::errno_text(-error));
-    base::ChildCloses::add(descriptor_of(listener_));
+    base::ChildCloses::add(descriptor_of(*as_stream(&listener_)));
     return absl::OkStatus();
+  }
+
+  absl::Status listen_at(const NetworkService& network) {
+    psk_ = network.psk;
+    absl::Status status;
+    for (const int port : network.ports) {
+      const absl::StatusOr<NetworkAddress> address =
+          own_address({network.host, port});
+      if (!address.ok()) return address.status();
+      status = listen_tls(*address);
+      if (status.ok()) return status;
+    }
+    return status;
+  }
+
+  std::string network_address() const {
+    const auto address = NetworkAddress::here(descriptor_of(network_->stream));
+    return address.has_value() ? address->text() : "";
   }
 
   void close() {
@@ -62,13 +137,8 @@ class Server::Impl {
     const std::vector<Connection*> open(connections_.begin(),
                                         connections_.end());
     for (Connection* connection : open) connection->close();
-    base::ChildCloses::remove(descriptor_of(listener_));
-    uv_close(reinterpret_cast<uv_handle_t*>(&listener_),
-             [](uv_handle_t* handle) {
-               auto* const impl = static_cast<Impl*>(handle->data);
-               impl->listener_closed_ = true;
-               impl->free_when_closed();
-             });
+    close_listener(as_stream(&listener_));
+    if (network_ != nullptr) close_listener(&network_->stream);
   }
 
   // The Server object has been destroyed; only its handles need this one now.
@@ -78,52 +148,123 @@ class Server::Impl {
     free_when_closed();
   }
 
-  size_t connections() const { return connections_.size(); }
+  size_t connections() const { return open_; }
+  size_t turned_away() const { return turned_away_count_; }
 
  private:
-  void accept() {
-    const bool full = connections_.size() >= options_.max_connections;
-    std::set<Connection*> one;
+  template <class Handle>
+  static uv_stream_t* as_stream(Handle* handle) {
+    return reinterpret_cast<uv_stream_t*>(handle);
+  }
+
+  void close_listener(uv_stream_t* listener) {
+    if (const int fd = descriptor_of(*listener); fd >= 0)
+      base::ChildCloses::remove(fd);
+    uv_close(reinterpret_cast<uv_handle_t*>(listener), [](uv_handle_t* handle) {
+      auto* const impl = static_cast<Impl*>(handle->data);
+      --impl->open_listeners_;
+      impl->free_when_closed();
+    });
+  }
+
+  // A port that is taken leaves a handle behind, which has to be closed.
+  absl::Status listen_tls(const NetworkAddress& address) {
+    auto* const listener = new Listener;
+    uv_tcp_init(loop_, &listener->tcp);
+    listener->tcp.data = this;
+    int error = uv_tcp_bind(&listener->tcp, address.get(), 0);
+    if (error == 0)
+      error = uv_listen(&listener->stream, kBacklog,
+                        [](uv_stream_t* from, int status) {
+                          if (status == 0)
+                            static_cast<Impl*>(from->data)->accept(from);
+                        });
+    if (error != 0) {
+      uv_close(reinterpret_cast<uv_handle_t*>(listener),
+               [](uv_handle_t* handle) {
+                 delete reinterpret_cast<Listener*>(handle);
+               });
+      return cannot_listen(address, -error);
+    }
+    network_.reset(listener);
+    ++open_listeners_;
+    base::ChildCloses::add(descriptor_of(listener->stream));
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<LoopStream> make_stream(uv_stream_t* listener,
+                                          LoopStream::Owner* owner) {
+    if (listener == as_stream(&listener_))
+      return std::make_unique<UnixStream>(loop_, &arrivals_, owner);
+    return std::make_unique<TlsStream>(loop_, &psk_, &arrivals_, owner,
+                                       options_.handshake);
+  }
+
+  void accept(uv_stream_t* listener) {
+    const bool full =
+        connections_.size() >= options_.max_connections + strangers_.size();
     Connection* connection = nullptr;
     try {
-      one.insert(nullptr);
-      connection =
-          new Connection(loop_, &table_, &arrivals_,
-                         [this](Connection* closed) { forget(closed); });
+      std::set<Connection*> one = {nullptr};
+      std::list<Connection*> stranger = {nullptr};
+      connection = new Connection(
+          loop_, &table_,
+          {.on_trusted =
+               [this](Connection* known) { strangers_.remove(known); },
+           .on_closed = [this](Connection* closed) { forget(closed); }});
+      auto node = one.extract(one.begin());
+      node.value() = connection;
+      connections_.insert(std::move(node));
+      ++open_;
+      stranger.front() = connection;
+      strangers_.splice(strangers_.end(), stranger);
+      connection->accept(make_stream(listener, connection->as_owner()),
+                         listener);
     } catch (const std::bad_alloc&) {
-      return turn_away();
+      if (connection != nullptr) connection->close();
+      return turn_away(listener);
     }
-    auto node = one.extract(one.begin());
-    node.value() = connection;
-    connections_.insert(std::move(node));
-    connection->accept(reinterpret_cast<uv_stream_t*>(&listener_));
-    if (full) connection->close();
+    if (full) return connection->close();
+    if (strangers_.size() <= options_.max_strangers) return;
+    Connection* const oldest = strangers_.front();
+    strangers_.pop_front();
+    ++turned_away_count_;
+    oldest->close();
   }
 
   // Takes a client that there is no memory for and closes its connection: else
   // the loop would never take another one.
-  void turn_away() {
+  void turn_away(uv_stream_t* listener) {
     if (turning_away_) return;
     turning_away_ = true;
-    uv_pipe_init(loop_, &turned_away_, 0);
-    turned_away_.data = this;
-    uv_accept(reinterpret_cast<uv_stream_t*>(&listener_),
-              reinterpret_cast<uv_stream_t*>(&turned_away_));
-    uv_close(reinterpret_cast<uv_handle_t*>(&turned_away_),
-             [](uv_handle_t* handle) {
-               auto* const impl = static_cast<Impl*>(handle->data);
-               impl->turning_away_ = false;
-               impl->free_when_closed();
-             });
+    uv_stream_t* const handle = &turned_away_.stream;
+    if (listener == as_stream(&listener_))
+      uv_pipe_init(loop_, &turned_away_.pipe, 0);
+    else
+      uv_tcp_init(loop_, &turned_away_.tcp);
+    handle->data = this;
+    uv_accept(listener, handle);
+    uv_close(reinterpret_cast<uv_handle_t*>(handle), [](uv_handle_t* closed) {
+      auto* const impl = static_cast<Impl*>(closed->data);
+      impl->turning_away_ = false;
+      impl->free_when_closed();
+    });
   }
 
   void forget(Connection* connection) {
     connections_.erase(connection);
+    --open_;
+    const auto stranger =
+        std::find(strangers_.begin(), strangers_.end(), connection);
+    if (stranger != strangers_.end()) {
+      strangers_.erase(stranger);
+      ++turned_away_count_;
+    }
     free_when_closed();
   }
 
   void free_when_closed() {
-    if (abandoned_ && listener_closed_ && !turning_away_ &&
+    if (abandoned_ && open_listeners_ == 0 && !turning_away_ &&
         connections_.empty())
       delete this;
   }
@@ -131,12 +272,19 @@ class Server::Impl {
   uv_loop_t* const loop_;
   const ServerOptions options_;
   uv_pipe_t listener_ = {};
+  std::unique_ptr<Listener> network_;
+  TlsPsk psk_;
   Table table_;
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   std::set<Connection*> connections_;
-  uv_pipe_t turned_away_ = {};
+  // Those that have not proved yet that they may join, the oldest first.
+  std::list<Connection*> strangers_;
+  // Other threads may read these.
+  std::atomic<size_t> open_{0}, turned_away_count_{0};
+  Listener turned_away_ = {};
+  int open_listeners_ = 1;
   bool turning_away_ = false;
-  bool closing_ = false, listener_closed_ = false, abandoned_ = false;
+  bool closing_ = false, abandoned_ = false;
 };
 
 absl::StatusOr<std::unique_ptr<Server>> Server::listen(
@@ -151,6 +299,14 @@ Server::~Server() { impl_->abandon(); }
 
 void Server::close() { impl_->close(); }
 
+absl::Status Server::listen_at(const NetworkService& network) {
+  return impl_->listen_at(network);
+}
+
+std::string Server::network_address() const { return impl_->network_address(); }
+
 size_t Server::connections() const { return impl_->connections(); }
+
+size_t Server::turned_away() const { return impl_->turned_away(); }
 
 }  // namespace distwrap::store

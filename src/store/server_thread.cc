@@ -28,7 +28,8 @@ ServerThread::ServerThread(std::string address)
 }
 
 absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
-    const std::string& path, const ServerOptions& options) {
+    const std::string& path, const ServerOptions& options,
+    const std::optional<NetworkService>& network) {
   std::unique_ptr<ServerThread> result(
       new ServerThread(absl::StrCat("unix:", path)));
   State& state = *result->state_;
@@ -36,6 +37,9 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
       Server::listen(&state.loop, path, options);
   if (!server.ok()) return server.status();
   state.server = *std::move(server);
+  if (network.has_value())
+    if (absl::Status status = state.server->listen_at(*network); !status.ok())
+      return status;
   // Without SIGPIPE, too: a write to a client that has gone is an error code.
   absl::StatusOr<std::thread> thread = base::start_thread(
       "dw-store", [&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
@@ -43,6 +47,8 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
   state.thread = *std::move(thread);
   return result;
 }
+
+const Server& ServerThread::server() const { return *state_->server; }
 
 ServerThread::~ServerThread() {
   uv_async_send(&state_->stop);

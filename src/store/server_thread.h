@@ -12,6 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace distwrap::store {
@@ -20,10 +21,13 @@ class ServerThread {
  public:
   // Errors as of Server::listen and base::start_thread.
   static absl::StatusOr<std::unique_ptr<ServerThread>> start(
-      const std::string& path, const ServerOptions& options = {});
+      const std::string& path, const ServerOptions& options = {},
+      const std::optional<NetworkService>& network = {});
   ~ServerThread();
 
   const std::string& address() const { return address_; }
+  // Its counters are approximate while the thread runs.
+  const Server& server() const;
 
  private:
   struct State;

@@ -49,6 +49,18 @@ absl::Status other_user(const std::string& path, absl::string_view cause) {
        .next_step = "start all ranks of a job as one user"});
 }
 
+int open_socket(int family) {
+  return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+absl::Status no_socket(int error) {
+  return base::make_error({.reason = Reason::kResourceLimit,
+                           .what = "no socket can be made",
+                           .op = "store connect",
+                           .cause = base::errno_text(error),
+                           .next_step = "raise `ulimit -n`"});
+}
+
 }  // namespace
 
 bool fits_socket_address(absl::string_view path) {
@@ -63,14 +75,8 @@ absl::StatusOr<Socket> Socket::connect(const std::string& path,
 
   absl::Duration length = kFirstPause;
   for (int attempts = 1;; ++attempts) {
-    const int fd =
-        ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-      return base::make_error({.reason = Reason::kResourceLimit,
-                               .what = "no socket can be made",
-                               .op = "store connect",
-                               .cause = base::errno_text(errno),
-                               .next_step = "raise `ulimit -n`"});
+    const int fd = open_socket(AF_UNIX);
+    if (fd < 0) return no_socket(errno);
     Socket socket(fd);
     // A Unix socket connects at once or fails.
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address),
@@ -96,6 +102,31 @@ absl::StatusOr<Socket> Socket::connect(const std::string& path,
   }
 }
 
+absl::StatusOr<Socket> Socket::connect(const NetworkAddress& address,
+                                       Deadline deadline, int* error) {
+  const int fd = open_socket(address.get()->sa_family);
+  if (fd < 0) return no_socket(errno);
+  Socket socket(fd);
+  *error = 0;
+  if (::connect(fd, address.get(), address.size()) != 0) {
+    *error = errno;
+    if (*error == EINPROGRESS) {
+      const Io io = socket.wait(POLLOUT, deadline);
+      socklen_t size = sizeof *error;
+      if (io.kind == Io::kTimedOut)
+        *error = ETIMEDOUT;
+      else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &size) != 0)
+        *error = errno;
+    }
+  }
+  if (*error == 0) return socket;
+  return base::make_error(
+      {.reason = Reason::kStoreUnreachable,
+       .what = absl::StrCat("no store answers at ", address.text()),
+       .op = "store connect",
+       .cause = base::errno_text(*error)});
+}
+
 Socket::Socket(int fd) : fd_(fd) { base::ChildCloses::add(fd); }
 
 Socket& Socket::operator=(Socket&& other) noexcept {
@@ -108,6 +139,8 @@ Socket::~Socket() {
   base::ChildCloses::remove(fd_);
   close(fd_);
 }
+
+void Socket::shut() { ::shutdown(fd_, SHUT_RDWR); }
 
 Io Socket::wait(short events, Deadline deadline) {
   for (;;) {
@@ -135,19 +168,30 @@ Io Socket::send(absl::string_view bytes, Deadline deadline) {
   return {};
 }
 
-Io Socket::receive(char* bytes, size_t size, Deadline deadline) {
-  while (size > 0) {
-    const ssize_t n = recv(fd_, bytes, size, 0);
+Io Socket::receive_some(char* bytes, size_t* size, Deadline deadline) {
+  for (;;) {
+    const ssize_t n = recv(fd_, bytes, *size, 0);
     if (n > 0) {
-      bytes += n;
-      size -= static_cast<size_t>(n);
-    } else if (n == 0) {
-      return {Io::kBroken, 0};
-    } else if (errno == EAGAIN) {
+      *size = static_cast<size_t>(n);
+      return {};
+    }
+    if (n == 0) return {Io::kBroken, 0};
+    if (errno == EAGAIN) {
       if (const Io io = wait(POLLIN, deadline); io.kind != Io::kDone) return io;
     } else if (errno != EINTR) {
       return {Io::kBroken, errno};
     }
+  }
+}
+
+Io Socket::receive(char* bytes, size_t size, Deadline deadline) {
+  while (size > 0) {
+    size_t some = size;
+    if (const Io io = receive_some(bytes, &some, deadline);
+        io.kind != Io::kDone)
+      return io;
+    bytes += some;
+    size -= some;
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// A connected Unix socket whose every step has a deadline.
+// A connected socket whose every step has a deadline: a Unix socket by itself,
+// a TCP socket below a control connection.
 //
 // Threads: one at a time. Ownership: the object owns the descriptor.
 //
@@ -8,6 +9,8 @@
 #define DISTWRAP_SRC_STORE_SOCKET_H_
 
 #include "distwrap/deadline.h"
+#include "store/byte_stream.h"
+#include "store/network_address.h"
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
@@ -17,16 +20,10 @@
 
 namespace distwrap::store {
 
-// The end of a step.
-struct Io {
-  enum Kind { kDone, kTimedOut, kBroken } kind = kDone;
-  int error = 0;  // errno for kBroken; 0 when the peer has closed
-};
-
 // Whether a path fits in a socket address.
 bool fits_socket_address(absl::string_view path);
 
-class Socket {
+class Socket final : public ByteStream {
  public:
   struct ConnectOptions {
     Deadline deadline = {};
@@ -39,13 +36,21 @@ class Socket {
   static absl::StatusOr<Socket> connect(const std::string& path,
                                         const ConnectOptions& options);
 
+  // One attempt. Sets `*error` to an errno, ETIMEDOUT at the deadline, when the
+  // status is kStoreUnreachable. Errors: also kResourceLimit.
+  static absl::StatusOr<Socket> connect(const NetworkAddress& address,
+                                        Deadline deadline, int* error);
+
   Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
   Socket& operator=(Socket&& other) noexcept;
-  ~Socket();
+  ~Socket() override;
 
-  Io send(absl::string_view bytes, Deadline deadline);
-  // Receives exactly `size` bytes.
-  Io receive(char* bytes, size_t size, Deadline deadline);
+  Io send(absl::string_view bytes, Deadline deadline) override;
+  Io receive(char* bytes, size_t size, Deadline deadline) override;
+  void shut() override;
+  // Receives up to `*size` bytes, at least one, and sets `*size`.
+  Io receive_some(char* bytes, size_t* size, Deadline deadline);
+  int descriptor() const { return fd_; }
 
  private:
   explicit Socket(int fd);

@@ -43,6 +43,14 @@ std::string Table::compare_set(absl::string_view key,
   return desired;
 }
 
+int64_t Table::append(absl::string_view key, std::string value) {
+  const std::string count = absl::StrCat(key, "/count");
+  // Nobody else writes the count, so it is a number.
+  const int64_t number = add(count, 1).value_or(0);
+  set(absl::StrCat(key, "/", number), std::move(value));
+  return number;
+}
+
 bool Table::erase(absl::string_view key) {
   const auto found = values_.find(key);
   if (found == values_.end()) return false;

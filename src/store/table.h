@@ -43,6 +43,9 @@ class Table {
   std::string compare_set(absl::string_view key, absl::string_view expected,
                           std::string desired);
   bool erase(absl::string_view key);
+  // Adds a text to the log `key`, as key "<key>/<number>"; returns the number,
+  // counted from 1.
+  int64_t append(absl::string_view key, std::string value);
 
   // Returns true when all keys exist; otherwise parks the wait. `ready` must
   // not change the table; the wait is no longer parked when `ready` is called.

@@ -47,6 +47,8 @@ bool is_known(Op op) {
     case Op::kAdd:
     case Op::kCompareSet:
     case Op::kDelete:
+    case Op::kAppend:
+    case Op::kWill:
       return true;
   }
   return false;
@@ -54,7 +56,33 @@ bool is_known(Op op) {
 
 bool has_many_keys(Op op) { return op == Op::kWait || op == Op::kGetAll; }
 
+constexpr uint32_t kGreetingMagic = 0x31687764;  // "dwh1"
+
 }  // namespace
+
+std::string encode(const Greeting& greeting) {
+  ByteWriter out;
+  out.u32(0);
+  out.u32(kGreetingMagic);
+  out.u16(greeting.version);
+  out.u8(greeting.role);
+  out.text(greeting.job);
+  return with_header(&out);
+}
+
+std::optional<Greeting> decode_greeting(absl::string_view body) {
+  ByteReader in(body);
+  Greeting greeting;
+  const uint32_t magic = in.u32();
+  greeting.version = in.u16();
+  const uint8_t role = in.u8();
+  greeting.job = std::string(in.text(kMaxGreetingBytes));
+  if (!in.done() || magic != kGreetingMagic ||
+      (role != Greeting::kClient && role != Greeting::kServer))
+    return std::nullopt;
+  greeting.role = static_cast<Greeting::Role>(role);
+  return greeting;
+}
 
 std::string encode(const Request& request) {
   ByteWriter out;

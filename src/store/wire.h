@@ -9,6 +9,10 @@
 //
 // Keys, values and texts are a u32 length and the bytes.
 //
+// Between hosts each side begins with a greeting, a frame of at most
+// kMaxGreetingBytes: u32 magic, u16 version, u8 role, text job. A Unix socket
+// needs none, since the kernel tells whose it is.
+//
 // Threads: pure functions.
 //
 //   std::string frame = encode(Request{.op = Op::kSet, .keys = {"k"}});
@@ -37,7 +41,11 @@ enum class Op : uint8_t {
   kGetAll,
   kAdd,
   kCompareSet,
-  kDelete
+  kDelete,
+  kAppend,  // adds the value to the log `key`: it becomes "key/<number>"
+  // As kAppend, but when this connection ends, or when it has not sent a
+  // request for `timeout_ns`: the last will of MQTT (3.1.2.5).
+  kWill,
 };
 
 struct Request {
@@ -45,7 +53,7 @@ struct Request {
   // The time for which the server waits; negative: until the connection ends.
   int64_t timeout_ns = -1;
   std::vector<std::string> keys = {};  // one key, except for kWait and kGetAll
-  std::string value = {};              // for kSet and kCompareSet
+  std::string value = {};              // for kSet, kCompareSet, kAppend, kWill
   std::string expected = {};           // for kCompareSet
   int64_t number = 0;                  // for kAdd
 };
@@ -59,12 +67,23 @@ enum class Answer : uint8_t {
 
 struct Reply {
   Answer answer = Answer::kDone;
-  int64_t number = 0;  // sum of kAdd; 1 or 0 for kDelete
+  int64_t number = 0;  // sum of kAdd; 1 or 0 for kDelete; of kAppend
   std::vector<std::string> texts = {};
   std::vector<uint32_t> indices = {};
 };
 
+// The first frame of each side between hosts. A side that hears its own role
+// talks to a mirror of itself and closes (RFC 9257, section 4.1).
+struct Greeting {
+  static constexpr uint16_t kVersion = 1;
+  enum Role : uint8_t { kClient = 1, kServer } role = kClient;
+  uint16_t version = kVersion;
+  std::string job = {};
+};
+constexpr size_t kMaxGreetingBytes = 256;
+
 // The frame, with its header.
+std::string encode(const Greeting& greeting);
 std::string encode(const Request& request);
 std::string encode(const Reply& reply);
 
@@ -73,6 +92,7 @@ std::string encode(const Reply& reply);
 std::optional<size_t> decode_header(absl::string_view header);
 // Decodes a body without its header; nullopt unless the keys are within their
 // limits, their number fits the op and nothing follows.
+std::optional<Greeting> decode_greeting(absl::string_view body);
 std::optional<Request> decode_request(absl::string_view body);
 std::optional<Reply> decode_reply(absl::string_view body);
 

@@ -91,23 +91,24 @@ TEST_F(RendezvousTest, WithoutAnIdentityAnAddressIsAskedFor) {
                Reason::kLaunchMissing, "init_method");
 }
 
-TEST_F(RendezvousTest, SeveralHostsAreRefusedByName) {
+TEST_F(RendezvousTest, SeveralHostsThatNobodyNamesAreRefused) {
   Variables variables = ompi();
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   expect_error(find({}, variables).status(), Reason::kUnsupported,
-               "several hosts");
+               "DISTWRAP_STORE=tls://host:port");
 }
 
-TEST_F(RendezvousTest, AnotherHostIsRefusedAtOnce) {
-  for (const char* method : {"tcp://192.0.2.1:29500", "tcp://[2001:db8::1]:1",
-                             "tcp://no-such-host.invalid:29500"})
+TEST_F(RendezvousTest, AnotherHostWithoutAKeyIsRefusedAtOnce) {
+  for (const std::string place :
+       {"192.0.2.1:29500", "[2001:db8::1]:1", "no-such-host.invalid:29500"})
     expect_error(
-        find({.rank = 0, .world_size = 2, .init_method = method}).status(),
-        Reason::kUnsupported, "another host");
+        find({.rank = 0, .world_size = 2, .init_method = "tcp://" + place})
+            .status(),
+        Reason::kAuthFailed, place);
   expect_error(find({.rank = 0, .world_size = 2, .init_method = "env://"},
                     {{"MASTER_ADDR", "192.0.2.1"}, {"MASTER_PORT", "29500"}})
                    .status(),
-               Reason::kUnsupported, "192.0.2.1");
+               Reason::kAuthFailed, "192.0.2.1");
   char name[256] = {};
   ASSERT_EQ(gethostname(name, sizeof name - 1), 0);
   for (const std::string& own :

@@ -89,6 +89,8 @@ class SlowServer {
         reply.texts = {
             table_.compare_set(key, request.expected, request.value)};
         break;
+      case Op::kAppend:
+      case Op::kWill:
       case Op::kDelete:
         reply.number = table_.erase(key) ? 1 : 0;
         break;

@@ -7,6 +7,7 @@
 #define DISTWRAP_TESTS_UNIT_STORE_STORE_UNDER_TEST_H_
 
 #include "distwrap/store.h"
+#include "store/server.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@
 
 namespace distwrap::store {
 
-enum class Kind { kInMemory, kSocket };
+enum class Kind { kInMemory, kSocket, kNetwork };
 
 class StoreTest : public ::testing::TestWithParam<Kind> {
  public:
@@ -32,9 +33,27 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
 };
 
 inline auto every_store() {
-  return ::testing::Values(Kind::kInMemory, Kind::kSocket);
+  return ::testing::Values(Kind::kInMemory, Kind::kSocket, Kind::kNetwork);
 }
 std::string store_name(const ::testing::TestParamInfo<Kind>& info);
+
+// Gives this process a job's key, and serves a store at a free port of the
+// loopback interface.
+class NetworkStore {
+ public:
+  explicit NetworkStore(const ServerOptions& options = {});
+  ~NetworkStore();
+  // "tls://127.0.0.1:<port>".
+  std::string address() const;
+  int port() const { return port_; }
+  const Server& server() const;
+  static void set_key(const std::string& key);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+  int port_ = 0;
+};
 
 // A deadline that no passing test reaches.
 inline Deadline soon() { return Deadline::after(absl::Seconds(20)); }

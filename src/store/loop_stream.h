@@ -1,0 +1,60 @@
+// One accepted or dialled stream of bytes on an event loop: a Unix socket or a
+// TLS connection. The protocol of the store stands above this and does not know
+// which of the two carries it.
+//
+// Threads: the loop's thread. Ownership: its owner, who calls `close` first and
+// destroys the stream when `on_closed` has been called, or within that call.
+#ifndef DISTWRAP_SRC_STORE_LOOP_STREAM_H_
+#define DISTWRAP_SRC_STORE_LOOP_STREAM_H_
+
+#include <absl/strings/string_view.h>
+#include <uv.h>
+
+#include <cstddef>
+#include <string>
+
+namespace distwrap::store {
+
+class LoopStream {
+ public:
+  class Owner {
+   public:
+    // The peer has proved that it may join. Called once, before any bytes.
+    virtual void on_trusted() = 0;
+    virtual void on_bytes(absl::string_view bytes) = 0;
+    // The peer has gone, or broke a rule: nothing more arrives.
+    virtual void on_end() = 0;
+    // Called after `close`, as the stream's last act.
+    virtual void on_closed() = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  virtual ~LoopStream() = default;
+  LoopStream(const LoopStream&) = delete;
+  LoopStream& operator=(const LoopStream&) = delete;
+
+  // Takes the client that `listener` announces, and reads. May call `on_end`.
+  virtual void accept(uv_stream_t* listener) = 0;
+  // Queues bytes for the peer; false when the stream is broken.
+  virtual bool send(std::string bytes) = 0;
+  // The number of bytes that the system has not taken yet.
+  virtual size_t unsent() const = 0;
+  virtual void close() = 0;
+
+ protected:
+  LoopStream() = default;
+};
+
+// The file descriptor of a stream; -1 when it has none.
+int descriptor_of(const uv_stream_t& stream);
+
+// Writes bytes that libuv borrows until they are written. Calls `on_failed`
+// when they cannot be written, unless the stream has been closed.
+bool write_to(uv_stream_t* stream, std::string bytes,
+              void (*on_failed)(uv_stream_t* stream));
+
+}  // namespace distwrap::store
+
+#endif  // DISTWRAP_SRC_STORE_LOOP_STREAM_H_
