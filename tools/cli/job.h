@@ -6,7 +6,9 @@
 
 #include "child.h"
 #include "launcher.h"
+#include "nodes.h"
 #include "output.h"
+#include "store/relay.h"
 #include "store/run_directory.h"
 #include "store/server.h"
 
@@ -35,7 +37,7 @@ class Job {
 
  private:
   struct Rank {
-    int number = 0;
+    int number = 0;  // in the job
     pid_t pid = -1;
     bool lives = false;
     std::unique_ptr<Source> out, err;
@@ -46,12 +48,17 @@ class Job {
     int code;    // exit code
     int signal;  // signal that killed the rank, else 0
   };
-  enum class Stage { kRunning, kGrace, kTerm, kKill };
+  enum class Stage { kGathering, kRunning, kGrace, kTerm, kKill };
 
-  absl::Status start_rank(int number, const std::string& program);
+  // Serves the store, or carries that of node 0, and waits for all nodes.
+  absl::Status open_store();
+  absl::Status gather();
+  void on_nodes();
+  bool nodes_have_ended();
+  absl::Status start_rank(int local, const std::string& program);
   absl::Status open_descriptors(Rank* rank, ChildSpec* spec,
                                 std::vector<int>* to_close);
-  std::vector<std::string> environment_of(int number) const;
+  std::vector<std::string> environment_of(int local) const;
   void take_signals();
   void on_signal(int signal);
   void on_children();
@@ -59,7 +66,7 @@ class Job {
   void next_stage();
   void set_timer(absl::Duration after);
   void signal_all(int signal);
-  bool is_done() const;
+  bool is_done();
   void close_sources();
   void say(absl::string_view text);
   int living() const;
@@ -71,11 +78,19 @@ class Job {
   std::vector<std::unique_ptr<uv_signal_t>> signals_;
   std::optional<store::RunDirectory> directory_;
   std::unique_ptr<store::Server> server_;
+  std::unique_ptr<store::Relay> relay_;
   std::string job_id_;
-  std::vector<int> cores_;  // one core for each rank, or empty
+  // With several nodes only; `news_` wakes the loop for them.
+  uv_async_t news_ = {};
+  std::unique_ptr<Nodes> nodes_;
+  store::TlsPsk meeting_psk_;
+  bool told_leaving_ = false, leaves_ = false;
+  int first_rank_ = 0, world_size_ = 0;
+  std::string own_address_;  // of this host in the network of the nodes
+  std::vector<int> cores_;   // one core for each rank, or empty
   std::optional<Sink> out_, err_;
   std::vector<std::unique_ptr<Rank>> ranks_;
-  Stage stage_ = Stage::kRunning;
+  Stage stage_ = Stage::kGathering;
   int signalled_ = 0;  // the signal that asked the job to end
   int code_ = 0;
 };

@@ -1,4 +1,5 @@
-// Starts the ranks of a job on this host and waits for their end.
+// Starts the ranks of a job on this host, perhaps together with other hosts,
+// and waits for their end.
 //
 // Threads: one call at a time in a process, from any thread. A call takes over
 // the process's signals while it runs.
@@ -7,6 +8,8 @@
 //   return code.ok() ? *code : 1;
 #ifndef DISTWRAP_TOOLS_CLI_LAUNCHER_H_
 #define DISTWRAP_TOOLS_CLI_LAUNCHER_H_
+
+#include "store/network_address.h"
 
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
@@ -37,6 +40,10 @@ struct LaunchOptions {
   std::string output_dir = {};
   // The time that other ranks get to end by themselves after a rank failed.
   absl::Duration grace = absl::Seconds(5);
+  // With more nodes than one, node 0 serves the job's store at `meeting`, which
+  // asks for the job's key, and the other nodes join there.
+  int nodes = 1, node = 0;
+  store::HostPort meeting = {};
 };
 
 // Serves the store of the job, starts the ranks and forwards signals. When a
@@ -45,8 +52,10 @@ struct LaunchOptions {
 // the ranks' process groups nor a run directory remains.
 //
 // Returns 0 when every rank did; otherwise the code of the first rank that
-// failed, or 128 + signal if it was killed; kNotFound or kNotExecutable, with a
-// message on stderr. Errors: kInvalidArgument, kRunDirectory, kResourceLimit.
+// failed, or 128 + signal if it was killed; 1 when only another node failed;
+// kNotFound or kNotExecutable, with a message on stderr. Errors:
+// kInvalidArgument, kRunDirectory, kResourceLimit; with several nodes also
+// those of Nodes and JobKey.
 absl::StatusOr<int> launch(const LaunchOptions& options);
 
 }  // namespace distwrap::cli

@@ -2,6 +2,7 @@
 
 #include "launcher.h"
 #include "plugin/module_paths.h"
+#include "store/job_key.h"
 
 #include <CLI/CLI.hpp>
 #include <absl/strings/match.h>
@@ -16,7 +17,8 @@ namespace {
 constexpr char kName[] = "distwrap run";
 constexpr char kAbout[] =
     "Runs N ranks of a program on this host:\n  distwrap run -n N [options] "
-    "[--] program [arguments]";
+    "[--] program [arguments]\nor this host's part of a job on several hosts:"
+    "\n  distwrap run --nnodes M --node-rank K --rdzv HOST:PORT -n N program";
 constexpr char kFooter[] =
     "Each rank gets DISTWRAP_RANK, _WORLD_SIZE, _LOCAL_RANK, "
     "_LOCAL_WORLD_SIZE, _STORE and\n_JOB_ID. Rank 0 reads the standard input "
@@ -24,12 +26,35 @@ constexpr char kFooter[] =
     "Signals (INT, TERM, HUP, QUIT, USR1, USR2) go to all ranks. When a rank "
     "fails, the\nothers have the grace period to end by themselves; then they "
     "get TERM, then KILL.\n\n"
+    "With several nodes, node 0 serves the job at HOST:PORT, which asks for "
+    "the job's key\n(DISTWRAP_JOB_KEY); the other nodes wait for it. A node "
+    "that fails ends all.\n\n"
     "Exit code: 0; that of the first rank that failed, 128 + signal if it was "
     "killed;\n127 program not found; 126 not executable; 2 bad options; 1 not "
     "started.\n\n"
     "Examples:\n"
     "  distwrap run -n 4 ./train --epochs 3\n"
-    "  distwrap run -n 2 --output logs -- python3 train.py";
+    "  distwrap run -n 2 --output logs -- python3 train.py\n"
+    "  distwrap run --make-key job.key";
+
+constexpr int kMostNodes = 4096;
+
+// The fault of the options about several nodes; "" for none.
+std::string fault_of_nodes(const LaunchOptions& options,
+                           const std::string& meeting) {
+  if (options.nodes < 1 || options.nodes > kMostNodes)
+    return absl::StrCat("--nnodes ", options.nodes, ": 1 to ", kMostNodes,
+                        " are possible");
+  if (options.node < 0 || options.node >= options.nodes)
+    return absl::StrCat("--node-rank ", options.node, ": ", options.nodes,
+                        " nodes have the numbers 0 to ", options.nodes - 1);
+  if (options.nodes > 1 && meeting.empty())
+    return "--nnodes needs --rdzv HOST:PORT, the address of node 0";
+  if (!meeting.empty() && !store::HostPort::parse(meeting).has_value())
+    return absl::StrCat("--rdzv ", meeting,
+                        ": HOST:PORT is needed, the port from 1 to 65535");
+  return "";
+}
 
 int complain(absl::string_view text, int code) {
   std::fprintf(stderr, "distwrap run: %s\n", std::string(text).c_str());
@@ -38,7 +63,7 @@ int complain(absl::string_view text, int code) {
 
 struct RunWords {
   LaunchOptions options = {};
-  std::string output = "prefix";
+  std::string output = "prefix", meeting = {}, key_file = {};
   bool guard = false;
   double grace = absl::ToDoubleSeconds(LaunchOptions{}.grace);
 };
@@ -48,9 +73,21 @@ void describe(CLI::App& app, RunWords& words) {
   // The first word that is no option is the program; the words behind it are
   // the program's.
   app.prefix_command();
-  app.add_option("-n,--ranks", words.options.ranks, "Number of ranks")
-      ->required()
+  app.add_option("-n,--ranks", words.options.ranks,
+                 "Number of ranks on this host")
       ->type_name("N");
+  app.add_option("--nnodes", words.options.nodes, "Number of hosts")
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_option("--node-rank", words.options.node, "Number of this host")
+      ->capture_default_str()
+      ->type_name("K");
+  app.add_option("--rdzv", words.meeting,
+                 "Address of node 0 that all hosts reach")
+      ->type_name("HOST:PORT");
+  app.add_option("--make-key", words.key_file,
+                 "Write a new job key to FILE, and run nothing")
+      ->type_name("FILE");
   app.add_option("--output", words.output,
                  "prefix: '[rank] ' before each line; raw: unchanged; "
                  "otherwise a folder for rank-<rank>.out and .err")
@@ -84,6 +121,16 @@ int run_command(const Words& arguments) {
   if (const std::optional<int> code = parse(app, arguments)) return *code;
 
   LaunchOptions& options = words.options;
+  if (!words.key_file.empty()) {
+    const absl::Status made = store::JobKey::make_file(words.key_file);
+    return made.ok() ? 0 : complain(made.message(), kFailed);
+  }
+  if (app.count("--ranks") == 0) return complain("--ranks (-n) is required", kUsage);
+  if (const std::string fault = fault_of_nodes(options, words.meeting);
+      !fault.empty())
+    return complain(fault, kUsage);
+  if (options.nodes > 1)
+    options.meeting = *store::HostPort::parse(words.meeting);
   options.argv = app.remaining();
   if (!options.argv.empty() && options.argv.front() == "--")
     options.argv.erase(options.argv.begin());

@@ -91,6 +91,63 @@ TEST_F(Run, ExitCodeIsTheRanks) {
   EXPECT_EQ(run({"-n", "1"}, {"fail", "0", "255"})->wait(), 255);
 }
 
+TEST_F(Run, NodesThatCannotBeAreUsageErrors) {
+  const struct {
+    std::vector<std::string> words;
+    std::string part;
+  } all[] = {
+      {{"--nnodes", "2", "--node-rank", "2", "--rdzv", "a:1"}, "0 to 1"},
+      {{"--nnodes", "2", "--node-rank", "-1", "--rdzv", "a:1"}, "--node-rank"},
+      {{"--nnodes", "0"}, "--nnodes 0"},
+      {{"--nnodes", "2"}, "--rdzv HOST:PORT"},
+      {{"--nnodes", "2", "--rdzv", "node0"}, "HOST:PORT is needed"},
+      {{"--nnodes", "2", "--rdzv", "node0:0"}, "HOST:PORT is needed"},
+  };
+  for (const auto& one : all) {
+    std::vector<std::string> words = one.words;
+    words.insert(words.end(), {"-n", "1", "true"});
+    const auto process = run_any(words);
+    EXPECT_EQ(process->wait(), 2) << one.part;
+    EXPECT_THAT(process->err(), HasSubstr(one.part));
+    EXPECT_EQ(lines_of(process->err()).size(), 1u) << process->err();
+  }
+  // Without a key nothing listens, although the address is this host's.
+  const auto open = run_any({"--nnodes", "2", "--node-rank", "0", "--rdzv",
+                             "127.0.0.1:29518", "-n", "1", "true"});
+  EXPECT_EQ(open->wait(), 1);
+  EXPECT_THAT(open->err(), HasSubstr("DISTWRAP_JOB_KEY"));
+}
+
+TEST_F(Run, MakesAKey) {
+  const std::string path = folder_ + "/job.key";
+  const auto made = run_any({"--make-key", path});
+  EXPECT_EQ(made->wait(), 0) << made->err();
+  EXPECT_EQ(contents(path).size(), 65u);
+  EXPECT_EQ(run_any({"--make-key", path})->wait(), 1) << "it exists";
+}
+
+// Two nodes on one host, which need no namespaces.
+TEST_F(Run, TwoNodesOfOneHostAreOneJob) {
+  ASSERT_EQ(run_any({"--make-key", folder_ + "/job.key"})->wait(), 0);
+  options_.env["DISTWRAP_JOB_KEY"] = "file:" + folder_ + "/job.key";
+  const auto node = [&](const std::string& rank, const std::string& ranks) {
+    return run_any({"--nnodes", "2", "--node-rank", rank, "--rdzv",
+                    "127.0.0.1:29519", "-n", ranks, "sh", "-c",
+                    "echo $DISTWRAP_RANK of $DISTWRAP_WORLD_SIZE, local "
+                    "$DISTWRAP_LOCAL_RANK of $DISTWRAP_LOCAL_WORLD_SIZE, "
+                    "key ${DISTWRAP_JOB_KEY:-none}"});
+  };
+  const auto second = node("1", "2");
+  const auto first = node("0", "1");
+  EXPECT_EQ(first->wait(), 0) << first->err();
+  EXPECT_EQ(second->wait(), 0) << second->err();
+  EXPECT_EQ(first->out(), "[0] 0 of 3, local 0 of 1, key none\n");
+  EXPECT_THAT(
+      lines_of(second->out()),
+      testing::UnorderedElementsAre("[1] 1 of 3, local 0 of 2, key none",
+                                    "[2] 2 of 3, local 1 of 2, key none"));
+}
+
 TEST_F(Run, KilledRankIsNamed) {
   for (const int number : {SIGKILL, SIGSEGV, SIGTERM}) {
     const auto process = run({"-n", "1"}, {"die", "0", absl::StrCat(number)});
