@@ -20,9 +20,13 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
     auto made = std::make_unique<dw_backend>();
     made->host = host;
     const dw_str interface = dw_find_hint(info.hints, info.n_hints, kHints[0]);
-    made->interface = interface.data == nullptr
-                          ? "lo"
-                          : std::string(interface.data, interface.size);
+    const dw_str address = dw_find_hint(info.hints, info.n_hints, kHints[1]);
+    if (interface.data != nullptr)
+      made->place.interface.assign(interface.data, interface.size);
+    else if (address.data != nullptr)
+      made->place.address.assign(address.data, address.size);
+    else
+      made->place.interface = "lo";
     *backend = made.release();
     return DW_OK;
   });

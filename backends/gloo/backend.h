@@ -19,10 +19,9 @@
 // One for each session and device, made by `open`.
 struct dw_backend {
   const dw_host_api* host = nullptr;
-  std::string interface;
-  // By interface; made by the first communicator that uses the interface.
-  // [backend]
-  std::map<std::string, std::shared_ptr<gloo_backend::Device>> devices;
+  gloo_backend::Place place;
+  // Made by the first communicator that uses the place. [backend]
+  std::map<gloo_backend::Place, std::shared_ptr<gloo_backend::Device>> devices;
 };
 
 // One for each group, made by the last setup round.
@@ -62,7 +61,7 @@ int32_t open(const dw_host_api* host, const dw_open_info* info,
 void close(dw_backend* backend);
 int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
              dw_error* error);
-inline constexpr dw_str kHints[] = {{"interface", 9}};
+inline constexpr dw_str kHints[] = {{"interface", 9}, {"address", 7}};
 
 // setup.cc
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,

@@ -48,13 +48,13 @@ class Device::Ticker : public tcp::Handler {
   int wanted_ = 0;
 };
 
-Device::Device(const std::string& interface)
-    : ticker_(std::make_unique<Ticker>()) {
+Device::Device(const Place& place) : ticker_(std::make_unique<Ticker>()) {
   // Gloo would search for the interface without success and leak the list.
-  if (if_nametoindex(interface.c_str()) == 0)
-    throw std::runtime_error("there is no interface '" + interface + "'");
+  if (place.address.empty() && if_nametoindex(place.interface.c_str()) == 0)
+    throw std::runtime_error("there is no interface '" + place.interface + "'");
   tcp::attr attr;
-  attr.iface = interface;
+  attr.iface = place.interface;
+  attr.hostname = place.address;
   // Gloo's thread inherits the mask: the program's signals are not for it, and
   // its writes to a closed socket must not end the process.
   const dw_sdk::SignalsBlocked blocked;

@@ -11,13 +11,23 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 
 namespace gloo_backend {
 
+// Where a device listens: at an interface's first address, or at the address.
+struct Place {
+  std::string interface, address;  // one of the two
+  bool operator<(const Place& other) const {
+    return std::tie(interface, address) <
+           std::tie(other.interface, other.address);
+  }
+};
+
 class Device {
  public:
-  // Throws Gloo's exception when there is no such interface.
-  explicit Device(const std::string& interface);
+  // Throws Gloo's exception when there is no such interface or address.
+  explicit Device(const Place& place);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

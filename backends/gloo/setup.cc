@@ -1,8 +1,11 @@
 // A communicator is built in two rounds. In the first every rank opens a
-// listener for each peer and sends the addresses. Then of every two ranks one
-// calls the other, which works as soon as the listener is open. The second
-// round confirms that all ranks have called, so that no rank then waits for a
-// peer that never comes. The host notices absent ranks between the rounds.
+// listener for each peer and sends the addresses. Between hosts another round
+// comes first, in which the ranks tell the addresses of their hosts: a listener
+// then takes its peer's packets only, before its port is told. Then of every
+// two ranks one calls the other, which works as soon as the listener is open.
+// The second round confirms that all ranks have called, so that no rank then
+// waits for a peer that never comes. The host notices absent ranks between the
+// rounds.
 #include "backend.h"
 #include "sdk/fail.h"
 #include "sdk/guard.h"
@@ -10,17 +13,23 @@
 #include "sdk/read_op.h"
 #include "sdk/thread.h"
 #include "signals.h"
+#include "strangers.h"
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string>
+#include <string_view>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace gloo_backend {
 namespace {
@@ -33,6 +42,7 @@ struct Head {
   uint64_t uid, epoch;
 };
 constexpr uint32_t kMagic = 0x6f6f6c67;
+constexpr uint32_t kHostsMagic = 0x686f6c67;  // the round of hosts
 constexpr uint32_t kVersion = 1;
 
 std::chrono::milliseconds time_to(int64_t deadline_ns,
@@ -47,6 +57,8 @@ std::chrono::milliseconds time_to(int64_t deadline_ns,
 
 struct dw_setup {
   gloo_backend::Head head = {};
+  bool tells_hosts = false;  // the round of hosts has not ended
+  std::chrono::milliseconds connecting = {};
   std::unique_ptr<dw_comm> comm;
   std::string blob;
   std::vector<gloo_backend::Address> peers;  // set after the first round
@@ -55,10 +67,9 @@ struct dw_setup {
 namespace gloo_backend {
 namespace {
 
-std::shared_ptr<Device> device_for(dw_backend* backend,
-                                   const std::string& interface) {
-  std::shared_ptr<Device>& device = backend->devices[interface];
-  if (device == nullptr) device = std::make_shared<Device>(interface);
+std::shared_ptr<Device> device_for(dw_backend* backend, const Place& place) {
+  std::shared_ptr<Device>& device = backend->devices[place];
+  if (device == nullptr) device = std::make_shared<Device>(place);
   return device;
 }
 
@@ -71,6 +82,13 @@ std::string addresses(const Head& head, const Mesh* mesh) {
                 static_cast<size_t>(peer + 1) * Address::kGlooBytes);
   }
   return blob;
+}
+
+// Whether `host_of` shows ranks on other hosts than this one's.
+bool has_several_hosts(const dw_setup_info& info) {
+  for (int32_t peer = 0; info.host_of != nullptr && peer < info.size; ++peer)
+    if (info.host_of[peer] != info.host_of[info.rank]) return true;
+  return false;
 }
 
 int32_t refuse_blob(dw_error* error, int peer, const char* text) {
@@ -145,8 +163,60 @@ int32_t guarded(dw_error* error, const Step& step) {
   });
 }
 
+// Opens the listeners. `hosts`: by rank, the addresses from which each peer may
+// call; empty: all ranks are on this host.
+int32_t listen(dw_setup* setup,
+               const std::vector<std::vector<HostAddress>>& hosts,
+               dw_error* error) {
+  dw_comm& comm = *setup->comm;
+  comm.mesh = std::make_shared<Mesh>(*comm.device, comm.rank, comm.size,
+                                     setup->connecting);
+  std::vector<Listener> listeners;
+  for (int peer = 0; peer < comm.size && !hosts.empty(); ++peer)
+    if (peer != comm.rank)
+      listeners.push_back(
+          {comm.mesh->listener(peer), &hosts[static_cast<size_t>(peer)]});
+  if (!keep_strangers_out(listeners))
+    return fail_setup(error,
+                      (std::string("the listeners cannot be kept for the "
+                                   "group's hosts: ") +
+                       std::strerror(errno))
+                          .c_str());
+  Peers* const peers = &comm.mesh->peers();
+  comm.desk.attach(peers, comm.size);
+  comm.messages.attach(peers, comm.size);
+  setup->blob = addresses(setup->head, comm.mesh.get());
+  return DW_OK;
+}
+
+// Reads the addresses of every rank's host.
+int32_t read_hosts(const Head& own, const dw_blob* in, uint64_t n,
+                   std::vector<std::vector<HostAddress>>* hosts,
+                   dw_error* error) {
+  if (n != static_cast<uint64_t>(own.size))
+    return refuse_blob(error, -1, "gloo: a round has one blob of each rank");
+  hosts->resize(n);
+  for (int peer = 0; peer < own.size; ++peer) {
+    const dw_blob& blob = in[peer];
+    Head head;
+    if (blob.data == nullptr || blob.size < sizeof head)
+      return refuse_blob(error, peer, "gloo: a rank's blob has a wrong size");
+    std::memcpy(&head, blob.data, sizeof head);
+    const std::string_view rest(
+        static_cast<const char*>(blob.data) + sizeof head,
+        blob.size - sizeof head);
+    if (head.magic != kHostsMagic || head.version != kVersion ||
+        head.rank != peer || head.size != own.size || head.uid != own.uid ||
+        head.epoch != own.epoch ||
+        !decode_addresses(rest, &(*hosts)[static_cast<size_t>(peer)]))
+      return refuse_blob(error, peer,
+                         "gloo: a rank's blob does not tell its host");
+  }
+  return DW_OK;
+}
+
 int32_t begin(dw_backend* backend, const dw_setup_info& info,
-              const std::string& interface, dw_setup* setup, dw_error* error) {
+              const Place& place, dw_setup* setup, dw_error* error) {
   setup->head = {kMagic, kVersion, info.rank, info.size, info.uid, info.epoch};
   setup->comm = std::make_unique<dw_comm>();
   dw_comm& comm = *setup->comm;
@@ -160,14 +230,17 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
     if (left.count() <= 0)
       return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
                      "gloo: no time is left to connect");
-    comm.device = device_for(backend, interface);
-    comm.mesh =
-        std::make_shared<Mesh>(*comm.device, info.rank, info.size, left);
-    Peers* const peers = &comm.mesh->peers();
-    comm.desk.attach(peers, info.size);
-    comm.messages.attach(peers, info.size);
+    comm.device = device_for(backend, place);
+    setup->connecting = left;
+    setup->tells_hosts = has_several_hosts(info);
+    if (!setup->tells_hosts) return listen(setup, {}, error);
+    Head head = setup->head;
+    head.magic = kHostsMagic;
+    setup->blob.assign(reinterpret_cast<const char*>(&head), sizeof head);
+    setup->blob += encode_addresses(own_addresses());
+    return DW_OK;
   }
-  setup->blob = addresses(setup->head, comm.mesh.get());
+  setup->blob = addresses(setup->head, nullptr);
   return DW_OK;
 }
 
@@ -179,9 +252,16 @@ void send_at_once(const Sockets& sockets) {
     setsockopt(held.descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// DW_OK after the first round, DW_DONE after the second.
+// DW_OK after the first rounds, DW_DONE after the last.
 int32_t step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
   dw_comm& comm = *setup->comm;
+  if (std::exchange(setup->tells_hosts, false)) {
+    std::vector<std::vector<HostAddress>> hosts;
+    if (int32_t code = read_hosts(setup->head, in, n, &hosts, error))
+      return code;
+    return listen(setup, hosts, error);
+  }
+  setup->blob.clear();
   if (setup->peers.empty()) {
     if (int32_t code = read_addresses(setup->head, in, n, &setup->peers, error))
       return code;
@@ -222,15 +302,18 @@ void discard(dw_setup* setup) {
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
-  if (int32_t code = dw_read_setup(&info, given, kHints, 1, error)) return code;
+  if (int32_t code =
+          dw_read_setup(&info, given, kHints, std::size(kHints), error))
+    return code;
   dw_setup* made = nullptr;
   const int32_t code = guarded(error, [&] {
     const dw_str hint = dw_find_hint(info.hints, info.n_hints, kHints[0]);
     made = new dw_setup;
-    return begin(
-        backend, info,
-        hint.data == nullptr ? backend->interface : std::string(hint.data, hint.size),
-        made, error);
+    return begin(backend, info,
+                 hint.data == nullptr
+                     ? backend->place
+                     : Place{std::string(hint.data, hint.size), std::string()},
+                 made, error);
   });
   if (code != DW_OK) {
     if (made != nullptr) discard(made);
@@ -249,7 +332,7 @@ int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
     code = guarded(error, [&] { return step(setup, in, n, error); });
   }
   if (code == DW_OK) {
-    *out = {};
+    *out = {setup->blob.data(), setup->blob.size(), nullptr, 0};
     return DW_OK;
   }
   if (code == DW_DONE) {

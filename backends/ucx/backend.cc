@@ -1,6 +1,7 @@
 // Opening and closing an instance, and its promises.
 #include "backend.h"
 
+#include "interface.h"
 #include "promise.h"
 #include "sdk/guard.h"
 #include "sdk/open.h"
@@ -32,6 +33,7 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
       return code;
     made->transports = hint(info, kHints[1]);
     made->host_name = hint(info, kHints[2]);
+    made->interface = interface_with(hint(info, kHints[3]));
     const std::string text =
         "ucx: " + library + " is version " + made->library.version();
     host->log(host->self, DW_LOG_DEBUG, {text.data(), text.size()});

@@ -28,6 +28,8 @@ struct Backend {
   const dw_host_api* host = nullptr;
   Library library;
   std::string transports, host_name;  // hints
+  // For TCP between hosts; "": UCX chooses.
+  std::string interface;
   // By reach and transports, as long as a communicator uses it. [backend]
   struct Kept {
     Reach reach;
@@ -84,7 +86,7 @@ void close(dw_backend* backend);
 int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
              dw_error* error);
 inline constexpr dw_str kHints[] = {
-    {"library", 7}, {"transports", 10}, {"host", 4}};
+    {"library", 7}, {"transports", 10}, {"host", 4}, {"address", 7}};
 
 // setup.cc
 // The context is kept as long as it is used.

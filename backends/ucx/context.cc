@@ -56,8 +56,9 @@ bool Context::shares_memory(const std::string& given) {
 }
 
 int32_t Context::open(const Library& library, Reach reach,
-                      const std::string& given, Use use,
-                      std::shared_ptr<Context>* context, dw_error* error) {
+                      const std::string& given, const std::string& interface,
+                      Use use, std::shared_ptr<Context>* context,
+                      dw_error* error) {
   if (int32_t code = check_room(error)) return code;
   // UCX ends the process when its own thread cannot start.
   std::thread probe;
@@ -74,6 +75,10 @@ int32_t Context::open(const Library& library, Reach reach,
   ucs_status_t status = UCS_OK;
   if (!transports.empty())
     status = library.ucp_config_modify(config, "TLS", transports.c_str());
+  if (status == UCS_OK && reach == Reach::kHosts && !interface.empty() &&
+      use != Use::kMapping && secure_getenv("UCX_NET_DEVICES") == nullptr)
+    status =
+        library.ucp_config_modify(config, "NET_DEVICES", interface.c_str());
   if (status != UCS_OK) {
     library.ucp_config_release(config);
     return fail_ucx(library, "ucp_config_modify", status, error);

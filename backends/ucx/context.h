@@ -21,8 +21,11 @@ class Context {
   // Whether these transports are meant to share memory inside a host.
   static bool shares_memory(const std::string& transports);
   // `transports` has the form of UCX_TLS; empty: the default for this reach.
+  // `interface`: the one for TCP between hosts, unless UCX_NET_DEVICES is set;
+  // empty: UCX chooses.
   static int32_t open(const Library& library, Reach reach,
-                      const std::string& transports, Use use,
+                      const std::string& transports,
+                      const std::string& interface, Use use,
                       std::shared_ptr<Context>* context, dw_error* error);
   ~Context();
   Context(const Context&) = delete;

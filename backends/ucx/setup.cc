@@ -154,8 +154,8 @@ int32_t context_for(const Comm& comm, Context::Use use,
         kept.transports == comm.transports)
       if ((*context = kept.context.lock()) != nullptr) return DW_OK;
   const LogTo log(backend.host);
-  if (int32_t code = Context::open(backend.library, reach, comm.transports, use,
-                                   context, error))
+  if (int32_t code = Context::open(backend.library, reach, comm.transports,
+                                   backend.interface, use, context, error))
     return code;
   auto& all = backend.contexts;
   all.erase(

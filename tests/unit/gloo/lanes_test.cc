@@ -14,7 +14,7 @@ namespace {
 
 class GlooLanesTest : public testing::Test {
  protected:
-  Device device_{"lo"};
+  Device device_{Place{"lo", ""}};
   Peers peers_{device_, device_.gloo()->createContext(0, 2)};
 };
 
