@@ -45,7 +45,8 @@ struct InitOptions {
   // Backend of the world group: a name ("gloo", "loopback", "auto"), a name for
   // each device ("cpu:gloo,cuda:nccl"), or the full path of a plugin. For host
   // memory "auto" means loopback for one rank, shm for up to 128 ranks of one
-  // host, and gloo for all others.
+  // host, gloo for more ranks of one host, and between hosts ucx where UCX is
+  // installed, else gloo.
   std::string backend = {};
   int rank = -1;
   int world_size = -1;
@@ -54,10 +55,10 @@ struct InitOptions {
   // kStoreConflict.
   std::shared_ptr<Store> store = nullptr;
   // "env://", "tcp://host:port", "file:///path" (with "?rank=0&world_size=2"
-  // where wanted), or "unix:/path". All ranks run on one host, so no port is
-  // opened and no file is written. The process of rank 0 serves a socket at
+  // where wanted), or "unix:/path". The process of rank 0 serves a socket at
   // /path, or else in a folder that only this user can enter, under a name
-  // derived from the text.
+  // derived from the text; no file is written. Ranks of other hosts reach it at
+  // host:port, which is opened only with the job's key (docs/hosts.md).
   std::string init_method = {};
   // The time limit of every operation; unset: DISTWRAP_TIMEOUT, 600 s.
   std::optional<absl::Duration> timeout = std::nullopt;
@@ -68,6 +69,10 @@ struct InitOptions {
   // The index of the device that this rank uses, for backends of memory other
   // than the host's; unset: 0.
   std::optional<int> device_id = std::nullopt;
+  // So many consecutive ranks count as on one host, whatever hosts they are on:
+  // a test of several hosts on one machine. Equal on all ranks. Unset: ranks
+  // that can share memory are on one host.
+  std::optional<int> ranks_per_node = std::nullopt;
   // True makes calls as strict as the wrappers of torch.distributed: a backend
   // must be named, new_group is refused, and a rank outside every list of a
   // split is an error. Unset: DISTWRAP_DROP_IN, false.

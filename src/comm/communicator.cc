@@ -27,6 +27,7 @@ BackendCommunicator::BackendCommunicator(
       board_(std::move(board)) {
   if (identity_.hooks != nullptr) identity_.hooks->attach(lock_);
   if (board_ != nullptr) board_->tell(this);
+  if (identity_.news != nullptr) identity_.news->tell(this);
 }
 
 BackendCommunicator::~BackendCommunicator() {

@@ -21,6 +21,7 @@
 #include "comm/backend_instance.h"
 #include "comm/biased_lock.h"
 #include "comm/board/group_board.h"
+#include "comm/host_news.h"
 #include "comm/call_forms.h"
 #include "comm/call_guard.h"
 #include "comm/call_trace.h"
@@ -54,6 +55,7 @@ struct Identity {
       absl::InfiniteDuration();  // limit of the group's operations
   RecordedAs recorded = {};
   std::shared_ptr<HookList> hooks = nullptr;  // null: none can be added
+  std::shared_ptr<GroupNews> news = nullptr;  // null: all members are here
 };
 
 class BackendCommunicator final : public CallForms<BackendCommunicator>,

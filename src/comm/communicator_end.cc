@@ -47,6 +47,7 @@ void BackendCommunicator::abort(ErrorInfo cause) {
   }
   // Called without the lock: the backend may complete operations in here.
   if (board_ != nullptr) board_->break_off();
+  if (identity_.news != nullptr) identity_.news->break_off();
   backend_->api().comm_abort(comm_, &why);
   if (has_queued()) backend_->queue().try_all();
   try {
@@ -226,6 +227,7 @@ void BackendCommunicator::destroy(Deadline deadline) {
   }
   // Called without the mutex, which a running listener takes.
   if (board != nullptr) board->tell(nullptr);
+  if (identity_.news != nullptr) identity_.news->tell(nullptr);
 }
 
 void BackendCommunicator::End::operator()(

@@ -201,8 +201,15 @@ absl::StatusOr<std::vector<BackendChoice>> parse_backends(
   return choices;
 }
 
+bool has_auto(const std::vector<BackendChoice>& choices) {
+  return std::any_of(
+      choices.begin(), choices.end(), [](const BackendChoice& choice) {
+        return choice.backend == kAuto && choice.device_type == kCpu.type;
+      });
+}
+
 void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
-                  const plugin::Registry& registry) {
+                  const plugin::Registry& registry, absl::string_view between) {
   const auto has = [&](absl::string_view name) {
     const std::vector<plugin::Registry::Entry> all = registry.list();
     return std::any_of(all.begin(), all.end(),
@@ -214,10 +221,26 @@ void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
       choice.backend = "nccl";
     else if (size == 1)
       choice.backend = "loopback";
+    else if (one_host)
+      choice.backend = size <= kMostOfShm && has("shm") ? "shm" : "gloo";
     else
-      choice.backend =
-          one_host && size <= kMostOfShm && has("shm") ? "shm" : "gloo";
+      choice.backend = std::string(between);
   }
+}
+
+absl::Status check_reach(const std::vector<BackendChoice>& choices,
+                         bool one_host) {
+  if (one_host) return absl::OkStatus();
+  for (const BackendChoice& choice : choices)
+    if (choice.backend == "shm")
+      return base::make_error(
+          {.reason = Reason::kUnsupported,
+           .what = "backend shm moves data within one host, and the group has "
+                   "ranks on several hosts",
+           .expected = "gloo or ucx, which reach other hosts",
+           .actual = "shm",
+           .next_step = "name gloo or ucx, or auto"});
+  return absl::OkStatus();
 }
 
 absl::Status settle_backends(const std::vector<BackendChoice>& choices,

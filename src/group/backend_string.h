@@ -35,6 +35,11 @@ struct BackendChoice {
 absl::StatusOr<std::vector<BackendChoice>> parse_backends(
     absl::string_view text, plugin::Registry& registry);
 
+// kUnsupported, with backends that do, when one of these reaches no other host
+// and the group has ranks on several.
+absl::Status check_reach(const std::vector<BackendChoice>& choices,
+                         bool one_host);
+
 // Loads all chosen backends. Errors: kPluginNotFound for a known backend that
 // is not installed, kUnsupported for two backends joined by '+',
 // kNoCommunicator for a backend that does not serve its device, and the
@@ -44,8 +49,12 @@ absl::Status settle_backends(const std::vector<BackendChoice>& choices,
 
 // Replaces "auto". For host memory it becomes loopback for one rank, shm for up
 // to 128 ranks that are all on one host, and gloo for all others.
+// `between`: the backend of host memory between hosts.
 void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
-                  const plugin::Registry& registry);
+                  const plugin::Registry& registry,
+                  absl::string_view between = "gloo");
+// Whether one of the choices is still `auto` for host memory.
+bool has_auto(const std::vector<BackendChoice>& choices);
 
 // Host memory has no index.
 inline Device device_of(const BackendChoice& choice, int device_id) {

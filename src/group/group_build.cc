@@ -64,6 +64,15 @@ comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,
   return {parts.recording, parts.recording->recorder().add_group(group)};
 }
 
+// The group's part of the news between hosts; null when all members are here.
+std::shared_ptr<comm::GroupNews> news_of(const GroupParts& parts,
+                                         const comm::SetupPlan& setup) {
+  const std::vector<int32_t>& hosts = parts.host_of;
+  if (std::equal(hosts.begin() + 1, hosts.end(), hosts.begin())) return nullptr;
+  return comm::GroupNews::open(
+      parts.news, {parts.name, setup.uid, setup.rank, parts.global_ranks});
+}
+
 // The rounds over the store, and those over the board where they can serve.
 struct Rounds {
   Rounds(const GroupPlan& plan, const comm::SetupPlan& setup)
@@ -124,7 +133,8 @@ absl::StatusOr<Channel> build_channel(
                           setup.size,
                           parts.timeout,
                           record_as(plan, setup, backend->name()),
-                          parts.hooks};
+                          parts.hooks,
+                          news_of(parts, setup)};
   Channel channel{type,
                   comm::BackendCommunicator::make(
                       std::move(identity), std::move(backend), built->comm,

@@ -55,6 +55,12 @@ absl::Status closed(const GroupState& parent, absl::string_view op) {
                   .next_step = "split a group before it is destroyed"});
 }
 
+bool is_on_one_host(const GroupParts& parts) {
+  return std::all_of(
+      parts.host_of.begin(), parts.host_of.end(),
+      [&](int32_t host) { return host == parts.host_of.front(); });
+}
+
 absl::StatusOr<std::vector<BackendChoice>> choose_backends(
     const GroupState& parent, const std::string& text, SessionState& session) {
   if (text.empty()) return parent.choices();
@@ -67,7 +73,8 @@ absl::StatusOr<std::vector<BackendChoice>> choose_backends(
   if (absl::Status status = settle_backends(*choices, session.plugins());
       !status.ok())
     return status;
-  resolve_auto(&*choices, parent.size(), session.one_host(), session.plugins());
+  resolve_auto(&*choices, parent.size(), session.one_host(), session.plugins(),
+               session.between_hosts());
   return choices;
 }
 
@@ -196,11 +203,15 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
   parts.global_ranks = std::move(plan.global_ranks);
   for (const int rank : parts.global_ranks)
     parts.host_of.push_back(session.host_of()[static_cast<size_t>(rank)]);
+  if (absl::Status reach = check_reach(request.choices, is_on_one_host(parts));
+      !reach.ok())
+    return located(parent, request.op, *error_info(reach));
   parts.choices = std::move(request.choices);
   parts.hints = std::move(request.hints);
   parts.timeout = request.timeout;
   parts.recording = session.recording();
   parts.board = session.board();
+  parts.news = session.news();
   parts.store = parent.store();
   parts.key_prefix = prefix;
   parts.parent = parent.weak_from_this();

@@ -53,6 +53,7 @@ struct GroupParts {
   std::shared_ptr<comm::HookList> hooks = {};              // created with the
                                                            // group
   std::shared_ptr<comm::Board> board = {};                 // null: none
+  std::shared_ptr<comm::HostNews> news = {};  // null: the job is on one host
   std::shared_ptr<Store> store;
   std::string key_prefix;         // prefix of the group's keys in the store
   std::vector<Channel> channels;  // at least one, in the order of `choices`

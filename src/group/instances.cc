@@ -8,6 +8,12 @@
 #include <utility>
 
 namespace distwrap::group {
+namespace {
+
+// The hint of backends that listen in a network.
+constexpr char kAddress[] = "address";
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<comm::BackendInstance>> Instances::open(
     const std::string& backend, Device device, const comm::Hints& hints) {
@@ -15,6 +21,10 @@ absl::StatusOr<std::shared_ptr<comm::BackendInstance>> Instances::open(
   if (!table.ok()) return table.status();
   comm::Hints own = comm::hints_known_to({*table}, hints);
   const bool tuned = tuning_.add_hint(*table, &own);
+  // A program that names an interface means that one.
+  if (!address_.empty() && own.count("interface") == 0 &&
+      !comm::hints_known_to({*table}, {{kAddress, ""}}).empty())
+    own.emplace(kAddress, address_);
   base::MutexLock lock(mutex_);
   for (auto it = opened_.begin(); it != opened_.end();)
     it = it->second.expired() ? opened_.erase(it) : std::next(it);

@@ -26,15 +26,18 @@ class Instances {
  public:
   // `registry` outlives this object. `trace` is the prefix of files to which
   // submissions are written; empty: none are written.
+  // `address`: this host's in the network of the job's hosts, "" for none.
   explicit Instances(plugin::Registry& registry, std::string trace = {},
-                     TuningFile tuning = {})
+                     TuningFile tuning = {}, std::string address = {})
       : registry_(registry),
         trace_(std::move(trace)),
-        tuning_(std::move(tuning)) {}
+        tuning_(std::move(tuning)),
+        address_(std::move(address)) {}
 
-  // Opens with the hints that the backend knows and the values of the tuning
-  // file. Tuning values are not among the group's hints, which are equal on all
-  // ranks. Errors: those of the registry and of BackendInstance::open.
+  // Opens with the hints that the backend knows, the values of the tuning file
+  // and the address of this host. These two are not among the group's hints,
+  // which are equal on all ranks. Errors: those of the registry and of
+  // BackendInstance::open.
   absl::StatusOr<std::shared_ptr<comm::BackendInstance>> open(
       const std::string& backend, Device device, const comm::Hints& hints);
 
@@ -48,6 +51,7 @@ class Instances {
   plugin::Registry& registry_;
   const std::string trace_;
   const TuningFile tuning_;
+  const std::string address_;
   base::Mutex mutex_;
   std::map<Key, std::weak_ptr<comm::BackendInstance>> opened_
       ABSL_GUARDED_BY(mutex_);

@@ -108,11 +108,15 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
   if (!timeout.ok()) return timeout.status();
   plan.timeout = *timeout;
 
+  const absl::StatusOr<std::optional<store::JobKey>> key =
+      store::JobKey::of_process();
+  if (!key.ok()) return key.status();
   absl::StatusOr<store::Rendezvous> place =
       store::find_rendezvous({.rank = options.rank,
                               .world_size = options.world_size,
                               .init_method = options.init_method,
-                              .has_store = options.store != nullptr},
+                              .has_store = options.store != nullptr,
+                              .key = *key},
                              environment);
   if (!place.ok()) return place.status();
   plan.place = *std::move(place);
@@ -148,6 +152,17 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
   if (absl::Status checked = environment.check(base::Setting::kCheck);
       !checked.ok())
     return checked;
+  if (options.ranks_per_node.has_value()) {
+    if (*options.ranks_per_node < 1) {
+      ErrorInfo info = init_error(Reason::kInvalidArgument,
+                                  "InitOptions::ranks_per_node is not positive",
+                                  "give how many ranks count as on one host, "
+                                  "or leave it unset");
+      info.actual = absl::StrCat(*options.ranks_per_node);
+      return base::make_error(info);
+    }
+    plan.ranks_per_node = *options.ranks_per_node;
+  }
   plan.check =
       options.check.has_value()
           ? *options.check == Check::kSignature

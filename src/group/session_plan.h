@@ -39,6 +39,9 @@ struct SessionPlan {
   // The time for which a clean end waits for peers in the close barrier.
   absl::Duration close_limit = absl::Milliseconds(400);
   int device_id = 0;
+  // How many consecutive ranks count as on one host of their own; 0: the hosts
+  // are as they are.
+  int ranks_per_node = 0;
   comm::RecordingPlan recording = {};
   std::string trace_folder = {};  // empty: no trace
   TuningFile tuning = {};

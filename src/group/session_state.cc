@@ -7,6 +7,7 @@
 #include "group/group_build.h"
 #include "group/group_end.h"
 #include "group/hello.h"
+#include "store/client.h"
 #include "store/exchange.h"
 #include "store/rendezvous.h"
 
@@ -95,7 +96,7 @@ SessionState::SessionState(const SessionPlan& plan)
           plan.trace_folder.empty()
               ? ""
               : absl::StrCat(plan.trace_folder, "/rank-", plan.rank, "-"),
-          plan.tuning) {}
+          plan.tuning, plan.place.own_address) {}
 
 SessionState::~SessionState() {
   // The session was not closed: abort, whatever handles exist.
@@ -104,6 +105,7 @@ SessionState::~SessionState() {
     return absl::OkStatus();
   }).IgnoreError();  // communicators that are left end with their owners
   message_stragglers_.reset();
+  if (news_ != nullptr) news_->leave(Deadline::after(kLeave));
   if (board_ != nullptr) board_->leave();
   if (recording_ != nullptr)
     recording_->wait_until_saved(Deadline::after(kRecordingSaved));
@@ -170,7 +172,17 @@ absl::Status SessionState::make(const SessionPlan& plan,
       "init", [&] { return enter_round(plan, terms_of(choices), deadline); });
   if (status.ok())
     status = base::guarded("init", [&] {
-      resolve_auto(&choices, world_size_, one_host(), plugins_);
+      if (!one_host() && has_auto(choices))
+        if (absl::Status chosen = choose_between_hosts(plan, deadline);
+            !chosen.ok())
+          return chosen;
+      resolve_auto(&choices, world_size_, one_host(), plugins_, between_hosts_);
+      if (absl::Status reach = check_reach(choices, one_host()); !reach.ok())
+        return reach;
+      if (absl::Status news = open_news(plan, deadline); !news.ok()) {
+        comm::refuse_communicator(*store_, world_setup(plan), news, deadline);
+        return news;
+      }
       return make_world(plan, std::move(choices), deadline);
     });
   if (status.ok()) {
@@ -195,6 +207,9 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
              {},
              {}};
   if (world_size_ > 1) mine.host = base::host_identity();
+  if (plan.ranks_per_node > 0)
+    mine.host = absl::StrCat("forced ", rank_ / plan.ranks_per_node, " of ",
+                             plan.ranks_per_node, ", ", mine.host);
   const auto in_group = [&](const absl::Status& status) {
     if (status.ok()) return status;
     return base::amend_error(status, [&](ErrorInfo& info) {
@@ -327,6 +342,46 @@ comm::SetupPlan SessionState::world_setup(const SessionPlan& plan) const {
           .keys = first_channel_keys(round_->key("group/"))};
 }
 
+absl::Status SessionState::choose_between_hosts(const SessionPlan& plan,
+                                                Deadline deadline) {
+  const std::string first = "ucx";
+  const bool mine = plugins_.find(first).ok() &&
+                    instances_.open(first, kCpu, plan.hints).ok();
+  const absl::StatusOr<std::vector<std::string>> all =
+      store::exchange(*store_, round_->key("between"), rank_, world_size_,
+                      mine ? first : "", deadline);
+  if (!all.ok()) return all.status();
+  if (std::all_of(all->begin(), all->end(),
+                  [&](const std::string& one) { return one == first; }))
+    between_hosts_ = first;
+  if (rank_ == 0)
+    base::log(base::LogLevel::kInfo,
+              absl::StrCat("between hosts, auto means ", between_hosts_));
+  return absl::OkStatus();
+}
+
+absl::Status SessionState::open_news(const SessionPlan& plan,
+                                     Deadline deadline) {
+  if (one_host() || !plan.check) return absl::OkStatus();
+  auto store = std::dynamic_pointer_cast<store::ClientStore>(store_);
+  // Ranks that are threads share a store in memory, and a host.
+  if (store == nullptr) return absl::OkStatus();
+  comm::HostNews::Plan news{.log = round_->key("news"),
+                            .rank = rank_,
+                            .host = host_name(),
+                            .silence = plan.heartbeat,
+                            .watchdog = watchdog_};
+  // Rank 0's host serves the store.
+  for (int rank = 0; rank < world_size_; ++rank)
+    if (host_of_[static_cast<size_t>(rank)] == 0)
+      news.store_host.push_back(rank);
+  absl::StatusOr<std::shared_ptr<comm::HostNews>> opened =
+      comm::HostNews::open(std::move(store), std::move(news), deadline);
+  if (!opened.ok()) return opened.status();
+  news_ = *std::move(opened);
+  return absl::OkStatus();
+}
+
 absl::Status SessionState::make_world(const SessionPlan& plan,
                                       std::vector<BackendChoice> choices,
                                       Deadline deadline) {
@@ -355,6 +410,7 @@ absl::Status SessionState::make_world(const SessionPlan& plan,
   parts.timeout = plan.timeout;
   parts.recording = recording_;
   parts.board = board_;
+  parts.news = news_;
   parts.store = store_;
   parts.key_prefix = round_->key("group/");
   parts.session = weak_from_this();
@@ -377,6 +433,7 @@ absl::Status SessionState::close(absl::Duration timeout) {
   const SessionState* const outer = std::exchange(closing, this);
   const absl::Cleanup no_longer = [&] { closing = outer; };
   absl::Status mismatch = end_group(*world_, Deadline::after(timeout));
+  if (news_ != nullptr) news_->leave(Deadline::after(kLeave));
   if (board_ != nullptr) board_->leave();
   round_->leave(Deadline::after(kLeave));
   guard_ = GuardHold();

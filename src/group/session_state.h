@@ -10,6 +10,7 @@
 #include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "comm/board/board.h"
+#include "comm/host_news.h"
 #include "comm/recorder/message_stragglers.h"
 #include "comm/setup.h"
 #include "comm/watchdog.h"
@@ -54,6 +55,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   }
   // By rank: the number of its host, counted from that of rank 0.
   const std::vector<int32_t>& host_of() const { return host_of_; }
+  // The backend that `auto` means for host memory between hosts.
+  const std::string& between_hosts() const { return between_hosts_; }
   absl::Time began() const { return began_; }
 
   absl::Duration init_timeout() const { return init_timeout_; }
@@ -75,6 +78,9 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   // Whether this process is the child of a fork, which must neither use nor end
   // it.
   bool is_of_parent() const { return process_.is_of_parent(); }
+
+  // Null when all ranks are on one host, or DISTWRAP_CHECK is off.
+  const std::shared_ptr<comm::HostNews>& news() const { return news_; }
 
   // Null when no other rank is on this host, or DISTWRAP_CHECK is off.
   const std::shared_ptr<comm::Board>& board() const { return board_; }
@@ -101,6 +107,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
                          std::optional<comm::DescriptorHandover> handover,
                          Deadline deadline);
+  // Chooses what `auto` means between hosts: ucx if every rank can open it.
+  absl::Status choose_between_hosts(const SessionPlan& plan, Deadline deadline);
+  // Opens the line to the other hosts, if there are any.
+  absl::Status open_news(const SessionPlan& plan, Deadline deadline);
   absl::Status make_world(const SessionPlan& plan,
                           std::vector<BackendChoice> choices,
                           Deadline deadline);
@@ -122,9 +132,11 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   GroupRegistry registry_;
   uint64_t uid_ = 0;  // uid of the world; equal on all ranks
   std::vector<int32_t> host_of_;
+  std::string between_hosts_ = "gloo";
   std::shared_ptr<comm::SessionRecording> recording_;
   std::optional<comm::MessageStragglers> message_stragglers_;
   std::shared_ptr<comm::Board> board_;
+  std::shared_ptr<comm::HostNews> news_;
   std::shared_ptr<GroupState> world_;
   DeferredDestroys deferred_;
   std::atomic<bool> closed_{false};

@@ -50,7 +50,7 @@ class ControlChannel {
   std::unique_ptr<TlsChannel> tls_;
   State state_ = State::kHandshake;
   bool greeted_ = false;
-  std::string first_;  // what has arrived before the greeting was complete
+  std::string first_;  // bytes that came before the greeting was complete
   std::string failure_;
 };
 

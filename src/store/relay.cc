@@ -49,7 +49,7 @@ class Pair {
     explicit End(Pair* owner) : pair(owner) {}
     void on_trusted() override {
       is_open = true;
-      // What the other end has said meanwhile.
+      // Bytes that the other end has said meanwhile.
       if (!waiting.empty() && !stream->send(std::exchange(waiting, {})))
         pair->close();
     }

@@ -277,7 +277,7 @@ class Server::Impl {
   Table table_;
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   std::set<Connection*> connections_;
-  // Those that have not proved yet that they may join, the oldest first.
+  // Connections that have not proved yet that they may join, the oldest first.
   std::list<Connection*> strangers_;
   // Other threads may read these.
   std::atomic<size_t> open_{0}, turned_away_count_{0};

@@ -28,8 +28,8 @@ namespace distwrap::store {
 struct ServerOptions {
   // Further connections are closed at once.
   size_t max_connections = 1024;
-  // Of more connections than this that have not proved that they may join, the
-  // oldest is closed: strangers cannot keep the job's own processes out.
+  // With more connections than this that have not proved that they may join,
+  // the oldest is closed: strangers cannot keep the job's own processes out.
   size_t max_strangers = 1024;
   // The time that a connection has to prove it.
   absl::Duration handshake = absl::Seconds(5);
@@ -61,7 +61,7 @@ class Server {
   // Ends all connections; waiting calls end with kStoreUnreachable.
   void close();
 
-  // Of now, for any thread.
+  // The present number, for any thread.
   size_t connections() const;
   // How many connections were closed before they had proved that they may join.
   size_t turned_away() const;

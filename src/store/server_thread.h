@@ -26,7 +26,7 @@ class ServerThread {
   ~ServerThread();
 
   const std::string& address() const { return address_; }
-  // Its counters are approximate while the thread runs.
+  // For its counters, which any thread may read.
   const Server& server() const;
 
  private:

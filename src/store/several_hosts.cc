@@ -26,7 +26,7 @@ std::string first_node(absl::string_view list) {
   const absl::string_view range = list.substr(end + 1);
   const size_t first = range.find_first_of("-,]");
   if (first == absl::string_view::npos || first == 0) return "";
-  // What follows the brackets belongs to every name of the range.
+  // The text behind the brackets belongs to every name of the range.
   const size_t close = range.find(']');
   if (close == absl::string_view::npos) return "";
   const absl::string_view tail = range.substr(close + 1);

@@ -59,7 +59,7 @@ class StorePlace {
       absl::Status* why, bool* hopeless) const;
 
   std::string address_;
-  std::string path_;               // of a Unix socket
+  std::string path_;               // a Unix socket's
   std::vector<HostPort> network_;  // one of these serves the store
   TlsPsk psk_;
 };

@@ -37,7 +37,7 @@ class TlsSocket final : public ByteStream {
 
   Socket socket_;
   std::unique_ptr<ControlChannel> channel_;
-  std::string plain_;  // what has arrived and nobody has taken
+  std::string plain_;  // bytes that have arrived and nobody has taken
 };
 
 }  // namespace distwrap::store

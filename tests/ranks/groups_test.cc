@@ -314,5 +314,27 @@ TEST(Groups, UserDataAndRecords) {
   });
 }
 
+// Ranks that count as on two hosts, on one machine.
+TEST(Groups, HostsCanBeForced) {
+  for (const char* const backend : {"gloo", "auto"}) {
+    const InitOptions options{.backend = backend,
+                              .init_timeout = absl::Seconds(60),
+                              .ranks_per_node = 2};
+    run_hub_ranks(4, options, [](Session& session) {
+      EXPECT_THAT(session.world().host_of(), ElementsAre(0, 0, 1, 1));
+      EXPECT_EQ(sum_over(session.world(), session.rank()), 6);
+      EXPECT_NE((*session.world().communicator())->backend(), "shm");
+      const auto near = split_group({.split_ranks = {{0, 1}, {2, 3}}});
+      ASSERT_TRUE(near.ok()) << near.status();
+      EXPECT_EQ(sum_over(*near, 1), 2);
+      // shm reaches the ranks of one host, and no others.
+      const auto far =
+          split_group({.split_ranks = {{0, 2}, {1, 3}}, .backend = "shm"});
+      EXPECT_EQ(error_reason(far.status()), Reason::kUnsupported)
+          << far.status();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace distwrap

@@ -90,9 +90,22 @@ TEST_F(BackendString, AutoFitsSizeAndHosts) {
   EXPECT_EQ(resolved(128, true), "shm");
   EXPECT_EQ(resolved(129, true), "gloo");
   EXPECT_EQ(resolved(2, false), "gloo");
+  std::vector<BackendChoice> far = good("cpu:auto");
+  EXPECT_TRUE(has_auto(far));
+  resolve_auto(&far, 2, false, registry_, "ucx");
+  EXPECT_EQ(far[0].backend, "ucx");
+  EXPECT_FALSE(has_auto(far));
   std::vector<BackendChoice> device = good("cuda:auto");
   resolve_auto(&device, 2, true, registry_);
   EXPECT_EQ(device[0].backend, "nccl");
+}
+
+TEST_F(BackendString, ShmReachesNoOtherHost) {
+  EXPECT_TRUE(check_reach(good("shm"), true).ok());
+  EXPECT_TRUE(check_reach(good("gloo"), false).ok());
+  const absl::Status refused = check_reach(good("shm"), false);
+  EXPECT_EQ(error_reason(refused), Reason::kUnsupported);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("gloo or ucx"));
 }
 
 }  // namespace

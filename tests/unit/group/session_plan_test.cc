@@ -138,6 +138,13 @@ TEST(SessionPlan, AHeartbeatSpansSeveralLooks) {
   }
 }
 
+TEST(SessionPlan, RanksOfANodeArePositive) {
+  EXPECT_EQ(plan({}, launched())->ranks_per_node, 0);
+  EXPECT_EQ(plan({.ranks_per_node = 2}, launched())->ranks_per_node, 2);
+  EXPECT_EQ(error_reason(plan({.ranks_per_node = 0}, launched()).status()),
+            Reason::kInvalidArgument);
+}
+
 TEST(SessionPlan, TheLogLevelIsSet) {
   const base::LogLevel before = base::log_level();
   Variables variables = launched();

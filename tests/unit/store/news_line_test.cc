@@ -101,7 +101,7 @@ TEST_F(NewsLineTest, ASilentProcessIsAnEntry) {
   EXPECT_THAT(heard.wait_for(1), ElementsAre("lost 2"));
 }
 
-// One that runs and has nothing to say is not silent.
+// A process that runs and has nothing to say is not silent.
 TEST_F(NewsLineTest, AnIdleProcessStays) {
   Heard first, second;
   const auto one = open("lost 1", first);

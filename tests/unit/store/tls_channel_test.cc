@@ -30,7 +30,7 @@ TlsPsk psk(uint8_t number, const std::string& job = "job") {
   return made;
 }
 
-// Both ends of a connection, and what each has heard.
+// The two ends of a connection, and what each has heard.
 template <class Channel>
 struct Pair {
   Pair(const TlsPsk& server_psk, const TlsPsk& client_psk)
@@ -106,7 +106,7 @@ TEST(TlsChannel, AReplayedHandshakeDoesNot) {
   EXPECT_EQ(again->receive(finished, &plain), State::kFailed);
 }
 
-// What a foreign client can do with the right key and another protocol, and
+// Shows what a foreign client can do with the right key and another protocol, and
 // with the right protocol and no key; returns whether it got in.
 bool gets_in(int version, bool with_key) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
@@ -198,7 +198,7 @@ TEST(ControlChannel, RefusesOtherGreetings) {
   EXPECT_EQ(greeted_with(encode(Greeting{.job = "dw1:other"})), State::kFailed);
   EXPECT_EQ(greeted_with(encode(Greeting{.version = 2, .job = "dw1:job"})),
             State::kFailed);
-  // Its own role: a mirror.
+  // A mirror has the server's own role.
   EXPECT_EQ(greeted_with(
                 encode(Greeting{.role = Greeting::kServer, .job = "dw1:job"})),
             State::kFailed);

@@ -1,0 +1,198 @@
+#include "comm/host_news.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
+#include <algorithm>
+#include <unistd.h>
+#include <utility>
+
+namespace distwrap::comm {
+namespace {
+
+// The time for an entry about a failure. Without the store nobody can be told.
+constexpr absl::Duration kSay = absl::Seconds(1);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<HostNews>> HostNews::open(
+    std::shared_ptr<store::ClientStore> store, Plan plan, Deadline deadline) {
+  std::shared_ptr<HostNews> news(
+      new HostNews(std::move(store), std::move(plan)));
+  absl::StatusOr<std::unique_ptr<store::NewsLine>> line =
+      store::NewsLine::open({news->store_->place(), news->plan_.log,
+                             absl::StrCat("lost ", news->plan_.rank, " ",
+                                          getpid(), " ", news->plan_.host),
+                             news->plan_.silence},
+                            *news, deadline);
+  if (!line.ok()) return line.status();
+  news->line_ = *std::move(line);
+  return news;
+}
+
+HostNews::~HostNews() { line_.reset(); }
+
+void HostNews::leave(Deadline deadline) {
+  {
+    base::MutexLock lock(mutex_);
+    if (std::exchange(leaving_, true)) return;
+  }
+  store_->append(plan_.log, absl::StrCat("left ", plan_.rank), deadline)
+      .status()
+      .IgnoreError();  // then the others hear that the rank is lost
+  line_.reset();
+}
+
+void HostNews::on_news(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ');
+  if (parts.size() < 2) return;
+  int rank = -1;
+  if (parts[0] == "left" && absl::SimpleAtoi(parts[1], &rank)) {
+    base::MutexLock lock(mutex_);
+    left_.insert(rank);
+  } else if (parts[0] == "lost" && absl::SimpleAtoi(parts[1], &rank)) {
+    Lost lost{.what = "a rank has ended or cannot be reached"};
+    if (parts.size() > 2 && !absl::SimpleAtoi(parts[2], &lost.process))
+      lost.process = 0;
+    if (parts.size() > 3) lost.host = std::string(parts[3]);
+    on_lost(rank, lost);
+  } else if (uint64_t uid = 0; parts[0] == "broken" && parts.size() == 3 &&
+                               absl::SimpleHexAtoi(parts[1], &uid) &&
+                               absl::SimpleAtoi(parts[2], &rank)) {
+    on_broken(uid, rank);
+  }
+}
+
+void HostNews::on_lost(int rank, const Lost& lost) {
+  base::MutexLock lock(mutex_);
+  if (leaving_ || !left_.insert(rank).second) return;
+  const std::vector<GroupNews*> all = groups_;
+  for (GroupNews* const group : all) {
+    // Another thread may have ended the group while a listener ran.
+    if (std::find(groups_.begin(), groups_.end(), group) == groups_.end())
+      continue;
+    const std::vector<int>& members = group->place_.global_ranks;
+    const auto member = std::find(members.begin(), members.end(), rank);
+    if (member == members.end()) continue;
+    const int number = static_cast<int>(member - members.begin());
+    ErrorInfo found{.reason = Reason::kPeerLost,
+                    .what = lost.what,
+                    .ranks = {number},
+                    .cause = lost.cause,
+                    .next_step =
+                        "look at that rank's own output and at the "
+                        "network between the hosts",
+                    .seen = {RankSeen{.rank = number,
+                                      .global_rank = rank,
+                                      .host = lost.host,
+                                      .pid = lost.process}}};
+    if (rank == plan_.rank)
+      found.what = "the other ranks have given this rank up";
+    tell(*group, std::move(found));
+  }
+}
+
+void HostNews::on_broken(uint64_t uid, int rank) {
+  base::MutexLock lock(mutex_);
+  const auto group = std::find_if(
+      groups_.begin(), groups_.end(),
+      [uid](const GroupNews* one) { return one->place_.uid == uid; });
+  if (leaving_ || group == groups_.end() || (*group)->place_.rank == rank)
+    return;
+  tell(**group, {.reason = Reason::kAborted,
+                 .what = absl::StrCat("rank ", rank, " gave up"),
+                 .ranks = {rank},
+                 .next_step = "look at that rank's own output: it died, was "
+                              "killed, or gave up"});
+}
+
+// The host of the store is gone, or this host is cut off: its ranks are lost to
+// this one. Groups without them go on, and hear no more news.
+void HostNews::on_line_lost(absl::string_view cause) {
+  {
+    base::MutexLock lock(mutex_);
+    // A store in rank 0's process ends with it, after rank 0 has left.
+    if (leaving_ || left_.count(0) != 0) return;
+  }
+  base::log(
+      base::LogLevel::kWarning,
+      absl::StrCat("rank ", plan_.rank,
+                   " hears nothing of other hosts any more: the store at ",
+                   store_->address(), " is gone: ", cause));
+  for (const int rank : plan_.store_host)
+    if (rank != plan_.rank)
+      on_lost(rank, {.what = "the host of a rank cannot be reached",
+                     .cause = std::string(cause)});
+}
+
+void HostNews::tell(GroupNews& group, ErrorInfo found) {
+  if (group.listener_ == nullptr || std::exchange(group.told_, true)) return;
+  found.group = group.place_.group;
+  found.my_rank = group.place_.rank;
+  found.group_size = static_cast<int>(group.place_.global_ranks.size());
+  telling_ = &group;
+  teller_ = std::this_thread::get_id();
+  GroupBoard::Listener* const listener = group.listener_;
+  mutex_.unlock();
+  listener->board_found(std::move(found));
+  mutex_.lock();
+  telling_ = nullptr;
+  changed_.notify_all();
+}
+
+void HostNews::wait_until_told(const GroupNews& group) {
+  while (telling_ == &group && teller_ != std::this_thread::get_id())
+    changed_.wait(mutex_);
+}
+
+void HostNews::say_broken(uint64_t uid, int rank) {
+  // Not in the caller's thread, which may have little time.
+  plan_.watchdog->callbacks().post(
+      [store = store_, log = plan_.log,
+       text = absl::StrCat("broken ", absl::Hex(uid), " ", rank)] {
+        store->append(log, text, Deadline::after(kSay)).status().IgnoreError();
+      });
+}
+
+std::shared_ptr<GroupNews> GroupNews::open(
+    const std::shared_ptr<HostNews>& news, GroupBoard::Place place) {
+  if (news == nullptr || place.global_ranks.size() < 2) return nullptr;
+  std::shared_ptr<GroupNews> group(new GroupNews(news, std::move(place)));
+  base::MutexLock lock(news->mutex_);
+  news->groups_.push_back(group.get());
+  return group;
+}
+
+GroupNews::~GroupNews() {
+  const std::shared_ptr<HostNews> news = news_.lock();
+  if (news == nullptr) return;
+  base::MutexLock lock(news->mutex_);
+  news->wait_until_told(*this);
+  std::vector<GroupNews*>& all = news->groups_;
+  all.erase(std::remove(all.begin(), all.end(), this), all.end());
+}
+
+void GroupNews::tell(GroupBoard::Listener* listener) {
+  const std::shared_ptr<HostNews> news = news_.lock();
+  if (news == nullptr) return;
+  base::MutexLock lock(news->mutex_);
+  news->wait_until_told(*this);
+  listener_ = listener;
+}
+
+void GroupNews::break_off() {
+  const std::shared_ptr<HostNews> news = news_.lock();
+  if (news == nullptr) return;
+  {
+    base::MutexLock lock(news->mutex_);
+    // A failure that all members have heard needs no second entry.
+    if (std::exchange(told_, true) || news->leaving_) return;
+  }
+  news->say_broken(place_.uid, place_.rank);
+}
+
+}  // namespace distwrap::comm

@@ -1,0 +1,131 @@
+// News between hosts: which ranks have ended or cannot be reached, and which
+// groups have failed where. Ranks of one host see each other on the board; this
+// brings the same news to the ranks of all hosts, over the job's store.
+//
+// The store keeps one log for a session, and each rank has a line to it
+// (news_line.h). The store itself adds that a rank is lost when the rank's line
+// ends, so a killed process, a host that vanishes and a cut cable are all news
+// within moments, or after the heartbeat.
+//
+//   lost <rank> <process> <host>     added by the store
+//   left <rank>                      the rank has closed its session
+//   broken <uid> <rank>              the group has failed on that member
+//
+// Threads: any. Ownership: the session holds it; groups refer to it weakly.
+//
+//   auto news = HostNews::open(store, plan, deadline);
+//   auto group_news = GroupNews::open(*news, place);
+#ifndef DISTWRAP_SRC_COMM_HOST_NEWS_H_
+#define DISTWRAP_SRC_COMM_HOST_NEWS_H_
+
+#include "base/mutex.h"
+#include "comm/board/group_board.h"
+#include "comm/watchdog.h"
+#include "store/client.h"
+#include "store/news_line.h"
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap::comm {
+
+class GroupNews;
+
+class HostNews final : private store::NewsLine::Listener {
+ public:
+  struct Plan {
+    std::string log;  // this session's only
+    int rank = 0;
+    std::string host = {};
+    // After this time without a sign a rank counts as lost.
+    absl::Duration silence;
+    std::shared_ptr<Watchdog> watchdog;
+    // The ranks of the host on which the store is served.
+    std::vector<int> store_host = {};
+  };
+
+  // Errors: as of NewsLine::open.
+  static absl::StatusOr<std::shared_ptr<HostNews>> open(
+      std::shared_ptr<store::ClientStore> store, Plan plan, Deadline deadline);
+  ~HostNews();
+
+  // Tells the others that this rank closes its session, and hears no more.
+  void leave(Deadline deadline);
+
+ private:
+  friend class GroupNews;
+  // A rank that is gone.
+  struct Lost {
+    std::string host = {};
+    int64_t process = 0;
+    std::string what = {}, cause = {};
+  };
+
+  HostNews(std::shared_ptr<store::ClientStore> store, Plan plan)
+      : store_(std::move(store)), plan_(std::move(plan)) {}
+
+  // store::NewsLine::Listener
+  void on_news(absl::string_view text) override;
+  void on_line_lost(absl::string_view cause) override;
+
+  void on_lost(int rank, const Lost& lost);
+  void on_broken(uint64_t uid, int rank);
+  // Tells the listener of a group, without the lock; each group once.
+  void tell(GroupNews& group, ErrorInfo found)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void wait_until_told(const GroupNews& group)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The group has failed on this rank.
+  void say_broken(uint64_t uid, int rank);
+
+  const std::shared_ptr<store::ClientStore> store_;
+  const Plan plan_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::set<int> left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<GroupNews*> groups_ ABSL_GUARDED_BY(mutex_);
+  GroupNews* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread::id teller_ ABSL_GUARDED_BY(mutex_);
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<store::NewsLine> line_;  // ended before the rest
+};
+
+// A group's part of the news.
+class GroupNews {
+ public:
+  // Null without news, and for a group whose members are all on this host.
+  static std::shared_ptr<GroupNews> open(const std::shared_ptr<HostNews>& news,
+                                         GroupBoard::Place place);
+  ~GroupNews();
+  GroupNews(const GroupNews&) = delete;
+  GroupNews& operator=(const GroupNews&) = delete;
+
+  // As GroupBoard::tell.
+  void tell(GroupBoard::Listener* listener);
+  // The group has failed on this rank: members on other hosts hear it.
+  void break_off();
+
+ private:
+  friend class HostNews;
+  GroupNews(const std::shared_ptr<HostNews>& news, GroupBoard::Place place)
+      : news_(news), place_(std::move(place)) {}
+
+  const std::weak_ptr<HostNews> news_;
+  const GroupBoard::Place place_;
+  // Guarded by the lock of HostNews.
+  GroupBoard::Listener* listener_ = nullptr;
+  bool told_ = false;
+};
+
+}  // namespace distwrap::comm
+
+#endif  // DISTWRAP_SRC_COMM_HOST_NEWS_H_

@@ -1,0 +1,114 @@
+#include "hosts/hosts.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <unistd.h>
+
+namespace distwrap::hosts_test {
+namespace {
+
+constexpr char kPrefix[] = "dwhosts-";
+
+int run(const std::string& command) {
+  return std::system((command + " >/dev/null 2>&1").c_str());
+}
+
+void expect_run(const std::string& command) {
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+// Removes the namespaces of programs that were killed.
+void remove_old() {
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/run/netns", error)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind(kPrefix, 0) != 0) continue;
+    const std::string pid = name.substr(sizeof kPrefix - 1);
+    const std::string owner = "/proc/" + pid.substr(0, pid.find('-'));
+    if (!std::filesystem::exists(owner)) run("ip netns del " + name);
+  }
+}
+
+}  // namespace
+
+std::string Hosts::why_not() {
+  if (geteuid() != 0) return "no network namespaces without root";
+  if (run("ip -V") != 0) return "no network namespaces: ip is not installed";
+  const std::string name = kPrefix + std::to_string(getpid()) + "-probe";
+  const bool can = run("ip netns add " + name) == 0 &&
+                   run("ip netns exec " + name +
+                       " ip link add name probe type bridge") == 0 &&
+                   run("ip netns exec " + name + " unshare -u true") == 0;
+  run("ip netns del " + name);
+  return can ? "" : "no network namespaces are permitted";
+}
+
+Hosts::Hosts(int number)
+    : prefix_(kPrefix + std::to_string(getpid()) + "-"), number_(number) {
+  remove_old();
+  const std::string middle = space("bridge");
+  expect_run("ip netns add " + middle);
+  expect_run("ip -n " + middle + " link add name bridge type bridge");
+  expect_run("ip -n " + middle + " link set bridge up");
+  for (int host = 0; host < number_; ++host) {
+    const std::string at = space(name(host)),
+                      port = "port" + std::to_string(host);
+    expect_run("ip netns add " + at);
+    expect_run("ip -n " + middle + " link add name " + port +
+               " type veth peer name eth0 netns " + at);
+    expect_run("ip -n " + middle + " link set " + port + " master bridge up");
+    expect_run("ip -n " + at + " link set lo up");
+    expect_run("ip -n " + at + " addr add " + address(host) + "/24 dev eth0");
+    expect_run("ip -n " + at + " link set eth0 up");
+  }
+}
+
+Hosts::~Hosts() {
+  for (int host = 0; host < number_; ++host)
+    run("ip netns del " + space(name(host)));
+  run("ip netns del " + space("bridge"));
+}
+
+std::string Hosts::space(const std::string& what) const {
+  return prefix_ + what;
+}
+
+std::string Hosts::address(int host) {
+  return "10.77.0." + std::to_string(host + 1);
+}
+
+std::string Hosts::name(int host) { return "host" + std::to_string(host); }
+
+std::unique_ptr<cli::Process> Hosts::start(int host, const Words& argv,
+                                           const Variables& variables) const {
+  Words all = {"/usr/bin/env",
+               "ip",
+               "netns",
+               "exec",
+               space(name(host)),
+               "unshare",
+               "--uts",
+               "sh",
+               "-c",
+               "hostname \"$0\" && exec \"$@\"",
+               name(host)};
+  all.insert(all.end(), argv.begin(), argv.end());
+  return std::make_unique<cli::Process>(
+      all, cli::Process::Options{.env = variables});
+}
+
+std::string Hosts::output_of(int host, const Words& argv) const {
+  const std::unique_ptr<cli::Process> process = start(host, argv);
+  EXPECT_EQ(process->wait(), 0) << process->err();
+  return process->out();
+}
+
+void Hosts::set_cable(int host, bool in) const {
+  expect_run("ip -n " + space("bridge") + " link set port" +
+             std::to_string(host) + (in ? " up" : " down"));
+}
+
+}  // namespace distwrap::hosts_test

@@ -1,0 +1,58 @@
+// Network namespaces that stand for hosts: each has an interface of its own at
+// one bridge, its own loopback interface, and its own host name. The bridge is
+// in a namespace too, so that nothing outside of the test changes.
+//
+// Threads: one. Ownership: destruction removes the namespaces; a later test
+// also removes those of a test program that was killed.
+//
+//   Hosts hosts(2);
+//   auto node = hosts.start(0, {DISTWRAP_TOOL, "run", ...}, {{"NAME",
+//   "value"}});
+#ifndef DISTWRAP_TESTS_HOSTS_HOSTS_H_
+#define DISTWRAP_TESTS_HOSTS_HOSTS_H_
+
+#include "unit/cli/process.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::hosts_test {
+
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+class Hosts {
+ public:
+  // Why this process may not make namespaces; "" when it may.
+  static std::string why_not();
+
+  explicit Hosts(int number);
+  ~Hosts();
+  Hosts(const Hosts&) = delete;
+  Hosts& operator=(const Hosts&) = delete;
+
+  // "10.77.0.1" for host 0.
+  static std::string address(int host);
+  // "host0"
+  static std::string name(int host);
+
+  // Starts a program on a host.
+  std::unique_ptr<cli::Process> start(int host, const Words& argv,
+                                      const Variables& variables = {}) const;
+  // The standard output of a program that ends well there.
+  std::string output_of(int host, const Words& argv) const;
+  // Takes a host's cable out, or puts it back.
+  void set_cable(int host, bool in) const;
+
+ private:
+  std::string space(const std::string& what) const;
+
+  const std::string prefix_;
+  const int number_;
+};
+
+}  // namespace distwrap::hosts_test
+
+#endif  // DISTWRAP_TESTS_HOSTS_HOSTS_H_

@@ -1,0 +1,369 @@
+// Jobs on several hosts, which are network namespaces: how they start, who is
+// kept out, and how they end.
+#include "hosts/hosts.h"
+
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <signal.h>
+#include <sstream>
+#include <stdlib.h>
+#include <string>
+#include <sys/stat.h>
+#include <vector>
+
+namespace distwrap::hosts_test {
+namespace {
+
+using ::distwrap::cli::Process;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ProcessPtr = std::unique_ptr<Process>;
+
+class HostsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = Hosts::why_not(); !why.empty())
+      GTEST_SKIP() << why;
+    char path[] = "/tmp/distwrap_test_XXXXXX";
+    folder_ = mkdtemp(path);
+    key_ = make_key("job.key");
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  std::string make_key(const std::string& name) {
+    Process made({DISTWRAP_TOOL, "run", "--make-key", folder_ + "/" + name},
+                 {});
+    EXPECT_EQ(made.wait(), 0) << made.err();
+    return "file:" + folder_ + "/" + name;
+  }
+
+  // Each host has folders of its own, as machines have.
+  Variables variables(int host, const std::string& key) const {
+    const std::string run = folder_ + "/" + Hosts::name(host);
+    std::filesystem::create_directory(run);
+    chmod(run.c_str(), 0700);
+    Variables all = {{"DISTWRAP_RUN_DIR", run},
+                     {"DISTWRAP_INIT_TIMEOUT", "60"},
+                     {"DISTWRAP_RECORDER_DIR", run}};
+    if (!key.empty()) all["DISTWRAP_JOB_KEY"] = key;
+    return all;
+  }
+
+  // This host's part of a job of two hosts, by `distwrap run`.
+  ProcessPtr node(const Hosts& hosts, int host, int rank, const Words& program,
+                  Variables more = {},
+                  const std::optional<std::string>& key = std::nullopt,
+                  int nodes = 2) const {
+    Words words = {DISTWRAP_TOOL, "run",
+                   "--nnodes",    std::to_string(nodes),
+                   "--node-rank", std::to_string(rank),
+                   "--rdzv",      Hosts::address(0) + ":29500",
+                   "-n",          "2",
+                   "--grace",     "1"};
+    words.insert(words.end(), program.begin(), program.end());
+    more.merge(variables(host, key.value_or(key_)));
+    return hosts.start(host, words, more);
+  }
+
+  std::string folder_, key_;
+};
+
+const Words kSum = {PROGRAM, "sum"}, kLoop = {PROGRAM, "loop"};
+
+void expect_sums(const std::string& out, const std::string& hosts, int from,
+                 int to, const std::string& backend) {
+  for (int rank = from; rank < to; ++rank) {
+    const std::string number = std::to_string(rank);
+    EXPECT_THAT(out, HasSubstr("[" + number + "] rank " + number + " of 4 on " +
+                               hosts + " backend " + backend + " sum 6\n"));
+  }
+}
+
+// All sockets that listen beyond a host's loopback interface.
+std::string open_ports(const Hosts& hosts, int host) {
+  const std::string all =
+      hosts.output_of(host, {"sh", "-c", "cat /proc/net/tcp /proc/net/tcp6"});
+  std::string open;
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string slot, local, remote, state;
+    words >> slot >> local >> remote >> state;
+    if (state == "0A" && local.rfind("0100007F", 0) != 0) open += local + " ";
+  }
+  return open;
+}
+
+TEST_F(HostsTest, TwoNodesAddTheirRanks) {
+  const Hosts hosts(2);
+  const Variables gloo = {{"BACKEND", "gloo"}};
+  const ProcessPtr second = node(hosts, 1, 1, kSum, gloo);
+  const ProcessPtr first = node(hosts, 0, 0, kSum, gloo);
+  EXPECT_EQ(first->wait(), 0) << first->err();
+  EXPECT_EQ(second->wait(), 0) << second->err();
+  expect_sums(first->out(), "0011", 0, 2, "gloo");
+  expect_sums(second->out(), "0011", 2, 4, "gloo");
+  EXPECT_EQ(first->err() + second->err(), "");
+}
+
+TEST_F(HostsTest, AutoReachesOtherHostsAndIsTheSameOnAll) {
+  const Hosts hosts(2);
+  const ProcessPtr first = node(hosts, 0, 0, kSum);
+  const ProcessPtr second = node(hosts, 1, 1, kSum);
+  EXPECT_EQ(first->wait(), 0) << first->err();
+  EXPECT_EQ(second->wait(), 0) << second->err();
+  const std::string backend =
+      first->out().find("backend ucx") != std::string::npos ? "ucx" : "gloo";
+  expect_sums(first->out(), "0011", 0, 2, backend);
+  expect_sums(second->out(), "0011", 2, 4, backend);
+}
+
+TEST_F(HostsTest, ShmIsRefusedAndTheOthersAreNamed) {
+  const Hosts hosts(2);
+  const Variables shm = {{"BACKEND", "shm"}};
+  const ProcessPtr first = node(hosts, 0, 0, kSum, shm);
+  const ProcessPtr second = node(hosts, 1, 1, kSum, shm);
+  for (Process* const one : {first.get(), second.get()}) {
+    EXPECT_NE(one->wait(), 0);
+    EXPECT_THAT(one->out(), AllOf(HasSubstr("failed kUnsupported"),
+                                  HasSubstr("gloo or ucx")));
+  }
+}
+
+// The job's port is the only one that the control plane opens, on the host of
+// node 0 alone, and the key is in no process of the job.
+TEST_F(HostsTest, OnePortIsOpenAndTheKeyIsNowhere) {
+  const Hosts hosts(2);
+  const Variables gloo = {{"BACKEND", "gloo"}};
+  const ProcessPtr first = node(hosts, 0, 0, kLoop, gloo);
+  const ProcessPtr second = node(hosts, 1, 1, kLoop, gloo);
+  ASSERT_TRUE(first->read_until("sum 6", 2)) << first->err();
+  ASSERT_TRUE(second->read_until("sum 6", 2)) << second->err();
+  // 29500 is 733C.
+  EXPECT_THAT(open_ports(hosts, 0), HasSubstr(":733C"));
+  EXPECT_THAT(open_ports(hosts, 1), Not(HasSubstr(":733C")));
+  std::ifstream file(key_.substr(key_.find('/')));
+  std::string digits;
+  std::getline(file, digits);
+  ASSERT_EQ(digits.size(), 64u);
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string id = entry.path().filename();
+    if (id.find_first_not_of("0123456789") != std::string::npos) continue;
+    for (const char* const name : {"environ", "cmdline"}) {
+      std::ifstream in(entry.path() / name, std::ios::binary);
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      if (text.find(folder_) == std::string::npos) continue;
+      ++seen;
+      EXPECT_EQ(text.find(digits), std::string::npos) << entry.path();
+      if (text.find(PROGRAM) == std::string::npos || name[0] == 'c') continue;
+      EXPECT_EQ(text.find("DISTWRAP_JOB_KEY=file"), std::string::npos);
+    }
+  }
+  EXPECT_GE(seen, 4) << "the ranks were looked at";
+  first->signal(SIGTERM);
+  EXPECT_NE(first->wait(), 0);
+  EXPECT_NE(second->wait(), 0);
+}
+
+// Ranks that another launcher has started, with torchrun's variables.
+TEST_F(HostsTest, RanksOfAnotherLauncherMeetAtItsMaster) {
+  const Hosts hosts(2);
+  std::vector<ProcessPtr> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    const int host = rank / 2;
+    Variables torchrun = {{"RANK", std::to_string(rank)},
+                          {"WORLD_SIZE", "4"},
+                          {"LOCAL_RANK", std::to_string(rank % 2)},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"GROUP_RANK", std::to_string(host)},
+                          {"GROUP_WORLD_SIZE", "2"},
+                          {"TORCHELASTIC_RUN_ID", "run1"},
+                          {"TORCHELASTIC_RESTART_COUNT", "0"},
+                          {"MASTER_ADDR", Hosts::address(0)},
+                          {"MASTER_PORT", "29500"},
+                          {"BACKEND", "gloo"}};
+    torchrun.merge(variables(host, key_));
+    ranks.push_back(hosts.start(host, kSum, torchrun));
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    Process& process = *ranks[static_cast<size_t>(rank)];
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    EXPECT_EQ(process.out(), "rank " + std::to_string(rank) +
+                                 " of 4 on 0011 backend gloo sum 6\n");
+  }
+}
+
+TEST_F(HostsTest, RanksMeetAtAnInitMethod) {
+  const Hosts hosts(2);
+  std::vector<ProcessPtr> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    Variables own = variables(rank, key_);
+    own["BACKEND"] = "gloo";
+    ranks.push_back(
+        hosts.start(rank,
+                    {PROGRAM, "sum",
+                     "tcp://" + Hosts::address(0) +
+                         ":29511?world_size=2&rank=" + std::to_string(rank)},
+                    own));
+  }
+  for (const ProcessPtr& process : ranks) {
+    EXPECT_EQ(process->wait(), 0) << process->err();
+    EXPECT_THAT(process->out(), HasSubstr("of 2 on 01 backend gloo sum 1"));
+  }
+}
+
+TEST_F(HostsTest, ANodeWithAnotherKeyIsKeptOutAndHarmsNobody) {
+  const Hosts hosts(3);
+  const Variables gloo = {{"BACKEND", "gloo"}};
+  const ProcessPtr first = node(hosts, 0, 0, kSum, gloo);
+  const ProcessPtr stranger =
+      node(hosts, 2, 1, kSum, gloo, make_key("other.key"));
+  EXPECT_EQ(stranger->wait(), 1);
+  EXPECT_THAT(stranger->err(),
+              AllOf(HasSubstr("kAuthFailed"), HasSubstr("the same job key")));
+  const ProcessPtr second = node(hosts, 1, 1, kSum, gloo);
+  EXPECT_EQ(first->wait(), 0) << first->err();
+  EXPECT_EQ(second->wait(), 0) << second->err();
+}
+
+TEST_F(HostsTest, WithoutAKeyNothingListens) {
+  const Hosts hosts(1);
+  const ProcessPtr first = node(hosts, 0, 0, kSum, {}, "");
+  EXPECT_EQ(first->wait(), 1);
+  EXPECT_THAT(first->err(),
+              AllOf(HasSubstr("kAuthFailed"), HasSubstr("--make-key"),
+                    HasSubstr("DISTWRAP_JOB_KEY=none")));
+}
+
+TEST_F(HostsTest, AClosedNetworkMayDoWithoutASecret) {
+  const Hosts hosts(2);
+  const Variables gloo = {{"BACKEND", "gloo"}};
+  const ProcessPtr first = node(hosts, 0, 0, kSum, gloo, "none");
+  const ProcessPtr second = node(hosts, 1, 1, kSum, gloo, "none");
+  EXPECT_EQ(first->wait(), 0) << first->err();
+  EXPECT_EQ(second->wait(), 0) << second->err();
+}
+
+TEST_F(HostsTest, ASecondNodeOfOneNumberIsRefusedWithBoth) {
+  const Hosts hosts(3);
+  const ProcessPtr first = node(hosts, 0, 0, kLoop);
+  const ProcessPtr second = node(hosts, 1, 1, kLoop);
+  ASSERT_TRUE(second->read_until("sum 6", 2)) << second->err();
+  const ProcessPtr other = node(hosts, 2, 1, kLoop);
+  EXPECT_EQ(other->wait(), 1);
+  EXPECT_THAT(other->err(), AllOf(HasSubstr("kRefused"), HasSubstr("on host1"),
+                                  HasSubstr("on host2")));
+  const ProcessPtr larger = node(hosts, 2, 2, kLoop, {}, std::nullopt, 3);
+  EXPECT_EQ(larger->wait(), 1);
+  EXPECT_THAT(larger->err(), AllOf(HasSubstr("kRefused"), HasSubstr("2 nodes"),
+                                   HasSubstr("3 nodes")));
+  second->signal(SIGTERM);
+  EXPECT_NE(first->wait(), 0);
+}
+
+TEST_F(HostsTest, AnAddressThatIsNoneIsNamed) {
+  const Hosts hosts(2);
+  // Node 0 is started on a host that does not have the address.
+  const ProcessPtr wrong = node(hosts, 1, 0, kSum);
+  EXPECT_EQ(wrong->wait(), 1);
+  EXPECT_THAT(wrong->err(),
+              AllOf(HasSubstr("kStoreUnreachable"), HasSubstr("10.77.0.1")));
+  Words words = {DISTWRAP_TOOL, "run", "--nnodes", "2",
+                 "--node-rank", "1",   "--rdzv",   "192.0.2.9:29500",
+                 "-n",          "1",   PROGRAM,    "sum"};
+  const ProcessPtr away = hosts.start(1, words, variables(1, key_));
+  EXPECT_EQ(away->wait(), 1);
+  EXPECT_THAT(away->err(), AllOf(HasSubstr("kStoreUnreachable"),
+                                 HasSubstr("192.0.2.9"), HasSubstr("errno")));
+}
+
+// A rank that fails ends the job on all nodes.
+TEST_F(HostsTest, AFailedNodeEndsAll) {
+  const Hosts hosts(2);
+  const ProcessPtr first = node(hosts, 0, 0, {PROGRAM, "leave", "0"});
+  const ProcessPtr second = node(hosts, 1, 1, {PROGRAM, "leave", "7"});
+  EXPECT_EQ(second->wait(), 7);
+  EXPECT_EQ(first->wait(), 1);
+  EXPECT_THAT(first->err(),
+              AllOf(HasSubstr("node 1 (host1)"), HasSubstr("code 7")));
+}
+
+// A node that vanishes with all its ranks is heard of by the others.
+TEST_F(HostsTest, AKilledNodeEndsAll) {
+  for (const int killed : {1, 0}) {
+    const Hosts hosts(2);
+    const Variables gloo = {{"BACKEND", "gloo"}};
+    const ProcessPtr nodes[] = {node(hosts, 0, 0, kLoop, gloo),
+                                node(hosts, 1, 1, kLoop, gloo)};
+    for (const ProcessPtr& one : nodes)
+      ASSERT_TRUE(one->read_until("sum 6", 2)) << one->err();
+    nodes[killed]->signal(SIGKILL);
+    EXPECT_EQ(nodes[killed]->wait(), 137);
+    Process& other = *nodes[1 - killed];
+    EXPECT_NE(other.wait(), 0);
+    EXPECT_THAT(other.err(), HasSubstr("node " + std::to_string(killed)));
+    EXPECT_THAT(other.out(), HasSubstr("failed kPeerLost"));
+  }
+}
+
+// A host whose cable is out is silent, and both sides hear it.
+TEST_F(HostsTest, ACutIsHeardOnBothSides) {
+  const Hosts hosts(2);
+  const Variables quick = {{"BACKEND", "gloo"}, {"DISTWRAP_HEARTBEAT", "3"}};
+  const ProcessPtr first = node(hosts, 0, 0, kLoop, quick);
+  const ProcessPtr second = node(hosts, 1, 1, kLoop, quick);
+  ASSERT_TRUE(first->read_until("sum 6", 2)) << first->err();
+  ASSERT_TRUE(second->read_until("sum 6", 2)) << second->err();
+  const absl::Time start = absl::Now();
+  hosts.set_cable(1, false);
+  EXPECT_NE(first->wait(), 0);
+  EXPECT_NE(second->wait(), 0);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+  EXPECT_THAT(first->out(), HasSubstr("failed kPeerLost"));
+  EXPECT_THAT(second->out(), HasSubstr("failed kPeerLost"));
+}
+
+// A stranger in the job's network, at the job's port and at those of gloo.
+TEST_F(HostsTest, StrangersReachNobody) {
+  const Hosts hosts(3);
+  const Variables gloo = {{"BACKEND", "gloo"}};
+  const ProcessPtr first = node(hosts, 0, 0, kLoop, gloo);
+  const ProcessPtr second = node(hosts, 1, 1, kLoop, gloo);
+  const std::string scan =
+      "import socket\n"
+      "open = 0\n"
+      "for port in list(range(29480, 29520)) + list(range(32768, 61000, 7)):\n"
+      "  s = socket.socket()\n"
+      "  s.settimeout(0.002 if port > 30000 else 0.5)\n"
+      "  try:\n"
+      "    s.connect(('10.77.0.1', port))\n"
+      "    s.send(b'x' * 4000)\n"
+      "    open += 1\n"
+      "  except OSError: pass\n"
+      "  s.close()\n"
+      "print(open)\n";
+  ASSERT_TRUE(first->read_until("sum 6", 2)) << first->err();
+  EXPECT_EQ(hosts.output_of(2, {"python3", "-c", scan}), "1\n")
+      << "only the job's own port answers";
+  const ProcessPtr late = node(hosts, 2, 1, kLoop, gloo);
+  EXPECT_EQ(late->wait(), 1) << "the job still answers";
+  EXPECT_THAT(late->err(), HasSubstr("kRefused"));
+  first->signal(SIGTERM);
+  EXPECT_NE(first->wait(), 0);
+  EXPECT_THAT(first->out() + second->out(), Not(HasSubstr("kBackendFailed")));
+}
+
+}  // namespace
+}  // namespace distwrap::hosts_test

@@ -1,0 +1,73 @@
+// One rank of a job on several hosts:
+//
+//   hosts_program sum [INIT_METHOD]   adds the ranks' numbers, once
+//   hosts_program loop                adds them until a call fails
+//   hosts_program leave CODE          joins, and ends with CODE
+//
+// It prints "rank R of N on HOSTS backend B sum S", where HOSTS are the numbers
+// of all ranks' hosts, or "failed REASON TEXT" with exit code 3. BACKEND names
+// the backend.
+#include "distwrap/session.h"
+#include "distwrap/status.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+int failed(const absl::Status& status) {
+  const auto info = distwrap::error_info(status);
+  std::string ranks;
+  for (const int rank : info.value_or(distwrap::ErrorInfo{}).ranks)
+    ranks += " " + std::to_string(rank);
+  std::printf("failed %s ranks%s: %s\n",
+              std::string(distwrap::reason_name(distwrap::error_reason(status)))
+                  .c_str(),
+              ranks.c_str(), std::string(status.message()).c_str());
+  return 3;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const std::string what = argv[1];
+  // One write for each line, because launchers mix the output of ranks.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  distwrap::InitOptions options;
+  if (const char* const backend = std::getenv("BACKEND"))
+    options.backend = backend;
+  if (what == "sum" && argc > 2) options.init_method = argv[2];
+  const absl::StatusOr<distwrap::Session> session =
+      distwrap::Session::create(options);
+  if (!session.ok()) return failed(session.status());
+  const distwrap::Group world = session->world();
+  std::string hosts;
+  for (const int32_t host : world.host_of()) hosts += std::to_string(host);
+  distwrap::Communicator& ranks = **world.communicator();
+  double sum = world.rank();
+  const auto add = [&] {
+    return ranks
+        .all_reduce(distwrap::TensorView(&sum, 1),
+                    distwrap::TensorView(&sum, 1), distwrap::ReduceOp::kSum)
+        .status();
+  };
+  absl::Status done = add();
+  if (!done.ok()) return failed(done);
+  std::printf("rank %d of %d on %s backend %s sum %g\n", world.rank(),
+              world.size(), hosts.c_str(), std::string(ranks.backend()).c_str(),
+              sum);
+  if (what == "leave") _exit(std::atoi(argv[2]));
+  while (what == "loop") {
+    done = add();
+    if (!done.ok()) return failed(done);
+    sum = 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  done = session->close();
+  return done.ok() ? 0 : failed(done);
+}
