@@ -445,7 +445,7 @@ void Job::next_stage() {
   if (living() == 0) {
     // A slow reader delays the data that are still in the pipes.
     if (!out_->is_idle() || !err_->is_idle()) return set_timer(kDrainTime);
-    // The other nodes have had their time to hear that this one leaves.
+    // By now the other nodes have had time to hear that this one leaves.
     leaves_ = told_leaving_;
     // A process that still writes to the pipes belongs to no rank's group.
     return close_sources();

@@ -86,7 +86,7 @@ class Job {
   store::TlsPsk meeting_psk_;
   bool told_leaving_ = false, leaves_ = false;
   int first_rank_ = 0, world_size_ = 0;
-  std::string own_address_;  // of this host in the network of the nodes
+  std::string own_address_;  // this host's, in the network of the nodes
   std::vector<int> cores_;   // one core for each rank, or empty
   std::optional<Sink> out_, err_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -41,7 +41,7 @@ class Nodes final : private store::NewsLine::Listener {
     absl::Duration patience;  // for the other nodes
     absl::Duration silence;   // after this time a node counts as lost
   };
-  // What the nodes have agreed on.
+  // The result that the nodes have agreed on.
   struct Joined {
     int first_rank = 0, world_size = 0;
     std::string job_id = {};
@@ -94,8 +94,8 @@ class Nodes final : private store::NewsLine::Listener {
   int ranks_ = 0;
   std::string job_id_, root_;
   Deadline until_;
-  std::shared_ptr<store::ClientStore> store_;  // of the thread
-  std::unique_ptr<store::NewsLine> line_;      // of the thread
+  std::shared_ptr<store::ClientStore> store_;  // the thread's
+  std::unique_ptr<store::NewsLine> line_;      // the thread's
 
   base::Mutex mutex_;
   base::CondVar changed_;

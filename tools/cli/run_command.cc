@@ -125,7 +125,8 @@ int run_command(const Words& arguments) {
     const absl::Status made = store::JobKey::make_file(words.key_file);
     return made.ok() ? 0 : complain(made.message(), kFailed);
   }
-  if (app.count("--ranks") == 0) return complain("--ranks (-n) is required", kUsage);
+  if (app.count("--ranks") == 0)
+    return complain("--ranks (-n) is required", kUsage);
   if (const std::string fault = fault_of_nodes(options, words.meeting);
       !fault.empty())
     return complain(fault, kUsage);
