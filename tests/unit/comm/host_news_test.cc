@@ -1,0 +1,180 @@
+// News between hosts: two ranks, each as a process of another host would be,
+// with a line of its own to one store.
+#include "comm/host_news.h"
+
+#include "base/mutex.h"
+#include "store/run_directory.h"
+#include "store/server_thread.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Deadline soon() { return Deadline::after(absl::Seconds(20)); }
+
+// A group's ear.
+class Heard final : public GroupBoard::Listener {
+ public:
+  void board_found(ErrorInfo found) override {
+    base::MutexLock lock(mutex_);
+    found_.push_back(std::move(found));
+    changed_.notify_all();
+  }
+  void board_waits(GroupBoard::Stuck) override {}
+
+  // The first finding; nullopt when there is none in time.
+  std::optional<ErrorInfo> wait(Deadline deadline = soon()) {
+    base::MutexLock lock(mutex_);
+    while (found_.empty() && changed_.wait_until(mutex_, deadline)) {
+    }
+    return found_.empty() ? std::nullopt : std::optional(found_.front());
+  }
+  size_t times() {
+    base::MutexLock lock(mutex_);
+    return found_.size();
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::vector<ErrorInfo> found_ ABSL_GUARDED_BY(mutex_);
+};
+
+class HostNewsTest : public ::testing::Test {
+ protected:
+  HostNewsTest() {
+    auto made = store::RunDirectory::make(base::Environment::of_process());
+    EXPECT_TRUE(made.ok()) << made.status();
+    directory_.emplace(*std::move(made));
+    auto server = store::ServerThread::start(directory_->path() + "/store");
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  std::shared_ptr<HostNews> join(int rank, std::vector<int> store_host = {0}) {
+    bool hopeless = false;
+    auto store = store::connect_to(
+        *store::StorePlace::parse(server_->address()), soon(), &hopeless);
+    EXPECT_TRUE(store.ok()) << store.status();
+    auto news = HostNews::open(*std::move(store),
+                               {.log = "news",
+                                .rank = rank,
+                                .host = "host" + std::to_string(rank),
+                                .silence = absl::Seconds(20),
+                                .watchdog = watchdog_,
+                                .store_host = std::move(store_host)},
+                               soon());
+    EXPECT_TRUE(news.ok()) << news.status();
+    return *std::move(news);
+  }
+  // The group of the world's ranks 3, 0, 2 and 1, in which rank r of the world
+  // has another number.
+  static std::shared_ptr<GroupNews> group(const std::shared_ptr<HostNews>& news,
+                                          int rank, Heard& heard,
+                                          uint64_t uid = 7) {
+    auto made = GroupNews::open(news, {"dp", uid, rank, {3, 0, 2, 1}});
+    made->tell(&heard);
+    return made;
+  }
+
+  const std::shared_ptr<Watchdog> watchdog_ = *Watchdog::make();
+  std::optional<store::RunDirectory> directory_;
+  std::unique_ptr<store::ServerThread> server_;
+};
+
+TEST_F(HostNewsTest, ALostRankIsNamedInTheGroupsNumbers) {
+  const auto here = join(0);
+  auto there = join(3);
+  Heard heard, other;
+  const auto mine = group(here, 1, heard);
+  // A group without the lost rank hears nothing.
+  const auto without = GroupNews::open(here, {"tp", 8, 0, {0, 1}});
+  without->tell(&other);
+  there.reset();
+  const std::optional<ErrorInfo> found = heard.wait();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kPeerLost);
+  EXPECT_THAT(found->ranks, ElementsAre(0));
+  ASSERT_EQ(found->seen.size(), 1u);
+  EXPECT_EQ(found->seen[0].global_rank, 3);
+  EXPECT_EQ(found->seen[0].host, "host3");
+  EXPECT_EQ(found->seen[0].pid, getpid());
+  EXPECT_EQ(found->group, "dp");
+  EXPECT_EQ(other.times(), 0u);
+  without->tell(nullptr);
+  mine->tell(nullptr);
+}
+
+TEST_F(HostNewsTest, ARankThatLeavesIsNotLost) {
+  const auto here = join(0);
+  const auto there = join(3), last = join(2);
+  Heard heard;
+  const auto mine = group(here, 1, heard);
+  there->leave(soon());
+  // News come in order, so the later loss shows that the first was none.
+  last->leave(soon());
+  auto another = join(1);
+  another.reset();
+  const std::optional<ErrorInfo> found = heard.wait();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->seen[0].global_rank, 1);
+  mine->tell(nullptr);
+}
+
+TEST_F(HostNewsTest, AFailureReachesTheMembersOnceAndNoOtherGroup) {
+  const auto here = join(0), there = join(2);
+  Heard heard, of_other, own;
+  const auto mine = group(here, 1, heard);
+  const auto other = group(here, 1, of_other, 9);
+  const auto theirs = group(there, 2, own);
+  theirs->break_off();
+  theirs->break_off();
+  const std::optional<ErrorInfo> found = heard.wait();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kAborted);
+  EXPECT_THAT(found->ranks, ElementsAre(2));
+  EXPECT_THAT(found->what, HasSubstr("rank 2 gave up"));
+  // A group that has heard of its failure says nothing of its own.
+  mine->break_off();
+  EXPECT_EQ(heard.times(), 1u);
+  EXPECT_EQ(of_other.times(), 0u);
+  EXPECT_EQ(own.times(), 0u);
+  for (const auto& one : {mine, other, theirs}) one->tell(nullptr);
+}
+
+TEST_F(HostNewsTest, WithoutTheStoreItsHostIsLost) {
+  const auto here = join(2);
+  Heard heard, other;
+  const auto mine = group(here, 2, heard);
+  const auto without = GroupNews::open(here, {"tp", 8, 0, {2, 1}});
+  without->tell(&other);
+  server_.reset();
+  const std::optional<ErrorInfo> found = heard.wait();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kPeerLost);
+  EXPECT_THAT(found->ranks, ElementsAre(1));
+  EXPECT_THAT(found->what, HasSubstr("cannot be reached"));
+  EXPECT_EQ(other.times(), 0u) << "groups without its ranks go on";
+  without->tell(nullptr);
+  mine->tell(nullptr);
+}
+
+TEST_F(HostNewsTest, AGroupOfOneRankNeedsNone) {
+  EXPECT_EQ(GroupNews::open(join(0), {"alone", 1, 0, {0}}), nullptr);
+  EXPECT_EQ(GroupNews::open(nullptr, {"dp", 1, 0, {0, 1}}), nullptr);
+}
+
+}  // namespace
+}  // namespace distwrap::comm
