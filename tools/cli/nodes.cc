@@ -92,9 +92,9 @@ bool Nodes::all_ended() {
 
 bool Nodes::may_leave() {
   base::MutexLock lock(mutex_);
-  return outbox_.empty() &&
-         (plan_.node != 0 ||
-          left_.size() + 1 >= static_cast<size_t>(plan_.count));
+  if (!outbox_.empty()) return false;
+  const size_t others = left_.size() - left_.count(0);
+  return plan_.node != 0 || others + 1 >= static_cast<size_t>(plan_.count);
 }
 
 void Nodes::tell_failure(const std::string& text) {
@@ -274,10 +274,12 @@ void Nodes::on_news(absl::string_view text) {
     base::MutexLock lock(mutex_);
     const absl::string_view what = parts[0];
     if (what == "done") done_.insert(node);
+    // A node that vanishes is told of even when ranks here have failed because
+    // of it before; of failures that follow from each other, the first counts.
+    const bool vanished =
+        what == "lost" && done_.count(node) == 0 && left_.count(node) == 0;
     if (what == "left" || what == "lost") left_.insert(node);
-    const bool is_failure =
-        what == "failed" || (what == "lost" && done_.count(node) == 0);
-    if (is_failure && node != plan_.node && !failed_) {
+    if (node != plan_.node && (vanished || (what == "failed" && !failed_))) {
       failed_ = true;
       failures_.emplace_back(parts.size() > 2 ? parts[2] : text);
     }
@@ -288,9 +290,9 @@ void Nodes::on_news(absl::string_view text) {
 void Nodes::on_line_lost(absl::string_view cause) {
   {
     base::MutexLock lock(mutex_);
-    for (int node = 0; node < plan_.count; ++node) left_.insert(node);
-    // After the last node is done, node 0 leaves first.
-    if (!failed_ && done_.size() < static_cast<size_t>(plan_.count)) {
+    // Node 0 says that it leaves before it does.
+    if (left_.insert(0).second &&
+        done_.size() < static_cast<size_t>(plan_.count)) {
       failed_ = true;
       failures_.push_back(absl::StrCat(
           "node 0, which serves the job, cannot be reached: ", cause));
