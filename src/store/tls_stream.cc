@@ -51,12 +51,14 @@ void TlsStream::dial(const NetworkAddress& address) {
     TlsStream* const self = of(request);
     if (self->closing_) return;
     if (status != 0) return self->owner_.on_end();
-    auto channel =
-        ControlChannel::make(ControlChannel::Role::kClient, self->psk_);
-    if (!channel.ok()) return self->owner_.on_end();
-    self->channel_ = *std::move(channel);
-    self->start();
-    if (!self->closing_ && !self->flush()) self->owner_.on_end();
+    self->or_end([self] {
+      auto channel =
+          ControlChannel::make(ControlChannel::Role::kClient, self->psk_);
+      if (!channel.ok()) return self->owner_.on_end();
+      self->channel_ = *std::move(channel);
+      self->start();
+      if (!self->closing_ && !self->flush()) self->owner_.on_end();
+    });
   };
   if (uv_tcp_connect(&connect_, &tcp_, address.get(), connected) != 0)
     owner_.on_end();
@@ -77,8 +79,10 @@ void TlsStream::start() {
   const auto take_bytes = [](uv_stream_t* from, ssize_t n,
                              const uv_buf_t* buffer) {
     if (n < 0) return of(from)->owner_.on_end();
-    of(from)->on_arrival(
-        absl::string_view(buffer->base, static_cast<size_t>(n)));
+    of(from)->or_end([&] {
+      of(from)->on_arrival(
+          absl::string_view(buffer->base, static_cast<size_t>(n)));
+    });
   };
   if (uv_read_start(stream(), give_buffer, take_bytes) != 0) owner_.on_end();
 }

@@ -13,6 +13,7 @@
 #include <absl/time/time.h>
 
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,15 @@ class TlsStream final : public LoopStream {
  private:
   void start();
   void on_arrival(absl::string_view bytes);
+  // Runs a callback of the loop, through which nothing may be thrown.
+  template <class Callback>
+  void or_end(const Callback& callback) {
+    try {
+      callback();
+    } catch (const std::bad_alloc&) {
+      if (!closing_) owner_.on_end();
+    }
+  }
   bool collect(absl::string_view bytes);
   bool flush();
   void on_handle_closed();
