@@ -106,8 +106,8 @@ TEST(TlsChannel, AReplayedHandshakeDoesNot) {
   EXPECT_EQ(again->receive(finished, &plain), State::kFailed);
 }
 
-// Shows what a foreign client can do with the right key and another protocol, and
-// with the right protocol and no key; returns whether it got in.
+// Shows what a foreign client can do with the right key and another protocol,
+// and with the right protocol and no key; returns whether it got in.
 bool gets_in(int version, bool with_key) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL_CTX_set_min_proto_version(context, version);
