@@ -132,7 +132,8 @@ TEST(NcclFacade, AStreamAndTheHost) {
     CUstream_st stream(me);
     Moment gate;
     const OnDevice x(me, {0}), y(me, {0});
-    ASSERT_TRUE(barrier({.stream = handle(stream)}).ok());
+    // The first call connects the ranks.
+    ASSERT_TRUE(all_reduce(y.view(), ReduceOp::kSum).ok());
     stream.put([&] {
       gate.wait();
       x.set({me + 1});
@@ -166,7 +167,8 @@ TEST(NcclFacade, ABatchOfMessages) {
 TEST(NcclFacade, SubGroupsAreBuiltAnew) {
   run(3, [](Session& session) {
     const int me = session.rank();
-    const absl::StatusOr<Group> half = split_group({.split_ranks = {{0, 2}, {1}}});
+    const absl::StatusOr<Group> half =
+        split_group({.split_ranks = {{0, 2}, {1}}});
     ASSERT_TRUE(half.ok()) << half.status();
     const OnDevice x(me, {me + 1});
     EXPECT_TRUE(all_reduce(x.view(), ReduceOp::kSum, {.group = *half}).ok());
@@ -190,6 +192,27 @@ TEST(NcclFacade, ALateRankIsNamed) {
               Reason::kGroupBroken);
     stream.synchronize();
   });
+}
+
+// Without a device_id, the launcher's local rank chooses the device.
+TEST(NcclFacade, TheLocalRankChoosesTheDevice) {
+  InitOptions options;
+  options.backend = "cuda:nccl";
+  options.store = Store::in_memory();
+  const std::map<std::string, std::string> variables = {
+      {"DISTWRAP_RANK", "6"},
+      {"DISTWRAP_WORLD_SIZE", "8"},
+      {"DISTWRAP_LOCAL_RANK", "2"},
+      {"DISTWRAP_LOCAL_WORLD_SIZE", "4"},
+      {"DISTWRAP_STORE", "unix:/tmp/store"}};
+  absl::StatusOr<group::SessionPlan> plan =
+      group::plan_session(options, base::Environment(variables));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->device_id, 2);
+  options.device_id = 5;
+  plan = group::plan_session(options, base::Environment(variables));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->device_id, 5);
 }
 
 TEST(NcclFacade, MissingLibrariesAreNamedAtTheStart) {

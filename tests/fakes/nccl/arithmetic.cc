@@ -50,7 +50,8 @@ uint16_t to_f16(float value) {
     whole = 1024;
     ++biased;
   }
-  return static_cast<uint16_t>(sign | biased << 10 | (whole - 1024));
+  return static_cast<uint16_t>(sign | static_cast<unsigned>(biased) << 10 |
+                               (whole - 1024));
 }
 
 // How elements are stored, and in which type they are reduced.
