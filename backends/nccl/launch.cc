@@ -274,7 +274,7 @@ class Launch {
         pause();
   }
 
-  // What was begun cannot be taken back, so the communicators break. The
+  // The communicators break, since what was begun cannot be taken back. The
   // buffers are the caller's again when this returns, unless the abort takes
   // longer than a caller may be kept. Returns `code`.
   int32_t broken(int32_t code, const dw_error* error) {

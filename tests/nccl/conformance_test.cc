@@ -55,7 +55,7 @@ const bool kRegistered = [] {
     for (const int version : versions()) {
       const bool newest = version == versions().back();
       for (const int size :
-           newest ? std::vector<int>{1, 2, 3, 5, 8} : std::vector<int>{2, 3}) {
+           newest ? std::vector<int>{1, 2, 3, 5} : std::vector<int>{2}) {
         if (size > check.largest_size) continue;
         const std::string name = std::string(check.name) + "/" +
                                  std::to_string(version) + "/" +

@@ -165,8 +165,44 @@ TEST_P(NcclStreams, TheLegacyDefaultStreamIsHandleOne) {
   });
 }
 
+// The plain forms are NCCL's own calls where the version has them. With lists,
+// which NCCL does not have, they are messages.
+TEST_P(NcclStreams, N12_NativeCallsAreUsedWhereThereAre) {
+  const bool native = GetParam() >= 22803;
+  fakes::gpu::take_notes();
+  run_ranks(team(), [](FakeRank& rank) {
+    const int64_t me = rank.rank;
+    const DeviceInts x(rank, {me, me + 10}), y(rank, {-1, -1}), one(rank, {-1});
+    EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2)),
+              DW_DONE);
+    EXPECT_EQ(y.values(), (Ints{10 * me, 10 * me + 1}));
+    dw_op scatter = rank.op(DW_OP_SCATTER, x.data(), one.data(), 1, 0);
+    scatter.in.count = 2;
+    EXPECT_EQ(rank.call(scatter), DW_DONE);
+    EXPECT_EQ(one.values(), Ints{10 * me});
+    dw_op gather = rank.op(DW_OP_GATHER, one.data(), y.data(), 1, 1);
+    gather.out.count = 2;
+    EXPECT_EQ(rank.call(gather), DW_DONE);
+    if (me == 1) {
+      EXPECT_EQ(y.values(), (Ints{0, 10}));
+    }
+  });
+  const std::vector<std::string> notes = fakes::gpu::take_notes();
+  for (const char* const name : {"ncclAlltoAll", "ncclScatter", "ncclGather"})
+    EXPECT_THAT(notes, testing::Contains(name).Times(native ? 2 : 0));
+  run_ranks(team(), [](FakeRank& rank) {
+    const DeviceInts x(rank, {1, 2}), y(rank, {-1, -1});
+    const int64_t counts[] = {1, 1};
+    dw_op lists = rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2);
+    lists.in.counts = lists.out.counts = counts;
+    lists.flags |= DW_FLAG_PER_RANK;
+    EXPECT_EQ(rank.call(lists), DW_DONE);
+  });
+  EXPECT_THAT(fakes::gpu::take_notes(), testing::IsEmpty());
+}
+
 // A program's thread keeps the context that it had.
-TEST_P(NcclStreams, TheCallersContextStays) {
+TEST_P(NcclStreams, N08_TheCallersContextStays) {
   run_ranks(team(1), [](FakeRank& rank) {
     EXPECT_EQ(fakes::gpu::current_device(), -1);
     ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
