@@ -4,10 +4,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "plugin/module_paths.h"
+#include "store/launch_info.h"
 #include "store/run_directory.h"
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <limits>
 #include <signal.h>
 #include <utility>
@@ -39,6 +41,14 @@ GuardMode guard_of(absl::string_view word) {
   if (word == "warn") return GuardMode::kWarn;
   if (word == "block") return GuardMode::kBlock;
   return word == "require" ? GuardMode::kRequire : GuardMode::kOff;
+}
+
+// The rank's number on its host, which chooses its device; 0 when no launcher
+// gives it.
+int local_rank_of(const base::Environment& environment) {
+  const absl::StatusOr<store::LaunchInfo> launch =
+      store::detect_launch(environment, {.rank = false, .world_size = false});
+  return launch.ok() ? std::max(launch->local_rank, 0) : 0;
 }
 
 // Ranks look at each other 40 times a second; a verdict needs several looks.
@@ -148,6 +158,8 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
       return base::make_error(info);
     }
     plan.device_id = *options.device_id;
+  } else if (options.rank < 0) {
+    plan.device_id = local_rank_of(environment);
   }
   if (absl::Status checked = environment.check(base::Setting::kCheck);
       !checked.ok())

@@ -125,15 +125,14 @@ dw_op Call::op() const {
   op.kind = case_.kind;
   op.reduce = case_.reduce;
   op.peer = case_.peer(size_);
-  // All ranks know whether a call is a v form; other flags are a rank's own.
-  op.flags = case_.flags() &
-             (DW_FLAG_CALLER_WAITS | DW_FLAG_EXCLUSIVE | DW_FLAG_PER_RANK);
+  // All ranks know whether a call is a v form or a list form; other flags are a
+  // rank's own.
+  op.flags = case_.flags() & (DW_FLAG_CALLER_WAITS | DW_FLAG_EXCLUSIVE |
+                              DW_FLAG_PER_RANK | DW_FLAG_PARTS);
   if (case_.kind == DW_OP_BARRIER) return op;
   op.in = view(in_.get());
   op.out = view(out_.get());
   if (in_place_) op.flags |= DW_FLAG_IN_PLACE;
-  if (op.in.parts != nullptr || op.out.parts != nullptr)
-    op.flags |= DW_FLAG_PARTS;
   if (case_.reduce == DW_REDUCE_PREMUL_SUM) op.scale = factor_.data();
   return op;
 }

@@ -1,0 +1,105 @@
+// The objects behind the table: instance and communicator.
+#ifndef DISTWRAP_BACKENDS_NCCL_BACKEND_H_
+#define DISTWRAP_BACKENDS_NCCL_BACKEND_H_
+
+#include "device.h"
+#include "distwrap/abi/plugin.h"
+#include "ending.h"
+#include "hints.h"
+#include "library.h"
+#include "sdk/buffers.h"
+#include "sdk/first_failure.h"
+#include "watch.h"
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace nccl_backend {
+
+// One for each session and device, made by `open`.
+struct Backend {
+  const dw_host_api* host = nullptr;
+  Nccl nccl;
+  std::shared_ptr<Device> device;
+  Hints hints;
+  std::vector<dw_caps_row> rows;
+  std::string version;
+  Endings endings;
+  std::unique_ptr<Watch> watch;
+};
+
+// One for each group, made by the last setup round.
+struct Comm {
+  Comm(Backend* by, int my_rank, int ranks)
+      : backend(by), rank(my_rank), size(ranks) {}
+
+  Backend* const backend;
+  const int rank, size;
+  Hints hints;
+  // Operations in host order, and those aside, run here.
+  CUstream_st* stream = nullptr;
+  CUdeviceptr scratch = 0;       // kScratchBytes, used by barriers
+  CUevent_st* before = nullptr;  // where an operation aside begins
+  dw_sdk::FirstFailure failure{"nccl"};
+
+  // Held while a thread is inside NCCL with this communicator. An abort waits
+  // for it, since NCCL frees the communicator.
+  std::mutex inside;
+  ncclComm* handle = nullptr;      // null once it was handed over to its end
+  std::shared_ptr<Ending> ending;  // set when the abort begins
+
+  // Used by one operation at a time.
+  dw_sdk::Buffers buffers;
+};
+inline constexpr size_t kScratchBytes = 8;
+
+inline Backend* of(dw_backend* backend) {
+  return reinterpret_cast<Backend*>(backend);
+}
+inline Comm* of(dw_comm* comm) { return reinterpret_cast<Comm*>(comm); }
+
+// backend.cc
+int32_t open(const dw_host_api* host, const dw_open_info* info,
+             dw_backend** backend, dw_error* error);
+void close(dw_backend* backend);
+int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,
+             dw_error* error);
+int32_t progress(dw_backend* backend);
+
+// setup.cc
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
+                    dw_setup** setup, dw_blob* out, dw_error* error);
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error);
+void setup_cancel(dw_setup* setup);
+
+// end.cc
+int32_t comm_abort(dw_comm* comm, const dw_error* why);
+int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
+// Begins the abort of a broken communicator. False while a thread is inside it:
+// the instance's thread then asks again. Precondition: it has failed.
+bool abort_if_broken(Comm* comm);
+// Waits, at most for `patience`, until NCCL has aborted a broken communicator.
+// Then NCCL touches none of its buffers any more. Precondition: this thread is
+// not inside it.
+void wait_for_abort(Comm* comm, std::chrono::nanoseconds patience);
+
+// submit.cc
+int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
+int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
+int32_t submit_group(dw_backend* backend, const dw_group_item* items,
+                     uint64_t n, dw_error* error);
+int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
+                         dw_error* error);
+
+// memory.cc
+int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** mem,
+                  void** address, dw_error* error);
+int32_t mem_release(dw_backend* backend, dw_mem* mem, dw_error* error);
+
+}  // namespace nccl_backend
+
+#endif  // DISTWRAP_BACKENDS_NCCL_BACKEND_H_

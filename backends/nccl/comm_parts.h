@@ -1,0 +1,23 @@
+// The device objects of a communicator, and its end.
+#ifndef DISTWRAP_BACKENDS_NCCL_COMM_PARTS_H_
+#define DISTWRAP_BACKENDS_NCCL_COMM_PARTS_H_
+
+#include "backend.h"
+
+#include <memory>
+
+namespace nccl_backend {
+
+// Makes the stream, the event and the scratch memory. Precondition: the
+// device's context is current.
+int32_t make_parts(Comm* comm, dw_error* error);
+
+enum class EndBy : uint8_t { kDestroy, kAbort };
+
+// Ends a communicator in a thread of its own, behind an abort that has begun,
+// and frees what it owned. The instance's thread does not know it any more.
+std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by);
+
+}  // namespace nccl_backend
+
+#endif  // DISTWRAP_BACKENDS_NCCL_COMM_PARTS_H_

@@ -1,0 +1,62 @@
+#include "ending.h"
+
+#include "sdk/thread.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace nccl_backend {
+
+bool Ending::wait(std::chrono::nanoseconds patience) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, patience, [this] { return done_; });
+}
+
+void Ending::ended() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  done_ = true;
+  changed_.notify_all();
+}
+
+std::shared_ptr<Ending> Endings::begin(std::function<void()> body) {
+  const auto ending = std::make_shared<Ending>();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    all_.erase(std::remove_if(all_.begin(), all_.end(),
+                              [](const std::shared_ptr<Ending>& one) {
+                                return one->wait(std::chrono::seconds(0));
+                              }),
+               all_.end());
+    all_.push_back(ending);
+  }
+  const auto run = [ending, body = std::move(body)] {
+    body();
+    ending->ended();
+  };
+  std::thread thread;
+  if (dw_sdk::start_thread(&thread, "dw-nccl-end", run, nullptr) == DW_OK)
+    thread.detach();
+  else
+    run();
+  return ending;
+}
+
+size_t Endings::wait_for_all(std::chrono::nanoseconds patience) {
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  std::vector<std::shared_ptr<Ending>> all;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    all.swap(all_);
+  }
+  size_t left = 0;
+  for (const std::shared_ptr<Ending>& one : all) {
+    const auto rest = std::max(
+        std::chrono::nanoseconds(0),
+        std::chrono::nanoseconds(limit - std::chrono::steady_clock::now()));
+    if (!one->wait(rest)) ++left;
+  }
+  return left;
+}
+
+}  // namespace nccl_backend

@@ -1,0 +1,205 @@
+#include "enqueue.h"
+
+#include "promises.h"
+
+namespace nccl_backend {
+namespace {
+
+using dw_sdk::Piece;
+using dw_sdk::Pieces;
+
+// One operation under way to NCCL. Pieces are in bytes; NCCL counts elements.
+class Call {
+ public:
+  Call(const Comm& comm, const dw_op& op, int reduction, CUstream_st* stream,
+       const char** what)
+      : nccl_(comm.backend->nccl),
+        comm_(comm),
+        op_(op),
+        buffers_(comm.buffers),
+        reduction_(reduction),
+        stream_(stream),
+        what_(what) {
+    const int dtype = dw_dtype_index(buffers_.dtype);
+    const NcclType moved = moved_type(dtype);
+    type_ = moved.type;
+    unit_ = buffers_.element / moved.elements;
+    at_root_ = op.peer == comm.rank;
+  }
+
+  int run() {
+    switch (op_.kind) {
+      case DW_OP_BARRIER:
+        return barrier();
+      case DW_OP_BROADCAST:
+        return said(
+            "ncclBroadcast",
+            nccl_.ncclBroadcast(at_root_ ? buffers_.in.at : buffers_.out.at,
+                                buffers_.out.at, units(buffers_.out), type_,
+                                op_.peer, comm_.handle, stream_));
+      case DW_OP_REDUCE:
+        return reduce(buffers_.in, buffers_.out.at, op_.peer);
+      case DW_OP_ALL_REDUCE:
+        return said("ncclAllReduce",
+                    nccl_.ncclAllReduce(buffers_.in.at, buffers_.out.at,
+                                        units(buffers_.in), type_, reduction_,
+                                        comm_.handle, stream_));
+      case DW_OP_GATHER:
+        return gather();
+      case DW_OP_SCATTER:
+        return scatter();
+      case DW_OP_ALL_GATHER:
+        return all_gather();
+      case DW_OP_REDUCE_SCATTER:
+        return reduce_scatter();
+      case DW_OP_ALL_TO_ALL:
+        return all_to_all();
+      case DW_OP_SEND:
+        return send(buffers_.in, op_.peer);
+      case DW_OP_RECV:
+        return recv(buffers_.out, op_.peer);
+      default:
+        return said("enqueue", ncclInvalidArgument);
+    }
+  }
+
+ private:
+  size_t units(const Piece& piece) const { return piece.bytes / unit_; }
+  int said(const char* call, int result) {
+    if (result != ncclSuccess && result != ncclInProgress) *what_ = call;
+    return result == ncclInProgress ? int{ncclSuccess} : result;
+  }
+  // The plain form has equal pieces on all ranks, and its flags tell every rank
+  // so; only then may NCCL's own collectives be called.
+  bool plain() const {
+    return (op_.flags & (DW_FLAG_PER_RANK | DW_FLAG_PARTS)) == 0;
+  }
+
+  int barrier() {
+    void* const scratch = reinterpret_cast<void*>(comm_.scratch);
+    return said("ncclAllReduce",
+                nccl_.ncclAllReduce(scratch, scratch, kScratchBytes, ncclUint8,
+                                    ncclMax, comm_.handle, stream_));
+  }
+  int send(const Piece& piece, int peer) {
+    return said("ncclSend", nccl_.ncclSend(piece.at, units(piece), type_, peer,
+                                           comm_.handle, stream_));
+  }
+  int recv(const Piece& piece, int peer) {
+    return said("ncclRecv", nccl_.ncclRecv(piece.at, units(piece), type_, peer,
+                                           comm_.handle, stream_));
+  }
+  int reduce(const Piece& in, char* out, int root) {
+    return said("ncclReduce",
+                nccl_.ncclReduce(in.at, out, units(in), type_, reduction_, root,
+                                 comm_.handle, stream_));
+  }
+
+  int gather() {
+    if (plain() && nccl_.ncclGather != nullptr)
+      return said(
+          "ncclGather",
+          nccl_.ncclGather(
+              buffers_.in.at, at_root_ ? buffers_.out_pieces[0].at : nullptr,
+              units(buffers_.in), type_, op_.peer, comm_.handle, stream_));
+    int result = send(buffers_.in, op_.peer);
+    for (int r = 0; at_root_ && r < comm_.size && result == ncclSuccess; ++r)
+      result = recv(buffers_.out_pieces[r], r);
+    return result;
+  }
+
+  int scatter() {
+    if (plain() && nccl_.ncclScatter != nullptr)
+      return said(
+          "ncclScatter",
+          nccl_.ncclScatter(at_root_ ? buffers_.in_pieces[0].at : nullptr,
+                            buffers_.out.at, units(buffers_.out), type_,
+                            op_.peer, comm_.handle, stream_));
+    int result = ncclSuccess;
+    for (int r = 0; at_root_ && r < comm_.size && result == ncclSuccess; ++r)
+      result = send(buffers_.in_pieces[r], r);
+    return result == ncclSuccess ? recv(buffers_.out, op_.peer) : result;
+  }
+
+  int all_gather() {
+    if (plain())
+      return said("ncclAllGather",
+                  nccl_.ncclAllGather(buffers_.in.at, buffers_.out_pieces[0].at,
+                                      units(buffers_.in), type_, comm_.handle,
+                                      stream_));
+    int result = ncclSuccess;
+    for (int r = 0; r < comm_.size && result == ncclSuccess; ++r) {
+      const Piece piece = buffers_.out_pieces[r];
+      result = said("ncclBroadcast",
+                    nccl_.ncclBroadcast(
+                        r == comm_.rank ? buffers_.in.at : piece.at, piece.at,
+                        units(piece), type_, r, comm_.handle, stream_));
+    }
+    return result;
+  }
+
+  int reduce_scatter() {
+    if (plain())
+      return said(
+          "ncclReduceScatter",
+          nccl_.ncclReduceScatter(buffers_.in_pieces[0].at, buffers_.out.at,
+                                  units(buffers_.out), type_, reduction_,
+                                  comm_.handle, stream_));
+    int result = ncclSuccess;
+    for (int r = 0; r < comm_.size && result == ncclSuccess; ++r)
+      result = reduce(buffers_.in_pieces[r],
+                      r == comm_.rank ? buffers_.out.at : nullptr, r);
+    return result;
+  }
+
+  int all_to_all() {
+    if (plain() && nccl_.ncclAlltoAll != nullptr)
+      return said("ncclAlltoAll",
+                  nccl_.ncclAlltoAll(buffers_.in_pieces[0].at,
+                                     buffers_.out_pieces[0].at,
+                                     units(buffers_.out_pieces[0]), type_,
+                                     comm_.handle, stream_));
+    int result = ncclSuccess;
+    for (int r = 0; r < comm_.size && result == ncclSuccess; ++r) {
+      result = send(buffers_.in_pieces[r], r);
+      if (result == ncclSuccess) result = recv(buffers_.out_pieces[r], r);
+    }
+    return result;
+  }
+
+  const Nccl& nccl_;
+  const Comm& comm_;
+  const dw_op& op_;
+  const dw_sdk::Buffers& buffers_;
+  const int reduction_;
+  CUstream_st* const stream_;
+  const char** const what_;
+  int type_ = ncclUint8;
+  size_t unit_ = 1;
+  bool at_root_ = false;
+};
+
+}  // namespace
+
+int make_reduction(const Comm& comm, const dw_op& op, int* reduction,
+                   bool* made) {
+  const int dtype = dw_dtype_index(comm.buffers.dtype);
+  *made = false;
+  *reduction = nccl_reduction(dtype, op.reduce);
+  if (op.reduce != DW_REDUCE_PREMUL_SUM) return ncclSuccess;
+  const int residence = (op.flags & DW_FLAG_SCALE_ON_DEVICE) != 0
+                            ? ncclScalarDevice
+                            : ncclScalarHostImmediate;
+  const int result = comm.backend->nccl.ncclRedOpCreatePreMulSum(
+      reduction, const_cast<void*>(op.scale), moved_type(dtype).type, residence,
+      comm.handle);
+  *made = result == ncclSuccess;
+  return result;
+}
+
+int enqueue(const Comm& comm, const dw_op& op, int reduction,
+            CUstream_st* stream, const char** what) {
+  return Call(comm, op, reduction, stream, what).run();
+}
+
+}  // namespace nccl_backend

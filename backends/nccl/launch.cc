@@ -1,0 +1,312 @@
+#include "launch.h"
+
+#include "enqueue.h"
+#include "sdk/fail.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace nccl_backend {
+namespace {
+
+// How long a failed call stays for the abort.
+constexpr std::chrono::milliseconds kAbortPatience{20};
+
+// Between two questions whether NCCL has launched, or the device has ended: at
+// first the processor is only yielded, then the thread sleeps.
+class Pause {
+ public:
+  void operator()() {
+    if (++times_ <= kYields) return std::this_thread::yield();
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(times_ < 500 ? 20 : 50));
+  }
+
+ private:
+  static constexpr int kYields = 200;
+  int times_ = 0;
+};
+
+class Launch {
+ public:
+  Launch(Backend* backend, std::span<LaunchItem> items)
+      : backend_(*backend),
+        nccl_(backend->nccl),
+        driver_(backend->device->driver()),
+        items_(items) {}
+  ~Launch() {
+    for (LaunchItem& item : items_)
+      if (item.flight != nullptr) backend_.watch->put_back(item.flight);
+  }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  int32_t run(bool caller_waits, dw_error* error) {
+    enter();
+    if (int32_t code = prepare(error)) return code;
+    set_deadline();
+    if (int32_t code = enqueue_all(error)) return broken(code, error);
+    if (int32_t code = wait_for_launch(error)) return broken(code, error);
+    if (int32_t code = record_ends(error)) return broken(code, error);
+    if (caller_waits) {
+      leave();
+      return wait_for_ends(error);
+    }
+    return take_off();
+  }
+
+ private:
+  // Every communicator of the set is entered once, in the order of addresses.
+  void enter() {
+    if (items_.size() == 1) {
+      inside_one_ = std::unique_lock<std::mutex>(items_[0].comm->inside);
+      return;
+    }
+    for (const LaunchItem& item : items_) comms_.push_back(item.comm);
+    std::sort(comms_.begin(), comms_.end());
+    comms_.erase(std::unique(comms_.begin(), comms_.end()), comms_.end());
+    for (Comm* const comm : comms_) inside_.emplace_back(comm->inside);
+  }
+  void leave() {
+    inside_.clear();
+    if (inside_one_.owns_lock()) inside_one_.unlock();
+  }
+  template <class Use>
+  void for_each_comm(const Use& use) {
+    if (items_.size() == 1) return use(items_[0].comm);
+    for (Comm* const comm : comms_) use(comm);
+  }
+
+  // Whether an abort, or another failure, has come. Then `error` is filled.
+  int32_t check_failures(dw_error* error) {
+    int32_t code = DW_OK;
+    for_each_comm([&](Comm* comm) {
+      if (code == DW_OK) code = comm->failure.check(error);
+    });
+    return code;
+  }
+
+  // Events and reductions, before anything is enqueued.
+  int32_t prepare(dw_error* error) {
+    if (int32_t code = check_failures(error)) return code;
+    for (LaunchItem& item : items_) {
+      if (item.call.order != Order::kCaptured)
+        if (int32_t code = backend_.watch->take(&item.flight, error))
+          return code;
+      if (item.op->reduce != DW_REDUCE_PREMUL_SUM) continue;
+      // The buffers of the communicator are another item's by now.
+      ReadCall again;
+      if (items_.size() > 1)
+        if (int32_t code = read_call(*item.comm, *item.op, true,
+                                     &item.comm->buffers, &again, error))
+          return code;
+      const std::lock_guard<std::mutex> calls(backend_.device->calls());
+      if (int result = make_reduction(*item.comm, *item.op, &item.reduction,
+                                      &item.made_reduction);
+          result != ncclSuccess)
+        return broken(fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
+                                item.comm->handle, error),
+                      error);
+    }
+    return DW_OK;
+  }
+
+  void set_deadline() {
+    int64_t earliest = 0;
+    for (const LaunchItem& item : items_) {
+      int64_t own = item.op->deadline_ns;
+      if (own == 0 && item.op->timeout_ns != 0)
+        own = backend_.host->now_ns(backend_.host->self) + item.op->timeout_ns;
+      if (own != 0 && (earliest == 0 || own < earliest)) earliest = own;
+    }
+    deadline_ns_ = earliest;
+  }
+  bool is_late() const {
+    return deadline_ns_ != 0 &&
+           backend_.host->now_ns(backend_.host->self) >= deadline_ns_;
+  }
+
+  // An operation aside begins behind what the caller's stream has now.
+  int go_aside(const LaunchItem& item) {
+    const int result =
+        driver_.cuEventRecord(item.comm->before, item.call.stream);
+    return result != CUDA_SUCCESS
+               ? result
+               : driver_.cuStreamWaitEvent(item.comm->stream, item.comm->before,
+                                           0);
+  }
+
+  int32_t enqueue_all(dw_error* error) {
+    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    for (const LaunchItem& item : items_)
+      if (item.call.order == Order::kAside)
+        if (int result = go_aside(item); result != CUDA_SUCCESS)
+          return fail_driver(driver_, "the stream cannot be left", result,
+                             error);
+    const char* what = "ncclGroupStart";
+    int result = nccl_.ncclGroupStart();
+    if (result != ncclSuccess) return fail(what, result, error);
+    int32_t code = DW_OK;
+    for (LaunchItem& item : items_) {
+      ReadCall again;
+      // One communicator may have several items, but has the buffers of one.
+      if (items_.size() > 1)
+        code = read_call(*item.comm, *item.op, true, &item.comm->buffers,
+                         &again, error);
+      if (code != DW_OK) break;
+      if (!item.made_reduction && item.op->reduce != DW_REDUCE_NONE)
+        make_reduction(*item.comm, *item.op, &item.reduction,
+                       &item.made_reduction);
+      result =
+          enqueue(*item.comm, *item.op, item.reduction, item.stream(), &what);
+      if (result != ncclSuccess) break;
+    }
+    // Closed on every path: an open group would swallow the thread's later
+    // calls.
+    const int ended = nccl_.ncclGroupEnd();
+    if (code != DW_OK) return code;
+    if (result != ncclSuccess) return fail(what, result, error);
+    if (ended != ncclSuccess && ended != ncclInProgress)
+      return fail("ncclGroupEnd", ended, error);
+    in_progress_ = ended == ncclInProgress;
+    return DW_OK;
+  }
+
+  int32_t fail(const char* what, int result, dw_error* error) {
+    return fail_nccl(nccl_, what, result, items_[0].comm->handle, error);
+  }
+
+  // NCCL has not launched while a communicator is in progress.
+  int32_t wait_for_launch(dw_error* error) {
+    Pause pause;
+    while (in_progress_) {
+      if (int32_t code = check_failures(error)) return code;
+      int result = ncclSuccess;
+      for_each_comm([&](Comm* comm) {
+        if (result != ncclSuccess) return;
+        int state = ncclSuccess;
+        const int asked = nccl_.ncclCommGetAsyncError(comm->handle, &state);
+        result = asked != ncclSuccess ? asked : state;
+      });
+      if (result == ncclSuccess) break;
+      if (result != ncclInProgress) return fail("the launch", result, error);
+      if (is_late())
+        return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+                       "nccl: not enqueued in time: NCCL connects to other "
+                       "ranks inside the first calls, and one of them has not "
+                       "called");
+      pause();
+    }
+    destroy_reductions();
+    return DW_OK;
+  }
+
+  void destroy_reductions() {
+    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    for (LaunchItem& item : items_) {
+      if (!item.made_reduction) continue;
+      nccl_.ncclRedOpDestroy(item.reduction, item.comm->handle);
+      item.made_reduction = false;
+    }
+  }
+
+  int32_t record_ends(dw_error* error) {
+    for (const LaunchItem& item : items_) {
+      if (item.flight == nullptr) continue;
+      if (int result = driver_.cuEventRecord(item.flight->event, item.stream());
+          result != CUDA_SUCCESS)
+        return fail_driver(driver_, "the end cannot be recorded", result,
+                           error);
+    }
+    return DW_OK;
+  }
+
+  int32_t take_off() {
+    bool flies = false;
+    for (LaunchItem& item : items_) {
+      if (item.flight == nullptr) continue;
+      flies = true;
+      item.flight->comm = item.comm;
+      item.flight->work = item.work;
+      backend_.watch->depart(item.flight);
+      item.flight = nullptr;
+    }
+    return flies ? DW_OK : DW_DONE;
+  }
+
+  int32_t wait_for_ends(dw_error* error) {
+    const RelaxedCapture relaxed(driver_);
+    Pause pause;
+    for (const LaunchItem& item : items_) {
+      for (;;) {
+        const int result = driver_.cuEventQuery(item.flight->event);
+        if (result == CUDA_SUCCESS) break;
+        if (result != CUDA_ERROR_NOT_READY)
+          return broken(
+              fail_driver(driver_, "the device failed", result, error), error);
+        int32_t code = check_failures(error);
+        if (code == DW_OK && is_late())
+          code = dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1,
+                         0, "nccl: the device has not ended it in time");
+        if (code != DW_OK) {
+          broken(code, error);
+          wait_for_device();
+          return code;
+        }
+        pause();
+      }
+    }
+    // An aborted operation ends as well, without its result.
+    const int32_t code = check_failures(error);
+    return code == DW_OK ? int32_t{DW_DONE} : code;
+  }
+
+  // An aborted operation ends when the device comes to it.
+  void wait_for_device() {
+    const auto limit = std::chrono::steady_clock::now() + kAbortPatience;
+    Pause pause;
+    for (const LaunchItem& item : items_)
+      while (driver_.cuEventQuery(item.flight->event) == CUDA_ERROR_NOT_READY &&
+             std::chrono::steady_clock::now() < limit)
+        pause();
+  }
+
+  // The communicators break, since what was begun cannot be taken back. The
+  // buffers are the caller's again when this returns, unless the abort takes
+  // longer than a caller may be kept. Returns `code`.
+  int32_t broken(int32_t code, const dw_error* error) {
+    dw_error why = {};
+    if (error != nullptr)
+      why = *error;
+    else
+      dw_fail(&why, code, DW_REASON_BACKEND_FAILED, -1, 0,
+              "nccl: an operation failed");
+    for_each_comm([&](Comm* comm) { comm->failure.fail(why, nullptr); });
+    leave();
+    backend_.watch->hurry();
+    for_each_comm([](Comm* comm) { wait_for_abort(comm, kAbortPatience); });
+    return code;
+  }
+
+  Backend& backend_;
+  const Nccl& nccl_;
+  const Driver& driver_;
+  const std::span<LaunchItem> items_;
+  std::vector<Comm*> comms_;
+  std::vector<std::unique_lock<std::mutex>> inside_;
+  std::unique_lock<std::mutex> inside_one_;
+  int64_t deadline_ns_ = 0;
+  bool in_progress_ = false;
+};
+
+}  // namespace
+
+int32_t launch(Backend* backend, std::span<LaunchItem> items, bool caller_waits,
+               dw_error* error) {
+  return Launch(backend, items).run(caller_waits, error);
+}
+
+}  // namespace nccl_backend

@@ -1,0 +1,85 @@
+// The promises of this backend, and NCCL's names for element types and
+// reductions.
+//
+// Integers of 16 bits and bool are unknown to NCCL. It moves them as bytes;
+// bool is also reduced, as bytes that are 0 or 1.
+#ifndef DISTWRAP_BACKENDS_NCCL_PROMISES_H_
+#define DISTWRAP_BACKENDS_NCCL_PROMISES_H_
+
+#include "nccl_types.h"
+#include "sdk/dtype.h"
+#include "sdk/shapes.h"
+
+#include <vector>
+
+namespace nccl_backend {
+
+inline constexpr uint64_t kKinds = dw_sdk::kTwoSided & ~DW_BIT(DW_OP_SCAN);
+
+// An element type of NCCL, and how many of its elements make one of ours.
+struct NcclType {
+  int type = ncclUint8;
+  size_t elements = 1;
+};
+
+// The type in which elements are moved.
+constexpr NcclType moved_type(int dtype) {
+  switch (dtype) {
+    case DW_DTYPE_I8:
+      return {ncclInt8, 1};
+    case DW_DTYPE_I32:
+      return {ncclInt32, 1};
+    case DW_DTYPE_U32:
+      return {ncclUint32, 1};
+    case DW_DTYPE_I64:
+      return {ncclInt64, 1};
+    case DW_DTYPE_U64:
+      return {ncclUint64, 1};
+    case DW_DTYPE_F16:
+      return {ncclFloat16, 1};
+    case DW_DTYPE_BF16:
+      return {ncclBfloat16, 1};
+    case DW_DTYPE_F32:
+      return {ncclFloat32, 1};
+    case DW_DTYPE_F64:
+      return {ncclFloat64, 1};
+    case DW_DTYPE_U16:
+    case DW_DTYPE_I16:
+      return {ncclUint8, 2};
+    default:  // u8, bool
+      return {ncclUint8, 1};
+  }
+}
+
+// NCCL's reduction; -1 for premul_sum, which has one for each call. A sum of
+// bool is the larger of 0 and 1, a product the smaller.
+constexpr int nccl_reduction(int dtype, uint16_t reduce) {
+  const bool is_bool = dtype == DW_DTYPE_BOOL;
+  switch (reduce) {
+    case DW_REDUCE_SUM:
+      return is_bool ? ncclMax : ncclSum;
+    case DW_REDUCE_PRODUCT:
+      return is_bool ? ncclMin : ncclProd;
+    case DW_REDUCE_MIN:
+      return ncclMin;
+    case DW_REDUCE_MAX:
+      return ncclMax;
+    case DW_REDUCE_AVG:
+      return ncclAvg;
+    default:
+      return -1;
+  }
+}
+
+// The element types for which NCCL `version` has a reduction.
+uint64_t reduced_types(int version, uint16_t reduce);
+
+// The rows of `caps` over NCCL `version`.
+std::vector<dw_caps_row> rows_of(int version);
+
+// The flags that an operation may carry here.
+uint32_t allowed_flags(uint16_t kind);
+
+}  // namespace nccl_backend
+
+#endif  // DISTWRAP_BACKENDS_NCCL_PROMISES_H_

@@ -1,0 +1,139 @@
+#include "read_call.h"
+
+#include "promises.h"
+#include "sdk/fail.h"
+
+#include <string>
+
+namespace nccl_backend {
+namespace {
+
+constexpr dw_sdk::Shapes kShapes = dw_sdk::shapes_of(kKinds);
+
+int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
+                    dw_error* error) {
+  if (op.stream.device_type != DW_DEVICE_CUDA) return DW_OK;
+  const Device& device = *comm.backend->device;
+  if (op.stream.device_id != device.ordinal()) {
+    const std::string text =
+        "nccl: the stream is of device " + std::to_string(op.stream.device_id) +
+        ", the group is on device " + std::to_string(device.ordinal());
+    return dw_invalid(error, text.c_str());
+  }
+  if (op.stream.native == nullptr)
+    return dw_invalid(error,
+                      "nccl: the stream is null; the legacy default stream has "
+                      "the handle 1");
+  call->stream = static_cast<CUstream_st*>(op.stream.native);
+  call->order =
+      (op.flags & DW_FLAG_ASIDE) != 0 ? Order::kAside : Order::kStream;
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const Driver& driver = device.driver();
+  if (int result = driver.cuStreamIsCapturing(call->stream, &status);
+      result != CUDA_SUCCESS) {
+    const std::string text =
+        "nccl: the stream cannot be used: " + driver.error_name(result);
+    return dw_invalid(error, text.c_str());
+  }
+  if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+    return dw_invalid(error, "nccl: the capture of the stream has failed");
+  // In a capture nothing may run aside: every branch has to join before it
+  // ends, and the caller of an operation aside may never wait for it.
+  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) call->order = Order::kCaptured;
+  if (call->order != Order::kCaptured && (op.flags & DW_FLAG_CAPTURE) != 0)
+    return dw_invalid(error, "nccl: the stream is not being captured");
+  return DW_OK;
+}
+
+int32_t check_pointer(const Device& device, const void* address,
+                      dw_error* error) {
+  if (address == nullptr) return DW_OK;
+  const Driver& driver = device.driver();
+  const auto at = reinterpret_cast<CUdeviceptr>(address);
+  unsigned type = 0;
+  if (driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   at) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE)
+    return dw_invalid(error, "nccl: a buffer is not memory of a device");
+  int ordinal = -1;
+  driver.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                               at);
+  if (ordinal == device.ordinal()) return DW_OK;
+  const std::string text =
+      "nccl: a buffer is on device " + std::to_string(ordinal) +
+      ", the group is on device " + std::to_string(device.ordinal());
+  return dw_invalid(error, text.c_str());
+}
+
+int32_t check_buffer(const Comm& comm, const dw_buf& buffer, dw_error* error) {
+  if (buffer.count == 0) return DW_OK;
+  const Device& device = *comm.backend->device;
+  if (buffer.parts == nullptr) return check_pointer(device, buffer.data, error);
+  for (int r = 0; r < comm.size; ++r)
+    if (int32_t code = check_pointer(device, buffer.parts[r], error))
+      return code;
+  return DW_OK;
+}
+
+// A message to oneself needs its other half, which only a group has.
+int32_t check_peer(const Comm& comm, const dw_op& op, bool in_group,
+                   dw_error* error) {
+  if (op.peer < 0 || op.peer >= comm.size)
+    return dw_invalid(error, "the root or peer is not in the group");
+  if (op.peer == comm.rank && !in_group)
+    return dw_unsupported(error,
+                          "nccl: a rank sends to itself only in a batch");
+  if ((op.tag & UINT32_MAX) != 0 && comm.hints.tags.empty())
+    return dw_unsupported(
+        error,
+        "nccl: messages carry no tags, they arrive in the order in which they "
+        "are sent; with the hint tags=in_order tags are allowed, and ignored");
+  return DW_OK;
+}
+
+}  // namespace
+
+int32_t read_call(const Comm& comm, const dw_op& given, bool in_group,
+                  dw_sdk::Buffers* buffers, ReadCall* call, dw_error* error) {
+  const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, given.kind);
+  if (!shape.known)
+    return dw_unsupported(error, "nccl: this operation is not supported");
+  if (dw_unknown_flags(given.flags,
+                       allowed_flags(given.kind) | DW_FLAG_ASIDE) != 0)
+    return dw_unsupported(error, "nccl: a flag is not supported");
+  if (int32_t code = read_stream(comm, given, call, error)) return code;
+  call->caller_waits = (given.flags & DW_FLAG_CALLER_WAITS) != 0;
+  if (call->caller_waits && call->order == Order::kCaptured)
+    return dw_invalid(error, "nccl: nobody can wait inside a capture");
+
+  // The SDK checks what every backend checks; it does not know streams, tags
+  // and messages to oneself of this backend.
+  dw_op op = given;
+  op.flags &= shape.flags;
+  op.stream = {};
+  if (shape.message) {
+    if (int32_t code = check_peer(comm, given, in_group, error)) return code;
+    op.tag = 0;
+  }
+  const int rank = in_group && shape.message ? -1 : comm.rank;
+  if (int32_t code = dw_sdk::check_form(op, shape, rank, comm.size, error))
+    return code;
+  const int version = comm.backend->nccl.version;
+  if (int32_t code = dw_sdk::read_buffers(
+          op, shape,
+          shape.reduces ? reduced_types(version, op.reduce) : uint64_t{0},
+          comm.rank, comm.size, buffers, error))
+    return code;
+  if (op.reduce == DW_REDUCE_PREMUL_SUM && op.scale == nullptr)
+    return dw_invalid(error, "nccl: premul_sum needs a factor");
+  if (comm.hints.check_pointers == 1 && op.kind != DW_OP_BARRIER) {
+    const bool at_root = !shape.rooted || op.peer == comm.rank;
+    if (shape.has_in && (at_root || !shape.root_brings))
+      if (int32_t code = check_buffer(comm, op.in, error)) return code;
+    if (shape.has_out && (at_root || !shape.root_takes))
+      if (int32_t code = check_buffer(comm, op.out, error)) return code;
+  }
+  return DW_OK;
+}
+
+}  // namespace nccl_backend

@@ -1,0 +1,245 @@
+// A communicator is built in rounds. In the first the ranks tell each other
+// their versions, devices and NCCL's ids; then NCCL builds the communicator by
+// itself, in threads of its own, and in each further round the ranks tell
+// whether it is ready. So a rank that is missing is missing in a round, where
+// the host names it, and a setup can be cancelled at any time.
+#include "backend.h"
+#include "comm_parts.h"
+#include "config.h"
+#include "hostmem/building.h"
+#include "sdk/fail.h"
+#include "sdk/guard.h"
+#include "sdk/open.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace nccl_backend {
+namespace {
+
+constexpr dw_hostmem::Building::Kind kKind = {"nccl", 0x6c63636e, 1};
+
+// The longest wait for NCCL in one round: in the first rounds, and later.
+constexpr std::chrono::microseconds kShortLook{2000}, kLongLook{20000};
+constexpr uint32_t kShortLooks = 10;
+
+constexpr int kRanksPerId = 128;
+constexpr int kRanksOnOneGpuSince = version_code(2, 30, 3);
+
+struct Hello {
+  int32_t version, device;
+  CUuuid uuid;
+  uint64_t hints;  // hash of what the ranks need in common
+  uint32_t has_id, reserved;
+  ncclUniqueId id;
+};
+struct Ready {
+  uint64_t ready;
+};
+
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+// Whether the rank makes an id of NCCL: `ids` of the `n` ranks do, evenly
+// spread.
+bool makes_id(int rank, int n, int ids) {
+  for (int i = 0; i < ids; ++i)
+    if (rank == static_cast<int>(static_cast<int64_t>(i) * n / ids))
+      return true;
+  return false;
+}
+
+class Setup final : public dw_hostmem::Building {
+ public:
+  Setup(Backend* backend, const dw_setup_info& info, Hints hints)
+      : Building(kKind, info),
+        backend_(*backend),
+        rank_(info.rank),
+        size_(info.size),
+        comm_(std::make_unique<Comm>(backend, info.rank, info.size)) {
+    comm_->hints = std::move(hints);
+  }
+  ~Setup() override {
+    if (comm_ != nullptr) end_comm(std::move(comm_), EndBy::kAbort);
+  }
+
+  int32_t begin(dw_error* error) {
+    const CurrentContext current(*backend_.device);
+    if (int32_t code = make_parts(comm_.get(), error)) return code;
+    // Before any rank hears of the others: what the hints ask of this version.
+    if (int32_t code =
+            fill_config(backend_.nccl.version, comm_->hints, &config_, error))
+      return code;
+    Hello hello = {};
+    hello.version = backend_.nccl.version;
+    hello.device = backend_.device->ordinal();
+    hello.uuid = backend_.device->uuid();
+    hello.hints = hash_of(comm_->hints.common());
+    if (makes_id(rank_, size_, count_ids())) {
+      hello.has_id = 1;
+      if (int result = backend_.nccl.ncclGetUniqueId(&hello.id);
+          result != ncclSuccess)
+        return fail_nccl(backend_.nccl, "ncclGetUniqueId", result, nullptr,
+                         error);
+    }
+    say_object(hello);
+    return DW_OK;
+  }
+
+  dw_setup_result take() override {
+    backend_.watch->add(comm_.get());
+    return {reinterpret_cast<dw_comm*>(comm_.release()), nullptr};
+  }
+
+ private:
+  int count_ids() const {
+    if (backend_.nccl.ncclCommInitRankScalable == nullptr) return 1;
+    const int per = comm_->hints.ranks_per_id == kUnset
+                        ? kRanksPerId
+                        : comm_->hints.ranks_per_id;
+    return (size_ + per - 1) / per;
+  }
+
+  int32_t hear(uint32_t round, const Words& words, dw_error* error) override {
+    const CurrentContext current(*backend_.device);
+    if (round == 0) {
+      if (int32_t code = hear_hellos(words, error)) return code;
+    } else {
+      std::vector<Ready> all;
+      if (int32_t code = read(words, &all, error)) return code;
+      bool ready = true;
+      for (const Ready& one : all) ready = ready && one.ready != 0;
+      if (ready) return DW_DONE;
+    }
+    bool ready = false;
+    if (int32_t code =
+            look(round < kShortLooks ? kShortLook : kLongLook, &ready, error))
+      return code;
+    say_object(Ready{ready ? 1u : 0u});
+    return DW_OK;
+  }
+
+  int32_t hear_hellos(const Words& words, dw_error* error) {
+    std::vector<Hello> all;
+    if (int32_t code = read(words, &all, error)) return code;
+    std::vector<ncclUniqueId> ids;
+    for (int r = 0; r < size_; ++r) {
+      if (int32_t code = check(all, r, error)) return code;
+      if (all[static_cast<size_t>(r)].has_id != 0)
+        ids.push_back(all[static_cast<size_t>(r)].id);
+    }
+    if (ids.size() != static_cast<size_t>(count_ids()))
+      return refuse(0, "the ranks made another number of ids", error);
+    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    const int result =
+        ids.size() == 1
+            ? backend_.nccl.ncclCommInitRankConfig(&comm_->handle, size_,
+                                                   ids[0], rank_, &config_)
+            : backend_.nccl.ncclCommInitRankScalable(
+                  &comm_->handle, size_, rank_, static_cast<int>(ids.size()),
+                  ids.data(), &config_);
+    if (result == ncclSuccess || result == ncclInProgress) return DW_OK;
+    return fail_nccl(backend_.nccl, "the communicator cannot be built", result,
+                     nullptr, error);
+  }
+
+  // Compares a rank's facts with this rank's, and its device with those of the
+  // ranks before it.
+  int32_t check(const std::vector<Hello>& all, int rank,
+                dw_error* error) const {
+    const Hello& own = all[static_cast<size_t>(rank_)];
+    const Hello& other = all[static_cast<size_t>(rank)];
+    if (other.version != own.version)
+      return refuse(rank,
+                    "it has NCCL " + version_text(other.version) + ", rank " +
+                        std::to_string(rank_) + " has NCCL " +
+                        version_text(own.version),
+                    error);
+    if (other.hints != own.hints)
+      return refuse(
+          rank, "its hints differ from those of rank " + std::to_string(rank_),
+          error);
+    const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    if (own.version >= kRanksOnOneGpuSince && several != nullptr &&
+        std::string_view(several) == "1")
+      return DW_OK;
+    for (int r = 0; r < rank; ++r) {
+      const Hello& earlier = all[static_cast<size_t>(r)];
+      if (std::memcmp(&earlier.uuid, &other.uuid, sizeof(CUuuid)) == 0)
+        return refuse(rank,
+                      "it is on the same GPU as rank " + std::to_string(r) +
+                          " (their devices " + std::to_string(earlier.device) +
+                          " and " + std::to_string(other.device) +
+                          "); give each rank a device of its own",
+                      error);
+    }
+    return DW_OK;
+  }
+
+  int32_t look(std::chrono::microseconds patience, bool* ready,
+               dw_error* error) const {
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+      int state = ncclSuccess;
+      const int asked =
+          backend_.nccl.ncclCommGetAsyncError(comm_->handle, &state);
+      const int result = asked != ncclSuccess ? asked : state;
+      *ready = result == ncclSuccess;
+      if (*ready) return DW_OK;
+      if (result != ncclInProgress)
+        return fail_nccl(backend_.nccl, "the communicator cannot be built",
+                         result, comm_->handle, error);
+      if (std::chrono::steady_clock::now() >= limit) return DW_OK;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+  Backend& backend_;
+  const int rank_, size_;
+  std::unique_ptr<Comm> comm_;
+  ncclConfig config_ = {};
+};
+
+}  // namespace
+
+int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
+                    dw_setup** setup, dw_blob* out, dw_error* error) {
+  return dw_hostmem::begin_building(
+      "nccl: a communicator",
+      [&](std::unique_ptr<dw_hostmem::Building>* made) -> int32_t {
+        dw_setup_info info;
+        if (int32_t code =
+                dw_read_setup(&info, given, kHints, std::size(kHints), error))
+          return code;
+        Hints hints = of(backend)->hints;
+        if (int32_t code = read_hints(info.hints, info.n_hints, &hints, error))
+          return code;
+        auto building =
+            std::make_unique<Setup>(of(backend), info, std::move(hints));
+        if (int32_t code = building->begin(error)) return code;
+        *made = std::move(building);
+        return DW_OK;
+      },
+      setup, out, error);
+}
+
+int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
+                   dw_setup_result* result, dw_error* error) {
+  return dw_hostmem::step_building("nccl: a communicator", setup, in, n, out,
+                                   result, error);
+}
+
+void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_building(setup); }
+
+}  // namespace nccl_backend

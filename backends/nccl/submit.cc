@@ -1,0 +1,93 @@
+// The slots for operations.
+#include "launch.h"
+#include "read_call.h"
+#include "sdk/fail.h"
+#include "sdk/guard.h"
+#include "sdk/read_op.h"
+
+#include <vector>
+
+namespace nccl_backend {
+namespace {
+
+int32_t unreadable(int32_t code, dw_error* error) {
+  return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                 "nccl: the operation has a size or a field that is not known");
+}
+
+}  // namespace
+
+int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
+  return dw_sdk::guarded("nccl: a query", error, [&]() -> int32_t {
+    dw_op space;
+    const dw_op* op;
+    if (int32_t code = dw_read_op(&space, &op, given))
+      return unreadable(code, error);
+    const CurrentContext current(*of(comm)->backend->device);
+    // Operations under way have the communicator's own buffers.
+    dw_sdk::Buffers buffers;
+    ReadCall call;
+    return read_call(*of(comm), *op, false, &buffers, &call, error);
+  });
+}
+
+int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
+               dw_error* error) {
+  return dw_sdk::guarded("nccl: an operation", error, [&]() -> int32_t {
+    dw_op space;
+    LaunchItem item;
+    if (int32_t code = dw_read_op(&space, &item.op, given))
+      return unreadable(code, error);
+    item.comm = of(comm);
+    item.work = work;
+    if (int32_t code = item.comm->failure.check(error)) return code;
+    const CurrentContext current(*item.comm->backend->device);
+    if (int32_t code = read_call(*item.comm, *item.op, false,
+                                 &item.comm->buffers, &item.call, error))
+      return code;
+    return launch(item.comm->backend, {&item, 1}, item.call.caller_waits,
+                  error);
+  });
+}
+
+int32_t submit_group(dw_backend* backend, const dw_group_item* given,
+                     uint64_t n, dw_error* error) {
+  return dw_sdk::guarded("nccl: a group", error, [&]() -> int32_t {
+    if (n == 0) return DW_DONE;
+    const CurrentContext current(*of(backend)->device);
+    std::vector<dw_op> spaces(n);
+    std::vector<LaunchItem> items(n);
+    uint64_t waiting = 0, captured = 0;
+    for (uint64_t i = 0; i < n; ++i) {
+      LaunchItem& item = items[i];
+      if (int32_t code = dw_read_op(&spaces[i], &item.op, given[i].op))
+        return unreadable(code, error);
+      item.comm = of(given[i].comm);
+      item.work = given[i].work;
+      if (int32_t code = item.comm->failure.check(error)) return code;
+      if (int32_t code = read_call(*item.comm, *item.op, true,
+                                   &item.comm->buffers, &item.call, error))
+        return code;
+      if (item.call.caller_waits) ++waiting;
+      if (item.call.order == Order::kCaptured) ++captured;
+    }
+    if (captured != 0 && captured != n)
+      return dw_invalid(error,
+                        "nccl: a batch is captured as a whole or not at all");
+    return launch(of(backend), items, waiting == n, error);
+  });
+}
+
+int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
+                         dw_error* error) {
+  Backend* const backend = of(comm)->backend;
+  if (stream == nullptr || stream->device_type != DW_DEVICE_CUDA ||
+      stream->device_id != backend->device->ordinal() ||
+      stream->native == nullptr)
+    return dw_invalid(error, "nccl: this is no stream of the group's device");
+  const CurrentContext current(*backend->device);
+  return backend->watch->wait_stream(
+      work, static_cast<CUstream_st*>(stream->native), error);
+}
+
+}  // namespace nccl_backend

@@ -1,0 +1,97 @@
+#include "fakes/gpu/rules.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+namespace fakes::gpu {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  bool collecting = false;
+  std::vector<std::string> rules, notes;
+  int fail_at = 0, fail_with = 0, counted = 0;
+  bool failed = false;
+  std::atomic<int> asynchronous = 0;
+  std::atomic<bool> hang = false;
+};
+State& state() {
+  static State* const kState = new State;
+  return *kState;
+}
+
+}  // namespace
+
+void broken(const std::string& rule, const std::string& how) {
+  {
+    std::lock_guard<std::mutex> lock(state().mutex);
+    if (state().collecting) {
+      state().rules.push_back(rule);
+      return;
+    }
+  }
+  std::fprintf(stderr, "the fake GPU: broken rule \"%s\": %s\n", rule.c_str(),
+               how.c_str());
+  std::abort();
+}
+
+Collected::Collected() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().collecting = true;
+  state().rules.clear();
+}
+
+Collected::~Collected() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().collecting = false;
+}
+
+std::vector<std::string> Collected::rules() const {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return state().rules;
+}
+
+void fail_call(int nth, int result) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().fail_at = nth;
+  state().fail_with = result;
+  state().counted = 0;
+  state().failed = false;
+}
+
+int calls_counted() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return state().counted;
+}
+
+bool has_failed() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return state().failed;
+}
+
+int planned_failure() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  if (++state().counted != state().fail_at) return 0;
+  state().failed = true;
+  return state().fail_with;
+}
+
+void fail_asynchronously(int result) { state().asynchronous = result; }
+int asynchronous_failure() { return state().asynchronous; }
+void hang_aborts(bool on) { state().hang = on; }
+bool aborts_hang() { return state().hang; }
+
+void note(const std::string& text) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().notes.push_back(text);
+}
+
+std::vector<std::string> take_notes() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return std::exchange(state().notes, {});
+}
+
+}  // namespace fakes::gpu

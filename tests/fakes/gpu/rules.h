@@ -1,0 +1,49 @@
+// The discipline that the fakes of CUDA and NCCL ask for. A program that breaks
+// a rule ends, with the rule's name; a test of the rules collects them instead.
+#ifndef DISTWRAP_TESTS_FAKES_GPU_RULES_H_
+#define DISTWRAP_TESTS_FAKES_GPU_RULES_H_
+
+#include <string>
+#include <vector>
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+namespace fakes::gpu {
+
+// A rule was broken. Ends the process, unless they are collected.
+FAKE_EXPORT void broken(const std::string& rule, const std::string& how);
+
+// While one lives, broken rules are collected by name. One at a time.
+class FAKE_EXPORT Collected {
+ public:
+  Collected();
+  ~Collected();
+  Collected(const Collected&) = delete;
+  Collected& operator=(const Collected&) = delete;
+
+  std::vector<std::string> rules() const;
+};
+
+// Makes the `nth` call of NCCL from now on, counted from 1, answer `result`
+// without doing anything else; 0 switches it off. Calls that only ask, and ends
+// of communicators, are not counted.
+FAKE_EXPORT void fail_call(int nth, int result);
+// The calls since then, and whether the failure has happened.
+FAKE_EXPORT int calls_counted();
+FAKE_EXPORT bool has_failed();
+// For the fake of NCCL: the answer that this call has to give, 0 for its own.
+FAKE_EXPORT int planned_failure();
+// Makes every communicator in use report `result` as its asynchronous error.
+FAKE_EXPORT void fail_asynchronously(int result);
+FAKE_EXPORT int asynchronous_failure();
+// Aborts of NCCL do not return while this is on.
+FAKE_EXPORT void hang_aborts(bool on);
+FAKE_EXPORT bool aborts_hang();
+
+// Notes of the fake NCCL about its calls, for tests of hints: "minCTAs=4".
+FAKE_EXPORT void note(const std::string& text);
+FAKE_EXPORT std::vector<std::string> take_notes();
+
+}  // namespace fakes::gpu
+
+#endif  // DISTWRAP_TESTS_FAKES_GPU_RULES_H_

@@ -1,0 +1,452 @@
+// The fake NCCL: the functions that a library exports. FAKE_NCCL_VERSION says
+// which version it is, and so what it exports.
+#include "fakes/gpu/driver.h"
+#include "fakes/nccl/comm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+using namespace fakes;
+using nccl::Called;
+using nccl::Kind;
+using nccl::Part;
+
+namespace {
+
+constexpr int kVersion = FAKE_NCCL_VERSION;
+
+struct Library {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<nccl::Clique>> cliques;  // by id
+  std::set<ncclComm*> comms;  // all there ever were
+  std::mt19937_64 random{std::random_device{}()};
+};
+Library& library() {
+  static Library* const kLibrary = new Library;
+  return *kLibrary;
+}
+
+// The group of a thread.
+struct Group {
+  int depth = 0;
+  int failed = ncclSuccess;  // a call's error, which the end repeats
+  std::vector<Called> calls;
+
+  ~Group() {
+    if (depth != 0) gpu::broken("group left open", "its thread has ended");
+  }
+};
+thread_local Group group;
+
+// The threads that are inside, by device: from a group's first call to its end.
+constexpr int kDevices = 64;
+std::atomic<std::thread::id> inside[kDevices];
+thread_local std::set<int> entered;
+
+void enter_device(int device) {
+  if (entered.count(device) != 0) return;
+  std::thread::id nobody;
+  if (!inside[device].compare_exchange_strong(nobody,
+                                              std::this_thread::get_id()))
+    gpu::broken("two threads on a device",
+                "NCCL was called for device " + std::to_string(device) +
+                    " by two threads at the same time");
+  else
+    entered.insert(device);
+}
+void leave_devices() {
+  for (const int device : entered) inside[device] = std::thread::id();
+  entered.clear();
+}
+// For one call that is no part of a group.
+struct Inside {
+  explicit Inside(int device) { enter_device(device); }
+  ~Inside() {
+    if (group.depth == 0) leave_devices();
+  }
+};
+
+bool is_alive(ncclComm* comm, const char* call) {
+  {
+    std::lock_guard<std::mutex> lock(library().mutex);
+    if (library().comms.count(comm) == 0) {
+      gpu::broken("no communicator", std::string(call) + " of an address");
+      return false;
+    }
+  }
+  if (!comm->over) return true;
+  gpu::broken("use after the end",
+              std::string(call) + " of an ended communicator");
+  return false;
+}
+
+// For calls that may not be made while the communicator is in progress.
+bool is_ready(ncclComm* comm, const char* call) {
+  if (!is_alive(comm, call)) return false;
+  if (comm->finalized) {
+    gpu::broken("use after finalize", call);
+    return false;
+  }
+  if (comm->state != ncclInProgress) return true;
+  gpu::broken("call while in progress",
+              std::string(call) + " before the last call has finished");
+  return false;
+}
+
+int make_call(ncclComm* comm, CUstream_st* handle, Part part,
+              const char* name) {
+  if (!is_ready(comm, name)) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  const bool alone = group.depth == 0;
+  if (alone)
+    gpu::broken("call without a group",
+                std::string(name) +
+                    ": without one it may return before it is launched");
+  enter_device(comm->device);
+  CUstream_st* const stream = gpu::stream_of(handle);
+  if (stream == nullptr) return ncclInvalidArgument;
+  if (stream->device != comm->device) {
+    gpu::broken("wrong context", "the stream is of another device");
+    return ncclInvalidArgument;
+  }
+  if (nccl::bytes_of(part.type) == 0) return ncclInvalidArgument;
+  if (part.reduction.op >= ncclNumOps) {
+    const auto found = comm->reductions.find(part.reduction.op);
+    if (found == comm->reductions.end() || found->second.type != part.type) {
+      gpu::broken("unknown reduction", "it was destroyed, or never made");
+      return ncclInvalidArgument;
+    }
+    part.factor = found->second.factor;
+    part.factor_at = found->second.factor_at;
+    part.reduction = {ncclSum, true};
+  }
+  if (part.peer < -1 || part.peer >= comm->clique->size())
+    return ncclInvalidArgument;
+  ++stream->unlaunched;
+  group.calls.push_back({comm, stream, part, {}});
+  std::vector<std::shared_ptr<void>>& held = group.calls.back().held;
+  held.push_back(gpu::hold(part.in));
+  held.push_back(gpu::hold(part.out));
+  return ncclSuccess;
+}
+
+int call(ncclComm* comm, CUstream_st* stream, Part part, const char* name) {
+  const int result = make_call(comm, stream, std::move(part), name);
+  if (result != ncclSuccess) group.failed = result;
+  if (group.depth == 0) {
+    group.calls.clear();
+    leave_devices();
+  }
+  return result;
+}
+
+// A group with an error launches nothing.
+int end_group() {
+  std::vector<Called> calls;
+  calls.swap(group.calls);
+  if (const int failed = std::exchange(group.failed, int{ncclSuccess})) {
+    for (Called& called : calls) --called.stream->unlaunched;
+    leave_devices();
+    return failed;
+  }
+  const int result = nccl::launch_group(std::move(calls));
+  leave_devices();
+  return result;
+}
+
+std::string text_of(const ncclUniqueId& id) {
+  return std::string(id.internal, sizeof id.internal);
+}
+
+void note_field(const char* name, int value) {
+  if (value != INT_MIN)
+    gpu::note(std::string(name) + "=" + std::to_string(value));
+}
+
+// The forms of ncclConfig_t up to this version.
+bool config_fits(const ncclConfig& config) {
+  const bool known = config.magic == 0xcafebeef &&
+                     config.version <= static_cast<unsigned>(kVersion) &&
+                     ((config.version >= 22803 && config.size == 80) ||
+                      (config.version >= 22703 && config.version < 22803 &&
+                       config.size == 72) ||
+                      (config.version >= 21700 && config.version < 22703 &&
+                       config.size == 48));
+  if (!known)
+    gpu::broken("a config of another version",
+                "size " + std::to_string(config.size) + ", version " +
+                    std::to_string(config.version));
+  if (known && config.blocking != 0)
+    gpu::broken("a blocking communicator", "its calls never end by themselves");
+  return known;
+}
+
+void note_config(const ncclConfig& config) {
+  note_field("minCTAs", config.minCTAs);
+  note_field("maxCTAs", config.maxCTAs);
+  note_field("cgaClusterSize", config.cgaClusterSize);
+  if (config.netName != nullptr)
+    gpu::note(std::string("netName=") + config.netName);
+  if (config.version >= 22600) note_field("trafficClass", config.trafficClass);
+  if (config.size < 72) return;
+  if (config.commName != nullptr)
+    gpu::note(std::string("commName=") + config.commName);
+  note_field("collnetEnable", config.collnetEnable);
+  note_field("CTAPolicy", config.CTAPolicy);
+  note_field("nvlsCTAs", config.nvlsCTAs);
+  if (config.size < 80) return;
+  note_field("nChannelsPerNetPeer", config.nChannelsPerNetPeer);
+  note_field("nvlinkCentricSched", config.nvlinkCentricSched);
+}
+
+int init(ncclComm** comm, int ranks, int rank, const std::string& id,
+         const ncclConfig* config) {
+  if (const int planned = gpu::planned_failure()) return planned;
+  const int device = gpu::current_device();
+  if (device < 0) {
+    gpu::broken("no context", "ncclCommInitRank without a current context");
+    return ncclUnhandledCudaError;
+  }
+  if (rank < 0 || rank >= ranks || !config_fits(*config))
+    return ncclInvalidArgument;
+  const Inside entry(device);
+  note_config(*config);
+  std::shared_ptr<nccl::Clique> clique;
+  {
+    std::lock_guard<std::mutex> lock(library().mutex);
+    std::shared_ptr<nccl::Clique>& place = library().cliques[id];
+    if (place == nullptr) place = std::make_shared<nccl::Clique>(ranks);
+    clique = place;
+    *comm = new ncclComm(clique, rank, device);
+    library().comms.insert(*comm);
+  }
+  ncclComm* const made = *comm;
+  made->later([made, ranks] {
+    made->clique->wait_for_all({0, 0, 0, 0}, made->rank, ranks,
+                               [made] { return made->is_gone(); });
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    made->state = ncclSuccess;
+  });
+  return ncclInProgress;
+}
+
+Part part_of(Kind kind, const void* in, void* out, size_t count, int type,
+             int op = ncclSum, int peer = -1, bool sends = false) {
+  Part part;
+  part.kind = kind;
+  part.in = in;
+  part.out = out;
+  part.count = count;
+  part.type = type;
+  part.reduction.op = op;
+  part.peer = peer;
+  part.sends = sends;
+  return part;
+}
+
+}  // namespace
+
+extern "C" {
+
+FAKE_EXPORT int ncclGetVersion(int* version) {
+  *version = kVersion;
+  return ncclSuccess;
+}
+FAKE_EXPORT const char* ncclGetErrorString(int result) {
+  return result == ncclRemoteError ? "remote process exited"
+                                   : "a fake NCCL's error";
+}
+FAKE_EXPORT const char* ncclGetLastError(ncclComm*) { return ""; }
+
+FAKE_EXPORT int ncclGetUniqueId(ncclUniqueId* id) {
+  if (const int planned = gpu::planned_failure()) return planned;
+  std::lock_guard<std::mutex> lock(library().mutex);
+  std::memset(id, 0, sizeof *id);
+  for (size_t i = 0; i < 2; ++i) {
+    const uint64_t word = library().random();
+    std::memcpy(id->internal + i * sizeof word, &word, sizeof word);
+  }
+  return ncclSuccess;
+}
+
+FAKE_EXPORT int ncclCommInitRankConfig(ncclComm** comm, int ranks,
+                                       ncclUniqueId id, int rank,
+                                       ncclConfig* config) {
+  return init(comm, ranks, rank, text_of(id), config);
+}
+
+FAKE_EXPORT int ncclCommGetAsyncError(ncclComm* comm, int* result) {
+  if (!is_alive(comm, "ncclCommGetAsyncError")) return ncclInvalidArgument;
+  const int failed = gpu::asynchronous_failure();
+  *result = failed != 0 ? failed : comm->state.load();
+  return ncclSuccess;
+}
+
+FAKE_EXPORT int ncclCommFinalize(ncclComm* comm) {
+  if (!is_ready(comm, "ncclCommFinalize")) return ncclInvalidUsage;
+  const Inside entry(comm->device);
+  if (!comm->reductions.empty())
+    gpu::broken("reduction left", "a premul_sum was never destroyed");
+  comm->finalized = true;
+  comm->state = ncclInProgress;
+  comm->later([comm] {
+    // Destroyed graphs let go of it.
+    while (comm->graphs.use_count() > 1 && !comm->is_gone())
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (comm->last_kernel != nullptr) comm->last_kernel->wait();
+    comm->state = ncclSuccess;
+  });
+  return ncclInProgress;
+}
+
+FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
+  if (!is_alive(comm, "ncclCommDestroy")) return ncclInvalidArgument;
+  if (!comm->finalized || comm->state == ncclInProgress)
+    gpu::broken("destroyed in progress",
+                "ncclCommDestroy before ncclCommFinalize has finished");
+  comm->over = true;
+  comm->join();
+  return ncclSuccess;
+}
+
+FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
+  if (!is_alive(comm, "ncclCommAbort")) return ncclInvalidArgument;
+  while (gpu::aborts_hang())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  comm->over = true;
+  comm->aborted = true;
+  comm->clique->wake();
+  comm->join();
+  return ncclSuccess;
+}
+
+FAKE_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
+  if (const int planned = gpu::planned_failure()) return planned;
+  if (gpu::current_device() < 0) {
+    gpu::broken("no context", "ncclMemAlloc without a current context");
+    return ncclUnhandledCudaError;
+  }
+  *address = gpu::allocate(gpu::current_device(), bytes);
+  return *address == nullptr ? ncclUnhandledCudaError : ncclSuccess;
+}
+FAKE_EXPORT int ncclMemFree(void* address) {
+  return gpu::release(address) ? ncclSuccess : ncclInvalidArgument;
+}
+
+FAKE_EXPORT int ncclGroupStart() {
+  if (const int planned = gpu::planned_failure()) return planned;
+  ++group.depth;
+  return ncclSuccess;
+}
+FAKE_EXPORT int ncclGroupEnd() {
+  const int planned = gpu::planned_failure();
+  if (group.depth == 0) {
+    gpu::broken("no group to end", "ncclGroupEnd without ncclGroupStart");
+    return ncclInvalidUsage;
+  }
+  if (planned != 0) group.failed = planned;
+  return --group.depth != 0 ? planned : end_group();
+}
+
+FAKE_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* factor, int type,
+                                         int residence, ncclComm* comm) {
+  if (!is_ready(comm, "ncclRedOpCreatePreMulSum")) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  const Inside entry(comm->device);
+  Part made;
+  made.type = type;
+  if (residence == ncclScalarHostImmediate)
+    made.factor.assign(static_cast<const char*>(factor), nccl::bytes_of(type));
+  else
+    made.factor_at = factor;
+  *op = comm->next_reduction++;
+  comm->reductions[*op] = made;
+  return ncclSuccess;
+}
+FAKE_EXPORT int ncclRedOpDestroy(int op, ncclComm* comm) {
+  if (!is_ready(comm, "ncclRedOpDestroy")) return ncclInvalidUsage;
+  const Inside entry(comm->device);
+  if (comm->reductions.erase(op) != 1)
+    gpu::broken("unknown reduction", "it was destroyed twice");
+  return ncclSuccess;
+}
+
+FAKE_EXPORT int ncclAllReduce(const void* in, void* out, size_t count, int type,
+                              int op, ncclComm* comm, CUstream_st* stream) {
+  return call(comm, stream, part_of(Kind::kAllReduce, in, out, count, type, op),
+              "ncclAllReduce");
+}
+FAKE_EXPORT int ncclReduce(const void* in, void* out, size_t count, int type,
+                           int op, int root, ncclComm* comm,
+                           CUstream_st* stream) {
+  return call(comm, stream,
+              part_of(Kind::kReduce, in, out, count, type, op, root),
+              "ncclReduce");
+}
+FAKE_EXPORT int ncclBroadcast(const void* in, void* out, size_t count, int type,
+                              int root, ncclComm* comm, CUstream_st* stream) {
+  return call(comm, stream,
+              part_of(Kind::kBroadcast, in, out, count, type, ncclSum, root),
+              "ncclBroadcast");
+}
+FAKE_EXPORT int ncclAllGather(const void* in, void* out, size_t count, int type,
+                              ncclComm* comm, CUstream_st* stream) {
+  return call(comm, stream, part_of(Kind::kAllGather, in, out, count, type),
+              "ncclAllGather");
+}
+FAKE_EXPORT int ncclReduceScatter(const void* in, void* out, size_t count,
+                                  int type, int op, ncclComm* comm,
+                                  CUstream_st* stream) {
+  return call(comm, stream,
+              part_of(Kind::kReduceScatter, in, out, count, type, op),
+              "ncclReduceScatter");
+}
+FAKE_EXPORT int ncclSend(const void* in, size_t count, int type, int peer,
+                         ncclComm* comm, CUstream_st* stream) {
+  return call(
+      comm, stream,
+      part_of(Kind::kMessage, in, nullptr, count, type, ncclSum, peer, true),
+      "ncclSend");
+}
+FAKE_EXPORT int ncclRecv(void* out, size_t count, int type, int peer,
+                         ncclComm* comm, CUstream_st* stream) {
+  return call(comm, stream,
+              part_of(Kind::kMessage, nullptr, out, count, type, ncclSum, peer),
+              "ncclRecv");
+}
+
+#if FAKE_NCCL_VERSION >= 22300
+FAKE_EXPORT int ncclCommInitRankScalable(ncclComm** comm, int ranks, int rank,
+                                         int ids, ncclUniqueId* id,
+                                         ncclConfig* config) {
+  gpu::note("ids=" + std::to_string(ids));
+  std::string all;
+  for (int i = 0; i < ids; ++i) all += text_of(id[i]);
+  return init(comm, ranks, rank, all, config);
+}
+#endif
+#if FAKE_NCCL_VERSION >= 22803
+FAKE_EXPORT int ncclAlltoAll(const void* in, void* out, size_t count, int type,
+                             ncclComm* comm, CUstream_st* stream) {
+  gpu::note("ncclAlltoAll");
+  return call(comm, stream, part_of(Kind::kAllToAll, in, out, count, type),
+              "ncclAlltoAll");
+}
+FAKE_EXPORT int ncclGather(const void* in, void* out, size_t count, int type,
+                           int root, ncclComm* comm, CUstream_st* stream) {
+  gpu::note("ncclGather");
+  return call(comm, stream,
+              part_of(Kind::kGather, in, out, count, type, ncclSum, root),
+              "ncclGather");
+}
+FAKE_EXPORT int ncclScatter(const void* in, void* out, size_t count, int type,
+                            int root, ncclComm* comm, CUstream_st* stream) {
+  gpu::note("ncclScatter");
+  return call(comm, stream,
+              part_of(Kind::kScatter, in, out, count, type, ncclSum, root),
+              "ncclScatter");
+}
+#endif
+
+}  // extern "C"

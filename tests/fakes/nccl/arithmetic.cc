@@ -1,0 +1,187 @@
+#include "fakes/nccl/arithmetic.h"
+
+#include "nccl/nccl_types.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace fakes::nccl {
+namespace {
+
+float from_bf16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+uint16_t to_bf16(float value) {
+  if (std::isnan(value)) return 0x7fc0;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float from_f16(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float value;
+  if (exponent == 31)
+    value = fraction != 0 ? std::nanf("") : INFINITY;
+  else if (exponent == 0)
+    value = std::ldexp(static_cast<float>(fraction), -24);
+  else
+    value = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+uint16_t to_f16(float value) {
+  if (std::isnan(value)) return 0x7e00;
+  const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  const float size = std::fabs(value);
+  if (size >= 65520.f) return static_cast<uint16_t>(sign | 0x7c00);
+  int exponent = 0;
+  std::frexp(size, &exponent);
+  // The unit in the last place; below 2^-14 it stays 2^-24.
+  const int unit = exponent - 11 < -24 ? -24 : exponent - 11;
+  const float units = std::nearbyint(std::ldexp(size, -unit));
+  if (units == 0) return sign;
+  auto whole = static_cast<uint32_t>(units);
+  if (unit == -24)
+    return static_cast<uint16_t>(sign | whole);  // 1024 carries by itself
+  int biased = unit + 25;
+  if (whole == 2048) {
+    whole = 1024;
+    ++biased;
+  }
+  return static_cast<uint16_t>(sign | static_cast<unsigned>(biased) << 10 |
+                               (whole - 1024));
+}
+
+// How elements are stored, and in which type they are reduced.
+template <class Stored>
+struct Plain {
+  using Value = Stored;
+  static Value load(const char* at) {
+    Stored value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  static void store(Value value, char* at) {
+    std::memcpy(at, &value, sizeof value);
+  }
+  static constexpr size_t kBytes = sizeof(Stored);
+};
+template <float (*kFrom)(uint16_t), uint16_t (*kTo)(float)>
+struct Half {
+  using Value = float;
+  static Value load(const char* at) { return kFrom(Plain<uint16_t>::load(at)); }
+  static void store(Value value, char* at) {
+    Plain<uint16_t>::store(kTo(value), at);
+  }
+  static constexpr size_t kBytes = 2;
+};
+
+template <class Value>
+Value combine(int op, Value a, Value b) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    switch (op) {
+      case ncclProd:
+        return a * b;
+      case ncclMax:
+        return std::isnan(a) || std::isnan(b) ? a + b : a < b ? b : a;
+      case ncclMin:
+        return std::isnan(a) || std::isnan(b) ? a + b : b < a ? b : a;
+      default:
+        return a + b;
+    }
+  } else {
+    using Wide = std::make_unsigned_t<Value>;
+    switch (op) {
+      case ncclProd:
+        return static_cast<Value>(uint64_t{static_cast<Wide>(a)} *
+                                  static_cast<Wide>(b));
+      case ncclMax:
+        return a < b ? b : a;
+      case ncclMin:
+        return b < a ? b : a;
+      default:
+        return static_cast<Value>(static_cast<Wide>(a) +
+                                  uint64_t{static_cast<Wide>(b)});
+    }
+  }
+}
+
+template <class Form>
+void reduce_as(const Reduction& reduction,
+               const std::vector<const char*>& inputs,
+               const std::vector<const char*>& factors, size_t count,
+               char* out) {
+  using Value = typename Form::Value;
+  const size_t n = inputs.size();
+  for (size_t i = 0; i < count; ++i) {
+    Value sum{};
+    for (size_t r = 0; r < n; ++r) {
+      Value value = Form::load(inputs[r] + i * Form::kBytes);
+      if (reduction.premul)
+        value = static_cast<Value>(value * Form::load(factors[r]));
+      sum = r == 0 ? value : combine(reduction.op, sum, value);
+    }
+    if (reduction.op == ncclAvg)
+      sum = static_cast<Value>(sum / static_cast<Value>(n));
+    Form::store(sum, out + i * Form::kBytes);
+  }
+}
+
+}  // namespace
+
+size_t bytes_of(int type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8:
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+void reduce(const Reduction& reduction, int type,
+            const std::vector<const char*>& inputs,
+            const std::vector<const char*>& factors, size_t count, char* out) {
+  const auto as = [&]<class Form>(Form) {
+    reduce_as<Form>(reduction, inputs, factors, count, out);
+  };
+  switch (type) {
+    case ncclInt8:
+      return as(Plain<int8_t>());
+    case ncclUint8:
+      return as(Plain<uint8_t>());
+    case ncclInt32:
+      return as(Plain<int32_t>());
+    case ncclUint32:
+      return as(Plain<uint32_t>());
+    case ncclInt64:
+      return as(Plain<int64_t>());
+    case ncclUint64:
+      return as(Plain<uint64_t>());
+    case ncclFloat16:
+      return as(Half<from_f16, to_f16>());
+    case ncclFloat32:
+      return as(Plain<float>());
+    case ncclFloat64:
+      return as(Plain<double>());
+    case ncclBfloat16:
+      return as(Half<from_bf16, to_bf16>());
+    default:
+      return;
+  }
+}
+
+}  // namespace fakes::nccl

@@ -1,0 +1,257 @@
+// Wrong calls are refused before anything is sent, by one clear error, and the
+// group goes on.
+#include "fake_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace distwrap::nccl_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+dw_error open_with(const HintMap& hints, int device = 0) {
+  dw_error error = {};
+  run_unopened({.size = 1, .devices = {device}}, [&](FakeRank& rank) {
+    rank.open(hints);
+    error = rank.error;
+  });
+  return error;
+}
+
+TEST(NcclOpen, NamesAMissingLibrary) {
+  const dw_error error = open_with({{"nccl_library", "/nowhere/libnccl.so.2"}});
+  EXPECT_EQ(error.code, DW_UNAVAILABLE);
+  EXPECT_THAT(error.text,
+              AllOf(HasSubstr("/nowhere/libnccl.so.2"), HasSubstr("2.19")));
+}
+
+TEST(NcclOpen, NamesAMissingDriver) {
+  const dw_error error = open_with({{"cuda_driver", "/nowhere/libcuda.so.1"}});
+  EXPECT_EQ(error.code, DW_UNAVAILABLE);
+  EXPECT_THAT(error.text, AllOf(HasSubstr("no CUDA driver"),
+                                HasSubstr("/nowhere/libcuda.so.1")));
+}
+
+TEST(NcclOpen, NamesBothVersionsOfAnOldLibrary) {
+  const dw_error error = open_with({{"nccl_library", fake_nccl(21805)}});
+  EXPECT_EQ(error.code, DW_UNAVAILABLE);
+  EXPECT_THAT(error.text, AllOf(HasSubstr("2.18.5"), HasSubstr("2.19.0")));
+}
+
+TEST(NcclOpen, NamesAnotherLibrary) {
+  EXPECT_THAT(open_with({{"nccl_library", "libm.so.6"}}).text,
+              HasSubstr("is not NCCL"));
+  EXPECT_THAT(open_with({{"cuda_driver", "libm.so.6"}}).text,
+              HasSubstr("has no cu"));
+}
+
+TEST(NcclOpen, NamesTheNumberOfDevices) {
+  const dw_error error = open_with({}, 64);
+  EXPECT_EQ(error.code, DW_UNAVAILABLE);
+  EXPECT_THAT(error.text,
+              AllOf(HasSubstr("no device 64"), HasSubstr("sees 64")));
+}
+
+TEST(NcclOpen, RefusesHintsThatAreWrong) {
+  EXPECT_THAT(open_with({{"max_ctaz", "3"}}).text, HasSubstr("max_ctaz"));
+  for (const char* const junk : {"", "many", "0", "65", "3x"}) {
+    const dw_error error = open_with({{"max_ctas", junk}});
+    EXPECT_EQ(error.code, DW_INVALID_ARGUMENT) << junk;
+    EXPECT_THAT(error.text, AllOf(HasSubstr("max_ctas"), HasSubstr("1 to 64")));
+  }
+  EXPECT_THAT(open_with({{"tags", "any"}}).text, HasSubstr("in_order"));
+}
+
+// Every rank hears of it, and names the same two.
+TEST(NcclSetup, TwoRanksOnOneGpuAreNamed) {
+  unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  const Team team = {.size = 3, .devices = {0, 1, 0}};
+  run_unopened(team, [](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK);
+    EXPECT_NE(rank.build(), DW_OK);
+    EXPECT_EQ(rank.error.peer, 2);
+    EXPECT_THAT(rank.error.text, HasSubstr("same GPU as rank 0"));
+  });
+}
+
+TEST(NcclSetup, OtherVersionsOnOtherRanksAreNamed) {
+  run_unopened({.size = 2}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.open({{"nccl_library",
+                          fake_nccl(rank.rank == 0 ? 21903 : 22803)}}),
+              DW_OK);
+    EXPECT_NE(rank.build(), DW_OK);
+    EXPECT_EQ(rank.error.peer, 1 - rank.rank);
+    EXPECT_THAT(rank.error.text,
+                AllOf(HasSubstr("NCCL 2.19.3"), HasSubstr("NCCL 2.28.3")));
+  });
+}
+
+TEST(NcclSetup, HintsThatDifferAreRefused) {
+  run_unopened({.size = 2}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK);
+    EXPECT_NE(rank.build({{"max_ctas", rank.rank == 0 ? "2" : "3"}}), DW_OK);
+    EXPECT_THAT(rank.error.text, HasSubstr("hints differ"));
+  });
+}
+
+TEST(NcclSetup, AHintThatTheVersionLacksIsRefused) {
+  run_unopened({.size = 1, .version = 21903}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK);
+    EXPECT_EQ(rank.build({{"cta_policy", "1"}}), DW_INVALID_ARGUMENT);
+    EXPECT_THAT(rank.error.text,
+                AllOf(HasSubstr("cta_policy"), HasSubstr("2.27.3"),
+                      HasSubstr("2.19.3")));
+  });
+}
+
+// A rank that never comes keeps no thread: the setup is cancelled.
+TEST(NcclSetup, CanBeCancelledWhileNcclWaits) {
+  run_unopened({.size = 2}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK);
+    // Rank 1 leaves after the first round, so NCCL never gets ready on rank 0.
+    EXPECT_EQ(rank.build({}, 1), DW_CANCELLED);
+    rank.close();
+    EXPECT_EQ(rank.backend, nullptr);
+  });
+}
+
+// Each hint of NCCL's config reaches the library.
+TEST(NcclHints, ReachNccl) {
+  fakes::gpu::take_notes();
+  const HintMap hints = {
+      {"min_ctas", "2"},         {"max_ctas", "4"},
+      {"cga_cluster_size", "1"}, {"net_name", "Socket"},
+      {"traffic_class", "7"},    {"comm_name", "dp"},
+      {"collnet", "1"},          {"cta_policy", "2"},
+      {"nvls_ctas", "3"},        {"channels_per_net_peer", "5"},
+      {"nvlink_centric", "0"}};
+  run_ranks({.size = 1, .hints = hints}, [](FakeRank&) {});
+  EXPECT_THAT(
+      fakes::gpu::take_notes(),
+      testing::UnorderedElementsAre(
+          "minCTAs=2", "maxCTAs=4", "cgaClusterSize=1", "netName=Socket",
+          "trafficClass=7", "commName=dp", "collnetEnable=1", "CTAPolicy=2",
+          "nvlsCTAs=3", "nChannelsPerNetPeer=5", "nvlinkCentricSched=0"));
+}
+
+TEST(NcclHints, RanksPerIdSpreadsIds) {
+  for (const int version : versions()) {
+    fakes::gpu::take_notes();
+    run_ranks({.size = 5, .version = version, .hints = {{"ranks_per_id", "2"}}},
+              [](FakeRank& rank) {
+                EXPECT_EQ(
+                    rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                    DW_DONE);
+              });
+    const std::vector<std::string> notes = fakes::gpu::take_notes();
+    if (version < 22300)
+      EXPECT_THAT(notes, testing::IsEmpty());
+    else
+      EXPECT_THAT(notes, testing::Each("ids=3"));
+  }
+}
+
+// One operation after the other on one rank only; then a call that works.
+TEST(NcclCalls, WrongOnesAreRefusedAndNothingIsSent) {
+  run_ranks(
+      {.size = 2, .hints = {{"check_pointers", "1"}}}, [](FakeRank& rank) {
+        const DeviceInts x(rank, {rank.rank + 1});
+        if (rank.rank == 0) {
+          CUstream_st stream(rank.device), far(5);
+          dw_work work;
+          const dw_op good = rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1);
+          const auto refused = [&](const dw_op& op, int32_t code,
+                                   const char* text) {
+            EXPECT_EQ(rank.submit(op, &work), code) << text;
+            EXPECT_THAT(rank.error.text, HasSubstr(text));
+          };
+          int64_t on_host = 0;
+          dw_op op = rank.op(DW_OP_ALL_REDUCE, &on_host, &on_host, 1);
+          refused(op, DW_INVALID_ARGUMENT, "not memory of a device");
+          void* const elsewhere = fakes::gpu::allocate(5, 8);
+          op = rank.op(DW_OP_ALL_REDUCE, elsewhere, elsewhere, 1);
+          refused(op, DW_INVALID_ARGUMENT, "is on device 5");
+          fakes::gpu::release(elsewhere);
+          op = good;
+          op.stream = {DW_DEVICE_CUDA, 5, &far};
+          refused(op, DW_INVALID_ARGUMENT, "stream is of device 5");
+          op = good;
+          op.kind = DW_OP_SCAN;
+          refused(op, DW_UNIMPLEMENTED, "not supported");
+          op = good;
+          op.reduce = DW_REDUCE_BXOR;
+          refused(op, DW_UNIMPLEMENTED, "reduction");
+          op = good;
+          op.in.dtype = op.out.dtype = {0, 16, 1};
+          refused(op, DW_UNIMPLEMENTED, "reduction");
+          op = good;
+          op.in.dtype = op.out.dtype = {2, 64, 1};
+          op.reduce = DW_REDUCE_PREMUL_SUM;
+          refused(op, DW_INVALID_ARGUMENT, "factor");
+          op = rank.op(DW_OP_SEND, x.data(), nullptr, 1, 1);
+          op.tag = 3;
+          refused(op, DW_UNIMPLEMENTED, "tags=in_order");
+          op = rank.op(DW_OP_SEND, x.data(), nullptr, 1, 0);
+          refused(op, DW_UNIMPLEMENTED, "itself");
+          op = rank.op(DW_OP_SEND, x.data(), nullptr, 1, 2);
+          refused(op, DW_INVALID_ARGUMENT, "not in the group");
+          const DeviceInts two(rank, {1, 2});
+          op = rank.op(DW_OP_ALL_TO_ALL, two.data(), two.data(), 2);
+          refused(op, DW_UNIMPLEMENTED, "flag");
+        }
+        EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1)),
+                  DW_DONE)
+            << rank.error.text;
+        EXPECT_EQ(x.values(), Ints{3});
+      });
+}
+
+TEST(NcclCalls, TagsInOrderAreAllowedByAHint) {
+  run_ranks({.size = 2, .hints = {{"tags", "in_order"}}}, [](FakeRank& rank) {
+    const DeviceInts x(rank, {rank.rank});
+    dw_op op = rank.rank == 0 ? rank.op(DW_OP_SEND, x.data(), nullptr, 1, 1)
+                              : rank.op(DW_OP_RECV, nullptr, x.data(), 1, 0);
+    op.tag = 9;
+    EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
+    EXPECT_EQ(x.values(), Ints{0});
+  });
+}
+
+// Signed averages are wrong in NCCL before 2.24.3.
+TEST(NcclCalls, SignedAveragesByVersion) {
+  for (const int version : versions())
+    run_ranks({.size = 2, .version = version}, [=](FakeRank& rank) {
+      const DeviceInts x(rank, {rank.rank == 0 ? -5 : 2});
+      dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1);
+      op.reduce = DW_REDUCE_AVG;
+      if (version < 22403) {
+        EXPECT_EQ(rank.call(op), DW_UNIMPLEMENTED);
+        return;
+      }
+      EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
+      EXPECT_EQ(x.values(), Ints{-1});
+    });
+}
+
+TEST(NcclMemory, IsAllocatedOnTheDevice) {
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    dw_mem* mem = nullptr;
+    void* address = nullptr;
+    ASSERT_EQ(nccl().mem_alloc(rank.backend, 8, &mem, &address, nullptr),
+              DW_OK);
+    EXPECT_EQ(fakes::gpu::device_of(address), rank.device);
+    const int64_t one = 1;
+    fakes::gpu::write(address, &one, sizeof one);
+    EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_REDUCE, address, address, 1)),
+              DW_DONE);
+    EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr), DW_OK);
+    EXPECT_EQ(fakes::gpu::device_of(address), -1);
+  });
+}
+
+}  // namespace
+}  // namespace distwrap::nccl_test

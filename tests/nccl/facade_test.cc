@@ -1,0 +1,237 @@
+// The facade over the backend and the fakes: sessions of ranks as threads, each
+// with a device of its own.
+#include "base/settings.h"
+#include "distwrap/distwrap.h"
+#include "fake_nccl.h"
+#include "group/session_state.h"
+#include "plugin/linked_in.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <thread>
+#include <vector>
+
+extern "C" const dw_backend_api* dw_plugin_query_v1_nccl(const dw_host_info*);
+
+namespace distwrap {
+namespace {
+
+using fakes::gpu::Moment;
+using ::testing::HasSubstr;
+using Ints = std::vector<int64_t>;
+
+absl::StatusOr<Session> open_session(int rank, int n,
+                                     std::shared_ptr<Store> store) {
+  static const std::vector<plugin::LinkedIn> kLinked = [] {
+    std::vector<plugin::LinkedIn> made(plugin::linked_in().begin(),
+                                       plugin::linked_in().end());
+    made.push_back({"nccl", dw_plugin_query_v1_nccl});
+    return made;
+  }();
+  InitOptions options;
+  options.backend = "cpu:shm,cuda:nccl";
+  options.rank = rank;
+  options.world_size = n;
+  options.store = std::move(store);
+  options.device_id = rank;
+  options.timeout = absl::Seconds(60);
+  options.init_timeout = absl::Seconds(60);
+  options.hints = {{"nccl_library", nccl_test::fake_nccl(23203)},
+                   {"cuda_driver", nccl_test::fake_driver()}};
+  absl::StatusOr<group::SessionPlan> plan = group::plan_session(
+      options, base::Environment(std::map<std::string, std::string>{}));
+  if (!plan.ok()) return plan.status();
+  plan->linked_in = kLinked;
+  auto state = group::SessionState::create(*plan);
+  if (!state.ok()) return state.status();
+  return Session(*state);
+}
+
+void run(int n, const std::function<void(Session&)>& body) {
+  fakes::gpu::allow_host_memory(false);
+  const std::shared_ptr<Store> store = Store::in_memory();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([&, rank] {
+      absl::StatusOr<Session> session = open_session(rank, n, store);
+      ASSERT_TRUE(session.ok()) << session.status();
+      bind_session(*session);
+      body(*session);
+      EXPECT_TRUE(session->close().ok());
+      bind_session({});
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Values on a device, as a tensor.
+class OnDevice {
+ public:
+  OnDevice(int device, const Ints& values)
+      : device_(device),
+        count_(values.size()),
+        data_(static_cast<int64_t*>(
+            fakes::gpu::allocate(device, count_ * sizeof(int64_t)))) {
+    set(values);
+  }
+  ~OnDevice() { fakes::gpu::release(data_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  TensorView view() const {
+    return TensorView(data_, static_cast<int64_t>(count_), DType::kI64,
+                      Device{DW_DEVICE_CUDA, device_});
+  }
+  void set(const Ints& values) const {
+    fakes::gpu::write(data_, values.data(), count_ * sizeof(int64_t));
+  }
+  Ints values() const {
+    Ints read(count_);
+    fakes::gpu::read(read.data(), data_, count_ * sizeof(int64_t));
+    return read;
+  }
+
+ private:
+  const int device_;
+  const size_t count_;
+  int64_t* const data_;
+};
+
+Stream handle(CUstream_st& stream) {
+  return {{DW_DEVICE_CUDA, stream.device}, &stream};
+}
+
+TEST(NcclFacade, EveryCollective) {
+  run(3, [](Session& session) {
+    const int me = session.rank();
+    const OnDevice x(me, {me, 10 + me, 20 + me}), all(me, Ints(9, -1));
+    const OnDevice one(me, {me + 1}), three(me, {-1, -1, -1});
+    ASSERT_TRUE(barrier().ok());
+    EXPECT_TRUE(all_reduce(one.view(), ReduceOp::kSum).ok());
+    EXPECT_EQ(one.values(), Ints{6});
+    EXPECT_TRUE(broadcast(x.view(), Peer::group(2)).ok());
+    EXPECT_EQ(x.values(), (Ints{2, 12, 22}));
+    x.set({me, 10 + me, 20 + me});
+    EXPECT_TRUE(all_gather_into_tensor(all.view(), x.view()).ok());
+    EXPECT_EQ(all.values(), (Ints{0, 10, 20, 1, 11, 21, 2, 12, 22}));
+    EXPECT_TRUE(all_to_all_single(three.view(), x.view()).ok());
+    EXPECT_EQ(three.values(), (Ints{10 * me, 10 * me + 1, 10 * me + 2}));
+    EXPECT_TRUE(
+        reduce_scatter_tensor(one.view(), x.view(), ReduceOp::kSum).ok());
+    EXPECT_EQ(one.values(), Ints{30 * me + 3});
+    EXPECT_TRUE(all_gather_v(all.view(), x.view(), Ints{3, 3, 3}).ok());
+    EXPECT_EQ(all.values(), (Ints{0, 10, 20, 1, 11, 21, 2, 12, 22}));
+  });
+}
+
+TEST(NcclFacade, AStreamAndTheHost) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    CUstream_st stream(me);
+    Moment gate;
+    const OnDevice x(me, {0}), y(me, {0});
+    // The first call connects the ranks.
+    ASSERT_TRUE(all_reduce(y.view(), ReduceOp::kSum).ok());
+    stream.put([&] {
+      gate.wait();
+      x.set({me + 1});
+    });
+    const absl::StatusOr<Work> sum =
+        all_reduce(x.view(), ReduceOp::kSum, {.stream = handle(stream)});
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    stream.put([&] { y.set(x.values()); });
+    EXPECT_FALSE(sum->test());
+    gate.happen();
+    stream.synchronize();
+    EXPECT_EQ(y.values(), Ints{3});
+    EXPECT_TRUE(sum->wait().ok());
+  });
+}
+
+TEST(NcclFacade, ABatchOfMessages) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const OnDevice out(me, {10 + me}), in(me, {-1});
+    Batch batch;
+    batch.send(out.view(), Peer::group(1 - me));
+    batch.recv(in.view(), Peer::group(1 - me));
+    const absl::StatusOr<Work> all = batch.submit();
+    ASSERT_TRUE(all.ok()) << all.status();
+    EXPECT_TRUE(all->wait().ok());
+    EXPECT_EQ(in.values(), Ints{11 - me});
+  });
+}
+
+TEST(NcclFacade, SubGroupsAreBuiltAnew) {
+  run(3, [](Session& session) {
+    const int me = session.rank();
+    const absl::StatusOr<Group> half =
+        split_group({.split_ranks = {{0, 2}, {1}}});
+    ASSERT_TRUE(half.ok()) << half.status();
+    const OnDevice x(me, {me + 1});
+    EXPECT_TRUE(all_reduce(x.view(), ReduceOp::kSum, {.group = *half}).ok());
+    EXPECT_EQ(x.values(), Ints{me == 1 ? 2 : 4});
+  });
+}
+
+// Rank 1 never calls: the deadline names it, on a stream too.
+TEST(NcclFacade, ALateRankIsNamed) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const OnDevice x(me, {1});
+    if (me == 1) return;
+    CUstream_st stream(me);
+    const absl::StatusOr<Work> sum = all_reduce(
+        x.view(), ReduceOp::kSum,
+        {.timeout = absl::Milliseconds(100), .stream = handle(stream)});
+    const absl::Status status = sum.ok() ? sum->wait() : sum.status();
+    EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+    EXPECT_EQ(error_reason(all_reduce(x.view(), ReduceOp::kSum).status()),
+              Reason::kGroupBroken);
+    stream.synchronize();
+  });
+}
+
+// Without a device_id, the launcher's local rank chooses the device.
+TEST(NcclFacade, TheLocalRankChoosesTheDevice) {
+  InitOptions options;
+  options.backend = "cuda:nccl";
+  options.store = Store::in_memory();
+  const std::map<std::string, std::string> variables = {
+      {"DISTWRAP_RANK", "6"},
+      {"DISTWRAP_WORLD_SIZE", "8"},
+      {"DISTWRAP_LOCAL_RANK", "2"},
+      {"DISTWRAP_LOCAL_WORLD_SIZE", "4"},
+      {"DISTWRAP_STORE", "unix:/tmp/store"}};
+  absl::StatusOr<group::SessionPlan> plan =
+      group::plan_session(options, base::Environment(variables));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->device_id, 2);
+  options.device_id = 5;
+  plan = group::plan_session(options, base::Environment(variables));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->device_id, 5);
+}
+
+TEST(NcclFacade, MissingLibrariesAreNamedAtTheStart) {
+  InitOptions options;
+  options.backend = "cuda:nccl";
+  options.rank = 0;
+  options.world_size = 1;
+  options.hints = {{"nccl_library", "/nowhere/libnccl.so.2"},
+                   {"cuda_driver", nccl_test::fake_driver()}};
+  absl::StatusOr<group::SessionPlan> plan = group::plan_session(
+      options, base::Environment(std::map<std::string, std::string>{}));
+  ASSERT_TRUE(plan.ok());
+  const std::vector<plugin::LinkedIn> linked = {
+      {"nccl", dw_plugin_query_v1_nccl}};
+  plan->linked_in = linked;
+  const auto state = group::SessionState::create(*plan);
+  EXPECT_THAT(std::string(state.status().message()),
+              HasSubstr("/nowhere/libnccl.so.2"));
+}
+
+}  // namespace
+}  // namespace distwrap

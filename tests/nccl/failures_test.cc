@@ -1,0 +1,211 @@
+// Errors, aborts and ends.
+#include "fake_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace distwrap::nccl_test {
+namespace {
+
+using fakes::gpu::Moment;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLong{10000};
+// The limit of an abort in a test, on a machine that does much else.
+constexpr milliseconds kSoon{1000};
+
+dw_error why_of(const char* text) {
+  dw_error why = {};
+  why.code = DW_ABORTED;
+  why.reason = DW_REASON_ABORTED;
+  why.peer = -1;
+  std::snprintf(why.text, sizeof why.text, "%s", text);
+  return why;
+}
+
+// Rank 1 never calls, and rank 0's NCCL connects inside its call.
+TEST(NcclAbort, EndsACallThatConnects) {
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    if (rank.rank == 1) return;
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    std::thread aborts([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      const dw_error why = why_of("a test ends it");
+      EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+    });
+    const auto begun = Clock::now();
+    dw_work work;
+    EXPECT_EQ(
+        rank.submit(
+            rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+            &work),
+        DW_ABORTED);
+    EXPECT_THAT(rank.error.text, HasSubstr("a test ends it"));
+    EXPECT_LT(Clock::now() - begun, kSoon);
+    aborts.join();
+  });
+}
+
+TEST(NcclDeadline, EndsACallThatConnects) {
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    if (rank.rank == 1) return;
+    const DeviceInts x(rank, {1});
+    dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1);
+    op.timeout_ns = 30'000'000;
+    const auto begun = Clock::now();
+    EXPECT_EQ(rank.call(op), DW_DEADLINE_EXCEEDED);
+    EXPECT_EQ(rank.error.reason, DW_REASON_TIMED_OUT);
+    EXPECT_THAT(rank.error.text, HasSubstr("one of them has not called"));
+    EXPECT_LT(Clock::now() - begun, kSoon);
+    op.timeout_ns = 0;
+    EXPECT_EQ(rank.call(op), DW_DEADLINE_EXCEEDED) << "the group is broken";
+  });
+}
+
+// Rank 1 never calls, and rank 0's device waits for it.
+TEST(NcclDeadline, EndsACallThatTheDeviceDoesNot) {
+  Moment gate;
+  run_ranks({.size = 2}, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    const DeviceInts x(rank, {1});
+    dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1);
+    if (rank.rank == 1) return gate.wait();
+    op.timeout_ns = 30'000'000;
+    EXPECT_EQ(rank.call(op), DW_DEADLINE_EXCEEDED);
+    gate.happen();
+  });
+}
+
+// Works complete with the cause when the device lets go of their buffers.
+TEST(NcclAbort, EndsWhatFlies) {
+  Moment aborted;
+  run_ranks({.size = 2}, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    if (rank.rank == 1) return aborted.wait();
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    dw_work works[3];
+    for (dw_work& work : works)
+      ASSERT_EQ(
+          rank.submit(
+              rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+              &work),
+          DW_OK)
+          << rank.error.text;
+    const dw_error why = why_of("rank 1 has left");
+    const auto begun = Clock::now();
+    EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+    EXPECT_LT(Clock::now() - begun, milliseconds(50));
+    for (dw_work& work : works) {
+      ASSERT_TRUE(work.wait(kLong));
+      EXPECT_EQ(work.code(), DW_ABORTED);
+      EXPECT_THAT(work.error().text, HasSubstr("rank 1 has left"));
+      EXPECT_EQ(work.completions(), 1);
+    }
+    EXPECT_EQ(x.values(), Ints{1});
+    dw_work late;
+    EXPECT_EQ(rank.submit(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0), &late),
+              DW_ABORTED);
+    aborted.happen();
+  });
+}
+
+TEST(NcclAbort, ThatHangsIsLeftBehind) {
+  fakes::gpu::hang_aborts(true);
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    const dw_error why = why_of("the network is stuck");
+    const auto begun = Clock::now();
+    EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+    std::this_thread::sleep_for(milliseconds(20));
+    EXPECT_EQ(nccl().comm_destroy(rank.comm, conformance::now_ns() + 30'000'000,
+                                  &rank.error),
+              DW_DEADLINE_EXCEEDED);
+    rank.comm = nullptr;
+    rank.close();
+    EXPECT_LT(Clock::now() - begun, kLong);
+  });
+  fakes::gpu::hang_aborts(false);
+  std::this_thread::sleep_for(milliseconds(50));  // the threads left behind
+}
+
+// NCCL reports by itself that a peer has gone.
+TEST(NcclErrors, AnAsynchronousOneEndsTheGroup) {
+  Moment over;
+  run_ranks({.size = 2}, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    if (rank.rank == 1) return over.wait();
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    dw_work work;
+    ASSERT_EQ(
+        rank.submit(
+            rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+            &work),
+        DW_OK);
+    fakes::gpu::fail_asynchronously(6);  // ncclRemoteError
+    EXPECT_TRUE(work.wait(kLong));
+    fakes::gpu::fail_asynchronously(0);
+    EXPECT_EQ(work.error().reason, DW_REASON_PEER_LOST);
+    EXPECT_THAT(work.error().text, HasSubstr("remote process exited"));
+    over.happen();
+  });
+}
+
+// A short program: everything that calls NCCL on the way of a rank.
+void run_program(FakeRank& rank, bool* all_good) {
+  *all_good = rank.open() == DW_OK && rank.build() == DW_OK;
+  if (!*all_good) return;
+  const DeviceInts x(rank, {1, 2}), y(rank, {0, 0});
+  double factor = 2;
+  dw_op premul = rank.op(DW_OP_ALL_REDUCE, x.data(), y.data(), 2);
+  premul.in.dtype = premul.out.dtype = {2, 64, 1};
+  premul.reduce = DW_REDUCE_PREMUL_SUM;
+  premul.scale = &factor;
+  dw_op lists = rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2);
+  const int64_t counts[] = {2};
+  lists.in.counts = lists.out.counts = counts;
+  lists.flags |= DW_FLAG_PER_RANK;
+  for (const dw_op& op :
+       {rank.op(DW_OP_BARRIER, nullptr, nullptr, 0), premul, lists,
+        rank.op(DW_OP_ALL_GATHER, x.data(), y.data(), 2)})
+    if (rank.call(op) != DW_DONE) {
+      *all_good = false;
+      EXPECT_NE(rank.error.text[0], '\0');
+      EXPECT_NE(rank.call(op), DW_DONE) << "the group is broken";
+    }
+}
+
+// Each call of NCCL fails once, with each of its codes. The error comes out,
+// and a group of the same thread works afterwards: none was left open.
+TEST(NcclErrors, AtEveryCall) {
+  for (int code = 1; code <= 8; ++code) {
+    if (code == 7) continue;  // in progress is no error
+    for (int nth = 1;; ++nth) {
+      bool happened = false;
+      run_unopened({.size = 1}, [&](FakeRank& rank) {
+        fakes::gpu::fail_call(nth, code);
+        bool good = false;
+        run_program(rank, &good);
+        happened = fakes::gpu::has_failed();
+        fakes::gpu::fail_call(0, 0);
+        EXPECT_EQ(good, !happened) << "call " << nth << ", code " << code;
+        rank.close();
+        run_program(rank, &good);
+        EXPECT_TRUE(good) << rank.error.text;
+      });
+      if (!happened) {
+        EXPECT_GT(nth, 10);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace distwrap::nccl_test

@@ -1,0 +1,29 @@
+// The nccl backend over the fakes of CUDA and NCCL.
+#ifndef DISTWRAP_TESTS_NCCL_FAKE_NCCL_H_
+#define DISTWRAP_TESTS_NCCL_FAKE_NCCL_H_
+
+#include "distwrap/abi/plugin.h"
+#include "fakes/gpu/driver.h"
+
+#include <string>
+#include <vector>
+
+namespace distwrap::nccl_test {
+
+const dw_backend_api& nccl();
+
+// The file of the fake NCCL of a version code, and of the fake driver.
+std::string fake_nccl(int version);
+std::string fake_driver();
+
+// The versions whose exports differ.
+std::vector<int> versions();
+
+// The backend as one of host memory, for the conformance suite: it names
+// operations on host memory, which the fakes then allow. Every instance has a
+// device of its own.
+const dw_backend_api& on_host_memory(int version);
+
+}  // namespace distwrap::nccl_test
+
+#endif  // DISTWRAP_TESTS_NCCL_FAKE_NCCL_H_

@@ -1,0 +1,162 @@
+#include "fake_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace distwrap::nccl_test {
+namespace {
+
+std::vector<dw_hint> abi_hints(const HintMap& hints) {
+  std::vector<dw_hint> made;
+  for (const auto& [key, value] : hints)
+    made.push_back({{key.data(), key.size()}, {value.data(), value.size()}});
+  return made;
+}
+
+}  // namespace
+
+FakeRank::FakeRank(const Team& team, int me, conformance::Meeting& meeting_at)
+    : rank(me),
+      size(team.size),
+      device(team.devices.empty() ? me : team.devices[static_cast<size_t>(me)]),
+      meeting(meeting_at),
+      team_(team) {}
+
+FakeRank::~FakeRank() { close(); }
+
+int32_t FakeRank::open(HintMap hints) {
+  hints.emplace("nccl_library", fake_nccl(team_.version));
+  hints.emplace("cuda_driver", fake_driver());
+  const std::vector<dw_hint> given = abi_hints(hints);
+  dw_open_info info = {};
+  info.struct_size = sizeof info;
+  info.device_type = DW_DEVICE_CUDA;
+  info.device_id = device;
+  info.hints = given.data();
+  info.n_hints = given.size();
+  error = {};
+  return nccl().open(&conformance::host_table(), &info, &backend, &error);
+}
+
+int32_t FakeRank::build(const HintMap& hints, int rounds, uint64_t uid) {
+  const std::vector<dw_hint> given = abi_hints(hints);
+  dw_setup_info info = {};
+  info.struct_size = sizeof info;
+  info.flags = DW_SETUP_COMMUNICATOR;
+  info.rank = rank;
+  info.size = size;
+  info.uid = uid;
+  info.epoch = 1;
+  info.hints = given.data();
+  info.n_hints = given.size();
+  error = {};
+  dw_setup* setup = nullptr;
+  dw_blob blob = {};
+  int32_t code = nccl().setup_begin(backend, &info, &setup, &blob, &error);
+  for (int round = 0; round < rounds; ++round) {
+    // A failed rank still comes, with nothing.
+    std::string mine;
+    if (code == DW_OK)
+      mine.assign(static_cast<const char*>(blob.data), blob.size);
+    const std::vector<std::string> all = meeting.swap(rank, mine);
+    if (code != DW_OK) return code;
+    std::vector<dw_blob> blobs;
+    for (const std::string& one : all)
+      blobs.push_back({one.data(), one.size(), nullptr, 0});
+    dw_setup_result result = {};
+    code = nccl().setup_step(setup, blobs.data(), blobs.size(), &blob, &result,
+                             &error);
+    if (code == DW_DONE) {
+      comm = result.comm;
+      return DW_OK;
+    }
+  }
+  if (code == DW_OK) nccl().setup_cancel(setup);
+  return code == DW_OK ? int32_t{DW_CANCELLED} : code;
+}
+
+void FakeRank::close() {
+  if (comm != nullptr)
+    nccl().comm_destroy(comm, conformance::now_ns() + 5'000'000'000, nullptr);
+  comm = nullptr;
+  if (backend != nullptr) nccl().close(backend);
+  backend = nullptr;
+}
+
+dw_op FakeRank::op(uint16_t kind, void* in, void* out, int64_t count,
+                   int32_t peer) const {
+  dw_op made = {};
+  made.struct_size = sizeof made;
+  made.kind = kind;
+  made.peer = peer;
+  made.in.data = in;
+  made.out.data = out;
+  made.in.count = in == nullptr ? 0 : count;
+  made.out.count = out == nullptr ? 0 : count;
+  made.in.dtype = made.out.dtype = {0, 64, 1};
+  if (kind == DW_OP_ALL_REDUCE || kind == DW_OP_REDUCE ||
+      kind == DW_OP_REDUCE_SCATTER)
+    made.reduce = DW_REDUCE_SUM;
+  if (in == out && in != nullptr) made.flags |= DW_FLAG_IN_PLACE;
+  made.timeout_ns = 10'000'000'000;
+  return made;
+}
+
+dw_op FakeRank::on(dw_op op, CUstream_st& stream) const {
+  op.stream = {DW_DEVICE_CUDA, device, &stream};
+  return op;
+}
+
+int32_t FakeRank::call(dw_op op) {
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  return submit(op, nullptr);
+}
+
+int32_t FakeRank::submit(const dw_op& op, dw_work* work) {
+  error = {};
+  return nccl().submit(comm, &op, work, &error);
+}
+
+DeviceInts::DeviceInts(const FakeRank& rank, const Ints& values)
+    : count_(values.size()),
+      data_(static_cast<int64_t*>(
+          fakes::gpu::allocate(rank.device, values.size() * sizeof(int64_t)))) {
+  set(values);
+}
+
+DeviceInts::~DeviceInts() { fakes::gpu::release(data_); }
+
+Ints DeviceInts::values() const {
+  Ints read(count_);
+  fakes::gpu::read(read.data(), data_, count_ * sizeof(int64_t));
+  return read;
+}
+
+void DeviceInts::set(const Ints& values) const {
+  fakes::gpu::write(data_, values.data(), values.size() * sizeof(int64_t));
+}
+
+void run_unopened(const Team& team,
+                  const std::function<void(FakeRank&)>& body) {
+  fakes::gpu::allow_host_memory(false);
+  conformance::Meeting meeting(team.size);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < team.size; ++r)
+    threads.emplace_back([&, r] {
+      FakeRank rank(team, r, meeting);
+      body(rank);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void run_ranks(const Team& team, const std::function<void(FakeRank&)>& body) {
+  run_unopened(team, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK) << rank.error.text;
+    ASSERT_EQ(rank.build(team.hints), DW_OK) << rank.error.text;
+    body(rank);
+    rank.close();
+  });
+}
+
+}  // namespace distwrap::nccl_test

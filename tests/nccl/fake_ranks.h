@@ -1,0 +1,92 @@
+// Ranks as threads over the nccl backend and the fakes, each with a device of
+// its own: rank r has device r.
+//
+//   run_ranks({.size = 2}, [](FakeRank& rank) {
+//     DeviceInts x(rank, {rank.rank + 1});
+//     EXPECT_EQ(rank.call(rank.all_reduce(x)), DW_DONE);
+//     EXPECT_EQ(x.values(), (Ints{3}));
+//   });
+#ifndef DISTWRAP_TESTS_NCCL_FAKE_RANKS_H_
+#define DISTWRAP_TESTS_NCCL_FAKE_RANKS_H_
+
+#include "fake_nccl.h"
+#include "host.h"
+#include "team.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace distwrap::nccl_test {
+
+using Ints = std::vector<int64_t>;
+using HintMap = std::map<std::string, std::string>;
+
+struct Team {
+  int size = 2;
+  int version = 23203;
+  HintMap hints = {};             // hints of the communicator
+  std::vector<int> devices = {};  // device of each rank; empty: 0, 1, 2 ...
+};
+
+class FakeRank {
+ public:
+  FakeRank(const Team& team, int me, conformance::Meeting& meeting);
+  ~FakeRank();
+  FakeRank(const FakeRank&) = delete;
+  FakeRank& operator=(const FakeRank&) = delete;
+
+  const int rank, size, device;
+
+  // `open` and `build` return the code, and leave the error in `error`.
+  int32_t open(HintMap hints = {});
+  // Runs the rounds of a communicator with the others, at most `rounds`.
+  int32_t build(const HintMap& hints = {}, int rounds = 1000, uint64_t uid = 7);
+  void close();
+
+  // Operations on device memory, in host order.
+  dw_op op(uint16_t kind, void* in, void* out, int64_t count,
+           int32_t peer = -1) const;
+  dw_op on(dw_op op, CUstream_st& stream) const;
+  // Waits for the end of an operation in host order.
+  int32_t call(dw_op op);
+  int32_t submit(const dw_op& op, dw_work* work);
+
+  conformance::Meeting& meeting;
+  dw_backend* backend = nullptr;
+  dw_comm* comm = nullptr;
+  dw_error error = {};
+
+ private:
+  const Team& team_;
+};
+
+// Values in memory of the rank's device.
+class DeviceInts {
+ public:
+  DeviceInts(const FakeRank& rank, const Ints& values);
+  ~DeviceInts();
+  DeviceInts(const DeviceInts&) = delete;
+  DeviceInts& operator=(const DeviceInts&) = delete;
+
+  int64_t* data() const { return data_; }
+  int64_t count() const { return static_cast<int64_t>(count_); }
+  // Nothing may be in flight.
+  Ints values() const;
+  void set(const Ints& values) const;
+
+ private:
+  const size_t count_;
+  int64_t* const data_;
+};
+
+// Opens, builds, runs `body` and closes on every rank.
+void run_ranks(const Team& team, const std::function<void(FakeRank&)>& body);
+
+// Runs `body` on every rank, without more.
+void run_unopened(const Team& team, const std::function<void(FakeRank&)>& body);
+
+}  // namespace distwrap::nccl_test
+
+#endif  // DISTWRAP_TESTS_NCCL_FAKE_RANKS_H_

@@ -1,0 +1,563 @@
+// The fakes catch mistakes in the use of CUDA and NCCL: each test plants one,
+// by calls of the libraries, and names the rule that it breaks.
+#include "fake_nccl.h"
+#include "fakes/gpu/driver.h"
+#include "nccl/library.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace distwrap::nccl_test {
+namespace {
+
+using fakes::gpu::Collected;
+using fakes::gpu::Graph;
+using fakes::gpu::Moment;
+using nccl_backend::Driver;
+using nccl_backend::Nccl;
+using ::testing::Contains;
+
+constexpr int kVersion = 23203;
+constexpr int kBytes = 64;
+
+ncclConfig good_config() {
+  ncclConfig config = {};
+  config.size = sizeof config;
+  config.magic = nccl_backend::kConfigMagic;
+  config.version = 22803;
+  config.cgaClusterSize = config.minCTAs = config.maxCTAs =
+      nccl_backend::kUnset;
+  return config;
+}
+
+// One rank on device 0, as a program of NCCL alone would have it.
+class NcclRules : public testing::Test {
+ protected:
+  NcclRules() {
+    fakes::gpu::allow_host_memory(false);
+    dw_error error = {};
+    EXPECT_EQ(nccl_backend::open_driver(fake_driver(), &cuda, &error), DW_OK)
+        << error.text;
+    EXPECT_EQ(nccl_backend::open_nccl(fake_nccl(kVersion), &nccl, &error),
+              DW_OK)
+        << error.text;
+    cuda.cuCtxPushCurrent_v2(fakes::gpu::context_of(0));
+    x = fakes::gpu::allocate(0, kBytes);
+  }
+  ~NcclRules() override {
+    CUctx_st* popped;
+    stream.synchronize();
+    fakes::gpu::release(x);
+    cuda.cuCtxPopCurrent_v2(&popped);
+  }
+
+  ncclComm* begin(int ranks, int rank, const ncclUniqueId& id,
+                  ncclConfig config = good_config()) const {
+    ncclComm* made = nullptr;
+    nccl.ncclCommInitRankConfig(&made, ranks, id, rank, &config);
+    return made;
+  }
+  void wait(ncclComm* comm) const {
+    int state = ncclInProgress;
+    while (state == ncclInProgress) {
+      nccl.ncclCommGetAsyncError(comm, &state);
+      std::this_thread::yield();
+    }
+  }
+  ncclComm* make() const {
+    ncclUniqueId id;
+    nccl.ncclGetUniqueId(&id);
+    ncclComm* const made = begin(1, 0, id);
+    wait(made);
+    return made;
+  }
+  void destroy(ncclComm* comm) const {
+    nccl.ncclCommFinalize(comm);
+    wait(comm);
+    nccl.ncclCommDestroy(comm);
+  }
+  int all_reduce(ncclComm* comm, CUstream_st* on, void* memory,
+                 size_t count = kBytes) const {
+    return nccl.ncclAllReduce(memory, memory, count, ncclUint8, ncclMax, comm,
+                              on);
+  }
+  // In a group, and launched.
+  void grouped(ncclComm* comm, CUstream_st* on, void* memory,
+               size_t count = kBytes) const {
+    nccl.ncclGroupStart();
+    all_reduce(comm, on, memory, count);
+    nccl.ncclGroupEnd();
+    wait(comm);
+  }
+  // Two ranks, on devices 0 and 1, each of which makes one call.
+  void two_ranks(const std::function<void(int, ncclComm*, CUstream_st*, void*)>&
+                     call) const {
+    ncclUniqueId id;
+    nccl.ncclGetUniqueId(&id);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        CUctx_st* popped;
+        cuda.cuCtxPushCurrent_v2(fakes::gpu::context_of(rank));
+        CUstream_st own(rank);
+        void* const memory = fakes::gpu::allocate(rank, kBytes);
+        ncclComm* const comm = begin(2, rank, id);
+        wait(comm);
+        nccl.ncclGroupStart();
+        call(rank, comm, &own, memory);
+        nccl.ncclGroupEnd();
+        wait(comm);
+        own.synchronize();
+        fakes::gpu::release(memory);
+        destroy(comm);
+        cuda.cuCtxPopCurrent_v2(&popped);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  Driver cuda;
+  Nccl nccl;
+  CUstream_st stream{0};
+  void* x = nullptr;
+};
+
+TEST_F(NcclRules, GoodManners) {
+  ncclComm* const comm = make();
+  grouped(comm, &stream, x);
+  stream.synchronize();
+  destroy(comm);
+}
+
+TEST_F(NcclRules, AGroupLeftOpenByItsThread) {
+  const Collected collected;
+  std::thread([this] { nccl.ncclGroupStart(); }).join();
+  EXPECT_THAT(collected.rules(), Contains("group left open"));
+}
+
+TEST_F(NcclRules, AGroupThatIsNotOpen) {
+  const Collected collected;
+  nccl.ncclGroupEnd();
+  EXPECT_THAT(collected.rules(), Contains("no group to end"));
+}
+
+TEST_F(NcclRules, ACallWithoutAGroup) {
+  ncclComm* const comm = make();
+  {
+    const Collected collected;
+    all_reduce(comm, &stream, x);
+    EXPECT_THAT(collected.rules(), Contains("call without a group"));
+  }
+  stream.unlaunched = 0;
+  destroy(comm);
+}
+
+TEST_F(NcclRules, ACallBeforeTheCommunicatorIsReady) {
+  ncclUniqueId id;
+  nccl.ncclGetUniqueId(&id);
+  ncclComm* const comm = begin(2, 0, id);  // rank 1 never comes
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(comm, &stream, x);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("call while in progress"));
+  }
+  nccl.ncclCommAbort(comm);
+}
+
+TEST_F(NcclRules, AUseAfterAnAbort) {
+  ncclComm* const comm = make();
+  nccl.ncclCommAbort(comm);
+  const Collected collected;
+  int state;
+  nccl.ncclCommGetAsyncError(comm, &state);
+  EXPECT_THAT(collected.rules(), Contains("use after the end"));
+}
+
+TEST_F(NcclRules, TwoAborts) {
+  ncclComm* const comm = make();
+  nccl.ncclCommAbort(comm);
+  const Collected collected;
+  nccl.ncclCommAbort(comm);
+  EXPECT_THAT(collected.rules(), Contains("use after the end"));
+}
+
+TEST_F(NcclRules, AUseAfterDestroy) {
+  ncclComm* const comm = make();
+  destroy(comm);
+  const Collected collected;
+  nccl.ncclCommFinalize(comm);
+  EXPECT_THAT(collected.rules(), Contains("use after the end"));
+}
+
+TEST_F(NcclRules, ACallAfterFinalize) {
+  ncclComm* const comm = make();
+  nccl.ncclCommFinalize(comm);
+  wait(comm);
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(comm, &stream, x);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("use after finalize"));
+  }
+  nccl.ncclCommDestroy(comm);
+}
+
+TEST_F(NcclRules, DestroyWithoutFinalize) {
+  ncclComm* const comm = make();
+  const Collected collected;
+  nccl.ncclCommDestroy(comm);
+  EXPECT_THAT(collected.rules(), Contains("destroyed in progress"));
+}
+
+TEST_F(NcclRules, AnAddressThatIsNoCommunicator) {
+  const Collected collected;
+  int state;
+  nccl.ncclCommGetAsyncError(static_cast<ncclComm*>(x), &state);
+  EXPECT_THAT(collected.rules(), Contains("no communicator"));
+}
+
+TEST_F(NcclRules, AReductionThatIsNeverDestroyed) {
+  ncclComm* const comm = make();
+  int op;
+  float factor = 2;
+  nccl.ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32,
+                                ncclScalarHostImmediate, comm);
+  {
+    const Collected collected;
+    nccl.ncclCommFinalize(comm);
+    EXPECT_THAT(collected.rules(), Contains("reduction left"));
+  }
+  wait(comm);
+  nccl.ncclCommDestroy(comm);
+}
+
+TEST_F(NcclRules, AReductionAfterItsEnd) {
+  ncclComm* const comm = make();
+  int op;
+  float factor = 2;
+  nccl.ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32,
+                                ncclScalarHostImmediate, comm);
+  nccl.ncclRedOpDestroy(op, comm);
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    nccl.ncclAllReduce(x, x, 1, ncclFloat32, op, comm, &stream);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("unknown reduction"));
+  }
+  {
+    const Collected collected;
+    nccl.ncclRedOpDestroy(op, comm);
+    EXPECT_THAT(collected.rules(), Contains("unknown reduction"));
+  }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, AReductionOfAnotherType) {
+  ncclComm* const comm = make();
+  int op;
+  float factor = 2;
+  nccl.ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32,
+                                ncclScalarHostImmediate, comm);
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    nccl.ncclAllReduce(x, x, 1, ncclFloat64, op, comm, &stream);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("unknown reduction"));
+  }
+  nccl.ncclRedOpDestroy(op, comm);
+  destroy(comm);
+}
+
+TEST_F(NcclRules, MemoryFreedInFlight) {
+  ncclComm* const comm = make();
+  Moment gate;
+  stream.put([&] { gate.wait(); });
+  void* const memory = fakes::gpu::allocate(0, kBytes);
+  grouped(comm, &stream, memory);
+  {
+    const Collected collected;
+    cuda.cuMemFree_v2(reinterpret_cast<CUdeviceptr>(memory));
+    EXPECT_THAT(collected.rules(), Contains("memory freed in flight"));
+    gate.happen();
+    stream.synchronize();
+  }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, MemoryOfTheHost) {
+  ncclComm* const comm = make();
+  char here[kBytes] = {};
+  {
+    const Collected collected;
+    grouped(comm, &stream, here);
+    stream.synchronize();
+    EXPECT_THAT(collected.rules(), Contains("memory of the host"));
+  }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, MemoryOfAnotherDevice) {
+  ncclComm* const comm = make();
+  void* const there = fakes::gpu::allocate(3, kBytes);
+  {
+    const Collected collected;
+    grouped(comm, &stream, there);
+    stream.synchronize();
+    EXPECT_THAT(collected.rules(), Contains("memory of another device"));
+  }
+  fakes::gpu::release(there);
+  destroy(comm);
+}
+
+TEST_F(NcclRules, MoreThanTheMemory) {
+  ncclComm* const comm = make();
+  {
+    const Collected collected;
+    grouped(comm, &stream, x, kBytes + 1);
+    stream.synchronize();
+    EXPECT_THAT(collected.rules(), Contains("behind the end of memory"));
+  }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, TheHostTouchesDeviceMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(*static_cast<volatile char*>(x) = 1, "");
+}
+
+TEST_F(NcclRules, AnEventBeforeTheLaunch) {
+  ncclComm* const comm = make();
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(comm, &stream, x);
+    cuda.cuEventRecord(event, &stream);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("event before launch"));
+  }
+  wait(comm);
+  stream.synchronize();
+  cuda.cuEventDestroy_v2(event);
+  destroy(comm);
+}
+
+TEST_F(NcclRules, AnEventWithATimer) {
+  const Collected collected;
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, 0);
+  EXPECT_THAT(collected.rules(), Contains("an event with a timer"));
+  cuda.cuEventDestroy_v2(event);
+}
+
+TEST_F(NcclRules, AnEventOfAnotherDevice) {
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  CUstream_st far(1);
+  const Collected collected;
+  cuda.cuEventRecord(event, &far);
+  EXPECT_THAT(collected.rules(), Contains("wrong context"));
+  cuda.cuEventDestroy_v2(event);
+}
+
+TEST_F(NcclRules, AStreamOfAnotherDevice) {
+  ncclComm* const comm = make();
+  CUstream_st far(1);
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(comm, &far, x);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("wrong context"));
+  }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, CallsWithoutAContext) {
+  CUctx_st* popped;
+  cuda.cuCtxPopCurrent_v2(&popped);
+  const auto breaks = [](const std::function<void()>& call) {
+    const Collected collected;
+    call();
+    EXPECT_THAT(collected.rules(), Contains("no context"));
+  };
+  CUstream_st* made;
+  CUevent_st* event;
+  CUdeviceptr memory;
+  void* address;
+  breaks([&] { cuda.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING); });
+  breaks([&] { cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING); });
+  breaks([&] { cuda.cuMemAlloc_v2(&memory, 8); });
+  breaks([&] { nccl.ncclMemAlloc(&address, 8); });
+  breaks([&] {
+    ncclUniqueId id;
+    nccl.ncclGetUniqueId(&id);
+    begin(1, 0, id);
+  });
+  cuda.cuCtxPushCurrent_v2(popped);
+}
+
+TEST_F(NcclRules, TheNullStream) {
+  ncclComm* const comm = make();
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(comm, nullptr, x);
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("null stream"));
+  }
+  destroy(comm);
+}
+
+// As a thread does that does not switch to the relaxed mode.
+TEST_F(NcclRules, AQuestionWhileAnotherStreamIsCaptured) {
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  cuda.cuEventRecord(event, &stream);
+  CUstream_st captured(0);
+  Graph graph;
+  fakes::gpu::begin_capture(&captured, &graph);
+  {
+    const Collected collected;
+    std::thread([&] { cuda.cuEventQuery(event); }).join();
+    EXPECT_THAT(collected.rules(), Contains("forbidden call in a capture"));
+  }
+  fakes::gpu::end_capture(&captured);
+  stream.synchronize();
+  cuda.cuEventDestroy_v2(event);
+}
+
+TEST_F(NcclRules, AQuestionForACapturedEvent) {
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  CUstream_st captured(0);
+  Graph graph;
+  fakes::gpu::begin_capture(&captured, &graph);
+  cuda.cuEventRecord(event, &captured);
+  fakes::gpu::end_capture(&captured);
+  const Collected collected;
+  cuda.cuEventQuery(event);
+  EXPECT_THAT(collected.rules(), Contains("question for a captured event"));
+  cuda.cuEventDestroy_v2(event);
+}
+
+TEST_F(NcclRules, ACaptureThatWaitsForOtherWork) {
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  cuda.cuEventRecord(event, &stream);
+  CUstream_st captured(0);
+  Graph graph;
+  fakes::gpu::begin_capture(&captured, &graph);
+  {
+    const Collected collected;
+    cuda.cuStreamWaitEvent(&captured, event, 0);
+    EXPECT_THAT(collected.rules(), Contains("a capture mixed with other work"));
+  }
+  fakes::gpu::end_capture(&captured);
+  stream.synchronize();
+  cuda.cuEventDestroy_v2(event);
+}
+
+TEST_F(NcclRules, ConfigsOfOtherVersions) {
+  ncclUniqueId id;
+  nccl.ncclGetUniqueId(&id);
+  const auto breaks = [&](const std::function<void(ncclConfig&)>& change) {
+    ncclConfig config = good_config();
+    change(config);
+    const Collected collected;
+    begin(1, 0, id, config);
+    EXPECT_THAT(collected.rules(), Contains("a config of another version"));
+  };
+  breaks([](ncclConfig& config) { config.size = 64; });
+  breaks([](ncclConfig& config) { config.magic = 1; });
+  breaks([](ncclConfig& config) { config.version = 29999; });
+  breaks([](ncclConfig& config) { config.version = 22703; });
+}
+
+TEST_F(NcclRules, ABlockingCommunicator) {
+  ncclUniqueId id;
+  nccl.ncclGetUniqueId(&id);
+  ncclConfig config = good_config();
+  config.blocking = 1;
+  ncclComm* comm;
+  {
+    const Collected collected;
+    comm = begin(1, 0, id, config);
+    EXPECT_THAT(collected.rules(), Contains("a blocking communicator"));
+  }
+  wait(comm);
+  destroy(comm);
+}
+
+TEST_F(NcclRules, TwoThreadsOnADevice) {
+  ncclComm* const first = make();
+  ncclComm* const second = make();
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(first, &stream, x);
+    std::thread([&] {
+      cuda.cuCtxPushCurrent_v2(fakes::gpu::context_of(0));
+      CUstream_st own(0);
+      grouped(second, &own, x);
+      own.synchronize();
+    }).join();
+    nccl.ncclGroupEnd();
+    EXPECT_THAT(collected.rules(), Contains("two threads on a device"));
+  }
+  wait(first);
+  stream.synchronize();
+  destroy(first);
+  destroy(second);
+}
+
+TEST_F(NcclRules, CallsThatDifferBetweenRanks) {
+  const auto breaks = [&](const std::function<void(int, ncclComm*, CUstream_st*,
+                                                   void*)>& call) {
+    const Collected collected;
+    two_ranks(call);
+    EXPECT_THAT(collected.rules(), Contains("different calls"));
+  };
+  // Another count, reduction, root, operation.
+  breaks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    all_reduce(comm, on, memory, rank == 0 ? 8 : 16);
+  });
+  breaks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    nccl.ncclAllReduce(memory, memory, 8, ncclUint8,
+                       rank == 0 ? ncclMax : ncclMin, comm, on);
+  });
+  breaks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    nccl.ncclBroadcast(memory, memory, 8, ncclUint8, rank, comm, on);
+  });
+  breaks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    if (rank == 0)
+      all_reduce(comm, on, memory, 8);
+    else
+      nccl.ncclBroadcast(memory, memory, 8, ncclUint8, 0, comm, on);
+  });
+  // A message of another size, and of another type.
+  breaks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    if (rank == 0)
+      nccl.ncclSend(memory, 8, ncclUint8, 1, comm, on);
+    else
+      nccl.ncclRecv(memory, 4, ncclUint8, 0, comm, on);
+  });
+  breaks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    if (rank == 0)
+      nccl.ncclSend(memory, 2, ncclFloat32, 1, comm, on);
+    else
+      nccl.ncclRecv(memory, 2, ncclInt32, 0, comm, on);
+  });
+}
+
+}  // namespace
+}  // namespace distwrap::nccl_test

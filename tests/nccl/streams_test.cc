@@ -1,0 +1,220 @@
+// The order of operations on streams, over each version of NCCL.
+#include "fake_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace distwrap::nccl_test {
+namespace {
+
+using fakes::gpu::Moment;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+constexpr milliseconds kLong{10000};
+
+class NcclStreams : public testing::TestWithParam<int> {
+ protected:
+  Team team(int size = 2) const {
+    return {.size = size, .version = GetParam()};
+  }
+};
+
+// The host goes on at once, and what the stream has before comes first.
+TEST_P(NcclStreams, AnOperationRunsBehindWhatIsOnItsStream) {
+  run_ranks(team(), [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    Moment gate;
+    const DeviceInts x(rank, {0}), y(rank, {0});
+    // The first call connects, for which all ranks have to come.
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    stream.put([&] {
+      gate.wait();
+      x.set({rank.rank + 1});
+    });
+    dw_work work;
+    ASSERT_EQ(
+        rank.submit(
+            rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+            &work),
+        DW_OK)
+        << rank.error.text;
+    stream.put([&] { y.set(x.values()); });
+    EXPECT_EQ(work.completions(), 0) << "it waits for the gate";
+    gate.happen();
+    stream.synchronize();
+    EXPECT_EQ(y.values(), Ints{3});
+    ASSERT_TRUE(work.wait(kLong));
+    EXPECT_EQ(work.code(), DW_OK);
+  });
+}
+
+TEST_P(NcclStreams, CallsOfOneStreamRunInTheirOrder) {
+  run_ranks(team(3), [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {rank.rank + 1});
+    constexpr int kTimes = 8;
+    dw_work works[kTimes];
+    const dw_op op =
+        rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream);
+    for (dw_work& work : works)
+      ASSERT_EQ(rank.submit(op, &work), DW_OK) << rank.error.text;
+    stream.synchronize();
+    EXPECT_EQ(x.values(), Ints{6 * 2187});
+    for (dw_work& work : works) EXPECT_TRUE(work.wait(kLong));
+  });
+}
+
+TEST_P(NcclStreams, AsideTheStreamGoesOn) {
+  Moment comes;
+  run_ranks(team(), [&](FakeRank& rank) {
+    CUstream_st stream(rank.device), other(rank.device);
+    const DeviceInts x(rank, {rank.rank + 1}), y(rank, {0});
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    if (rank.rank == 1) comes.wait();
+    dw_op op =
+        rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream);
+    op.flags |= DW_FLAG_ASIDE;
+    dw_work work;
+    ASSERT_EQ(rank.submit(op, &work), DW_OK) << rank.error.text;
+    stream.synchronize();  // does not wait for the other rank
+    const dw_stream waits = {DW_DEVICE_CUDA, rank.device, &other};
+    if (rank.rank == 0) {
+      EXPECT_EQ(work.completions(), 0);
+      EXPECT_EQ(nccl().work_wait_stream(rank.comm, &work, &waits, nullptr),
+                DW_OK);
+    }
+    Moment copied;
+    other.put([&] {
+      if (rank.rank == 0) y.set(x.values());
+      copied.happen();
+    });
+    if (rank.rank == 0) {
+      EXPECT_FALSE(copied.has_happened()) << "the stream waits";
+      comes.happen();
+    }
+    copied.wait();
+    if (rank.rank == 0) {
+      EXPECT_EQ(y.values(), Ints{3});
+    }
+    ASSERT_TRUE(work.wait(kLong));
+    EXPECT_EQ(nccl().work_wait_stream(rank.comm, &work, &waits, nullptr),
+              DW_DONE)
+        << "it has ended";
+  });
+}
+
+// Messages of a set do not wait for each other, and a rank may be its own peer.
+TEST_P(NcclStreams, ASetIsOneGroupOfNccl) {
+  run_ranks(team(), [](FakeRank& rank) {
+    CUstream_st stream(rank.device), other(rank.device);
+    const int peer = 1 - rank.rank;
+    const DeviceInts out(rank, {10 + rank.rank}), in(rank, {-1});
+    const DeviceInts own(rank, {5}), copy(rank, {-1}),
+        sum(rank, {rank.rank + 1});
+    const dw_op ops[] = {
+        rank.on(rank.op(DW_OP_SEND, out.data(), nullptr, 1, peer), stream),
+        rank.on(rank.op(DW_OP_RECV, nullptr, in.data(), 1, peer), stream),
+        rank.on(rank.op(DW_OP_SEND, own.data(), nullptr, 1, rank.rank), other),
+        rank.on(rank.op(DW_OP_RECV, nullptr, copy.data(), 1, rank.rank), other),
+        rank.on(rank.op(DW_OP_ALL_REDUCE, sum.data(), sum.data(), 1), stream)};
+    dw_work works[5];
+    std::vector<dw_group_item> items;
+    for (int i = 0; i < 5; ++i)
+      items.push_back({rank.comm, &ops[i], &works[i]});
+    ASSERT_EQ(nccl().submit_group(rank.backend, items.data(), items.size(),
+                                  &rank.error),
+              DW_OK)
+        << rank.error.text;
+    for (dw_work& work : works) {
+      ASSERT_TRUE(work.wait(kLong));
+      EXPECT_EQ(work.code(), DW_OK);
+    }
+    EXPECT_EQ(in.values(), Ints{10 + peer});
+    EXPECT_EQ(copy.values(), Ints{5});
+    EXPECT_EQ(sum.values(), Ints{3});
+  });
+}
+
+// In host order the call waits, and afterwards the memory is the caller's.
+TEST_P(NcclStreams, WithoutAStreamTheCallWaits) {
+  run_ranks(team(), [](FakeRank& rank) {
+    const DeviceInts x(rank, {rank.rank + 1, 1});
+    EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 2)),
+              DW_DONE)
+        << rank.error.text;
+    EXPECT_EQ(x.values(), (Ints{3, 2}));
+  });
+}
+
+TEST_P(NcclStreams, TheLegacyDefaultStreamIsHandleOne) {
+  run_ranks(team(1), [](FakeRank& rank) {
+    const DeviceInts x(rank, {4}), y(rank, {0});
+    dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), y.data(), 1);
+    op.stream = {DW_DEVICE_CUDA, rank.device, reinterpret_cast<void*>(1)};
+    dw_work work;
+    ASSERT_EQ(rank.submit(op, &work), DW_OK) << rank.error.text;
+    ASSERT_TRUE(work.wait(kLong));
+    EXPECT_EQ(y.values(), Ints{4});
+    op.stream.native = nullptr;
+    EXPECT_EQ(rank.submit(op, &work), DW_INVALID_ARGUMENT);
+    EXPECT_THAT(rank.error.text, HasSubstr("handle 1"));
+  });
+}
+
+// The plain forms are NCCL's own calls where the version has them. With lists,
+// which NCCL does not have, they are messages.
+TEST_P(NcclStreams, N12_NativeCallsAreUsedWhereThereAre) {
+  const bool native = GetParam() >= 22803;
+  fakes::gpu::take_notes();
+  run_ranks(team(), [](FakeRank& rank) {
+    const int64_t me = rank.rank;
+    const DeviceInts x(rank, {me, me + 10}), y(rank, {-1, -1}), one(rank, {-1});
+    EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2)),
+              DW_DONE);
+    EXPECT_EQ(y.values(), (Ints{10 * me, 10 * me + 1}));
+    dw_op scatter = rank.op(DW_OP_SCATTER, x.data(), one.data(), 1, 0);
+    scatter.in.count = 2;
+    EXPECT_EQ(rank.call(scatter), DW_DONE);
+    EXPECT_EQ(one.values(), Ints{10 * me});
+    dw_op gather = rank.op(DW_OP_GATHER, one.data(), y.data(), 1, 1);
+    gather.out.count = 2;
+    EXPECT_EQ(rank.call(gather), DW_DONE);
+    if (me == 1) {
+      EXPECT_EQ(y.values(), (Ints{0, 10}));
+    }
+  });
+  const std::vector<std::string> notes = fakes::gpu::take_notes();
+  for (const char* const name : {"ncclAlltoAll", "ncclScatter", "ncclGather"})
+    EXPECT_THAT(notes, testing::Contains(name).Times(native ? 2 : 0));
+  run_ranks(team(), [](FakeRank& rank) {
+    const DeviceInts x(rank, {1, 2}), y(rank, {-1, -1});
+    const int64_t counts[] = {1, 1};
+    dw_op lists = rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2);
+    lists.in.counts = lists.out.counts = counts;
+    lists.flags |= DW_FLAG_PER_RANK;
+    EXPECT_EQ(rank.call(lists), DW_DONE);
+  });
+  EXPECT_THAT(fakes::gpu::take_notes(), testing::IsEmpty());
+}
+
+// A program's thread keeps the context that it had.
+TEST_P(NcclStreams, N08_TheCallersContextStays) {
+  run_ranks(team(1), [](FakeRank& rank) {
+    EXPECT_EQ(fakes::gpu::current_device(), -1);
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    EXPECT_EQ(fakes::gpu::current_device(), -1);
+    EXPECT_EQ(fakes::gpu::contexts_in_use(), 1) << "only of its own device";
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, NcclStreams, testing::ValuesIn(versions()),
+                         [](const auto& version) {
+                           return std::to_string(version.param);
+                         });
+
+}  // namespace
+}  // namespace distwrap::nccl_test
