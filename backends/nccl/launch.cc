@@ -89,6 +89,15 @@ class Launch {
     return code;
   }
 
+  int32_t make_reduction_of(LaunchItem* item, dw_error* error) {
+    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    const int result = make_reduction(*item->comm, *item->op, &item->reduction,
+                                      &item->made_reduction);
+    if (result == ncclSuccess) return DW_OK;
+    return fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
+                     item->comm->handle, error);
+  }
+
   // Events and reductions, before anything is enqueued.
   int32_t prepare(dw_error* error) {
     if (int32_t code = check_failures(error)) return code;
@@ -103,13 +112,8 @@ class Launch {
         if (int32_t code = read_call(*item.comm, *item.op, true,
                                      &item.comm->buffers, &again, error))
           return code;
-      const std::lock_guard<std::mutex> calls(backend_.device->calls());
-      if (int result = make_reduction(*item.comm, *item.op, &item.reduction,
-                                      &item.made_reduction);
-          result != ncclSuccess)
-        return broken(fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
-                                item.comm->handle, error),
-                      error);
+      if (int32_t code = make_reduction_of(&item, error))
+        return broken(code, error);
     }
     return DW_OK;
   }
@@ -276,7 +280,8 @@ class Launch {
 
   // The communicators break, since what was begun cannot be taken back. The
   // buffers are the caller's again when this returns, unless the abort takes
-  // longer than a caller may be kept. Returns `code`.
+  // longer than a caller may be kept. Returns `code`. Precondition: the
+  // device's lock of calls is not held.
   int32_t broken(int32_t code, const dw_error* error) {
     dw_error why = {};
     if (error != nullptr)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <pthread.h>
 #include <random>
 
 using namespace fakes;
@@ -32,20 +33,34 @@ struct Group {
   int depth = 0;
   int failed = ncclSuccess;  // a call's error, which the end repeats
   std::vector<Called> calls;
+  std::set<int> entered;  // devices
 
   ~Group() {
     if (depth != 0) gpu::broken("group left open", "its thread has ended");
   }
 };
-thread_local Group group;
+// Not thread_local: glibc frees such variables of an opened library behind
+// ThreadSanitizer's back.
+Group& group() {
+  static const pthread_key_t kKey = [] {
+    pthread_key_t made;
+    pthread_key_create(&made, [](void* of) { delete static_cast<Group*>(of); });
+    return made;
+  }();
+  auto* own = static_cast<Group*>(pthread_getspecific(kKey));
+  if (own == nullptr) {
+    own = new Group;
+    pthread_setspecific(kKey, own);
+  }
+  return *own;
+}
 
 // The threads that are inside, by device: from a group's first call to its end.
 constexpr int kDevices = 64;
 std::atomic<std::thread::id> inside[kDevices];
-thread_local std::set<int> entered;
 
 void enter_device(int device) {
-  if (entered.count(device) != 0) return;
+  if (group().entered.count(device) != 0) return;
   std::thread::id nobody;
   if (!inside[device].compare_exchange_strong(nobody,
                                               std::this_thread::get_id()))
@@ -53,17 +68,17 @@ void enter_device(int device) {
                 "NCCL was called for device " + std::to_string(device) +
                     " by two threads at the same time");
   else
-    entered.insert(device);
+    group().entered.insert(device);
 }
 void leave_devices() {
-  for (const int device : entered) inside[device] = std::thread::id();
-  entered.clear();
+  for (const int device : group().entered) inside[device] = std::thread::id();
+  group().entered.clear();
 }
 // For one call that is no part of a group.
 struct Inside {
   explicit Inside(int device) { enter_device(device); }
   ~Inside() {
-    if (group.depth == 0) leave_devices();
+    if (group().depth == 0) leave_devices();
   }
 };
 
@@ -98,7 +113,7 @@ int make_call(ncclComm* comm, CUstream_st* handle, Part part,
               const char* name) {
   if (!is_ready(comm, name)) return ncclInvalidUsage;
   if (const int planned = gpu::planned_failure()) return planned;
-  const bool alone = group.depth == 0;
+  const bool alone = group().depth == 0;
   if (alone)
     gpu::broken("call without a group",
                 std::string(name) +
@@ -124,8 +139,8 @@ int make_call(ncclComm* comm, CUstream_st* handle, Part part,
   if (part.peer < -1 || part.peer >= comm->clique->size())
     return ncclInvalidArgument;
   ++stream->unlaunched;
-  group.calls.push_back({comm, stream, part, {}});
-  std::vector<std::shared_ptr<void>>& held = group.calls.back().held;
+  group().calls.push_back({comm, stream, part, {}});
+  std::vector<std::shared_ptr<void>>& held = group().calls.back().held;
   held.push_back(gpu::hold(part.in));
   held.push_back(gpu::hold(part.out));
   return ncclSuccess;
@@ -133,9 +148,9 @@ int make_call(ncclComm* comm, CUstream_st* handle, Part part,
 
 int call(ncclComm* comm, CUstream_st* stream, Part part, const char* name) {
   const int result = make_call(comm, stream, std::move(part), name);
-  if (result != ncclSuccess) group.failed = result;
-  if (group.depth == 0) {
-    group.calls.clear();
+  if (result != ncclSuccess) group().failed = result;
+  if (group().depth == 0) {
+    group().calls.clear();
     leave_devices();
   }
   return result;
@@ -144,8 +159,8 @@ int call(ncclComm* comm, CUstream_st* stream, Part part, const char* name) {
 // A group with an error launches nothing.
 int end_group() {
   std::vector<Called> calls;
-  calls.swap(group.calls);
-  if (const int failed = std::exchange(group.failed, int{ncclSuccess})) {
+  calls.swap(group().calls);
+  if (const int failed = std::exchange(group().failed, int{ncclSuccess})) {
     for (Called& called : calls) --called.stream->unlaunched;
     leave_devices();
     return failed;
@@ -336,17 +351,17 @@ FAKE_EXPORT int ncclMemFree(void* address) {
 
 FAKE_EXPORT int ncclGroupStart() {
   if (const int planned = gpu::planned_failure()) return planned;
-  ++group.depth;
+  ++group().depth;
   return ncclSuccess;
 }
 FAKE_EXPORT int ncclGroupEnd() {
   const int planned = gpu::planned_failure();
-  if (group.depth == 0) {
+  if (group().depth == 0) {
     gpu::broken("no group to end", "ncclGroupEnd without ncclGroupStart");
     return ncclInvalidUsage;
   }
-  if (planned != 0) group.failed = planned;
-  return --group.depth != 0 ? planned : end_group();
+  if (planned != 0) group().failed = planned;
+  return --group().depth != 0 ? planned : end_group();
 }
 
 FAKE_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* factor, int type,
