@@ -21,8 +21,8 @@
 
 namespace distwrap::mesh {
 
-// What tells redistributions on one mesh apart. Layouts are interned, so their
-// addresses do.
+// The key by which redistributions on one mesh differ. Layouts are interned, so
+// their addresses do.
 struct MoveKey {
   const Layout* from;
   const Layout* to;

@@ -89,7 +89,7 @@ class Prepared {
   std::vector<Step> steps_;  // none: the part is copied
   // Elements of the largest result between steps, and of packed blocks.
   int64_t between_ = 0, pieces_ = 0, parts_ = 0;
-  mutable std::atomic<std::byte*> spare_{nullptr};  // of an earlier run
+  mutable std::atomic<std::byte*> spare_{nullptr};  // memory of an earlier run
 };
 
 }  // namespace distwrap::mesh

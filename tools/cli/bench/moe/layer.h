@@ -34,11 +34,11 @@ struct MoePhase {
 
 struct MoeCost {
   std::vector<MoePhase> phases;
-  // Of rank 0, for one dispatch.
+  // Figures of rank 0, for one dispatch.
   int64_t rows = 0, sent_rows = 0, hand_rows = 0, bytes = 0;
   std::string dedup;     // the level that was taken
-  double memcpy_us = 0;  // of the bytes that rank 0 gets
-  bool equal = true;     // both combined to the same values, on all ranks
+  double memcpy_us = 0;  // a copy of the bytes that rank 0 gets
+  bool equal = true;     // whether both combined to the same values
 };
 
 // The body of one rank; rank 0 writes `path`.

@@ -24,8 +24,8 @@ struct MoveCost {
   std::string from, to, by_hand;
   int64_t bytes = 0;
   double plan_us = 0, hand_us = 0;
-  Ratio ratio;        // of the plan to the calls by hand
-  bool equal = true;  // both gave the same elements, on all ranks
+  Ratio ratio;        // plan over calls by hand
+  bool equal = true;  // whether both gave the same elements
 };
 
 // The body of one rank; rank 0 writes `path`.
