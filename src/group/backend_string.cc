@@ -11,6 +11,7 @@
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
+#include <dlfcn.h>
 #include <set>
 #include <utility>
 
@@ -90,6 +91,14 @@ absl::Status check_name(absl::string_view name,
   return absl::OkStatus();
 }
 
+// Whether this machine has the driver of CUDA devices. A look at it is much
+// cheaper than loading a plugin on trial.
+bool has_cuda_driver() {
+  static const bool kHas =
+      dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr;
+  return kHas;
+}
+
 std::string backend_of(absl::string_view name) {
   const Row* const row = row_of(name);
   return std::string(row == nullptr ? name : row->backend);
@@ -107,7 +116,7 @@ absl::StatusOr<std::vector<BackendChoice>> parse_plain(
     return status;
   if (const Row* const row = row_of(name)) {
     std::vector<BackendChoice> choices = {choice_of(row->device, name)};
-    if (name == kAuto && registry.find("nccl").ok())
+    if (name == kAuto && has_cuda_driver() && registry.find("nccl").ok())
       choices.push_back(choice_of("cuda", kAuto));
     return choices;
   }

@@ -129,6 +129,15 @@ absl::Status SessionState::start(const SessionPlan& plan) {
   const Deadline deadline = Deadline::after(plan.init_timeout);
   absl::StatusOr<std::vector<BackendChoice>> choices =
       parse_backends(plan.backend, plugins_);
+  // "auto" takes a device besides the host's memory only where its backend can
+  // be opened. Ranks compare what they have chosen.
+  if (choices.ok() && has_auto(*choices))
+    std::erase_if(*choices, [&](const BackendChoice& choice) {
+      return choice.device_type != kCpu.type &&
+             !instances_
+                  .open("nccl", {choice.device_type, device_id_}, plan.hints)
+                  .ok();
+    });
   absl::Status status =
       choices.ok() ? settle_backends(*choices, plugins_) : choices.status();
   // The error is equal on all ranks.

@@ -125,6 +125,12 @@ int run_command(const Words& arguments) {
     const absl::Status made = store::JobKey::make_file(words.key_file);
     return made.ok() ? 0 : complain(made.message(), kFailed);
   }
+  options.argv = app.remaining();
+  if (!options.argv.empty() && absl::StartsWith(options.argv.front(), "-") &&
+      options.argv.front() != "--")
+    return complain(unknown_option(app, options.argv.front()), kUsage);
+  if (!options.argv.empty() && options.argv.front() == "--")
+    options.argv.erase(options.argv.begin());
   if (app.count("--ranks") == 0)
     return complain("--ranks (-n) is required", kUsage);
   if (const std::string fault = fault_of_nodes(options, words.meeting);
@@ -132,13 +138,8 @@ int run_command(const Words& arguments) {
     return complain(fault, kUsage);
   if (options.nodes > 1)
     options.meeting = *store::HostPort::parse(words.meeting);
-  options.argv = app.remaining();
-  if (!options.argv.empty() && options.argv.front() == "--")
-    options.argv.erase(options.argv.begin());
   if (options.argv.empty())
     return complain("no program is given; see distwrap run --help", kUsage);
-  if (absl::StartsWith(options.argv.front(), "-"))
-    return complain(unknown_option(app, options.argv.front()), kUsage);
   if (options.ranks < 1)
     return complain(
         absl::StrCat("-n ", options.ranks, ": at least one rank is needed"),
