@@ -111,13 +111,14 @@ def _refuse(name, original, arguments, named):
     with _lock:
         _refused[name] = first = _refused.get(name, 0) + 1
     instead = "distwrap." + _INSTEAD.get(name, name)
-    text = f"{name}: torch.distributed APIs have been disabled"
+    text = "torch.distributed APIs have been disabled"
     step = (f"call {instead}, or open a scope by "
             "distwrap.guard_allow(reason)")
     if mode != "warn":
         raise _core._make_error(name, text, step, _DIRECT_CALL)
     if first == 1:
-        sys.stderr.write(f"distwrap: kDirectCall: {text}. Next: {step}\n")
+        sys.stderr.write(f"distwrap: kDirectCall: {name}: {text}. "
+                         f"Next: {step}\n")
     return original(*arguments, **named)
 
 
