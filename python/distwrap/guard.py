@@ -145,7 +145,7 @@ def _close():
             original = vars(module).get(name)
             if original is None:
                 continue
-            # Both modules have the same object, and get the same one.
+            # The two modules share one object, so they get one replacement.
             ours = next((mine for _, known, was, mine in _replaced
                          if known == name and was is original),
                         None) or _closing(name, original)
@@ -155,7 +155,7 @@ def _close():
 
 def _open():
     for module, name, original, ours in _replaced:
-        # What somebody has put there meanwhile stays.
+        # A replacement that somebody else has made meanwhile stays.
         if vars(module).get(name) is ours:
             setattr(module, name, original)
     _replaced.clear()

@@ -8,7 +8,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_core, m) {
   using namespace distwrap_python;
-  // What the interpreter still holds at its end is no leak of ours.
+  // Objects that the interpreter still holds at its end are no leak of ours.
   nb::set_leak_warnings(false);
   m.attr("version") = distwrap_version();
   nb::dict reasons;
