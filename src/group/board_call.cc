@@ -105,6 +105,11 @@ void BoardCall::waits_for(const std::vector<int>& missing) {
   warn_of_waiting(group_, terms_.op, started_ns_, missing);
 }
 
+std::optional<ErrorInfo> BoardCall::stops() {
+  if (group_.aborts() == aborts_) return std::nullopt;
+  return aborted_call(group_);
+}
+
 void BoardCall::gives_up(const std::vector<int>& missing,
                          std::optional<ErrorInfo> lost) {
   if (!lost.has_value()) {

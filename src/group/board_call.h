@@ -103,6 +103,7 @@ class BoardCall final : private comm::GroupBoard::Attendant {
 
   // GroupBoard::Attendant
   void waits_for(const std::vector<int>& missing) override;
+  std::optional<ErrorInfo> stops() override;
   void gives_up(const std::vector<int>& missing,
                 std::optional<ErrorInfo> lost) override;
   std::string key() const;  // key of the reason why the meeting failed
@@ -114,6 +115,7 @@ class BoardCall final : private comm::GroupBoard::Attendant {
   const absl::Duration limit_;  // the time limit that the caller gave
   const int64_t started_ns_ = Deadline::now_ns();
   base::MutexLock lock_;
+  const uint64_t aborts_ = group_.aborts();  // when the call began
   const uint64_t number_;
   bool in_rounds_ = false, met_ = false;
   std::optional<ErrorInfo> gave_up_;  // why this rank gave up

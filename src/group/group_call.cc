@@ -64,7 +64,9 @@ class Meeting {
 
   // Returns the words of all ranks, one behind the other.
   absl::StatusOr<std::string> run() {
+    group_.waits_in(key_);
     absl::StatusOr<std::string> decision = decide();
+    group_.waits_in("");
     leave();
     const bool agreed = decision.ok() && absl::StartsWith(*decision, kAgreed);
     if (agreed) return decision->substr(sizeof kAgreed - 1);
@@ -296,6 +298,25 @@ void refuse_thrown_call(GroupState& group, uint64_t met, const char* op,
                   Deadline::after(kTell));
     return absl::OkStatus();
   }).IgnoreError();
+}
+
+ErrorInfo aborted_call(const GroupState& group) {
+  return {.reason = Reason::kAborted,
+          .what = "a rank aborted the group",
+          .ranks = {group.rank()},
+          .next_step = "see what that rank reports"};
+}
+
+void abort_call(GroupState& group, Deadline tell) {
+  group.count_abort();
+  const std::string call = group.waits_in();
+  if (call.empty()) return;
+  const std::string decision = absl::StrCat(call, "decision");
+  group.store()
+      ->compare_set(decision, "", base::encode_error(aborted_call(group)), tell)
+      .IgnoreError();
+  // The call may have ended meanwhile and deleted its keys.
+  group.leave_behind({decision});
 }
 
 void refuse_call(GroupState& group, const CallTerms& terms,

@@ -50,6 +50,12 @@ absl::StatusOr<std::vector<std::string>> gather_for_call(GroupState& group,
                                                          absl::string_view word,
                                                          Deadline deadline);
 
+// The error of a call in which this rank waited when it aborted the group.
+ErrorInfo aborted_call(const GroupState& group);
+// Called when this rank aborts the group: ends the call in which it waits for
+// the other ranks, if it does, with an error on all ranks.
+void abort_call(GroupState& group, Deadline tell);
+
 // Replaces the call on a rank that refuses it: the call fails with `why` on all
 // ranks and breaks nothing. Waits only for the store, until the deadline.
 void refuse_call(GroupState& group, const CallTerms& terms,

@@ -5,6 +5,7 @@
 #include "comm/hooks.h"
 #include "group/close_barrier.h"
 #include "group/deferred_destroy.h"
+#include "group/group_call.h"
 #include "group/session_state.h"
 
 #include <absl/strings/str_cat.h>
@@ -188,6 +189,7 @@ void abort_group(GroupState& group, absl::string_view why) {
   std::vector<std::shared_ptr<GroupState>> all = {group.shared_from_this()};
   for (size_t i = 0; i < all.size(); ++i)
     for (auto& child : all[i]->children()) all.push_back(std::move(child));
+  for (const auto& one : all) abort_call(*one, tell);
   for (const auto& one : all)
     for (const Channel& channel : one->channels())
       channel.communicator->abort_everywhere(

@@ -82,6 +82,16 @@ uint64_t GroupState::next_call() {
   return calls_++;
 }
 
+void GroupState::waits_in(std::string call) {
+  base::MutexLock lock(mutex_);
+  waits_in_ = std::move(call);
+}
+
+std::string GroupState::waits_in() const {
+  base::MutexLock lock(mutex_);
+  return waits_in_;
+}
+
 bool GroupState::leave_behind(const std::vector<std::string>& keys) {
   base::MutexLock lock(mutex_);
   if (!left_behind_.has_value()) return false;

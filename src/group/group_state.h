@@ -130,6 +130,14 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // The number of the next call that all ranks make together; every rank
   // counts.
   uint64_t next_call();
+  // How often this rank has aborted the group. A call that waits for the other
+  // ranks ends when the number changes.
+  uint64_t aborts() const { return aborts_.load(std::memory_order_acquire); }
+  void count_abort() { aborts_.fetch_add(1, std::memory_order_acq_rel); }
+  // The prefix of the keys of the call in which this rank waits over the store;
+  // empty for none.
+  void waits_in(std::string call);
+  std::string waits_in() const;
   // Keys of a failed call, to be deleted when the group ends; false when it has
   // ended already.
   bool leave_behind(const std::vector<std::string>& keys);
@@ -164,10 +172,12 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<int64_t> timeout_;  // ns; 0: none
 
   mutable std::atomic<uint64_t> meetings_{0};
+  std::atomic<uint64_t> aborts_{0};
   base::Mutex meeting_mutex_;
   mutable base::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string waits_in_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::vector<std::string>> left_behind_ ABSL_GUARDED_BY(mutex_) =
       std::vector<std::string>();
   std::map<uint64_t, uint64_t> generations_ ABSL_GUARDED_BY(mutex_);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace distwrap {
@@ -246,6 +247,32 @@ TEST(GroupCalls, AnAbortEndsWorkInFlightOnAllMembers) {
     }
     EXPECT_EQ(pending->state(), WorkState::kAborted);
     ASSERT_TRUE(barrier().ok()) << "the world is unharmed";
+  });
+}
+
+// A call that waits for other ranks ends when its rank aborts the group, and so
+// does the call on the ranks that wait with it.
+TEST(GroupCalls, AnAbortEndsACallThatWaits) {
+  run_hub_ranks(3, kGloo, [](Session& session) {
+    const Group group = split({{0, 1, 2}});
+    const auto expect_aborted = [&] {
+      const int64_t begin = Deadline::now_ns();
+      const absl::Status status =
+          split_group({.parent = group, .split_ranks = {{0, 1, 2}}}).status();
+      EXPECT_EQ(error_reason(status), Reason::kAborted) << status;
+      EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - begin),
+                absl::Seconds(20));
+    };
+    if (session.rank() == 0) {
+      std::thread waits(expect_aborted);
+      absl::SleepFor(absl::Milliseconds(100));
+      EXPECT_TRUE(abort(group).ok());
+      waits.join();
+    } else if (session.rank() == 1) {
+      expect_aborted();
+    }
+    ASSERT_TRUE(barrier().ok()) << "the world is unharmed";
+    EXPECT_EQ(split({{0, 1, 2}}).size(), 3);
   });
 }
 

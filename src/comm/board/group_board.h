@@ -107,6 +107,8 @@ class GroupBoard {
    public:
     // Called every five seconds.
     virtual void waits_for(const std::vector<int>& missing) = 0;
+    // Called every millisecond or so: why this rank cannot go on waiting.
+    virtual std::optional<ErrorInfo> stops() = 0;
     // Called when the meeting fails, at the deadline or because of `lost`:
     // tells the other ranks the reason. They have it when this returns.
     virtual void gives_up(const std::vector<int>& missing,
@@ -118,7 +120,8 @@ class GroupBoard {
   // Runs one meeting and returns the notes of all members, of at most
   // Note::kMostBytes each. Returns nothing, on all members alike, when one of
   // them has given the meeting up: at its deadline, because a rank was lost or
-  // has ended the group, or because it did not want to take part.
+  // has ended the group, because it stopped waiting, or because it did not want
+  // to take part.
   std::optional<Notes> meet(absl::string_view note, Deadline deadline,
                             Attendant& attendant);
   // The number of meetings that were begun.

@@ -228,6 +228,7 @@ bool GroupBoard::wait_for_verdict(Deadline deadline, Attendant& attendant) {
     const bool late = deadline.passed();
     std::optional<ErrorInfo> lost = lost_one();
     if (!lost.has_value()) lost = left_one();
+    if (!lost.has_value()) lost = attendant.stops();
     if (late || lost.has_value()) {
       // All notes had been there, and one is gone: this rank was too slow to
       // read it.

@@ -91,6 +91,7 @@ void expect_named(const ErrorInfo& info) {
 
 struct Silent final : GroupBoard::Attendant {
   void waits_for(const std::vector<int>&) override {}
+  std::optional<ErrorInfo> stops() override { return std::nullopt; }
   void gives_up(const std::vector<int>&, std::optional<ErrorInfo>) override {}
 } silent;
 

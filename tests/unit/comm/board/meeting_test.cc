@@ -24,6 +24,7 @@ using ::testing::IsEmpty;
 // Keeps why a meeting was given up.
 struct Keeper final : GroupBoard::Attendant {
   void waits_for(const std::vector<int>&) override {}
+  std::optional<ErrorInfo> stops() override { return std::nullopt; }
   void gives_up(const std::vector<int>& missing,
                 std::optional<ErrorInfo> lost) override {
     given_up.push_back(missing);
@@ -36,6 +37,7 @@ struct Keeper final : GroupBoard::Attendant {
 // The attendant of a meeting that does not fail.
 struct Never final : GroupBoard::Attendant {
   void waits_for(const std::vector<int>&) override {}
+  std::optional<ErrorInfo> stops() override { return std::nullopt; }
   void gives_up(const std::vector<int>&, std::optional<ErrorInfo>) override {
     ADD_FAILURE() << "a meeting failed";
   }
