@@ -124,6 +124,10 @@ typedef struct distwrap_init_options {
    * DW_GUARD_OFF and so on; 0: DISTWRAP_GUARD. */
   uint32_t guard;
   uint32_t reserved;
+  /* A descriptor that ends the start with kAborted when it becomes readable; it
+   * stays the caller's. */
+  uint32_t has_interrupt_fd; /* `interrupt_fd` is set; else none */
+  int32_t interrupt_fd;
 } distwrap_init_options;
 
 typedef struct distwrap_op_options {

@@ -86,6 +86,10 @@ struct InitOptions {
   // Whether calls of other communication libraries are refused while the
   // session lives (guard.h); unset: DISTWRAP_GUARD, kOff.
   std::optional<GuardMode> guard = std::nullopt;
+  // A descriptor that ends the start when it becomes readable, with kAborted,
+  // such as one that a signal handler writes to. The descriptor stays the
+  // caller's. Unset: only time limits end the start.
+  std::optional<int> interrupt_fd = std::nullopt;
   // Options for backends; each backend gets the keys that it knows. A key that
   // no backend knows is refused.
   std::map<std::string, std::string> hints = {};
@@ -103,7 +107,7 @@ class DISTWRAP_EXPORT Session {
   // kStoreUnreachable, kRunDirectory, kRefused (another process has the rank,
   // or the other ranks gave up), kCallMismatch, kBackendUnknown,
   // kPluginNotFound, kPluginRefused, kDirectCall (GuardMode::kRequire without
-  // the door), kTimedOut with the missing ranks.
+  // the door), kTimedOut with the missing ranks, kAborted (interrupt_fd).
   static absl::StatusOr<Session> create(const InitOptions& options = {});
 
   explicit operator bool() const { return state_ != nullptr; }

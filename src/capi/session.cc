@@ -57,6 +57,7 @@ absl::StatusOr<InitOptions> options_of(const char* call,
                   "give DW_GUARD_OFF, DW_GUARD_WARN, DW_GUARD_BLOCK, "
                   "DW_GUARD_REQUIRE, or 0 for the setting");
   if (read.guard != 0) options.guard = static_cast<GuardMode>(read.guard - 1);
+  if (read.has_interrupt_fd != 0) options.interrupt_fd = read.interrupt_fd;
   auto hints = pairs_of(call, read.hints, read.hints_count);
   if (!hints.ok()) return hints.status();
   options.hints = *std::move(hints);

@@ -149,6 +149,7 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
                      : environment.get_or_default(base::Setting::kBackend);
   plan.group_name = options.group_name;
   plan.hints = options.hints;
+  plan.interrupt_fd = options.interrupt_fd;
   if (options.device_id.has_value()) {
     if (*options.device_id < 0) {
       ErrorInfo info = init_error(Reason::kInvalidArgument,

@@ -14,6 +14,7 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct SessionPlan {
   // The time for which a clean end waits for peers in the close barrier.
   absl::Duration close_limit = absl::Milliseconds(400);
   int device_id = 0;
+  std::optional<int> interrupt_fd = {};  // readable: the start ends
   // How many consecutive ranks count as on one host of their own; 0: the hosts
   // are as they are.
   int ranks_per_node = 0;

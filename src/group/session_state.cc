@@ -9,6 +9,7 @@
 #include "group/hello.h"
 #include "store/client.h"
 #include "store/exchange.h"
+#include "store/interrupt.h"
 #include "store/rendezvous.h"
 
 #include <absl/cleanup/cleanup.h>
@@ -164,6 +165,7 @@ absl::Status SessionState::start(const SessionPlan& plan) {
 absl::Status SessionState::make(const SessionPlan& plan,
                                 std::vector<BackendChoice> choices,
                                 Deadline deadline) {
+  const store::Interrupt interrupt(plan.interrupt_fd);
   store_ = plan.store;
   if (store_ == nullptr) {
     absl::StatusOr<std::shared_ptr<Store>> store = base::guarded(
@@ -171,7 +173,8 @@ absl::Status SessionState::make(const SessionPlan& plan,
     if (!store.ok()) {
       // Rank 0 cannot serve: the others need not wait for it.
       const Reason reason = error_reason(store.status());
-      if (reason == Reason::kResourceLimit || reason == Reason::kOutOfMemory)
+      if (reason == Reason::kResourceLimit || reason == Reason::kOutOfMemory ||
+          reason == Reason::kAborted)
         store::leave_note(plan.place, failure_note(store.status(), rank_));
       return store.status();
     }

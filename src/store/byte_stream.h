@@ -15,7 +15,7 @@ namespace distwrap::store {
 
 // The end of a step.
 struct Io {
-  enum Kind { kDone, kTimedOut, kBroken } kind = kDone;
+  enum Kind { kDone, kTimedOut, kInterrupted, kBroken } kind = kDone;
   int error = 0;  // errno for kBroken; 0 when the peer has closed
 };
 

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "distwrap/store.h"
 #include "store/call.h"
+#include "store/interrupt.h"
 #include "store/store_place.h"
 #include "store/wire.h"
 
@@ -234,6 +235,7 @@ class Client final : public ClientStore {
     const auto failed = [&](Io io) {
       if (io.kind == Io::kTimedOut)
         return call.timed_out({}, "the store did not answer");
+      if (io.kind == Io::kInterrupted) return Interrupt::error(call.op());
       return lost(call, io.error == 0 ? std::string("it closed the connection")
                                       : base::errno_text(io.error));
     };

@@ -25,6 +25,8 @@ std::vector<int> missing_ranks(absl::string_view listed,
   return ranks;
 }
 
+constexpr absl::string_view kNoMemory = "a rank has no memory";
+
 // One rank's wait for the blobs of all ranks.
 class Gathering {
  public:
@@ -161,10 +163,12 @@ absl::StatusOr<std::vector<std::string>> exchange(
                              .actual = absl::StrCat(rank)});
 
   Presence presence(store, key, size);
-  // Other ranks hear of a rank without memory; else they would wait for it.
-  const auto give_up_without_memory = [&](const absl::Status& why) {
+  // Other ranks hear of a rank that ends for a reason of its own; else they
+  // would wait for it.
+  const auto give_up_alone = [&](absl::string_view what,
+                                 const absl::Status& why) {
     presence.give_up({.reason = Reason::kAborted,
-                      .what = "a rank has no memory",
+                      .what = std::string(what),
                       .op = "exchange",
                       .ranks = {rank},
                       .cause = base::cause_text(why)},
@@ -172,7 +176,7 @@ absl::StatusOr<std::vector<std::string>> exchange(
   };
   if (absl::Status status = presence.enter(deadline); !status.ok()) {
     if (error_reason(status) == Reason::kOutOfMemory)
-      give_up_without_memory(status);
+      give_up_alone(kNoMemory, status);
     return presence.is_over() ? as_own(status, key, rank, size, true) : status;
   }
   absl::Status status = store.set(presence.blobs()[static_cast<size_t>(rank)],
@@ -186,7 +190,9 @@ absl::StatusOr<std::vector<std::string>> exchange(
       presence.give_up(*error_info(values.status()), rank, gathering.missing(),
                        deadline);
     else if (error_reason(values.status()) == Reason::kOutOfMemory)
-      give_up_without_memory(values.status());
+      give_up_alone(kNoMemory, values.status());
+    else if (error_reason(values.status()) == Reason::kAborted)
+      give_up_alone("the start of a rank was interrupted", values.status());
     else
       presence.leave(deadline);
     return values;

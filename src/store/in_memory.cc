@@ -3,6 +3,7 @@
 #include "base/mutex.h"
 #include "distwrap/store.h"
 #include "store/call.h"
+#include "store/interrupt.h"
 #include "store/table.h"
 
 namespace distwrap {
@@ -110,8 +111,9 @@ class InMemoryStore final : public Store {
       if (table_.start(&wait)) break;
       ready = false;
       while (!ready) {
-        if (changed.wait_until(mutex_, call.deadline()) || ready) continue;
+        if (wait_on(&changed, call.deadline()) || ready) continue;
         table_.cancel(&wait);
+        if (!call.deadline().passed()) return Interrupt::error(call.op());
         return call.timed_out(table_.missing(keys));
       }
       // A key may have been deleted between the wake-up and this point.
@@ -123,6 +125,20 @@ class InMemoryStore final : public Store {
     return values;
   }
 
+  // False at the deadline, and when the start was interrupted. No condition
+  // variable can wait for a descriptor, so the descriptor is looked at 50 times
+  // a second.
+  bool wait_on(CondVar* changed, Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (Interrupt::descriptor() < 0)
+      return changed->wait_until(mutex_, deadline);
+    const Deadline soon = Deadline::after(kLook);
+    if (changed->wait_until(mutex_, Deadline::earlier(deadline, soon)))
+      return true;
+    return Interrupt::sleep(Deadline::at_ns(0)) && !deadline.passed();
+  }
+
+  static constexpr absl::Duration kLook = absl::Milliseconds(20);
   Mutex mutex_;
   Table table_ ABSL_GUARDED_BY(mutex_);
 };

@@ -2,6 +2,7 @@
 
 #include "base/child_closes.h"
 #include "base/error.h"
+#include "store/interrupt.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -21,10 +22,9 @@ constexpr absl::Duration kFirstPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
 
 // No event announces a server that appears at a path, so connecting is repeated
-// after pauses of growing length.
-void pause(absl::Duration length, Deadline deadline) {
-  poll(nullptr, 0,
-       Deadline::earlier(deadline, Deadline::after(length)).remaining_ms());
+// after pauses of growing length. False when the start was interrupted.
+bool pause(absl::Duration length, Deadline deadline) {
+  return Interrupt::sleep(Deadline::earlier(deadline, Deadline::after(length)));
 }
 
 absl::Status unreachable(const std::string& path, int attempts, int error) {
@@ -97,7 +97,8 @@ absl::StatusOr<Socket> Socket::connect(const std::string& path,
                        (absent && options.wait_for_server);
     if (!again || options.deadline.passed())
       return unreachable(path, attempts, error);
-    pause(length, options.deadline);
+    if (!pause(length, options.deadline))
+      return Interrupt::error("store connect");
     length = std::min(length * 2, kLongestPause);
   }
 }
@@ -113,6 +114,7 @@ absl::StatusOr<Socket> Socket::connect(const NetworkAddress& address,
     if (*error == EINPROGRESS) {
       const Io io = socket.wait(POLLOUT, deadline);
       socklen_t size = sizeof *error;
+      if (io.kind == Io::kInterrupted) return Interrupt::error("store connect");
       if (io.kind == Io::kTimedOut)
         *error = ETIMEDOUT;
       else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &size) != 0)
@@ -144,10 +146,17 @@ void Socket::shut() { ::shutdown(fd_, SHUT_RDWR); }
 
 Io Socket::wait(short events, Deadline deadline) {
   for (;;) {
-    pollfd entry = {.fd = fd_, .events = events, .revents = 0};
-    const int n = poll(&entry, 1, deadline.remaining_ms());
+    pollfd entries[] = {
+        {.fd = fd_, .events = events, .revents = 0},
+        {.fd = Interrupt::descriptor(), .events = POLLIN, .revents = 0}};
+    const nfds_t count = entries[1].fd < 0 ? 1 : 2;
+    const int n = poll(entries, count, deadline.remaining_ms());
     // Errors and hang-ups appear in the call that follows.
-    if (n > 0) return {};
+    if (n > 0 && entries[0].revents != 0) return {};
+    if (n > 0) {
+      Interrupt::notice();
+      return {Io::kInterrupted, 0};
+    }
     if (n < 0 && errno != EINTR) return {Io::kBroken, errno};
     if (deadline.passed()) return {Io::kTimedOut, 0};
   }

@@ -1,6 +1,7 @@
 #include "store/store_place.h"
 
 #include "base/error.h"
+#include "store/interrupt.h"
 #include "store/job_key.h"
 #include "store/tls_socket.h"
 
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <errno.h>
 #include <optional>
-#include <poll.h>
 #include <utility>
 
 namespace distwrap::store {
@@ -157,9 +157,9 @@ absl::StatusOr<std::unique_ptr<ByteStream>> StorePlace::dial_network(
         absl::StrAppend(&info.what, ", after ", attempts,
                         attempts == 1 ? " attempt" : " attempts");
       });
-    poll(nullptr, 0,
-         Deadline::earlier(options.deadline, Deadline::after(length))
-             .remaining_ms());
+    if (!Interrupt::sleep(
+            Deadline::earlier(options.deadline, Deadline::after(length))))
+      return Interrupt::error("store connect");
     length = std::min(length * 2, kLongestPause);
   }
 }

@@ -1,6 +1,7 @@
 #include "store/tls_socket.h"
 
 #include "base/error.h"
+#include "store/interrupt.h"
 #include "store/tls_stream.h"
 
 #include <absl/strings/str_cat.h>
@@ -56,6 +57,7 @@ absl::Status TlsSocket::greet(const NetworkAddress& address,
     io = step(deadline);
   if (channel_->state() == ControlChannel::State::kOpen && io.kind == Io::kDone)
     return absl::OkStatus();
+  if (io.kind == Io::kInterrupted) return Interrupt::error("store connect");
   if (io.kind == Io::kTimedOut)
     return base::make_error(
         {.reason = Reason::kStoreUnreachable,

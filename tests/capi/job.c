@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static distwrap_error error;
 static int32_t me, size;
@@ -790,6 +791,25 @@ static void second_session(void) {
   REQUIRE(strchr(distwrap_version(), '.') != NULL);
 }
 
+/* A start that waits for a rank that never comes. */
+static void interrupted_start(void) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
+  distwrap_store store;
+  CALL(distwrap_store_in_memory(&store, &error));
+  const distwrap_init_options options = {.struct_size = sizeof options,
+                                         .has_rank = 1,
+                                         .world_size = 2,
+                                         .store = store,
+                                         .has_interrupt_fd = 1,
+                                         .interrupt_fd = ends[0]};
+  distwrap_session own;
+  REQUIRE(distwrap_session_create(&options, &own, NULL) == DW_ABORTED);
+  REQUIRE(own == NULL && distwrap_get_world_size(NULL) == size);
+  REQUIRE(distwrap_store_free(store) == DW_OK);
+  REQUIRE(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
 /* Rows of a matrix become columns, on a mesh of one axis. */
 static void meshes(void) {
   const int64_t sizes[] = {size};
@@ -891,6 +911,7 @@ int main(void) {
   kept_order();
   meshes();
   second_session();
+  interrupted_start();
   errors();
   CALL(distwrap_destroy_process_group(NULL, &error));
   REQUIRE(!distwrap_is_initialized());
