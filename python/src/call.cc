@@ -93,6 +93,7 @@ distwrap_group group_of(const char* call, nb::handle group) {
     raise_value(call, "this rank is not in the group",
                 "make the call on the group's members only",
                 DW_REASON_RANK_NOT_MEMBER);
+  if (MainStart::interrupt()) return true;
   return found->handle;
 }
 

@@ -195,10 +195,17 @@ class Call {
   const distwrap_tensor* tensor(nanobind::handle object, const char* name,
                                 Use use, Elements elements = Elements::kMoved,
                                 bool counts_rows = false) {
-    Tensor& one = kept_ == nullptr && used_ < 2 ? local_[used_++] : more();
-    one.read(object, name_, name, use, elements);
-    if (counts_rows) one.check_rows(name_, name);
-    if (kept_ != nullptr && use == Use::kWritten) keep_output(object);
+    return read(object, name, use, elements, counts_rows).get();
+  }
+  // A tensor that this rank only reads if it is the root, or if it is not, as
+  // `root_reads` says.
+  const distwrap_tensor* tensor_of_root(nanobind::handle object,
+                                        const char* name, distwrap_peer root,
+                                        bool root_reads,
+                                        Elements elements = Elements::kMoved) {
+    const Tensor& one = read(object, name, Use::kEither, elements, false);
+    if (one.is_read_only() && is_me(root) != root_reads)
+      Tensor::refuse_read_only(name_, name);
     return one.get();
   }
   // NULL for None.
@@ -275,6 +282,16 @@ void add_groups(nanobind::module_& m);
 void add_objects(nanobind::module_& m);
 void add_meshes(nanobind::module_& m);
 void add_moe(nanobind::module_& m);
+  Tensor& read(nanobind::handle object, const char* name, Use use,
+               Elements elements, bool counts_rows) {
+    Tensor& one = kept_ == nullptr && used_ < 2 ? local_[used_++] : more();
+    one.read(object, name_, name, use, elements);
+    if (counts_rows) one.check_rows(name_, name);
+    if (kept_ != nullptr && use != Use::kRead) keep_output(object);
+    return one;
+  }
+  // Whether `peer` is this rank; false where that cannot be known.
+  bool is_me(distwrap_peer peer) const;
 void add_windows(nanobind::module_& m);
 void add_hooks(nanobind::module_& m);
 void add_arrays(nanobind::module_& m);

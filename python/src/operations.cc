@@ -41,7 +41,8 @@ nb::object broadcast(H tensor, H src, H group, bool async_op, H group_src,
                      H timeout, H label) {
   Call call("broadcast", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("src", src, group_src);
-  const distwrap_tensor* const t = call.tensor(tensor, "tensor", Use::kWritten);
+  const distwrap_tensor* const t =
+      call.tensor_of_root(tensor, "tensor", root, true);
   return call.run([=](auto* o, auto* w, auto* e) {
     return distwrap_broadcast(t, t, root, o, w, e);
   });
@@ -53,7 +54,7 @@ nb::object reduce(H tensor, H dst, H op, H group, bool async_op, H group_dst,
   const distwrap_peer root = call.peer("dst", dst, group_dst);
   const Reduction& by = call.reduction(op);
   const distwrap_tensor* const t =
-      call.tensor(tensor, "tensor", Use::kWritten, by.elements());
+      call.tensor_of_root(tensor, "tensor", root, false, by.elements());
   const int32_t kind = by.kind;
   return call.run([=](auto* o, auto* w, auto* e) {
     return distwrap_reduce(t, t, root, kind, o, w, e);

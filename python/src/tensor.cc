@@ -55,10 +55,10 @@ void* known_exchange(PyTypeObject* type) {
     if (known.type == type) return known.exchange;
   KnownType& place = known_types[next_known++ % kKnownTypes];
   void* const exchange = exchange_of(type);
-  Py_INCREF(type);
+  Py_INCREF(reinterpret_cast<PyObject*>(type));
   PyTypeObject* const before = place.type;
   place = {type, exchange};
-  Py_XDECREF(before);
+  Py_XDECREF(reinterpret_cast<PyObject*>(before));
   return exchange;
 }
 
@@ -215,14 +215,12 @@ void Tensor::check(nb::handle object, const char* call, const char* name,
            "convert it, as by x.astype(x.dtype.newbyteorder('=')) or "
            "x.astype('float32')");
   if (problem_ != nullptr)
-    refuse(problem_, use == Use::kWritten
-                         ? "give an array made by numpy.ascontiguousarray or "
-                           "tensor.contiguous(), and copy the result back"
-                         : "give numpy.ascontiguousarray(x), or "
-                           "tensor.contiguous()");
-  if (use == Use::kWritten && read_only_)
-    refuse("is read-only, and the call writes it",
-           "give a writable array, such as a copy");
+    refuse(problem_, use == Use::kRead
+                         ? "give numpy.ascontiguousarray(x), or "
+                           "tensor.contiguous()"
+                         : "give an array made by numpy.ascontiguousarray or "
+                           "tensor.contiguous(), and copy the result back");
+  if (use == Use::kWritten && read_only_) refuse_read_only(call, name);
   if (known(tensor_.dtype)) return;
   // Complex numbers are pairs of floats, also in sums and averages; others are
   // bytes.
@@ -252,6 +250,12 @@ void Tensor::check(nb::handle object, const char* call, const char* name,
   tensor_.dtype = is_complex
                       ? dw_dtype{kFloat, static_cast<uint8_t>(was.bits / 2), 1}
                       : distwrap_dtype(DW_DTYPE_U8);
+}
+
+// The next step also serves a scalar of NumPy, whose copy is a scalar again.
+void Tensor::refuse_read_only(const char* call, const char* name) {
+  raise_value(call, std::string(name) + " is read-only, and the call writes it",
+              "give a writable array, such as the copy numpy.array(x)");
 }
 
 void Tensor::check_rows(const char* call, const char* name) const {

@@ -15,10 +15,11 @@
 
 namespace distwrap_python {
 
-// What a call does with a tensor, and what it makes of element types that the
-// C API lacks: kMoved takes their bytes; kSummed takes the parts of complex
-// numbers for the reductions that are those of the parts.
-enum class Use : uint8_t { kRead, kWritten };
+// What a call does with a tensor; kEither is written on some ranks only.
+enum class Use : uint8_t { kRead, kWritten, kEither };
+// What a call makes of element types that the C API lacks: kMoved takes their
+// bytes; kSummed takes the parts of complex numbers for the reductions that are
+// those of the parts.
 enum class Elements : uint8_t { kMoved, kSummed, kReduced };
 
 // One tensor, which is held while the object lives.
@@ -34,6 +35,8 @@ class Tensor {
   void read(nanobind::handle object, const char* call, const char* name,
             Use use, Elements elements);
   const distwrap_tensor* get() const { return &tensor_; }
+  bool is_read_only() const { return read_only_; }
+  [[noreturn]] static void refuse_read_only(const char* call, const char* name);
   // Refuses a tensor without dimensions, where its rows count.
   void check_rows(const char* call, const char* name) const;
 

@@ -11,6 +11,7 @@ has to keep its bytes.
 
 import functools
 import itertools
+import mmap
 import os
 import threading
 
@@ -534,6 +535,76 @@ def test_views_and_slices():
     dist.all_reduce(deep)
     dist.all_reduce(flat)
     equal((deep.sum(), flat.item()), (32 * size(), 1.5 * size()))
+
+
+def pages_that_nobody_writes(values):
+    """A copy in pages whose writer gets a signal."""
+    file = os.memfd_create("fixed")
+    os.write(file, values.tobytes())
+    pages = mmap.mmap(file, values.nbytes, prot=mmap.PROT_READ)
+    os.close(file)
+    return np.frombuffer(pages, values.dtype)
+
+
+def test_read_only_arrays_of_roots():
+    """The root of a broadcast, and all others in a reduce, only read."""
+    for count in (1, 100, 1 << 17):
+        for root in everyone():
+            fixed = pages_that_nobody_writes(np.full(count, rank() + 1, "i4"))
+            for way in WAYS:
+                told = f"{count} from {root} {way}"
+                x = fixed if rank() == root else np.zeros(count, "i4")
+                call(way, dist.broadcast, x, root)
+                same(x, np.full(count, root + 1, "i4"), told)
+                x = fixed.copy() if rank() == root else fixed
+                call(way, dist.reduce, x, group_dst=root)
+                if rank() == root:
+                    same(x, np.full(count, sum(everyone()) + size(), "i4"),
+                         told)
+    # A scalar of NumPy is an input.
+    x = np.float64(2) if rank() == 0 else np.array(0.0)
+    dist.broadcast(x, 0)
+    equal(x, 2)
+
+
+def test_arrays_without_dimensions():
+    own, places = np.float32(rank()), [np.array(-1, "f4") for _ in everyone()]
+    ranks = [float(r) for r in everyone()]
+    to, source = (rank() + 1) % size(), (rank() - 1) % size()
+
+    def point(value=-1.0):
+        return np.array(value, "f4")
+
+    for way in WAYS:
+        out = np.zeros(size(), "f4")
+        call(way, dist.all_gather_into_tensor, out, own)
+        equal(out.tolist(), ranks)
+        call(way, dist.all_gather, places, own)
+        equal([float(one) for one in places], ranks)
+        x = point()
+        call(way, dist.reduce_scatter_tensor, x, out)
+        equal(x, rank() * size())
+        call(way, dist.reduce_scatter, x, [own] * size())
+        equal(x, sum(ranks))
+        call(way, dist.scatter, x, places if rank() == 0 else None)
+        equal(x, rank())
+        call(way, dist.gather, own, places if rank() == 0 else None)
+        call(way, dist.all_to_all, places, [own] * size())
+        equal([float(one) for one in places], ranks)
+        call(way, dist.scan, x, own)
+        equal(x, sum(ranks[:rank() + 1]))
+        call(way, dist.reduce, x, 0)
+    x = point()
+    dist.wait_all([dist.isend(own, to), dist.irecv(x, source)])
+    equal(x, source)
+    window = dist.Window(count=1, dtype="float32")
+    window.put(own, to)
+    window.flush(to)
+    dist.barrier()
+    window.get(x, rank())
+    window.flush(rank())
+    equal(x, source)
+    window.destroy()
 
 
 def test_strided_arrays_are_refused():
