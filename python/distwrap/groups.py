@@ -28,9 +28,8 @@ def init_process_group(backend=None, init_method=None, timeout=None,
                        group_name, device_id, hints, init_timeout, straggler,
                        check, use_torchcomms if drop_in is None else drop_in,
                        guard)
-    _sessions.append(_core._start(True, options))
+    _begin(True, options)
     _guard.sync()
-    _interrupt.watch()
 
 
 def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
@@ -39,7 +38,7 @@ def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
                    drop_in=None, guard=None):
     """Joins a job as init_process_group does, for a library inside a program:
     no thread is bound, and calls name a group of the Session returned."""
-    session = begin_session(_options(
+    session = _begin(False, _options(
         backend, init_method, timeout, world_size, rank, store, group_name,
         device_id, hints, init_timeout, straggler, check, drop_in, guard))
     _guard.sync()
@@ -50,6 +49,20 @@ def begin_session(options):
     """A session of these fields of InitOptions, for which the Python door stays
     as it is."""
     session = _core._start(False, options)
+    _sessions.append(session)
+    return session
+
+
+def _begin(binds, options):
+    """A session for which Ctrl-C ends waits of the main thread, the start
+    included."""
+    _interrupt.watch()
+    try:
+        session = _core._start(binds, options)
+    except BaseException:
+        if not _sessions:
+            _interrupt.stop()
+        raise
     _sessions.append(session)
     return session
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <nanobind/stl/string.h>
+#include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@ namespace nb = nanobind;
 namespace distwrap_python {
 
 std::atomic<uint64_t> MainWait::waiting{0};
+int MainStart::starting = -1;
 
 namespace {
 
@@ -73,7 +75,25 @@ bool MainWait::is_main_thread() {
   return is_main;
 }
 
+MainStart::MainStart()
+    : fd_(MainWait::is_main_thread() ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+                                     : -1),
+      outer_(starting) {
+  if (fd_ >= 0) starting = fd_;
+}
+
+MainStart::~MainStart() {
+  if (fd_ < 0) return;
+  starting = outer_;
+  close(fd_);
+}
+
+bool MainStart::interrupt() {
+  return starting >= 0 && eventfd_write(starting, 1) == 0;
+}
+
 bool MainWait::interrupt() {
+  if (MainStart::interrupt()) return true;
   const uint64_t group = waiting.load(std::memory_order_acquire);
   if (group == 0) return false;
   const Unlocked released;
@@ -93,7 +113,6 @@ distwrap_group group_of(const char* call, nb::handle group) {
     raise_value(call, "this rank is not in the group",
                 "make the call on the group's members only",
                 DW_REASON_RANK_NOT_MEMBER);
-  if (MainStart::interrupt()) return true;
   return found->handle;
 }
 
@@ -197,6 +216,16 @@ Options::Options(const char* call, nb::handle group, nb::handle timeout,
     if (options_.label == nullptr) throw nb::python_error();
   }
   if (recording != nullptr) options_.batch = handle_of(recording);
+}
+
+bool Call::is_me(distwrap_peer peer) const {
+  int32_t rank = peer.rank;
+  if (peer.numbering == DW_RANK_OF_WORLD &&
+      distwrap_get_group_rank(options_.group(), peer.rank, &rank, nullptr) !=
+          DW_OK)
+    return false;
+  return peer.numbering != 0 && rank >= 0 &&
+         rank == distwrap_get_rank(options_.group());
 }
 
 Tensor& Call::more() {

@@ -113,6 +113,30 @@ class MainWait {
   uint64_t outer_ = 0;  // of the call in whose callback this one is made
 };
 
+// Marks that the main thread starts a session, so that Ctrl-C can end the
+// start: no group exists yet that could be aborted.
+//
+// Threads: with the GIL.
+class MainStart {
+ public:
+  MainStart();
+  ~MainStart();
+  MainStart(const MainStart&) = delete;
+  MainStart& operator=(const MainStart&) = delete;
+
+  void give(distwrap_init_options* options) const {
+    options->has_interrupt_fd = fd_ < 0 ? 0 : 1;
+    options->interrupt_fd = fd_;
+  }
+  // False when the main thread starts nothing.
+  static bool interrupt();
+
+ private:
+  static int starting;
+  const int fd_;
+  const int outer_;
+};
+
 // The interpreter ends a thread that asks for the GIL too late, and such an end
 // within C++ ends the process with a line on stderr. So once the sessions are
 // closed, end_interpreter() lets nobody but the main thread ask for it: a
@@ -258,6 +282,16 @@ class Call {
   std::unique_ptr<Held> take() { return std::move(kept_); }
 
  private:
+  Tensor& read(nanobind::handle object, const char* name, Use use,
+               Elements elements, bool counts_rows) {
+    Tensor& one = kept_ == nullptr && used_ < 2 ? local_[used_++] : more();
+    one.read(object, name_, name, use, elements);
+    if (counts_rows) one.check_rows(name_, name);
+    if (kept_ != nullptr && use != Use::kRead) keep_output(object);
+    return one;
+  }
+  // Whether `peer` is this rank; false where that cannot be known.
+  bool is_me(distwrap_peer peer) const;
   Held& held() { return kept_ != nullptr ? *kept_ : local_more_; }
   Tensor& more();
   void keep_output(nanobind::handle object) {
@@ -282,16 +316,6 @@ void add_groups(nanobind::module_& m);
 void add_objects(nanobind::module_& m);
 void add_meshes(nanobind::module_& m);
 void add_moe(nanobind::module_& m);
-  Tensor& read(nanobind::handle object, const char* name, Use use,
-               Elements elements, bool counts_rows) {
-    Tensor& one = kept_ == nullptr && used_ < 2 ? local_[used_++] : more();
-    one.read(object, name_, name, use, elements);
-    if (counts_rows) one.check_rows(name_, name);
-    if (kept_ != nullptr && use != Use::kRead) keep_output(object);
-    return one;
-  }
-  // Whether `peer` is this rank; false where that cannot be known.
-  bool is_me(distwrap_peer peer) const;
 void add_windows(nanobind::module_& m);
 void add_hooks(nanobind::module_& m);
 void add_arrays(nanobind::module_& m);

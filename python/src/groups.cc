@@ -148,6 +148,8 @@ nb::object start(bool binds, const nb::dict& options) {
     given.check =
         nb::cast<bool>(field("check")) ? DW_CHECK_SIGNATURE : DW_CHECK_OFF;
   auto made = std::make_unique<Session>();
+  const MainStart marked;
+  marked.give(&given);
   wait_in(nullptr, [&](auto* e) {
     return binds ? distwrap_init_process_group(&given, &made->handle, e)
                  : distwrap_session_create(&given, &made->handle, e);

@@ -5,10 +5,12 @@
 
 import gc
 import os
+import pathlib
 import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -368,6 +370,94 @@ def interrupted_batch():
         with dist.batch():
             dist.all_reduce(np.ones(3))
     interrupted(wait)
+
+
+def interrupted_new_group():
+    interrupted(dist.new_group)
+
+
+def interrupted_split():
+    interrupted(lambda: dist.split_group_by_color(0))
+
+
+def interrupted_alone(start):
+    """Milliseconds from the signal to the end of a start."""
+    helper, begin = interrupt_soon(), time.monotonic()
+    try:
+        start()
+    except KeyboardInterrupt:
+        took = time.monotonic() - begin - 0.15
+    else:
+        raise AssertionError("was not interrupted")
+    helper.wait()
+    check(took < 2, f"after {took} s")
+    check(not dist.is_initialized())
+    return f"{took * 1000:.0f} ms after the signal"
+
+
+def mark(what):
+    """A path by which the programs of a job tell each other how far they are
+    when no session joins them."""
+    return pathlib.Path(tempfile.gettempdir(),
+                        f"{os.environ['DISTWRAP_JOB_ID']}-{what}")
+
+
+def wait_for(what):
+    soon(mark(what).exists, f"nobody was {what}")
+    mark(what).unlink()
+
+
+def interrupted_start():
+    """Rank 0 waits for rank 1, which is told when it comes."""
+    if os.environ["DISTWRAP_RANK"] == "1":
+        wait_for("interrupted")
+        refused(dist.init_process_group, kind=RuntimeError, reason="kRefused",
+                says="the start was interrupted")
+        mark("refused").touch()
+        return
+    def left():
+        return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
+
+    print(interrupted_alone(dist.init_process_group))
+    soon(lambda: threading.active_count() == 1, "a thread of Python is left")
+    # This rank goes on to serve the store.
+    first = left()
+    for _ in range(2):
+        interrupted_alone(dist.init_process_group)
+        soon(lambda: left() == first, "descriptors, threads:", left(), first)
+    dist.init_process_group(rank=0, world_size=1, store=dist.HashStore())
+    dist.all_reduce(np.ones(3))
+    dist.destroy_process_group()
+    # This rank serves the store until the other one has been there.
+    mark("interrupted").touch()
+    wait_for("refused")
+
+
+def interrupted_start_without_a_store():
+    """Rank 1 waits for the store of rank 0, which never comes."""
+    if os.environ["DISTWRAP_RANK"] == "1":
+        print(interrupted_alone(dist.init_process_group))
+
+
+def interrupted_start_of_threads():
+    """The main thread is a rank that waits for ranks in other threads."""
+    if os.environ["DISTWRAP_RANK"] == "0":
+        print(interrupted_alone(lambda: dist.init_process_group(
+            store=dist.HashStore(), rank=0, world_size=2)))
+
+
+def interrupted_start_while_others_wait():
+    """Three ranks, of which the last one is missing: the others hear of the
+    interrupted one at once."""
+    os.environ.update(DISTWRAP_WORLD_SIZE="3", DISTWRAP_LOCAL_WORLD_SIZE="3")
+    if os.environ["DISTWRAP_RANK"] == "0":
+        refused(dist.init_process_group, kind=RuntimeError,
+                says="interrupted")
+        # This rank serves the store by which the other one tells.
+        wait_for("interrupted")
+    else:
+        print(interrupted_alone(dist.init_process_group))
+        mark("interrupted").touch()
 
 
 def handlers_stay():

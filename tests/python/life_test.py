@@ -94,6 +94,14 @@ class Life(unittest.TestCase):
                 "interrupted_batch"):
             self.assertIn("ms after the signal", out[0])
 
+    def test_interrupts_of_starts(self):
+        for out in self.all_good(
+                "interrupted_new_group", "interrupted_split",
+                "interrupted_start", "interrupted_start_without_a_store",
+                "interrupted_start_of_threads",
+                "interrupted_start_while_others_wait"):
+            self.assertIn("ms after the signal", "".join(out))
+
     def test_handlers_of_the_program_stay(self):
         self.good("handlers_stay")
 
