@@ -1,16 +1,21 @@
 """The command of the package: `python -m distwrap.run -n 4 prog.py` starts ranks
 as `distwrap run` does."""
 
+import importlib.util
 import os
 import pathlib
 import sys
 
 
 def find_command():
-    """The path of the command: beside the package in a wheel, or in the build or
+    """The path of the command: inside the package in a wheel, or in the build or
     install tree around it. FileNotFoundError with all places that were tried."""
     package = pathlib.Path(__file__).parent
     places = [package / "bin/distwrap"]
+    # In an editable installation the sources lie elsewhere.
+    module = importlib.util.find_spec("distwrap._core")
+    if module is not None:
+        places.append(pathlib.Path(module.origin).parent / "bin/distwrap")
     places += [folder / "bin/distwrap" for folder in package.resolve().parents]
     places += [folder / "bin/distwrap" for folder in package.parents]
     for place in places:

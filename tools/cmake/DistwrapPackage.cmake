@@ -38,10 +38,21 @@ function(distwrap_shared_library)
   set_target_properties(distwrap PROPERTIES
     LINKER_LANGUAGE CXX
     LINK_DEPENDS ${map}
-    VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR})
-  install(TARGETS distwrap EXPORT distwrap-targets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(SKBUILD)
+    # A wheel holds no symbolic links, and would hold the library three times.
+    # In place of the link for the linker it has a file that names the library.
+    install(TARGETS distwrap EXPORT distwrap-targets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/install/libdistwrap.so
+         CONTENT "INPUT(libdistwrap.so.${PROJECT_VERSION_MAJOR})\n")
+    install(FILES ${PROJECT_BINARY_DIR}/install/libdistwrap.so
+            DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  else()
+    set_target_properties(distwrap PROPERTIES VERSION ${PROJECT_VERSION})
+    install(TARGETS distwrap EXPORT distwrap-targets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
 endfunction()
 
 # distwrap_package()
