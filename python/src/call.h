@@ -178,6 +178,10 @@ class Locked {
   PyGILState_STATE state_ = {};
 };
 
+// Throws what a hook has raised in a call of this thread to end the program, if
+// one has.
+void raise_of_hook();
+
 // Runs `f(error)` without the GIL and throws its error, or KeyboardInterrupt
 // when Ctrl-C ended it.
 template <class F>
@@ -191,6 +195,7 @@ void wait_in(distwrap_group group, const F& f) {
   }
   if (code == DW_OK) [[likely]]
     return;
+  raise_of_hook();
   if (MainWait::is_main_thread() && PyErr_CheckSignals() != 0)
     throw nanobind::python_error();
   raise(code, error);

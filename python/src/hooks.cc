@@ -61,6 +61,14 @@ struct Callables {
 
 using Kept = std::shared_ptr<Callables>;
 
+// A SystemExit or KeyboardInterrupt of a `pre` in this thread, until the call
+// that it has refused raises it.
+thread_local std::unique_ptr<nb::python_error> leaving;
+
+bool is_leaving(const nb::python_error& error) {
+  return !error.matches(PyExc_Exception);
+}
+
 // Calls `callable`, if there is one; what it throws is reported and dropped,
 // unless the caller takes it.
 void report() { PyErr_WriteUnraisable(nullptr); }
@@ -76,6 +84,9 @@ int32_t run_pre(void* user, const distwrap_hooked_call* call,
     return DW_OK;
   } catch (nb::python_error& error) {
     refusal = nb::cast<std::string>(nb::str(error.value()));
+    if (refusal.empty()) refusal = type_of(error.value());
+    if (is_leaving(error))
+      leaving = std::make_unique<nb::python_error>(std::move(error));
     *why = refusal.c_str();
     return DW_FAILED_PRECONDITION;
   } catch (const std::exception& error) {
@@ -91,6 +102,8 @@ void run_after(const nb::object& callable, const distwrap_hooked_call* call,
     callable(call_of(*call),
              code == DW_OK ? nb::none() : exception_of(code, error));
   } catch (nb::python_error& thrown) {
+    // Nothing can be raised here, so Ctrl-C is given to the main thread again.
+    if (thrown.matches(PyExc_KeyboardInterrupt)) return PyErr_SetInterrupt();
     thrown.restore();
     report();
   }
@@ -186,6 +199,13 @@ class Hook {
 };
 
 }  // namespace
+
+void raise_of_hook() {
+  if (leaving == nullptr) return;
+  const nb::python_error error(std::move(*leaving));
+  leaving.reset();
+  throw error;
+}
 
 void add_hooks(nb::module_& m) {
   const auto unset = [](const char* name) {

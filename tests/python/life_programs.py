@@ -264,6 +264,23 @@ def end_in_a_thread():
     dist.all_reduce(np.ones(3))  # the only session is everybody's
 
 
+def end_in_a_hook():
+    dist.init_process_group()
+
+    def leave(call):
+        if call.op == "all_reduce":
+            sys.exit(0)
+    global hook
+    hook = dist.add_hook(pre=leave)
+    dist.irecv(np.ones(3), 1 - rank())
+    dist.barrier()
+    try:
+        dist.all_reduce(np.ones(3))
+    except dist.DistError:
+        return  # rank 1 may see that rank 0 has left
+    raise AssertionError("went on")
+
+
 def end_by_exit():
     dist.init_process_group()
     work = dist.all_reduce(np.ones(3), async_op=True)
@@ -291,6 +308,35 @@ def end_with_objects_in_globals():
     e = Late()
     dist.barrier()
     a.wait()
+
+
+# ---- ranks that launchers start, that are killed, that are elsewhere ----
+
+def sum_of_ranks():
+    dist.init_process_group()
+    x = np.array([rank() + 1])
+    dist.all_reduce(x)
+    print(f"{rank()} of {size()}: {x[0]}", flush=True)
+    dist.destroy_process_group()
+
+
+def killed_rank():
+    """Rank 1 is killed while all are in a call; the others name it."""
+    dist.init_process_group()
+    if rank() == 1:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        dist.recv(np.ones(3), 0)
+    begin = time.monotonic()
+    error = refused(dist.all_reduce, np.ones(3), kind=RuntimeError,
+                    reason="kPeerLost")
+    equal(error.ranks, (1,), error)
+    print(f"{time.monotonic() - begin - 0.3:.3f}")
+
+
+def shm_between_hosts():
+    error = refused(dist.init_process_group, "shm", kind=NotImplementedError,
+                    reason="kUnsupported", says="on several hosts")
+    equal(error.page, "DW-0006")
 
 
 # ---- fork ----
@@ -369,6 +415,18 @@ def interrupted_batch():
     def wait():
         with dist.batch():
             dist.all_reduce(np.ones(3))
+    interrupted(wait)
+
+
+def interrupted_hook():
+    """The signal comes while the main thread runs a hook."""
+    def pre(call):
+        if call.op == "barrier":
+            time.sleep(30)
+
+    def wait():
+        with dist.add_hook(pre=pre):
+            dist.barrier()
     interrupted(wait)
 
 

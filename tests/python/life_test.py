@@ -5,6 +5,9 @@ have to end well, in time, and without a line on stderr."""
 import concurrent.futures
 import os
 import pathlib
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,8 +16,9 @@ import unittest
 PROGRAMS = pathlib.Path(__file__).with_name("life_programs.py")
 
 
-def run(name, ranks=2, limit=30):
-    """(exit status, stdout, stderr) of each rank, and the seconds."""
+def run(name, ranks=2, limit=30, before=None):
+    """(exit status, stdout, stderr) of each rank, and the seconds. before:
+    {rank: words that stand before its command}."""
     begin, processes = time.monotonic(), []
     for rank in range(ranks):
         environment = dict(
@@ -23,7 +27,8 @@ def run(name, ranks=2, limit=30):
             DISTWRAP_JOB_ID=f"life-{os.getpid()}-{name}",
             PYTHONFAULTHANDLER="1")
         processes.append(subprocess.Popen(
-            [sys.executable, "-B", str(PROGRAMS), name], env=environment,
+            [*(before or {}).get(rank, ()), sys.executable, "-B",
+             str(PROGRAMS), name], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True))
     results = []
@@ -70,7 +75,7 @@ class Life(unittest.TestCase):
         # The first waits half a second for the operations that are in flight.
         self.all_good("end_with_work_in_flight", "end_without_destroy",
                       "end_beside_a_waiting_thread", "end_in_a_thread",
-                      "end_by_exit", limit=10)
+                      "end_by_exit", "end_in_a_hook", limit=10)
 
     def test_end_after_an_exception(self):
         results, seconds = run("end_after_an_exception")
@@ -91,7 +96,7 @@ class Life(unittest.TestCase):
         for out in self.all_good(
                 "interrupted_call", "interrupted_wait",
                 "interrupted_wait_with_a_limit", "interrupted_wait_all",
-                "interrupted_batch"):
+                "interrupted_batch", "interrupted_hook"):
             self.assertIn("ms after the signal", out[0])
 
     def test_interrupts_of_starts(self):
@@ -101,6 +106,41 @@ class Life(unittest.TestCase):
                 "interrupted_start_of_threads",
                 "interrupted_start_while_others_wait"):
             self.assertIn("ms after the signal", "".join(out))
+
+    def test_a_killed_rank_is_named(self):
+        results, _ = run("killed_rank", ranks=3)
+        self.assertEqual(results[1], (-signal.SIGKILL, "", ""))
+        for status, out, error in (results[0], results[2]):
+            self.assertEqual((status, error), (0, ""))
+            self.assertLess(float(out), 1)
+
+    def test_launchers_of_mpi(self):
+        """Open MPI and MPICH give the ranks; `distwrap run` and the bare
+        variables do so in all other tests."""
+        free = {name: value for name, value in os.environ.items()
+                if not name.startswith("DISTWRAP_")}
+        for launcher in (["mpirun.openmpi", "--allow-run-as-root",
+                          "--oversubscribe"], ["mpiexec.mpich"]):
+            if shutil.which(launcher[0]) is None:
+                continue
+            done = subprocess.run(
+                [*launcher, "-n", "3", sys.executable, "-B", str(PROGRAMS),
+                 "sum_of_ranks"],
+                env=free | {"DISTWRAP_BACKEND": os.environ["DISTWRAP_BACKEND"]},
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            # Lines of several ranks may run into each other.
+            self.assertEqual(sorted(re.findall(r"\d of 3: 6", done.stdout)),
+                             [f"{rank} of 3: 6" for rank in range(3)])
+
+    def test_shm_between_hosts(self):
+        """A network namespace of its own makes a rank another host's."""
+        elsewhere = ["unshare", "--net"]
+        if subprocess.run([*elsewhere, "true"], check=False,
+                          stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no network namespaces")
+        self.good("shm_between_hosts", before={1: elsewhere})
 
     def test_handlers_of_the_program_stay(self):
         self.good("handlers_stay")
