@@ -9,9 +9,6 @@ its own, and other signals, are handled when the call ends.
 """
 
 import os
-import signal
-import socket
-import threading
 
 from . import _core
 
@@ -20,14 +17,16 @@ _watching = None
 
 def watch():
     """Starts listening, once, from the main thread."""
+    import signal
+    import threading
+
     global _watching
     if _watching is not None or (
             threading.current_thread() is not threading.main_thread()):
         return
-    reader, writer = socket.socketpair()
-    reader.setblocking(True)
-    writer.setblocking(False)
-    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _watching = (reader, writer, before)
     threading.Thread(target=_listen, args=(reader, before), daemon=True,
                      name="dw-interrupt").start()
@@ -38,17 +37,22 @@ def stop():
     global _watching
     if _watching is None:
         return
+    import signal
+    import threading
+
     reader, writer, before = _watching
     _watching = None
     if threading.current_thread() is threading.main_thread():
-        if signal.set_wakeup_fd(-1) == writer.fileno():
+        if signal.set_wakeup_fd(-1) == writer:
             signal.set_wakeup_fd(before)
     # Ends the thread.
-    writer.close()
+    os.close(writer)
 
 
 def _listen(reader, before):
-    while numbers := reader.recv(64):
+    import signal
+
+    while numbers := os.read(reader, 64):
         if before != -1:
             try:
                 os.write(before, numbers)
@@ -57,4 +61,4 @@ def _listen(reader, before):
         if signal.SIGINT in numbers and (
                 signal.getsignal(signal.SIGINT) is signal.default_int_handler):
             _core._interrupt()
-    reader.close()
+    os.close(reader)

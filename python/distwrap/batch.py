@@ -1,7 +1,5 @@
 """Batches: operations that start together."""
 
-import contextlib
-
 from . import _core
 
 
@@ -25,7 +23,22 @@ class Batch:
         return len(self._core)
 
 
-@contextlib.contextmanager
+class _Recording:
+    def __init__(self, async_op):
+        self._async_op = async_op
+
+    def __enter__(self):
+        self._batch = Batch()
+        self._batch._core.begin()
+        return self._batch
+
+    def __exit__(self, kind, *error):
+        core = self._batch._core
+        core.end()
+        if kind is None:
+            self._batch.work = core.submit(self._async_op)
+
+
 def batch(async_op=False):
     """Records the operations of the block and starts them together at its end;
     none waits for another. Inside, operations return None. After an exception
@@ -37,13 +50,7 @@ def batch(async_op=False):
 
     With async_op=True the block ends at once: both.wait(). NCCL: ncclGroupStart.
     """
-    recorded = Batch()
-    recorded._core.begin()
-    try:
-        yield recorded
-    finally:
-        recorded._core.end()
-    recorded.work = recorded._core.submit(async_op)
+    return _Recording(async_op)
 
 
 class P2POp:

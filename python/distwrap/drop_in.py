@@ -1,8 +1,5 @@
 """distwrap in the place of gloo, for programs of PyTorch that stay unchanged."""
 
-import importlib
-
-
 def install():
     """Gives PyTorch's name "gloo" to distwrap, for groups made from now on.
     NotImplementedError before PyTorch 2.14; ImportError without PyTorch.
@@ -18,4 +15,6 @@ def uninstall():
 def _adapter():
     # `from . import torch` hides the reason from the second of two threads whose
     # import fails.
+    import importlib
+
     return importlib.import_module("distwrap.torch")

@@ -10,13 +10,9 @@ libdistwrap_guard.so is preloaded (the C door, `distwrap run --guard`). Calls
 from inside PyTorch pass the Python door. docs/guard.md has the names.
 """
 
-import contextlib
 import contextvars
-import functools
-import importlib.abc
-import importlib.util
 import sys
-import threading
+from _thread import RLock
 
 from . import _core
 
@@ -40,23 +36,29 @@ _INSTEAD = {
 }
 _MODULES = ("torch.distributed", "torch.distributed.distributed_c10d")
 
-_lock = threading.RLock()
+_lock = RLock()
 _replaced = []  # (module, name, original, ours)
 _passing = {"torch"}  # packages whose modules may call
 _allowed = contextvars.ContextVar("distwrap_guard_allowed", default=0)
 
 
-@contextlib.contextmanager
+class _Scope:
+    def __init__(self, reason):
+        self._reason = reason
+
+    def __enter__(self):
+        _core._guard_enter(self._reason)
+        self._token = _allowed.set(_allowed.get() + 1)
+
+    def __exit__(self, *error):
+        _allowed.reset(self._token)
+        _core._guard_leave()
+
+
 def guard_allow(reason):
     """A scope in which this thread, and the asyncio task that opens it, may call
     other communication libraries. Scopes nest. reason: shown by guard_status."""
-    token = _allowed.set(_allowed.get() + 1)
-    _core._guard_enter(reason)
-    try:
-        yield
-    finally:
-        _core._guard_leave()
-        _allowed.reset(token)
+    return _Scope(reason)
 
 
 def guard_exempt(name):
@@ -93,6 +95,8 @@ _refused = {}
 
 def _closing(name, original):
     """The function that stands in for one of torch.distributed."""
+    import functools
+
     @functools.wraps(original)
     def closed(*arguments, **named):
         caller = sys._getframe(1).f_globals.get("__name__", "")
@@ -161,12 +165,14 @@ def _open():
     _replaced.clear()
 
 
-class _AtImport(importlib.abc.MetaPathFinder):
+class _AtImport:
     """Closes the door when PyTorch is imported after a session began."""
 
     def find_spec(self, fullname, path, target=None):
         if fullname != "torch.distributed":
             return None
+        import importlib.util  # takes longer to import than all of this package
+
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:

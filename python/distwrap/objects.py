@@ -6,17 +6,16 @@ can hide. Types of the program travel once they are registered, and everything
 else with pickle=True, which trusts all ranks.
 """
 
+import collections
 import sys
-from typing import NamedTuple
 
 from . import _core
 
 
-class Extension(NamedTuple):
+class Extension(collections.namedtuple("Extension", ("name", "bytes"))):
     """Bytes under the name of a type that this process has not registered."""
 
-    name: str
-    bytes: bytes
+    __slots__ = ()
 
 
 def register_object_type(name, cls, write, read):

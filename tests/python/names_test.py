@@ -227,6 +227,20 @@ class Names(unittest.TestCase):
             check=True, text=True, stdout=subprocess.PIPE).stdout
         self.assertEqual(loaded, "[]\n")
 
+    def test_importing_takes_few_modules(self):
+        """Modules of the standard library that take milliseconds are imported
+        where they are used."""
+        program = "import sys; print(*sorted(sys.modules))"
+        empty, full = (set(subprocess.run(
+            [sys.executable, "-B", "-c", first + program], check=True,
+            text=True, stdout=subprocess.PIPE).stdout.split())
+            for first in ("", "import distwrap; "))
+        others = {name for name in full - empty
+                  if not name.startswith(("distwrap", "_"))}
+        self.assertLessEqual(others, {
+            "atexit", "collections", "contextvars", "enum", "functools",
+            "itertools", "keyword", "nanobind", "operator", "reprlib", "types"})
+
 
 if __name__ == "__main__":
     unittest.main()
