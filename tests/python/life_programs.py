@@ -374,11 +374,25 @@ def interrupt_soon():
     return subprocess.Popen(["sh", "-c", f"sleep 0.15; kill -INT {os.getpid()}"])
 
 
+def mark(what):
+    """A path by which the programs of a job tell each other how far they are
+    when no group joins them."""
+    return pathlib.Path(tempfile.gettempdir(),
+                        f"{os.environ['DISTWRAP_JOB_ID']}-{what}")
+
+
+def wait_for(what):
+    soon(mark(what).exists, f"nobody was {what}")
+    mark(what).unlink()
+
+
 def interrupted(wait):
     dist.init_process_group()
     if rank() != 0:
-        # Comes when the other rank has been interrupted.
-        time.sleep(0.6)
+        wait_for("interrupted")
+        # A call that this rank makes before it hears of the abort may still
+        # find what the other rank had left for it.
+        time.sleep(0.5)
         refused(dist.all_reduce, np.ones(3), timeout=5, kind=RuntimeError)
         return
     helper, begin = interrupt_soon(), time.monotonic()
@@ -388,6 +402,7 @@ def interrupted(wait):
         took = time.monotonic() - begin - 0.15
     else:
         raise AssertionError("was not interrupted")
+    mark("interrupted").touch()
     check(took < 2, f"after {took} s")
     print(f"{took * 1000:.0f} ms after the signal")
     helper.wait()
@@ -452,18 +467,6 @@ def interrupted_alone(start):
     check(took < 2, f"after {took} s")
     check(not dist.is_initialized())
     return f"{took * 1000:.0f} ms after the signal"
-
-
-def mark(what):
-    """A path by which the programs of a job tell each other how far they are
-    when no session joins them."""
-    return pathlib.Path(tempfile.gettempdir(),
-                        f"{os.environ['DISTWRAP_JOB_ID']}-{what}")
-
-
-def wait_for(what):
-    soon(mark(what).exists, f"nobody was {what}")
-    mark(what).unlink()
 
 
 def interrupted_start():
