@@ -18,10 +18,10 @@ UnixStream::UnixStream(uv_loop_t* loop, std::vector<char>* arrivals,
   pipe_.data = this;
 }
 
-bool UnixStream::is_same_user() const {
+bool UnixStream::is_same_user() {
   ucred peer = {};
   socklen_t size = sizeof peer;
-  const int fd = descriptor_of(*reinterpret_cast<const uv_stream_t*>(&pipe_));
+  const int fd = descriptor_of(*stream());
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   if (peer.uid == geteuid()) return true;
   base::log(base::LogLevel::kWarning,

@@ -22,7 +22,7 @@ class UnixStream final : public LoopStream {
   void close() override;
 
  private:
-  bool is_same_user() const;
+  bool is_same_user();
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&pipe_); }
   template <class Handle>
   static UnixStream* of(Handle* handle) {
