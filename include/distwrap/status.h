@@ -88,6 +88,11 @@ struct ErrorInfo {
 // The ErrorInfo of a status that distwrap made; nullopt for other statuses.
 DISTWRAP_EXPORT std::optional<ErrorInfo> error_info(const absl::Status& status);
 
+// A status with the code of the reason, one line of text made of the parts that
+// are known, and the ErrorInfo itself. Libraries of operators make their errors
+// with it. An info without a next step gets the one of its reason.
+DISTWRAP_EXPORT absl::Status make_error(const ErrorInfo& info);
+
 // The reason of a status; kNone for a status without one.
 DISTWRAP_EXPORT Reason error_reason(const absl::Status& status);
 

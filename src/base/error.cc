@@ -131,20 +131,6 @@ absl::string_view reason_advice(Reason reason) {
   return "";
 }
 
-absl::Status make_error(const ErrorInfo& info) try {
-  ErrorInfo whole = info;
-  if (whole.next_step.empty())
-    whole.next_step = std::string(reason_advice(info.reason));
-  absl::Status status(
-      reason_code(info.reason),
-      absl::StrCat(sentence(whole), ". Next: ", in_one_line(whole.next_step),
-                   ", page ", error_page(info.reason)));
-  status.SetPayload(kPayloadUrl, absl::Cord(encode_error(whole)));
-  return status;
-} catch (const std::bad_alloc&) {
-  return no_memory_error();
-}
-
 std::string encode_error(const ErrorInfo& info) {
   ByteWriter out;
   out.u16(static_cast<uint16_t>(info.reason));
@@ -296,4 +282,19 @@ std::string rank_list(const std::vector<int>& ranks) {
 }
 
 }  // namespace base
+
+absl::Status make_error(const ErrorInfo& info) try {
+  ErrorInfo whole = info;
+  if (whole.next_step.empty())
+    whole.next_step = std::string(base::reason_advice(info.reason));
+  absl::Status status(
+      base::reason_code(info.reason),
+      absl::StrCat(sentence(whole), ". Next: ", in_one_line(whole.next_step),
+                   ", page ", error_page(info.reason)));
+  status.SetPayload(kPayloadUrl, absl::Cord(base::encode_error(whole)));
+  return status;
+} catch (const std::bad_alloc&) {
+  return base::no_memory_error();
+}
+
 }  // namespace distwrap

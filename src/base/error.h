@@ -17,13 +17,11 @@
 
 namespace distwrap::base {
 
-// A status with the code of the reason, one line of text, and the ErrorInfo as
-// payload. The line has the parts that are known:
+// distwrap/status.h says what it makes. The line has the parts that are known:
 //   all_reduce #12 on "world" (rank 0 of 2): kTimedOut: <what>; rank 1; after
 //   1.1s (limit 1s: <setting>); expected <e>, got <a>; cause: <c>. Next: <n>,
 //   page DW-0060
-// An info without a next step gets the one of its reason.
-absl::Status make_error(const ErrorInfo& info);
+using distwrap::make_error;
 
 // Values of `setting`: what changes the limit of operations and that of
 // start-up.
