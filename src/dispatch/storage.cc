@@ -1,0 +1,117 @@
+// Storage: counted bytes of a device, and the allocators of devices.
+#include "dispatch/fail.h"
+#include "dispatch/registry.h"
+#include "distwrap/tensor.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace distwrap {
+namespace {
+
+// Vector loads of 64 bytes stay within a cache line.
+constexpr size_t kAlignment = 64;
+
+// The allocator keeps small blocks of a thread at hand, but not aligned ones:
+// so a block is longer, and the word before its data leads back to it.
+absl::StatusOr<Storage> allocate_host(int64_t bytes, Device device) {
+  void* const block =
+      std::malloc(static_cast<size_t>(bytes) + kAlignment + sizeof(void*));
+  if (block == nullptr) {
+    return make_error(
+        {.reason = Reason::kOutOfMemory,
+         .what = absl::StrCat("a tensor of ", bytes, " bytes does not fit"),
+         .op = "Storage::allocate"});
+  }
+  const uintptr_t first = reinterpret_cast<uintptr_t>(block) + sizeof(void*);
+  void** const data = reinterpret_cast<void**>((first + kAlignment - 1) &
+                                               ~uintptr_t{kAlignment - 1});
+  data[-1] = block;
+  return Storage(data, bytes, device,
+                 [](void* held) { std::free(static_cast<void**>(held)[-1]); });
+}
+
+absl::StatusOr<Storage> allocate_nothing(int64_t bytes, Device device) {
+  return Storage(nullptr, bytes, device);
+}
+
+std::array<std::atomic<dispatch::Allocator>, dispatch::kBackends>&
+allocators() {
+  static std::array<std::atomic<dispatch::Allocator>, dispatch::kBackends>
+      table = {&allocate_host, nullptr, &allocate_nothing};
+  return table;
+}
+
+}  // namespace
+
+Storage::Storage(void* data, int64_t bytes, Device device,
+                 std::function<void(void*)> release,
+                 std::atomic<int64_t>* objects)
+    : state_(new internal::StorageState) {
+  state_->data = data;
+  state_->bytes = bytes;
+  state_->device = device;
+  state_->release = std::move(release);
+  state_->objects = objects;
+  if (objects != nullptr) objects->fetch_add(1, std::memory_order_relaxed);
+}
+
+absl::StatusOr<Storage> Storage::allocate(int64_t bytes, Device device) {
+  const int backend = dispatch::backend_of(device);
+  const dispatch::Allocator allocator =
+      backend < 0 ? nullptr
+                  : allocators()[static_cast<size_t>(backend)].load(
+                        std::memory_order_acquire);
+  if (allocator == nullptr) {
+    return make_error(
+        {.reason = Reason::kNoKernel,
+         .what = absl::StrCat("no allocator for memory of device ",
+                              dispatch::device_text(device)),
+         .op = "Storage::allocate",
+         .next_step = "load the library with the operators of the device"});
+  }
+  return allocator(bytes, device);
+}
+
+absl::Status dispatch::set_allocator(int32_t device_type, Allocator allocator) {
+  const int backend = dispatch::backend_of({.type = device_type});
+  if (backend < 0 || device_type == kCpu.type || device_type == kMeta.type) {
+    return make_error(
+        {.reason = Reason::kArgument,
+         .what = absl::StrCat("device type ", device_type,
+                              " is not one that brings an allocator"),
+         .op = "register_allocator",
+         .next_step = "use the type of cuda or of a private device"});
+  }
+  auto& place = allocators()[static_cast<size_t>(backend)];
+  Allocator before = nullptr;
+  if (allocator == nullptr) {
+    place.store(nullptr, std::memory_order_release);
+  } else if (!place.compare_exchange_strong(before, allocator)) {
+    return make_error(
+        {.reason = Reason::kDuplicate,
+         .what = absl::StrCat(dispatch::device_text({.type = device_type}),
+                              " has an allocator already"),
+         .op = "register_allocator"});
+  }
+  return absl::OkStatus();
+}
+
+namespace internal {
+
+void free_storage(StorageState* state) {
+  if (state->pending != nullptr) state->pending->wait().IgnoreError();
+  if (state->release) state->release(state->data);
+  // The library may go as soon as its last object is counted off.
+  std::atomic<int64_t>* const objects = state->objects;
+  delete state;
+  if (objects != nullptr) objects->fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace internal
+}  // namespace distwrap

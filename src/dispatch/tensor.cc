@@ -1,0 +1,268 @@
+// Tensor: the handle's state, its construction, and what it tells.
+#include "distwrap/tensor.h"
+
+#include "dispatch/autograd/state.h"
+#include "dispatch/fail.h"
+#include "dispatch/geometry.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace distwrap {
+namespace {
+
+using dispatch::bad_argument;
+
+uint64_t next_id() {
+  // Each thread takes numbers in blocks, so that threads do not meet here.
+  constexpr uint64_t kBlock = 1024;
+  static std::atomic<uint64_t> blocks{0};
+  thread_local uint64_t next = 0;
+  if (next % kBlock == 0) {
+    next = blocks.fetch_add(1, std::memory_order_relaxed) * kBlock + kBlock;
+  }
+  return next++;
+}
+
+// A tensor of a storage, without checks.
+Tensor make(Storage storage, char* data, DType dtype,
+            absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
+            int64_t offset, int64_t count, bool contiguous) {
+  auto* const state = new internal::TensorState;
+  state->data = data;
+  state->offset = offset;
+  state->dtype = dtype;
+  state->device = storage.device();
+  state->sizes.assign(sizes.begin(), sizes.end());
+  state->strides.assign(strides.begin(), strides.end());
+  state->count = count;
+  state->contiguous = contiguous;
+  state->keys = dispatch::KeySet(dispatch::kDense, storage.device()) |
+                dispatch::KeySet(dispatch::kViewTracking);
+  state->storage = storage.state();
+  // The tensor takes over the reference of `storage`.
+  new (&storage) Storage;
+  return Tensor::adopt(state);
+}
+
+double half_to_double(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const double fraction = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  if (exponent == 31) {
+    return fraction == 0 ? sign * std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::quiet_NaN();
+  }
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+}  // namespace
+
+namespace internal {
+
+TensorState::TensorState() : id(next_id()) {}
+
+TensorState::~TensorState() = default;
+
+void free_tensor(TensorState* state) {
+  // The tensor gives up what it holds; weak handles keep the empty state.
+  state->autograd.reset();
+  state->view.reset();
+  state->extension.reset();
+  if (state->storage != nullptr &&
+      state->storage->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    free_storage(state->storage);
+  }
+  state->storage = nullptr;
+  if (state->weak_references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete state;
+  }
+}
+
+}  // namespace internal
+
+absl::StatusOr<Tensor> Tensor::of_storage(Storage storage, DType dtype,
+                                          absl::Span<const int64_t> sizes,
+                                          absl::Span<const int64_t> strides,
+                                          int64_t offset) {
+  if (!storage.defined()) {
+    return bad_argument("Tensor::of_storage", "the storage is empty");
+  }
+  const std::optional<dispatch::Extent> extent =
+      dispatch::extent_of(sizes, strides);
+  if (!extent.has_value()) {
+    return bad_argument(
+        "Tensor::of_storage", "impossible sizes or strides",
+        "one stride for each size, sizes of 0 or more, at most 64 of them, and "
+        "a product below 2^63",
+        absl::StrCat("sizes ", dispatch::dims_text(sizes), " strides ",
+                     dispatch::dims_text(strides)));
+  }
+  const int64_t unit = dtype_size(dtype), held = storage.bytes() / unit;
+  if (offset < 0 || offset > held ||
+      (extent->count > 0 &&
+       (offset + extent->lowest < 0 || extent->highest >= held - offset))) {
+    return bad_argument(
+        "Tensor::of_storage", "the tensor does not lie in its storage",
+        absl::StrCat("elements 0 to ", held - 1, " of ", dtype_name(dtype)),
+        absl::StrCat("offset ", offset, ", sizes ", dispatch::dims_text(sizes),
+                     ", strides ", dispatch::dims_text(strides)));
+  }
+  char* const data = storage.data() == nullptr
+                         ? nullptr
+                         : static_cast<char*>(storage.data()) + offset * unit;
+  return make(std::move(storage), data, dtype, sizes, strides, offset,
+              extent->count, dispatch::is_row_major(sizes, strides));
+}
+
+absl::StatusOr<Tensor> Tensor::empty(absl::Span<const int64_t> sizes,
+                                     DType dtype, Device device) {
+  int64_t count = 1, whole = 1;
+  bool possible = sizes.size() <= dispatch::kMostDims;
+  for (const int64_t size : sizes) {
+    // The product without extents of 0 has to fit, too: strides come from it.
+    possible =
+        possible && size >= 0 &&
+        !__builtin_mul_overflow(whole, std::max<int64_t>(size, 1), &whole);
+    count *= size;
+  }
+  if (!possible || whole > std::numeric_limits<int64_t>::max() / 16) {
+    return bad_argument("dw::empty", "impossible sizes",
+                        "sizes of 0 or more, at most 64 of them, and a "
+                        "product that can be addressed",
+                        dispatch::dims_text(sizes));
+  }
+  absl::StatusOr<Storage> storage =
+      Storage::allocate(count * dtype_size(dtype), device);
+  if (!storage.ok()) return std::move(storage).status();
+  char* const data = static_cast<char*>(storage->data());
+  return make(*std::move(storage), data, dtype, sizes,
+              dispatch::row_major(sizes), 0, count, true);
+}
+
+absl::StatusOr<Tensor> Tensor::of_view(const TensorView& view,
+                                       std::function<void()> release) {
+  if (!view.possible() || dispatch::backend_of(view.device()) < 0) {
+    return bad_argument("Tensor::of_view", "no tensor can be made of the view",
+                        "a possible shape on cpu, cuda or a private device",
+                        view.text());
+  }
+  Dims sizes(view.shape().begin(), view.shape().end());
+  if (sizes.empty() && view.dims() == 1) sizes.push_back(view.count());
+  Dims strides(view.strides().begin(), view.strides().end());
+  if (strides.empty()) strides = dispatch::row_major(sizes);
+  const std::optional<dispatch::Extent> extent =
+      dispatch::extent_of(sizes, strides);
+  if (!extent.has_value()) {
+    return bad_argument("Tensor::of_view", "impossible shape", "", view.text());
+  }
+  const int64_t unit = dtype_size(view.dtype());
+  char* const first = static_cast<char*>(view.data()) + extent->lowest * unit;
+  const int64_t bytes =
+      extent->count == 0 ? 0 : (extent->highest - extent->lowest + 1) * unit;
+  Storage storage =
+      release == nullptr
+          ? Storage(first, bytes, view.device())
+          : Storage(first, bytes, view.device(),
+                    [done = std::move(release)](void*) { done(); });
+  return make(std::move(storage), static_cast<char*>(view.data()), view.dtype(),
+              sizes, strides, -extent->lowest, extent->count,
+              dispatch::is_row_major(sizes, strides));
+}
+
+absl::StatusOr<Tensor> Tensor::of_dlpack(ImportedTensor imported) {
+  auto held = std::make_shared<ImportedTensor>(std::move(imported));
+  if (held->view().read_only()) {
+    return bad_argument("Tensor::of_dlpack", "the memory is read-only",
+                        "memory that operators may write", held->view().text());
+  }
+  return of_view(held->view(), [held] {});
+}
+
+Storage Tensor::storage() const {
+  Storage storage;
+  storage.state_ = state_->storage;
+  storage.state_->references.fetch_add(1, std::memory_order_relaxed);
+  return storage;
+}
+
+absl::StatusOr<Scalar> Tensor::item() const {
+  if (!defined() || count() != 1 || device() != kCpu) {
+    return bad_argument("Tensor::item", "the tensor is not one number",
+                        "one element in host memory",
+                        defined() ? text() : "an undefined tensor");
+  }
+  switch (dtype()) {
+    case DType::kF16:
+      return Scalar(half_to_double(*data<uint16_t>()));
+    case DType::kBF16:
+      return Scalar(static_cast<double>(std::bit_cast<float>(
+          static_cast<uint32_t>(*data<uint16_t>()) << 16)));
+    case DType::kBool:
+      return Scalar(*data<uint8_t>() != 0);
+#define DW_ITEM(dtype, type) \
+  case DType::dtype:         \
+    return Scalar(*data<type>());
+      DW_ITEM(kU8, uint8_t)
+      DW_ITEM(kI8, int8_t)
+      DW_ITEM(kU16, uint16_t)
+      DW_ITEM(kI16, int16_t)
+      DW_ITEM(kU32, uint32_t)
+      DW_ITEM(kI32, int32_t)
+      DW_ITEM(kU64, uint64_t)
+      DW_ITEM(kI64, int64_t)
+      DW_ITEM(kF32, float)
+      DW_ITEM(kF64, double)
+#undef DW_ITEM
+  }
+  return bad_argument("Tensor::item", "unknown element type");
+}
+
+TensorView Tensor::view() const {
+  return TensorView(
+      state_->data, state_->sizes, state_->dtype, state_->device,
+      state_->contiguous ? absl::Span<const int64_t>() : state_->strides);
+}
+
+std::string Tensor::text() const {
+  if (!defined()) return "undefined";
+  return absl::StrCat(dtype_name(dtype()), " ", dispatch::dims_text(sizes()),
+                      " ", dispatch::device_text(device()));
+}
+
+WeakTensor::WeakTensor(const Tensor& tensor) : state_(tensor.state()) {
+  if (state_ != nullptr) {
+    state_->weak_references.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+WeakTensor::WeakTensor(const WeakTensor& other) : state_(other.state_) {
+  if (state_ != nullptr) {
+    state_->weak_references.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+WeakTensor::~WeakTensor() {
+  if (state_ != nullptr &&
+      state_->weak_references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete state_;
+  }
+}
+
+Tensor WeakTensor::lock() const {
+  if (state_ == nullptr) return {};
+  int64_t held = state_->references.load(std::memory_order_relaxed);
+  while (held > 0 && !state_->references.compare_exchange_weak(
+                         held, held + 1, std::memory_order_acquire)) {
+  }
+  return held > 0 ? Tensor::adopt(state_) : Tensor();
+}
+
+}  // namespace distwrap
