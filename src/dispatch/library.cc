@@ -1,0 +1,240 @@
+// Libraries of operators: their blocks, loading and unloading.
+#include "dispatch/library.h"
+
+#include "dispatch/fail.h"
+#include "dispatch/quiescence.h"
+#include "dispatch/registry.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <list>
+#include <thread>
+
+namespace distwrap::dispatch {
+namespace {
+
+struct Libraries {
+  std::recursive_mutex mutex;
+  std::list<LoadedLibrary> all;
+  absl::Status first_error;
+};
+
+Libraries& loaded() {
+  static auto* const libraries = new Libraries;
+  return *libraries;
+}
+
+std::string path_of(const void* address) {
+  Dl_info info;
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr
+             ? info.dli_fname
+             : "this program";
+}
+
+LoadedLibrary& library_of(const void* address) {
+  Libraries& libraries = loaded();
+  const std::string path = path_of(address);
+  for (LoadedLibrary& one : libraries.all) {
+    if (one.info.path == path) return one;
+  }
+  libraries.all.emplace_back().info.path = path;
+  return libraries.all.back();
+}
+
+// Why a block is not run; OK if it may be.
+absl::Status judge(const BlockInfo& info, const std::string& path) {
+  std::string expected, actual;
+  if (info.size < sizeof(BlockInfo) || info.version != kBlockVersion) {
+    expected = absl::StrCat("version ", kBlockVersion);
+    actual = absl::StrCat("version ", info.version);
+  } else if (info.sanitizer != DW_SANITIZER) {
+    expected = absl::StrCat("sanitizer ", DW_SANITIZER);
+    actual = absl::StrCat("sanitizer ", info.sanitizer);
+  } else if (info.cxx_abi != __GXX_ABI_VERSION) {
+    expected = absl::StrCat("C++ ABI ", __GXX_ABI_VERSION);
+    actual = absl::StrCat("C++ ABI ", info.cxx_abi);
+  } else {
+    return absl::OkStatus();
+  }
+  return make_error({.reason = Reason::kPluginRefused,
+                     .what = absl::StrCat(path, " was built for another core"),
+                     .op = "load_library",
+                     .expected = std::move(expected),
+                     .actual = std::move(actual),
+                     .next_step = "build the library against this version of "
+                                  "libdistwrap_tensor.so"});
+}
+
+std::string resolve(absl::string_view path) {
+  if (absl::StrContains(path, '/')) return std::string(path);
+  // Beside the core: lib/distwrap/ops.
+  const std::string core = path_of(reinterpret_cast<const void*>(&resolve));
+  const size_t slash = core.rfind('/');
+  return absl::StrCat(core.substr(0, slash == std::string::npos ? 0 : slash),
+                      "/distwrap/ops/libdistwrap_ops_", path, ".so");
+}
+
+LoadedLibrary* find_loaded(absl::string_view path) {
+  for (LoadedLibrary& one : loaded().all) {
+    if (one.info.path == path) return &one;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::atomic<int64_t>& objects_of(void (*function)()) {
+  Libraries& libraries = loaded();
+  const std::lock_guard lock(libraries.mutex);
+  return library_of(reinterpret_cast<const void*>(function)).objects;
+}
+
+OperatorBlock::OperatorBlock(const BlockInfo& info) {
+  Libraries& libraries = loaded();
+  const std::lock_guard lock(libraries.mutex);
+  LoadedLibrary& library = library_of(reinterpret_cast<const void*>(info.run));
+  library_ = &library;
+  ++library.blocks;
+  absl::Status status = judge(info, library.info.path);
+  if (status.ok()) {
+    Registrar registrar;
+    Registry::get().begin_block();
+    try {
+      info.run(registrar);
+    } catch (...) {
+      registrar.status.Update(status_of_exception());
+    }
+    status = registrar.status;
+    if (!status.ok()) {
+      while (!registrar.kept.empty()) registrar.kept.pop_back();
+    }
+    Registry::get().end_block();
+    for (Registration& one : registrar.kept) {
+      library.kept.push_back(std::move(one));
+    }
+  }
+  library.status.Update(status);
+  libraries.first_error.Update(status);
+}
+
+OperatorBlock::~OperatorBlock() {
+  // At the end of the process nothing has to be undone; a library that leaves
+  // earlier leaves by unload_library, or by a dlclose of the program's own.
+  Libraries& libraries = loaded();
+  const std::lock_guard lock(libraries.mutex);
+  auto* const library = static_cast<LoadedLibrary*>(library_);
+  if (--library->blocks > 0) return;
+  library->end_registrations();
+  if (!library->unloading) {
+    libraries.all.remove_if(
+        [&](const LoadedLibrary& one) { return &one == library; });
+  }
+}
+
+void LoadedLibrary::end_registrations() {
+  Registry::get().begin_block();
+  while (!kept.empty()) kept.pop_back();
+  Registry::get().end_block();
+}
+
+absl::Status load_library(absl::string_view name) {
+  Libraries& libraries = loaded();
+  const std::lock_guard lock(libraries.mutex);
+  const std::string path = resolve(name);
+  if (const LoadedLibrary* there = find_loaded(path);
+      there != nullptr && there->blocks > 0 && there->status.ok() &&
+      !there->kept.empty()) {
+    return absl::OkStatus();
+  }
+  const absl::Status before = libraries.first_error;
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const why = dlerror();
+    return make_error({.reason = Reason::kPluginNotFound,
+                       .what = absl::StrCat("cannot load ", path),
+                       .op = "load_library",
+                       .cause = why == nullptr ? "" : why,
+                       .next_step = "give the path of a library of operators, "
+                                    "or the name of one in lib/distwrap/ops"});
+  }
+  libraries.first_error = before;
+  LoadedLibrary* const library = find_loaded(path);
+  if (library == nullptr) {
+    dlclose(handle);
+    return make_error({.reason = Reason::kPluginRefused,
+                       .what = absl::StrCat(path, " registers nothing"),
+                       .op = "load_library",
+                       .next_step = "the library needs a DW_OPERATORS block"});
+  }
+  library->handle = handle;
+  const absl::Status status = library->status;
+  if (!status.ok()) dlclose(handle);
+  return status;
+}
+
+absl::Status unload_library(absl::string_view name, Deadline deadline) {
+  Libraries& libraries = loaded();
+  const std::lock_guard lock(libraries.mutex);
+  const std::string path = resolve(name);
+  LoadedLibrary* const library = find_loaded(path);
+  if (library == nullptr || library->handle == nullptr) {
+    return make_error(
+        {.reason = Reason::kPluginNotFound,
+         .what = absl::StrCat(path, " was not loaded by load_library"),
+         .op = "unload_library"});
+  }
+  library->end_registrations();
+  const auto busy = [&](std::string what) {
+    return make_error({.reason = Reason::kLibraryBusy,
+                       .what = std::move(what),
+                       .op = "unload_library",
+                       .actual = path});
+  };
+  if (!wait_for_calls(deadline)) {
+    return busy((thread_keys.calls & 1) != 0
+                    ? "an operator cannot unload the library that it may be in"
+                    : "calls are still in the library");
+  }
+  while (library->objects.load(std::memory_order_acquire) > 0) {
+    if (deadline.passed()) {
+      return busy(absl::StrCat(library->objects.load(),
+                               " gradients and storages need the library"));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  library->unloading = true;
+  void* const handle = std::exchange(library->handle, nullptr);
+  dlclose(handle);
+  libraries.all.remove_if(
+      [&](const LoadedLibrary& one) { return &one == library; });
+  return absl::OkStatus();
+}
+
+std::vector<LibraryInfo> libraries() {
+  Libraries& known = loaded();
+  const std::lock_guard lock(known.mutex);
+  std::vector<LibraryInfo> all;
+  for (const LoadedLibrary& one : known.all) {
+    if (one.blocks > 0) all.push_back(one.info);
+  }
+  return all;
+}
+
+absl::Status registry_status() {
+  Libraries& known = loaded();
+  const std::lock_guard lock(known.mutex);
+  return known.first_error;
+}
+
+}  // namespace distwrap::dispatch
+
+namespace distwrap::internal {
+
+std::atomic<int64_t>& objects_of_library(void (*function)()) {
+  return dispatch::objects_of(function);
+}
+
+}  // namespace distwrap::internal

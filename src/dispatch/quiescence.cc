@@ -1,0 +1,112 @@
+#include "dispatch/quiescence.h"
+
+#include "distwrap/operator.h"
+
+#include <algorithm>
+#include <linux/membarrier.h>
+#include <mutex>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace distwrap::dispatch {
+
+__thread ThreadKeys thread_keys;
+
+namespace {
+
+struct Threads {
+  std::mutex mutex;
+  std::vector<const uint64_t*> words;
+  std::vector<std::function<void()>> retired;
+};
+
+Threads& threads() {
+  static auto* const all = new Threads;
+  return *all;
+}
+
+// Registers the word of its thread, and takes it back when the thread ends.
+class ThreadWord {
+ public:
+  ThreadWord() {
+    Threads& all = threads();
+    const std::lock_guard lock(all.mutex);
+    all.words.push_back(&thread_keys.calls);
+  }
+  ~ThreadWord() {
+    Threads& all = threads();
+    const std::lock_guard lock(all.mutex);
+    std::erase(all.words, &thread_keys.calls);
+  }
+};
+
+bool fence_all_threads() {
+  static const bool registered =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
+              0) == 0;
+  return registered &&
+         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+uint64_t read(const uint64_t* word) {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+}  // namespace
+
+void CallScope::enter_first() {
+  static thread_local ThreadWord word;
+  (void)word;
+  store(2);
+}
+
+bool wait_for_calls(Deadline deadline) {
+  if ((thread_keys.calls & 1) != 0 || !fence_all_threads()) return false;
+  Threads& all = threads();
+  std::vector<std::pair<const uint64_t*, uint64_t>> inside;
+  {
+    const std::lock_guard lock(all.mutex);
+    for (const uint64_t* word : all.words) {
+      const uint64_t value = read(word);
+      if ((value & 1) != 0) inside.emplace_back(word, value);
+    }
+  }
+  while (true) {
+    {
+      const std::lock_guard lock(all.mutex);
+      std::erase_if(inside, [&](const auto& one) {
+        return std::find(all.words.begin(), all.words.end(), one.first) ==
+                   all.words.end() ||
+               read(one.first) != one.second;
+      });
+    }
+    if (inside.empty()) return true;
+    if (deadline.passed()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void retire(std::function<void()> free) {
+  // Some wait for the next one, since a fence is a system call.
+  constexpr size_t kMost = 256;
+  Threads& all = threads();
+  std::vector<std::function<void()>> due;
+  {
+    const std::lock_guard lock(all.mutex);
+    all.retired.push_back(std::move(free));
+    if (all.retired.size() < kMost) return;
+    due.swap(all.retired);
+  }
+  if (wait_for_calls(Deadline::after(absl::ZeroDuration()))) {
+    for (const auto& one : due) one();
+    return;
+  }
+  const std::lock_guard lock(all.mutex);
+  all.retired.insert(all.retired.end(), std::make_move_iterator(due.begin()),
+                     std::make_move_iterator(due.end()));
+}
+
+}  // namespace distwrap::dispatch
