@@ -19,7 +19,7 @@ import re
 import sys
 import tokenize
 
-FOLDERS = ("include", "src", "backends", "plugins", "tools", "tests",
+FOLDERS = ("include", "src", "backends", "ops", "plugins", "tools", "tests",
            "examples")
 
 # Headers that tests keep as they were published.

@@ -7,11 +7,13 @@ Each layer of src/ says in its CMakeLists.txt what it may use (MAY_USE of
 distwrap_layer). This reads that very list and looks at every #include:
 
   src/<layer>      itself, its layers, their public headers, the C ABI, and
-                   plugins/sdk, which sees the C ABI alone
+                   plugins/sdk, which sees the C ABI alone; a layer of another
+                   library (OF) also all public headers of libdistwrap.so
   public headers   likewise: each belongs to a layer
   the C ABI        <stdint.h>, <stddef.h> and itself
   backends/*       the C ABI, plugins/sdk, plugins/hostmem, and themselves
   plugins/*        the C ABI, plugins/sdk, and themselves
+  ops/*            public headers of the tensor library, and themselves
   examples         public headers
 
 and that no layer uses a higher one, heavy headers stay in few files, third
@@ -47,6 +49,13 @@ PUBLIC = {
     "splits.h": "comm", "memory.h": "facade", "window.h": "facade",
     "mesh.h": "mesh", "redistribute.h": "mesh",
     "c.h": "capi", "c_types.h": "capi",
+    "key_set.h": "dispatch", "keys.def": "dispatch", "scalar.h": "dispatch",
+    "tensor.h": "dispatch", "arguments.h": "dispatch", "random.h": "dispatch",
+    "value.h": "dispatch", "schema.h": "dispatch",
+    "schema_types.def": "dispatch", "operator.h": "dispatch",
+    "kernel.h": "dispatch", "registration.h": "dispatch",
+    "autograd.h": "dispatch", "ops.h": "dispatch", "ops.def": "dispatch",
+    "outputs.h": "dispatch", "throwing.h": "dispatch",
 }
 
 # Headers that are slow to compile: at most this many files of the product.
@@ -60,9 +69,13 @@ HOMES = {
     "gtest": ("tests/",),
     "gmock": ("tests/",),
     "benchmark": ("tests/",),
+    "cblas": ("ops/cpu/", "tests/"),
+    "sleef": ("ops/cpu/",),
+    "Random123": ("ops/cpu/",),
 }
 
-TOP = ("include", "src", "backends", "plugins", "tools", "tests", "examples")
+TOP = ("include", "src", "backends", "ops", "plugins", "tools", "tests",
+       "examples")
 SUFFIXES = {".h", ".c", ".cc", ".def"}
 MAX_LINES = 400
 
@@ -70,7 +83,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 GLOB = re.compile(r"\b(file\s*\(\s*GLOB(_RECURSE)?|aux_source_directory\s*\()",
                   re.IGNORECASE)
 LAYER = re.compile(r"\bdistwrap_layer\s*\(([^)]*)\)")
-KEYWORDS = {"MAY_USE", "SOURCES", "LIBRARIES"}
+KEYWORDS = {"OF", "MAY_USE", "SOURCES", "LIBRARIES"}
 
 
 def cmake_text(path):
@@ -98,6 +111,7 @@ class Tree:
         self.errors = []
         self.notes = []
         self.may_use = {}
+        self.library = {}  # layer -> its library; "" is libdistwrap.so
         self.files = sorted(
             path for top in TOP for path in (self.root / top).rglob("*")
             if path.is_file() and (path.suffix in SUFFIXES
@@ -147,6 +161,7 @@ class Tree:
                 self.error(cmake, 1, f"'{layer}' is no layer; see ORDER")
                 continue
             self.may_use[layer] = set(used)
+            self.library[layer] = "".join(lists.get("OF", []))
             for other in used:
                 if other not in ORDER:
                     self.error(cmake, 1, f"MAY_USE names '{other}', which is "
@@ -204,6 +219,8 @@ class Tree:
             return "the C ABI depends on stdint.h and stddef.h only"
         if parts[0] in ("backends", "plugins"):
             return self.judge_backend(path, quoted, target)
+        if parts[0] == "ops":
+            return self.judge_operators(path, quoted, target)
         if parts[0] == "include":
             owner = PUBLIC.get(parts[-1])
             if owner is None:
@@ -240,6 +257,18 @@ class Tree:
         return ("a backend includes distwrap/abi, sdk, hostmem and its own "
                 "files; plugins/sdk and plugins/hostmem include no backend")
 
+    def judge_operators(self, path, quoted, target):
+        first = target.split("/")[0]
+        if first == "distwrap":
+            return None
+        own = self.root.joinpath(*self.name(path).split("/")[:2])
+        if not quoted:
+            return None
+        if first == own.name and (own.parent / target).is_file():
+            return None
+        return ("a library of operators includes public headers and its own "
+                f"files, as \"{own.name}/file\"")
+
     def judge_public(self, layer, target):
         """An include of distwrap/... from `layer`."""
         if (not target.startswith("distwrap/")
@@ -249,6 +278,9 @@ class Tree:
         if owner is None:
             return ("no layer owns this header; add it to PUBLIC in "
                     "tools/checks/layers.py")
+        # The libraries above libdistwrap.so use it as programs do.
+        if self.library.get(layer) and not self.library.get(owner):
+            return None
         return self.judge_use(layer, owner)
 
     def judge_layer(self, layer, quoted, target):
@@ -280,7 +312,8 @@ class Tree:
             name = self.name(path)
             installed = name.startswith(("include/", "plugins/sdk/"))
             built = (path.suffix in (".c", ".cc") and name.startswith(
-                ("src/", "backends/", "plugins/", "tools/", "examples/")))
+                ("src/", "backends/", "ops/", "plugins/", "tools/",
+                 "examples/")))
             if path.suffix not in SUFFIXES or not (installed or built):
                 continue
             folder, listed = path.parent, False

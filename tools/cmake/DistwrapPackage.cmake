@@ -55,6 +55,38 @@ function(distwrap_shared_library)
   endif()
 endfunction()
 
+# distwrap_tensor_library()
+#
+# libdistwrap_tensor.so, from the layers whose OF is tensor.
+function(distwrap_tensor_library)
+  get_property(layers GLOBAL PROPERTY DISTWRAP_TENSOR_LAYERS)
+  set(map ${PROJECT_SOURCE_DIR}/tools/cmake/libdistwrap_tensor.map)
+  add_library(distwrap_tensor SHARED)
+  add_library(distwrap::tensor ALIAS distwrap_tensor)
+  foreach(layer IN LISTS layers)
+    target_sources(distwrap_tensor PRIVATE $<TARGET_OBJECTS:${layer}>)
+  endforeach()
+  target_link_libraries(distwrap_tensor
+    PRIVATE ${layers} distwrap_flags
+    PUBLIC distwrap absl::inlined_vector absl::span)
+  target_include_directories(distwrap_tensor INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_link_options(distwrap_tensor PRIVATE
+    LINKER:--version-script=${map} LINKER:-Bsymbolic-functions)
+  if(NOT DISTWRAP_SANITIZE)
+    target_link_options(distwrap_tensor PRIVATE LINKER:-z,defs)
+  endif()
+  set_target_properties(distwrap_tensor PROPERTIES
+    LINKER_LANGUAGE CXX
+    EXPORT_NAME tensor
+    INSTALL_RPATH "\$ORIGIN"
+    LINK_DEPENDS ${map}
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR})
+  install(TARGETS distwrap_tensor EXPORT distwrap-tensor-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
 # distwrap_package()
 #
 # find_package(distwrap) and pkg-config, from the prefix and, since it has the
@@ -65,6 +97,12 @@ function(distwrap_package)
   install(EXPORT distwrap-targets NAMESPACE distwrap:: DESTINATION ${cmake_dir})
   export(EXPORT distwrap-targets NAMESPACE distwrap::
          FILE ${build_dir}/distwrap-targets.cmake)
+  if(DISTWRAP_TENSOR)
+    install(EXPORT distwrap-tensor-targets NAMESPACE distwrap::
+            DESTINATION ${cmake_dir})
+    export(EXPORT distwrap-tensor-targets NAMESPACE distwrap::
+           FILE ${build_dir}/distwrap-tensor-targets.cmake)
+  endif()
   configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/tools/cmake/distwrap-config.cmake.in
     ${build_dir}/distwrap-config.cmake

@@ -63,12 +63,15 @@ function(distwrap_precompile target)
   endif()
 endfunction()
 
-# distwrap_layer(NAME MAY_USE layer... SOURCES file... [LIBRARIES lib...])
+# distwrap_layer(NAME [OF library] MAY_USE layer... SOURCES file...
+#                [LIBRARIES lib...])
 #
-# One folder of src/. MAY_USE names the layers that it may include, and nothing
-# else may be: tools/checks/layers.py reads this very list.
+# One folder of src/, which goes into libdistwrap.so, or into the library that
+# OF names: a layer of that one sees the public headers of libdistwrap.so, and
+# links it. MAY_USE names the layers that it may include, and nothing else may
+# be: tools/checks/layers.py reads this very list.
 function(distwrap_layer name)
-  cmake_parse_arguments(arg "" "" "MAY_USE;SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "OF" "MAY_USE;SOURCES;LIBRARIES" ${ARGN})
   add_library(distwrap_${name} STATIC ${arg_SOURCES})
   add_library(distwrap::${name} ALIAS distwrap_${name})
   target_include_directories(distwrap_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
@@ -77,7 +80,14 @@ function(distwrap_layer name)
   foreach(layer IN LISTS arg_MAY_USE)
     target_link_libraries(distwrap_${name} PUBLIC distwrap_${layer})
   endforeach()
-  set_property(GLOBAL APPEND PROPERTY DISTWRAP_LAYERS distwrap_${name})
+  if(arg_OF)
+    target_link_libraries(distwrap_${name} PUBLIC distwrap)
+    string(TOUPPER ${arg_OF} arg_OF)
+    set_property(GLOBAL APPEND PROPERTY DISTWRAP_${arg_OF}_LAYERS
+                                        distwrap_${name})
+  else()
+    set_property(GLOBAL APPEND PROPERTY DISTWRAP_LAYERS distwrap_${name})
+  endif()
   distwrap_precompile(distwrap_${name})
 endfunction()
 
@@ -111,6 +121,30 @@ function(distwrap_backend name)
     LIBRARY_OUTPUT_DIRECTORY ${DISTWRAP_PLUGIN_OUTPUT_DIRECTORY})
   install(TARGETS distwrap_plugin_${name}
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/distwrap/plugins)
+endfunction()
+
+# distwrap_operators(NAME SOURCES file... [LIBRARIES lib...])
+#
+# One folder of ops/: the library libdistwrap_ops_NAME.so, whose kernels are
+# registered when it is loaded. A program that links distwrap::ops_NAME keeps it
+# although it calls none of its functions.
+function(distwrap_operators name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(distwrap_ops_${name} SHARED ${arg_SOURCES})
+  target_include_directories(distwrap_ops_${name}
+    PRIVATE ${PROJECT_SOURCE_DIR}/ops)
+  target_link_libraries(distwrap_ops_${name}
+    PUBLIC distwrap_tensor PRIVATE distwrap_flags ${arg_LIBRARIES})
+  target_link_options(distwrap_ops_${name}
+    INTERFACE LINKER:--no-as-needed
+    PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/ops.map)
+  set_target_properties(distwrap_ops_${name} PROPERTIES
+    EXPORT_NAME ops_${name}
+    INSTALL_RPATH "\$ORIGIN/../.."
+    LIBRARY_OUTPUT_DIRECTORY ${DISTWRAP_OPERATORS_OUTPUT_DIRECTORY})
+  add_library(distwrap::ops_${name} ALIAS distwrap_ops_${name})
+  install(TARGETS distwrap_ops_${name} EXPORT distwrap-tensor-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/distwrap/ops)
 endfunction()
 
 # distwrap_test(NAME SOURCES file... LIBRARIES lib... [ARGS arg...]
