@@ -1,6 +1,7 @@
 #include "commands.h"
 
 #include "bench_command.h"
+#include "bench_dispatch_command.h"
 #include "bench_groups_command.h"
 #include "bench_moe_command.h"
 #include "bench_objects_command.h"
@@ -18,6 +19,8 @@ namespace distwrap::cli {
 absl::Span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"bench", "measure operations between ranks", bench_command, bench_text},
+      {"bench dispatch", "measure the cost of calling operators",
+       bench_dispatch_command, bench_dispatch_text},
       {"bench groups", "measure the cost of making and ending groups",
        bench_groups_command, bench_groups_text},
       {"bench moe", "measure exchanges of mixtures of experts",

@@ -10,6 +10,7 @@
 #include "info/settings_page.h"
 #include "live_command.h"
 #include "recordings/behind.h"
+#include "tensor_tool.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -30,6 +31,10 @@ constexpr OptionRow kOptions[] = {
     {"--guarded", nullptr,
      "The functions of other libraries that the guard refuses, and the calls "
      "that replace them"},
+    {"--ops", nullptr,
+     "The operators of tensors: schemas, element types, devices with kernels"},
+    {"--library", "PATH",
+     "With --ops: the operators of this library, by path or by name"},
     {"--recorder", "DIR",
      "The last calls of a job's ranks, and which rank is behind which, from "
      "the recordings in a folder; some may be missing"},
@@ -42,7 +47,8 @@ constexpr OptionRow kOptions[] = {
     {"--once", nullptr, "With --live: print once and end"},
     {"--json", nullptr, "As JSON; with --live once"},
     {"--markdown", nullptr,
-     "As Markdown; with --backend, --error, --errors, --guarded or --settings"},
+     "As Markdown; with --backend, --error, --errors, --guarded, --ops or "
+     "--settings"},
 };
 
 constexpr CommandRow kInfo = {
@@ -136,6 +142,17 @@ int show_error(const std::string& word, const Typed& typed) {
   return print(typed.has("--markdown") ? to_markdown(*page) : to_text(*page));
 }
 
+int show_operators(const Typed& typed) {
+  Words arguments = {"ops"};
+  for (const char* option : {"--json", "--markdown"}) {
+    if (typed.has(option)) arguments.emplace_back(option);
+  }
+  if (const auto library = typed.value("--library")) {
+    arguments.push_back(*library);
+  }
+  return run_tensor_tool("distwrap info", arguments);
+}
+
 // Prints one of the tables of this version.
 int show_table(const Typed& typed, const char* name, const JsonArray& json,
                const std::string& markdown, const std::string& text) {
@@ -157,18 +174,22 @@ int info_command(const Words& words) {
   const std::optional<std::string> error = typed.value("--error");
   const bool errors = typed.has("--errors"), settings = typed.has("--settings");
   const bool guarded = typed.has("--guarded"), live = typed.has("--live");
+  const bool ops = typed.has("--ops");
   if (backend.has_value() + recorder.has_value() + error.has_value() + errors +
-          settings + guarded + live >
+          settings + guarded + live + ops >
       1)
     return complain(
-        "give one of --backend, --error, --errors, --guarded, --settings, "
-        "--recorder and --live",
+        "give one of --backend, --error, --errors, --guarded, --ops, "
+        "--settings, --recorder and --live",
         kUsage);
   if (!live && (typed.has("--job") || typed.has("--once")))
     return complain("--job and --once go with --live", kUsage);
+  if (!ops && typed.has("--library"))
+    return complain("--library goes with --ops", kUsage);
   if (typed.has("--json") && typed.has("--markdown"))
     return complain("give one of --json and --markdown", kUsage);
 
+  if (ops) return show_operators(typed);
   if (live && !typed.has("--markdown"))
     return live_command({.job = typed.value("--job").value_or(""),
                          .json = typed.has("--json"),
@@ -189,7 +210,8 @@ int info_command(const Words& words) {
   if (backend.has_value()) return show_backend(*backend, typed, environment);
   if (typed.has("--markdown"))
     return complain(
-        "--markdown goes with --backend, --error, --errors, --guarded or "
+        "--markdown goes with --backend, --error, --errors, --guarded, --ops "
+        "or "
         "--settings",
         kUsage);
   return show_all(typed, environment);
