@@ -20,11 +20,15 @@ use() {
   step "$2: find_package"
   cmake -S "$here/consumer" -B "$work/$2" -G Ninja --log-level=WARNING \
     "-DCMAKE_CXX_COMPILER=$cxx" "-DCMAKE_PREFIX_PATH=$1" \
-    "-DBACKEND_SOURCE=$backend"
+    "-DBACKEND_SOURCE=$backend" \
+    "-DTENSORS_SOURCE=$source/examples/tensors.cc"
   grep -qF "distwrap_DIR:PATH=$1/" "$work/$2/CMakeCache.txt" ||
     fail "another distwrap was found than that in $1"
   cmake --build "$work/$2" -- --quiet
   "$work/$2/consumer"
+  if [ -x "$work/$2/tensors" ]; then
+    "$work/$2/tensors" | grep -x 'y = 3 x + -1'
+  fi
   "$work/$2/consumer" "$work/$2/libdistwrap_backend.so"
   "$work/$2/consumer" "$(find "$1"/lib* -name libdistwrap_loopback.so)"
 

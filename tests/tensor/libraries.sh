@@ -1,0 +1,31 @@
+#!/bin/sh
+# Proves what the libraries of tensors need and export.
+#
+#   libraries.sh LIBDISTWRAP LIBTENSOR LIBOPS_CPU LIBOPS_FAKE
+set -eu
+core=$1 tensor=$2 cpu=$3 fake=$4
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+# Programs that only communicate load nothing of the tensor library.
+! readelf -d "$core" | grep -E 'NEEDED.*(tensor|ops_|blas|sleef)' ||
+  fail "libdistwrap.so needs the libraries above"
+! nm -DC "$core" | grep -E 'distwrap::(Tensor|Storage|dispatch|autograd)::' ||
+  fail "libdistwrap.so has the names above"
+
+# The tensor library knows no kernels, and uses public functions only.
+! readelf -d "$tensor" | grep -E 'NEEDED.*(ops_|blas|sleef)' ||
+  fail "libdistwrap_tensor.so needs the libraries above"
+! nm -DC --undefined-only "$tensor" |
+  grep -E 'distwrap::(base|store|plugin|algo|comm|group)::' ||
+  fail "libdistwrap_tensor.so uses the internals above"
+
+# Kernels know nothing of gradients, and export nothing.
+for library in "$cpu" "$fake"; do
+  ! nm -DC --undefined-only "$library" | grep 'distwrap::autograd::' ||
+    fail "$library knows gradients"
+  ! nm -D --defined-only "$library" | grep ' T ' ||
+    fail "$library exports the names above"
+done

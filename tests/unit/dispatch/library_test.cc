@@ -1,0 +1,125 @@
+// Libraries of operators: loading, unloading, and callers meanwhile.
+#include "distwrap/autograd.h"
+#include "distwrap/registration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+namespace distwrap::dispatch {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kOne = LIBRARY_ONE, kTwo = LIBRARY_TWO, kBad = LIBRARY_BAD;
+using Count = int64_t(const Tensor&);
+
+Tensor make(Device device) { return *Tensor::empty({1}, DType::kF32, device); }
+Deadline soon() { return Deadline::after(absl::Seconds(10)); }
+
+TEST(Libraries, AddKernelsToEachOthersOperatorsInAnyOrder) {
+  const auto of_one = find_op<Count>("one::shared");
+  const auto of_two = find_op<Count>("two::shared");
+  for (const bool one_first : {true, false}) {
+    ASSERT_TRUE(load_library(one_first ? kOne : kTwo).ok());
+    ASSERT_TRUE(load_library(one_first ? kTwo : kOne).ok());
+    ASSERT_TRUE(load_library(kOne).ok()) << "again";
+    EXPECT_EQ(of_one.call(make(kMeta)).value(), 1);
+    EXPECT_EQ(of_one.call(make(kCpu)).value(), 2);
+    EXPECT_EQ(of_two.call(make(kMeta)).value(), 1);
+    EXPECT_EQ(of_two.call(make(kCpu)).value(), 2);
+    const absl::Status broken =
+        find_op<Count>("one::broken").call(make(kMeta)).status();
+    EXPECT_THAT(std::string(broken.message()), HasSubstr("of one"));
+    ASSERT_TRUE(unload_library(kOne, soon()).ok());
+    EXPECT_EQ(error_reason(of_one.call(make(kMeta)).status()),
+              Reason::kOpUnknown);
+    EXPECT_EQ(error_reason(of_two.call(make(kMeta)).status()),
+              Reason::kNoKernel);
+    ASSERT_TRUE(unload_library(kTwo, soon()).ok());
+    ASSERT_TRUE(check_invariants().ok());
+  }
+}
+
+TEST(Libraries, ABlockThatFailsLeavesNothing) {
+  const absl::Status status = load_library(kBad);
+  EXPECT_EQ(error_reason(status), Reason::kSchemaParse) << status;
+  EXPECT_FALSE(find_operator("bad::first").schema().ok());
+  EXPECT_EQ(error_reason(load_library("/no/such/file.so")),
+            Reason::kPluginNotFound);
+  EXPECT_EQ(error_reason(unload_library(kTwo, soon())),
+            Reason::kPluginNotFound);
+  EXPECT_TRUE(registry_status().ok()) << "an error of load_library is its own";
+}
+
+TEST(Libraries, AreBusyWhileGradientsNeedTheirCode) {
+  ASSERT_TRUE(load_library(kOne).ok());
+  const Tensor x = make(kMeta);
+  ASSERT_TRUE(x.set_requires_grad().ok());
+  {
+    const auto y = find_op<Tensor(const Tensor&)>("one::same").call(x);
+    ASSERT_TRUE(y.ok()) << y.status();
+    ASSERT_TRUE(y->requires_grad());
+    const absl::Status busy =
+        unload_library(kOne, Deadline::after(absl::Milliseconds(20)));
+    EXPECT_EQ(error_reason(busy), Reason::kLibraryBusy) << busy;
+    EXPECT_FALSE(find_operator("one::same").schema().ok())
+        << "registrations stay removed";
+  }
+  EXPECT_TRUE(unload_library(kOne, soon()).ok());
+}
+
+absl::Status unload_from_inside(const OpHandle&, KeySet, Stack&) {
+  return unload_library(kTwo, Deadline::after(absl::ZeroDuration()));
+}
+
+TEST(Libraries, CannotBeUnloadedFromInsideAnOperator) {
+  ASSERT_TRUE(load_library(kTwo).ok());
+  const auto defined = define("t::unload() -> ()");
+  const auto kernel =
+      implement("t::unload", kCompositeExplicit, boxed(&unload_from_inside));
+  Stack stack;
+  EXPECT_EQ(error_reason(find_operator("t::unload").call_boxed(stack)),
+            Reason::kLibraryBusy);
+  EXPECT_TRUE(unload_library(kTwo, soon()).ok());
+}
+
+TEST(Libraries, UnloadUnderCallers) {
+  const char* const wanted = std::getenv("TEST_UNLOADS");
+  const int unloads = wanted == nullptr ? 100 : std::atoi(wanted);
+  const auto shared = find_op<Count>("two::shared");
+  std::atomic<bool> done{false};
+  std::atomic<int64_t> answered{0}, unknown{0}, wrong{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&] {
+      const Tensor x = make(kCpu);
+      while (!done.load(std::memory_order_relaxed)) {
+        const absl::StatusOr<int64_t> result = shared.call(x);
+        if (result.ok()) {
+          (*result == 2 ? answered : wrong).fetch_add(1);
+        } else {
+          const Reason reason = error_reason(result.status());
+          const bool gone =
+              reason == Reason::kOpUnknown || reason == Reason::kNoKernel;
+          (gone ? unknown : wrong).fetch_add(1);
+        }
+      }
+    });
+  }
+  for (int i = 0; i < unloads; ++i) {
+    ASSERT_TRUE(load_library(kTwo).ok());
+    const int64_t before = answered.load();
+    while (answered.load() == before) std::this_thread::yield();
+    ASSERT_TRUE(unload_library(kTwo, soon()).ok());
+  }
+  done = true;
+  for (std::thread& one : callers) one.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
+}  // namespace distwrap::dispatch
