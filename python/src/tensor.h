@@ -15,9 +15,9 @@
 
 namespace distwrap_python {
 
-// What a call does with a tensor; kEither is written on some ranks only.
+// The use that a call makes of a tensor; kEither is written on some ranks only.
 enum class Use : uint8_t { kRead, kWritten, kEither };
-// What a call makes of element types that the C API lacks: kMoved takes their
+// How a call treats element types that the C API lacks: kMoved takes their
 // bytes; kSummed takes the parts of complex numbers for the reductions that are
 // those of the parts.
 enum class Elements : uint8_t { kMoved, kSummed, kReduced };
