@@ -9,36 +9,41 @@ file(RELATIVE_PATH _distwrap_lib_from_bin
      ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(DISTWRAP_PROGRAM_RPATH "$ORIGIN/${_distwrap_lib_from_bin}")
 
+# A shared library from the objects of layers; MAP names what it exports.
+function(_distwrap_library_of_layers name map layers)
+  set(map ${PROJECT_SOURCE_DIR}/tools/cmake/${map})
+  add_library(${name} SHARED)
+  foreach(layer IN LISTS layers)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${layer}>)
+  endforeach()
+  # The layers bring the third parties; their own objects are in already.
+  target_link_libraries(${name} PRIVATE ${layers} distwrap_flags)
+  target_compile_features(${name} INTERFACE cxx_std_20)
+  target_include_directories(${name} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # Calls inside the library stay inside, and cost no look-up.
+  target_link_options(${name} PRIVATE LINKER:--version-script=${map}
+                                      LINKER:-Bsymbolic-functions)
+  if(NOT DISTWRAP_SANITIZE)
+    target_link_options(${name} PRIVATE LINKER:-z,defs)
+  endif()
+  set_target_properties(${name} PROPERTIES
+    LINKER_LANGUAGE CXX
+    LINK_DEPENDS ${map}
+    SOVERSION ${PROJECT_VERSION_MAJOR})
+endfunction()
+
 # distwrap_shared_library()
 #
 # libdistwrap.so from the objects of all layers so far, with the linked-in
 # backends that they name. The list of exported names is libdistwrap.map.
 function(distwrap_shared_library)
   get_property(layers GLOBAL PROPERTY DISTWRAP_LAYERS)
-  set(map ${PROJECT_SOURCE_DIR}/tools/cmake/libdistwrap.map)
-  add_library(distwrap SHARED)
+  _distwrap_library_of_layers(distwrap libdistwrap.map "${layers}")
   add_library(distwrap::distwrap ALIAS distwrap)
-  foreach(layer IN LISTS layers)
-    target_sources(distwrap PRIVATE $<TARGET_OBJECTS:${layer}>)
-  endforeach()
-  # The layers bring the third parties; their own objects are in already.
   target_link_libraries(distwrap
-    PRIVATE ${layers} distwrap_flags
     PUBLIC absl::status absl::statusor absl::strings absl::time)
-  target_compile_features(distwrap INTERFACE cxx_std_20)
-  target_include_directories(distwrap INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  # Calls inside the library stay inside, and cost no look-up.
-  target_link_options(distwrap PRIVATE LINKER:--version-script=${map}
-                                       LINKER:-Bsymbolic-functions)
-  if(NOT DISTWRAP_SANITIZE)
-    target_link_options(distwrap PRIVATE LINKER:-z,defs)
-  endif()
-  set_target_properties(distwrap PROPERTIES
-    LINKER_LANGUAGE CXX
-    LINK_DEPENDS ${map}
-    SOVERSION ${PROJECT_VERSION_MAJOR})
   if(SKBUILD)
     # A wheel holds no symbolic links, and would hold the library three times.
     # In place of the link for the linker it has a file that names the library.
@@ -60,29 +65,15 @@ endfunction()
 # libdistwrap_tensor.so, from the layers whose OF is tensor.
 function(distwrap_tensor_library)
   get_property(layers GLOBAL PROPERTY DISTWRAP_TENSOR_LAYERS)
-  set(map ${PROJECT_SOURCE_DIR}/tools/cmake/libdistwrap_tensor.map)
-  add_library(distwrap_tensor SHARED)
+  _distwrap_library_of_layers(distwrap_tensor libdistwrap_tensor.map
+                              "${layers}")
   add_library(distwrap::tensor ALIAS distwrap_tensor)
-  foreach(layer IN LISTS layers)
-    target_sources(distwrap_tensor PRIVATE $<TARGET_OBJECTS:${layer}>)
-  endforeach()
   target_link_libraries(distwrap_tensor
-    PRIVATE ${layers} distwrap_flags
     PUBLIC distwrap absl::inlined_vector absl::span)
-  target_include_directories(distwrap_tensor INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-  target_link_options(distwrap_tensor PRIVATE
-    LINKER:--version-script=${map} LINKER:-Bsymbolic-functions)
-  if(NOT DISTWRAP_SANITIZE)
-    target_link_options(distwrap_tensor PRIVATE LINKER:-z,defs)
-  endif()
   set_target_properties(distwrap_tensor PROPERTIES
-    LINKER_LANGUAGE CXX
     EXPORT_NAME tensor
     INSTALL_RPATH "\$ORIGIN"
-    LINK_DEPENDS ${map}
-    VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION})
   install(TARGETS distwrap_tensor EXPORT distwrap-tensor-targets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
