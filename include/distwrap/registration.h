@@ -86,7 +86,6 @@ class DISTWRAP_EXPORT Registration {
   }
   ~Registration() { end(); }
   void end();
-  uint64_t release() { return std::exchange(id_, 0); }
 
  private:
   uint64_t id_ = 0;
@@ -151,10 +150,9 @@ class DISTWRAP_EXPORT Registrar {
 };
 
 // A library of operators that this process has loaded.
-class Library;
 struct LibraryInfo {
   std::string path;
-  int definitions = 0, kernels = 0, fallbacks = 0;
+  int registrations = 0;  // definitions, kernels, fallbacks, ...
 };
 
 // Loads a library of operators: a path, or the name of one that came with
@@ -172,6 +170,8 @@ DISTWRAP_EXPORT std::vector<LibraryInfo> libraries();
 // The first error of the blocks of libraries that were linked in.
 DISTWRAP_EXPORT absl::Status registry_status();
 
+// Whether the definition of the operator has the tag.
+DISTWRAP_EXPORT bool has_tag(const OpHandle& op, Tag tag);
 // All operators that are defined, by name.
 DISTWRAP_EXPORT std::vector<OpHandle> operators();
 // Operators that have kernels and no definition, with the kernels' sites.

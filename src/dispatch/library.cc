@@ -77,6 +77,34 @@ std::string resolve(absl::string_view path) {
                       "/distwrap/ops/libdistwrap_ops_", path, ".so");
 }
 
+absl::Status busy(const std::string& path, std::string what) {
+  return make_error({.reason = Reason::kLibraryBusy,
+                     .what = std::move(what),
+                     .op = "unload_library",
+                     .actual = path});
+}
+
+// Waits until no call and no object needs the code of the library, whose
+// registrations have ended.
+absl::Status wait_until_unused(const LoadedLibrary& library,
+                               Deadline deadline) {
+  if (!wait_for_calls(deadline)) {
+    return busy(library.info.path,
+                (thread_keys.calls & 1) != 0
+                    ? "an operator cannot unload the library that it may be in"
+                    : "calls are still in the library");
+  }
+  while (library.objects.load(std::memory_order_acquire) > 0) {
+    if (deadline.passed()) {
+      return busy(library.info.path,
+                  absl::StrCat(library.objects.load(),
+                               " gradients and storages need the library"));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return absl::OkStatus();
+}
+
 LoadedLibrary* find_loaded(absl::string_view path) {
   for (LoadedLibrary& one : loaded().all) {
     if (one.info.path == path) return &one;
@@ -112,6 +140,7 @@ OperatorBlock::OperatorBlock(const BlockInfo& info) {
       while (!registrar.kept.empty()) registrar.kept.pop_back();
     }
     Registry::get().end_block();
+    library.info.registrations += static_cast<int>(registrar.kept.size());
     for (Registration& one : registrar.kept) {
       library.kept.push_back(std::move(one));
     }
@@ -145,9 +174,11 @@ absl::Status load_library(absl::string_view name) {
   const std::lock_guard lock(libraries.mutex);
   const std::string path = resolve(name);
   if (const LoadedLibrary* there = find_loaded(path);
-      there != nullptr && there->blocks > 0 && there->status.ok() &&
-      !there->kept.empty()) {
-    return absl::OkStatus();
+      there != nullptr && there->blocks > 0 && there->status.ok()) {
+    if (there->unloading) return busy(path, "another thread unloads it");
+    if (!there->kept.empty()) return absl::OkStatus();
+    // The code is still mapped, so the blocks would not run again.
+    return busy(path, "the library is half unloaded; unload it first");
   }
   const absl::Status before = libraries.first_error;
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -177,37 +208,29 @@ absl::Status load_library(absl::string_view name) {
 
 absl::Status unload_library(absl::string_view name, Deadline deadline) {
   Libraries& libraries = loaded();
-  const std::lock_guard lock(libraries.mutex);
   const std::string path = resolve(name);
-  LoadedLibrary* const library = find_loaded(path);
-  if (library == nullptr || library->handle == nullptr) {
-    return make_error(
-        {.reason = Reason::kPluginNotFound,
-         .what = absl::StrCat(path, " was not loaded by load_library"),
-         .op = "unload_library"});
-  }
-  library->end_registrations();
-  const auto busy = [&](std::string what) {
-    return make_error({.reason = Reason::kLibraryBusy,
-                       .what = std::move(what),
-                       .op = "unload_library",
-                       .actual = path});
-  };
-  if (!wait_for_calls(deadline)) {
-    return busy((thread_keys.calls & 1) != 0
-                    ? "an operator cannot unload the library that it may be in"
-                    : "calls are still in the library");
-  }
-  while (library->objects.load(std::memory_order_acquire) > 0) {
-    if (deadline.passed()) {
-      return busy(absl::StrCat(library->objects.load(),
-                               " gradients and storages need the library"));
+  LoadedLibrary* library = nullptr;
+  {
+    const std::lock_guard lock(libraries.mutex);
+    library = find_loaded(path);
+    if (library == nullptr || library->handle == nullptr) {
+      return make_error(
+          {.reason = Reason::kPluginNotFound,
+           .what = absl::StrCat(path, " was not loaded by load_library"),
+           .op = "unload_library"});
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (library->unloading) return busy(path, "another thread unloads it");
+    library->unloading = true;
+    library->end_registrations();
   }
-  library->unloading = true;
-  void* const handle = std::exchange(library->handle, nullptr);
-  dlclose(handle);
+  // A call that this waits for may need the lock, to count its first object.
+  absl::Status status = wait_until_unused(*library, deadline);
+  const std::lock_guard lock(libraries.mutex);
+  if (!status.ok()) {
+    library->unloading = false;
+    return status;
+  }
+  dlclose(library->handle);
   libraries.all.remove_if(
       [&](const LoadedLibrary& one) { return &one == library; });
   return absl::OkStatus();

@@ -93,6 +93,14 @@ void Namespace::hint(absl::string_view op, absl::string_view text) {
   registry.entry(absl::StrCat(name_, "::", op)).hint = std::string(text);
 }
 
+bool has_tag(const OpHandle& op, Tag tag) {
+  Registry& registry = Registry::get();
+  const std::lock_guard lock(registry.mutex);
+  const Entry& entry = registry.entry_of(op);
+  return entry.definition.has_value() &&
+         (entry.definition->tags & static_cast<uint32_t>(tag)) != 0;
+}
+
 std::vector<OpHandle> operators() {
   Registry& registry = Registry::get();
   const std::lock_guard lock(registry.mutex);

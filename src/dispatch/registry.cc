@@ -114,12 +114,6 @@ Entry& Registry::entry(absl::string_view name) {
   return *entries.emplace(made->name, std::move(made)).first->second;
 }
 
-const Entry* Registry::find(absl::string_view name) const {
-  const std::lock_guard lock(mutex);
-  const auto found = entries.find(name);
-  return found == entries.end() ? nullptr : found->second.get();
-}
-
 Choice Registry::choose(const Entry& entry, int slot) const {
   const auto choice = [](const std::shared_ptr<const Kernel>& kernel,
                          const char* why) {
@@ -282,7 +276,6 @@ absl::StatusOr<uint64_t> Registry::define(absl::string_view text, uint32_t tags,
   const uint64_t id = next_id_++;
   op.definition = Definition{std::make_shared<const Schema>(*std::move(schema)),
                              tags, site};
-  op.definition_id = id;
   op.removed_with.clear();
   records_[id] = {.kind = Record::Kind::kDefinition, .entry = &op};
   change(op);
@@ -410,6 +403,13 @@ void Registry::undo(uint64_t id) {
       // Calls may still be in the kernel.
       retire([kernel = one->kernel]() mutable { kernel.reset(); });
       kernels.erase(one);
+      // Another library may bring other types, unless calls have these.
+      if (!record.entry->signature_called &&
+          std::none_of(kernels.begin(), kernels.end(), [](const auto& left) {
+            return left.kernel->type != nullptr;
+          })) {
+        record.entry->signature.clear();
+      }
       change(*record.entry);
       break;
     }
@@ -440,7 +440,10 @@ OpHandle Registry::handle(absl::string_view name, absl::string_view signature,
     op.signature = std::string(signature);
     op.signature_site = site;
   }
-  if (op.signature == signature) return OpHandle(&op);
+  if (op.signature == signature) {
+    op.signature_called = true;
+    return OpHandle(&op);
+  }
   auto refusal = std::make_unique<Entry>();
   refusal->name = op.name;
   refusal->table.store(&kEmptyTable, std::memory_order_release);

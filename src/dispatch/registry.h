@@ -40,12 +40,12 @@ struct PlacedKernel {
 struct Entry : Operator {
   std::string name;
   std::optional<Definition> definition;
-  uint64_t definition_id = 0;
   // The last kernel of a place counts.
   std::vector<PlacedKernel> kernels;
   // The C++ signature of typed kernels and of find_op, and who said it first.
   std::string signature;
   Site signature_site;
+  bool signature_called = false;  // find_op has made handles of it
   std::string hint;
   std::string removed_with;
   // Instead of an answer, this error: the handle of a wrong signature.
@@ -67,7 +67,6 @@ class Registry {
   static Registry& get();
 
   Entry& entry(absl::string_view name);
-  const Entry* find(absl::string_view name) const;
   Entry& entry_of(const OpHandle& op) { return *static_cast<Entry*>(op.get()); }
 
   absl::StatusOr<uint64_t> own(absl::string_view ns, Site site);

@@ -338,6 +338,31 @@ TEST(Registering, RefusesWhatIsThereOrDoesNotFit) {
             Reason::kDuplicate);
 }
 
+double twice(const Tensor& /*a*/, double b) { return 2 * b; }
+
+TEST(Registering, AnotherSignatureFitsAfterTheFirstHasGone) {
+  {
+    Kept kept;
+    kept.implement("t::later", {kDense, kMeta}, kernel<&first_of_two>());
+  }
+  Kept kept;
+  kept.define("t::later(Tensor a, float b) -> float")
+      .implement("t::later", {kDense, kMeta}, kernel<&twice>());
+  EXPECT_EQ(find_op<decltype(twice)>("t::later").call(make({1}), 2).value(), 4);
+  EXPECT_EQ(error_reason(
+                implement("t::later", {kDense, kCpu}, kernel<&first_of_two>())
+                    .status()),
+            Reason::kSignatureMismatch);
+}
+
+TEST(Registering, KeepsTags) {
+  Kept kept;
+  kept.keep(define("t::tagged(Tensor a) -> Tensor", {Tag::kRandom}));
+  const OpHandle op = find_operator("t::tagged");
+  EXPECT_TRUE(has_tag(op, Tag::kRandom));
+  EXPECT_FALSE(has_tag(op, Tag::kPointwise));
+}
+
 TEST(Registering, TellsListenersOfOperatorsAndRemovals) {
   static std::vector<std::string> heard;
   heard.clear();

@@ -68,6 +68,8 @@ TEST(Libraries, AreBusyWhileGradientsNeedTheirCode) {
     EXPECT_EQ(error_reason(busy), Reason::kLibraryBusy) << busy;
     EXPECT_FALSE(find_operator("one::same").schema().ok())
         << "registrations stay removed";
+    EXPECT_EQ(error_reason(load_library(kOne)), Reason::kLibraryBusy)
+        << "its blocks would not run again";
   }
   EXPECT_TRUE(unload_library(kOne, soon()).ok());
 }
@@ -85,6 +87,39 @@ TEST(Libraries, CannotBeUnloadedFromInsideAnOperator) {
   EXPECT_EQ(error_reason(find_operator("t::unload").call_boxed(stack)),
             Reason::kLibraryBusy);
   EXPECT_TRUE(unload_library(kTwo, soon()).ok());
+}
+
+// A call counts its first object of a kind while another thread waits for it.
+std::atomic<bool> g_inside{false};
+std::atomic<bool> g_go_on{false};
+int64_t first_object(const Tensor& /*x*/) {
+  g_inside = true;
+  while (!g_go_on) std::this_thread::yield();
+  struct Release {
+    void operator()(void* /*data*/) const {}
+  };
+  static char memory[8];
+  return Storage(memory, sizeof memory, kCpu, Release()).bytes();
+}
+
+TEST(Libraries, UnloadWhileACallCountsItsFirstObject) {
+  ASSERT_TRUE(load_library(kTwo).ok());
+  const auto defined = define("t::first(Tensor x) -> int");
+  const auto kept =
+      implement("t::first", {kDense, kCpu}, kernel<&first_object>());
+  std::thread caller([] {
+    EXPECT_EQ(find_op<Count>("t::first").call(make(kCpu)).value(), 8);
+  });
+  while (!g_inside) std::this_thread::yield();
+  std::thread unloader([] {
+    const absl::Status status = unload_library(kTwo, Deadline::never());
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  // The registrations have ended, so the unloader waits now, or will at once.
+  while (find_operator("two::shared").schema().ok()) std::this_thread::yield();
+  g_go_on = true;
+  caller.join();
+  unloader.join();
 }
 
 TEST(Libraries, UnloadUnderCallers) {
