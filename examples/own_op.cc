@@ -1,6 +1,7 @@
 // Operators of a program's own: a definition, a kernel of it, a gradient, a
 // kernel for somebody else's operator, and a logger for all operators.
 #include <distwrap/autograd.h>
+#include <distwrap/function.h>
 #include <distwrap/registration.h>
 #include <distwrap/throwing.h>
 

@@ -41,13 +41,6 @@ namespace internal {
 struct AutogradState;  // src/dispatch/autograd
 struct ViewState;
 
-// Completes what has been begun in a storage, before its bytes are used.
-class Pending {
- public:
-  virtual ~Pending() = default;
-  virtual absl::Status wait() = 0;
-};
-
 struct StorageState {
   std::atomic<int64_t> references{1};
   void* data = nullptr;
@@ -55,7 +48,6 @@ struct StorageState {
   Device device;
   std::atomic<uint64_t> version{0};
   std::function<void(void*)> release;
-  std::unique_ptr<Pending> pending;
   // The number of storages whose `release` is code of the same library.
   std::atomic<int64_t>* objects = nullptr;
 };

@@ -105,7 +105,6 @@ absl::Status dispatch::set_allocator(int32_t device_type, Allocator allocator) {
 namespace internal {
 
 void free_storage(StorageState* state) {
-  if (state->pending != nullptr) state->pending->wait().IgnoreError();
   if (state->release) state->release(state->data);
   // The library may go as soon as its last object is counted off.
   std::atomic<int64_t>* const objects = state->objects;

@@ -2,6 +2,7 @@
 // function of its own, which tests/crossing/count_instructions.sh counts under
 // callgrind. The kernels do no arithmetic.
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/registration.h"
 
 #include <cstdio>

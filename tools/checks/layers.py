@@ -54,7 +54,7 @@ PUBLIC = {
     "value.h": "dispatch", "schema.h": "dispatch",
     "schema_types.def": "dispatch", "operator.h": "dispatch",
     "kernel.h": "dispatch", "registration.h": "dispatch",
-    "autograd.h": "dispatch", "ops.h": "dispatch", "ops.def": "dispatch",
+    "autograd.h": "dispatch", "function.h": "dispatch", "ops.h": "dispatch", "ops.def": "dispatch",
     "outputs.h": "dispatch", "throwing.h": "dispatch",
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/dispatch_cost.h"
 
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/ops.h"
 #include "distwrap/registration.h"
 

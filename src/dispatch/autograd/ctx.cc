@@ -2,6 +2,7 @@
 #include "dispatch/autograd/history.h"
 #include "dispatch/autograd/state.h"
 #include "dispatch/fail.h"
+#include "distwrap/function.h"
 #include "distwrap/throwing.h"
 
 #include <absl/strings/str_cat.h>
@@ -92,8 +93,7 @@ const Value& Ctx::get_value(absl::string_view name) const {
                   .op = node_ == nullptr ? "" : node_->name()}));
 }
 
-absl::Status Ctx::finish(absl::Span<Tensor> outputs, Inputs inputs,
-                         bool is_formula) {
+void Ctx::finish(absl::Span<Tensor> outputs, Inputs inputs, bool is_formula) {
   const NodePtr node = NodePtr::share_if_alive(node_);
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& output = outputs[i];
@@ -127,7 +127,6 @@ absl::Status Ctx::finish(absl::Span<Tensor> outputs, Inputs inputs,
   }
   dirty_.clear();
   plain_.clear();
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Grads> Ctx::prepare(Grads grads) const {

@@ -6,6 +6,7 @@
 #include "dispatch/autograd/state.h"
 #include "dispatch/fail.h"
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/throwing.h"
 
 #include <absl/container/flat_hash_map.h>

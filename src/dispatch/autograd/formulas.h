@@ -3,6 +3,7 @@
 #define DISTWRAP_SRC_DISPATCH_AUTOGRAD_FORMULAS_H_
 
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/registration.h"
 #include "distwrap/throwing.h"
 

@@ -9,38 +9,31 @@ namespace {
 
 using namespace throwing;  // NOLINT(google-build-using-namespace)
 
-struct Softmax : Formula<Softmax> {
-  static constexpr char kName[] = "dw::softmax";
-  static Tensor forward(Ctx& ctx, const Tensor& self, int64_t dim) {
-    Tensor out = throwing::softmax(self, dim);
-    ctx.save_for_backward({out});
-    ctx.put("dim", dim);
-    return out;
-  }
-  static Grads backward(Ctx& ctx, GradSpan grads) {
-    return {throwing::softmax_backward(grads[0], ctx.saved(0),
-                                       ctx.get<int64_t>("dim"))};
-  }
-};
+// A formula whose gradient needs the result alone.
+#define DW_SOFTMAX(type, operation)                                     \
+  struct type : Formula<type> {                                         \
+    static constexpr char kName[] = "dw::" #operation;                  \
+    static Tensor forward(Ctx& ctx, const Tensor& self, int64_t dim) {  \
+      Tensor out = throwing::operation(self, dim);                      \
+      ctx.save_for_backward({out});                                     \
+      ctx.put("dim", dim);                                              \
+      return out;                                                       \
+    }                                                                   \
+    static Grads backward(Ctx& ctx, GradSpan grads) {                   \
+      return {throwing::operation##_backward(grads[0], ctx.saved(0),    \
+                                             ctx.get<int64_t>("dim"))}; \
+    }                                                                   \
+  };
+DW_SOFTMAX(Softmax, softmax)
+DW_SOFTMAX(LogSoftmax, log_softmax)
+#undef DW_SOFTMAX
+
 Tensor softmax_backward_by_parts(const Tensor& grad, const Tensor& output,
                                  int64_t dim) {
   const Tensor weighted = grad * output;
   return weighted - output * throwing::sum(weighted, Ints({dim}), true);
 }
 
-struct LogSoftmax : Formula<LogSoftmax> {
-  static constexpr char kName[] = "dw::log_softmax";
-  static Tensor forward(Ctx& ctx, const Tensor& self, int64_t dim) {
-    Tensor out = throwing::log_softmax(self, dim);
-    ctx.save_for_backward({out});
-    ctx.put("dim", dim);
-    return out;
-  }
-  static Grads backward(Ctx& ctx, GradSpan grads) {
-    return {throwing::log_softmax_backward(grads[0], ctx.saved(0),
-                                           ctx.get<int64_t>("dim"))};
-  }
-};
 Tensor log_softmax_backward_by_parts(const Tensor& grad, const Tensor& output,
                                      int64_t dim) {
   return grad - throwing::exp(output) * throwing::sum(grad, Ints({dim}), true);

@@ -5,6 +5,7 @@
 #include "dispatch/autograd/state.h"
 #include "dispatch/fail.h"
 #include "dispatch/geometry.h"
+#include "distwrap/function.h"
 #include "distwrap/throwing.h"
 
 #include <absl/strings/str_cat.h>

@@ -4,6 +4,7 @@
 #include "dispatch/autograd/history.h"
 #include "dispatch/autograd/state.h"
 #include "dispatch/fail.h"
+#include "distwrap/function.h"
 #include "distwrap/registration.h"
 
 #include <utility>

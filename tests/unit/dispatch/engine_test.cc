@@ -1,5 +1,6 @@
 // The engine, custom functions, writes in place, and their errors.
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/registration.h"
 #include "distwrap/throwing.h"
 

@@ -4,6 +4,7 @@
 #include "distwrap/registration.h"
 #include "distwrap/throwing.h"
 
+#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,6 +52,14 @@ TEST(FakeDevice, NeedsItsLibraryAndThenComputesAsTheCpu) {
   const auto on_cpu = train(kCpu);
   ASSERT_TRUE(dispatch::load_library(FAKE_LIBRARY).ok());
   EXPECT_EQ(train(kPrivate1), on_cpu);
+  for (const dispatch::OpHandle& op : dispatch::operators()) {
+    const auto has = [dump = op.dump()](const std::string& device) {
+      return absl::StrContains(dump, "dense/" + device) &&
+             !absl::StrContains(dump, "composite");
+    };
+    EXPECT_EQ(has("private1"), has("cpu"))
+        << op.name() << ": ops/fake/operators.def differs";
+  }
   EXPECT_EQ(train(kCpu), on_cpu);
   {
     const Tensor there = throwing::to(throwing::ones({2}), kPrivate1);

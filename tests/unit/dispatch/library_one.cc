@@ -1,6 +1,7 @@
 // A library of operators for library_test.cc: one::shared, and a kernel for an
 // operator of library_two.cc.
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/registration.h"
 
 #include <stdexcept>

@@ -1,6 +1,7 @@
 // Random programs with views, writes in place and shared parts: gradients are
 // those of central differences, and a second run gives the same bits.
 #include "distwrap/autograd.h"
+#include "distwrap/function.h"
 #include "distwrap/throwing.h"
 
 #include <absl/strings/str_cat.h>
