@@ -42,6 +42,8 @@ case "$what" in
     [ "$code" = 2 ] || fail "a wrong setting ended with $code"
     grep -q "no setting is named 'stepz'" "$work/err"
     "$distwrap" info --ops | grep -q '^dw::matmul'
+    ! "$distwrap" info --ops --json | grep '"types": "-"' ||
+      fail "the operators above have no row in operator_pages.def"
     "$distwrap" info --ops --json | python3 -m json.tool >/dev/null
     "$distwrap" bench dispatch --json | python3 -m json.tool >/dev/null
     ;;
