@@ -2,7 +2,8 @@
 //
 //   hosts_program sum [INIT_METHOD]   adds the ranks' numbers, once
 //   hosts_program loop                adds them until a call fails
-//   hosts_program leave CODE          joins, and ends with CODE
+//   hosts_program leave CODE          the last rank ends with CODE after all
+//                                     have added; others wait to be ended
 //
 // It prints "rank R of N on HOSTS backend B sum S", where HOSTS are the numbers
 // of all ranks' hosts, or "failed REASON TEXT" with exit code 3. BACKEND names
@@ -61,7 +62,19 @@ int main(int argc, char** argv) {
   std::printf("rank %d of %d on %s backend %s sum %g\n", world.rank(),
               world.size(), hosts.c_str(), std::string(ranks.backend()).c_str(),
               sum);
-  if (what == "leave") _exit(std::atoi(argv[2]));
+  if (what == "leave") {
+    // A rank that left earlier would fail the call that others are still in.
+    const int last = world.size() - 1;
+    for (int from = 0; from < last; ++from) {
+      if (world.rank() != last && world.rank() != from) continue;
+      const distwrap::TensorView token(&sum, 1);
+      done = world.rank() == last ? ranks.recv(token, from).status()
+                                  : ranks.send(token, last).status();
+      if (!done.ok()) return failed(done);
+    }
+    if (world.rank() == last) _exit(std::atoi(argv[2]));
+    while (true) pause();
+  }
   while (what == "loop") {
     done = add();
     if (!done.ok()) return failed(done);
