@@ -8,6 +8,8 @@ target_compile_options(distwrap_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${DISTWRAP_WERROR}>:-Werror>
+  # Files that are shipped name no folder of the machine that built them.
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   -fvisibility=hidden
   $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
   # Plugins must not carry unique symbols: they would tie two plugins together.
