@@ -210,6 +210,25 @@ TEST(NcclCalls, WrongOnesAreRefusedAndNothingIsSent) {
       });
 }
 
+// Not even when pointers are checked: what is empty is not read.
+TEST(NcclCalls, AnEmptyPartMayLieAnywhere) {
+  run_ranks({.size = 2, .hints = {{"check_pointers", "1"}}},
+            [](FakeRank& rank) {
+              const DeviceInts x(rank, {7}), y(rank, {-1});
+              int64_t elsewhere = 0;
+              void* const parts[] = {y.data(), &elsewhere};
+              const int64_t counts[] = {1, 0};
+              dw_op op = rank.op(DW_OP_ALL_GATHER, x.data(), nullptr, 1);
+              op.in.count = rank.rank == 0 ? 1 : 0;
+              op.out.count = 1;
+              op.out.parts = parts;
+              op.out.counts = counts;
+              op.flags |= DW_FLAG_PER_RANK | DW_FLAG_PARTS;
+              EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
+              EXPECT_EQ(y.values(), Ints{7});
+            });
+}
+
 TEST(NcclCalls, TagsInOrderAreAllowedByAHint) {
   run_ranks({.size = 2, .hints = {{"tags", "in_order"}}}, [](FakeRank& rank) {
     const DeviceInts x(rank, {rank.rank});
