@@ -23,7 +23,7 @@ struct Owned {
   CUdeviceptr scratch = 0;
 };
 
-void destroy_in_peace(const Owned& owned) {
+void destroy_in_peace(const Owned& owned, Ending& ending) {
   int result;
   {
     const std::lock_guard<std::mutex> calls(owned.device->calls());
@@ -37,6 +37,7 @@ void destroy_in_peace(const Owned& owned) {
     result = owned.nccl.ncclCommGetAsyncError(owned.handle, &state);
     if (result == ncclSuccess) result = state;
     if (result == ncclSuccess) {
+      ending.settled();
       owned.nccl.ncclCommDestroy(owned.handle);
       return;
     }
@@ -78,7 +79,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
     owned.handle = std::exchange(comm->handle, nullptr);
     abort = comm->ending;
   }
-  return comm->backend->endings.begin([owned, abort, by] {
+  return comm->backend->endings.begin([owned, abort, by](Ending& ending) {
     const CurrentContext current(*owned.device);
     // An abort that hangs keeps this thread, too; both are left behind.
     while (abort != nullptr && !abort->wait(std::chrono::hours(1))) {
@@ -87,7 +88,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
       if (by == EndBy::kAbort)
         owned.nccl.ncclCommAbort(owned.handle);
       else
-        destroy_in_peace(owned);
+        destroy_in_peace(owned, ending);
     }
     free_parts(owned);
   });
@@ -100,7 +101,7 @@ bool abort_if_broken(Comm* comm) {
   const Nccl nccl = comm->backend->nccl;
   const std::shared_ptr<Device> device = comm->backend->device;
   ncclComm* const handle = std::exchange(comm->handle, nullptr);
-  comm->ending = comm->backend->endings.begin([nccl, device, handle] {
+  comm->ending = comm->backend->endings.begin([nccl, device, handle](Ending&) {
     const CurrentContext current(*device);
     nccl.ncclCommAbort(handle);
   });
@@ -141,7 +142,8 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   const EndBy by = owned->failure.is_over() ? EndBy::kAbort : EndBy::kDestroy;
   const std::shared_ptr<Ending> ending = end_comm(std::move(owned), by);
   const int64_t left = deadline_ns - backend->host->now_ns(backend->host->self);
-  if (deadline_ns == 0 || ending->wait(nanoseconds(std::max<int64_t>(left, 0))))
+  if (deadline_ns == 0 ||
+      ending->wait_until_settled(nanoseconds(std::max<int64_t>(left, 0))))
     return DW_OK;
   return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
                  "nccl: the communicator has not ended in time: NCCL waits for "

@@ -9,17 +9,29 @@
 namespace nccl_backend {
 
 bool Ending::wait(std::chrono::nanoseconds patience) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, patience, [this] { return done_; });
+  return wait_for(State::kEnded, patience);
 }
 
-void Ending::ended() {
+bool Ending::wait_until_settled(std::chrono::nanoseconds patience) {
+  return wait_for(State::kSettled, patience);
+}
+
+void Ending::settled() { reach(State::kSettled); }
+
+void Ending::ended() { reach(State::kEnded); }
+
+bool Ending::wait_for(State state, std::chrono::nanoseconds patience) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, patience, [&] { return state_ >= state; });
+}
+
+void Ending::reach(State state) {
   std::lock_guard<std::mutex> lock(mutex_);
-  done_ = true;
+  state_ = state;
   changed_.notify_all();
 }
 
-std::shared_ptr<Ending> Endings::begin(std::function<void()> body) {
+std::shared_ptr<Ending> Endings::begin(std::function<void(Ending&)> body) {
   const auto ending = std::make_shared<Ending>();
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -31,7 +43,7 @@ std::shared_ptr<Ending> Endings::begin(std::function<void()> body) {
     all_.push_back(ending);
   }
   const auto run = [ending, body = std::move(body)] {
-    body();
+    body(*ending);
     ending->ended();
   };
   std::thread thread;

@@ -1,6 +1,7 @@
-// NCCL's calls that end a communicator. They may take long, or hang: destroy
-// waits for the last captured graph, abort for a stuck network. So each runs in
-// a thread of its own, and what never returns is left behind.
+// NCCL's calls that end a communicator. They may take long, or hang: finalize
+// waits for the last captured graph, abort for a stuck network, and destroy for
+// threads of NCCL that look only every half second whether they should end. So
+// each runs in a thread of its own, and what never returns is left behind.
 #ifndef DISTWRAP_BACKENDS_NCCL_ENDING_H_
 #define DISTWRAP_BACKENDS_NCCL_ENDING_H_
 
@@ -20,12 +21,19 @@ class Ending {
  public:
   // Whether it has ended, at the latest after `patience`.
   bool wait(std::chrono::nanoseconds patience);
+  // Whether nothing is left but to free what NCCL has on this rank.
+  bool wait_until_settled(std::chrono::nanoseconds patience);
+  void settled();
   void ended();
 
  private:
+  enum class State { kRuns, kSettled, kEnded };
+  bool wait_for(State state, std::chrono::nanoseconds patience);
+  void reach(State state);
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool done_ = false;
+  State state_ = State::kRuns;
 };
 
 // All ends of an instance. Threads: any.
@@ -33,7 +41,7 @@ class Endings {
  public:
   // Runs `body` in a thread of its own. When no thread can be started, in this
   // one.
-  std::shared_ptr<Ending> begin(std::function<void()> body);
+  std::shared_ptr<Ending> begin(std::function<void(Ending&)> body);
   // Waits for all of them, at the latest until `patience` has passed. Returns
   // how many are left behind.
   size_t wait_for_all(std::chrono::nanoseconds patience);

@@ -117,7 +117,7 @@ TEST(NcclAbort, EndsWhatFlies) {
 }
 
 TEST(NcclAbort, ThatHangsIsLeftBehind) {
-  fakes::gpu::hang_aborts(true);
+  fakes::gpu::hang_ends(true);
   run_ranks({.size = 1}, [](FakeRank& rank) {
     const dw_error why = why_of("the network is stuck");
     const auto begun = Clock::now();
@@ -130,7 +130,23 @@ TEST(NcclAbort, ThatHangsIsLeftBehind) {
     rank.close();
     EXPECT_LT(Clock::now() - begun, kLong);
   });
-  fakes::gpu::hang_aborts(false);
+  fakes::gpu::hang_ends(false);
+  std::this_thread::sleep_for(milliseconds(50));  // the threads left behind
+}
+
+// When all ranks have finalized, nobody waits for what NCCL frees.
+TEST(NcclEnds, ADestroyIsNotWaitedFor) {
+  fakes::gpu::hang_ends(true);
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    EXPECT_EQ(
+        nccl().comm_destroy(rank.comm, conformance::now_ns() + 10'000'000'000,
+                            &rank.error),
+        DW_OK)
+        << rank.error.text;
+    rank.comm = nullptr;
+  });
+  fakes::gpu::hang_ends(false);
   std::this_thread::sleep_for(milliseconds(50));  // the threads left behind
 }
 

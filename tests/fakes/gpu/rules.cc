@@ -81,8 +81,8 @@ int planned_failure() {
 
 void fail_asynchronously(int result) { state().asynchronous = result; }
 int asynchronous_failure() { return state().asynchronous; }
-void hang_aborts(bool on) { state().hang = on; }
-bool aborts_hang() { return state().hang; }
+void hang_ends(bool on) { state().hang = on; }
+bool ends_hang() { return state().hang; }
 
 void note(const std::string& text) {
   std::lock_guard<std::mutex> lock(state().mutex);

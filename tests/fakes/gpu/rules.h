@@ -36,9 +36,9 @@ FAKE_EXPORT int planned_failure();
 // Makes every communicator in use report `result` as its asynchronous error.
 FAKE_EXPORT void fail_asynchronously(int result);
 FAKE_EXPORT int asynchronous_failure();
-// Aborts of NCCL do not return while this is on.
-FAKE_EXPORT void hang_aborts(bool on);
-FAKE_EXPORT bool aborts_hang();
+// Aborts and destroys of NCCL do not return while this is on.
+FAKE_EXPORT void hang_ends(bool on);
+FAKE_EXPORT bool ends_hang();
 
 // Notes of the fake NCCL about its calls, for tests of hints: "minCTAs=4".
 FAKE_EXPORT void note(const std::string& text);

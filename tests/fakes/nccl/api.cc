@@ -320,6 +320,8 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
   if (!comm->finalized || comm->state == ncclInProgress)
     gpu::broken("destroyed in progress",
                 "ncclCommDestroy before ncclCommFinalize has finished");
+  while (gpu::ends_hang())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
   comm->join();
   return ncclSuccess;
@@ -327,7 +329,7 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
 
 FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   if (!is_alive(comm, "ncclCommAbort")) return ncclInvalidArgument;
-  while (gpu::aborts_hang())
+  while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
   comm->aborted = true;
