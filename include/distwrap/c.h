@@ -529,9 +529,9 @@ DISTWRAP_EXPORT int32_t distwrap_hook_free(distwrap_hook hook);
 
 /* ---- memory (memory.h) ---- */
 
-/* Allocates memory of a group's backend for a device: whole pages, zero at
- * first; get_mem_allocator and allocate in one call. DW_UNIMPLEMENTED when the
- * backend has no memory of its own. = MPI_Alloc_mem, ncclMemAlloc */
+/* Allocates memory of a group's backend for a device: whole pages, zero at first
+ * in host memory; get_mem_allocator and allocate in one call. DW_UNIMPLEMENTED
+ * when the backend has no memory of its own. = MPI_Alloc_mem, ncclMemAlloc */
 DISTWRAP_EXPORT int32_t distwrap_mem_alloc(distwrap_group group,
                                            distwrap_device device,
                                            int64_t bytes,

@@ -41,7 +41,7 @@ class DISTWRAP_EXPORT Memory {
   explicit operator bool() const { return allocation_ != nullptr; }
   void* data() const;
   int64_t bytes() const;
-  // A view of all the elements for which the memory has room.
+  // A view of all the elements for which the memory has room, on its device.
   TensorView view(DType dtype) const;
 
   // Frees the memory now; all handles of it become empty. kInvalidArgument
@@ -59,7 +59,8 @@ class DISTWRAP_EXPORT Memory {
 
 class DISTWRAP_EXPORT MemAllocator {
  public:
-  // Allocates whole pages, which are zero at first. Errors: kInvalidArgument
+  // Allocates whole pages. Host memory is zero at first; memory of a device may
+  // hold anything. Errors: kInvalidArgument
   // for a negative size, kOutOfMemory with the size wanted and the size
   // available.
   absl::StatusOr<Memory> allocate(int64_t bytes) const;

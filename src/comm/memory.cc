@@ -27,6 +27,8 @@ absl::Status Allocation::check(const BackendInstance& backend, int64_t bytes) {
   return absl::OkStatus();
 }
 
+Device Allocation::device() const { return backend_->device(); }
+
 absl::StatusOr<std::shared_ptr<Allocation>> Allocation::make(
     std::shared_ptr<BackendInstance> backend, int64_t bytes) {
   if (absl::Status status = check(*backend, bytes); !status.ok()) return status;

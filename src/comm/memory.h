@@ -34,6 +34,7 @@ class Allocation {
   // NULL and 0 when it was given back.
   void* data() const { return is_released() ? nullptr : data_; }
   int64_t bytes() const { return is_released() ? 0 : bytes_; }
+  Device device() const;
   absl::Status release();
 
  private:

@@ -30,7 +30,8 @@ int64_t Memory::bytes() const {
 }
 
 TensorView Memory::view(DType dtype) const {
-  return {data(), bytes() / dtype_size(dtype), dtype};
+  if (allocation_ == nullptr) return {nullptr, 0, dtype};
+  return {data(), bytes() / dtype_size(dtype), dtype, allocation_->device()};
 }
 
 absl::Status Memory::release() try {
