@@ -237,6 +237,9 @@ const Tensors& Call::list(nb::handle object, const char* name, Use use,
                           Elements elements) {
   held().lists.push_back(std::make_unique<Tensors>());
   held().lists.back()->read_list(object, name_, name, use, elements);
+  if (const Tensor* const first = held().lists.back()->first();
+      first != nullptr && first->is_on_device())
+    order_by(*first);
   if (kept_ != nullptr && use == Use::kWritten)
     for (nb::handle one : nb::borrow<nb::iterable>(object)) keep_output(one);
   return *held().lists.back();

@@ -65,6 +65,8 @@ struct Held {
   std::vector<std::unique_ptr<Tensor>> tensors;
   std::vector<std::unique_ptr<Tensors>> lists;
   std::vector<std::unique_ptr<Reduction>> reductions;
+  // One of them, when they lie on a device; otherwise NULL.
+  const Tensor* on_device = nullptr;
 };
 
 struct Batch;
@@ -293,7 +295,13 @@ class Call {
     one.read(object, name_, name, use, elements);
     if (counts_rows) one.check_rows(name_, name);
     if (kept_ != nullptr && use != Use::kRead) keep_output(object);
+    if (one.is_on_device()) order_by(one);
     return one;
+  }
+  // The operation takes its turn among the work of the tensor's library.
+  void order_by(const Tensor& on_device) {
+    options_.get()->stream = on_device.current_stream();
+    held().on_device = &on_device;
   }
   // Whether `peer` is this rank; false where that cannot be known.
   bool is_me(distwrap_peer peer) const;

@@ -19,8 +19,11 @@ struct ExchangeTable {
   void* from_object;
   void* to_object;
   int (*tensor_of_object)(void* object, distwrap_tensor* tensor);
-  void* current_stream;
+  int (*current_stream)(int32_t device_type, int32_t device, void** stream);
 };
+
+// CUDA's handle of the legacy default stream, which some call 0.
+void* const kLegacyStream = reinterpret_cast<void*>(1);
 
 // How objects of a type are read. A type stays as long as it is known here.
 struct KnownType {
@@ -134,7 +137,22 @@ bool Tensor::read_exchange(nb::handle object, void* table) {
   const auto* const functions = static_cast<const ExchangeTable*>(table);
   if (functions->tensor_of_object(object.ptr(), &tensor_) != 0) return false;
   owner_ = object.inc_ref().ptr();
+  exchange_ = table;
   return true;
+}
+
+dw_stream Tensor::current_stream() const {
+  dw_stream stream = {tensor_.device.device_type, tensor_.device.device_id,
+                      kLegacyStream};
+  const auto* const functions = static_cast<const ExchangeTable*>(exchange_);
+  if (functions == nullptr || functions->current_stream == nullptr)
+    return stream;
+  void* current = nullptr;
+  if (functions->current_stream(stream.device_type, stream.device_id,
+                                &current) != 0)
+    throw nb::python_error();
+  if (current != nullptr) stream.native = current;
+  return stream;
 }
 
 bool Tensor::read_buffer(nb::handle object) {
@@ -175,8 +193,13 @@ bool Tensor::read_dlpack(nb::handle object) {
   if (!nb::hasattr(object, "__dlpack__")) return false;
   nb::object capsule;
   try {
-    capsule = object.attr("__dlpack__")(nb::arg("max_version") =
-                                            nb::make_tuple(1, 0));
+    nb::dict arguments;
+    arguments["max_version"] = nb::make_tuple(1, 0);
+    // The library makes this stream wait for its work on the tensor.
+    const nb::object device = object.attr("__dlpack_device__")();
+    if (nb::cast<int>(device[0]) == DW_DEVICE_CUDA)
+      arguments["stream"] = reinterpret_cast<intptr_t>(kLegacyStream);
+    capsule = object.attr("__dlpack__")(**arguments);
   } catch (nb::python_error& error) {
     error.restore();
     return false;

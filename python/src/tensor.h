@@ -36,6 +36,12 @@ class Tensor {
             Use use, Elements elements);
   const distwrap_tensor* get() const { return &tensor_; }
   bool is_read_only() const { return read_only_; }
+  bool is_on_device() const {
+    return tensor_.device.device_type == DW_DEVICE_CUDA;
+  }
+  // The stream on which the tensor's library works now. Precondition:
+  // is_on_device().
+  dw_stream current_stream() const;
   [[noreturn]] static void refuse_read_only(const char* call, const char* name);
   // Refuses a tensor without dimensions, where its rows count.
   void check_rows(const char* call, const char* name) const;
@@ -58,6 +64,7 @@ class Tensor {
   Py_buffer buffer_;
   distwrap_managed_tensor* managed_ = nullptr;
   PyObject* owner_ = nullptr;
+  void* exchange_ = nullptr;  // the library's table, or NULL
 };
 
 // The tensors of one call.
@@ -68,6 +75,10 @@ class Tensors {
                  Use use, Elements elements);
   const distwrap_tensor* const* data() const { return pointers_.data(); }
   uint64_t size() const { return pointers_.size(); }
+  // NULL when there is none.
+  const Tensor* first() const {
+    return tensors_.empty() ? nullptr : tensors_.front().get();
+  }
 
  private:
   std::vector<std::unique_ptr<Tensor>> tensors_;

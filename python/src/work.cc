@@ -33,6 +33,11 @@ class Work {
   }
 
   bool wait(nb::handle timeout) {
+    // The host waits only when it gives a time limit.
+    if (timeout.is_none() && held_ != nullptr && held_->on_device != nullptr) {
+      let_stream_wait();
+      return true;
+    }
     int64_t left = nanoseconds_of("wait", timeout);
     if (left == 0) left = DW_FOREVER;
     const bool is_main = MainWait::is_main_thread();
@@ -131,6 +136,13 @@ class Work {
   }
 
  private:
+  // The library's later work waits; the host does not.
+  void let_stream_wait() {
+    const dw_stream stream = held_->on_device->current_stream();
+    Error error;
+    check(distwrap_work_wait_stream(work_, &stream, &error.handle), error);
+    check(distwrap_work_status(work_, &error.handle), error);
+  }
   void abort_group() {
     distwrap_group group = nullptr;
     if (!group_.is_none()) group = group_of("wait", group_);
@@ -249,7 +261,9 @@ void add_work(nb::module_& m) {
                    "held until it has ended.")
       .def("wait", &Work::wait, "timeout"_a = nb::none(),
            "Waits for the end: True, or the operation's error. After `timeout` "
-           "(seconds or a timedelta) TimeoutError, and the operation goes on.")
+           "(seconds or a timedelta) TimeoutError, and the operation goes on. "
+           "With tensors of a GPU and no timeout the current stream of their "
+           "library waits, and the host goes on.")
       .def("is_completed", &Work::has_ended,
            "Whether the operation has ended, well or not.")
       .def("is_success", &Work::is_success, "Whether it has ended well.")
