@@ -7,6 +7,7 @@
 #include "nccl/cuda_types.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ struct Machine {
   CUctx_st contexts[kDevices];
   int retained[kDevices] = {};
   std::map<int, std::unique_ptr<CUstream_st>> legacy;
-  // Captures in the global mode, which forbid calls of other threads.
-  int global_captures = 0;
+  // Captures that forbid calls of other threads.
+  std::set<const CUstream_st*> global_captures;
 
   Machine() {
     for (int i = 0; i < kDevices; ++i) contexts[i].device = i;
@@ -52,7 +53,7 @@ bool may_ask_events(const char* call) {
   if (capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return true;
   {
     std::lock_guard<std::mutex> lock(machine().mutex);
-    if (machine().global_captures == 0) return true;
+    if (machine().global_captures.empty()) return true;
   }
   broken("forbidden call in a capture",
          std::string(call) + " while a stream is captured in the global mode");
@@ -86,10 +87,10 @@ int contexts_in_use() {
   return n;
 }
 
-void begin_capture(CUstream_st* stream, Graph* graph) {
-  {
+void begin_capture(CUstream_st* stream, Graph* graph, int mode) {
+  if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
     std::lock_guard<std::mutex> lock(machine().mutex);
-    ++machine().global_captures;
+    machine().global_captures.insert(stream);
   }
   stream->capture(graph);
 }
@@ -97,7 +98,7 @@ void begin_capture(CUstream_st* stream, Graph* graph) {
 void end_capture(CUstream_st* stream) {
   stream->capture(nullptr);
   std::lock_guard<std::mutex> lock(machine().mutex);
-  --machine().global_captures;
+  machine().global_captures.erase(stream);
 }
 
 void launch(const Graph& graph, CUstream_st* stream) {
@@ -161,6 +162,15 @@ FAKE_EXPORT int cuCtxPopCurrent_v2(CUctx_st** context) {
   if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = contexts.back();
   contexts.pop_back();
+  return CUDA_SUCCESS;
+}
+FAKE_EXPORT int cuCtxSetCurrent(CUctx_st* context) {
+  if (!contexts.empty()) contexts.pop_back();
+  if (context != nullptr) contexts.push_back(context);
+  return CUDA_SUCCESS;
+}
+FAKE_EXPORT int cuCtxGetCurrent(CUctx_st** context) {
+  *context = contexts.empty() ? nullptr : contexts.back();
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {

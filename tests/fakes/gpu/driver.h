@@ -19,8 +19,9 @@ FAKE_EXPORT CUctx_st* context_of(int device);
 // The devices whose primary context is retained.
 FAKE_EXPORT int contexts_in_use();
 
-// Captures `stream` in the global mode: its tasks go into `graph`.
-FAKE_EXPORT void begin_capture(CUstream_st* stream, Graph* graph);
+// Captures `stream`, in the global mode unless told otherwise: its tasks go
+// into `graph`.
+FAKE_EXPORT void begin_capture(CUstream_st* stream, Graph* graph, int mode = 0);
 FAKE_EXPORT void end_capture(CUstream_st* stream);
 // Runs a captured graph once.
 FAKE_EXPORT void launch(const Graph& graph, CUstream_st* stream);

@@ -79,6 +79,13 @@ bool release(void* address) {
   return true;
 }
 
+size_t free_memory() {
+  std::lock_guard<std::mutex> lock(memory().mutex);
+  size_t used = 0;
+  for (const auto& [address, region] : memory().regions) used += region->mapped;
+  return kDeviceMemory - used;
+}
+
 int device_of(const void* address) {
   size_t offset;
   const std::shared_ptr<Region> region = memory().find(address, &offset);

@@ -55,6 +55,11 @@ void CUstream_st::synchronize() {
   reached.wait();
 }
 
+bool CUstream_st::is_idle() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return tasks_.empty() && !running_;
+}
+
 void CUstream_st::run() {
   for (;;) {
     fakes::gpu::Task task;
@@ -64,8 +69,12 @@ void CUstream_st::run() {
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
+      running_ = true;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
     task();
+    task = nullptr;
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_ = false;
   }
 }

@@ -58,6 +58,7 @@ struct FAKE_EXPORT CUstream_st {
   void put(fakes::gpu::Task task);
   // Runs when all before it has, not captured: for tests.
   void synchronize();
+  bool is_idle();
 
   bool is_capturing() const { return graph() != nullptr; }
   fakes::gpu::Graph* graph() const { return graph_; }
@@ -74,6 +75,7 @@ struct FAKE_EXPORT CUstream_st {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<fakes::gpu::Task> tasks_;
+  bool running_ = false;
   bool ending_ = false;
   std::thread thread_;
 };

@@ -1,0 +1,155 @@
+// Deadlines, aborts and ends on a real device.
+#include "distwrap/memory.h"
+#include "driver.h"
+#include "world.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace distwrap::gpu_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+class GpuEnds : public testing::Test {
+ protected:
+  void SetUp() override {
+    group_ = new_world();
+    ASSERT_TRUE(all_reduce(view(), ReduceOp::kSum, {.group = group_}).ok());
+  }
+  TensorView view() const { return on_device(x_, DType::kI64); }
+
+  Group group_;
+  DeviceBytes x_{device(), 8};
+};
+
+// What the device has not ended by its deadline fails, and says so.
+TEST_F(GpuEnds, ADeadlineEndsACall) {
+  Gate gate;
+  GpuStream stream(device());
+  stream.put(gate);
+  const absl::StatusOr<Work> work =
+      all_reduce(view(), ReduceOp::kSum,
+                 {.group = group_,
+                  .timeout = absl::Milliseconds(100),
+                  .stream = handle(stream)});
+  ASSERT_TRUE(work.ok()) << work.status();
+  const auto begun = Clock::now();
+  const absl::Status status = work->wait();
+  EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+  EXPECT_LT(Clock::now() - begun, milliseconds(2000));
+  gate.open();
+  stream.synchronize();
+  EXPECT_EQ(error_reason(
+                all_reduce(view(), ReduceOp::kSum, {.group = group_}).status()),
+            Reason::kGroupBroken);
+  EXPECT_TRUE(destroy_process_group(group_).ok());
+}
+
+TEST_F(GpuEnds, AnAbortReturnsAtOnce) {
+  Gate gate;
+  GpuStream stream(device());
+  stream.put(gate);
+  const absl::StatusOr<Work> work = all_reduce(
+      view(), ReduceOp::kSum, {.group = group_, .stream = handle(stream)});
+  ASSERT_TRUE(work.ok()) << work.status();
+  const auto begun = Clock::now();
+  EXPECT_TRUE(abort(group_).ok());
+  EXPECT_LT(Clock::now() - begun, milliseconds(500));
+  EXPECT_EQ(error_reason(
+                all_reduce(view(), ReduceOp::kSum, {.group = group_}).status()),
+            Reason::kGroupBroken);
+  gate.open();
+  EXPECT_FALSE(work->wait(absl::Seconds(20)).ok());
+  stream.synchronize();
+  EXPECT_TRUE(destroy_process_group(group_).ok());
+}
+
+// NCCL keeps a communicator as long as a graph uses it; the host does not wait
+// for ever.
+TEST_F(GpuEnds, ALiveGraphKeepsItsCommunicator) {
+  GpuStream stream(device());
+  DeviceBytes y(device(), 8);
+  stream.begin_capture(CaptureMode::kRelaxed);
+  EXPECT_TRUE(all_reduce(on_device(y, DType::kI64), view(), ReduceOp::kMax,
+                         {.group = group_, .stream = handle(stream)})
+                  .ok());
+  std::unique_ptr<GpuGraph> graph = stream.end_capture();
+  const auto begun = Clock::now();
+  const absl::Status ended = destroy_process_group(group_);
+  EXPECT_LT(Clock::now() - begun, milliseconds(40000)) << ended;
+  const int64_t value = 5;
+  x_.upload(&value);
+  graph->launch(stream);
+  stream.synchronize();
+  int64_t read = 0;
+  y.download(&read);
+  EXPECT_EQ(read, 5);
+  graph = nullptr;
+}
+
+// What a group has taken of the device comes back with its end.
+TEST_F(GpuEnds, GroupsGiveTheirMemoryBack) {
+  const auto make_and_end = [&] {
+    const absl::StatusOr<Group> group = new_group();
+    ASSERT_TRUE(group.ok()) << group.status();
+    EXPECT_TRUE(all_reduce(view(), ReduceOp::kMax, {.group = *group}).ok());
+    EXPECT_TRUE(destroy_process_group(*group).ok());
+  };
+  for (int i = 0; i < 3; ++i) make_and_end();
+  const size_t before = free_bytes(device());
+  constexpr int kTimes = 30;
+  for (int i = 0; i < kTimes; ++i) make_and_end();
+  const size_t after = free_bytes(device());
+  const double lost =
+      before < after ? 0 : static_cast<double>(before - after) / (1 << 20);
+  std::printf("%d groups made and ended: %.1f MiB less free\n", kTimes, lost);
+  EXPECT_LT(lost, 1.0 * kTimes) << "less than 1 MiB a group";
+  EXPECT_TRUE(destroy_process_group(group_).ok());
+}
+
+TEST(GpuMemory, IsAllocatedByNccl) {
+  const Group group = new_world();
+  const absl::StatusOr<MemAllocator> allocator =
+      get_mem_allocator(group, cuda_device());
+  ASSERT_TRUE(allocator.ok()) << allocator.status();
+  absl::StatusOr<Memory> memory = allocator->allocate(1 << 20);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const TensorView view = memory->view(DType::kF32);
+  EXPECT_EQ(view.device(), cuda_device());
+  EXPECT_TRUE(all_reduce(view, ReduceOp::kSum, {.group = group}).ok());
+  EXPECT_TRUE(memory->release().ok());
+  EXPECT_TRUE(destroy_process_group(group).ok());
+}
+
+// Two ranks on one GPU, which NCCL does not support, are named before NCCL is
+// asked.
+TEST(GpuSetup, TwoRanksOnOneGpuAreNamed) {
+  if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr)
+    GTEST_SKIP() << "the ranks may share a GPU";
+  const std::shared_ptr<Store> store = Store::in_memory();
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      InitOptions options = session_options();
+      options.rank = rank;
+      options.world_size = 2;
+      options.store = store;
+      const absl::StatusOr<Session> session = Session::create(options);
+      EXPECT_THAT(std::string(session.status().message()),
+                  HasSubstr("same GPU as rank"));
+    });
+  for (std::thread& rank : ranks) rank.join();
+}
+
+}  // namespace
+}  // namespace distwrap::gpu_test
