@@ -89,10 +89,11 @@ class DISTWRAP_EXPORT Work {
   // ended. The caller must not read or close it; the last handle closes it.
   // kResourceLimit when the process has no file descriptors left.
   absl::StatusOr<int> event_fd() const;
-  // Takes back an operation in the state kQueued: it ends as kAborted.
-  // Otherwise kAlreadySubmitted, and the operation goes on; so with a
-  // collective behind which the group has made another, and with an item of a
-  // batch.
+  // Takes back an operation in the state kQueued: it ends as kAborted. An item
+  // of a batch can be taken back alone; the Work of a batch takes back all
+  // items, if the backend has none of them yet.
+  // Otherwise kAlreadySubmitted, and the operation goes on. A collective cannot
+  // be taken back while the group has made another one after it.
   absl::Status cancel() const;
 
  private:

@@ -70,8 +70,9 @@ absl::Status Completion::cancel() {
   const bool has_ended = ended();
   return base::make_error(
       {.reason = Reason::kAlreadySubmitted,
-       .what = has_ended ? "the operation has ended"
-                         : "the backend has the operation already",
+       .what = has_ended      ? "the operation has ended"
+               : can_cancel() ? "the group has made another collective after it"
+                              : "the backend has the operation already",
        .op = "cancel",
        .next_step = has_ended ? "look at its status"
                               : "wait for it, or abort the group"});

@@ -73,6 +73,8 @@ class Completion {
   virtual std::vector<TensorView> result() const = 0;
   // The error kWaitExpired, with the known facts.
   virtual absl::Status expired_wait() = 0;
+  // Whether the backend has nothing of it yet.
+  virtual bool can_cancel() const { return state() == WorkState::kQueued; }
   // Cancels the operation, if that is still possible.
   virtual absl::Status cancel();
 

@@ -83,6 +83,23 @@ absl::Status JoinedWork::wait_stream(const Stream& stream) {
   return absl::OkStatus();
 }
 
+bool JoinedWork::can_cancel() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Work& part) {
+    const Completion* const cell = Completion::of(part);
+    return cell != nullptr && cell->can_cancel();
+  });
+}
+
+absl::Status JoinedWork::cancel() {
+  // Either all parts or none, unless the backend takes some meanwhile.
+  if (!can_cancel()) return Completion::cancel();
+  // The latest is the first to go: a collective with a later one behind it
+  // keeps its number.
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
+    if (absl::Status taken = part->cancel(); !taken.ok()) return taken;
+  return absl::OkStatus();
+}
+
 absl::Status JoinedWork::expired_wait() {
   return base::make_error(
       {.reason = Reason::kWaitExpired,

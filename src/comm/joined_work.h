@@ -19,6 +19,8 @@ class JoinedWork final : public Completion {
   std::vector<TensorView> result() const override;
   absl::Status expired_wait() override;
   absl::Status wait_stream(const Stream& stream) override;
+  bool can_cancel() const override;
+  absl::Status cancel() override;
 
  private:
   class Part;

@@ -44,14 +44,20 @@ void SubmitQueue::try_all() {
 
 bool SubmitQueue::remove(const WorkCell* cell) {
   base::MutexLock lock(mutex_);
-  const auto entry =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) {
-        return one.set.size() == 1 && one.set.front().cell == cell;
-      });
-  if (entry == entries_.end()) return false;
-  entries_.erase(entry);
-  size_.fetch_sub(1, std::memory_order_release);
-  return true;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    Set& set = entry->set;
+    const auto op =
+        std::find_if(set.begin(), set.end(),
+                     [&](const QueuedOp& one) { return one.cell == cell; });
+    if (op == set.end()) continue;
+    set.erase(op);
+    if (set.empty()) {
+      entries_.erase(entry);
+      size_.fetch_sub(1, std::memory_order_release);
+    }
+    return true;
+  }
+  return false;
 }
 
 }  // namespace distwrap::comm

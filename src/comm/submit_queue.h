@@ -41,8 +41,8 @@ class SubmitQueue {
   // one communicator keep their order; sets of other communicators do not wait
   // for them.
   void try_all();
-  // Removes an operation that waits here as a set of its own. False: it does
-  // not wait here.
+  // Removes an operation from its set; the others of the set still start
+  // together. False: it does not wait here.
   bool remove(const WorkCell* cell);
   bool empty() const { return size_.load(std::memory_order_acquire) == 0; }
 

@@ -131,8 +131,7 @@ bool WorkCell::poll() {
 }
 
 absl::Status WorkCell::cancel() {
-  if (state() != WorkState::kQueued ||
-      !while_running([this] { owner_.work_begun(); }))
+  if (!can_cancel() || !while_running([this] { owner_.work_begun(); }))
     return Completion::cancel();
   const bool taken = owner_.work_cancel(op_, *this);
   owner_.work_finished();

@@ -1,15 +1,21 @@
 // Asynchronous operations for which the backend has no resources, and who
 // submits them again.
+#include "comm/batch_record.h"
 #include "unit/comm/communicator_fixture.h"
 
 #include <absl/synchronization/notification.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace distwrap::comm {
 namespace {
+
+using ::testing::HasSubstr;
 
 class Queued : public CommunicatorTest {
  protected:
@@ -95,8 +101,10 @@ TEST_F(Queued, KeepWhatTheirCallersGaveThem) {
 
 TEST_F(Queued, CanBeTakenBack) {
   const Work first = started(), last = started();
-  EXPECT_EQ(error_reason(first.cancel()), Reason::kAlreadySubmitted)
-      << "a later collective has its number already";
+  const absl::Status kept = first.cancel();
+  EXPECT_EQ(error_reason(kept), Reason::kAlreadySubmitted);
+  EXPECT_THAT(std::string(kept.message()),
+              HasSubstr("another collective after it"));
   EXPECT_TRUE(last.cancel().ok());
   EXPECT_EQ(last.state(), WorkState::kAborted);
   EXPECT_EQ(error_reason(last.wait()), Reason::kAborted);
@@ -107,6 +115,89 @@ TEST_F(Queued, CanBeTakenBack) {
   answer_ = DW_DONE;
   EXPECT_TRUE(call().ok());
   EXPECT_EQ(seqs(), (std::vector<uint64_t>{1}));
+}
+
+// A batch of two messages and a collective, all of which wait for resources.
+class QueuedBatch : public Queued {
+ protected:
+  void SetUp() override {
+    Queued::SetUp();
+    fake_.submit_group = [this](const dw_group_item* items, uint64_t n,
+                                dw_error*) {
+      const int32_t answer = answer_;
+      if (answer == DW_AGAIN) return answer;
+      base::MutexLock lock(mutex_);
+      for (uint64_t i = 0; i < n; ++i) {
+        kinds_.push_back(items[i].op->kind);
+        works_.push_back(items[i].work);
+      }
+      return answer;
+    };
+    Communicator& in = batch_.on(*comm_);
+    ASSERT_TRUE(in.recv(view(y_), 1).ok());
+    ASSERT_TRUE(in.send(view(x_), 1).ok());
+    ASSERT_TRUE(in.barrier().ok());
+    absl::StatusOr<std::vector<Work>> works = batch_.submit();
+    ASSERT_TRUE(works.ok()) << works.status();
+    items_ = *std::move(works);
+    for (const Work& item : items_) ASSERT_EQ(item.state(), WorkState::kQueued);
+  }
+  std::vector<uint16_t> kinds() {
+    base::MutexLock lock(mutex_);
+    return kinds_;
+  }
+
+  BatchRecord batch_;
+  std::vector<Work> items_;
+  std::vector<uint16_t> kinds_;
+};
+
+TEST_F(QueuedBatch, StartsWithoutAnItemThatWasTakenBack) {
+  EXPECT_TRUE(items_[1].cancel().ok());
+  EXPECT_EQ(items_[1].state(), WorkState::kAborted);
+  EXPECT_EQ(error_reason(items_[1].wait()), Reason::kAborted);
+  answer_ = DW_OK;
+  for (const int i : {0, 2}) wait_until_submitted(items_[i]);
+  EXPECT_EQ(kinds(), (std::vector<uint16_t>{DW_OP_RECV, DW_OP_BARRIER}));
+  EXPECT_EQ(error_reason(items_[0].cancel()), Reason::kAlreadySubmitted);
+  complete_all();
+  for (const int i : {0, 2}) EXPECT_TRUE(items_[i].wait().ok());
+  EXPECT_EQ(fake_.aborts, 0);
+}
+
+TEST_F(QueuedBatch, IsTakenBackItemByItem) {
+  for (const Work& item : items_) EXPECT_TRUE(item.cancel().ok());
+  answer_ = DW_DONE;
+  EXPECT_TRUE(call().ok());
+  EXPECT_TRUE(kinds().empty());
+  EXPECT_EQ(seqs(), (std::vector<uint64_t>{1})) << "no number was used";
+}
+
+TEST_F(QueuedBatch, IsTakenBackAsAWhole) {
+  const Work whole = Work::all(items_);
+  EXPECT_TRUE(whole.cancel().ok());
+  EXPECT_EQ(error_reason(whole.wait()), Reason::kAborted);
+  for (const Work& item : items_) EXPECT_EQ(item.state(), WorkState::kAborted);
+  EXPECT_EQ(error_reason(whole.cancel()), Reason::kAlreadySubmitted);
+  answer_ = DW_DONE;
+  EXPECT_TRUE(call().ok());
+  EXPECT_TRUE(kinds().empty());
+  EXPECT_EQ(fake_.aborts, 0);
+}
+
+TEST_F(QueuedBatch, KeepsAllItemsWhenOneHasStarted) {
+  answer_ = DW_OK;
+  wait_until_submitted(items_[2]);
+  answer_ = DW_AGAIN;
+  const Work later = started();
+  std::vector<Work> all = items_;
+  all.push_back(later);
+  const Work whole = Work::all(all);
+  EXPECT_EQ(error_reason(whole.cancel()), Reason::kAlreadySubmitted);
+  EXPECT_EQ(later.state(), WorkState::kQueued);
+  EXPECT_TRUE(later.cancel().ok());
+  complete_all();
+  EXPECT_EQ(error_reason(whole.wait()), Reason::kAborted);
 }
 
 TEST_F(Queued, AreSubmittedBeforeALaterCallThatWaits) {
