@@ -1,20 +1,28 @@
 #!/usr/bin/env python3
-"""Compares docs/abi.md with the headers of the C ABI.
+"""Compares docs/abi.md, and the frozen 1.0, with the headers of the C ABI.
 
   abi_doc.py [--root ROOT]
 
 Every structure, slot, kind of operation and named constant of the headers
 stands in the page as `code`; every `dw_` and `DW_` name of the page is one of
 the headers.
+
+Every line of 1.0, comments included, is still in the headers: a change of
+meaning counts like a change of layout. What the headers have beside it says
+since which minor; reasons need none.
 """
 
 import argparse
+import difflib
 import pathlib
 import re
 import sys
 
 PAGE = "docs/abi.md"
 HEADERS = "include/distwrap/abi"
+FROZEN = "tests/abi/v1_0/distwrap/abi"
+SINCE = re.compile(r"\bsince 1\.\d+", re.I)
+MINOR = re.compile(r"#define DW_ABI_MINOR\b")
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"\b(?:dw|DW)_\w+")
 STRUCT = re.compile(r"\bstruct\s+(dw_\w+)")
@@ -63,11 +71,31 @@ def compare(root):
     return wrong
 
 
+def thaw(root):
+    """Where the headers are no longer the frozen ones, one line each."""
+    wrong = []
+    for path in sorted((root / FROZEN).glob("*")):
+        now = (root / HEADERS / path.name).read_text().splitlines()
+        then = path.read_text().splitlines()
+        steps = difflib.SequenceMatcher(None, then, now, False).get_opcodes()
+        for step, begin, end, first, last in steps:
+            old, new = then[begin:end], now[first:last]
+            if step == "equal" or all(map(MINOR.match, old + new)):
+                continue
+            place = f"{HEADERS}/{path.name}:{first + 1}"
+            if old:
+                wrong.append(f"{place}: 1.0 says '{old[0].strip()}'")
+            elif path.name != "reasons.def" and not SINCE.search(" ".join(new)):
+                wrong.append(f"{place}: says not since which minor it exists")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parents[2])
-    wrong = compare(parser.parse_args().root)
+    root = parser.parse_args().root
+    wrong = compare(root) + thaw(root)
     for line in wrong:
         print(line)
     return 1 if wrong else 0

@@ -48,6 +48,36 @@ class AbiDocTest(unittest.TestCase):
         grown = HEADER.replace("};", "  void (*arm)(void);\n};")
         self.assertIn("arm", self.compare(PAGE, grown)[0])
 
+    def thaw(self, header, name="types.h", frozen=HEADER):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in ((abi_doc.HEADERS, header),
+                               (abi_doc.FROZEN, frozen)):
+                (root / path).mkdir(parents=True)
+                (root / path / name).write_text(text)
+            return abi_doc.thaw(root)
+
+    def test_the_frozen_version(self):
+        self.assertEqual(self.thaw(HEADER), [])
+
+    def test_a_changed_comment_of_the_frozen_version(self):
+        frozen = HEADER + "/* returns at once */\n"
+        wrong = self.thaw(HEADER + "/* may wait */\n", frozen=frozen)
+        self.assertEqual(len(wrong), 1)
+        self.assertIn("returns at once", wrong[0])
+
+    def test_an_addition_says_since_when(self):
+        row = "#define DW_FLAG_B 0x2u"
+        self.assertEqual(len(self.thaw(HEADER + row + "\n")), 1)
+        self.assertEqual(self.thaw(f"{HEADER}{row} /* since 1.1 */\n"), [])
+
+    def test_reasons_need_no_minor(self):
+        self.assertEqual(self.thaw("old\nnew\n", "reasons.def", "old\n"), [])
+
+    def test_the_minor_itself_grows(self):
+        minor = "#define DW_ABI_MINOR "
+        self.assertEqual(self.thaw(minor + "1\n", frozen=minor + "0\n"), [])
+
 
 if __name__ == "__main__":
     unittest.main()

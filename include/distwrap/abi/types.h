@@ -10,8 +10,8 @@
  *     1.0 size is invalid, shorter than mine is zero behind its end, longer
  *     must be zero behind mine, else incompatible. Tables of functions are
  *     offers: what lies behind the end that I know is ignored.
- *  4. Append only. Every addition is a minor with a `since 1.N` comment;
- *     nothing is removed, moved or reused. What has no such comment is 1.0.
+ *  4. Append only. Every addition but a reason is a minor with a `since 1.N`
+ *     comment; nothing is removed, moved or reused. All else is 1.0.
  *  5. An unknown kind or reduction is *unimplemented*, never ignored. A word of
  *     flags has two halves: an unknown flag of the lower half is refused, one
  *     of the upper half (DW_FLAGS_OPTIONAL) is ignored. What the reader must

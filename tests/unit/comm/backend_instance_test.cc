@@ -96,5 +96,17 @@ TEST_F(InstanceTest, ABatchWithoutResourcesKeepsOutWhileAGroupIsBuilt) {
   EXPECT_EQ(progressed_, 1) << "submitted by the batch, and twice by the wait";
 }
 
+TEST(BackendError, AReasonOfALaterVersionIsNone) {
+  dw_error error{};
+  error.reason = 60'000;
+  EXPECT_EQ(backend_error(DW_INTERNAL, error, "fake").reason,
+            Reason::kBackendFailed);
+  EXPECT_EQ(backend_error(DW_UNIMPLEMENTED, error, "fake").reason,
+            Reason::kUnsupported);
+  error.reason = DW_REASON_PEER_LOST;
+  EXPECT_EQ(backend_error(DW_INTERNAL, error, "fake").reason,
+            Reason::kPeerLost);
+}
+
 }  // namespace
 }  // namespace distwrap::comm

@@ -15,8 +15,8 @@
  * Ownership: opaque objects belong to the side named in types.h.
  * Errors: a code of codes.h; the last argument, which may be NULL, takes the
  * detail. Outputs are set on success only. No slot prints, exits, aborts,
- * throws or blocks; the one exception is DW_FLAG_CALLER_WAITS. After fork, in
- * the child, every slot but `close` answers DW_FAILED_PRECONDITION.
+ * throws or blocks, except as DW_FLAG_CALLER_WAITS and DW_BACKEND_STREAMS say.
+ * After fork, in the child, all but `close` answer DW_FAILED_PRECONDITION.
  *
  * The smallest complete backend is backends/loopback.
  */
@@ -103,10 +103,10 @@ typedef struct dw_open_info {
  * on what the backend below can. */
 #define DW_BACKEND_SUBMIT_BESIDE 0x10000u
 /* An offer: an operation may have a `stream` of the backend's device. It runs
- * behind what is in the stream, and what is put there later waits for it,
- * except with DW_FLAG_ASIDE. `submit` returns when the operation is enqueued,
- * and `complete` comes when the device has ended it. Without this flag the host
- * gives no streams. */
+ * behind what is in the stream, and later work there waits for it, except with
+ * DW_FLAG_ASIDE. `submit` returns when it is enqueued, and may wait for that to
+ * its deadline; comm_abort ends the wait in 50 ms. `complete` comes when the
+ * device has ended it; a captured one is DW_DONE. Without it: no streams. */
 #define DW_BACKEND_STREAMS 0x20000u
 /* An offer: a collective or message that has a `trace` and waits for others for
  * more than a few microseconds calls `waits`. The host then knows that one

@@ -12,8 +12,8 @@
  *     1.0 size is invalid, shorter than mine is zero behind its end, longer
  *     must be zero behind mine, else incompatible. Tables of functions are
  *     offers: what lies behind the end that I know is ignored.
- *  4. Append only. Every addition is a minor with a `since 1.N` comment;
- *     nothing is removed, moved or reused. What has no such comment is 1.0.
+ *  4. Append only. Every addition but a reason is a minor with a `since 1.N`
+ *     comment; nothing is removed, moved or reused. All else is 1.0.
  *  5. An unknown kind or reduction is *unimplemented*, never ignored. A word of
  *     flags has two halves: an unknown flag of the lower half is refused, one
  *     of the upper half (DW_FLAGS_OPTIONAL) is ignored. What the reader must
@@ -263,9 +263,10 @@ typedef struct dw_setup_result { /* leaf; what the rounds have built */
  * (bit d: DLPack device type d), with no other flags than `flags`. The limits
  * `min_bytes` and `max_bytes` (0: none) are of one rank's n elements (ops.def).
  * A row with limits holds for collectives without counts per rank, and has to
- * take DW_FLAG_IN_PLACE and DW_FLAG_PARTS where the kind knows them, so that all
- * ranks decide alike. The highest score wins: the host may compose a collective
- * of others, which has score 0, in place of one with a negative score. */
+ * take DW_FLAG_IN_PLACE and DW_FLAG_PARTS where the kind knows them, so that
+ * all ranks decide alike. The highest score wins: the host may compose a
+ * collective of others, which has score 0, in place of one with a negative
+ * score. */
 typedef struct dw_caps_row { /* leaf */
   uint64_t ops;              /* bit DW_OP_<KIND>          */
   uint64_t dtypes;           /* bit DW_DTYPE_<NAME>       */
