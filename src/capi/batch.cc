@@ -52,13 +52,13 @@ int32_t distwrap_batch_submit(distwrap_batch batch, distwrap_work* work,
     const auto found = held(kCall, batch);
     if (!found.ok()) return found.status();
     BatchBox& box = ***found;
-    absl::StatusOr<distwrap::Work> begun = [&] {
+    const auto submit = [&] {
       distwrap::base::MutexLock lock(box.mutex);
       return box.batch.submit();
-    }();
-    if (!begun.ok()) return begun.status();
-    if (work == nullptr) return begun->wait();
-    return hand_out(kCall, *std::move(begun), work);
+    };
+    if (work != nullptr) return hand_out_started(kCall, work, submit);
+    const absl::StatusOr<distwrap::Work> begun = submit();
+    return begun.ok() ? begun->wait() : begun.status();
   });
 }
 

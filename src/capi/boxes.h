@@ -97,11 +97,16 @@ Held<Handle> find(Handle handle) {
   return table<Handle>.find(number_of(handle));
 }
 
+template <class Handle>
+Handle handle_of(uint64_t number) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
+  return reinterpret_cast<Handle>(number);
+}
+
 // A new handle; NULL when there are too many handles.
 template <class Handle>
 Handle give(typename BoxOf<Handle>::Box box) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
-  return reinterpret_cast<Handle>(table<Handle>.add(std::move(box)));
+  return handle_of<Handle>(table<Handle>.add(std::move(box)));
 }
 
 // Frees a handle; freeing NULL is allowed.

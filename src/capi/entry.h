@@ -17,6 +17,8 @@
 #include <cxxabi.h>
 #include <map>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace distwrap::capi {
 
@@ -106,6 +108,23 @@ absl::Status hand_out(const char* call, typename BoxOf<Handle>::Box box,
 }
 absl::Status hand_out_group(const char* call, const Group& group,
                             distwrap_group* handle);
+
+// Calls `start`, and gives its result out as a handle. The slot is reserved
+// first: nothing starts for which the caller could not get a handle.
+template <class Handle, class Start>
+absl::Status hand_out_started(const char* call, Handle* handle,
+                              const Start& start) {
+  using Box = typename BoxOf<Handle>::Box;
+  auto reserved = table<Handle>.reserve();
+  if (!reserved) return too_many_handles(call);
+  absl::StatusOr<Box> begun = start();
+  if (!begun.ok()) return std::move(begun).status();
+  if constexpr (std::is_same_v<Box, Group>)
+    if (!*begun) return absl::OkStatus();  // this rank is not a member
+  *handle = handle_of<Handle>(
+      table<Handle>.add(std::move(reserved), *std::move(begun)));
+  return absl::OkStatus();
+}
 
 // Nanoseconds as a duration; DW_FOREVER becomes InfiniteDuration.
 inline absl::Duration duration_of(int64_t timeout) {

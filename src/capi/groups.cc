@@ -92,12 +92,6 @@ absl::StatusOr<SplitOptions> split_options(const char* call, bool with_lists,
   return options;
 }
 
-// A rank outside of the group gets no handle.
-absl::Status hand_out_made(const char* call, const absl::StatusOr<Group>& made,
-                           distwrap_group* group) {
-  return made.ok() ? hand_out_group(call, *made, group) : made.status();
-}
-
 // Runs `f(group)` with an existing group.
 template <class F>
 int32_t with_group(const char* call, distwrap_group handle,
@@ -124,7 +118,7 @@ int32_t distwrap_world(distwrap_group* group, distwrap_error* error) {
     if (group == nullptr) return refuse_null("world", "group");
     *group = nullptr;
     const auto world = some_group("world", nullptr);
-    return hand_out_made("world", world, group);
+    return world.ok() ? hand_out_group("world", *world, group) : world.status();
   });
 }
 
@@ -136,7 +130,8 @@ int32_t distwrap_split_group(const distwrap_group_options* options,
     *group = nullptr;
     const auto read = split_options(kCall, true, options);
     if (!read.ok()) return read.status();
-    return hand_out_made(kCall, distwrap::split_group(*read), group);
+    return hand_out_started(kCall, group,
+                            [&] { return distwrap::split_group(*read); });
   });
 }
 
@@ -150,8 +145,9 @@ int32_t distwrap_split_group_by_color(int64_t color, int64_t key,
     *group = nullptr;
     const auto read = split_options(kCall, false, options);
     if (!read.ok()) return read.status();
-    return hand_out_made(
-        kCall, distwrap::split_group_by_color(color, key, *read), group);
+    return hand_out_started(kCall, group, [&] {
+      return distwrap::split_group_by_color(color, key, *read);
+    });
   });
 }
 
@@ -178,7 +174,8 @@ int32_t distwrap_new_group(const distwrap_group_options* options,
     read.group_desc = text_of(given->description);
     if (given->has_device_id != 0) read.device_id = given->device_id;
     read.sort_ranks = given->keep_order == 0;
-    return hand_out_made(kCall, distwrap::new_group(read), group);
+    return hand_out_started(kCall, group,
+                            [&] { return distwrap::new_group(read); });
   });
 }
 

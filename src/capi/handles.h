@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace distwrap::capi {
@@ -115,14 +116,40 @@ class HandleTable {
     uint64_t mark_ = 0;  // the mark's word when the use is marked, not counted
   };
 
+  // A slot that is kept for a value to come, so that giving out its handle
+  // cannot fail.
+  class Reservation {
+   public:
+    Reservation(Reservation&& other) noexcept
+        : table_(other.table_), slot_(std::exchange(other.slot_, nullptr)) {}
+    Reservation& operator=(Reservation&&) = delete;
+    ~Reservation() {
+      if (slot_ != nullptr) table_->put_free(*slot_);
+    }
+    explicit operator bool() const { return slot_ != nullptr; }
+
+   private:
+    friend class HandleTable;
+    Reservation(HandleTable* table, Slot* slot) : table_(table), slot_(slot) {}
+    HandleTable* table_;
+    Slot* slot_;
+  };
+
   constexpr HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
+  // Empty when there are too many handles.
+  Reservation reserve() { return Reservation(this, take_free()); }
   // A new handle; 0 when there are too many.
   uint64_t add(T value) {
-    Slot* const slot = take_free();
-    if (slot == nullptr) return 0;
+    Reservation reserved = reserve();
+    return reserved ? add(std::move(reserved), std::move(value)) : 0;
+  }
+  // The handle in the reserved slot.
+  uint64_t add(Reservation reserved, T value) noexcept {
+    static_assert(std::is_nothrow_move_constructible_v<T>);
+    Slot* const slot = std::exchange(reserved.slot_, nullptr);
     new (slot->memory) T(std::move(value));
     const uint64_t word = slot->word.fetch_or(kGood, std::memory_order_release);
     return static_cast<uint64_t>(kKind) << kKindShift |

@@ -103,9 +103,8 @@ int32_t distwrap_mesh_group(distwrap_mesh mesh, const int32_t* axes,
     return with_axes(kCall, mesh, axes, count,
                      [&](const DeviceMesh& of,
                          absl::Span<const int32_t> along) -> absl::Status {
-                       const auto made = of.group_along(along);
-                       if (!made.ok()) return made.status();
-                       return hand_out_group(kCall, *made, group);
+                       return hand_out_started(
+                           kCall, group, [&] { return of.group_along(along); });
                      });
   });
 }

@@ -89,17 +89,18 @@ int32_t distwrap_batch_isend_irecv(const distwrap_p2p_op* ops, uint64_t count,
     if (!arguments.status().ok()) return arguments.status();
     distwrap::OpOptions how = arguments.options();
     how.group = arguments.kept_group();
+    // Nothing starts for which the caller could not get a handle.
+    std::vector<Table<distwrap_work>::Reservation> reserved;
+    reserved.reserve(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      reserved.push_back(table<distwrap_work>.reserve());
+      if (!reserved.back()) return too_many_handles(kCall);
+    }
     auto begun = distwrap::batch_isend_irecv(list, how);
     if (!begun.ok()) return begun.status();
-    for (uint64_t i = 0; i < count; ++i) {
-      absl::Status given = hand_out(kCall, std::move((*begun)[i]), &works[i]);
-      if (given.ok()) continue;
-      for (uint64_t done = 0; done < i; ++done) {
-        free_handle(works[done]);
-        works[done] = nullptr;
-      }
-      return given;
-    }
+    for (uint64_t i = 0; i < count; ++i)
+      works[i] = handle_of<distwrap_work>(table<distwrap_work>.add(
+          std::move(reserved[i]), std::move((*begun)[i])));
     return absl::OkStatus();
   });
 }

@@ -144,24 +144,26 @@ absl::Status with_plan(const char* call, distwrap_moe_plan plan,
   return f(**found, written, read);
 }
 
-// A started call as a handle.
-absl::Status hand_out_work(const char* call, absl::StatusOr<Work> begun,
-                           distwrap_work* work) {
-  if (!begun.ok()) return begun.status();
-  if (work == nullptr) return absl::OkStatus();
-  return hand_out(call, *std::move(begun), work);
+// Makes a call that waits, or starts it and gives its work out.
+template <class Start>
+absl::Status hand_out_work(const char* call, distwrap_work* work,
+                           const Start& start) {
+  return work == nullptr ? start().status()
+                         : hand_out_started(call, work, start);
 }
 
-absl::Status hand_out_pending(const char* call,
-                              absl::StatusOr<MoePending> begun,
-                              distwrap_moe_pending* pending) {
-  if (!begun.ok()) return begun.status();
-  auto box = std::make_unique<PendingBox>();
-  {
+template <class Start>
+absl::Status hand_out_pending(const char* call, distwrap_moe_pending* pending,
+                              const Start& start) {
+  using Box = std::unique_ptr<PendingBox>;
+  return hand_out_started(call, pending, [&]() -> absl::StatusOr<Box> {
+    auto box = std::make_unique<PendingBox>();
+    absl::StatusOr<MoePending> begun = start();
+    if (!begun.ok()) return begun.status();
     const base::MutexLock lock(box->mutex);
     box->pending = *std::move(begun);
-  }
-  return hand_out(call, std::move(box), pending);
+    return box;
+  });
 }
 
 absl::StatusOr<TensorView> tensor_of(const char* call, const MoePlan& plan,
@@ -228,10 +230,10 @@ int32_t distwrap_moe_plan_create(const distwrap_tensor* routing,
     arguments.refuse_batch();
     const TensorView of = arguments.of(Tensor{routing, "routing"});
     if (!arguments.status().ok()) return arguments.status();
-    auto made =
-        distwrap::moe_plan(of, *read, arguments.options(), std::move(taken));
-    if (!made.ok()) return made.status();
-    return hand_out(kCall, *std::move(made), plan);
+    return hand_out_started(kCall, plan, [&] {
+      return distwrap::moe_plan(of, *read, arguments.options(),
+                                std::move(taken));
+    });
   });
 }
 
@@ -326,10 +328,10 @@ int32_t distwrap_moe_dispatch(distwrap_moe_plan plan,
           const auto beside = read_side(kCall, arguments, side, side_count);
           if (!beside.ok()) return beside.status();
           if (!arguments.status().ok()) return arguments.status();
-          return hand_out_work(kCall,
-                               distwrap::moe_dispatch(of, from, to, *beside,
-                                                      arguments.options()),
-                               work);
+          return hand_out_work(kCall, work, [&] {
+            return distwrap::moe_dispatch(of, from, to, *beside,
+                                          arguments.options());
+          });
         });
   });
 }
@@ -351,10 +353,10 @@ int32_t distwrap_moe_combine(distwrap_moe_plan plan, const distwrap_tensor* out,
           absl::Status read = read_combine(kCall, arguments, combine, &how);
           if (!read.ok()) return read;
           if (!arguments.status().ok()) return arguments.status();
-          return hand_out_work(kCall,
-                               distwrap::moe_combine(of, from, to, how.options,
-                                                     arguments.options()),
-                               work);
+          return hand_out_work(kCall, work, [&] {
+            return distwrap::moe_combine(of, from, to, how.options,
+                                         arguments.options());
+          });
         });
   });
 }
@@ -376,11 +378,10 @@ int32_t distwrap_moe_dispatch_start(
           const auto beside = read_side(kCall, arguments, side, side_count);
           if (!beside.ok()) return beside.status();
           if (!arguments.status().ok()) return arguments.status();
-          return hand_out_pending(
-              kCall,
-              distwrap::moe_dispatch_start(of, from, to, *beside,
-                                           arguments.options()),
-              pending);
+          return hand_out_pending(kCall, pending, [&] {
+            return distwrap::moe_dispatch_start(of, from, to, *beside,
+                                                arguments.options());
+          });
         });
   });
 }
@@ -405,11 +406,10 @@ int32_t distwrap_moe_combine_start(distwrap_moe_plan plan,
           absl::Status read = read_combine(kCall, arguments, combine, &how);
           if (!read.ok()) return read;
           if (!arguments.status().ok()) return arguments.status();
-          return hand_out_pending(
-              kCall,
-              distwrap::moe_combine_start(of, from, to, how.options,
-                                          arguments.options()),
-              pending);
+          return hand_out_pending(kCall, pending, [&] {
+            return distwrap::moe_combine_start(of, from, to, how.options,
+                                               arguments.options());
+          });
         });
   });
 }

@@ -40,16 +40,19 @@ inline int32_t operation(const char* call, const distwrap_op_options* options,
             },
             values);
       });
-    absl::StatusOr<Work> begun = std::apply(
-        [&](const auto&... value) {
-          return run(value..., arguments.options());
-        },
-        values);
-    if (!begun.ok()) [[unlikely]]
-      return std::move(begun).status();
-    if (work == nullptr) [[likely]]
-      return absl::OkStatus();
-    return hand_out(call, *std::move(begun), work);
+    const auto start = [&] {
+      return std::apply(
+          [&](const auto&... value) {
+            return run(value..., arguments.options());
+          },
+          values);
+    };
+    if (work != nullptr) [[unlikely]]
+      return hand_out_started(call, work, start);
+    absl::StatusOr<Work> ended = start();
+    if (!ended.ok()) [[unlikely]]
+      return std::move(ended).status();
+    return absl::OkStatus();
   });
 }
 

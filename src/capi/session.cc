@@ -77,9 +77,9 @@ int32_t distwrap_init_process_group(const distwrap_init_options* options,
   return entry(kCall, error, [&]() -> absl::Status {
     const auto read = options_of(kCall, options);
     if (!read.ok()) return read.status();
-    auto made = distwrap::init_process_group(*read);
-    if (!made.ok() || session == nullptr) return made.status();
-    return hand_out(kCall, *std::move(made), session);
+    const auto make = [&] { return distwrap::init_process_group(*read); };
+    return session == nullptr ? make().status()
+                              : hand_out_started(kCall, session, make);
   });
 }
 
@@ -92,9 +92,8 @@ int32_t distwrap_session_create(const distwrap_init_options* options,
     *session = nullptr;
     const auto read = options_of(kCall, options);
     if (!read.ok()) return read.status();
-    auto made = distwrap::Session::create(*read);
-    return made.ok() ? hand_out(kCall, *std::move(made), session)
-                     : made.status();
+    return hand_out_started(kCall, session,
+                            [&] { return distwrap::Session::create(*read); });
   });
 }
 

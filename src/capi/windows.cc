@@ -51,12 +51,13 @@ int32_t on_window(const char* call, distwrap_window handle,
       return refuse(call, "a call on a window names a stream",
                     "leave the stream unset");
     const CallOptions how{work != nullptr, given.timeout, given.label};
-    absl::StatusOr<Work> begun = std::apply(
-        [&](const auto&... value) { return run(**window, value..., how); },
-        values);
-    if (!begun.ok()) return begun.status();
-    if (work == nullptr) return absl::OkStatus();
-    return hand_out(call, *std::move(begun), work);
+    const auto start = [&]() -> absl::StatusOr<Work> {
+      return std::apply(
+          [&](const auto&... value) { return run(**window, value..., how); },
+          values);
+    };
+    return work == nullptr ? start().status()
+                           : hand_out_started(call, work, start);
   });
 }
 
@@ -110,9 +111,8 @@ int32_t distwrap_new_window(const distwrap_window_options* options,
     Arguments arguments(kCall);
     const auto wanted = window_options(kCall, given, arguments);
     if (!wanted.ok()) return wanted.status();
-    absl::StatusOr<Window> made = distwrap::new_window(*wanted);
-    if (!made.ok()) return made.status();
-    return hand_out(kCall, *std::move(made), window);
+    return hand_out_started(kCall, window,
+                            [&] { return distwrap::new_window(*wanted); });
   });
 }
 
