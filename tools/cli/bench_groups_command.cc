@@ -4,6 +4,7 @@
 #include "bench/groups/show.h"
 #include "bench/machine.h"
 #include "bench/progress.h"
+#include "ranks_bench.h"
 #include "told_by_ranks.h"
 
 #include <absl/strings/numbers.h>
@@ -17,9 +18,7 @@
 namespace distwrap::cli {
 namespace {
 
-constexpr int kMostRanks = 128, kMostSimulated = 1 << 20;
-// The first argument of a rank that the command starts.
-constexpr char kAsRank[] = "as-rank";
+constexpr int kMostSimulated = 1 << 20;
 
 constexpr OptionRow kOptions[] = {
     {"--ranks", "N,...",
@@ -49,12 +48,6 @@ constexpr CommandRow kGroups = {
     "  distwrap bench groups --ranks 2,4 --python venv/bin/python --json\n\n"
     "Exit code: 0; 1 when ranks failed; 2 for bad options."};
 
-int complain(absl::string_view text, int code) {
-  std::fprintf(stderr, "distwrap bench groups: %s\n",
-               std::string(text).c_str());
-  return code;
-}
-
 struct Options {
   std::vector<int> ranks = {2};
   std::string backend = "shm", python = "python3", plot;
@@ -80,17 +73,10 @@ absl::StatusOr<Options> check(const Typed& typed) {
       options.ranks.push_back(ranks);
     }
   }
-  if (const auto text = typed.value("--max");
-      text.has_value() && (!absl::SimpleAtoi(*text, &options.most) ||
-                           options.most < 2 || options.most > kMostSimulated))
-    return refuse("--max", absl::StrCat("'", *text, "' is not a number of 2..",
-                                        kMostSimulated));
-  if (const auto text = typed.value("--seconds");
-      text.has_value() && (!absl::SimpleAtod(*text, &options.seconds) ||
-                           !(options.seconds > 0) || options.seconds > 3600))
-    return refuse(
-        "--seconds",
-        absl::StrCat("'", *text, "' is not above 0 and at most 3600"));
+  absl::Status read =
+      read_number(typed, "--max", 2, kMostSimulated, &options.most);
+  if (read.ok()) read = read_seconds(typed, &options.seconds);
+  if (!read.ok()) return read;
   options.backend = typed.value("--backend").value_or(options.backend);
   options.python_given = typed.has("--python");
   options.python = typed.value("--python").value_or(options.python);
@@ -112,12 +98,9 @@ absl::StatusOr<bench::MakingRow> row_of(const absl::StatusOr<std::string>& told,
 }
 
 absl::StatusOr<bench::MakingRow> run_ours(const Options& options, int ranks) {
-  const absl::StatusOr<std::string> self = own_path();
-  if (!self.ok()) return self.status();
-  return row_of(
-      told_by_ranks(ranks, {*self, "bench", "groups", kAsRank, options.backend,
-                            absl::StrCat(options.seconds)}),
-      absl::StrCat("distwrap/", options.backend), ranks);
+  return row_of(ask_ranks(kGroups, ranks,
+                          {options.backend, absl::StrCat(options.seconds)}),
+                absl::StrCat("distwrap/", options.backend), ranks);
 }
 
 absl::StatusOr<bench::MakingRow> run_torch(const Options& options, int ranks) {
@@ -143,6 +126,7 @@ absl::StatusOr<std::vector<bench::MakingRow>> measure_all(
   const bool torch = has_torch(options.python);
   if (!torch)
     complain(
+        kGroups,
         absl::StrCat("torch is not measured: ", options.python, " has none",
                      options.python_given
                          ? ""
@@ -164,28 +148,26 @@ absl::StatusOr<std::vector<bench::MakingRow>> measure_all(
   return rows;
 }
 
-int run_as_rank(const Words& words) {
+std::optional<absl::Status> measure(const Words& words) {
   double seconds = 0;
-  if (words.size() != 4 || !absl::SimpleAtod(words[2], &seconds))
-    return complain("as-rank is reserved for the ranks that it starts", kUsage);
-  const absl::Status status =
-      bench::measure_making(words[1], seconds, words[3]);
-  return status.ok() ? 0 : complain(status.message(), kFailed);
+  if (words.size() != 3 || !absl::SimpleAtod(words[1], &seconds))
+    return std::nullopt;
+  return bench::measure_making(words[0], seconds, words[2]);
 }
 
 }  // namespace
 
 CommandText bench_groups_text() { return text_of(kGroups); }
 
-int bench_groups_command(const Words& words) {
-  if (!words.empty() && words[0] == kAsRank) return run_as_rank(words);
+int bench_groups_command(const Words& given) {
+  Words words = given;
+  if (take_as_rank(&words)) return end_rank(kGroups, measure(words));
   Typed typed;
   if (const auto code = parse(kGroups, words, &typed)) return *code;
   const absl::StatusOr<Options> options = check(typed);
-  if (!options.ok()) return complain(options.status().message(), kUsage);
-  if (inside_a_job())
-    return complain("it starts its ranks itself: run it without a launcher",
-                    kUsage);
+  if (!options.ok())
+    return complain(kGroups, options.status().message(), kUsage);
+  if (const auto code = refuse_in_job(kGroups)) return *code;
 
   const bench::Progress progress;
   bench::GroupsReport report;
@@ -198,7 +180,8 @@ int bench_groups_command(const Words& words) {
   if (!options->json) std::fputs(bench::show_planning(report).c_str(), stdout);
   std::fflush(stdout);
   auto making = measure_all(*options, progress);
-  if (!making.ok()) return complain(making.status().message(), kFailed);
+  if (!making.ok())
+    return complain(kGroups, making.status().message(), kFailed);
   report.making = *std::move(making);
   std::fputs(options->json ? bench::groups_json(report).c_str()
                            : bench::show_making(report).c_str(),
@@ -207,8 +190,8 @@ int bench_groups_command(const Words& words) {
     std::ofstream file(options->plot, std::ios::trunc);
     file << bench::plot_planning(report);
     if (!file.flush())
-      return complain(absl::StrCat("cannot write '", options->plot, "'"),
-                      kFailed);
+      return complain(
+          kGroups, absl::StrCat("cannot write '", options->plot, "'"), kFailed);
   }
   return 0;
 }

@@ -1,8 +1,7 @@
 #include "bench_moe_command.h"
 
 #include "bench/moe/layer.h"
-#include "bench/progress.h"
-#include "told_by_ranks.h"
+#include "ranks_bench.h"
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -12,9 +11,6 @@
 
 namespace distwrap::cli {
 namespace {
-
-// The first argument of a rank that the command starts.
-constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
     {"--ranks", "N", "Number of ranks to start (2)"},
@@ -42,11 +38,6 @@ constexpr CommandRow kMoe = {
     "  distwrap bench moe --ranks 4 --tokens 128 --skew 1\n\n"
     "Exit code: 0; 1 when ranks failed or sums differ; 2 for bad options."};
 
-int complain(absl::string_view text, int code) {
-  std::fprintf(stderr, "distwrap bench moe: %s\n", std::string(text).c_str());
-  return code;
-}
-
 absl::Status refuse(absl::string_view option, absl::string_view text,
                     absl::string_view wanted) {
   return absl::InvalidArgumentError(
@@ -54,7 +45,7 @@ absl::Status refuse(absl::string_view option, absl::string_view text,
 }
 
 struct Options {
-  int64_t ranks = 2, rounds = 21;
+  int ranks = 2, rounds = 21;
   std::string backend = "shm";
   bench::MoeLayerSpec spec;
 };
@@ -63,22 +54,22 @@ absl::StatusOr<Options> check(const Typed& typed) {
   Options options;
   bench::MoeLayerSpec& spec = options.spec;
   options.backend = typed.value("--backend").value_or(options.backend);
+  absl::Status read =
+      read_number(typed, "--ranks", 1, kMostRanks, &options.ranks);
+  if (read.ok())
+    read = read_number(typed, "--rounds", 1, kMostRounds, &options.rounds);
   struct Number {
     const char* option;
     int64_t most;
     int64_t* value;
   };
-  for (const Number& one : {Number{"--ranks", 128, &options.ranks},
-                            {"--rounds", 10000, &options.rounds},
-                            {"--tokens", 1 << 20, &spec.tokens},
+  for (const Number& one : {Number{"--tokens", 1 << 20, &spec.tokens},
                             {"--hidden", 1 << 16, &spec.hidden},
                             {"--experts", 1 << 16, &spec.experts},
                             {"--topk", 64, &spec.topk}})
-    if (const auto text = typed.value(one.option);
-        text.has_value() && (!absl::SimpleAtoi(*text, one.value) ||
-                             *one.value < 1 || *one.value > one.most))
-      return refuse(one.option, *text,
-                    absl::StrCat("a number of 1..", one.most));
+    if (read.ok())
+      read = read_number(typed, one.option, 1, one.most, one.value);
+  if (!read.ok()) return read;
   if (const auto text = typed.value("--skew");
       text.has_value() && (!absl::SimpleAtod(*text, &spec.skew) ||
                            !(spec.skew >= 0) || spec.skew > 10))
@@ -99,13 +90,9 @@ absl::StatusOr<Options> check(const Typed& typed) {
   return options;
 }
 
-// The words of a rank, in the order in which run_as_rank reads them.
 Words rank_words(const Options& options) {
   const bench::MoeLayerSpec& spec = options.spec;
-  return {"bench",
-          "moe",
-          kAsRank,
-          options.backend,
+  return {options.backend,
           absl::StrCat(spec.tokens),
           absl::StrCat(spec.hidden),
           absl::StrCat(spec.experts),
@@ -116,55 +103,42 @@ Words rank_words(const Options& options) {
           absl::StrCat(options.rounds)};
 }
 
-int run_as_rank(const Words& words) {
+std::optional<absl::Status> measure(const Words& words) {
   bench::MoeLayerSpec spec;
   int rounds = 0;
-  if (words.size() != 11 || !absl::SimpleAtoi(words[2], &spec.tokens) ||
-      !absl::SimpleAtoi(words[3], &spec.hidden) ||
-      !absl::SimpleAtoi(words[4], &spec.experts) ||
-      !absl::SimpleAtoi(words[5], &spec.topk) ||
-      !absl::SimpleAtod(words[6], &spec.skew) ||
-      !absl::SimpleAtoi(words[9], &rounds))
-    return complain("as-rank is reserved for the ranks that it starts", kUsage);
-  spec.layout = words[7];
-  spec.dedup = words[8];
-  const absl::Status status =
-      bench::measure_moe(words[1], spec, rounds, words[10]);
-  return status.ok() ? 0 : complain(status.message(), kFailed);
+  if (words.size() != 10 || !absl::SimpleAtoi(words[1], &spec.tokens) ||
+      !absl::SimpleAtoi(words[2], &spec.hidden) ||
+      !absl::SimpleAtoi(words[3], &spec.experts) ||
+      !absl::SimpleAtoi(words[4], &spec.topk) ||
+      !absl::SimpleAtod(words[5], &spec.skew) ||
+      !absl::SimpleAtoi(words[8], &rounds))
+    return std::nullopt;
+  spec.layout = words[6];
+  spec.dedup = words[7];
+  return bench::measure_moe(words[0], spec, rounds, words[9]);
 }
+
+absl::StatusOr<int> print(const Options& options, const std::string& told,
+                          bool json) {
+  absl::StatusOr<bench::MoeCost> cost = bench::read_moe(told);
+  if (!cost.ok()) return cost.status();
+  const bench::MoeReport report{options.backend, options.ranks, options.rounds,
+                                options.spec, *std::move(cost)};
+  std::fputs(
+      json ? bench::moe_json(report).c_str() : bench::show_moe(report).c_str(),
+      stdout);
+  return report.cost.equal ? 0 : kFailed;
+}
+
+constexpr RanksBench<Options> kBench = {
+    kMoe,    "mixtures of experts in turns with calls by hand",
+    check,   rank_words,
+    measure, print};
 
 }  // namespace
 
 CommandText bench_moe_text() { return text_of(kMoe); }
 
-int bench_moe_command(const Words& words) {
-  if (!words.empty() && words[0] == kAsRank) return run_as_rank(words);
-  Typed typed;
-  if (const auto code = parse(kMoe, words, &typed)) return *code;
-  const absl::StatusOr<Options> options = check(typed);
-  if (!options.ok()) return complain(options.status().message(), kUsage);
-  if (inside_a_job())
-    return complain("it starts its ranks itself: run it without a launcher",
-                    kUsage);
-  const absl::StatusOr<std::string> self = own_path();
-  if (!self.ok()) return complain(self.status().message(), kFailed);
-  Words argv = rank_words(*options);
-  argv.insert(argv.begin(), *self);
-  const bench::Progress progress;
-  progress.show("mixtures of experts in turns with calls by hand");
-  const absl::StatusOr<std::string> told =
-      told_by_ranks(static_cast<int>(options->ranks), argv);
-  progress.clear();
-  if (!told.ok()) return complain(told.status().message(), kFailed);
-  absl::StatusOr<bench::MoeCost> cost = bench::read_moe(*told);
-  if (!cost.ok()) return complain(cost.status().message(), kFailed);
-  const bench::MoeReport report{
-      options->backend, static_cast<int>(options->ranks),
-      static_cast<int>(options->rounds), options->spec, *std::move(cost)};
-  std::fputs(typed.has("--json") ? bench::moe_json(report).c_str()
-                                 : bench::show_moe(report).c_str(),
-             stdout);
-  return report.cost.equal ? 0 : kFailed;
-}
+int bench_moe_command(const Words& words) { return kBench.run(words); }
 
 }  // namespace distwrap::cli

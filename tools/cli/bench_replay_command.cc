@@ -4,7 +4,7 @@
 #include "bench/replay/play.h"
 #include "bench/replay/read.h"
 #include "distwrap/distwrap.h"
-#include "told_by_ranks.h"
+#include "ranks_bench.h"
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -16,8 +16,6 @@ namespace distwrap::cli {
 namespace {
 
 constexpr int kMostRepeats = 1'000'000;
-// The first argument of a rank that the command starts.
-constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
     {"dump", "PATH",
@@ -43,12 +41,6 @@ constexpr CommandRow kReplay = {
     "Exit code: 0; 1 when ranks failed; 2 for bad options and for what cannot "
     "be replayed."};
 
-int complain(absl::string_view text, int code) {
-  std::fprintf(stderr, "distwrap bench replay: %s\n",
-               std::string(text).c_str());
-  return code;
-}
-
 struct Options {
   std::string dump, backend = "shm";
   int ranks = 0, repeat = 1;
@@ -73,15 +65,14 @@ absl::Status play_as_rank(const Options& options, const std::string& path) {
   return destroy_process_group();
 }
 
-int run_as_rank(const Words& words) {
+std::optional<absl::Status> measure(const Words& words) {
   Options options;
-  if (words.size() != 6 || !absl::SimpleAtoi(words[3], &options.ranks) ||
-      !absl::SimpleAtoi(words[4], &options.repeat))
-    return complain("as-rank is reserved for the ranks that it starts", kUsage);
-  options.dump = words[1];
-  options.backend = words[2];
-  const absl::Status status = play_as_rank(options, words[5]);
-  return status.ok() ? 0 : complain(status.message(), kFailed);
+  if (words.size() != 5 || !absl::SimpleAtoi(words[2], &options.ranks) ||
+      !absl::SimpleAtoi(words[3], &options.repeat))
+    return std::nullopt;
+  options.dump = words[0];
+  options.backend = words[1];
+  return play_as_rank(options, words[4]);
 }
 
 absl::StatusOr<Options> check(const Typed& typed) {
@@ -91,21 +82,11 @@ absl::StatusOr<Options> check(const Typed& typed) {
     return absl::InvalidArgumentError(
         "no input: give the PATH of what to replay");
   options.backend = typed.value("--backend").value_or(options.backend);
-  const auto number = [&](const char* name, int most, int* value) {
-    const auto text = typed.value(name);
-    if (!text.has_value()) return absl::OkStatus();
-    if (absl::SimpleAtoi(*text, value) && *value >= 1 && *value <= most)
-      return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": '", *text, "' is not a number of 1..", most));
-  };
-  if (absl::Status status =
-          number("--ranks", bench::kMostReplayRanks, &options.ranks);
-      !status.ok())
-    return status;
-  if (absl::Status status = number("--repeat", kMostRepeats, &options.repeat);
-      !status.ok())
-    return status;
+  absl::Status read =
+      read_number(typed, "--ranks", 1, bench::kMostReplayRanks, &options.ranks);
+  if (read.ok())
+    read = read_number(typed, "--repeat", 1, kMostRepeats, &options.repeat);
+  if (!read.ok()) return read;
   return options;
 }
 
@@ -113,17 +94,17 @@ absl::StatusOr<Options> check(const Typed& typed) {
 
 CommandText bench_replay_text() { return text_of(kReplay); }
 
-int bench_replay_command(const Words& words) {
-  if (!words.empty() && words[0] == kAsRank) return run_as_rank(words);
+int bench_replay_command(const Words& given) {
+  Words words = given;
+  if (take_as_rank(&words)) return end_rank(kReplay, measure(words));
   Typed typed;
   if (const auto code = parse(kReplay, words, &typed)) return *code;
   const absl::StatusOr<Options> options = check(typed);
-  if (!options.ok()) return complain(options.status().message(), kUsage);
-  if (inside_a_job())
-    return complain("it starts its ranks itself: run it without a launcher",
-                    kUsage);
+  if (!options.ok())
+    return complain(kReplay, options.status().message(), kUsage);
+  if (const auto code = refuse_in_job(kReplay)) return *code;
   const absl::StatusOr<bench::ReplayScript> script = script_for(*options);
-  if (!script.ok()) return complain(script.status().message(), kUsage);
+  if (!script.ok()) return complain(kReplay, script.status().message(), kUsage);
   if (typed.has("--dry-run")) {
     std::fputs(
         typed.has("--json")
@@ -132,18 +113,16 @@ int bench_replay_command(const Words& words) {
         stdout);
     return 0;
   }
-  const absl::StatusOr<std::string> self = own_path();
-  if (!self.ok()) return complain(self.status().message(), kFailed);
   const bench::Progress progress;
   progress.show(absl::StrCat("replaying on ", script->size(), " ranks\n"));
-  const absl::StatusOr<std::string> told = told_by_ranks(
-      script->size(),
-      {*self, "bench", "replay", kAsRank, options->dump, options->backend,
-       absl::StrCat(options->ranks), absl::StrCat(options->repeat)});
-  if (!told.ok()) return complain(told.status().message(), kFailed);
+  const absl::StatusOr<std::string> told =
+      ask_ranks(kReplay, script->size(),
+                {options->dump, options->backend, absl::StrCat(options->ranks),
+                 absl::StrCat(options->repeat)});
+  if (!told.ok()) return complain(kReplay, told.status().message(), kFailed);
   const absl::StatusOr<bench::ReplayTimes> times =
       bench::read_replay_times(*told);
-  if (!times.ok()) return complain(times.status().message(), kFailed);
+  if (!times.ok()) return complain(kReplay, times.status().message(), kFailed);
   std::fputs(typed.has("--json")
                  ? bench::replay_json(*script, &*times, options->backend,
                                       options->repeat)

@@ -1,7 +1,7 @@
 #include "bench_tune_command.h"
 
 #include "bench/tune/report.h"
-#include "told_by_ranks.h"
+#include "ranks_bench.h"
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -14,10 +14,7 @@
 namespace distwrap::cli {
 namespace {
 
-constexpr int kMostRanks = 128;
 constexpr char kFile[] = "distwrap.tuning";
-// The first argument of a rank that the command starts.
-constexpr char kAsRank[] = "as-rank";
 
 constexpr OptionRow kOptions[] = {
     {"--ranks", "N",
@@ -43,11 +40,6 @@ constexpr CommandRow kTune = {
     "Exit code: 0; 1 when ranks failed or the file was not written; 2 for bad "
     "options."};
 
-int complain(absl::string_view text, int code) {
-  std::fprintf(stderr, "distwrap bench tune: %s\n", std::string(text).c_str());
-  return code;
-}
-
 struct Options {
   int ranks = 2;
   double seconds = 60;
@@ -61,18 +53,10 @@ absl::Status refuse(absl::string_view option, absl::string_view why) {
 
 absl::StatusOr<Options> check(const Typed& typed) {
   Options options;
-  if (const auto text = typed.value("--ranks");
-      text.has_value() && (!absl::SimpleAtoi(*text, &options.ranks) ||
-                           options.ranks < 2 || options.ranks > kMostRanks))
-    return refuse(
-        "--ranks",
-        absl::StrCat("'", *text, "' is not a number of 2..", kMostRanks));
-  if (const auto text = typed.value("--seconds");
-      text.has_value() && (!absl::SimpleAtod(*text, &options.seconds) ||
-                           !(options.seconds > 0) || options.seconds > 3600))
-    return refuse(
-        "--seconds",
-        absl::StrCat("'", *text, "' is not above 0 and at most 3600"));
+  absl::Status read =
+      read_number(typed, "--ranks", 2, kMostRanks, &options.ranks);
+  if (read.ok()) read = read_seconds(typed, &options.seconds);
+  if (!read.ok()) return read;
   std::error_code error;
   options.file =
       std::filesystem::absolute(typed.value("--file").value_or(kFile), error)
@@ -83,50 +67,45 @@ absl::StatusOr<Options> check(const Typed& typed) {
 }
 
 absl::StatusOr<bench::Points> run_ranks(const Options& options) {
-  const absl::StatusOr<std::string> self = own_path();
-  if (!self.ok()) return self.status();
-  const absl::StatusOr<std::string> told = told_by_ranks(
-      options.ranks,
-      {*self, "bench", "tune", kAsRank, absl::StrCat(options.seconds)});
+  const absl::StatusOr<std::string> told =
+      ask_ranks(kTune, options.ranks, {absl::StrCat(options.seconds)});
   if (!told.ok()) return told.status();
   return bench::read_points(*told);
 }
 
-int run_as_rank(const Words& words) {
+std::optional<absl::Status> measure(const Words& words) {
   double seconds = 0;
-  if (words.size() != 3 || !absl::SimpleAtod(words[1], &seconds))
-    return complain("as-rank is reserved for the ranks that it starts", kUsage);
-  const absl::Status status = bench::measure_points(seconds, words[2]);
-  return status.ok() ? 0 : complain(status.message(), kFailed);
+  if (words.size() != 2 || !absl::SimpleAtod(words[0], &seconds))
+    return std::nullopt;
+  return bench::measure_points(seconds, words[1]);
 }
 
 }  // namespace
 
 CommandText bench_tune_text() { return text_of(kTune); }
 
-int bench_tune_command(const Words& words) {
-  if (!words.empty() && words[0] == kAsRank) return run_as_rank(words);
+int bench_tune_command(const Words& given) {
+  Words words = given;
+  if (take_as_rank(&words)) return end_rank(kTune, measure(words));
   Typed typed;
   if (const auto code = parse(kTune, words, &typed)) return *code;
   const absl::StatusOr<Options> options = check(typed);
-  if (!options.ok()) return complain(options.status().message(), kUsage);
-  if (inside_a_job())
-    return complain("it starts its ranks itself: run it without a launcher",
-                    kUsage);
+  if (!options.ok()) return complain(kTune, options.status().message(), kUsage);
+  if (const auto code = refuse_in_job(kTune)) return *code;
   const auto kept = bench::values_of(options->file);
-  if (!kept.ok()) return complain(kept.status().message(), kUsage);
+  if (!kept.ok()) return complain(kTune, kept.status().message(), kUsage);
   if (absl::Status status = bench::check_writable(options->file); !status.ok())
-    return complain(status.message(), kUsage);
+    return complain(kTune, status.message(), kUsage);
 
   const bench::Machine machine = bench::this_machine();
   const auto points = run_ranks(*options);
-  if (!points.ok()) return complain(points.status().message(), kFailed);
+  if (!points.ok()) return complain(kTune, points.status().message(), kFailed);
   const auto report = bench::tune_report(machine, options->ranks, *points);
-  if (!report.ok()) return complain(report.status().message(), kFailed);
+  if (!report.ok()) return complain(kTune, report.status().message(), kFailed);
   if (absl::Status status = bench::replace_file(
           options->file, bench::tuning_text(*report, *kept));
       !status.ok())
-    return complain(status.message(), kFailed);
+    return complain(kTune, status.message(), kFailed);
   if (options->json)
     std::fputs(bench::tuning_json(*report, options->file).c_str(), stdout);
   else
