@@ -25,7 +25,8 @@
  *      out once, by distwrap_<kind>_free, which ends no operation or group.
  *      Freeing NULL is allowed.
  *  (3) Results come before `error`, as pointers. A call that fails sets result
- *      handles to NULL.
+ *      handles to NULL. A result `list` holds texts or bytes, which
+ *      distwrap_list_item reads.
  *  (4) Structs that can grow begin with `struct_size`, which the caller sets to
  *      the sizeof of the struct. Zero in any other field is the usual value. A
  *      NULL pointer to options means that all fields are zero.
@@ -44,6 +45,8 @@
  *      there takes the same tensor twice here.
  * (10) Functions and fields are only added. A program that was built with an
  *      older header of the same major version keeps working.
+ * (11) A comment that ends in "= A, B" names the functions of MPI and NCCL that
+ *      do the same; "-" means that there is none.
  *
  * Threads: any function from any thread, as the C++ function of the same name.
  */
@@ -66,6 +69,7 @@ DISTWRAP_EXPORT int32_t distwrap_error_read(distwrap_error error,
 DISTWRAP_EXPORT const char* distwrap_error_text(distwrap_error error);
 /* The DW_REASON_* of an error; DW_REASON_NONE for NULL. */
 DISTWRAP_EXPORT int32_t distwrap_error_reason(distwrap_error error);
+/* Frees an error; its texts are gone as well. */
 DISTWRAP_EXPORT int32_t distwrap_error_free(distwrap_error error);
 
 /* ---- start and end ---- */
@@ -94,13 +98,15 @@ DISTWRAP_EXPORT int32_t distwrap_session_world(distwrap_session session,
  * that session. A NULL group is the world of the thread's session. */
 DISTWRAP_EXPORT int32_t distwrap_destroy_process_group(distwrap_group group,
                                                        distwrap_error* error);
+/* Whether calls of this thread that name no group find a session. */
 DISTWRAP_EXPORT int32_t distwrap_is_initialized(void);
+/* Whether this library can communicate on this machine: always 1. */
 DISTWRAP_EXPORT int32_t distwrap_is_available(void);
 /* Makes the calling thread use the session; NULL unbinds the thread. */
 DISTWRAP_EXPORT int32_t distwrap_bind_session(distwrap_session session,
                                               distwrap_error* error);
-/* Closes a session. Operations in flight may finish until the timeout; the
- * rest is aborted. */
+/* Closes a session, and ends its groups. Operations in flight may finish until
+ * the timeout; the rest is aborted. */
 DISTWRAP_EXPORT int32_t distwrap_session_close(distwrap_session session,
                                                int64_t timeout,
                                                distwrap_error* error);
@@ -111,31 +117,37 @@ DISTWRAP_EXPORT int32_t distwrap_save_recording(distwrap_session session,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
 
-/* ---- calls of other communication libraries (guard.h) ---- */
+/* ---- calls of other communication libraries (guard.h) ----
+ *
+ * A session with a guard refuses calls that go past distwrap, such as
+ * ncclAllReduce. These functions let some of them pass. */
 
-/* Opens and ends a scope of this thread in which such calls pass. Scopes nest.
- * `reason` is shown by distwrap_guard_status. */
+/* Begin and end a part of this thread's work in which such calls pass. Parts
+ * nest. distwrap_guard_status shows the reason. */
 DISTWRAP_EXPORT int32_t distwrap_guard_enter(const char* reason,
                                              distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_guard_leave(distwrap_error* error);
-/* Lets modules call whose file names begin with `prefix`. */
+/* Lets all calls pass that come from programs and libraries whose file names
+ * begin with `prefix`. */
 DISTWRAP_EXPORT int32_t distwrap_guard_exempt(const char* prefix,
                                               distwrap_error* error);
-/* `list` gets texts: "mode block", "door /path/of/the/library" where one is
- * loaded, "guarded 161", "refused 2 NCCL ncclSend distwrap_send" for each
- * function that was called, "scope REASON" for each open scope. */
+/* `list` gets texts: "mode block"; "door /path/of/the/library" when the library
+ * that refuses calls of C is loaded; "guarded 161", the number of functions
+ * that are refused; "refused 2 NCCL ncclSend distwrap_send" for each function
+ * that was called, with the number of calls and what to use in its place;
+ * "scope REASON" for each part that distwrap_guard_enter has begun. */
 DISTWRAP_EXPORT int32_t distwrap_guard_status(distwrap_list* list,
                                               distwrap_error* error);
 
 /* ---- tensors ---- */
 
-/* The DLPack triple of DW_DTYPE_*. An unknown number gives all zeros, which
- * every call refuses. */
+/* The element type DW_DTYPE_* as DLPack writes it: code, bits and lanes. An
+ * unknown number gives all zeros, which every call refuses. */
 DISTWRAP_EXPORT dw_dtype distwrap_dtype(int32_t dtype);
-/* Makes a tensor of another library's managed tensor, which stays the caller's
- * and has to outlive the result. Refused: NULL, a major version other than 1,
- * unknown flags, element types and shapes, elements that are not aligned, and
- * a read-only tensor with `writable` set. */
+/* Makes a tensor of another library's managed tensor, without a copy. The
+ * managed tensor stays the caller's and has to outlive the result. Refused are
+ * NULL, a major version other than 1, unknown flags, element types and shapes,
+ * elements that are not aligned, and a read-only tensor with `writable` set. */
 DISTWRAP_EXPORT int32_t distwrap_tensor_of_dlpack(
     const distwrap_managed_tensor* managed, int32_t writable,
     const distwrap_tensor** tensor, distwrap_error* error);
@@ -152,16 +164,18 @@ DISTWRAP_EXPORT int32_t distwrap_dlpack_of_tensor(
 /* A handle of the thread's world. */
 DISTWRAP_EXPORT int32_t distwrap_world(distwrap_group* group,
                                        distwrap_error* error);
-/* = MPI_Comm_split, ncclCommSplit. The list that names the caller becomes its
- * group; a rank in no list gets a NULL handle. */
+/* The list that names the caller becomes its group; a rank in no list gets a
+ * NULL handle. = MPI_Comm_split, ncclCommSplit */
 DISTWRAP_EXPORT int32_t
 distwrap_split_group(const distwrap_group_options* options,
                      distwrap_group* group, distwrap_error* error);
-/* = MPI_Comm_split. A negative color gives a NULL handle. */
+/* Ranks with equal colors become a group, ordered by key and then by rank. A
+ * negative color gives a NULL handle. = MPI_Comm_split, ncclCommSplit */
 DISTWRAP_EXPORT int32_t distwrap_split_group_by_color(
     int64_t color, int64_t key, const distwrap_group_options* options,
     distwrap_group* group, distwrap_error* error);
-/* = MPI_Comm_create_group. A rank outside of the group gets a NULL handle. */
+/* Makes a group of some ranks of the world. A rank outside of the group gets a
+ * NULL handle. = MPI_Comm_create_group, - */
 DISTWRAP_EXPORT int32_t
 distwrap_new_group(const distwrap_group_options* options, distwrap_group* group,
                    distwrap_error* error);
@@ -169,8 +183,10 @@ distwrap_new_group(const distwrap_group_options* options, distwrap_group* group,
  * group, and of the groups split from it, on all members. */
 DISTWRAP_EXPORT int32_t distwrap_abort(distwrap_group group,
                                        distwrap_error* error);
+/* Frees the handle; the group goes on until distwrap_destroy_process_group. */
 DISTWRAP_EXPORT int32_t distwrap_group_free(distwrap_group group);
 
+/* The name of a group, its size, this rank in it, and more. */
 DISTWRAP_EXPORT int32_t distwrap_group_read(distwrap_group group,
                                             distwrap_group_info* info,
                                             distwrap_error* error);
@@ -178,8 +194,8 @@ DISTWRAP_EXPORT int32_t distwrap_group_read(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_group_parent(distwrap_group group,
                                               distwrap_group* parent,
                                               distwrap_error* error);
-/* Writes at most `capacity` handles of living groups; `count` gets their
- * number. */
+/* The groups split from this one that have not ended. Writes at most `capacity`
+ * handles; `count` gets the number of groups. */
 DISTWRAP_EXPORT int32_t distwrap_group_children(distwrap_group group,
                                                 distwrap_group* children,
                                                 uint64_t capacity,
@@ -193,6 +209,7 @@ DISTWRAP_EXPORT int32_t distwrap_group_backends(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_group_set_data(distwrap_group group,
                                                 const char* key, void* data,
                                                 distwrap_error* error);
+/* `data` gets the pointer under a key. An error when there is none. */
 DISTWRAP_EXPORT int32_t distwrap_group_get_data(distwrap_group group,
                                                 const char* key, void** data,
                                                 distwrap_error* error);
@@ -222,8 +239,10 @@ DISTWRAP_EXPORT int32_t distwrap_registered_description(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_registered_groups(uint64_t* count,
                                                    distwrap_error* error);
 
-/* = MPI_Comm_rank, MPI_Comm_size. -1 without a session and for a bad handle. */
+/* This rank in a group; -1 without a session and for a bad handle.
+ * = MPI_Comm_rank, ncclCommUserRank */
 DISTWRAP_EXPORT int32_t distwrap_get_rank(distwrap_group group);
+/* The number of ranks; -1 as above. = MPI_Comm_size, ncclCommCount */
 DISTWRAP_EXPORT int32_t distwrap_get_world_size(distwrap_group group);
 /* Writes at most `capacity` ranks of the world, by rank of the group; `count`
  * gets the group's size. */
@@ -232,7 +251,8 @@ DISTWRAP_EXPORT int32_t distwrap_get_process_group_ranks(distwrap_group group,
                                                          uint64_t capacity,
                                                          uint64_t* count,
                                                          distwrap_error* error);
-/* = MPI_Group_translate_ranks. */
+/* The rank in a group of a rank of the world, and the reverse.
+ * = MPI_Group_translate_ranks, - */
 DISTWRAP_EXPORT int32_t distwrap_get_group_rank(distwrap_group group,
                                                 int32_t global_rank,
                                                 int32_t* rank,
@@ -246,6 +266,7 @@ DISTWRAP_EXPORT int32_t distwrap_get_backend(distwrap_group group,
                                              distwrap_device device,
                                              distwrap_list* list,
                                              distwrap_error* error);
+/* Sets the limit of later operations that have none of their own. */
 DISTWRAP_EXPORT int32_t distwrap_set_timeout(distwrap_group group,
                                              int64_t timeout,
                                              distwrap_error* error);
@@ -262,14 +283,15 @@ DISTWRAP_EXPORT int32_t distwrap_parse_backend(const char* text,
                                                distwrap_list* list,
                                                distwrap_error* error);
 
-/* The reverse: `list` gets one text, made of pairs such as {"cpu", "gloo"}. */
+/* The reverse of distwrap_parse_backend: `list` gets one text, made of pairs
+ * such as {"cpu", "gloo"}. */
 DISTWRAP_EXPORT int32_t distwrap_format_backend(const distwrap_pair* backends,
                                                 uint64_t count,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
-/* Makes a peer, for bindings with one argument for each numbering. At most one
- * of the two arguments may be given (not NULL). `argument` is "src", "dst" or
- * "peer", for the error. */
+/* Makes the peer of two arguments as torch.distributed has them, such as `src`
+ * and `group_src`. At most one of them may be given (not NULL). `argument` is
+ * "src", "dst" or "peer", for the error. */
 DISTWRAP_EXPORT int32_t distwrap_choose_peer(const int32_t* global_rank,
                                              const int32_t* group_rank,
                                              const char* argument,
@@ -278,35 +300,40 @@ DISTWRAP_EXPORT int32_t distwrap_choose_peer(const int32_t* global_rank,
 
 /* ---- operations: one to all, all to one, all to all ---- */
 
-/* = MPI_Barrier, - */
+/* Waits until all ranks have entered. = MPI_Barrier, - */
 DISTWRAP_EXPORT int32_t distwrap_barrier(const distwrap_op_options* options,
                                          distwrap_work* work,
                                          distwrap_error* error);
-/* Always waits, and reports the missing ranks. = -, - */
+/* A barrier whose error names the ranks that did not come, on every rank that
+ * waits. There is no work: the call always waits. = -, - */
 DISTWRAP_EXPORT int32_t distwrap_monitored_barrier(
     const distwrap_op_options* options, distwrap_error* error);
-/* `in` is needed on src only. = MPI_Bcast, ncclBroadcast */
+/* The elements of src to all ranks; `in` is needed on src only.
+ * = MPI_Bcast, ncclBroadcast */
 DISTWRAP_EXPORT int32_t distwrap_broadcast(const distwrap_tensor* out,
                                            const distwrap_tensor* in,
                                            distwrap_peer src,
                                            const distwrap_op_options* options,
                                            distwrap_work* work,
                                            distwrap_error* error);
-/* = MPI_Allreduce, ncclAllReduce */
+/* A reduction (DW_REDUCE_*) over all ranks, for all ranks.
+ * = MPI_Allreduce, ncclAllReduce */
 DISTWRAP_EXPORT int32_t distwrap_all_reduce(const distwrap_tensor* out,
                                             const distwrap_tensor* in,
                                             int32_t reduction,
                                             const distwrap_op_options* options,
                                             distwrap_work* work,
                                             distwrap_error* error);
-/* `out` is needed on dst only. = MPI_Reduce, ncclReduce */
+/* A reduction over all ranks, for dst; `out` is needed there only.
+ * = MPI_Reduce, ncclReduce */
 DISTWRAP_EXPORT int32_t distwrap_reduce(const distwrap_tensor* out,
                                         const distwrap_tensor* in,
                                         distwrap_peer dst, int32_t reduction,
                                         const distwrap_op_options* options,
                                         distwrap_work* work,
                                         distwrap_error* error);
-/* = MPI_Scan, MPI_Exscan; - */
+/* A reduction over the ranks up to this one. distwrap_exscan leaves out this
+ * rank's own elements. = MPI_Scan, MPI_Exscan; - */
 DISTWRAP_EXPORT int32_t distwrap_scan(const distwrap_tensor* out,
                                       const distwrap_tensor* in,
                                       int32_t reduction,
@@ -322,26 +349,29 @@ DISTWRAP_EXPORT int32_t distwrap_exscan(const distwrap_tensor* out,
 
 /* ---- operations: gathering ---- */
 
-/* A list has one tensor for each rank. = MPI_Allgatherv, - */
+/* The elements of every rank to all ranks. `outs` has one tensor for each rank.
+ * = MPI_Allgatherv, - */
 DISTWRAP_EXPORT int32_t distwrap_all_gather(const distwrap_tensor* const* outs,
                                             uint64_t outs_count,
                                             const distwrap_tensor* in,
                                             const distwrap_op_options* options,
                                             distwrap_work* work,
                                             distwrap_error* error);
-/* = MPI_Allgather, ncclAllGather */
+/* As all_gather, with one tensor for all parts, which are equally large.
+ * = MPI_Allgather, ncclAllGather */
 DISTWRAP_EXPORT int32_t distwrap_all_gather_into_tensor(
     const distwrap_tensor* out, const distwrap_tensor* in,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* counts: the rows of each rank. = MPI_Allgatherv, - */
+/* With one tensor for all parts; `counts` has the rows of each rank's part.
+ * = MPI_Allgatherv, - */
 DISTWRAP_EXPORT int32_t
 distwrap_all_gather_v(const distwrap_tensor* out, const distwrap_tensor* in,
                       const int64_t* counts, uint64_t counts_count,
                       const distwrap_op_options* options, distwrap_work* work,
                       distwrap_error* error);
-/* `outs` is needed on dst only; an unset dst is rank 0.
- * = MPI_Gatherv, ncclGather */
+/* The elements of every rank to dst; `outs` is needed there only, and an unset
+ * dst is rank 0. = MPI_Gatherv, ncclGather */
 DISTWRAP_EXPORT int32_t distwrap_gather(const distwrap_tensor* const* outs,
                                         uint64_t outs_count,
                                         const distwrap_tensor* in,
@@ -358,8 +388,8 @@ DISTWRAP_EXPORT int32_t distwrap_gather_into_tensor(
 
 /* ---- operations: scattering ---- */
 
-/* `ins` is needed on src only; an unset src is rank 0.
- * = MPI_Scatterv, ncclScatter */
+/* One of the tensors of src to each rank; `ins` is needed there only, and an
+ * unset src is rank 0. = MPI_Scatterv, ncclScatter */
 DISTWRAP_EXPORT int32_t distwrap_scatter(const distwrap_tensor* out,
                                          const distwrap_tensor* const* ins,
                                          uint64_t ins_count, distwrap_peer src,
@@ -372,17 +402,20 @@ DISTWRAP_EXPORT int32_t distwrap_scatter_tensor(
     const int64_t* counts, uint64_t counts_count,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = MPI_Reduce_scatter, - */
+/* Reduces over all ranks what each gives for rank r, for rank r.
+ * = MPI_Reduce_scatter, - */
 DISTWRAP_EXPORT int32_t distwrap_reduce_scatter(
     const distwrap_tensor* out, const distwrap_tensor* const* ins,
     uint64_t ins_count, int32_t reduction, const distwrap_op_options* options,
     distwrap_work* work, distwrap_error* error);
-/* = MPI_Reduce_scatter_block, ncclReduceScatter */
+/* With one tensor for all parts, which are equally large.
+ * = MPI_Reduce_scatter_block, ncclReduceScatter */
 DISTWRAP_EXPORT int32_t distwrap_reduce_scatter_tensor(
     const distwrap_tensor* out, const distwrap_tensor* in, int32_t reduction,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = MPI_Reduce_scatter, - */
+/* With one tensor for all parts; `counts` has the rows of each rank's part.
+ * = MPI_Reduce_scatter, - */
 DISTWRAP_EXPORT int32_t
 distwrap_reduce_scatter_v(const distwrap_tensor* out, const distwrap_tensor* in,
                           const int64_t* counts, uint64_t counts_count,
@@ -391,7 +424,7 @@ distwrap_reduce_scatter_v(const distwrap_tensor* out, const distwrap_tensor* in,
 
 /* ---- operations: exchanging ---- */
 
-/* = MPI_Alltoallw, - */
+/* One tensor from each rank to each rank. = MPI_Alltoallw, - */
 DISTWRAP_EXPORT int32_t distwrap_all_to_all(const distwrap_tensor* const* outs,
                                             uint64_t outs_count,
                                             const distwrap_tensor* const* ins,
@@ -399,7 +432,8 @@ DISTWRAP_EXPORT int32_t distwrap_all_to_all(const distwrap_tensor* const* outs,
                                             const distwrap_op_options* options,
                                             distwrap_work* work,
                                             distwrap_error* error);
-/* NULL splits mean equal parts. = MPI_Alltoall, MPI_Alltoallv; ncclAlltoAll */
+/* With one tensor for all parts. Splits have the rows of each part; NULL means
+ * equal parts. = MPI_Alltoall, MPI_Alltoallv; ncclAlltoAll */
 DISTWRAP_EXPORT int32_t distwrap_all_to_all_single(
     const distwrap_tensor* out, const distwrap_tensor* in,
     const int64_t* out_splits, uint64_t out_splits_count,
@@ -409,17 +443,20 @@ DISTWRAP_EXPORT int32_t distwrap_all_to_all_single(
 
 /* ---- operations: point to point ---- */
 
-/* = MPI_Send, ncclSend */
+/* Waits until the memory of `tensor` may be written again. Tags are 0 to
+ * 2^31 - 1. = MPI_Send, ncclSend */
 DISTWRAP_EXPORT int32_t distwrap_send(const distwrap_tensor* tensor,
                                       distwrap_peer dst, int64_t tag,
                                       const distwrap_op_options* options,
                                       distwrap_error* error);
-/* `source` gets a rank of the world and may be NULL. = MPI_Recv, ncclRecv */
+/* Takes the oldest message of src with this tag. `source`, which may be NULL,
+ * gets the sender's rank in the world. = MPI_Recv, ncclRecv */
 DISTWRAP_EXPORT int32_t distwrap_recv(const distwrap_tensor* tensor,
                                       distwrap_peer src, int64_t tag,
                                       const distwrap_op_options* options,
                                       int32_t* source, distwrap_error* error);
-/* Only start; `work` is not NULL. = MPI_Isend, MPI_Irecv; ncclSend, ncclRecv */
+/* Start a message, and do not wait: `work` must not be NULL.
+ * = MPI_Isend, MPI_Irecv; ncclSend, ncclRecv */
 DISTWRAP_EXPORT int32_t distwrap_isend(const distwrap_tensor* tensor,
                                        distwrap_peer dst, int64_t tag,
                                        const distwrap_op_options* options,
@@ -430,7 +467,7 @@ DISTWRAP_EXPORT int32_t distwrap_irecv(const distwrap_tensor* tensor,
                                        const distwrap_op_options* options,
                                        distwrap_work* work,
                                        distwrap_error* error);
-/* `works` gets one work for each message, in order.
+/* Starts messages together. `works` gets one work for each, in order.
  * = -; ncclGroupStart, ncclGroupEnd */
 DISTWRAP_EXPORT int32_t
 distwrap_batch_isend_irecv(const distwrap_p2p_op* ops, uint64_t count,
@@ -439,9 +476,9 @@ distwrap_batch_isend_irecv(const distwrap_p2p_op* ops, uint64_t count,
 
 /* ---- batches ---- */
 
-/* = ncclGroupStart, ncclGroupEnd. A batch records the operations whose options
- * name it and numbers them from 0; `submit` starts all of them together.
- * `submit` also reports a bad item by its number, and then starts nothing. */
+/* A batch records the operations whose options name it and numbers them from 0;
+ * distwrap_batch_submit starts all of them together. It also reports a bad item
+ * by its number, and then starts nothing. = -; ncclGroupStart, ncclGroupEnd */
 DISTWRAP_EXPORT int32_t distwrap_batch_create(distwrap_batch* batch,
                                               distwrap_error* error);
 /* Sets the group of operations that are recorded from now on and name no
@@ -449,6 +486,7 @@ DISTWRAP_EXPORT int32_t distwrap_batch_create(distwrap_batch* batch,
 DISTWRAP_EXPORT int32_t distwrap_batch_on(distwrap_batch batch,
                                           distwrap_group group,
                                           distwrap_error* error);
+/* `work` gets one work for all items; NULL: waits for all of them. */
 DISTWRAP_EXPORT int32_t distwrap_batch_submit(distwrap_batch batch,
                                               distwrap_work* work,
                                               distwrap_error* error);
@@ -462,14 +500,17 @@ DISTWRAP_EXPORT int32_t distwrap_batch_free(distwrap_batch batch);
 
 /* ---- work: operations that were started ---- */
 
-/* Returns the operation's error, or DW_REASON_WAIT_EXPIRED while the operation
- * goes on. = MPI_Wait */
+/* Waits for the end of the operation, and returns its error. When the timeout
+ * passes first, the error is DW_REASON_WAIT_EXPIRED and the operation goes on.
+ * = MPI_Wait, - */
 DISTWRAP_EXPORT int32_t distwrap_work_wait(distwrap_work work, int64_t timeout,
                                            distwrap_error* error);
+/* Makes a stream of the device wait for the operation; returns at once. */
 DISTWRAP_EXPORT int32_t distwrap_work_wait_stream(distwrap_work work,
                                                   const dw_stream* stream,
                                                   distwrap_error* error);
-/* Whether the operation has ended, well or not. = MPI_Test */
+/* `ended` gets 1 when the operation has ended, well or not; else 0.
+ * = MPI_Test, - */
 DISTWRAP_EXPORT int32_t distwrap_work_test(distwrap_work work, int32_t* ended,
                                            distwrap_error* error);
 /* `state` gets DW_WORK_*. */
@@ -499,27 +540,33 @@ DISTWRAP_EXPORT int32_t distwrap_work_on_done(distwrap_work work,
  * stays open as long as a handle of the work exists. */
 DISTWRAP_EXPORT int32_t distwrap_work_event_fd(distwrap_work work, int32_t* fd,
                                                distwrap_error* error);
-/* = MPI_Cancel */
+/* Takes back an operation in the state DW_WORK_QUEUED, which ends as aborted.
+ * Otherwise DW_FAILED_PRECONDITION, and the operation goes on. = MPI_Cancel, -
+ */
 DISTWRAP_EXPORT int32_t distwrap_work_cancel(distwrap_work work,
                                              distwrap_error* error);
 /* One work that ends when all of `works` have ended. */
 DISTWRAP_EXPORT int32_t distwrap_work_all(const distwrap_work* works,
                                           uint64_t count, distwrap_work* all,
                                           distwrap_error* error);
-/* = MPI_Request_free. The operation goes on. */
+/* Frees the handle; the operation goes on. = MPI_Request_free, - */
 DISTWRAP_EXPORT int32_t distwrap_work_free(distwrap_work work);
-/* = MPI_Waitany, MPI_Waitall */
+/* Waits until one of the works has ended; `index` gets its place.
+ * = MPI_Waitany, - */
 DISTWRAP_EXPORT int32_t distwrap_wait_any(const distwrap_work* works,
                                           uint64_t count, int64_t timeout,
                                           uint64_t* index,
                                           distwrap_error* error);
+/* Waits until all have ended, and returns the first error. = MPI_Waitall, - */
 DISTWRAP_EXPORT int32_t distwrap_wait_all(const distwrap_work* works,
                                           uint64_t count, int64_t timeout,
                                           distwrap_error* error);
 
 /* ---- hooks ---- */
 
-/* Adds a hook: it sees the group's calls from now on. = PMPI, ncclProfiler */
+/* Adds a hook: functions of the program that are called at the begin and end of
+ * each of the group's calls from now on, and may refuse the call.
+ * = PMPI, ncclProfiler */
 DISTWRAP_EXPORT int32_t distwrap_add_hook(distwrap_group group,
                                           const distwrap_hooks* hooks,
                                           distwrap_hook* hook,
@@ -529,17 +576,18 @@ DISTWRAP_EXPORT int32_t distwrap_hook_free(distwrap_hook hook);
 
 /* ---- memory (memory.h) ---- */
 
-/* Allocates memory of a group's backend for a device: whole pages, zero at first
- * in host memory; get_mem_allocator and allocate in one call. DW_UNIMPLEMENTED
- * when the backend has no memory of its own. = MPI_Alloc_mem, ncclMemAlloc */
+/* Allocates memory of a group's backend for a device, such as memory that the
+ * ranks of a host share: whole pages, in host memory zero at first.
+ * DW_UNIMPLEMENTED when the backend has no memory of its own.
+ * = MPI_Alloc_mem, ncclMemAlloc */
 DISTWRAP_EXPORT int32_t distwrap_mem_alloc(distwrap_group group,
                                            distwrap_device device,
                                            int64_t bytes,
                                            distwrap_memory* memory, void** data,
                                            distwrap_error* error);
-/* Registers memory from elsewhere with the backend; it has to outlive the
- * handle. DW_UNIMPLEMENTED when the backend has no use for it.
- * = ncclCommRegister */
+/* Registers memory from elsewhere with the backend; the memory has to outlive
+ * the handle. DW_UNIMPLEMENTED when the backend has no use for it.
+ * = -, ncclCommRegister */
 DISTWRAP_EXPORT int32_t distwrap_register_mem_pool(distwrap_group group,
                                                    distwrap_device device,
                                                    void* pool, int64_t bytes,
@@ -553,15 +601,18 @@ DISTWRAP_EXPORT int32_t distwrap_mem_free(distwrap_memory memory,
 
 /* ---- windows (window.h) ----
  *
- * Offsets count elements of the target's part. DW_SIGNAL_SET and DW_SIGNAL_ADD
- * say how a signal changes its slot; DW_COMPARE_* says how a wait compares the
- * slot. The options name no group and no batch. */
+ * A window is memory of all ranks of a group that each of them can read and
+ * write. Offsets count elements of the target's part. DW_SIGNAL_SET and
+ * DW_SIGNAL_ADD say how a signal changes its slot; DW_COMPARE_* says how a wait
+ * compares the slot. The options name no group and no batch. */
 
-/* = MPI_Win_create, MPI_Win_allocate. Collective. */
+/* Makes a window; all ranks of the group call.
+ * = MPI_Win_create, MPI_Win_allocate; ncclCommWindowRegister */
 DISTWRAP_EXPORT int32_t
 distwrap_new_window(const distwrap_window_options* options,
                     distwrap_window* window, distwrap_error* error);
-/* = MPI_Win_free. Collective. A timeout of 0 is the group's. */
+/* Ends a window; all ranks of the group call. A timeout of 0 is the group's.
+ * = MPI_Win_free, ncclCommWindowDeregister */
 DISTWRAP_EXPORT int32_t distwrap_window_destroy(distwrap_window window,
                                                 int64_t timeout,
                                                 distwrap_error* error);
@@ -572,7 +623,8 @@ DISTWRAP_EXPORT int32_t distwrap_window_free(distwrap_window window);
 DISTWRAP_EXPORT int32_t distwrap_window_memory(distwrap_window window,
                                                distwrap_output* memory,
                                                distwrap_error* error);
-/* Another rank's part, mapped into this process. = MPI_Win_shared_query */
+/* Another rank's part, mapped into this process. DW_UNIMPLEMENTED where that is
+ * not possible. = MPI_Win_shared_query, - */
 DISTWRAP_EXPORT int32_t distwrap_window_map_remote(distwrap_window window,
                                                    distwrap_peer target,
                                                    distwrap_output* memory,
@@ -588,37 +640,43 @@ DISTWRAP_EXPORT int32_t distwrap_window_pages(distwrap_window window,
                                               distwrap_output* memory,
                                               distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_pages_free(distwrap_pages pages);
+/* Size and element type of a rank's part, and whether it is mapped here. */
 DISTWRAP_EXPORT int32_t distwrap_window_get_attr(distwrap_window window,
                                                  distwrap_peer target,
                                                  distwrap_window_attr* info,
                                                  distwrap_error* error);
-/* = MPI_Put, MPI_Get */
+/* Writes `src` into the target's part. = MPI_Put, - */
 DISTWRAP_EXPORT int32_t distwrap_window_put(
     distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
     int64_t offset, const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
+/* Reads from the target's part into `dst`. = MPI_Get, - */
 DISTWRAP_EXPORT int32_t distwrap_window_get(
     distwrap_window window, const distwrap_tensor* dst, distwrap_peer target,
     int64_t offset, const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = ncclPutSignal */
+/* Writes, and raises a signal of the target when the data are there.
+ * = -, ncclPutSignal */
 DISTWRAP_EXPORT int32_t distwrap_window_put_signal(
     distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
     int64_t offset, int64_t signal, uint64_t value, int32_t how,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = ncclSignal */
+/* Raises a signal of the target, behind this thread's earlier puts to it.
+ * = -, ncclSignal */
 DISTWRAP_EXPORT int32_t distwrap_window_signal(
     distwrap_window window, distwrap_peer target, int64_t signal,
     uint64_t value, int32_t how, const distwrap_op_options* options,
     distwrap_work* work, distwrap_error* error);
-/* = ncclWaitSignal */
+/* Waits until this rank's signal compares to the value as it should.
+ * = -, ncclWaitSignal */
 DISTWRAP_EXPORT int32_t distwrap_window_wait_signal(
     distwrap_window window, int64_t signal, int32_t compare, uint64_t value,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* Raise and wait for the counter of a pair of ranks; a wait consumes one
- * signal. */
+/* Counting signals: the first raises the counter between this rank and the
+ * target, the second waits until the counter of `from` is above zero and takes
+ * one off. */
 DISTWRAP_EXPORT int32_t
 distwrap_window_signal_pair(distwrap_window window, distwrap_peer target,
                             const distwrap_op_options* options,
@@ -627,42 +685,50 @@ DISTWRAP_EXPORT int32_t
 distwrap_window_wait_pair(distwrap_window window, distwrap_peer from,
                           const distwrap_op_options* options,
                           distwrap_work* work, distwrap_error* error);
-/* = MPI_Accumulate */
+/* Reduces `src` into the target's part, each element at once. = MPI_Accumulate,
+ * - */
 DISTWRAP_EXPORT int32_t distwrap_window_accumulate(
     distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
     int64_t offset, int32_t reduction, const distwrap_op_options* options,
     distwrap_work* work, distwrap_error* error);
-/* = MPI_Get_accumulate, MPI_Fetch_and_op. `old` gets the elements from before.
- */
+/* As accumulate, and `old` gets the elements from before.
+ * = MPI_Get_accumulate, MPI_Fetch_and_op; - */
 DISTWRAP_EXPORT int32_t distwrap_window_fetch_op(
     distwrap_window window, const distwrap_tensor* old,
     const distwrap_tensor* src, distwrap_peer target, int64_t offset,
     int32_t reduction, const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = MPI_Compare_and_swap. The input has two elements, the output one. */
+/* Replaces one element of the target's part by the second element of
+ * `expected_desired` if it equals the first; `old` gets what was there.
+ * = MPI_Compare_and_swap, - */
 DISTWRAP_EXPORT int32_t distwrap_window_compare_swap(
     distwrap_window window, const distwrap_tensor* old,
     const distwrap_tensor* expected_desired, distwrap_peer target,
     int64_t offset, const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* = MPI_Win_flush. An unset target means all ranks. */
+/* Waits until this thread's writes have arrived in the target's part; an unset
+ * target means all ranks. = MPI_Win_flush, - */
 DISTWRAP_EXPORT int32_t
 distwrap_window_flush(distwrap_window window, distwrap_peer target,
                       const distwrap_op_options* options, distwrap_work* work,
                       distwrap_error* error);
-/* Orders this thread's operations without waiting. */
+/* Later writes of this thread arrive after its earlier ones; nobody waits. */
 DISTWRAP_EXPORT int32_t distwrap_window_fence(
     distwrap_window window, const distwrap_op_options* options,
     distwrap_work* work, distwrap_error* error);
 
 /* ---- objects: bytes of any size (DW_OBJECT_*) ----
  *
- * All these functions wait. `list` gets the objects and may be NULL. */
+ * `encoding` says what the bytes are: any bytes, or an object in the encoding
+ * of docs/objects.md, which is checked. All these functions wait. `list` gets
+ * the objects and may be NULL. */
 
+/* Every rank's object to every rank, by rank of the group. */
 DISTWRAP_EXPORT int32_t
 distwrap_all_gather_object(const distwrap_bytes* object, int32_t encoding,
                            const distwrap_op_options* options,
                            distwrap_list* list, distwrap_error* error);
+/* Every rank's object to dst, by rank of the group. */
 DISTWRAP_EXPORT int32_t
 distwrap_gather_object(const distwrap_bytes* object, int32_t encoding,
                        distwrap_peer dst, const distwrap_op_options* options,
@@ -679,6 +745,8 @@ DISTWRAP_EXPORT int32_t distwrap_scatter_object_list(
     const distwrap_bytes* objects, uint64_t count, int32_t encoding,
     distwrap_peer src, const distwrap_op_options* options, distwrap_list* list,
     distwrap_error* error);
+/* A list to one other rank, which receives as many objects. The sender waits
+ * until the receiver calls. */
 DISTWRAP_EXPORT int32_t distwrap_send_object_list(
     const distwrap_bytes* objects, uint64_t count, int32_t encoding,
     distwrap_peer dst, const distwrap_op_options* options,
@@ -731,21 +799,25 @@ DISTWRAP_EXPORT int32_t distwrap_reader_free(distwrap_reader reader);
 
 /* ---- meshes, layouts and plans (mesh.h, layout.h, plan.h) ---- */
 
-/* Makes a mesh of ranks of the thread's world. Local. */
+/* Makes a mesh of ranks of the thread's world: ranks as places in a grid of
+ * several axes. Sends nothing. */
 DISTWRAP_EXPORT int32_t
 distwrap_mesh_create(const distwrap_mesh_options* options, distwrap_mesh* mesh,
                      distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_mesh_free(distwrap_mesh mesh);
+/* The sizes of the mesh's axes, its ranks, and this rank's place. */
 DISTWRAP_EXPORT int32_t distwrap_mesh_read(distwrap_mesh mesh,
                                            distwrap_mesh_info* info,
                                            distwrap_error* error);
-/* The mesh of these axes, in this order, that has this rank. Local. */
+/* Makes the mesh that has these axes, in this order, and this rank in it. Sends
+ * nothing. */
 DISTWRAP_EXPORT int32_t distwrap_mesh_along(distwrap_mesh mesh,
                                             const int32_t* axes, uint64_t count,
                                             distwrap_mesh* part,
                                             distwrap_error* error);
-/* = MPI_Cart_sub. The group of the ranks that differ from this one at most
- * along these axes. Its members alone call, at first use. */
+/* The group of the ranks that differ from this one at most along these axes.
+ * The first call for some axes is made by all members of that group.
+ * = MPI_Cart_sub, - */
 DISTWRAP_EXPORT int32_t distwrap_mesh_group(distwrap_mesh mesh,
                                             const int32_t* axes, uint64_t count,
                                             distwrap_group* group,
@@ -759,13 +831,14 @@ DISTWRAP_EXPORT int32_t distwrap_layout_part(const distwrap_layout* layout,
                                              int64_t* offset,
                                              distwrap_error* error);
 /* Plans how a tensor of `shape`, with elements of `itemsize` bytes, gets from
- * one layout to another. Pure: no session is needed. */
+ * one layout to another. Sends nothing and needs no session. */
 DISTWRAP_EXPORT int32_t
 distwrap_plan_create(const distwrap_layout* from, const distwrap_layout* to,
                      const int64_t* shape, int32_t ndim, int64_t itemsize,
                      const distwrap_plan_options* options, distwrap_plan* plan,
                      distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_plan_free(distwrap_plan plan);
+/* The cost of a plan: steps, elements moved, memory, estimated time. */
 DISTWRAP_EXPORT int32_t distwrap_plan_read(distwrap_plan plan,
                                            distwrap_plan_info* info,
                                            distwrap_error* error);
@@ -781,22 +854,27 @@ DISTWRAP_EXPORT int32_t distwrap_redistribute(
     const distwrap_tensor* in, const char* from, const int64_t* shape,
     int32_t ndim, const distwrap_plan_options* options, distwrap_error* error);
 
-/* ---- mixtures of experts (moe.h) ---- */
+/* ---- mixtures of experts (moe.h) ----
+ *
+ * Shapes: T tokens of this rank, K experts of a token, X experts in all, M rows
+ * that this rank receives, H elements of a row. */
 
-/* Makes a plan from ids (T,K), i32 or i64, or from a map (T,X) of bool. Waits.
- * `reuse`, which may be NULL, is a plan whose memory is taken over; its handle
- * is freed. */
+/* Makes a plan from the experts' numbers (T,K), i32 or i64, or from a map (T,X)
+ * of bool. All ranks of the group call, and wait. `reuse`, which may be NULL,
+ * is a plan whose memory is taken over; its handle is freed. */
 DISTWRAP_EXPORT int32_t distwrap_moe_plan_create(
     const distwrap_tensor* routing, const distwrap_moe_options* moe,
     const distwrap_op_options* options, distwrap_moe_plan reuse,
     distwrap_moe_plan* plan, distwrap_error* error);
-/* Calls and tensors that use the plan keep what they need of it. */
+/* Frees the handle. Calls and tensors that use the plan keep what they need. */
 DISTWRAP_EXPORT int32_t distwrap_moe_plan_free(distwrap_moe_plan plan);
+/* The traffic of a plan: rows, bytes, and tokens that were dropped. */
 DISTWRAP_EXPORT int32_t distwrap_moe_plan_read(distwrap_moe_plan plan,
                                                distwrap_moe_plan_info* info,
                                                distwrap_error* error);
-/* Gives one of the plan's tensors (DW_MOE_COUNTS_PER_RANK and so on), which is
- * read-only and lives until its deleter is called. */
+/* Gives one of the plan's tensors, which is read-only and lives until its
+ * deleter is called. `which` is DW_MOE_COUNTS_PER_RANK or one of those behind
+ * it. */
 DISTWRAP_EXPORT int32_t distwrap_moe_plan_tensor(
     distwrap_moe_plan plan, int32_t which, distwrap_managed_tensor** managed,
     distwrap_error* error);
@@ -822,8 +900,8 @@ DISTWRAP_EXPORT int32_t distwrap_moe_combine(
     const distwrap_tensor* y, const distwrap_moe_combine_options* combine,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* The two calls in two phases: the tensors are used until the pending is
- * finished. */
+/* Start a dispatch or a combine, and give a handle with which it is finished.
+ * The tensors are used until then. */
 DISTWRAP_EXPORT int32_t distwrap_moe_dispatch_start(
     distwrap_moe_plan plan, const distwrap_tensor* out,
     const distwrap_tensor* x, const distwrap_moe_side* side,
@@ -834,10 +912,11 @@ DISTWRAP_EXPORT int32_t distwrap_moe_combine_start(
     const distwrap_tensor* y, const distwrap_moe_combine_options* combine,
     const distwrap_op_options* options, distwrap_moe_pending* pending,
     distwrap_error* error);
-/* Waits for the rows and writes the outputs. Refused the second time. */
+/* Waits for the rows and writes the outputs; once for each handle. */
 DISTWRAP_EXPORT int32_t distwrap_moe_pending_finish(
     distwrap_moe_pending pending, distwrap_error* error);
-/* A pending that is not finished is finished first, within its deadline. */
+/* Frees the handle. A call that was not finished is finished first, at most
+ * until its deadline. */
 DISTWRAP_EXPORT int32_t distwrap_moe_pending_free(distwrap_moe_pending pending);
 
 /* ---- lists of texts or bytes that calls return ---- */
@@ -861,7 +940,9 @@ DISTWRAP_EXPORT int32_t distwrap_store_connect(const char* address,
                                                int64_t timeout,
                                                distwrap_store* store,
                                                distwrap_error* error);
+/* Frees the handle; keys stay as long as the store lives elsewhere. */
 DISTWRAP_EXPORT int32_t distwrap_store_free(distwrap_store store);
+/* Sets the value of a key, whether or not it had one. */
 DISTWRAP_EXPORT int32_t distwrap_store_set(distwrap_store store,
                                            const char* key,
                                            const distwrap_bytes* value,
@@ -873,26 +954,31 @@ DISTWRAP_EXPORT int32_t distwrap_store_get(distwrap_store store,
                                            uint64_t count, int64_t timeout,
                                            distwrap_list* list,
                                            distwrap_error* error);
+/* Waits until all keys exist. */
 DISTWRAP_EXPORT int32_t distwrap_store_wait(distwrap_store store,
                                             const char* const* keys,
                                             uint64_t count, int64_t timeout,
                                             distwrap_error* error);
-/* `sum` gets the new value and may be NULL. */
+/* Adds to a number under a key, which begins at 0. `sum` gets the new number
+ * and may be NULL. */
 DISTWRAP_EXPORT int32_t distwrap_store_add(distwrap_store store,
                                            const char* key, int64_t delta,
                                            int64_t timeout, int64_t* sum,
                                            distwrap_error* error);
-/* `list` gets the value after the call and may be NULL. */
+/* Sets a key to `desired` if its value is `expected`. `list`, which may be
+ * NULL, gets the value after the call. */
 DISTWRAP_EXPORT int32_t distwrap_store_compare_set(
     distwrap_store store, const char* key, const distwrap_bytes* expected,
     const distwrap_bytes* desired, int64_t timeout, distwrap_list* list,
     distwrap_error* error);
-/* `existed` may be NULL. */
+/* Deletes a key. `existed`, which may be NULL, gets 1 when the key had a value.
+ */
 DISTWRAP_EXPORT int32_t distwrap_store_delete_key(distwrap_store store,
                                                   const char* key,
                                                   int64_t timeout,
                                                   int32_t* existed,
                                                   distwrap_error* error);
+/* `list` gets one text, by which other processes connect. */
 DISTWRAP_EXPORT int32_t distwrap_store_address(distwrap_store store,
                                                distwrap_list* list,
                                                distwrap_error* error);
