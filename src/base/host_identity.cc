@@ -1,19 +1,23 @@
 #include "base/host_identity.h"
 
+#include "base/read_file.h"
+
 #include <absl/strings/str_cat.h>
 
-#include <fstream>
+#include <optional>
 #include <sys/stat.h>
 
 namespace distwrap::base {
 
 std::string host_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
+  const std::optional<std::string> boot =
+      read_file("/proc/sys/kernel/random/boot_id");
   struct stat net = {};
-  if (!std::getline(file, boot) || stat("/proc/self/ns/net", &net) != 0)
+  if (!boot.has_value() || boot->empty() ||
+      stat("/proc/self/ns/net", &net) != 0)
     return "";
-  return absl::StrCat(boot, " ", net.st_dev, " ", net.st_ino);
+  absl::string_view id = *boot;
+  return absl::StrCat(take_line(&id), " ", net.st_dev, " ", net.st_ino);
 }
 
 }  // namespace distwrap::base

@@ -1,6 +1,7 @@
 #include "group/tuning_file.h"
 
 #include "base/error.h"
+#include "base/read_file.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
@@ -8,9 +9,8 @@
 
 #include <algorithm>
 #include <errno.h>
-#include <fstream>
+#include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 namespace distwrap::group {
@@ -75,14 +75,12 @@ absl::StatusOr<TuningFile> TuningFile::parse(absl::string_view text,
 }
 
 absl::StatusOr<TuningFile> TuningFile::read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || !text)
+  const std::optional<std::string> text = base::read_file(path);
+  if (!text.has_value())
     return bad_file(absl::StrCat("the tuning file cannot be read: ", path, ": ",
                                  base::errno_text(errno)),
                     "", "");
-  return parse(text.str(), path);
+  return parse(*text, path);
 }
 
 bool TuningFile::add_hint(const plugin::BackendPtr& backend,

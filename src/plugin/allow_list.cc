@@ -1,6 +1,7 @@
 #include "plugin/allow_list.h"
 
 #include "base/error.h"
+#include "base/read_file.h"
 #include "plugin/refusal.h"
 
 #include <absl/strings/ascii.h>
@@ -14,7 +15,7 @@
 #include <fstream>
 #include <memory>
 #include <openssl/evp.h>
-#include <sstream>
+#include <optional>
 
 namespace distwrap::plugin {
 namespace {
@@ -61,14 +62,12 @@ absl::StatusOr<AllowList> AllowList::parse(absl::string_view text) {
 absl::StatusOr<AllowList> AllowList::read(const std::string& path) {
   if (path.empty() || path.front() != '/')
     return bad_list("the path of the allow-list is not absolute", path);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || !text)
+  const std::optional<std::string> text = base::read_file(path);
+  if (!text.has_value())
     return bad_list(absl::StrCat("the allow-list cannot be read: ",
                                  base::errno_text(errno)),
                     path);
-  return parse(text.str());
+  return parse(*text);
 }
 
 absl::StatusOr<std::string> sha256_of_file(const std::string& path) {

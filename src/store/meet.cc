@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/log.h"
+#include "base/read_file.h"
 #include "store/client.h"
 #include "store/hosted_store.h"
 #include "store/process_identity.h"
@@ -46,13 +47,13 @@ std::optional<Note> find_note(const Rendezvous& place) {
   if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
       info.st_uid != geteuid())
     return std::nullopt;
-  std::ifstream file(path);
-  std::string when;
+  const std::string text = base::read_file(path).value_or("");
+  absl::string_view left = text;
   Note note;
-  std::getline(file, when);
-  std::getline(file, note.why);
-  if (!absl::SimpleAtoi(when, &note.when_ns) || note.when_ns <= own_start_ns())
+  if (!absl::SimpleAtoi(base::take_line(&left), &note.when_ns) ||
+      note.when_ns <= own_start_ns())
     return std::nullopt;
+  note.why = std::string(base::take_line(&left));
   return note;
 }
 

@@ -1,11 +1,12 @@
 #include "store/process_identity.h"
 
+#include "base/read_file.h"
+
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
 #include <errno.h>
-#include <fstream>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -24,9 +25,8 @@ struct Stat {
 };
 
 std::optional<Stat> read_stat(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  std::string line;
-  std::getline(file, line);
+  const std::string line =
+      base::read_file(absl::StrCat("/proc/", pid, "/stat")).value_or("");
   // The process name in parentheses may contain any character, so parsing
   // starts behind the last ')'.
   const size_t end = line.rfind(')');
@@ -49,11 +49,11 @@ std::optional<Stat> read_stat(pid_t pid) {
 uint64_t own_name_space() {
   struct stat info = {};
   if (stat("/proc/self/ns/pid", &info) != 0) return 0;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
+  const std::string boot =
+      base::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  absl::string_view id = boot;
   uint64_t hash = info.st_ino;
-  for (const char c : boot)
+  for (const char c : base::take_line(&id))
     hash = hash * 0x100000001b3 + static_cast<unsigned char>(c);
   return hash;
 }

@@ -4,11 +4,13 @@
 //
 // LIMITS_ALL=1 fails every allocation; else a sample of them.
 #include "base/error.h"
+#include "base/host_identity.h"
 #include "distwrap/c.h"
 #include "distwrap/distwrap.h"
 #include "failing_new.h"
 #include "host_backends.h"
 #include "in_child.h"
+#include "store/process_identity.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
@@ -19,6 +21,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -428,6 +431,29 @@ TEST_P(Allocations, FailOnce) {
   EXPECT_EQ(testing::run_in_child(
                 600, [&] { return fail_each(c.scenario, c.backend, c.ranks); }),
             "");
+}
+
+// A process's facts about itself decide how its peers treat it, so a fact that
+// was read in part, for lack of memory, must not be taken for the whole.
+template <class Find>
+void expect_whole_or_thrown(const Find& find) {
+  const auto whole = find();
+  for (int64_t k = 1;; ++k) {
+    auto found = whole;
+    FailingNew::arm(k);
+    try {
+      found = find();
+    } catch (const std::bad_alloc&) {
+    }
+    if (!FailingNew::disarm()) break;
+    EXPECT_EQ(found, whole) << "at allocation " << k;
+  }
+}
+
+TEST(Facts, AreWholeOrMissing) {
+  expect_whole_or_thrown(base::host_identity);
+  expect_whole_or_thrown(
+      [] { return store::ProcessIdentity::of_self().encode(); });
 }
 
 // The children return these, or another number.

@@ -2,13 +2,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/read_file.h"
 #include "comm/board/group_board.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <sched.h>
 #include <string>
@@ -40,11 +40,13 @@ size_t usable_processors() {
 // Whether a debugger is attached to the process.
 bool is_traced(pid_t pid) {
   constexpr absl::string_view kTracer = "TracerPid:";
-  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
-  for (std::string line; std::getline(status, line);)
-    if (absl::StartsWith(line, kTracer))
+  const std::string status =
+      base::read_file(absl::StrCat("/proc/", pid, "/status")).value_or("");
+  for (absl::string_view left = status; !left.empty();)
+    if (const absl::string_view line = base::take_line(&left);
+        absl::StartsWith(line, kTracer))
       return line.find_first_not_of(" \t0", kTracer.size()) !=
-             std::string::npos;
+             absl::string_view::npos;
   return false;
 }
 
