@@ -1,9 +1,10 @@
 #include "cpu/convert.h"
 
-#include "cpu/half.h"
 #include "cpu/loops.h"
+#include "sdk/half.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstring>
@@ -35,6 +36,18 @@ double odd_double(Wide value) {
   if (size >= kExact) size = (size >> 11 | ((size & 2047) != 0)) << 11;
   const double result = static_cast<double>(size);
   return negative ? -result : result;
+}
+
+// A double as the f32 from which a second rounding to 16 bits gives what one
+// rounding would: truncated, and odd where it is not exact.
+inline float round_to_odd(double value) {
+  const float near = static_cast<float>(value);
+  const double back = static_cast<double>(near);
+  if (back == value || value != value) return near;
+  uint32_t bits = std::bit_cast<uint32_t>(near);
+  // The neighbour towards zero, unless `near` is that already.
+  if ((back > value) == (value > 0)) --bits;
+  return std::bit_cast<float>(bits | 1u);
 }
 
 // One element of a wide type (double, int64_t, uint64_t) as a narrower one.
@@ -83,11 +96,11 @@ void store(DType dtype, void* out, const Wide* in, int64_t n) {
       return narrow_all<double>(out, in, n);
     case DType::kF16:
       for (int64_t i = 0; i < n; ++i)
-        static_cast<uint16_t*>(out)[i] = narrow_f16(odd_float(in[i]));
+        static_cast<uint16_t*>(out)[i] = dw_sdk::f32_to_f16(odd_float(in[i]));
       return;
     case DType::kBF16:
       for (int64_t i = 0; i < n; ++i)
-        static_cast<uint16_t*>(out)[i] = narrow_bf16(odd_float(in[i]));
+        static_cast<uint16_t*>(out)[i] = dw_sdk::f32_to_bf16(odd_float(in[i]));
       return;
     case DType::kBool:
       for (int64_t i = 0; i < n; ++i)
@@ -106,10 +119,10 @@ void load_float(DType dtype, double* out, const void* in, int64_t n) {
   const auto* const halves = static_cast<const uint16_t*>(in);
   if (dtype == DType::kF16) {
     for (int64_t i = 0; i < n; ++i)
-      out[i] = static_cast<double>(widen_f16(halves[i]));
+      out[i] = static_cast<double>(dw_sdk::f16_to_f32(halves[i]));
   } else if (dtype == DType::kBF16) {
     for (int64_t i = 0; i < n; ++i)
-      out[i] = static_cast<double>(widen_bf16(halves[i]));
+      out[i] = static_cast<double>(dw_sdk::bf16_to_f32(halves[i]));
   } else if (dtype == DType::kF32) {
     widen_all<float>(out, in, n);
   } else {

@@ -1,6 +1,5 @@
 #include "cpu/loops.h"
 
-#include "cpu/half.h"
 #include "cpu/loops_variants.h"
 
 #include <atomic>

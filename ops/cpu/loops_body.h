@@ -161,22 +161,22 @@ const Loops DW_VARIANT_TABLE = {DW_VARIANT_NAME,
                                 [](float* out, const uint16_t* in, int64_t n) {
                                   DW_INDEPENDENT
                                   for (int64_t i = 0; i < n; ++i)
-                                    out[i] = widen_f16(in[i]);
+                                    out[i] = dw_sdk::f16_to_f32(in[i]);
                                 },
                                 [](float* out, const uint16_t* in, int64_t n) {
                                   DW_INDEPENDENT
                                   for (int64_t i = 0; i < n; ++i)
-                                    out[i] = widen_bf16(in[i]);
+                                    out[i] = dw_sdk::bf16_to_f32(in[i]);
                                 },
                                 [](uint16_t* out, const float* in, int64_t n) {
                                   DW_INDEPENDENT
                                   for (int64_t i = 0; i < n; ++i)
-                                    out[i] = narrow_f16(in[i]);
+                                    out[i] = dw_sdk::f32_to_f16(in[i]);
                                 },
                                 [](uint16_t* out, const float* in, int64_t n) {
                                   DW_INDEPENDENT
                                   for (int64_t i = 0; i < n; ++i)
-                                    out[i] = narrow_bf16(in[i]);
+                                    out[i] = dw_sdk::f32_to_bf16(in[i]);
                                 },
                                 DW_VARIANT::rows_of<float>(),
                                 DW_VARIANT::rows_of<double>()};

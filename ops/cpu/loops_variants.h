@@ -6,9 +6,9 @@
 #ifndef DISTWRAP_OPS_CPU_LOOPS_VARIANTS_H_
 #define DISTWRAP_OPS_CPU_LOOPS_VARIANTS_H_
 
-#include "cpu/half.h"
 #include "cpu/loops.h"
 #include "cpu/vector_math.h"
+#include "sdk/half.h"
 
 #include <cmath>
 #include <concepts>

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "sdk/loaded_file.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -22,18 +23,12 @@ dw_guard_door_fn find() {
   return kFound;
 }
 
-std::string file_of(const void* address) {
-  Dl_info place = {};
-  return dladdr(address, &place) != 0 && place.dli_fname != nullptr
-             ? place.dli_fname
-             : "";
-}
-
 }  // namespace
 
 std::string guard_door_file() {
   const dw_guard_door_fn door = find();
-  return door == nullptr ? "" : file_of(reinterpret_cast<const void*>(door));
+  return door == nullptr ? ""
+                         : dw_sdk::file_of(reinterpret_cast<const void*>(door));
 }
 
 absl::StatusOr<const dw_guard_door*> guard_door() {
@@ -47,8 +42,9 @@ absl::StatusOr<const dw_guard_door*> guard_door() {
       {.reason = Reason::kDirectCall,
        .what = "the preloaded door is of another version",
        .op = "init",
-       .expected = absl::StrCat(library_version(), " as ",
-                                file_of(reinterpret_cast<void*>(&guard_door))),
+       .expected =
+           absl::StrCat(library_version(), " as ",
+                        dw_sdk::file_of(reinterpret_cast<void*>(&guard_door))),
        .actual = absl::StrCat(door->release, " from ", guard_door_file()),
        .next_step = "preload the door of this installation, whose path "
                     "`distwrap info` shows"});

@@ -6,14 +6,10 @@
 
 #include <absl/strings/string_view.h>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace distwrap::base {
-
-// The number of letters to insert, delete or change (Levenshtein).
-size_t edit_distance(absl::string_view a, absl::string_view b);
 
 // The known name that takes the fewest edits, the first one of several. Names
 // that begin with `name` go before all others. Empty when `known` is empty.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "sdk/loaded_file.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -20,20 +21,13 @@ int note_name(dl_phdr_info* info, size_t /*size*/, void* names) {
   return 0;
 }
 
-// Where an address was loaded from.
-std::string file_of(const void* address) {
-  Dl_info place = {};
-  return dladdr(address, &place) != 0 && place.dli_fname != nullptr
-             ? place.dli_fname
-             : "";
-}
-
 }  // namespace
 
 absl::Status check_one_library() {
   std::vector<std::string> names;
   dl_iterate_phdr(note_name, &names);
-  const std::string own = file_of(reinterpret_cast<void*>(&check_one_library));
+  const std::string own =
+      dw_sdk::file_of(reinterpret_cast<void*>(&check_one_library));
   for (const std::string& name : names) {
     if (name.find("distwrap") == std::string::npos) continue;
     void* const handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
@@ -41,7 +35,7 @@ absl::Status check_one_library() {
     void* const symbol = dlsym(handle, "distwrap_version");
     dlclose(handle);
     // A search also finds the names of the libraries that a file depends on.
-    if (symbol == nullptr || file_of(symbol) == own) continue;
+    if (symbol == nullptr || dw_sdk::file_of(symbol) == own) continue;
     const char* const version = reinterpret_cast<const char* (*)()>(symbol)();
     if (version == library_version()) continue;
     return make_error(
@@ -49,7 +43,7 @@ absl::Status check_one_library() {
          .what = "two versions of distwrap are loaded in this process",
          .op = "init",
          .expected = absl::StrCat(library_version(), " from ", own),
-         .actual = absl::StrCat(version, " from ", file_of(symbol)),
+         .actual = absl::StrCat(version, " from ", dw_sdk::file_of(symbol)),
          .next_step = "let all parts of the program use one of the two files"});
   }
   return absl::OkStatus();

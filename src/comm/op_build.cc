@@ -1,6 +1,6 @@
 #include "comm/op_build.h"
 
-#include "algo/half.h"
+#include "sdk/half.h"
 
 #include <algorithm>
 #include <functional>
@@ -69,9 +69,9 @@ ScaleBytes scale_bytes(double number, DType dtype) {
   const auto single = static_cast<float>(number);
   switch (dtype) {
     case DType::kF16:
-      return bytes_of(algo::f32_to_f16(single));
+      return bytes_of(dw_sdk::f32_to_f16(single));
     case DType::kBF16:
-      return bytes_of(algo::f32_to_bf16(single));
+      return bytes_of(dw_sdk::f32_to_bf16(single));
     case DType::kF32:
       return bytes_of(single);
     default:

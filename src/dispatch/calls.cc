@@ -2,6 +2,7 @@
 // find no kernel.
 #include "dispatch/fail.h"
 #include "dispatch/registry.h"
+#include "sdk/spelling.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
@@ -10,7 +11,6 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace distwrap {
 
@@ -20,22 +20,6 @@ StatusError::~StatusError() = default;
 
 namespace dispatch {
 namespace {
-
-// The number of letters to change, add or drop between two names.
-size_t distance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 // The defined names that are nearest, three at most.
 std::string nearest(absl::string_view name) {
@@ -47,7 +31,8 @@ std::string nearest(absl::string_view name) {
     // An overload that was left out, or one too many, is near.
     const bool related = absl::StartsWith(other, absl::StrCat(name, ".")) ||
                          absl::StartsWith(name, absl::StrCat(other, "."));
-    const size_t steps = related ? 0 : distance(name, other);
+    const size_t steps =
+        related ? 0 : dw_sdk::edit_distance({name.data(), name.size()}, other);
     if (steps <= 3) ranked.emplace_back(steps, other);
   }
   std::sort(ranked.begin(), ranked.end());

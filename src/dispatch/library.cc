@@ -4,6 +4,7 @@
 #include "dispatch/fail.h"
 #include "dispatch/quiescence.h"
 #include "dispatch/registry.h"
+#include "sdk/loaded_file.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
@@ -28,10 +29,8 @@ Libraries& loaded() {
 }
 
 std::string path_of(const void* address) {
-  Dl_info info;
-  return dladdr(address, &info) != 0 && info.dli_fname != nullptr
-             ? info.dli_fname
-             : "this program";
+  const std::string file = dw_sdk::file_of(address);
+  return file.empty() ? "this program" : file;
 }
 
 LoadedLibrary& library_of(const void* address) {

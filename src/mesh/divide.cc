@@ -1,6 +1,6 @@
 #include "mesh/divide.h"
 
-#include "algo/half.h"
+#include "sdk/half.h"
 
 namespace distwrap::mesh {
 namespace {
@@ -34,11 +34,11 @@ void divide(void* out, const void* in, int64_t count, DType dtype,
     case DType::kF64:
       return divide_as<double, double>(out, in, count, divisor);
     case DType::kF16:
-      return divide_halves<algo::f16_to_f32, algo::f32_to_f16>(out, in, count,
-                                                               divisor);
+      return divide_halves<dw_sdk::f16_to_f32, dw_sdk::f32_to_f16>(
+          out, in, count, divisor);
     case DType::kBF16:
-      return divide_halves<algo::bf16_to_f32, algo::f32_to_bf16>(out, in, count,
-                                                                 divisor);
+      return divide_halves<dw_sdk::bf16_to_f32, dw_sdk::f32_to_bf16>(
+          out, in, count, divisor);
     case DType::kI8:
       return divide_as<int8_t, int64_t>(out, in, count, divisor);
     case DType::kI16:

@@ -1,6 +1,6 @@
 #include "moe/row_sum.h"
 
-#include "algo/half.h"
+#include "sdk/half.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,13 +23,13 @@ T load(const uint8_t* from) {
 // How numbers of an element type are read and written.
 struct F16 {
   using Stored = uint16_t;
-  static float read(uint16_t x) { return algo::f16_to_f32(x); }
-  static uint16_t write(float x) { return algo::f32_to_f16(x); }
+  static float read(uint16_t x) { return dw_sdk::f16_to_f32(x); }
+  static uint16_t write(float x) { return dw_sdk::f32_to_f16(x); }
 };
 struct BF16 {
   using Stored = uint16_t;
-  static float read(uint16_t x) { return algo::bf16_to_f32(x); }
-  static uint16_t write(float x) { return algo::f32_to_bf16(x); }
+  static float read(uint16_t x) { return dw_sdk::bf16_to_f32(x); }
+  static uint16_t write(float x) { return dw_sdk::f32_to_bf16(x); }
 };
 template <class T>
 struct Plain {

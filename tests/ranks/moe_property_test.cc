@@ -1,7 +1,7 @@
 // Random jobs against the definition of each call: bits are equal at all levels
 // and over all backends.
-#include "algo/half.h"
 #include "ranks/moe_ranks.h"
+#include "sdk/half.h"
 
 #include <algorithm>
 #include <cmath>
@@ -89,9 +89,9 @@ struct BF16 {
 };
 template <>
 BF16 as<BF16>(float x) {
-  return {algo::f32_to_bf16(x)};
+  return {dw_sdk::f32_to_bf16(x)};
 }
-float number(BF16 x) { return algo::bf16_to_f32(x.bits); }
+float number(BF16 x) { return dw_sdk::bf16_to_f32(x.bits); }
 float number(float x) { return x; }
 
 template <class T>

@@ -13,7 +13,8 @@ distwrap_layer). This reads that very list and looks at every #include:
   the C ABI        <stdint.h>, <stddef.h> and itself
   backends/*       the C ABI, plugins/sdk, plugins/hostmem, and themselves
   plugins/*        the C ABI, plugins/sdk, and themselves
-  ops/*            public headers of the tensor library, and themselves
+  ops/*            public headers of the tensor library, plugins/sdk, and
+                   themselves
   examples         public headers
 
 and that no layer uses a higher one, heavy headers stay in few files, third
@@ -264,10 +265,11 @@ class Tree:
         own = self.root.joinpath(*self.name(path).split("/")[:2])
         if not quoted:
             return None
-        if first == own.name and (own.parent / target).is_file():
+        if first == "sdk" or (first == own.name
+                              and (own.parent / target).is_file()):
             return None
-        return ("a library of operators includes public headers and its own "
-                f"files, as \"{own.name}/file\"")
+        return ("a library of operators includes public headers, sdk and its "
+                f"own files, as \"{own.name}/file\"")
 
     def judge_public(self, layer, target):
         """An include of distwrap/... from `layer`."""

@@ -136,7 +136,7 @@ function(distwrap_operators name)
   target_include_directories(distwrap_ops_${name}
     PRIVATE ${PROJECT_SOURCE_DIR}/ops)
   target_link_libraries(distwrap_ops_${name}
-    PUBLIC distwrap_tensor PRIVATE distwrap_flags ${arg_LIBRARIES})
+    PUBLIC distwrap_tensor PRIVATE distwrap_sdk distwrap_flags ${arg_LIBRARIES})
   target_link_options(distwrap_ops_${name}
     INTERFACE LINKER:--no-as-needed
     PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/ops.map)

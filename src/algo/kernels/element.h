@@ -3,7 +3,7 @@
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_ELEMENT_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_ELEMENT_H_
 
-#include "algo/half.h"
+#include "sdk/half.h"
 
 #include <concepts>
 #include <cstdint>
@@ -24,13 +24,13 @@ struct Plain {
 struct F16 {
   using Storage = uint16_t;
   using Value = float;
-  static Value load(Storage x) { return f16_to_f32(x); }
+  static Value load(Storage x) { return dw_sdk::f16_to_f32(x); }
 };
 
 struct BF16 {
   using Storage = uint16_t;
   using Value = float;
-  static Value load(Storage x) { return bf16_to_f32(x); }
+  static Value load(Storage x) { return dw_sdk::bf16_to_f32(x); }
 };
 
 // Every non-zero byte is true. Values, and stored results, are 0 or 1.

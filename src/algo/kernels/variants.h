@@ -9,9 +9,9 @@
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_VARIANTS_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_VARIANTS_H_
 
-#include "algo/half.h"
 #include "distwrap/abi/plugin.h"
 #include "distwrap/abi/types.h"
+#include "sdk/half.h"
 
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "algo/half.h"
+#include "sdk/half.h"
 
 #include "half_reference.h"
 
@@ -97,9 +97,10 @@ TEST_P(HalfTest, TheEndsOfF32) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HalfTest,
-    ::testing::Values(Half{testing::kF16Format, f16_to_f32, f32_to_f16, 0x7bff},
-                      Half{testing::kBF16Format, bf16_to_f32, f32_to_bf16,
-                           0x7f7f}),
+    ::testing::Values(Half{testing::kF16Format, dw_sdk::f16_to_f32,
+                           dw_sdk::f32_to_f16, 0x7bff},
+                      Half{testing::kBF16Format, dw_sdk::bf16_to_f32,
+                           dw_sdk::f32_to_bf16, 0x7f7f}),
     [](const auto& test) {
       return test.param.largest == 0x7bff ? "f16" : "bf16";
     });

@@ -1,7 +1,7 @@
 // Rules of the kernels that have a name, by examples worked out by hand.
 #include "algo/reduce_kernels.h"
 
-#include "algo/half.h"
+#include "sdk/half.h"
 
 #include <gtest/gtest.h>
 
@@ -76,17 +76,19 @@ TEST(ReduceKernels, TheDivisorMayBeLargerThanTheType) {
 // In f16 the sum of so many ones would stop at 2048, in bf16 at 256.
 TEST(ReduceKernels, ManyOnesIn16BitsAreCountedExactly) {
   constexpr size_t kMany = 4096;
-  const Inputs<uint16_t> f16(kMany, {f32_to_f16(1), f32_to_f16(1)});
+  const Inputs<uint16_t> f16(kMany,
+                             {dw_sdk::f32_to_f16(1), dw_sdk::f32_to_f16(1)});
   for (const uint16_t x : apply<uint16_t>(kF16, DW_REDUCE_SUM, f16))
-    EXPECT_EQ(f16_to_f32(x), 4096);
-  const Inputs<uint16_t> bf16(kMany, {f32_to_bf16(1), f32_to_bf16(1)});
+    EXPECT_EQ(dw_sdk::f16_to_f32(x), 4096);
+  const Inputs<uint16_t> bf16(kMany,
+                              {dw_sdk::f32_to_bf16(1), dw_sdk::f32_to_bf16(1)});
   for (const uint16_t x : apply<uint16_t>(kBF16, DW_REDUCE_SUM, bf16))
-    EXPECT_EQ(bf16_to_f32(x), 4096);
+    EXPECT_EQ(dw_sdk::bf16_to_f32(x), 4096);
 }
 
 // 40000 + 40000 is too large for f16; its half is not.
 TEST(ReduceKernels, AverageOf16BitsDividesBeforeItRounds) {
-  const uint16_t large = f32_to_f16(40000);
+  const uint16_t large = dw_sdk::f32_to_f16(40000);
   EXPECT_EQ(average<uint16_t>(kF16, {{large}, {large}}, 2),
             (std::vector<uint16_t>{large}));
   EXPECT_EQ(apply<uint16_t>(kF16, DW_REDUCE_SUM, {{large}, {large}}),
@@ -121,8 +123,8 @@ void every_half_times_some(dw_dtype dtype, float (*widen)(uint16_t),
 }
 
 TEST(ReduceKernels, ConversionsOf16BitsAreExact) {
-  every_half_times_some(kF16, f16_to_f32, f32_to_f16);
-  every_half_times_some(kBF16, bf16_to_f32, f32_to_bf16);
+  every_half_times_some(kF16, dw_sdk::f16_to_f32, dw_sdk::f32_to_f16);
+  every_half_times_some(kBF16, dw_sdk::bf16_to_f32, dw_sdk::f32_to_bf16);
 }
 
 TEST(ReduceKernels, EachInputIsScaled) {
@@ -131,10 +133,11 @@ TEST(ReduceKernels, EachInputIsScaled) {
             (std::vector<float>{2, -1}));
   EXPECT_EQ(apply<float>(kF32, DW_REDUCE_PREMUL_SUM, {{4}, {6}, {8}}, &factor),
             (std::vector<float>{9}));
-  const uint16_t third = f32_to_f16(1.0f / 3);
+  const uint16_t third = dw_sdk::f32_to_f16(1.0f / 3);
   const std::vector<uint16_t> got = apply<uint16_t>(
-      kF16, DW_REDUCE_PREMUL_SUM, {{f32_to_f16(3)}, {f32_to_f16(6)}}, &third);
-  EXPECT_EQ(f16_to_f32(got[0]), 3);
+      kF16, DW_REDUCE_PREMUL_SUM,
+      {{dw_sdk::f32_to_f16(3)}, {dw_sdk::f32_to_f16(6)}}, &third);
+  EXPECT_EQ(dw_sdk::f16_to_f32(got[0]), 3);
 }
 
 TEST(ReduceKernels, NaNWinsFromAnyPlace) {

@@ -1,17 +1,19 @@
 #include "base/nearest.h"
 
+#include "sdk/spelling.h"
+
 #include <gtest/gtest.h>
 
 namespace distwrap::base {
 namespace {
 
 TEST(Nearest, CountsEdits) {
-  EXPECT_EQ(edit_distance("", ""), 0u);
-  EXPECT_EQ(edit_distance("", "abc"), 3u);
-  EXPECT_EQ(edit_distance("abc", ""), 3u);
-  EXPECT_EQ(edit_distance("run", "run"), 0u);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
-  EXPECT_EQ(edit_distance("allreduce", "all_reduce"), 1u);
+  EXPECT_EQ(dw_sdk::edit_distance("", ""), 0u);
+  EXPECT_EQ(dw_sdk::edit_distance("", "abc"), 3u);
+  EXPECT_EQ(dw_sdk::edit_distance("abc", ""), 3u);
+  EXPECT_EQ(dw_sdk::edit_distance("run", "run"), 0u);
+  EXPECT_EQ(dw_sdk::edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(dw_sdk::edit_distance("allreduce", "all_reduce"), 1u);
 }
 
 TEST(Nearest, IsTheFirstWithTheFewestEdits) {

@@ -1,6 +1,6 @@
 #include "bench/case.h"
 
-#include "algo/half.h"
+#include "sdk/half.h"
 
 #include <gtest/gtest.h>
 
@@ -65,9 +65,9 @@ TEST(Case, SumsOfSixteenBitsAreExact) {
   for (int i = 0; i < 150; ++i) {
     float sum = 0;
     for (int rank = 0; rank < kRanks; ++rank)
-      sum = algo::bf16_to_f32(
-          algo::f32_to_bf16(sum + static_cast<float>((31 * rank + i) % 51)));
-    out[i] = algo::f32_to_bf16(sum);
+      sum = dw_sdk::bf16_to_f32(
+          dw_sdk::f32_to_bf16(sum + static_cast<float>((31 * rank + i) % 51)));
+    out[i] = dw_sdk::f32_to_bf16(sum);
   }
   EXPECT_EQ(c.wrong(), 0);
   out[7] ^= 1;

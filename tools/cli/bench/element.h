@@ -2,8 +2,8 @@
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_ELEMENT_H_
 
-#include "algo/half.h"
 #include "distwrap/types.h"
+#include "sdk/half.h"
 
 #include <cstdint>
 
@@ -22,8 +22,8 @@ class Half {
   uint16_t bits_ = 0;
 };
 
-using F16 = Half<algo::f32_to_f16, algo::f16_to_f32>;
-using BF16 = Half<algo::f32_to_bf16, algo::bf16_to_f32>;
+using F16 = Half<dw_sdk::f32_to_f16, dw_sdk::f16_to_f32>;
+using BF16 = Half<dw_sdk::f32_to_bf16, dw_sdk::bf16_to_f32>;
 
 // Integers up to this one have different values in a type. Sums of integer
 // types wrap around in the same way everywhere.

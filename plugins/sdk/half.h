@@ -5,16 +5,17 @@
 // become infinity, and a NaN stays a (quiet) NaN of its sign. The code has no
 // branches, so that a loop over it becomes vector code, and no arithmetic on
 // subnormal f32, so that a thread which flushes those to zero gets the same
-// results.
-#ifndef DISTWRAP_SRC_ALGO_HALF_H_
-#define DISTWRAP_SRC_ALGO_HALF_H_
+// results. It is always inlined, so that each file compiles it for the
+// processors that the file is for. C++ only.
+#ifndef DISTWRAP_PLUGINS_SDK_HALF_H_
+#define DISTWRAP_PLUGINS_SDK_HALF_H_
 
 #include <bit>
 #include <cstdint>
 
-namespace distwrap::algo {
+namespace dw_sdk {
 
-inline float f16_to_f32(uint16_t half) {
+[[gnu::always_inline]] inline float f16_to_f32(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t size = half & 0x7fffu;
   // f16 has 10 mantissa bits and the exponent bias 15; f32 has 23 and 127.
@@ -27,7 +28,7 @@ inline float f16_to_f32(uint16_t half) {
   return std::bit_cast<float>(sign | (size < 0x0400u ? subnormal : large));
 }
 
-inline uint16_t f32_to_f16(float value) {
+[[gnu::always_inline]] inline uint16_t f32_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t size = bits & 0x7fffffffu;
   // Adds half a unit, or one less when the last kept bit is even. A carry goes
@@ -45,11 +46,11 @@ inline uint16_t f32_to_f16(float value) {
                                (size > 0x7f800000u ? nan : number));
 }
 
-inline float bf16_to_f32(uint16_t brain) {
+[[gnu::always_inline]] inline float bf16_to_f32(uint16_t brain) {
   return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16);
 }
 
-inline uint16_t f32_to_bf16(float value) {
+[[gnu::always_inline]] inline uint16_t f32_to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   const uint32_t nan = bits >> 16 | 0x0040u;
@@ -57,6 +58,6 @@ inline uint16_t f32_to_bf16(float value) {
                                                                   : rounded);
 }
 
-}  // namespace distwrap::algo
+}  // namespace dw_sdk
 
-#endif  // DISTWRAP_SRC_ALGO_HALF_H_
+#endif  // DISTWRAP_PLUGINS_SDK_HALF_H_
