@@ -1,18 +1,11 @@
 #include "job.h"
 
-#include "base/error.h"
 #include "base/settings.h"
 #include "distwrap/deadline.h"
-#include "store/several_hosts.h"
-#include "store/store_place.h"
 
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_split.h>
 
 #include <algorithm>
-#include <errno.h>
-#include <fcntl.h>
-#include <map>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/wait.h>
@@ -21,21 +14,12 @@
 namespace distwrap::cli {
 namespace {
 
-using base::Setting;
-
 // The signals that ask the job to end come first.
 constexpr int kForwarded[] = {SIGINT,  SIGTERM, SIGHUP,
                               SIGQUIT, SIGUSR1, SIGUSR2};
-constexpr absl::Duration kTermTime = absl::Seconds(2);
 // The time for output that a process outside of the ranks' groups may still
 // write.
 constexpr absl::Duration kDrainTime = absl::Milliseconds(300);
-
-// The name of the job under which nodes ask for its key. Hosts may spell one
-// address in several ways, so it has only the port.
-std::string meeting_job(const store::HostPort& meeting) {
-  return absl::StrCat("run-", meeting.port);
-}
 
 bool asks_to_end(int signal) { return signal != SIGUSR1 && signal != SIGUSR2; }
 
@@ -51,14 +35,6 @@ std::string make_job_id() {
     number = static_cast<uint64_t>(getpid()) << 32 ^
              static_cast<uint64_t>(Deadline::now_ns());
   return absl::StrCat(absl::Hex(number, absl::kZeroPad16));
-}
-
-absl::Status no_descriptor(absl::string_view what, int error) {
-  return base::make_error({.reason = Reason::kResourceLimit,
-                           .what = std::string(what),
-                           .op = "launch",
-                           .cause = base::errno_text(error),
-                           .next_step = "see `ulimit -n` and the folder"});
 }
 
 }  // namespace
@@ -125,102 +101,6 @@ absl::Status Job::start(const std::string& program) {
   return absl::OkStatus();
 }
 
-absl::Status Job::open_store() {
-  const std::string path = directory_->path() + "/store";
-  world_size_ = options_.ranks;
-  if (options_.nodes == 1 || options_.node == 0) {
-    auto server = store::Server::listen(&loop_, path);
-    if (!server.ok()) return server.status();
-    server_ = *std::move(server);
-  }
-  if (options_.nodes == 1) return absl::OkStatus();
-  if (absl::Status status = gather(); !status.ok()) return status;
-  if (signalled_ != 0 || server_ != nullptr) return absl::OkStatus();
-  const auto root = store::HostPort::parse(nodes_->joined()->value().root);
-  const auto addresses = store::resolve(root.value_or(options_.meeting));
-  if (!addresses.ok()) return addresses.status();
-  auto relay =
-      store::Relay::listen(&loop_, path, addresses->front(), meeting_psk_);
-  if (!relay.ok()) return relay.status();
-  relay_ = *std::move(relay);
-  return absl::OkStatus();
-}
-
-// Runs the loop until all nodes have come, or a signal asks the job to end.
-absl::Status Job::gather() {
-  const base::Environment environment = base::Environment::of_process();
-  const auto patience = environment.get_seconds(Setting::kInitTimeout);
-  const auto silence = environment.get_seconds(Setting::kHeartbeat);
-  if (!patience.ok()) return patience.status();
-  if (!silence.ok()) return silence.status();
-  const std::string meeting = options_.meeting.text();
-  auto place = store::StorePlace::parse(absl::StrCat("tls://", meeting),
-                                        meeting_job(options_.meeting));
-  if (!place.ok()) return place.status();
-  meeting_psk_ = place->psk();
-  std::string root;
-  if (server_ != nullptr) {
-    if (absl::Status status =
-            server_->listen_at({.host = options_.meeting.host,
-                                .ports = {options_.meeting.port},
-                                .psk = meeting_psk_});
-        !status.ok())
-      return status;
-    root = server_->network_address();
-    place = store::StorePlace::parse(
-        absl::StrCat("unix:", directory_->path(), "/store"));
-    if (!place.ok()) return place.status();
-  }
-  own_address_ = store::source_address(options_.meeting);
-  nodes_ = std::make_unique<Nodes>(
-      Nodes::Plan{options_.nodes, options_.node, *patience, *silence},
-      [this] { uv_async_send(&news_); });
-  if (absl::Status status =
-          nodes_->join(*std::move(place), options_.ranks, job_id_, root);
-      !status.ok())
-    return status;
-  while (!nodes_->joined().has_value() && signalled_ == 0)
-    uv_run(&loop_, UV_RUN_ONCE);
-  if (signalled_ != 0) {
-    code_ = 128 + signalled_;
-    return absl::OkStatus();
-  }
-  const absl::StatusOr<Nodes::Joined> joined = *nodes_->joined();
-  if (!joined.ok()) return joined.status();
-  first_rank_ = joined->first_rank;
-  world_size_ = joined->world_size;
-  job_id_ = joined->job_id;
-  return absl::OkStatus();
-}
-
-// There is news of other nodes.
-void Job::on_nodes() {
-  if (nodes_ == nullptr || stage_ == Stage::kGathering) return;
-  for (const std::string& failure : nodes_->take_failures()) {
-    say(absl::StrCat(failure,
-                     living() > 0 && stage_ == Stage::kRunning
-                         ? absl::StrCat("; the ranks here are ended in ",
-                                        absl::FormatDuration(options_.grace))
-                         : ""));
-    if (code_ == 0) code_ = 1;
-    if (stage_ != Stage::kRunning) continue;
-    stage_ = Stage::kGrace;
-    set_timer(options_.grace);
-  }
-}
-
-// Whether this node may leave: all nodes have ended, and node 0 also waits
-// until the others have heard it, for a little.
-bool Job::nodes_have_ended() {
-  if (nodes_ == nullptr || leaves_ || stage_ == Stage::kGathering) return true;
-  if (!nodes_->all_ended()) return false;
-  if (!std::exchange(told_leaving_, true)) {
-    nodes_->tell_leaving();
-    set_timer(kTermTime);
-  }
-  return nodes_->may_leave();
-}
-
 void Job::take_signals() {
   // A closed reader of the output must cause an error code, not a signal.
   signal(SIGPIPE, SIG_IGN);
@@ -243,91 +123,6 @@ void Job::take_signals() {
     signals_.push_back(std::move(handle));
   }
   pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
-}
-
-std::vector<std::string> Job::environment_of(int local) const {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::pair<std::string, std::string> parts =
-        absl::StrSplit(*entry, absl::MaxSplits('=', 1));
-    variables.insert(parts);
-  }
-  for (const auto& [name, value] : options_.env) variables[name] = value;
-  const auto set = [&](Setting setting, std::string value) {
-    variables[std::string(base::setting_name(setting))] = std::move(value);
-  };
-  set(Setting::kRank, absl::StrCat(first_rank_ + local));
-  set(Setting::kWorldSize, absl::StrCat(world_size_));
-  set(Setting::kLocalRank, absl::StrCat(local));
-  set(Setting::kLocalWorldSize, absl::StrCat(options_.ranks));
-  set(Setting::kStore, absl::StrCat("unix:", directory_->path(), "/store"));
-  set(Setting::kJobId, job_id_);
-  if (!own_address_.empty() && variables.count("DISTWRAP_ADDRESS") == 0)
-    set(Setting::kAddress, own_address_);
-  std::vector<std::string> result;
-  result.reserve(variables.size());
-  for (const auto& [name, value] : variables)
-    result.push_back(absl::StrCat(name, "=", value));
-  return result;
-}
-
-// Chooses the rank's descriptors 0, 1 and 2; those to close afterwards go to
-// `to_close`.
-absl::Status Job::open_descriptors(Rank* rank, ChildSpec* spec,
-                                   std::vector<int>* to_close) {
-  // Only one rank can read this process's input. A terminal is not passed on,
-  // because reading it would stop a background process group.
-  if (rank->number != 0 || isatty(STDIN_FILENO)) {
-    spec->descriptors[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (spec->descriptors[0] < 0) return no_descriptor("/dev/null", errno);
-    to_close->push_back(spec->descriptors[0]);
-  }
-  if (options_.output == LaunchOptions::kPassThrough) return absl::OkStatus();
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (options_.output == LaunchOptions::kFiles) {
-      const std::string path =
-          absl::StrCat(options_.output_dir, "/rank-", rank->number,
-                       fd == STDOUT_FILENO ? ".out" : ".err");
-      spec->descriptors[fd] =
-          open(path.c_str(),
-               O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-      if (spec->descriptors[fd] < 0)
-        return no_descriptor(absl::StrCat("cannot write ", path), errno);
-      to_close->push_back(spec->descriptors[fd]);
-      continue;
-    }
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-      return no_descriptor("no pipe can be made", errno);
-    spec->descriptors[fd] = ends[1];
-    to_close->push_back(ends[1]);
-    auto& source = fd == STDOUT_FILENO ? rank->out : rank->err;
-    source = std::make_unique<Source>(absl::StrCat("[", rank->number, "] "),
-                                      fd == STDOUT_FILENO ? &*out_ : &*err_);
-    source->open(&loop_, ends[0]);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Job::start_rank(int local, const std::string& program) {
-  ranks_.push_back(std::make_unique<Rank>());
-  Rank* const rank = ranks_.back().get();
-  rank->number = first_rank_ + local;
-  ChildSpec spec{.path = program, .argv = options_.argv};
-  spec.environment = environment_of(local);
-  if (!cores_.empty()) spec.core = cores_[static_cast<size_t>(local)];
-  std::vector<int> to_close;
-  absl::Status status = open_descriptors(rank, &spec, &to_close);
-  if (status.ok()) {
-    const absl::StatusOr<pid_t> pid = start_child(spec, signal_state_);
-    status = pid.status();
-    if (pid.ok()) {
-      rank->pid = *pid;
-      rank->lives = true;
-    }
-  }
-  for (const int fd : to_close) close(fd);
-  return status;
 }
 
 int Job::living() const {

@@ -13,6 +13,7 @@
 #include "store/server.h"
 
 #include <absl/status/status.h>
+#include <absl/time/time.h>
 #include <uv.h>
 
 #include <memory>
@@ -49,16 +50,27 @@ class Job {
     int signal;  // signal that killed the rank, else 0
   };
   enum class Stage { kGathering, kRunning, kGrace, kTerm, kKill };
+  // The time for ranks to end after SIGTERM, and for other nodes to hear that
+  // this one leaves.
+  static constexpr absl::Duration kTermTime = absl::Seconds(2);
+
+  // ---- job_nodes.cc ----
 
   // Serves the store, or carries that of node 0, and waits for all nodes.
   absl::Status open_store();
   absl::Status gather();
   void on_nodes();
   bool nodes_have_ended();
+
+  // ---- job_ranks.cc ----
+
   absl::Status start_rank(int local, const std::string& program);
   absl::Status open_descriptors(Rank* rank, ChildSpec* spec,
                                 std::vector<int>* to_close);
   std::vector<std::string> environment_of(int local) const;
+
+  // ---- job.cc ----
+
   void take_signals();
   void on_signal(int signal);
   void on_children();
