@@ -36,7 +36,7 @@ namespace {
 
 // A rank's data in the first round: this head, then for every rank the address
 // of a listener in Gloo's form, zeros for itself.
-struct Head {
+struct SetupHeader {
   uint32_t magic, version;
   int32_t rank, size;
   uint64_t uid, epoch;
@@ -56,7 +56,7 @@ std::chrono::milliseconds time_to(int64_t deadline_ns,
 }  // namespace gloo_backend
 
 struct dw_setup {
-  gloo_backend::Head head = {};
+  gloo_backend::SetupHeader head = {};
   bool tells_hosts = false;  // the round of hosts has not ended
   std::chrono::milliseconds connecting = {};
   std::unique_ptr<dw_comm> comm;
@@ -73,7 +73,7 @@ std::shared_ptr<Device> device_for(dw_backend* backend, const Place& place) {
   return device;
 }
 
-std::string addresses(const Head& head, const Mesh* mesh) {
+std::string addresses(const SetupHeader& head, const Mesh* mesh) {
   std::string blob(reinterpret_cast<const char*>(&head), sizeof head);
   for (int peer = 0; peer < head.size && mesh != nullptr; ++peer) {
     const std::vector<char>& bytes = mesh->listener(peer).gloo_bytes();
@@ -97,7 +97,7 @@ int32_t refuse_blob(dw_error* error, int peer, const char* text) {
 }
 
 // Reads the address at which each peer listens for this rank.
-int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
+int32_t read_addresses(const SetupHeader& own, const dw_blob* in, uint64_t n,
                        std::vector<Address>* peers, dw_error* error) {
   if (n != static_cast<uint64_t>(own.size))
     return refuse_blob(error, -1, "gloo: a round has one blob of each rank");
@@ -106,9 +106,9 @@ int32_t read_addresses(const Head& own, const dw_blob* in, uint64_t n,
     const dw_blob& blob = in[peer];
     const size_t entries =
         own.size == 1 ? 0 : static_cast<size_t>(own.size) * Address::kGlooBytes;
-    if (blob.data == nullptr || blob.size != sizeof(Head) + entries)
+    if (blob.data == nullptr || blob.size != sizeof(SetupHeader) + entries)
       return refuse_blob(error, peer, "gloo: a rank's blob has a wrong size");
-    Head head;
+    SetupHeader head;
     std::memcpy(&head, blob.data, sizeof head);
     if (head.magic != kMagic || head.version != kVersion)
       return refuse_blob(error, peer,
@@ -190,7 +190,7 @@ int32_t listen(dw_setup* setup,
 }
 
 // Reads the addresses of every rank's host.
-int32_t read_hosts(const Head& own, const dw_blob* in, uint64_t n,
+int32_t read_hosts(const SetupHeader& own, const dw_blob* in, uint64_t n,
                    std::vector<std::vector<HostAddress>>* hosts,
                    dw_error* error) {
   if (n != static_cast<uint64_t>(own.size))
@@ -198,7 +198,7 @@ int32_t read_hosts(const Head& own, const dw_blob* in, uint64_t n,
   hosts->resize(n);
   for (int peer = 0; peer < own.size; ++peer) {
     const dw_blob& blob = in[peer];
-    Head head;
+    SetupHeader head;
     if (blob.data == nullptr || blob.size < sizeof head)
       return refuse_blob(error, peer, "gloo: a rank's blob has a wrong size");
     std::memcpy(&head, blob.data, sizeof head);
@@ -234,7 +234,7 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
     setup->connecting = left;
     setup->tells_hosts = has_several_hosts(info);
     if (!setup->tells_hosts) return listen(setup, {}, error);
-    Head head = setup->head;
+    SetupHeader head = setup->head;
     head.magic = kHostsMagic;
     setup->blob.assign(reinterpret_cast<const char*>(&head), sizeof head);
     setup->blob += encode_addresses(own_addresses());

@@ -9,10 +9,10 @@ using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
 // One operation under way to NCCL. Pieces are in bytes; NCCL counts elements.
-class Call {
+class EnqueuedCall {
  public:
-  Call(const Comm& comm, const dw_op& op, int reduction, CUstream_st* stream,
-       const char** what)
+  EnqueuedCall(const Comm& comm, const dw_op& op, int reduction,
+               CUstream_st* stream, const char** what)
       : nccl_(comm.backend->nccl),
         comm_(comm),
         op_(op),
@@ -199,7 +199,7 @@ int make_reduction(const Comm& comm, const dw_op& op, int* reduction,
 
 int enqueue(const Comm& comm, const dw_op& op, int reduction,
             CUstream_st* stream, const char** what) {
-  return Call(comm, op, reduction, stream, what).run();
+  return EnqueuedCall(comm, op, reduction, stream, what).run();
 }
 
 }  // namespace nccl_backend

@@ -6,7 +6,7 @@
 #include "backend.h"
 #include "comm_parts.h"
 #include "config.h"
-#include "hostmem/building.h"
+#include "hostmem/setup_exchange.h"
 #include "sdk/fail.h"
 #include "sdk/guard.h"
 #include "sdk/open.h"
@@ -24,7 +24,7 @@
 namespace nccl_backend {
 namespace {
 
-constexpr dw_hostmem::Building::Kind kKind = {"nccl", 0x6c63636e, 1};
+constexpr dw_hostmem::SetupExchange::Kind kKind = {"nccl", 0x6c63636e, 1};
 
 // The longest wait for NCCL in one round: in the first rounds, and later.
 constexpr std::chrono::microseconds kShortLook{2000}, kLongLook{20000};
@@ -60,10 +60,10 @@ bool makes_id(int rank, int n, int ids) {
   return false;
 }
 
-class Setup final : public dw_hostmem::Building {
+class Setup final : public dw_hostmem::SetupExchange {
  public:
   Setup(Backend* backend, const dw_setup_info& info, Hints hints)
-      : Building(kKind, info),
+      : SetupExchange(kKind, info),
         backend_(*backend),
         rank_(info.rank),
         size_(info.size),
@@ -215,9 +215,9 @@ class Setup final : public dw_hostmem::Building {
 
 int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
                     dw_setup** setup, dw_blob* out, dw_error* error) {
-  return dw_hostmem::begin_building(
+  return dw_hostmem::begin_setup_exchange(
       "nccl: a communicator",
-      [&](std::unique_ptr<dw_hostmem::Building>* made) -> int32_t {
+      [&](std::unique_ptr<dw_hostmem::SetupExchange>* made) -> int32_t {
         dw_setup_info info;
         if (int32_t code =
                 dw_read_setup(&info, given, kHints, std::size(kHints), error))
@@ -236,10 +236,10 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
 
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
-  return dw_hostmem::step_building("nccl: a communicator", setup, in, n, out,
-                                   result, error);
+  return dw_hostmem::step_setup_exchange("nccl: a communicator", setup, in, n,
+                                         out, result, error);
 }
 
-void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_building(setup); }
+void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_setup_exchange(setup); }
 
 }  // namespace nccl_backend

@@ -8,7 +8,7 @@
 // there, which proves that all see one memory. A rank steps when all have
 // stepped, so no rank waits.
 #include "backend.h"
-#include "hostmem/building.h"
+#include "hostmem/setup_exchange.h"
 #include "meet.h"
 #include "sdk/fail.h"
 #include "sdk/open.h"
@@ -23,9 +23,9 @@
 namespace shm_backend {
 namespace {
 
-using dw_hostmem::Building;
+using dw_hostmem::SetupExchange;
 
-constexpr Building::Kind kCommunicator = {"shm", 0x6d687364, 6};
+constexpr SetupExchange::Kind kCommunicator = {"shm", 0x6d687364, 6};
 
 // A rank's setup message in every round.
 struct Word {
@@ -38,7 +38,7 @@ struct Word {
   Processors processors;  // this rank's, once it has an area
 };
 
-class Setup final : public Building {
+class Setup final : public SetupExchange {
  public:
   Setup(Backend* backend, const dw_setup_info& info);
   int32_t begin(const dw_setup_info& info, dw_error* error);
@@ -70,7 +70,7 @@ class Setup final : public Building {
 };
 
 Setup::Setup(Backend* backend, const dw_setup_info& info)
-    : Building(kCommunicator, info),
+    : SetupExchange(kCommunicator, info),
       backend_(backend),
       tuning_(backend->tuning),
       comm_(std::make_unique<Comm>(backend)) {
@@ -241,12 +241,12 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
   if (info.size > kMostRanks)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
                    "shm: a group has 128 ranks at most");
-  return dw_hostmem::begin_building(
+  return dw_hostmem::begin_setup_exchange(
       kBuilding,
-      [&](std::unique_ptr<Building>* made) {
-        auto building = std::make_unique<Setup>(of(backend), info);
-        const int32_t code = building->begin(info, error);
-        *made = std::move(building);
+      [&](std::unique_ptr<SetupExchange>* made) {
+        auto exchange = std::make_unique<Setup>(of(backend), info);
+        const int32_t code = exchange->begin(info, error);
+        *made = std::move(exchange);
         return code;
       },
       setup, out, error);
@@ -256,9 +256,9 @@ int32_t window_create(dw_comm* comm, const dw_setup_info* given,
                       dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
   if (int32_t code = dw_read_window(&info, given, comm, error)) return code;
-  return dw_hostmem::begin_building(
+  return dw_hostmem::begin_setup_exchange(
       kBuilding,
-      [&](std::unique_ptr<Building>* made) {
+      [&](std::unique_ptr<SetupExchange>* made) {
         return begin_window(of(comm), info, made, error);
       },
       setup, out, error);
@@ -266,10 +266,11 @@ int32_t window_create(dw_comm* comm, const dw_setup_info* given,
 
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
-  return dw_hostmem::step_building(kBuilding, setup, in, n, out, result, error);
+  return dw_hostmem::step_setup_exchange(kBuilding, setup, in, n, out, result,
+                                         error);
 }
 
-void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_building(setup); }
+void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_setup_exchange(setup); }
 
 int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
   Comm* const comm = of(given);

@@ -14,7 +14,7 @@
 
 #include "arena.h"
 #include "distwrap/abi/plugin.h"
-#include "hostmem/building.h"
+#include "hostmem/setup_exchange.h"
 #include "hostmem/window.h"
 #include "reach.h"
 #include "segment.h"
@@ -61,7 +61,7 @@ struct Window : dw_hostmem::WindowWords {
 
 // window_setup.cc
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
-                     std::unique_ptr<dw_hostmem::Building>* building,
+                     std::unique_ptr<dw_hostmem::SetupExchange>* exchange,
                      dw_error* error);
 int32_t window_map(dw_window* window, int32_t rank, void** address,
                    uint64_t* bytes, dw_error* error);

@@ -18,9 +18,9 @@
 namespace shm_backend {
 namespace {
 
-using dw_hostmem::Building;
+using dw_hostmem::SetupExchange;
 
-constexpr Building::Kind kWindow = {"shm", 0x77687364, 6};
+constexpr SetupExchange::Kind kWindow = {"shm", 0x77687364, 6};
 
 // A rank's setup message in every round.
 struct Word {
@@ -31,7 +31,7 @@ struct Word {
   uint64_t place;    // in the heap; 0: elsewhere
 };
 
-class WindowSetup final : public Building {
+class WindowSetup final : public SetupExchange {
  public:
   WindowSetup(Comm* comm, const dw_setup_info& info);
   int32_t begin(dw_error* error);
@@ -59,7 +59,7 @@ class WindowSetup final : public Building {
 };
 
 WindowSetup::WindowSetup(Comm* comm, const dw_setup_info& info)
-    : Building(kWindow, info),
+    : SetupExchange(kWindow, info),
       comm_(comm),
       window_(std::make_unique<Window>(comm, info.signals)) {
   word_.bytes = dw_hostmem::data_bytes(info);
@@ -220,13 +220,14 @@ Window::Window(Comm* by, uint64_t n_signals)
       parts(static_cast<size_t>(by->size)) {}
 
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
-                     std::unique_ptr<Building>* building, dw_error* error) {
+                     std::unique_ptr<SetupExchange>* exchange,
+                     dw_error* error) {
   if (int32_t code =
           dw_hostmem::check_window(info, comm->rank, comm->size, error))
     return code;
   auto made = std::make_unique<WindowSetup>(comm, info);
   const int32_t code = made->begin(error);
-  *building = std::move(made);
+  *exchange = std::move(made);
   return code;
 }
 

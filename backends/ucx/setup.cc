@@ -3,8 +3,8 @@
 // the transports of the workers; in the second they tell the workers'
 // addresses. Endpoints are made on first use.
 #include "backend.h"
-#include "hostmem/building.h"
 #include "hostmem/processors.h"
+#include "hostmem/setup_exchange.h"
 #include "quiet.h"
 #include "sdk/fail.h"
 #include "sdk/open.h"
@@ -42,10 +42,10 @@ bool is_far(const dw_setup_info& info, int rank) {
   return info.host_of[rank] != info.host_of[info.rank];
 }
 
-using dw_hostmem::Building;
 using dw_hostmem::Processors;
+using dw_hostmem::SetupExchange;
 
-constexpr Building::Kind kCommunicator = {"ucx", 0x7863752e, 3};
+constexpr SetupExchange::Kind kCommunicator = {"ucx", 0x7863752e, 3};
 
 // A rank's setup message of the first round; the name of its host follows.
 struct Hello {
@@ -53,10 +53,10 @@ struct Hello {
   Processors processors;
 };
 
-class CommSetup final : public Building {
+class CommSetup final : public SetupExchange {
  public:
   CommSetup(Backend* backend, const dw_setup_info& info)
-      : Building(kCommunicator, info),
+      : SetupExchange(kCommunicator, info),
         comm_(std::make_unique<Comm>(backend, info.rank, info.size)),
         host_(hint(info, kHints[2], backend->host_name)) {
     comm_->transports = hint(info, kHints[1], backend->transports);
@@ -175,9 +175,9 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
   if (info.size > kMostRanks)
     return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
                    "ucx: a group has 2^19 ranks at most");
-  return dw_hostmem::begin_building(
+  return dw_hostmem::begin_setup_exchange(
       kBuilding,
-      [&](std::unique_ptr<Building>* made) {
+      [&](std::unique_ptr<SetupExchange>* made) {
         *made = std::make_unique<CommSetup>(of(backend), info);
         return DW_OK;
       },
@@ -188,9 +188,9 @@ int32_t window_create(dw_comm* comm, const dw_setup_info* given,
                       dw_setup** setup, dw_blob* out, dw_error* error) {
   dw_setup_info info;
   if (int32_t code = dw_read_window(&info, given, comm, error)) return code;
-  return dw_hostmem::begin_building(
+  return dw_hostmem::begin_setup_exchange(
       kBuilding,
-      [&](std::unique_ptr<Building>* made) {
+      [&](std::unique_ptr<SetupExchange>* made) {
         return begin_window(of(comm), info, made, error);
       },
       setup, out, error);
@@ -198,10 +198,11 @@ int32_t window_create(dw_comm* comm, const dw_setup_info* given,
 
 int32_t setup_step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
                    dw_setup_result* result, dw_error* error) {
-  return dw_hostmem::step_building(kBuilding, setup, in, n, out, result, error);
+  return dw_hostmem::step_setup_exchange(kBuilding, setup, in, n, out, result,
+                                         error);
 }
 
-void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_building(setup); }
+void setup_cancel(dw_setup* setup) { dw_hostmem::cancel_setup_exchange(setup); }
 
 int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
   Comm* const comm = of(given);

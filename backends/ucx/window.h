@@ -9,7 +9,7 @@
 #define DISTWRAP_BACKENDS_UCX_WINDOW_H_
 
 #include "distwrap/abi/plugin.h"
-#include "hostmem/building.h"
+#include "hostmem/setup_exchange.h"
 #include "hostmem/window.h"
 #include "memory.h"
 #include "progress_thread.h"
@@ -113,7 +113,7 @@ struct Window : dw_hostmem::WindowWords {
 
 // window_setup.cc
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
-                     std::unique_ptr<dw_hostmem::Building>* building,
+                     std::unique_ptr<dw_hostmem::SetupExchange>* exchange,
                      dw_error* error);
 
 // window_end.cc

@@ -15,8 +15,8 @@
 namespace ucx_backend {
 namespace {
 
-using dw_hostmem::Building;
 using dw_hostmem::control_bytes;
+using dw_hostmem::SetupExchange;
 using dw_hostmem::whole_pages;
 
 constexpr uint64_t kPage = 4096;
@@ -34,13 +34,13 @@ struct Part {
   uint32_t address_bytes;
 };
 
-constexpr Building::Kind kWindow = {"ucx", 0x7778752e, 3};
+constexpr SetupExchange::Kind kWindow = {"ucx", 0x7778752e, 3};
 constexpr char kAllMapped[] = "all", kNotMapped[] = "not all";
 
-class WindowSetup final : public Building {
+class WindowSetup final : public SetupExchange {
  public:
   WindowSetup(Comm* comm, const dw_setup_info& info)
-      : Building(kWindow, info),
+      : SetupExchange(kWindow, info),
         comm_(comm),
         window_(std::make_unique<Window>(comm, info.signals)) {}
   int32_t begin(const dw_setup_info& info, dw_error* error);
@@ -250,13 +250,14 @@ Window::~Window() {
 WindowPart& Window::mine() { return parts[static_cast<size_t>(comm->rank)]; }
 
 int32_t begin_window(Comm* comm, const dw_setup_info& info,
-                     std::unique_ptr<Building>* building, dw_error* error) {
+                     std::unique_ptr<SetupExchange>* exchange,
+                     dw_error* error) {
   if (int32_t code =
           dw_hostmem::check_window(info, comm->rank, comm->size, error))
     return code;
   auto made = std::make_unique<WindowSetup>(comm, info);
   const int32_t code = made->begin(info, error);
-  *building = std::move(made);
+  *exchange = std::move(made);
   return code;
 }
 

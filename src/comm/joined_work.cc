@@ -11,9 +11,9 @@
 
 namespace distwrap::comm {
 
-class JoinedWork::Part final : public Completion::Listener {
+class JoinedWork::PartListener final : public Completion::Listener {
  public:
-  explicit Part(JoinedWork& whole) : whole_(whole) {}
+  explicit PartListener(JoinedWork& whole) : whole_(whole) {}
   void ended(CallbackThread& callbacks) override {
     whole_.part_ended(callbacks);
   }
@@ -30,7 +30,7 @@ Work JoinedWork::of(std::vector<Work> parts) {
   auto* const whole = new JoinedWork(std::move(parts));
   Work work = whole->handle();
   try {
-    const auto part = std::make_shared<Part>(*whole);
+    const auto part = std::make_shared<PartListener>(*whole);
     std::fill(listeners.begin(), listeners.end(), part);
   } catch (const std::bad_alloc&) {
     whole->release_task();  // the joined work will not end

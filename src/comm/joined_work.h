@@ -23,7 +23,7 @@ class JoinedWork final : public Completion {
   absl::Status cancel() override;
 
  private:
-  class Part;
+  class PartListener;
   explicit JoinedWork(std::vector<Work> parts);
   ~JoinedWork() override = default;
   void part_ended(CallbackThread& callbacks);

@@ -35,7 +35,7 @@ absl::Status refuse_async(const CallPlace& place) {
                         .next_step = "leave `async` out, or call in a thread"});
 }
 
-absl::StatusOr<MoePending> start(std::unique_ptr<moe::Call> call) {
+absl::StatusOr<MoePending> start(std::unique_ptr<moe::MoeCall> call) {
   if (absl::Status opened = call->open(true); !opened.ok()) return opened;
   absl::StatusOr<Work> sent = call->first(true);
   if (!sent.ok()) return sent.status();
@@ -70,13 +70,13 @@ absl::StatusOr<CallPlace> moe_place(const char* name,
   return place;
 }
 
-absl::StatusOr<Work> wait_for_moe(moe::Call& call) {
+absl::StatusOr<Work> wait_for_moe(moe::MoeCall& call) {
   if (absl::Status opened = call.open(false); !opened.ok()) return opened;
   if (absl::Status status = call.run(); !status.ok()) return status;
   return Work();
 }
 
-absl::StatusOr<Work> start_moe(std::unique_ptr<moe::Call> call) {
+absl::StatusOr<Work> start_moe(std::unique_ptr<moe::MoeCall> call) {
   if (absl::Status opened = call->open(false); !opened.ok()) return opened;
   absl::StatusOr<Work> sent = call->first(true);
   if (!sent.ok()) return sent.status();

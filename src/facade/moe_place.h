@@ -53,8 +53,8 @@ auto shown_moe(const moe::CallPlace& place, absl::Span<const TensorView> inputs,
 }
 
 // The two ways of running a call whose arguments are good.
-absl::StatusOr<Work> wait_for_moe(moe::Call& call);
-absl::StatusOr<Work> start_moe(std::unique_ptr<moe::Call> call);
+absl::StatusOr<Work> wait_for_moe(moe::MoeCall& call);
+absl::StatusOr<Work> start_moe(std::unique_ptr<moe::MoeCall> call);
 
 // Makes and runs a call. One that waits lives on the stack.
 template <class Kind, class... Arguments>

@@ -253,9 +253,9 @@ absl::Status not_in_split(const GroupState& parent, absl::string_view op) {
 }
 
 // The call of all ranks, over the board where possible.
-class Call {
+class JointCall {
  public:
-  Call(GroupState& parent, const CallTerms& terms, Deadline deadline)
+  JointCall(GroupState& parent, const CallTerms& terms, Deadline deadline)
       : parent_(parent),
         terms_(terms),
         deadline_(deadline),
@@ -285,7 +285,8 @@ class Call {
 };
 
 // The colours and keys of all ranks, when all have come.
-absl::StatusOr<std::vector<ColorKey>> gather_colors(Call& call, ColorKey mine) {
+absl::StatusOr<std::vector<ColorKey>> gather_colors(JointCall& call,
+                                                    ColorKey mine) {
   base::ByteWriter out;
   out.i64(mine.color);
   out.i64(mine.key);
@@ -303,7 +304,7 @@ absl::StatusOr<std::vector<ColorKey>> gather_colors(Call& call, ColorKey mine) {
 // outside.
 absl::StatusOr<std::shared_ptr<GroupState>> take_place(
     GroupState& parent, SessionState& session, Request request,
-    const RankLists& lists, const Place& place, const Call& call) {
+    const RankLists& lists, const Place& place, const JointCall& call) {
   if (place.list >= 0)
     return make_child(parent, session, std::move(request),
                       lists[static_cast<size_t>(place.list)], place.position,
@@ -331,7 +332,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
   const CallTerms terms =
       terms_of_call(*request, hash_lists(options.split_ranks),
                     show_lists(options.split_ranks));
-  Call call(parent, terms, Deadline::after(session->init_timeout()));
+  JointCall call(parent, terms, Deadline::after(session->init_timeout()));
   if (absl::Status status = call.meet(*request); !status.ok()) return status;
   return take_place(parent, *session, *std::move(request), options.split_ranks,
                     *place, call);
@@ -347,8 +348,8 @@ absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
       check_request(parent, kOp, *session, options.timeout, options.hints,
                     options.group_desc, options.backend, session->device_id());
   if (!request.ok()) return request.status();
-  Call call(parent, terms_of_call(*request, 0, "by colour"),
-            Deadline::after(session->init_timeout()));
+  JointCall call(parent, terms_of_call(*request, 0, "by colour"),
+                 Deadline::after(session->init_timeout()));
   const absl::StatusOr<std::vector<ColorKey>> all =
       gather_colors(call, {color, key});
   if (!all.ok()) return all.status();
@@ -387,7 +388,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
   }
   const absl::StatusOr<Place> place = place_in(lists, world, kOp);
   if (!place.ok()) return place.status();
-  std::optional<Call> call;  // set on all ranks or on none
+  std::optional<JointCall> call;  // set on all ranks or on none
   if (!options.use_local_synchronization) {
     call.emplace(world,
                  terms_of_call(*request, hash_lists(lists), show_lists(lists)),

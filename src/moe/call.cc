@@ -9,39 +9,39 @@
 
 namespace distwrap::moe {
 
-Call::Call(std::shared_ptr<PlanState> plan, CallPlace place)
+MoeCall::MoeCall(std::shared_ptr<PlanState> plan, CallPlace place)
     : plan_(std::move(plan)), exchange_(std::move(place)) {
   exchange_.mask(plan_->parts.masked);
 }
 
-Call::~Call() {
+MoeCall::~MoeCall() {
   if (memory_ != nullptr) plan_->give_back(std::move(memory_), limited_);
 }
 
-absl::Status Call::open(bool limited) {
+absl::Status MoeCall::open(bool limited) {
   absl::Status lent = plan_->lend(limited, &memory_);
   if (!lent.ok()) return exchange_.finish(lent);
   limited_ = limited;
   return absl::OkStatus();
 }
 
-absl::StatusOr<Work> Call::first(bool async) {
+absl::StatusOr<Work> MoeCall::first(bool async) {
   number_ = plan_->next_call();
   return send_first(async);
 }
 
-int64_t Call::call_tag() const {
+int64_t MoeCall::call_tag() const {
   constexpr int64_t kCallsOfAPlan = 8192;
   return kCallTag + plan_->number * kCallsOfAPlan + number_ % kCallsOfAPlan;
 }
 
-absl::Status Call::run() {
+absl::Status MoeCall::run() {
   absl::StatusOr<Work> sent = first(false);
   if (!sent.ok()) return sent.status();
   return run_rest(*sent);
 }
 
-absl::Status Call::run_rest(const Work& started) {
+absl::Status MoeCall::run_rest(const Work& started) {
   if (absl::Status status = started.wait(); !status.ok())
     return exchange_.finish(status);
   if (two_hops_) {
@@ -57,7 +57,7 @@ namespace {
 // Takes the next step when a Work has ended, in the thread for callbacks.
 class AsyncCall final : public comm::Completion {
  public:
-  static Work start(std::unique_ptr<Call> call, const Work& started) {
+  static Work start(std::unique_ptr<MoeCall> call, const Work& started) {
     auto* const self = new AsyncCall(std::move(call), started);
     Work work = self->handle();
     self->wait_for(started);
@@ -93,7 +93,7 @@ class AsyncCall final : public comm::Completion {
     AsyncCall& call_;  // lives until its last step
   };
 
-  AsyncCall(std::unique_ptr<Call> call, Work started)
+  AsyncCall(std::unique_ptr<MoeCall> call, Work started)
       : call_(std::move(call)),
         name_(call_->exchange().place().name),
         step_(std::move(started)) {}
@@ -141,7 +141,7 @@ class AsyncCall final : public comm::Completion {
     release_task();
   }
 
-  std::unique_ptr<Call> call_;
+  std::unique_ptr<MoeCall> call_;
   const char* const name_;
   Work step_;
   bool handed_on_ = false;
@@ -150,7 +150,7 @@ class AsyncCall final : public comm::Completion {
 
 }  // namespace
 
-Work run_async(std::unique_ptr<Call> call, const Work& started) {
+Work run_async(std::unique_ptr<MoeCall> call, const Work& started) {
   return AsyncCall::start(std::move(call), started);
 }
 

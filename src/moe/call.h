@@ -19,12 +19,12 @@
 
 namespace distwrap::moe {
 
-class Call {
+class MoeCall {
  public:
-  Call(std::shared_ptr<PlanState> plan, CallPlace place);
-  virtual ~Call();
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
+  MoeCall(std::shared_ptr<PlanState> plan, CallPlace place);
+  virtual ~MoeCall();
+  MoeCall(const MoeCall&) = delete;
+  MoeCall& operator=(const MoeCall&) = delete;
 
   // Lends memory from the plan; kResourceLimit for a pending call too many.
   absl::Status open(bool limited);
@@ -64,7 +64,7 @@ class Call {
 };
 
 // A call that runs to its end without a caller that waits.
-Work run_async(std::unique_ptr<Call> call, const Work& started);
+Work run_async(std::unique_ptr<MoeCall> call, const Work& started);
 
 }  // namespace distwrap::moe
 

@@ -93,7 +93,7 @@ std::optional<ErrorInfo> CombineCall::find_fault(
 CombineCall::CombineCall(std::shared_ptr<PlanState> plan, CallPlace place,
                          const TensorView& y, const TensorView& out,
                          const CombineOptions& options)
-    : Call(std::move(plan), std::move(place)),
+    : MoeCall(std::move(plan), std::move(place)),
       level_(level_of(*plan_, options)),
       moves_(plan_->moves(level_)),
       y_(rows_of(y)),

@@ -11,7 +11,7 @@
 
 namespace distwrap::moe {
 
-class CombineCall final : public Call {
+class CombineCall final : public MoeCall {
  public:
   static std::optional<ErrorInfo> find_fault(PlanState& plan,
                                              const TensorView& y,

@@ -59,7 +59,7 @@ std::optional<ErrorInfo> DispatchCall::find_fault(
 DispatchCall::DispatchCall(std::shared_ptr<PlanState> plan, CallPlace place,
                            const TensorView& x, const TensorView& out,
                            absl::Span<const SideChannel> side)
-    : Call(std::move(plan), std::move(place)),
+    : MoeCall(std::move(plan), std::move(place)),
       moves_(plan_->moves(plan_->parts.level)) {
   two_hops_ = moves_.two_hops;
   const auto add = [&](const TensorView& in, const TensorView& to,

@@ -13,7 +13,7 @@
 
 namespace distwrap::moe {
 
-class DispatchCall final : public Call {
+class DispatchCall final : public MoeCall {
  public:
   static std::optional<ErrorInfo> find_fault(
       PlanState& plan, const TensorView& x, const TensorView& out,

@@ -20,7 +20,7 @@ absl::Status PendingState::finish() {
                              .what = "the pending call was finished already",
                              .op = "finish",
                              .next_step = "finish each pending call once"});
-  const std::unique_ptr<Call> call = std::move(call_);
+  const std::unique_ptr<MoeCall> call = std::move(call_);
   const comm::HookList::Hidden hidden;
   return base::guarded(call->exchange().place().name,
                        [&] { return call->run_rest(started_); });

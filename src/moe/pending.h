@@ -10,14 +10,14 @@ namespace distwrap::moe {
 
 class PendingState {
  public:
-  PendingState(std::unique_ptr<Call> call, Work started)
+  PendingState(std::unique_ptr<MoeCall> call, Work started)
       : call_(std::move(call)), started_(std::move(started)) {}
   ~PendingState();
 
   absl::Status finish();
 
  private:
-  std::unique_ptr<Call> call_;  // null: finished
+  std::unique_ptr<MoeCall> call_;  // null: finished
   Work started_;
 };
 

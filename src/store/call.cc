@@ -21,22 +21,23 @@ std::string shown(absl::string_view key) {
 
 }  // namespace
 
-absl::Duration Call::elapsed() const {
+absl::Duration StoreCall::elapsed() const {
   return absl::Nanoseconds(Deadline::now_ns() - started_ns_);
 }
 
-absl::Duration Call::limit() const {
+absl::Duration StoreCall::limit() const {
   if (deadline_.is_never()) return absl::ZeroDuration();
   return absl::Nanoseconds(std::max<int64_t>(0, deadline_.ns() - started_ns_));
 }
 
-absl::Status Call::invalid(absl::string_view key, absl::string_view why) const {
+absl::Status StoreCall::invalid(absl::string_view key,
+                                absl::string_view why) const {
   return base::make_error({.reason = Reason::kInvalidArgument,
                            .what = absl::StrCat("key ", shown(key), ": ", why),
                            .op = op_});
 }
 
-absl::Status Call::check_key(absl::string_view key) const {
+absl::Status StoreCall::check_key(absl::string_view key) const {
   if (key.empty() || key.size() > Store::kMaxKeyBytes)
     return base::make_error(
         {.reason = Reason::kInvalidArgument,
@@ -47,8 +48,8 @@ absl::Status Call::check_key(absl::string_view key) const {
   return absl::OkStatus();
 }
 
-absl::Status Call::check(absl::string_view key, absl::string_view value,
-                         absl::string_view other_value) const {
+absl::Status StoreCall::check(absl::string_view key, absl::string_view value,
+                              absl::string_view other_value) const {
   if (absl::Status status = check_key(key); !status.ok()) return status;
   const size_t size = value.size() + other_value.size();
   if (size > Store::kMaxValueBytes)
@@ -63,7 +64,7 @@ absl::Status Call::check(absl::string_view key, absl::string_view value,
   return absl::OkStatus();
 }
 
-absl::Status Call::check(const std::vector<std::string>& keys) const {
+absl::Status StoreCall::check(const std::vector<std::string>& keys) const {
   size_t size = 0;
   for (const std::string& key : keys) {
     if (absl::Status status = check_key(key); !status.ok()) return status;
@@ -81,8 +82,8 @@ absl::Status Call::check(const std::vector<std::string>& keys) const {
   return absl::OkStatus();
 }
 
-absl::Status Call::timed_out(const std::vector<std::string>& missing,
-                             absl::string_view cause) const {
+absl::Status StoreCall::timed_out(const std::vector<std::string>& missing,
+                                  absl::string_view cause) const {
   std::string what = "the deadline passed";
   if (!missing.empty()) {
     what = absl::StrCat("nobody set key ", shown(missing.front()));

@@ -3,7 +3,7 @@
 //
 // Threads: a value.
 //
-//   const Call call("store get", deadline);
+//   const StoreCall call("store get", deadline);
 //   if (absl::Status status = call.check({key}); !status.ok()) return status;
 #ifndef DISTWRAP_SRC_STORE_CALL_H_
 #define DISTWRAP_SRC_STORE_CALL_H_
@@ -19,9 +19,9 @@
 
 namespace distwrap::store {
 
-class Call {
+class StoreCall {
  public:
-  Call(absl::string_view op, Deadline deadline)
+  StoreCall(absl::string_view op, Deadline deadline)
       : op_(op), deadline_(deadline), started_ns_(Deadline::now_ns()) {}
 
   // kInvalidArgument for a key or value outside the limits, kTimedOut when the

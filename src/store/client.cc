@@ -54,7 +54,7 @@ class Client final : public ClientStore {
 
   absl::Status set(absl::string_view key, absl::string_view value,
                    Deadline deadline) override try {
-    const Call call("store set", deadline);
+    const StoreCall call("store set", deadline);
     if (absl::Status status = call.check(key, value); !status.ok())
       return status;
     Request request = one_key(Op::kSet, key);
@@ -66,7 +66,7 @@ class Client final : public ClientStore {
 
   absl::StatusOr<std::string> get(absl::string_view key,
                                   Deadline deadline) override try {
-    const Call call("store get", deadline);
+    const StoreCall call("store get", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     return text_of(call, ask(call, one_key(Op::kGetAll, key)));
   } catch (...) {
@@ -75,7 +75,7 @@ class Client final : public ClientStore {
 
   absl::Status wait(const std::vector<std::string>& keys,
                     Deadline deadline) override try {
-    const Call call("store wait", deadline);
+    const StoreCall call("store wait", deadline);
     if (absl::Status status = call.check(keys); !status.ok()) return status;
     return ask(call, Request{.op = Op::kWait, .keys = keys}).status();
   } catch (...) {
@@ -84,7 +84,7 @@ class Client final : public ClientStore {
 
   absl::StatusOr<std::vector<std::string>> get_all(
       const std::vector<std::string>& keys, Deadline deadline) override try {
-    const Call call("store get_all", deadline);
+    const StoreCall call("store get_all", deadline);
     if (absl::Status status = call.check(keys); !status.ok()) return status;
     absl::StatusOr<Reply> reply =
         ask(call, Request{.op = Op::kGetAll, .keys = keys});
@@ -99,7 +99,7 @@ class Client final : public ClientStore {
 
   absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
                               Deadline deadline) override try {
-    const Call call("store add", deadline);
+    const StoreCall call("store add", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     Request request = one_key(Op::kAdd, key);
     request.number = delta;
@@ -114,7 +114,7 @@ class Client final : public ClientStore {
                                           absl::string_view expected,
                                           absl::string_view desired,
                                           Deadline deadline) override try {
-    const Call call("store compare_set", deadline);
+    const StoreCall call("store compare_set", deadline);
     if (absl::Status status = call.check(key, desired, expected); !status.ok())
       return status;
     Request request = one_key(Op::kCompareSet, key);
@@ -127,7 +127,7 @@ class Client final : public ClientStore {
 
   absl::StatusOr<bool> delete_key(absl::string_view key,
                                   Deadline deadline) override try {
-    const Call call("store delete_key", deadline);
+    const StoreCall call("store delete_key", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     const absl::StatusOr<Reply> reply = ask(call, one_key(Op::kDelete, key));
     if (!reply.ok()) return reply.status();
@@ -138,7 +138,7 @@ class Client final : public ClientStore {
 
   absl::StatusOr<int64_t> append(absl::string_view log, absl::string_view text,
                                  Deadline deadline) override try {
-    const Call call("store append", deadline);
+    const StoreCall call("store append", deadline);
     if (absl::Status status = call.check(log, text); !status.ok())
       return status;
     Request request = one_key(Op::kAppend, log);
@@ -160,7 +160,7 @@ class Client final : public ClientStore {
     return {.op = op, .keys = {std::string(key)}};
   }
 
-  absl::StatusOr<std::string> text_of(const Call& call,
+  absl::StatusOr<std::string> text_of(const StoreCall& call,
                                       absl::StatusOr<Reply> reply) const {
     if (!reply.ok()) return reply.status();
     if (reply->texts.size() != 1) return malformed(call);
@@ -168,7 +168,7 @@ class Client final : public ClientStore {
   }
 
   // Turns an error of the server into an error of this call.
-  absl::StatusOr<Reply> ask(const Call& call, const Request& request) {
+  absl::StatusOr<Reply> ask(const StoreCall& call, const Request& request) {
     if (request.op == Op::kWait || request.op == Op::kGetAll)
       return ask_wait(call, request);
     absl::StatusOr<Reply> reply = ask_once(call, request, call.deadline());
@@ -179,7 +179,7 @@ class Client final : public ClientStore {
 
   // A wait with a deadline sends two requests: the first one ends early and
   // reports the keys that are missing by then.
-  absl::StatusOr<Reply> ask_wait(const Call& call, Request request) {
+  absl::StatusOr<Reply> ask_wait(const StoreCall& call, Request request) {
     const Deadline end = call.deadline();
     Deadline step, answered_by;
     if (!end.is_never()) {
@@ -215,7 +215,7 @@ class Client final : public ClientStore {
     }
   }
 
-  absl::StatusOr<Reply> ask_once(const Call& call, const Request& request,
+  absl::StatusOr<Reply> ask_once(const StoreCall& call, const Request& request,
                                  Deadline until) {
     absl::StatusOr<StreamPtr> stream = take(call.deadline());
     if (!stream.ok()) return stream.status();
@@ -229,8 +229,9 @@ class Client final : public ClientStore {
     return reply;
   }
 
-  absl::StatusOr<Reply> round_trip(const Call& call, const Request& request,
-                                   Deadline until, ByteStream& stream) const {
+  absl::StatusOr<Reply> round_trip(const StoreCall& call,
+                                   const Request& request, Deadline until,
+                                   ByteStream& stream) const {
     // Without an answer, this rank does not know which keys exist.
     const auto failed = [&](Io io) {
       if (io.kind == Io::kTimedOut)
@@ -281,7 +282,7 @@ class Client final : public ClientStore {
     if (kept_.size() < kKeptConnections) kept_.push_back(std::move(stream));
   }
 
-  absl::Status lost(const Call& call, absl::string_view cause) const {
+  absl::Status lost(const StoreCall& call, absl::string_view cause) const {
     return base::make_error(
         {.reason = Reason::kStoreUnreachable,
          .what = absl::StrCat("the store at ", place_.address(), " is gone"),
@@ -293,7 +294,7 @@ class Client final : public ClientStore {
              "find out why rank 0 or `distwrap run`, which serves it, ended"});
   }
 
-  absl::Status malformed(const Call& call) const {
+  absl::Status malformed(const StoreCall& call) const {
     return lost(call, "its answer cannot be read");
   }
 

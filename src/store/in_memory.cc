@@ -18,7 +18,7 @@ class InMemoryStore final : public Store {
  public:
   absl::Status set(absl::string_view key, absl::string_view value,
                    Deadline deadline) override try {
-    const Call call("store set", deadline);
+    const StoreCall call("store set", deadline);
     if (absl::Status status = call.check(key, value); !status.ok())
       return status;
     std::string own(value);  // copied before the lock is taken
@@ -32,7 +32,7 @@ class InMemoryStore final : public Store {
   absl::StatusOr<std::string> get(absl::string_view key,
                                   Deadline deadline) override try {
     absl::StatusOr<std::vector<std::string>> values =
-        collect(Call("store get", deadline), {std::string(key)}, true);
+        collect(StoreCall("store get", deadline), {std::string(key)}, true);
     if (!values.ok()) return values.status();
     return std::move(values->front());
   } catch (...) {
@@ -41,21 +41,21 @@ class InMemoryStore final : public Store {
 
   absl::Status wait(const std::vector<std::string>& keys,
                     Deadline deadline) override try {
-    return collect(Call("store wait", deadline), keys, false).status();
+    return collect(StoreCall("store wait", deadline), keys, false).status();
   } catch (...) {
     return base::error_of_exception("store wait");
   }
 
   absl::StatusOr<std::vector<std::string>> get_all(
       const std::vector<std::string>& keys, Deadline deadline) override try {
-    return collect(Call("store get_all", deadline), keys, true);
+    return collect(StoreCall("store get_all", deadline), keys, true);
   } catch (...) {
     return base::error_of_exception("store get_all");
   }
 
   absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
                               Deadline deadline) override try {
-    const Call call("store add", deadline);
+    const StoreCall call("store add", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     MutexLock lock(mutex_);
     absl::StatusOr<int64_t> sum = table_.add(key, delta);
@@ -69,7 +69,7 @@ class InMemoryStore final : public Store {
                                           absl::string_view expected,
                                           absl::string_view desired,
                                           Deadline deadline) override try {
-    const Call call("store compare_set", deadline);
+    const StoreCall call("store compare_set", deadline);
     if (absl::Status status = call.check(key, desired, expected); !status.ok())
       return status;
     MutexLock lock(mutex_);
@@ -80,7 +80,7 @@ class InMemoryStore final : public Store {
 
   absl::StatusOr<bool> delete_key(absl::string_view key,
                                   Deadline deadline) override try {
-    const Call call("store delete_key", deadline);
+    const StoreCall call("store delete_key", deadline);
     if (absl::Status status = call.check(key); !status.ok()) return status;
     MutexLock lock(mutex_);
     return table_.erase(key);
@@ -93,7 +93,7 @@ class InMemoryStore final : public Store {
  private:
   // Waits for all keys, then reads them under the same lock.
   absl::StatusOr<std::vector<std::string>> collect(
-      const Call& call, const std::vector<std::string>& keys,
+      const StoreCall& call, const std::vector<std::string>& keys,
       bool with_values) {
     if (absl::Status status = call.check(keys); !status.ok()) return status;
     // Declared before the wait that refers to it, so it outlives the wait. One

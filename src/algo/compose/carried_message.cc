@@ -61,8 +61,8 @@ int32_t CarriedMessage::start(Comm& comm, const dw_op& op, Cell& above,
 }
 
 // Submits one part. DW_OK: it ends later; DW_DONE: it has ended.
-int32_t CarriedMessage::submit(Part& part, void* data, uint64_t bytes, int as,
-                               bool waits, dw_error* error) {
+int32_t CarriedMessage::submit(MessagePart& part, void* data, uint64_t bytes,
+                               int as, bool waits, dw_error* error) {
   dw_op below = op_;
   below.struct_size = sizeof below;
   below.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
@@ -77,7 +77,7 @@ int32_t CarriedMessage::submit(Part& part, void* data, uint64_t bytes, int as,
   return code;
 }
 
-void CarriedMessage::Part::end(int32_t ended, const dw_error* why) {
+void CarriedMessage::MessagePart::end(int32_t ended, const dw_error* why) {
   code = ended;
   if (why != nullptr) error = *why;
   CarriedMessage& message = message_;
@@ -98,7 +98,7 @@ int32_t CarriedMessage::result(dw_error* error) const {
         {comm_.rank(), static_cast<int>(mine_.type), mine_.bytes},
         {op_.peer, static_cast<int>(theirs_.type), theirs_.bytes}, op_.tag,
         error);
-  const Part& first = head_.code != DW_OK ? head_ : bytes_;
+  const MessagePart& first = head_.code != DW_OK ? head_ : bytes_;
   if (first.code != DW_OK && error != nullptr) *error = first.error;
   return first.code;
 }

@@ -32,10 +32,10 @@ class CarriedMessage {
     uint64_t type;  // DW_DTYPE_<NAME>
     uint64_t bytes;
   };
-  class Part final : public Cell {
+  class MessagePart final : public Cell {
    public:
-    explicit Part(CarriedMessage& message) : message_(message) {}
-    ~Part() override = default;
+    explicit MessagePart(CarriedMessage& message) : message_(message) {}
+    ~MessagePart() override = default;
     void end(int32_t code, const dw_error* error) override;
     int32_t code = DW_OK;
     dw_error error = {};
@@ -45,8 +45,8 @@ class CarriedMessage {
   };
 
   CarriedMessage(Comm& comm, const dw_op& op, Cell& above);
-  int32_t submit(Part& part, void* data, uint64_t bytes, int as, bool waits,
-                 dw_error* error);
+  int32_t submit(MessagePart& part, void* data, uint64_t bytes, int as,
+                 bool waits, dw_error* error);
   // Returns whether this was the last of the two parts and the call of `start`.
   bool leave() { return left_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   int32_t result(dw_error* error) const;
@@ -55,7 +55,7 @@ class CarriedMessage {
   const dw_op op_;
   Cell& above_;
   Head mine_, theirs_;
-  Part head_, bytes_;
+  MessagePart head_, bytes_;
   std::atomic<int> left_ = 3;
 };
 

@@ -27,7 +27,7 @@ enum class What : uint16_t {
   kReply,  // ends a request
 };
 
-struct Head {
+struct FrameHeader {
   uint64_t window;   // uid of the window
   uint64_t request;  // number for the reply; 0: no reply is wanted
   uint64_t offset;   // offset in the target's part
@@ -59,11 +59,11 @@ struct Head {
     }
   }
 };
-static_assert(sizeof(Head) == 64);
+static_assert(sizeof(FrameHeader) == 64);
 
 struct alignas(64) Frame {
   static constexpr uint64_t kData = 448;
-  Head head;
+  FrameHeader head;
   char data[kData];
 
   bool holds_all() const { return head.bytes <= kData; }

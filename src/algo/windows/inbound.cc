@@ -90,7 +90,7 @@ void MessageService::take_frames(Inbound& from) {
 }
 
 void MessageService::begin_message(Inbound& from) {
-  const Head& head = from.head;
+  const FrameHeader& head = from.head;
   from.code = DW_OK;
   from.asked = from.taken = 0;
   from.ask_with = from.take_from = 0;
@@ -146,7 +146,7 @@ void MessageService::take(Inbound& from, const char* data, uint64_t at,
 
 int32_t MessageService::serve(Inbound& from, const char* data, uint64_t at,
                               uint64_t bytes) {
-  const Head& head = from.head;
+  const FrameHeader& head = from.head;
   const uint64_t element = head.element();
   switch (head.what) {
     case What::kPut:
@@ -173,7 +173,7 @@ int32_t MessageService::serve(Inbound& from, const char* data, uint64_t at,
 }
 
 void MessageService::finish(Inbound& from, const char* data) {
-  const Head& head = from.head;
+  const FrameHeader& head = from.head;
   if (head.what == What::kReply) {
     replied(from, data);
   } else if (head.what != What::kData) {
@@ -189,7 +189,7 @@ void MessageService::finish(Inbound& from, const char* data) {
 }
 
 void MessageService::answer(Inbound& from, bool from_part) {
-  const Head& asked = from.head;
+  const FrameHeader& asked = from.head;
   const auto reply = std::make_shared<OutgoingMessage>();
   reply->frame.head.what = What::kReply;
   reply->frame.head.request = asked.request;

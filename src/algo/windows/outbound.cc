@@ -112,7 +112,7 @@ void MessageService::pump(int peer) {
 bool MessageService::begin_more(
     int peer, const std::shared_ptr<OutgoingMessage>& message) {
   if (out_[static_cast<size_t>(peer)].flying >= kFlying) return false;
-  const Head& head = message->frame.head;
+  const FrameHeader& head = message->frame.head;
   if (!message->has_begun) {
     if (message->tells_of != nullptr)
       message->frame.head.code = message->tells_of->code;

@@ -128,7 +128,7 @@ struct Inbound {
   std::array<Frame, kFrames> spaces;
   size_t next_frame = 0;
   // The message that is being received:
-  Head head = {};
+  FrameHeader head = {};
   std::shared_ptr<Part> part;
   std::unique_ptr<char[]> result;
   int32_t code = DW_OK;

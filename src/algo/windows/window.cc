@@ -202,7 +202,7 @@ int32_t Window::run_here(const dw_op& op) {
 int32_t Window::send(const dw_op& op, dw_work* work, Deadline deadline,
                      dw_error* error) {
   const auto message = std::make_shared<OutgoingMessage>();
-  Head& head = message->frame.head;
+  FrameHeader& head = message->frame.head;
   head.window = part_->uid();
   head.what = what_of(op.kind);
   head.offset = op.window_offset;

@@ -138,21 +138,21 @@ void GroupBoard::name_counts(const GroupPage& a, const GroupPage& b,
 // The call that most ranks made is the expected one; in a tie, the lowest
 // rank's.
 ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
-  struct Call {
+  struct CallOfRanks {
     uint64_t history;
     SeenCall seen;
     std::string text;
     std::vector<int> ranks;
     const GroupPage* page;  // the first such rank's
   };
-  std::vector<Call> calls;
+  std::vector<CallOfRanks> calls;
   uint16_t own_kind = 0;
   for_each_page([&](int rank, const GroupPage& page) {
     const std::optional<Seen> seen = read(page, number);
     if (!seen.has_value()) return;
     if (rank == place_.rank)
       own_kind = static_cast<uint16_t>(seen->call.what & 0xff);
-    for (Call& call : calls)
+    for (CallOfRanks& call : calls)
       if (call.history == seen->history) return call.ranks.push_back(rank);
     calls.push_back({seen->history,
                      seen->call,
@@ -161,7 +161,7 @@ ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
                      &page});
   });
   std::stable_sort(calls.begin(), calls.end(),
-                   [](const Call& a, const Call& b) {
+                   [](const CallOfRanks& a, const CallOfRanks& b) {
                      return a.ranks.size() > b.ranks.size();
                    });
   ErrorInfo info = located(
@@ -181,7 +181,7 @@ ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
     name_counts(*calls[0].page, *calls[1].page, number, &calls[0].text,
                 &calls[1].text);
   }
-  const auto say = [](const Call& call) {
+  const auto say = [](const CallOfRanks& call) {
     return absl::StrCat(call.text, " (rank",
                         call.ranks.size() == 1 ? " " : "s ",
                         base::rank_list(call.ranks), ")");

@@ -76,24 +76,24 @@ class Accumulate final : public Node {
 };
 
 // A view as part of its base, both row-major.
-struct Part {
+struct PlaceInBase {
   Dims base_sizes, sizes, strides;
   int64_t offset = 0;
 };
 
-Part part_of(const Tensor& view, const Tensor& base) {
+PlaceInBase part_of(const Tensor& view, const Tensor& base) {
   return {Dims(base.sizes().begin(), base.sizes().end()),
           Dims(view.sizes().begin(), view.sizes().end()),
           Dims(view.strides().begin(), view.strides().end()),
           view.storage_offset() - base.storage_offset()};
 }
 
-Tensor take_part(const Tensor& whole, const Part& part) {
+Tensor take_part(const Tensor& whole, const PlaceInBase& part) {
   return throwing::as_strided(throwing::contiguous(whole), part.sizes,
                               part.strides, part.offset);
 }
 // Zeros of the base's shape with `value` in place of the part.
-Tensor embed(const Tensor& value, const Part& part) {
+Tensor embed(const Tensor& value, const PlaceInBase& part) {
   return throwing::as_strided_backward(value, part.base_sizes, part.sizes,
                                        part.strides, part.offset);
 }
@@ -120,7 +120,7 @@ class ViewOfBase final : public Node {
   std::string name() const override { return "view of a written tensor"; }
 
  private:
-  const Part part_;
+  const PlaceInBase part_;
   const bool possible_;
 };
 
@@ -166,7 +166,7 @@ class WrittenPart final : public Node {
   }
 
  private:
-  const Part part_;
+  const PlaceInBase part_;
   NodePtr writer_;
 };
 

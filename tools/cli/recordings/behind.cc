@@ -13,7 +13,7 @@ namespace distwrap::cli {
 namespace {
 
 // A group as one rank saw it.
-struct Part {
+struct GroupOfRank {
   const RankRecording* recording;
   const RecordedMember* member;
 };
@@ -44,14 +44,14 @@ auto terms(const RecordedOp& op) {
 }
 
 // The collectives of one rank in one group, by sequence number.
-std::map<int64_t, const RecordedOp*> collectives(const Part& part) {
+std::map<int64_t, const RecordedOp*> collectives(const GroupOfRank& part) {
   std::map<int64_t, const RecordedOp*> by_seq;
   for (const RecordedOp& op : part.recording->operations)
     if (op.group == part.member->group && op.seq > 0) by_seq[op.seq] = &op;
   return by_seq;
 }
 
-RankPosition position_of(const Part& part) {
+RankPosition position_of(const GroupOfRank& part) {
   RankPosition position{.rank = part.recording->rank,
                         .recorded = true,
                         .host = part.recording->host,
@@ -71,7 +71,7 @@ RankPosition position_of(const Part& part) {
 
 class Findings {
  public:
-  Findings(const GroupPosition& group, const std::vector<Part>& parts)
+  Findings(const GroupPosition& group, const std::vector<GroupOfRank>& parts)
       : group_(group), parts_(parts) {}
 
   std::vector<std::string> all() {
@@ -130,7 +130,7 @@ class Findings {
   // Finds the first call that differs between ranks.
   void find_differing() {
     std::vector<std::map<int64_t, const RecordedOp*>> calls;
-    for (const Part& part : parts_) calls.push_back(collectives(part));
+    for (const GroupOfRank& part : parts_) calls.push_back(collectives(part));
     for (size_t i = 1; i < calls.size(); ++i)
       for (const auto& [seq, op] : calls[i]) {
         const auto first = calls[0].find(seq);
@@ -162,7 +162,7 @@ class Findings {
   }
 
   void find_failed() {
-    for (const Part& part : parts_)
+    for (const GroupOfRank& part : parts_)
       for (const RecordedOp& op : part.recording->operations)
         if (op.group == part.member->group && op.failed()) {
           found_.push_back(absl::StrCat(rank_names({part.recording->rank}),
@@ -173,7 +173,7 @@ class Findings {
   }
 
   const GroupPosition& group_;
-  const std::vector<Part>& parts_;
+  const std::vector<GroupOfRank>& parts_;
   std::vector<std::string> found_;
 };
 
@@ -199,16 +199,16 @@ std::string describe(const RecordedOp& op) {
 
 std::vector<GroupPosition> positions_of(const JobRecording& job) {
   std::vector<std::string> order;
-  std::map<std::string, std::vector<Part>> parts;
+  std::map<std::string, std::vector<GroupOfRank>> parts;
   for (const RankRecording& recording : job.ranks)
     for (const RecordedMember& member : recording.groups) {
-      std::vector<Part>& of_group = parts[member.uid];
+      std::vector<GroupOfRank>& of_group = parts[member.uid];
       if (of_group.empty()) order.push_back(member.uid);
       of_group.push_back({&recording, &member});
     }
   std::vector<GroupPosition> groups;
   for (const std::string& uid : order) {
-    const std::vector<Part>& of_group = parts[uid];
+    const std::vector<GroupOfRank>& of_group = parts[uid];
     const RecordedMember& any = *of_group.front().member;
     GroupPosition group{.uid = uid,
                         .name = any.name,
@@ -221,7 +221,7 @@ std::vector<GroupPosition> positions_of(const JobRecording& job) {
         static_cast<size_t>(std::clamp<int64_t>(any.size, 0, kMostRanks)));
     for (size_t i = 0; i < group.ranks.size() && i < any.ranks.size(); ++i)
       group.ranks[i].rank = any.ranks[i];
-    for (const Part& part : of_group)
+    for (const GroupOfRank& part : of_group)
       if (part.member->rank >= 0 &&
           static_cast<size_t>(part.member->rank) < group.ranks.size())
         group.ranks[static_cast<size_t>(part.member->rank)] = position_of(part);

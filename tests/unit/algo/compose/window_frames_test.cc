@@ -10,8 +10,9 @@ namespace {
 
 constexpr uint64_t kPart = 4096;
 
-Head head(What what, uint64_t bytes, uint64_t wanted, uint8_t bits = 64) {
-  Head head = {};
+FrameHeader head(What what, uint64_t bytes, uint64_t wanted,
+                 uint8_t bits = 64) {
+  FrameHeader head = {};
   head.what = what;
   head.bytes = bytes;
   head.wanted = wanted;

@@ -1,5 +1,5 @@
 // Rounds of setup messages, and the messages that are refused.
-#include "hostmem/building.h"
+#include "hostmem/setup_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace dw_hostmem {
 namespace {
 
-constexpr Building::Kind kKind = {"test", 0x74657374, 1};
+constexpr SetupExchange::Kind kKind = {"test", 0x74657374, 1};
 
 dw_setup_info info_of(int rank) {
   dw_setup_info info = {};
@@ -22,10 +22,10 @@ dw_setup_info info_of(int rank) {
 }
 
 // In two rounds each rank tells a number and the sum of all numbers.
-class Sum final : public Building {
+class Sum final : public SetupExchange {
  public:
   explicit Sum(const dw_setup_info& info, const Kind& kind = kKind)
-      : Building(kind, info) {
+      : SetupExchange(kind, info) {
     say_object(info.rank + 1);
   }
   dw_setup_result take() override { return {}; }
@@ -89,7 +89,7 @@ TEST(BuildingTest, RefusesMessagesThatDoNotFit) {
   other = info_of(1);
   other.epoch = 4;
   EXPECT_EQ(refusal(Sum(other).message()).reason, DW_REASON_STALE_EPOCH);
-  Building::Kind newer = kKind;
+  SetupExchange::Kind newer = kKind;
   ++newer.version;
   EXPECT_EQ(refusal(Sum(info_of(1), newer).message()).reason,
             DW_REASON_REFUSED);
