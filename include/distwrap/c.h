@@ -205,10 +205,17 @@ DISTWRAP_EXPORT int32_t distwrap_group_children(distwrap_group group,
 DISTWRAP_EXPORT int32_t distwrap_group_backends(distwrap_group group,
                                                 distwrap_list* list,
                                                 distwrap_error* error);
-/* Attaches a pointer of the program to a group under a key. */
+/* Attaches a pointer of the program to a registered group under a key. */
 DISTWRAP_EXPORT int32_t distwrap_group_set_data(distwrap_group group,
                                                 const char* key, void* data,
                                                 distwrap_error* error);
+/* Attaches data that the registry frees: `free_data(data)` is called once,
+ * when the value is replaced, when the group leaves the registry, or at once
+ * when the call fails. It may run in any thread and makes no call of distwrap.
+ * = MPI_Comm_create_keyval with a delete function */
+DISTWRAP_EXPORT int32_t distwrap_group_set_owned_data(
+    distwrap_group group, const char* key, void* data,
+    void (*free_data)(void* data), distwrap_error* error);
 /* `data` gets the pointer under a key. An error when there is none. */
 DISTWRAP_EXPORT int32_t distwrap_group_get_data(distwrap_group group,
                                                 const char* key, void** data,
@@ -942,6 +949,11 @@ DISTWRAP_EXPORT int32_t distwrap_store_connect(const char* address,
                                                distwrap_error* error);
 /* Frees the handle; keys stay as long as the store lives elsewhere. */
 DISTWRAP_EXPORT int32_t distwrap_store_free(distwrap_store store);
+/* Lets a descriptor end waits for stores: while it is set, the first call of
+ * this thread that waits for a store and finds it readable fails with
+ * DW_ABORTED. -1 ends that. The descriptor is the caller's. */
+DISTWRAP_EXPORT int32_t distwrap_store_interrupt_by(int32_t fd,
+                                                    distwrap_error* error);
 /* Sets the value of a key, whether or not it had one. */
 DISTWRAP_EXPORT int32_t distwrap_store_set(distwrap_store store,
                                            const char* key,

@@ -8,7 +8,6 @@
 
 #include <absl/strings/str_cat.h>
 
-#include <any>
 #include <map>
 #include <utility>
 #include <vector>
@@ -240,36 +239,6 @@ int32_t distwrap_group_backends(distwrap_group group, distwrap_list* list,
     for (const distwrap::DeviceBackend& one : g.device_backends())
       names.push_back(absl::StrCat(one.device, ":", one.backend));
     return hand_out_list(kCall, std::move(names), list);
-  });
-}
-
-int32_t distwrap_group_set_data(distwrap_group group, const char* key,
-                                void* data, distwrap_error* error) {
-  constexpr const char* kCall = "group_set_data";
-  return with_group(kCall, group, error, [&](const Group& g) -> absl::Status {
-    if (key == nullptr) return refuse_null(kCall, "key");
-    const distwrap::Session session = distwrap::facade::session_of_thread();
-    if (!session) return distwrap::facade::not_initialized(kCall);
-    return session.registry().set_data(g, key, data);
-  });
-}
-
-int32_t distwrap_group_get_data(distwrap_group group, const char* key,
-                                void** data, distwrap_error* error) {
-  constexpr const char* kCall = "group_get_data";
-  return with_group(kCall, group, error, [&](const Group& g) -> absl::Status {
-    if (key == nullptr) return refuse_null(kCall, "key");
-    if (data == nullptr) return refuse_null(kCall, "data");
-    const distwrap::Session session = distwrap::facade::session_of_thread();
-    if (!session) return distwrap::facade::not_initialized(kCall);
-    const absl::StatusOr<std::any> found = session.registry().get_data(g, key);
-    if (!found.ok()) return found.status();
-    void* const* const pointer = std::any_cast<void*>(&*found);
-    if (pointer == nullptr)
-      return refuse(kCall, "the value was not set by the C API",
-                    "read it where it was set");
-    *data = *pointer;
-    return absl::OkStatus();
   });
 }
 

@@ -6,6 +6,8 @@
 #include "distwrap/peer.h"
 #include "facade/binding.h"
 
+#include <any>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,18 +15,26 @@
 namespace distwrap::capi {
 namespace {
 
-// Runs `f(registry, group)` with the registry of the thread's session.
+// Runs `f(registry, group)` with the registry of the group's session, whichever
+// thread asks.
+template <class F>
+absl::Status in_registry(const char* call, distwrap_group handle, const F& f) {
+  auto group = group_of(call, handle);
+  if (!group.ok()) return group.status();
+  const Session session = facade::session_for(*group);
+  if (!session) return facade::not_initialized(call);
+  return f(session.registry(), *group ? *group : session.world());
+}
+
+// Runs in_registry in the frame of a C function.
 template <class F>
 int32_t with_registry(const char* call, distwrap_group handle,
                       distwrap_error* error, const F& f) {
-  return entry(call, error, [&]() -> absl::Status {
-    const Session session = facade::session_of_thread();
-    if (!session) return facade::not_initialized(call);
-    auto group = group_of(call, handle);
-    if (!group.ok()) return group.status();
-    return f(session.registry(), *group ? *group : session.world());
-  });
+  return entry(call, error, [&] { return in_registry(call, handle, f); });
 }
+
+// A pointer that the registry frees by a function of the program.
+using Owned = std::shared_ptr<void>;
 
 }  // namespace
 }  // namespace distwrap::capi
@@ -98,6 +108,54 @@ int32_t distwrap_registered_groups(uint64_t* count, distwrap_error* error) {
       [&](const GroupRegistry& registry, const Group&) -> absl::Status {
         if (count == nullptr) return refuse_null(kCall, "count");
         *count = registry.size();
+        return absl::OkStatus();
+      });
+}
+
+int32_t distwrap_group_set_data(distwrap_group group, const char* key,
+                                void* data, distwrap_error* error) {
+  constexpr const char* kCall = "group_set_data";
+  return with_registry(
+      kCall, group, error,
+      [&](GroupRegistry& registry, const Group& g) -> absl::Status {
+        if (key == nullptr) return refuse_null(kCall, "key");
+        return registry.set_data(g, key, data);
+      });
+}
+
+int32_t distwrap_group_set_owned_data(distwrap_group group, const char* key,
+                                      void* data, void (*free_data)(void* data),
+                                      distwrap_error* error) {
+  constexpr const char* kCall = "group_set_owned_data";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (free_data == nullptr) return refuse_null(kCall, "free_data");
+    const Owned owned(data, free_data);
+    return in_registry(
+        kCall, group,
+        [&](GroupRegistry& registry, const Group& g) -> absl::Status {
+          if (key == nullptr) return refuse_null(kCall, "key");
+          return registry.set_data(g, key, owned);
+        });
+  });
+}
+
+int32_t distwrap_group_get_data(distwrap_group group, const char* key,
+                                void** data, distwrap_error* error) {
+  constexpr const char* kCall = "group_get_data";
+  return with_registry(
+      kCall, group, error,
+      [&](GroupRegistry& registry, const Group& g) -> absl::Status {
+        if (key == nullptr) return refuse_null(kCall, "key");
+        if (data == nullptr) return refuse_null(kCall, "data");
+        const absl::StatusOr<std::any> found = registry.get_data(g, key);
+        if (!found.ok()) return found.status();
+        if (const auto* const owned = std::any_cast<Owned>(&*found))
+          *data = owned->get();
+        else if (void* const* const plain = std::any_cast<void*>(&*found))
+          *data = *plain;
+        else
+          return refuse(kCall, "the value was not set by the C API",
+                        "read it where it was set");
         return absl::OkStatus();
       });
 }

@@ -3,9 +3,11 @@
 
 #include "capi/entry.h"
 #include "distwrap/c.h"
+#include "store/interrupt.h"
 
 #include <absl/strings/string_view.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,9 @@ absl::StatusOr<List> keys_of(const char* call, const char* const* keys,
   return list;
 }
 
+// The descriptor that ends this thread's waits for stores.
+thread_local std::optional<store::Interrupt> interrupt;
+
 }  // namespace
 }  // namespace distwrap::capi
 
@@ -68,6 +73,16 @@ int32_t distwrap_store_connect(const char* address, int64_t timeout,
     auto made = Store::connect(address, Deadline::after(duration_of(timeout)));
     if (!made.ok()) return made.status();
     return hand_out(kCall, *std::move(made), store);
+  });
+}
+
+int32_t distwrap_store_interrupt_by(int32_t fd, distwrap_error* error) {
+  return entry("store_interrupt_by", error, [&]() -> absl::Status {
+    interrupt.reset();
+    if (fd >= 0)
+      interrupt.emplace(
+          fd, distwrap::store::Interrupt::Words{"the call", "call again"});
+    return absl::OkStatus();
   });
 }
 

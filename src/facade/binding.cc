@@ -57,6 +57,12 @@ Session session_of_thread() {
   return adopted;
 }
 
+Session session_for(const Group& group) {
+  if (group && group.state()->session() != nullptr)
+    return Session(group.state()->session());
+  return session_of_thread();
+}
+
 bool thread_is_bound() { return static_cast<bool>(bound); }
 
 void bind(const Session& session) {

@@ -56,6 +56,9 @@ inline std::shared_ptr<group::GroupState> kept_group_of(const Group& group) {
 // The session of this thread, bound or the only one of the process; empty when
 // there is none.
 Session session_of_thread();
+// The session that made `group`; for no group and for a group whose session is
+// gone, the session of this thread.
+Session session_for(const Group& group);
 bool thread_is_bound();
 void bind(const Session& session);
 

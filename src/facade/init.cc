@@ -55,9 +55,7 @@ absl::StatusOr<Session> init_process_group(const InitOptions& options) try {
 absl::Status destroy_process_group(const Group& group) try {
   // A group knows its session, whichever thread asks; that of a group that has
   // ended may be gone.
-  const Session session = group && group.state()->session() != nullptr
-                              ? Session(group.state()->session())
-                              : facade::session_of_thread();
+  const Session session = facade::session_for(group);
   if (!session && !group)
     return facade::not_initialized("destroy_process_group");
   if (!session) return absl::OkStatus();

@@ -192,7 +192,7 @@ absl::StatusOr<std::vector<std::string>> exchange(
     else if (error_reason(values.status()) == Reason::kOutOfMemory)
       give_up_alone(kNoMemory, values.status());
     else if (error_reason(values.status()) == Reason::kAborted)
-      give_up_alone("the start of a rank was interrupted", values.status());
+      give_up_alone("a rank was interrupted", values.status());
     else
       presence.leave(deadline);
     return values;

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <poll.h>
 
 namespace distwrap::store {
@@ -11,8 +13,8 @@ thread_local Interrupt* current = nullptr;
 
 }  // namespace
 
-Interrupt::Interrupt(std::optional<int> fd)
-    : fd_(fd.value_or(-1)), outer_(current) {
+Interrupt::Interrupt(std::optional<int> fd, Words words)
+    : fd_(fd.value_or(-1)), words_(words), outer_(current) {
   current = this;
 }
 
@@ -35,10 +37,11 @@ bool Interrupt::sleep(Deadline deadline) {
 }
 
 absl::Status Interrupt::error(const std::string& op) {
+  const Words words = current == nullptr ? Words{} : current->words_;
   return base::make_error({.reason = Reason::kAborted,
-                           .what = "the start was interrupted",
+                           .what = absl::StrCat(words.what, " was interrupted"),
                            .op = op,
-                           .next_step = "start the rank again"});
+                           .next_step = words.next_step});
 }
 
 }  // namespace distwrap::store

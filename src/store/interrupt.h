@@ -1,7 +1,7 @@
-// The end of a start-up from outside: while the object lives, the first wait of
-// this thread for a store that finds the descriptor readable fails with
-// kAborted. Later waits are as usual, so that this rank can still tell the
-// others that it gives up.
+// The end of a start-up, or of a call on a store, from outside: while the
+// object lives, the first wait of this thread for a store that finds the
+// descriptor readable fails with kAborted. Later waits are as usual, so that
+// this rank can still tell the others that it gives up.
 //
 // Threads: the object belongs to its thread. Ownership: the descriptor is the
 // caller's.
@@ -22,8 +22,14 @@ namespace distwrap::store {
 
 class Interrupt {
  public:
+  // The error says what ended early. The texts outlive the object.
+  struct Words {
+    const char* what = "the start";
+    const char* next_step = "start the rank again";
+  };
   // Without a descriptor nothing ends early.
-  explicit Interrupt(std::optional<int> fd);
+  explicit Interrupt(std::optional<int> fd) : Interrupt(fd, Words{}) {}
+  Interrupt(std::optional<int> fd, Words words);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
@@ -39,6 +45,7 @@ class Interrupt {
 
  private:
   const int fd_;
+  const Words words_;
   Interrupt* const outer_;
   bool noticed_ = false;
 };

@@ -359,6 +359,40 @@ static int32_t only_small(void* user, const distwrap_bytes* bytes) {
   return bytes->size <= 4 ? DW_OK : DW_INVALID_ARGUMENT;
 }
 
+static int freed = 0;
+
+static void count_freed(void* data) { freed += *(int*)data; }
+
+/* Data that the registry frees: when it is replaced, when its group ends, and
+ * when the call fails. The handle tells the session. */
+static void owned_data(void) {
+  int one = 1, ten = 10;
+  void* data = NULL;
+  distwrap_store store;
+  CALL(distwrap_store_in_memory(&store, &error));
+  const distwrap_init_options options = {.struct_size = sizeof options,
+                                         .has_rank = 1,
+                                         .world_size = 1,
+                                         .store = store};
+  distwrap_session own;
+  distwrap_group world;
+  CALL(distwrap_session_create(&options, &own, &error));
+  CALL(distwrap_session_world(own, &world, &error));
+  CALL(distwrap_group_set_owned_data(world, "k", &one, count_freed, &error));
+  CALL(distwrap_group_get_data(world, "k", &data, &error));
+  REQUIRE(data == &one && freed == 0);
+  CALL(distwrap_group_set_owned_data(world, "k", &ten, count_freed, &error));
+  REQUIRE(freed == 1);
+  REQUIRE(distwrap_group_set_owned_data(world, NULL, &one, count_freed, NULL) ==
+          DW_INVALID_ARGUMENT);
+  REQUIRE(freed == 2);
+  CALL(distwrap_session_close(own, DW_FOREVER, &error));
+  REQUIRE(freed == 12);
+  distwrap_group_free(world);
+  REQUIRE(distwrap_session_free(own) == DW_OK);
+  REQUIRE(distwrap_store_free(store) == DW_OK);
+}
+
 static void registry(void) {
   uint64_t count = 0, before = 0;
   int32_t ranks[kMost];
@@ -806,6 +840,22 @@ static void interrupted_start(void) {
   distwrap_session own;
   REQUIRE(distwrap_session_create(&options, &own, NULL) == DW_ABORTED);
   REQUIRE(own == NULL && distwrap_get_world_size(NULL) == size);
+  /* A wait for a key that nobody sets, and one for a store that is not there.
+   */
+  const char* key = "none";
+  CALL(distwrap_store_interrupt_by(ends[0], &error));
+  REQUIRE(distwrap_store_wait(store, &key, 1, DW_FOREVER, &error) ==
+          DW_ABORTED);
+  REQUIRE(strstr(distwrap_error_text(error), "the call was interrupted") !=
+          NULL);
+  distwrap_error_free(error);
+  CALL(distwrap_store_interrupt_by(ends[0], &error));
+  distwrap_store nowhere;
+  REQUIRE(distwrap_store_connect("unix:/nonexistent/store", DW_FOREVER,
+                                 &nowhere, NULL) == DW_ABORTED);
+  CALL(distwrap_store_interrupt_by(-1, &error));
+  REQUIRE(distwrap_store_wait(store, &key, 1, 1000000, NULL) ==
+          DW_DEADLINE_EXCEEDED);
   REQUIRE(distwrap_store_free(store) == DW_OK);
   REQUIRE(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
@@ -902,6 +952,7 @@ int main(void) {
   objects();
   work();
   registry();
+  owned_data();
   hooks();
   stragglers();
   windows();
