@@ -146,6 +146,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   void abort(ErrorInfo cause);
   // Tells the others the cause first, unless `tell` has passed.
   void abort_everywhere(ErrorInfo cause, Deadline tell);
+  // Ends the operations for which `drain` waits in another thread.
+  void abort_drain(ErrorInfo cause, Deadline tell);
   // Breaks the group by an error of this rank, such as an allocation that
   // failed in the middle of a call. Throws nothing.
   void break_by(const absl::Status& error);

@@ -70,6 +70,16 @@ void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
   abort(std::move(cause));
 }
 
+void BackendCommunicator::abort_drain(ErrorInfo cause, Deadline tell) {
+  if (life_.load(std::memory_order_acquire) != Life::kClosed) return;
+  {
+    base::MutexLock lock(mutex_);
+    if (in_flight_ == 0) return;
+  }
+  if (!tell.passed()) first_failure_.agree(cause);
+  abort(std::move(cause));
+}
+
 void BackendCommunicator::break_by(const absl::Status& error) {
   try {
     ErrorInfo cause = error_info(error).value_or(ErrorInfo{

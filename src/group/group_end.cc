@@ -191,14 +191,16 @@ void abort_group(GroupState& group, absl::string_view why) {
     for (auto& child : all[i]->children()) all.push_back(std::move(child));
   for (const auto& one : all) abort_call(*one, tell);
   for (const auto& one : all)
-    for (const Channel& channel : one->channels())
-      channel.communicator->abort_everywhere(
-          {.reason = Reason::kAborted,
-           .what = absl::StrCat("the group was aborted: ", why),
-           .group = one->name(),
-           .my_rank = one->rank(),
-           .group_size = one->size()},
-          tell);
+    for (const Channel& channel : one->channels()) {
+      const ErrorInfo cause = {
+          .reason = Reason::kAborted,
+          .what = absl::StrCat("the group was aborted: ", why),
+          .group = one->name(),
+          .my_rank = one->rank(),
+          .group_size = one->size()};
+      channel.communicator->abort_everywhere(cause, tell);
+      channel.communicator->abort_drain(cause, tell);
+    }
 }
 
 }  // namespace distwrap::group
