@@ -93,6 +93,8 @@ distwrap_session_create(const distwrap_init_options* options,
 DISTWRAP_EXPORT int32_t distwrap_session_world(distwrap_session session,
                                                distwrap_group* group,
                                                distwrap_error* error);
+/* 1 until the session is closed, by whichever call; 0 for a bad handle. */
+DISTWRAP_EXPORT int32_t distwrap_session_is_open(distwrap_session session);
 /* = MPI_Finalize, ncclCommDestroy. Ends a group and the groups split from it,
  * from any thread; the world of a session that init_process_group started ends
  * that session. A NULL group is the world of the thread's session. */

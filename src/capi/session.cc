@@ -4,6 +4,7 @@
 #include "distwrap/c.h"
 #include "distwrap/distwrap.h"
 #include "facade/binding.h"
+#include "group/session_state.h"
 
 #include <map>
 #include <utility>
@@ -107,6 +108,11 @@ int32_t distwrap_session_world(distwrap_session session, distwrap_group* group,
     if (!found.ok()) return found.status();
     return hand_out_group(kCall, (**found).world(), group);
   });
+}
+
+int32_t distwrap_session_is_open(distwrap_session session) {
+  const auto found = held("session_is_open", session);
+  return found.ok() && !(**found).state()->closed() ? 1 : 0;
 }
 
 int32_t distwrap_destroy_process_group(distwrap_group group,

@@ -386,8 +386,10 @@ static void owned_data(void) {
   REQUIRE(distwrap_group_set_owned_data(world, NULL, &one, count_freed, NULL) ==
           DW_INVALID_ARGUMENT);
   REQUIRE(freed == 2);
+  REQUIRE(distwrap_session_is_open(own) == 1);
   CALL(distwrap_session_close(own, DW_FOREVER, &error));
-  REQUIRE(freed == 12);
+  REQUIRE(freed == 12 && distwrap_session_is_open(own) == 0);
+  REQUIRE(distwrap_session_is_open(NULL) == 0);
   distwrap_group_free(world);
   REQUIRE(distwrap_session_free(own) == DW_OK);
   REQUIRE(distwrap_store_free(store) == DW_OK);
