@@ -48,23 +48,31 @@ def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
 def begin_session(options):
     """A session of these fields of InitOptions, for which the Python door stays
     as it is."""
-    session = _core._start(False, options)
-    _sessions.append(session)
-    return session
+    _forget_closed()
+    made = []
+    _core._start(False, options, made)
+    _sessions.extend(made)
+    return made[0]
 
 
 def _begin(binds, options):
     """A session for which Ctrl-C ends waits of the main thread, the start
     included."""
     _interrupt.watch()
+    _forget_closed()
+    made = []
     try:
-        session = _core._start(binds, options)
+        _core._start(binds, options, made)
+        _sessions.extend(made)
     except BaseException:
+        # Ctrl-C may come when the session has just been made; nobody knows it.
+        for session in made:
+            session._give_up(binds)
+        _forget_closed()
         if not _sessions:
             _interrupt.stop()
         raise
-    _sessions.append(session)
-    return session
+    return made[0]
 
 
 def destroy_process_group(group=None):
@@ -73,6 +81,7 @@ def destroy_process_group(group=None):
     MPI: MPI_Finalize. NCCL: ncclCommDestroy.
     """
     _core._destroy(group)
+    _forget_closed()
     _guard.sync()
 
 
@@ -112,6 +121,41 @@ def split_group_by_color(color, key=0, parent_pg=None, timeout=None,
                                        group_desc, backend)
 
 
+def new_subgroups(group_size=None, group=None, timeout=None, backend=None,
+                  pg_options=None, group_desc=None):
+    """Splits a group (None: the world) into equal groups of consecutive ranks.
+    All its ranks call. Returns this rank's group, and a list with one entry for
+    each: this rank's own, and GroupMember.NON_GROUP_MEMBER for the others.
+    ValueError for a size that does not divide the group's.
+
+    MPI: MPI_Comm_split.
+    """
+    size = _core.get_world_size(group)
+    if group_size is None or group_size < 1 or size % group_size != 0:
+        raise _core._make_error(
+            "new_subgroups", f"{size} ranks are no groups of {group_size}",
+            "give a group_size that divides the number of ranks", 1)
+    ranks = _core.get_process_group_ranks(group)
+    return _subgroups(
+        "new_subgroups", group,
+        [ranks[i:i + group_size] for i in range(0, size, group_size)], timeout,
+        backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None,
+                                 backend=None, pg_options=None,
+                                 group_desc=None):
+    """Splits the world by lists of its ranks, equal on all ranks; no two name
+    the same one. Returns this rank's group, NON_GROUP_MEMBER for a rank in no
+    list, and a list as new_subgroups does.
+
+    MPI: MPI_Comm_split.
+    """
+    return _subgroups("new_subgroups_by_enumeration", None,
+                      ranks_per_subgroup_list, timeout, backend, pg_options,
+                      group_desc)
+
+
 def capabilities(group=None, device=None):
     """What the group's backend does: {"all_reduce": ["u8", ...], ...}, and
     "all_reduce/sum" for each reduction. device: (type, index) of DLPack."""
@@ -138,6 +182,31 @@ group = _World()
 
 # Sessions that this process has started, for its end.
 _sessions = []
+
+
+def _forget_closed():
+    """Lets go of sessions that have been closed: each has two threads while
+    somebody holds it."""
+    _sessions[:] = [one for one in _sessions if one._is_open()]
+
+
+def _subgroups(call, parent, lists, timeout, backend, pg_options, group_desc):
+    del pg_options
+    try:
+        lists = [sorted(ranks) for ranks in lists]
+    except TypeError:
+        raise TypeError(f"{call}: the lists are of type "
+                        f"{type(lists).__name__}. Next: give a list of lists "
+                        "of ranks of the world") from None
+    # split_group takes ranks of the parent.
+    if parent is not None:
+        place = {rank: i for i, rank in enumerate(
+            _core.get_process_group_ranks(parent))}
+        lists = [[place[rank] for rank in ranks] for ranks in lists]
+    own = _core.get_rank(parent)
+    mine = _core._split_group(parent, lists, timeout, None, group_desc, backend)
+    none = GroupMember.NON_GROUP_MEMBER
+    return mine, [mine if own in ranks else none for ranks in lists]
 
 
 def _index_of(device):

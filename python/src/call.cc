@@ -13,7 +13,8 @@ namespace nb = nanobind;
 
 namespace distwrap_python {
 
-std::atomic<uint64_t> MainWait::waiting{0};
+const MainWait* MainWait::waiting = nullptr;
+distwrap_session MainWait::bound = nullptr;
 int MainStart::starting = -1;
 
 namespace {
@@ -94,13 +95,23 @@ bool MainStart::interrupt() {
 
 bool MainWait::interrupt() {
   if (MainStart::interrupt()) return true;
-  const uint64_t group = waiting.load(std::memory_order_acquire);
-  if (group == 0) return false;
-  const Unlocked released;
-  distwrap_abort(
-      group == kWorld ? nullptr : reinterpret_cast<distwrap_group>(group),
-      nullptr);
+  if (waiting == nullptr) return false;
+  abort(waiting->groups_ == nullptr ? Groups{waiting->group_}
+                                    : *waiting->groups_);
   return true;
+}
+
+void MainWait::abort(const Groups& groups) {
+  const distwrap_session session = bound;
+  const Unlocked released;
+  for (const distwrap_group group : groups) {
+    // NULL is the world of the main thread, and this may be another thread.
+    distwrap_group world = nullptr;
+    if (group == nullptr && session != nullptr)
+      distwrap_session_world(session, &world, nullptr);
+    distwrap_abort(group == nullptr ? world : group, nullptr);
+    if (world != nullptr) distwrap_group_free(world);
+  }
 }
 
 distwrap_group group_of(const char* call, nb::handle group) {
@@ -114,6 +125,22 @@ distwrap_group group_of(const char* call, nb::handle group) {
                 "make the call on the group's members only",
                 DW_REASON_RANK_NOT_MEMBER);
   return found->handle;
+}
+
+void watch_interrupts() {
+  if (MainWait::is_main_thread() && !interpreter_ends.load())
+    nb::module_::import_("distwrap._interrupt").attr("watch")();
+}
+
+Groups groups_of(nb::handle groups) {
+  Groups all;
+  if (PyList_Check(groups.ptr()) == 0) {
+    all.push_back(group_of("wait", groups));
+  } else {
+    for (nb::handle one : nb::borrow<nb::list>(groups))
+      all.push_back(group_of("wait", one));
+  }
+  return all;
 }
 
 int64_t nanoseconds_of(const char* call, nb::handle timeout) {

@@ -14,7 +14,6 @@
 #include "error.h"
 #include "tensor.h"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <nanobind/nanobind.h>
@@ -37,6 +36,8 @@ struct ProcessGroup {
 
 // The group of an argument; NULL, the world, for None.
 distwrap_group group_of(const char* call, nanobind::handle group);
+// Those of a list of such arguments, or of one argument.
+std::vector<distwrap_group> groups_of(nanobind::handle groups);
 // Nanoseconds of a timedelta or of seconds; 0 for None, DW_FOREVER for
 // infinity.
 int64_t nanoseconds_of(const char* call, nanobind::handle timeout);
@@ -72,8 +73,8 @@ struct Held {
 struct Batch;
 // The batch that the thread records, or NULL.
 extern thread_local Batch* recording;
-// Adds to a batch what its next operation uses.
-void keep_in_batch(std::unique_ptr<Held> held);
+// Adds to a batch what its next operation uses, and the argument `group`.
+void keep_in_batch(std::unique_ptr<Held> held, nanobind::handle group);
 distwrap_batch handle_of(const Batch* batch);
 
 class Options {
@@ -87,36 +88,49 @@ class Options {
   distwrap_op_options options_ = {};
 };
 
-// Marks that the main thread waits in a call on a group, so that Ctrl-C can
-// abort that group: the handler of Python runs in the main thread alone.
+// Groups of one call; NULL is the world.
+using Groups = std::vector<distwrap_group>;
+
+// Marks that the main thread waits in a call on one group or several, so that
+// Ctrl-C can abort them: the handler of Python runs in the main thread alone.
+//
+// Threads: with the GIL, which alone guards the static members.
 class MainWait {
  public:
-  explicit MainWait(distwrap_group group) : is_main_(is_main_thread()) {
-    if (is_main_)
-      outer_ = waiting.exchange(
-          group == nullptr ? kWorld : reinterpret_cast<uint64_t>(group),
-          std::memory_order_acq_rel);
-  }
+  explicit MainWait(distwrap_group group) : MainWait(group, nullptr) {}
+  explicit MainWait(const Groups& groups) : MainWait(nullptr, &groups) {}
   ~MainWait() {
-    if (is_main_) waiting.store(outer_, std::memory_order_release);
+    if (is_main_) waiting = outer_;
   }
   MainWait(const MainWait&) = delete;
   MainWait& operator=(const MainWait&) = delete;
 
   static bool is_main_thread();
-  // Aborts the group in whose call the main thread waits; false when it does
+  // Aborts the groups in whose call the main thread waits; false when it does
   // not wait.
   static bool interrupt();
+  // Aborts these groups, for the main thread.
+  static void abort(const Groups& groups);
+  // The session to which the main thread is bound; NULL for none.
+  static void bind(distwrap_session session) { bound = session; }
 
  private:
-  static constexpr uint64_t kWorld = 1;
-  static std::atomic<uint64_t> waiting;
+  MainWait(distwrap_group group, const Groups* groups)
+      : is_main_(is_main_thread()), group_(group), groups_(groups) {
+    if (is_main_) outer_ = std::exchange(waiting, this);
+  }
+
+  static const MainWait* waiting;
+  static distwrap_session bound;
   const bool is_main_;
-  uint64_t outer_ = 0;  // of the call in whose callback this one is made
+  const distwrap_group group_;
+  const Groups* const groups_;
+  // That of the call in whose callback this one is made.
+  const MainWait* outer_ = nullptr;
 };
 
-// Marks that the main thread starts a session, so that Ctrl-C can end the
-// start: no group exists yet that could be aborted.
+// Marks that the main thread starts a session or waits for a store, so that
+// Ctrl-C can end that: there is no group that could be aborted.
 //
 // Threads: with the GIL.
 class MainStart {
@@ -130,6 +144,7 @@ class MainStart {
     options->has_interrupt_fd = fd_ < 0 ? 0 : 1;
     options->interrupt_fd = fd_;
   }
+  int fd() const { return fd_; }
   // False when the main thread starts nothing.
   static bool interrupt();
 
@@ -185,13 +200,13 @@ class Locked {
 void raise_of_hook();
 
 // Runs `f(error)` without the GIL and throws its error, or KeyboardInterrupt
-// when Ctrl-C ended it.
-template <class F>
-void wait_in(distwrap_group group, const F& f) {
+// when Ctrl-C ended it. `on`: the group of the call, or its Groups.
+template <class On, class F>
+void wait_in(const On& on, const F& f) {
   Error error;
   int32_t code;
   {
-    const MainWait marked(group);
+    const MainWait marked(on);
     const Unlocked released;
     code = f(&error.handle);
   }
@@ -203,7 +218,26 @@ void wait_in(distwrap_group group, const F& f) {
   raise(code, error);
 }
 
+// Listens to Ctrl-C, which a session does from its start on.
+void watch_interrupts();
+
+// Runs `f(error)`, a call on a store, as wait_in does. There may be no session.
+// It serves other calls too that wait for nothing but the store.
+template <class F>
+void wait_in_store(const F& f) {
+  watch_interrupts();
+  const MainStart marked;
+  wait_in(distwrap_group{}, [&](distwrap_error* error) {
+    if (marked.fd() < 0) return f(error);
+    distwrap_store_interrupt_by(marked.fd(), nullptr);
+    const int32_t code = f(error);
+    distwrap_store_interrupt_by(-1, nullptr);
+    return code;
+  });
+}
+
 // A Work object for a started operation, which holds what the operation uses.
+// `group`: the argument of the call, or a list of those of a batch.
 nanobind::object make_work(distwrap_work work, std::unique_ptr<Held> held,
                            nanobind::handle group, const char* name);
 
@@ -268,7 +302,7 @@ class Call {
       check(f(options_.get(), static_cast<distwrap_work*>(nullptr),
               &error.handle),
             error);
-      keep_in_batch(std::move(kept_));
+      keep_in_batch(std::move(kept_), group_);
       return nanobind::none();
     }
     return run_on(options_.group(), group_, f);

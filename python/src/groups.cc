@@ -3,6 +3,7 @@
 #include "handles.h"
 
 #include <map>
+#include <mutex>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -14,6 +15,8 @@ namespace {
 
 using H = nb::handle;
 
+constexpr distwrap_group kWorld = nullptr;
+
 struct Session {
   distwrap_session handle = nullptr;
   Session() = default;
@@ -23,6 +26,26 @@ struct Session {
     if (handle == nullptr) return;
     const Unlocked released;
     distwrap_session_free(handle);
+  }
+  void close(int64_t limit) const {
+    // Ctrl-C ends the wait for operations in flight.
+    distwrap_group world = nullptr;
+    distwrap_session_world(handle, &world, nullptr);
+    const ProcessGroup held(world);
+    wait_in(world,
+            [&](auto* e) { return distwrap_session_close(handle, limit, e); });
+  }
+  // Ends a session that nobody has got, and tells the other ranks.
+  void give_up(bool is_bound) const {
+    distwrap_group world = nullptr;
+    const Unlocked released;
+    distwrap_session_world(handle, &world, nullptr);
+    distwrap_abort(world, nullptr);
+    distwrap_group_free(world);
+    if (is_bound)
+      distwrap_destroy_process_group(nullptr, nullptr);
+    else
+      distwrap_session_close(handle, 1'000'000'000, nullptr);
   }
 };
 
@@ -100,8 +123,8 @@ uint32_t guard_of(const char* call, H word) {
               "give off, warn, block or require");
 }
 
-// options: the fields of InitOptions by name.
-nb::object start(bool binds, const nb::dict& options) {
+// Appends a Session to `made`. options: the fields of InitOptions by name.
+void start(bool binds, const nb::dict& options, nb::list made) {
   constexpr const char* kCall = "init_process_group";
   distwrap_init_options given = {};
   given.struct_size = sizeof given;
@@ -147,20 +170,73 @@ nb::object start(bool binds, const nb::dict& options) {
   if (!field("check").is_none())
     given.check =
         nb::cast<bool>(field("check")) ? DW_CHECK_SIGNATURE : DW_CHECK_OFF;
-  auto made = std::make_unique<Session>();
-  const MainStart marked;
-  marked.give(&given);
-  wait_in(nullptr, [&](auto* e) {
-    return binds ? distwrap_init_process_group(&given, &made->handle, e)
-                 : distwrap_session_create(&given, &made->handle, e);
-  });
-  return nb::cast(made.release(), nb::rv_policy::take_ownership);
+  auto session = std::make_unique<Session>();
+  {
+    const MainStart marked;
+    marked.give(&given);
+    wait_in(kWorld, [&](auto* e) {
+      return binds ? distwrap_init_process_group(&given, &session->handle, e)
+                   : distwrap_session_create(&given, &session->handle, e);
+    });
+  }
+  const bool is_main = MainWait::is_main_thread();
+  if (binds && is_main) MainWait::bind(session->handle);
+  made.append(nb::cast(session.release(), nb::rv_policy::take_ownership));
+  // Ctrl-C in the last moment of the start.
+  if (is_main && PyErr_CheckSignals() != 0) throw nb::python_error();
 }
+
+// Objects of Python in registries. A registry lets go of its data in whichever
+// thread ends the group, which may not have the GIL; a later call here then
+// drops the object.
+class RegistryObjects {
+ public:
+  // Holds an object until `let_go` has been called for it.
+  static void* hold(H object) {
+    PyObject* const held = object.inc_ref().ptr();
+    const std::lock_guard lock(all().mutex);
+    ++all().held[held];
+    return held;
+  }
+  static void let_go(void* data) {
+    const std::lock_guard lock(all().mutex);
+    ++all().ended[static_cast<PyObject*>(data)];
+  }
+  // Whether the data are such an object, and no data of another language.
+  static bool holds(void* data) {
+    const std::lock_guard lock(all().mutex);
+    return all().held.count(static_cast<PyObject*>(data)) != 0;
+  }
+  // With the GIL.
+  static void drop_ended() {
+    std::map<PyObject*, int> ended;
+    {
+      const std::lock_guard lock(all().mutex);
+      ended.swap(all().ended);
+      for (const auto& [object, times] : ended)
+        if ((all().held[object] -= times) == 0) all().held.erase(object);
+    }
+    // A finalizer may call again.
+    for (const auto& [object, times] : ended)
+      for (int i = 0; i < times; ++i) Py_DECREF(object);
+  }
+
+ private:
+  struct All {
+    std::mutex mutex;
+    std::map<PyObject*, int> held, ended;
+  };
+  static All& all() {
+    static All* const kAll = new All;  // sessions may end after statics
+    return *kAll;
+  }
+};
 
 void destroy(H group) {
   const distwrap_group handle = group_of("destroy_process_group", group);
   wait_in(handle,
           [&](auto* e) { return distwrap_destroy_process_group(handle, e); });
+  RegistryObjects::drop_ended();
 }
 
 struct GroupOptions {
@@ -223,9 +299,14 @@ nb::object new_group(H ranks, H timeout, H backend, H hints,
     options.given.device_id = number_of(kCall, "device_id", device_id);
   }
   distwrap_group made = nullptr;
-  wait_in(nullptr, [&](auto* e) {
+  const auto make = [&](auto* e) {
     return distwrap_new_group(&options.given, &made, e);
-  });
+  };
+  // Members alone meet in the store, and no group of theirs could be aborted.
+  if (use_local_synchronization)
+    wait_in_store(make);
+  else
+    wait_in(kWorld, make);
   return group_object(made);
 }
 
@@ -276,20 +357,25 @@ int32_t get_world_size(H group) {
              : distwrap_get_world_size(group_of("get_world_size", group));
 }
 
-nb::list get_process_group_ranks(H group) {
-  const distwrap_group handle = group_of("get_process_group_ranks", group);
+// Ranks by `f(ranks, capacity, count, error)`.
+template <class F>
+nb::list ranks_by(const F& f) {
   uint64_t count = 0;
   Error error;
-  check(distwrap_get_process_group_ranks(handle, nullptr, 0, &count,
-                                         &error.handle),
+  check(f(static_cast<int32_t*>(nullptr), uint64_t{0}, &count, &error.handle),
         error);
   std::vector<int32_t> ranks(count);
-  check(distwrap_get_process_group_ranks(handle, ranks.data(), count, &count,
-                                         &error.handle),
-        error);
+  check(f(ranks.data(), count, &count, &error.handle), error);
   nb::list all;
   for (const int32_t rank : ranks) all.append(rank);
   return all;
+}
+
+nb::list get_process_group_ranks(H group) {
+  const distwrap_group handle = group_of("get_process_group_ranks", group);
+  return ranks_by([&](auto* ranks, auto capacity, auto* count, auto* e) {
+    return distwrap_get_process_group_ranks(handle, ranks, capacity, count, e);
+  });
 }
 
 template <class F>
@@ -417,15 +503,24 @@ void add_groups(nb::module_& m) {
       .def(
           "close",
           [](const Session& s, H timeout) {
-            int64_t limit = nanoseconds_of("close", timeout);
-            if (limit == 0) limit = 30'000'000'000;
-            wait_in(nullptr, [&](auto* e) {
-              return distwrap_session_close(s.handle, limit, e);
-            });
+            const int64_t limit = nanoseconds_of("close", timeout);
+            s.close(limit == 0 ? 30'000'000'000 : limit);
+            RegistryObjects::drop_ended();
           },
           "timeout"_a = nb::none(),
           "Ends the session. Operations in flight may finish until the timeout "
-          "(seconds, 30 by default); the rest is aborted.");
+          "(seconds, 30 by default); the rest is aborted.")
+      .def(
+          "registry",
+          [](const Session&) {
+            return nb::module_::import_("distwrap.registry").attr("registry");
+          },
+          "The registry of groups, and of what is attached to them.")
+      .def("_is_open",
+           [](const Session& s) {
+             return distwrap_session_is_open(s.handle) != 0;
+           })
+      .def("_give_up", &Session::give_up, "is_bound"_a);
   nb::class_<Store>(m, "Store", "The place where ranks meet.")
       .def_prop_ro("address",
                    [](const Store& s) {
@@ -438,7 +533,7 @@ void add_groups(nb::module_& m) {
           [](const Store& s, const char* key, nb::bytes value, H timeout) {
             const distwrap_bytes bytes = {value.c_str(), value.size()};
             const int64_t limit = nanoseconds_of("set", timeout);
-            wait_in(nullptr, [&](auto* e) {
+            wait_in_store([&](auto* e) {
               return distwrap_store_set(s.handle, key, &bytes,
                                         limit == 0 ? DW_FOREVER : limit, e);
             });
@@ -449,7 +544,7 @@ void add_groups(nb::module_& m) {
           [](const Store& s, const char* key, H timeout) {
             const int64_t limit = nanoseconds_of("get", timeout);
             List list;
-            wait_in(nullptr, [&](auto* e) {
+            wait_in_store([&](auto* e) {
               return distwrap_store_get(s.handle, &key, 1,
                                         limit == 0 ? DW_FOREVER : limit,
                                         &list.handle, e);
@@ -462,7 +557,7 @@ void add_groups(nb::module_& m) {
           "add",
           [](const Store& s, const char* key, int64_t delta) {
             int64_t sum = 0;
-            wait_in(nullptr, [&](auto* e) {
+            wait_in_store([&](auto* e) {
               return distwrap_store_add(s.handle, key, delta, DW_FOREVER, &sum,
                                         e);
             });
@@ -473,7 +568,7 @@ void add_groups(nb::module_& m) {
           "delete_key",
           [](const Store& s, const char* key) {
             int32_t existed = 0;
-            wait_in(nullptr, [&](auto* e) {
+            wait_in_store([&](auto* e) {
               return distwrap_store_delete_key(s.handle, key, DW_FOREVER,
                                                &existed, e);
             });
@@ -487,7 +582,7 @@ void add_groups(nb::module_& m) {
             const distwrap_bytes was = {expected.c_str(), expected.size()};
             const distwrap_bytes now = {desired.c_str(), desired.size()};
             List list;
-            wait_in(nullptr, [&](auto* e) {
+            wait_in_store([&](auto* e) {
               return distwrap_store_compare_set(s.handle, key, &was, &now,
                                                 DW_FOREVER, &list.handle, e);
             });
@@ -500,7 +595,7 @@ void add_groups(nb::module_& m) {
             std::vector<const char*> names;
             for (const std::string& key : keys) names.push_back(key.c_str());
             const int64_t limit = nanoseconds_of("wait", timeout);
-            wait_in(nullptr, [&](auto* e) {
+            wait_in_store([&](auto* e) {
               return distwrap_store_wait(s.handle, names.data(), names.size(),
                                          limit == 0 ? DW_FOREVER : limit, e);
             });
@@ -520,7 +615,7 @@ void add_groups(nb::module_& m) {
       [](const char* address, H timeout) {
         auto store = std::make_unique<Store>();
         const int64_t limit = nanoseconds_of("connect_store", timeout);
-        wait_in(nullptr, [&](auto* e) {
+        wait_in_store([&](auto* e) {
           return distwrap_store_connect(
               address, limit == 0 ? DW_FOREVER : limit, &store->handle, e);
         });
@@ -528,7 +623,7 @@ void add_groups(nb::module_& m) {
       },
       "address"_a, "timeout"_a = nb::none(),
       "A store that serves at an address such as unix:/path.");
-  m.def("_start", &start, "binds"_a, "options"_a);
+  m.def("_start", &start, "binds"_a, "options"_a, "made"_a);
   m.def("_destroy", &destroy, "group"_a.none());
   m.def("_guard_enter", [](const std::string& reason) {
     Error error;
@@ -572,9 +667,10 @@ void add_groups(nb::module_& m) {
           raise_type("bind_session", "session is of type " + type_of(session),
                      "give a Session, or None");
         Error error;
-        check(distwrap_bind_session(found == nullptr ? nullptr : found->handle,
-                                    &error.handle),
-              error);
+        const distwrap_session handle =
+            found == nullptr ? nullptr : found->handle;
+        check(distwrap_bind_session(handle, &error.handle), error);
+        if (MainWait::is_main_thread()) MainWait::bind(handle);
       },
       "session"_a.none(), "Makes the calling thread use a session.");
   m.def(
@@ -661,6 +757,97 @@ void add_groups(nb::module_& m) {
       },
       "Writes the last operations of this rank to a file and returns its "
       "path.");
+  m.def(
+      "_register_group",
+      [](H group, const std::vector<int32_t>& ranks,
+         const std::string& description) {
+        Error error;
+        check(distwrap_register_group(group_of("register_group", group),
+                                      ranks.data(), ranks.size(),
+                                      description.c_str(), &error.handle),
+              error);
+      },
+      "group"_a.none(), "ranks"_a, "description"_a);
+  m.def(
+      "_unregister_group",
+      [](H group) {
+        Error error;
+        check(distwrap_unregister_group(group_of("unregister_group", group),
+                                        &error.handle),
+              error);
+        RegistryObjects::drop_ended();
+      },
+      "group"_a.none());
+  m.def(
+      "_registered_ranks",
+      [](H group) {
+        const distwrap_group handle = group_of("registered_ranks", group);
+        return ranks_by([&](auto* ranks, auto capacity, auto* count, auto* e) {
+          return distwrap_registered_ranks(handle, ranks, capacity, count, e);
+        });
+      },
+      "group"_a.none());
+  m.def(
+      "_registered_description",
+      [](H group) {
+        const distwrap_group handle = group_of("registered_description", group);
+        return told([&](auto* list, auto* e) {
+          return distwrap_registered_description(handle, list, e);
+        });
+      },
+      "group"_a.none());
+  m.def(
+      "_set_group_data",
+      [](H group, const std::string& key, H value) {
+        const distwrap_group handle = group_of("set_data", group);
+        Error error;
+        const int32_t code = distwrap_group_set_owned_data(
+            handle, key.c_str(), RegistryObjects::hold(value),
+            RegistryObjects::let_go, &error.handle);
+        RegistryObjects::drop_ended();
+        check(code, error);
+      },
+      "group"_a.none(), "key"_a, "value"_a.none());
+  m.def(
+      "_get_group_data",
+      [](H group, const std::string& key) {
+        void* data = nullptr;
+        Error error;
+        check(distwrap_group_get_data(group_of("get_data", group), key.c_str(),
+                                      &data, &error.handle),
+              error);
+        if (!RegistryObjects::holds(data))
+          raise_value("get_data", "the value was not set by Python",
+                      "read it where it was set");
+        return nb::borrow(static_cast<PyObject*>(data));
+      },
+      "group"_a.none(), "key"_a);
+  m.def(
+      "parse_backend",
+      [](const std::string& text) {
+        nb::dict backends;
+        for (nb::handle pair : listed([&](auto*list, auto*e) {
+               return distwrap_parse_backend(text.c_str(), list, e);
+             })) {
+          const nb::tuple parts =
+              nb::borrow<nb::tuple>(pair.attr("partition")(":"));
+          backends[parts[0]] = parts[2];
+        }
+        return backends;
+      },
+      "backend"_a,
+      "A dict of device types and names of backends, in the order "
+      "of a text such as 'cpu:gloo,cuda:nccl'; \"gloo\" is {'cpu': 'gloo'}.");
+  m.def(
+      "format_backend",
+      [](const nb::dict& backends) {
+        const Pairs pairs("format_backend", backends);
+        return told([&](auto* list, auto* e) {
+          return distwrap_format_backend(pairs.pairs.data(), pairs.pairs.size(),
+                                         list, e);
+        });
+      },
+      "backends"_a, "The reverse of parse_backend.");
   m.def("_registered_groups", [] {
     uint64_t count = 0;
     Error error;

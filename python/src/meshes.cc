@@ -90,7 +90,7 @@ class Mesh {
   }
   nb::object group(const std::vector<int32_t>& axes) const {
     distwrap_group group = nullptr;
-    wait_in(nullptr, [&](distwrap_error* error) {
+    wait_in(distwrap_group{}, [&](distwrap_error* error) {
       return distwrap_mesh_group(handle_, axes.data(), axes.size(), &group,
                                  error);
     });
@@ -106,7 +106,7 @@ class Mesh {
     Tensor written, read;
     written.read(out, kCall, "out", Use::kWritten, Elements::kReduced);
     read.read(tensor, kCall, "tensor", Use::kRead, Elements::kReduced);
-    wait_in(nullptr, [&](distwrap_error* error) {
+    wait_in(distwrap_group{}, [&](distwrap_error* error) {
       return distwrap_redistribute(
           handle_, written.get(), to.c_str(), read.get(), from.c_str(),
           shape.data(), static_cast<int32_t>(shape.size()), &options, error);

@@ -29,7 +29,8 @@ int32_t choice(const char* call, const char* field, const std::string& word,
 
 class MoePlan {
  public:
-  explicit MoePlan(distwrap_moe_plan taken) : handle_(taken) {}
+  MoePlan(distwrap_moe_plan taken, nb::handle group)
+      : handle_(taken), group_(nb::borrow(group)) {}
   MoePlan(const MoePlan&) = delete;
   MoePlan& operator=(const MoePlan&) = delete;
   ~MoePlan() {
@@ -38,6 +39,7 @@ class MoePlan {
   }
 
   distwrap_moe_plan handle() const { return handle_; }
+  const nb::object& group() const { return group_; }
   distwrap_moe_plan give_up() { return std::exchange(handle_, nullptr); }
   distwrap_moe_plan_info read() const {
     distwrap_moe_plan_info info = {};
@@ -73,6 +75,7 @@ class MoePlan {
 
  private:
   distwrap_moe_plan handle_;
+  const nb::object group_;
 };
 
 nb::object make_plan(H routing, int64_t num_experts, const Ranks& to_rank,
@@ -122,7 +125,7 @@ nb::object make_plan(H routing, int64_t num_experts, const Ranks& to_rank,
         ids, &moe, call.options().get(),
         reuse == nullptr ? nullptr : reuse->give_up(), &made, error);
   });
-  return nb::cast(new MoePlan(made), nb::rv_policy::take_ownership);
+  return nb::cast(new MoePlan(made, group), nb::rv_policy::take_ownership);
 }
 
 // The lists of a call, read from pairs of tensors.
@@ -177,6 +180,13 @@ class Combine {
   std::vector<distwrap_moe_return> returns_;
 };
 
+// The options of these calls name no group, which the plan has.
+template <class F>
+nb::object run_on(Call& call, const MoePlan& plan, const F& f) {
+  if (recording != nullptr) return call.run(f);
+  return call.run_on(group_of("wait", plan.group()), plan.group(), f);
+}
+
 nb::object dispatch(MoePlan& plan, H x, H out, H side, H weights, bool async_op,
                     H timeout, H label) {
   constexpr const char* kCall = "moe_dispatch";
@@ -184,7 +194,7 @@ nb::object dispatch(MoePlan& plan, H x, H out, H side, H weights, bool async_op,
   const auto* const to = call.tensor(out, "out", Use::kWritten);
   const auto* const from = call.tensor(x, "x", Use::kRead);
   const Side beside(call, side, weights);
-  return call.run([&](auto* o, auto* w, auto* e) {
+  return run_on(call, plan, [&](auto* o, auto* w, auto* e) {
     return distwrap_moe_dispatch(plan.handle(), to, from, beside.data(),
                                  beside.size(), o, w, e);
   });
@@ -200,7 +210,7 @@ nb::object combine(MoePlan& plan, H y, H out, const std::string& weighting,
   const auto* const from = call.tensor(y, "y", Use::kRead);
   const Combine how(kCall, call, weighting, weights, bias, order, reproducible,
                     returns);
-  return call.run([&](auto* o, auto* w, auto* e) {
+  return run_on(call, plan, [&](auto* o, auto* w, auto* e) {
     return distwrap_moe_combine(plan.handle(), to, from, how.get(), o, w, e);
   });
 }
@@ -208,8 +218,9 @@ nb::object combine(MoePlan& plan, H y, H out, const std::string& weighting,
 // A call in two phases, with the tensors that it uses.
 class MoePending {
  public:
-  MoePending(distwrap_moe_pending taken, std::unique_ptr<Call> call)
-      : handle_(taken), call_(std::move(call)) {}
+  MoePending(distwrap_moe_pending taken, std::unique_ptr<Call> call,
+             nb::handle group)
+      : handle_(taken), call_(std::move(call)), group_(nb::borrow(group)) {}
   MoePending(const MoePending&) = delete;
   MoePending& operator=(const MoePending&) = delete;
   ~MoePending() {
@@ -217,7 +228,7 @@ class MoePending {
     distwrap_moe_pending_free(handle_);
   }
   void finish() {
-    wait_in(nullptr, [&](distwrap_error* error) {
+    wait_in(groups_of(group_), [&](distwrap_error* error) {
       return distwrap_moe_pending_finish(handle_, error);
     });
   }
@@ -225,11 +236,12 @@ class MoePending {
  private:
   distwrap_moe_pending handle_;
   std::unique_ptr<Call> call_;
+  const nb::object group_;
 };
 
-nb::object make_pending(distwrap_moe_pending taken,
-                        std::unique_ptr<Call> call) {
-  return nb::cast(new MoePending(taken, std::move(call)),
+nb::object make_pending(distwrap_moe_pending taken, std::unique_ptr<Call> call,
+                        const MoePlan& plan) {
+  return nb::cast(new MoePending(taken, std::move(call), plan.group()),
                   nb::rv_policy::take_ownership);
 }
 
@@ -241,12 +253,12 @@ nb::object dispatch_start(MoePlan& plan, H x, H out, H side, H weights,
   const auto* const from = call->tensor(x, "x", Use::kRead);
   const Side beside(*call, side, weights);
   distwrap_moe_pending made = nullptr;
-  wait_in(nullptr, [&](distwrap_error* error) {
+  wait_in(groups_of(plan.group()), [&](distwrap_error* error) {
     return distwrap_moe_dispatch_start(plan.handle(), to, from, beside.data(),
                                        beside.size(), call->options().get(),
                                        &made, error);
   });
-  return make_pending(made, std::move(call));
+  return make_pending(made, std::move(call), plan);
 }
 
 nb::object combine_start(MoePlan& plan, H y, H out,
@@ -260,11 +272,11 @@ nb::object combine_start(MoePlan& plan, H y, H out,
   const Combine how(kCall, *call, weighting, weights, bias, order, reproducible,
                     returns);
   distwrap_moe_pending made = nullptr;
-  wait_in(nullptr, [&](distwrap_error* error) {
+  wait_in(groups_of(plan.group()), [&](distwrap_error* error) {
     return distwrap_moe_combine_start(plan.handle(), to, from, how.get(),
                                       call->options().get(), &made, error);
   });
-  return make_pending(made, std::move(call));
+  return make_pending(made, std::move(call), plan);
 }
 
 // A number of the plan as a read-only attribute.

@@ -341,6 +341,7 @@ nb::list batch_isend_irecv(nb::list ops, H timeout, H label) {
   Options options(kCall, nb::none(), timeout, label);
   std::vector<distwrap_p2p_op> messages;
   std::vector<std::unique_ptr<Held>> held;
+  Groups groups;
   for (H item : ops) {
     const nb::tuple op = nb::borrow<nb::tuple>(item);
     const bool receives = nb::cast<bool>(op[0]);
@@ -353,10 +354,11 @@ nb::list batch_isend_irecv(nb::list ops, H timeout, H label) {
     message.tag = nb::cast<int64_t>(op[5]);
     message.kind = receives ? DW_IRECV : DW_ISEND;
     messages.push_back(message);
+    groups.push_back(message.group);
     held.push_back(call.take());
   }
   std::vector<distwrap_work> works(messages.size(), nullptr);
-  wait_in(nullptr, [&](auto* e) {
+  wait_in(groups, [&](auto* e) {
     return distwrap_batch_isend_irecv(messages.data(), messages.size(),
                                       options.get(), works.data(), e);
   });

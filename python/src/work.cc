@@ -1,6 +1,7 @@
 // Works and batches.
 #include "call.h"
 
+#include <algorithm>
 #include <functional>
 
 namespace nb = nanobind;
@@ -58,7 +59,7 @@ class Work {
       if (PyErr_CheckSignals() != 0) {
         // Half a collective cannot be left: all ranks learn of it.
         nb::python_error interrupt;
-        abort_group();
+        MainWait::abort(groups());
         throw interrupt;
       }
     }
@@ -102,6 +103,7 @@ class Work {
     check(distwrap_work_cancel(work_, &error.handle), error);
   }
   const char* name() const { return name_; }
+  Groups groups() const { return groups_of(group_); }
   distwrap_work handle() const { return work_; }
 
   // `callback` gets this object once.
@@ -143,12 +145,6 @@ class Work {
     check(distwrap_work_wait_stream(work_, &stream, &error.handle), error);
     check(distwrap_work_status(work_, &error.handle), error);
   }
-  void abort_group() {
-    distwrap_group group = nullptr;
-    if (!group_.is_none()) group = group_of("wait", group_);
-    const Unlocked released;
-    distwrap_abort(group, nullptr);
-  }
   void hold_until_ended(Held* held) {
     const auto let_go = [](void* user, int32_t, distwrap_error) {
       const Locked locked;
@@ -183,6 +179,7 @@ thread_local Batch* recording = nullptr;
 struct Batch {
   distwrap_batch handle = nullptr;
   std::unique_ptr<Held> held = std::make_unique<Held>();
+  nb::list groups;  // of each operation
   Batch* outer = nullptr;
   bool is_recording = false;
   Batch() {
@@ -205,26 +202,27 @@ struct Batch {
   }
   nb::object submit(bool async_op) {
     distwrap_work work = nullptr;
-    wait_in(nullptr, [&](auto* e) {
+    wait_in(groups_of(groups), [&](auto* e) {
       return distwrap_batch_submit(handle, async_op ? &work : nullptr, e);
     });
     if (!async_op) {
       held.reset();
       return nb::none();
     }
-    return make_work(work, std::move(held), nb::none(), "batch");
+    return make_work(work, std::move(held), groups, "batch");
   }
   nb::object item(int32_t index) {
     distwrap_work work = nullptr;
     Error error;
     check(distwrap_batch_item(handle, index, &work, &error.handle), error);
-    return make_work(work, nullptr, nb::none(), "item");
+    return make_work(work, nullptr, groups[index], "item");
   }
 };
 
 distwrap_batch handle_of(const Batch* batch) { return batch->handle; }
 
-void keep_in_batch(std::unique_ptr<Held> held) {
+void keep_in_batch(std::unique_ptr<Held> held, nb::handle group) {
+  recording->groups.append(group);
   Held& all = *recording->held;
   const auto move = [](auto& from, auto& to) {
     for (auto& one : from) to.push_back(std::move(one));
@@ -236,7 +234,9 @@ void keep_in_batch(std::unique_ptr<Held> held) {
 
 namespace {
 
-std::vector<distwrap_work> handles_of(const char* call, const nb::list& works) {
+// The handles of a list of Works, and the groups of all.
+std::vector<distwrap_work> handles_of(const char* call, const nb::list& works,
+                                      Groups* groups) {
   std::vector<distwrap_work> handles;
   for (nb::handle one : works) {
     Work* work = nullptr;
@@ -244,6 +244,9 @@ std::vector<distwrap_work> handles_of(const char* call, const nb::list& works) {
       raise_type(call, "works has an object of type " + type_of(one),
                  "give a list of Work objects");
     handles.push_back(work->handle());
+    for (const distwrap_group group : work->groups())
+      if (std::find(groups->begin(), groups->end(), group) == groups->end())
+        groups->push_back(group);
   }
   return handles;
 }
@@ -304,9 +307,10 @@ void add_work(nb::module_& m) {
   m.def(
       "wait_all",
       [](const nb::list& works, nb::handle timeout) {
-        const auto handles = handles_of("wait_all", works);
+        Groups groups;
+        const auto handles = handles_of("wait_all", works, &groups);
         const int64_t limit = forever_unless("wait_all", timeout);
-        wait_in(nullptr, [&](auto* e) {
+        wait_in(groups, [&](auto* e) {
           return distwrap_wait_all(handles.data(), handles.size(), limit, e);
         });
       },
@@ -315,10 +319,11 @@ void add_work(nb::module_& m) {
   m.def(
       "wait_any",
       [](const nb::list& works, nb::handle timeout) {
-        const auto handles = handles_of("wait_any", works);
+        Groups groups;
+        const auto handles = handles_of("wait_any", works, &groups);
         const int64_t limit = forever_unless("wait_any", timeout);
         uint64_t index = 0;
-        wait_in(nullptr, [&](auto* e) {
+        wait_in(groups, [&](auto* e) {
           return distwrap_wait_any(handles.data(), handles.size(), limit,
                                    &index, e);
         });

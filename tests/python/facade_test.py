@@ -5,6 +5,7 @@ import datetime
 import os
 import threading
 import time
+import weakref
 
 import numpy as np
 
@@ -382,6 +383,114 @@ def test_a_rank_in_no_list():
         dist.destroy_process_group(group)
 
 
+def test_subgroups():
+    """Equal groups, and groups by lists, as programs of PyTorch make them."""
+    for width in {1, size()}:
+        mine, all_groups = dist.new_subgroups(width)
+        first = rank() - rank() % width
+        equal(dist.get_process_group_ranks(mine),
+              list(range(first, first + width)))
+        equal(len(all_groups), size() // width)
+        equal([bool(one) for one in all_groups],
+              [i == rank() // width for i in range(size() // width)])
+        x = mine_sum = np.ones(3)
+        dist.all_reduce(x, group=mine)
+        all_equal(mine_sum, width)
+        dist.destroy_process_group(mine)
+    with new_world() as outer:
+        inner, _ = dist.new_subgroups(group_size=size(), group=outer)
+        equal(inner.parent, outer)
+        equal(inner.size(), size())
+    # The last rank alone; the others in two lists, of which one is backwards.
+    lists = [[size() - 1]] + ([[size() - 2, 0]] if size() > 2 else [])
+    own, groups = dist.new_subgroups_by_enumeration(lists)
+    place = next((i for i, one in enumerate(lists) if rank() in one), None)
+    equal([bool(one) for one in groups],
+          [i == place for i in range(len(lists))])
+    if place is None:
+        equal(own, dist.GroupMember.NON_GROUP_MEMBER)
+    else:
+        equal(dist.get_process_group_ranks(own), sorted(lists[place]))
+        check(groups[place] is own)
+        dist.destroy_process_group(own)
+    for bad in (None, 0, size() + 1):
+        error = refused(dist.new_subgroups, bad, kind=ValueError,
+                        reason="kInvalidArgument")
+        check("group_size" in str(error), error)
+    refused(dist.new_subgroups_by_enumeration, [[0], [0]], kind=ValueError)
+    for bad in (None, 3, [0, 1]):
+        refused(dist.new_subgroups_by_enumeration, bad, kind=TypeError,
+                says="Next: ")
+    dist.barrier()
+
+
+def test_backend_strings():
+    equal(dist.parse_backend("gloo"), {"cpu": "gloo"})
+    equal(list(dist.parse_backend("cuda:nccl, cpu:gloo").items()),
+          [("cuda", "nccl"), ("cpu", "gloo")])
+    equal(dist.format_backend({"cpu": "gloo", "cuda": "nccl"}),
+          "cpu:gloo,cuda:nccl")
+    refused(dist.parse_backend, "cpu:gloo:1", kind=ValueError,
+            reason="kBackendFormat")
+    refused(dist.parse_backend, "gpu:gloo", kind=RuntimeError,
+            reason="kDeviceUnknown")
+    refused(dist.format_backend, 3, kind=TypeError)
+
+
+class Thing:
+    pass
+
+
+def test_the_registry_keeps_objects():
+    registry = dist.registry
+    check(isinstance(registry, dist.GroupRegistry))
+    before = registry.size()
+    group = dist.new_group(group_desc="mine")
+    equal(registry.size(), before + 1)
+    record = registry.get(group)
+    check(isinstance(record, dist.GroupRecord))
+    equal(record, (everyone(), "mine", {r: r for r in everyone()},
+                   group.backends()))
+    equal((record.global_ranks, record.group_desc, record.device_backends,
+           record.rank_to_group_rank[rank()]),
+          (registry.get_global_ranks(group), registry.get_group_desc(group),
+           group.backends(), registry.get_rank_map(group)[rank()]))
+    equal(registry.get(None).group_desc, dist.group.WORLD.group_desc)
+    first, second = Thing(), Thing()
+    gone = [weakref.ref(first), weakref.ref(second)]
+    registry.set_data(group, "thing", first)
+    check(registry.get_data(group, "thing") is first)
+    registry.set_data(group, "thing", second)
+    registry.set_data(group, "again", second)
+    del first
+    equal(gone[0](), None)
+    check(registry.get_data(group, "thing") is second)
+    registry.set_data(group, "thing", None)
+    equal(registry.get_data(group, "thing"), None)
+    refused(registry.get_data, group, "none", kind=AssertionError,
+            reason="kGroupUnknown")
+    refused(registry.create, group, everyone(), kind=AssertionError,
+            reason="kGroupDuplicate")
+    del second
+    check(gone[1]() is not None)
+    dist.destroy_process_group(group)
+    equal((gone[1](), registry.get(group)), (None, None))
+    for call in (registry.assert_registered, registry.get_global_ranks,
+                 registry.get_rank_map, registry.get_group_desc):
+        refused(call, group, kind=AssertionError, reason="kGroupUnknown",
+                says="not registered")
+    refused(registry.set_data, group, "thing", 1, kind=AssertionError,
+            reason="kGroupUnknown")
+    registry.destroy(group)
+    # Entries that a program makes and takes out itself.
+    with new_world() as other:
+        registry.destroy(other)
+        equal(registry.get(other), None)
+        registry.create(other, everyone()[:1], "first")
+        equal(registry.get(other)[:2], ([0], "first"))
+    refused(registry.set_data, 3, "a", 1, kind=TypeError)
+
+
 def test_queries_of_groups():
     world = dist.group.WORLD
     equal(world, dist.group.WORLD)
@@ -444,9 +553,16 @@ def test_sessions_of_one_job():
     check(isinstance(session, dist.Session))
     world = session.world()
     check(world != dist.group.WORLD)
+    thing = Thing()
+    gone = weakref.ref(thing)
+    session.registry().set_data(world, "thing", thing)
+    check(session.registry().get_data(world, "thing") is thing)
+    refused(dist.registry.get_data, None, "thing", kind=AssertionError)
+    del thing
     x = np.ones(3)
     dist.all_reduce(x, group=world)
     session.close()
+    equal(gone(), None)
     refused(dist.all_reduce, x, group=world)
     dist.all_reduce(x)
 

@@ -181,6 +181,22 @@ def calls_leave_nothing():
         dist.destroy_process_group(made)
         del made
     check(len(os.listdir("/proc/self/fd")) <= middle, "groups keep descriptors")
+
+    def sessions():
+        for close in (lambda session: session.close(),
+                      lambda session: dist.destroy_process_group(
+                          session.world())):
+            session = dist.create_session(store=dist.HashStore(), rank=0,
+                                          world_size=1)
+            close(session)
+            del session
+        return [len(os.listdir(f"/proc/self/{kind}")) for kind in ("fd", "task")]
+    sessions()
+    middle = sessions()
+    for _ in range(20):
+        last = sessions()
+    soon(lambda: sessions() <= middle, "sessions keep descriptors or threads:",
+         middle, last)
     dist.destroy_process_group()
 
 
@@ -446,8 +462,109 @@ def interrupted_hook():
     interrupted(wait)
 
 
+def interrupted_beside(wait):
+    """Ctrl-C in a wait for a group of a session that is not the thread's. The
+    thread's own session, which the other rank does not know, goes on."""
+    session = dist.create_session()
+    world = session.world()
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+    if world.rank() != 0:
+        wait_for("interrupted")
+        time.sleep(0.5)
+        refused(dist.all_reduce, np.ones(3), group=world, timeout=5,
+                kind=RuntimeError)
+    else:
+        helper, begin = interrupt_soon(), time.monotonic()
+        try:
+            wait(world)
+        except KeyboardInterrupt:
+            took = time.monotonic() - begin - 0.15
+        else:
+            raise AssertionError("was not interrupted")
+        mark("interrupted").touch()
+        check(took < 2, f"after {took} s")
+        print(f"{took * 1000:.0f} ms after the signal")
+        helper.wait()
+        refused(dist.barrier, world, kind=RuntimeError)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def interrupted_batch_beside():
+    def wait(world):
+        with dist.batch():
+            dist.all_reduce(np.ones(3), group=world)
+    interrupted_beside(wait)
+
+
+def interrupted_work_of_a_batch_beside():
+    def wait(world):
+        with dist.batch(async_op=True) as both:
+            dist.all_reduce(np.ones(3), group=world)
+            dist.barrier(world)
+        both.item(1).wait()
+    interrupted_beside(wait)
+
+
+def interrupted_wait_any_beside():
+    interrupted_beside(lambda world: dist.wait_any(
+        [dist.irecv(np.ones(3), 1, group=world)]))
+
+
+def interrupted_messages_beside():
+    interrupted_beside(lambda world: dist.wait_all(dist.batch_isend_irecv([
+        dist.P2POp(dist.irecv, np.ones(3), 1, world)])))
+
+
+def interrupted_beside_a_thread():
+    """A second thread has a session of its own: the one of the main thread is
+    the one to end."""
+    begun, end = threading.Event(), threading.Event()
+
+    def other():
+        dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+        begun.set()
+        end.wait()
+        dist.barrier()
+        dist.destroy_process_group()
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    interrupted(dist.barrier)
+    end.set()
+    thread.join()
+
+
 def interrupted_new_group():
     interrupted(dist.new_group)
+
+
+def interrupted_new_group_of_members():
+    """Members make a group without the others, so the world goes on."""
+    dist.init_process_group()
+    members = [0, 1]
+
+    def make():
+        return dist.new_group(members, use_local_synchronization=True)
+    if rank() != 0:
+        wait_for("interrupted")
+        error = refused(make, kind=RuntimeError, says="interrupted")
+        equal(error.ranks, (0,), error)
+    else:
+        helper, begin = interrupt_soon(), time.monotonic()
+        try:
+            make()
+        except KeyboardInterrupt:
+            took = time.monotonic() - begin - 0.15
+        else:
+            raise AssertionError("was not interrupted")
+        mark("interrupted").touch()
+        print(f"{took * 1000:.0f} ms after the signal")
+        helper.wait()
+    dist.all_reduce(np.ones(3))
+    group = make()
+    dist.barrier(group)
+    dist.destroy_process_group()
 
 
 def interrupted_split():
@@ -499,6 +616,80 @@ def interrupted_start_without_a_store():
     """Rank 1 waits for the store of rank 0, which never comes."""
     if os.environ["DISTWRAP_RANK"] == "1":
         print(interrupted_alone(dist.init_process_group))
+
+
+def interrupted_stores():
+    """Waits for stores, before any session."""
+    if os.environ["DISTWRAP_RANK"] == "1":
+        return
+    store = dist.HashStore()
+    for wait in (lambda: store.get("none"), lambda: store.wait(["none"]),
+                 lambda: dist.connect_store("unix:/nonexistent/store")):
+        print(interrupted_alone(wait))
+    store.set("one", b"1")
+    equal(store.get("one"), b"1")
+    refused(store.get, "none", 0.01, kind=TimeoutError)
+
+
+def interrupted_close():
+    """The end of a session waits for what is in flight."""
+    if os.environ["DISTWRAP_RANK"] == "1":
+        return
+    session = dist.create_session(store=dist.HashStore(), rank=0, world_size=1)
+    dist.irecv(np.ones(3), 0, group=session.world())
+    print(interrupted_alone(session.close))
+
+
+def interrupted_at_the_last_moment():
+    """Ctrl-C at any moment of a start that nobody holds up: it leaves nothing,
+    or a session that the package knows and closes."""
+    if os.environ["DISTWRAP_RANK"] == "1":
+        return
+    me, interrupted_starts = threading.get_ident(), 0
+    begin, delay = threading.Semaphore(0), 0.0
+
+    def start():
+        dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+
+    def interrupt():
+        while begin.acquire() and delay >= 0:
+            time.sleep(delay)
+            signal.pthread_kill(me, signal.SIGINT)
+            sent.set()
+
+    for _ in range(3):  # the first one takes longer
+        before = time.monotonic()
+        start()
+        whole = time.monotonic() - before
+        dist.destroy_process_group()
+    sent, thread = threading.Event(), threading.Thread(target=interrupt)
+    thread.start()
+    for turn in range(1000):
+        if turn >= 100 and interrupted_starts > 2:
+            break
+        delay, has_ended = whole * (turn % 100) / 100, False
+        known = len(dist.groups._sessions)
+        try:
+            begin.release()
+            start()
+            has_ended = True
+            while not sent.is_set():
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            pass
+        sent.wait()
+        sent.clear()
+        equal(dist.is_initialized(), len(dist.groups._sessions) > known, turn)
+        interrupted_starts += not has_ended
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    delay = -1
+    begin.release()
+    thread.join()
+    check(interrupted_starts > 2, interrupted_starts, "were interrupted")
+    start()
+    dist.all_reduce(np.ones(3))
+    dist.destroy_process_group()
 
 
 def interrupted_start_of_threads():
@@ -558,24 +749,53 @@ def handlers_stay():
 
 
 def threads_at_once():
-    """Eight threads with a group each, while the interpreter switches all the
-    time."""
+    """Eight threads at once while the interpreter switches all the time. Each
+    has a group with hooks, and sessions that it starts and closes."""
     dist.init_process_group()
     world = dist.group.WORLD
     groups, failures = [dist.new_group() for _ in range(8)], []
     sys.setswitchinterval(1e-6)
 
+    def hooks_of(group, called):
+        return dist.add_hook(
+            group, pre=lambda call: called.append(call.op),
+            post=lambda call, error: called.append(error),
+            completion=lambda call, error: called.append(error))
+
     def run(group):
         try:
-            for i in range(60):
+            called = []
+            kept = hooks_of(group, called)
+            for i in range(40):
+                hook = hooks_of(group, called)
                 x = np.full(50, rank() + i)
                 work = dist.all_reduce(x, group=group, async_op=True)
                 work.add_done_callback(lambda work: work.is_success())
+                if i % 2:
+                    hook.remove()  # while its callables may run
                 dist.barrier(group)
                 work.wait()
                 check((x == sum(r + i for r in range(size()))).all())
+                del hook, work
+                if i % 8 == 0:
+                    leave(called)
+            kept.remove()
+            check(called)
         except BaseException as error:
             failures.append(error)
+
+    def leave(called):
+        """A session ends with an operation in flight and a hook."""
+        session = dist.create_session(store=dist.HashStore(), rank=0,
+                                      world_size=1)
+        own = session.world()
+        hook = hooks_of(own, called)
+        work = dist.irecv(np.ones(3), 0, group=own)
+        work.add_done_callback(lambda work: called.append(work.exception()))
+        dist.barrier(own)
+        session.close(0.001)
+        check(work.is_completed() and not work.is_success())
+        del hook
     threads = [threading.Thread(target=run, args=(g,)) for g in groups]
     for thread in threads:
         thread.start()

@@ -92,20 +92,43 @@ class Life(unittest.TestCase):
     def test_the_child_of_a_fork_is_told(self):
         self.good("forks")
 
+    def interrupts(self, *names):
+        """Programs that tell how long Ctrl-C took: 200 ms at most, in one of
+        three runs, as other programs may hold the processors."""
+        for _ in range(3):
+            late = []
+            for name, out in zip(names, self.all_good(*names)):
+                told = re.findall(r"(\d+) ms after the signal", "".join(out))
+                self.assertTrue(told, name)
+                if max(map(int, told)) > 200:
+                    late.append(name)
+            if not late:
+                return
+            names = late
+        self.fail(f"later than 200 ms in three runs: {late}")
+
     def test_interrupts(self):
-        for out in self.all_good(
-                "interrupted_call", "interrupted_wait",
-                "interrupted_wait_with_a_limit", "interrupted_wait_all",
-                "interrupted_batch", "interrupted_hook"):
-            self.assertIn("ms after the signal", out[0])
+        self.interrupts("interrupted_call", "interrupted_wait",
+                        "interrupted_wait_with_a_limit", "interrupted_wait_all",
+                        "interrupted_batch", "interrupted_hook")
+
+    def test_interrupts_of_other_sessions(self):
+        self.interrupts("interrupted_batch_beside",
+                        "interrupted_work_of_a_batch_beside",
+                        "interrupted_wait_any_beside",
+                        "interrupted_messages_beside",
+                        "interrupted_beside_a_thread", "interrupted_close")
 
     def test_interrupts_of_starts(self):
-        for out in self.all_good(
-                "interrupted_new_group", "interrupted_split",
-                "interrupted_start", "interrupted_start_without_a_store",
-                "interrupted_start_of_threads",
-                "interrupted_start_while_others_wait"):
-            self.assertIn("ms after the signal", "".join(out))
+        self.interrupts("interrupted_new_group",
+                        "interrupted_new_group_of_members",
+                        "interrupted_split", "interrupted_start",
+                        "interrupted_start_without_a_store",
+                        "interrupted_start_of_threads", "interrupted_stores",
+                        "interrupted_start_while_others_wait")
+
+    def test_an_interrupt_at_the_last_moment_of_a_start(self):
+        self.good("interrupted_at_the_last_moment")
 
     def test_a_killed_rank_is_named(self):
         results, _ = run("killed_rank", ranks=3)
