@@ -18,6 +18,9 @@ LESSONS = {"A": 6, "D": 3, "G": 12, "H": 6, "K": 5, "M": 6, "N": 13, "P": 9,
            "Q": 3, "W": 7, "Y": 5}
 # Tests of ctest.
 ADDED = re.compile(r"add_test\(\s*NAME (\w+)")
+# Cases of the tests in Python, which are named FILE.CASE without "_test.py":
+# objects.test_faults_of_the_root_fail_all_ranks.
+PYTHON = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
 # Tests that are registered by a table.
 LISTED = re.compile(r'^    \{"(\w+)", ', re.MULTILINE)
 
@@ -33,6 +36,14 @@ def find_tests(sources):
         for listed in [*LISTED.finditer(text), *ADDED.finditer(text)]:
             tests[listed[1]] = None
     return tests
+
+
+def find_python_tests(name, text):
+    """The text of each case of a file NAME_test.py, by name."""
+    starts = list(PYTHON.finditer(text))
+    ends = [start.start() for start in starts[1:]] + [len(text)]
+    return {f"{name}.{start[1]}": text[start.start():end]
+            for start, end in zip(starts, ends)}
 
 
 def read_proofs(text):
@@ -91,6 +102,9 @@ def main():
         path.read_text(encoding="utf-8")
         for pattern in ("*.cc", "CMakeLists.txt")
         for path in sorted((root / "tests").rglob(pattern)))
+    for path in sorted((root / "tests" / "python").glob("*_test.py")):
+        tests |= find_python_tests(path.name.removesuffix("_test.py"),
+                                   path.read_text(encoding="utf-8"))
     errors = check(reasons, tests, (root / "tests" / "proofs.txt").read_text(
         encoding="utf-8"), all_lessons())
     for error in errors:

@@ -32,6 +32,22 @@ class Proofs(unittest.TestCase):
             GOOD + "reason kNew | new | later: a thing\n",
             ("kGone", "kNew")), [])
 
+    def test_cases_in_python_are_tests(self):
+        found = proofs.find_python_tests("objects", """
+def test_one():
+    equal(error.reason, "kGone")
+
+
+class Life(unittest.TestCase):
+    def test_two(self):
+        pass
+""")
+        self.assertEqual(set(found), {"objects.test_one", "objects.test_two"})
+        for case, errors in (("one", 0), ("two", 1)):
+            self.assertEqual(len(proofs.check(
+                ["kGone"], found,
+                f"reason kGone | gone | objects.test_{case}\n")), errors)
+
     def test_each_lesson_needs_a_line(self):
         lessons = ["G1", "G2"]
         self.assertEqual(
