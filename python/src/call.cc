@@ -255,11 +255,6 @@ bool Call::is_me(distwrap_peer peer) const {
          rank == distwrap_get_rank(options_.group());
 }
 
-Tensor& Call::more() {
-  held().tensors.push_back(std::make_unique<Tensor>());
-  return *held().tensors.back();
-}
-
 const Tensors& Call::list(nb::handle object, const char* name, Use use,
                           Elements elements) {
   held().lists.push_back(std::make_unique<Tensors>());
@@ -268,7 +263,8 @@ const Tensors& Call::list(nb::handle object, const char* name, Use use,
       first != nullptr && first->is_on_device())
     order_by(*first);
   if (kept_ != nullptr && use == Use::kWritten)
-    for (nb::handle one : nb::borrow<nb::iterable>(object)) keep_output(one);
+    for (nb::handle one : nb::borrow<nb::iterable>(object))
+      kept_->add_output(one);
   return *held().lists.back();
 }
 
@@ -280,9 +276,9 @@ const Tensors& Call::list_or_none(nb::handle object, const char* name,
 }
 
 const Reduction& Call::reduction(nb::handle op) {
-  held().reductions.push_back(std::make_unique<Reduction>(name_, op));
-  held().reductions.back()->give(options_.get());
-  return *held().reductions.back();
+  Reduction& by = held().reduction.emplace(name_, op);
+  by.give(options_.get());
+  return by;
 }
 
 }  // namespace distwrap_python

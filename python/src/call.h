@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <nanobind/nanobind.h>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,14 +61,40 @@ struct Reduction {
   }
 };
 
-// The buffers of an operation, which it uses until it has ended.
+// The buffers of an operation, which it uses until it has ended. The first two
+// tensors and the first reduction, which most calls do not exceed, need no
+// memory of their own.
 struct Held {
-  nanobind::object outputs;  // a list, for Work.result
+  Tensor first[2];
+  int used = 0;
+  std::optional<Reduction> reduction;
   std::vector<std::unique_ptr<Tensor>> tensors;
   std::vector<std::unique_ptr<Tensors>> lists;
-  std::vector<std::unique_ptr<Reduction>> reductions;
-  // One of them, when they lie on a device; otherwise NULL.
+  // One of the tensors, when they lie on a device; otherwise NULL.
   const Tensor* on_device = nullptr;
+  std::vector<std::unique_ptr<Held>> parts;  // of the operations of a batch
+  // For Work.result: the only output, or a list of several.
+  nanobind::object outputs;
+  bool has_list = false;
+
+  Tensor& tensor() {
+    if (used < 2) return first[used++];
+    tensors.push_back(std::make_unique<Tensor>());
+    return *tensors.back();
+  }
+  void add_output(nanobind::handle object) {
+    if (!outputs.is_valid()) {
+      outputs = nanobind::borrow(object);
+      return;
+    }
+    if (!has_list) {
+      nanobind::list all;
+      all.append(outputs);
+      outputs = all;
+      has_list = true;
+    }
+    nanobind::borrow<nanobind::list>(outputs).append(object);
+  }
 };
 
 struct Batch;
@@ -325,10 +352,10 @@ class Call {
  private:
   Tensor& read(nanobind::handle object, const char* name, Use use,
                Elements elements, bool counts_rows) {
-    Tensor& one = kept_ == nullptr && used_ < 2 ? local_[used_++] : more();
+    Tensor& one = held().tensor();
     one.read(object, name_, name, use, elements);
     if (counts_rows) one.check_rows(name_, name);
-    if (kept_ != nullptr && use != Use::kRead) keep_output(object);
+    if (kept_ != nullptr && use != Use::kRead) kept_->add_output(object);
     if (one.is_on_device()) order_by(one);
     return one;
   }
@@ -339,21 +366,14 @@ class Call {
   }
   // Whether `peer` is this rank; false where that cannot be known.
   bool is_me(distwrap_peer peer) const;
-  Held& held() { return kept_ != nullptr ? *kept_ : local_more_; }
-  Tensor& more();
-  void keep_output(nanobind::handle object) {
-    if (!kept_->outputs.is_valid()) kept_->outputs = nanobind::list();
-    nanobind::borrow<nanobind::list>(kept_->outputs).append(object);
-  }
+  Held& held() { return kept_ != nullptr ? *kept_ : local_; }
 
   const char* const name_;
   const nanobind::handle group_;
   const bool async_op_;
   Options options_;
   std::unique_ptr<Held> kept_;
-  Held local_more_;
-  Tensor local_[2];
-  int used_ = 0;
+  Held local_;
 };
 
 // Adds the names of each part to the module.

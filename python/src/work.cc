@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,6 +26,7 @@ class Work {
         held_(std::move(held)),
         group_(nb::borrow(group)),
         outputs_(held_ != nullptr ? held_->outputs : nb::object()),
+        has_list_(held_ != nullptr && held_->has_list),
         name_(name) {}
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
@@ -47,7 +49,9 @@ class Work {
       Error error;
       int32_t code;
       {
-        const Unlocked released;
+        // Nothing waits for the end of what has ended.
+        std::optional<Unlocked> released;
+        if (!has_ended()) released.emplace();
         code = distwrap_work_wait(work_, slice, &error.handle);
       }
       if (code == DW_OK) break;
@@ -84,7 +88,10 @@ class Work {
       raise_value("result", "the operation has not ended", "wait for it first");
     Error error;
     check(distwrap_work_status(work_, &error.handle), error);
-    return outputs_.is_valid() ? outputs_ : nb::object(nb::list());
+    if (has_list_) return outputs_;
+    nb::list all;
+    if (outputs_.is_valid()) all.append(outputs_);
+    return all;
   }
   uint64_t seq() const {
     uint64_t seq = 0;
@@ -163,13 +170,18 @@ class Work {
   const distwrap_work work_;
   std::unique_ptr<Held> held_;
   const nb::object group_, outputs_;
+  const bool has_list_;
   const char* const name_;
 };
 
 nb::object make_work(distwrap_work work, std::unique_ptr<Held> held,
                      nb::handle group, const char* name) {
-  return nb::cast(new Work(work, std::move(held), group, name),
-                  nb::rv_policy::take_ownership);
+  // Within the object of Python, which needs no second piece of memory.
+  static const nb::handle kType = nb::type<Work>();
+  nb::object made = nb::inst_alloc(kType);
+  new (nb::inst_ptr<Work>(made)) Work(work, std::move(held), group, name);
+  nb::inst_mark_ready(made);
+  return made;
 }
 
 // ---- batches ----
@@ -223,13 +235,7 @@ distwrap_batch handle_of(const Batch* batch) { return batch->handle; }
 
 void keep_in_batch(std::unique_ptr<Held> held, nb::handle group) {
   recording->groups.append(group);
-  Held& all = *recording->held;
-  const auto move = [](auto& from, auto& to) {
-    for (auto& one : from) to.push_back(std::move(one));
-  };
-  move(held->tensors, all.tensors);
-  move(held->lists, all.lists);
-  move(held->reductions, all.reductions);
+  recording->held->parts.push_back(std::move(held));
 }
 
 namespace {
