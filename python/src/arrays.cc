@@ -126,7 +126,60 @@ nb::object array_of(const char* call, void* data, dw_dtype dtype,
   return array;
 }
 
+// Memory of the program that a backend knows.
+class Memory {
+ public:
+  Memory(nb::handle pool, nb::handle group) {
+    constexpr const char* kCall = "register_mem_pool";
+    pool_.read(pool, kCall, "pool", Use::kWritten, Elements::kMoved);
+    const distwrap_tensor& all = *pool_.get();
+    int64_t bytes = all.dtype.bits / 8;
+    for (int i = 0; i < all.ndim; ++i) bytes *= all.shape[i];
+    Error error;
+    check(distwrap_register_mem_pool(
+              group_of(kCall, group), all.device,
+              static_cast<char*>(all.data) + all.byte_offset, bytes, &handle_,
+              &error.handle),
+          error);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    if (handle_ == nullptr) return;
+    const Unlocked released;
+    distwrap_mem_free(handle_, nullptr);
+  }
+  void release() {
+    if (handle_ == nullptr) return;
+    Error error;
+    int32_t code;
+    {
+      const Unlocked released;
+      code = distwrap_mem_free(handle_, &error.handle);
+    }
+    check(code, error);
+    handle_ = nullptr;
+  }
+
+ private:
+  Tensor pool_;
+  distwrap_memory handle_ = nullptr;
+};
+
 void add_arrays(nb::module_& m) {
+  nb::class_<Memory>(m, "Memory", "Memory that a backend knows, until it ends.")
+      .def("release", &Memory::release,
+           "Ends it now. ValueError while an operation uses the memory.");
+  m.def(
+      "register_mem_pool",
+      [](nb::handle pool, nb::handle group) {
+        return nb::cast(new Memory(pool, group), nb::rv_policy::take_ownership);
+      },
+      "pool"_a, "group"_a = nb::none(),
+      "Tells the group's backend of an array, such as the pool of another "
+      "library, so that operations on it need no copies. Returns a Memory, "
+      "whose end takes it back. NotImplementedError where the backend has no "
+      "use for it. NCCL: ncclCommRegister.");
   nb::class_<Pages>(m, "_Pages", nb::type_slots(pages_slots));
   m.def(
       "empty",

@@ -1,6 +1,7 @@
 """Windows and the backend's memory in Python."""
 
 import gc
+import sys
 
 import numpy as np
 
@@ -188,6 +189,26 @@ def test_empty_gives_memory_of_the_backend():
     equal(dist.empty(3, np.int32).shape, (3,))
     equal(dist.empty(0).size, 0)
     refused(dist.empty, (2, -1), kind=ValueError)
+
+
+def test_memory_of_the_program_that_the_backend_knows():
+    """No backend on the CPU has a use for it; a refused call holds nothing."""
+    pool = np.zeros(1 << 14)
+    before = sys.getrefcount(pool)
+    try:
+        memory = dist.register_mem_pool(pool)
+        check(isinstance(memory, dist.Memory))
+        dist.all_reduce(pool)
+        memory.release()
+        memory.release()
+    except NotImplementedError as error:
+        equal(error.reason, "kUnsupported")
+        check(error.next_step)
+    gc.collect()
+    equal(sys.getrefcount(pool), before)
+    refused(dist.register_mem_pool, [1], kind=TypeError)
+    refused(dist.register_mem_pool, np.ones((3, 3))[:, 0], kind=ValueError)
+    refused(dist.register_mem_pool, np.frombuffer(bytes(8)), kind=ValueError)
 
 
 if __name__ == "__main__":
