@@ -443,6 +443,76 @@ def test_against_one_process():
     passed(ranks_of_job(2, body))
 
 
+def test_torchrun_starts_ranks_of_the_facade():
+    """Without PyTorch in the program: torchrun's variables tell the rank."""
+    program = ("import distwrap as dist, array, sys\n"
+               "dist.init_process_group()\n"
+               "x = array.array('d', [dist.get_rank() + 1])\n"
+               "dist.all_reduce(x)\n"
+               "print(f'{dist.get_rank()} of {dist.get_world_size()}: "
+               "{x[0]:g}', 'torch' in sys.modules)\n"
+               "dist.destroy_process_group()\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "program.py")
+        path.write_text(program)
+        free = {name: value for name, value in os.environ.items()
+                if not name.startswith("DISTWRAP_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone",
+             "--nproc-per-node", "3", path], env=free | {"OMP_NUM_THREADS": "1"},
+            text=True, timeout=120,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    equal(done.returncode, 0)
+    equal(sorted(re.findall(r"\d of 3: \d+ \w+", done.stdout)),
+          [f"{rank} of 3: 6 False" for rank in range(3)])
+
+
+def test_tensors_in_the_facade():
+    """PyTorch's tensors in calls of the facade: by DLPack's table of functions,
+    or by __dlpack__ where PyTorch lacks it."""
+    def body(rank):
+        mine = distwrap.ReduceOp
+        distwrap.init_process_group("shm", store=distwrap.HashStore(), rank=0,
+                                    world_size=1)
+        for dtype in (torch.float32, torch.float64, torch.bfloat16,
+                      torch.float16, torch.int64, torch.uint8):
+            x = torch.ones(2, 3).to(dtype)
+            distwrap.all_reduce(x, dist.ReduceOp.SUM)
+            distwrap.all_reduce(x, mine.MAX, async_op=True).wait()
+            check((x == 1).all(), dtype)
+            out = torch.zeros(1, 2, 3).to(dtype)
+            distwrap.all_gather_into_tensor(out, x)
+            check((out == 1).all(), dtype)
+        # Elements that move as bytes.
+        for dtype in (torch.complex64, torch.float8_e4m3fn):
+            x = torch.ones(4).to(dtype)
+            out = torch.zeros(4).to(dtype)
+            distwrap.all_gather_into_tensor(out, x)
+            check(torch.equal(out.view(torch.uint8), x.view(torch.uint8)),
+                  dtype)
+        z = torch.ones(3, dtype=torch.complex128)
+        distwrap.all_reduce(z)
+        try:
+            distwrap.all_reduce(torch.ones(4).to(torch.float8_e4m3fn))
+        except ValueError as error:
+            check("moved and not reduced" in str(error), error)
+        else:
+            raise AssertionError("a sum of 8-bit floats")
+        for bad, told in ((torch.ones(4, 4)[:, 0], "strided"),
+                          (torch.ones(2, device="meta"), None),
+                          (torch.eye(3).to_sparse(), None)):
+            try:
+                distwrap.all_reduce(bad)
+            except (ValueError, TypeError) as error:
+                check(told is None or told in str(error), error)
+            else:
+                raise AssertionError(f"took {bad.device} {bad.layout}")
+        array = torch.ones(3).numpy()
+        distwrap.all_reduce(array)
+        distwrap.destroy_process_group()
+    passed(fork_ranks(1, body))
+
+
 def test_two_gloos_share_no_symbol():
     """Ours and that of libtorch_cpu.so, in both orders of import: neither binds
     a symbol of the other, as the dynamic linker tells."""
