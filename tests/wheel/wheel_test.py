@@ -138,6 +138,28 @@ class Wheels(unittest.TestCase):
                     for folder in folders.split(":"):
                         self.assertRegex(folder, r"^\$ORIGIN(/|$)", path)
 
+    def test_a_wheel_has_the_licences_of_its_libraries(self):
+        for place in self.unpacked:
+            info, = place.glob("distwrap-*.dist-info")
+            licences = info / "licenses/third_party"
+            index = dict(line.split(": ") for line in
+                         (licences / "INDEX").read_text().splitlines())
+            libraries = [re.sub(r"-[0-9a-f]{8}(?=\.)", "", path.name)
+                         for path in (place / "distwrap.libs").iterdir()]
+            self.assertTrue(any("gloo" in name for name in libraries))
+            for name in libraries:
+                text = (licences / index[name]).read_text()
+                self.assertIn("copyright", text.lower(), name)
+            for word in ("Facebook", "CLI11", "Lohmann", "Wenzel Jakob"):
+                self.assertTrue(any(word in path.read_text()
+                                    for path in licences.iterdir()), word)
+            # pip compares what it installs with this list.
+            listed = {line.split(",")[0]
+                      for line in (info / "RECORD").read_text().splitlines()}
+            self.assertEqual(listed, {
+                str(path.relative_to(place)) for path in place.rglob("*")
+                if path.is_file()})
+
     def test_in_a_clean_root(self):
         for interpreter in self.pythons.values():
             for wheel in filter(interpreter.fits, self.wheels):
