@@ -196,9 +196,11 @@ bool Tensor::read_dlpack(nb::handle object) {
     nb::dict arguments;
     arguments["max_version"] = nb::make_tuple(1, 0);
     // The library makes this stream wait for its work on the tensor.
-    const nb::object device = object.attr("__dlpack_device__")();
-    if (nb::cast<int>(device[0]) == DW_DEVICE_CUDA)
-      arguments["stream"] = reinterpret_cast<intptr_t>(kLegacyStream);
+    if (nb::hasattr(object, "__dlpack_device__")) {
+      const nb::object device = object.attr("__dlpack_device__")();
+      if (nb::cast<int>(device[0]) == DW_DEVICE_CUDA)
+        arguments["stream"] = reinterpret_cast<intptr_t>(kLegacyStream);
+    }
     capsule = object.attr("__dlpack__")(**arguments);
   } catch (nb::python_error& error) {
     error.restore();
