@@ -13,6 +13,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
+// How long an end may take once the other ranks and all graphs have done their
+// part: NCCL joins threads that look every half second whether they should end.
+constexpr std::chrono::seconds kDestroyPatience{2};
+
 // Everything that an end uses; it may run when the instance has been closed.
 struct Owned {
   Nccl nccl;
@@ -81,6 +85,8 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
   }
   return comm->backend->endings.begin([owned, abort, by](Ending& ending) {
     const CurrentContext current(*owned.device);
+    // What is freed here ends no capture of another thread.
+    const RelaxedCapture relaxed(owned.device->driver());
     // An abort that hangs keeps this thread, too; both are left behind.
     while (abort != nullptr && !abort->wait(std::chrono::hours(1))) {
     }
@@ -103,6 +109,7 @@ bool abort_if_broken(Comm* comm) {
   ncclComm* const handle = std::exchange(comm->handle, nullptr);
   comm->ending = comm->backend->endings.begin([nccl, device, handle](Ending&) {
     const CurrentContext current(*device);
+    const RelaxedCapture relaxed(device->driver());
     nccl.ncclCommAbort(handle);
   });
   return true;
@@ -142,9 +149,13 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   const EndBy by = owned->failure.is_over() ? EndBy::kAbort : EndBy::kDestroy;
   const std::shared_ptr<Ending> ending = end_comm(std::move(owned), by);
   const int64_t left = deadline_ns - backend->host->now_ns(backend->host->self);
-  if (deadline_ns == 0 ||
-      ending->wait_until_settled(nanoseconds(std::max<int64_t>(left, 0))))
+  if (deadline_ns == 0) return DW_OK;
+  if (ending->wait_until_settled(nanoseconds(std::max<int64_t>(left, 0)))) {
+    // Whoever ends a group wants its memory back, and may capture graphs, which
+    // NCCL's threads disturb when they free theirs.
+    ending->wait(kDestroyPatience);
     return DW_OK;
+  }
   return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
                  "nccl: the communicator has not ended in time: NCCL waits for "
                  "the other ranks to end it, or for a captured graph that "

@@ -1,7 +1,6 @@
 // NCCL's calls that end a communicator. They may take long, or hang: finalize
-// waits for the last captured graph, abort for a stuck network, and destroy for
-// threads of NCCL that look only every half second whether they should end. So
-// each runs in a thread of its own, and what never returns is left behind.
+// waits for the last captured graph, abort for a stuck network. So each runs in
+// a thread of its own, and what never returns is left behind.
 #ifndef DISTWRAP_BACKENDS_NCCL_ENDING_H_
 #define DISTWRAP_BACKENDS_NCCL_ENDING_H_
 

@@ -220,6 +220,7 @@ class Launch {
   int32_t record_ends(dw_error* error) {
     for (const LaunchItem& item : items_) {
       if (item.flight == nullptr) continue;
+      item.flight->stream = item.stream();
       if (int result = driver_.cuEventRecord(item.flight->event, item.stream());
           result != CUDA_SUCCESS)
         return fail_driver(driver_, "the end cannot be recorded", result,

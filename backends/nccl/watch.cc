@@ -107,8 +107,13 @@ void Watch::depart(Flight* flight) {
 void Watch::collect(Flight** ended) {
   const Driver& driver = backend_->device->driver();
   Flight** at = &flying_;
+  // What comes later on a stream has not ended before. To ask for each would
+  // keep the callers' threads from the driver and from this list.
+  CUstream_st* busy = nullptr;
   while (*at != nullptr) {
-    if (driver.cuEventQuery((*at)->event) == CUDA_ERROR_NOT_READY) {
+    if ((*at)->stream == busy ||
+        driver.cuEventQuery((*at)->event) == CUDA_ERROR_NOT_READY) {
+      busy = (*at)->stream;
       at = &(*at)->next;
       continue;
     }

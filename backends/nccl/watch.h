@@ -24,6 +24,7 @@ struct Flight {
   Comm* comm = nullptr;
   dw_work* work = nullptr;
   CUevent_st* event = nullptr;
+  CUstream_st* stream = nullptr;  // where the event is
   Flight* next = nullptr;
 };
 

@@ -134,8 +134,8 @@ TEST(NcclAbort, ThatHangsIsLeftBehind) {
   std::this_thread::sleep_for(milliseconds(50));  // the threads left behind
 }
 
-// When all ranks have finalized, nobody waits for what NCCL frees.
-TEST(NcclEnds, ADestroyIsNotWaitedFor) {
+// When all ranks have finalized, the end is no failure of theirs.
+TEST(NcclEnds, ADestroyThatHangsIsLeftBehind) {
   fakes::gpu::hang_ends(true);
   run_ranks({.size = 2}, [](FakeRank& rank) {
     ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
