@@ -4,6 +4,7 @@ as `distwrap run` does."""
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
 
 
@@ -34,11 +35,13 @@ def command(arguments=None):
 
 def main():
     """Becomes `distwrap run ARGUMENTS`; a program that ends in .py is run by
-    this interpreter."""
+    this interpreter, unless another program that runs it comes before."""
     arguments = list(sys.argv[1:])
     for i, argument in enumerate(arguments):
         if argument.endswith(".py") and os.path.exists(argument):
             arguments.insert(i, sys.executable)
+            break
+        if shutil.which(argument):
             break
     command(["run", *arguments])
 
