@@ -862,6 +862,21 @@ DISTWRAP_EXPORT int32_t distwrap_redistribute(
     distwrap_mesh mesh, const distwrap_tensor* out, const char* to,
     const distwrap_tensor* in, const char* from, const int64_t* shape,
     int32_t ndim, const distwrap_plan_options* options, distwrap_error* error);
+/* The same for `count` tensors of one element type: shapes[i] has ndims[i]
+ * extents. Tensors whose plans have equal steps share each collective. */
+DISTWRAP_EXPORT int32_t distwrap_redistribute_many(
+    distwrap_mesh mesh, const distwrap_tensor* const* outs, const char* to,
+    const distwrap_tensor* const* ins, const char* from,
+    const int64_t* const* shapes, const int32_t* ndims, uint64_t count,
+    const distwrap_plan_options* options, distwrap_error* error);
+/* Moves a tensor from a mesh to another one; they may have all ranks in common,
+ * some or none. All ranks of either mesh call. `out` may be NULL on a rank
+ * outside of `to_mesh`, and `in` on a rank outside of `from_mesh`. */
+DISTWRAP_EXPORT int32_t distwrap_redistribute_between(
+    distwrap_mesh to_mesh, const distwrap_tensor* out, const char* to,
+    distwrap_mesh from_mesh, const distwrap_tensor* in, const char* from,
+    const int64_t* shape, int32_t ndim, const distwrap_plan_options* options,
+    distwrap_error* error);
 
 /* ---- mixtures of experts (moe.h) ----
  *

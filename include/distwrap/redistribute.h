@@ -23,6 +23,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace distwrap {
 
@@ -37,29 +39,51 @@ namespace mesh {
 class Prepared;
 }
 
-// A plan, made ready for one rank of a mesh and one element type: what it sends
-// to whom is known, and the groups exist.
+// A redistribution of one tensor or of several, made ready for one rank and one
+// element type: what the rank sends to whom is known, and the groups exist.
 class DISTWRAP_EXPORT Redistribution {
  public:
   Redistribution() = default;
-  // Members of the plan's groups make them here, so every rank of the mesh
-  // calls. kMeshMismatch: a plan for another mesh, or a rank outside.
-  // kInvalidArgument: elements of another size than the plan's.
+  // One tensor on one mesh. Members of the plan's groups make them here, so
+  // every rank of the mesh calls. kMeshMismatch: a plan for another mesh, or a
+  // rank outside. kInvalidArgument: elements of another size than the plan's.
   static absl::StatusOr<Redistribution> prepare(const DeviceMesh& mesh,
                                                 const PlanRef& plan,
                                                 DType dtype);
+  // Several tensors by the same steps: each step is one collective for all of
+  // them. kInvalidArgument: no plan, or plans whose steps differ.
+  static absl::StatusOr<Redistribution> prepare_many(
+      const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype);
+  // One tensor from a mesh to another one. They may have all ranks in common,
+  // some or none, and every rank of either calls. What is partial is reduced on
+  // the first mesh before it is sent, and becomes partial on the second. Errors
+  // as redistribute_between.
+  static absl::StatusOr<Redistribution> prepare_between(
+      const DeviceMesh& to_mesh, const Layout& to, const DeviceMesh& from_mesh,
+      const Layout& from, absl::Span<const int64_t> shape, DType dtype,
+      const RedistributeOptions& options = {});
 
   // Moves the parts. `in` and `out` are this rank's parts, contiguous, and
   // share no memory. kLayoutMismatch: a part of another size than the layout's.
   absl::Status run(TensorView out, TensorView in,
-                   std::optional<absl::Duration> timeout = std::nullopt) const;
-
-  // Needs a redistribution that was prepared.
-  const Plan& plan() const;
+                   std::optional<absl::Duration> timeout = std::nullopt) const {
+    return run_many({&out, 1}, {&in, 1}, timeout);
+  }
+  // One part for each tensor. kInvalidArgument: another number of parts.
+  absl::Status run_many(
+      absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
+      std::optional<absl::Duration> timeout = std::nullopt) const;
 
  private:
+  friend DISTWRAP_EXPORT absl::Status redistribute_many(
+      const DeviceMesh& mesh, absl::Span<const TensorView> outs,
+      const Layout& to, absl::Span<const TensorView> ins, const Layout& from,
+      absl::Span<const std::vector<int64_t>> shapes,
+      const RedistributeOptions& options);
   explicit Redistribution(std::shared_ptr<mesh::Prepared> prepared)
       : prepared_(std::move(prepared)) {}
+  absl::Status check(absl::Span<const TensorView> outs,
+                     absl::Span<const TensorView> ins) const;
   std::shared_ptr<mesh::Prepared> prepared_;
 };
 
@@ -69,6 +93,26 @@ DISTWRAP_EXPORT absl::Status redistribute(
     const DeviceMesh& mesh, TensorView out, const Layout& to, TensorView in,
     const Layout& from, absl::Span<const int64_t> shape,
     const RedistributeOptions& options = {});
+
+// The same for several tensors of one element type, with a shape for each.
+// Tensors whose plans have equal steps share each collective, so many small
+// ones cost about as much as one. kInvalidArgument: lists of different lengths,
+// or tensors of different types.
+DISTWRAP_EXPORT absl::Status redistribute_many(
+    const DeviceMesh& mesh, absl::Span<const TensorView> outs, const Layout& to,
+    absl::Span<const TensorView> ins, const Layout& from,
+    absl::Span<const std::vector<int64_t>> shapes,
+    const RedistributeOptions& options = {});
+
+// Moves a tensor from a mesh to another one, as Redistribution::prepare_between
+// says; `from_mesh` remembers it. A rank outside of a mesh gives a part without
+// elements there. Each rank gets every element of its part once, from itself
+// where it has it. kMeshMismatch: a layout on another mesh, or a rank outside
+// of both.
+DISTWRAP_EXPORT absl::Status redistribute_between(
+    const DeviceMesh& to_mesh, TensorView out, const Layout& to,
+    const DeviceMesh& from_mesh, TensorView in, const Layout& from,
+    absl::Span<const int64_t> shape, const RedistributeOptions& options = {});
 
 }  // namespace distwrap
 

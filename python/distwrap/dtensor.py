@@ -190,8 +190,8 @@ def plan(mesh, shape, src, dst, *, itemsize=4, mode="fastest", cap_bytes=None,
                 itemsize, mode, cap_bytes, ranks_per_host)
 
 
-def redistribute(mesh, tensor, src, dst, shape, *, out=None, mode="fastest",
-                 cap_bytes=None, timeout=None):
+def redistribute(mesh, tensor, src, dst, shape, *, out=None, to_mesh=None,
+                 mode="fastest", cap_bytes=None, timeout=None):
     """Moves this rank's part of a tensor of `shape` from the layout src to the
     layout dst, and returns the new part. All ranks of the mesh call with equal
     arguments, but for their parts. tensor is not written. out: contiguous
@@ -199,21 +199,54 @@ def redistribute(mesh, tensor, src, dst, shape, *, out=None, mode="fastest",
     PyTorch a new one. mode, cap_bytes: as plan. timeout: seconds or a
     timedelta, for the whole call.
 
+    to_mesh: the mesh of dst, where it is another one than that of src. The two
+    may have all ranks in common, some or none, and all ranks of either call. A
+    rank outside of `mesh` gives None, or an empty array of the element type of
+    the result; a rank outside of `to_mesh` gets None.
+
     MPI: MPI_Alltoallw, with what it takes to know the blocks.
     """
-    if out is None:
-        extents, _ = local_shape(mesh, dst, shape)
-        if hasattr(tensor, "new_empty"):
-            out = tensor.new_empty(extents)
-        elif hasattr(tensor, "dtype"):
-            out = _core.empty(extents, tensor.dtype)
-        else:
-            raise TypeError(
-                f"redistribute: tensor is of type {type(tensor).__name__}, "
-                "whose element type is not known. Next: give out")
-    mesh._core.redistribute(out, _text(dst), tensor, _text(src),
-                            _numbers(shape), mode, cap_bytes, timeout)
+    to, source, extents = _text(dst), _text(src), _numbers(shape)
+    if to_mesh is None:
+        if out is None:
+            out = _new_part(mesh, tensor, dst, shape)
+        mesh._core.redistribute(out, to, tensor, source, extents, mode,
+                                cap_bytes, timeout)
+        return out
+    if to_mesh.get_rank() < 0:
+        out = None
+    elif out is None:
+        out = _new_part(to_mesh, tensor, dst, shape)
+    if mesh.get_rank() < 0:
+        tensor = None
+    mesh._core.redistribute_to(to_mesh._core, out, to, tensor, source, extents,
+                               mode, cap_bytes, timeout)
     return out
+
+
+def redistribute_many(mesh, tensors, src, dst, shapes, *, outs=None,
+                      mode="fastest", cap_bytes=None, timeout=None):
+    """As redistribute, for several tensors of one element type, with a shape
+    for each. Tensors whose plans have equal steps share each collective, so
+    many small ones cost about as much as one. Returns the list of new parts."""
+    if outs is None:
+        outs = [_new_part(mesh, tensor, dst, shape)
+                for tensor, shape in zip(tensors, shapes)]
+    mesh._core.redistribute_many(
+        list(outs), _text(dst), list(tensors), _text(src),
+        [_numbers(shape) for shape in shapes], mode, cap_bytes, timeout)
+    return outs
+
+
+def _new_part(mesh, tensor, placements, shape):
+    """Memory for this rank's part, of the element type of `tensor`."""
+    extents, _ = local_shape(mesh, placements, shape)
+    if hasattr(tensor, "new_empty"):
+        return tensor.new_empty(extents)
+    if hasattr(tensor, "dtype"):
+        return _core.empty(extents, tensor.dtype)
+    raise TypeError(f"redistribute: tensor is of type {type(tensor).__name__}, "
+                    "whose element type is not known. Next: give out")
 
 
 _PLACEMENT, _MESH_SHAPE = (

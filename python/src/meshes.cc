@@ -113,6 +113,58 @@ class Mesh {
     });
   }
 
+  void redistribute_many(nb::handle outs, const std::string& to,
+                         nb::handle tensors, const std::string& from,
+                         const std::vector<Numbers>& shapes,
+                         const std::string& mode,
+                         std::optional<int64_t> cap_bytes,
+                         nb::handle timeout) const {
+    constexpr const char* kCall = "redistribute_many";
+    distwrap_plan_options options = options_of(kCall, mode, cap_bytes);
+    options.timeout = nanoseconds_of(kCall, timeout);
+    Tensors written, read;
+    written.read_list(outs, kCall, "outs", Use::kWritten, Elements::kReduced);
+    read.read_list(tensors, kCall, "tensors", Use::kRead, Elements::kReduced);
+    if (written.size() != shapes.size() || read.size() != shapes.size())
+      raise_value(kCall,
+                  std::to_string(read.size()) + " tensors, " +
+                      std::to_string(written.size()) + " outs and " +
+                      std::to_string(shapes.size()) + " shapes",
+                  "give one of each for every tensor");
+    std::vector<const int64_t*> extents;
+    std::vector<int32_t> dims;
+    for (const Numbers& shape : shapes) {
+      extents.push_back(shape.data());
+      dims.push_back(static_cast<int32_t>(shape.size()));
+    }
+    wait_in(nullptr, [&](distwrap_error* error) {
+      return distwrap_redistribute_many(
+          handle_, written.data(), to.c_str(), read.data(), from.c_str(),
+          extents.data(), dims.data(), shapes.size(), &options, error);
+    });
+  }
+  void redistribute_to(const Mesh& to_mesh, nb::handle out,
+                       const std::string& to, nb::handle tensor,
+                       const std::string& from, const Numbers& shape,
+                       const std::string& mode,
+                       std::optional<int64_t> cap_bytes,
+                       nb::handle timeout) const {
+    constexpr const char* kCall = "redistribute";
+    distwrap_plan_options options = options_of(kCall, mode, cap_bytes);
+    options.timeout = nanoseconds_of(kCall, timeout);
+    Tensor written, read;
+    if (!out.is_none())
+      written.read(out, kCall, "out", Use::kWritten, Elements::kReduced);
+    if (!tensor.is_none())
+      read.read(tensor, kCall, "tensor", Use::kRead, Elements::kReduced);
+    wait_in(nullptr, [&](distwrap_error* error) {
+      return distwrap_redistribute_between(
+          to_mesh.handle_, out.is_none() ? nullptr : written.get(), to.c_str(),
+          handle_, tensor.is_none() ? nullptr : read.get(), from.c_str(),
+          shape.data(), static_cast<int32_t>(shape.size()), &options, error);
+    });
+  }
+
  private:
   distwrap_mesh_info read() const {
     distwrap_mesh_info info = {};
@@ -190,7 +242,13 @@ void add_meshes(nb::module_& m) {
       .def("group", &Mesh::group, "axes"_a)
       .def("redistribute", &Mesh::redistribute, "out"_a, "to"_a, "tensor"_a,
            "from_"_a, "shape"_a, "mode"_a, "cap_bytes"_a.none(),
-           "timeout"_a.none());
+           "timeout"_a.none())
+      .def("redistribute_many", &Mesh::redistribute_many, "outs"_a, "to"_a,
+           "tensors"_a, "from_"_a, "shapes"_a, "mode"_a, "cap_bytes"_a.none(),
+           "timeout"_a.none())
+      .def("redistribute_to", &Mesh::redistribute_to, "to_mesh"_a,
+           "out"_a.none(), "to"_a, "tensor"_a.none(), "from_"_a, "shape"_a,
+           "mode"_a, "cap_bytes"_a.none(), "timeout"_a.none());
   nb::class_<LayoutPlan>(
       m, "Plan",
       "The steps by which a tensor gets from one layout to "

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace distwrap::capi {
 namespace {
@@ -41,6 +42,13 @@ absl::StatusOr<absl::Span<const int64_t>> extents_of(const char* call,
 struct Wanted {
   PlanOptions plan;
   std::optional<absl::Duration> timeout;
+  RedistributeOptions redistribution() const {
+    RedistributeOptions options;
+    options.mode = plan.mode;
+    options.cap_bytes = plan.cap_bytes;
+    options.timeout = timeout;
+    return options;
+  }
 };
 
 absl::StatusOr<Wanted> read_wanted(const char* call,
@@ -167,11 +175,70 @@ int32_t distwrap_redistribute(distwrap_mesh mesh, const distwrap_tensor* out,
     const distwrap::TensorView written = arguments.of(Tensor{out, "out"});
     const distwrap::TensorView read = arguments.of(Tensor{in, "in"});
     if (!arguments.status().ok()) return arguments.status();
-    RedistributeOptions how;
-    how.mode = wanted->plan.mode;
-    how.cap_bytes = wanted->plan.cap_bytes;
-    how.timeout = wanted->timeout;
     return distwrap::redistribute(**found, written, **target, read, **source,
-                                  *extents, how);
+                                  *extents, wanted->redistribution());
+  });
+}
+
+int32_t distwrap_redistribute_many(
+    distwrap_mesh mesh, const distwrap_tensor* const* outs, const char* to,
+    const distwrap_tensor* const* ins, const char* from,
+    const int64_t* const* shapes, const int32_t* ndims, uint64_t count,
+    const distwrap_plan_options* options, distwrap_error* error) {
+  constexpr const char* kCall = "redistribute_many";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto wanted = read_wanted(kCall, options);
+    if (!wanted.ok()) return wanted.status();
+    const auto found = held(kCall, mesh);
+    if (!found.ok()) return found.status();
+    const auto source = layout_of(kCall, "from", (**found).shape(), from);
+    if (!source.ok()) return source.status();
+    const auto target = layout_of(kCall, "to", (**found).shape(), to);
+    if (!target.ok()) return target.status();
+    if (count != 0 && shapes == nullptr) return refuse_null(kCall, "shapes");
+    if (count != 0 && ndims == nullptr) return refuse_null(kCall, "ndims");
+    std::vector<std::vector<int64_t>> extents;
+    for (uint64_t t = 0; t < count; ++t) {
+      const auto one = extents_of(kCall, shapes[t], ndims[t]);
+      if (!one.ok()) return one.status();
+      extents.emplace_back(one->begin(), one->end());
+    }
+    Arguments arguments(kCall);
+    const Views written = arguments.of(TensorList{outs, count, "outs"});
+    const Views read = arguments.of(TensorList{ins, count, "ins"});
+    if (!arguments.status().ok()) return arguments.status();
+    return distwrap::redistribute_many(**found, written, **target, read,
+                                       **source, extents,
+                                       wanted->redistribution());
+  });
+}
+
+int32_t distwrap_redistribute_between(
+    distwrap_mesh to_mesh, const distwrap_tensor* out, const char* to,
+    distwrap_mesh from_mesh, const distwrap_tensor* in, const char* from,
+    const int64_t* shape, int32_t ndim, const distwrap_plan_options* options,
+    distwrap_error* error) {
+  constexpr const char* kCall = "redistribute_between";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto wanted = read_wanted(kCall, options);
+    if (!wanted.ok()) return wanted.status();
+    const auto end = held(kCall, to_mesh);
+    if (!end.ok()) return end.status();
+    const auto begin = held(kCall, from_mesh);
+    if (!begin.ok()) return begin.status();
+    const auto source = layout_of(kCall, "from", (**begin).shape(), from);
+    if (!source.ok()) return source.status();
+    const auto target = layout_of(kCall, "to", (**end).shape(), to);
+    if (!target.ok()) return target.status();
+    const auto extents = extents_of(kCall, shape, ndim);
+    if (!extents.ok()) return extents.status();
+    Arguments arguments(kCall);
+    distwrap::TensorView written, read;
+    if ((**end).rank() >= 0) written = arguments.of(Tensor{out, "out"});
+    if ((**begin).rank() >= 0) read = arguments.of(Tensor{in, "in"});
+    if (!arguments.status().ok()) return arguments.status();
+    return distwrap::redistribute_between(**end, written, **target, **begin,
+                                          read, **source, *extents,
+                                          wanted->redistribution());
   });
 }

@@ -100,27 +100,28 @@ void Block::unpack(const std::byte* packed, std::byte* region,
   });
 }
 
-void Blocks::add(Block block) {
-  is_packed_ = is_packed_ && (block.count() == 0 ||
-                              (block.is_one_run() && block.begin() == total_));
-  counts_.push_back(block.count());
+void Blocks::add(Block block, size_t tensor) {
+  const bool follows =
+      tensor == 0 && block.is_one_run() && block.begin() == total_;
+  is_packed_ = is_packed_ && (block.count() == 0 || follows);
+  counts_.back() += block.count();
   total_ += block.count();
-  blocks_.push_back(std::move(block));
+  placed_.push_back({std::move(block), tensor});
 }
 
-void Blocks::pack(std::byte* packed, const std::byte* region,
+void Blocks::pack(std::byte* packed, const std::byte* const* regions,
                   size_t size) const {
-  for (const Block& block : blocks_) {
-    block.pack(packed, region, size);
-    packed += static_cast<size_t>(block.count()) * size;
+  for (const Placed& one : placed_) {
+    one.block.pack(packed, regions[one.tensor], size);
+    packed += static_cast<size_t>(one.block.count()) * size;
   }
 }
 
-void Blocks::unpack(const std::byte* packed, std::byte* region,
+void Blocks::unpack(const std::byte* packed, std::byte* const* regions,
                     size_t size) const {
-  for (const Block& block : blocks_) {
-    block.unpack(packed, region, size);
-    packed += static_cast<size_t>(block.count()) * size;
+  for (const Placed& one : placed_) {
+    one.block.unpack(packed, regions[one.tensor], size);
+    packed += static_cast<size_t>(one.block.count()) * size;
   }
 }
 

@@ -1,4 +1,4 @@
-// Parts of a rank's region, and copying them to and from packed memory.
+// Parts of a rank's regions, and copying them to and from packed memory.
 //
 // Threads: none shared. Ownership: values.
 #ifndef DISTWRAP_SRC_MESH_BLOCKS_H_
@@ -43,19 +43,35 @@ class Block {
   int64_t count_ = 0;
 };
 
-// Blocks that lie packed one behind the other: of each member of a group.
+// The blocks that a rank sends to each member of a group, or gets from each.
+// They lie packed one behind the other: for each member those of each tensor.
 class Blocks {
  public:
-  void add(Block block);
+  // The blocks that are added from now on are the next member's.
+  void begin_member() { counts_.push_back(0); }
+  // A block of a tensor's region. Precondition: a member has begun.
+  void add(Block block, size_t tensor);
+
+  // The elements of each member.
   const std::vector<int64_t>& counts() const { return counts_; }
   int64_t total() const { return total_; }
-  // Whether the memory of the region is the packed memory.
+  // Whether the memory of the first tensor's region is the packed memory.
   bool is_packed() const { return is_packed_; }
-  void pack(std::byte* packed, const std::byte* region, size_t size) const;
-  void unpack(const std::byte* packed, std::byte* region, size_t size) const;
+  // `regions`: the memory of each tensor's region.
+  void pack(std::byte* packed, const std::byte* const* regions,
+            size_t size) const;
+  void unpack(const std::byte* packed, std::byte* const* regions,
+              size_t size) const;
+
+  // The block that was added as number `i`, for steps without members.
+  const Block& block(size_t i) const { return placed_[i].block; }
 
  private:
-  std::vector<Block> blocks_;
+  struct Placed {
+    Block block;
+    size_t tensor;
+  };
+  std::vector<Placed> placed_;
   std::vector<int64_t> counts_;
   int64_t total_ = 0;
   bool is_packed_ = true;

@@ -190,25 +190,30 @@ absl::StatusOr<DeviceMesh> DeviceMesh::operator[](
 namespace mesh {
 
 absl::StatusOr<Group> MeshState::group(const std::vector<int>& axes) {
-  Slot* slot = nullptr;
-  {
-    const base::MutexLock lock(mutex_);
-    std::unique_ptr<Slot>& found = groups_[axes];
-    if (found == nullptr) found = std::make_unique<Slot>();
-    slot = found.get();
-  }
-  const base::MutexLock lock(slot->making);
-  if (slot->group) return slot->group;
   std::vector<std::string> names;
   for (const int axis : axes)
     names.push_back(shape_.names.empty()
                         ? absl::StrCat(axis)
                         : shape_.names[static_cast<size_t>(axis)]);
-  absl::StatusOr<Group> made =
-      new_group({.ranks = members_of(*this, axes),
-                 .use_local_synchronization = true,
-                 .group_desc = absl::StrCat("mesh ", absl::StrJoin(names, ",")),
-                 .sort_ranks = false});
+  return group_of(members_of(*this, axes),
+                  absl::StrCat("mesh ", absl::StrJoin(names, ",")));
+}
+
+absl::StatusOr<Group> MeshState::group_of(const std::vector<int>& ranks,
+                                          const std::string& description) {
+  Slot* slot = nullptr;
+  {
+    const base::MutexLock lock(mutex_);
+    std::unique_ptr<Slot>& found = groups_[ranks];
+    if (found == nullptr) found = std::make_unique<Slot>();
+    slot = found.get();
+  }
+  const base::MutexLock lock(slot->making);
+  if (slot->group) return slot->group;
+  absl::StatusOr<Group> made = new_group({.ranks = ranks,
+                                          .use_local_synchronization = true,
+                                          .group_desc = description,
+                                          .sort_ranks = false});
   if (!made.ok()) return made.status();
   slot->group = *std::move(made);
   return slot->group;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,15 +27,21 @@ namespace distwrap::mesh {
 struct MoveKey {
   const Layout* from;
   const Layout* to;
+  // Another mesh, to which the redistribution leads and which it keeps, or
+  // NULL.
+  const MeshState* to_mesh;
   DType dtype;
   PlanMode mode;
   int64_t cap_bytes;
+  // 0 for a single tensor, whose shape follows. Several are a number, and the
+  // number of dimensions before the shape of each.
+  size_t tensors = 0;
   absl::InlinedVector<int64_t, 6> shape;
   friend bool operator==(const MoveKey&, const MoveKey&) = default;
   template <class H>
   friend H AbslHashValue(H hash, const MoveKey& key) {
-    return H::combine(std::move(hash), key.from, key.to, key.dtype, key.mode,
-                      key.cap_bytes, key.shape);
+    return H::combine(std::move(hash), key.from, key.to, key.to_mesh, key.dtype,
+                      key.mode, key.cap_bytes, key.tensors, key.shape);
   }
 };
 
@@ -49,6 +56,10 @@ class MeshState {
 
   // The group along these axes, ascending; made at first use.
   absl::StatusOr<Group> group(const std::vector<int>& axes);
+  // The group of these ranks of the world, in this order; made at first use, by
+  // its members alone.
+  absl::StatusOr<Group> group_of(const std::vector<int>& ranks,
+                                 const std::string& description);
 
   // The redistribution that was prepared under this key, or what `make` gives.
   absl::StatusOr<Redistribution> prepared(
@@ -60,7 +71,7 @@ class MeshState {
   const std::vector<int> ranks_;
   const int64_t rank_;
   // One thread makes a group, and others that want the same one wait for it.
-  // Threads that make groups of other axes go on beside it.
+  // Threads that make other groups go on beside it.
   struct Slot {
     base::Mutex making;
     Group group ABSL_GUARDED_BY(making);

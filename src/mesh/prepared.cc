@@ -5,11 +5,13 @@
 #include "layout/peers.h"
 #include "mesh/divide.h"
 
+#include <absl/container/inlined_vector.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 namespace distwrap::mesh {
@@ -57,156 +59,202 @@ bool keeps_values(const Coordinates& at, int64_t rank, const Layout& from,
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(const DeviceMesh& mesh,
-                                                         const PlanRef& plan,
-                                                         DType dtype) {
+absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(
+    const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype) {
+  std::shared_ptr<Prepared> made(new Prepared(dtype));
+  for (const PlanRef& plan : plans)
+    made->in_counts_.push_back(
+        Regions(plan->source(), plan->shape()).count(mesh.rank()));
+  if (absl::Status status = made->add_plans(mesh, plans); !status.ok())
+    return status;
+  made->finish();
+  return made;
+}
+
+absl::Status Prepared::add_plans(const DeviceMesh& mesh,
+                                 absl::Span<const PlanRef> plans) {
   const int64_t me = mesh.rank();
   const Coordinates at(mesh.shape().sizes);
-  std::shared_ptr<Prepared> made(new Prepared(plan, dtype));
-  made->size_ = static_cast<size_t>(dtype_size(dtype));
-  const Layout* before = &plan->source();
-  auto regions = std::make_unique<Regions>(*before, plan->shape());
-  made->in_count_ = regions->count(me);
-  for (const PlanStep& step : plan->steps()) {
-    auto next = std::make_unique<Regions>(*step.to, plan->shape());
+  const auto regions_of = [&](const Layout& layout) {
+    AllRegions all;
+    for (const PlanRef& plan : plans)
+      all.push_back(std::make_unique<Regions>(layout, plan->shape()));
+    return all;
+  };
+  const Plan& first = *plans.front();
+  const Layout* before = &first.source();
+  AllRegions regions = regions_of(*before);
+  for (size_t i = 0; i < first.steps().size(); ++i) {
+    const PlanStep& step = first.steps()[i];
+    AllRegions next = regions_of(*step.to);
     Step one;
     one.kind = step.kind;
     one.op = reduce_op(step.op);
     one.divisor = step.divisor;
-    one.count = next->count(me);
-    one.label = absl::StrCat(
-        "redistribute ", plan->source().text(), "->", plan->target().text(),
-        " ", made->steps_.size() + 1, "/", plan->steps().size());
+    for (const auto& of : next) one.counts.push_back(of->count(me));
+    one.label = absl::StrCat("redistribute ", first.source().text(), "->",
+                             first.target().text(), " ", i + 1, "/",
+                             first.steps().size());
     if (!step.axes.empty()) {
       absl::StatusOr<Group> group = mesh.group_along(step.axes);
       if (!group.ok()) return group.status();
       one.group = *std::move(group);
     }
+    // What this rank holds before the step and `member` afterwards, or the
+    // other way round.
+    const auto send_to = [&](int64_t member) {
+      one.send.begin_member();
+      for (size_t t = 0; t < plans.size(); ++t)
+        one.send.add(Block::common(*regions[t], me, *next[t], member), t);
+    };
     const auto receive_from = [&](int64_t member) {
-      one.receive.add(Block::common(*next, me, *regions, member));
+      one.receive.begin_member();
+      for (size_t t = 0; t < plans.size(); ++t)
+        one.receive.add(Block::common(*next[t], me, *regions[t], member), t);
+    };
+    const auto each = [&](const auto& f) {
+      layout::each_member(at, me, step.axes, f);
     };
     switch (step.kind) {
       case Kind::kSlice:
-        one.send.add(Block::common(*regions, me, *next, me));
+        send_to(me);
         break;
       case Kind::kFill:
         receive_from(me);
         one.keeps = keeps_values(at, me, *before, *step.to);
         break;
-      case Kind::kReduceScatter:
-        layout::each_member(at, me, step.axes, [&](int64_t member) {
-          one.send.add(Block::common(*regions, me, *next, member));
-        });
-        break;
-      case Kind::kExchange:
-        layout::each_member(at, me, step.axes, [&](int64_t member) {
-          one.send.add(Block::common(*regions, me, *next, member));
-          receive_from(member);
-        });
-        break;
-      case Kind::kAllGather:
-        layout::each_member(at, me, step.axes, receive_from);
-        break;
-      case Kind::kAllReduce:
       case Kind::kDivide:
         break;
+      case Kind::kAllReduce:
+        send_to(me);
+        receive_from(me);
+        break;
+      case Kind::kReduceScatter:
+        each(send_to);
+        receive_from(me);
+        break;
+      case Kind::kAllGather:
+        send_to(me);
+        each(receive_from);
+        break;
+      case Kind::kExchange:
+        each(send_to);
+        each(receive_from);
+        break;
     }
-    if (!one.send.is_packed())
-      made->pieces_ = std::max(made->pieces_, one.send.total());
-    if (!one.receive.is_packed())
-      made->parts_ = std::max(made->parts_, one.receive.total());
-    if (made->steps_.size() + 1 != plan->steps().size())
-      made->between_ = std::max(made->between_, one.count);
-    made->steps_.push_back(std::move(one));
+    steps_.push_back(std::move(one));
     before = step.to;
     regions = std::move(next);
   }
-  made->out_count_ = regions->count(me);
-  return made;
+  return absl::OkStatus();
 }
 
-absl::Status Prepared::run(std::byte* out, const std::byte* in,
+void Prepared::finish() {
+  out_counts_ = steps_.empty() ? in_counts_ : steps_.back().counts;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.group && !step.send.is_packed())
+      pieces_ = std::max(pieces_, step.send.total());
+    if (step.group && !step.receive.is_packed())
+      parts_ = std::max(parts_, step.receive.total());
+    if (i + 1 != steps_.size())
+      between_ = std::max(
+          between_,
+          std::accumulate(step.counts.begin(), step.counts.end(), int64_t{0}));
+  }
+}
+
+absl::Status Prepared::run(std::byte* const* out, const std::byte* const* in,
                            std::optional<absl::Duration> timeout) const {
+  const size_t tensors = in_counts_.size();
   if (steps_.empty()) {
-    if (in_count_ != 0) std::memcpy(out, in, bytes(in_count_));
+    for (size_t t = 0; t < tensors; ++t)
+      if (in_counts_[t] != 0) std::memcpy(out[t], in[t], bytes(in_counts_[t]));
     return absl::OkStatus();
   }
   const Deadline deadline =
       timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();
   const Staging staging(*this);
-  const std::byte* from = in;
-  int64_t count = in_count_;
+  absl::InlinedVector<const std::byte*, 4> from(in, in + tensors);
+  absl::InlinedVector<std::byte*, 4> to(out, out + tensors);
   for (size_t i = 0; i < steps_.size(); ++i) {
-    std::byte* const to = i + 1 == steps_.size() ? out : staging.between(i % 2);
+    const Step& step = steps_[i];
+    if (i + 1 == steps_.size()) {
+      std::copy(out, out + tensors, to.begin());
+    } else {
+      std::byte* next = staging.between(i % 2);
+      for (size_t t = 0; t < tensors; ++t) {
+        to[t] = next;
+        next += bytes(step.counts[t]);
+      }
+    }
     // One time limit covers all steps.
     if (timeout.has_value())
       timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
     if (absl::Status status =
-            run_step(steps_[i], to, from, count, staging, timeout);
+            run_step(step, to.data(), from.data(), staging, timeout);
         !status.ok())
       return status;
-    from = to;
-    count = steps_[i].count;
+    from.assign(to.begin(), to.end());
   }
   return absl::OkStatus();
 }
 
-absl::Status Prepared::run_step(const Step& step, std::byte* to,
-                                const std::byte* from, int64_t from_count,
+absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
+                                const std::byte* const* from,
                                 const Staging& staging,
                                 std::optional<absl::Duration> timeout) const {
-  const OpOptions options{
-      .group = step.group, .timeout = timeout, .label = step.label};
-  // Packed memory where the region's own does not have the order.
-  std::byte* const pieces = step.send.is_packed() ? nullptr : staging.pieces();
-  std::byte* const parts = step.receive.is_packed() ? nullptr : staging.parts();
+  const size_t tensors = step.counts.size();
   switch (step.kind) {
     case Kind::kSlice:
-      step.send.pack(to, from, size_);
+      for (size_t t = 0; t < tensors; ++t)
+        step.send.block(t).pack(to[t], from[t], size_);
       return absl::OkStatus();
     case Kind::kFill:
-      if (step.count != 0) std::memset(to, 0, bytes(step.count));
-      if (step.keeps) step.receive.unpack(from, to, size_);
+      for (size_t t = 0; t < tensors; ++t) {
+        if (step.counts[t] != 0) std::memset(to[t], 0, bytes(step.counts[t]));
+        if (step.keeps) step.receive.block(t).unpack(from[t], to[t], size_);
+      }
       return absl::OkStatus();
     case Kind::kDivide:
-      divide(to, from, step.count, dtype_, step.divisor);
+      for (size_t t = 0; t < tensors; ++t)
+        divide(to[t], from[t], step.counts[t], dtype_, step.divisor);
       return absl::OkStatus();
-    case Kind::kAllReduce:
-      return all_reduce(view(to, step.count), view(from, from_count), step.op,
-                        options)
-          .status();
-    case Kind::kReduceScatter: {
-      if (pieces != nullptr) step.send.pack(pieces, from, size_);
-      return reduce_scatter_v(
-                 view(to, step.count),
-                 view(pieces != nullptr ? pieces : from, step.send.total()),
-                 step.send.counts(), step.op, options)
-          .status();
-    }
-    case Kind::kAllGather: {
-      const absl::Status status =
-          all_gather_v(
-              view(parts != nullptr ? parts : to, step.receive.total()),
-              view(from, from_count), step.receive.counts(), options)
-              .status();
-      if (status.ok() && parts != nullptr)
-        step.receive.unpack(parts, to, size_);
-      return status;
-    }
-    case Kind::kExchange: {
-      if (pieces != nullptr) step.send.pack(pieces, from, size_);
-      const absl::Status status =
-          all_to_all_single(
-              view(parts != nullptr ? parts : to, step.receive.total()),
-              view(pieces != nullptr ? pieces : from, step.send.total()),
-              step.receive.counts(), step.send.counts(), options)
-              .status();
-      if (status.ok() && parts != nullptr)
-        step.receive.unpack(parts, to, size_);
-      return status;
-    }
+    default:
+      break;
   }
-  return absl::OkStatus();
+  // Packed memory where the regions' own does not have the order.
+  const std::byte* send = from[0];
+  std::byte* receive = to[0];
+  if (!step.send.is_packed()) {
+    step.send.pack(staging.pieces(), from, size_);
+    send = staging.pieces();
+  }
+  if (!step.receive.is_packed()) receive = staging.parts();
+  const absl::Status status = communicate(
+      step, view(receive, step.receive.total()), view(send, step.send.total()),
+      {.group = step.group, .timeout = timeout, .label = step.label});
+  if (status.ok() && !step.receive.is_packed())
+    step.receive.unpack(staging.parts(), to, size_);
+  return status;
+}
+
+absl::Status Prepared::communicate(const Step& step, TensorView to,
+                                   TensorView from,
+                                   const OpOptions& options) const {
+  switch (step.kind) {
+    case Kind::kAllReduce:
+      return all_reduce(to, from, step.op, options).status();
+    case Kind::kReduceScatter:
+      return reduce_scatter_v(to, from, step.send.counts(), step.op, options)
+          .status();
+    case Kind::kAllGather:
+      return all_gather_v(to, from, step.receive.counts(), options).status();
+    default:
+      return all_to_all_single(to, from, step.receive.counts(),
+                               step.send.counts(), options)
+          .status();
+  }
 }
 
 Prepared::Staging::Staging(const Prepared& of) : of_(of) {

@@ -1,4 +1,5 @@
-// A plan for one rank: blocks, groups and memory of each step.
+// What a rank does to move its parts of one tensor, or of several at once:
+// blocks, groups and memory of each step.
 //
 // Threads: any may run it. The memory in between is kept from run to run; runs
 // that overlap in time have their own. Ownership: counted by Redistribution.
@@ -6,14 +7,17 @@
 #define DISTWRAP_SRC_MESH_PREPARED_H_
 
 #include "distwrap/group.h"
+#include "distwrap/op_options.h"
 #include "distwrap/plan.h"
 #include "distwrap/reduce_op.h"
 #include "distwrap/tensor_view.h"
+#include "layout/regions.h"
 #include "mesh/blocks.h"
 #include "mesh/mesh_state.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/types/span.h>
 
 #include <atomic>
 #include <cstddef>
@@ -24,25 +28,36 @@
 
 namespace distwrap::mesh {
 
+using Shapes = std::vector<std::vector<int64_t>>;
+
 class Prepared {
  public:
-  static absl::StatusOr<std::shared_ptr<Prepared>> make(const DeviceMesh& mesh,
-                                                        const PlanRef& plan,
-                                                        DType dtype);
+  // `plans`: one for each tensor, with equal steps.
+  static absl::StatusOr<std::shared_ptr<Prepared>> make(
+      const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype);
+  // Between two meshes, of which this rank is in one at least: what is partial
+  // is reduced on the first mesh, and made partial on the second.
+  static absl::StatusOr<std::shared_ptr<Prepared>> make_between(
+      const DeviceMesh& to_mesh, const Layout& to, const DeviceMesh& from_mesh,
+      const Layout& from, const std::vector<int64_t>& shape, DType dtype,
+      const PlanOptions& options);
   ~Prepared() { delete[] spare_.load(std::memory_order_acquire); }
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  const Plan& plan() const { return *plan_; }
   DType dtype() const { return dtype_; }
-  int64_t in_count() const { return in_count_; }
-  int64_t out_count() const { return out_count_; }
+  // The elements of this rank's part of each tensor.
+  const std::vector<int64_t>& in_counts() const { return in_counts_; }
+  const std::vector<int64_t>& out_counts() const { return out_counts_; }
 
-  // `out` and `in` have the right sizes and types.
-  absl::Status run(std::byte* out, const std::byte* in,
+  // One address for each tensor; the parts have the right sizes and types.
+  absl::Status run(std::byte* const* out, const std::byte* const* in,
                    std::optional<absl::Duration> timeout) const;
 
  private:
+  // The places of the tensors' elements at one point between two steps.
+  using AllRegions = std::vector<std::unique_ptr<layout::Regions>>;
+
   struct Step {
     PlanStep::Kind kind = PlanStep::Kind::kSlice;
     Group group;
@@ -50,7 +65,7 @@ class Prepared {
     int64_t divisor = 1;
     bool keeps = true;  // in a kFill, whether this rank has the values
     Blocks send, receive;
-    int64_t count = 0;  // elements after the step
+    std::vector<int64_t> counts;  // elements of each tensor after the step
     std::string label;
   };
   // The memory of one run: results between steps, which take turns in two
@@ -72,21 +87,34 @@ class Prepared {
     std::byte* memory_ = nullptr;
   };
 
-  Prepared(PlanRef plan, DType dtype) : plan_(std::move(plan)), dtype_(dtype) {}
+  explicit Prepared(DType dtype)
+      : dtype_(dtype), size_(static_cast<size_t>(dtype_size(dtype))) {}
 
-  absl::Status run_step(const Step& step, std::byte* to, const std::byte* from,
-                        int64_t from_count, const Staging& staging,
+  // Add steps to the end.
+  absl::Status add_plans(const DeviceMesh& mesh,
+                         absl::Span<const PlanRef> plans);
+  absl::Status add_exchange(const DeviceMesh& to_mesh, const Layout& to,
+                            const DeviceMesh& from_mesh, const Layout& from,
+                            const std::vector<int64_t>& shape);
+  // Finds out what memory the steps need.
+  void finish();
+
+  absl::Status run_step(const Step& step, std::byte* const* to,
+                        const std::byte* const* from, const Staging& staging,
                         std::optional<absl::Duration> timeout) const;
+  absl::Status communicate(const Step& step, TensorView to, TensorView from,
+                           const OpOptions& options) const;
   TensorView view(const std::byte* data, int64_t count) const;
   size_t bytes(int64_t count) const {
     return static_cast<size_t>(count) * size_;
   }
 
-  const PlanRef plan_;
   const DType dtype_;
-  size_t size_ = 1;
-  int64_t in_count_ = 0, out_count_ = 0;
-  std::vector<Step> steps_;  // none: the part is copied
+  const size_t size_;
+  std::vector<int64_t> in_counts_, out_counts_;
+  std::vector<Step> steps_;  // none: the parts are copied
+  // A mesh to which the steps lead, kept for the sake of its address.
+  std::shared_ptr<MeshState> to_mesh_;
   // Elements of the largest result between steps, and of packed blocks.
   int64_t between_ = 0, pieces_ = 0, parts_ = 0;
   mutable std::atomic<std::byte*> spare_{nullptr};  // memory of an earlier run

@@ -2,11 +2,14 @@
 
 #include "base/error.h"
 #include "base/exceptions.h"
+#include "distwrap/deadline.h"
 #include "mesh/prepared.h"
 
+#include <absl/container/inlined_vector.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace distwrap {
@@ -24,16 +27,20 @@ absl::Status refuse(Reason reason, std::string what, std::string expected,
                            .next_step = std::move(next_step)});
 }
 
-absl::Status check_mesh(const DeviceMesh& mesh, const MeshShape& wanted) {
+absl::Status check_layout(const DeviceMesh& mesh, const MeshShape& wanted) {
   if (!mesh)
     return refuse(Reason::kMeshMismatch, "there is no mesh", "", "",
                   "make one by DeviceMesh::create");
-  if (mesh.shape() != wanted)
-    return refuse(
-        Reason::kMeshMismatch, "the layouts are not on this mesh",
-        absl::StrCat("[", absl::StrJoin(mesh.shape().sizes, ","), "]"),
-        absl::StrCat("[", absl::StrJoin(wanted.sizes, ","), "]"),
-        "make the layouts with the mesh's own shape and names");
+  if (mesh.shape() == wanted) return absl::OkStatus();
+  return refuse(Reason::kMeshMismatch, "the layouts are not on this mesh",
+                absl::StrCat("[", absl::StrJoin(mesh.shape().sizes, ","), "]"),
+                absl::StrCat("[", absl::StrJoin(wanted.sizes, ","), "]"),
+                "make the layouts with the mesh's own shape and names");
+}
+
+absl::Status check_mesh(const DeviceMesh& mesh, const MeshShape& wanted) {
+  if (absl::Status status = check_layout(mesh, wanted); !status.ok())
+    return status;
   if (mesh.rank() < 0)
     return refuse(Reason::kMeshMismatch, "this rank is not in the mesh", "", "",
                   "make the call on the mesh's ranks alone");
@@ -66,59 +73,157 @@ absl::Status check_part(const TensorView& part, const char* name, int64_t count,
   return absl::OkStatus();
 }
 
-bool overlap(const TensorView& a, const TensorView& b, size_t size) {
-  const auto begin = [](const TensorView& v) {
-    return reinterpret_cast<uintptr_t>(v.data());
+// Whether a target shares memory with a source or with another target.
+bool overlap(absl::Span<const TensorView> outs,
+             absl::Span<const TensorView> ins) {
+  struct Range {
+    uintptr_t begin, end;
+    bool is_out;
   };
-  const auto end = [&](const TensorView& v) {
-    return begin(v) + static_cast<size_t>(v.count()) * size;
+  std::vector<Range> ranges;
+  const auto add = [&](absl::Span<const TensorView> views, bool is_out) {
+    for (const TensorView& one : views) {
+      if (one.count() == 0) continue;
+      const auto begin = reinterpret_cast<uintptr_t>(one.data());
+      const auto bytes =
+          static_cast<uintptr_t>(one.count() * dtype_size(one.dtype()));
+      ranges.push_back({begin, begin + bytes, is_out});
+    }
   };
-  return a.count() != 0 && b.count() != 0 && begin(a) < end(b) &&
-         begin(b) < end(a);
+  add(outs, true);
+  add(ins, false);
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  uintptr_t end_of_outs = 0, end_of_ins = 0;  // of those that began before
+  for (const Range& one : ranges) {
+    if (one.begin < end_of_outs || (one.is_out && one.begin < end_of_ins))
+      return true;
+    uintptr_t& end = one.is_out ? end_of_outs : end_of_ins;
+    end = std::max(end, one.end);
+  }
+  return false;
 }
 
-}  // namespace
+absl::Status check_parts(const mesh::Prepared& prepared,
+                         absl::Span<const TensorView> outs,
+                         absl::Span<const TensorView> ins) {
+  const size_t tensors = prepared.in_counts().size();
+  if (ins.size() != tensors || outs.size() != tensors)
+    return refuse(
+        Reason::kInvalidArgument, "another number of tensors was prepared",
+        absl::StrCat(tensors),
+        absl::StrCat(ins.size(), " sources and ", outs.size(), " targets"),
+        "give one part for each tensor");
+  for (size_t t = 0; t < tensors; ++t) {
+    absl::Status status = check_part(
+        ins[t], "the source", prepared.in_counts()[t], prepared.dtype(), false);
+    if (status.ok())
+      status = check_part(outs[t], "the target", prepared.out_counts()[t],
+                          prepared.dtype(), true);
+    if (!status.ok()) return status;
+  }
+  if (!overlap(outs, ins)) return absl::OkStatus();
+  return refuse(Reason::kInvalidArgument, "source and target overlap", "", "",
+                "give two buffers");
+}
 
-absl::StatusOr<Redistribution> Redistribution::prepare(const DeviceMesh& mesh,
-                                                       const PlanRef& plan,
-                                                       DType dtype) try {
+absl::Status check_plan(const DeviceMesh& mesh, const PlanRef& plan,
+                        DType dtype) {
   if (plan == nullptr)
     return refuse(Reason::kInvalidArgument, "there is no plan", "", "",
                   "make one by make_plan");
   if (absl::Status status = check_mesh(mesh, plan->source().mesh());
       !status.ok())
     return status;
-  if (dtype_size(dtype) != plan->itemsize())
-    return refuse(
-        Reason::kInvalidArgument, "the plan is for elements of another size",
-        absl::StrCat(plan->itemsize(), " bytes"),
-        std::string(dtype_name(dtype)), "plan with the size of the elements");
-  auto prepared = mesh::Prepared::make(mesh, plan, dtype);
+  if (dtype_size(dtype) == plan->itemsize()) return absl::OkStatus();
+  return refuse(
+      Reason::kInvalidArgument, "the plan is for elements of another size",
+      absl::StrCat(plan->itemsize(), " bytes"), std::string(dtype_name(dtype)),
+      "plan with the size of the elements");
+}
+
+bool have_equal_steps(const Plan& a, const Plan& b) {
+  return &a.source() == &b.source() && &a.target() == &b.target() &&
+         std::equal(a.steps().begin(), a.steps().end(), b.steps().begin(),
+                    b.steps().end(), [](const PlanStep& x, const PlanStep& y) {
+                      return x.kind == y.kind && x.axes == y.axes &&
+                             x.op == y.op && x.divisor == y.divisor &&
+                             x.to == y.to;
+                    });
+}
+
+PlanOptions plan_options(const RedistributeOptions& options) {
+  return {.mode = options.mode, .cap_bytes = options.cap_bytes};
+}
+
+}  // namespace
+
+absl::StatusOr<Redistribution> Redistribution::prepare(const DeviceMesh& mesh,
+                                                       const PlanRef& plan,
+                                                       DType dtype) {
+  return prepare_many(mesh, {&plan, 1}, dtype);
+}
+
+absl::StatusOr<Redistribution> Redistribution::prepare_many(
+    const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype) try {
+  if (plans.empty())
+    return refuse(Reason::kInvalidArgument, "there is no plan", "", "",
+                  "make one by make_plan");
+  for (const PlanRef& plan : plans) {
+    if (absl::Status status = check_plan(mesh, plan, dtype); !status.ok())
+      return status;
+    if (!have_equal_steps(*plan, *plans.front()))
+      return refuse(Reason::kInvalidArgument, "the plans' steps differ",
+                    plans.front()->text(), plan->text(),
+                    "give the tensors to redistribute_many, which puts those "
+                    "with equal steps together");
+  }
+  auto prepared = mesh::Prepared::make(mesh, plans, dtype);
   if (!prepared.ok()) return prepared.status();
   return Redistribution(*std::move(prepared));
 } catch (...) {
   return base::error_of_exception(kCall);
 }
 
-const Plan& Redistribution::plan() const { return prepared_->plan(); }
+absl::StatusOr<Redistribution> Redistribution::prepare_between(
+    const DeviceMesh& to_mesh, const Layout& to, const DeviceMesh& from_mesh,
+    const Layout& from, absl::Span<const int64_t> shape, DType dtype,
+    const RedistributeOptions& options) try {
+  absl::Status status = check_layout(to_mesh, to.mesh());
+  if (status.ok()) status = check_layout(from_mesh, from.mesh());
+  if (!status.ok()) return status;
+  if (to_mesh.rank() < 0 && from_mesh.rank() < 0)
+    return refuse(Reason::kMeshMismatch, "this rank is in neither mesh", "", "",
+                  "make the call on the ranks of the two meshes alone");
+  auto prepared = mesh::Prepared::make_between(to_mesh, to, from_mesh, from,
+                                               {shape.begin(), shape.end()},
+                                               dtype, plan_options(options));
+  if (!prepared.ok()) return prepared.status();
+  return Redistribution(*std::move(prepared));
+} catch (...) {
+  return base::error_of_exception(kCall);
+}
 
-absl::Status Redistribution::run(TensorView out, TensorView in,
-                                 std::optional<absl::Duration> timeout) const
-    try {
+absl::Status Redistribution::check(absl::Span<const TensorView> outs,
+                                   absl::Span<const TensorView> ins) const {
+  return check_parts(*prepared_, outs, ins);
+}
+
+absl::Status Redistribution::run_many(
+    absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
+    std::optional<absl::Duration> timeout) const try {
   if (prepared_ == nullptr)
     return refuse(Reason::kInvalidArgument, "nothing is prepared", "", "",
                   "make it by Redistribution::prepare");
-  const DType dtype = prepared_->dtype();
-  absl::Status status =
-      check_part(in, "the source", prepared_->in_count(), dtype, false);
-  if (status.ok())
-    status = check_part(out, "the target", prepared_->out_count(), dtype, true);
-  if (!status.ok()) return status;
-  if (overlap(out, in, static_cast<size_t>(dtype_size(dtype))))
-    return refuse(Reason::kInvalidArgument, "source and target overlap", "", "",
-                  "give two buffers");
-  return prepared_->run(static_cast<std::byte*>(out.data()),
-                        static_cast<const std::byte*>(in.data()), timeout);
+  if (absl::Status status = check_parts(*prepared_, outs, ins); !status.ok())
+    return status;
+  absl::InlinedVector<const std::byte*, 4> from;
+  absl::InlinedVector<std::byte*, 4> to;
+  for (size_t t = 0; t < ins.size(); ++t) {
+    from.push_back(static_cast<const std::byte*>(ins[t].data()));
+    to.push_back(static_cast<std::byte*>(outs[t].data()));
+  }
+  return prepared_->run(to.data(), from.data(), timeout);
 } catch (...) {
   return base::error_of_exception(kCall);
 }
@@ -132,20 +237,128 @@ absl::Status redistribute(const DeviceMesh& mesh, TensorView out,
       return status;
   const mesh::MoveKey key = {.from = &from,
                              .to = &to,
+                             .to_mesh = nullptr,
                              .dtype = in.dtype(),
                              .mode = options.mode,
                              .cap_bytes = options.cap_bytes,
+                             .tensors = 0,
                              .shape = {shape.begin(), shape.end()}};
   const absl::StatusOr<Redistribution> prepared =
       mesh.state()->prepared(key, [&]() -> absl::StatusOr<Redistribution> {
-        const absl::StatusOr<PlanRef> plan =
-            make_plan(shape, dtype_size(in.dtype()), from, to,
-                      {.mode = options.mode, .cap_bytes = options.cap_bytes});
+        const absl::StatusOr<PlanRef> plan = make_plan(
+            shape, dtype_size(in.dtype()), from, to, plan_options(options));
         if (!plan.ok()) return plan.status();
         return Redistribution::prepare(mesh, *plan, in.dtype());
       });
   if (!prepared.ok()) return prepared.status();
   return prepared->run(out, in, options.timeout);
+} catch (...) {
+  return base::error_of_exception(kCall);
+}
+
+absl::Status redistribute_many(const DeviceMesh& mesh,
+                               absl::Span<const TensorView> outs,
+                               const Layout& to,
+                               absl::Span<const TensorView> ins,
+                               const Layout& from,
+                               absl::Span<const std::vector<int64_t>> shapes,
+                               const RedistributeOptions& options) try {
+  for (const Layout* layout : {&from, &to})
+    if (absl::Status status = check_mesh(mesh, layout->mesh()); !status.ok())
+      return status;
+  if (outs.size() != shapes.size() || ins.size() != shapes.size())
+    return refuse(
+        Reason::kInvalidArgument, "the lists have different lengths",
+        absl::StrCat(shapes.size(), " shapes"),
+        absl::StrCat(ins.size(), " sources and ", outs.size(), " targets"),
+        "give a source, a target and a shape for each tensor");
+  if (shapes.empty()) return absl::OkStatus();
+  const DType dtype = ins.front().dtype();
+  // Tensors with equal steps, in the order of the first of each.
+  struct Together {
+    std::vector<PlanRef> plans;
+    std::vector<TensorView> outs, ins;
+    Redistribution prepared;
+  };
+  std::vector<Together> all;
+  for (size_t t = 0; t < shapes.size(); ++t) {
+    const absl::StatusOr<PlanRef> plan = make_plan(
+        shapes[t], dtype_size(dtype), from, to, plan_options(options));
+    if (!plan.ok()) return plan.status();
+    auto found = std::find_if(all.begin(), all.end(), [&](const Together& one) {
+      return have_equal_steps(*one.plans.front(), **plan);
+    });
+    if (found == all.end()) found = all.insert(all.end(), Together());
+    found->plans.push_back(*plan);
+    found->outs.push_back(outs[t]);
+    found->ins.push_back(ins[t]);
+  }
+  // What is wrong with any of them is refused before the first is sent.
+  for (Together& one : all) {
+    mesh::MoveKey key = {.from = &from,
+                         .to = &to,
+                         .to_mesh = nullptr,
+                         .dtype = dtype,
+                         .mode = options.mode,
+                         .cap_bytes = options.cap_bytes,
+                         .tensors = one.plans.size(),
+                         .shape = {}};
+    for (const PlanRef& plan : one.plans) {
+      key.shape.push_back(static_cast<int64_t>(plan->shape().size()));
+      key.shape.insert(key.shape.end(), plan->shape().begin(),
+                       plan->shape().end());
+    }
+    absl::StatusOr<Redistribution> prepared = mesh.state()->prepared(key, [&] {
+      return Redistribution::prepare_many(mesh, one.plans, dtype);
+    });
+    if (!prepared.ok()) return prepared.status();
+    one.prepared = *std::move(prepared);
+    if (absl::Status status = one.prepared.check(one.outs, one.ins);
+        !status.ok())
+      return status;
+  }
+  std::optional<absl::Duration> timeout = options.timeout;
+  const Deadline deadline =
+      timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();
+  for (const Together& one : all) {
+    if (absl::Status status = one.prepared.run_many(one.outs, one.ins, timeout);
+        !status.ok())
+      return status;
+    if (timeout.has_value())
+      timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
+  }
+  return absl::OkStatus();
+} catch (...) {
+  return base::error_of_exception(kCall);
+}
+
+absl::Status redistribute_between(const DeviceMesh& to_mesh, TensorView out,
+                                  const Layout& to, const DeviceMesh& from_mesh,
+                                  TensorView in, const Layout& from,
+                                  absl::Span<const int64_t> shape,
+                                  const RedistributeOptions& options) try {
+  if (absl::Status status = check_layout(from_mesh, from.mesh()); !status.ok())
+    return status;
+  // A rank without a source has the type of its target.
+  const DType dtype = from_mesh.rank() < 0 ? out.dtype() : in.dtype();
+  const mesh::MoveKey key = {.from = &from,
+                             .to = &to,
+                             .to_mesh = to_mesh.state().get(),
+                             .dtype = dtype,
+                             .mode = options.mode,
+                             .cap_bytes = options.cap_bytes,
+                             .tensors = 0,
+                             .shape = {shape.begin(), shape.end()}};
+  const absl::StatusOr<Redistribution> prepared =
+      from_mesh.state()->prepared(key, [&] {
+        return Redistribution::prepare_between(to_mesh, to, from_mesh, from,
+                                               shape, dtype, options);
+      });
+  if (!prepared.ok()) return prepared.status();
+  // Where a rank has no part, its view says nothing.
+  const TensorView none(nullptr, 0, dtype);
+  return prepared->run(to_mesh.rank() < 0 ? none : out,
+                       from_mesh.rank() < 0 ? none : in, options.timeout);
 } catch (...) {
   return base::error_of_exception(kCall);
 }

@@ -84,6 +84,13 @@ TEST(Example, ObjectsReachTheFirstRank) {
             "[0] {\"rank\": 1, \"loss\": 0.25}\n");
 }
 
+TEST(Example, WeightsGoToOtherRanks) {
+  const std::string out = output_of("reshard", 7);
+  for (const char* line : {"[4] engine 0: 0 to 7\n", "[5] engine 1: 8 to 15\n",
+                           "[6] engine 2: 16 to 23\n"})
+    EXPECT_THAT(out, HasSubstr(line));
+}
+
 TEST(Example, GridOfSubGroups) {
   const std::string out = output_of("grid", 4);
   for (const char* line : {"[0] world/row 0: 6", "[1] world/row 1: 6",

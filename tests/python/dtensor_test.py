@@ -9,7 +9,7 @@ import numpy as np
 import distwrap as dist
 from distwrap.dtensor import (
     DeviceMesh, Partial, Plan, Replicate, Shard, init_device_mesh, local_shape,
-    plan, redistribute)
+    plan, redistribute, redistribute_many)
 from support import check, equal, main, rank, refused, size
 
 SHAPE = (5, 6)
@@ -56,6 +56,50 @@ def test_every_pair_of_layouts():
             expected = part_of(dst, sizes, rank())
             equal((made.dtype, made.shape), (expected.dtype, expected.shape))
             check((made == expected).all(), src, dst, made, expected)
+
+
+def test_many_tensors_move_together():
+    mesh = init_device_mesh("cpu", (size(),))
+    shapes = [(4, 3), (0, 2), (9, 5), (1, 1)]
+    wholes = [np.arange(np.prod(shape), dtype="f8").reshape(shape)
+              for shape in shapes]
+    parts = []
+    for whole, shape in zip(wholes, shapes):
+        local, first = local_shape(mesh, "S(0)", shape)
+        parts.append(whole[first[0]:first[0] + local[0]].copy())
+    made = redistribute_many(mesh, parts, "S(0)", "S(1)", shapes)
+    for one, whole, shape in zip(made, wholes, shapes):
+        local, first = local_shape(mesh, "S(1)", shape)
+        expected = whole[:, first[1]:first[1] + local[1]]
+        equal(one.shape, local)
+        check((one == expected).all(), shape)
+    outs = [np.zeros_like(whole) for whole in wholes]
+    check(redistribute_many(mesh, parts, "S(0)", "R", shapes, outs=outs) is outs)
+    for out, whole in zip(outs, wholes):
+        check((out == whole).all())
+    refused(redistribute_many, mesh, parts[:2], "S(0)", "R", shapes, outs=outs,
+            says="2 tensors")
+
+
+def test_between_meshes():
+    ranks = list(range(size()))
+    first = DeviceMesh((max(size() - 1, 1),), ranks=ranks[:-1] or ranks)
+    second = DeviceMesh((size(),), ranks=ranks[::-1])
+    mine = None
+    if first.get_rank() >= 0:
+        mine = part_of([Shard(0)], first.shape, first.get_rank())
+    out = np.full(local_shape(second, "S(1)", SHAPE)[0], -1, "i8")
+    made = redistribute(first, mine, "S(0)", "S(1)", SHAPE, to_mesh=second,
+                        out=out)
+    check(made is out)
+    expected = part_of([Shard(1)], second.shape, second.get_rank())
+    check((made == expected).all(), made, expected)
+    # And back: whoever is outside of the second mesh gets nothing.
+    back = redistribute(second, made, "S(1)", "R", SHAPE, to_mesh=first)
+    if first.get_rank() < 0:
+        check(back is None)
+    else:
+        check((back == WHOLE).all())
 
 
 def test_a_result_may_be_given():

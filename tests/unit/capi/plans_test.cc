@@ -76,11 +76,61 @@ TEST_F(Plans, Null) {
       [&] { return distwrap_plan_text(nullptr, nullptr, &error_); },
       [&] { return move(nullptr, "R"); },
       [&] { return move(&tensor_, nullptr); },
+      [&] {
+        return distwrap_redistribute_many(mesh_, nullptr, "R", nullptr, "R",
+                                          nullptr, nullptr, 1, nullptr,
+                                          &error_);
+      },
+      [&] {
+        const int64_t* const shape = &count_;
+        const int32_t dims = 1;
+        return distwrap_redistribute_many(mesh_, nullptr, "R", nullptr, "R",
+                                          &shape, &dims, 1, nullptr, &error_);
+      },
+      [&] {
+        return distwrap_redistribute_between(mesh_, nullptr, "R", nullptr,
+                                             &tensor_, "R", &count_, 1, nullptr,
+                                             &error_);
+      },
+      [&] {
+        return distwrap_redistribute_between(mesh_, nullptr, "R", mesh_,
+                                             &tensor_, "R", &count_, 1, nullptr,
+                                             &error_);
+      },
   };
   for (size_t i = 0; i < calls.size(); ++i) {
     EXPECT_EQ(calls[i](), DW_INVALID_ARGUMENT) << i;
     EXPECT_THAT(text(), HasSubstr("NULL")) << i;
   }
+}
+
+TEST_F(Plans, ManyTensorsAndTwoMeshes) {
+  std::vector<float> in(static_cast<size_t>(count_)), out(in.size()),
+      more(in.size());
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i) + 1;
+  const auto of = [&](std::vector<float>& values) {
+    distwrap_tensor tensor = tensor_;
+    tensor.data = values.data();
+    tensor.dtype = distwrap_dtype(DW_DTYPE_F32);
+    return tensor;
+  };
+  const distwrap_tensor from = of(in), to = of(out), also = of(more);
+  const distwrap_tensor* const outs[] = {&to, &also};
+  const distwrap_tensor* const ins[] = {&from, &from};
+  const int64_t* const shapes[] = {&count_, &count_};
+  const int32_t dims[] = {1, 1};
+  EXPECT_EQ(distwrap_redistribute_many(mesh_, outs, "S(0)", ins, "R", shapes,
+                                       dims, 2, nullptr, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(more, in);
+  out.assign(out.size(), 0);
+  EXPECT_EQ(distwrap_redistribute_between(mesh_, &to, "S(0)", mesh_, &from, "R",
+                                          &count_, 1, nullptr, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(out, in);
 }
 
 TEST_F(Plans, WhatIsImpossible) {
