@@ -17,7 +17,7 @@ absl::Status reshard() {
   const auto engine = dw::DeviceMesh::create(tp3, {4, 5, 6});
   if (!engine.ok()) return engine.status();
 
-  const std::vector<int64_t> shape = {6, 4};  // of the whole tensor
+  const std::vector<int64_t> whole = {6, 4};
   const auto from = dw::Layout::parse(dp2_tp2, "R,S(0)");
   const auto to = dw::Layout::parse(tp3, "S(0)");
   std::vector<float> trained, weights;
@@ -31,7 +31,7 @@ absl::Status reshard() {
   // Each engine gets its rows from whoever has them, spread over the replicas.
   if (absl::Status status = dw::redistribute_between(
           *engine, dw::TensorView(weights), **to, *trainer,
-          dw::TensorView(trained), **from, shape);
+          dw::TensorView(trained), **from, whole);
       !status.ok())
     return status;
   if (engine->rank() >= 0)

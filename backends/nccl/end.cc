@@ -85,7 +85,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
   }
   return comm->backend->endings.begin([owned, abort, by](Ending& ending) {
     const CurrentContext current(*owned.device);
-    // What is freed here ends no capture of another thread.
+    // Freeing memory in another mode would end captures of other threads.
     const RelaxedCapture relaxed(owned.device->driver());
     // An abort that hangs keeps this thread, too; both are left behind.
     while (abort != nullptr && !abort->wait(std::chrono::hours(1))) {
@@ -151,8 +151,8 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   const int64_t left = deadline_ns - backend->host->now_ns(backend->host->self);
   if (deadline_ns == 0) return DW_OK;
   if (ending->wait_until_settled(nanoseconds(std::max<int64_t>(left, 0)))) {
-    // Whoever ends a group wants its memory back, and may capture graphs, which
-    // NCCL's threads disturb when they free theirs.
+    // A program that ends a group wants its memory back, and may capture
+    // graphs, which NCCL's threads disturb when they free theirs.
     ending->wait(kDestroyPatience);
     return DW_OK;
   }

@@ -107,8 +107,8 @@ void Watch::depart(Flight* flight) {
 void Watch::collect(Flight** ended) {
   const Driver& driver = backend_->device->driver();
   Flight** at = &flying_;
-  // What comes later on a stream has not ended before. To ask for each would
-  // keep the callers' threads from the driver and from this list.
+  // Operations of one stream end in their order. To ask for each would keep the
+  // callers' threads from the driver and from this list.
   CUstream_st* busy = nullptr;
   while (*at != nullptr) {
     if ((*at)->stream == busy ||

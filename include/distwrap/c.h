@@ -862,7 +862,7 @@ DISTWRAP_EXPORT int32_t distwrap_redistribute(
     distwrap_mesh mesh, const distwrap_tensor* out, const char* to,
     const distwrap_tensor* in, const char* from, const int64_t* shape,
     int32_t ndim, const distwrap_plan_options* options, distwrap_error* error);
-/* The same for `count` tensors of one element type: shapes[i] has ndims[i]
+/* Redistributes `count` tensors of one element type: shapes[i] has ndims[i]
  * extents. Tensors whose plans have equal steps share each collective. */
 DISTWRAP_EXPORT int32_t distwrap_redistribute_many(
     distwrap_mesh mesh, const distwrap_tensor* const* outs, const char* to,

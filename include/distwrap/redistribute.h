@@ -94,7 +94,7 @@ DISTWRAP_EXPORT absl::Status redistribute(
     const Layout& from, absl::Span<const int64_t> shape,
     const RedistributeOptions& options = {});
 
-// The same for several tensors of one element type, with a shape for each.
+// Redistributes several tensors of one element type, with a shape for each.
 // Tensors whose plans have equal steps share each collective, so many small
 // ones cost about as much as one. kInvalidArgument: lists of different lengths,
 // or tensors of different types.

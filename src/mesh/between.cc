@@ -24,9 +24,9 @@ absl::StatusOr<const Layout*> without_partials(const Layout& layout) {
   return Layout::make(layout.mesh(), placements, layout.order());
 }
 
-// Who of the ranks with equal parts gives that part to a rank of the other
-// mesh: that rank itself where it is one of them, and otherwise one after the
-// other.
+// Chooses, among the ranks with equal parts, the one that gives the part to a
+// rank of the other mesh: that rank itself where it is one of them, and
+// otherwise one after the other.
 class Givers {
  public:
   Givers(const Layout& layout, const std::vector<int>& ranks)
@@ -89,7 +89,7 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
   if (!given.ok()) return given.status();
   const absl::StatusOr<const Layout*> taken = without_partials(to);
   if (!taken.ok()) return taken.status();
-  // Both are planned on every rank, so that all hear of what is impossible.
+  // Every rank plans on both meshes, so that all hear of what is impossible.
   const absl::StatusOr<PlanRef> before =
       make_plan(shape, dtype_size(dtype), from, **given, options);
   if (!before.ok()) return before.status();

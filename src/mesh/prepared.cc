@@ -100,8 +100,8 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
       if (!group.ok()) return group.status();
       one.group = *std::move(group);
     }
-    // What this rank holds before the step and `member` afterwards, or the
-    // other way round.
+    // A block is what this rank holds before the step and `member` afterwards,
+    // or the other way round.
     const auto send_to = [&](int64_t member) {
       one.send.begin_member();
       for (size_t t = 0; t < plans.size(); ++t)

@@ -1,5 +1,5 @@
-// What a rank does to move its parts of one tensor, or of several at once:
-// blocks, groups and memory of each step.
+// Blocks, groups and memory of each step by which a rank moves its parts of one
+// tensor, or of several at once.
 //
 // Threads: any may run it. The memory in between is kept from run to run; runs
 // that overlap in time have their own. Ownership: counted by Redistribution.

@@ -94,7 +94,7 @@ bool overlap(absl::Span<const TensorView> outs,
   add(ins, false);
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  uintptr_t end_of_outs = 0, end_of_ins = 0;  // of those that began before
+  uintptr_t end_of_outs = 0, end_of_ins = 0;  // among the ranges before
   for (const Range& one : ranges) {
     if (one.begin < end_of_outs || (one.is_out && one.begin < end_of_ins))
       return true;
@@ -293,7 +293,7 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
     found->outs.push_back(outs[t]);
     found->ins.push_back(ins[t]);
   }
-  // What is wrong with any of them is refused before the first is sent.
+  // A mistake in any of them is refused before the first is sent.
   for (Together& one : all) {
     mesh::MoveKey key = {.from = &from,
                          .to = &to,

@@ -32,7 +32,8 @@ class GpuEnds : public testing::Test {
   DeviceBytes x_{device(), 8};
 };
 
-// What the device has not ended by its deadline fails, and says so.
+// An operation that the device has not ended by its deadline fails, and says
+// so.
 TEST_F(GpuEnds, ADeadlineEndsACall) {
   Gate gate;
   GpuStream stream(device());
@@ -97,7 +98,7 @@ TEST_F(GpuEnds, ALiveGraphKeepsItsCommunicator) {
   graph = nullptr;
 }
 
-// What a group has taken of the device comes back with its end.
+// The memory that a group has of the device comes back with its end.
 TEST_F(GpuEnds, GroupsGiveTheirMemoryBack) {
   const auto make_and_end = [&] {
     const absl::StatusOr<Group> group = new_group();

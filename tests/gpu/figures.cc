@@ -1,7 +1,6 @@
-// What a call through distwrap costs beside the same call of NCCL: times of the
-// host, of the device, of a replay, of making a group, and from the device's
-// end to the return of `wait`. Both sides take turns, so that what disturbs the
-// machine disturbs both.
+// Compares calls through distwrap with the same calls of NCCL: times of the
+// host, of the device, of a replay, and of making and ending a group. Both
+// sides take turns, so that what disturbs the machine disturbs both.
 //
 //   gpu_figures [--json FILE]     one rank
 //   distwrap run -n 2 gpu_figures  two, each on a GPU of its own, or sharing
@@ -129,7 +128,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Both sides in turns; each function returns the time of one try.
+// Tries the two sides in turns; each function returns the time of one try.
 Row compare(const std::string& what, int tries,
             const std::function<double()>& raw,
             const std::function<double()>& ours) {

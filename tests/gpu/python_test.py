@@ -16,7 +16,7 @@ LONG = 500_000_000  # cycles of the device, about a quarter of a second
 
 
 class Torch:
-    """What a test needs of PyTorch."""
+    """PyTorch, as far as the tests need it."""
 
     def __init__(self):
         import torch
@@ -42,7 +42,7 @@ class Torch:
 
 
 class CuPy:
-    """What a test needs of CuPy."""
+    """CuPy, as far as the tests need it."""
 
     SPIN = r"""extern "C" __global__ void spin(long long cycles) {
       const long long begun = clock64();

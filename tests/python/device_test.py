@@ -125,7 +125,7 @@ class Table(ctypes.Structure):
 
 
 class Tensor(Array):
-    """The same values, of a library with the table: its current stream is
+    """An Array of a library with the table, whose current stream is
     `current`."""
 
     current = None

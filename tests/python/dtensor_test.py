@@ -94,7 +94,7 @@ def test_between_meshes():
     check(made is out)
     expected = part_of([Shard(1)], second.shape, second.get_rank())
     check((made == expected).all(), made, expected)
-    # And back: whoever is outside of the second mesh gets nothing.
+    # The way back: a rank outside of the second mesh gets nothing.
     back = redistribute(second, made, "S(1)", "R", SHAPE, to_mesh=first)
     if first.get_rank() < 0:
         check(back is None)

@@ -15,7 +15,7 @@ FAKE_EXPORT void* allocate(int device, size_t bytes);
 // Freeing memory that an operation in flight uses breaks a rule. False when
 // `address` was not allocated.
 FAKE_EXPORT bool release(void* address);
-// What is left of a device's memory, whose size is not enforced.
+// The bytes of a device that nobody has, of a size that is not enforced.
 inline constexpr size_t kDeviceMemory = size_t{80} << 30;
 FAKE_EXPORT size_t free_memory();
 // The device of an address, -1 for memory of the host.
