@@ -103,7 +103,9 @@ int show_backend(const std::string& name, const Typed& typed,
   if (!backend.ok()) return complain(backend.status().message(), kFailed);
   const auto rows = backend_rows(**backend);
   if (!rows.ok()) return complain(rows.status().message(), kFailed);
-  const CapabilityTable table = capability_table((*backend)->name(), *rows);
+  const int32_t device = device_type_of(**backend);
+  const CapabilityTable table =
+      capability_table((*backend)->name(), *rows, device);
   if (typed.has("--markdown")) return print(to_markdown(table));
   if (typed.has("--json"))
     return print(bench::json_text(
@@ -113,9 +115,13 @@ int show_backend(const std::string& name, const Typed& typed,
                                           {"version", (*backend)->version()},
                                           {"origin", (*backend)->origin()}}},
                    {"capabilities", to_json(table)}}));
-  return print(absl::StrCat(table.backend, " ", (*backend)->version(), ", ",
-                            (*backend)->origin(), ", host memory\n",
-                            to_text(table)));
+  return print(absl::StrCat(
+      table.backend, " ", (*backend)->version(), ", ", (*backend)->origin(),
+      ", ",
+      device == DW_DEVICE_CPU
+          ? "host memory"
+          : absl::StrCat("memory of device type ", device_type_name(device)),
+      "\n", to_text(table)));
 }
 
 int show_recordings(const std::string& folder, const Typed& typed) {

@@ -13,6 +13,8 @@ namespace distwrap::cli {
 namespace {
 
 using algo::compose::Recipes;
+using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
@@ -104,6 +106,21 @@ TEST(CapabilityTable, SaysOfWhatAnOperationIsComposed) {
   EXPECT_THAT(found, Each(Field(&CapabilityRow::how, "composed")));
   EXPECT_THAT(found[0].of, HasSubstr("send + recv"));
   EXPECT_THAT(to_markdown(table), HasSubstr("composed: send + recv"));
+}
+
+// On the memory of a device nothing is composed.
+TEST(CapabilityTable, OfADeviceHasItsOwnOperationsAlone) {
+  dw_caps_row messages =
+      row(DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV), kAllTypes, 1, 0);
+  messages.memory = DW_BIT(DW_DEVICE_CUDA);
+  const CapabilityTable table =
+      capability_table("device", {messages}, DW_DEVICE_CUDA);
+  EXPECT_THAT(rows_of(table, "send"),
+              Contains(Field(&CapabilityRow::how, "native")));
+  for (const CapabilityRow& one : table.rows)
+    EXPECT_THAT(one.how, AnyOf("native", "refused")) << one.op;
+  for (const CapabilityRow& one : capability_table("device", {messages}).rows)
+    EXPECT_NE(one.how, "native") << one.op << " is not of the host's memory";
 }
 
 // The rows and the recipes agree on every existing combination, which appears

@@ -61,12 +61,19 @@ absl::Status failed(const plugin::BackendTable& backend, int32_t code,
 
 }  // namespace
 
+int32_t device_type_of(const plugin::BackendTable& backend) {
+  const uint32_t devices = backend.api().devices;
+  if (devices == 0 || (devices & DW_BIT(DW_DEVICE_CPU)) != 0)
+    return DW_DEVICE_CPU;
+  return __builtin_ctz(devices);
+}
+
 absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
     const plugin::BackendTable& backend) {
   const dw_host_api host = host_without_work();
   const dw_open_info info{.struct_size = sizeof(dw_open_info),
                           .flags = 0,
-                          .device_type = DW_DEVICE_CPU,
+                          .device_type = device_type_of(backend),
                           .device_id = 0,
                           .hints = nullptr,
                           .n_hints = 0,

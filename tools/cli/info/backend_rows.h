@@ -13,7 +13,11 @@
 
 namespace distwrap::cli {
 
-// The rows for host memory. Errors: the backend's own.
+// The device type that a backend is asked about: the host's memory where it
+// serves that, and otherwise the first that it serves.
+int32_t device_type_of(const plugin::BackendTable& backend);
+
+// The rows of an instance for that device type. Errors: the backend's own.
 absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
     const plugin::BackendTable& backend);
 

@@ -265,9 +265,17 @@ JsonArray array_of(const std::vector<std::string>& names) {
 }  // namespace
 
 CapabilityTable capability_table(const std::string& backend,
-                                 absl::Span<const dw_caps_row> rows) {
+                                 absl::Span<const dw_caps_row> promised,
+                                 int device_type) {
   CapabilityTable table;
   table.backend = backend;
+  // The rows for this memory, which is the host's from here on.
+  std::vector<dw_caps_row> rows;
+  for (const dw_caps_row& row : promised)
+    if ((row.memory & DW_BIT(device_type)) != 0) {
+      rows.push_back(row);
+      rows.back().memory = DW_BIT(DW_DEVICE_CPU);
+    }
   const Recipes recipes(rows, DW_DEVICE_CPU);
   for (const Name& op : kOps) {
     if (op.value < Recipes::kKinds) {
@@ -276,6 +284,13 @@ CapabilityTable capability_table(const std::string& backend,
     }
     add_window_operation(recipes, rows, op, &table.rows);
   }
+  // Nothing is composed of operations on the memory of a device.
+  if (device_type != DW_DEVICE_CPU)
+    for (CapabilityRow& row : table.rows)
+      if (row.how == "composed") {
+        row.how = "refused";
+        row.of.clear();
+      }
   return table;
 }
 

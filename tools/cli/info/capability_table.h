@@ -36,9 +36,10 @@ struct CapabilityTable {
   std::vector<CapabilityRow> rows;
 };
 
-// The table for host memory.
+// The table for memory of a device type.
 CapabilityTable capability_table(const std::string& backend,
-                                 absl::Span<const dw_caps_row> rows);
+                                 absl::Span<const dw_caps_row> promised,
+                                 int device_type = DW_DEVICE_CPU);
 
 std::string to_text(const CapabilityTable& table);
 std::string to_markdown(const CapabilityTable& table);

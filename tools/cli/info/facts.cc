@@ -40,9 +40,7 @@ std::vector<std::string> device_names(uint32_t devices) {
   std::vector<std::string> names;
   for (int device = 0; device < 32; ++device) {
     if ((devices & DW_BIT(device)) == 0) continue;
-    names.push_back(device == DW_DEVICE_CPU    ? "cpu"
-                    : device == DW_DEVICE_CUDA ? "cuda"
-                                               : absl::StrCat(device));
+    names.push_back(device_type_name(device));
   }
   return names;
 }
@@ -64,6 +62,12 @@ bool is_half_set(const base::Environment& environment) {
 }
 
 }  // namespace
+
+std::string device_type_name(int type) {
+  return type == DW_DEVICE_CPU    ? "cpu"
+         : type == DW_DEVICE_CUDA ? "cuda"
+                                  : absl::StrCat(type);
+}
 
 BuildFacts build_facts() {
   return {.version = std::string(base::library_version()),

@@ -57,6 +57,9 @@ struct Facts {
   LaunchFacts launch;
 };
 
+// "cpu", "cuda", or the number of DLPack.
+std::string device_type_name(int type);
+
 BuildFacts build_facts();
 // Loads each backend, as a job would.
 std::vector<BackendFacts> backend_facts(plugin::Registry& registry);
