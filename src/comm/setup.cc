@@ -158,19 +158,6 @@ absl::StatusOr<std::vector<std::string>> exchange_round(
   });
 }
 
-void discard(BackendInstance& backend, const Built& built) {
-  const dw_backend_api& api = backend.api();
-  if (built.window != nullptr) {
-    base::MutexLock lock(backend.calls());
-    api.window_destroy(built.window, 0, nullptr);
-    return;
-  }
-  const dw_error why{
-      DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "the group was not completed"};
-  api.comm_abort(built.comm, &why);
-  api.comm_destroy(built.comm, 0, nullptr);
-}
-
 // The setup object, cancelled unless it was consumed.
 class Steps {
  public:
@@ -199,6 +186,19 @@ class Steps {
 };
 
 }  // namespace
+
+void discard(BackendInstance& backend, const Built& built) {
+  const dw_backend_api& api = backend.api();
+  if (built.window != nullptr) {
+    base::MutexLock lock(backend.calls());
+    api.window_destroy(built.window, 0, nullptr);
+    return;
+  }
+  const dw_error why{
+      DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "the group was not completed"};
+  api.comm_abort(built.comm, &why);
+  api.comm_destroy(built.comm, 0, nullptr);
+}
 
 namespace {
 

@@ -115,6 +115,9 @@ absl::StatusOr<Built> build_window(BackendInstance& backend,
                                    SetupRounds& rounds, const SetupPlan& plan,
                                    const WindowMemory& part, Deadline deadline);
 
+// Destroys what was built and has no owner.
+void discard(BackendInstance& backend, const Built& built);
+
 // For a rank that cannot begin: the others learn why in their first round.
 void refuse_communicator(SetupRounds& rounds, const SetupPlan& plan,
                          const absl::Status& why, Deadline deadline);

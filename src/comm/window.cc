@@ -56,15 +56,23 @@ absl::StatusOr<std::shared_ptr<Window>> Window::build(
   absl::StatusOr<Built> built =
       build_window(*owner.backend_, owner, rounds, plan, memory, deadline);
   if (!built.ok()) return built.status();
-  std::vector<WindowPart> parts;
-  for (const std::string& word : built->words) {
-    const std::optional<WindowPart> told = decode(word);
-    parts.push_back(told.value_or(WindowPart{}));
+  std::shared_ptr<Window> window;
+  try {
+    std::vector<WindowPart> parts;
+    for (const std::string& word : built->words) {
+      const std::optional<WindowPart> told = decode(word);
+      parts.push_back(told.value_or(WindowPart{}));
+    }
+    window.reset(
+        new Window(owner, plan, part, built->window, std::move(parts)));
+    base::MutexLock lock(owner.mutex_);
+    owner.windows_.push_back(window);
+  } catch (...) {
+    // The backend's window would outlive its communicator.
+    discard(*owner.backend_, *built);
+    throw;
   }
-  std::shared_ptr<Window> window(
-      new Window(owner, plan, part, built->window, std::move(parts)));
   base::MutexLock lock(owner.mutex_);
-  owner.windows_.push_back(window);
   // A window is useless if its group has ended meanwhile.
   if (owner.life_.load(std::memory_order_seq_cst) ==
       BackendCommunicator::Life::kClosed)
