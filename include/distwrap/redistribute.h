@@ -14,6 +14,7 @@
 #include "distwrap/mesh.h"
 #include "distwrap/plan.h"
 #include "distwrap/tensor_view.h"
+#include "distwrap/work.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -73,6 +74,13 @@ class DISTWRAP_EXPORT Redistribution {
   absl::Status run_many(
       absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
       std::optional<absl::Duration> timeout = std::nullopt) const;
+  // Starts the same without waiting. The buffers have to live until the Work
+  // has ended; its result is the targets. The redistributions of a mesh run one
+  // after the other in the order in which they are started, also those that
+  // wait. Beside them the program may use the mesh's groups for nothing else.
+  absl::StatusOr<Work> start(
+      absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
+      std::optional<absl::Duration> timeout = std::nullopt) const;
 
  private:
   friend DISTWRAP_EXPORT absl::Status redistribute_many(
@@ -90,6 +98,13 @@ class DISTWRAP_EXPORT Redistribution {
 // Plans, prepares and runs; the mesh remembers what it has prepared. All ranks
 // of the mesh call with equal arguments, but for their parts.
 DISTWRAP_EXPORT absl::Status redistribute(
+    const DeviceMesh& mesh, TensorView out, const Layout& to, TensorView in,
+    const Layout& from, absl::Span<const int64_t> shape,
+    const RedistributeOptions& options = {});
+
+// Starts a redistribution without waiting, as Redistribution::start says. What
+// is prepared for the first time is prepared by this call.
+DISTWRAP_EXPORT absl::StatusOr<Work> redistribute_async(
     const DeviceMesh& mesh, TensorView out, const Layout& to, TensorView in,
     const Layout& from, absl::Span<const int64_t> shape,
     const RedistributeOptions& options = {});

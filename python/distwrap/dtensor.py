@@ -191,13 +191,17 @@ def plan(mesh, shape, src, dst, *, itemsize=4, mode="fastest", cap_bytes=None,
 
 
 def redistribute(mesh, tensor, src, dst, shape, *, out=None, to_mesh=None,
-                 mode="fastest", cap_bytes=None, timeout=None):
+                 async_op=False, mode="fastest", cap_bytes=None, timeout=None):
     """Moves this rank's part of a tensor of `shape` from the layout src to the
     layout dst, and returns the new part. All ranks of the mesh call with equal
     arguments, but for their parts. tensor is not written. out: contiguous
     memory for the result; without it, memory of the backend, or for a tensor of
     PyTorch a new one. mode, cap_bytes: as plan. timeout: seconds or a
     timedelta, for the whole call.
+
+    async_op: True returns a Work at once, whose result is the list of the new
+    part. The redistributions of a mesh run one after the other, also those that
+    wait; beside them use the mesh's groups for nothing else. Not with to_mesh.
 
     to_mesh: the mesh of dst, where it is another one than that of src. The two
     may have all ranks in common, some or none, and all ranks of either call. A
@@ -210,9 +214,13 @@ def redistribute(mesh, tensor, src, dst, shape, *, out=None, to_mesh=None,
     if to_mesh is None:
         if out is None:
             out = _new_part(mesh, tensor, dst, shape)
-        mesh._core.redistribute(out, to, tensor, source, extents, mode,
-                                cap_bytes, timeout)
-        return out
+        work = mesh._core.redistribute(out, to, tensor, source, extents, mode,
+                                       cap_bytes, timeout, async_op)
+        return work if async_op else out
+    if async_op:
+        raise _core._make_error(
+            "redistribute", "async_op between two meshes is not supported",
+            "leave async_op out", _INVALID)
     if to_mesh.get_rank() < 0:
         out = None
     elif out is None:
@@ -249,9 +257,9 @@ def _new_part(mesh, tensor, placements, shape):
                     "whose element type is not known. Next: give out")
 
 
-_PLACEMENT, _MESH_SHAPE = (
+_PLACEMENT, _MESH_SHAPE, _INVALID = (
     next(number for number, (name, _) in _core.REASONS.items() if name == reason)
-    for reason in ("kPlacement", "kMeshShape"))
+    for reason in ("kPlacement", "kMeshShape", "kInvalidArgument"))
 
 
 def _numbers(values):

@@ -96,23 +96,38 @@ class Mesh {
     });
     return nb::cast(new ProcessGroup(group), nb::rv_policy::take_ownership);
   }
-  void redistribute(nb::handle out, const std::string& to, nb::handle tensor,
-                    const std::string& from, const Numbers& shape,
-                    const std::string& mode, std::optional<int64_t> cap_bytes,
-                    nb::handle timeout) const {
+  // None, or a Work whose result is `out`.
+  nb::object redistribute(nb::handle out, const std::string& to,
+                          nb::handle tensor, const std::string& from,
+                          const Numbers& shape, const std::string& mode,
+                          std::optional<int64_t> cap_bytes, nb::handle timeout,
+                          bool async_op) const {
     constexpr const char* kCall = "redistribute";
     distwrap_plan_options options = options_of(kCall, mode, cap_bytes);
     options.timeout = nanoseconds_of(kCall, timeout);
-    Tensor written, read;
+    auto held = std::make_unique<Held>();
+    held->tensors.push_back(std::make_unique<Tensor>());
+    held->tensors.push_back(std::make_unique<Tensor>());
+    Tensor &written = *held->tensors[0], &read = *held->tensors[1];
     written.read(out, kCall, "out", Use::kWritten, Elements::kReduced);
     read.read(tensor, kCall, "tensor", Use::kRead, Elements::kReduced);
-    wait_in(distwrap_group{}, [&](distwrap_error* error) {
-      return distwrap_redistribute(
-          handle_, written.get(), to.c_str(), read.get(), from.c_str(),
-          shape.data(), static_cast<int32_t>(shape.size()), &options, error);
+    const auto dims = static_cast<int32_t>(shape.size());
+    distwrap_work work = nullptr;
+    wait_in(nullptr, [&](distwrap_error* error) {
+      return async_op
+                 ? distwrap_redistribute_async(
+                       handle_, written.get(), to.c_str(), read.get(),
+                       from.c_str(), shape.data(), dims, &options, &work, error)
+                 : distwrap_redistribute(handle_, written.get(), to.c_str(),
+                                         read.get(), from.c_str(), shape.data(),
+                                         dims, &options, error);
     });
+    if (!async_op) return nb::none();
+    nb::list outputs;
+    outputs.append(out);
+    held->outputs = outputs;
+    return make_work(work, std::move(held), nb::none(), kCall);
   }
-
   void redistribute_many(nb::handle outs, const std::string& to,
                          nb::handle tensors, const std::string& from,
                          const std::vector<Numbers>& shapes,
@@ -242,7 +257,7 @@ void add_meshes(nb::module_& m) {
       .def("group", &Mesh::group, "axes"_a)
       .def("redistribute", &Mesh::redistribute, "out"_a, "to"_a, "tensor"_a,
            "from_"_a, "shape"_a, "mode"_a, "cap_bytes"_a.none(),
-           "timeout"_a.none())
+           "timeout"_a.none(), "async_op"_a)
       .def("redistribute_many", &Mesh::redistribute_many, "outs"_a, "to"_a,
            "tensors"_a, "from_"_a, "shapes"_a, "mode"_a, "cap_bytes"_a.none(),
            "timeout"_a.none())

@@ -67,6 +67,44 @@ absl::StatusOr<Wanted> read_wanted(const char* call,
   return wanted;
 }
 
+// The arguments of a redistribution on one mesh.
+struct Move {
+  DeviceMesh mesh;
+  const Layout* to;
+  const Layout* from;
+  TensorView out, in;
+  absl::Span<const int64_t> shape;
+  RedistributeOptions options;
+};
+
+absl::StatusOr<Move> read_move(const char* call, distwrap_mesh mesh,
+                               const distwrap_tensor* out, const char* to,
+                               const distwrap_tensor* in, const char* from,
+                               const int64_t* shape, int32_t ndim,
+                               const distwrap_plan_options* options) {
+  const auto wanted = read_wanted(call, options);
+  if (!wanted.ok()) return wanted.status();
+  const auto found = held(call, mesh);
+  if (!found.ok()) return found.status();
+  const auto source = layout_of(call, "from", (**found).shape(), from);
+  if (!source.ok()) return source.status();
+  const auto target = layout_of(call, "to", (**found).shape(), to);
+  if (!target.ok()) return target.status();
+  const auto extents = extents_of(call, shape, ndim);
+  if (!extents.ok()) return extents.status();
+  Arguments arguments(call);
+  const TensorView written = arguments.of(Tensor{out, "out"});
+  const TensorView read = arguments.of(Tensor{in, "in"});
+  if (!arguments.status().ok()) return arguments.status();
+  return Move{**found,
+              *target,
+              *source,
+              written,
+              read,
+              *extents,
+              wanted->redistribution()};
+}
+
 }  // namespace
 }  // namespace distwrap::capi
 
@@ -161,22 +199,33 @@ int32_t distwrap_redistribute(distwrap_mesh mesh, const distwrap_tensor* out,
                               distwrap_error* error) {
   constexpr const char* kCall = "redistribute";
   return entry(kCall, error, [&]() -> absl::Status {
-    const auto wanted = read_wanted(kCall, options);
-    if (!wanted.ok()) return wanted.status();
-    const auto found = held(kCall, mesh);
-    if (!found.ok()) return found.status();
-    const auto source = layout_of(kCall, "from", (**found).shape(), from);
-    if (!source.ok()) return source.status();
-    const auto target = layout_of(kCall, "to", (**found).shape(), to);
-    if (!target.ok()) return target.status();
-    const auto extents = extents_of(kCall, shape, ndim);
-    if (!extents.ok()) return extents.status();
-    Arguments arguments(kCall);
-    const distwrap::TensorView written = arguments.of(Tensor{out, "out"});
-    const distwrap::TensorView read = arguments.of(Tensor{in, "in"});
-    if (!arguments.status().ok()) return arguments.status();
-    return distwrap::redistribute(**found, written, **target, read, **source,
-                                  *extents, wanted->redistribution());
+    const auto move =
+        read_move(kCall, mesh, out, to, in, from, shape, ndim, options);
+    if (!move.ok()) return move.status();
+    return distwrap::redistribute(move->mesh, move->out, *move->to, move->in,
+                                  *move->from, move->shape, move->options);
+  });
+}
+
+int32_t distwrap_redistribute_async(distwrap_mesh mesh,
+                                    const distwrap_tensor* out, const char* to,
+                                    const distwrap_tensor* in, const char* from,
+                                    const int64_t* shape, int32_t ndim,
+                                    const distwrap_plan_options* options,
+                                    distwrap_work* work,
+                                    distwrap_error* error) {
+  constexpr const char* kCall = "redistribute_async";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (work == nullptr) return refuse_null(kCall, "work");
+    *work = nullptr;
+    const auto move =
+        read_move(kCall, mesh, out, to, in, from, shape, ndim, options);
+    if (!move.ok()) return move.status();
+    return hand_out_started(kCall, work, [&] {
+      return distwrap::redistribute_async(move->mesh, move->out, *move->to,
+                                          move->in, *move->from, move->shape,
+                                          move->options);
+    });
   });
 }
 

@@ -97,7 +97,7 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
       make_plan(shape, dtype_size(dtype), **taken, to, options);
   if (!after.ok()) return after.status();
 
-  std::shared_ptr<Prepared> made(new Prepared(dtype));
+  std::shared_ptr<Prepared> made(new Prepared(dtype, from_mesh));
   made->to_mesh_ = to_mesh.state();
   const bool gives = from_mesh.rank() >= 0, takes = to_mesh.rank() >= 0;
   made->in_counts_ = {gives ? Regions(from, shape).count(from_mesh.rank()) : 0};

@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "distwrap/mesh.h"
 #include "distwrap/redistribute.h"
+#include "mesh/in_order.h"
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/inlined_vector.h>
@@ -53,6 +54,7 @@ class MeshState {
   const MeshShape& shape() const { return shape_; }
   const std::vector<int>& ranks() const { return ranks_; }
   int64_t rank() const { return rank_; }
+  const std::shared_ptr<InOrder>& in_order() const { return in_order_; }
 
   // The group along these axes, ascending; made at first use.
   absl::StatusOr<Group> group(const std::vector<int>& axes);
@@ -70,6 +72,7 @@ class MeshState {
   const MeshShape shape_;
   const std::vector<int> ranks_;
   const int64_t rank_;
+  const std::shared_ptr<InOrder> in_order_ = std::make_shared<InOrder>();
   // One thread makes a group, and others that want the same one wait for it.
   // Threads that make other groups go on beside it.
   struct Slot {

@@ -61,7 +61,7 @@ bool keeps_values(const Coordinates& at, int64_t rank, const Layout& from,
 
 absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(
     const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype) {
-  std::shared_ptr<Prepared> made(new Prepared(dtype));
+  std::shared_ptr<Prepared> made(new Prepared(dtype, mesh));
   for (const PlanRef& plan : plans)
     made->in_counts_.push_back(
         Regions(plan->source(), plan->shape()).count(mesh.rank()));

@@ -50,6 +50,10 @@ class Prepared {
   const std::vector<int64_t>& in_counts() const { return in_counts_; }
   const std::vector<int64_t>& out_counts() const { return out_counts_; }
 
+  // The asynchronous redistributions of the mesh that it is on, or from which
+  // it leads.
+  InOrder& in_order() const { return *in_order_; }
+
   // One address for each tensor; the parts have the right sizes and types.
   absl::Status run(std::byte* const* out, const std::byte* const* in,
                    std::optional<absl::Duration> timeout) const;
@@ -87,8 +91,10 @@ class Prepared {
     std::byte* memory_ = nullptr;
   };
 
-  explicit Prepared(DType dtype)
-      : dtype_(dtype), size_(static_cast<size_t>(dtype_size(dtype))) {}
+  Prepared(DType dtype, const DeviceMesh& mesh)
+      : dtype_(dtype),
+        size_(static_cast<size_t>(dtype_size(dtype))),
+        in_order_(mesh.state()->in_order()) {}
 
   // Add steps to the end.
   absl::Status add_plans(const DeviceMesh& mesh,
@@ -111,6 +117,7 @@ class Prepared {
 
   const DType dtype_;
   const size_t size_;
+  const std::shared_ptr<InOrder> in_order_;
   std::vector<int64_t> in_counts_, out_counts_;
   std::vector<Step> steps_;  // none: the parts are copied
   // A mesh to which the steps lead, kept for the sake of its address.

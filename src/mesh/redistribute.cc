@@ -152,8 +152,41 @@ bool have_equal_steps(const Plan& a, const Plan& b) {
                     });
 }
 
+// One address for each tensor. Sources are not written.
+using Addresses = absl::InlinedVector<std::byte*, 4>;
+
+absl::Status nothing_prepared() {
+  return refuse(Reason::kInvalidArgument, "nothing is prepared", "", "",
+                "make it by Redistribution::prepare");
+}
+
 PlanOptions plan_options(const RedistributeOptions& options) {
   return {.mode = options.mode, .cap_bytes = options.cap_bytes};
+}
+
+// The redistribution that the mesh remembers, or has prepared now.
+absl::StatusOr<Redistribution> prepared_on(const DeviceMesh& mesh,
+                                           const Layout& to, DType dtype,
+                                           const Layout& from,
+                                           absl::Span<const int64_t> shape,
+                                           const RedistributeOptions& options) {
+  for (const Layout* layout : {&from, &to})
+    if (absl::Status status = check_mesh(mesh, layout->mesh()); !status.ok())
+      return status;
+  const mesh::MoveKey key = {.from = &from,
+                             .to = &to,
+                             .to_mesh = nullptr,
+                             .dtype = dtype,
+                             .mode = options.mode,
+                             .cap_bytes = options.cap_bytes,
+                             .tensors = 0,
+                             .shape = {shape.begin(), shape.end()}};
+  return mesh.state()->prepared(key, [&]() -> absl::StatusOr<Redistribution> {
+    const absl::StatusOr<PlanRef> plan =
+        make_plan(shape, dtype_size(dtype), from, to, plan_options(options));
+    if (!plan.ok()) return plan.status();
+    return Redistribution::prepare(mesh, *plan, dtype);
+  });
 }
 
 }  // namespace
@@ -212,18 +245,45 @@ absl::Status Redistribution::check(absl::Span<const TensorView> outs,
 absl::Status Redistribution::run_many(
     absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
     std::optional<absl::Duration> timeout) const try {
-  if (prepared_ == nullptr)
-    return refuse(Reason::kInvalidArgument, "nothing is prepared", "", "",
-                  "make it by Redistribution::prepare");
+  if (prepared_ == nullptr) return nothing_prepared();
+  if (prepared_->in_order().busy()) {
+    const absl::StatusOr<Work> work = start(outs, ins, timeout);
+    return work.ok() ? work->wait() : work.status();
+  }
   if (absl::Status status = check_parts(*prepared_, outs, ins); !status.ok())
     return status;
-  absl::InlinedVector<const std::byte*, 4> from;
-  absl::InlinedVector<std::byte*, 4> to;
+  Addresses to, from;
   for (size_t t = 0; t < ins.size(); ++t) {
-    from.push_back(static_cast<const std::byte*>(ins[t].data()));
+    from.push_back(static_cast<std::byte*>(ins[t].data()));
     to.push_back(static_cast<std::byte*>(outs[t].data()));
   }
   return prepared_->run(to.data(), from.data(), timeout);
+} catch (...) {
+  return base::error_of_exception(kCall);
+}
+
+absl::StatusOr<Work> Redistribution::start(
+    absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
+    std::optional<absl::Duration> timeout) const try {
+  if (prepared_ == nullptr) return nothing_prepared();
+  if (absl::Status status = check_parts(*prepared_, outs, ins); !status.ok())
+    return status;
+  Addresses to, from;
+  for (size_t t = 0; t < ins.size(); ++t) {
+    from.push_back(static_cast<std::byte*>(ins[t].data()));
+    to.push_back(static_cast<std::byte*>(outs[t].data()));
+  }
+  // The time limit counts from here, also for one that waits for its turn.
+  std::optional<Deadline> deadline;
+  if (timeout.has_value()) deadline = Deadline::after(*timeout);
+  return prepared_->in_order().start(
+      [prepared = prepared_, to, from, deadline] {
+        std::optional<absl::Duration> left;
+        if (deadline.has_value())
+          left = std::max(deadline->remaining(), absl::Nanoseconds(1));
+        return prepared->run(to.data(), from.data(), left);
+      },
+      {outs.begin(), outs.end()});
 } catch (...) {
   return base::error_of_exception(kCall);
 }
@@ -232,26 +292,22 @@ absl::Status redistribute(const DeviceMesh& mesh, TensorView out,
                           const Layout& to, TensorView in, const Layout& from,
                           absl::Span<const int64_t> shape,
                           const RedistributeOptions& options) try {
-  for (const Layout* layout : {&from, &to})
-    if (absl::Status status = check_mesh(mesh, layout->mesh()); !status.ok())
-      return status;
-  const mesh::MoveKey key = {.from = &from,
-                             .to = &to,
-                             .to_mesh = nullptr,
-                             .dtype = in.dtype(),
-                             .mode = options.mode,
-                             .cap_bytes = options.cap_bytes,
-                             .tensors = 0,
-                             .shape = {shape.begin(), shape.end()}};
   const absl::StatusOr<Redistribution> prepared =
-      mesh.state()->prepared(key, [&]() -> absl::StatusOr<Redistribution> {
-        const absl::StatusOr<PlanRef> plan = make_plan(
-            shape, dtype_size(in.dtype()), from, to, plan_options(options));
-        if (!plan.ok()) return plan.status();
-        return Redistribution::prepare(mesh, *plan, in.dtype());
-      });
+      prepared_on(mesh, to, in.dtype(), from, shape, options);
   if (!prepared.ok()) return prepared.status();
   return prepared->run(out, in, options.timeout);
+} catch (...) {
+  return base::error_of_exception(kCall);
+}
+
+absl::StatusOr<Work> redistribute_async(
+    const DeviceMesh& mesh, TensorView out, const Layout& to, TensorView in,
+    const Layout& from, absl::Span<const int64_t> shape,
+    const RedistributeOptions& options) try {
+  const absl::StatusOr<Redistribution> prepared =
+      prepared_on(mesh, to, in.dtype(), from, shape, options);
+  if (!prepared.ok()) return prepared.status();
+  return prepared->start({&out, 1}, {&in, 1}, options.timeout);
 } catch (...) {
   return base::error_of_exception(kCall);
 }

@@ -81,6 +81,21 @@ def test_many_tensors_move_together():
             says="2 tensors")
 
 
+def test_without_waiting():
+    mesh = init_device_mesh("cpu", (size(),))
+    part = part_of([Shard(0)], (size(),), rank())
+    works = [redistribute(mesh, part, "S(0)", dst, SHAPE, async_op=True)
+             for dst in ("S(1)", "R")]
+    whole = redistribute(mesh, part, "S(0)", "R", SHAPE)
+    check((whole == WHOLE).all())
+    for work in works:
+        work.wait()
+    check((works[0].result()[0] == part_of([Shard(1)], (size(),), rank())).all())
+    check((works[1].result()[0] == WHOLE).all())
+    refused(redistribute, mesh, part, "S(0)", "R", SHAPE, async_op=True,
+            to_mesh=mesh, reason="kInvalidArgument")
+
+
 def test_between_meshes():
     ranks = list(range(size()))
     first = DeviceMesh((max(size() - 1, 1),), ranks=ranks[:-1] or ranks)

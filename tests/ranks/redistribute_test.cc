@@ -170,6 +170,86 @@ TEST_P(Redistribute, ManyTensorsMoveTogether) {
   });
 }
 
+// Redistributions that do not wait run in the order in which they are started,
+// and one that waits comes behind them.
+TEST_P(Redistribute, WithoutWaiting) {
+  testing::run_ranks(3, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{3}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    const Layout& whole = **Layout::parse(shape, "R");
+    const std::vector<int64_t> tensor = {7, 5};
+    std::vector<double> values(35);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<double>(i);
+    const auto me = static_cast<size_t>(mesh->rank());
+    const auto part = [&](const Layout& layout) {
+      return layout::cut(values, layout, tensor)[me];
+    };
+    const std::vector<double> by_rows = part(rows), by_columns = part(columns);
+    std::vector<double> first(by_columns.size()), second(35),
+        back(by_rows.size()), last(35);
+    std::atomic<int> called{0};
+    const auto started = [&](absl::StatusOr<Work> work) {
+      EXPECT_TRUE(work.ok()) << work.status();
+      work->on_done([&](const absl::Status& status) {
+        EXPECT_TRUE(status.ok()) << status;
+        ++called;
+      });
+      return *work;
+    };
+    const Work one = started(redistribute_async(
+        *mesh, TensorView(first), columns, TensorView(by_rows), rows, tensor));
+    const Work two = started(redistribute_async(
+        *mesh, TensorView(second), whole, TensorView(by_rows), rows, tensor));
+    // Reads what the first one writes.
+    const Work three = started(redistribute_async(
+        *mesh, TensorView(back), rows, TensorView(first), columns, tensor));
+    ASSERT_TRUE(redistribute(*mesh, TensorView(last), whole, TensorView(back),
+                             rows, tensor)
+                    .ok());
+    EXPECT_EQ(last, values);
+    EXPECT_TRUE(wait_all({one, two, three}).ok());
+    EXPECT_EQ(first, by_columns);
+    EXPECT_EQ(second, values);
+    EXPECT_EQ(back, by_rows);
+    ASSERT_EQ(two.result().size(), 1U);
+    EXPECT_EQ(two.result()[0].data(), second.data());
+    while (called.load() != 3) std::this_thread::yield();
+    // Bad arguments are refused at once.
+    const auto refused = redistribute_async(*mesh, TensorView(first), whole,
+                                            TensorView(by_rows), rows, tensor);
+    EXPECT_EQ(error_reason(refused.status()), Reason::kLayoutMismatch);
+  });
+}
+
+TEST_P(Redistribute, WithoutWaitingALateRankIsNamed) {
+  testing::run_ranks(2, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    std::vector<float> in(8, 1), out(8, 7);
+    ASSERT_TRUE(redistribute(*mesh, TensorView(out), columns, TensorView(in),
+                             rows, {4, 4})
+                    .ok());
+    if (session.rank() == 1) return;  // never comes
+    const auto work =
+        redistribute_async(*mesh, TensorView(out), columns, TensorView(in),
+                           rows, {4, 4}, {.timeout = absl::Milliseconds(200)});
+    ASSERT_TRUE(work.ok()) << work.status();
+    EXPECT_EQ(error_reason(work->wait(absl::Milliseconds(1))),
+              Reason::kWaitExpired);
+    const absl::Status status = work->wait();
+    EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
+    EXPECT_EQ(work->state(), WorkState::kTimedOut);
+  });
+}
+
 // Between meshes that have all ranks in common, some, or none.
 TEST_P(Redistribute, BetweenMeshes) {
   struct Case {

@@ -77,6 +77,11 @@ TEST_F(Plans, Null) {
       [&] { return move(nullptr, "R"); },
       [&] { return move(&tensor_, nullptr); },
       [&] {
+        return distwrap_redistribute_async(mesh_, &tensor_, "R", &tensor_, "R",
+                                           &count_, 1, nullptr, nullptr,
+                                           &error_);
+      },
+      [&] {
         return distwrap_redistribute_many(mesh_, nullptr, "R", nullptr, "R",
                                           nullptr, nullptr, 1, nullptr,
                                           &error_);
@@ -104,7 +109,7 @@ TEST_F(Plans, Null) {
   }
 }
 
-TEST_F(Plans, ManyTensorsAndTwoMeshes) {
+TEST_F(Plans, ManyTensorsTwoMeshesAndWithoutWaiting) {
   std::vector<float> in(static_cast<size_t>(count_)), out(in.size()),
       more(in.size());
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i) + 1;
@@ -131,6 +136,15 @@ TEST_F(Plans, ManyTensorsAndTwoMeshes) {
             DW_OK)
       << text();
   EXPECT_EQ(out, in);
+  out.assign(out.size(), 0);
+  distwrap_work work = nullptr;
+  ASSERT_EQ(distwrap_redistribute_async(mesh_, &to, "S(0)", &from, "R", &count_,
+                                        1, nullptr, &work, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(distwrap_work_wait(work, DW_FOREVER, &error_), DW_OK) << text();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(distwrap_work_free(work), DW_OK);
 }
 
 TEST_F(Plans, WhatIsImpossible) {
