@@ -952,6 +952,67 @@ DISTWRAP_EXPORT int32_t distwrap_moe_pending_finish(
  * until its deadline. */
 DISTWRAP_EXPORT int32_t distwrap_moe_pending_free(distwrap_moe_pending pending);
 
+/* ---- mixtures of experts by index maps and by chunks (moe_raw.h,
+ *      moe_dynamic.h) ----
+ *
+ * Shapes: N nodes of L ranks each, R = N * L; T tokens of each rank, H elements
+ * of a token, K experts of a token, E experts of a rank, M rows that this rank
+ * receives; C chunks of a rank. */
+
+/* Makes a request; collective. `dtype`: DW_DTYPE_*. `ranks_per_node`: 0 takes
+ * the hosts of the group. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dedup_init(
+    int64_t num_tokens, int64_t token_size, int32_t topk_k,
+    int32_t experts_per_rank, int32_t dtype, int32_t ranks_per_node,
+    const distwrap_op_options* options, distwrap_dedup_request* request,
+    distwrap_error* error);
+/* Frees the handle. Calls that use the request keep it. */
+DISTWRAP_EXPORT int32_t
+distwrap_dedup_request_free(distwrap_dedup_request request);
+/* Sends the tokens `input` (T,H) as the maps (i32) say, into `output` (M,H);
+ * `recv_block_ids` (M), i32, gets their numbers at their sources. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dedup_exec(
+    const distwrap_tensor* output, const distwrap_tensor* recv_block_ids,
+    const distwrap_tensor* input, const distwrap_tensor* send_indices,
+    const distwrap_tensor* forward_indices, const distwrap_tensor* recv_indices,
+    distwrap_dedup_request request, const distwrap_op_options* options,
+    distwrap_work* work, distwrap_error* error);
+/* Brings the rows `input` (M,H) back and adds those of each token into `output`
+ * (T,H). */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dedup_combine(
+    const distwrap_tensor* output, const distwrap_tensor* input,
+    const distwrap_tensor* send_indices, const distwrap_tensor* forward_indices,
+    const distwrap_tensor* recv_indices, distwrap_dedup_request request,
+    const distwrap_moe_combine_options* combine,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* Writes the maps of `rank`, i32: send_indices (N,T), forward_indices (L,N,T)
+ * and recv_indices (E,R,T), from the experts' numbers (R,T,K) of all ranks.
+ * Local. */
+DISTWRAP_EXPORT int32_t distwrap_dedup_maps(
+    const distwrap_tensor* topk_all, int32_t experts_per_rank,
+    int32_t ranks_per_node, int32_t rank, const distwrap_tensor* send_indices,
+    const distwrap_tensor* forward_indices, const distwrap_tensor* recv_indices,
+    distwrap_error* error);
+/* Sends chunks of `input`. `outs` has an output for each rank; the lists are
+ * i64: `output_split_sizes` (R*C), which is written, `input_split_sizes` (C),
+ * `input_split_indices`, and `input_split_indices_per_rank` (R). Waits. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_dispatch(
+    const distwrap_tensor* const* outs, uint64_t outs_count,
+    const distwrap_tensor* output_split_sizes, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_sizes,
+    const distwrap_tensor* input_split_indices,
+    const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
+    const distwrap_op_options* options, distwrap_error* error);
+/* Brings chunks back. `input` has a slab for each rank, and
+ * `input_split_sizes` (R*C) the gathered sizes. Waits. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_combine(
+    const distwrap_tensor* output, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_sizes,
+    const distwrap_tensor* input_split_indices,
+    const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
+    const distwrap_op_options* options, distwrap_error* error);
+
 /* ---- lists of texts or bytes that calls return ---- */
 
 /* The number of items; 0 for a bad handle. */

@@ -29,6 +29,7 @@ typedef struct distwrap_mesh_handle* distwrap_mesh;
 typedef struct distwrap_plan_handle* distwrap_plan;
 typedef struct distwrap_moe_plan_handle* distwrap_moe_plan;
 typedef struct distwrap_moe_pending_handle* distwrap_moe_pending;
+typedef struct distwrap_dedup_request_handle* distwrap_dedup_request;
 
 /* ---- values ---- */
 

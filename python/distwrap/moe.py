@@ -15,6 +15,9 @@ backend, or for a tensor of PyTorch new tensors.
 """
 
 from . import _core
+from ._moe_raw import (alltoallv_dedup_combine, alltoallv_dedup_exec,  # noqa: F401
+                       alltoallv_dedup_init, alltoallv_dynamic_combine,
+                       alltoallv_dynamic_dispatch, dedup_maps)
 
 _DEDUP = ("auto", "none", "rank", "node")
 

@@ -29,6 +29,7 @@ NB_MODULE(_core, m) {
   add_objects(m);
   add_meshes(m);
   add_moe(m);
+  add_moe_raw(m);
   add_windows(m);
   add_hooks(m);
 }

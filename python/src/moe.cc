@@ -1,6 +1,7 @@
 // Mixtures of experts: plans, and the calls that use them.
 #include "arrays.h"
 #include "call.h"
+#include "moe_combine.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -14,18 +15,6 @@ namespace {
 
 using H = nb::handle;
 using Ranks = std::optional<std::vector<int32_t>>;
-
-// The number of a word among those that a field takes.
-template <size_t N>
-int32_t choice(const char* call, const char* field, const std::string& word,
-               const char* const (&words)[N]) {
-  std::string all;
-  for (size_t i = 0; i < N; ++i) {
-    if (word == words[i]) return static_cast<int32_t>(i);
-    all += (i == 0 ? "" : ", ") + std::string(words[i]);
-  }
-  raise_value(call, std::string(field) + " is " + word, "give one of " + all);
-}
 
 class MoePlan {
  public:
@@ -149,37 +138,6 @@ class Side {
   std::vector<distwrap_moe_side> all_;
 };
 
-class Combine {
- public:
-  Combine(const char* name, Call& call, const std::string& weighting, H weights,
-          H bias, const std::string& order, bool reproducible, H returns) {
-    options_.struct_size = sizeof options_;
-    options_.weighting = choice(name, "weighting", weighting,
-                                {"none", "at_expert", "at_source"});
-    options_.order = choice(name, "order", order, {"tree", "top_k"});
-    options_.reproducible = reproducible ? 1 : 0;
-    options_.weights =
-        call.tensor_or_none(weights, "weights", Use::kRead, false);
-    for (H one : nb::borrow<nb::iterable>(bias))
-      bias_.push_back(call.tensor(one, "bias", Use::kRead));
-    options_.bias = bias_.data();
-    options_.bias_count = bias_.size();
-    for (H pair : nb::borrow<nb::iterable>(returns))
-      returns_.push_back(
-          {call.tensor(nb::borrow<nb::tuple>(pair)[0], "returns", Use::kRead),
-           call.tensor(nb::borrow<nb::tuple>(pair)[1], "returns",
-                       Use::kWritten)});
-    options_.returns = returns_.data();
-    options_.returns_count = returns_.size();
-  }
-  const distwrap_moe_combine_options* get() const { return &options_; }
-
- private:
-  distwrap_moe_combine_options options_ = {};
-  std::vector<const distwrap_tensor*> bias_;
-  std::vector<distwrap_moe_return> returns_;
-};
-
 // The options of these calls name no group, which the plan has.
 template <class F>
 nb::object run_on(Call& call, const MoePlan& plan, const F& f) {
@@ -208,8 +166,8 @@ nb::object combine(MoePlan& plan, H y, H out, const std::string& weighting,
   Call call(kCall, nb::none(), async_op, timeout, label);
   const auto* const to = call.tensor(out, "out", Use::kWritten);
   const auto* const from = call.tensor(y, "y", Use::kRead);
-  const Combine how(kCall, call, weighting, weights, bias, order, reproducible,
-                    returns);
+  const MoeCombine how(kCall, call, weighting, weights, bias, order,
+                       reproducible, returns);
   return run_on(call, plan, [&](auto* o, auto* w, auto* e) {
     return distwrap_moe_combine(plan.handle(), to, from, how.get(), o, w, e);
   });
@@ -269,8 +227,8 @@ nb::object combine_start(MoePlan& plan, H y, H out,
   auto call = std::make_unique<Call>(kCall, nb::none(), false, timeout, label);
   const auto* const to = call->tensor(out, "out", Use::kWritten);
   const auto* const from = call->tensor(y, "y", Use::kRead);
-  const Combine how(kCall, *call, weighting, weights, bias, order, reproducible,
-                    returns);
+  const MoeCombine how(kCall, *call, weighting, weights, bias, order,
+                       reproducible, returns);
   distwrap_moe_pending made = nullptr;
   wait_in(groups_of(plan.group()), [&](distwrap_error* error) {
     return distwrap_moe_combine_start(plan.handle(), to, from, how.get(),

@@ -13,6 +13,7 @@
 #include "distwrap/memory.h"
 #include "distwrap/mesh.h"
 #include "distwrap/moe_plan.h"
+#include "distwrap/moe_raw.h"
 #include "distwrap/plan.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
@@ -76,6 +77,7 @@ DISTWRAP_BOX(distwrap_mesh, kMesh, DeviceMesh)
 DISTWRAP_BOX(distwrap_plan, kPlan, PlanRef)
 DISTWRAP_BOX(distwrap_moe_plan, kMoePlan, MoePlan)
 DISTWRAP_BOX(distwrap_moe_pending, kMoePending, std::unique_ptr<PendingBox>)
+DISTWRAP_BOX(distwrap_dedup_request, kDedupRequest, DedupRequest)
 #undef DISTWRAP_BOX
 
 template <class Handle>

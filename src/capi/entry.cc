@@ -49,6 +49,8 @@ const char* name_of(Kind kind) {
       return "MoE plan";
     case Kind::kMoePending:
       return "MoE pending";
+    case Kind::kDedupRequest:
+      return "dedup request";
   }
   return nullptr;
 }

@@ -49,6 +49,7 @@ enum class Kind : uint64_t {
   kPlan,
   kMoePlan,
   kMoePending,
+  kDedupRequest,
 };
 
 inline constexpr int kIndexBits = 20, kGenerationBits = 38, kKindShift = 58;

@@ -3,6 +3,7 @@
 
 #include "capi/arguments.h"
 #include "capi/entry.h"
+#include "capi/moe_combine.h"
 #include "distwrap/c.h"
 #include "distwrap/dlpack.h"
 
@@ -95,12 +96,7 @@ absl::StatusOr<std::vector<SideChannel>> read_side(const char* call,
   return side;
 }
 
-// The options of a combine, with the lists that they point to.
-struct Combine {
-  CombineOptions options;
-  Views bias;
-  std::vector<CombineOptions::Return> returns;
-};
+}  // namespace
 
 absl::Status read_combine(const char* call, Arguments& arguments,
                           const distwrap_moe_combine_options* from,
@@ -129,6 +125,8 @@ absl::Status read_combine(const char* call, Arguments& arguments,
   return absl::OkStatus();
 }
 
+namespace {
+
 // Runs `f(plan, out, in)` with the checked arguments that all calls have.
 template <class F>
 absl::Status with_plan(const char* call, distwrap_moe_plan plan,
@@ -142,14 +140,6 @@ absl::Status with_plan(const char* call, distwrap_moe_plan plan,
   const TensorView written = arguments.of(Tensor{out, "out"});
   const TensorView read = arguments.of(in);
   return f(**found, written, read);
-}
-
-// Makes a call that waits, or starts it and gives its work out.
-template <class Start>
-absl::Status hand_out_work(const char* call, distwrap_work* work,
-                           const Start& start) {
-  return work == nullptr ? start().status()
-                         : hand_out_started(call, work, start);
 }
 
 template <class Start>

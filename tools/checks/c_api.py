@@ -23,7 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/distwrap/c.h"
 MAP = ROOT / "tools/cmake/libdistwrap.map"
 FACADE = ("distwrap.h", "operations.h", "groups.h", "guard.h", "objects.h", "hooks.h",
-          "memory.h", "moe.h", "peer.h", "redistribute.h", "window.h")
+          "memory.h", "moe.h", "moe_dynamic.h", "moe_raw.h", "peer.h",
+          "redistribute.h", "window.h")
 # Calls whose result is used at once: one function for both.
 IN_ONE = {"get_mem_allocator": "mem_alloc", "moe_plan": "moe_plan_create"}
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
