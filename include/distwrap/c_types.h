@@ -409,6 +409,7 @@ typedef struct distwrap_moe_plan_info {
 #define DW_MOE_SRC_TOKEN 8
 #define DW_MOE_RECV_TOPK_IDX 9
 #define DW_MOE_DROPPED_PER_EXPERT 10
+#define DW_MOE_SERVING_SLOTS 11
 
 /* A rank's part of a window. */
 #define DW_WINDOW_UNIFIED 0  /* directly loadable by this rank */

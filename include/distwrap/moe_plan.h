@@ -119,6 +119,11 @@ class DISTWRAP_EXPORT MoePlan {
   // are not unused, repeated or dropped. (T,R), (T,K) bool.
   TensorView token_in_rank() const;
   TensorView kept() const;
+  // The slot whose pair serves a slot: its own number, or for a repeated expert
+  // that of the token's first slot with the expert; -1 for an unused slot and a
+  // dropped pair. (T,K) i32. The gradient of a slot's weight is that of the
+  // pair's.
+  TensorView serving_slots() const;
   // The first row and the number of rows of each of this rank's buckets,
   // without padding. (E+1), (E) i64.
   TensorView expert_offsets() const;

@@ -28,7 +28,7 @@ class Plan:
     that of a combine a dispatch."""
 
     def __init__(self, core, layout):
-        self._core, self.layout = core, layout
+        self._core, self.layout, self._repeats = core, layout, None
 
     @property
     def tokens(self):
@@ -111,6 +111,13 @@ class Plan:
         """(X) int64: pairs that were dropped, equal on all ranks."""
         return self._tensor(10)
 
+    @property
+    def serving_slots(self):
+        """(T,K) int32: the slot whose pair serves a slot. That is the slot
+        itself, or for a repeated expert the first slot with it; -1 for an
+        unused slot and a dropped pair."""
+        return self._tensor(11)
+
     def traffic(self):
         """Rows and bytes by link, of the last call with the plan: a dict."""
         return self._core.traffic()
@@ -122,6 +129,40 @@ class Plan:
     def prepare(self, row_bytes, in_flight=2):
         """Allocates the memory of so many calls at a time."""
         self._core.prepare(row_bytes, in_flight)
+
+    def _clear_padding(self, *arrays):
+        """Sets the rows to zero that no pair has. A dispatch leaves those behind
+        M alone, and what an expert makes of zeros may be no number."""
+        parts = []
+        if self.output_rows > self.recv_rows:
+            parts.append((self.recv_rows, self.output_rows))
+        if self.layout == "expert_major":
+            first, counts = self.expert_offsets, self.expert_counts
+            parts += [(int(first[b]) + int(counts[b]), int(first[b + 1]))
+                      for b in range(len(counts))]
+        for array in arrays:
+            for begin, end in parts:
+                if begin < end:
+                    array[begin:end] = 0
+
+    def _spread(self, grads):
+        """Gives a repeated slot the gradient of the slot that serves it."""
+        if self._repeats is None:
+            serving = self.serving_slots
+            if isinstance(serving, memoryview):
+                rows = serving.tolist() if serving.nbytes else []
+                found = [(t, k, to) for t, row in enumerate(rows)
+                         for k, to in enumerate(row) if to not in (-1, k)]
+            else:
+                t, k = ((serving >= 0) &
+                        (serving != range(self.slots))).nonzero()
+                found = list(zip(t.tolist(), k.tolist(),
+                                 serving[t, k].tolist()))
+            self._repeats = [list(part) for part in zip(*found)]
+        if self._repeats:
+            token, slot, serving = self._repeats
+            grads[token, slot] = grads[token, serving]
+        return grads
 
     def _tensor(self, which):
         array = self._core.tensor(which)
@@ -176,6 +217,50 @@ def combine(plan, y, *, out=None, weighting="none", weights=None, bias=(),
     return out
 
 
+def dispatch_backward(plan, grad_rows, grad_weights=None, *, order="tree",
+                      reproducible=False, timeout=None, label=None):
+    """The gradients of a dispatch, of x and of weights, from those of its rows
+    and of its weights_out. The second is None without grad_weights. order,
+    reproducible: as in combine. Rows of padding are not read."""
+    if grad_weights is None:
+        return combine(plan, grad_rows, order=order, reproducible=reproducible,
+                       timeout=timeout, label=label), None
+    grads = _like(grad_weights, (plan.tokens, plan.slots))
+    grad_x = combine(plan, grad_rows, order=order, reproducible=reproducible,
+                     returns=((grad_weights, grads),), timeout=timeout,
+                     label=label)
+    return grad_x, plan._spread(grads)
+
+
+def combine_backward(plan, grad_out, y=None, *, weighting="none", weights=None,
+                     timeout=None, label=None):
+    """The gradients of a combine, of y and of weights, from that of its result.
+    y, weighting, weights: those of the combine; y may be left out without
+    weights, and the gradient of weights is None then. Each bias has the
+    gradient grad_out. Rows of padding get 0."""
+    at_source = weighting == "at_source"
+    rows, row_weights = dispatch(plan, grad_out,
+                                 weights=weights if at_source else None,
+                                 timeout=timeout, label=label)
+    plan._clear_padding(rows)
+    if weighting == "none":
+        return (rows if y is None else _cast(rows, y.dtype)), None
+    if not at_source:
+        row_weights = weights
+    wide = _wide(rows)
+    dots = _cast((wide * _wide(y)).sum(tuple(range(1, wide.ndim))),
+                 weights.dtype)
+    grad_y = _cast(wide * row_weights.reshape((-1,) + (1,) * (wide.ndim - 1)),
+                   y.dtype)
+    plan._clear_padding(dots, grad_y)
+    if not at_source:
+        return grad_y, dots
+    grads = _like(weights, (plan.tokens, plan.slots))
+    combine(plan, dots.reshape(-1, 1), returns=((dots, grads),),
+            timeout=timeout, label=label)
+    return grad_y, plan._spread(grads)
+
+
 class Pending:
     """A dispatch or combine whose sends are under way. A pending that is
     dropped is finished first."""
@@ -220,6 +305,18 @@ def _outputs(plan, x, out, weights, weights_out):
         weights_out = _like(weights, (rows, plan.slots) if
                             plan.layout == "rank_major" else (rows,))
     return out, weights_out, ((weights, weights_out),)
+
+
+def _wide(tensor):
+    """The type in which sums of this one are made."""
+    if hasattr(tensor, "new_empty"):
+        return tensor.double() if tensor.element_size() == 8 else tensor.float()
+    return tensor.astype("f8" if tensor.itemsize == 8 else "f4")
+
+
+def _cast(tensor, dtype):
+    return (tensor.to(dtype) if hasattr(tensor, "new_empty") else
+            tensor.astype(dtype, copy=False))
 
 
 def _like(tensor, shape):

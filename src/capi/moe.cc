@@ -181,6 +181,8 @@ absl::StatusOr<TensorView> tensor_of(const char* call, const MoePlan& plan,
       return plan.recv_topk_idx();
     case DW_MOE_DROPPED_PER_EXPERT:
       return plan.dropped_per_expert();
+    case DW_MOE_SERVING_SLOTS:
+      return plan.serving_slots();
     default:
       return refuse(call, absl::StrCat("a plan has no tensor ", which),
                     "use a constant such as DW_MOE_COUNTS_PER_RANK");

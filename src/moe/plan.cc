@@ -22,6 +22,7 @@ TensorView MoePlan::counts_per_expert() const {
 }
 TensorView MoePlan::token_in_rank() const { return state_->token_in_rank(); }
 TensorView MoePlan::kept() const { return state_->kept(); }
+TensorView MoePlan::serving_slots() const { return state_->serving_slots(); }
 
 TensorView MoePlan::expert_offsets() const {
   return TensorView(state_->parts.layout.offsets).as_read_only();

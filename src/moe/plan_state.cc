@@ -24,7 +24,7 @@ void PlanState::begin_anew() {
   for (auto& row : has_program_)
     std::fill(std::begin(row), std::end(row), false);
   derived_.has_counts = derived_.has_token_in_rank = derived_.has_kept =
-      derived_.has_recv_ids = false;
+      derived_.has_serving_slots = derived_.has_recv_ids = false;
   traffic_ = {};
 }
 
@@ -150,22 +150,43 @@ TensorView PlanState::token_in_rank() {
       .as_read_only();
 }
 
+void PlanState::fill_kept() {
+  if (derived_.has_kept) return;
+  const Lists& own = parts.own;
+  derived_.kept.assign(at(parts.routing.size()), 0);
+  int64_t pair = 0;
+  for (size_t i = 0; i < own.row_token.size(); ++i)
+    for (const int64_t last = pair + own.row_pairs[i]; pair < last; ++pair)
+      derived_.kept[at(own.row_token[i] * slots() + own.pair_slot[at(pair)])] =
+          1;
+  derived_.tokens_by_slots[0] = tokens();
+  derived_.tokens_by_slots[1] = slots();
+  derived_.has_kept = true;
+}
+
 TensorView PlanState::kept() {
   base::MutexLock lock(mutex_);
-  if (!derived_.has_kept) {
-    const Lists& own = parts.own;
-    derived_.kept.assign(at(parts.routing.size()), 0);
-    int64_t pair = 0;
-    for (size_t i = 0; i < own.row_token.size(); ++i)
-      for (const int64_t last = pair + own.row_pairs[i]; pair < last; ++pair)
-        derived_
-            .kept[at(own.row_token[i] * slots() + own.pair_slot[at(pair)])] = 1;
-    derived_.tokens_by_slots[0] = tokens();
-    derived_.tokens_by_slots[1] = slots();
-    derived_.has_kept = true;
-  }
+  fill_kept();
   return TensorView(derived_.kept.data(), derived_.tokens_by_slots,
                     DType::kBool)
+      .as_read_only();
+}
+
+TensorView PlanState::serving_slots() {
+  base::MutexLock lock(mutex_);
+  fill_kept();
+  if (!derived_.has_serving_slots) {
+    derived_.serving_slots.assign(derived_.kept.size(), -1);
+    for (int64_t i = 0; i < parts.routing.size(); ++i) {
+      const int32_t expert = parts.routing.expert[at(i)];
+      const int64_t slot =
+          expert <= kRepeats ? int64_t{kRepeats} - expert : i % slots();
+      if (expert != kUnused && derived_.kept[at(i - i % slots() + slot)] != 0)
+        derived_.serving_slots[at(i)] = static_cast<int32_t>(slot);
+    }
+    derived_.has_serving_slots = true;
+  }
+  return TensorView(derived_.serving_slots.data(), derived_.tokens_by_slots)
       .as_read_only();
 }
 

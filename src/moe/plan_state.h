@@ -54,10 +54,11 @@ class PlanState {
     std::vector<int64_t> shape1[6];
     std::vector<int64_t> per_rank, per_node, per_expert;
     std::vector<uint8_t> token_in_rank, kept;
+    std::vector<int32_t> serving_slots;
     std::vector<int64_t> recv_ids64;
     std::vector<int32_t> recv_ids32;
     bool has_counts = false, has_token_in_rank = false, has_kept = false,
-         has_recv_ids = false;
+         has_serving_slots = false, has_recv_ids = false;
     // Extents that views borrow.
     int64_t tokens_by_ranks[2], tokens_by_slots[2], rows_by_slots[2];
   };
@@ -66,6 +67,7 @@ class PlanState {
   TensorView counts_per_expert();
   TensorView token_in_rank();
   TensorView kept();
+  TensorView serving_slots();
   TensorView recv_topk_idx();
 
   // ---- calls ----
@@ -80,6 +82,7 @@ class PlanState {
   MoeTraffic traffic();
 
  private:
+  void fill_kept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void fill_counts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Moves& moves_locked(MoeDedup level)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

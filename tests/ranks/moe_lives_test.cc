@@ -226,6 +226,28 @@ TEST(MoeLives, AMapPlansAsIdsDo) {
   });
 }
 
+// A repeated expert is served by its first slot, a dropped pair by none.
+TEST(MoeLives, EachSlotKnowsTheSlotThatServesIt) {
+  run_bound(2, [](int me) {
+    Routed<int32_t> routed{3, {{2, 2, -1, 0, 1, 0}, {3, 3, 3, 0, 0, 1}}};
+    MoePlan plan = good(routed.plan(me, {.num_experts = 4}));
+    EXPECT_EQ(values_of<int32_t>(plan.serving_slots()),
+              me == 0 ? (std::vector<int32_t>{0, 0, -1, 0, 1, 0})
+                      : (std::vector<int32_t>{0, 0, 0, 0, 0, 2}));
+    EXPECT_EQ(plan.serving_slots().extent(1), 3);
+    const int64_t shape[] = {2, 3};
+    const MoeOptions one_each{.num_experts = 4,
+                              .overflow = MoeOverflow::kCapacityDrop,
+                              .expert_capacity = 1};
+    const MoePlan less =
+        good(moe_plan(TensorView(routed.ids[at(me)].data(), shape), one_each,
+                      {}, std::move(plan)));
+    EXPECT_EQ(values_of<int32_t>(less.serving_slots()),
+              me == 0 ? (std::vector<int32_t>{0, 0, -1, 0, 1, 0})
+                      : (std::vector<int32_t>{0, 0, 0, -1, -1, -1}));
+  });
+}
+
 // Masked ranks do not call; what they would get is dropped.
 TEST(MoeLives, MaskedRanksAreNotContacted) {
   run_bound(4, [](int me) {
