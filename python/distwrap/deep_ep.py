@@ -1,4 +1,4 @@
-"""The calls of DeepEP's Buffer, on arrays of the CPU.
+"""The calls of DeepEP's Buffer, on tensors of the CPU.
 
     from distwrap.deep_ep import Buffer    # was: from deep_ep import Buffer
 
@@ -12,8 +12,11 @@
 
 Names, arguments and returned tuples are DeepEP's. Every call has ended when it
 returns, so an event has nothing to wait for, and settings of a GPU are taken
-and not used. docs/moe.md has a table of both. Tensors are NumPy's arrays.
+and not used. docs/moe.md has a table of both. Tensors are NumPy's arrays or
+PyTorch's.
 """
+
+import sys
 
 from . import _core, moe
 
@@ -66,7 +69,7 @@ class Buffer:
             raise _core._make_error(
                 "Buffer", "there is no low_latency_mode",
                 "use distwrap.moe with layout='expert_major', bases='fixed' "
-                "and dispatch_start", _reason("kUnsupported"))
+                "and dispatch_start", moe._reason("kUnsupported"))
         self.group, self.settings = group, settings
         self.rank = _core.get_rank(group)
         self.group_size = _core.get_world_size(group)
@@ -99,7 +102,7 @@ class Buffer:
         num_tokens_per_expert (X) int32, is_token_in_rank (T,R) bool, and an
         event. Sends nothing. A token counts once for an expert."""
         numpy = _numpy()
-        ids = numpy.asarray(topk_idx)
+        ids = _array(topk_idx)
         experts = num_experts // self.group_size
         if (ids.ndim != 2 or experts < 1 or ids.size and
                 not -1 <= ids.min() <= ids.max() < num_experts or
@@ -108,13 +111,14 @@ class Buffer:
                 "get_dispatch_layout", f"topk_idx {ids.shape} is no table of "
                 f"{num_experts} experts of {self.group_size} ranks",
                 "give (T,K) of -1 or numbers below num_experts, a multiple of "
-                "the ranks", _reason("kInvalidArgument"))
+                "the ranks", moe._reason("kInvalidArgument"))
         wants = numpy.zeros((len(ids), num_experts + 1), bool)
         wants[numpy.arange(len(ids))[:, None], ids] = True  # -1 is the last
         wants = wants[:, :num_experts]
         in_rank = wants.reshape(len(ids), self.group_size, experts).any(2)
-        return (in_rank.sum(0, dtype="i4"), None, wants.sum(0, dtype="i4"),
-                in_rank, EventOverlap())
+        return (_like(topk_idx, in_rank.sum(0, dtype="i4")), None,
+                _like(topk_idx, wants.sum(0, dtype="i4")),
+                _like(topk_idx, in_rank), EventOverlap())
 
     def dispatch(self, x, handle=None, num_tokens_per_rank=None,
                  num_tokens_per_rdma_rank=None, is_token_in_rank=None,
@@ -144,7 +148,7 @@ class Buffer:
                 raise _core._make_error(
                     "dispatch", "topk_idx and topk_weights are given beside a "
                     "handle", "leave them out: the handle has the routing",
-                    _reason("kInvalidArgument"))
+                    moe._reason("kInvalidArgument"))
             recv, _ = self._send(handle.plan, x, scales, None)
             return recv, None, None, None, None, EventOverlap()
         routing = is_token_in_rank if topk_idx is None else topk_idx
@@ -152,7 +156,7 @@ class Buffer:
             raise _core._make_error(
                 "dispatch", "there is no handle, and no routing",
                 "give topk_idx or is_token_in_rank, and num_tokens_per_expert",
-                _reason("kInvalidArgument"))
+                moe._reason("kInvalidArgument"))
         capacity = {"overflow": "error", "row_capacity": num_worst_tokens}
         plan = moe.plan(
             routing, self.group_size if topk_idx is None else
@@ -161,7 +165,7 @@ class Buffer:
         recv, weights = self._send(plan, x, scales, topk_weights)
         ids = None
         if topk_idx is not None:
-            ids = _padded(plan.recv_topk_idx, plan.output_rows)
+            ids = _padded(topk_idx, plan.recv_topk_idx, plan.output_rows)
         if num_worst_tokens:
             counts = []
         else:
@@ -202,7 +206,7 @@ class Buffer:
         """The tokens of each expert of this rank."""
         if topk_idx is not None:
             return [int(count) for count in plan.expert_counts]
-        sent = _numpy().ascontiguousarray(num_tokens_per_expert, "i4")
+        sent = _numpy().ascontiguousarray(_array(num_tokens_per_expert), "i4")
         got = _numpy().empty_like(sent)
         _core.all_to_all_single(got, sent, group=self.group)
         return got.reshape(self.group_size, -1).sum(0).tolist()
@@ -216,19 +220,27 @@ class Handle:
         self.plan = plan
 
 
-def _reason(name):
-    return next(number for number, reason in _core.REASONS.items()
-                if reason[0] == name)
-
-
 def _numpy():
     import numpy
     return numpy
 
 
-def _padded(ids, rows):
-    """The ids (M,K) as an array of its own of so many rows; -1 behind M."""
+def _array(tensor):
+    """A tensor as an array of NumPy, without a copy where possible."""
+    return (tensor.numpy() if hasattr(tensor, "new_empty") else
+            _numpy().asarray(tensor))
+
+
+def _like(tensor, array):
+    """An array of NumPy as a tensor of the library of another one."""
+    if hasattr(tensor, "new_empty"):
+        return sys.modules["torch"].from_numpy(array)
+    return array
+
+
+def _padded(like, ids, rows):
+    """The ids (M,K) as a tensor of its own of so many rows; -1 behind M."""
     numpy = _numpy()
     padded = numpy.full((rows, ids.shape[1]), -1, ids.dtype)
     padded[:len(ids)] = ids
-    return padded
+    return _like(like, padded)

@@ -8,11 +8,16 @@
     ...                                     # the experts
     y = moe.combine(plan, rows)             # (T,H), summed for each token
 
+A tensor of PyTorch that needs a gradient gets one: dispatch and combine are
+steps of its graph then.
+
 docs/moe.md draws the layouts and lists all options. R ranks, T tokens of this
 rank, K slots of a token, X experts, E experts of this rank, M rows that it gets.
 Arrays are those of the other calls; results without `out` are in memory of the
 backend, or for a tensor of PyTorch new tensors.
 """
+
+import sys
 
 from . import _core
 from ._moe_raw import (alltoallv_dedup_combine, alltoallv_dedup_exec,  # noqa: F401
@@ -197,6 +202,10 @@ def dispatch(plan, x, *, out=None, weights=None, weights_out=None, side=(),
     (output_rows,..), and the weights of the rows where weights (T,K) float32
     are given, else None. side: pairs (in, out) of further rows that travel
     along, such as scales."""
+    gradients = _gradients(x, weights, *_inputs(side))
+    if gradients is not None:
+        return gradients.dispatch(plan, x, out, weights, weights_out, side,
+                                  timeout, label)
     out, weights_out, pairs = _outputs(plan, x, out, weights, weights_out)
     _core._moe_dispatch(plan._core, x, out, side, pairs, False, timeout, label)
     return out, weights_out
@@ -210,6 +219,10 @@ def combine(plan, y, *, out=None, weighting="none", weights=None, bias=(),
     in float32. bias: up to two (T,H), added first. order: tree or top_k.
     reproducible: partial sums travel in float32. returns: pairs (in, out) of
     values that go back to their slots."""
+    gradients = _gradients(y, weights, *bias, *_inputs(returns))
+    if gradients is not None:
+        return gradients.combine(plan, y, out, weighting, weights, bias, order,
+                                 reproducible, returns, timeout, label)
     if out is None:
         out = _like(y, (plan.tokens,) + tuple(y.shape[1:]))
     _core._moe_combine(plan._core, y, out, weighting, weights, bias, order,
@@ -277,6 +290,7 @@ class Pending:
 def dispatch_start(plan, x, *, out=None, weights=None, weights_out=None,
                    side=(), timeout=None, label=None):
     """The first phase of dispatch: it sends. Returns a Pending."""
+    _refuse_gradients("moe_dispatch_start", x, weights, *_inputs(side))
     out, weights_out, pairs = _outputs(plan, x, out, weights, weights_out)
     core = _core._moe_dispatch_start(plan._core, x, out, side, pairs, timeout,
                                      label)
@@ -287,6 +301,8 @@ def combine_start(plan, y, *, out=None, weighting="none", weights=None, bias=(),
                   order="tree", reproducible=False, returns=(), timeout=None,
                   label=None):
     """The first phase of combine: it sends. Returns a Pending."""
+    _refuse_gradients("moe_combine_start", y, weights, *bias,
+                      *_inputs(returns))
     if out is None:
         out = _like(y, (plan.tokens,) + tuple(y.shape[1:]))
     core = _core._moe_combine_start(plan._core, y, out, weighting, weights, bias,
@@ -305,6 +321,35 @@ def _outputs(plan, x, out, weights, weights_out):
         weights_out = _like(weights, (rows, plan.slots) if
                             plan.layout == "rank_major" else (rows,))
     return out, weights_out, ((weights, weights_out),)
+
+
+def _inputs(pairs):
+    return [pair[0] for pair in pairs]
+
+
+def _gradients(*tensors):
+    """The part for PyTorch, where one of the tensors needs a gradient."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled() or not any(
+            isinstance(tensor, torch.Tensor) and tensor.requires_grad
+            for tensor in tensors):
+        return None
+    from . import _moe_torch
+    return _moe_torch
+
+
+def _refuse_gradients(call, *tensors):
+    if _gradients(*tensors) is not None:
+        raise _core._make_error(
+            call, "a tensor needs a gradient, which calls in two phases do not "
+            "have", "use the call in one phase, or give tensor.detach()",
+            _reason("kInvalidArgument"))
+
+
+def _reason(name):
+    """The number of a reason of docs/errors.md."""
+    return next(number for number, reason in _core.REASONS.items()
+                if reason[0] == name)
 
 
 def _wide(tensor):
