@@ -78,6 +78,7 @@ struct PlanOptions {
   // Ranks that share a host: each so many consecutive ranks of the mesh. 0:
   // all.
   int64_t ranks_per_host = 0;
+  friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
 class DISTWRAP_EXPORT Plan {
@@ -121,7 +122,8 @@ class DISTWRAP_EXPORT Plan {
   bool diverged_ = false;
 };
 
-// The plan for a tensor of `shape` whose elements have `itemsize` bytes.
+// The plan for a tensor of `shape` whose elements have `itemsize` bytes. A
+// thread remembers the plans that it has made last.
 // kMeshMismatch: layouts on different meshes. kPlacement: a tensor of too few
 // dimensions. kPartialTarget: P(x) to P(y), S to other partials than P(sum), R
 // to products and bitwise partials. kStrideOrder: a

@@ -236,7 +236,8 @@ def redistribute_many(mesh, tensors, src, dst, shapes, *, outs=None,
                       mode="fastest", cap_bytes=None, timeout=None):
     """As redistribute, for several tensors of one element type, with a shape
     for each. Tensors whose plans have equal steps share each collective, so
-    many small ones cost about as much as one. Returns the list of new parts."""
+    many small ones pay for one exchange instead of one each. Returns the list of
+    new parts."""
     if outs is None:
         outs = [_new_part(mesh, tensor, dst, shape)
                 for tensor, shape in zip(tensors, shapes)]

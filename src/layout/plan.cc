@@ -5,6 +5,7 @@
 #include "layout/moves.h"
 #include "layout/partials.h"
 #include "layout/peers.h"
+#include "layout/plan_cache.h"
 #include "layout/price.h"
 
 #include <absl/strings/str_cat.h>
@@ -323,6 +324,9 @@ absl::StatusOr<PlanRef> make_plan(absl::Span<const int64_t> shape,
                                   int64_t itemsize, const Layout& source,
                                   const Layout& target,
                                   const PlanOptions& options) {
+  PlanRef& kept = layout::plan_slot(shape, itemsize, source, target, options);
+  if (layout::holds(kept, shape, itemsize, source, target, options))
+    return kept;
   if (source.mesh() != target.mesh())
     return refuse(
         Reason::kMeshMismatch,
@@ -342,7 +346,10 @@ absl::StatusOr<PlanRef> make_plan(absl::Span<const int64_t> shape,
   for (const Layout* one : {&source, &target})
     if (absl::Status status = layout::check_shape(*one, shape); !status.ok())
       return status;
-  return PlanMaker(shape, itemsize, source, target, options).make();
+  absl::StatusOr<PlanRef> made =
+      PlanMaker(shape, itemsize, source, target, options).make();
+  if (made.ok()) kept = *made;
+  return made;
 }
 
 }  // namespace distwrap

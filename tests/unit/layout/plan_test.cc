@@ -46,6 +46,30 @@ TEST(Plan, TextIsKept) {
             "= collectives=0 recv=0 peak=4 node=0\n");
 }
 
+// A plan that is made again is the same one; other arguments have another, also
+// when many push each other out of the table.
+TEST(Plan, IsRemembered) {
+  const MeshShape mesh{{2, 4}};
+  const auto plan = [&](std::vector<int64_t> shape, PlanOptions options = {}) {
+    return planned(mesh, std::move(shape), "P(sum),S(0)", "S(0),S(0)", options);
+  };
+  const PlanRef first = plan({8, 6});
+  EXPECT_EQ(plan({8, 6}), first);
+  EXPECT_NE(plan({8, 7}), first);
+  EXPECT_NE(plan({8, 6}, {.mode = PlanMode::kFewestBytes}), first);
+  EXPECT_NE(plan({8, 6}, {.cap_bytes = 1}), first);
+  EXPECT_NE(plan({8, 6}, {.ranks_per_host = 2}), first);
+  EXPECT_NE(*make_plan({8, 6}, 8, first->source(), first->target()), first);
+  EXPECT_NE(planned(mesh, {8, 6}, "P(sum),S(0)", "S(0),R"), first);
+  std::vector<std::string> texts;
+  for (int64_t n = 1; n <= 1000; ++n) texts.push_back(plan({n, 6})->text());
+  for (int64_t n = 1; n <= 1000; ++n)
+    EXPECT_EQ(plan({n, 6})->text(), texts[static_cast<size_t>(n - 1)]);
+  // A refusal is no plan, and is found anew.
+  for (int i = 0; i < 2; ++i)
+    EXPECT_FALSE(make_plan({8}, 4, first->source(), layout({{8}}, "R")).ok());
+}
+
 // 1 GiB of f32 on 8 by 8 ranks; MiB received by a rank, and collectives.
 TEST(Plan, FloorsOfAnEightByEightMesh) {
   struct Row {
