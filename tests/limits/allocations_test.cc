@@ -295,11 +295,12 @@ bool may_say(const absl::Status& status, bool is_alone, bool hides,
     case Reason::kTimedOut:
       return !is_alone && is_start;
     case Reason::kAborted:
-      // By an earlier call that the same rank made.
+    case Reason::kGroupBroken:
+      // By an earlier call that the same rank made, such as one that runs
+      // beside.
       if (absl::StrContains(status.message(), "kOutOfMemory")) return true;
       return !is_alone;
     case Reason::kPeerLost:
-    case Reason::kGroupBroken:
     case Reason::kGroupClosed:
     case Reason::kRefused:
       return !is_alone;
