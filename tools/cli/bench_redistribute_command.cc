@@ -30,9 +30,10 @@ constexpr CommandRow kRedistribute = {
     "Compares redistribute with the calls that a program would write for the "
     "same move.",
     kOptions,
-    "A square matrix is moved between layouts on a mesh of one axis. The ratio "
-    "is the median over\nthe rounds, with its 95 % interval. The elements of "
-    "both are compared.\n\n"
+    "A square matrix is moved between layouts on a mesh of one axis; in the "
+    "last row of a size 64\ntensors share its bytes and move together, or each "
+    "by a call. The ratio is the median over\nthe rounds, with its 95 % "
+    "interval. The elements of both are compared.\n\n"
     "Example:\n"
     "  distwrap bench redistribute --ranks 4 --sizes 64K,4M\n\n"
     "Exit code: 0; 1 when ranks failed or elements differ; 2 for bad options."};

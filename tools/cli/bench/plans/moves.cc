@@ -97,6 +97,19 @@ int calls_for(int64_t bytes) {
                  int64_t{200}));
 }
 
+// Fills in the times, and whether the elements are equal on all ranks.
+absl::Status conclude(const std::vector<std::vector<double>>& times,
+                      bool is_equal, MoveCost* cost) {
+  cost->plan_us = median(times[0]);
+  cost->hand_us = median(times[1]);
+  cost->ratio = paired_ratio(times[0], times[1]);
+  int32_t wrong = is_equal ? 0 : 1;
+  const absl::Status status =
+      all_reduce(TensorView(&wrong, 1), ReduceOp::kMax).status();
+  cost->equal = wrong == 0;
+  return status;
+}
+
 absl::StatusOr<MoveCost> measure(const DeviceMesh& mesh, const Move& move,
                                  const Matrix& m, int rounds) {
   const auto from = Layout::parse(mesh.shape(), move.from);
@@ -122,14 +135,55 @@ absl::StatusOr<MoveCost> measure(const DeviceMesh& mesh, const Move& move,
                static_cast<int64_t>(sizeof(float));
   const auto times = take_turns(contestants, rounds, calls_for(cost.bytes));
   if (!times.ok()) return times.status();
-  cost.plan_us = median((*times)[0]);
-  cost.hand_us = median((*times)[1]);
-  cost.ratio = paired_ratio((*times)[0], (*times)[1]);
-  int32_t wrong = planned == by_hand ? 0 : 1;
-  absl::Status status =
-      all_reduce(TensorView(&wrong, 1), ReduceOp::kMax).status();
-  if (!status.ok()) return status;
-  cost.equal = wrong == 0;
+  if (absl::Status status = conclude(*times, planned == by_hand, &cost);
+      !status.ok())
+    return status;
+  return cost;
+}
+
+// As many tensors as share the bytes of one, in one call or in a call each.
+constexpr int kTensors = 64;
+
+absl::StatusOr<MoveCost> measure_many(const DeviceMesh& mesh, Matrix m,
+                                      int rounds) {
+  const auto from = Layout::parse(mesh.shape(), "S(0)");
+  const auto to = Layout::parse(mesh.shape(), "S(1)");
+  if (!from.ok()) return from.status();
+  if (!to.ok()) return to.status();
+  // A tensor's part has an eighth of the rows and of the columns.
+  m.block = std::max<int64_t>(1, m.block / 8);
+  const std::vector<std::vector<int64_t>> shapes(kTensors, m.shape());
+  Floats in(at(kTensors * m.part())), together(in.size()),
+      one_by_one(in.size());
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<float>((i + at(mesh.rank()) * 31) % 1009);
+  const auto parts = [&](Floats& values) {
+    std::vector<TensorView> views;
+    for (int t = 0; t < kTensors; ++t)
+      views.push_back(TensorView(values).flat(t * m.part(), m.part()));
+    return views;
+  };
+  const std::vector<TensorView> ins = parts(in), outs = parts(together),
+                                others = parts(one_by_one);
+  const Timed contestants[] = {
+      [&] { return redistribute_many(mesh, outs, **to, ins, **from, shapes); },
+      [&] {
+        absl::Status status;
+        for (size_t t = 0; status.ok() && t < ins.size(); ++t)
+          status =
+              redistribute(mesh, others[t], **to, ins[t], **from, shapes[t]);
+        return status;
+      }};
+  MoveCost cost;
+  cost.from = absl::StrCat(kTensors, " times S(0)");
+  cost.to = "S(1)";
+  cost.by_hand = "redistribute for each";
+  cost.bytes = static_cast<int64_t>(in.size() * sizeof(float));
+  const auto times = take_turns(contestants, rounds, calls_for(cost.bytes));
+  if (!times.ok()) return times.status();
+  if (absl::Status status = conclude(*times, together == one_by_one, &cost);
+      !status.ok())
+    return status;
   return cost;
 }
 
@@ -155,6 +209,9 @@ absl::Status measure_moves(const std::string& backend,
       if (!cost.ok()) return cost.status();
       moves.push_back(*std::move(cost));
     }
+    absl::StatusOr<MoveCost> cost = measure_many(*mesh, m, rounds);
+    if (!cost.ok()) return cost.status();
+    moves.push_back(*std::move(cost));
   }
   if (get_rank() == 0) std::ofstream(path) << write_moves(moves);
   return destroy_process_group();
