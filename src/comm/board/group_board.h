@@ -206,6 +206,8 @@ class GroupBoard {
   std::optional<ErrorInfo> lost_one();
   std::optional<ErrorInfo> left_one();
   Verdict verdict();
+  // The verdict that a word says on the present meeting.
+  Verdict verdict_in(uint64_t word) const;
   Verdict decide(Verdict verdict);
   std::optional<std::string> read_note(int rank);
   bool wait_for_verdict(Deadline deadline, Attendant& attendant);

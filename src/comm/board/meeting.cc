@@ -145,7 +145,10 @@ std::optional<ErrorInfo> GroupBoard::lost_one() {
 GroupBoard::Verdict GroupBoard::verdict() {
   const GroupPage* const page = meeting_page(0);
   if (page == nullptr) return Verdict::kNone;
-  const uint64_t word = page->notes[meeting_ % 2].verdict.load(kAcquire);
+  return verdict_in(page->notes[meeting_ % 2].verdict.load(kAcquire));
+}
+
+GroupBoard::Verdict GroupBoard::verdict_in(uint64_t word) const {
   if (word >> 32 != place_.uid >> 32) return Verdict::kNone;
   const uint64_t number = word >> 2 & kNumberMask;
   if (number == (meeting_ & kNumberMask)) return static_cast<Verdict>(word & 3);
@@ -159,9 +162,12 @@ GroupBoard::Verdict GroupBoard::decide(Verdict mine) {
   GroupPage* const page = meeting_page(0);
   if (page == nullptr) return Verdict::kFailed;
   std::atomic<uint64_t>& word = page->notes[meeting_ % 2].verdict;
+  // The word that is replaced is the one that was looked at: a verdict that
+  // comes in between stands.
+  uint64_t old = word.load(kAcquire);
   for (;;) {
-    if (const Verdict given = verdict(); given != Verdict::kNone) return given;
-    uint64_t old = word.load(kAcquire);
+    if (const Verdict given = verdict_in(old); given != Verdict::kNone)
+      return given;
     if (old >> 32 != place_.uid >> 32) return Verdict::kFailed;
     if (word.compare_exchange_strong(
             old, word_of(place_.uid, meeting_, static_cast<uint64_t>(mine)),
