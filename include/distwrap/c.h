@@ -862,10 +862,10 @@ DISTWRAP_EXPORT int32_t distwrap_redistribute(
     distwrap_mesh mesh, const distwrap_tensor* out, const char* to,
     const distwrap_tensor* in, const char* from, const int64_t* shape,
     int32_t ndim, const distwrap_plan_options* options, distwrap_error* error);
-/* Starts the same without waiting. The buffers have to live until `work` has
- * ended. The redistributions of a mesh run one after the other in the order in
- * which they are started, also those that wait; beside them the program may use
- * the mesh's groups for nothing else. */
+/* Starts a redistribution without waiting. The buffers have to live until
+ * `work` has ended. The redistributions of a mesh run one after the other in
+ * the order in which they are started, also those that wait; beside them the
+ * program may use the mesh's groups for nothing else. */
 DISTWRAP_EXPORT int32_t distwrap_redistribute_async(
     distwrap_mesh mesh, const distwrap_tensor* out, const char* to,
     const distwrap_tensor* in, const char* from, const int64_t* shape,

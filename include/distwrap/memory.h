@@ -60,9 +60,8 @@ class DISTWRAP_EXPORT Memory {
 class DISTWRAP_EXPORT MemAllocator {
  public:
   // Allocates whole pages. Host memory is zero at first; memory of a device may
-  // hold anything. Errors: kInvalidArgument
-  // for a negative size, kOutOfMemory with the size wanted and the size
-  // available.
+  // hold anything. Errors: kInvalidArgument for a negative size, kOutOfMemory
+  // with the size wanted and the size available.
   absl::StatusOr<Memory> allocate(int64_t bytes) const;
 
  private:

@@ -74,10 +74,11 @@ class DISTWRAP_EXPORT Redistribution {
   absl::Status run_many(
       absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
       std::optional<absl::Duration> timeout = std::nullopt) const;
-  // Starts the same without waiting. The buffers have to live until the Work
-  // has ended; its result is the targets. The redistributions of a mesh run one
-  // after the other in the order in which they are started, also those that
-  // wait. Beside them the program may use the mesh's groups for nothing else.
+  // Starts what run_many does, without waiting. The buffers have to live until
+  // the Work has ended; its result is the targets. The redistributions of a
+  // mesh run one after the other in the order in which they are started, also
+  // those that wait. Beside them the program may use the mesh's groups for
+  // nothing else.
   absl::StatusOr<Work> start(
       absl::Span<const TensorView> outs, absl::Span<const TensorView> ins,
       std::optional<absl::Duration> timeout = std::nullopt) const;

@@ -91,9 +91,9 @@ class DISTWRAP_EXPORT Work {
   absl::StatusOr<int> event_fd() const;
   // Takes back an operation in the state kQueued: it ends as kAborted. An item
   // of a batch can be taken back alone; the Work of a batch takes back all
-  // items, if the backend has none of them yet.
-  // Otherwise kAlreadySubmitted, and the operation goes on. A collective cannot
-  // be taken back while the group has made another one after it.
+  // items, if the backend has none of them yet. Otherwise kAlreadySubmitted,
+  // and the operation goes on. A collective cannot be taken back while the
+  // group has made another one after it.
   absl::Status cancel() const;
 
  private:

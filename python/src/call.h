@@ -37,7 +37,7 @@ struct ProcessGroup {
 
 // The group of an argument; NULL, the world, for None.
 distwrap_group group_of(const char* call, nanobind::handle group);
-// Those of a list of such arguments, or of one argument.
+// The groups of an argument that is a list of groups, or one group.
 std::vector<distwrap_group> groups_of(nanobind::handle groups);
 // Nanoseconds of a timedelta or of seconds; 0 for None, DW_FOREVER for
 // infinity.

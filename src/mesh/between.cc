@@ -98,7 +98,6 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
   if (!after.ok()) return after.status();
 
   std::shared_ptr<Prepared> made(new Prepared(dtype, from_mesh));
-  made->to_mesh_ = to_mesh.state();
   const bool gives = from_mesh.rank() >= 0, takes = to_mesh.rank() >= 0;
   made->in_counts_ = {gives ? Regions(from, shape).count(from_mesh.rank()) : 0};
   if (gives)

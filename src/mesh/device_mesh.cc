@@ -9,6 +9,7 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -188,6 +189,11 @@ absl::StatusOr<DeviceMesh> DeviceMesh::operator[](
 }
 
 namespace mesh {
+
+uint64_t MeshState::next_id() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 absl::StatusOr<Group> MeshState::group(const std::vector<int>& axes) {
   std::vector<std::string> names;

@@ -43,6 +43,13 @@ class Moving final : public comm::Completion {
 
 }  // namespace
 
+std::shared_ptr<InOrder> InOrder::make() {
+  const auto drop = [](InOrder* queue) {
+    if (!queue->process_.is_of_parent()) delete queue;
+  };
+  return std::shared_ptr<InOrder>(new InOrder(), drop);
+}
+
 absl::Status InOrder::start_threads() {
   const base::MutexLock lock(mutex_);
   for (const auto& [thread, has] : {std::pair(&callbacks_, &has_callbacks_),
@@ -56,6 +63,8 @@ absl::Status InOrder::start_threads() {
 
 absl::StatusOr<Work> InOrder::start(std::function<absl::Status()> move,
                                     std::vector<TensorView> outs) {
+  if (process_.is_of_parent())
+    return base::make_error(base::of_parent("the mesh"));
   if (absl::Status status = start_threads(); !status.ok()) return status;
   auto* const moving = new Moving(std::move(outs));
   Work work = moving->handle();

@@ -28,9 +28,8 @@ namespace distwrap::mesh {
 struct MoveKey {
   const Layout* from;
   const Layout* to;
-  // Another mesh, to which the redistribution leads and which it keeps, or
-  // NULL.
-  const MeshState* to_mesh;
+  // The id of another mesh, to which the redistribution leads, or 0.
+  uint64_t to_mesh;
   DType dtype;
   PlanMode mode;
   int64_t cap_bytes;
@@ -54,6 +53,8 @@ class MeshState {
   const MeshShape& shape() const { return shape_; }
   const std::vector<int>& ranks() const { return ranks_; }
   int64_t rank() const { return rank_; }
+  // A number that no other mesh of this process has had.
+  uint64_t id() const { return id_; }
   const std::shared_ptr<InOrder>& in_order() const { return in_order_; }
 
   // The group along these axes, ascending; made at first use.
@@ -69,10 +70,13 @@ class MeshState {
       absl::FunctionRef<absl::StatusOr<Redistribution>()> make);
 
  private:
+  static uint64_t next_id();
+
   const MeshShape shape_;
   const std::vector<int> ranks_;
   const int64_t rank_;
-  const std::shared_ptr<InOrder> in_order_ = std::make_shared<InOrder>();
+  const uint64_t id_ = next_id();
+  const std::shared_ptr<InOrder> in_order_ = InOrder::make();
   // One thread makes a group, and others that want the same one wait for it.
   // Threads that make other groups go on beside it.
   struct Slot {

@@ -120,8 +120,6 @@ class Prepared {
   const std::shared_ptr<InOrder> in_order_;
   std::vector<int64_t> in_counts_, out_counts_;
   std::vector<Step> steps_;  // none: the parts are copied
-  // A mesh to which the steps lead, kept for the sake of its address.
-  std::shared_ptr<MeshState> to_mesh_;
   // Elements of the largest result between steps, and of packed blocks.
   int64_t between_ = 0, pieces_ = 0, parts_ = 0;
   mutable std::atomic<std::byte*> spare_{nullptr};  // memory of an earlier run

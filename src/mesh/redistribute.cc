@@ -175,7 +175,7 @@ absl::StatusOr<Redistribution> prepared_on(const DeviceMesh& mesh,
       return status;
   const mesh::MoveKey key = {.from = &from,
                              .to = &to,
-                             .to_mesh = nullptr,
+                             .to_mesh = 0,
                              .dtype = dtype,
                              .mode = options.mode,
                              .cap_bytes = options.cap_bytes,
@@ -353,7 +353,7 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
   for (Together& one : all) {
     mesh::MoveKey key = {.from = &from,
                          .to = &to,
-                         .to_mesh = nullptr,
+                         .to_mesh = 0,
                          .dtype = dtype,
                          .mode = options.mode,
                          .cap_bytes = options.cap_bytes,
@@ -393,13 +393,14 @@ absl::Status redistribute_between(const DeviceMesh& to_mesh, TensorView out,
                                   TensorView in, const Layout& from,
                                   absl::Span<const int64_t> shape,
                                   const RedistributeOptions& options) try {
-  if (absl::Status status = check_layout(from_mesh, from.mesh()); !status.ok())
-    return status;
+  absl::Status status = check_layout(to_mesh, to.mesh());
+  if (status.ok()) status = check_layout(from_mesh, from.mesh());
+  if (!status.ok()) return status;
   // A rank without a source has the type of its target.
   const DType dtype = from_mesh.rank() < 0 ? out.dtype() : in.dtype();
   const mesh::MoveKey key = {.from = &from,
                              .to = &to,
-                             .to_mesh = to_mesh.state().get(),
+                             .to_mesh = to_mesh.state()->id(),
                              .dtype = dtype,
                              .mode = options.mode,
                              .cap_bytes = options.cap_bytes,

@@ -2,6 +2,7 @@
 #include "distwrap/abi/note.h"
 #include "distwrap/distwrap.h"
 #include "distwrap/memory.h"
+#include "distwrap/redistribute.h"
 #include "host_backends.h"
 #include "ranks/hub_ranks.h"
 #include "store/server_thread.h"
@@ -132,6 +133,48 @@ TEST_P(Forks, AChildIsRefusedAndLeavesTheParentWhole) {
     EXPECT_TRUE(send(TensorView(now), Peer::group(1 - session.rank()), 7).ok());
     EXPECT_TRUE(pending->wait().ok());
     EXPECT_EQ(late[0], 5);
+  });
+}
+
+// The thread of a mesh's asynchronous redistributions is the parent's alone.
+TEST_F(AFork, MeshesStayTheParents) {
+  testing::run_hub_ranks(2, {.backend = "shm"}, [](Session& session) {
+    const MeshShape shape{{2}};
+    absl::StatusOr<DeviceMesh> mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    std::vector<float> in(8, 1), out(8), again(8);
+    const auto start = [&] {
+      return redistribute_async(*mesh, TensorView(out), columns, TensorView(in),
+                                rows, {4, 4});
+    };
+    absl::StatusOr<Work> first = start();
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_TRUE(first->wait().ok());
+    // Rank 1 comes only after the fork, so one is under way.
+    if (session.rank() == 1) {
+      EXPECT_EQ(sum(1), 2);
+    }
+    const absl::StatusOr<Work> pending = start();
+    if (session.rank() == 0) {
+      EXPECT_EQ(in_a_child([&]() -> std::string {
+                  const absl::Status waiting =
+                      redistribute(*mesh, TensorView(again), columns,
+                                   TensorView(in), rows, {4, 4});
+                  const absl::Status started = start().status();
+                  mesh = absl::StatusOr<DeviceMesh>();  // waits for no thread
+                  if (error_reason(waiting) != Reason::kForkedChild)
+                    return waiting.ToString();
+                  return error_reason(started) != Reason::kForkedChild
+                             ? started.ToString()
+                             : "";
+                }),
+                "");
+      EXPECT_EQ(sum(1), 2);
+    }
+    EXPECT_TRUE(pending->wait().ok());
+    EXPECT_EQ(out, in);
   });
 }
 

@@ -12,6 +12,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -74,6 +76,28 @@ void check(const DeviceMesh& mesh, absl::Span<const int64_t> shape,
 }
 
 class Redistribute : public ::testing::TestWithParam<std::string> {};
+
+// Calls `body` on rank 0 of two that have redistributed once; rank 1 does not
+// come any more.
+void without_rank_1(
+    const std::string& backend,
+    const std::function<void(const DeviceMesh&, const Layout& rows,
+                             const Layout& columns)>& body) {
+  testing::run_ranks(2, {.backend = backend}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    const std::vector<float> in(8, 1);
+    std::vector<float> out(8);
+    ASSERT_TRUE(redistribute(*mesh, TensorView(out), columns, TensorView(in),
+                             rows, {4, 4})
+                    .ok());
+    if (session.rank() == 0) body(*mesh, rows, columns);
+  });
+}
 
 TEST_P(Redistribute, EveryPairOfLayoutsOnSmallMeshes) {
   struct Case {
@@ -227,20 +251,12 @@ TEST_P(Redistribute, WithoutWaiting) {
 }
 
 TEST_P(Redistribute, WithoutWaitingALateRankIsNamed) {
-  testing::run_ranks(2, {.backend = GetParam()}, [&](Session& session) {
-    bind_session(session);
-    const MeshShape shape{{2}};
-    const auto mesh = DeviceMesh::create(shape);
-    const Layout& rows = **Layout::parse(shape, "S(0)");
-    const Layout& columns = **Layout::parse(shape, "S(1)");
+  without_rank_1(GetParam(), [](const DeviceMesh& mesh, const Layout& rows,
+                                const Layout& columns) {
     std::vector<float> in(8, 1), out(8, 7);
-    ASSERT_TRUE(redistribute(*mesh, TensorView(out), columns, TensorView(in),
-                             rows, {4, 4})
-                    .ok());
-    if (session.rank() == 1) return;  // never comes
     const auto work =
-        redistribute_async(*mesh, TensorView(out), columns, TensorView(in),
-                           rows, {4, 4}, {.timeout = absl::Milliseconds(200)});
+        redistribute_async(mesh, TensorView(out), columns, TensorView(in), rows,
+                           {4, 4}, {.timeout = absl::Milliseconds(200)});
     ASSERT_TRUE(work.ok()) << work.status();
     EXPECT_EQ(error_reason(work->wait(absl::Milliseconds(1))),
               Reason::kWaitExpired);
@@ -340,6 +356,29 @@ TEST_P(Redistribute, BetweenMeshesNothingTravelsTwice) {
   });
 }
 
+// A mesh that remembers moves to itself and to another one ends with its last
+// handle.
+TEST(RedistributeMemory, MeshesKeepEachOtherNot) {
+  testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    DeviceMesh one = *DeviceMesh::create(shape);
+    DeviceMesh other = *DeviceMesh::create(shape, {1, 0});
+    std::vector<float> in(4, 1), out(4);
+    for (const DeviceMesh& from : {one, other})
+      for (const DeviceMesh& to : {one, other})
+        ASSERT_TRUE(redistribute_between(to, TensorView(out), rows, from,
+                                         TensorView(in), rows, {8})
+                        .ok());
+    const std::weak_ptr<mesh::MeshState> first = one.state(),
+                                         second = other.state();
+    one = other = DeviceMesh();
+    EXPECT_TRUE(first.expired());
+    EXPECT_TRUE(second.expired());
+  });
+}
+
 // Several meshes in one world, and the groups along their axes.
 TEST_P(Redistribute, MeshesHaveGroupsInTheirOrder) {
   testing::run_ranks(4, {.backend = GetParam()}, [&](Session& session) {
@@ -374,19 +413,11 @@ TEST_P(Redistribute, MeshesHaveGroupsInTheirOrder) {
 }
 
 TEST_P(Redistribute, ALateRankIsNamedWithTheStep) {
-  testing::run_ranks(2, {.backend = GetParam()}, [&](Session& session) {
-    bind_session(session);
-    const MeshShape shape{{2}};
-    const auto mesh = DeviceMesh::create(shape);
-    const Layout& rows = **Layout::parse(shape, "S(0)");
-    const Layout& columns = **Layout::parse(shape, "S(1)");
+  without_rank_1(GetParam(), [](const DeviceMesh& mesh, const Layout& rows,
+                                const Layout& columns) {
     std::vector<float> in(8, 1), out(8, 7);
-    ASSERT_TRUE(redistribute(*mesh, TensorView(out), columns, TensorView(in),
-                             rows, {4, 4})
-                    .ok());
-    if (session.rank() == 1) return;  // never comes
     const absl::Status status =
-        redistribute(*mesh, TensorView(out), columns, TensorView(in), rows,
+        redistribute(mesh, TensorView(out), columns, TensorView(in), rows,
                      {4, 4}, {.timeout = absl::Milliseconds(200)});
     ASSERT_FALSE(status.ok());
     EXPECT_THAT(error_info(status)->label,
@@ -502,6 +533,10 @@ TEST(RedistributeArguments, AreRefusedBeforeAnythingIsSent) {
     EXPECT_EQ(
         reason(Redistribution::prepare_many(*mesh, {}, DType::kF32).status()),
         Reason::kInvalidArgument);
+    // The mesh has prepared this move on itself, and there is no other mesh.
+    EXPECT_EQ(reason(redistribute_between(DeviceMesh(), target, whole, *mesh,
+                                          good, rows, {8})),
+              Reason::kMeshMismatch);
     // A rank that is in neither mesh.
     const auto alone = DeviceMesh::create({{1}}, {1 - session.rank()});
     const Layout& one = **Layout::parse({{1}}, "R");
