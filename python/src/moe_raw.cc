@@ -49,6 +49,30 @@ nb::object dedup_init(int64_t num_tokens, int64_t token_size, int32_t topk_k,
   return nb::cast(new DedupRequest(made, group), nb::rv_policy::take_ownership);
 }
 
+// The three maps of a call.
+struct Maps {
+  Maps(Call& call, H send_indices, H forward_indices, H recv_indices)
+      : send(call.tensor(send_indices, "send_indices", Use::kRead)),
+        forward(call.tensor(forward_indices, "forward_indices", Use::kRead)),
+        recv(call.tensor(recv_indices, "recv_indices", Use::kRead)) {}
+  const distwrap_tensor* const send;
+  const distwrap_tensor* const forward;
+  const distwrap_tensor* const recv;
+};
+
+// A call by chunks gets the size of each chunk from every rank, the ids of the
+// chunks that the rank sends, and how many of these go to each rank.
+struct Chunks {
+  Chunks(Call& call, H split_sizes, H split_indices, H split_indices_per_rank)
+      : sizes(call.tensor(split_sizes, "input_split_sizes", Use::kRead)),
+        ids(call.tensor(split_indices, "input_split_indices", Use::kRead)),
+        counts(call.tensor(split_indices_per_rank,
+                           "input_split_indices_per_rank", Use::kRead)) {}
+  const distwrap_tensor* const sizes;
+  const distwrap_tensor* const ids;
+  const distwrap_tensor* const counts;
+};
+
 // The options of these calls name no group, which the request has.
 template <class F>
 nb::object run_on(Call& call, const DedupRequest& request, const F& f) {
@@ -66,15 +90,10 @@ nb::object dedup_exec(H output, H recv_block_ids, H input, H send_indices,
   const auto* const ids = call.tensor_or_none(recv_block_ids, "recv_block_ids",
                                               Use::kWritten, false);
   const auto* const in = call.tensor(input, "input", Use::kRead);
-  const auto* const send =
-      call.tensor(send_indices, "send_indices", Use::kRead);
-  const auto* const forward =
-      call.tensor(forward_indices, "forward_indices", Use::kRead);
-  const auto* const recv =
-      call.tensor(recv_indices, "recv_indices", Use::kRead);
+  const Maps maps(call, send_indices, forward_indices, recv_indices);
   return run_on(call, request, [&](auto* o, auto* w, auto* e) {
-    return distwrap_alltoallv_dedup_exec(out, ids, in, send, forward, recv,
-                                         request.handle(), o, w, e);
+    return distwrap_alltoallv_dedup_exec(out, ids, in, maps.send, maps.forward,
+                                         maps.recv, request.handle(), o, w, e);
   });
 }
 
@@ -87,17 +106,13 @@ nb::object dedup_combine(H output, H input, H send_indices, H forward_indices,
   Call call(kCall, nb::none(), async_op, timeout, label);
   const auto* const out = call.tensor(output, "output", Use::kWritten);
   const auto* const in = call.tensor_or_none(input, "input", Use::kRead, false);
-  const auto* const send =
-      call.tensor(send_indices, "send_indices", Use::kRead);
-  const auto* const forward =
-      call.tensor(forward_indices, "forward_indices", Use::kRead);
-  const auto* const recv =
-      call.tensor(recv_indices, "recv_indices", Use::kRead);
+  const Maps maps(call, send_indices, forward_indices, recv_indices);
   const MoeCombine how(kCall, call, weighting, weights, bias, order,
                        reproducible, returns);
   return run_on(call, request, [&](auto* o, auto* w, auto* e) {
-    return distwrap_alltoallv_dedup_combine(
-        out, in, send, forward, recv, request.handle(), how.get(), o, w, e);
+    return distwrap_alltoallv_dedup_combine(out, in, maps.send, maps.forward,
+                                            maps.recv, request.handle(),
+                                            how.get(), o, w, e);
   });
 }
 
@@ -154,16 +169,12 @@ void dynamic_dispatch(H outs, H output_split_sizes, H input,
   const auto* const gathered =
       call.tensor(output_split_sizes, "output_split_sizes", Use::kWritten);
   const auto* const from = call.tensor(input, "input", Use::kRead);
-  const auto* const sizes =
-      call.tensor(input_split_sizes, "input_split_sizes", Use::kRead);
-  const auto* const ids =
-      call.tensor(input_split_indices, "input_split_indices", Use::kRead);
-  const auto* const counts = call.tensor(
-      input_split_indices_per_rank, "input_split_indices_per_rank", Use::kRead);
+  const Chunks chunks(call, input_split_sizes, input_split_indices,
+                      input_split_indices_per_rank);
   wait_in(call.options().group(), [&](distwrap_error* error) {
     return distwrap_alltoallv_dynamic_dispatch(
-        to.data(), to.size(), gathered, from, sizes, ids, counts, row_elements,
-        call.options().get(), error);
+        to.data(), to.size(), gathered, from, chunks.sizes, chunks.ids,
+        chunks.counts, row_elements, call.options().get(), error);
   });
 }
 
@@ -174,16 +185,12 @@ void dynamic_combine(H output, H input, H input_split_sizes,
   Call call(kCall, group, false, timeout, label);
   const auto* const to = call.tensor(output, "output", Use::kWritten);
   const auto* const from = call.tensor(input, "input", Use::kRead);
-  const auto* const sizes =
-      call.tensor(input_split_sizes, "input_split_sizes", Use::kRead);
-  const auto* const ids =
-      call.tensor(input_split_indices, "input_split_indices", Use::kRead);
-  const auto* const counts = call.tensor(
-      input_split_indices_per_rank, "input_split_indices_per_rank", Use::kRead);
+  const Chunks chunks(call, input_split_sizes, input_split_indices,
+                      input_split_indices_per_rank);
   wait_in(call.options().group(), [&](distwrap_error* error) {
-    return distwrap_alltoallv_dynamic_combine(to, from, sizes, ids, counts,
-                                              row_elements,
-                                              call.options().get(), error);
+    return distwrap_alltoallv_dynamic_combine(
+        to, from, chunks.sizes, chunks.ids, chunks.counts, row_elements,
+        call.options().get(), error);
   });
 }
 

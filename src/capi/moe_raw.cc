@@ -28,6 +28,19 @@ Maps maps_of(Arguments& arguments, const distwrap_tensor* send,
           arguments.of(Tensor{recv, "recv_indices"})};
 }
 
+// A call by chunks gets the size of each chunk from every rank, the ids of the
+// chunks that the rank sends, and how many of these go to each rank.
+struct Chunks {
+  TensorView sizes, ids, counts;
+};
+
+Chunks chunks_of(Arguments& arguments, const distwrap_tensor* sizes,
+                 const distwrap_tensor* ids, const distwrap_tensor* counts) {
+  return {arguments.of(Tensor{sizes, "input_split_sizes"}),
+          arguments.of(Tensor{ids, "input_split_indices"}),
+          arguments.of(Tensor{counts, "input_split_indices_per_rank"})};
+}
+
 // Rows that may be NULL where this rank receives none: then they are an empty
 // tensor.
 TensorView rows_of(Arguments& arguments, const distwrap_tensor* rows,
@@ -185,16 +198,13 @@ int32_t distwrap_alltoallv_dynamic_dispatch(
     const TensorView gathered =
         arguments.of(Tensor{output_split_sizes, "output_split_sizes"});
     const TensorView from = arguments.of(Tensor{input, "input"});
-    const TensorView sizes =
-        arguments.of(Tensor{input_split_sizes, "input_split_sizes"});
-    const TensorView ids =
-        arguments.of(Tensor{input_split_indices, "input_split_indices"});
-    const TensorView counts = arguments.of(
-        Tensor{input_split_indices_per_rank, "input_split_indices_per_rank"});
+    const Chunks chunks =
+        chunks_of(arguments, input_split_sizes, input_split_indices,
+                  input_split_indices_per_rank);
     if (!arguments.status().ok()) return arguments.status();
-    return distwrap::alltoallv_dynamic_dispatch(to, gathered, from, sizes, ids,
-                                                counts, row_elements,
-                                                arguments.options())
+    return distwrap::alltoallv_dynamic_dispatch(
+               to, gathered, from, chunks.sizes, chunks.ids, chunks.counts,
+               row_elements, arguments.options())
         .status();
   });
 }
@@ -212,15 +222,13 @@ int32_t distwrap_alltoallv_dynamic_combine(
     arguments.refuse_batch();
     const TensorView to = arguments.of(Tensor{output, "output"});
     const TensorView from = arguments.of(Tensor{input, "input"});
-    const TensorView sizes =
-        arguments.of(Tensor{input_split_sizes, "input_split_sizes"});
-    const TensorView ids =
-        arguments.of(Tensor{input_split_indices, "input_split_indices"});
-    const TensorView counts = arguments.of(
-        Tensor{input_split_indices_per_rank, "input_split_indices_per_rank"});
+    const Chunks chunks =
+        chunks_of(arguments, input_split_sizes, input_split_indices,
+                  input_split_indices_per_rank);
     if (!arguments.status().ok()) return arguments.status();
     return distwrap::alltoallv_dynamic_combine(
-               to, from, sizes, ids, counts, row_elements, arguments.options())
+               to, from, chunks.sizes, chunks.ids, chunks.counts, row_elements,
+               arguments.options())
         .status();
   });
 }

@@ -447,6 +447,20 @@ def wait_for(what):
     mark(what).unlink()
 
 
+def interrupt(call, *args):
+    """Ends a call by Ctrl-C. Says how long after the signal it ended."""
+    helper, begin = interrupt_soon(), time.monotonic()
+    try:
+        call(*args)
+    except KeyboardInterrupt:
+        took = time.monotonic() - begin - 0.15
+    else:
+        raise AssertionError("was not interrupted")
+    helper.wait()
+    check(took < 2, f"after {took} s")
+    return f"{took * 1000:.0f} ms after the signal"
+
+
 def interrupted(wait):
     dist.init_process_group()
     if rank() != 0:
@@ -456,17 +470,8 @@ def interrupted(wait):
         time.sleep(0.5)
         refused(dist.all_reduce, np.ones(3), timeout=5, kind=RuntimeError)
         return
-    helper, begin = interrupt_soon(), time.monotonic()
-    try:
-        wait()
-    except KeyboardInterrupt:
-        took = time.monotonic() - begin - 0.15
-    else:
-        raise AssertionError("was not interrupted")
+    print(interrupt(wait))
     mark("interrupted").touch()
-    check(took < 2, f"after {took} s")
-    print(f"{took * 1000:.0f} ms after the signal")
-    helper.wait()
     refused(dist.barrier, kind=RuntimeError)
 
 
@@ -519,17 +524,8 @@ def interrupted_beside(wait):
         refused(dist.all_reduce, np.ones(3), group=world, timeout=5,
                 kind=RuntimeError)
     else:
-        helper, begin = interrupt_soon(), time.monotonic()
-        try:
-            wait(world)
-        except KeyboardInterrupt:
-            took = time.monotonic() - begin - 0.15
-        else:
-            raise AssertionError("was not interrupted")
+        print(interrupt(wait, world))
         mark("interrupted").touch()
-        check(took < 2, f"after {took} s")
-        print(f"{took * 1000:.0f} ms after the signal")
-        helper.wait()
         refused(dist.barrier, world, kind=RuntimeError)
     dist.barrier()
     dist.destroy_process_group()
@@ -596,16 +592,8 @@ def interrupted_new_group_of_members():
         error = refused(make, kind=RuntimeError, says="interrupted")
         equal(error.ranks, (0,), error)
     else:
-        helper, begin = interrupt_soon(), time.monotonic()
-        try:
-            make()
-        except KeyboardInterrupt:
-            took = time.monotonic() - begin - 0.15
-        else:
-            raise AssertionError("was not interrupted")
+        print(interrupt(make))
         mark("interrupted").touch()
-        print(f"{took * 1000:.0f} ms after the signal")
-        helper.wait()
     dist.all_reduce(np.ones(3))
     group = make()
     dist.barrier(group)
@@ -618,17 +606,9 @@ def interrupted_split():
 
 def interrupted_alone(start):
     """Milliseconds from the signal to the end of a start."""
-    helper, begin = interrupt_soon(), time.monotonic()
-    try:
-        start()
-    except KeyboardInterrupt:
-        took = time.monotonic() - begin - 0.15
-    else:
-        raise AssertionError("was not interrupted")
-    helper.wait()
-    check(took < 2, f"after {took} s")
+    took = interrupt(start)
     check(not dist.is_initialized())
-    return f"{took * 1000:.0f} ms after the signal"
+    return took
 
 
 def interrupted_start():
