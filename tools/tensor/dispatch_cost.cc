@@ -160,11 +160,12 @@ std::vector<Row> measure(const std::string& python) {
     many.push_back(find_op<Pair>(name));
   }
   std::mt19937 random(7);
-  std::vector<int> order(kCalls);
-  for (int& one : order) one = static_cast<int>(random() % 1000);
+  std::vector<size_t> order(kCalls);
+  for (size_t& one : order) one = random() % 1000;
   const double scattered = median_ns(
       [&](int calls) {
-        for (int i = 0; i < calls; ++i) (void)many[order[i]].call(a, b);
+        for (int i = 0; i < calls; ++i)
+          (void)many[order[static_cast<size_t>(i)]].call(a, b);
       },
       kCalls);
 
