@@ -14,13 +14,13 @@ the same, better or absent.
 """
 
 from ._core import (  # noqa: F401
-    HashStore, Hook, Memory, ProcessGroup, Session, Store, Window, WindowAttr,
+    HashStore, Hook, MemAllocator, Memory, ProcessGroup, Session, Store, Window, WindowAttr,
     Work, abort, add_hook, all_gather, all_gather_into_tensor, all_gather_v,
     all_reduce, all_to_all, all_to_all_single, barrier, bind_session, broadcast,
     connect_store, decode_object, empty, encode_object, exscan, format_backend,
     gather, gather_into_tensor, get_backend, get_global_rank, get_group_rank,
-    get_process_group_ranks, get_rank, get_world_size, irecv, is_available,
-    is_initialized, isend, monitored_barrier, parse_backend, recv, reduce,
+    get_mem_allocator, get_process_group_ranks, get_rank, get_world_size, irecv, is_available,
+    is_initialized, isend, monitored_barrier, new_window, parse_backend, recv, reduce,
     register_mem_pool, reduce_scatter, reduce_scatter_tensor, reduce_scatter_v,
     save_recording, scan, scatter, scatter_tensor, send, set_timeout,
     version as __version__, wait_all, wait_any)

@@ -74,9 +74,10 @@ def batch_isend_irecv(p2p_op_list, *, timeout=None, label=None):
     NCCL: ncclGroupStart, ncclGroupEnd.
     """
     for i, op in enumerate(p2p_op_list):
-        if not hasattr(op, "tensor"):
+        if not isinstance(op, P2POp):
             raise TypeError(f"batch_isend_irecv: item {i} is of type "
-                            f"{type(op).__name__}. Next: give P2POp objects")
+                            f"{type(op).__module__}.{type(op).__qualname__}. "
+                            "Next: give objects of distwrap.P2POp")
     return _core._batch_isend_irecv(
         [(op.receives, op.tensor, op.peer, op.group_peer, op.group, op.tag)
          for op in p2p_op_list], timeout=timeout, label=label)

@@ -7,7 +7,6 @@ else with pickle=True, which trusts all ranks.
 """
 
 import collections
-import sys
 
 from . import _core
 
@@ -100,12 +99,6 @@ def recv_object_list(object_list, src=None, group=None, device=None,
     del device, use_batch
     object_list[:] = _core._recv_objects(len(object_list), src, group_src,
                                          group, pickle, timeout, label)
-
-
-def in_torch(array):
-    """A tensor that torch has sent: torch's where it is loaded, else the array."""
-    torch = sys.modules.get("torch")
-    return array if torch is None else torch.from_numpy(array)
 
 
 def _is_root(root, group, group_root):

@@ -52,6 +52,8 @@ def read(op):
     name = op if isinstance(op, str) else getattr(op, "name", None)
     if name is None:  # torch.distributed.ReduceOp wraps its enumerator
         name = str(getattr(op, "op", op))
+        if name.endswith("PREMUL_SUM"):
+            return _PREMUL_SUM, op.__getstate__()[1]
     found = ReduceOp.__members__.get(name.rpartition(".")[2].upper())
     if found is None:
         return 0, None  # the call refuses it

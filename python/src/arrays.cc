@@ -53,19 +53,49 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return 0;
 }
 
+// Pages as a DLPack capsule, which keeps them.
+nb::object dlpack_of(nb::handle self) {
+  struct Shown {
+    distwrap_managed_tensor managed = {};
+    std::vector<int64_t> shape;
+    PyObject* pages = nullptr;
+  };
+  const Pages& pages = *nb::inst_ptr<Pages>(self);
+  auto shown = std::make_unique<Shown>();
+  shown->shape.assign(pages.shape.begin(), pages.shape.end());
+  shown->managed.version = {1, 0};
+  shown->managed.dl_tensor = {pages.data,
+                              {DW_DEVICE_CPU, 0},
+                              static_cast<int32_t>(pages.shape.size()),
+                              pages.dtype,
+                              shown->shape.data(),
+                              nullptr,
+                              0};
+  shown->managed.manager_ctx = shown.get();
+  shown->managed.deleter = [](distwrap_managed_tensor* managed) {
+    const std::unique_ptr<Shown> ended(
+        static_cast<Shown*>(managed->manager_ctx));
+    const Locked locked;
+    if (locked) Py_DECREF(ended->pages);
+  };
+  PyObject* const capsule = PyCapsule_New(
+      &shown->managed, "dltensor_versioned", [](PyObject* unused) {
+        if (PyCapsule_IsValid(unused, "dltensor_versioned") == 0) return;
+        auto* const managed = static_cast<distwrap_managed_tensor*>(
+            PyCapsule_GetPointer(unused, "dltensor_versioned"));
+        managed->deleter(managed);
+      });
+  if (capsule == nullptr) throw nb::python_error();
+  shown.release()->pages = self.inc_ref().ptr();
+  return nb::steal(capsule);
+}
+
 PyType_Slot pages_slots[] = {
     {Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)}, {0, nullptr}};
 
-nb::object loaded_module(const char* name) {
-  const nb::dict modules =
-      nb::borrow<nb::dict>(nb::module_::import_("sys").attr("modules"));
-  PyObject* const found = PyDict_GetItemString(modules.ptr(), name);
-  return found == nullptr ? nb::none() : nb::borrow(found);
-}
-
-// NumPy; None where it is not installed.
-nb::object numpy() {
-  PyObject* const module = PyImport_ImportModule("numpy");
+// A module; None where it is not installed.
+nb::object installed_module(const char* name) {
+  PyObject* const module = PyImport_ImportModule(name);
   if (module == nullptr) {
     PyErr_Clear();
     return nb::none();
@@ -73,7 +103,27 @@ nb::object numpy() {
   return nb::steal(module);
 }
 
+// NumPy itself has no bfloat16, and an array of its bits would be reduced as
+// integers.
+nb::object bfloat16_array(const char* call, const nb::object& pages) {
+  const nb::object types = installed_module("ml_dtypes");
+  if (!types.is_none())
+    return installed_module("numpy").attr("asarray")(pages).attr("view")(
+        types.attr("bfloat16"));
+  const nb::object torch = loaded_module("torch");
+  if (!torch.is_none()) return torch.attr("from_dlpack")(pages);
+  raise_value(call, "no library that is here has arrays of bfloat16",
+              "install ml_dtypes, or import torch first");
+}
+
 }  // namespace
+
+nb::object loaded_module(const char* name) {
+  const nb::dict modules =
+      nb::borrow<nb::dict>(nb::module_::import_("sys").attr("modules"));
+  PyObject* const found = PyDict_GetItemString(modules.ptr(), name);
+  return found == nullptr ? nb::none() : nb::borrow(found);
+}
 
 int32_t dtype_of(const char* call, nb::handle dtype) {
   // "float32", numpy.float32, numpy.dtype("float32"), torch.float32
@@ -95,7 +145,7 @@ int32_t dtype_of(const char* call, nb::handle dtype) {
               "give one such as 'float32', 'int64' or 'bool'");
 }
 
-nb::object array_of(const char* call, void* data, dw_dtype dtype,
+nb::object pages_of(const char* call, void* data, dw_dtype dtype,
                     const int64_t* shape, int ndim,
                     std::function<void()> release) {
   auto made = std::make_unique<Pages>();
@@ -114,16 +164,24 @@ nb::object array_of(const char* call, void* data, dw_dtype dtype,
     made->strides[i] = step;
     step *= made->shape[i];
   }
+  return nb::cast(made.release(), nb::rv_policy::take_ownership);
+}
+
+nb::object array_of(const char* call, void* data, dw_dtype dtype,
+                    const int64_t* shape, int ndim,
+                    std::function<void()> release) {
   const nb::object pages =
-      nb::cast(made.release(), nb::rv_policy::take_ownership);
-  const nb::object library = numpy();
+      pages_of(call, data, dtype, shape, ndim, std::move(release));
+  return array_in(call, pages);
+}
+
+nb::object array_in(const char* call, const nb::object& pages) {
+  constexpr uint8_t kBfloat = 4;  // of DLPack
+  if (nb::inst_ptr<Pages>(pages)->dtype.code == kBfloat)
+    return bfloat16_array(call, pages);
+  const nb::object library = installed_module("numpy");
   if (library.is_none()) return nb::steal(PyMemoryView_FromObject(pages.ptr()));
-  nb::object array = library.attr("asarray")(pages);
-  if (dtype.code == 4) {  // NumPy itself has no bfloat16
-    const nb::object types = loaded_module("ml_dtypes");
-    if (!types.is_none()) array = array.attr("view")(types.attr("bfloat16"));
-  }
-  return array;
+  return library.attr("asarray")(pages);
 }
 
 // Memory of the program that a backend knows.
@@ -166,6 +224,59 @@ class Memory {
   distwrap_memory handle_ = nullptr;
 };
 
+std::vector<int64_t> extents_of(nb::handle shape) {
+  if (PyIndex_Check(shape.ptr()) != 0) return {nb::cast<int64_t>(shape)};
+  std::vector<int64_t> extents;
+  for (nb::handle one : nb::borrow<nb::iterable>(shape))
+    extents.push_back(nb::cast<int64_t>(one));
+  return extents;
+}
+
+// An array of zeros in the backend's memory. Where it has none of its own, in
+// plain memory if `or_plain`.
+nb::object allocated(const char* call, nb::handle shape, nb::handle dtype,
+                     nb::handle group, bool or_plain) {
+  const std::vector<int64_t> extents = extents_of(shape);
+  const dw_dtype type = distwrap_dtype(dtype_of(call, dtype));
+  int64_t bytes = type.bits / 8;
+  for (const int64_t extent : extents)
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+      raise_value(call, "the shape is impossible", "give extents of 0 or more");
+  const int ndim = static_cast<int>(extents.size());
+  distwrap_memory memory = nullptr;
+  void* data = nullptr;
+  Error error;
+  const int32_t code =
+      distwrap_mem_alloc(group_of(call, group), {DW_DEVICE_CPU, 0}, bytes,
+                         &memory, &data, &error.handle);
+  if (code == DW_UNIMPLEMENTED && or_plain) {
+    void* const plain = calloc(1, static_cast<size_t>(bytes) + 1);
+    if (plain == nullptr) throw std::bad_alloc();
+    return array_of(call, plain, type, extents.data(), ndim,
+                    [plain] { free(plain); });
+  }
+  check(code, error);
+  return array_of(call, data, type, extents.data(), ndim, [memory] {
+    const Unlocked released;
+    distwrap_mem_free(memory, nullptr);
+  });
+}
+
+class MemAllocator {
+ public:
+  explicit MemAllocator(nb::handle group) : group_(nb::borrow(group)) {
+    // Only an allocation tells whether the backend has memory of its own.
+    allocated("get_mem_allocator", nb::int_(1), nb::str("uint8"), group_,
+              false);
+  }
+  nb::object allocate(nb::handle shape, nb::handle dtype) const {
+    return allocated("allocate", shape, dtype, group_, false);
+  }
+
+ private:
+  const nb::object group_;
+};
+
 void add_arrays(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", "Memory that a backend knows, until it ends.")
       .def("release", &Memory::release,
@@ -180,48 +291,36 @@ void add_arrays(nb::module_& m) {
       "library, so that operations on it need no copies. Returns a Memory, "
       "whose end takes it back. NotImplementedError where the backend has no "
       "use for it. NCCL: ncclCommRegister.");
-  nb::class_<Pages>(m, "_Pages", nb::type_slots(pages_slots));
+  nb::class_<Pages>(m, "_Pages", nb::type_slots(pages_slots))
+      .def("__dlpack__",
+           [](nb::handle self, const nb::kwargs&) { return dlpack_of(self); })
+      .def("__dlpack_device__",
+           [](nb::handle) { return nb::make_tuple(int{DW_DEVICE_CPU}, 0); });
+  nb::class_<MemAllocator>(
+      m, "MemAllocator",
+      "Memory of a group's backend, in which operations need no copies.")
+      .def("allocate", &MemAllocator::allocate, "shape"_a,
+           "dtype"_a = "float32",
+           "An array of zeros. It may outlive the group. NCCL: ncclMemAlloc.");
+  m.def(
+      "get_mem_allocator",
+      [](nb::handle group) {
+        return nb::cast(new MemAllocator(group), nb::rv_policy::take_ownership);
+      },
+      "group"_a = nb::none(),
+      "The allocator of the group's backend for memory of the host. "
+      "NotImplementedError where the backend takes any memory alike; empty() "
+      "gives an array there too.");
   m.def(
       "empty",
       [](nb::handle shape, nb::handle dtype, nb::handle group) {
-        constexpr const char* kCall = "empty";
-        std::vector<int64_t> extents;
-        if (PyIndex_Check(shape.ptr()) != 0) {
-          extents.push_back(nb::cast<int64_t>(shape));
-        } else {
-          for (nb::handle one : nb::borrow<nb::iterable>(shape))
-            extents.push_back(nb::cast<int64_t>(one));
-        }
-        const dw_dtype type = distwrap_dtype(dtype_of(kCall, dtype));
-        int64_t bytes = type.bits / 8;
-        for (const int64_t extent : extents)
-          if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
-            raise_value(kCall, "the shape is impossible",
-                        "give extents of 0 or more");
-        const distwrap_group of = group_of(kCall, group);
-        distwrap_memory memory = nullptr;
-        void* data = nullptr;
-        Error error;
-        const int32_t code = distwrap_mem_alloc(of, {DW_DEVICE_CPU, 0}, bytes,
-                                                &memory, &data, &error.handle);
-        if (code == DW_UNIMPLEMENTED) {
-          // The backend takes any memory alike.
-          void* const plain = calloc(1, static_cast<size_t>(bytes) + 1);
-          if (plain == nullptr) throw std::bad_alloc();
-          return array_of(kCall, plain, type, extents.data(),
-                          static_cast<int>(extents.size()),
-                          [plain] { free(plain); });
-        }
-        check(code, error);
-        return array_of(kCall, data, type, extents.data(),
-                        static_cast<int>(extents.size()), [memory] {
-                          const Unlocked released;
-                          distwrap_mem_free(memory, nullptr);
-                        });
+        return allocated("empty", shape, dtype, group, true);
       },
       "shape"_a, "dtype"_a = "float32", "group"_a = nb::none(),
       "An array of zeros in memory of the group's backend, so that operations "
-      "on it need no copies. It may outlive the group.");
+      "on it need no copies; in plain memory where the backend takes any "
+      "alike. "
+      "It may outlive the group.");
 }
 
 }  // namespace distwrap_python

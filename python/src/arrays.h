@@ -1,5 +1,5 @@
 // Memory of the library as arrays of Python: NumPy's where there is NumPy, else
-// memoryviews.
+// memoryviews. bfloat16 is an array of ml_dtypes' type or a tensor of torch.
 //
 // Threads: with the GIL.
 #ifndef DISTWRAP_PYTHON_SRC_ARRAYS_H_
@@ -15,8 +15,8 @@
 
 namespace distwrap_python {
 
-// Memory with a shape that exports Python's buffer protocol. `release` gives
-// the memory back when no array uses it any more.
+// Memory with a shape that exports Python's buffer protocol and DLPack.
+// `release` gives the memory back when no array uses it any more.
 struct Pages {
   void* data = nullptr;
   dw_dtype dtype = {};
@@ -31,10 +31,19 @@ struct Pages {
   }
 };
 
-// An array over memory; throws what refuses types without a format.
+// Pages over memory; throws what refuses types without a format.
+nanobind::object pages_of(const char* call, void* data, dw_dtype dtype,
+                          const int64_t* shape, int ndim,
+                          std::function<void()> release);
+// An array over memory; throws what refuses types of which no library that is
+// there has arrays.
 nanobind::object array_of(const char* call, void* data, dw_dtype dtype,
                           const int64_t* shape, int ndim,
                           std::function<void()> release);
+// The array that array_of gives, over pages.
+nanobind::object array_in(const char* call, const nanobind::object& pages);
+// A module that the program has imported; None for others.
+nanobind::object loaded_module(const char* name);
 // The DW_DTYPE_* of a name such as "float32", or of NumPy's or torch's type.
 int32_t dtype_of(const char* call, nanobind::handle dtype);
 

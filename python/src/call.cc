@@ -16,6 +16,7 @@ namespace distwrap_python {
 const MainWait* MainWait::waiting = nullptr;
 distwrap_session MainWait::bound = nullptr;
 int MainStart::starting = -1;
+bool Free::has_closed = false;
 
 namespace {
 

@@ -24,6 +24,86 @@
 
 namespace distwrap_python {
 
+// Groups of one call; NULL is the world.
+using Groups = std::vector<distwrap_group>;
+
+// Marks that the main thread waits in a call on one group or several, so that
+// Ctrl-C can abort them: the handler of Python runs in the main thread alone.
+//
+// Threads: with the GIL, which alone guards the static members.
+class MainWait {
+ public:
+  explicit MainWait(distwrap_group group) : MainWait(group, nullptr) {}
+  explicit MainWait(const Groups& groups) : MainWait(nullptr, &groups) {}
+  ~MainWait() {
+    if (is_main_) waiting = outer_;
+  }
+  MainWait(const MainWait&) = delete;
+  MainWait& operator=(const MainWait&) = delete;
+
+  static bool is_main_thread();
+  // Aborts the groups in whose call the main thread waits; false when it does
+  // not wait.
+  static bool interrupt();
+  // Aborts these groups, for the main thread.
+  static void abort(const Groups& groups);
+  // The session to which the main thread is bound; NULL for none.
+  static void bind(distwrap_session session) { bound = session; }
+
+ private:
+  MainWait(distwrap_group group, const Groups* groups)
+      : is_main_(is_main_thread()), group_(group), groups_(groups) {
+    if (is_main_) outer_ = std::exchange(waiting, this);
+  }
+
+  static const MainWait* waiting;
+  static distwrap_session bound;
+  const bool is_main_;
+  const distwrap_group group_;
+  const Groups* const groups_;
+  // That of the call in whose callback this one is made.
+  const MainWait* outer_ = nullptr;
+};
+
+// Releases the GIL while a call waits.
+class Unlocked {
+ public:
+  Unlocked()
+      : is_main_(MainWait::is_main_thread()), state_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    if (!is_main_) come_back();
+    PyEval_RestoreThread(state_);
+    if (!is_main_) has_come_back();
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  static void come_back();
+  static void has_come_back();
+  const bool is_main_;
+  PyThreadState* const state_;
+};
+
+// Frees a handle of something that belongs to a session. The last handle of a
+// session that has been closed ends the session's threads, one of which may ask
+// for the GIL in a callback, so from the first close on the GIL is released.
+//
+// Threads: with the GIL.
+class Free {
+ public:
+  template <class F>
+  explicit Free(const F& free_handle) {
+    std::optional<Unlocked> released;
+    if (has_closed) released.emplace();
+    free_handle();
+  }
+  static void sessions_have_closed() { has_closed = true; }
+
+ private:
+  static bool has_closed;
+};
+
 // A group's handle in Python. A rank outside of a group that others have made
 // has one without a handle, which every call refuses.
 struct ProcessGroup {
@@ -32,7 +112,9 @@ struct ProcessGroup {
   explicit ProcessGroup(distwrap_group taken) : handle(taken) {}
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
-  ~ProcessGroup() { distwrap_group_free(handle); }
+  ~ProcessGroup() {
+    if (handle != nullptr) Free([this] { distwrap_group_free(handle); });
+  }
 };
 
 // The group of an argument; NULL, the world, for None.
@@ -115,47 +197,6 @@ class Options {
   distwrap_op_options options_ = {};
 };
 
-// Groups of one call; NULL is the world.
-using Groups = std::vector<distwrap_group>;
-
-// Marks that the main thread waits in a call on one group or several, so that
-// Ctrl-C can abort them: the handler of Python runs in the main thread alone.
-//
-// Threads: with the GIL, which alone guards the static members.
-class MainWait {
- public:
-  explicit MainWait(distwrap_group group) : MainWait(group, nullptr) {}
-  explicit MainWait(const Groups& groups) : MainWait(nullptr, &groups) {}
-  ~MainWait() {
-    if (is_main_) waiting = outer_;
-  }
-  MainWait(const MainWait&) = delete;
-  MainWait& operator=(const MainWait&) = delete;
-
-  static bool is_main_thread();
-  // Aborts the groups in whose call the main thread waits; false when it does
-  // not wait.
-  static bool interrupt();
-  // Aborts these groups, for the main thread.
-  static void abort(const Groups& groups);
-  // The session to which the main thread is bound; NULL for none.
-  static void bind(distwrap_session session) { bound = session; }
-
- private:
-  MainWait(distwrap_group group, const Groups* groups)
-      : is_main_(is_main_thread()), group_(group), groups_(groups) {
-    if (is_main_) outer_ = std::exchange(waiting, this);
-  }
-
-  static const MainWait* waiting;
-  static distwrap_session bound;
-  const bool is_main_;
-  const distwrap_group group_;
-  const Groups* const groups_;
-  // That of the call in whose callback this one is made.
-  const MainWait* outer_ = nullptr;
-};
-
 // Marks that the main thread starts a session or waits for a store, so that
 // Ctrl-C can end that: there is no group that could be aborted.
 //
@@ -187,26 +228,6 @@ class MainStart {
 // callback returns at once, and what it holds stays with the process; a thread
 // that comes out of a call stays where it is.
 void end_interpreter();
-
-// Releases the GIL while a call waits.
-class Unlocked {
- public:
-  Unlocked()
-      : is_main_(MainWait::is_main_thread()), state_(PyEval_SaveThread()) {}
-  ~Unlocked() {
-    if (!is_main_) come_back();
-    PyEval_RestoreThread(state_);
-    if (!is_main_) has_come_back();
-  }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  static void come_back();
-  static void has_come_back();
-  const bool is_main_;
-  PyThreadState* const state_;
-};
 
 // Takes the GIL for a callback, unless it is too late.
 class Locked {

@@ -32,12 +32,14 @@ struct Session {
     distwrap_group world = nullptr;
     distwrap_session_world(handle, &world, nullptr);
     const ProcessGroup held(world);
+    Free::sessions_have_closed();
     wait_in(world,
             [&](auto* e) { return distwrap_session_close(handle, limit, e); });
   }
   // Ends a session that nobody has got, and tells the other ranks.
   void give_up(bool is_bound) const {
     distwrap_group world = nullptr;
+    Free::sessions_have_closed();
     const Unlocked released;
     distwrap_session_world(handle, &world, nullptr);
     distwrap_abort(world, nullptr);
@@ -234,6 +236,7 @@ class RegistryObjects {
 
 void destroy(H group) {
   const distwrap_group handle = group_of("destroy_process_group", group);
+  Free::sessions_have_closed();
   wait_in(handle,
           [&](auto* e) { return distwrap_destroy_process_group(handle, e); });
   RegistryObjects::drop_ended();

@@ -332,8 +332,11 @@ class Decoder {
     void* const copy = malloc(value.bytes.size + 1);
     if (copy == nullptr) throw std::bad_alloc();
     if (value.bytes.size != 0) memcpy(copy, value.bytes.data, value.bytes.size);
-    return array_of(call_, copy, value.dtype, value.shape, value.ndim,
-                    [copy] { free(copy); });
+    const nb::object pages = pages_of(call_, copy, value.dtype, value.shape,
+                                      value.ndim, [copy] { free(copy); });
+    const nb::object torch = of_torch_ ? loaded_module("torch") : nb::none();
+    return torch.is_none() ? array_in(call_, pages)
+                           : torch.attr("from_dlpack")(pages);
   }
   nb::object extension(const distwrap_value& value) {
     const std::string name = value.name;
@@ -347,8 +350,10 @@ class Decoder {
           nb::bytes(data, value.bytes.size));
     }
     if (name == kTorch) {
-      const nb::object array = Decoder(call_, value.bytes, false).read();
-      return nb::module_::import_("distwrap.objects").attr("in_torch")(array);
+      // The tensor that was sent, where torch is loaded; else an array.
+      Decoder sent(call_, value.bytes, false);
+      sent.of_torch_ = true;
+      return sent.read();
     }
     PyObject* const read = PyDict_GetItemString(readers().ptr(), value.name);
     const nb::bytes bytes(data, value.bytes.size);
@@ -359,6 +364,7 @@ class Decoder {
 
   const char* const call_;
   const bool pickle_;
+  bool of_torch_ = false;
   Reader reader_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nanobind/stl/string.h>
+#include <string_view>
 
 namespace nb = nanobind;
 
@@ -93,6 +94,24 @@ dw_dtype dtype_of_format(const char* format, Py_ssize_t size,
   return {};
 }
 
+// The element type of a name of ml_dtypes; bits of 0 for others. The codes are
+// DLPack's.
+dw_dtype dtype_of_ml_dtypes(std::string_view name) {
+  constexpr struct {
+    std::string_view name;
+    dw_dtype dtype;
+  } kTypes[] = {
+      {"bfloat16", {kBfloat, 16, 1}}, {"float8_e3m4", {7, 8, 1}},
+      {"float8_e4m3", {8, 8, 1}},     {"float8_e4m3b11fnuz", {9, 8, 1}},
+      {"float8_e4m3fn", {10, 8, 1}},  {"float8_e4m3fnuz", {11, 8, 1}},
+      {"float8_e5m2", {12, 8, 1}},    {"float8_e5m2fnuz", {13, 8, 1}},
+      {"float8_e8m0fnu", {14, 8, 1}},
+  };
+  for (const auto& one : kTypes)
+    if (name == one.name) return one.dtype;
+  return {};
+}
+
 bool known(dw_dtype dtype) {
   if (dtype.lanes != 1) return false;
   for (int32_t i = 0; i <= DW_DTYPE_BOOL; ++i) {
@@ -160,9 +179,9 @@ bool Tensor::read_buffer(nb::handle object) {
       PyBytes_Check(object.ptr()) != 0)
     return false;
   if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_RECORDS_RO) != 0) {
-    // Such as NumPy's arrays of types that the protocol does not know.
+    // NumPy's arrays of types that the protocol does not know.
     if (nb::hasattr(object, "__dlpack__")) PyErr_Clear();
-    return false;
+    return read_of_ml_dtypes(object);
   }
   has_buffer_ = true;
   read_only_ = buffer_.readonly != 0;
@@ -186,6 +205,23 @@ bool Tensor::read_buffer(nb::handle object) {
   if (!is_packed && !is_empty && problem_ == nullptr)
     problem_ = "is strided: its elements do not lie side by side";
   tensor_.shape = shape;
+  return true;
+}
+
+// NumPy's array of a type that the package ml_dtypes adds: its bits as
+// integers, under the type's own name.
+bool Tensor::read_of_ml_dtypes(nb::handle object) {
+  if (!nb::hasattr(object, "view") || !nb::hasattr(object, "dtype"))
+    return false;
+  const nb::object type = object.attr("dtype");
+  const dw_dtype named =
+      dtype_of_ml_dtypes(nb::cast<std::string>(nb::str(type)));
+  if (named.bits == 0) return false;
+  PyErr_Clear();
+  const nb::object bits =
+      object.attr("view")(named.bits == 16 ? "uint16" : "uint8");
+  if (!read_buffer(bits)) return false;  // the buffer holds the view
+  tensor_.dtype = named;
   return true;
 }
 

@@ -49,6 +49,7 @@ class Tensor {
  private:
   bool read_exchange(nanobind::handle object, void* table);
   bool read_buffer(nanobind::handle object);
+  bool read_of_ml_dtypes(nanobind::handle object);
   bool read_dlpack(nanobind::handle object);
   void check(nanobind::handle object, const char* call, const char* name,
              Use use, Elements elements);

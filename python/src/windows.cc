@@ -69,7 +69,7 @@ class Window {
   ~Window() {
     // The window lives on with its group, and so does the memory brought.
     if (!is_destroyed_ && own_ != nullptr) static_cast<void>(own_.release());
-    distwrap_window_free(handle_);
+    Free([this] { distwrap_window_free(handle_); });
   }
 
   void destroy(H timeout) {
@@ -89,14 +89,14 @@ class Window {
     return pages(peer(target, group_target));
   }
   Attributes get_attr(H target, H group_target) const {
-    distwrap_window_attr attr = {};
-    attr.struct_size = sizeof attr;
-    Error error;
-    check(distwrap_window_get_attr(handle_, peer(target, group_target), &attr,
-                                   &error.handle),
-          error);
-    return {attr.count, attr.dtype, attr.bytes,
-            attr.access == DW_WINDOW_UNIFIED};
+    return attributes(peer(target, group_target));
+  }
+  // This rank among those of the window's group, and their number.
+  int32_t rank() const { return distwrap_get_rank(group()); }
+  int32_t size() const { return distwrap_get_world_size(group()); }
+  nb::object group_object() const {
+    if (!group_.is_none()) return group_;
+    return nb::module_::import_("distwrap").attr("group").attr("WORLD");
   }
 
   nb::object put(H tensor, H target, int64_t offset, bool async_op,
@@ -185,6 +185,31 @@ class Window {
                                       w, e);
     });
   }
+  // The element's value from before; waits.
+  nb::object fetch_add(H value, H target, int64_t offset, H group_target,
+                       H timeout, H label) {
+    WindowCall call(*this, "fetch_add", false, timeout, label);
+    const distwrap_peer to = peer(target, group_target);
+    Element in, old;
+    in.dtype = old.dtype = attributes(to).dtype;
+    in.set(value);
+    int64_t one = 1;
+    const auto tensor = [&one](Element& element) {
+      return distwrap_tensor{element.bytes,
+                             {DW_DEVICE_CPU, 0},
+                             1,
+                             distwrap_dtype(element.dtype),
+                             &one,
+                             nullptr,
+                             0};
+    };
+    const distwrap_tensor added = tensor(in), before = tensor(old);
+    call.run([&](auto* o, auto* w, auto* e) {
+      return distwrap_window_fetch_op(handle_, &before, &added, to, offset,
+                                      DW_REDUCE_SUM, o, w, e);
+    });
+    return old.get();
+  }
   nb::object compare_swap(H old, H expected_desired, H target, int64_t offset,
                           bool async_op, H group_target, H timeout, H label) {
     WindowCall call(*this, "compare_swap", async_op, timeout, label);
@@ -230,6 +255,61 @@ class Window {
     const Window& window;
   };
 
+  // One element of a type that windows change atomically.
+  struct Element {
+    int32_t dtype = 0;
+    alignas(8) unsigned char bytes[8] = {};
+    void set(H value) {
+      with_type([&]<class T>(T) { put<T>(nb::cast<T>(value)); });
+    }
+    nb::object get() {
+      nb::object got;
+      with_type([&]<class T>(T) {
+        T value;
+        memcpy(&value, bytes, sizeof value);
+        got = nb::cast(value);
+      });
+      return got;
+    }
+
+   private:
+    template <class T>
+    void put(T value) {
+      memcpy(bytes, &value, sizeof value);
+    }
+    template <class F>
+    void with_type(const F& f) const {
+      switch (dtype) {
+        case DW_DTYPE_I32:
+          return f(int32_t{});
+        case DW_DTYPE_U32:
+          return f(uint32_t{});
+        case DW_DTYPE_I64:
+          return f(int64_t{});
+        case DW_DTYPE_U64:
+          return f(uint64_t{});
+        case DW_DTYPE_F32:
+          return f(float{});
+        case DW_DTYPE_F64:
+          return f(double{});
+        default:
+          raise_value("fetch_add",
+                      "the window's elements are no numbers of 32 or 64 bits",
+                      "make the window of another dtype, or give arrays to "
+                      "fetch_op");
+      }
+    }
+  };
+
+  Attributes attributes(distwrap_peer target) const {
+    distwrap_window_attr attr = {};
+    attr.struct_size = sizeof attr;
+    Error error;
+    check(distwrap_window_get_attr(handle_, target, &attr, &error.handle),
+          error);
+    return {attr.count, attr.dtype, attr.bytes,
+            attr.access == DW_WINDOW_UNIFIED};
+  }
   distwrap_group group() const { return group_of("window", group_); }
   static distwrap_peer peer(H target, H group_target) {
     return peer_of("window", "target", target, group_target);
@@ -275,6 +355,10 @@ void add_windows(nb::module_& m) {
            "count"_a = 0, "dtype"_a = "float32", unset("group"),
            "signals"_a = 64, nb::kw_only(), unset("timeout"), unset("backend"),
            unset("label"))
+      .def("rank", &Window::rank, "This rank in the window's group.")
+      .def("size", &Window::size, "The number of ranks of the window's group.")
+      .def_prop_ro("group", &Window::group_object,
+                   "The group whose ranks share the window.")
       .def("destroy", &Window::destroy, unset("timeout"),
            "Collective. Afterwards no rank writes to the memory. MPI: "
            "MPI_Win_free.")
@@ -326,6 +410,11 @@ void add_windows(nb::module_& m) {
            unset("label"),
            "Accumulates, and `old` gets the elements from before. MPI: "
            "MPI_Fetch_and_op.")
+      .def("fetch_add", &Window::fetch_add, "value"_a, unset("target"),
+           "offset"_a = 0, unset("group_target"), nb::kw_only(),
+           unset("timeout"), unset("label"),
+           "Adds a number to one element and returns the element's value from "
+           "before. MPI: MPI_Fetch_and_op.")
       .def("compare_swap", &Window::compare_swap, none("old"),
            none("expected_desired"), unset("target"), "offset"_a = 0,
            "async_op"_a = false, unset("group_target"), nb::kw_only(),
@@ -340,6 +429,19 @@ void add_windows(nb::module_& m) {
       .def("fence", &Window::fence, "async_op"_a = false, nb::kw_only(),
            unset("timeout"), unset("label"),
            "Orders this thread's operations; waits for no rank.");
+  m.def(
+      "new_window",
+      [](H memory, int64_t count, H dtype, H group, int64_t signals, H timeout,
+         H backend, H label) {
+        return nb::cast(new Window(memory, count, dtype, group, signals,
+                                   timeout, backend, label),
+                        nb::rv_policy::take_ownership);
+      },
+      unset("memory"), "count"_a = 0, "dtype"_a = "float32", unset("group"),
+      "signals"_a = 64, nb::kw_only(), unset("timeout"), unset("backend"),
+      unset("label"),
+      "A Window, under the name of the call in C and C++. MPI: MPI_Win_create, "
+      "MPI_Win_allocate. NCCL: ncclCommWindowRegister.");
 }
 
 }  // namespace distwrap_python

@@ -32,7 +32,7 @@ class Work {
   Work& operator=(const Work&) = delete;
   ~Work() {
     if (held_ != nullptr && !has_ended()) hold_until_ended(held_.release());
-    distwrap_work_free(work_);
+    Free([this] { distwrap_work_free(work_); });
   }
 
   bool wait(nb::handle timeout) {
@@ -200,7 +200,9 @@ struct Batch {
   }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
-  ~Batch() { distwrap_batch_free(handle); }
+  ~Batch() {
+    Free([this] { distwrap_batch_free(handle); });
+  }
 
   void begin() {
     if (is_recording)

@@ -4,6 +4,7 @@
 #include <distwrap/c.h>
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -802,6 +803,13 @@ static void kept_order(void) {
   REQUIRE(distwrap_group_free(turned) == DW_OK);
 }
 
+/* The handle knows its session, to which this thread is not bound. */
+static void* destroy_in_a_thread(void* group) {
+  distwrap_error failed = NULL;
+  REQUIRE(distwrap_destroy_process_group(group, &failed) == DW_OK);
+  return NULL;
+}
+
 /* A session of its own beside the program's, which no thread is bound to. */
 static void second_session(void) {
   const distwrap_init_options alone = {.struct_size = sizeof alone,
@@ -819,7 +827,9 @@ static void second_session(void) {
   const distwrap_op_options on = {.struct_size = sizeof on, .group = world};
   CALL(distwrap_all_reduce(t, t, DW_REDUCE_SUM, &on, NULL, &error));
   REQUIRE(f.x[0] == 3);
-  CALL(distwrap_destroy_process_group(world, &error));
+  pthread_t thread;
+  REQUIRE(pthread_create(&thread, NULL, destroy_in_a_thread, world) == 0);
+  REQUIRE(pthread_join(thread, NULL) == 0);
   REQUIRE(distwrap_all_reduce(t, t, DW_REDUCE_SUM, &on, NULL, NULL) != DW_OK);
   REQUIRE(distwrap_group_free(world) == DW_OK);
   REQUIRE(distwrap_session_free(own) == DW_OK);

@@ -745,6 +745,8 @@ def test_time_limits():
                       ("all_reduce", "late", 0.1))
                 equal(sorted(error.ranks), everyone()[1:])
                 check(error.page and error.setting, error)
+                equal(sorted(one["rank"] for one in error.seen),
+                      everyone()[1:], error.seen)
                 check(error.elapsed == 0 or error.elapsed >= 0.1, error.elapsed)
                 error = refused(dist.barrier, group, kind=RuntimeError,
                                 reason="kGroupBroken")

@@ -269,6 +269,38 @@ def failed_works_hold_nothing():
     dist.destroy_process_group()
 
 
+def handles_dropped_after_the_close():
+    """The last handle of a closed session ends its threads, while a callback
+    that outlives the close needs the interpreter."""
+    for kind in ("group", "work", "batch", "window"):
+        dist.init_process_group()
+        world = dist.group.WORLD
+        last = {
+            "group": lambda: dist.group.WORLD,
+            "work": lambda: dist.all_reduce(np.ones(3), async_op=True),
+            "batch": dist.batch, "window": lambda: dist.Window(count=1),
+        }[kind]()
+        if kind == "batch":
+            with last as last:
+                dist.all_reduce(np.ones(3))
+        inside = threading.Event()
+
+        def slow(work, inside=inside):
+            inside.set()
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:
+                time.sleep(0.01)
+        work = dist.all_reduce(np.ones(3), async_op=True)
+        work.add_done_callback(slow)
+        del work
+        inside.wait(5)
+        dist.destroy_process_group()
+        del world
+        gc.collect()
+        del last
+        gc.collect()
+
+
 # ---- the end of a program ----
 
 def end_with_work_in_flight():
@@ -324,6 +356,30 @@ def end_in_a_thread():
     thread.start()
     thread.join()
     dist.all_reduce(np.ones(3))  # the only session is everybody's
+
+
+def exit_in_a_thread():
+    """A thread with a session of its own ends the process in the middle."""
+    def body():
+        try:
+            dist.init_process_group()
+            dist.all_reduce(np.ones(3), async_op=True)
+        except dist.DistError:
+            pass  # where the other rank has gone before
+        os._exit(0)
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+
+
+def sys_exit_in_a_thread():
+    def body():
+        dist.init_process_group()
+        dist.all_reduce(np.ones(3), async_op=True).wait()
+        sys.exit(3)  # ends the thread alone
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
 
 
 def end_in_a_hook():
@@ -393,6 +449,12 @@ def killed_rank():
                     reason="kPeerLost")
     equal(error.ranks, (1,), error)
     print(f"{time.monotonic() - begin - 0.3:.3f}")
+    # The living ranks go on by themselves.
+    group = dist.new_group([0, 2], use_local_synchronization=True)
+    x = np.ones(3)
+    dist.all_reduce(x, group=group)
+    check((x == 2).all())
+    dist.destroy_process_group(group)
 
 
 def shm_between_hosts():

@@ -10,19 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 PROGRAMS = pathlib.Path(__file__).with_name("life_programs.py")
 
 
-def run(name, ranks=2, limit=30, before=None):
+def run(name, ranks=2, limit=30, before=None, environment=None):
     """(exit status, stdout, stderr) of each rank, and the seconds. before:
-    {rank: words that stand before its command}."""
-    begin, processes = time.monotonic(), []
+    {rank: words that stand before its command}; environment: more variables."""
+    begin, processes, more = time.monotonic(), [], environment or {}
     for rank in range(ranks):
         environment = dict(
-            os.environ, DISTWRAP_RANK=str(rank), DISTWRAP_WORLD_SIZE=str(ranks),
+            os.environ | more, DISTWRAP_RANK=str(rank), DISTWRAP_WORLD_SIZE=str(ranks),
             DISTWRAP_LOCAL_RANK=str(rank), DISTWRAP_LOCAL_WORLD_SIZE=str(ranks),
             DISTWRAP_JOB_ID=f"life-{os.getpid()}-{name}",
             PYTHONFAULTHANDLER="1")
@@ -54,6 +55,19 @@ class Life(unittest.TestCase):
         self.assertLess(seconds, limit, name)
         return [out for _, out, _ in results]
 
+    def leaves_nothing(self, *names):
+        """Programs whose end leaves neither a file nor a process."""
+        for name in names:
+            with tempfile.TemporaryDirectory() as folder:
+                self.good(name, limit=10, environment={"TMPDIR": folder})
+                self.assertEqual(os.listdir(folder), [], name)
+            job = f"DISTWRAP_JOB_ID=life-{os.getpid()}-{name}".encode()
+            for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+                try:
+                    self.assertNotIn(job, path.read_bytes().split(b"\0"), name)
+                except OSError:
+                    pass  # the process has ended, or is another user's
+
     def all_good(self, *names, **named):
         """Programs that mostly sleep, so they run side by side."""
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -72,11 +86,20 @@ class Life(unittest.TestCase):
     def test_failed_works_hold_nothing(self):
         self.good("failed_works_hold_nothing")
 
+    def test_handles_may_go_after_the_close(self):
+        self.good("handles_dropped_after_the_close")
+
     def test_ends(self):
         # The first waits half a second for the operations that are in flight.
         self.all_good("end_with_work_in_flight", "end_without_destroy",
                       "end_beside_a_waiting_thread", "end_in_a_thread",
-                      "end_by_exit", "end_in_a_hook", limit=10)
+                      "end_by_exit", "end_in_a_hook", "exit_in_a_thread",
+                      "sys_exit_in_a_thread", limit=10)
+
+    def test_ends_leave_nothing(self):
+        self.leaves_nothing("end_with_work_in_flight", "end_without_destroy",
+                            "end_in_a_thread", "end_by_exit",
+                            "exit_in_a_thread", "sys_exit_in_a_thread")
 
     def test_end_after_an_exception(self):
         results, seconds = run("end_after_an_exception")
@@ -143,10 +166,12 @@ class Life(unittest.TestCase):
         variables do so in all other tests."""
         free = {name: value for name, value in os.environ.items()
                 if not name.startswith("DISTWRAP_")}
-        for launcher in (["mpirun.openmpi", "--allow-run-as-root",
-                          "--oversubscribe"], ["mpiexec.mpich"]):
-            if shutil.which(launcher[0]) is None:
-                continue
+        launchers = [one for one in (
+            ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
+            ["mpiexec.mpich"]) if shutil.which(one[0]) is not None]
+        if not launchers:
+            self.skipTest("no launcher of MPI")
+        for launcher in launchers:
             done = subprocess.run(
                 [*launcher, "-n", "3", sys.executable, "-B", str(PROGRAMS),
                  "sum_of_ranks"],

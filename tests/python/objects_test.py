@@ -3,7 +3,10 @@ error with its path on all ranks."""
 
 import random
 import struct
+import subprocess
+import sys
 
+import ml_dtypes  # noqa: F401, names bfloat16 to NumPy
 import numpy as np
 
 import distwrap as dist
@@ -110,7 +113,7 @@ def test_codec_refuses_damaged_bytes():
 
 def test_arrays_of_each_type_and_shape():
     for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4",
-                  "f8", "bool"):
+                  "f8", "bool", "bfloat16"):
         for shape in ((), (0,), (3,), (2, 3), (2, 0, 4)):
             array = (np.arange(np.prod(shape, dtype=int)) % 3).astype(
                 dtype).reshape(shape)
@@ -228,6 +231,38 @@ def test_faults_of_the_root_fail_all_ranks():
         check(isinstance(error, AssertionError), error)
     else:
         equal(error.reason, "kAborted")
+    equal(dist.all_gather_object(None, rank()), list(range(size())))
+
+
+def test_an_array_of_a_type_that_no_library_has():
+    """Bits of bfloat16 as integers would be summed as integers."""
+    program = """
+import sys
+sys.modules["ml_dtypes"] = None  # as if it were not installed
+import distwrap
+try:
+    distwrap.decode_object(bytes.fromhex(sys.argv[1]))
+except ValueError as error:
+    print(error)
+"""
+    data = bytes(dist.encode_object(np.ones(2, "bfloat16")))
+    told = subprocess.run([sys.executable, "-B", "-c", program, data.hex()],
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+    check("bfloat16" in told and "import torch" in told, told)
+
+
+class Damaged:
+    """A type whose bytes lack the last one."""
+
+
+def test_cut_bytes_fail_on_all_ranks():
+    whole = bytes(dist.encode_object([1, "two"]))
+    dist.register_object_type("test.damaged", Damaged,
+                              lambda _: whole[:-1], dist.decode_object)
+    refused(dist.all_gather_object, None, Damaged() if rank() == 0 else 1,
+            kind=ValueError, reason="kObjectDecode")
+    refused(dist.broadcast_object_list, [Damaged()], 0, kind=ValueError,
+            reason="kObjectDecode")
     equal(dist.all_gather_object(None, rank()), list(range(size())))
 
 

@@ -15,12 +15,15 @@ import mmap
 import os
 import threading
 
+import ml_dtypes  # names bfloat16 to NumPy
 import numpy as np
 
 import distwrap as dist
 from support import check, equal, main, rank, refused, size
 
-TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "?")
+TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "bfloat16", "f4",
+         "f8", "?")
+HALVES = (np.float16, ml_dtypes.bfloat16)
 SIZES = (0, 1, 7, 1000, 100000)
 REDUCTIONS = tuple(dist.ReduceOp)
 PATTERN = 0xA5
@@ -29,6 +32,10 @@ EVERY = int(os.environ.get("TEST_EVERY") or 1)
 
 Op = dist.ReduceOp
 _state = threading.local()
+
+
+def is_float(dtype):
+    return np.dtype(dtype).kind == "f" or np.dtype(dtype) == ml_dtypes.bfloat16
 
 
 # ---- memory ----
@@ -41,7 +48,7 @@ def numbers(dtype, count, owner):
     kind = np.dtype(dtype)
     if kind.kind == "b":
         made = random.integers(0, 2, count).astype(kind)
-    elif kind.kind == "f":
+    elif is_float(kind):
         made = random.integers(-4, 5, count).astype(kind)
         if count >= 1000 and owner == 0:
             made[5], made[6] = np.nan, np.inf
@@ -100,7 +107,7 @@ def is_untouched(array):
 def same(got, expected, told):
     check(got.shape == expected.shape and got.dtype == expected.dtype, told,
           "has another shape or type")
-    if not np.array_equal(got, expected, equal_nan=got.dtype.kind in "fc"):
+    if not np.array_equal(got, expected, equal_nan=is_float(got.dtype) or got.dtype.kind == "c"):
         place = next(i for i, (a, b) in enumerate(
             zip(got.ravel(), expected.ravel())) if not (a == b))
         raise AssertionError(f"{told}: element {place} is "
@@ -152,7 +159,7 @@ def reduction(op, dtype, count, ranks):
 
 def reduced(op, inputs):
     kind = inputs[0].dtype
-    wide = [x.astype(np.float32) if kind == np.float16 else x for x in inputs]
+    wide = [x.astype(np.float32) if kind in HALVES else x for x in inputs]
     if kind.kind == "b":
         function = {Op.SUM: np.logical_or, Op.MAX: np.logical_or,
                     Op.BOR: np.logical_or, Op.PRODUCT: np.logical_and,
@@ -164,7 +171,7 @@ def reduced(op, inputs):
                 Op.BOR: np.bitwise_or, Op.BXOR: np.bitwise_xor}[op]
     with np.errstate(all="ignore"):
         total = functools.reduce(function, wide)
-        if op == Op.AVG and kind.kind == "f":
+        if op == Op.AVG and is_float(kind):
             total = total / total.dtype.type(len(inputs))
         elif op == Op.AVG:
             # Toward zero: NumPy's division rounds down.
@@ -178,7 +185,7 @@ def has(op, dtype, scans=False):
     kind = np.dtype(dtype).kind
     if op == Op.AVG:
         return kind != "b" and not scans
-    return op not in (Op.BAND, Op.BOR, Op.BXOR) or kind != "f"
+    return op not in (Op.BAND, Op.BOR, Op.BXOR) or not is_float(dtype)
 
 
 def everyone():
@@ -274,7 +281,7 @@ def test_reduce_scatter():
 
 
 def test_premul_sum():
-    for dtype, count, way in combinations(("f2", "f4", "f8"), SIZES):
+    for dtype, count, way in combinations(("f2", "bfloat16", "f4", "f8"), SIZES):
         memory, told = Memory(), f"premul_sum {dtype} {count} {way}"
         x = memory.inout(numbers(dtype, count, rank()))
         factors = [0.5 * (r + 1) for r in everyone()]

@@ -101,6 +101,34 @@ def test_atomics():
     window.destroy()
 
 
+def test_one_number():
+    for dtype, one in (("int32", 1), ("uint64", 1), ("int64", 1),
+                       ("float32", 0.5), ("float64", 0.5)):
+        window = dist.new_window(count=2 if rank() == 0 else 0, dtype=dtype)
+        equal((window.rank(), window.size(), window.group),
+              (rank(), size(), dist.group.WORLD))
+        if rank() == 0:
+            window.memory()[:] = 0
+        dist.barrier()
+        try:
+            before = [window.fetch_add(one, 0, 1) for _ in range(3)]
+        except NotImplementedError as error:  # sums of floats, by capability
+            check("float" in dtype and error.next_step, error)
+            before = None
+        every = dist.all_gather_object(None, before)
+        if before is not None:
+            equal(sorted(sum(every, [])),
+                  [one * i for i in range(3 * size())], dtype)
+            check(type(before[0]) is type(one), dtype)
+            refused(window.fetch_add, one, 0, 2, kind=ValueError,
+                    reason="kInvalidArgument", says="beyond")
+            refused(window.fetch_add, "1", 0, 0, kind=(TypeError, RuntimeError))
+        window.destroy()
+    window = dist.Window(count=1, dtype="int16")
+    refused(window.fetch_add, 1, rank(), kind=ValueError, says="32 or 64 bits")
+    window.destroy()
+
+
 def test_memory_that_a_rank_brings():
     mine = np.full(N, rank(), "f8")
     window = dist.Window(mine)
@@ -189,6 +217,34 @@ def test_empty_gives_memory_of_the_backend():
     equal(dist.empty(3, np.int32).shape, (3,))
     equal(dist.empty(0).size, 0)
     refused(dist.empty, (2, -1), kind=ValueError)
+
+
+def test_arrays_of_bfloat16():
+    """Arrays of bfloat16 sum as floats, not as the integers of their bits."""
+    x = dist.empty(3, "bfloat16")
+    x[:] = 1.5
+    dist.all_reduce(x)
+    equal(x.astype("f4").tolist(), [1.5 * size()] * 3)
+    window = dist.Window(count=2, dtype="bfloat16")
+    equal(window.memory().dtype, x.dtype)
+    window.destroy()
+
+
+def test_the_allocator_of_the_backend():
+    try:
+        allocator = dist.get_mem_allocator()
+    except NotImplementedError as error:
+        equal(error.reason, "kUnsupported")
+        check(error.next_step)
+        equal(dist.empty(2).tolist(), [0, 0])  # plain memory
+        return
+    check(isinstance(allocator, dist.MemAllocator))
+    x = allocator.allocate((2, 3), "int64")
+    equal(x.tolist(), [[0] * 3] * 2)
+    x[:] = rank()
+    dist.all_reduce(x)
+    check((x == sum(range(size()))).all())
+    refused(allocator.allocate, -1, kind=ValueError)
 
 
 def test_memory_of_the_program_that_the_backend_knows():

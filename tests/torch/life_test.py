@@ -509,6 +509,30 @@ def test_tensors_in_the_facade():
                 raise AssertionError(f"took {bad.device} {bad.layout}")
         array = torch.ones(3).numpy()
         distwrap.all_reduce(array)
+        # PyTorch's enumerators, functions and messages.
+        for op in ("SUM", "PRODUCT", "MIN", "MAX", "AVG"):
+            for given in (getattr(dist.ReduceOp, op),
+                          dist.ReduceOp(getattr(dist.ReduceOp, op)), op):
+                distwrap.all_reduce(x := torch.ones(2), given)
+                distwrap.reduce(x, 0, given)
+                check((x == 1).all(), op)
+        for factor in (0.5, torch.tensor([0.5])):
+            distwrap.all_reduce(x := torch.ones(2),
+                                dist._make_nccl_premul_sum(factor))
+            check((x == 0.5).all(), factor)
+        x, y = torch.ones(2), torch.zeros(2)
+        for work in distwrap.batch_isend_irecv(
+                [distwrap.P2POp(dist.irecv, y, 0),
+                 distwrap.P2POp(dist.isend, x, 0)]):
+            work.wait()
+        check((y == 1).all())
+        # Tensors in objects keep their type.
+        for dtype in (torch.bfloat16, torch.float32, torch.int64, torch.bool):
+            sent = torch.ones(2, 3).to(dtype)
+            got, = distwrap.all_gather_object(None, {"weights": sent})
+            check(got["weights"].dtype == dtype
+                  and torch.equal(got["weights"], sent), dtype)
+        check(distwrap.empty(2, torch.bfloat16).dtype == torch.bfloat16)
         distwrap.destroy_process_group()
     passed(fork_ranks(1, body))
 
