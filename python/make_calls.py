@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Makes of calls.toml what C++ registers and the stubs of the operations.
+"""Makes of calls.toml what C++ registers, and the stubs.
 
   make_calls.py header TABLE > docs.h
-  make_calls.py stubs TABLE BASE > __init__.pyi   BASE: stubs of everything else
+  make_calls.py stubs TABLE BASE PACKAGE > __init__.pyi
+
+BASE: stubs of everything but the operations, without docstrings. Those come from
+TABLE, and for what is written in Python from the sources in the folder PACKAGE.
 """
 
 import ast
 import json
+import pathlib
 import sys
 import tomllib
 
@@ -29,9 +33,28 @@ def in_cpp(default):
     return json.dumps(default)
 
 
+def document(call):
+    """The docstring: what the call does, then the errors that are its own."""
+    text = call["doc"].strip()
+    if "errors" in call:
+        text += "\nErrors: " + ", ".join(call["errors"]) + "."
+    return text
+
+
+def operations(table):
+    return {name: call for name, call in table.items() if "args" in call}
+
+
 def header(table):
-    lines = ["#define DISTWRAP_OPERATIONS(m) \\"]
+    lines = ["#pragma once", "", "namespace distwrap_python::doc {"]
     for name, call in table.items():
+        if "args" not in call:
+            lines.append("inline constexpr char "
+                         f"{name.replace('.', '_')}[] = "
+                         f"{json.dumps(document(call))};")
+    lines += ["}  // namespace distwrap_python::doc", "",
+              "#define DISTWRAP_OPERATIONS(m) \\"]
+    for name, call in operations(table).items():
         parts, by_name = [], False
         for argument, default, only in parameters(call["args"]):
             if only and not by_name:
@@ -40,9 +63,8 @@ def header(table):
             # None is refused by the call itself, which names the argument.
             parts.append(f'nb::arg("{argument}")' + (
                 ".none()" if default is ... else f" = {in_cpp(default)}"))
-        doc = json.dumps(call["doc"].strip())
         lines.append(f"  m.def({json.dumps(name)}, &{name}, "
-                     f"{', '.join(parts)}, {doc}); \\")
+                     f"{', '.join(parts)}, {json.dumps(document(call))}); \\")
     return "\n".join(lines) + "\n  static_assert(true)\n"
 
 
@@ -61,10 +83,61 @@ def signature(name, call, types):
             f"{call.get('returns', 'Work | None')}:")
 
 
-def stubs(table, types, base):
-    text = base
-    for name, call in table.items():
-        doc = call["doc"].strip().replace("\n", "\n    ")
+def documents_of(package):
+    """{name: docstring} of the public functions, classes and methods that are
+    written in Python."""
+    found = {}
+    for path in sorted(pathlib.Path(package).glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
+            found[node.name] = ast.get_docstring(node)
+            for member in getattr(node, "body", ()):
+                if isinstance(node, ast.ClassDef) and isinstance(
+                        member, ast.FunctionDef):
+                    found[f"{node.name}.{member.name}"] = (
+                        ast.get_docstring(member))
+    return {name: text for name, text in found.items() if text}
+
+
+def with_documents(base, documents):
+    """The stubs with the docstrings of what they declare."""
+    lines = base.splitlines()
+
+    def add(node, name):
+        text = documents.get(name)
+        if text is None:
+            return
+        indent = " " * (node.col_offset + 4)
+        doc = f'{indent}"""' + text.replace("\n", "\n" + indent) + '"""'
+        doc = "\n".join(line.rstrip() for line in doc.split("\n"))
+        if isinstance(node, ast.ClassDef):
+            first = node.body[0]
+            if first.lineno == node.lineno:  # class Error(Base): ...
+                lines[node.lineno - 1] = (
+                    lines[node.lineno - 1].removesuffix(" ...") + "\n" + doc)
+            else:
+                lines[node.lineno - 1] += "\n" + doc
+        else:
+            last = node.end_lineno - 1
+            lines[last] = lines[last].removesuffix(" ...") + "\n" + doc
+
+    for node in ast.parse(base).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            add(node, node.name)
+        if isinstance(node, ast.ClassDef):
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef):
+                    add(member, f"{node.name}.{member.name}")
+    return "\n".join(lines) + "\n"
+
+
+def stubs(table, types, base, package):
+    documents = documents_of(package) | {
+        name: document(call) for name, call in table.items()}
+    text = with_documents(base, documents)
+    for name, call in operations(table).items():
+        doc = document(call).replace("\n", "\n    ")
         text += f'\n\n{signature(name, call, types)}\n    """{doc}"""\n'
     return text
 
@@ -77,7 +150,7 @@ def main(argv):
         sys.stdout.write(header(table))
         return 0
     with open(argv[3], encoding="utf-8") as file:
-        sys.stdout.write(stubs(table, types, file.read()))
+        sys.stdout.write(stubs(table, types, file.read(), argv[4]))
     return 0
 
 

@@ -9,12 +9,14 @@ import collections
 
 from . import _core
 
-GroupRecord = collections.namedtuple(
-    "GroupRecord",
-    "global_ranks group_desc rank_to_group_rank device_backends")
-GroupRecord.__doc__ = """What the registry knows of a group: its ranks of the
-world by rank of the group, its description, the map from the one to the other,
-and a text for each device such as "cpu:shm"."""
+class GroupRecord(collections.namedtuple(
+        "GroupRecord",
+        "global_ranks group_desc rank_to_group_rank device_backends")):
+    """What the registry knows of a group: its ranks of the world by rank of the
+    group, its description, the map from the one to the other, and a text for each
+    device such as "cpu:shm"."""
+
+    __slots__ = ()
 
 
 class GroupRegistry:

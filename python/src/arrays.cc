@@ -1,6 +1,7 @@
 #include "arrays.h"
 
 #include "call.h"
+#include "docs.h"
 
 #include <cstring>
 #include <nanobind/stl/string.h>
@@ -278,49 +279,34 @@ class MemAllocator {
 };
 
 void add_arrays(nb::module_& m) {
-  nb::class_<Memory>(m, "Memory", "Memory that a backend knows, until it ends.")
-      .def("release", &Memory::release,
-           "Ends it now. ValueError while an operation uses the memory.");
+  nb::class_<Memory>(m, "Memory", doc::Memory)
+      .def("release", &Memory::release, doc::Memory_release);
   m.def(
       "register_mem_pool",
       [](nb::handle pool, nb::handle group) {
         return nb::cast(new Memory(pool, group), nb::rv_policy::take_ownership);
       },
-      "pool"_a, "group"_a = nb::none(),
-      "Tells the group's backend of an array, such as the pool of another "
-      "library, so that operations on it need no copies. Returns a Memory, "
-      "whose end takes it back. NotImplementedError where the backend has no "
-      "use for it. NCCL: ncclCommRegister.");
+      "pool"_a, "group"_a = nb::none(), doc::register_mem_pool);
   nb::class_<Pages>(m, "_Pages", nb::type_slots(pages_slots))
       .def("__dlpack__",
            [](nb::handle self, const nb::kwargs&) { return dlpack_of(self); })
       .def("__dlpack_device__",
            [](nb::handle) { return nb::make_tuple(int{DW_DEVICE_CPU}, 0); });
-  nb::class_<MemAllocator>(
-      m, "MemAllocator",
-      "Memory of a group's backend, in which operations need no copies.")
+  nb::class_<MemAllocator>(m, "MemAllocator", doc::MemAllocator)
       .def("allocate", &MemAllocator::allocate, "shape"_a,
-           "dtype"_a = "float32",
-           "An array of zeros. It may outlive the group. NCCL: ncclMemAlloc.");
+           "dtype"_a = "float32", doc::MemAllocator_allocate);
   m.def(
       "get_mem_allocator",
       [](nb::handle group) {
         return nb::cast(new MemAllocator(group), nb::rv_policy::take_ownership);
       },
-      "group"_a = nb::none(),
-      "The allocator of the group's backend for memory of the host. "
-      "NotImplementedError where the backend takes any memory alike; empty() "
-      "gives an array there too.");
+      "group"_a = nb::none(), doc::get_mem_allocator);
   m.def(
       "empty",
       [](nb::handle shape, nb::handle dtype, nb::handle group) {
         return allocated("empty", shape, dtype, group, true);
       },
-      "shape"_a, "dtype"_a = "float32", "group"_a = nb::none(),
-      "An array of zeros in memory of the group's backend, so that operations "
-      "on it need no copies; in plain memory where the backend takes any "
-      "alike. "
-      "It may outlive the group.");
+      "shape"_a, "dtype"_a = "float32", "group"_a = nb::none(), doc::empty);
 }
 
 }  // namespace distwrap_python

@@ -1,5 +1,6 @@
 // Start and end, groups and questions about them.
 #include "call.h"
+#include "docs.h"
 #include "handles.h"
 
 #include <map>
@@ -410,37 +411,40 @@ distwrap_device device_of(const char* call, H device) {
 
 void add_groups(nb::module_& m) {
   nb::class_<ProcessGroup>(m, "ProcessGroup", nb::is_weak_referenceable(),
-                           "A group of ranks.")
+                           doc::ProcessGroup)
       .def(
           "rank",
           [](const ProcessGroup& g) {
             return g.handle == nullptr ? -1 : distwrap_get_rank(g.handle);
           },
-          "This rank in the group; -1 outside of it.")
+          doc::ProcessGroup_rank)
       .def(
           "size",
           [](const ProcessGroup& g) {
             return g.handle == nullptr ? -1 : distwrap_get_world_size(g.handle);
           },
-          "The number of ranks; -1 outside of the group.")
+          doc::ProcessGroup_size)
       .def_prop_ro(
           "uid",
           [](const ProcessGroup& g) {
             return g.handle == nullptr ? 0 : info_of(g.handle).uid;
           },
-          "A number that is equal on all members and no other group's.")
-      .def_prop_ro("group_name",
-                   [](const ProcessGroup& g) {
-                     return g.handle == nullptr
-                                ? std::string()
-                                : std::string(info_of(g.handle).name);
-                   })
-      .def_prop_ro("group_desc",
-                   [](const ProcessGroup& g) {
-                     return g.handle == nullptr
-                                ? std::string()
-                                : std::string(info_of(g.handle).description);
-                   })
+          doc::ProcessGroup_uid)
+      .def_prop_ro(
+          "group_name",
+          [](const ProcessGroup& g) {
+            return g.handle == nullptr ? std::string()
+                                       : std::string(info_of(g.handle).name);
+          },
+          doc::ProcessGroup_group_name)
+      .def_prop_ro(
+          "group_desc",
+          [](const ProcessGroup& g) {
+            return g.handle == nullptr
+                       ? std::string()
+                       : std::string(info_of(g.handle).description);
+          },
+          doc::ProcessGroup_group_desc)
       .def_prop_ro(
           "timeout",
           [](const ProcessGroup& g) {
@@ -448,7 +452,7 @@ void add_groups(nb::module_& m) {
             return limit == DW_FOREVER ? std::numeric_limits<double>::infinity()
                                        : static_cast<double>(limit) / 1e9;
           },
-          "The time limit of its operations in seconds.")
+          doc::ProcessGroup_timeout)
       .def_prop_ro(
           "parent",
           [](const ProcessGroup& g) -> nb::object {
@@ -459,7 +463,7 @@ void add_groups(nb::module_& m) {
                   error);
             return parent == nullptr ? nb::none() : group_object(parent);
           },
-          "The group from which it was split, or None.")
+          doc::ProcessGroup_parent)
       .def(
           "backends",
           [](const ProcessGroup& g) {
@@ -467,7 +471,7 @@ void add_groups(nb::module_& m) {
               return distwrap_group_backends(handle_of_member(g), list, e);
             });
           },
-          "A text for each device, such as 'cpu:shm'.")
+          doc::ProcessGroup_backends)
       .def(
           "name",
           [](const ProcessGroup& g) {
@@ -476,7 +480,7 @@ void add_groups(nb::module_& m) {
                                           {DW_DEVICE_CPU, 0}, list, e);
             });
           },
-          "The name of the backend, as torch has it.")
+          doc::ProcessGroup_name)
       .def("__bool__",
            [](const ProcessGroup& g) { return g.handle != nullptr; })
       .def("__eq__",
@@ -491,8 +495,7 @@ void add_groups(nb::module_& m) {
       .def("__hash__", [](const ProcessGroup& g) {
         return g.handle == nullptr ? 0 : info_of(g.handle).uid;
       });
-  nb::class_<Session>(m, "Session",
-                      "A membership of a job beside the program's own.")
+  nb::class_<Session>(m, "Session", doc::Session)
       .def(
           "world",
           [](const Session& s) {
@@ -502,7 +505,7 @@ void add_groups(nb::module_& m) {
                   error);
             return group_object(world);
           },
-          "The group of all ranks.")
+          doc::Session_world)
       .def(
           "close",
           [](const Session& s, H timeout) {
@@ -510,27 +513,27 @@ void add_groups(nb::module_& m) {
             s.close(limit == 0 ? 30'000'000'000 : limit);
             RegistryObjects::drop_ended();
           },
-          "timeout"_a = nb::none(),
-          "Ends the session. Operations in flight may finish until the timeout "
-          "(seconds, 30 by default); the rest is aborted.")
+          "timeout"_a = nb::none(), doc::Session_close)
       .def(
           "registry",
           [](const Session&) {
             return nb::module_::import_("distwrap.registry").attr("registry");
           },
-          "The registry of groups, and of what is attached to them.")
+          doc::Session_registry)
       .def("_is_open",
            [](const Session& s) {
              return distwrap_session_is_open(s.handle) != 0;
            })
       .def("_give_up", &Session::give_up, "is_bound"_a);
-  nb::class_<Store>(m, "Store", "The place where ranks meet.")
-      .def_prop_ro("address",
-                   [](const Store& s) {
-                     return told([&](auto* list, auto* e) {
-                       return distwrap_store_address(s.handle, list, e);
-                     });
-                   })
+  nb::class_<Store>(m, "Store", doc::Store)
+      .def_prop_ro(
+          "address",
+          [](const Store& s) {
+            return told([&](auto* list, auto* e) {
+              return distwrap_store_address(s.handle, list, e);
+            });
+          },
+          doc::Store_address)
       .def(
           "set",
           [](const Store& s, const char* key, nb::bytes value, H timeout) {
@@ -541,7 +544,7 @@ void add_groups(nb::module_& m) {
                                         limit == 0 ? DW_FOREVER : limit, e);
             });
           },
-          "key"_a, "value"_a, "timeout"_a = nb::none())
+          "key"_a, "value"_a, "timeout"_a = nb::none(), doc::Store_set)
       .def(
           "get",
           [](const Store& s, const char* key, H timeout) {
@@ -554,8 +557,7 @@ void add_groups(nb::module_& m) {
             });
             return list.bytes(0);
           },
-          "key"_a, "timeout"_a = nb::none(),
-          "Waits until the key exists and returns its value.")
+          "key"_a, "timeout"_a = nb::none(), doc::Store_get)
       .def(
           "add",
           [](const Store& s, const char* key, int64_t delta) {
@@ -566,7 +568,7 @@ void add_groups(nb::module_& m) {
             });
             return sum;
           },
-          "key"_a, "delta"_a)
+          "key"_a, "delta"_a, doc::Store_add)
       .def(
           "delete_key",
           [](const Store& s, const char* key) {
@@ -577,7 +579,7 @@ void add_groups(nb::module_& m) {
             });
             return existed != 0;
           },
-          "key"_a)
+          "key"_a, doc::Store_delete_key)
       .def(
           "compare_set",
           [](const Store& s, const char* key, nb::bytes expected,
@@ -591,7 +593,7 @@ void add_groups(nb::module_& m) {
             });
             return list.bytes(0);
           },
-          "key"_a, "expected"_a, "desired"_a)
+          "key"_a, "expected"_a, "desired"_a, doc::Store_compare_set)
       .def(
           "wait",
           [](const Store& s, const std::vector<std::string>& keys, H timeout) {
@@ -603,7 +605,7 @@ void add_groups(nb::module_& m) {
                                          limit == 0 ? DW_FOREVER : limit, e);
             });
           },
-          "keys"_a, "timeout"_a = nb::none());
+          "keys"_a, "timeout"_a = nb::none(), doc::Store_wait);
   m.def(
       "HashStore",
       [] {
@@ -612,7 +614,7 @@ void add_groups(nb::module_& m) {
         check(distwrap_store_in_memory(&store->handle, &error.handle), error);
         return nb::cast(store.release(), nb::rv_policy::take_ownership);
       },
-      "A store within this process, for ranks that are threads.");
+      doc::HashStore);
   m.def(
       "connect_store",
       [](const char* address, H timeout) {
@@ -624,8 +626,7 @@ void add_groups(nb::module_& m) {
         });
         return nb::cast(store.release(), nb::rv_policy::take_ownership);
       },
-      "address"_a, "timeout"_a = nb::none(),
-      "A store that serves at an address such as unix:/path.");
+      "address"_a, "timeout"_a = nb::none(), doc::connect_store);
   m.def("_start", &start, "binds"_a, "options"_a, "made"_a);
   m.def("_destroy", &destroy, "group"_a.none());
   m.def("_guard_enter", [](const std::string& reason) {
@@ -675,18 +676,18 @@ void add_groups(nb::module_& m) {
         check(distwrap_bind_session(handle, &error.handle), error);
         if (MainWait::is_main_thread()) MainWait::bind(handle);
       },
-      "session"_a.none(), "Makes the calling thread use a session.");
+      "session"_a.none(), doc::bind_session);
   m.def(
       "is_initialized", [] { return distwrap_is_initialized() != 0; },
-      "Whether this thread has a session.");
-  m.def("is_available", [] { return distwrap_is_available() != 0; });
-  m.def("get_rank", &get_rank, "group"_a = nb::none(),
-        "This rank in the group; -1 outside of it and without a session.");
+      doc::is_initialized);
+  m.def(
+      "is_available", [] { return distwrap_is_available() != 0; },
+      doc::is_available);
+  m.def("get_rank", &get_rank, "group"_a = nb::none(), doc::get_rank);
   m.def("get_world_size", &get_world_size, "group"_a = nb::none(),
-        "The number of ranks of the group; -1 outside of it and without a "
-        "session.");
+        doc::get_world_size);
   m.def("get_process_group_ranks", &get_process_group_ranks,
-        "group"_a = nb::none(), "The ranks of the world that it has.");
+        "group"_a = nb::none(), doc::get_process_group_ranks);
   m.def(
       "get_group_rank",
       [](H group, int32_t global_rank) {
@@ -697,8 +698,7 @@ void add_groups(nb::module_& m) {
               error);
         return rank;
       },
-      "group"_a.none(), "global_rank"_a,
-      "A rank of the world as a rank of the group.");
+      "group"_a.none(), "global_rank"_a, doc::get_group_rank);
   m.def(
       "get_global_rank",
       [](H group, int32_t group_rank) {
@@ -709,8 +709,7 @@ void add_groups(nb::module_& m) {
               error);
         return rank;
       },
-      "group"_a.none(), "group_rank"_a,
-      "A rank of the group as a rank of the world.");
+      "group"_a.none(), "group_rank"_a, doc::get_global_rank);
   m.def(
       "get_backend",
       [](H group, H device) {
@@ -720,16 +719,14 @@ void add_groups(nb::module_& m) {
                                       list, e);
         });
       },
-      "group"_a = nb::none(), "device"_a = nb::none(),
-      "The name of the group's backend.");
+      "group"_a = nb::none(), "device"_a = nb::none(), doc::get_backend);
   m.def(
       "abort",
       [](H group) {
         const distwrap_group handle = group_of("abort", group);
         wait_in(handle, [&](auto* e) { return distwrap_abort(handle, e); });
       },
-      "group"_a = nb::none(),
-      "Fails all present and future operations of the group on all members.");
+      "group"_a = nb::none(), doc::abort);
   m.def(
       "set_timeout",
       [](H group, H timeout) {
@@ -739,8 +736,7 @@ void add_groups(nb::module_& m) {
                                    &error.handle),
               error);
       },
-      "group"_a.none(), "timeout"_a,
-      "Sets the time limit of the group's operations.");
+      "group"_a.none(), "timeout"_a, doc::set_timeout);
   m.def(
       "_capabilities",
       [](H group, H device) {
@@ -758,8 +754,7 @@ void add_groups(nb::module_& m) {
           return distwrap_save_recording(nullptr, list, e);
         });
       },
-      "Writes the last operations of this rank to a file and returns its "
-      "path.");
+      doc::save_recording);
   m.def(
       "_register_group",
       [](H group, const std::vector<int32_t>& ranks,
@@ -838,9 +833,7 @@ void add_groups(nb::module_& m) {
         }
         return backends;
       },
-      "backend"_a,
-      "A dict of device types and names of backends, in the order "
-      "of a text such as 'cpu:gloo,cuda:nccl'; \"gloo\" is {'cpu': 'gloo'}.");
+      "backend"_a, doc::parse_backend);
   m.def(
       "format_backend",
       [](const nb::dict& backends) {
@@ -850,7 +843,7 @@ void add_groups(nb::module_& m) {
                                          list, e);
         });
       },
-      "backends"_a, "The reverse of parse_backend.");
+      "backends"_a, doc::format_backend);
   m.def("_registered_groups", [] {
     uint64_t count = 0;
     Error error;

@@ -1,5 +1,6 @@
 // Hooks: callables that see the calls of a group.
 #include "call.h"
+#include "docs.h"
 
 #include <memory>
 #include <nanobind/stl/string.h>
@@ -211,10 +212,8 @@ void add_hooks(nb::module_& m) {
   const auto unset = [](const char* name) {
     return nb::arg(name) = nb::none();
   };
-  nb::class_<Hook>(m, "Hook", nb::is_weak_referenceable(),
-                   "Sees a group's calls until it is removed or dropped.")
-      .def("remove", &Hook::remove,
-           "Returns when the hook runs in no other thread.")
+  nb::class_<Hook>(m, "Hook", nb::is_weak_referenceable(), doc::Hook)
+      .def("remove", &Hook::remove, doc::Hook_remove)
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](Hook& hook, nb::args) { hook.remove(); });
   m.def(
@@ -225,12 +224,7 @@ void add_hooks(nb::module_& m) {
             nb::rv_policy::take_ownership);
       },
       unset("group"), nb::kw_only(), unset("pre"), unset("post"),
-      unset("abort"), unset("completion"), unset("straggler"),
-      "Adds a hook: callables that see the group's calls (docs/hooks.md). "
-      "pre(call) may raise, which refuses the call on all ranks; "
-      "post(call, error), completion(call, error) and abort(call, error) come "
-      "after; straggler(report) when this rank has waited long. error is an "
-      "exception or None. Hold the result: its end removes the hook.");
+      unset("abort"), unset("completion"), unset("straggler"), doc::add_hook);
 }
 
 }  // namespace distwrap_python

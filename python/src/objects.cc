@@ -1,6 +1,7 @@
 // Objects: values of Python in the encoding of docs/objects.md, value by value.
 #include "arrays.h"
 #include "call.h"
+#include "docs.h"
 #include "handles.h"
 
 #include <cstdlib>
@@ -533,15 +534,13 @@ void add_objects(nb::module_& m) {
         const std::string bytes = encode("encode_object", object, pickle);
         return nb::bytes(bytes.data(), bytes.size());
       },
-      none("object"), "pickle"_a = false,
-      "The bytes of an object, in the encoding of docs/objects.md.");
+      none("object"), "pickle"_a = false, doc::encode_object);
   m.def(
       "decode_object",
       [](nb::bytes bytes, bool pickle) {
         return decode("decode_object", {bytes.c_str(), bytes.size()}, pickle);
       },
-      "bytes"_a, "pickle"_a = false,
-      "The object of bytes of any origin; kObjectDecode for others.");
+      "bytes"_a, "pickle"_a = false, doc::decode_object);
   m.def("_register_object_type", [](const std::string& name, nb::object type,
                                     nb::object write, nb::object read) {
     if (writers().contains(type) || readers().contains(name.c_str()))

@@ -1,6 +1,7 @@
 // Windows: memory of a group's ranks that the others read and write.
 #include "arrays.h"
 #include "call.h"
+#include "docs.h"
 
 #include <cstring>
 #include <nanobind/stl/string.h>
@@ -339,96 +340,63 @@ void add_windows(nb::module_& m) {
   const auto unset = [](const char* name) {
     return nb::arg(name) = nb::none();
   };
-  nb::class_<Attributes>(m, "WindowAttr", "A rank's part of a window.")
-      .def_ro("count", &Attributes::count, "elements")
-      .def_ro("bytes", &Attributes::bytes)
+  nb::class_<Attributes>(m, "WindowAttr", doc::WindowAttr)
+      .def_ro("count", &Attributes::count, doc::WindowAttr_count)
+      .def_ro("bytes", &Attributes::bytes, doc::WindowAttr_bytes)
       .def_ro("is_unified", &Attributes::is_unified,
-              "whether this rank can load and store it directly");
-  nb::class_<Window>(
-      m, "Window", nb::is_weak_referenceable(),
-      "Memory of all ranks of a group that each can read and write without the "
-      "owner's help, and signals that tell when data have arrived. Collective. "
-      "Each rank brings memory (an array), or names a count of elements of "
-      "dtype to allocate; counts may differ. Offsets are elements of the "
-      "target's part. docs/windows.md says when data become visible.")
+              doc::WindowAttr_is_unified);
+  nb::class_<Window>(m, "Window", nb::is_weak_referenceable(), doc::Window)
       .def(nb::init<H, int64_t, H, H, int64_t, H, H, H>(), unset("memory"),
            "count"_a = 0, "dtype"_a = "float32", unset("group"),
            "signals"_a = 64, nb::kw_only(), unset("timeout"), unset("backend"),
            unset("label"))
-      .def("rank", &Window::rank, "This rank in the window's group.")
-      .def("size", &Window::size, "The number of ranks of the window's group.")
-      .def_prop_ro("group", &Window::group_object,
-                   "The group whose ranks share the window.")
-      .def("destroy", &Window::destroy, unset("timeout"),
-           "Collective. Afterwards no rank writes to the memory. MPI: "
-           "MPI_Win_free.")
-      .def("memory", &Window::memory,
-           "This rank's part as an array, which may outlive the window.")
+      .def("rank", &Window::rank, doc::Window_rank)
+      .def("size", &Window::size, doc::Window_size)
+      .def_prop_ro("group", &Window::group_object, doc::Window_group)
+      .def("destroy", &Window::destroy, unset("timeout"), doc::Window_destroy)
+      .def("memory", &Window::memory, doc::Window_memory)
       .def("map_remote", &Window::map_remote, unset("target"),
-           unset("group_target"),
-           "Another rank's part as an array, which may outlive the window. "
-           "NotImplementedError where it cannot be mapped. MPI: "
-           "MPI_Win_shared_query.")
+           unset("group_target"), doc::Window_map_remote)
       .def("get_attr", &Window::get_attr, unset("target"),
-           unset("group_target"))
+           unset("group_target"), doc::Window_get_attr)
       .def("put", &Window::put, none("tensor"), unset("target"), "offset"_a = 0,
            "async_op"_a = false, unset("group_target"), nb::kw_only(),
-           unset("timeout"), unset("label"),
-           "Writes to the target's part. MPI: MPI_Put.")
+           unset("timeout"), unset("label"), doc::Window_put)
       .def("get", &Window::get, none("tensor"), unset("target"), "offset"_a = 0,
            "async_op"_a = false, unset("group_target"), nb::kw_only(),
-           unset("timeout"), unset("label"),
-           "Reads from the target's part. MPI: MPI_Get.")
+           unset("timeout"), unset("label"), doc::Window_get)
       .def("put_signal", &Window::put_signal, none("tensor"), unset("target"),
            "offset"_a = 0, "index"_a = 0, "value"_a = 1, "how"_a = "add",
            "async_op"_a = false, unset("group_target"), nb::kw_only(),
-           unset("timeout"), unset("label"),
-           "Writes, then raises a slot of the target. NCCL: ncclPutSignal.")
+           unset("timeout"), unset("label"), doc::Window_put_signal)
       .def("signal", &Window::signal, unset("target"), unset("index"),
            "value"_a = 1, "how"_a = "add", "async_op"_a = false,
            unset("group_target"), nb::kw_only(), unset("timeout"),
-           unset("label"),
-           "Raises a slot of the target, or without an index the counter of "
-           "this pair of ranks. NCCL: ncclSignal.")
-      .def(
-          "wait_signal", &Window::wait_signal, unset("index"), "value"_a = 1,
-          "compare"_a = "ge", "async_op"_a = false, unset("source"),
-          unset("group_source"), nb::kw_only(), unset("timeout"),
-          unset("label"),
-          "Waits until a slot of this rank fulfils the comparison (eq, ne, lt, "
-          "le, gt, ge); without an index consumes a signal of source. NCCL: "
-          "ncclWaitSignal.")
+           unset("label"), doc::Window_signal)
+      .def("wait_signal", &Window::wait_signal, unset("index"), "value"_a = 1,
+           "compare"_a = "ge", "async_op"_a = false, unset("source"),
+           unset("group_source"), nb::kw_only(), unset("timeout"),
+           unset("label"), doc::Window_wait_signal)
       .def("accumulate", &Window::accumulate, none("tensor"), unset("target"),
            "offset"_a = 0, unset("op"), "async_op"_a = false,
            unset("group_target"), nb::kw_only(), unset("timeout"),
-           unset("label"),
-           "Reduces into the target's part, each element atomically. MPI: "
-           "MPI_Accumulate.")
+           unset("label"), doc::Window_accumulate)
       .def("fetch_op", &Window::fetch_op, none("old"), none("tensor"),
            unset("target"), "offset"_a = 0, unset("op"), "async_op"_a = false,
            unset("group_target"), nb::kw_only(), unset("timeout"),
-           unset("label"),
-           "Accumulates, and `old` gets the elements from before. MPI: "
-           "MPI_Fetch_and_op.")
+           unset("label"), doc::Window_fetch_op)
       .def("fetch_add", &Window::fetch_add, "value"_a, unset("target"),
            "offset"_a = 0, unset("group_target"), nb::kw_only(),
-           unset("timeout"), unset("label"),
-           "Adds a number to one element and returns the element's value from "
-           "before. MPI: MPI_Fetch_and_op.")
+           unset("timeout"), unset("label"), doc::Window_fetch_add)
       .def("compare_swap", &Window::compare_swap, none("old"),
            none("expected_desired"), unset("target"), "offset"_a = 0,
            "async_op"_a = false, unset("group_target"), nb::kw_only(),
-           unset("timeout"), unset("label"),
-           "Replaces an element by the second of two if it equals the first; "
-           "`old` gets the element from before. MPI: MPI_Compare_and_swap.")
+           unset("timeout"), unset("label"), doc::Window_compare_swap)
       .def("flush", &Window::flush, unset("target"), "async_op"_a = false,
            unset("group_target"), nb::kw_only(), unset("timeout"),
-           unset("label"),
-           "Ends when this rank's writes have arrived at the target, or at all "
-           "ranks. MPI: MPI_Win_flush.")
+           unset("label"), doc::Window_flush)
       .def("fence", &Window::fence, "async_op"_a = false, nb::kw_only(),
-           unset("timeout"), unset("label"),
-           "Orders this thread's operations; waits for no rank.");
+           unset("timeout"), unset("label"), doc::Window_fence);
   m.def(
       "new_window",
       [](H memory, int64_t count, H dtype, H group, int64_t signals, H timeout,
@@ -439,9 +407,7 @@ void add_windows(nb::module_& m) {
       },
       unset("memory"), "count"_a = 0, "dtype"_a = "float32", unset("group"),
       "signals"_a = 64, nb::kw_only(), unset("timeout"), unset("backend"),
-      unset("label"),
-      "A Window, under the name of the call in C and C++. MPI: MPI_Win_create, "
-      "MPI_Win_allocate. NCCL: ncclCommWindowRegister.");
+      unset("label"), doc::new_window);
 }
 
 }  // namespace distwrap_python

@@ -1,5 +1,6 @@
 // Works and batches.
 #include "call.h"
+#include "docs.h"
 
 #include <algorithm>
 #include <functional>
@@ -267,43 +268,27 @@ int64_t forever_unless(const char* call, nb::handle timeout) {
 }  // namespace
 
 void add_work(nb::module_& m) {
-  nb::class_<Work>(m, "Work", nb::is_weak_referenceable(),
-                   "A started operation. It may be dropped: its buffers are "
-                   "held until it has ended.")
-      .def("wait", &Work::wait, "timeout"_a = nb::none(),
-           "Waits for the end: True, or the operation's error. After `timeout` "
-           "(seconds or a timedelta) TimeoutError, and the operation goes on. "
-           "With tensors of a GPU and no timeout the current stream of their "
-           "library waits, and the host goes on.")
-      .def("is_completed", &Work::has_ended,
-           "Whether the operation has ended, well or not.")
-      .def("is_success", &Work::is_success, "Whether it has ended well.")
-      .def("exception", &Work::exception,
-           "The error of the operation, or None.")
-      .def("result", &Work::result,
-           "The list of the output arrays of an operation that has ended, or "
-           "its "
-           "error.")
-      .def_prop_ro("name", &Work::name, "The name of the call.")
-      .def("seq", &Work::seq, "Its number among the group's collectives.")
-      .def("event_fd", &Work::event_fd,
-           "A descriptor for poll, readable once the operation has ended. It "
-           "belongs to the Work: do not read or close it.")
+  nb::class_<Work>(m, "Work", nb::is_weak_referenceable(), doc::Work)
+      .def("wait", &Work::wait, "timeout"_a = nb::none(), doc::Work_wait)
+      .def("is_completed", &Work::has_ended, doc::Work_is_completed)
+      .def("is_success", &Work::is_success, doc::Work_is_success)
+      .def("exception", &Work::exception, doc::Work_exception)
+      .def("result", &Work::result, doc::Work_result)
+      .def_prop_ro("name", &Work::name, doc::Work_name)
+      .def("seq", &Work::seq, doc::Work_seq)
+      .def("event_fd", &Work::event_fd, doc::Work_event_fd)
       .def("__await__",
            [](nb::handle self) {
              return nb::module_::import_("distwrap.waiting")
                  .attr("wait_in_loop")(self);
            })
-      .def("cancel", &Work::cancel,
-           "Takes the operation back if it has not been submitted yet.")
+      .def("cancel", &Work::cancel, doc::Work_cancel)
       .def(
           "add_done_callback",
           [](const nb::object& self, nb::object callback) {
             Work::add_done_callback(self, std::move(callback));
           },
-          "callback"_a,
-          "Calls callback(work) once when the operation has ended, in this "
-          "thread if it has already, else in a thread of the session.");
+          "callback"_a, doc::Work_add_done_callback);
   nb::class_<Batch>(m, "_Batch")
       .def(nb::init<>())
       .def("begin", &Batch::begin)
@@ -322,8 +307,7 @@ void add_work(nb::module_& m) {
           return distwrap_wait_all(handles.data(), handles.size(), limit, e);
         });
       },
-      "works"_a, "timeout"_a = nb::none(),
-      "Waits for all works; the first error among them. MPI: MPI_Waitall.");
+      "works"_a, "timeout"_a = nb::none(), doc::wait_all);
   m.def(
       "wait_any",
       [](const nb::list& works, nb::handle timeout) {
@@ -337,8 +321,7 @@ void add_work(nb::module_& m) {
         });
         return index;
       },
-      "works"_a, "timeout"_a = nb::none(),
-      "Waits for one of the works and returns its index. MPI: MPI_Waitany.");
+      "works"_a, "timeout"_a = nb::none(), doc::wait_any);
 }
 
 }  // namespace distwrap_python

@@ -20,10 +20,16 @@ sys.path.insert(0, str(ROOT / "python"))
 import make_calls  # noqa: E402
 
 
-def table():
+def whole_table():
     with open(ROOT / "python" / "calls.toml", "rb") as file:
         calls = tomllib.load(file)
     return calls, calls.pop("types")
+
+
+def table():
+    """The operations, and the types of their arguments."""
+    calls, kinds = whole_table()
+    return make_calls.operations(calls), kinds
 
 
 def c_functions():
@@ -43,22 +49,59 @@ def is_error(value):
 
 class Names(unittest.TestCase):
     def test_the_table_has_functions_of_the_c_api(self):
+        """Each that an entry names is in c.h and is called by the module, which
+        calls every function of c.h but those that Python has no use for."""
         known = c_functions()
+        called = set()
+        for path in (ROOT / "python" / "src").glob("*"):
+            called |= set(re.findall(r"\bdistwrap_(\w+)\b",
+                                     path.read_text(encoding="utf-8")))
         self.assertGreater(len(known), 100)
-        for name, call in table()[0].items():
-            self.assertIn(call["c"], known, name)
+        for name, call in whole_table()[0].items():
+            if "c" in call:
+                self.assertIn(call["c"], known & called, name)
+        self.assertEqual(known - called, {
+            # the recording of a batch, which `with batch()` does
+            "batch_on",
+            # tensors come by the buffer protocol and DLPack of Python
+            "dlpack_of_tensor", "tensor_of_dlpack",
+            # arrays hold pages, which outlive their window
+            "window_memory", "window_map_remote",
+            # errors are read field by field; works by test, status and outputs
+            "error_text", "work_all", "work_result", "work_state",
+            # data of groups are objects, which groups own
+            "group_set_data",
+            # groups know their parents
+            "group_children",
+            # the package reads and writes types of the program itself
+            "register_object_type"})
 
     def test_each_call_exists_as_the_table_says(self):
         for name, call in table()[0].items():
             function = getattr(dist, name)
             self.assertEqual(function.__name__, name)
-            self.assertTrue(function.__doc__.strip().endswith(
-                call["doc"].strip()), name)
             # nanobind writes the signature into the first line.
             first = function.__doc__.splitlines()[0]
             given = [argument for argument, _, _ in
                      make_calls.parameters(call["args"])]
             self.assertEqual(re.findall(r"(\w+): ", first), given, first)
+
+    def test_docstrings_are_those_of_the_table(self):
+        calls = whole_table()[0]
+        for name, call in calls.items():
+            found = dist
+            for part in name.split("."):
+                found = getattr(found, part)
+            self.assertTrue(found.__doc__.strip().endswith(
+                make_calls.document(call)), name)
+        for name, kind in vars(dist).items():
+            if getattr(kind, "__module__", "") != "distwrap._core" or (
+                    name.startswith("_")):
+                continue
+            self.assertIn(name, calls)
+            for member in vars(kind) if isinstance(kind, type) else ():
+                if not member.startswith("_"):
+                    self.assertIn(f"{name}.{member}", calls)
 
     def test_each_type_is_known(self):
         calls, kinds = table()
@@ -70,7 +113,9 @@ class Names(unittest.TestCase):
         calls, kinds = table()
         base = (ROOT / "python" / "stubs.pyi").read_text(encoding="utf-8")
         stubs = {}
-        for node in ast.parse(make_calls.stubs(calls, kinds, base)).body:
+        for node in ast.parse(make_calls.stubs(
+                whole_table()[0], kinds, base,
+                ROOT / "python" / "distwrap")).body:
             if isinstance(node, ast.AnnAssign):
                 stubs[node.target.id] = node
             elif hasattr(node, "name"):
@@ -80,7 +125,18 @@ class Names(unittest.TestCase):
                           if name not in stubs], [])
         for name, call in calls.items():
             self.assertEqual(ast.get_docstring(stubs[name]).split(),
-                             call["doc"].split())
+                             make_calls.document(call).split())
+        silent = []
+        for name in public_names():
+            parts = [(name, stubs[name])] + [
+                (f"{name}.{node.name}", node)
+                for node in getattr(stubs[name], "body", ())
+                if isinstance(node, ast.FunctionDef)
+                and not node.name.startswith("__")]
+            silent += [full for full, node in parts
+                       if isinstance(node, ast.FunctionDef | ast.ClassDef)
+                       and not ast.get_docstring(node)]
+        self.assertEqual(silent, [])
         compared = 0
         for name in public_names():
             if isinstance(stubs[name], ast.FunctionDef):
@@ -130,9 +186,11 @@ class Names(unittest.TestCase):
         finally:
             dist.destroy_process_group()
 
-    def call_by_names(self, name, call):
+    @staticmethod
+    def values():
+        """Good arguments of operations on one rank, by name."""
         x, y = np.ones(4), np.zeros(4)
-        values = {
+        return {
             "tensor": x, "input": x, "input_tensor": x, "output": y,
             "output_tensor": y, "tensor_list": [y], "input_list": [x],
             "gather_list": [y], "scatter_list": [y], "op": dist.ReduceOp.SUM,
@@ -143,6 +201,10 @@ class Names(unittest.TestCase):
             "device_ids": None, "wait_all_ranks": True, "timeout": 10.0,
             "label": "by name",
         }
+
+    def call_by_names(self, name, call):
+        values = self.values()
+        y = values["output"]
         named = {argument: values[argument] for argument, _, _ in
                  make_calls.parameters(call["args"])}
         # A message to oneself needs its other half.
@@ -158,6 +220,68 @@ class Names(unittest.TestCase):
         for one in ("src", "dst"):
             if one in named and other is None:
                 getattr(dist, name)(**{**named, one: None, "group_" + one: 0})
+
+    def test_errors_of_the_table(self):
+        """Each error that an entry names can be had from its call."""
+        x, y = np.ones(4), np.zeros(4)
+
+        dist.init_process_group("shm", store=dist.HashStore(), rank=0,
+                                world_size=1)
+        done = dist.all_reduce(x, async_op=True)
+        done.wait()
+        late = dist.irecv(y, 0)
+        window = dist.Window(count=2)
+        ended = dist.Window(count=1)
+        ended.destroy()
+        store = dist.HashStore()
+        by_argument = {
+            "kReduceOp": {"op": "nosuch"}, "kWildcard": {"src": None},
+            "kRootMissing": {"src": None, "dst": None},
+            "kRootBoth": {"src": 0, "dst": 0, "group_src": 0, "group_dst": 0},
+            "kRankNotMember": {"src": 7},
+            "kSplitMismatch": {"counts": [9], "output_split_sizes": [9]}}
+        by_call = {
+            "Work.wait": lambda: late.wait(0.01),
+            "Work.result": late.result, "Work.cancel": done.cancel,
+            "get_group_rank": lambda: dist.get_group_rank(None, 9),
+            "get_global_rank": lambda: dist.get_global_rank(None, 9),
+            "get_backend": lambda: dist.get_backend(device=(2, 0)),
+            "parse_backend": lambda: dist.parse_backend("cpu:shm:"),
+            "Store.get": lambda: store.get("none", 0.01),
+            "Store.wait": lambda: store.wait(["none"], 0.01),
+            "connect_store": lambda: dist.connect_store("unix:/none", 0.01),
+            "encode_object": lambda: dist.encode_object(object()),
+            "decode_object": lambda: dist.decode_object(b"DW"),
+            "get_mem_allocator": lambda: dist.get_mem_allocator(
+                dist.new_group(backend="loopback")),
+            "register_mem_pool": lambda: dist.register_mem_pool(x),
+            "Window.put": lambda: ended.put(np.ones(1, "f4"), 0),
+            "Window.wait_signal": lambda: window.wait_signal(
+                0, 9, timeout=0.01),
+            "Window.fetch_add": lambda: window.fetch_add(1, 0, 5)}
+        provoked = 0
+        try:
+            for name, call in whole_table()[0].items():
+                for reason in call.get("errors", ()):
+                    with self.assertRaises(dist.DistError, msg=name) as caught:
+                        if "args" in call:
+                            self.call_with(name, call, by_argument[reason])
+                        else:
+                            by_call[name]()
+                    self.assertEqual(caught.exception.reason, reason, name)
+                    provoked += 1
+            dist.send(x, 0)
+            late.wait()
+        finally:
+            dist.destroy_process_group()
+        self.assertGreater(provoked, 40)
+
+    def call_with(self, name, call, wrong):
+        """A call with all its arguments but these right."""
+        arguments = self.values()
+        known = [one for one, _, _ in make_calls.parameters(call["args"])]
+        getattr(dist, name)(**{
+            one: wrong.get(one, arguments[one]) for one in known})
 
     def test_each_public_name_is_used_by_a_test(self):
         called, named = set(), set()

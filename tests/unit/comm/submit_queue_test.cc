@@ -157,11 +157,11 @@ TEST_F(QueuedBatch, StartsWithoutAnItemThatWasTakenBack) {
   EXPECT_EQ(items_[1].state(), WorkState::kAborted);
   EXPECT_EQ(error_reason(items_[1].wait()), Reason::kAborted);
   answer_ = DW_OK;
-  for (const size_t i : {0, 2}) wait_until_submitted(items_[i]);
+  for (const size_t i : {0u, 2u}) wait_until_submitted(items_[i]);
   EXPECT_EQ(kinds(), (std::vector<uint16_t>{DW_OP_RECV, DW_OP_BARRIER}));
   EXPECT_EQ(error_reason(items_[0].cancel()), Reason::kAlreadySubmitted);
   complete_all();
-  for (const size_t i : {0, 2}) EXPECT_TRUE(items_[i].wait().ok());
+  for (const size_t i : {0u, 2u}) EXPECT_TRUE(items_[i].wait().ok());
   EXPECT_EQ(fake_.aborts, 0);
 }
 
