@@ -57,7 +57,7 @@ class Life(unittest.TestCase):
 
     def leaves_nothing(self, *names):
         """Programs whose end leaves neither a file nor a process."""
-        for name in names:
+        def run_one(name):
             with tempfile.TemporaryDirectory() as folder:
                 self.good(name, limit=10, environment={"TMPDIR": folder})
                 self.assertEqual(os.listdir(folder), [], name)
@@ -67,6 +67,8 @@ class Life(unittest.TestCase):
                     self.assertNotIn(job, path.read_bytes().split(b"\0"), name)
                 except OSError:
                     pass  # the process has ended, or is another user's
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            list(pool.map(run_one, names))
 
     def all_good(self, *names, **named):
         """Programs that mostly sleep, so they run side by side."""

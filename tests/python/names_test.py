@@ -283,6 +283,39 @@ class Names(unittest.TestCase):
         getattr(dist, name)(**{
             one: wrong.get(one, arguments[one]) for one in known})
 
+    def test_what_trainers_call(self):
+        """The names that nine trainers call most, with the file that has each."""
+        files = {
+            "groups.cc": "get_rank get_world_size is_initialized is_available "
+                         "get_backend get_global_rank get_process_group_ranks "
+                         "set_timeout",
+            "groups.py": "init_process_group destroy_process_group new_group "
+                         "new_subgroups_by_enumeration split_group",
+            "operations.cc": "all_reduce barrier broadcast all_gather reduce "
+                             "all_gather_into_tensor reduce_scatter_tensor "
+                             "all_to_all_single reduce_scatter gather scatter "
+                             "all_to_all isend irecv send recv "
+                             "monitored_barrier",
+            "objects.py": "broadcast_object_list all_gather_object "
+                          "gather_object scatter_object_list",
+            "batch.py": "P2POp batch_isend_irecv batch",
+        }
+        for file, names in files.items():
+            folder = "src" if file.endswith(".cc") else "distwrap"
+            text = (ROOT / "python" / folder / file).read_text(encoding="utf-8")
+            for name in names.split():
+                found = getattr(dist, name)
+                self.assertTrue(callable(found), name)
+                self.assertRegex(text, rf"(def|class) {name}\b|\b{name}\(|"
+                                 rf'"{name}"', file)
+                if folder == "distwrap":
+                    self.assertEqual(found.__module__,
+                                     "distwrap." + file.removesuffix(".py"))
+        # The only one that is absent has a row that says why.
+        text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+        self.assertFalse(hasattr(dist, "TCPStore"))
+        self.assertRegex(text, r"\| `TCPStore`.*\| absent \|")
+
     def test_each_public_name_is_used_by_a_test(self):
         called, named = set(), set()
         for path in HERE.glob("*.py"):

@@ -220,6 +220,29 @@ class Wheels(unittest.TestCase):
         self.assertEqual(sorted(told.splitlines()),
                          [f"[{rank}] {rank}: 3" for rank in range(3)])
 
+    def test_installed_from_the_sources(self):
+        """`pip install -e .` and `pip install .`: builds for the libraries of
+        this machine."""
+        place = WORK / "environment"
+        shutil.rmtree(place, ignore_errors=True)
+        output(self.pythons[max(self.pythons)].path, "-m", "venv", place)
+        python = place / "bin/python"
+        pip = [python, "-m", "pip", "-q", "--disable-pip-version-check",
+               "install"]
+        output(*pip, "numpy")
+        for how in (["-e"], []):
+            output(*pip, *how, ROOT)
+            told = output(python, "-m", "distwrap.run", "-n", "3",
+                          ROOT / "examples/python/hello.py", cwd=WORK)
+            self.assertEqual(sorted(told.splitlines()),
+                             [f"[{rank}] {rank}: 3" for rank in range(3)])
+            file = output(python, "-c", "import distwrap.groups as one;"
+                          "print(one.__file__)", cwd=WORK).strip()
+            # An editable installation reads the sources.
+            self.assertEqual(pathlib.Path(file).is_relative_to(ROOT / "python"),
+                             bool(how), file)
+            output(place / "bin/distwrap", "info", cwd=WORK)
+
     def test_programs_in_c_and_cpp(self):
         """The headers and the CMake files of a wheel, on a machine with the
         same Abseil."""
