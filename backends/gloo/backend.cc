@@ -46,9 +46,9 @@ int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
   static constexpr uint64_t kScatters = DW_BIT(DW_OP_REDUCE_SCATTER);
   static constexpr dw_caps_row kRows[] = {
       caps_row(kBarrier, 0, kNoReduction, kPlainFlags),
-      caps_row(kWhole, ANY, kNoReduction, kPlainFlags),
-      caps_row(kGathers, ANY, kNoReduction, kPieceFlags),
-      caps_row(DW_BIT(DW_OP_ALL_TO_ALL), ANY, kNoReduction,
+      caps_row(kWhole, kEveryType, kNoReduction, kPlainFlags),
+      caps_row(kGathers, kEveryType, kNoReduction, kPieceFlags),
+      caps_row(DW_BIT(DW_OP_ALL_TO_ALL), kEveryType, kNoReduction,
                kShapes[DW_OP_ALL_TO_ALL].flags),
       caps_row(kResults, ANY, reductions_of(ANY), kPlainFlags),
       caps_row(kResults, INTEGERS, reductions_of(INTEGERS), kPlainFlags),

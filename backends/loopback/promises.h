@@ -18,8 +18,8 @@ inline constexpr auto kRows = [] {
   constexpr uint64_t kReducesSplit = kReductions & kSplits;
   return std::array{
       caps_row(DW_BIT(DW_OP_BARRIER), 0, kNoReduction, kPlainFlags),
-      caps_row(DW_BIT(DW_OP_BROADCAST), ANY, kNoReduction, kPlainFlags),
-      caps_row(kMoves, ANY, kNoReduction, kPieceFlags),
+      caps_row(DW_BIT(DW_OP_BROADCAST), kEveryType, kNoReduction, kPlainFlags),
+      caps_row(kMoves, kEveryType, kNoReduction, kPieceFlags),
       caps_row(kReducesWhole, ANY, reductions_of(ANY), kPlainFlags),
       caps_row(kReducesWhole, NUMBERS, reductions_of(NUMBERS), kPlainFlags),
       caps_row(kReducesWhole, INTEGERS, reductions_of(INTEGERS), kPlainFlags),

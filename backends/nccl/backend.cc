@@ -58,7 +58,7 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
     if (int32_t code =
             Device::open(driver, info.device_id, &made->device, error))
       return code;
-    made->rows = rows_of(made->nccl.version);
+    made->rows = rows_of(made->nccl.version, made->device->capability());
     made->watch = std::make_unique<Watch>(made.get());
     if (int32_t code = made->watch->start(error)) return code;
     int driver_version = 0;

@@ -92,6 +92,8 @@ int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
 int32_t submit_group(dw_backend* backend, const dw_group_item* items,
                      uint64_t n, dw_error* error);
+int32_t stream_captured(dw_comm* comm, const dw_stream* stream,
+                        int32_t* captured, dw_error* error);
 int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
                          dw_error* error);
 

@@ -50,6 +50,9 @@ enum : int {
   CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 };
 
+// CUdevice_attribute
+enum : int { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75 };
+
 // CUpointer_attribute
 enum : int {
   CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,

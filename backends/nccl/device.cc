@@ -46,6 +46,11 @@ int32_t Device::open(const Driver& driver, int ordinal,
   if (int result = driver.cuDeviceGetUuid(&made->uuid_, made->handle_);
       result != CUDA_SUCCESS)
     return fail_driver(driver, "the device has no id", result, error);
+  if (int result = driver.cuDeviceGetAttribute(
+          &made->capability_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+          made->handle_);
+      result != CUDA_SUCCESS)
+    return fail_driver(driver, "the device has no capability", result, error);
   if (int result =
           driver.cuDevicePrimaryCtxRetain(&made->context_, made->handle_);
       result != CUDA_SUCCESS)

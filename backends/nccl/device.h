@@ -24,6 +24,8 @@ class Device {
   int ordinal() const { return ordinal_; }
   CUctx_st* context() const { return context_; }
   const CUuuid& uuid() const { return uuid_; }
+  // The first number of its compute capability: 9 for sm_90.
+  int capability() const { return capability_; }
   // Held around a call that enqueues: NCCL wants one thread at a time for each
   // device. Calls that may hang, abort and destroy, do not take it.
   std::mutex& calls() { return calls_; }
@@ -37,6 +39,7 @@ class Device {
   CUdevice handle_ = 0;
   CUctx_st* context_ = nullptr;
   CUuuid uuid_ = {};
+  int capability_ = 0;
   std::mutex calls_;
 };
 

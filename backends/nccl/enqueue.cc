@@ -21,9 +21,10 @@ class EnqueuedCall {
         stream_(stream),
         what_(what) {
     const int dtype = dw_dtype_index(buffers_.dtype);
-    const NcclType moved = moved_type(dtype);
-    type_ = moved.type;
-    unit_ = buffers_.element / moved.elements;
+    const NcclType type =
+        op.reduce == DW_REDUCE_NONE ? moved_type(dtype) : reduced_type(dtype);
+    type_ = type.type;
+    unit_ = buffers_.element / type.elements;
     at_root_ = op.peer == comm.rank;
   }
 

@@ -39,6 +39,8 @@ enum : int {
   ncclFloat32 = 7,
   ncclFloat64 = 8,
   ncclBfloat16 = 9,
+  ncclFloat8e4m3 = 10,  // since 2.24.3
+  ncclFloat8e5m2 = 11,
 };
 
 // ncclRedOp_t. Reductions that ncclRedOpCreatePreMulSum makes have larger

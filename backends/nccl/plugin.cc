@@ -30,6 +30,7 @@ static constexpr dw_backend_api kTable = [] {
   api.mem_alloc = nccl_backend::mem_alloc;
   api.mem_release = nccl_backend::mem_release;
   api.work_wait_stream = nccl_backend::work_wait_stream;
+  api.stream_captured = nccl_backend::stream_captured;
   return api;
 }();
 

@@ -10,6 +10,10 @@ constexpr uint64_t kSigned =
 // Before, NCCL divided sums of signed integers as if they had no sign.
 constexpr int kSignedAvgSince = version_code(2, 24, 3);
 
+// NCCL reduces floats of 8 bits.
+constexpr int kFloats8Since = version_code(2, 24, 3);
+constexpr int kFloats8Capability = 9;
+
 constexpr uint32_t kStreamFlags = DW_FLAG_ASIDE | DW_FLAG_CAPTURE;
 
 dw_caps_row row(uint64_t kinds, uint64_t types, uint32_t reductions,
@@ -21,17 +25,21 @@ dw_caps_row row(uint64_t kinds, uint64_t types, uint32_t reductions,
 
 }  // namespace
 
-uint64_t reduced_types(int version, uint16_t reduce) {
+uint64_t reduced_types(int version, int capability, uint16_t reduce) {
   using namespace dw_sdk;
+  const uint64_t floats8 =
+      version >= kFloats8Since && capability >= kFloats8Capability ? kFloats8
+                                                                   : 0;
   switch (reduce) {
     case DW_REDUCE_SUM:
     case DW_REDUCE_PRODUCT:
     case DW_REDUCE_MIN:
     case DW_REDUCE_MAX:
-      return ANY & ~kSixteenBits;
+      return (ANY & ~kSixteenBits) | floats8;
     case DW_REDUCE_AVG:
-      return NUMBERS & ~kSixteenBits &
-             (version >= kSignedAvgSince ? ~uint64_t{0} : ~kSigned);
+      return (NUMBERS & ~kSixteenBits &
+              (version >= kSignedAvgSince ? ~uint64_t{0} : ~kSigned)) |
+             floats8;
     case DW_REDUCE_PREMUL_SUM:
       return FLOATS;
     default:
@@ -48,7 +56,7 @@ uint32_t allowed_flags(uint16_t kind) {
   return flags;
 }
 
-std::vector<dw_caps_row> rows_of(int version) {
+std::vector<dw_caps_row> rows_of(int version, int capability) {
   using namespace dw_sdk;
   std::vector<dw_caps_row> rows;
   rows.push_back(row(DW_BIT(DW_OP_BARRIER), 0, kNoReduction,
@@ -56,13 +64,15 @@ std::vector<dw_caps_row> rows_of(int version) {
   for (const uint16_t kind :
        {DW_OP_BROADCAST, DW_OP_GATHER, DW_OP_SCATTER, DW_OP_ALL_GATHER,
         DW_OP_ALL_TO_ALL, DW_OP_SEND, DW_OP_RECV})
-    rows.push_back(row(DW_BIT(kind), ANY, kNoReduction, allowed_flags(kind)));
+    rows.push_back(
+        row(DW_BIT(kind), kEveryType, kNoReduction, allowed_flags(kind)));
   for (const uint16_t kind :
        {DW_OP_REDUCE, DW_OP_ALL_REDUCE, DW_OP_REDUCE_SCATTER})
     for (const uint16_t reduce :
          {DW_REDUCE_SUM, DW_REDUCE_PRODUCT, DW_REDUCE_MIN, DW_REDUCE_MAX,
           DW_REDUCE_AVG, DW_REDUCE_PREMUL_SUM})
-      rows.push_back(row(DW_BIT(kind), reduced_types(version, reduce),
+      rows.push_back(row(DW_BIT(kind),
+                         reduced_types(version, capability, reduce),
                          1u << reduce, allowed_flags(kind)));
   return rows;
 }

@@ -2,7 +2,8 @@
 // reductions.
 //
 // Integers of 16 bits and bool are unknown to NCCL. It moves them as bytes;
-// bool is also reduced, as bytes that are 0 or 1.
+// bool is also reduced, as bytes that are 0 or 1. Floats of 8 bits are moved as
+// bytes; NCCL reduces them from 2.24.3 on, on devices of capability 9 and more.
 #ifndef DISTWRAP_BACKENDS_NCCL_PROMISES_H_
 #define DISTWRAP_BACKENDS_NCCL_PROMISES_H_
 
@@ -46,8 +47,20 @@ constexpr NcclType moved_type(int dtype) {
     case DW_DTYPE_U16:
     case DW_DTYPE_I16:
       return {ncclUint8, 2};
-    default:  // u8, bool
+    default:  // u8, bool, floats of 8 bits
       return {ncclUint8, 1};
+  }
+}
+
+// The type in which elements are reduced.
+constexpr NcclType reduced_type(int dtype) {
+  switch (dtype) {
+    case DW_DTYPE_F8E4M3FN:
+      return {ncclFloat8e4m3, 1};
+    case DW_DTYPE_F8E5M2:
+      return {ncclFloat8e5m2, 1};
+    default:
+      return moved_type(dtype);
   }
 }
 
@@ -71,11 +84,12 @@ constexpr int nccl_reduction(int dtype, uint16_t reduce) {
   }
 }
 
-// The element types for which NCCL `version` has a reduction.
-uint64_t reduced_types(int version, uint16_t reduce);
+// The element types for which NCCL `version` has a reduction on a device of
+// this capability.
+uint64_t reduced_types(int version, int capability, uint16_t reduce);
 
 // The rows of `caps` over NCCL `version`.
-std::vector<dw_caps_row> rows_of(int version);
+std::vector<dw_caps_row> rows_of(int version, int capability);
 
 // The flags that an operation may carry here.
 uint32_t allowed_flags(uint16_t kind);

@@ -121,11 +121,13 @@ int32_t read_call(const Comm& comm, const dw_op& given, bool in_group,
   const int rank = in_group && shape.message ? -1 : comm.rank;
   if (int32_t code = dw_sdk::check_form(op, shape, rank, comm.size, error))
     return code;
-  const int version = comm.backend->nccl.version;
-  if (int32_t code = dw_sdk::read_buffers(
-          op, shape,
-          shape.reduces ? reduced_types(version, op.reduce) : uint64_t{0},
-          comm.rank, comm.size, buffers, error))
+  const uint64_t types =
+      shape.reduces
+          ? reduced_types(comm.backend->nccl.version,
+                          comm.backend->device->capability(), op.reduce)
+          : uint64_t{0};
+  if (int32_t code = dw_sdk::read_buffers(op, shape, types, comm.rank,
+                                          comm.size, buffers, error))
     return code;
   if (op.reduce == DW_REDUCE_PREMUL_SUM && op.scale == nullptr)
     return dw_invalid(error, "nccl: premul_sum needs a factor");

@@ -78,6 +78,20 @@ int32_t submit_group(dw_backend* backend, const dw_group_item* given,
   });
 }
 
+int32_t stream_captured(dw_comm* comm, const dw_stream* stream,
+                        int32_t* captured, dw_error* error) {
+  const Device& device = *of(comm)->backend->device;
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (int result = device.driver().cuStreamIsCapturing(
+          static_cast<CUstream_st*>(stream->native), &status);
+      result != CUDA_SUCCESS)
+    return dw_invalid(error, ("nccl: the stream cannot be used: " +
+                              device.driver().error_name(result))
+                                 .c_str());
+  *captured = status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : 1;
+  return DW_OK;
+}
+
 int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
                          dw_error* error) {
   Backend* const backend = of(comm)->backend;

@@ -53,10 +53,10 @@ int32_t caps(dw_backend* /*backend*/, const dw_caps_row** rows,
       DW_BIT(DW_OP_SIGNAL) | DW_BIT(DW_OP_WAIT_SIGNAL) | DW_BIT(DW_OP_FLUSH) |
       DW_BIT(DW_OP_FENCE);
   static constexpr dw_caps_row kRows[] = {
-      caps_row(kMessages, ANY, kNoReduction, kPlainFlags),
-      caps_row(DW_BIT(DW_OP_PUT), ANY, kNoReduction,
+      caps_row(kMessages, kEveryType, kNoReduction, kPlainFlags),
+      caps_row(DW_BIT(DW_OP_PUT), kEveryType, kNoReduction,
                DW_FLAG_CALLER_WAITS | DW_FLAG_WITH_SIGNAL),
-      caps_row(DW_BIT(DW_OP_GET) | DW_BIT(DW_OP_COMPARE_SWAP), ANY,
+      caps_row(DW_BIT(DW_OP_GET) | DW_BIT(DW_OP_COMPARE_SWAP), kEveryType,
                kNoReduction, DW_FLAG_CALLER_WAITS),
       caps_row(kAtomics, ANY, reductions_of(ANY), DW_FLAG_CALLER_WAITS),
       caps_row(kAtomics, INTEGERS, reductions_of(INTEGERS),

@@ -36,29 +36,32 @@ class ReduceOp {
     op.number_ = factor;
     return op;
   }
-  // The factor is one element of the input's type, which is read when the
-  // operation runs.
+  // The factor is one element of the input's type, in host memory or in that of
+  // the group's device, which is read when the operation runs.
   static constexpr ReduceOp premul_sum(const TensorView& factor) {
     ReduceOp op(kPremulSum);
-    op.factor_ = factor.count() == 1 && factor.data() != nullptr &&
-                         factor.device() == kCpu
+    op.factor_ = factor.count() == 1 && factor.data() != nullptr
                      ? Factor::kTensor
                      : Factor::kUnusable;
     op.tensor_ = factor.data();
     op.tensor_dtype_ = factor.dtype();
+    op.device_type_ = static_cast<uint8_t>(factor.device().type);
+    op.device_id_ = static_cast<uint16_t>(factor.device().id);
     return op;
   }
 
   constexpr Kind kind() const { return kind_; }
   constexpr operator Kind() const { return kind_; }
 
-  // How the factor was given. kUnusable: the tensor is not one element in host
-  // memory.
+  // How the factor was given. kUnusable: the tensor is not one element.
   enum class Factor : uint8_t { kNone, kNumber, kTensor, kUnusable };
   constexpr Factor factor() const { return factor_; }
   constexpr double number() const { return number_; }       // kNumber
   constexpr const void* tensor() const { return tensor_; }  // kTensor
   constexpr DType tensor_dtype() const { return tensor_dtype_; }
+  constexpr Device tensor_device() const {
+    return {.type = device_type_, .id = device_id_};
+  }
 
   // Two reductions are equal only when their factors are equal, too.
   friend constexpr bool operator==(const ReduceOp& a, const ReduceOp& b) {
@@ -79,6 +82,8 @@ class ReduceOp {
   Kind kind_;
   Factor factor_ = Factor::kNone;
   DType tensor_dtype_ = DType::kU8;
+  uint8_t device_type_ = static_cast<uint8_t>(kCpu.type);
+  uint16_t device_id_ = 0;
 };
 // A ReduceOp is passed in two registers.
 static_assert(sizeof(ReduceOp) == 16);

@@ -39,14 +39,21 @@ inline constexpr uint64_t kTwoSided = DW_BIT(DW_OP_BARRIER) | kMessages |
                                       kRooted | kReductions | kInPieces |
                                       kOutPieces;
 
-// ---- element types, named as in abi/reductions.def ----
+// ---- element types ----
 
-enum Takes : uint64_t {
-  ANY = 0
+// Every type, for operations that only move.
+inline constexpr uint64_t kEveryType = 0
 #define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
   | DW_BIT(index)
 #include "distwrap/abi/dtypes.def"
-  ,
+    ;
+inline constexpr uint64_t kFloats8 =
+    DW_BIT(DW_DTYPE_F8E4M3FN) | DW_BIT(DW_DTYPE_F8E5M2);
+
+// The types that a reduction is defined for, named as in abi/reductions.def:
+// those with rules that all backends share, which floats of 8 bits lack.
+enum Takes : uint64_t {
+  ANY = kEveryType & ~kFloats8,
   FLOATS = 0
 #define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
   | ((code) == 2 || (code) == 4 ? DW_BIT(index) : 0)

@@ -18,13 +18,21 @@ struct Named {
   const char* format;  // of the buffer protocol
 };
 constexpr Named kNames[] = {
-    {"uint8", DW_DTYPE_U8, "B"},    {"int8", DW_DTYPE_I8, "b"},
-    {"uint16", DW_DTYPE_U16, "H"},  {"int16", DW_DTYPE_I16, "h"},
-    {"uint32", DW_DTYPE_U32, "I"},  {"int32", DW_DTYPE_I32, "i"},
-    {"uint64", DW_DTYPE_U64, "Q"},  {"int64", DW_DTYPE_I64, "q"},
-    {"float16", DW_DTYPE_F16, "e"}, {"bfloat16", DW_DTYPE_BF16, "H"},
-    {"float32", DW_DTYPE_F32, "f"}, {"float64", DW_DTYPE_F64, "d"},
+    {"uint8", DW_DTYPE_U8, "B"},
+    {"int8", DW_DTYPE_I8, "b"},
+    {"uint16", DW_DTYPE_U16, "H"},
+    {"int16", DW_DTYPE_I16, "h"},
+    {"uint32", DW_DTYPE_U32, "I"},
+    {"int32", DW_DTYPE_I32, "i"},
+    {"uint64", DW_DTYPE_U64, "Q"},
+    {"int64", DW_DTYPE_I64, "q"},
+    {"float16", DW_DTYPE_F16, "e"},
+    {"bfloat16", DW_DTYPE_BF16, "H"},
+    {"float32", DW_DTYPE_F32, "f"},
+    {"float64", DW_DTYPE_F64, "d"},
     {"bool", DW_DTYPE_BOOL, "?"},
+    {"float8_e4m3fn", DW_DTYPE_F8E4M3FN, "B"},
+    {"float8_e5m2", DW_DTYPE_F8E5M2, "B"},
 };
 
 const Named* named(dw_dtype dtype) {
@@ -104,16 +112,23 @@ nb::object installed_module(const char* name) {
   return nb::steal(module);
 }
 
-// NumPy itself has no bfloat16, and an array of its bits would be reduced as
+// Whether NumPy itself lacks the type. An array of its bits would be reduced as
 // integers.
-nb::object bfloat16_array(const char* call, const nb::object& pages) {
+bool is_of_ml_dtypes(dw_dtype dtype) {
+  constexpr uint8_t kBfloat = 4, kFloat8 = 7;  // DLPack's, the first of eight
+  return dtype.code == kBfloat || dtype.code >= kFloat8;
+}
+
+nb::object array_of_ml_dtypes(const char* call, const nb::object& pages,
+                              const char* name) {
   const nb::object types = installed_module("ml_dtypes");
   if (!types.is_none())
     return installed_module("numpy").attr("asarray")(pages).attr("view")(
-        types.attr("bfloat16"));
+        types.attr(name));
   const nb::object torch = loaded_module("torch");
   if (!torch.is_none()) return torch.attr("from_dlpack")(pages);
-  raise_value(call, "no library that is here has arrays of bfloat16",
+  raise_value(call,
+              std::string("no library that is here has arrays of ") + name,
               "install ml_dtypes, or import torch first");
 }
 
@@ -177,9 +192,9 @@ nb::object array_of(const char* call, void* data, dw_dtype dtype,
 }
 
 nb::object array_in(const char* call, const nb::object& pages) {
-  constexpr uint8_t kBfloat = 4;  // of DLPack
-  if (nb::inst_ptr<Pages>(pages)->dtype.code == kBfloat)
-    return bfloat16_array(call, pages);
+  const dw_dtype dtype = nb::inst_ptr<Pages>(pages)->dtype;
+  if (is_of_ml_dtypes(dtype))
+    return array_of_ml_dtypes(call, pages, named(dtype)->name);
   const nb::object library = installed_module("numpy");
   if (library.is_none()) return nb::steal(PyMemoryView_FromObject(pages.ptr()));
   return library.attr("asarray")(pages);

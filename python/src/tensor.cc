@@ -114,11 +114,11 @@ dw_dtype dtype_of_ml_dtypes(std::string_view name) {
 
 bool known(dw_dtype dtype) {
   if (dtype.lanes != 1) return false;
-  for (int32_t i = 0; i <= DW_DTYPE_BOOL; ++i) {
+  for (int32_t i = 0;; ++i) {
     const dw_dtype one = distwrap_dtype(i);
+    if (one.bits == 0) return false;
     if (one.code == dtype.code && one.bits == dtype.bits) return true;
   }
-  return false;
 }
 
 }  // namespace

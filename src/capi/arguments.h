@@ -51,7 +51,7 @@ struct Rows {
 using Views = absl::InlinedVector<TensorView, 16>;
 
 // The sizes of the table from DLPack's code and bits to element types.
-inline constexpr uint8_t kNoDType = 255, kCodes = 8, kBits = 65;
+inline constexpr uint8_t kNoDType = 255, kCodes = 16, kBits = 65;
 struct DTypes {
   uint8_t of[kCodes][kBits];
   constexpr DTypes() : of() {

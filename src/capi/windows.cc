@@ -74,8 +74,7 @@ absl::StatusOr<WindowOptions> window_options(
     Arguments& arguments) {
   auto group = group_of(call, given.group);
   if (!group.ok()) return group.status();
-  constexpr int32_t kMost = DW_DTYPE_BOOL;
-  if (given.dtype < 0 || given.dtype > kMost)
+  if (given.dtype < 0 || distwrap_dtype(given.dtype).bits == 0)
     return refuse(call,
                   absl::StrCat("the element type ", given.dtype, " is unknown"),
                   "use DW_DTYPE_<NAME>");

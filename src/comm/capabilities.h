@@ -17,7 +17,7 @@
 
 namespace distwrap::comm {
 
-inline constexpr int kDTypes = 13;
+inline constexpr int kDTypes = 15;
 
 class Capabilities {
  public:

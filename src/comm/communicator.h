@@ -328,6 +328,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::Status refuse_broken(absl::string_view call) const;
   // Whether the backend orders by this stream.
   absl::Status check_stream(const char* call, const Stream& stream) const;
+  // Puts the operation on the stream, as captured where that is captured.
+  // `aside`: later work on the stream does not wait for the operation.
+  absl::Status put_on_stream(const Stream& stream, bool aside, dw_op* op) const;
   // The error of a call that could not enter before its deadline because of
   // another thread's call.
   absl::Status refuse_place(uint16_t kind, int64_t timeout_ns);

@@ -86,7 +86,10 @@ absl::Status BackendCommunicator::prepare(uint16_t kind, const AnyCall& call,
                           &prepared->lists, &prepared->own_scale, &op);
       !good.ok())
     return good;
-  if (stream != nullptr) put_on_stream(*stream, /*aside=*/true, &op);
+  if (stream != nullptr)
+    if (absl::Status put = put_on_stream(*stream, /*aside=*/true, &op);
+        !put.ok())
+      return put;
   prepared->label = std::string(options.label);
   prepared->reduction = call.op;
   keep_counts(identity_.size, prepared);

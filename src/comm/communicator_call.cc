@@ -303,7 +303,9 @@ absl::StatusOr<Work> BackendCommunicator::run_inside(CallContext& context) {
     return labelled(options, std::move(good));
   op.deadline_ns = context.deadline_ns;
   if (context.stream != nullptr)
-    put_on_stream(*context.stream, options.async, &op);
+    if (absl::Status put = put_on_stream(*context.stream, options.async, &op);
+        !put.ok())
+      return labelled(options, std::move(put));
   const bool caller_waits = !options.async && context.stream == nullptr;
   const bool collective = op_shape(context.kind).collective();
   if (context.place == BiasedLock::Place::kBeside) {

@@ -87,6 +87,24 @@ absl::StatusOr<Work> BackendCommunicator::start_and_conclude(
   return broken_by_exception(op.kind);
 }
 
+absl::Status BackendCommunicator::put_on_stream(const Stream& stream,
+                                                bool aside, dw_op* op) const {
+  op->stream = abi_stream(stream);
+  if (aside) op->flags |= DW_FLAG_ASIDE;
+  if (backend_->api().stream_captured == nullptr) return absl::OkStatus();
+  int32_t captured = 0;
+  dw_error error{};
+  error.peer = -1;
+  const int32_t code =
+      backend_->api().stream_captured(comm_, &op->stream, &captured, &error);
+  if (code != DW_OK)
+    return base::make_error(
+        located(backend_error(code, error, backend_->name()),
+                op_shape(op->kind).name, 0));
+  if (captured != 0) op->flags |= DW_FLAG_CAPTURE;
+  return absl::OkStatus();
+}
+
 absl::Status BackendCommunicator::work_wait_stream(dw_work* work,
                                                    const Stream& stream) {
   constexpr char kCall[] = "wait_stream";

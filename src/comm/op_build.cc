@@ -89,6 +89,7 @@ bool fill_rest(uint16_t kind, const AnyCall& call, const CheckedCall& checked,
   if (call.reduce != DW_REDUCE_PREMUL_SUM) return false;
   if (call.op.factor() == ReduceOp::Factor::kTensor) {
     op->scale = call.op.tensor();
+    if (call.op.tensor_device() != kCpu) op->flags |= DW_FLAG_SCALE_ON_DEVICE;
     return false;
   }
   const TensorView& in = call.ins.empty() ? call.in : call.ins.front();

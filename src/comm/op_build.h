@@ -42,12 +42,6 @@ inline int64_t timeout_ns_of(absl::Duration timeout) {
 inline dw_stream abi_stream(const Stream& stream) {
   return {stream.device.type, stream.device.id, stream.native};
 }
-// `aside`: later work on the stream does not wait for this operation.
-inline void put_on_stream(const Stream& stream, bool aside, dw_op* op) {
-  op->stream = abi_stream(stream);
-  if (aside) op->flags |= DW_FLAG_ASIDE;
-}
-
 // Sets the deadline from `timeout_ns`, unless the op has one.
 Deadline set_deadline(dw_op& op, int64_t now_ns);
 

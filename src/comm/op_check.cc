@@ -255,8 +255,14 @@ ErrorInfo describe_fault(Fault fault, uint16_t kind, const AnyCall& call,
       info.next_step = "use ReduceOp::premul_sum(factor)";
       break;
     case Fault::kFactorUnusable:
-      info.what = "the factor of premul_sum is not one element in host memory";
+      info.what = "the factor of premul_sum is not one element";
       info.next_step = "give a number, or a TensorView of one element";
+      break;
+    case Fault::kFactorElsewhere:
+      info.what = "the factor of premul_sum lies in memory of another device";
+      info.expected = device_text(capabilities.device());
+      info.actual = device_text(call.op.tensor_device());
+      info.next_step = "copy it to the host or to the group's device";
       break;
     case Fault::kFactorDType:
       info.what =

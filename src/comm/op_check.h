@@ -75,6 +75,7 @@ enum class Fault : uint8_t {
   // Faults of calls that leave the short path.
   kNoFactor,
   kFactorUnusable,
+  kFactorElsewhere,
   kFactorDType,
   kReductionForDType,
   kAverageInScan,

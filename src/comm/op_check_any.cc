@@ -19,6 +19,9 @@ using op_check::Use;
 enum class Takes : uint8_t { ANY, NUMBERS, INTEGERS, FLOATS };
 
 bool takes(Takes what, DType dtype) {
+  // Only a backend's promises say whether floats of 8 bits are reduced.
+  if (dtype == DType::kF8E4M3FN || dtype == DType::kF8E5M2)
+    return what == Takes::ANY || what == Takes::NUMBERS;
   const bool is_float = dtype == DType::kF16 || dtype == DType::kBF16 ||
                         dtype == DType::kF32 || dtype == DType::kF64;
   switch (what) {
@@ -47,7 +50,8 @@ CheckedCall check_plain_call(uint16_t kind, const Call& call, int rank,
   }
 }
 
-Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype) {
+Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype,
+                      Device device) {
   if (call.reduce == DW_REDUCE_NONE || call.reduce > DW_REDUCE_PREMUL_SUM)
     return Fault::kUnknownReduction;
   if (kind == DW_OP_SCAN && call.reduce == DW_REDUCE_AVG)
@@ -60,8 +64,11 @@ Fault check_reduction(uint16_t kind, const AnyCall& call, DType dtype) {
     case ReduceOp::Factor::kUnusable:
       return Fault::kFactorUnusable;
     case ReduceOp::Factor::kTensor:
-      return call.op.tensor_dtype() == dtype ? Fault::kNone
-                                             : Fault::kFactorDType;
+      if (call.op.tensor_dtype() != dtype) return Fault::kFactorDType;
+      return call.op.tensor_device() == kCpu ||
+                     call.op.tensor_device() == device
+                 ? Fault::kNone
+                 : Fault::kFactorElsewhere;
     case ReduceOp::Factor::kNumber:
       break;
   }
@@ -125,7 +132,8 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
     if (const Fault fault = check_buffer(in, Use::kInput, memory, &ignored);
         fault != Fault::kNone)
       return {fault, false};
-    if (const Fault fault = check_reduction(kind, call, in.dtype());
+    if (const Fault fault =
+            check_reduction(kind, call, in.dtype(), capabilities.device());
         fault != Fault::kNone)
       return {fault, false};
     // The short path does not know premul_sum, which otherwise equals a sum.

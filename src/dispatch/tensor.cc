@@ -30,6 +30,17 @@ uint64_t next_id() {
   return next++;
 }
 
+// Floats of 8 bits can be sent; no operator computes with them.
+bool is_only_moved(DType dtype) {
+  return dtype == DType::kF8E4M3FN || dtype == DType::kF8E5M2;
+}
+
+absl::Status refuse_moved(absl::string_view call, DType dtype) {
+  return bad_argument(call, "no tensor has this element type",
+                      "types of 16 bits and more, 8-bit integers, bool",
+                      dtype_name(dtype));
+}
+
 // A tensor of a storage, without checks.
 Tensor make(Storage storage, char* data, DType dtype,
             absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
@@ -124,21 +135,24 @@ absl::StatusOr<Tensor> Tensor::of_storage(Storage storage, DType dtype,
 
 absl::StatusOr<Tensor> Tensor::empty(absl::Span<const int64_t> sizes,
                                      DType dtype, Device device) {
-  int64_t count = 1, whole = 1;
+  int64_t whole = 1;
+  bool is_empty = false;
   bool possible = sizes.size() <= dispatch::kMostDims;
   for (const int64_t size : sizes) {
     // The product without extents of 0 has to fit, too: strides come from it.
     possible =
         possible && size >= 0 &&
         !__builtin_mul_overflow(whole, std::max<int64_t>(size, 1), &whole);
-    count *= size;
+    is_empty = is_empty || size == 0;
   }
+  if (is_only_moved(dtype)) return refuse_moved("dw::empty", dtype);
   if (!possible || whole > std::numeric_limits<int64_t>::max() / 16) {
     return bad_argument("dw::empty", "impossible sizes",
                         "sizes of 0 or more, at most 64 of them, and a "
                         "product that can be addressed",
                         dispatch::dims_text(sizes));
   }
+  const int64_t count = is_empty ? 0 : whole;
   absl::StatusOr<Storage> storage =
       Storage::allocate(count * dtype_size(dtype), device);
   if (!storage.ok()) return std::move(storage).status();
@@ -154,6 +168,8 @@ absl::StatusOr<Tensor> Tensor::of_view(const TensorView& view,
                         "a possible shape on cpu, cuda or a private device",
                         view.text());
   }
+  if (is_only_moved(view.dtype()))
+    return refuse_moved("Tensor::of_view", view.dtype());
   Dims sizes(view.shape().begin(), view.shape().end());
   if (sizes.empty() && view.dims() == 1) sizes.push_back(view.count());
   Dims strides(view.strides().begin(), view.strides().end());
@@ -221,6 +237,9 @@ absl::StatusOr<Scalar> Tensor::item() const {
       DW_ITEM(kF32, float)
       DW_ITEM(kF64, double)
 #undef DW_ITEM
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+      break;
   }
   return bad_argument("Tensor::item", "unknown element type");
 }

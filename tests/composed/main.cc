@@ -8,6 +8,7 @@
 #include "composed/tape.h"
 #include "conformance/linked.h"
 #include "fakes/only.h"
+#include "sdk/shapes.h"
 
 #include <string>
 #include <utility>
@@ -22,7 +23,7 @@ using fakes::only;
 
 constexpr auto gloo = recorded<fakes::table_of<dw_plugin_query_v1_gloo>>;
 
-constexpr uint64_t kDtypes = DW_BIT(DW_DTYPE_BOOL + 1) - 1;
+constexpr uint64_t kDtypes = dw_sdk::kEveryType;
 constexpr uint32_t kReductions = DW_BIT(DW_REDUCE_PREMUL_SUM + 1) - 1;
 constexpr uint64_t kMessages = DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV);
 

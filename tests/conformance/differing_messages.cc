@@ -109,7 +109,7 @@ void differ(Member& member, const std::string& name, const Order& how,
 
 // Another type with elements as large; -1: none is promised.
 int like(const Promises& promises, int dtype) {
-  for (int other = 0; other <= DW_DTYPE_BOOL; ++other)
+  for (int other = 0; other < kDtypes; ++other)
     if (other != dtype && element_size(other) == element_size(dtype) &&
         promises.has(DW_OP_SEND, other, 0, 0) &&
         promises.has(DW_OP_RECV, other, 0, 0))

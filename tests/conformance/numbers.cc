@@ -138,6 +138,7 @@ void store(int dtype, const Number& number, char* at) {
 }
 
 bool is_defined(uint16_t reduce, int dtype) {
+  if (dtype == DW_DTYPE_F8E4M3FN || dtype == DW_DTYPE_F8E5M2) return false;
   enum class Takes { ANY, NUMBERS, INTEGERS, FLOATS };
   const auto fits = [dtype](Takes takes) {
     switch (takes) {

@@ -9,7 +9,7 @@
 
 namespace distwrap::conformance {
 
-inline constexpr int kDtypes = DW_DTYPE_BOOL + 1;
+inline constexpr int kDtypes = DW_DTYPE_F8E5M2 + 1;
 inline constexpr uint16_t kReductions = DW_REDUCE_PREMUL_SUM + 1;
 
 // `whole` for integers and bool, `real` for floats.

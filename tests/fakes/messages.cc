@@ -36,7 +36,7 @@ constexpr Style kStyles[] = {
      DW_BIT(DW_DTYPE_U8) | DW_BIT(DW_DTYPE_U16) | DW_BIT(DW_DTYPE_F32) |
          DW_BIT(DW_DTYPE_I64),
      false, false},
-    {"messages_polled", DW_BIT(DW_DTYPE_BOOL + 1) - 1, false, true},
+    {"messages_polled", dw_sdk::kEveryType, false, true},
 };
 
 struct Backend {

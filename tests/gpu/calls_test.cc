@@ -320,6 +320,65 @@ TEST(GpuCalls, LargeOnes) {
   EXPECT_TRUE(destroy_process_group(group).ok());
 }
 
+// Floats of 8 bits move everywhere, and are reduced by NCCL 2.24.3 and later on
+// devices of sm_90 and later.
+TEST(GpuCalls, FloatsOfEightBits) {
+  const Group group = new_world();
+  const auto ranks = static_cast<size_t>(group.size());
+  struct Format {
+    DType dtype;
+    unsigned char of[5];  // the codes of 0, 1, 2, 3 and 4
+  };
+  constexpr Format kFormats[] = {
+      {DType::kF8E4M3FN, {0, 0x38, 0x40, 0x44, 0x48}},
+      {DType::kF8E5M2, {0, 0x3c, 0x40, 0x42, 0x44}}};
+  for (const Format& format : kFormats) {
+    DeviceBytes x(device(), 3), all(device(), 3 * ranks, 0xa5);
+    const unsigned char mine[] = {format.of[0], format.of[1], format.of[2]};
+    x.upload(mine);
+    ASSERT_TRUE(all_gather_into_tensor(on_device(all, format.dtype),
+                                       on_device(x, format.dtype),
+                                       {.group = group})
+                    .ok());
+    std::vector<unsigned char> gathered(3 * ranks);
+    all.download(gathered.data());
+    for (size_t i = 0; i < gathered.size(); ++i)
+      EXPECT_EQ(gathered[i], mine[i % 3]) << i;
+    const absl::StatusOr<Work> sum = all_reduce(
+        on_device(x, format.dtype), ReduceOp::kSum, {.group = group});
+    unsigned char result[3];
+    x.download(result);
+    if (!sum.ok()) {
+      EXPECT_EQ(error_reason(sum.status()), Reason::kUnsupported);
+      EXPECT_EQ(result[1], mine[1]);
+      continue;
+    }
+    ASSERT_LE(ranks, 2u);
+    EXPECT_EQ(result[0], format.of[0]);
+    EXPECT_EQ(result[1], format.of[ranks]);
+    EXPECT_EQ(result[2], format.of[2 * ranks]);
+  }
+  EXPECT_TRUE(destroy_process_group(group).ok());
+}
+
+// The factor is read from the device when the operation runs.
+TEST(GpuCalls, AFactorInDeviceMemory) {
+  const Group group = new_world();
+  const auto ranks = static_cast<float>(group.size());
+  DeviceBytes x(device(), 4), factor(device(), 4);
+  const float values[] = {8, 0.25f};
+  x.upload(&values[0]);
+  factor.upload(&values[1]);
+  const absl::StatusOr<Work> sum = all_reduce(
+      on_device(x, DType::kF32),
+      ReduceOp::premul_sum(on_device(factor, DType::kF32)), {.group = group});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  float result = 0;
+  x.download(&result);
+  EXPECT_EQ(result, 2 * ranks);
+  EXPECT_TRUE(destroy_process_group(group).ok());
+}
+
 TEST(GpuCalls, ThoseThatCannotBeAreRefused) {
   const Group group = new_world();
   DeviceBytes x(device(), 8);

@@ -150,6 +150,39 @@ TEST(NcclFacade, AStreamAndTheHost) {
   });
 }
 
+// Rank 0 captures the call, rank 1 runs it: rank 1 would wait for ever.
+TEST(NcclFacade, ACallThatOneRankCapturesIsAMismatch) {
+  Moment told_to_rank_1;
+  run(2, [&](Session& session) {
+    const int me = session.rank();
+    const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
+    ASSERT_TRUE(group.ok()) << group.status();
+    CUstream_st stream(me);
+    const OnDevice x(me, {1});
+    const OpOptions on{.group = *group, .stream = handle(stream)};
+    ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum, on)->wait().ok());
+    fakes::gpu::Graph graph;
+    if (me == 0) fakes::gpu::begin_capture(&stream, &graph);
+    const absl::StatusOr<Work> differs =
+        all_reduce(x.view(), ReduceOp::kSum, on);
+    absl::Status told = differs.ok() ? differs->wait() : differs.status();
+    if (me == 0) {
+      EXPECT_TRUE(told.ok()) << told;
+      fakes::gpu::end_capture(&stream);
+      graph.tasks.clear();
+      // Its next call hears of it.
+      told_to_rank_1.wait();
+      told = all_reduce(x.view(), ReduceOp::kSum, on).status();
+    }
+    if (me == 1) told_to_rank_1.happen();
+    EXPECT_THAT(told.message(), HasSubstr("captured")) << told;
+    EXPECT_TRUE(error_reason(told) == Reason::kCallMismatch ||
+                error_reason(told) == Reason::kGroupBroken)
+        << told;
+    EXPECT_TRUE(destroy_process_group(*group).ok());
+  });
+}
+
 TEST(NcclFacade, ABatchOfMessages) {
   run(2, [](Session& session) {
     const int me = session.rank();

@@ -5,6 +5,7 @@
 #include "distwrap/abi/types.h"
 
 #include <cstdint>
+#include <iterator>
 
 namespace distwrap::algo {
 
@@ -13,6 +14,8 @@ inline constexpr dw_dtype kDTypeOf[] = {
   {code, bits, 1},
 #include "distwrap/abi/dtypes.def"
 };
+
+inline constexpr int kDTypes = static_cast<int>(std::size(kDTypeOf));
 
 // DW_DTYPE_<NAME>, or -1 for a type that this version does not know.
 inline int dtype_index(dw_dtype dtype) {

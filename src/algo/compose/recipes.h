@@ -13,6 +13,7 @@
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_RECIPES_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_RECIPES_H_
 
+#include "algo/below/dtypes.h"
 #include "distwrap/abi/plugin.h"
 
 #include <absl/strings/string_view.h>
@@ -54,7 +55,7 @@ class Recipes {
  public:
   static constexpr int kKinds = DW_OP_RECV + 1;  // the kinds that can be
                                                  // composed
-  static constexpr int kDTypes = DW_DTYPE_BOOL + 1;
+  static constexpr int kDTypes = algo::kDTypes;
   static constexpr int kReductions = DW_REDUCE_PREMUL_SUM + 1;
 
   enum How : uint8_t { kIsNative, kComposed, kIsRefused };

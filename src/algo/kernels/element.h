@@ -41,6 +41,12 @@ struct Bool {
   static Storage store(Value x) { return x; }
 };
 
+// Floats of 8 bits, which are moved and not reduced.
+struct NotReduced {
+  using Storage = uint8_t;
+  using Value = uint8_t;
+};
+
 // The element type of a row of abi/dtypes.def: DLPack's code, bits, storage
 // type.
 template <uint8_t kCode, uint8_t kBits, class T>
@@ -51,6 +57,8 @@ constexpr auto element_of() {
     return BF16{};
   else if constexpr (kCode == 2 && kBits == 16)
     return F16{};
+  else if constexpr (kCode == 10 || kCode == 12)
+    return NotReduced{};
   else
     return Plain<T>{};
 }

@@ -36,7 +36,7 @@ constexpr bool sign_matters(uint16_t reduce) {
 
 template <class E, uint16_t kReduce, Takes kTakes>
 constexpr dw_reduce_fn kernel_of() {
-  if constexpr (!takes<E>(kTakes))
+  if constexpr (!takes<E>(kTakes) || std::same_as<E, NotReduced>)
     return nullptr;
   else if constexpr (std::same_as<E, F16> || std::same_as<E, BF16>)
     return half_kernel<E, kReduce>;

@@ -209,6 +209,15 @@ int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
              : wait_below(waits.below, work, stream, error);
 }
 
+int32_t stream_captured(dw_comm* comm, const dw_stream* stream,
+                        int32_t* captured, dw_error* error) {
+  const Comm& asks = Comm::of(comm);
+  const auto ask_below = asks.backend.inner().stream_captured;
+  *captured = 0;
+  return ask_below == nullptr ? DW_OK
+                              : ask_below(asks.below, stream, captured, error);
+}
+
 int32_t progress(dw_backend* backend) {
   const Backend& works = Backend::of(backend);
   return works.inner().progress == nullptr
@@ -239,6 +248,7 @@ constexpr dw_backend_api make_table() {
   api.submit_group = submit_group;
   api.progress = progress;
   api.work_wait_stream = work_wait_stream;
+  api.stream_captured = stream_captured;
   HandedOn<Backend>::fill(&api);
   return api;
 }

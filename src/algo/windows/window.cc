@@ -77,7 +77,7 @@ void append_rows(std::vector<dw_caps_row>* rows) {
       DW_BIT(DW_OP_ACCUMULATE) | DW_BIT(DW_OP_FETCH_OP);
   constexpr uint64_t kCalls = DW_BIT(DW_OP_SIGNAL) | DW_BIT(DW_OP_WAIT_SIGNAL) |
                               DW_BIT(DW_OP_FLUSH) | DW_BIT(DW_OP_FENCE);
-  constexpr uint64_t kAll = DW_BIT(DW_DTYPE_BOOL + 1) - 1;
+  constexpr uint64_t kAll = DW_BIT(kDTypes) - 1;
   const auto add = [&](uint64_t ops, uint64_t dtypes, uint32_t reductions,
                        uint32_t flags) {
     rows->push_back(
@@ -87,7 +87,7 @@ void append_rows(std::vector<dw_caps_row>* rows) {
       kWaits | DW_FLAG_WITH_SIGNAL);
   add(kMoves, kAll, DW_BIT(DW_REDUCE_NONE), kWaits);
   add(kCalls, 0, DW_BIT(DW_REDUCE_NONE), kWaits);
-  for (int dtype = 0; dtype <= DW_DTYPE_BOOL; ++dtype) {
+  for (int dtype = 0; dtype < kDTypes; ++dtype) {
     uint32_t reductions = 0;
     for (uint16_t reduce = DW_REDUCE_SUM; reduce <= DW_REDUCE_BXOR; ++reduce)
       if (reduce_kernel(kDTypeOf[dtype], reduce) != nullptr)

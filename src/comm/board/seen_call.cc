@@ -25,6 +25,7 @@ std::string SeenCall::text() const {
     absl::StrAppend(&text, " ", name);
     if (count >= 0) absl::StrAppend(&text, " x ", count);
   }
+  if ((what & kCaptured) != 0) absl::StrAppend(&text, " captured");
   if ((what & kWithCounts) != 0) absl::StrAppend(&text, " with counts");
   if (shape.reduces())
     absl::StrAppend(

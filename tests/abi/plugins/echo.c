@@ -161,7 +161,7 @@ static int32_t echo_submit(dw_comm* comm, const dw_op* op, dw_work* work,
   answer.seen_size = mine.struct_size;
   answer.given_size = op->struct_size;
   answer.seq = mine.seq;
-#if DW_ABI_MINOR >= 1
+#if DW_ABI_MINOR == 65535
   answer.priority = mine.priority;
 #else
   answer.priority = 0;
@@ -170,7 +170,7 @@ static int32_t echo_submit(dw_comm* comm, const dw_op* op, dw_work* work,
   return DW_DONE;
 }
 
-#if DW_ABI_MINOR >= 1
+#if DW_ABI_MINOR == 65535
 static int32_t echo_comm_health(dw_comm* comm, dw_error* error) {
   (void)comm, (void)error;
   return DW_OK;
@@ -245,7 +245,7 @@ static const dw_backend_api kTable = {
     .extension = NULL,
     .work_wait_stream = NULL,
     .pass = NULL,
-#if DW_ABI_MINOR >= 1
+#if DW_ABI_MINOR == 65535
     .comm_health = echo_comm_health,
 #endif
 };

@@ -138,6 +138,13 @@ FAKE_EXPORT int cuDeviceGet(CUdevice* device, int ordinal) {
   *device = ordinal;
   return CUDA_SUCCESS;
 }
+FAKE_EXPORT int cuDeviceGetAttribute(int* value, int attribute,
+                                     CUdevice /*device*/) {
+  if (attribute != CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+    return CUDA_ERROR_INVALID_VALUE;
+  *value = 9;
+  return CUDA_SUCCESS;
+}
 FAKE_EXPORT int cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   *uuid = {};
   uuid->bytes[0] = static_cast<unsigned char>(device + 1);

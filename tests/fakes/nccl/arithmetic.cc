@@ -54,6 +54,48 @@ uint16_t to_f16(float value) {
                                (whole - 1024));
 }
 
+// Floats of 8 bits with so many bits of fraction and this bias; kFinite: the
+// largest exponent has numbers too, and but one of its codes is no number.
+template <int kFraction, int kBias, bool kFinite>
+struct Eight {
+  static constexpr int kLargest = kFinite ? 0x7e : 0x7b;
+  static float value(uint8_t bits) {
+    const int size = bits & 0x7f, exponent = size >> kFraction;
+    const int fraction = size & ((1 << kFraction) - 1);
+    if (size > kLargest) return kFinite || fraction != 0 ? NAN : INFINITY;
+    const float number =
+        exponent == 0
+            ? std::ldexp(static_cast<float>(fraction), 1 - kBias - kFraction)
+            : std::ldexp(static_cast<float>(fraction + (1 << kFraction)),
+                         exponent - kBias - kFraction);
+    return (bits & 0x80) != 0 ? -number : number;
+  }
+  // The nearest of all codes; the even one of two.
+  static uint8_t code(float number) {
+    if (std::isnan(number)) return 0x7f;
+    const float size = std::fabs(number);
+    int best = 0;
+    for (int bits = 1; bits <= kLargest; ++bits) {
+      const float near = std::fabs(value(static_cast<uint8_t>(bits)) - size);
+      const float best_near =
+          std::fabs(value(static_cast<uint8_t>(best)) - size);
+      if (near < best_near || (near == best_near && bits % 2 == 0)) best = bits;
+    }
+    return static_cast<uint8_t>(best | (std::signbit(number) ? 0x80 : 0));
+  }
+  using Value = float;
+  static Value load(const char* at) {
+    uint8_t bits;
+    std::memcpy(&bits, at, 1);
+    return value(bits);
+  }
+  static void store(Value number, char* at) {
+    const uint8_t bits = code(number);
+    std::memcpy(at, &bits, 1);
+  }
+  static constexpr size_t kBytes = 1;
+};
+
 // How elements are stored, and in which type they are reduced.
 template <class Stored>
 struct Plain {
@@ -135,6 +177,8 @@ size_t bytes_of(int type) {
   switch (type) {
     case ncclInt8:
     case ncclUint8:
+    case ncclFloat8e4m3:
+    case ncclFloat8e5m2:
       return 1;
     case ncclFloat16:
     case ncclBfloat16:
@@ -179,6 +223,10 @@ void reduce(const Reduction& reduction, int type,
       return as(Plain<double>());
     case ncclBfloat16:
       return as(Half<from_bf16, to_bf16>());
+    case ncclFloat8e4m3:
+      return as(Eight<3, 7, true>());
+    case ncclFloat8e5m2:
+      return as(Eight<2, 15, false>());
     default:
       return;
   }

@@ -1,6 +1,7 @@
 #include "info/capability_table.h"
 
 #include "algo/compose/recipes.h"
+#include "sdk/shapes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kAllTypes = DW_BIT(DW_DTYPE_BOOL + 1) - 1;
+constexpr uint64_t kAllTypes = dw_sdk::kEveryType;
 constexpr uint32_t kHost = DW_BIT(DW_DEVICE_CPU);
 
 dw_caps_row row(uint64_t ops, uint64_t dtypes, uint32_t reductions,

@@ -132,6 +132,9 @@ TEST_F(OpCheckAny, ReductionsFitTheElementType) {
   EXPECT_EQ(any_fault(reduce(ReduceOp::premul_sum(b(1)), a(8))), Fault::kNone);
   EXPECT_EQ(any_fault(reduce(ReduceOp::premul_sum(b(2)), a(8))),
             Fault::kFactorUnusable);
+  const TensorView elsewhere(b(1).data(), 1, b(1).dtype(), Device{2, 1});
+  EXPECT_EQ(any_fault(reduce(ReduceOp::premul_sum(elsewhere), a(8))),
+            Fault::kFactorElsewhere);
   double factor = 2;
   EXPECT_EQ(
       any_fault(reduce(ReduceOp::premul_sum(TensorView(&factor, 1)), a(8))),

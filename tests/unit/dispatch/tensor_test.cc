@@ -77,6 +77,8 @@ TEST(Tensors, RefuseWhatDoesNotLieInTheStorage) {
                    .ok());
   EXPECT_FALSE(Tensor::empty({-1}).ok());
   EXPECT_FALSE(Tensor::empty({int64_t{1} << 62, 4}).ok());
+  // Floats of 8 bits are sent; no operator computes with them.
+  EXPECT_FALSE(Tensor::empty({2}, DType::kF8E5M2).ok());
   EXPECT_EQ(error_reason(Storage::allocate(8, {.type = 99}).status()),
             Reason::kNoKernel);
 }

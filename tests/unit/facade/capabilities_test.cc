@@ -44,7 +44,7 @@ TEST_F(Capabilities, EachReductionIsTakenAsPromised) {
   EXPECT_FALSE(promised.takes(DType::kI32, ReduceOp::kPremulSum));
   EXPECT_FALSE(promised.takes(DType::kBool, ReduceOp::kAvg));
   alignas(16) char bytes[64] = {};
-  for (int d = 0; d <= static_cast<int>(DType::kBool); ++d)
+  for (int d = 0; d <= static_cast<int>(DType::kF8E5M2); ++d)
     for (int r = ReduceOp::kSum; r <= ReduceOp::kPremulSum; ++r) {
       const auto dtype = static_cast<DType>(d);
       const auto kind = static_cast<ReduceOp::Kind>(r);

@@ -8,7 +8,7 @@
 namespace distwrap::testing {
 namespace {
 
-constexpr int kDtypes = DW_DTYPE_BOOL + 1;
+constexpr int kDtypes = DW_DTYPE_F8E5M2 + 1;
 constexpr int64_t kCount = 3;
 using Floats = std::vector<float>;
 

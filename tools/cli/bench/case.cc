@@ -33,7 +33,10 @@ Piece piece_of(const std::vector<int64_t>& starts, int64_t i) {
 
 }  // namespace
 
-bool measurable(DType dtype) { return dtype != DType::kBool; }
+bool measurable(DType dtype) {
+  return dtype != DType::kBool && dtype != DType::kF8E4M3FN &&
+         dtype != DType::kF8E5M2;
+}
 
 bool measurable(ReduceOp::Kind reduce) {
   return reduce == ReduceOp::kSum || reduce == ReduceOp::kProduct ||

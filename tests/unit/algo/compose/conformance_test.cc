@@ -8,6 +8,7 @@
 #include "linked.h"
 #include "pace.h"
 #include "perfect.h"
+#include "sdk/shapes.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ using fakes::Only;
 using fakes::only;
 using fakes::table_of;
 
-constexpr uint64_t kAll = DW_BIT(DW_DTYPE_BOOL + 1) - 1;
+constexpr uint64_t kAll = dw_sdk::kEveryType;
 constexpr uint32_t kAny = DW_BIT(DW_REDUCE_PREMUL_SUM + 1) - 1;
 constexpr uint32_t kSums = DW_BIT(DW_REDUCE_SUM) | DW_BIT(DW_REDUCE_MAX);
 constexpr uint32_t kWaits = DW_FLAG_CALLER_WAITS;

@@ -258,6 +258,11 @@ struct dw_backend_api {
    * below, with the window below. `window` may be NULL. Messages of a rank to
    * itself are not meant. A decorator without it sees every operation. */
   int32_t (*pass)(dw_comm* comm, dw_window* window, dw_pass* out); /* [any] */
+  /* Since 1.1. Whether `stream` is being captured into a graph. The host then
+   * sets DW_FLAG_CAPTURE, and compares the ranks' calls by it. Without this
+   * slot no stream is captured. */
+  int32_t (*stream_captured)(dw_comm* comm, const dw_stream* stream,
+                             int32_t* captured, dw_error* error); /* [any] */
   /* Whether every peer is reachable. Since 1.65535. */
   int32_t (*comm_health)(dw_comm* comm, dw_error* error); /* [any]     */
 };
