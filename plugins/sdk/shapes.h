@@ -47,8 +47,12 @@ inline constexpr uint64_t kEveryType = 0
   | DW_BIT(index)
 #include "distwrap/abi/dtypes.def"
     ;
-inline constexpr uint64_t kFloats8 =
-    DW_BIT(DW_DTYPE_F8E4M3FN) | DW_BIT(DW_DTYPE_F8E5M2);
+// Floats of 8 bits, which have DLPack's codes from 7 on.
+inline constexpr uint64_t kFloats8 = 0
+#define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
+  | ((code) >= 7 ? DW_BIT(index) : 0)
+#include "distwrap/abi/dtypes.def"
+    ;
 
 // The types that a reduction is defined for, named as in abi/reductions.def:
 // those with rules that all backends share, which floats of 8 bits lack.

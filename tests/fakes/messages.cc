@@ -6,6 +6,7 @@
 #include "sdk/message_mismatch.h"
 #include "sdk/open.h"
 #include "sdk/read_op.h"
+#include "sdk/shapes.h"
 
 #include <atomic>
 #include <condition_variable>

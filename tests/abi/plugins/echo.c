@@ -245,6 +245,9 @@ static const dw_backend_api kTable = {
     .extension = NULL,
     .work_wait_stream = NULL,
     .pass = NULL,
+#if DW_ABI_MINOR >= 1
+    .stream_captured = NULL,
+#endif
 #if DW_ABI_MINOR == 65535
     .comm_health = echo_comm_health,
 #endif
