@@ -38,7 +38,7 @@ bool is_only_moved(DType dtype) {
 absl::Status refuse_moved(absl::string_view call, DType dtype) {
   return bad_argument(call, "no tensor has this element type",
                       "types of 16 bits and more, 8-bit integers, bool",
-                      dtype_name(dtype));
+                      std::string(dtype_name(dtype)));
 }
 
 // A tensor of a storage, without checks.
