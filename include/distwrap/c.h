@@ -95,6 +95,9 @@ DISTWRAP_EXPORT int32_t distwrap_session_world(distwrap_session session,
                                                distwrap_error* error);
 /* 1 until the session is closed, by whichever call; 0 for a bad handle. */
 DISTWRAP_EXPORT int32_t distwrap_session_is_open(distwrap_session session);
+/* The session's wish of the guard, DW_GUARD_OFF and so on; DW_GUARD_OFF for a
+ * closed one, in the child of a fork, and for a bad handle. */
+DISTWRAP_EXPORT int32_t distwrap_session_guard(distwrap_session session);
 /* = MPI_Finalize, ncclCommDestroy. Ends a group and the groups split from it,
  * from any thread; the world of a session that init_process_group started ends
  * that session. A NULL group is the world of the thread's session. */
@@ -134,10 +137,11 @@ DISTWRAP_EXPORT int32_t distwrap_guard_leave(distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_guard_exempt(const char* prefix,
                                               distwrap_error* error);
 /* `list` gets texts: "mode block"; "door /path/of/the/library" when the library
- * that refuses calls of C is loaded; "guarded 161", the number of functions
- * that are refused; "refused 2 NCCL ncclSend distwrap_send" for each function
- * that was called, with the number of calls and what to use in its place;
- * "scope REASON" for each part that distwrap_guard_enter has begun. */
+ * that refuses calls of C is loaded; "guarded NCCL ncclSend distwrap_send" for
+ * each function that it can refuse, with what to use in its place;
+ * "refused 2 NCCL ncclSend distwrap_send" for each function that was called,
+ * with the number of calls; "scope REASON" for each part that
+ * distwrap_guard_enter has begun. */
 DISTWRAP_EXPORT int32_t distwrap_guard_status(distwrap_list* list,
                                               distwrap_error* error);
 

@@ -51,12 +51,12 @@ DISTWRAP_EXPORT void guard_exempt(absl::string_view prefix);
 struct GuardStatus {
   GuardMode mode = GuardMode::kOff;  // decides for the process
   std::string door;                  // file of the door; empty: none is loaded
-  struct Refusals {
+  struct Function {
     std::string library, name, instead;  // "NCCL", "ncclSend", "distwrap_send"
-    uint64_t count = 0;                  // refused, or with kWarn told of
+    uint64_t refused = 0;                // calls refused, or with kWarn told of
   };
-  std::vector<Refusals> refusals;   // one for each function that was called
-  uint64_t guarded = 0;             // number of functions that the door guards
+  std::vector<Function> functions;  // all that the door guards
+  std::vector<Function> refusals;   // the functions that were called
   std::vector<std::string> scopes;  // reasons of the scopes that are open
 };
 DISTWRAP_EXPORT GuardStatus guard_status();

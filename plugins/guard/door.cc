@@ -33,6 +33,10 @@ Row* const kRows[] = {
 };
 constexpr size_t kRowCount = sizeof(kRows) / sizeof(kRows[0]);
 
+// Answers whether the thread is inside distwrap; null without a session.
+constinit std::atomic<int32_t (*)()> is_inside_distwrap{nullptr};
+constinit std::atomic<uint64_t> refusals{0};
+
 // Callers that were found to be exempt, by the address to which a call returns.
 constexpr size_t kCallers = 1024;
 constinit std::atomic<uintptr_t> exempt_callers[kCallers] = {};
@@ -55,6 +59,19 @@ Dlclose real_dlclose() {
 
 // ---- the library's own function ----
 
+// A second door that was preloaded does nothing: this asks what lies behind it.
+using NextOf = void* (*)(const char*);
+NextOf door_behind() {
+  static const auto found =
+      reinterpret_cast<NextOf>(dlsym(RTLD_NEXT, "distwrap_guard_next"));
+  return found;
+}
+
+void* next_of(const char* name) {
+  const NextOf behind = door_behind();
+  return behind != nullptr ? behind(name) : dlsym(RTLD_NEXT, name);
+}
+
 void* find_near(const Row& row, const Module& module, uintptr_t caller) {
   char file[4096];
   file_of(caller, file, sizeof file);
@@ -68,20 +85,9 @@ void* find_near(const Row& row, const Module& module, uintptr_t caller) {
   return function;
 }
 
-// Null when the function exists nowhere.
-void* function_for(Row& row, uintptr_t caller) {
-  if (void* const known = row.function.load(std::memory_order_acquire))
-    return known;
-  if (void* const next = dlsym(RTLD_NEXT, row.name)) {
-    row.function.store(next, std::memory_order_release);
-    return next;
-  }
-  const Module module = module_of(caller);
+// find_near, with the result kept for further calls from the module.
+void* function_near(Row& row, const Module& module, uintptr_t caller) {
   const uint64_t now = generation();
-  for (LocalFunction* one = row.locals.load(std::memory_order_acquire);
-       one != nullptr; one = one->next)
-    if (one->begin == module.begin && one->generation == now)
-      return one->function;
   void* const function = find_near(row, module, caller);
   if (function == nullptr || module.end == 0) return function;
   auto* const one = new (std::nothrow)
@@ -94,25 +100,58 @@ void* function_for(Row& row, uintptr_t caller) {
   return function;
 }
 
+// Null when the function exists nowhere.
+void* function_for(Row& row, uintptr_t caller) {
+  if (void* const known = row.function.load(std::memory_order_acquire))
+    return known;
+  LocalFunction* const locals = row.locals.load(std::memory_order_acquire);
+  const Module module = locals == nullptr ? Module() : module_of(caller);
+  const uint64_t now = generation();
+  for (LocalFunction* one = locals; one != nullptr; one = one->next)
+    if (one->begin == module.begin && one->generation == now)
+      return one->function;
+  if (void* const next = next_of(row.name)) {
+    row.function.store(next, std::memory_order_release);
+    return next;
+  }
+  return function_near(row, module_of(caller), caller);
+}
+
 // ---- a refused call ----
 
 // The text of this thread's last refusal, for functions that throw it.
 thread_local char refusal[512];
 
 long refuse_nccl() { return 5; }  // ncclInvalidUsage
-long refuse_mpi() {               // MPI_ERR_OTHER, which libraries number
-  return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") != nullptr ? 16 : 15;
-}
+// MPI_ERR_OTHER, which Open MPI and MPICH number differently.
+long refuse_open_mpi() { return 16; }
+long refuse_mpich() { return 15; }
 // UCS_ERR_UNSUPPORTED, also as the pointer that functions with requests give.
 long refuse_ucx() { return -22; }
 [[noreturn]] void refuse_gloo() { throw std::runtime_error(refusal); }
 
-void* refusal_of(Library library) {
+// Whether the library of a function is Open MPI. Without the function any MPI
+// of the process decides.
+bool is_open_mpi(void* function) {
+  constexpr const char* kOwn = "ompi_mpi_comm_world";
+  char file[4096] = "";
+  if (function != nullptr)
+    file_of(reinterpret_cast<uintptr_t>(function), file, sizeof file);
+  void* const loaded =
+      file[0] == '\0' ? nullptr : dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (loaded == nullptr) return dlsym(RTLD_DEFAULT, kOwn) != nullptr;
+  const bool is = dlsym(loaded, kOwn) != nullptr;
+  real_dlclose()(loaded);
+  return is;
+}
+
+void* refusal_of(Library library, void* function) {
   switch (library) {
     case Library::NCCL:
       return reinterpret_cast<void*>(&refuse_nccl);
     case Library::MPI:
-      return reinterpret_cast<void*>(&refuse_mpi);
+      return is_open_mpi(function) ? reinterpret_cast<void*>(&refuse_open_mpi)
+                                   : reinterpret_cast<void*>(&refuse_mpich);
     case Library::UCX:
       return reinterpret_cast<void*>(&refuse_ucx);
     case Library::GLOO:
@@ -122,22 +161,20 @@ void* refusal_of(Library library) {
 }
 
 // Whether a function and a module come together for the first time.
-bool is_first(const Row& row, uintptr_t module) {
-  constexpr size_t kMost = 512;
-  struct Pair {
-    const Row* row;
-    uintptr_t module;
-  };
-  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  static Pair told[kMost];
-  static size_t count = 0;
-  pthread_mutex_lock(&mutex);
-  bool first = count < kMost;
-  for (size_t i = 0; i < count && first; ++i)
-    first = told[i].row != &row || told[i].module != module;
-  if (first) told[count++] = {&row, module};
-  pthread_mutex_unlock(&mutex);
-  return first;
+bool is_first(Row& row, uintptr_t module) {
+  ToldModule* one = nullptr;
+  for (ToldModule* known = row.told.load(std::memory_order_acquire);;) {
+    for (ToldModule* at = known; at != nullptr; at = at->next)
+      if (at->begin == module) {
+        delete one;
+        return false;
+      }
+    if (one == nullptr) one = new (std::nothrow) ToldModule{module, nullptr};
+    if (one == nullptr) return true;
+    one->next = known;
+    if (row.told.compare_exchange_weak(known, one, std::memory_order_acq_rel))
+      return true;
+  }
 }
 
 // "gloo::barrier" for a name of C++.
@@ -149,8 +186,7 @@ void plain_name(const char* symbol, char* name, size_t size) {
   if (char* const arguments = strchr(name, '(')) *arguments = '\0';
 }
 
-void tell(const Row& row, const Module& module, uintptr_t caller,
-          const char* what) {
+void tell(Row& row, const Module& module, uintptr_t caller, const char* what) {
   char file[256];
   char name[128];
   plain_name(row.name, name, sizeof name);
@@ -167,8 +203,8 @@ void tell(const Row& row, const Module& module, uintptr_t caller,
       write(STDERR_FILENO, line, static_cast<size_t>(length));
 }
 
-// Whether the caller may call while the door is closed.
-bool may_pass(Row& row, uintptr_t caller, Module* module) {
+// Whether the caller may call a function while the door is closed.
+bool may_pass(Row& row, uintptr_t caller, void* function, Module* module) {
   if (distwrap_guard_scopes > 0) return true;
   if (place_of(caller).load(std::memory_order_relaxed) == caller) {
     row.exempt_caller.store(caller, std::memory_order_relaxed);
@@ -176,12 +212,15 @@ bool may_pass(Row& row, uintptr_t caller, Module* module) {
   }
   *module = module_of(caller);
   // The library itself calls its own functions.
-  const auto own =
-      reinterpret_cast<uintptr_t>(row.function.load(std::memory_order_acquire));
-  const bool exempt = module->is_exempt ||
-                      (own != 0 && own >= module->begin && own < module->end);
-  if (exempt) place_of(caller).store(caller, std::memory_order_relaxed);
-  return exempt;
+  const auto own = reinterpret_cast<uintptr_t>(function);
+  const bool exempt =
+      module->is_exempt || (own >= module->begin && own < module->end);
+  if (exempt) {
+    place_of(caller).store(caller, std::memory_order_relaxed);
+    return true;
+  }
+  const auto is_inside = is_inside_distwrap.load(std::memory_order_acquire);
+  return is_inside != nullptr && is_inside() != 0;
 }
 
 void forget() {
@@ -202,6 +241,12 @@ void set(int32_t mode) {
 
 void scope(int32_t change) { distwrap_guard_scopes += change; }
 
+void set_inside(int32_t (*is_inside)()) {
+  is_inside_distwrap.store(is_inside, std::memory_order_release);
+}
+
+uint64_t all_refusals() { return refusals.load(std::memory_order_relaxed); }
+
 void exempt_address(const void* address) { exempt_module_of(address); }
 
 void read_row(uint32_t index, dw_guarded_call* call) {
@@ -217,6 +262,7 @@ void open_in_child() {
 
 __attribute__((constructor)) void begin() {
   real_dlclose();
+  door_behind();
   pthread_atfork(nullptr, nullptr, &open_in_child);
 }
 
@@ -233,11 +279,13 @@ void* distwrap_guard_target(Row* row, const void* return_address) {
   Module module;
   if (function == nullptr) {
     tell(*row, module_of(caller), caller, "and exists in no loaded library");
-    function = refusal_of(row->library);
-  } else if (mode != DW_DOOR_OPEN && !may_pass(*row, caller, &module)) {
+    function = refusal_of(row->library, nullptr);
+  } else if (mode != DW_DOOR_OPEN &&
+             !may_pass(*row, caller, function, &module)) {
     row->refused.fetch_add(1, std::memory_order_relaxed);
+    refusals.fetch_add(1, std::memory_order_relaxed);
     tell(*row, module, caller, "while a session guards the process");
-    if (mode == DW_DOOR_BLOCK) function = refusal_of(row->library);
+    if (mode == DW_DOOR_BLOCK) function = refusal_of(row->library, function);
   }
   errno = saved_errno;
   return function;
@@ -252,6 +300,11 @@ DW_GUARD_EXPORT int dlclose(void* handle) {
   return result;
 }
 
+// The function behind this door in the order of search, for a door before it.
+DW_GUARD_EXPORT void* distwrap_guard_next(const char* name) {
+  return next_of(name);
+}
+
 DW_GUARD_EXPORT const dw_guard_door* distwrap_guard_door() {
   static constexpr dw_guard_door kDoor = {DW_GUARD_DOOR_VERSION,
                                           static_cast<uint32_t>(kRowCount),
@@ -260,6 +313,8 @@ DW_GUARD_EXPORT const dw_guard_door* distwrap_guard_door() {
                                           &scope,
                                           &exempt_address,
                                           &exempt_name,
+                                          &set_inside,
+                                          &all_refusals,
                                           &read_row};
   return &kDoor;
 }

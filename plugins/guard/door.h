@@ -20,6 +20,12 @@ struct LocalFunction {
   LocalFunction* next;
 };
 
+// A module for which a line about the function was written.
+struct ToldModule {
+  uintptr_t begin;
+  ToldModule* next;
+};
+
 struct Row {
   // The thunk reads the first two members. The library's function, once it is
   // known and the same for all callers:
@@ -31,6 +37,7 @@ struct Row {
   const char* instead;
   std::atomic<uint64_t> refused{0};
   std::atomic<LocalFunction*> locals{nullptr};
+  std::atomic<ToldModule*> told{nullptr};
   constexpr Row(const char* n, Library l, const char* i)
       : name(n), library(l), instead(i) {}
 };

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of the struct. */
-#define DW_GUARD_DOOR_VERSION 1
+#define DW_GUARD_DOOR_VERSION 2
 
 #define DW_DOOR_OPEN 0
 #define DW_DOOR_WARN 1  /* calls pass; each name and module is told once */
@@ -39,6 +39,11 @@ typedef struct dw_guard_door {
   void (*exempt_module_of)(const void* address);
   /* Lets the modules make calls whose file names begin so. */
   void (*exempt_name)(const char* prefix);
+  /* Calls pass of threads for which the function answers 1: those that are
+   * inside distwrap, whose engine calls below it. NULL: none. */
+  void (*set_inside)(int32_t (*is_inside)(void));
+  /* The number of calls refused, or told of, so far. */
+  uint64_t (*refusals)(void);
   /* Reads one of the guarded functions. */
   void (*read)(uint32_t index, dw_guarded_call* call);
 } dw_guard_door;

@@ -16,9 +16,11 @@ List texts_of(const GuardStatus& status) {
   List texts = {
       absl::StrCat("mode ", kModes[static_cast<size_t>(status.mode)])};
   if (!status.door.empty()) texts.push_back(absl::StrCat("door ", status.door));
-  texts.push_back(absl::StrCat("guarded ", status.guarded));
-  for (const GuardStatus::Refusals& one : status.refusals)
-    texts.push_back(absl::StrCat("refused ", one.count, " ", one.library, " ",
+  for (const GuardStatus::Function& one : status.functions)
+    texts.push_back(
+        absl::StrCat("guarded ", one.library, " ", one.name, " ", one.instead));
+  for (const GuardStatus::Function& one : status.refusals)
+    texts.push_back(absl::StrCat("refused ", one.refused, " ", one.library, " ",
                                  one.name, " ", one.instead));
   for (const std::string& reason : status.scopes)
     texts.push_back(absl::StrCat("scope ", reason));

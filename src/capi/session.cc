@@ -115,6 +115,13 @@ int32_t distwrap_session_is_open(distwrap_session session) {
   return found.ok() && !(**found).state()->closed() ? 1 : 0;
 }
 
+int32_t distwrap_session_guard(distwrap_session session) {
+  const auto found = held("session_guard", session);
+  return found.ok()
+             ? DW_GUARD_OFF + static_cast<int32_t>((**found).state()->guard())
+             : DW_GUARD_OFF;
+}
+
 int32_t distwrap_destroy_process_group(distwrap_group group,
                                        distwrap_error* error) {
   constexpr const char* kCall = "destroy_process_group";

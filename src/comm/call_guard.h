@@ -57,6 +57,13 @@ class CallGuard {
     return static_cast<Doing>(slot & kDoing);
   }
 
+  // Whether this thread is inside an object.
+  static bool is_in_call() {
+    const ThreadMarks* const marks = ThreadMarks::mine_if_made();
+    return marks != nullptr &&
+           marks->call.load(std::memory_order_relaxed) != 0;
+  }
+
   // Called after `object` was marked closed: waits until no call is inside.
   // False when one still is at the deadline.
   static bool wait_until_left(const void* object, Deadline deadline);

@@ -34,6 +34,9 @@ class alignas(64) ThreadMarks {
     return marks != nullptr ? *marks : make();
   }
 
+  // Null as long as this thread has used none.
+  static ThreadMarks* mine_if_made() { return mine_; }
+
   // Whether the kernel has the barrier. Otherwise a mark has to be written by
   // an atomic exchange.
   static bool asymmetric() { return asymmetric_; }

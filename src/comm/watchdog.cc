@@ -1,5 +1,6 @@
 #include "comm/watchdog.h"
 
+#include "base/guard_door.h"
 #include "base/thread.h"
 
 #include <algorithm>
@@ -33,7 +34,10 @@ Watchdog::~Watchdog() {
 absl::StatusOr<std::shared_ptr<Watchdog>> Watchdog::make() {
   std::shared_ptr<Watchdog> made(new Watchdog);
   absl::StatusOr<std::thread> thread = base::start_thread(
-      "dw-watchdog", [watchdog = made.get()] { watchdog->run(); });
+      "dw-watchdog", [watchdog = made.get()] {
+        const base::OwnWork own_work;
+        watchdog->run();
+      });
   if (!thread.ok()) return thread.status();
   made->thread_ = *std::move(thread);
   if (absl::Status status = made->callbacks_.start(); !status.ok())

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/exceptions.h"
+#include "base/guard_door.h"
 #include "base/thread.h"
 
 #include <absl/time/clock.h>
@@ -71,6 +72,7 @@ absl::Status DeferredDestroys::add(DeferredDestroy destroy) {
 }
 
 void DeferredDestroys::run() {
+  const base::OwnWork own_work;
   for (;;) {
     DeferredDestroy* front;
     {

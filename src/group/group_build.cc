@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/exceptions.h"
+#include "base/guard_door.h"
 #include "comm/board/board.h"
 #include "comm/setup.h"
 
@@ -205,6 +206,7 @@ std::string first_channel_keys(const std::string& key_prefix) {
 absl::StatusOr<std::shared_ptr<GroupState>> build_group(
     GroupPlan plan, Instances& instances,
     const std::shared_ptr<comm::Watchdog>& watchdog, Deadline deadline) {
+  const base::OwnWork own_work;
   plan.parts.hooks = std::make_shared<comm::HookList>(
       comm::HookList::Owner{plan.parts.name, plan.parts.uid, plan.parts.rank,
                             static_cast<int>(plan.parts.global_ranks.size())});

@@ -1,6 +1,7 @@
 #include "group/group_end.h"
 
 #include "base/error.h"
+#include "base/guard_door.h"
 #include "base/log.h"
 #include "comm/hooks.h"
 #include "group/close_barrier.h"
@@ -136,6 +137,7 @@ absl::Status end_group(GroupState& group, Deadline deadline) {
   if (group.ended()) return mismatch;
   const ShownEnd shown(group);
   if (group.ended()) return mismatch;  // a hook has ended it
+  const base::OwnWork own_work;
   const std::shared_ptr<SessionState> session = group.session();
   const std::shared_ptr<GroupState> parent = group.parent();
   std::vector<std::shared_ptr<GroupState>> groups;

@@ -3,14 +3,17 @@
 #include "base/error.h"
 #include "base/guard_door.h"
 #include "base/mutex.h"
+#include "comm/call_guard.h"
 #include "plugin/module_paths.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <array>
+#include <cxxabi.h>
 #include <list>
 #include <memory>
+#include <stdlib.h>
 #include <utility>
 
 namespace distwrap {
@@ -64,6 +67,21 @@ void set_door(const dw_guard_door& door, GuardMode mode) {
                                       : DW_DOOR_BLOCK);
 }
 
+// Whether the thread is inside of this library, so that an engine calls.
+int32_t is_inside() {
+  return base::OwnWork::is_here() || comm::CallGuard::is_in_call() ? 1 : 0;
+}
+
+// "gloo::barrier" for a name of C++.
+std::string plain_name(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&free)> made(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &free);
+  if (status != 0 || made == nullptr) return symbol;
+  const std::string whole = made.get();
+  return whole.substr(0, whole.find('('));
+}
+
 absl::Status no_door() {
   const std::string path = plugin::guard_path();
   return base::make_error(
@@ -89,7 +107,10 @@ absl::StatusOr<GuardHold> GuardHold::take(GuardMode mode) {
   Wishes& all = wishes();
   const base::MutexLock lock(all.mutex);
   ++all.holds[static_cast<size_t>(mode)];
-  if (*door != nullptr) set_door(**door, all.mode());
+  if (*door != nullptr) {
+    (*door)->set_inside(&is_inside);
+    set_door(**door, all.mode());
+  }
   return GuardHold(mode);
 }
 
@@ -150,13 +171,13 @@ GuardStatus guard_status() {
   const auto door = guard_door();
   if (!door.ok() || *door == nullptr) return status;
   status.door = base::guard_door_file();
-  status.guarded = (*door)->calls;
+  status.functions.reserve((*door)->calls);
   for (uint32_t i = 0; i < (*door)->calls; ++i) {
     dw_guarded_call call = {};
     (*door)->read(i, &call);
-    if (call.refused != 0)
-      status.refusals.push_back(
-          {call.library, call.name, call.instead, call.refused});
+    status.functions.push_back(
+        {call.library, plain_name(call.name), call.instead, call.refused});
+    if (call.refused != 0) status.refusals.push_back(status.functions.back());
   }
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/exceptions.h"
+#include "base/guard_door.h"
 #include "base/host_identity.h"
 #include "base/log.h"
 #include "group/group_build.h"
@@ -85,7 +86,8 @@ bool store_answers(const absl::Status& status) {
 }  // namespace
 
 SessionState::SessionState(const SessionPlan& plan)
-    : rank_(plan.rank),
+    : wish_(plan.guard),
+      rank_(plan.rank),
       world_size_(plan.world_size),
       init_timeout_(plan.init_timeout),
       close_limit_(plan.close_limit),
@@ -121,6 +123,7 @@ absl::StatusOr<std::shared_ptr<SessionState>> SessionState::create(
   absl::StatusOr<GuardHold> guard = GuardHold::take(plan.guard);
   if (!guard.ok()) return guard.status();
   session->guard_ = *std::move(guard);
+  const base::OwnWork own_work;
   if (absl::Status status = session->start(plan); !status.ok()) return status;
   return session;
 }
@@ -444,6 +447,7 @@ absl::Status SessionState::close(absl::Duration timeout) {
     return absl::OkStatus();
   const SessionState* const outer = std::exchange(closing, this);
   const absl::Cleanup no_longer = [&] { closing = outer; };
+  const base::OwnWork own_work;
   absl::Status mismatch = end_group(*world_, Deadline::after(timeout));
   if (news_ != nullptr) news_->leave(Deadline::after(kLeave));
   if (board_ != nullptr) board_->leave();

@@ -86,6 +86,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const std::shared_ptr<comm::Board>& board() const { return board_; }
 
   bool closed() const { return closed_.load(std::memory_order_acquire); }
+  // This session's wish of the guard, while it lives.
+  GuardMode guard() const {
+    return closed() || is_of_parent() ? GuardMode::kOff : wish_;
+  }
 
   absl::Status close(absl::Duration timeout);
 
@@ -116,6 +120,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                           Deadline deadline);
 
   const base::ForkMark process_;
+  const GuardMode wish_;
   GuardHold guard_;  // ends after everything else
   const absl::Time began_ = absl::Now();
   const int rank_;

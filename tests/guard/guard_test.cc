@@ -111,7 +111,7 @@ const Guarded kSend = {"ncclSend", Library::NCCL, &ncclSend};
 TEST_F(Guard, EveryFunctionIsRefusedWhileASessionGuards) {
   const std::vector<Guarded> all = all_functions();
   ASSERT_GT(all.size(), 150u);
-  EXPECT_EQ(guard_status().guarded, all.size() + 3);
+  EXPECT_EQ(guard_status().functions.size(), all.size() + 3);
   const auto pass_all = [&] {
     fake_engine_calls = 0;
     for (const Guarded& one : all) EXPECT_EQ(outcome(one), kDone) << one.name;
@@ -130,8 +130,8 @@ TEST_F(Guard, EveryFunctionIsRefusedWhileASessionGuards) {
   const GuardStatus status = guard_status();
   EXPECT_EQ(status.mode, GuardMode::kBlock);
   EXPECT_EQ(status.refusals.size(), all.size());
-  for (const GuardStatus::Refusals& one : status.refusals) {
-    EXPECT_EQ(one.count, 1u) << one.name;
+  for (const GuardStatus::Function& one : status.refusals) {
+    EXPECT_EQ(one.refused, 1u) << one.name;
     EXPECT_THAT(one.instead, HasSubstr("distwrap_"));
   }
   EXPECT_TRUE(session.close().ok());
@@ -157,7 +157,7 @@ TEST_F(Guard, WarnLetsCallsPassAndCountsThem) {
   const Session session = session_of_one(GuardMode::kWarn);
   const auto count = [] {
     for (const auto& one : guard_status().refusals)
-      if (one.name == "ncclSend") return one.count;
+      if (one.name == "ncclSend") return one.refused;
     return uint64_t{0};
   };
   const uint64_t before = count();

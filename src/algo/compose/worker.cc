@@ -1,6 +1,7 @@
 #include "algo/compose/worker.h"
 
 #include "algo/compose/comm.h"
+#include "base/guard_door.h"
 #include "sdk/thread.h"
 
 #include <algorithm>
@@ -64,6 +65,7 @@ bool Worker::stop(Deadline deadline) {
 }
 
 void Worker::loop() {
+  const base::OwnWork own_work;
   for (;;) {
     std::unique_ptr<Task> task;
     {

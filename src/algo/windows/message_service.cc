@@ -2,6 +2,7 @@
 
 #include "algo/below/dtypes.h"
 #include "algo/decorator.h"
+#include "base/guard_door.h"
 #include "sdk/thread.h"
 
 #include <algorithm>
@@ -222,6 +223,7 @@ void MessageService::or_break(const Step& step) {
 }
 
 void MessageService::run() {
+  const base::OwnWork own_work;
   or_break([this] {
     for (const auto& from : in_)
       for (size_t i = 0; from != nullptr && i < Inbound::kFrames; ++i)
