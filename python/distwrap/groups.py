@@ -28,8 +28,7 @@ def init_process_group(backend=None, init_method=None, timeout=None,
                        group_name, device_id, hints, init_timeout, straggler,
                        check, use_torchcomms if drop_in is None else drop_in,
                        guard)
-    _begin(True, options)
-    _guard.sync()
+    _guard.began(_begin(True, options))
 
 
 def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
@@ -41,7 +40,7 @@ def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
     session = _begin(False, _options(
         backend, init_method, timeout, world_size, rank, store, group_name,
         device_id, hints, init_timeout, straggler, check, drop_in, guard))
-    _guard.sync()
+    _guard.began(session)
     return session
 
 
@@ -80,9 +79,11 @@ def destroy_process_group(group=None):
 
     MPI: MPI_Finalize. NCCL: ncclCommDestroy.
     """
-    _core._destroy(group)
-    _forget_closed()
-    _guard.sync()
+    try:
+        _core._destroy(group)
+    finally:
+        _forget_closed()
+        _guard.sync()
 
 
 def new_group(ranks=None, timeout=None, backend=None, pg_options=None,

@@ -11,35 +11,29 @@ from inside PyTorch pass the Python door. docs/guard.md has the names.
 """
 
 import contextvars
+import os
 import sys
 from _thread import RLock
 
 from . import _core
 
-# The functions of torch.distributed that send; the call that replaces each has
-# the same name here, except for those in _INSTEAD.
-NAMES = (
-    "send", "recv", "isend", "irecv", "broadcast", "all_reduce", "reduce",
-    "all_gather", "all_gather_into_tensor", "gather", "scatter",
-    "reduce_scatter", "reduce_scatter_tensor", "all_to_all_single",
-    "all_to_all", "barrier", "batch_isend_irecv", "all_gather_object",
-    "gather_object", "scatter_object_list", "broadcast_object_list",
-    # Later names, where PyTorch has them.
-    "all_gather_single", "reduce_scatter_single", "gather_single",
-    "gather_into_tensor", "all_reduce_coalesced", "all_gather_coalesced",
-    "monitored_barrier", "send_object_list", "recv_object_list")
-_INSTEAD = {
-    "all_gather_single": "all_gather_into_tensor",
-    "reduce_scatter_single": "reduce_scatter_tensor",
-    "gather_single": "gather_into_tensor",
-    "all_reduce_coalesced": "batch", "all_gather_coalesced": "batch",
-}
-_MODULES = ("torch.distributed", "torch.distributed.distributed_c10d")
+# Names of torch.distributed that send, and the names here that replace them.
+_INSTEAD = dict(_core.GUARDED_NAMES)
+NAMES = tuple(_INSTEAD)
+_C10D = "torch.distributed.distributed_c10d"
+_MODULES = ("torch.distributed", _C10D)
+_OFF, _WARN = 0, 1
 
 _lock = RLock()
-_replaced = []  # (module, name, original, ours)
+_sessions = []  # those whose creators do not use torch.distributed, and guard
+_mode = _OFF    # the strictest wish of these
+_replaced = []  # (module or class, name, original, ours)
+_forms = {}     # (name, id of the original) -> ours, kept for later sessions
+_batches = None  # made when the door closes first
 _passing = {"torch"}  # packages whose modules may call
 _allowed = contextvars.ContextVar("distwrap_guard_allowed", default=0)
+_refused = {}  # name -> calls
+_told = set()  # (name, module): written to stderr
 
 
 class _Scope:
@@ -51,13 +45,17 @@ class _Scope:
         self._token = _allowed.set(_allowed.get() + 1)
 
     def __exit__(self, *error):
-        _allowed.reset(self._token)
-        _core._guard_leave()
+        try:
+            _allowed.reset(self._token)
+        finally:
+            _core._guard_leave()
 
 
 def guard_allow(reason):
-    """A scope in which this thread, and the asyncio task that opens it, may call
-    other communication libraries. Scopes nest. reason: shown by guard_status."""
+    """A scope in which calls of other communication libraries pass: those of
+    torch.distributed from this asyncio task, or this thread without one, and
+    those of C from this thread, whichever task runs in it. Scopes nest. reason:
+    shown by guard_status."""
     return _Scope(reason)
 
 
@@ -69,28 +67,28 @@ def guard_exempt(name):
 
 
 def guard_status():
-    """A dict: mode; door, the file of the C door or None; guarded, the number of
-    its functions; names, those that the Python door has closed; refused,
+    """A dict: mode; door, the file of the C door or None; functions, those that
+    the C door guards; names, those that the Python door has closed; refused,
     {function: calls}; scopes, the reasons of the open scopes."""
-    status = {"mode": "off", "door": None, "guarded": 0, "refused": {},
+    status = {"mode": "off", "door": None, "functions": [], "refused": {},
               "scopes": []}
     for text in _core._guard_status():
         kind, _, rest = text.partition(" ")
         if kind == "refused":
             count, _, name, _ = rest.split(" ")
             status["refused"][name] = int(count)
+        elif kind == "guarded":
+            status["functions"].append(rest.split(" ")[1])
         elif kind == "scope":
             status["scopes"].append(rest)
         else:
-            status[kind] = int(rest) if kind == "guarded" else rest
+            status[kind] = rest
     with _lock:
-        status["names"] = sorted({name for _, name, _, _ in _replaced})
+        status["names"] = sorted({name for _, name, _, _ in _replaced
+                                  if name in _INSTEAD})
     for name, count in _refused.items():
         status["refused"]["torch.distributed." + name] = count
     return status
-
-
-_refused = {}
 
 
 def _closing(name, original):
@@ -102,44 +100,54 @@ def _closing(name, original):
         caller = sys._getframe(1).f_globals.get("__name__", "")
         if (_allowed.get() == 0
                 and caller.partition(".")[0] not in _passing):
-            return _refuse(name, original, arguments, named)
+            _refuse(name, caller)
+        if name == "batch_isend_irecv":
+            _batches.adopt_all(arguments, named)
         return original(*arguments, **named)
     return closed
 
 
-def _refuse(name, original, arguments, named):
-    mode = guard_status()["mode"]
-    if mode == "off":  # the last session has ended meanwhile
-        sync()
-        return original(*arguments, **named)
+def _refuse(name, caller):
+    """Returns when the call may pass."""
+    if _mode == _OFF:  # a name that was imported while the door was closed
+        return
     with _lock:
-        _refused[name] = first = _refused.get(name, 0) + 1
-    instead = "distwrap." + _INSTEAD.get(name, name)
+        _refused[name] = _refused.get(name, 0) + 1
+        first = (name, caller) not in _told
+        _told.add((name, caller))
     text = "torch.distributed APIs have been disabled"
-    step = (f"call {instead}, or open a scope by "
-            "distwrap.guard_allow(reason)")
-    if mode != "warn":
+    step = (f"call distwrap.{_INSTEAD[name]} in {caller or 'this code'}, or "
+            "open a scope by distwrap.guard_allow(reason)")
+    if _mode != _WARN:
         raise _core._make_error(name, text, step, _DIRECT_CALL)
-    if first == 1:
+    if first:
         sys.stderr.write(f"distwrap: kDirectCall: {name}: {text}. "
                          f"Next: {step}\n")
-    return original(*arguments, **named)
+
+
+def began(session):
+    """A session whose creator calls distwrap itself, unlike those of PyTorch's
+    backend, whose callers use the names of torch.distributed."""
+    with _lock:
+        if session._guard() != _OFF:
+            _sessions.append(session)
+    sync()
 
 
 def sync():
-    """Closes or opens the Python door as the sessions of the process want. The
-    sessions of PyTorch's backend do not call it: their callers use these
-    names."""
-    closed = _core._guard_status()[0] != "mode off"
+    """Closes or opens the Python door as the living sessions want."""
+    global _mode
     with _lock:
-        if closed and not _replaced:
+        _sessions[:] = [one for one in _sessions if one._guard() != _OFF]
+        _mode = max((one._guard() for one in _sessions), default=_OFF)
+        if _mode != _OFF and not _replaced:
             _close()
-        elif not closed and _replaced:
+        elif _mode == _OFF and _replaced:
             _open()
 
 
 def _close():
-    if _MODULES[1] not in sys.modules:
+    if _C10D not in sys.modules:
         if not any(isinstance(one, _AtImport) for one in sys.meta_path):
             sys.meta_path.insert(0, _AtImport())
         return
@@ -149,20 +157,50 @@ def _close():
             original = vars(module).get(name)
             if original is None:
                 continue
-            # The two modules share one object, so they get one replacement.
-            ours = next((mine for _, known, was, mine in _replaced
-                         if known == name and was is original),
-                        None) or _closing(name, original)
-            _replaced.append((module, name, original, ours))
-            setattr(module, name, ours)
+            # Two modules share one object, so they get one replacement, which
+            # holds the original: its id stays its own.
+            ours = _forms.get((name, id(original)))
+            if ours is None:
+                ours = _closing(name, original)
+                _forms[name, id(original)] = ours
+            _replace(module, name, ours)
+    _close_batches()
+
+
+def _replace(owner, name, ours):
+    _replaced.append((owner, name, vars(owner)[name], ours))
+    setattr(owner, name, ours)
 
 
 def _open():
-    for module, name, original, ours in _replaced:
+    for owner, name, original, ours in _replaced:
         # A replacement that somebody else has made meanwhile stays.
-        if vars(module).get(name) is ours:
-            setattr(module, name, original)
+        if vars(owner).get(name) is ours:
+            setattr(owner, name, original)
     _replaced.clear()
+    _batches.restore()
+
+
+def _close_batches():
+    global _batches
+    if _batches is None:
+        from ._guard_batches import Batches
+        _batches = Batches()
+    c10d = sys.modules[_C10D]
+    for owner, name, ours in _batches.close(c10d, {
+            original: ours for module, name, original, ours in _replaced
+            if module is c10d and name in ("isend", "irecv")}):
+        _replace(owner, name, ours)
+
+
+def _forked():
+    """The sessions of a process are not those of its forked child."""
+    global _lock
+    _lock = RLock()
+    sync()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class _AtImport:

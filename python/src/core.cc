@@ -16,6 +16,11 @@ NB_MODULE(_core, m) {
   reasons[nb::int_(value)] = nb::make_tuple(#enumerator, #exception);
 #include "distwrap/abi/reasons.def"
   m.attr("REASONS") = reasons;
+  nb::list guarded;
+#define DW_GUARDED_NAME(name, instead) \
+  guarded.append(nb::make_tuple(#name, #instead));
+#include "guard/guarded_names.def"
+  m.attr("GUARDED_NAMES") = guarded;
   m.def("_interrupt", &MainWait::interrupt);
   m.def("_end", &end_interpreter);
   m.def("_make_error", [](const char* call, const std::string& what,

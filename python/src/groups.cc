@@ -510,7 +510,17 @@ void add_groups(nb::module_& m) {
           "close",
           [](const Session& s, H timeout) {
             const int64_t limit = nanoseconds_of("close", timeout);
-            s.close(limit == 0 ? 30'000'000'000 : limit);
+            // The names of torch.distributed are free again.
+            const auto sync = [] {
+              nb::module_::import_("distwrap.guard").attr("sync")();
+            };
+            try {
+              s.close(limit == 0 ? 30'000'000'000 : limit);
+            } catch (...) {
+              sync();
+              throw;
+            }
+            sync();
             RegistryObjects::drop_ended();
           },
           "timeout"_a = nb::none(), doc::Session_close)
@@ -523,6 +533,10 @@ void add_groups(nb::module_& m) {
       .def("_is_open",
            [](const Session& s) {
              return distwrap_session_is_open(s.handle) != 0;
+           })
+      .def("_guard",
+           [](const Session& s) {
+             return distwrap_session_guard(s.handle) - DW_GUARD_OFF;
            })
       .def("_give_up", &Session::give_up, "is_bound"_a);
   nb::class_<Store>(m, "Store", doc::Store)

@@ -8,7 +8,7 @@ import threading
 import types
 
 import distwrap as dist
-from distwrap import guard
+from distwrap import groups, guard
 from support import check, equal, refused
 
 GUARDED = ("send", "all_reduce", "batch_isend_irecv", "monitored_barrier")
@@ -61,9 +61,63 @@ def test_names_raise_while_a_session_guards():
     first.close()
     refused(outer.send, reason="kDirectCall")
     second.close()
-    equal(outer.send(3), ("send", 3))
-    session().close()
     check(untouched())
+    equal(outer.send(3), ("send", 3))
+
+
+def test_every_end_gives_the_names_back():
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1,
+                            guard="block")
+    check(not untouched())
+    dist.destroy_process_group()
+    check(untouched())
+    # A session that quarrels at its end has ended all the same.
+    one = session(guard="block")
+    outside = session(guard="block")
+    one.close()
+    check(not untouched())
+    outside.close(0.5)
+    check(untouched())
+    # Overlapping ones, of which the stricter ends first.
+    warns, blocks = session(guard="warn"), session(guard="block")
+    refused(outer.send, reason="kDirectCall")
+    blocks.close()
+    equal(outer.send(), ("send",))
+    warns.close()
+    check(untouched())
+
+
+def test_a_session_that_fails_closes_nothing():
+    for wrong in ({"backend": "nobody"}, {"rank": 1}, {"hints": {"no": "hint"}},
+                  {"timeout": -1}):
+        options = {"rank": 0, "world_size": 1, "store": dist.HashStore()}
+        refused(dist.create_session, guard="block", **options | wrong)
+        check(untouched(), wrong)
+        one = session(guard="block")
+        refused(dist.create_session, guard="warn", **options | wrong)
+        refused(outer.send, reason="kDirectCall")
+        one.close()
+        check(untouched(), wrong)
+
+
+def test_sessions_of_the_backend_leave_the_names():
+    """Sessions of PyTorch's backend close the C door alone, whatever others
+    ask for."""
+    options = {"rank": 0, "world_size": 1, "guard": "block"}
+    backend = groups.begin_session(options | {"store": dist.HashStore()})
+    check(untouched())
+    for mode in ("off", "warn"):
+        other = session(guard=mode)
+        equal(outer.send(1), ("send", 1))
+        other.close()
+        check(untouched())
+    strict = session(guard="block")
+    refused(outer.send, reason="kDirectCall")
+    strict.close()
+    check(untouched())
+    equal(dist.guard_status()["mode"], "block")
+    backend.close()
+    equal(dist.guard_status()["mode"], "off")
 
 
 def test_scopes():
@@ -102,7 +156,6 @@ def test_scopes():
 
     asyncio.run(tasks())
     one.close()
-    outer.send()
     check(untouched())
 
 
@@ -130,7 +183,6 @@ def test_what_others_have_put_there_stays():
     one = session(guard="block")
     mine = outer.send = lambda: "mine"
     one.close()
-    session().close()
     check(outer.send is mine and inner.send is originals["send"])
     outer.send = originals["send"]
 

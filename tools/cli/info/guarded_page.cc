@@ -22,6 +22,9 @@ const std::vector<Guarded>& all() {
   static const auto* const kAll = new std::vector<Guarded>{
 #define DW_GUARDED(symbol, library, instead) {#library, #symbol, #instead},
 #include "guard/guarded_calls.def"
+#define DW_GUARDED_NAME(name, instead) \
+  {"torch.distributed", #name, "distwrap." #instead},
+#include "guard/guarded_names.def"
   };
   return *kAll;
 }
