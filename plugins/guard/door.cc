@@ -160,12 +160,20 @@ void* refusal_of(Library library, void* function) {
   return reinterpret_cast<void*>(&refuse_gloo);
 }
 
+// A number for the file of a module, which stays when it is loaded again.
+uint64_t number_of(const char* file) {
+  uint64_t number = 0xcbf29ce484222325u;  // FNV-1a
+  for (; *file != '\0'; ++file)
+    number = (number ^ static_cast<unsigned char>(*file)) * 0x100000001b3u;
+  return number;
+}
+
 // Whether a function and a module come together for the first time.
-bool is_first(Row& row, uintptr_t module) {
+bool is_first(Row& row, uint64_t module) {
   ToldModule* one = nullptr;
   for (ToldModule* known = row.told.load(std::memory_order_acquire);;) {
     for (ToldModule* at = known; at != nullptr; at = at->next)
-      if (at->begin == module) {
+      if (at->module == module) {
         delete one;
         return false;
       }
@@ -186,7 +194,7 @@ void plain_name(const char* symbol, char* name, size_t size) {
   if (char* const arguments = strchr(name, '(')) *arguments = '\0';
 }
 
-void tell(Row& row, const Module& module, uintptr_t caller, const char* what) {
+void tell(Row& row, uintptr_t caller, const char* what) {
   char file[256];
   char name[128];
   plain_name(row.name, name, sizeof name);
@@ -196,7 +204,7 @@ void tell(Row& row, const Module& module, uintptr_t caller, const char* what) {
            "open a scope by distwrap_guard_enter [DW-0107]",
            name, file[0] == '\0' ? "code of no module" : file, what,
            row.instead);
-  if (!is_first(row, module.begin)) return;
+  if (!is_first(row, number_of(file))) return;
   char line[sizeof refusal + 1];
   const int length = snprintf(line, sizeof line, "%s\n", refusal);
   [[maybe_unused]] const ssize_t written =
@@ -204,17 +212,17 @@ void tell(Row& row, const Module& module, uintptr_t caller, const char* what) {
 }
 
 // Whether the caller may call a function while the door is closed.
-bool may_pass(Row& row, uintptr_t caller, void* function, Module* module) {
+bool may_pass(Row& row, uintptr_t caller, void* function) {
   if (distwrap_guard_scopes > 0) return true;
   if (place_of(caller).load(std::memory_order_relaxed) == caller) {
     row.exempt_caller.store(caller, std::memory_order_relaxed);
     return true;
   }
-  *module = module_of(caller);
+  const Module module = module_of(caller);
   // The library itself calls its own functions.
   const auto own = reinterpret_cast<uintptr_t>(function);
   const bool exempt =
-      module->is_exempt || (own >= module->begin && own < module->end);
+      module.is_exempt || (own >= module.begin && own < module.end);
   if (exempt) {
     place_of(caller).store(caller, std::memory_order_relaxed);
     return true;
@@ -276,15 +284,13 @@ void* distwrap_guard_target(Row* row, const void* return_address) {
   const auto caller = reinterpret_cast<uintptr_t>(return_address);
   void* function = function_for(*row, caller);
   const int32_t mode = distwrap_guard_mode.load(std::memory_order_acquire);
-  Module module;
   if (function == nullptr) {
-    tell(*row, module_of(caller), caller, "and exists in no loaded library");
+    tell(*row, caller, "and exists in no loaded library");
     function = refusal_of(row->library, nullptr);
-  } else if (mode != DW_DOOR_OPEN &&
-             !may_pass(*row, caller, function, &module)) {
+  } else if (mode != DW_DOOR_OPEN && !may_pass(*row, caller, function)) {
     row->refused.fetch_add(1, std::memory_order_relaxed);
     refusals.fetch_add(1, std::memory_order_relaxed);
-    tell(*row, module, caller, "while a session guards the process");
+    tell(*row, caller, "while a session guards the process");
     if (mode == DW_DOOR_BLOCK) function = refusal_of(row->library, function);
   }
   errno = saved_errno;

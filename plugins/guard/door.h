@@ -22,7 +22,7 @@ struct LocalFunction {
 
 // A module for which a line about the function was written.
 struct ToldModule {
-  uintptr_t begin;
+  uint64_t module;  // a number for its file
   ToldModule* next;
 };
 

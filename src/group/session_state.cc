@@ -341,7 +341,8 @@ absl::Status SessionState::say_hello(
                          .straggler = plan.straggler,
                          .job = uid_,
                          .world_size = world_size_,
-                         .host = host_name()},
+                         .host = host_name(),
+                         .guard = static_cast<int>(plan.guard)},
                         *std::move(handover), offers, deadline);
   if (board.ok()) board_ = *std::move(board);
   return board.status();

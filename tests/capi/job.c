@@ -396,6 +396,71 @@ static void owned_data(void) {
   REQUIRE(distwrap_store_free(store) == DW_OK);
 }
 
+/* The number of texts of the guard's state that begin so. */
+static int guard_texts(const char* beginning) {
+  distwrap_list list;
+  int count = 0;
+  CALL(distwrap_guard_status(&list, &error));
+  for (uint64_t i = 0; i < distwrap_list_size(list); ++i) {
+    distwrap_bytes item;
+    CALL(distwrap_list_item(list, i, &item, &error));
+    count += strncmp((const char*)item.data, beginning, strlen(beginning)) == 0;
+  }
+  distwrap_list_free(list);
+  return count;
+}
+
+/* The guard's wishes, scopes and state. With the door, which `distwrap run
+ * --guard` loads, the state has its file and functions. */
+static void guard(void) {
+  distwrap_store store;
+  CALL(distwrap_store_in_memory(&store, &error));
+  distwrap_init_options options = {.struct_size = sizeof options,
+                                   .has_rank = 1,
+                                   .world_size = 1,
+                                   .store = store,
+                                   .guard = DW_GUARD_REQUIRE + 1};
+  distwrap_session own;
+  REQUIRE(distwrap_session_create(&options, &own, &error) ==
+          DW_INVALID_ARGUMENT);
+  const int has_door = guard_texts("door /") == 1;
+  const int is_off = guard_texts("mode off"); /* the job itself may guard */
+  REQUIRE(guard_texts("guarded MPI MPI_Send distwrap_send") == has_door);
+  options.guard = DW_GUARD_REQUIRE;
+  if (has_door) {
+    CALL(distwrap_session_create(&options, &own, &error));
+    REQUIRE(guard_texts("mode require") == 1);
+    REQUIRE(distwrap_session_guard(own) == DW_GUARD_REQUIRE);
+    CALL(distwrap_session_close(own, DW_FOREVER, &error));
+    distwrap_session_free(own);
+  } else {
+    REQUIRE(distwrap_session_create(&options, &own, &error) ==
+            DW_UNIMPLEMENTED);
+    REQUIRE(distwrap_error_reason(error) == DW_REASON_DIRECT_CALL);
+  }
+  REQUIRE(guard_texts("mode off") == is_off);
+  options.guard = DW_GUARD_WARN;
+  CALL(distwrap_session_create(&options, &own, &error));
+  REQUIRE(guard_texts("mode warn") == is_off);
+  CALL(distwrap_guard_enter("outer", &error));
+  CALL(distwrap_guard_enter("inner", &error));
+  REQUIRE(guard_texts("scope ") == 2 && guard_texts("scope inner") == 1);
+  CALL(distwrap_guard_leave(&error));
+  CALL(distwrap_guard_leave(&error));
+  REQUIRE(distwrap_guard_leave(&error) == DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_guard_enter(NULL, &error) == DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_guard_exempt(NULL, &error) == DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_guard_status(NULL, &error) == DW_INVALID_ARGUMENT);
+  CALL(distwrap_guard_exempt("libsolver", &error));
+  REQUIRE(distwrap_session_guard(own) == DW_GUARD_WARN);
+  CALL(distwrap_session_close(own, DW_FOREVER, &error));
+  REQUIRE(distwrap_session_guard(own) == DW_GUARD_OFF);
+  REQUIRE(distwrap_session_guard(NULL) == DW_GUARD_OFF);
+  REQUIRE(guard_texts("mode off") == is_off && guard_texts("scope") == 0);
+  distwrap_session_free(own);
+  REQUIRE(distwrap_store_free(store) == DW_OK);
+}
+
 static void registry(void) {
   uint64_t count = 0, before = 0;
   int32_t ranks[kMost];
@@ -965,6 +1030,7 @@ int main(void) {
   work();
   registry();
   owned_data();
+  guard();
   hooks();
   stragglers();
   windows();

@@ -1,16 +1,14 @@
 // The door, preloaded, before engines that count their calls. Links
 // libdistwrap.so as programs do.
-#include "distwrap/guard.h"
-
-#include "distwrap/distwrap.h"
+#include "guarded.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cerrno>
-#include <dlfcn.h>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
@@ -19,7 +17,6 @@
 #include <vector>
 
 extern "C" {
-extern std::atomic<int> fake_engine_calls;
 struct Large {
   long numbers[5];
 };
@@ -65,7 +62,7 @@ std::vector<Guarded> all_functions() {
   return all;
 }
 
-constexpr long kDone = 77, kThrew = -1000;
+constexpr long kThrew = -1000;
 
 // Calls as a program does; kThrew for an exception with the right text.
 long outcome(const Guarded& function) {
@@ -92,20 +89,6 @@ long refused(Library library) {
   return kThrew;
 }
 
-Session session_of_one(GuardMode mode) {
-  auto made = Session::create({.rank = 0, .world_size = 1, .guard = mode});
-  EXPECT_TRUE(made.ok()) << made.status();
-  return made.ok() ? *made : Session();
-}
-
-class Guard : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_NE(guard_status().door, "") << "the door is not preloaded";
-    fake_engine_calls = 0;
-  }
-};
-
 const Guarded kSend = {"ncclSend", Library::NCCL, &ncclSend};
 
 TEST_F(Guard, EveryFunctionIsRefusedWhileASessionGuards) {
@@ -119,6 +102,9 @@ TEST_F(Guard, EveryFunctionIsRefusedWhileASessionGuards) {
   };
   pass_all();
   const Session session = session_of_one(GuardMode::kBlock);
+  std::map<std::string, uint64_t> before;
+  for (const GuardStatus::Function& one : guard_status().functions)
+    before[one.name] = one.refused;
   fake_engine_calls = 0;
   for (const Guarded& one : all)
     EXPECT_EQ(outcome(one), refused(one.library)) << one.name;
@@ -129,11 +115,14 @@ TEST_F(Guard, EveryFunctionIsRefusedWhileASessionGuards) {
   }
   const GuardStatus status = guard_status();
   EXPECT_EQ(status.mode, GuardMode::kBlock);
-  EXPECT_EQ(status.refusals.size(), all.size());
+  size_t refused_now = 0;
   for (const GuardStatus::Function& one : status.refusals) {
-    EXPECT_EQ(one.refused, 1u) << one.name;
+    if (one.refused == before[one.name]) continue;
+    EXPECT_EQ(one.refused, before[one.name] + 1) << one.name;
     EXPECT_THAT(one.instead, HasSubstr("distwrap_"));
+    ++refused_now;
   }
+  EXPECT_EQ(refused_now, all.size());
   EXPECT_TRUE(session.close().ok());
   pass_all();
   EXPECT_EQ(guard_status().mode, GuardMode::kOff);
@@ -226,34 +215,6 @@ TEST_F(Guard, ScopesNestAndBelongToTheirThread) {
   EXPECT_TRUE(session.close().ok());
 }
 
-// A module that is loaded for a test.
-struct Loaded {
-  void* handle;
-  explicit Loaded(const char* file, int flags = RTLD_LOCAL)
-      : handle(dlopen(file, RTLD_NOW | flags)) {
-    EXPECT_NE(handle, nullptr) << dlerror();
-  }
-  ~Loaded() { dlclose(handle); }
-  Loaded(const Loaded&) = delete;
-  Loaded& operator=(const Loaded&) = delete;
-  long operator()(const char* name) const {
-    return reinterpret_cast<long (*)()>(dlsym(handle, name))();
-  }
-};
-
-TEST_F(Guard, ALibraryThatOnlyItsLoaderSeesIsFound) {
-  for (int i = 0; i < 20; ++i) {
-    const Loaded caller(CALLER);
-    EXPECT_EQ(caller("call_local"), 88);
-    const Session session = session_of_one(GuardMode::kBlock);
-    EXPECT_EQ(caller("call_local"), 5);
-    const GuardAllow allow("a test");
-    EXPECT_EQ(caller("call_local"), 88);
-    EXPECT_EQ(caller("call_send"), kDone);
-    EXPECT_TRUE(session.close().ok());
-  }
-}
-
 TEST_F(Guard, AFunctionThatExistsNowhereIsAnErrorOfItsCall) {
   const auto call = [](const char* name) {
     void* const thunk = dlsym(RTLD_DEFAULT, name);
@@ -261,16 +222,6 @@ TEST_F(Guard, AFunctionThatExistsNowhereIsAnErrorOfItsCall) {
   };
   EXPECT_EQ(call("MPI_Psend_init"), 15);
   EXPECT_EQ(call("ncclWaitSignal"), 5);
-}
-
-TEST_F(Guard, ModulesThatTheProgramNamesPass) {
-  const Loaded caller(CALLER), other(OTHER_CALLER);
-  const Session session = session_of_one(GuardMode::kBlock);
-  EXPECT_EQ(caller("call_send"), 5);
-  guard_exempt("libnamed_");
-  EXPECT_EQ(caller("call_send"), 5);
-  EXPECT_EQ(other("call_send"), kDone);
-  EXPECT_TRUE(session.close().ok());
 }
 
 TEST_F(Guard, TheChildOfAForkIsNotGuarded) {
@@ -281,33 +232,6 @@ TEST_F(Guard, TheChildOfAForkIsNotGuarded) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(outcome(kSend), 5);
-  EXPECT_TRUE(session.close().ok());
-}
-
-// Threads call and open scopes while modules come and go.
-TEST_F(Guard, ThreadsCallWhileModulesComeAndGo) {
-  const Session session = session_of_one(GuardMode::kBlock);
-  std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 32; ++i)
-    threads.emplace_back([&, i] {
-      while (!stop) {
-        if (i % 4 == 0) {
-          const GuardAllow allow("a thread");
-          wrong += ncclSend(1, 2, 3) != kDone;
-        } else {
-          wrong += ncclSend(1, 2, 3) != 5;
-        }
-      }
-    });
-  for (int i = 0; i < 200; ++i) {
-    const Loaded caller(i % 2 == 0 ? CALLER : OTHER_CALLER);
-    caller("call_send");
-  }
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(session.close().ok());
 }
 

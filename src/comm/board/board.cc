@@ -1,6 +1,7 @@
 #include "comm/board/board.h"
 
 #include "base/error.h"
+#include "base/guard_door.h"
 #include "base/log.h"
 #include "base/read_file.h"
 #include "comm/board/group_board.h"
@@ -132,11 +133,23 @@ Board::Board(Plan plan, std::unique_ptr<HostMemory> memory,
       neighbours_.push_back({ranks[area], area});
 }
 
+// Null without a door of this version.
+static const dw_guard_door* door_of_process() {
+  const auto door = base::guard_door();
+  return door.ok() ? *door : nullptr;
+}
+
 absl::Status Board::enter() {
   FrontPage& own = front(own_);
   if (absl::Status status = memory_->reserve(&own); !status.ok()) return status;
   own.pid = getpid();
-  own.facts = {kBoardLayout, plan_.job, plan_.rank, plan_.world_size, {}};
+  own.facts = {kBoardLayout,
+               plan_.job,
+               plan_.rank,
+               plan_.world_size,
+               {},
+               plan_.guard,
+               door_of_process() != nullptr ? 1 : 0};
   plan_.host.copy(own.facts.host.data(), own.facts.host.size());
   liveness_ = memory_->make_liveness(own_);
   if (liveness_ == nullptr)
@@ -204,6 +217,8 @@ Deadline Board::expired() {
     if (guests_.empty()) handover_.reset();
   }
   own.beats.fetch_add(1, std::memory_order_relaxed);
+  if (const dw_guard_door* const door = door_of_process(); door != nullptr)
+    own.refused.store(door->refusals(), std::memory_order_relaxed);
   look_around();
   bool busy = plan_.heartbeat < kLongHeartbeat;
   for (size_t i = 0; i < groups_.size(); ++i) {

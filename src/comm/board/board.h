@@ -61,6 +61,7 @@ class Board final : private Watchdog::Watch,
     uint64_t job = 0;
     int world_size = 0;
     std::string host = {};
+    int guard = 0;  // GuardMode of the session
   };
 
   // Called by all ranks of a host. `offers`: those of all ranks of the world,

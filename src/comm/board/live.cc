@@ -91,6 +91,9 @@ LiveRank rank_of(const FrontPage& front) {
   rank.rank = front.facts.rank;
   rank.pid = front.pid;
   rank.host = word(front.facts.host);
+  rank.guard = front.facts.guard;
+  rank.has_door = front.facts.has_door == 1;
+  rank.refused = front.refused.load(kOrder);
   switch (front.state.load(kOrder)) {
     case AreaState::kOpen:
       rank.state = has_ended(front.life) ? LiveRank::State::kEnded

@@ -47,6 +47,9 @@ struct LiveRank {
   };
   State state = State::kStarting;
   std::vector<LiveGroup> groups;
+  int guard = 0;  // GuardMode of the rank's session; another number is nonsense
+  bool has_door = false;  // whether it can refuse calls of C
+  uint64_t refused = 0;   // calls that the door refused, or told of
 };
 
 struct LiveBoard {

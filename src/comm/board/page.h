@@ -13,6 +13,7 @@
 //   FrontPage::state    once open, once closed               release, acquire
 //   FrontPage::life     held by the session's thread         liveness_mutex.h
 //   FrontPage::beats    at each look of that thread          relaxed
+//   FrontPage::refused  at each look of that thread          relaxed
 //   FrontPage::groups   the uid, once the group page is set  release, acquire
 //   FrontPage::broken   when a group fails; stays            release, acquire
 //   FrontPage::facts    before `state` is open               by `state`
@@ -49,7 +50,7 @@ inline constexpr size_t kAreaBytes = (1 + kMostGroupPages) * kPageBytes;
 
 // Stands at the front of every area in use, so that another version of the
 // library recognises the layout.
-inline constexpr uint64_t kBoardLayout = 0x3764'7262'7764;  // "dwbrd7"
+inline constexpr uint64_t kBoardLayout = 0x3864'7262'7764;  // "dwbrd8"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 
@@ -59,6 +60,8 @@ struct RankFacts {
   uint64_t job;     // the uid of the world
   int32_t rank, world_size;
   std::array<char, 64> host;  // ends with zeros, or is cut
+  int32_t guard;              // GuardMode: the wish of the rank's session
+  int32_t has_door;           // 1: a door is loaded that can refuse calls
 };
 
 // A group's identity, as people read it.
@@ -76,6 +79,7 @@ struct alignas(kPageBytes) FrontPage {
   std::atomic<AreaState> state;
   int32_t pid;
   alignas(64) std::atomic<uint64_t> beats;
+  std::atomic<uint64_t> refused;  // direct calls that the process's door saw
   // The group's uid for each group page; 0: the page is free.
   alignas(64) std::array<std::atomic<uint64_t>, kMostGroupPages> groups;
   RankFacts facts;
@@ -83,7 +87,7 @@ struct alignas(kPageBytes) FrontPage {
   // fail on all ranks. The entries stay when their group pages are closed,
   // perhaps at once.
   std::array<FailedGroup, 32> broken;
-  std::array<char, 1320> unused;
+  std::array<char, 1312> unused;
   LivenessWords life;  // ends the page
 };
 static_assert(sizeof(FrontPage) == kPageBytes);

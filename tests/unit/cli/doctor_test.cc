@@ -25,6 +25,7 @@ HostFacts healthy() {
   facts.clock = {"tsc", 1, 1800000000};
   facts.backends = {{"gloo", "linked in", "1", {"cpu"}}};
   facts.settings = {{"DISTWRAP_LOG", "warning", "default"}};
+  facts.guard = {"/lib/libdistwrap_guard.so", {{1, "train", true, true}}};
   return facts;
 }
 
@@ -55,6 +56,20 @@ std::vector<Fault> faults() {
        [](HostFacts& f) { f.meeting.directory_error = "not private"; }},
       {"no store", Health::kFail, "store", "kStoreUnreachable",
        [](HostFacts& f) { f.meeting.store_error = "kStoreUnreachable"; }},
+      {"a process without the door", Health::kWarn, "guard",
+       "process 7 (train) guards without the door",
+       [](HostFacts& f) {
+         f.guard.processes = {{7, "train", true}};
+       }},
+      {"a privileged program", Health::kWarn, "guard",
+       "elevated privileges, so that nothing is preloaded",
+       [](HostFacts& f) {
+         f.guard.processes = {{7, "train", false, false, true}};
+       }},
+      {"a static program", Health::kWarn, "guard", "is a static program",
+       [](HostFacts& f) {
+         f.guard.processes = {{7, "train", true, false, false, true}};
+       }},
       {"few descriptors", Health::kWarn, "descriptors", "at most 256",
        [](HostFacts& f) {
          f.descriptors = {256, 4096};

@@ -94,6 +94,26 @@ TEST(Live, ShowsWhoIsBehind) {
     EXPECT_THAT(json, HasSubstr(part));
 }
 
+TEST(Live, ShowsDirectCallsOfRanksThatGuard) {
+  LiveBoard board = some();
+  board.ranks[0].guard = 2;
+  board.ranks[0].has_door = true;
+  board.ranks[0].refused = 3;
+  board.ranks[1].guard = 3;
+  board.ranks[2].guard = 1;
+  board.ranks[2].has_door = true;
+  EXPECT_THAT(to_text(board, kNow, runs),
+              HasSubstr("  rank  process  host  state     direct calls\n"
+                        "  4     11       here  runs      block, 3 refused\n"
+                        "  5     12       here  ended     require, no door\n"
+                        "  6     13       here  stopped   warn\n"
+                        "  ?                    starting\n"));
+  const std::string json = bench::json_text(to_json(board, kNow, runs));
+  for (const char* part :
+       {"\"guard\": \"block\"", "\"door\": true", "\"refused\": 3"})
+    EXPECT_THAT(json, HasSubstr(part));
+}
+
 TEST(Live, SaysWhenNobodyWaits) {
   LiveBoard board = some();
   for (LiveRank& rank : board.ranks) {

@@ -252,6 +252,44 @@ void check_clock(const ClockFacts& facts, Findings* findings) {
                          "set the clock, best by NTP"});
 }
 
+void check_guard(const GuardFacts& facts, Findings* findings) {
+  const size_t before = findings->size();
+  size_t loaded = 0;
+  for (const GuardFacts::Process& one : facts.processes) {
+    loaded += one.has_door ? 1 : 0;
+    if (one.has_door || !(one.asks || one.is_privileged || one.is_static))
+      continue;
+    const std::string who =
+        absl::StrCat("process ", one.pid, " (", one.program, ") ");
+    const char* const why =
+        "direct calls of NCCL, MPI, UCX and Gloo are not refused there";
+    if (one.is_static)
+      findings->push_back({Health::kWarn, "guard",
+                           absl::StrCat(who, "is a static program"), why,
+                           "link the program with shared libraries"});
+    else if (one.is_privileged)
+      findings->push_back(
+          {Health::kWarn, "guard",
+           absl::StrCat(who,
+                        "has elevated privileges, so that nothing is "
+                        "preloaded"),
+           why, "start the program without set-user-id or capabilities"});
+    else
+      findings->push_back({Health::kWarn, "guard",
+                           absl::StrCat(who, "guards without the door"), why,
+                           "start the job by `distwrap run --guard`"});
+  }
+  if (facts.path.empty())
+    findings->push_back({Health::kOk, "guard", "this build has no door"});
+  else if (findings->size() == before)
+    findings->push_back(
+        {Health::kOk, "guard",
+         facts.processes.empty()
+             ? "no job of yours runs whose processes could be looked at"
+             : absl::StrCat("the door is loaded in ", loaded, " of ",
+                            facts.processes.size(), " processes of jobs")});
+}
+
 }  // namespace
 
 std::vector<Finding> judge(const HostFacts& facts) {
@@ -267,6 +305,7 @@ std::vector<Finding> judge(const HostFacts& facts) {
   check_plugins(facts, &findings);
   check_environment(facts, &findings);
   check_clock(facts.clock, &findings);
+  check_guard(facts.guard, &findings);
   return findings;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "distwrap/store.h"
+#include "doctor/guard_facts.h"
 #include "doctor/network_facts.h"
 #include "plugin/module_paths.h"
 #include "sdk/headroom.h"
@@ -140,6 +141,7 @@ HostFacts gather(const base::Environment& environment) {
   facts.settings = setting_facts(environment);
   facts.unknown = environment.unknown_settings();
   facts.launch = launch_facts(environment);
+  facts.guard = guard_facts();
   return facts;
 }
 

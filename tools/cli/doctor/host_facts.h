@@ -53,6 +53,20 @@ struct ClockFacts {
   int64_t unix_seconds = 0;
 };
 
+struct GuardFacts {
+  std::string path = {};  // the door's file; empty: this build has none
+  struct Process {
+    int64_t pid = 0;
+    std::string program = {};
+    bool asks = false;  // one of its sessions guards
+    bool has_door = false;
+    // The loader preloads nothing for programs with elevated privileges, and
+    // there is none for static programs.
+    bool is_privileged = false, is_static = false;
+  };
+  std::vector<Process> processes = {};  // ranks of the running jobs
+};
+
 struct HostFacts {
   MeetingFacts meeting;
   LimitFacts descriptors, processes, locked_memory;
@@ -66,6 +80,7 @@ struct HostFacts {
   std::vector<SettingFacts> settings;
   std::vector<base::Environment::Unknown> unknown;
   LaunchFacts launch;
+  GuardFacts guard;
 };
 
 HostFacts gather(const base::Environment& environment);

@@ -29,6 +29,25 @@ std::string state_text(const LiveRank& rank, StateOf state_of) {
   return state_of(rank.pid);
 }
 
+const char* guard_word(const LiveRank& rank) {
+  constexpr const char* kWords[] = {"off", "warn", "block", "require"};
+  return rank.guard >= 0 && rank.guard < 4 ? kWords[rank.guard] : "?";
+}
+
+bool guards(const LiveRank& rank) { return rank.guard != 0; }
+
+// "block, 2 refused"; a door counts also for other sessions of its process.
+std::string guard_text(const LiveRank& rank) {
+  if (rank.guard == 0) return "";
+  std::string text = guard_word(rank);
+  if (!rank.has_door)
+    absl::StrAppend(&text, ", no door");
+  else if (rank.refused != 0)
+    absl::StrAppend(&text, ", ", rank.refused,
+                    rank.guard == 1 ? " told of" : " refused");
+  return text;
+}
+
 int64_t age_ns(const LiveGroup& group, int64_t now_ns) {
   return group.since_ns == 0 || group.since_ns > now_ns
              ? 0
@@ -115,11 +134,16 @@ std::string to_text(const LiveBoard& board, int64_t now_ns, StateOf state_of) {
   std::string text =
       absl::StrCat("job ", id_text(board.job), ": ", board.ranks.size(), " of ",
                    board.world_size, " ranks on this host\n");
+  const bool guarded =
+      std::any_of(board.ranks.begin(), board.ranks.end(), guards);
   std::vector<Row> rows = {{"rank", "process", "host", "state"}};
-  for (const LiveRank& rank : board.ranks)
+  if (guarded) rows.front().push_back("direct calls");
+  for (const LiveRank& rank : board.ranks) {
     rows.push_back({rank.rank < 0 ? "?" : absl::StrCat(rank.rank),
                     rank.pid == 0 ? "" : absl::StrCat(rank.pid), rank.host,
                     state_text(rank, state_of)});
+    if (guarded) rows.back().push_back(guard_text(rank));
+  }
   absl::StrAppend(&text, columns(rows, "  "));
   for (const LiveGroupView& group : groups_of(board)) {
     absl::StrAppend(&text, "\n", group.name, " (", group.size, " ranks)\n");
@@ -144,7 +168,10 @@ JsonObject to_json(const LiveBoard& board, int64_t now_ns, StateOf state_of) {
     ranks.push_back(JsonObject{{"rank", int64_t{rank.rank}},
                                {"pid", rank.pid},
                                {"host", rank.host},
-                               {"state", state_text(rank, state_of)}});
+                               {"state", state_text(rank, state_of)},
+                               {"guard", guard_word(rank)},
+                               {"door", rank.has_door},
+                               {"refused", rank.refused}});
   JsonArray groups;
   for (const LiveGroupView& group : groups_of(board)) {
     JsonArray members, behind;
