@@ -14,7 +14,10 @@ namespace {
 constexpr size_t kMostSegments = 8192, kMostNames = 64, kMostAddresses = 64,
                  kLongestName = 96;
 
-// Executable segments, ascending. `changes` is odd while a writer is at work.
+// Executable segments, ascending. `changes` is odd while a writer is at work. A
+// reader that meets a new value also sees that `changes` has moved.
+constexpr auto kNew = std::memory_order_release,
+               kKnown = std::memory_order_acquire;
 struct Segment {
   std::atomic<uintptr_t> begin{0}, end{0};
   std::atomic<bool> is_exempt{false};
@@ -75,16 +78,14 @@ int add_module(dl_phdr_info* info, size_t, void* data) {
          --at) {
       const Segment& lower = segments[at - 1];
       segments[at].begin.store(lower.begin.load(std::memory_order_relaxed),
-                               std::memory_order_relaxed);
-      segments[at].end.store(lower.end.load(std::memory_order_relaxed),
-                             std::memory_order_relaxed);
+                               kNew);
+      segments[at].end.store(lower.end.load(std::memory_order_relaxed), kNew);
       segments[at].is_exempt.store(
-          lower.is_exempt.load(std::memory_order_relaxed),
-          std::memory_order_relaxed);
+          lower.is_exempt.load(std::memory_order_relaxed), kNew);
     }
-    segments[at].begin.store(begin, std::memory_order_relaxed);
-    segments[at].end.store(begin + part.p_memsz, std::memory_order_relaxed);
-    segments[at].is_exempt.store(exempt, std::memory_order_relaxed);
+    segments[at].begin.store(begin, kNew);
+    segments[at].end.store(begin + part.p_memsz, kNew);
+    segments[at].is_exempt.store(exempt, kNew);
   }
   return 0;
 }
@@ -92,10 +93,9 @@ int add_module(dl_phdr_info* info, size_t, void* data) {
 // The lock must be held.
 void read_modules() {
   changes.fetch_add(1, std::memory_order_acq_rel);
-  std::atomic_thread_fence(std::memory_order_release);
   Found found;
   dl_iterate_phdr(&add_module, &found);
-  count.store(found.count, std::memory_order_relaxed);
+  count.store(found.count, kNew);
   changes.fetch_add(1, std::memory_order_release);
 }
 
@@ -103,10 +103,10 @@ void read_modules() {
 bool look_up(uintptr_t address, Module* module) {
   const uint64_t before = changes.load(std::memory_order_acquire);
   if ((before & 1) != 0) return false;
-  size_t low = 0, high = count.load(std::memory_order_relaxed);
+  size_t low = 0, high = count.load(kKnown);
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    if (segments[middle].begin.load(std::memory_order_relaxed) <= address)
+    if (segments[middle].begin.load(kKnown) <= address)
       low = middle + 1;
     else
       high = middle;
@@ -114,12 +114,11 @@ bool look_up(uintptr_t address, Module* module) {
   *module = {};
   if (low > 0) {
     const Segment& segment = segments[low - 1];
-    const uintptr_t end = segment.end.load(std::memory_order_relaxed);
+    const uintptr_t end = segment.end.load(kKnown);
     if (address < end)
-      *module = {segment.begin.load(std::memory_order_relaxed), end,
-                 segment.is_exempt.load(std::memory_order_relaxed)};
+      *module = {segment.begin.load(kKnown), end,
+                 segment.is_exempt.load(kKnown)};
   }
-  std::atomic_thread_fence(std::memory_order_acquire);
   return changes.load(std::memory_order_relaxed) == before;
 }
 
@@ -145,7 +144,7 @@ void forget_modules() {
   pthread_mutex_lock(&mutex);
   forgotten.fetch_add(1, std::memory_order_acq_rel);
   changes.fetch_add(1, std::memory_order_acq_rel);
-  count.store(0, std::memory_order_relaxed);
+  count.store(0, kNew);
   changes.fetch_add(1, std::memory_order_release);
   pthread_mutex_unlock(&mutex);
 }
