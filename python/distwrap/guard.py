@@ -95,16 +95,27 @@ def _closing(name, original):
     """The function that stands in for one of torch.distributed."""
     import functools
 
+    # Locals: PyTorch itself calls this, and pays for each look-up.
+    frame, passing, allowed = sys._getframe, _passing, _allowed.get
+
     @functools.wraps(original)
     def closed(*arguments, **named):
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        if (_allowed.get() == 0
-                and caller.partition(".")[0] not in _passing):
+        caller = frame(1).f_globals.get("__name__", "")
+        if caller.partition(".")[0] not in passing and not allowed():
             _refuse(name, caller)
-        if name == "batch_isend_irecv":
-            _batches.adopt_all(arguments, named)
         return original(*arguments, **named)
-    return closed
+
+    if name != "batch_isend_irecv":
+        return closed
+
+    @functools.wraps(original)
+    def closed_batch(*arguments, **named):
+        caller = frame(1).f_globals.get("__name__", "")
+        if caller.partition(".")[0] not in passing and not allowed():
+            _refuse(name, caller)
+        _batches.adopt_all(arguments, named)
+        return original(*arguments, **named)
+    return closed_batch
 
 
 def _refuse(name, caller):
