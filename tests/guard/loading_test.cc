@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <link.h>
+#include <stdio.h>
+#include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +81,23 @@ TEST_F(GuardLoading, CallsThatTheDoorDoesNotSee) {
   EXPECT_EQ(next(1, 2, 3), kRefused) << "dlsym in the order of search";
   EXPECT_EQ(engine_object()->send(), kDone) << "a virtual method";
   EXPECT_TRUE(session.close().ok());
+}
+
+// What a shell sees of itself.
+std::string shell(const std::string& environment) {
+  const std::string line =
+      "env " + environment + " ls /proc/self/fd /proc/self/task | wc -l";
+  FILE* const pipe = popen(line.c_str(), "r");
+  char text[32] = "";
+  if (fgets(text, sizeof text, pipe) == nullptr) text[0] = '\0';
+  pclose(pipe);
+  return text;
+}
+
+TEST_F(GuardLoading, AProcessWithTheDoorHasNoOtherThreadOrFile) {
+  const std::string with_door = shell("X=1");
+  EXPECT_FALSE(with_door.empty());
+  EXPECT_EQ(with_door, shell("-u LD_PRELOAD"));
 }
 
 TEST_F(GuardLoading, AStaticCopyIsNotSeen) {

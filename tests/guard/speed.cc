@@ -1,7 +1,7 @@
-// What the door adds to calls of an engine whose functions are empty. Prints a
-// name and nanoseconds for each case, the least of many short loops: a machine
-// that does much else disturbs some of them. tests/guard/speed.py compares a
-// process with the door with one without it.
+// Measures the cost that the door adds to calls of an engine whose functions
+// are empty. Prints a name and nanoseconds for each case, the least of many
+// short loops: a machine that does much else disturbs some of them.
+// tests/guard/speed.py compares a process with the door with one without it.
 #include "distwrap/distwrap.h"
 #include "distwrap/guard.h"
 

@@ -1,4 +1,4 @@
-"""What the guard costs, beside the same program without the door, in turns.
+"""Measures the guard beside the same program without the door, in turns.
 
   speed.py BUILD [--turns N] [--audit LIBRARY]
 
