@@ -83,7 +83,7 @@ TEST_F(GuardLoading, CallsThatTheDoorDoesNotSee) {
   EXPECT_TRUE(session.close().ok());
 }
 
-// What a shell sees of itself.
+// The number of files and threads that a program has.
 std::string shell(const std::string& environment) {
   const std::string line =
       "env " + environment + " ls /proc/self/fd /proc/self/task | wc -l";

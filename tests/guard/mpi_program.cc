@@ -24,11 +24,13 @@ void expect(bool holds, const char* what) {
   std::_Exit(1);
 }
 
-// The sum of a number over this one process; `*result` is MPI's.
-int sum(MPI_Comm comm, int* result) {
-  int mine = 7, made = -1;
+// The mean of a number over all processes, 7; -1 for a call that did nothing.
+// `*result` is MPI's.
+int mean(MPI_Comm comm, int* result) {
+  int mine = 7, made = -1, size = 0;
   *result = MPI_Allreduce(&mine, &made, 1, MPI_INT, MPI_SUM, comm);
-  return made;
+  MPI_Comm_size(comm, &size);
+  return made < 0 ? made : made / size;
 }
 
 // A handle, as all arguments of a function at once: an error of its own that
@@ -114,13 +116,13 @@ int main(int argc, char** argv) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   call_all(false);
   int result = MPI_SUCCESS;
-  expect(sum(MPI_COMM_WORLD, &result) == 7 && result == MPI_SUCCESS,
+  expect(mean(MPI_COMM_WORLD, &result) == 7 && result == MPI_SUCCESS,
          "MPI's sum before the session");
   const auto session = distwrap::Session::create(
       {.rank = 0, .world_size = 1, .guard = distwrap::GuardMode::kRequire});
   expect(session.ok(), "the session starts");
 
-  expect(sum(MPI_COMM_WORLD, &result) == -1, "a refused sum writes nothing");
+  expect(mean(MPI_COMM_WORLD, &result) == -1, "a refused sum writes nothing");
   expect(result == MPI_ERR_OTHER, "a refused sum returns MPI_ERR_OTHER");
   expect(MPI_Barrier(MPI_COMM_WORLD) == MPI_ERR_OTHER, "a refused barrier");
   MPI_Request request = MPI_REQUEST_NULL;
@@ -135,19 +137,19 @@ int main(int argc, char** argv) {
   MPI_Comm copy = MPI_COMM_NULL;
   expect(MPI_Comm_dup(MPI_COMM_WORLD, &copy) == MPI_SUCCESS, "a new group");
   int size = 0;
-  expect(MPI_Comm_size(copy, &size) == MPI_SUCCESS && size == 1, "a question");
+  expect(MPI_Comm_size(copy, &size) == MPI_SUCCESS && size > 0, "a question");
   {
     const distwrap::GuardAllow allow("a test");
-    expect(sum(copy, &result) == 7 && result == MPI_SUCCESS,
+    expect(mean(copy, &result) == 7 && result == MPI_SUCCESS,
            "MPI's sum in a scope");
-    call_careless(copy);
+    call_careless(MPI_COMM_SELF);
     call_all(false);
   }
-  expect(sum(copy, &result) == -1, "the scope has ended");
+  expect(mean(copy, &result) == -1, "the scope has ended");
   expect(MPI_Comm_free(&copy) == MPI_SUCCESS, "a group's end");
 
   expect(session->close().ok(), "the session ends");
-  expect(sum(MPI_COMM_WORLD, &result) == 7 && result == MPI_SUCCESS,
+  expect(mean(MPI_COMM_WORLD, &result) == 7 && result == MPI_SUCCESS,
          "MPI's sum after the session");
   call_all(false);
   MPI_Finalize();

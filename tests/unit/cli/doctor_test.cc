@@ -1,12 +1,20 @@
 // Descriptions of healthy and unhealthy hosts, and their judgements.
 #include "doctor/checks.h"
+#include "doctor/guard_facts.h"
 #include "doctor/report.h"
 
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
 
 namespace distwrap::cli {
 namespace {
@@ -232,6 +240,52 @@ TEST(Doctor, ARunDirectoryThatCannotBeIsReported) {
       {"DISTWRAP_PLUGIN_PATH", "/proc/none:/proc"}}));
   EXPECT_THAT(facts.meeting.directory_error, HasSubstr("kRunDirectory"));
   EXPECT_THAT(facts.missing_folders, testing::ElementsAre("/proc/none"));
+}
+
+// A program that runs meanwhile.
+class Running {
+ public:
+  explicit Running(const std::string& file) : pid_(fork()) {
+    if (pid_ == 0) {
+      execl(file.c_str(), file.c_str(), "60", nullptr);
+      _exit(127);
+    }
+    std::error_code none;
+    const std::string exe = absl::StrCat("/proc/", pid_, "/exe");
+    for (int i = 0; i < 500; ++i) {
+      if (std::filesystem::read_symlink(exe, none) ==
+          std::filesystem::canonical(file, none))
+        return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << file << " does not start";
+  }
+  ~Running() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  GuardFacts::Process facts() const { return guarded_process(pid_); }
+
+ private:
+  const pid_t pid_;
+};
+
+TEST(Doctor, KnowsProgramsForWhichNothingIsPreloaded) {
+  const GuardFacts::Process plain = Running("/bin/sleep").facts();
+  EXPECT_FALSE(plain.is_static || plain.is_privileged || plain.has_door);
+  const GuardFacts::Process fixed = Running(STATIC_PROGRAM).facts();
+  EXPECT_TRUE(fixed.is_static);
+  EXPECT_FALSE(fixed.is_privileged);
+  EXPECT_EQ(fixed.program, "static_program");
+  if (geteuid() != 0) return;  // only root gives a program to another user
+  const std::string file = absl::StrCat("/tmp/distwrap-suid-", getpid());
+  std::filesystem::copy_file("/bin/sleep", file);
+  EXPECT_EQ(chown(file.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(chmod(file.c_str(), 04755), 0);
+  EXPECT_TRUE(Running(file).facts().is_privileged);
+  std::filesystem::remove(file);
 }
 
 }  // namespace

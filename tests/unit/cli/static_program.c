@@ -1,0 +1,6 @@
+/* A static program, which no loader starts. Waits to be ended. */
+#include <unistd.h>
+
+int main(void) {
+  for (;;) pause();
+}
