@@ -13,6 +13,13 @@ namespace distwrap {
 
 using Ints = absl::Span<const int64_t>;
 using TensorList = absl::Span<const Tensor>;
+// A list with entries that may be None: those are undefined tensors.
+class OptTensorSpan : public TensorList {
+ public:
+  using TensorList::TensorList;
+  OptTensorSpan(TensorList list)  // NOLINT(google-explicit-constructor)
+      : TensorList(list) {}
+};
 using TwoTensors = std::tuple<Tensor, Tensor>;
 using ThreeTensors = std::tuple<Tensor, Tensor, Tensor>;
 

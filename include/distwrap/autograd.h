@@ -49,7 +49,7 @@ class DISTWRAP_EXPORT NodePtr {
   NodePtr() = default;
   // Takes over the first reference of a new node.
   explicit NodePtr(Node* node) : node_(node) {}
-  NodePtr(const NodePtr& other);
+  NodePtr(const NodePtr& other) : NodePtr(share(other.node_)) {}
   NodePtr(NodePtr&& other) noexcept
       : node_(std::exchange(other.node_, nullptr)) {}
   NodePtr& operator=(NodePtr other) noexcept {
@@ -60,9 +60,9 @@ class DISTWRAP_EXPORT NodePtr {
     if (node_ != nullptr) drop(node_);
   }
   Node* get() const { return node_; }
-  // One more reference to a node that may be ending, in which case the result
-  // is empty. The node's memory has to be there.
-  static NodePtr share_if_alive(Node* node);
+  // One more reference to a node that somebody holds; nullptr gives none.
+  static NodePtr share(Node* node);
+  Node* release() { return std::exchange(node_, nullptr); }
   Node* operator->() const { return node_; }
   Node& operator*() const { return *node_; }
   explicit operator bool() const { return node_ != nullptr; }
@@ -70,6 +70,7 @@ class DISTWRAP_EXPORT NodePtr {
 
  private:
   static void drop(Node* node);
+  static void free(Node* node);
   Node* node_ = nullptr;
 };
 
@@ -89,8 +90,11 @@ struct OutputShape {
 
 class DISTWRAP_EXPORT Node {
  public:
-  Node();
+  Node() { take_number(); }
   virtual ~Node();
+  // From the free blocks of the thread, in the core library.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block, size_t bytes);
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
@@ -113,20 +117,48 @@ class DISTWRAP_EXPORT Node {
   std::vector<std::pair<uint32_t, TensorHook>> output_hooks;
 
  protected:
-  // Nodes of leaves run as soon as they can.
-  void run_first() { number_ = ~uint64_t{0}; }
-  // The code of this node belongs to a library, which counts such nodes.
-  void count_in(std::atomic<int64_t>& objects) {
-    objects_ = &objects;
-    objects.fetch_add(1, std::memory_order_relaxed);
+  // A node of a leaf runs as soon as it can. The leaf owns it: references to it
+  // are references to the leaf.
+  explicit Node(distwrap::internal::TensorState* leaf)
+      : leaf_(leaf), number_(~uint64_t{0}) {}
+  // A node that takes its number when its edges are known.
+  enum class Unnumbered : uint8_t { kYes };
+  explicit Node(Unnumbered /*later*/) : number_(0) {}
+  // Higher than the numbers of all nodes there are.
+  void take_number();
+  // The code of this node belongs to a library, which counts such nodes;
+  // nullptr for a library that stays.
+  void count_in(std::atomic<int64_t>* objects) {
+    objects_ = objects;
+    if (objects != nullptr) objects->fetch_add(1, std::memory_order_relaxed);
   }
 
  private:
   friend class NodePtr;
   std::atomic<int64_t>* objects_ = nullptr;
+  distwrap::internal::TensorState* const leaf_ = nullptr;
   std::atomic<int64_t> references_{1};
   uint64_t number_;
 };
+
+inline NodePtr NodePtr::share(Node* node) {
+  if (node != nullptr) {
+    std::atomic<int64_t>& references =
+        node->leaf_ != nullptr ? node->leaf_->references : node->references_;
+    references.fetch_add(1, std::memory_order_relaxed);
+  }
+  return NodePtr(node);
+}
+
+inline void NodePtr::drop(Node* node) {
+  if (node->leaf_ != nullptr) {
+    distwrap::internal::drop_tensor(node->leaf_);
+  } else if (node->references_.load(std::memory_order_acquire) == 1 ||
+             node->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    // The holder of the only reference needs no atomic subtraction.
+    free(node);
+  }
+}
 
 // ---- running ----
 
@@ -171,23 +203,23 @@ inline bool gradients_on() { return !dispatch::thread_keys.gradients_off; }
 class NoGradGuard {
  public:
   explicit NoGradGuard(bool off = true)
-      : before_(dispatch::TlsState::capture()) {
-    dispatch::thread_keys.gradients_off = off;
-    const uint64_t bit = dispatch::KeySet(dispatch::kAutograd).bits();
-    uint64_t& exclude = dispatch::thread_keys.exclude;
-    exclude = off ? exclude | bit : exclude & ~bit;
+      : excluded_(dispatch::thread_keys.exclude & kBit),
+        off_(dispatch::thread_keys.gradients_off) {
+    set(off ? kBit : 0, off);
   }
-  ~NoGradGuard() {
-    const uint64_t bit = dispatch::KeySet(dispatch::kAutograd).bits();
-    uint64_t& exclude = dispatch::thread_keys.exclude;
-    exclude = (exclude & ~bit) | (before_.exclude & bit);
-    dispatch::thread_keys.gradients_off = before_.gradients_off;
-  }
+  ~NoGradGuard() { set(excluded_, off_); }
   NoGradGuard(const NoGradGuard&) = delete;
   NoGradGuard& operator=(const NoGradGuard&) = delete;
 
  private:
-  const dispatch::TlsState before_;
+  static constexpr uint64_t kBit = dispatch::KeySet(dispatch::kAutograd).bits();
+  static void set(uint64_t excluded, bool off) {
+    uint64_t& exclude = dispatch::thread_keys.exclude;
+    exclude = (exclude & ~kBit) | excluded;
+    dispatch::thread_keys.gradients_off = off;
+  }
+  const uint64_t excluded_;
+  const bool off_;
 };
 // Within a NoGradGuard, calls note again.
 class EnableGradGuard : public NoGradGuard {

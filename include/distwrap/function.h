@@ -24,6 +24,7 @@
 #include <absl/types/span.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -61,9 +62,19 @@ class DISTWRAP_EXPORT SavedTensor {
 // The context of a function: it carries what forward() hands to backward().
 class DISTWRAP_EXPORT Ctx {
  public:
-  void save_for_backward(TensorList tensors);
-  void save_for_backward(std::initializer_list<Tensor> tensors) {
-    save_for_backward(TensorList(tensors.begin(), tensors.size()));
+  // A tensor in a list of arguments, without a copy of its handle.
+  struct Ref {
+    Ref(const Tensor& of)
+        : tensor(&of) {}  // NOLINT(google-explicit-constructor)
+    const Tensor* tensor;
+  };
+  void save_for_backward(TensorList tensors) {
+    if (node_ == nullptr) return;
+    for (const Tensor& one : tensors) saved_.emplace_back(one);
+  }
+  void save_for_backward(std::initializer_list<Ref> tensors) {
+    if (node_ == nullptr) return;
+    for (const Ref& one : tensors) saved_.emplace_back(*one.tensor);
   }
   // Saved tensor `index`; throws StatusError for kSavedChanged, kBackwardTwice.
   Tensor saved(size_t index) const;
@@ -97,7 +108,8 @@ class DISTWRAP_EXPORT Ctx {
   void begin(Node* node) { node_ = node; }
   bool recording() const { return node_ != nullptr; }
   void set_needed(uint64_t needs) { needs_ = needs; }
-  void finish(absl::Span<Tensor> outputs, Inputs inputs, bool is_formula);
+  void finish(absl::Span<Tensor> outputs, Inputs inputs, bool is_formula,
+              NodePtr node);
   absl::StatusOr<Grads> prepare(Grads grads) const;
   void release();
 
@@ -113,8 +125,13 @@ class DISTWRAP_EXPORT Ctx {
 
 namespace internal {
 
+// needs_gradient() for a tensor with the layer kAutograd.
+DISTWRAP_EXPORT bool passes_gradient(const Tensor& tensor);
 // Whether a gradient has to come back to the tensor; its edge.
-DISTWRAP_EXPORT bool needs_gradient(const Tensor* tensor);
+inline bool needs_gradient(const Tensor* tensor) {
+  return tensor != nullptr && tensor->keys().has(dispatch::kAutograd) &&
+         passes_gradient(*tensor);
+}
 DISTWRAP_EXPORT Edge edge_of(const Tensor* tensor);
 // Whether an operator may write to the tensor while gradients are on;
 // `recorded` says that the write becomes part of its history.
@@ -122,18 +139,52 @@ DISTWRAP_EXPORT absl::Status check_write(const Tensor& tensor,
                                          absl::string_view op, bool recorded);
 DISTWRAP_EXPORT std::string type_text(absl::string_view pretty);
 
-using Collected = absl::InlinedVector<const Tensor*, 4>;
-inline void collect(const Tensor& tensor, Collected* inputs) {
-  inputs->push_back(&tensor);
-}
-inline void collect(const Tensor* tensor, Collected* inputs) {
-  inputs->push_back(tensor);
-}
-inline void collect(TensorList tensors, Collected* inputs) {
-  for (const Tensor& one : tensors) inputs->push_back(&one);
-}
+// The number of tensors in an argument of this type; lists vary.
 template <class T>
-void collect(const T&, Collected*) {}
+inline constexpr size_t kTensorsIn =
+    std::is_same_v<T, Tensor> || std::is_same_v<T, const Tensor*> ||
+            std::is_same_v<T, Tensor*>
+        ? 1
+        : 0;
+template <class T>
+inline constexpr bool kIsTensorList =
+    std::is_convertible_v<T, TensorList> && !std::is_same_v<T, Tensor>;
+
+// The tensors among arguments. Without lists their number is known.
+template <class... A>
+class Collected {
+ public:
+  explicit Collected(const A&... args) { (add(args), ...); }
+  Inputs inputs() const { return {tensors_.data(), count_}; }
+
+ private:
+  void add(const Tensor& tensor) { put(&tensor); }
+  void add(const Tensor* tensor) { put(tensor); }
+  void add(TensorList tensors) {
+    for (const Tensor& one : tensors) put(&one);
+  }
+  template <class T>
+  void add(const T& list) requires kIsTensorList<T> {
+    add(TensorList(list));
+  }
+  template <class T>
+  void add(const T&) requires(!kIsTensorList<T>) {}
+  void put(const Tensor* tensor) {
+    if constexpr (kFixed) {
+      tensors_[count_++] = tensor;
+    } else {
+      tensors_.push_back(tensor);
+      ++count_;
+    }
+  }
+
+  static constexpr bool kFixed = !(kIsTensorList<A> || ...);
+  static constexpr size_t kCount = (kTensorsIn<A> + ... + 0);
+  std::conditional_t<kFixed, std::array<const Tensor*, kCount>,
+                     absl::InlinedVector<const Tensor*, 4>>
+      tensors_;
+  size_t count_ = 0;
+};
 
 inline absl::Span<Tensor> outputs_of(Tensor& result) { return {&result, 1}; }
 inline absl::Span<Tensor> outputs_of(std::vector<Tensor>& result) {
@@ -176,7 +227,20 @@ struct Function {
 template <class T>
 class FunctionNode final : public Node {
  public:
-  FunctionNode() { count_in(*distwrap::internal::objects_here<T>()); }
+  // The edges come first: a node is newer than all that it leads to.
+  explicit FunctionNode(Inputs inputs) : Node(Unnumbered::kYes) {
+    count_in(distwrap::internal::objects_here<T>());
+    uint64_t needs = 0;
+    edges.resize(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!internal::needs_gradient(inputs[i])) continue;
+      needs |= uint64_t{1} << std::min<size_t>(i, 63);
+      edges[i] = internal::edge_of(inputs[i]);
+    }
+    take_number();
+    ctx.begin(this);
+    ctx.set_needed(needs);
+  }
   absl::StatusOr<Grads> backward(Grads grads) override {
     try {
       absl::StatusOr<Grads> ready = ctx.prepare(std::move(grads));
@@ -197,14 +261,11 @@ auto Function<T>::apply(const A&... args) {
   using Forward = decltype(T::forward(std::declval<Ctx&>(), args...));
   using R = typename dispatch::Unwrapped<Forward>::Type;
   using Result = typename dispatch::CallResult<R>::Type;
-  internal::Collected inputs;
-  (internal::collect(args, &inputs), ...);
+  const internal::Collected<A...> collected(args...);
+  const Inputs inputs = collected.inputs();
   const bool recorded =
       gradients_on() &&
       std::any_of(inputs.begin(), inputs.end(), &internal::needs_gradient);
-  NodePtr node;
-  Ctx unrecorded;
-  Ctx* ctx = &unrecorded;
   if constexpr (T::kInPlace) {
     if (gradients_on()) {
       absl::Status status =
@@ -212,24 +273,7 @@ auto Function<T>::apply(const A&... args) {
       if (!status.ok()) return Result(std::move(status));
     }
   }
-  if (recorded) {
-    // A node is newer than all that it leads to.
-    absl::InlinedVector<Edge, 3> edges;
-    for (const Tensor* input : inputs) {
-      edges.push_back(internal::edge_of(input));
-    }
-    auto* const made = new FunctionNode<T>;
-    node = NodePtr(made);
-    ctx = &made->ctx;
-    ctx->begin(made);
-    made->edges = std::move(edges);
-    uint64_t needs = 0;
-    for (size_t i = 0; i < made->edges.size(); ++i) {
-      if (made->edges[i].node) needs |= uint64_t{1} << std::min<size_t>(i, 63);
-    }
-    ctx->set_needed(needs);
-  }
-  const auto run = [&]() -> Result {
+  const auto run = [&](Ctx& ctx) -> Result {
     // The layers above have seen the operator of a formula already.
     const dispatch::ExcludeGuard below{
         T::kIsFormula
@@ -237,23 +281,32 @@ auto Function<T>::apply(const A&... args) {
                   ~uint64_t{0} << static_cast<int>(dispatch::kAutograd))
             : dispatch::KeySet(dispatch::kAutograd)};
     if constexpr (std::is_void_v<Forward>) {
-      T::forward(*ctx, args...);
+      T::forward(ctx, args...);
       return absl::OkStatus();
     } else {
-      return T::forward(*ctx, args...);
+      return T::forward(ctx, args...);
     }
   };
-  Result result = run();
-  if (!result.ok() || !recorded) return result;
+  if (!recorded) {
+    Ctx ctx;
+    return run(ctx);
+  }
+  auto* const made = new FunctionNode<T>(inputs);
+  NodePtr node(made);
+  Ctx* const ctx = &made->ctx;
+  Result result = run(*ctx);
+  if (!result.ok()) return result;
   if constexpr (std::is_void_v<R>) {
     Tensor self = *inputs[0];
     ctx->mark_dirty(self);
-    ctx->finish({&self, 1}, inputs, T::kIsFormula);
+    ctx->finish({&self, 1}, inputs, T::kIsFormula, std::move(node));
   } else if constexpr (requires { internal::outputs_of(*result); }) {
-    ctx->finish(internal::outputs_of(*result), inputs, T::kIsFormula);
+    ctx->finish(internal::outputs_of(*result), inputs, T::kIsFormula,
+                std::move(node));
   } else {
     internal::Gathered gathered(*result);
-    ctx->finish(absl::MakeSpan(gathered.tensors), inputs, T::kIsFormula);
+    ctx->finish(absl::MakeSpan(gathered.tensors), inputs, T::kIsFormula,
+                std::move(node));
     gathered.put_back();
   }
   return result;

@@ -5,6 +5,7 @@
 //   Tensor              const Tensor&                        Tensor
 //   Tensor?             const Tensor*, nullptr is None       -
 //   Tensor[]            TensorList                           vector<Tensor>
+//   Tensor?[]           OptTensorSpan, undefined is None     -
 //   int, float, bool    int64_t, double, bool                the same
 //   str                 absl::string_view                    std::string
 //   Scalar              const Scalar&                        Scalar
@@ -22,6 +23,7 @@
 #ifndef DISTWRAP_KERNEL_H_
 #define DISTWRAP_KERNEL_H_
 
+#include "distwrap/boxing.h"
 #include "distwrap/operator.h"
 #include "distwrap/status.h"
 
@@ -54,186 +56,6 @@ namespace dispatch {
 
 // The status of the exception that is being handled.
 DISTWRAP_EXPORT absl::Status status_of_exception() noexcept;
-
-// ---- types ----
-
-template <class T>
-struct Boxing {
-  static_assert(sizeof(T) == 0,
-                "this C++ type has no schema type; distwrap/kernel.h lists "
-                "the types of parameters and results");
-};
-
-#define DW_BOXING(type, base_type, wanted, read)                     \
-  template <>                                                        \
-  struct Boxing<type> {                                              \
-    static constexpr SchemaType schema{.base = BaseType::base_type}; \
-    static bool fits(const Value& value) {                           \
-      const Value::Tag tag = value.tag();                            \
-      return wanted;                                                 \
-    }                                                                \
-    static type get(const Value& value) { return read; }             \
-    static Value put(const type& value) { return Value(value); }     \
-  };
-DW_BOXING(int64_t, kInt, tag == Value::Tag::kInt, value.to_int())
-DW_BOXING(double, kFloat, tag == Value::Tag::kFloat || tag == Value::Tag::kInt,
-          value.to_float())
-DW_BOXING(bool, kBool, tag == Value::Tag::kBool, value.to_bool())
-DW_BOXING(Scalar, kScalar,
-          tag == Value::Tag::kInt || tag == Value::Tag::kFloat ||
-              tag == Value::Tag::kBool,
-          value.to_scalar())
-DW_BOXING(DType, kScalarType, tag == Value::Tag::kDType, value.to_dtype())
-DW_BOXING(Device, kDevice, tag == Value::Tag::kDevice, value.to_device())
-#undef DW_BOXING
-
-#define DW_BOXING_BORROWED(type, base_type, is_list, tag_name, read)     \
-  template <>                                                            \
-  struct Boxing<type> {                                                  \
-    static constexpr SchemaType schema{.base = BaseType::base_type,      \
-                                       .list = is_list};                 \
-    static bool fits(const Value& value) {                               \
-      return value.tag() == Value::Tag::tag_name;                        \
-    }                                                                    \
-    static type get(const Value& value) { return value.read(); }         \
-    static Value put(const type& value) { return Value::borrow(value); } \
-  };
-DW_BOXING_BORROWED(absl::string_view, kStr, false, kString, to_string)
-DW_BOXING_BORROWED(Generator, kGenerator, false, kGenerator, to_generator)
-DW_BOXING_BORROWED(Ints, kInt, true, kInts, to_ints)
-DW_BOXING_BORROWED(absl::Span<const double>, kFloat, true, kFloats, to_floats)
-DW_BOXING_BORROWED(absl::Span<const bool>, kBool, true, kBools, to_bools)
-DW_BOXING_BORROWED(TensorList, kTensor, true, kTensors, to_tensors)
-#undef DW_BOXING_BORROWED
-
-template <>
-struct Boxing<Tensor> {
-  static constexpr SchemaType schema{.base = BaseType::kTensor};
-  static bool fits(const Value& value) { return value.is_tensor(); }
-  static const Tensor& get(const Value& value) { return value.tensor(); }
-  static Value put(const Tensor& value) { return Value::borrow(value); }
-};
-template <>
-struct Boxing<const Tensor*> {
-  static constexpr SchemaType schema{.base = BaseType::kTensor,
-                                     .optional = true};
-  static bool fits(const Value& value) {
-    return value.is_tensor() || value.is_none();
-  }
-  static const Tensor* get(const Value& value) {
-    return value.is_none() ? nullptr : &value.tensor();
-  }
-  static Value put(const Tensor* value) {
-    return value == nullptr ? Value() : Value::borrow(*value);
-  }
-};
-template <class T>
-struct Boxing<std::optional<T>> {
-  static constexpr SchemaType schema = [] {
-    SchemaType type = Boxing<T>::schema;
-    type.optional = true;
-    return type;
-  }();
-  static bool fits(const Value& value) {
-    return value.is_none() || Boxing<T>::fits(value);
-  }
-  static std::optional<T> get(const Value& value) {
-    if (value.is_none()) return std::nullopt;
-    return Boxing<T>::get(value);
-  }
-  static Value put(const std::optional<T>& value) {
-    return value.has_value() ? Boxing<T>::put(*value) : Value();
-  }
-};
-
-template <class A>
-struct BoxingOfParam {
-  static_assert(!std::is_same_v<A, Tensor>,
-                "a kernel takes const Tensor&: a Tensor by value would count "
-                "references in each call");
-  using Type = Boxing<std::remove_cvref_t<A>>;
-};
-template <class A>
-using ParamBoxing = typename BoxingOfParam<A>::Type;
-
-// ---- results ----
-
-template <class R>
-struct Results {
-  static std::vector<SchemaType> types() { return {Boxing<R>::schema}; }
-  static void push(R result, Stack& stack) {
-    if constexpr (std::is_same_v<R, Tensor>) {
-      stack.push_back(Value::own(std::move(result)));
-    } else {
-      stack.push_back(Boxing<R>::put(result).copy());
-    }
-  }
-  static R take(Stack& stack, size_t first) {
-    if constexpr (std::is_same_v<R, Tensor>) return stack[first].take_tensor();
-    return Boxing<R>::get(stack[first]);
-  }
-  static bool fits(const Stack& stack, size_t first) {
-    return stack.size() == first + 1 && Boxing<R>::fits(stack[first]);
-  }
-};
-template <>
-struct Results<void> {
-  static std::vector<SchemaType> types() { return {}; }
-};
-template <>
-struct Results<std::string> {
-  static std::vector<SchemaType> types() {
-    return {Boxing<absl::string_view>::schema};
-  }
-  static void push(const std::string& result, Stack& stack) {
-    stack.push_back(Value::own_copy(absl::string_view(result)));
-  }
-  static std::string take(Stack& stack, size_t first) {
-    return std::string(stack[first].to_string());
-  }
-  static bool fits(const Stack& stack, size_t first) {
-    return stack.size() == first + 1 &&
-           Boxing<absl::string_view>::fits(stack[first]);
-  }
-};
-template <>
-struct Results<std::vector<Tensor>> {
-  static std::vector<SchemaType> types() {
-    return {Boxing<TensorList>::schema};
-  }
-  static void push(const std::vector<Tensor>& result, Stack& stack) {
-    stack.push_back(Value::own_copy(TensorList(result)));
-  }
-  static std::vector<Tensor> take(Stack& stack, size_t first) {
-    const TensorList list = stack[first].to_tensors();
-    return {list.begin(), list.end()};
-  }
-  static bool fits(const Stack& stack, size_t first) {
-    return stack.size() == first + 1 && Boxing<TensorList>::fits(stack[first]);
-  }
-};
-template <class... R>
-struct Results<std::tuple<R...>> {
-  static std::vector<SchemaType> types() { return {Boxing<R>::schema...}; }
-  static void push(std::tuple<R...> result, Stack& stack) {
-    std::apply(
-        [&](R&... one) { (Results<R>::push(std::move(one), stack), ...); },
-        result);
-  }
-  static std::tuple<R...> take(Stack& stack, size_t first) {
-    return [&]<size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<R...>{Results<R>::take(stack, first + I)...};
-    }
-    (std::index_sequence_for<R...>());
-  }
-  static bool fits(const Stack& stack, size_t first) {
-    if (stack.size() != first + sizeof...(R)) return false;
-    return [&]<size_t... I>(std::index_sequence<I...>) {
-      return (Boxing<R>::fits(stack[first + I]) && ...);
-    }
-    (std::index_sequence_for<R...>());
-  }
-};
 
 // ---- kernels of functions ----
 
@@ -298,29 +120,37 @@ struct Adapter {
   }
 
  private:
+  // The error of the first value that does not fit.
+  template <size_t... I>
+  [[gnu::cold, gnu::noinline]] static absl::Status first_wrong(
+      const OpHandle& op, const Stack& stack, size_t first,
+      std::index_sequence<I...>) {
+    absl::Status wrong;
+    (void)((ParamBoxing<A>::fits(stack[first + I]) ||
+            (wrong = wrong_argument(op, I, ParamBoxing<A>::schema,
+                                    stack[first + I]),
+             false)) &&
+           ...);
+    return wrong;
+  }
   template <size_t... I>
   static absl::Status boxed_from(const Kernel* kernel, const OpHandle& op,
                                  KeySet set, Stack& stack,
                                  [[maybe_unused]] size_t first,
                                  std::index_sequence<I...>) {
-    absl::Status wrong;
-    const bool fit = ((ParamBoxing<A>::fits(stack[first + I]) ||
-                       (wrong = wrong_argument(op, I, ParamBoxing<A>::schema,
-                                               stack[first + I]),
-                        false)) &&
-                      ...);
-    if (!fit) return wrong;
+    if (!(ParamBoxing<A>::fits(stack[first + I]) && ...)) [[unlikely]] {
+      return first_wrong(op, stack, first, std::index_sequence<I...>());
+    }
     Result result =
         typed(kernel, set, ParamBoxing<A>::get(stack[first + I])...);
     if constexpr (std::is_void_v<R>) {
       if (!result.ok()) return result;
       // The written argument is the result, as the very same handle.
-      Value self = std::move(stack[first]);
-      stack.resize(first);
-      stack.push_back(self.copy());
+      stack.shrink(first + 1);
+      if (!stack[first].is_owned()) stack[first] = stack[first].copy();
     } else {
       if (!result.ok()) return std::move(result).status();
-      stack.resize(first);
+      stack.shrink(first);
       Results<R>::push(*std::move(result), stack);
     }
     return absl::OkStatus();
@@ -411,16 +241,57 @@ DISTWRAP_EXPORT Kernel fallthrough(Site site = Site::current());
 
 // ---- calls through the stack ----
 
+// Tells the observers of the begin of a call; `arguments` is nullptr where none
+// has asked for them. Returns whether the arguments are asked for.
+DISTWRAP_EXPORT bool observers_want_values(const Observers& observers);
+DISTWRAP_EXPORT void tell_begin(const Observers& observers, const OpHandle& op,
+                                KeySet set, const Stack* arguments);
+DISTWRAP_EXPORT void tell_end(const Observers& observers, const OpHandle& op,
+                              const absl::Status& status, const Stack* results);
+// The error of a call that finds no kernel.
+DISTWRAP_EXPORT absl::Status no_kernel(const OpHandle& op, KeySet set,
+                                       const Stack& stack);
+
+// Runs the kernel for values on a stack, which the results replace.
+inline absl::Status run_boxed(const OpHandle& op, const Kernel* kernel,
+                              KeySet set, Stack& stack) {
+  return kernel != nullptr ? kernel->boxed(kernel, op, set, stack)
+                           : no_kernel(op, set, stack);
+}
+DISTWRAP_EXPORT absl::Status run_observed(const Observers& observers,
+                                          const OpHandle& op,
+                                          const Kernel* kernel, KeySet set,
+                                          Stack& stack);
+
 template <class R, class... A>
-typename CallResult<R>::Type Op<R(A...)>::call_cold(KeySet set,
-                                                    A... args) const {
+typename CallResult<R>::Type Op<R(A...)>::call_boxed_kernel(
+    const Observers* observers, const Kernel* kernel, KeySet set,
+    A... args) const {
   try {
+    // An observed call stays typed unless an observer asks for values.
+    if (kernel != nullptr && kernel->typed != nullptr &&
+        (observers == nullptr || !observers_want_values(*observers))) {
+      if (observers != nullptr) tell_begin(*observers, handle_, set, nullptr);
+      Result result =
+          reinterpret_cast<Function>(kernel->typed)(kernel, set, args...);
+      if (observers != nullptr) {
+        if constexpr (std::is_void_v<R>) {
+          tell_end(*observers, handle_, result, nullptr);
+        } else {
+          tell_end(*observers, handle_, result.status(), nullptr);
+        }
+      }
+      return result;
+    }
     Stack stack;
     (stack.push_back(ParamBoxing<A>::put(args)), ...);
-    const absl::Status status = handle_.redispatch_boxed(set, stack);
+    absl::Status status =
+        observers != nullptr
+            ? run_observed(*observers, handle_, kernel, set, stack)
+            : run_boxed(handle_, kernel, set, stack);
     if (!status.ok()) return status;
     if constexpr (std::is_void_v<R>) {
-      return absl::OkStatus();
+      return status;
     } else {
       if (!Results<R>::fits(stack, 0)) return wrong_results(handle_);
       return Results<R>::take(stack, 0);

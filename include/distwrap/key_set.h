@@ -122,6 +122,25 @@ class KeySet {
   }
   friend constexpr bool operator==(KeySet, KeySet) = default;
 
+  // The layers, from low to high: for (const Key key : set).
+  class Iterator {
+   public:
+    constexpr explicit Iterator(uint64_t left) : left_(left) {}
+    constexpr Key operator*() const {
+      return static_cast<Key>(std::countr_zero(left_));
+    }
+    constexpr Iterator& operator++() {
+      left_ &= left_ - 1;
+      return *this;
+    }
+    friend constexpr bool operator==(Iterator, Iterator) = default;
+
+   private:
+    uint64_t left_;
+  };
+  constexpr Iterator begin() const { return Iterator(bits_ & ~kBackendBits); }
+  constexpr Iterator end() const { return Iterator(0); }
+
   // "Dense|Autograd|cpu".
   DISTWRAP_EXPORT std::string text() const;
 

@@ -18,6 +18,7 @@
 #ifndef DISTWRAP_OPERATOR_H_
 #define DISTWRAP_OPERATOR_H_
 
+#include "distwrap/abi/note.h"
 #include "distwrap/arguments.h"
 #include "distwrap/export.h"
 #include "distwrap/key_set.h"
@@ -62,7 +63,7 @@ class Site {
 // layers with kernels by backend the bits of the backend that are added.
 struct SlotMap {
   struct Layer {
-    uint8_t offset, backends;
+    uint32_t offset, backends;
   };
   Layer layers[64];
   int slots;
@@ -70,19 +71,22 @@ struct SlotMap {
 inline constexpr int kSlots = 46;
 DISTWRAP_EXPORT extern SlotMap slot_map;
 
-inline int slot_of(KeySet set, int backend) {
-  const SlotMap::Layer layer = slot_map.layers[set.highest_bit()];
-  return layer.offset + (backend & layer.backends);
+inline uint32_t slot_of(KeySet set, uint32_t backend) {
+  const SlotMap::Layer& layer =
+      slot_map.layers[static_cast<uint32_t>(set.highest_bit())];
+  return (backend & layer.backends) + layer.offset;
 }
 
 // A thread's own part of key sets: it adds `include` and takes `exclude` away.
 struct ThreadKeys {
   uint64_t include;
   uint64_t exclude;
-  // Odd while the thread is in a call, and different for each outermost call;
-  // 0 before the first one. A library that unloads waits for it.
+  // How many calls the thread is in, and the number of its next outermost call;
+  // 0 before the first one. A library that unloads waits for a change.
+  uint64_t depth;
   uint64_t calls;
   bool gradients_off;
+  bool modes;  // whether the thread has any
 };
 DISTWRAP_EXPORT extern __thread ThreadKeys thread_keys
     __attribute__((tls_model("initial-exec")));
@@ -114,16 +118,18 @@ struct Kernel {
   Site site;
 };
 
-struct Slot {
-  void* typed;
-  const Kernel* kernel;
-};
+struct Observers;  // src/dispatch/observers.h
 
 // The kernels of an operator as calls see them. A change makes a new table.
 struct Table {
   // For each backend, the layers that have something to do.
   uint64_t masks[kBackends];
-  Slot slots[kSlots];
+  // The typed function of each slot's kernel. They are all nullptr while the
+  // operator is observed: the branch that calls take for boxed kernels is the
+  // only one that observers need.
+  void* typed[kSlots];
+  const Kernel* kernels[kSlots];
+  const Observers* observers;
 };
 
 // The part of an operator that calls read.
@@ -131,30 +137,46 @@ struct Operator {
   std::atomic<const Table*> table;
 };
 
-// Marks this thread as within a call.
+// Writes a word that other threads read, by a plain store: a reader makes this
+// thread pass a fence first.
+inline void write_word(uint64_t& word, uint64_t value) {
+#if DW_SANITIZER == DW_SANITIZER_THREAD
+  __atomic_store_n(&word, value, __ATOMIC_RELEASE);
+#else
+  word = value;
+#endif
+}
+
+// Marks this thread as within a call, for whoever frees what calls may use.
 class CallScope {
  public:
-  CallScope() : outermost_((thread_keys.calls & 1) == 0) {
-    if (outermost_) {
-      if (thread_keys.calls == 0) enter_first();
-      store(thread_keys.calls + 1);
+  // For a thread that has made calls.
+  struct Known {
+    Known() {
+      write_word(thread_keys.depth, thread_keys.depth + 1);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
     }
-  }
-  ~CallScope() {
-    if (outermost_) store(thread_keys.calls + 1);
-  }
-  CallScope(const CallScope&) = delete;
-  CallScope& operator=(const CallScope&) = delete;
+    ~Known() {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      write_word(thread_keys.depth, thread_keys.depth - 1);
+      if (thread_keys.depth == 0) {
+        write_word(thread_keys.calls, thread_keys.calls + 1);
+      }
+    }
+    Known(const Known&) = delete;
+    Known& operator=(const Known&) = delete;
+  };
+  // Makes the thread known, before its first call.
+  DISTWRAP_EXPORT static void enter_first();
 
  private:
-  DISTWRAP_EXPORT static void enter_first();
-  // A plain store: who waits for the call pays for the order.
-  static void store(uint64_t calls) {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    __atomic_store_n(&thread_keys.calls, calls, __ATOMIC_RELAXED);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  const bool outermost_;
+  struct First {
+    First() {
+      if (thread_keys.calls == 0) enter_first();
+    }
+  };
+  const First first_;
+  const Known known_;
 };
 
 // An operator by name, whether it is defined or not.
@@ -203,6 +225,9 @@ inline uint64_t key_bits(TensorList tensors) {
   for (const Tensor& tensor : tensors) bits |= tensor.keys().bits();
   return bits;
 }
+inline uint64_t key_bits(OptTensorSpan tensors) {
+  return key_bits(TensorList(tensors));
+}
 inline uint64_t key_bits(Device device) {
   return KeySet(kDense, device).bits();
 }
@@ -219,34 +244,51 @@ template <class R, class... A>
 class Op<R(A...)> {
  public:
   using Result = typename CallResult<R>::Type;
-  using Function = Result (*)(const Kernel*, KeySet, A...);
+  using Function = Result (*)(const Kernel*, KeySet, A...) noexcept;
 
   explicit Op(OpHandle handle) : handle_(handle) {}
   const OpHandle& handle() const { return handle_; }
 
-  Result call(A... args) const {
-    const KeySet set =
-        with_thread_keys(KeySet::of_bits((uint64_t{0} | ... | key_bits(args))));
-    return redispatch(set, args...);
+  [[gnu::always_inline]] Result call(A... args) const {
+    return enter<true>(
+        with_thread_keys(KeySet::of_bits((uint64_t{0} | ... | key_bits(args)))),
+        args...);
   }
   // For this set of keys, which is taken as it is.
   Result redispatch(KeySet set, A... args) const {
-    const CallScope scope;
-    const Table* const table =
-        handle_.get()->table.load(std::memory_order_acquire);
-    const int backend = set.backend();
-    const KeySet masked = KeySet::of_bits(set.bits() & table->masks[backend]);
-    const Slot& slot = table->slots[slot_of(masked, backend)];
-    if (slot.typed != nullptr) [[likely]] {
-      return reinterpret_cast<Function>(slot.typed)(slot.kernel, masked,
-                                                    args...);
-    }
-    return call_cold(masked, args...);
+    return enter<false>(set, args...);
   }
 
  private:
-  // Boxes the arguments: for kernels that take a stack, and for errors.
-  [[gnu::cold, gnu::noinline]] Result call_cold(KeySet set, A... args) const;
+  template <bool kIsCall>
+  [[gnu::always_inline]] Result enter(KeySet set, A... args) const {
+    if (thread_keys.calls == 0) [[unlikely]] {
+      return enter_first<kIsCall>(set, args...);
+    }
+    const CallScope::Known scope;
+    const Table* const table =
+        handle_.get()->table.load(std::memory_order_acquire);
+    const auto backend = static_cast<uint32_t>(set.backend());
+    const KeySet masked = KeySet::of_bits(set.bits() & table->masks[backend]);
+    const uint32_t slot = slot_of(masked, backend);
+    const Kernel* const kernel = table->kernels[slot];
+    if (void* const typed = table->typed[slot]; typed != nullptr) [[likely]] {
+      return reinterpret_cast<Function>(typed)(kernel, masked, args...);
+    }
+    return call_boxed_kernel(kIsCall ? table->observers : nullptr, kernel,
+                             masked, args...);
+  }
+  // The first call of a thread; apart, so that others keep their arguments in
+  // registers.
+  template <bool kIsCall>
+  [[gnu::noinline, gnu::cold]] Result enter_first(KeySet set, A... args) const {
+    CallScope::enter_first();
+    return enter<kIsCall>(set, args...);
+  }
+  // For kernels that take a stack, observers, and errors.
+  [[gnu::noinline]] Result call_boxed_kernel(const Observers* observers,
+                                             const Kernel* kernel, KeySet set,
+                                             A... args) const;
 
   OpHandle handle_;
 };
@@ -286,20 +328,27 @@ class ExcludeGuard {
   const uint64_t added_;
 };
 
-// The state of a thread, for threads that work on its behalf.
+struct ModeStack;  // src/dispatch/modes.cc
+DISTWRAP_EXPORT std::shared_ptr<const ModeStack> modes_of_thread();
+DISTWRAP_EXPORT void set_modes_of_thread(std::shared_ptr<const ModeStack> list);
+
+// The state of a thread, for threads that work on its behalf: sets, modes, and
+// whether gradients are on.
 struct TlsState {
   uint64_t include = 0, exclude = 0;
   bool gradients_off = false;
+  std::shared_ptr<const ModeStack> modes;
   static TlsState capture() {
-    return {thread_keys.include, thread_keys.exclude,
-            thread_keys.gradients_off};
+    return {thread_keys.include, thread_keys.exclude, thread_keys.gradients_off,
+            thread_keys.modes ? modes_of_thread() : nullptr};
   }
   // Gives this thread the state, and answers what it had.
   TlsState restore() const {
-    const TlsState before = capture();
+    TlsState before = capture();
     thread_keys.include = include;
     thread_keys.exclude = exclude;
     thread_keys.gradients_off = gradients_off;
+    if (modes != before.modes) set_modes_of_thread(modes);
     return before;
   }
 };

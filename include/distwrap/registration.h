@@ -20,6 +20,7 @@
 #ifndef DISTWRAP_REGISTRATION_H_
 #define DISTWRAP_REGISTRATION_H_
 
+#include "distwrap/abi/note.h"
 #include "distwrap/deadline.h"
 #include "distwrap/export.h"
 #include "distwrap/kernel.h"
@@ -45,6 +46,10 @@ enum class Tag : uint32_t {
   kMayAliasOrMutate = 4,  // the schema is not the whole truth
   kSideEffect = 8,        // must not be dropped although nobody uses the result
   kCollective = 16,       // communicates
+  // The first two follow from the schema unless they are given.
+  kPure = 32,          // neither writes nor has another effect
+  kView = 64,          // a result is a view of an argument
+  kInplaceView = 128,  // changes the shape of its argument, not its memory
 };
 
 // Where a kernel belongs: a layer, for one backend where the layer has kernels
@@ -70,8 +75,8 @@ struct Target {
 inline constexpr Target kCompositeImplicit{Target::Kind::kCompositeImplicit};
 inline constexpr Target kCompositeExplicit{Target::Kind::kCompositeExplicit};
 
-// Whether a kernel goes on top of one that is there, or is refused.
-enum class Mode : uint8_t { kNew, kOverride };
+// A kernel for a place that has one is refused, or goes on top of it.
+enum class Existing : uint8_t { kRefuse, kOverride };
 
 // One registration; it is undone at the end of this object.
 class DISTWRAP_EXPORT Registration {
@@ -86,6 +91,8 @@ class DISTWRAP_EXPORT Registration {
   }
   ~Registration() { end(); }
   void end();
+  // The line that LibraryInfo has for the registration.
+  std::string text() const;
 
  private:
   uint64_t id_ = 0;
@@ -100,10 +107,9 @@ DISTWRAP_EXPORT absl::StatusOr<Registration> define(
     absl::string_view schema, std::initializer_list<Tag> tags = {},
     Site site = Site::current());
 // Errors: kDuplicate, kSchemaMismatch, kSignatureMismatch, kArgument.
-DISTWRAP_EXPORT absl::StatusOr<Registration> implement(absl::string_view op,
-                                                       Target target,
-                                                       Kernel kernel,
-                                                       Mode mode = Mode::kNew);
+DISTWRAP_EXPORT absl::StatusOr<Registration> implement(
+    absl::string_view op, Target target, Kernel kernel,
+    Existing existing = Existing::kRefuse);
 // The kernel of a layer for operators that have none there.
 DISTWRAP_EXPORT absl::StatusOr<Registration> fallback(Key key, Kernel kernel);
 
@@ -125,7 +131,7 @@ class DISTWRAP_EXPORT Namespace {
   void def(absl::string_view schema, std::initializer_list<Tag> tags = {},
            Site site = Site::current());
   void impl(absl::string_view op, Target target, Kernel kernel,
-            Mode mode = Mode::kNew);
+            Existing existing = Existing::kRefuse);
   // The advice of errors that say that the operator has no kernel.
   void hint(absl::string_view op, absl::string_view text);
 
@@ -140,7 +146,7 @@ class DISTWRAP_EXPORT Registrar {
   // A namespace of somebody else, to define more operators in it.
   Namespace extend(absl::string_view name);
   void impl(absl::string_view op, Target target, Kernel kernel,
-            Mode mode = Mode::kNew);
+            Existing existing = Existing::kRefuse);
   void fallback(Key key, Kernel kernel);
   void allocator(int32_t device_type, Allocator allocator);
 
@@ -152,11 +158,15 @@ class DISTWRAP_EXPORT Registrar {
 // A library of operators that this process has loaded.
 struct LibraryInfo {
   std::string path;
-  int registrations = 0;  // definitions, kernels, fallbacks, ...
+  // A line for each registration that is in force: "define demo::cube(Tensor x)
+  // -> Tensor", "implement dw::add.Tensor Sparse/cpu", "fallback User1".
+  std::vector<std::string> registered;
 };
 
 // Loads a library of operators: a path, or the name of one that came with
 // distwrap, such as "cpu". Loading it again does nothing.
+// The note of the file is read first: nothing runs of a library that was built
+// for another core, compiler ABI or sanitizer.
 // Errors: kPluginNotFound, kPluginRefused, those of its blocks.
 DISTWRAP_EXPORT absl::Status load_library(absl::string_view path);
 // Undoes what the library has registered, waits until no call and no object
@@ -189,16 +199,32 @@ struct Listener {
 };
 DISTWRAP_EXPORT Registration listen(const Listener& listener);
 
+// Hears of the calls of an operator, not of their way through the layers.
+// Functions run in the calling thread, and may call operators.
+struct Observer {
+  // `arguments` is nullptr unless `values` is set, as are `results`, which are
+  // nullptr after an error, too.
+  void (*begin)(void* context, const OpHandle& op, KeySet set,
+                const Stack* arguments) = nullptr;
+  void (*end)(void* context, const OpHandle& op, const absl::Status& status,
+              const Stack* results) = nullptr;
+  void* context = nullptr;
+  // Whether the functions look at values; it costs a call its boxing.
+  bool values = false;
+};
+// Observes one operator, or all of them for an empty name. Operators that
+// nobody observes pay nothing.
+DISTWRAP_EXPORT absl::StatusOr<Registration> observe(absl::string_view op,
+                                                     const Observer& observer);
+
 // A block tells this about itself before it runs.
 struct BlockInfo {
   uint32_t size;
-  uint32_t version;    // kBlockVersion
+  uint32_t version;    // DW_BLOCK_VERSION
   uint32_t sanitizer;  // DW_SANITIZER_<KIND>
   uint32_t cxx_abi;    // __GXX_ABI_VERSION
   void (*run)(Registrar& registrar);
 };
-inline constexpr uint32_t kBlockVersion = 1;
-
 // Runs a block for as long as the object lives. Made by DW_OPERATORS.
 class DISTWRAP_EXPORT OperatorBlock {
  public:
@@ -213,16 +239,29 @@ class DISTWRAP_EXPORT OperatorBlock {
 
 }  // namespace distwrap::dispatch
 
-#include "distwrap/abi/note.h"
+// The version of what blocks and the core share: layouts of structs, and
+// functions that headers call.
+#define DW_BLOCK_VERSION 2
 
-#define DW_OPERATORS(registrar)                                              \
-  static void dw_operators_of_this_file(                                     \
-      ::distwrap::dispatch::Registrar& registrar);                           \
-  static const ::distwrap::dispatch::OperatorBlock dw_block_of_this_file(    \
-      {sizeof(::distwrap::dispatch::BlockInfo),                              \
-       ::distwrap::dispatch::kBlockVersion, DW_SANITIZER, __GXX_ABI_VERSION, \
-       &dw_operators_of_this_file});                                         \
-  static void dw_operators_of_this_file(                                     \
+// The ELF note of a file with a block, which load_library() reads before it
+// maps the file: owner "DWO", type 1, then version, sanitizer, C++ ABI, 0.
+#define DW_BLOCK_NOTE_OF(version, sanitizer, cxx_abi) \
+  __asm__(".pushsection .note.distwrap.ops,\"a\",@note\n"                    \
+          ".balign 4\n"                                                      \
+          ".long 4, 16, 1\n"                                                 \
+          ".asciz \"DWO\"\n"                                                 \
+          ".long " DW_NOTE_STRING(version) ", " DW_NOTE_STRING(sanitizer)    \
+          ", " DW_NOTE_STRING(cxx_abi) ", 0\n"                               \
+          ".popsection\n")
+
+#define DW_OPERATORS(registrar)                                           \
+  DW_BLOCK_NOTE_OF(DW_BLOCK_VERSION, DW_SANITIZER, __GXX_ABI_VERSION);    \
+  static void dw_operators_of_this_file(                                  \
+      ::distwrap::dispatch::Registrar& registrar);                        \
+  static const ::distwrap::dispatch::OperatorBlock dw_block_of_this_file( \
+      {sizeof(::distwrap::dispatch::BlockInfo), DW_BLOCK_VERSION,         \
+       DW_SANITIZER, __GXX_ABI_VERSION, &dw_operators_of_this_file});     \
+  static void dw_operators_of_this_file(                                  \
       [[maybe_unused]] ::distwrap::dispatch::Registrar& registrar)
 
 #endif  // DISTWRAP_REGISTRATION_H_

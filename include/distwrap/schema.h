@@ -95,6 +95,7 @@ class DISTWRAP_EXPORT Schema {
   bool is_mutable = false;  // writes any parameter
   bool is_view = false;     // a result shares memory that it does not write
   bool in_place = false;    // the first parameter is written and returned
+  bool out_form = false;    // keyword-only parameters are written and returned
   // For each result, the parameter whose memory it is; -1 for fresh memory.
   std::vector<int> result_of;
 };

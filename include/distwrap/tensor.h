@@ -29,6 +29,7 @@
 #include <cassert>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,8 +38,12 @@ namespace distwrap {
 
 using Dims = absl::InlinedVector<int64_t, 5>;
 
+namespace autograd {
+class Node;
+}
+
 namespace internal {
-struct AutogradState;  // src/dispatch/autograd
+struct LeafState;  // src/dispatch/autograd
 struct ViewState;
 
 struct StorageState {
@@ -50,12 +55,46 @@ struct StorageState {
   std::function<void(void*)> release;
   // The number of storages whose `release` is code of the same library.
   std::atomic<int64_t>* objects = nullptr;
+  // Host memory that holds this state and the data behind it; 0 bytes where
+  // the data lies elsewhere.
+  void* block = nullptr;
+  size_t block_bytes = 0;
+};
+
+// The sizes and the strides of a tensor. Five dimensions need no allocation.
+class Shape {
+ public:
+  Shape() = default;
+  ~Shape() {
+    if (values_ != inline_) delete[] values_;
+  }
+  Shape(const Shape&) = delete;
+  Shape& operator=(const Shape&) = delete;
+  // Once, for a new tensor; the caller writes both.
+  void set_dims(size_t dims) {
+    dims_ = dims;
+    if (2 * dims > std::size(inline_)) values_ = new int64_t[2 * dims];
+  }
+  size_t dims() const { return dims_; }
+  int64_t* sizes() { return values_; }
+  int64_t* strides() { return values_ + dims_; }
+  const int64_t* sizes() const { return values_; }
+  const int64_t* strides() const { return values_ + dims_; }
+
+ private:
+  size_t dims_ = 0;
+  int64_t* values_ = inline_;
+  int64_t inline_[10];
 };
 
 struct TensorState {
   TensorState();
   ~TensorState();
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block, size_t bytes);
+
   std::atomic<int64_t> references{1};
+  std::atomic<int64_t> weak_references{1};  // all strong ones count as one
   dispatch::KeySet keys;
   char* data = nullptr;  // the element at index 0
   int64_t offset = 0;    // where that element lies in the storage
@@ -64,27 +103,46 @@ struct TensorState {
   bool contiguous = true;
   Device device;
   StorageState* storage = nullptr;
-  Dims sizes, strides;
-  std::unique_ptr<AutogradState> autograd;
+  Shape shape;
+  // The node that computed the tensor, held by one reference, and the number of
+  // the node's output.
+  autograd::Node* node = nullptr;
+  uint32_t output = 0;
+  bool requires_grad = false;  // a leaf that asks for its gradient
+  std::unique_ptr<LeafState> leaf;
   std::unique_ptr<ViewState> view;
   std::shared_ptr<void> extension;
   uint64_t id;
-  std::atomic<int64_t> weak_references{1};  // all strong ones count as one
 };
 
 // The number of objects that need the code of the library that has this
 // function: it is not unloaded before they are gone.
-DISTWRAP_EXPORT std::atomic<int64_t>& objects_of_library(void (*function)());
+// nullptr for a library that load_library() has not loaded: it stays.
+DISTWRAP_EXPORT std::atomic<int64_t>* objects_of_library(void (*function)());
 // The number for the library that calls this with a type of its own.
 template <class T>
 [[gnu::visibility("hidden")]] std::atomic<int64_t>* objects_here() {
-  static std::atomic<int64_t>& objects =
+  static std::atomic<int64_t>* const objects =
       objects_of_library(reinterpret_cast<void (*)()>(&objects_here<T>));
-  return &objects;
+  return objects;
 }
 
 DISTWRAP_EXPORT void free_tensor(TensorState* state);
 DISTWRAP_EXPORT void free_storage(StorageState* state);
+
+// Drops one reference. The holder of the only reference needs no atomic
+// subtraction: nobody else can make another one.
+inline void drop_storage(StorageState* state) {
+  if (state->references.load(std::memory_order_acquire) == 1 ||
+      state->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    free_storage(state);
+  }
+}
+inline void drop_tensor(TensorState* state) {
+  if (state->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    free_tensor(state);
+  }
+}
 }  // namespace internal
 
 // Bytes that several tensors may share.
@@ -117,10 +175,7 @@ class DISTWRAP_EXPORT Storage {
     return *this;
   }
   ~Storage() {
-    if (state_ != nullptr &&
-        state_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      internal::free_storage(state_);
-    }
+    if (state_ != nullptr) internal::drop_storage(state_);
   }
 
   bool defined() const { return state_ != nullptr; }
@@ -133,6 +188,13 @@ class DISTWRAP_EXPORT Storage {
   }
   bool is_same(const Storage& other) const { return state_ == other.state_; }
   internal::StorageState* state() const { return state_; }
+  // Takes over one reference.
+  static Storage adopt(internal::StorageState* state) {
+    Storage storage;
+    storage.state_ = state;
+    return storage;
+  }
+  internal::StorageState* release() { return std::exchange(state_, nullptr); }
 
  private:
   friend class Tensor;
@@ -157,10 +219,7 @@ class DISTWRAP_EXPORT Tensor {
     return *this;
   }
   ~Tensor() {
-    if (state_ != nullptr &&
-        state_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      internal::free_tensor(state_);
-    }
+    if (state_ != nullptr) internal::drop_tensor(state_);
   }
 
   // A tensor of these sizes and strides in a storage, from element `offset` on.
@@ -182,15 +241,19 @@ class DISTWRAP_EXPORT Tensor {
   static absl::StatusOr<Tensor> of_dlpack(ImportedTensor imported);
 
   bool defined() const { return state_ != nullptr; }
-  int dims() const { return static_cast<int>(state_->sizes.size()); }
-  absl::Span<const int64_t> sizes() const { return state_->sizes; }
-  absl::Span<const int64_t> strides() const { return state_->strides; }
+  int dims() const { return static_cast<int>(state_->shape.dims()); }
+  absl::Span<const int64_t> sizes() const {
+    return {state_->shape.sizes(), state_->shape.dims()};
+  }
+  absl::Span<const int64_t> strides() const {
+    return {state_->shape.strides(), state_->shape.dims()};
+  }
   // The extent of a dimension; negative numbers count from the last one.
   int64_t size(int dim) const {
-    return state_->sizes[static_cast<size_t>(dim < 0 ? dim + dims() : dim)];
+    return sizes()[static_cast<size_t>(dim < 0 ? dim + dims() : dim)];
   }
   int64_t stride(int dim) const {
-    return state_->strides[static_cast<size_t>(dim < 0 ? dim + dims() : dim)];
+    return strides()[static_cast<size_t>(dim < 0 ? dim + dims() : dim)];
   }
   // The number of elements.
   int64_t count() const { return state_->count; }

@@ -20,11 +20,14 @@
 #include "distwrap/scalar.h"
 #include "distwrap/tensor.h"
 
-#include <absl/container/inlined_vector.h>
 #include <absl/strings/string_view.h>
 #include <absl/types/span.h>
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,6 +126,7 @@ class Value {
   DISTWRAP_EXPORT Value copy() const;
 
   Tag tag() const { return tag_; }
+  bool is_owned() const { return owned_; }
   bool is_none() const { return tag_ == Tag::kNone; }
   bool is_tensor() const { return tag_ == Tag::kTensor; }
   // Each of these asks for the tag of its name.
@@ -197,7 +201,57 @@ class Value {
 };
 static_assert(sizeof(Value) == 16);
 
-using Stack = absl::InlinedVector<Value, 8>;
+// The values of a boxed call: its arguments, then its results. Eight values
+// need no allocation, more need one.
+class Stack {
+ public:
+  Stack() : values_(inline_values()) {}
+  ~Stack() {
+    shrink(0);
+    if (capacity_ > kInline)
+      std::allocator<Value>().deallocate(values_, capacity_);
+  }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Value& operator[](size_t index) {
+    assert(index < size_);
+    return values_[index];
+  }
+  const Value& operator[](size_t index) const {
+    assert(index < size_);
+    return values_[index];
+  }
+  Value& back() { return (*this)[size_ - 1]; }
+  Value* begin() { return values_; }
+  Value* end() { return values_ + size_; }
+  const Value* begin() const { return values_; }
+  const Value* end() const { return values_ + size_; }
+
+  void push_back(Value value) {
+    if (size_ == capacity_) [[unlikely]] {
+      grow();
+    }
+    new (values_ + size_) Value(std::move(value));
+    ++size_;
+  }
+  void pop_back() { values_[--size_].~Value(); }
+  // Drops the values from number `size` on.
+  void shrink(size_t size) {
+    while (size_ > size) pop_back();
+  }
+
+ private:
+  static constexpr size_t kInline = 8;
+  Value* inline_values() { return reinterpret_cast<Value*>(inline_); }
+  DISTWRAP_EXPORT void grow();
+
+  Value* values_;
+  size_t size_ = 0, capacity_ = kInline;
+  alignas(Value) unsigned char inline_[kInline * sizeof(Value)];
+};
 
 }  // namespace distwrap
 

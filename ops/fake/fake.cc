@@ -79,7 +79,7 @@ absl::Status run(const OpHandle& op, KeySet /*set*/, Stack& stack) {
   absl::Status status =
       op.redispatch_boxed(KeySet(dispatch::kDense, kCpu), host);
   if (!status.ok()) return status;
-  stack.resize(first);
+  stack.shrink(first);
   for (const Value& result : host) {
     if (written.defined() && result.is_tensor()) {
       stack.push_back(Value::own(written));

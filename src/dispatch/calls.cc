@@ -46,9 +46,8 @@ absl::Status unknown(const Entry& op) {
   ErrorInfo info{.reason = Reason::kOpUnknown,
                  .what = "the operator is not defined",
                  .op = op.name};
-  if (!op.removed_with.empty()) {
-    info.what = absl::StrCat("the operator was removed; its definition was at ",
-                             op.removed_with);
+  if (!op.removed.empty()) {
+    info.what = absl::StrCat("the operator was removed", op.removed);
   } else if (!op.kernels.empty()) {
     info.what = absl::StrCat("the operator has implementations (",
                              site_text(op.kernels.front().kernel->site),
@@ -86,7 +85,8 @@ std::string tensors_text(const Stack& stack) {
 }
 
 absl::Status missing(const Entry& op, KeySet set, const Stack& stack) {
-  const int slot = slot_of(set, set.backend());
+  const auto slot =
+      static_cast<int>(slot_of(set, static_cast<uint32_t>(set.backend())));
   const std::optional<SlotKey> key = key_of_slot(slot);
   ErrorInfo info{.reason = Reason::kNoKernel, .op = op.name};
   const std::string tensors = tensors_text(stack);
@@ -130,6 +130,39 @@ absl::Status missing(const Entry& op, KeySet set, const Stack& stack) {
   }
   info.expected = places.empty() ? "none has one" : absl::StrJoin(places, ", ");
   return make_error(info);
+}
+
+// The kernel of a table for a set, and the set without idle layers.
+struct Chosen {
+  Chosen(const Table& table, KeySet wanted) {
+    const auto backend = static_cast<uint32_t>(wanted.backend());
+    set = KeySet::of_bits(wanted.bits() & table.masks[backend]);
+    kernel = table.kernels[slot_of(set, backend)];
+  }
+  KeySet set;
+  const Kernel* kernel;
+};
+
+absl::Status run_in(const Table& table, const OpHandle& op, KeySet set,
+                    Stack& stack) {
+  const Chosen chosen(table, set);
+  return run_boxed(op, chosen.kernel, chosen.set, stack);
+}
+
+// One number stands for a list of known length.
+void fill_lists(const Schema& schema, Stack& stack) {
+  const size_t first = stack.size() - schema.params.size();
+  for (size_t i = 0; i < schema.params.size(); ++i) {
+    const auto length = static_cast<size_t>(schema.params[i].type.length);
+    Value& value = stack[first + i];
+    if (length == 0) continue;
+    if (value.tag() == Value::Tag::kInt) {
+      value = Value::own_copy(Ints(Dims(length, value.to_int())));
+    } else if (value.tag() == Value::Tag::kFloat) {
+      const std::vector<double> filled(length, value.to_float());
+      value = Value::own_copy(absl::Span<const double>(filled));
+    }
+  }
 }
 
 // The set of the last `count` values.
@@ -242,22 +275,27 @@ absl::Status OpHandle::call_boxed(Stack& stack) const {
     }
     stack.push_back(param.value->copy());
   }
-  return redispatch_boxed(with_thread_keys(set_of(stack, schema.params.size())),
-                          stack);
+  fill_lists(schema, stack);
+  const KeySet set = with_thread_keys(set_of(stack, schema.params.size()));
+  const CallScope scope;
+  const Table* const table = op_->table.load(std::memory_order_acquire);
+  if (table->observers == nullptr) return run_in(*table, *this, set, stack);
+  const Chosen chosen(*table, set);
+  return run_observed(*table->observers, *this, chosen.kernel, chosen.set,
+                      stack);
 }
 
 absl::Status OpHandle::redispatch_boxed(KeySet set, Stack& stack) const {
   const CallScope scope;
-  const Table* const table = op_->table.load(std::memory_order_acquire);
-  const int backend = set.backend();
-  const KeySet masked = KeySet::of_bits(set.bits() & table->masks[backend]);
-  const Kernel* const kernel = table->slots[slot_of(masked, backend)].kernel;
-  if (kernel != nullptr) return kernel->boxed(kernel, *this, masked, stack);
-  const Entry& op = *static_cast<Entry*>(op_);
+  return run_in(*op_->table.load(std::memory_order_acquire), *this, set, stack);
+}
+
+absl::Status no_kernel(const OpHandle& handle, KeySet set, const Stack& stack) {
+  const Entry& op = *static_cast<Entry*>(handle.get());
   if (!op.refusal.ok()) return op.refusal;
   const std::lock_guard lock(Registry::get().mutex);
   if (!op.definition.has_value()) return unknown(op);
-  return missing(op, masked, stack);
+  return missing(op, set, stack);
 }
 
 std::string OpHandle::dump() const {
@@ -271,8 +309,13 @@ std::string OpHandle::dump() const {
                                   site_text(op.definition->site), "\n");
   for (int slot = 0; slot < slot_map.slots; ++slot) {
     const Choice choice = registry.choose(op, slot);
-    if (choice.fallthrough || choice.kernel == nullptr) continue;
     const std::optional<SlotKey> key = key_of_slot(slot);
+    if (choice.fallthrough) continue;
+    // Only devices that other operators serve are missed.
+    if (choice.kernel == nullptr && (!key.has_value() || key->key != kDense ||
+                                     !any_kernel_for(key->backend))) {
+      continue;
+    }
     std::string place = "undefined";
     if (key.has_value()) {
       place = absl::AsciiStrToLower(key_name(key->key));
@@ -280,6 +323,10 @@ std::string OpHandle::dump() const {
         absl::StrAppend(&place, "/", backend_name(key->backend));
       }
       if (key->backend >= 0 && backend_name(key->backend) == "?") continue;
+    }
+    if (choice.kernel == nullptr) {
+      absl::StrAppendFormat(&text, "  %-18s missing\n", place);
+      continue;
     }
     absl::StrAppendFormat(&text, "  %-18s %-10s %s\n", place, choice.why,
                           site_text(choice.kernel->site));

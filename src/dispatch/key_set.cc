@@ -60,11 +60,7 @@ std::string key_name(Key key) {
 
 std::string KeySet::text() const {
   std::vector<std::string> parts;
-  for (int bit = kBackends; bit < 64; ++bit) {
-    if ((bits_ >> bit & 1) != 0) {
-      parts.push_back(key_name(static_cast<Key>(bit)));
-    }
-  }
+  for (const Key key : *this) parts.push_back(key_name(key));
   for (int backend = 0; backend < kBackends; ++backend) {
     if ((bits_ >> backend & 1) != 0) {
       parts.emplace_back(backend_name(backend));
@@ -81,7 +77,7 @@ absl::StatusOr<Key> allocate_key(absl::string_view name, Key below, Key above) {
        taken < kFreeSlots && bit < static_cast<int>(below); ++bit) {
     if (!keys.names[bit].empty()) continue;
     keys.names[bit] = std::string(name);
-    slot_map.layers[bit].offset = static_cast<uint8_t>(slot_map.slots++);
+    slot_map.layers[bit].offset = static_cast<uint32_t>(slot_map.slots++);
     return static_cast<Key>(bit);
   }
   return make_error({.reason = Reason::kOutOfKeys,

@@ -2,12 +2,14 @@
 #include "dispatch/library.h"
 
 #include "dispatch/fail.h"
+#include "dispatch/library_note.h"
 #include "dispatch/quiescence.h"
 #include "dispatch/registry.h"
 #include "sdk/loaded_file.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -21,6 +23,8 @@ struct Libraries {
   std::recursive_mutex mutex;
   std::list<LoadedLibrary> all;
   absl::Status first_error;
+  // The path that load_library() loads now.
+  std::string loading;
 };
 
 Libraries& loaded() {
@@ -45,26 +49,9 @@ LoadedLibrary& library_of(const void* address) {
 
 // Why a block is not run; OK if it may be.
 absl::Status judge(const BlockInfo& info, const std::string& path) {
-  std::string expected, actual;
-  if (info.size < sizeof(BlockInfo) || info.version != kBlockVersion) {
-    expected = absl::StrCat("version ", kBlockVersion);
-    actual = absl::StrCat("version ", info.version);
-  } else if (info.sanitizer != DW_SANITIZER) {
-    expected = absl::StrCat("sanitizer ", DW_SANITIZER);
-    actual = absl::StrCat("sanitizer ", info.sanitizer);
-  } else if (info.cxx_abi != __GXX_ABI_VERSION) {
-    expected = absl::StrCat("C++ ABI ", __GXX_ABI_VERSION);
-    actual = absl::StrCat("C++ ABI ", info.cxx_abi);
-  } else {
-    return absl::OkStatus();
-  }
-  return make_error({.reason = Reason::kPluginRefused,
-                     .what = absl::StrCat(path, " was built for another core"),
-                     .op = "load_library",
-                     .expected = std::move(expected),
-                     .actual = std::move(actual),
-                     .next_step = "build the library against this version of "
-                                  "libdistwrap_tensor.so"});
+  return judge_note({info.size < sizeof(BlockInfo) ? 0 : info.version,
+                     info.sanitizer, info.cxx_abi, 0},
+                    path);
 }
 
 std::string resolve(absl::string_view path) {
@@ -83,21 +70,41 @@ absl::Status busy(const std::string& path, std::string what) {
                      .actual = path});
 }
 
+// A few of the registrations that the library had, for errors.
+std::string registered_text(const LoadedLibrary& library) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> lines = library.ended;
+  const size_t more = lines.size() > kMost ? lines.size() - kMost : 0;
+  lines.resize(lines.size() - more);
+  return absl::StrCat(absl::StrJoin(lines, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
 // Waits until no call and no object needs the code of the library, whose
 // registrations have ended.
 absl::Status wait_until_unused(const LoadedLibrary& library,
                                Deadline deadline) {
-  if (!wait_for_calls(deadline)) {
-    return busy(library.info.path,
-                (thread_keys.calls & 1) != 0
-                    ? "an operator cannot unload the library that it may be in"
-                    : "calls are still in the library");
+  const std::string& path = library.info.path;
+  if (thread_keys.depth != 0) {
+    return busy(absl::StrCat(path, ": ", registered_text(library)),
+                "an operator cannot unload the library that it may be in");
+  }
+  int callers = 0;
+  if (!wait_for_calls(deadline, &callers)) {
+    return busy(absl::StrCat(path, ": ", registered_text(library)),
+                callers < 0 ? std::string("the kernel has no membarrier(2), so "
+                                          "the code stays mapped")
+                            : absl::StrCat(callers,
+                                           " threads are in calls that began "
+                                           "before, which may be in the "
+                                           "library"));
   }
   while (library.objects.load(std::memory_order_acquire) > 0) {
     if (deadline.passed()) {
-      return busy(library.info.path,
+      return busy(absl::StrCat(path, ": ", registered_text(library)),
                   absl::StrCat(library.objects.load(),
-                               " gradients and storages need the library"));
+                               " gradients, storages and modes need the "
+                               "library"));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -113,10 +120,13 @@ LoadedLibrary* find_loaded(absl::string_view path) {
 
 }  // namespace
 
-std::atomic<int64_t>& objects_of(void (*function)()) {
+std::atomic<int64_t>* objects_of(void (*function)()) {
   Libraries& libraries = loaded();
   const std::lock_guard lock(libraries.mutex);
-  return library_of(reinterpret_cast<const void*>(function)).objects;
+  LoadedLibrary& library = library_of(reinterpret_cast<const void*>(function));
+  const bool may_leave =
+      library.handle != nullptr || library.info.path == libraries.loading;
+  return may_leave ? &library.objects : nullptr;
 }
 
 OperatorBlock::OperatorBlock(const BlockInfo& info) {
@@ -128,7 +138,7 @@ OperatorBlock::OperatorBlock(const BlockInfo& info) {
   absl::Status status = judge(info, library.info.path);
   if (status.ok()) {
     Registrar registrar;
-    Registry::get().begin_block();
+    Registry::get().begin_block(library.info.path);
     try {
       info.run(registrar);
     } catch (...) {
@@ -139,8 +149,8 @@ OperatorBlock::OperatorBlock(const BlockInfo& info) {
       while (!registrar.kept.empty()) registrar.kept.pop_back();
     }
     Registry::get().end_block();
-    library.info.registrations += static_cast<int>(registrar.kept.size());
     for (Registration& one : registrar.kept) {
+      library.info.registered.push_back(one.text());
       library.kept.push_back(std::move(one));
     }
   }
@@ -163,7 +173,9 @@ OperatorBlock::~OperatorBlock() {
 }
 
 void LoadedLibrary::end_registrations() {
-  Registry::get().begin_block();
+  if (!info.registered.empty()) ended.swap(info.registered);
+  info.registered.clear();
+  Registry::get().begin_block(info.path);
   while (!kept.empty()) kept.pop_back();
   Registry::get().end_block();
 }
@@ -179,8 +191,11 @@ absl::Status load_library(absl::string_view name) {
     // The code is still mapped, so the blocks would not run again.
     return busy(path, "the library is half unloaded; unload it first");
   }
+  if (absl::Status fit = judge_file(path); !fit.ok()) return fit;
   const absl::Status before = libraries.first_error;
+  libraries.loading = path;
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  libraries.loading.clear();
   if (handle == nullptr) {
     const char* const why = dlerror();
     return make_error({.reason = Reason::kPluginNotFound,
@@ -255,7 +270,7 @@ absl::Status registry_status() {
 
 namespace distwrap::internal {
 
-std::atomic<int64_t>& objects_of_library(void (*function)()) {
+std::atomic<int64_t>* objects_of_library(void (*function)()) {
   return dispatch::objects_of(function);
 }
 

@@ -5,6 +5,7 @@
 #include "distwrap/registration.h"
 
 #include <atomic>
+#include <string>
 #include <vector>
 
 namespace distwrap::dispatch {
@@ -13,10 +14,11 @@ struct LoadedLibrary {
   LibraryInfo info;
   int blocks = 0;
   std::vector<Registration> kept;
+  std::vector<std::string> ended;  // the registrations that unloading has ended
   absl::Status status;
   void* handle = nullptr;  // dlopen's, where load_library made it
   bool unloading = false;
-  // Nodes of gradients and storages that need the code of the library.
+  // Nodes of gradients, storages and modes that need the code of the library.
   std::atomic<int64_t> objects{0};
 
   // Undoes the registrations, the newest first.

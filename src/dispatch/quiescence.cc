@@ -19,7 +19,7 @@ namespace {
 
 struct Threads {
   std::mutex mutex;
-  std::vector<const uint64_t*> words;
+  std::vector<const ThreadKeys*> known;
   std::vector<std::function<void()>> retired;
 };
 
@@ -34,12 +34,12 @@ class ThreadWord {
   ThreadWord() {
     Threads& all = threads();
     const std::lock_guard lock(all.mutex);
-    all.words.push_back(&thread_keys.calls);
+    all.known.push_back(&thread_keys);
   }
   ~ThreadWord() {
     Threads& all = threads();
     const std::lock_guard lock(all.mutex);
-    std::erase(all.words, &thread_keys.calls);
+    std::erase(all.known, &thread_keys);
   }
 };
 
@@ -51,8 +51,8 @@ bool fence_all_threads() {
          syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-uint64_t read(const uint64_t* word) {
-  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+uint64_t read(const uint64_t& word) {
+  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
 }  // namespace
@@ -60,29 +60,32 @@ uint64_t read(const uint64_t* word) {
 void CallScope::enter_first() {
   static thread_local ThreadWord word;
   (void)word;
-  store(2);
+  thread_keys.calls = 1;
 }
 
-bool wait_for_calls(Deadline deadline) {
-  if ((thread_keys.calls & 1) != 0 || !fence_all_threads()) return false;
+bool wait_for_calls(Deadline deadline, int* left) {
+  if (left != nullptr) *left = -1;
+  if (thread_keys.depth != 0 || !fence_all_threads()) return false;
   Threads& all = threads();
-  std::vector<std::pair<const uint64_t*, uint64_t>> inside;
+  std::vector<std::pair<const ThreadKeys*, uint64_t>> inside;
   {
     const std::lock_guard lock(all.mutex);
-    for (const uint64_t* word : all.words) {
-      const uint64_t value = read(word);
-      if ((value & 1) != 0) inside.emplace_back(word, value);
+    for (const ThreadKeys* thread : all.known) {
+      if (read(thread->depth) == 0) continue;
+      inside.emplace_back(thread, read(thread->calls));
     }
   }
   while (true) {
     {
       const std::lock_guard lock(all.mutex);
       std::erase_if(inside, [&](const auto& one) {
-        return std::find(all.words.begin(), all.words.end(), one.first) ==
-                   all.words.end() ||
-               read(one.first) != one.second;
+        return std::find(all.known.begin(), all.known.end(), one.first) ==
+                   all.known.end() ||
+               read(one.first->calls) != one.second ||
+               read(one.first->depth) == 0;
       });
     }
+    if (left != nullptr) *left = static_cast<int>(inside.size());
     if (inside.empty()) return true;
     if (deadline.passed()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));

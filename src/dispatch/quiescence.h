@@ -1,8 +1,8 @@
 // Waiting until no thread is in a call that began before.
 //
-// Each thread has a word that is odd while it is in a call and changes with
-// each outermost call. The callers write it without a fence; the waiter makes
-// all threads pass one by membarrier(2).
+// Each thread counts the calls that it is in, and the outermost calls that have
+// ended. The callers write both without a fence; the waiter makes all threads
+// pass one by membarrier(2).
 //
 // Source: the idea of asymmetric fences is that of user-space RCU (Desnoyers
 // et al. 2012).
@@ -18,7 +18,9 @@ namespace distwrap::dispatch {
 // Whether all calls that had begun before this one have ended; waits for them
 // until the deadline. False also in a call, which would wait for itself, and
 // where the kernel has no membarrier.
-bool wait_for_calls(Deadline deadline);
+// `left`, if given, is the number of threads that are still in such calls; -1
+// where nobody can tell.
+bool wait_for_calls(Deadline deadline, int* left = nullptr);
 
 // Calls `free` once no call can see what it frees: now or at a later retire.
 void retire(std::function<void()> free);

@@ -28,6 +28,8 @@ void Registration::end() {
   if (id_ != 0) Registry::get().undo(std::exchange(id_, 0));
 }
 
+std::string Registration::text() const { return Registry::get().text_of(id_); }
+
 absl::StatusOr<Registration> own_namespace(absl::string_view name, Site site) {
   return made(Registry::get().own(name, site));
 }
@@ -37,8 +39,9 @@ absl::StatusOr<Registration> define(absl::string_view schema,
   return made(Registry::get().define(schema, bits_of(tags), site));
 }
 absl::StatusOr<Registration> implement(absl::string_view op, Target target,
-                                       Kernel kernel, Mode mode) {
-  return made(Registry::get().implement(op, target, std::move(kernel), mode));
+                                       Kernel kernel, Existing existing) {
+  return made(
+      Registry::get().implement(op, target, std::move(kernel), existing));
 }
 absl::StatusOr<Registration> fallback(Key key, Kernel kernel) {
   return made(Registry::get().fallback(key, std::move(kernel)));
@@ -68,8 +71,8 @@ Namespace Registrar::extend(absl::string_view name) {
   return Namespace(this, std::string(name));
 }
 void Registrar::impl(absl::string_view op, Target target, Kernel kernel,
-                     Mode mode) {
-  keep(implement(op, target, std::move(kernel), mode));
+                     Existing existing) {
+  keep(implement(op, target, std::move(kernel), existing));
 }
 void Registrar::fallback(Key key, Kernel kernel) {
   keep(dispatch::fallback(key, std::move(kernel)));
@@ -83,22 +86,31 @@ void Namespace::def(absl::string_view schema, std::initializer_list<Tag> tags,
   registrar_->keep(define(absl::StrCat(name_, "::", schema), tags, site));
 }
 void Namespace::impl(absl::string_view op, Target target, Kernel kernel,
-                     Mode mode) {
+                     Existing existing) {
   registrar_->impl(absl::StrCat(name_, "::", op), target, std::move(kernel),
-                   mode);
+                   existing);
 }
 void Namespace::hint(absl::string_view op, absl::string_view text) {
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  registry.entry(absl::StrCat(name_, "::", op)).hint = std::string(text);
+  registrar_->keep(
+      made(Registry::get().hint(absl::StrCat(name_, "::", op), text)));
 }
 
 bool has_tag(const OpHandle& op, Tag tag) {
   Registry& registry = Registry::get();
   const std::lock_guard lock(registry.mutex);
   const Entry& entry = registry.entry_of(op);
-  return entry.definition.has_value() &&
-         (entry.definition->tags & static_cast<uint32_t>(tag)) != 0;
+  if (!entry.definition.has_value()) return false;
+  const Schema& schema = *entry.definition->schema;
+  uint32_t tags = entry.definition->tags;
+  constexpr uint32_t kImpure = static_cast<uint32_t>(Tag::kRandom) |
+                               static_cast<uint32_t>(Tag::kMayAliasOrMutate) |
+                               static_cast<uint32_t>(Tag::kSideEffect) |
+                               static_cast<uint32_t>(Tag::kCollective);
+  if (!schema.is_mutable && (tags & kImpure) == 0) {
+    tags |= static_cast<uint32_t>(Tag::kPure);
+  }
+  if (schema.is_view) tags |= static_cast<uint32_t>(Tag::kView);
+  return (tags & static_cast<uint32_t>(tag)) != 0;
 }
 
 std::vector<OpHandle> operators() {

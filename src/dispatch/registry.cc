@@ -37,12 +37,11 @@ int place_of(const Target& target) {
     case Target::Kind::kSlot:
       break;
   }
-  const int bit = static_cast<int>(target.key);
-  const bool by_backend = slot_map.layers[bit].backends != 0;
-  if (slot_map.layers[bit].offset == 0 || by_backend != (target.backend >= 0)) {
-    return -1;
-  }
-  return slot_map.layers[bit].offset + (by_backend ? target.backend : 0);
+  const int first = first_slot(target.key);
+  const bool by_backend =
+      slot_map.layers[static_cast<size_t>(target.key)].backends != 0;
+  if (first == 0 || by_backend != (target.backend >= 0)) return -1;
+  return first + (by_backend ? target.backend : 0);
 }
 
 const PlacedKernel* top(const Entry& entry, int place) {
@@ -60,20 +59,13 @@ std::string types_text(const std::vector<SchemaType>& types) {
 
 }  // namespace
 
-std::string site_text(const Site& site) {
-  absl::string_view file = site.file_name();
-  const size_t slash = file.rfind('/');
-  if (slash != absl::string_view::npos) file.remove_prefix(slash + 1);
-  return absl::StrCat(file, ":", site.line());
-}
-
 std::optional<SlotKey> key_of_slot(int slot) {
   // The named slots never change; keys of programs have one slot each.
   static const auto* const named = [] {
     auto* made = new std::array<std::optional<SlotKey>, kNamedSlots>;
 #define DW_KEY(bit, enumerator, per_backend)                        \
   for (int b = 0; b < (per_backend ? kBackends : 1); ++b) {         \
-    (*made)[static_cast<size_t>(slot_map.layers[bit].offset + b)] = \
+    (*made)[static_cast<size_t>(first_slot(Key::enumerator) + b)] = \
         SlotKey{Key::enumerator, per_backend ? b : -1};             \
   }
 #include "distwrap/keys.def"
@@ -81,7 +73,7 @@ std::optional<SlotKey> key_of_slot(int slot) {
   }();
   if (slot < kNamedSlots) return (*named)[static_cast<size_t>(slot)];
   for (int bit = kBackends; bit < 64; ++bit) {
-    if (slot_map.layers[bit].offset == slot) {
+    if (first_slot(static_cast<Key>(bit)) == slot) {
       return SlotKey{static_cast<Key>(bit), -1};
     }
   }
@@ -111,7 +103,9 @@ Entry& Registry::entry(absl::string_view name) {
   auto made = std::make_unique<Entry>();
   made->name = std::string(name);
   made->table.store(&kEmptyTable, std::memory_order_release);
-  return *entries.emplace(made->name, std::move(made)).first->second;
+  Entry& entry = *entries.emplace(made->name, std::move(made)).first->second;
+  set_observers(entry);
+  return entry;
 }
 
 Choice Registry::choose(const Entry& entry, int slot) const {
@@ -137,12 +131,9 @@ Choice Registry::choose(const Entry& entry, int slot) const {
   if (key->key == kAutograd) {
     // A composite is differentiable by its parts, unless the backend has a
     // kernel of its own that would be passed over.
-    const bool own =
-        explicit_one != nullptr ||
-        top(entry, slot_map.layers[static_cast<int>(kDense)].offset +
-                       key->backend) != nullptr ||
-        top(entry, slot_map.layers[static_cast<int>(kSparse)].offset +
-                       key->backend) != nullptr;
+    const bool own = explicit_one != nullptr ||
+                     top(entry, first_slot(kDense) + key->backend) != nullptr ||
+                     top(entry, first_slot(kSparse) + key->backend) != nullptr;
     if (implicit != nullptr && !own) {
       return choice(implicit->kernel, "composite");
     }
@@ -177,9 +168,12 @@ std::unique_ptr<Table> Registry::table_of(const Entry& entry) const {
         if (key->backend < 0 || key->backend == b) table->masks[b] &= ~bit;
       }
     } else if (choice.kernel != nullptr) {
-      table->slots[slot] = {choice.kernel->typed, choice.kernel};
+      table->kernels[slot] = choice.kernel;
+      // Observed calls take the way of boxed ones.
+      if (entry.observers == nullptr) table->typed[slot] = choice.kernel->typed;
     }
   }
+  table->observers = entry.observers.get();
   return table;
 }
 
@@ -200,13 +194,15 @@ void Registry::rebuild(Entry& entry) {
   if (before != &kEmptyTable) retire([before] { delete before; });
 }
 
-void Registry::begin_block() {
+void Registry::begin_block(absl::string_view library) {
   mutex.lock();
   ++blocks_;
+  block_library_ = std::string(library);
 }
 
 void Registry::end_block() {
   if (--blocks_ == 0) {
+    block_library_.clear();
     for (auto& [name, entry] : entries) {
       if (entry->changed) rebuild(*entry);
     }
@@ -275,8 +271,8 @@ absl::StatusOr<uint64_t> Registry::define(absl::string_view text, uint32_t tags,
   }
   const uint64_t id = next_id_++;
   op.definition = Definition{std::make_shared<const Schema>(*std::move(schema)),
-                             tags, site};
-  op.removed_with.clear();
+                             tags, site, block_library_};
+  op.removed.clear();
   records_[id] = {.kind = Record::Kind::kDefinition, .entry = &op};
   change(op);
   for (const auto& [key, listener] : listeners_) {
@@ -289,7 +285,7 @@ absl::StatusOr<uint64_t> Registry::define(absl::string_view text, uint32_t tags,
 
 absl::StatusOr<uint64_t> Registry::implement(absl::string_view name,
                                              Target target, Kernel kernel,
-                                             Mode mode) {
+                                             Existing existing) {
   const int place = place_of(target);
   if (place < 0) {
     return bad_argument(
@@ -301,7 +297,7 @@ absl::StatusOr<uint64_t> Registry::implement(absl::string_view name,
   const std::lock_guard lock(mutex);
   Entry& op = entry(name);
   const PlacedKernel* const there = top(op, place);
-  if (there != nullptr && mode == Mode::kNew) {
+  if (there != nullptr && existing == Existing::kRefuse) {
     return duplicate(op.name, "the operator has a kernel there",
                      there->kernel->site, kernel.site);
   }
@@ -327,14 +323,14 @@ absl::StatusOr<uint64_t> Registry::implement(absl::string_view name,
   const uint64_t id = next_id_++;
   op.kernels.push_back(
       {place, id, std::make_shared<const Kernel>(std::move(kernel))});
-  records_[id] = {.kind = Record::Kind::kKernel, .entry = &op};
+  records_[id] = {.kind = Record::Kind::kKernel, .entry = &op, .slot = place};
   change(op);
   return id;
 }
 
 absl::StatusOr<uint64_t> Registry::fallback(Key key, Kernel kernel) {
   const int bit = static_cast<int>(key);
-  if (slot_map.layers[bit].offset == 0 || kernel.type != nullptr) {
+  if (first_slot(key) == 0 || kernel.type != nullptr) {
     return bad_argument("fallback", "not a fallback",
                         "a boxed kernel for a layer of keys.def",
                         key_name(key));
@@ -375,6 +371,16 @@ absl::StatusOr<uint64_t> Registry::listen(const Listener& listener) {
   return id;
 }
 
+absl::StatusOr<uint64_t> Registry::hint(absl::string_view op,
+                                        absl::string_view text) {
+  const std::lock_guard lock(mutex);
+  Entry& hinted = entry(op);
+  hinted.hint = std::string(text);
+  const uint64_t id = next_id_++;
+  records_[id] = {.kind = Record::Kind::kHint, .entry = &hinted};
+  return id;
+}
+
 void Registry::undo(uint64_t id) {
   const std::lock_guard lock(mutex);
   const auto found = records_.find(id);
@@ -391,7 +397,11 @@ void Registry::undo(uint64_t id) {
           listener.removed(listener.context, OpHandle(record.entry));
         }
       }
-      record.entry->removed_with = site_text(record.entry->definition->site);
+      record.entry->removed =
+          record.entry->definition->library.empty()
+              ? absl::StrCat("; its definition was at ",
+                             site_text(record.entry->definition->site))
+              : absl::StrCat(" with ", record.entry->definition->library);
       record.entry->definition.reset();
       change(*record.entry);
       break;
@@ -429,6 +439,17 @@ void Registry::undo(uint64_t id) {
     case Record::Kind::kListener:
       listeners_.erase(id);
       break;
+    case Record::Kind::kHint:
+      record.entry->hint.clear();
+      break;
+    case Record::Kind::kObserver:
+      observers_.erase(id);
+      if (!record.name.empty()) {
+        set_observers(entry(record.name));
+      } else {
+        for (auto& [name, op] : entries) set_observers(*op);
+      }
+      break;
   }
 }
 
@@ -457,28 +478,6 @@ OpHandle Registry::handle(absl::string_view name, absl::string_view signature,
                   .actual = std::string(signature)});
   refusals_.push_back(std::move(refusal));
   return OpHandle(refusals_.back().get());
-}
-
-absl::Status Registry::check() const {
-  const std::lock_guard lock(mutex);
-  for (const auto& [name, op] : entries) {
-    const Table* const table = op->table.load(std::memory_order_acquire);
-    const std::unique_ptr<Table> wanted =
-        op->definition.has_value() ? table_of(*op) : std::make_unique<Table>();
-    const bool equal =
-        std::equal(std::begin(table->masks), std::end(table->masks),
-                   std::begin(wanted->masks)) &&
-        std::equal(std::begin(table->slots), std::end(table->slots),
-                   std::begin(wanted->slots), [](const Slot& a, const Slot& b) {
-                     return a.typed == b.typed && a.kernel == b.kernel;
-                   });
-    if (!equal) {
-      return make_error({.reason = Reason::kKernelFailed,
-                         .what = "the table is not that of the registrations",
-                         .op = name});
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace distwrap::dispatch

@@ -383,6 +383,13 @@ class Parser {
     }
     schema.in_place = (schema.written & 1) != 0 && schema.returns.size() == 1 &&
                       schema.result_of[0] == 0;
+    schema.out_form =
+        !schema.returns.empty() &&
+        std::all_of(
+            schema.result_of.begin(), schema.result_of.end(), [&](int of) {
+              return of >= 0 && (schema.written >> of & 1) != 0 &&
+                     schema.params[static_cast<size_t>(of)].keyword_only;
+            });
   }
   static bool shares(const SchemaAlias& param, const SchemaAlias& result) {
     return std::any_of(

@@ -14,12 +14,17 @@ constexpr SlotMap first_slot_map() {
   SlotMap map{};
   int next = 1;
 #define DW_KEY(bit, enumerator, per_backend)                  \
-  map.layers[bit].offset = static_cast<uint8_t>(next);        \
+  map.layers[bit].offset = static_cast<uint32_t>(next);       \
   map.layers[bit].backends = per_backend ? kBackends - 1 : 0; \
   next += per_backend ? kBackends : 1;
 #include "distwrap/keys.def"
   map.slots = next;
   return map;
+}
+
+// The first slot of a layer; 0 for a bit that is no layer.
+inline int first_slot(Key key) {
+  return static_cast<int>(slot_map.layers[static_cast<size_t>(key)].offset);
 }
 
 inline constexpr int kNamedSlots = first_slot_map().slots;

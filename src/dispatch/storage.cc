@@ -1,5 +1,7 @@
 // Storage: counted bytes of a device, and the allocators of devices.
 #include "dispatch/fail.h"
+#include "dispatch/free_list.h"
+#include "dispatch/host_storage.h"
 #include "dispatch/registry.h"
 #include "distwrap/tensor.h"
 
@@ -16,24 +18,19 @@ namespace {
 
 // Vector loads of 64 bytes stay within a cache line.
 constexpr size_t kAlignment = 64;
+// Where the data of host memory begins, behind the storage's state.
+constexpr size_t kStateBytes =
+    (sizeof(internal::StorageState) + kAlignment - 1) / kAlignment * kAlignment;
 
-// The allocator keeps small blocks of a thread at hand, but not aligned ones:
-// so a block is longer, and the word before its data leads back to it.
 absl::StatusOr<Storage> allocate_host(int64_t bytes, Device device) {
-  void* const block =
-      std::malloc(static_cast<size_t>(bytes) + kAlignment + sizeof(void*));
-  if (block == nullptr) {
+  internal::StorageState* const state = internal::host_storage(bytes, device);
+  if (state == nullptr) {
     return make_error(
         {.reason = Reason::kOutOfMemory,
          .what = absl::StrCat("a tensor of ", bytes, " bytes does not fit"),
          .op = "Storage::allocate"});
   }
-  const uintptr_t first = reinterpret_cast<uintptr_t>(block) + sizeof(void*);
-  void** const data = reinterpret_cast<void**>((first + kAlignment - 1) &
-                                               ~uintptr_t{kAlignment - 1});
-  data[-1] = block;
-  return Storage(data, bytes, device,
-                 [](void* held) { std::free(static_cast<void**>(held)[-1]); });
+  return Storage::adopt(state);
 }
 
 absl::StatusOr<Storage> allocate_nothing(int64_t bytes, Device device) {
@@ -43,7 +40,7 @@ absl::StatusOr<Storage> allocate_nothing(int64_t bytes, Device device) {
 std::array<std::atomic<dispatch::Allocator>, dispatch::kBackends>&
 allocators() {
   static std::array<std::atomic<dispatch::Allocator>, dispatch::kBackends>
-      table = {&allocate_host, nullptr, &allocate_nothing};
+      table = {nullptr, nullptr, &allocate_nothing};
   return table;
 }
 
@@ -63,6 +60,9 @@ Storage::Storage(void* data, int64_t bytes, Device device,
 
 absl::StatusOr<Storage> Storage::allocate(int64_t bytes, Device device) {
   const int backend = dispatch::backend_of(device);
+  if (backend == dispatch::backend_of(kCpu)) {
+    return allocate_host(bytes, device);
+  }
   const dispatch::Allocator allocator =
       backend < 0 ? nullptr
                   : allocators()[static_cast<size_t>(backend)].load(
@@ -104,7 +104,39 @@ absl::Status dispatch::set_allocator(int32_t device_type, Allocator allocator) {
 
 namespace internal {
 
+StorageState* host_storage(int64_t bytes, Device device) noexcept {
+  size_t whole = kStateBytes + static_cast<size_t>(bytes);
+  char* block;
+  char* first;
+  if (whole <= dispatch::kLargestKeptBlock) {
+    first = block = static_cast<char*>(dispatch::take_block(whole));
+  } else {
+    // malloc keeps large blocks at hand, but not aligned ones.
+    whole += kAlignment;
+    block = static_cast<char*>(std::malloc(whole));
+    first = block + (-reinterpret_cast<uintptr_t>(block) & (kAlignment - 1));
+  }
+  if (block == nullptr) return nullptr;
+  auto* const state = new (first) StorageState;
+  state->data = first + kStateBytes;
+  state->bytes = bytes;
+  state->device = device;
+  state->block = block;
+  state->block_bytes = whole;
+  return state;
+}
+
 void free_storage(StorageState* state) {
+  if (void* const block = state->block; block != nullptr) {
+    const size_t bytes = state->block_bytes;
+    state->~StorageState();
+    if (bytes <= dispatch::kLargestKeptBlock) {
+      dispatch::give_block(block, bytes);
+    } else {
+      std::free(block);
+    }
+    return;
+  }
   if (state->release) state->release(state->data);
   // The library may go as soon as its last object is counted off.
   std::atomic<int64_t>* const objects = state->objects;

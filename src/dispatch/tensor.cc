@@ -3,7 +3,9 @@
 
 #include "dispatch/autograd/state.h"
 #include "dispatch/fail.h"
+#include "dispatch/free_list.h"
 #include "dispatch/geometry.h"
+#include "dispatch/host_storage.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -11,6 +13,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -19,15 +22,17 @@ namespace {
 
 using dispatch::bad_argument;
 
+__thread uint64_t next_number __attribute__((tls_model("initial-exec")));
+
 uint64_t next_id() {
   // Each thread takes numbers in blocks, so that threads do not meet here.
   constexpr uint64_t kBlock = 1024;
   static std::atomic<uint64_t> blocks{0};
-  thread_local uint64_t next = 0;
-  if (next % kBlock == 0) {
-    next = blocks.fetch_add(1, std::memory_order_relaxed) * kBlock + kBlock;
+  if (next_number % kBlock == 0) [[unlikely]] {
+    next_number =
+        blocks.fetch_add(1, std::memory_order_relaxed) * kBlock + kBlock;
   }
-  return next++;
+  return next_number++;
 }
 
 // Floats of 8 bits can be sent; no operator computes with them.
@@ -41,24 +46,32 @@ absl::Status refuse_moved(absl::string_view call, DType dtype) {
                       std::string(dtype_name(dtype)));
 }
 
-// A tensor of a storage, without checks.
-Tensor make(Storage storage, char* data, DType dtype,
-            absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
-            int64_t offset, int64_t count, bool contiguous) {
+// The state of a tensor of a storage, without checks, whose sizes and strides
+// the caller sets. It takes over the reference of `storage`.
+internal::TensorState* state_of(internal::StorageState* storage, char* data,
+                                DType dtype, int64_t offset, int64_t count,
+                                bool contiguous) {
   auto* const state = new internal::TensorState;
   state->data = data;
   state->offset = offset;
-  state->dtype = dtype;
-  state->device = storage.device();
-  state->sizes.assign(sizes.begin(), sizes.end());
-  state->strides.assign(strides.begin(), strides.end());
   state->count = count;
+  state->dtype = dtype;
   state->contiguous = contiguous;
-  state->keys = dispatch::KeySet(dispatch::kDense, storage.device()) |
+  state->device = storage->device;
+  state->storage = storage;
+  state->keys = dispatch::KeySet(dispatch::kDense, storage->device) |
                 dispatch::KeySet(dispatch::kViewTracking);
-  state->storage = storage.state();
-  // The tensor takes over the reference of `storage`.
-  new (&storage) Storage;
+  return state;
+}
+
+Tensor make(Storage storage, char* data, DType dtype,
+            absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides,
+            int64_t offset, int64_t count, bool contiguous) {
+  internal::TensorState* const state =
+      state_of(storage.release(), data, dtype, offset, count, contiguous);
+  state->shape.set_dims(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), state->shape.sizes());
+  std::copy(strides.begin(), strides.end(), state->shape.strides());
   return Tensor::adopt(state);
 }
 
@@ -82,17 +95,31 @@ TensorState::TensorState() : id(next_id()) {}
 
 TensorState::~TensorState() = default;
 
+void* TensorState::operator new(size_t bytes) {
+  void* const block = dispatch::take_block(bytes);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+void TensorState::operator delete(void* block, size_t bytes) {
+  dispatch::give_block(block, bytes);
+}
+
 void free_tensor(TensorState* state) {
   // The tensor gives up what it holds; weak handles keep the empty state.
-  state->autograd.reset();
+  if (state->node != nullptr) {
+    autograd::NodePtr(std::exchange(state->node, nullptr));
+  }
+  state->leaf.reset();
   state->view.reset();
   state->extension.reset();
-  if (state->storage != nullptr &&
-      state->storage->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    free_storage(state->storage);
+  if (StorageState* const storage = std::exchange(state->storage, nullptr);
+      storage != nullptr) {
+    drop_storage(storage);
   }
-  state->storage = nullptr;
-  if (state->weak_references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  // Without weak handles nobody else knows the state.
+  if (state->weak_references.load(std::memory_order_acquire) == 1 ||
+      state->weak_references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     delete state;
   }
 }
@@ -153,12 +180,26 @@ absl::StatusOr<Tensor> Tensor::empty(absl::Span<const int64_t> sizes,
                         dispatch::dims_text(sizes));
   }
   const int64_t count = is_empty ? 0 : whole;
-  absl::StatusOr<Storage> storage =
-      Storage::allocate(count * dtype_size(dtype), device);
-  if (!storage.ok()) return std::move(storage).status();
-  char* const data = static_cast<char*>(storage->data());
-  return make(*std::move(storage), data, dtype, sizes,
-              dispatch::row_major(sizes), 0, count, true);
+  const int64_t bytes = count * dtype_size(dtype);
+  internal::StorageState* held =
+      device == kCpu ? internal::host_storage(bytes, device) : nullptr;
+  if (held == nullptr) {
+    absl::StatusOr<Storage> storage = Storage::allocate(bytes, device);
+    if (!storage.ok()) return std::move(storage).status();
+    held = storage->release();
+  }
+  internal::TensorState* const state =
+      state_of(held, static_cast<char*>(held->data), dtype, 0, count, true);
+  state->shape.set_dims(sizes.size());
+  int64_t* const own_sizes = state->shape.sizes();
+  int64_t* const strides = state->shape.strides();
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    own_sizes[d] = sizes[d];
+    strides[d] = stride;
+    stride *= std::max<int64_t>(sizes[d], 1);
+  }
+  return Tensor::adopt(state);
 }
 
 absl::StatusOr<Tensor> Tensor::of_view(const TensorView& view,
@@ -246,8 +287,8 @@ absl::StatusOr<Scalar> Tensor::item() const {
 
 TensorView Tensor::view() const {
   return TensorView(
-      state_->data, state_->sizes, state_->dtype, state_->device,
-      state_->contiguous ? absl::Span<const int64_t>() : state_->strides);
+      state_->data, sizes(), state_->dtype, state_->device,
+      state_->contiguous ? absl::Span<const int64_t>() : strides());
 }
 
 std::string Tensor::text() const {

@@ -113,4 +113,16 @@ std::string Value::text() const {
   return "?";
 }
 
+void Stack::grow() {
+  std::allocator<Value> memory;
+  Value* const longer = memory.allocate(2 * capacity_);
+  for (size_t i = 0; i < size_; ++i) {
+    new (longer + i) Value(std::move(values_[i]));
+    values_[i].~Value();
+  }
+  if (capacity_ > kInline) memory.deallocate(values_, capacity_);
+  values_ = longer;
+  capacity_ *= 2;
+}
+
 }  // namespace distwrap

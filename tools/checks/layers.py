@@ -55,6 +55,7 @@ PUBLIC = {
     "value.h": "dispatch", "schema.h": "dispatch",
     "schema_types.def": "dispatch", "operator.h": "dispatch",
     "kernel.h": "dispatch", "registration.h": "dispatch",
+    "mode.h": "dispatch", "boxing.h": "dispatch", "tensor_memory.h": "dispatch",
     "autograd.h": "dispatch", "function.h": "dispatch", "ops.h": "dispatch", "ops.def": "dispatch",
     "outputs.h": "dispatch", "throwing.h": "dispatch",
 }

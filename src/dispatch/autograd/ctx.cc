@@ -14,8 +14,10 @@ namespace distwrap::autograd {
 namespace {
 
 bool contains(absl::Span<const Tensor> tensors, const Tensor& wanted) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const Tensor& one) { return one.is_same(wanted); });
+  for (const Tensor& one : tensors) {
+    if (one.is_same(wanted)) return true;
+  }
+  return false;
 }
 
 // A new handle of the memory, without history.
@@ -45,13 +47,8 @@ absl::StatusOr<Tensor> SavedTensor::unpack(Node* node, size_t index) const {
   }
   if (!is_output_ || node == nullptr || !gradients_on()) return tensor_;
   Tensor output = alias(tensor_);
-  set_history(output, NodePtr::share_if_alive(node), output_, false);
+  set_history(output, NodePtr::share(node), output_, false);
   return output;
-}
-
-void Ctx::save_for_backward(TensorList tensors) {
-  if (node_ == nullptr) return;
-  for (const Tensor& one : tensors) saved_.emplace_back(one);
 }
 
 Tensor Ctx::saved(size_t index) const {
@@ -93,37 +90,47 @@ const Value& Ctx::get_value(absl::string_view name) const {
                   .op = node_ == nullptr ? "" : node_->name()}));
 }
 
-void Ctx::finish(absl::Span<Tensor> outputs, Inputs inputs, bool is_formula) {
-  const NodePtr node = NodePtr::share_if_alive(node_);
+void Ctx::finish(absl::Span<Tensor> outputs, Inputs inputs, bool is_formula,
+                 NodePtr node) {
+  node_->outputs.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& output = outputs[i];
-    if (!output.defined()) {
-      node->outputs.emplace_back();
+    if (!output.defined()) continue;
+    if (!contains(dirty_, output)) {
+      for (const Tensor* input : inputs) {
+        if (input != nullptr && input->is_same(output)) {
+          output = alias(output);
+          break;
+        }
+      }
+    }
+    OutputShape& shape = node_->outputs[i];
+    shape.sizes.assign(output.sizes().begin(), output.sizes().end());
+    shape.dtype = output.dtype();
+    shape.device = output.device();
+    // An output's node must not hold the output.
+    for (SavedTensor& saved : saved_) {
+      if (output.is_same(saved.tensor())) {
+        saved.become_output(static_cast<uint32_t>(i));
+      }
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& output = outputs[i];
+    if (!output.defined() || contains(plain_, output) ||
+        !dispatch::is_float(output.dtype())) {
       continue;
     }
     const bool written = contains(dirty_, output);
-    const bool is_input =
-        std::any_of(inputs.begin(), inputs.end(), [&](const Tensor* input) {
-          return input != nullptr && input->is_same(output);
-        });
-    if (is_input && !written) output = alias(output);
-    node->outputs.push_back({Dims(output.sizes().begin(), output.sizes().end()),
-                             output.dtype(), output.device()});
-    if (contains(plain_, output) || !dispatch::is_float(output.dtype()))
-      continue;
     if (auto* view = output.state()->view.get();
         view != nullptr && !is_formula && !written) {
       view->custom = true;
     }
-    set_history(output, node, static_cast<uint32_t>(i), written);
-  }
-  for (SavedTensor& saved : saved_) {
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (saved.tensor().defined() && outputs[i].is_same(saved.tensor())) {
-        saved.become_output(static_cast<uint32_t>(i));
-        break;
-      }
-    }
+    // The last output takes over the caller's reference.
+    set_history(
+        output,
+        i + 1 == outputs.size() ? std::move(node) : NodePtr::share(node_),
+        static_cast<uint32_t>(i), written);
   }
   dirty_.clear();
   plain_.clear();

@@ -10,15 +10,16 @@
 
 #include <absl/strings/str_cat.h>
 
-#include <mutex>
+#include <memory>
 #include <utility>
 
 namespace distwrap {
 namespace autograd {
 namespace {
 
-using distwrap::internal::autograd_of;
-using distwrap::internal::AutogradState;
+using distwrap::internal::leaf_of;
+using distwrap::internal::LeafState;
+using distwrap::internal::TensorState;
 using distwrap::internal::ViewState;
 
 // A number of writes that no storage has.
@@ -29,23 +30,16 @@ OutputShape shape_of(const Tensor& tensor) {
           tensor.device()};
 }
 
-// Adds gradients to grad() of a leaf.
+// Adds gradients to grad() of a leaf, whose state owns this node.
 class Accumulate final : public Node {
  public:
-  explicit Accumulate(Tensor leaf) : leaf_(std::move(leaf)) {
-    outputs.push_back(shape_of(leaf_));
-    run_first();
-  }
-  ~Accumulate() override {
-    // Another thread may have made the leaf's next node already.
-    const std::lock_guard lock(mutex());
-    if (leaf_.state()->autograd->accumulator == this) {
-      leaf_.state()->autograd->accumulator = nullptr;
-    }
+  explicit Accumulate(const Tensor& leaf)
+      : Node(leaf.state()), leaf_(leaf.state()) {
+    outputs.push_back(shape_of(leaf));
   }
   absl::StatusOr<Grads> backward(Grads grads) override {
     if (!grads[0].defined()) return Grads();
-    AutogradState& state = *leaf_.state()->autograd;
+    LeafState& state = leaf_of(leaf_);
     Tensor& sum = state.grad;
     if (gradients_on()) {
       sum = sum.defined() ? throwing::add(sum, grads[0]) : grads[0];
@@ -58,21 +52,19 @@ class Accumulate final : public Node {
     } else {
       sum = throwing::clone(grads[0]);
     }
-    for (const auto& hook : state.leaf_hooks) {
-      absl::Status status = hook(leaf_);
+    if (state.hooks.empty()) return Grads();
+    leaf_->references.fetch_add(1, std::memory_order_relaxed);
+    const Tensor leaf = Tensor::adopt(leaf_);
+    for (const auto& hook : state.hooks) {
+      absl::Status status = hook(leaf);
       if (!status.ok()) return status;
     }
     return Grads();
   }
   std::string name() const override { return "accumulate"; }
-  const Tensor& leaf() const { return leaf_; }
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
 
  private:
-  Tensor leaf_;
+  TensorState* const leaf_;
 };
 
 // A view as part of its base, both row-major.
@@ -171,13 +163,12 @@ class WrittenPart final : public Node {
 };
 
 void set_node(const Tensor& tensor, NodePtr node, uint32_t output) {
-  AutogradState& state = autograd_of(tensor.state());
-  state.node = std::move(node);
-  state.output = output;
-  distwrap::internal::refresh_keys(tensor.state());
-  if (ViewState* view = tensor.state()->view.get()) {
-    view->version = tensor.version();
-  }
+  TensorState* const state = tensor.state();
+  // The node before ends after the new one is in place.
+  const NodePtr before(std::exchange(state->node, node.release()));
+  state->output = output;
+  distwrap::internal::refresh_keys(state);
+  if (ViewState* view = state->view.get()) view->version = tensor.version();
 }
 
 // The node of a view is made anew when the memory was written since.
@@ -201,46 +192,44 @@ absl::Status view_write(absl::string_view op, std::string what) {
 
 namespace internal {
 
-bool needs_gradient(const Tensor* tensor) {
-  if (tensor == nullptr || !tensor->defined() ||
-      !tensor->keys().has(dispatch::kAutograd)) {
-    return false;
-  }
-  const auto* const state = tensor->state()->autograd.get();
-  if (state != nullptr && (state->requires_grad || state->node)) return true;
-  const ViewState* const view = tensor->state()->view.get();
+bool passes_gradient(const Tensor& tensor) {
+  const TensorState* const state = tensor.state();
+  if (state->requires_grad || state->node != nullptr) return true;
+  const ViewState* const view = state->view.get();
   return view != nullptr && !view->under_no_grad &&
-         dispatch::is_float(tensor->dtype()) &&
-         view->version != tensor->version() && needs_gradient(&view->base);
+         dispatch::is_float(tensor.dtype()) &&
+         view->version != tensor.version() && needs_gradient(&view->base);
 }
 
 Edge edge_of(const Tensor* tensor) {
   if (!needs_gradient(tensor)) return {};
-  follow_base(*tensor);
-  AutogradState& state = autograd_of(tensor->state());
-  if (state.node) return {state.node, state.output};
-  const std::lock_guard lock(Accumulate::mutex());
-  NodePtr node = NodePtr::share_if_alive(state.accumulator);
-  if (!node) {
-    node = NodePtr(new Accumulate(*tensor));
-    for (const auto& hook : state.hooks) {
-      node->output_hooks.emplace_back(0, hook);
-    }
-    state.accumulator = node.get();
+  TensorState* const state = tensor->state();
+  if (state->view != nullptr) follow_base(*tensor);
+  if (state->node != nullptr) {
+    return {NodePtr::share(state->node), state->output};
   }
-  return {std::move(node), 0};
+  // Two threads may use the leaf for the first time at once.
+  std::atomic<Node*>& place = leaf_of(state).accumulator;
+  Node* node = place.load(std::memory_order_acquire);
+  if (node == nullptr) {
+    auto* const made = new Accumulate(*tensor);
+    if (place.compare_exchange_strong(node, made, std::memory_order_acq_rel)) {
+      node = made;
+    } else {
+      delete made;
+    }
+  }
+  return {NodePtr::share(node), 0};
 }
 
 absl::Status check_write(const Tensor& tensor, absl::string_view op,
                          bool recorded) {
-  const auto* const state = tensor.state()->autograd.get();
   const ViewState* const view = tensor.state()->view.get();
-  const auto is_leaf_with_grad = [](const AutogradState* of) {
-    return of != nullptr && of->requires_grad && !of->node;
+  const auto is_leaf_with_grad = [](const Tensor& of) {
+    return of.state()->requires_grad && of.state()->node == nullptr;
   };
-  if (is_leaf_with_grad(state) ||
-      (view != nullptr && !view->under_no_grad &&
-       is_leaf_with_grad(view->base.state()->autograd.get()))) {
+  if (is_leaf_with_grad(tensor) || (view != nullptr && !view->under_no_grad &&
+                                    is_leaf_with_grad(view->base))) {
     return make_error(
         {.reason = Reason::kLeafWrite,
          .what = absl::StrCat(view == nullptr ? "the tensor is a leaf that "
@@ -276,19 +265,18 @@ std::string type_text(absl::string_view pretty) {
 
 }  // namespace internal
 
-void set_history(const Tensor& tensor, const NodePtr& node, uint32_t output,
+void set_history(const Tensor& tensor, NodePtr node, uint32_t output,
                  bool written) {
   ViewState* const view = tensor.state()->view.get();
   if (written && view != nullptr) {
-    NodePtr part(new WrittenPart(tensor, view->base, node));
+    NodePtr part(new WrittenPart(tensor, view->base, std::move(node)));
     set_node(view->base, std::move(part), 0);
     // The view's own history comes from its base at the next use.
-    autograd_of(tensor.state()).node = {};
+    set_node(tensor, {}, 0);
     view->version = kStale;
-    distwrap::internal::refresh_keys(tensor.state());
     return;
   }
-  set_node(tensor, node, output);
+  set_node(tensor, std::move(node), output);
 }
 
 NodePtr node_of(const Tensor& tensor) {
@@ -302,9 +290,6 @@ absl::Status add_hook(const Tensor& tensor, Node::TensorHook hook) {
                                   "a tensor that requires one", tensor.text());
   }
   const Edge edge = internal::edge_of(&tensor);
-  if (tensor.is_leaf()) {
-    autograd_of(tensor.state()).hooks.push_back(hook);
-  }
   edge.node->output_hooks.emplace_back(edge.output, std::move(hook));
   return absl::OkStatus();
 }
@@ -316,7 +301,7 @@ absl::Status add_leaf_hook(
                                   "a leaf that requires a gradient",
                                   leaf.text());
   }
-  autograd_of(leaf.state()).leaf_hooks.push_back(std::move(hook));
+  leaf_of(leaf.state()).hooks.push_back(std::move(hook));
   return absl::OkStatus();
 }
 
@@ -324,18 +309,17 @@ absl::Status add_leaf_hook(
 
 namespace internal {
 
-AutogradState& autograd_of(TensorState* state) {
-  if (state->autograd == nullptr) {
-    state->autograd = std::make_unique<AutogradState>();
-  }
-  return *state->autograd;
+LeafState::~LeafState() { delete accumulator.load(); }
+
+LeafState& leaf_of(TensorState* state) {
+  if (state->leaf == nullptr) state->leaf = std::make_unique<LeafState>();
+  return *state->leaf;
 }
 
 void refresh_keys(TensorState* state) {
-  const AutogradState* const own = state->autograd.get();
   // A view always passes the layer: its base may get a history at any time.
-  const bool has = state->view != nullptr ||
-                   (own != nullptr && (own->requires_grad || own->node));
+  const bool has =
+      state->view != nullptr || state->requires_grad || state->node != nullptr;
   const dispatch::KeySet key(dispatch::kAutograd);
   state->keys = has ? state->keys | key : state->keys.minus(key);
 }
@@ -347,8 +331,7 @@ bool Tensor::requires_grad() const {
 }
 
 bool Tensor::is_leaf() const {
-  const auto* const own = state_->autograd.get();
-  if (own != nullptr && own->node) return false;
+  if (state_->node != nullptr) return false;
   return state_->view == nullptr || !requires_grad();
 }
 
@@ -364,17 +347,19 @@ absl::Status Tensor::set_requires_grad(bool wanted) const {
         "a tensor that was not computed from ones that require a gradient",
         text());
   }
-  internal::autograd_of(state_).requires_grad = wanted;
+  state_->requires_grad = wanted;
+  // Threads that use the leaf at once find its state there.
+  if (wanted) internal::leaf_of(state_);
   internal::refresh_keys(state_);
   return absl::OkStatus();
 }
 
 Tensor Tensor::grad() const {
-  return state_->autograd == nullptr ? Tensor() : state_->autograd->grad;
+  return state_->leaf == nullptr ? Tensor() : state_->leaf->grad;
 }
 
 void Tensor::set_grad(Tensor grad) const {
-  internal::autograd_of(state_).grad = std::move(grad);
+  internal::leaf_of(state_).grad = std::move(grad);
 }
 
 }  // namespace distwrap

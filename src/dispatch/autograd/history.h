@@ -8,7 +8,7 @@ namespace distwrap::autograd {
 
 // Output `output` of `node` is the tensor's history from now on. `written` says
 // that the tensor was there before: the history of a view's base changes, then.
-void set_history(const Tensor& tensor, const NodePtr& node, uint32_t output,
+void set_history(const Tensor& tensor, NodePtr node, uint32_t output,
                  bool written);
 
 }  // namespace distwrap::autograd

@@ -10,16 +10,14 @@
 
 namespace distwrap::internal {
 
-struct AutogradState {
-  bool requires_grad = false;  // a leaf that asks for its gradient
+// The part of a tensor's state that only leaves have.
+struct LeafState {
   Tensor grad;
-  autograd::NodePtr node;  // computed the tensor
-  uint32_t output = 0;
-  // The node that adds to `grad`. The node holds the tensor; the graph holds
-  // the node.
-  autograd::Node* accumulator = nullptr;
-  std::vector<autograd::Node::TensorHook> hooks;
-  std::vector<std::function<absl::Status(const Tensor&)>> leaf_hooks;
+  // The node that adds to `grad`, made at the first use. A reference to it is
+  // one to the tensor.
+  std::atomic<autograd::Node*> accumulator{nullptr};
+  std::vector<std::function<absl::Status(const Tensor&)>> hooks;
+  ~LeafState();
 };
 
 // A view's base is never a view itself: a view of a view has the first base.
@@ -33,7 +31,7 @@ struct ViewState {
   bool under_no_grad = false, custom = false;
 };
 
-AutogradState& autograd_of(TensorState* state);
+LeafState& leaf_of(TensorState* state);
 // Brings the layer kAutograd of the tensor's key set up to date.
 void refresh_keys(TensorState* state);
 

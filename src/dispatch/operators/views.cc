@@ -18,8 +18,10 @@ using outputs::check_dim;
 
 absl::StatusOr<Tensor> with(const Tensor& self, const Dims& sizes,
                             const Dims& strides, int64_t offset) {
+  // A view without elements may lie behind the end of its memory.
+  const bool empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
   return Tensor::of_storage(self.storage(), self.dtype(), sizes, strides,
-                            offset);
+                            empty ? self.storage_offset() : offset);
 }
 
 Dims sizes_of(const Tensor& self) {

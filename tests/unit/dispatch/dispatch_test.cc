@@ -32,8 +32,8 @@ class Kept {
     return keep(dispatch::define(schema));
   }
   Kept& implement(absl::string_view op, Target target, Kernel kernel,
-                  Mode mode = Mode::kNew) {
-    return keep(dispatch::implement(op, target, std::move(kernel), mode));
+                  Existing existing = Existing::kRefuse) {
+    return keep(dispatch::implement(op, target, std::move(kernel), existing));
   }
   Kept& fallback(Key key, Kernel kernel) {
     return keep(dispatch::fallback(key, std::move(kernel)));
@@ -294,7 +294,7 @@ TEST(Registering, WorksInAnyOrderAndUndoesExactlyItself) {
   kept.define("t::order(Tensor a, Tensor b) -> Tensor");
   EXPECT_TRUE(two.call(a, b)->is_same(a));
   kept.implement("t::order", {kDense, kMeta}, kernel<&second_of_two>(),
-                 Mode::kOverride);
+                 Existing::kOverride);
   EXPECT_TRUE(two.call(a, b)->is_same(b)) << "the newest wins";
   kept.drop_newest();
   EXPECT_TRUE(two.call(a, b)->is_same(a)) << "what lay beneath is back";
@@ -433,7 +433,7 @@ TEST(Errors, AnExceptionOfAKernelIsAStatus) {
   const absl::Status status = find_op<Two>("t::two").call(a, a).status();
   EXPECT_EQ(reason(status), Reason::kKernelFailed);
   EXPECT_THAT(text(status), HasSubstr("the kernel broke"));
-  EXPECT_EQ(thread_keys.calls % 2, 0U) << "the call has ended";
+  EXPECT_EQ(thread_keys.depth, 0U) << "the call has ended";
 }
 
 TEST(Errors, ADumpShowsEachSlotAndWhy) {

@@ -12,7 +12,10 @@
 namespace distwrap::dispatch {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 const std::string kOne = LIBRARY_ONE, kTwo = LIBRARY_TWO, kBad = LIBRARY_BAD;
 using Count = int64_t(const Tensor&);
@@ -55,6 +58,45 @@ TEST(Libraries, ABlockThatFailsLeavesNothing) {
   EXPECT_TRUE(registry_status().ok()) << "an error of load_library is its own";
 }
 
+TEST(Libraries, TellWhatTheyRegistered) {
+  const auto registered_by = [](const std::string& path) {
+    for (const LibraryInfo& one : libraries()) {
+      if (one.path == path) return one.registered;
+    }
+    return std::vector<std::string>();
+  };
+  EXPECT_THAT(registered_by(kTwo), IsEmpty());
+  ASSERT_TRUE(load_library(kTwo).ok());
+  EXPECT_THAT(registered_by(kTwo),
+              IsSupersetOf({"own two", "define two::shared(Tensor x) -> int",
+                            "implement two::shared Dense/cpu",
+                            "implement one::shared Dense/cpu"}));
+  ASSERT_TRUE(unload_library(kTwo, soon()).ok());
+  EXPECT_THAT(registered_by(kTwo), IsEmpty());
+  // The error of a later call names the library.
+  const absl::Status gone =
+      find_op<Count>("two::shared").call(make(kCpu)).status();
+  EXPECT_EQ(error_reason(gone), Reason::kOpUnknown);
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("removed with " + kTwo));
+}
+
+// A library for another core is refused before a line of it runs.
+TEST(Libraries, OfAnotherCoreCompilerOrSanitizerDoNotRun) {
+  const std::pair<std::string, std::string> foreign[] = {
+      {FOREIGN_VERSION, "version"},
+      {FOREIGN_ABI, "C++ ABI"},
+      {FOREIGN_SANITIZER, "sanitizer"},
+      {FOREIGN_NONE, "DW_OPERATORS"}};
+  unsetenv("TEST_FOREIGN_RAN");
+  for (const auto& [path, word] : foreign) {
+    const absl::Status status = load_library(path);
+    EXPECT_EQ(error_reason(status), Reason::kPluginRefused) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(word));
+    EXPECT_EQ(std::getenv("TEST_FOREIGN_RAN"), nullptr) << path;
+  }
+  EXPECT_EQ(error_reason(load_library("/dev/null")), Reason::kPluginRefused);
+}
+
 TEST(Libraries, AreBusyWhileGradientsNeedTheirCode) {
   ASSERT_TRUE(load_library(kOne).ok());
   const Tensor x = make(kMeta);
@@ -66,6 +108,9 @@ TEST(Libraries, AreBusyWhileGradientsNeedTheirCode) {
     const absl::Status busy =
         unload_library(kOne, Deadline::after(absl::Milliseconds(20)));
     EXPECT_EQ(error_reason(busy), Reason::kLibraryBusy) << busy;
+    EXPECT_THAT(std::string(busy.message()),
+                AllOf(HasSubstr("1 gradients"), HasSubstr("one::same")))
+        << "with counts and operators";
     EXPECT_FALSE(find_operator("one::same").schema().ok())
         << "registrations stay removed";
     EXPECT_EQ(error_reason(load_library(kOne)), Reason::kLibraryBusy)
