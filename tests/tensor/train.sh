@@ -34,7 +34,9 @@ case "$what" in
     ;;
   examples)
     "$examples/tensors" | grep -x 'y = 3 x + -1'
-    "$examples/own_op" | grep -x '(3 \* 2)^3 = 216, its derivative 324'
+    "$examples/use_own_op" "$examples/own_op.so" >"$work/own"
+    grep -x '(3 \* 2)^3 = 216, its derivative 324' "$work/own"
+    grep '^unloaded' "$work/own"
     "$distwrap" run -n 2 "$examples/train_gpt" steps=3 width=16 context=16 \
       "$docs/moe.md" | grep 'step 2:'
     code=0
