@@ -29,3 +29,12 @@ for library in "$cpu" "$fake"; do
   ! nm -D --defined-only "$library" | grep ' T ' ||
     fail "$library exports the names above"
 done
+
+# Every library reads the thread's keys at a fixed place of its thread, without
+# a call: that is the initial-exec model.
+for library in "$tensor" "$cpu" "$fake"; do
+  ! readelf -rW "$library" | grep thread_keys | grep -v TPOFF64 ||
+    fail "$library reaches the thread's keys by a call"
+done
+readelf -rW "$cpu" | grep thread_keys >/dev/null || readelf -rW "$fake" |
+  grep thread_keys >/dev/null || fail "no library uses the thread's keys"
