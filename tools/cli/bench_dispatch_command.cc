@@ -7,14 +7,15 @@ namespace {
 
 constexpr OptionRow kOptions[] = {
     {"--python", "PYTHON",
-     "An interpreter that has PyTorch: adds the cost of torch.add"},
+     "An interpreter that has PyTorch, for the cost of torch.add (default "
+     "python3)"},
     {"--json", nullptr, "As JSON"},
 };
 
 constexpr CommandRow kDispatch = {
     "bench dispatch",
     "Measures what calls of operators cost, without arithmetic.", kOptions,
-    "Times are medians of 31 blocks on one thread.\n\n"
+    "Times are medians of 101 blocks on one thread.\n\n"
     "Example:\n"
     "  distwrap bench dispatch\n\n"
     "Exit code: 0; 1 when distwrap was built without the tensor library; 2 for "

@@ -13,10 +13,32 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <malloc.h>
+#include <new>
 #include <optional>
 #include <random>
+#include <time.h>
 #include <vector>
+
+namespace {
+
+bool g_counting = false;
+int g_allocations = 0;
+
+}  // namespace
+
+// The program counts what it and the libraries allocate.
+void* operator new(size_t bytes) {
+  if (g_counting) ++g_allocations;
+  if (void* const block = std::malloc(bytes == 0 ? 1 : bytes)) return block;
+  throw std::bad_alloc();
+}
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, size_t /*bytes*/) noexcept {
+  std::free(block);
+}
 
 namespace distwrap::tools {
 namespace {
@@ -52,19 +74,38 @@ struct NoteOnly : autograd::Formula<NoteOnly> {
   }
 };
 
-// The median of 31 blocks, in nanoseconds a call.
+// The median of 101 blocks, in nanoseconds a call. A block is shorter than the
+// time that the scheduler gives to a process on a machine that others use.
 double median_ns(const std::function<void(int)>& block, int calls) {
   std::vector<double> times;
   block(calls);
-  for (int i = 0; i < 31; ++i) {
+  for (int i = 0; i < 101; ++i) {
     const auto start = std::chrono::steady_clock::now();
     block(calls);
     const std::chrono::duration<double, std::nano> spent =
         std::chrono::steady_clock::now() - start;
     times.push_back(spent.count() / calls);
   }
-  std::nth_element(times.begin(), times.begin() + 15, times.end());
-  return times[15];
+  std::nth_element(times.begin(), times.begin() + 50, times.end());
+  return times[50];
+}
+
+// How often a call takes memory with operator new.
+double allocations_of(const std::function<void()>& call) {
+  call();
+  g_allocations = 0;
+  g_counting = true;
+  call();
+  g_counting = false;
+  return g_allocations;
+}
+
+// The processor time of this thread, for work that is done once.
+double thread_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 +
+         static_cast<double>(now.tv_nsec) / 1e6;
 }
 
 struct Row {
@@ -96,7 +137,7 @@ std::optional<double> torch_add(const std::string& python) {
 }
 
 std::vector<Row> measure(const std::string& python) {
-  constexpr int kCalls = 20000;
+  constexpr int kCalls = 2000;
   std::vector<absl::StatusOr<dispatch::Registration>> kept;
   const auto keep = [&](absl::StatusOr<dispatch::Registration> made) {
     kept.push_back(std::move(made));
@@ -134,9 +175,10 @@ std::vector<Row> measure(const std::string& python) {
         for (int i = 0; i < calls; ++i) (void)ops::add(a, b);
       },
       kCalls);
-  double boxed = 0;
+  double boxed = 0, hop_allocations = 0;
   {
     const dispatch::IncludeGuard guard{KeySet(dispatch::kUser1)};
+    hop_allocations = allocations_of([&] { (void)pair.call(a, b); });
     boxed = median_ns(
         [&](int calls) {
           for (int i = 0; i < calls; ++i) (void)pair.call(a, b);
@@ -145,6 +187,22 @@ std::vector<Row> measure(const std::string& python) {
   }
   const Tensor x = *Tensor::empty({2, 2});
   (void)x.set_requires_grad();
+  // The layer is in the set, and the operator has nothing to do there.
+  keep(dispatch::define("cost::idle(Tensor a, Tensor b) -> int"));
+  keep(dispatch::implement("cost::idle", cpu, kernel<&nothing>()));
+  keep(dispatch::implement("cost::idle", {dispatch::kAutograd, kCpu},
+                           dispatch::fallthrough()));
+  const auto idle = find_op<Pair>("cost::idle");
+  const double without_layer = median_ns(
+      [&](int calls) {
+        for (int i = 0; i < calls; ++i) (void)idle.call(a, b);
+      },
+      kCalls);
+  const double with_layer = median_ns(
+      [&](int calls) {
+        for (int i = 0; i < calls; ++i) (void)idle.call(x, b);
+      },
+      kCalls);
   const double noted = median_ns(
       [&](int calls) {
         for (int i = 0; i < calls; ++i) (void)output.call(x, b);
@@ -169,7 +227,8 @@ std::vector<Row> measure(const std::string& python) {
       },
       kCalls);
 
-  const auto start = std::chrono::steady_clock::now();
+  const size_t bytes_before = mallinfo2().uordblks;
+  const double start = thread_ms();
   for (int i = 0; i < 2000; ++i) {
     const std::string name = absl::StrCat("cost::new", i);
     keep(dispatch::define(absl::StrCat(name, "(Tensor a, Tensor b) -> int")));
@@ -178,18 +237,22 @@ std::vector<Row> measure(const std::string& python) {
                              kernel<&nothing>()));
     keep(dispatch::implement(name, dispatch::kAutograd, kernel<&nothing>()));
   }
-  const std::chrono::duration<double, std::milli> registering =
-      std::chrono::steady_clock::now() - start;
+  const double registering = thread_ms() - start;
+  const double bytes =
+      static_cast<double>(mallinfo2().uordblks - bytes_before) / 2000;
 
   std::vector<Row> rows = {
       {"typed call of two tensors, above a direct call", typed - direct, 2},
       {"the same over 1000 operators in random order", scattered - direct, 12},
+      {"the gradient's layer, with nothing to do", with_layer - without_layer,
+       1},
       {"one boxed fallback", boxed - typed, 10},
+      {"allocations of a boxed fallback", hop_allocations, 0, ""},
       {"one node of a gradient", noted - plain_output, 60},
       {"two tensors, output allocated, no arithmetic", plain_output, 100},
       {"dw::add of two tensors of 2 x 2", added, std::nullopt},
-      {"registering 2000 operators with 3 kernels", registering.count(), 20,
-       "ms"}};
+      {"registering 2000 operators with 3 kernels", registering, 20, "ms"},
+      {"memory of an operator with 3 kernels", bytes, 1536, "bytes"}};
   if (const std::optional<double> torch = torch_add(python)) {
     rows.push_back(
         {"torch.add of the same, from Python", *torch, std::nullopt});

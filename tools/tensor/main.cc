@@ -23,7 +23,8 @@ int complain(const std::string& text, int code) {
 int main(int argc, char** argv) {
   using namespace distwrap::tools;  // NOLINT(google-build-using-namespace)
   Form form = Form::kText;
-  std::string python, library;
+  // Rows of PyTorch stand beside where this interpreter has it.
+  std::string python = "python3", library;
   const std::string command = argc > 1 ? argv[1] : "";
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
