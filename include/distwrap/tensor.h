@@ -55,9 +55,8 @@ struct StorageState {
   std::function<void(void*)> release;
   // The number of storages whose `release` is code of the same library.
   std::atomic<int64_t>* objects = nullptr;
-  // Host memory that holds this state and the data behind it; 0 bytes where
-  // the data lies elsewhere.
-  void* block = nullptr;
+  // The size of the block that begins with this state and holds the data behind
+  // it; 0 where the data lies elsewhere.
   size_t block_bytes = 0;
 };
 

@@ -1,5 +1,8 @@
-// Memory for the states of tensors, storages and nodes, of which a program
-// makes and drops many of the same few sizes: each thread keeps freed blocks.
+// Memory for the states of tensors and nodes, and for storages in host memory.
+// A program makes and drops many of the same few sizes, so each thread keeps
+// freed blocks: 64 of each size up to 1 KiB, and 64 MiB of longer ones. Without
+// that, malloc would give the pages of long blocks back to the system and fault
+// them in again.
 //
 // Blocks are aligned to 64 bytes. A block may be given back in another thread
 // than the one that took it: it joins the free blocks of that thread.
@@ -9,9 +12,6 @@
 #include <cstddef>
 
 namespace distwrap::dispatch {
-
-// Longer blocks come from malloc each time.
-inline constexpr size_t kLargestKeptBlock = 1024;
 
 // nullptr where no memory is left.
 void* take_block(size_t bytes) noexcept;

@@ -105,36 +105,21 @@ absl::Status dispatch::set_allocator(int32_t device_type, Allocator allocator) {
 namespace internal {
 
 StorageState* host_storage(int64_t bytes, Device device) noexcept {
-  size_t whole = kStateBytes + static_cast<size_t>(bytes);
-  char* block;
-  char* first;
-  if (whole <= dispatch::kLargestKeptBlock) {
-    first = block = static_cast<char*>(dispatch::take_block(whole));
-  } else {
-    // malloc keeps large blocks at hand, but not aligned ones.
-    whole += kAlignment;
-    block = static_cast<char*>(std::malloc(whole));
-    first = block + (-reinterpret_cast<uintptr_t>(block) & (kAlignment - 1));
-  }
+  const size_t whole = kStateBytes + static_cast<size_t>(bytes);
+  void* const block = dispatch::take_block(whole);
   if (block == nullptr) return nullptr;
-  auto* const state = new (first) StorageState;
-  state->data = first + kStateBytes;
+  auto* const state = new (block) StorageState;
+  state->data = static_cast<char*>(block) + kStateBytes;
   state->bytes = bytes;
   state->device = device;
-  state->block = block;
   state->block_bytes = whole;
   return state;
 }
 
 void free_storage(StorageState* state) {
-  if (void* const block = state->block; block != nullptr) {
-    const size_t bytes = state->block_bytes;
+  if (const size_t bytes = state->block_bytes; bytes > 0) {
     state->~StorageState();
-    if (bytes <= dispatch::kLargestKeptBlock) {
-      dispatch::give_block(block, bytes);
-    } else {
-      std::free(block);
-    }
+    dispatch::give_block(state, bytes);
     return;
   }
   if (state->release) state->release(state->data);
