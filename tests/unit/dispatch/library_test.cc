@@ -6,7 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <thread>
 
 namespace distwrap::dispatch {
@@ -117,6 +125,37 @@ TEST(Libraries, AreBusyWhileGradientsNeedTheirCode) {
         << "its blocks would not run again";
   }
   EXPECT_TRUE(unload_library(kOne, soon()).ok());
+}
+
+// From now on membarrier(2) fails in this process.
+void forbid_membarrier() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{std::size(filter), filter};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+// Without membarrier(2) nobody can tell when callers have left: the code stays
+// mapped, and the registrations are gone.
+void unload_without_membarrier() {
+  forbid_membarrier();
+  bool right = load_library(kTwo).ok();
+  const absl::Status busy = unload_library(kTwo, soon());
+  right = right && error_reason(busy) == Reason::kLibraryBusy &&
+          !find_operator("two::shared").schema().ok();
+  std::fprintf(stderr, "%s\n", std::string(busy.message()).c_str());
+  std::_Exit(right ? 0 : 1);
+}
+
+TEST(LibrariesDeathTest, StayMappedWithoutMembarrier) {
+  // A process of its own, which has made no barrier yet.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(unload_without_membarrier(), ::testing::ExitedWithCode(0),
+              "membarrier");
 }
 
 absl::Status unload_from_inside(const OpHandle&, KeySet, Stack&) {
