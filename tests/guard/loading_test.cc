@@ -23,7 +23,8 @@ namespace {
 class GuardLoading : public Guard {};
 
 TEST_F(GuardLoading, ModulesByDlopenLocalAndGlobal) {
-#ifdef __SANITIZE_THREAD__  // whose runtime allows no deep binding
+// The runtime of ThreadSanitizer allows no deep binding.
+#ifdef __SANITIZE_THREAD__
   constexpr int kFlags[] = {RTLD_LOCAL, RTLD_GLOBAL};
 #else
   constexpr int kFlags[] = {RTLD_LOCAL, RTLD_GLOBAL,

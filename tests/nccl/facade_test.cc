@@ -170,7 +170,7 @@ TEST(NcclFacade, ACallThatOneRankCapturesIsAMismatch) {
       EXPECT_TRUE(told.ok()) << told;
       fakes::gpu::end_capture(&stream);
       graph.tasks.clear();
-      // Its next call hears of it.
+      // The next call of rank 0 hears of the difference.
       told_to_rank_1.wait();
       told = all_reduce(x.view(), ReduceOp::kSum, on).status();
     }
