@@ -1,4 +1,5 @@
 // The commands that print something, as real processes without a terminal.
+#include "distwrap/abi/note.h"
 #include "process.h"
 
 #include <absl/strings/str_cat.h>
@@ -223,6 +224,8 @@ TEST_F(Commands, PlanShowsAWayWithoutRanks) {
 }
 
 TEST_F(Commands, RunPreloadsTheDoorOfTheGuard) {
+  if constexpr (DW_SANITIZER != DW_SANITIZER_NONE)
+    GTEST_SKIP() << "the sanitizer's runtime has to be loaded first";
   const Words shell = {"/bin/sh", "-c", "echo $LD_PRELOAD $DISTWRAP_GUARD"};
   Words words = {"run", "-n", "1", "--guard", "--output", "raw"};
   words.insert(words.end(), shell.begin(), shell.end());
