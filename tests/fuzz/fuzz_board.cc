@@ -85,7 +85,7 @@ class World {
     // The state that a neighbour with the same calls publishes.
     call();
     theirs.front.state = AreaState::kOpen;
-    theirs.front.facts = {kBoardLayout, 5, 1, 2, {"here"}};
+    theirs.front.facts = {kBoardLayout, 5, 1, 2, {"here"}, 0, 0};
     theirs.front.groups[0] = kUid;
     std::memcpy(static_cast<void*>(&theirs.groups[0]),
                 static_cast<const void*>(&memory_->area(0).groups[0]),
