@@ -106,6 +106,9 @@ double element(const Tensor& tensor, int64_t position) {
       DW_READ(kF32, float)
       DW_READ(kF64, double)
 #undef DW_READ
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+      break;  // no tensor has them
   }
   return 0;
 }
@@ -138,6 +141,9 @@ void set_element(const Tensor& tensor, int64_t position, double value) {
       DW_WRITE(kF32, float)
       DW_WRITE(kF64, double)
 #undef DW_WRITE
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+      break;  // no tensor has them
   }
 }
 

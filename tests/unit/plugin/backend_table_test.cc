@@ -11,7 +11,8 @@
 namespace distwrap::plugin {
 namespace {
 
-static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0);
+// 1.1 added one slot.
+static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 8);
 
 // A table with the required slots only.
 dw_backend_api minimal() {
