@@ -45,8 +45,10 @@ class ReduceOp {
                      : Factor::kUnusable;
     op.tensor_ = factor.data();
     op.tensor_dtype_ = factor.dtype();
-    op.device_type_ = static_cast<uint8_t>(factor.device().type);
-    op.device_id_ = static_cast<uint16_t>(factor.device().id);
+    if (factor.device() != kCpu) {
+      op.device_type_ = static_cast<uint8_t>(factor.device().type);
+      op.device_id_ = static_cast<uint16_t>(factor.device().id);
+    }
     return op;
   }
 
@@ -60,7 +62,8 @@ class ReduceOp {
   constexpr const void* tensor() const { return tensor_; }  // kTensor
   constexpr DType tensor_dtype() const { return tensor_dtype_; }
   constexpr Device tensor_device() const {
-    return {.type = device_type_, .id = device_id_};
+    return device_type_ == 0 ? kCpu
+                             : Device{.type = device_type_, .id = device_id_};
   }
 
   // Two reductions are equal only when their factors are equal, too.
@@ -82,7 +85,8 @@ class ReduceOp {
   Kind kind_;
   Factor factor_ = Factor::kNone;
   DType tensor_dtype_ = DType::kU8;
-  uint8_t device_type_ = static_cast<uint8_t>(kCpu.type);
+  // All zero without a factor, which then costs a call nothing.
+  uint8_t device_type_ = 0;  // of a tensor on a device; 0: host memory
   uint16_t device_id_ = 0;
 };
 // A ReduceOp is passed in two registers.

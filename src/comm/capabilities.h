@@ -47,7 +47,9 @@ class Capabilities {
   void add(const dw_caps_row& row);
 
   // [kind][dtype]: bit per reduction, bit 0 for operations without one.
-  std::array<std::array<uint16_t, kDTypes>, kOpKinds> reductions_{};
+  // Rows of 16, to be found by a shift.
+  static_assert(kDTypes <= 16);
+  std::array<std::array<uint16_t, 16>, kOpKinds> reductions_{};
   Device device_ = kCpu;
   uint32_t memory_ = 0;
   std::vector<dw_caps_row> limited_;  // rows with limits of sizes

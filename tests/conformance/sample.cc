@@ -57,6 +57,16 @@ std::vector<Case> sampled_cases(const Promises& promises, const Limits& limits,
     c.salt = salt;
     cases.push_back(c);
   }
+  // Pairs of dimensions do not bring each kind in place together with elements.
+  uint16_t last = DW_OP_BARRIER;
+  for_all_promised(promises, [&](const Case& promised) {
+    if (!promised.in_place || promised.kind == last) return;
+    last = promised.kind;
+    Case c = promised;
+    c.count = std::min(size_t{1023}, limits.largest);
+    c.salt = ++salt;
+    cases.push_back(c);
+  });
   return cases;
 }
 

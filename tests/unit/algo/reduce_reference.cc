@@ -180,6 +180,7 @@ const std::vector<ReductionInfo> kReductions = {
 };
 
 bool exists(const TypeInfo& type, uint16_t reduce) {
+  if (type.dtype.code >= 7) return false;  // floats of 8 bits
   switch (reduce) {
     case DW_REDUCE_BAND:
     case DW_REDUCE_BOR:

@@ -38,6 +38,7 @@ TEST_F(DlpackRefused, Complex) {
 
 TEST_F(DlpackRefused, SmallFloats) {
   for (uint8_t code = 7; code <= 17; ++code) {
+    if (code == 10 || code == 12) continue;  // e4m3fn, e5m2
     tensor_.dtype = {code, 8, 1};
     refused("expected u8 i8");
   }

@@ -28,7 +28,7 @@ const SettingFacts& setting(const std::vector<SettingFacts>& all,
 
 TEST(Info, TellsTheBuild) {
   const BuildFacts build = build_facts();
-  EXPECT_EQ(build.abi, "1.0");
+  EXPECT_EQ(build.abi, "1.1");
   EXPECT_EQ(build.version, base::library_version());
   EXPECT_FALSE(build.compiler.empty());
   EXPECT_THAT(build.prefix, testing::StartsWith("/"));

@@ -65,7 +65,7 @@ TEST(RecipesTest, UnknownThingsAreRefused) {
   EXPECT_EQ(how(DW_OP_PUT, 0, DW_DTYPE_F32, 0), Recipes::kIsRefused);
   EXPECT_EQ(how(999, 0, DW_DTYPE_F32, 0), Recipes::kIsRefused);
   EXPECT_EQ(how(DW_OP_BROADCAST, 0, -1, 0), Recipes::kIsRefused);
-  EXPECT_EQ(how(DW_OP_BROADCAST, 0, 13, 0), Recipes::kIsRefused);
+  EXPECT_EQ(how(DW_OP_BROADCAST, 0, Recipes::kDTypes, 0), Recipes::kIsRefused);
   EXPECT_EQ(how(DW_OP_BROADCAST, 0, DW_DTYPE_F32, DW_REDUCE_SUM),
             Recipes::kIsRefused);
   EXPECT_EQ(how(DW_OP_BROADCAST, 1u << 30, DW_DTYPE_F32, 0),
