@@ -86,7 +86,7 @@ class ReduceOp {
   Factor factor_ = Factor::kNone;
   DType tensor_dtype_ = DType::kU8;
   // All zero without a factor, which then costs a call nothing.
-  uint8_t device_type_ = 0;  // of a tensor on a device; 0: host memory
+  uint8_t device_type_ = 0;  // DLPack's; 0 stands for host memory
   uint16_t device_id_ = 0;
 };
 // A ReduceOp is passed in two registers.
