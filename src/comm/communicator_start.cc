@@ -91,13 +91,13 @@ absl::Status BackendCommunicator::put_on_stream(const Stream& stream,
                                                 bool aside, dw_op* op) const {
   op->stream = abi_stream(stream);
   if (aside) op->flags |= DW_FLAG_ASIDE;
-  if (backend_->api().stream_captured == nullptr) return absl::OkStatus();
   int32_t captured = 0;
   dw_error error{};
   error.peer = -1;
   const int32_t code =
       backend_->api().stream_captured(comm_, &op->stream, &captured, &error);
-  if (code != DW_OK)
+  // A backend without the slot has no captures.
+  if (code != DW_OK && code != DW_UNIMPLEMENTED)
     return base::make_error(
         located(backend_error(code, error, backend_->name()),
                 op_shape(op->kind).name, 0));
