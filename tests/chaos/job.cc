@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -27,8 +28,15 @@ void sleep_for(absl::Duration duration) {
 // facts.
 std::vector<std::string> environment(const std::vector<std::string>& more) {
   std::vector<std::string> all = more;
+  const auto is_given = [&more](const std::string& variable) {
+    const std::string name = variable.substr(0, variable.find('=') + 1);
+    return std::any_of(more.begin(), more.end(), [&](const std::string& one) {
+      return one.rfind(name, 0) == 0;
+    });
+  };
   for (char** one = environ; *one != nullptr; ++one)
-    if (std::string(*one).rfind("DISTWRAP_", 0) != 0) all.emplace_back(*one);
+    if (std::string(*one).rfind("DISTWRAP_", 0) != 0 && !is_given(*one))
+      all.emplace_back(*one);
   return all;
 }
 
@@ -87,7 +95,11 @@ void Job::start(const Setting& setting, int number,
       // The recordings of thousands of broken groups would not be read.
       "DISTWRAP_RECORDER=0"};
   if (!preload.empty()) {
-    env.push_back("LD_PRELOAD=" + preload);
+    // In front of what is preloaded already, such as the guard's door.
+    const char* const others = getenv("LD_PRELOAD");
+    env.push_back(absl::StrCat("LD_PRELOAD=", preload,
+                               others == nullptr ? "" : ":",
+                               others == nullptr ? "" : others));
     env.push_back(absl::StrCat("CHAOS_CLOCK=", memory_.fd()));
   }
   env = environment(env);

@@ -288,7 +288,8 @@ TEST(Live, ShowsAJobUntilNothingOfItIsLeft) {
     pids.push_back(std::to_string(job.rank(rank).pid()));
   const auto row = [&](size_t rank, const std::string& state) {
     return ::testing::ContainsRegex("  " + std::to_string(rank) + " +" +
-                                    pids[rank] + " +[^ \n]+ +" + state + "\n");
+                                    pids[rank] + " +[^ \n]+ +" + state +
+                                    "( +block)?\n");  // with a door
   };
   const std::string working = live_until(
       {"--job", pids[2]},
