@@ -449,8 +449,10 @@ def test_torchrun_starts_ranks_of_the_facade():
                "dist.init_process_group()\n"
                "x = array.array('d', [dist.get_rank() + 1])\n"
                "dist.all_reduce(x)\n"
-               "print(f'{dist.get_rank()} of {dist.get_world_size()}: "
-               "{x[0]:g}', 'torch' in sys.modules)\n"
+               # One write: the ranks share a pipe.
+               "sys.stdout.write(f'{dist.get_rank()} of "
+               "{dist.get_world_size()}: {x[0]:g} "
+               "{\"torch\" in sys.modules}\\n')\n"
                "dist.destroy_process_group()\n")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "program.py")
