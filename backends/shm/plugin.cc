@@ -28,6 +28,7 @@ static constexpr dw_backend_api kTable = [] {
   api.submit = shm_backend::submit;
   api.submit_group = shm_backend::submit_group;
   api.progress = shm_backend::progress;
+  api.work_run = shm_backend::work_run;
   api.mem_alloc = shm_backend::mem_alloc;
   api.mem_release = shm_backend::mem_release;
   api.window_create = shm_backend::window_create;

@@ -8,6 +8,7 @@
 #include "wait.h"
 #include "window.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,12 +18,15 @@ namespace {
 
 constexpr char kOperation[] = "shm: an operation";
 
+// From this size on a call is worth a thread of its own beside the caller's.
+constexpr size_t kLong = 64 << 10;
+
 // DW_OK, or nothing has started.
 int32_t enqueue(Comm* comm, Call&& call, dw_work* work, Gate* gate,
-                dw_error* error) {
+                bool at_once, dw_error* error) {
   return dw_sdk::guarded(kOperation, error, [&] {
     comm->messages.share();
-    return comm->worker.add(std::move(call), work, gate, error);
+    return comm->worker.add(std::move(call), work, gate, at_once, error);
   });
 }
 
@@ -36,10 +40,12 @@ int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
   // The trace belongs to this thread; another one runs the call.
   Call queued(call);
   queued.trace = nullptr;
-  if (int32_t code = enqueue(comm, std::move(queued), nullptr, &gate, error))
+  if (int32_t code =
+          enqueue(comm, std::move(queued), nullptr, &gate, false, error))
     return code;
   comm->under_way(call);
   comm->waits(call);
+  comm->worker.run_here(nullptr, &gate);
   return gate.wait(error);
 }
 
@@ -57,8 +63,10 @@ int32_t start_message(Comm* comm, const Call& call, dw_work* work,
 // DW_OK: it will complete; DW_DONE: it has ended.
 int32_t start(Comm* comm, Call& call, dw_work* work, dw_error* error) {
   if (call.is_message()) return start_message(comm, call, work, error);
-  if (comm->size > 1 && call.moves)
-    return enqueue(comm, Call(call), work, nullptr, error);
+  if (comm->size > 1 && call.moves) {
+    const bool is_long = std::max(call.in.bytes, call.out.bytes) >= kLong;
+    return enqueue(comm, Call(call), work, nullptr, is_long, error);
+  }
   const int32_t code = run(comm, call, error);
   return code == DW_OK ? int32_t{DW_DONE} : code;
 }
@@ -114,7 +122,7 @@ int32_t run_collectives(std::vector<Item>& items, dw_error* error) {
     }
     dw_error why = {};
     const int32_t code =
-        enqueue(item.comm, std::move(item.call), nullptr, &gate, &why);
+        enqueue(item.comm, std::move(item.call), nullptr, &gate, true, &why);
     if (code != DW_OK) gate.pass(code, why);
   }
   return one ? int32_t{DW_OK} : gate.wait(error);
@@ -230,6 +238,10 @@ int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
   } catch (...) {
     return dw_sdk::error_of_exception(kOperation, error);
   }
+}
+
+int32_t work_run(dw_comm* given, dw_work* work) {
+  return of(given)->worker.run_here(work, nullptr) ? DW_DONE : DW_OK;
 }
 
 }  // namespace shm_backend

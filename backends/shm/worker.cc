@@ -4,6 +4,7 @@
 #include "run.h"
 #include "sdk/thread.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shm_backend {
@@ -50,14 +51,18 @@ void Worker::finish() {
   comm_->moving->remove(comm_);
 }
 
-int32_t Worker::add(Call&& call, dw_work* work, Gate* gate, dw_error* error) {
+int32_t Worker::add(Call&& call, dw_work* work, Gate* gate, bool at_once,
+                    dw_error* error) {
+  bool sleeps = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (int32_t code = start_locked(error)) return code;
     tasks_.push_back({std::move(call), work, gate});
     open_.fetch_add(1, std::memory_order_relaxed);
+    due_ |= at_once;
+    sleeps = std::exchange(dozes_, kDozes) == 0;
   }
-  changed_.notify_one();
+  if (at_once || sleeps) changed_.notify_one();
   if (comm_->messages.has_open_works()) comm_->room.ring(comm_->rank);
   return DW_OK;
 }
@@ -73,11 +78,12 @@ void Worker::look_after_messages() {
 void Worker::loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    if (!tasks_.empty())
+    const bool may_run = !tasks_.empty() && !running_;
+    if (may_run && (due_ || ending_))
       run_next(lock);
-    else if (ending_)
+    else if (ending_ && !running_)
       return;
-    else if (dozes_ != 0 || comm_->messages.has_open_works())
+    else if (may_run || dozes_ != 0 || comm_->messages.has_open_works())
       doze(lock);
     else
       changed_.wait(lock);
@@ -90,6 +96,8 @@ void Worker::doze(std::unique_lock<std::mutex>& lock) {
   const uint64_t begun = comm_->messages.begun_works();
   if (changed_.wait_for(lock, kDoze) == std::cv_status::no_timeout) return;
   if (dozes_ != 0) --dozes_;
+  due_ = !tasks_.empty();
+  if (due_) return;
   const auto since =
       static_cast<int64_t>(comm_->messages.begun_works() - begun);
   if (comm_->messages.open_works() > since) drive(lock);
@@ -107,9 +115,31 @@ void Worker::drive(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
+bool Worker::run_here(const dw_work* work, const Gate* gate) {
+  const auto is_meant = [&](const Task& task) {
+    return task.work == work && task.gate == gate;
+  };
+  std::unique_lock<std::mutex> lock(mutex_);
+  bool ran = false;
+  while (std::any_of(tasks_.begin(), tasks_.end(), is_meant)) {
+    if (running_) {
+      due_ = true;  // the task begins when that thread has done
+      return false;
+    }
+    run_next(lock);
+    ran = true;
+  }
+  const bool are_due = due_;
+  lock.unlock();
+  if (are_due) changed_.notify_one();
+  return ran;
+}
+
 void Worker::run_next(std::unique_lock<std::mutex>& lock) {
   const Task task = std::move(tasks_.front());
   tasks_.pop_front();
+  running_ = true;
+  due_ &= !tasks_.empty();
   lock.unlock();
   dw_error error = {};
   int32_t code = comm_->failure.check(&error);
@@ -123,6 +153,7 @@ void Worker::run_next(std::unique_lock<std::mutex>& lock) {
   else
     comm_->host->complete(task.work, code, code == DW_OK ? nullptr : &error);
   lock.lock();
+  running_ = false;
 }
 
 }  // namespace shm_backend

@@ -1,7 +1,9 @@
-// The thread of a communicator's asynchronous operations, made at the first of
-// them. It runs collectives one after the other, in the order in which they
-// were added. It moves messages when it has nothing else to do, and while a
-// collective waits.
+// A communicator's asynchronous operations, and their thread, made at the first
+// of them. Collectives run one after the other, in the order in which they were
+// added. Who waits for one runs it, and those before it, unless the thread has
+// begun; the thread leaves short ones a moment for that, since handing a call
+// to a thread and back takes longer than most calls. The thread moves messages
+// when it has nothing else to do, and while a collective waits.
 //
 // Threads: any; `finish` only when no thread calls anything else.
 #ifndef DISTWRAP_BACKENDS_SHM_WORKER_H_
@@ -48,9 +50,14 @@ class Worker {
   // Ends the thread, after the operations that it was given.
   void finish();
 
-  // Adds an operation. DW_OK: its end completes `work` or passes `gate`. Else
-  // why there is no thread for it.
-  int32_t add(Call&& call, dw_work* work, Gate* gate, dw_error* error);
+  // Adds an operation, which begins at once or when it is waited for, at most
+  // kDoze later. DW_OK: its end completes `work` or passes `gate`. Else why
+  // there is no thread for it.
+  int32_t add(Call&& call, dw_work* work, Gate* gate, bool at_once,
+              dw_error* error);
+  // Runs the operation of this work or gate, and those before it, unless
+  // another thread runs one of them. Whether it did.
+  bool run_here(const dw_work* work, const Gate* gate);
   // Whether all added operations have ended; then the caller may run
   // collectives itself.
   bool idle() const { return open_.load(std::memory_order_acquire) == 0; }
@@ -81,6 +88,8 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
+  bool running_ = false;  // a thread runs a task
+  bool due_ = false;      // the tasks have to begin, whoever waits
   std::atomic<bool> ending_ = false;
   int dozes_ = 0;  // dozes that are left
   std::thread thread_;

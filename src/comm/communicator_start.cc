@@ -119,6 +119,10 @@ absl::Status BackendCommunicator::work_wait_stream(dw_work* work,
       located(backend_error(code, error, backend_->name()), kCall, 0));
 }
 
+void BackendCommunicator::work_run(dw_work* work) {
+  backend_->api().work_run(comm_, work);
+}
+
 void BackendCommunicator::work_begun() {
   backend_->begin_driving();
   base::MutexLock lock(mutex_);

@@ -49,6 +49,7 @@ absl::Status Completion::status() const {
 absl::Status Completion::wait(Deadline deadline) {
   if (is_of_parent() && !ended())
     return base::make_error(base::of_parent("the operation"));
+  run_here(deadline);
   Naps naps;
   for (int looks = 0; !ended();) {
     const bool again = poll();

@@ -69,6 +69,8 @@ class Completion {
   // Calls the backend's `progress`. Returns whether further calls are needed
   // for an end.
   virtual bool poll() = 0;
+  // This thread waits until `deadline`: it may run what has not begun.
+  virtual void run_here(Deadline /*deadline*/) {}
   virtual uint64_t seq() const { return 0; }
   virtual std::vector<TensorView> result() const = 0;
   // The error kWaitExpired, with the known facts.

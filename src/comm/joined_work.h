@@ -16,6 +16,7 @@ class JoinedWork final : public Completion {
   static Work of(std::vector<Work> parts);
 
   bool poll() override;
+  void run_here(Deadline deadline) override;
   std::vector<TensorView> result() const override;
   absl::Status expired_wait() override;
   absl::Status wait_stream(const Stream& stream) override;

@@ -130,6 +130,16 @@ bool WorkCell::poll() {
   return true;
 }
 
+void WorkCell::run_here(Deadline deadline) {
+  // Nobody may be held longer than he wants to wait.
+  const bool to_the_end =
+      deadline.is_never() ||
+      (op_.deadline_ns != 0 && op_.deadline_ns <= deadline.ns());
+  if (!to_the_end || !while_running([this] { owner_.work_begun(); })) return;
+  owner_.work_run(abi());
+  owner_.work_finished();
+}
+
 absl::Status WorkCell::cancel() {
   if (!can_cancel() || !while_running([this] { owner_.work_begun(); }))
     return Completion::cancel();

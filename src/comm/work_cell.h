@@ -44,6 +44,8 @@ class WorkOwner {
   // A stream waits for the operation from now on.
   virtual absl::Status work_wait_stream(dw_work* work,
                                         const Stream& stream) = 0;
+  // This thread waits for the operation, which the backend may run here.
+  virtual void work_run(dw_work* work) = 0;
   // Cancels an operation that the backend does not have yet. False: the backend
   // has it.
   virtual bool work_cancel(const dw_op& op, const WorkCell& cell) = 0;
@@ -90,6 +92,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   uint64_t record() const { return record_; }
 
   bool poll() override;
+  void run_here(Deadline deadline) override;
   uint64_t seq() const override { return op_.seq; }
   std::vector<TensorView> result() const override { return outputs_; }
   absl::Status expired_wait() override;

@@ -49,6 +49,14 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   }
 }
 
+// An operation that is composed is not known below.
+int32_t work_run(dw_comm* comm, dw_work* work) {
+  const Comm& runs = Comm::of(comm);
+  const auto run_below = runs.backend().inner().work_run;
+  return run_below == nullptr ? DW_UNIMPLEMENTED
+                              : run_below(runs.inner(), work);
+}
+
 int32_t progress(dw_backend* backend) {
   return Backend::of(backend).progress();
 }
@@ -82,6 +90,7 @@ constexpr dw_backend_api make_table() {
   api.submit = submit;
   api.submit_group = submit_group;
   api.progress = progress;
+  api.work_run = work_run;
   api.window_create = window_create;
   api.window_map = window_map;
   api.window_destroy = window_destroy;
