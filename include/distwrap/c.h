@@ -93,6 +93,10 @@ distwrap_session_create(const distwrap_init_options* options,
 DISTWRAP_EXPORT int32_t distwrap_session_world(distwrap_session session,
                                                distwrap_group* group,
                                                distwrap_error* error);
+/* A handle of the store through which the session's ranks met (session.h). */
+DISTWRAP_EXPORT int32_t distwrap_session_store(distwrap_session session,
+                                               distwrap_store* store,
+                                               distwrap_error* error);
 /* 1 until the session is closed, by whichever call; 0 for a bad handle. */
 DISTWRAP_EXPORT int32_t distwrap_session_is_open(distwrap_session session);
 /* The session's wish of the guard, DW_GUARD_OFF and so on; DW_GUARD_OFF for a

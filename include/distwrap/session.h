@@ -116,6 +116,10 @@ class DISTWRAP_EXPORT Session {
   int rank() const;
   int world_size() const;
   Group world() const;
+  // The store through which the ranks met, for a program's own words; null for
+  // a handle of no session. It serves until rank 0 closes the session. Keys
+  // begin with a prefix of the program, which no other part of it uses.
+  std::shared_ptr<Store> store() const;
   // Valid as long as the session.
   GroupRegistry& registry() const;
 

@@ -507,6 +507,17 @@ void add_groups(nb::module_& m) {
           },
           doc::Session_world)
       .def(
+          "store",
+          [](const Session& s) {
+            auto store = std::make_unique<Store>();
+            Error error;
+            check(
+                distwrap_session_store(s.handle, &store->handle, &error.handle),
+                error);
+            return nb::cast(store.release(), nb::rv_policy::take_ownership);
+          },
+          doc::Session_store)
+      .def(
           "close",
           [](const Session& s, H timeout) {
             const int64_t limit = nanoseconds_of("close", timeout);

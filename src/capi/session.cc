@@ -110,6 +110,18 @@ int32_t distwrap_session_world(distwrap_session session, distwrap_group* group,
   });
 }
 
+int32_t distwrap_session_store(distwrap_session session, distwrap_store* store,
+                               distwrap_error* error) {
+  constexpr const char* kCall = "session_store";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (store == nullptr) return refuse_null(kCall, "store");
+    *store = nullptr;
+    const auto found = held(kCall, session);
+    if (!found.ok()) return found.status();
+    return hand_out(kCall, (**found).store(), store);
+  });
+}
+
 int32_t distwrap_session_is_open(distwrap_session session) {
   const auto found = held("session_is_open", session);
   return found.ok() && !(**found).state()->closed() ? 1 : 0;

@@ -27,6 +27,9 @@ int Session::rank() const { return state_->rank(); }
 int Session::world_size() const { return state_->world_size(); }
 GroupRegistry& Session::registry() const { return state_->registry(); }
 Group Session::world() const { return Group(state_->world()); }
+std::shared_ptr<Store> Session::store() const {
+  return state_ == nullptr ? nullptr : state_->store();
+}
 
 absl::StatusOr<std::string> Session::save_recording() const try {
   if (state_ == nullptr)

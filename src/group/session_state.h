@@ -47,6 +47,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int world_size() const { return world_size_; }
   const std::shared_ptr<GroupState>& world() const { return world_; }
   bool drop_in() const { return drop_in_; }
+  const std::shared_ptr<Store>& store() const { return store_; }
   int device_id() const { return device_id_; }
   // Whether all ranks can share memory.
   bool one_host() const {

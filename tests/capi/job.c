@@ -887,6 +887,15 @@ static void second_session(void) {
   CALL(distwrap_session_world(own, &world, &error));
   REQUIRE(distwrap_get_world_size(world) == 1);
   REQUIRE(distwrap_get_world_size(NULL) == size);
+  distwrap_store store;
+  int64_t count;
+  CALL(distwrap_session_store(own, &store, &error));
+  CALL(distwrap_store_add(store, "program/count", 3, DW_FOREVER, &count,
+                          &error));
+  REQUIRE(count == 3);
+  REQUIRE(distwrap_store_free(store) == DW_OK);
+  REQUIRE(distwrap_session_store(own, NULL, NULL) == DW_INVALID_ARGUMENT);
+  REQUIRE(distwrap_session_store(NULL, &store, NULL) != DW_OK);
   Floats f;
   const distwrap_tensor* t = floats(&f, 1, 3);
   const distwrap_op_options on = {.struct_size = sizeof on, .group = world};
