@@ -2,7 +2,7 @@
 
 import atexit
 
-from . import _core, _interrupt
+from . import _core, _interrupt, _modes
 from . import guard as _guard
 
 
@@ -10,7 +10,8 @@ def init_process_group(backend=None, init_method=None, timeout=None,
                        world_size=-1, rank=-1, store=None, group_name="",
                        pg_options=None, device_id=None, *, hints=None,
                        init_timeout=None, straggler=None, check=None,
-                       drop_in=None, use_torchcomms=None, guard=None):
+                       drop_in=None, use_torchcomms=None, guard=None,
+                       mode=None):
     """Joins the job and makes its world, on all ranks.
 
     Without rank and world_size the launcher's hold: `distwrap run`, torchrun,
@@ -19,16 +20,29 @@ def init_process_group(backend=None, init_method=None, timeout=None,
     the backends, by name. check=False: ranks do not compare their calls.
     guard: off, warn, block or require: whether calls of other libraries are
     refused (docs/guard.md). pg_options is ignored. use_torchcomms is drop_in
-    under its name in torch.
+    under its name in torch. In a program with PyTorch the world is that of
+    torch.distributed, too; mode="passthrough" makes none here, and the names of
+    this package are then PyTorch's (docs/torch.md).
 
     MPI: MPI_Init. NCCL: ncclCommInitRank.
     """
+    if _modes.mode_of(mode) == "passthrough":
+        _modes.pass_through(backend, init_method, timeout, world_size, rank,
+                            store, group_name, pg_options, device_id)
+        return
     del pg_options
     options = _options(backend, init_method, timeout, world_size, rank, store,
                        group_name, device_id, hints, init_timeout, straggler,
                        check, use_torchcomms if drop_in is None else drop_in,
                        guard)
-    _guard.began(_begin(True, options))
+    session = _begin(True, options)
+    _guard.began(session)
+    try:
+        _modes.began(session)
+    except BaseException:
+        _core._destroy(None)
+        _guard.sync()
+        raise
 
 
 def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
@@ -59,6 +73,7 @@ def _begin(binds, options):
     included."""
     _interrupt.watch()
     _forget_closed()
+    _modes.another_session_begins()
     made = []
     try:
         _core._start(binds, options, made)
@@ -80,7 +95,8 @@ def destroy_process_group(group=None):
     MPI: MPI_Finalize. NCCL: ncclCommDestroy.
     """
     try:
-        _core._destroy(group)
+        if not _modes.destroy(group):
+            _core._destroy(group)
     finally:
         _forget_closed()
         _guard.sync()
@@ -97,9 +113,9 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
     MPI: MPI_Comm_create_group.
     """
     del pg_options
-    return _core._new_group(ranks, timeout, backend, hints,
-                            use_local_synchronization, group_desc,
-                            _index_of(device_id), sort_ranks)
+    return _modes.shown(_core._new_group(
+        ranks, timeout, backend, hints, use_local_synchronization, group_desc,
+        _index_of(device_id), sort_ranks))
 
 
 def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
@@ -110,16 +126,16 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     MPI: MPI_Comm_split. NCCL: ncclCommSplit.
     """
     del pg_options
-    return _core._split_group(parent_pg, split_ranks, timeout, hints,
-                              group_desc, backend)
+    return _modes.shown(_core._split_group(
+        parent_pg, split_ranks, timeout, hints, group_desc, backend))
 
 
 def split_group_by_color(color, key=0, parent_pg=None, timeout=None,
                          group_desc=None, *, hints=None, backend=None):
     """Splits a group: ranks of one color form one, ordered by key and rank. A
     negative color: none. MPI: MPI_Comm_split."""
-    return _core._split_group_by_color(color, key, parent_pg, timeout, hints,
-                                       group_desc, backend)
+    return _modes.shown(_core._split_group_by_color(
+        color, key, parent_pg, timeout, hints, group_desc, backend))
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None,
@@ -205,8 +221,9 @@ def _subgroups(call, parent, lists, timeout, backend, pg_options, group_desc):
             _core.get_process_group_ranks(parent))}
         lists = [[place[rank] for rank in ranks] for ranks in lists]
     own = _core.get_rank(parent)
-    mine = _core._split_group(parent, lists, timeout, None, group_desc, backend)
-    none = GroupMember.NON_GROUP_MEMBER
+    mine = _modes.shown(_core._split_group(parent, lists, timeout, None,
+                                           group_desc, backend))
+    none = _modes.shown(GroupMember.NON_GROUP_MEMBER)
     return mine, [mine if own in ranks else none for ranks in lists]
 
 

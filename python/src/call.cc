@@ -21,6 +21,8 @@ bool Free::has_closed = false;
 namespace {
 
 std::atomic<bool> interpreter_ends{false};
+// The function of set_other_groups.
+PyObject* other_groups = nullptr;
 // Threads that ask for the GIL or run a callback.
 std::atomic<int> asking{0};
 
@@ -115,10 +117,22 @@ void MainWait::abort(const Groups& groups) {
   }
 }
 
+nb::object group_behind(nb::handle group) {
+  return other_groups == nullptr ? nb::none() : nb::handle(other_groups)(group);
+}
+
+void set_other_groups(nb::handle function) {
+  Py_XSETREF(other_groups,
+             function.is_none() ? nullptr : function.inc_ref().ptr());
+}
+
 distwrap_group group_of(const char* call, nb::handle group) {
   if (group.is_none()) return nullptr;
   ProcessGroup* found = nullptr;
   if (!nb::try_cast(group, found, false) || found == nullptr)
+    // PyTorch's group holds ours.
+    nb::try_cast(group_behind(group), found, false);
+  if (found == nullptr)
     raise_type(call, "group is of type " + type_of(group),
                "give a ProcessGroup, or None for the world");
   if (found->handle == nullptr)

@@ -18,7 +18,8 @@ LESSONS = {"A": 6, "D": 3, "G": 12, "H": 6, "K": 5, "M": 6, "N": 13, "P": 9,
            "Q": 3, "W": 7, "Y": 5}
 # Tests of ctest.
 ADDED = re.compile(r"add_test\(\s*NAME (\w+)")
-# Cases of the tests in Python, which are named FILE.CASE without "_test.py":
+# Cases of the tests in Python, which are named FILE.CASE without "_test.py",
+# and torch/FILE.CASE for those that need PyTorch:
 # objects.test_faults_of_the_root_fail_all_ranks.
 PYTHON = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
 # Tests that are registered by a table.
@@ -102,9 +103,11 @@ def main():
         path.read_text(encoding="utf-8")
         for pattern in ("*.cc", "CMakeLists.txt")
         for path in sorted((root / "tests").rglob(pattern)))
-    for path in sorted((root / "tests" / "python").glob("*_test.py")):
-        tests |= find_python_tests(path.name.removesuffix("_test.py"),
-                                   path.read_text(encoding="utf-8"))
+    for folder, prefix in (("python", ""), ("torch", "torch/")):
+        for path in sorted((root / "tests" / folder).glob("*_test.py")):
+            tests |= find_python_tests(
+                prefix + path.name.removesuffix("_test.py"),
+                path.read_text(encoding="utf-8"))
     errors = check(reasons, tests, (root / "tests" / "proofs.txt").read_text(
         encoding="utf-8"), all_lessons())
     for error in errors:

@@ -62,6 +62,7 @@ def refuse(call, what, next_step, reason=1):
 
 NO_COMMUNICATOR = 3
 UNSUPPORTED = 6
+AUTH_FAILED = 46
 
 
 def lacks(call, next_step):
