@@ -6,10 +6,10 @@
 #include "device.h"
 #include "distwrap/abi/plugin.h"
 #include "mesh.h"
-#include "sdk/first_failure.h"
+#include "operation_thread.h"
+#include "sdk/kept_failure.h"
 #include "sockets.h"
 #include "watch.h"
-#include "worker.h"
 
 #include <atomic>
 #include <map>
@@ -36,7 +36,7 @@ struct dw_comm {
   std::shared_ptr<gloo_backend::Mesh> mesh;  // NULL with one rank
   gloo_backend::Sockets sockets;
   std::unique_ptr<gloo_backend::Watch> watch;
-  dw_sdk::FirstFailure failure{"gloo"};
+  dw_sdk::KeptFailure failure{"gloo"};
 
   // Breaks all connections: all transfers end, here and at the peers.
   void end_transfers() {
@@ -45,12 +45,12 @@ struct dw_comm {
   }
 
   // Used by operations whose caller waits, one by one.
-  gloo_backend::Call call;
+  gloo_backend::EngineOp call;
   gloo_backend::Desk desk;
   // Used by asynchronous messages and by those in sets.
   gloo_backend::LanePool messages;
   // For asynchronous operations; made on first use. [comm]
-  std::unique_ptr<gloo_backend::Worker> worker;
+  std::unique_ptr<gloo_backend::OperationThread> operation_thread;
 };
 
 namespace gloo_backend {
@@ -75,11 +75,11 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
-// Starts an accepted operation, which the worker will complete. DW_OK, or an
-// error when nothing has started.
-int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error);
+// Starts an accepted operation, which the operation thread will complete.
+// DW_OK, or an error when nothing has started.
+int32_t start(dw_comm* comm, EngineOp&& call, dw_work* work, dw_error* error);
 // Runs an operation that moves nothing between ranks. DW_DONE, or an error.
-int32_t run_at_once(dw_comm* comm, const Call& call, dw_error* error);
+int32_t run_at_once(dw_comm* comm, const EngineOp& call, dw_error* error);
 
 // group.cc
 int32_t submit_group(dw_backend* backend, const dw_group_item* items,

@@ -15,7 +15,7 @@ uint64_t digest_sizes(const Pieces& pieces, int ranks) {
 
 // Includes only the sizes that all ranks know; each pair of ranks checks the
 // others.
-uint64_t digest(const Call& call, int ranks) {
+uint64_t digest(const EngineOp& call, int ranks) {
   uint64_t sizes = 0;
   switch (call.kind) {
     case DW_OP_ALL_GATHER:
@@ -42,7 +42,7 @@ uint64_t digest(const Call& call, int ranks) {
 
 }  // namespace
 
-int32_t read_call(const dw_comm* comm, const dw_op* given, Call* call,
+int32_t read_call(const dw_comm* comm, const dw_op* given, EngineOp* call,
                   dw_error* error) {
   dw_op space;
   const dw_op* op;

@@ -15,7 +15,7 @@ using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
 // Borrows only the buffers of the operation.
-struct Call : dw_sdk::Buffers {
+struct EngineOp : dw_sdk::Buffers {
   uint16_t kind = 0;
   uint16_t reduce = 0;
   int32_t peer = -1;
@@ -29,7 +29,7 @@ struct Call : dw_sdk::Buffers {
 
 // Replaces `call` by the call of an operation. DW_OK, or the code of the
 // refusal, and then nothing has happened.
-int32_t read_call(const dw_comm* comm, const dw_op* op, Call* call,
+int32_t read_call(const dw_comm* comm, const dw_op* op, EngineOp* call,
                   dw_error* error);
 
 }  // namespace gloo_backend

@@ -27,31 +27,32 @@ class Flow {
 
   size_t segments() const { return (piece_.bytes + segment_ - 1) / segment_; }
 
-  void send(size_t s) const { transfer(Way::kSend, s); }
+  void send(size_t s) const { transfer(Direction::kSend, s); }
   void send_all() const {
     for (size_t s = 0; s < segments(); ++s) send(s);
   }
   void wait_all_sent() const {
     for (size_t s = 0; s < segments(); ++s)
-      run_.desk.lanes[0].to(peer_).finish(Way::kSend);
+      run_.desk.lanes[0].to(peer_).finish(Direction::kSend);
   }
 
   void ask() const {
     for (size_t s = 0; s < std::min(segments(), kAskedFor); ++s)
-      transfer(Way::kReceive, s);
+      transfer(Direction::kReceive, s);
   }
   // Waits for segment `s`, in order, and requests another one.
   void take(size_t s) const {
-    run_.desk.lanes[0].to(peer_).finish(Way::kReceive);
-    if (s + kAskedFor < segments()) transfer(Way::kReceive, s + kAskedFor);
+    run_.desk.lanes[0].to(peer_).finish(Direction::kReceive);
+    if (s + kAskedFor < segments())
+      transfer(Direction::kReceive, s + kAskedFor);
   }
 
  private:
   // The two sides have to agree on the size of the whole piece, whatever its
   // segments.
-  void transfer(Way way, size_t s) const {
+  void transfer(Direction direction, size_t s) const {
     const size_t begin = s * segment_;
-    run_.transfer(way, peer_,
+    run_.transfer(direction, peer_,
                   {piece_.at + begin, std::min(segment_, piece_.bytes - begin)},
                   run_.call.digest ^ mix(piece_.bytes), 0);
   }

@@ -21,7 +21,7 @@ namespace {
 struct Item {
   dw_comm* comm;
   dw_work* work;
-  Call call;
+  EngineOp call;
   // A message that its set waits for.
   std::optional<Message> message = {};
   std::unique_ptr<char[]> frame = nullptr;
@@ -79,13 +79,13 @@ void begin_message(Item& item) {
 int32_t end_message(Item& item, dw_error* error) {
   LanePool& lanes = item.comm->messages;
   const Message& message = *item.message;
-  item.head->finish(message.way());
+  item.head->finish(message.direction());
   dw_error why = {};
   if (message.take_head(&why) != DW_OK)
     return item.comm->failure.fail(why, error);
   lanes.give_back(std::move(item.head));
   if (!message.is_long()) return DW_OK;
-  item.payload->finish(message.way());
+  item.payload->finish(message.direction());
   lanes.give_back(std::move(item.payload));
   return DW_OK;
 }

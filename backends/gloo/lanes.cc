@@ -29,8 +29,8 @@ void Peers::lose(int peer) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Lane* lane : lanes_) {
     if (lane->peer() != peer) continue;
-    lane->interrupt(Way::kSend);
-    lane->interrupt(Way::kReceive);
+    lane->interrupt(Direction::kSend);
+    lane->interrupt(Direction::kReceive);
   }
 }
 
@@ -55,22 +55,22 @@ Lane::~Lane() {
   lanes.erase(std::find(lanes.begin(), lanes.end(), this));
 }
 
-bool Lane::wait_on(Way way, std::chrono::milliseconds limit) {
-  return way == Way::kSend ? buffer_->waitSend(nullptr, limit)
-                           : buffer_->waitRecv(nullptr, limit);
+bool Lane::wait_on(Direction direction, std::chrono::milliseconds limit) {
+  return direction == Direction::kSend ? buffer_->waitSend(nullptr, limit)
+                                       : buffer_->waitRecv(nullptr, limit);
 }
 
 // Either the peer is lost before the wait begins, or the thread that reports
 // the loss ends the wait.
-bool Lane::wait(Way way) {
+bool Lane::wait(Direction direction) {
   if (!peers_.is_lost(peer_)) {
-    if (wait_on(way, gloo::transport::kUnsetTimeout)) return true;
+    if (wait_on(direction, gloo::transport::kUnsetTimeout)) return true;
     if (!peers_.is_lost(peer_)) return false;
   }
   // Data that the lost peer sent earlier are either complete by now or will
   // never be.
   try {
-    if (is_complete(way)) return true;
+    if (is_complete(direction)) return true;
   } catch (const std::exception&) {
     // Gloo's text would describe only the time-out of this check, if there is
     // one.
@@ -81,27 +81,27 @@ bool Lane::wait(Way way) {
 // Gloo cannot tell whether a transfer is complete. A wait that times out in
 // Gloo closes every connection; a wait that another thread interrupts closes
 // none, but may return before it has checked.
-bool Lane::is_complete(Way way) {
+bool Lane::is_complete(Direction direction) {
   if (peers_.ended_.load()) {
-    while (!wait_on(way, kLook)) {
+    while (!wait_on(direction, kLook)) {
     }
     return true;
   }
   std::atomic<bool> rang{false};
   Device::Alarm alarm(peers_.device_, [&] {
     rang.store(true);
-    interrupt(way);
+    interrupt(direction);
   });
   alarm.every(kLook);
   for (int looks = 0; looks < kLooks;) {
-    if (wait_on(way, gloo::transport::kUnsetTimeout)) return true;
+    if (wait_on(direction, gloo::transport::kUnsetTimeout)) return true;
     if (rang.exchange(false)) ++looks;
   }
   return false;
 }
 
-void Lane::interrupt(Way way) {
-  if (way == Way::kSend)
+void Lane::interrupt(Direction direction) {
+  if (direction == Direction::kSend)
     buffer_->abortWaitSend();
   else
     buffer_->abortWaitRecv();

@@ -25,7 +25,7 @@
 
 namespace gloo_backend {
 
-enum class Way { kSend, kReceive };
+enum class Direction { kSend, kReceive };
 
 class Lane;
 
@@ -33,7 +33,7 @@ class Lane;
 class Meanwhile {
  public:
   // Waits until one more transfer of the lane is complete.
-  virtual void finish(Lane& lane, Way way) = 0;
+  virtual void finish(Lane& lane, Direction direction) = 0;
 
  protected:
   ~Meanwhile() = default;
@@ -92,26 +92,26 @@ class Lane {
   }
   // True: one more transfer is complete. False: another thread has interrupted
   // the wait.
-  bool wait(Way way);
-  void finish(Way way) {
-    if (meanwhile_ != nullptr) return meanwhile_->finish(*this, way);
-    while (!wait(way)) {
+  bool wait(Direction direction);
+  void finish(Direction direction) {
+    if (meanwhile_ != nullptr) return meanwhile_->finish(*this, direction);
+    while (!wait(direction)) {
     }
   }
 
   // Interrupts the present wait, or else the next one. A thread that waits for
   // a lost peer only checks for data that the peer sent before, and is not
   // interrupted.
-  void let_go(Way way) {
-    if (!peers_.is_lost(peer_)) interrupt(way);
+  void let_go(Direction direction) {
+    if (!peers_.is_lost(peer_)) interrupt(direction);
   }
 
  private:
   friend class Peers;
 
-  void interrupt(Way way);
-  bool wait_on(Way way, std::chrono::milliseconds limit);
-  bool is_complete(Way way);
+  void interrupt(Direction direction);
+  bool wait_on(Direction direction, std::chrono::milliseconds limit);
+  bool is_complete(Direction direction);
 
   Peers& peers_;
   const int peer_;

@@ -7,19 +7,20 @@
 
 namespace gloo_backend {
 
-Message::Message(const Call& call, int rank)
-    : way_(call.kind == DW_OP_SEND ? Way::kSend : Way::kReceive),
+Message::Message(const EngineOp& call, int rank)
+    : direction_(call.kind == DW_OP_SEND ? Direction::kSend
+                                         : Direction::kReceive),
       rank_(rank),
       peer_(call.peer),
       tag_(call.tag),
       type_(dw_dtype_index(call.dtype)),
-      piece_(way_ == Way::kSend ? call.in : call.out) {}
+      piece_(direction_ == Direction::kSend ? call.in : call.out) {}
 
 size_t Message::frame_bytes() const {
   // A receiver has room for any payload behind the head.
-  const size_t behind = way_ == Way::kReceive ? kBehindHead
-                        : is_long()           ? 0
-                                              : piece_.bytes;
+  const size_t behind = direction_ == Direction::kReceive ? kBehindHead
+                        : is_long()                       ? 0
+                                                          : piece_.bytes;
   return sizeof(Head) + behind;
 }
 
@@ -29,12 +30,12 @@ void Message::begin(char* frame, Lane& head, Lane* payload) {
   if (is_long()) {
     const uint64_t slot =
         payload_slot(tag_, static_cast<uint64_t>(type_), piece_.bytes);
-    if (way_ == Way::kSend)
+    if (direction_ == Direction::kSend)
       payload->send(piece_.at, piece_.bytes, slot);
     else
       payload->receive(piece_.at, piece_.bytes, slot);
   }
-  if (way_ == Way::kReceive)
+  if (direction_ == Direction::kReceive)
     return head.receive(frame, frame_bytes(), head_slot(tag_));
   const Head mine = {piece_.bytes, static_cast<uint64_t>(type_)};
   std::memcpy(frame, &mine, sizeof mine);
@@ -44,7 +45,7 @@ void Message::begin(char* frame, Lane& head, Lane* payload) {
 }
 
 int32_t Message::take_head(dw_error* error) const {
-  if (way_ == Way::kSend) return DW_OK;
+  if (direction_ == Direction::kSend) return DW_OK;
   Head theirs;
   std::memcpy(&theirs, frame_, sizeof theirs);
   if (theirs.bytes != piece_.bytes ||

@@ -19,9 +19,9 @@ namespace gloo_backend {
 
 class Message {
  public:
-  Message(const Call& call, int rank);
+  Message(const EngineOp& call, int rank);
 
-  Way way() const { return way_; }
+  Direction direction() const { return direction_; }
   // Bytes of the frame: of the head, and of what goes behind it.
   size_t frame_bytes() const;
   // Whether the payload has a transfer of its own.
@@ -42,7 +42,7 @@ class Message {
   // More than that is cheaper to send by itself than to copy twice.
   static constexpr size_t kBehindHead = size_t{64} * 1024;
 
-  Way way_;
+  Direction direction_;
   int rank_, peer_;
   uint64_t tag_;
   int type_;

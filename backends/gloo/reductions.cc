@@ -273,7 +273,7 @@ int32_t reduce_to_root(const Run& run, dw_error* error) {
   const int root = run.call.peer;
   size_t sent = 0;
   const auto wait_for_one = [&] {
-    run.desk.lanes[1].to(root).finish(Way::kSend);
+    run.desk.lanes[1].to(root).finish(Direction::kSend);
     --sent;
   };
   const int32_t code = exchange.run(

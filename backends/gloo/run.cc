@@ -18,17 +18,17 @@ void barrier(const Run& run) {
   for (int distance = 1; distance < run.size; distance *= 2) {
     const int to = run.after(distance);
     const int from = run.before(distance);
-    run.transfer(Way::kReceive, from, {}, run.call.digest, 0);
-    run.transfer(Way::kSend, to, {}, run.call.digest, 0);
-    run.desk.lanes[0].to(from).finish(Way::kReceive);
-    run.desk.lanes[0].to(to).finish(Way::kSend);
+    run.transfer(Direction::kReceive, from, {}, run.call.digest, 0);
+    run.transfer(Direction::kSend, to, {}, run.call.digest, 0);
+    run.desk.lanes[0].to(from).finish(Direction::kReceive);
+    run.desk.lanes[0].to(to).finish(Direction::kSend);
   }
 }
 
 // Counted from the root, rank v receives from v without its highest bit, and
 // passes on each segment as it arrives.
 void broadcast(const Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const auto actual = [&](int v) {
     return v + call.peer < run.size ? v + call.peer : v + call.peer - run.size;
   };
@@ -51,7 +51,7 @@ void broadcast(const Run& run) {
 }
 
 void gather(const Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   if (!run.is_root()) {
     const Flow own(run, call.peer, call.in);
     own.send_all();
@@ -64,7 +64,7 @@ void gather(const Run& run) {
 }
 
 void scatter(const Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   if (!run.is_root()) {
     const Flow own(run, call.peer, call.out);
     own.ask();
@@ -78,7 +78,7 @@ void scatter(const Run& run) {
 }
 
 void all_gather(const Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const auto own = [&](int) { return call.in; };
   const auto piece = [&](int r) { return call.out_pieces[r]; };
   ask_all(run, piece);
@@ -89,7 +89,7 @@ void all_gather(const Run& run) {
 }
 
 void all_to_all(const Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const auto in = [&](int r) { return call.in_pieces[r]; };
   const auto out = [&](int r) { return call.out_pieces[r]; };
   ask_all(run, out);
@@ -110,11 +110,11 @@ int32_t message(const Run& run, dw_error* error) {
   Lane& payload = run.desk.lanes[0].to(run.call.peer);
   Lane& head = run.desk.lanes[1].to(run.call.peer);
   message.begin(frame, head, &payload);
-  head.finish(message.way());
+  head.finish(message.direction());
   dw_error why = {};
   if (message.take_head(&why) != DW_OK)
     return run.comm->failure.fail(why, error);
-  if (message.is_long()) payload.finish(message.way());
+  if (message.is_long()) payload.finish(message.direction());
   return DW_OK;
 }
 
@@ -151,7 +151,7 @@ int32_t dispatch(const Run& run, dw_error* error) {
 
 }  // namespace
 
-int32_t run(dw_comm* comm, Desk& desk, const Call& call, dw_error* error) {
+int32_t run(dw_comm* comm, Desk& desk, const EngineOp& call, dw_error* error) {
   if (!call.moves) return DW_OK;
   int32_t code;
   try {

@@ -11,12 +11,12 @@
 namespace gloo_backend {
 
 // DW_OK, or an error. An exception of Gloo breaks the communicator.
-int32_t run(dw_comm* comm, Desk& desk, const Call& call, dw_error* error);
+int32_t run(dw_comm* comm, Desk& desk, const EngineOp& call, dw_error* error);
 
 // A running operation.
 class Run {
  public:
-  Run(dw_comm* whose, Desk& used, const Call& made)
+  Run(dw_comm* whose, Desk& used, const EngineOp& made)
       : comm(whose),
         desk(used),
         call(made),
@@ -25,7 +25,7 @@ class Run {
 
   dw_comm* const comm;
   Desk& desk;
-  const Call& call;
+  const EngineOp& call;
   const int rank;
   const int size;
 
@@ -39,24 +39,26 @@ class Run {
   // Starts one transfer. Nothing is sent for zero bytes, since the two sides
   // know the size.
   void send(int peer, Piece piece, unsigned phase = 0) const {
-    if (piece.bytes != 0) transfer(Way::kSend, peer, piece, call.digest, phase);
+    if (piece.bytes != 0)
+      transfer(Direction::kSend, peer, piece, call.digest, phase);
   }
   void receive(int peer, Piece piece, unsigned phase = 0) const {
     if (piece.bytes != 0)
-      transfer(Way::kReceive, peer, piece, call.digest, phase);
+      transfer(Direction::kReceive, peer, piece, call.digest, phase);
   }
   void wait_sent(int peer, Piece piece, unsigned phase = 0) const {
-    if (piece.bytes != 0) desk.lanes[phase].to(peer).finish(Way::kSend);
+    if (piece.bytes != 0) desk.lanes[phase].to(peer).finish(Direction::kSend);
   }
   void wait_received(int peer, Piece piece, unsigned phase = 0) const {
-    if (piece.bytes != 0) desk.lanes[phase].to(peer).finish(Way::kReceive);
+    if (piece.bytes != 0)
+      desk.lanes[phase].to(peer).finish(Direction::kReceive);
   }
 
-  void transfer(Way way, int peer, Piece piece, uint64_t digest,
+  void transfer(Direction direction, int peer, Piece piece, uint64_t digest,
                 unsigned phase) const {
     Lane& lane = desk.lanes[phase].to(peer);
     const uint64_t slot = collective_slot(digest, phase, piece.bytes, call.seq);
-    if (way == Way::kSend)
+    if (direction == Direction::kSend)
       lane.send(piece.at, piece.bytes, slot);
     else
       lane.receive(piece.at, piece.bytes, slot);

@@ -285,7 +285,7 @@ int32_t step(dw_setup* setup, const dw_blob* in, uint64_t n, dw_error* error) {
 
 // Destroys Gloo's objects in their order, without Gloo's pauses.
 void discard(std::unique_ptr<dw_comm> comm) {
-  comm->worker.reset();
+  comm->operation_thread.reset();
   if (comm->device == nullptr) return;
   const std::shared_ptr<Device> device = comm->device;
   const Device::Hurry hurry(*device);

@@ -12,17 +12,17 @@
 #include <utility>
 
 namespace gloo_backend {
-int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error) {
+int32_t start(dw_comm* comm, EngineOp&& call, dw_work* work, dw_error* error) {
   try {
-    if (comm->worker == nullptr) {
-      auto worker = std::make_unique<Worker>(comm);
-      if (int32_t code = worker->start(error)) return code;
-      comm->worker = std::move(worker);
+    if (comm->operation_thread == nullptr) {
+      auto thread = std::make_unique<OperationThread>(comm);
+      if (int32_t code = thread->start(error)) return code;
+      comm->operation_thread = std::move(thread);
     }
     if (call.is_message())
-      comm->worker->post(call, work);
+      comm->operation_thread->post(call, work);
     else
-      comm->worker->run(std::move(call), work);
+      comm->operation_thread->run(std::move(call), work);
     return DW_OK;
   } catch (const std::exception&) {
     return fail_by_exception(comm, error);
@@ -31,7 +31,7 @@ int32_t start(dw_comm* comm, Call&& call, dw_work* work, dw_error* error) {
 
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
   return dw_sdk::guarded("gloo: an operation", error, [&] {
-    Call call;
+    EngineOp call;
     return read_call(comm, op, &call, error);
   });
 }
@@ -41,7 +41,7 @@ namespace {
 // Uses nothing that a waiting call, which may run at the same time, uses.
 int32_t submit_async(dw_comm* comm, const dw_op* op, dw_work* work,
                      dw_error* error) {
-  Call call;
+  EngineOp call;
   if (int32_t code = read_call(comm, op, &call, error)) return code;
   if (int32_t code = comm->failure.check(error)) return code;
   if (comm->size == 1 || !call.moves) return run_at_once(comm, call, error);
@@ -51,7 +51,7 @@ int32_t submit_async(dw_comm* comm, const dw_op* op, dw_work* work,
 
 }  // namespace
 
-int32_t run_at_once(dw_comm* comm, const Call& call, dw_error* error) {
+int32_t run_at_once(dw_comm* comm, const EngineOp& call, dw_error* error) {
   Desk desk;
   const int32_t code = run(comm, desk, call, error);
   return code == DW_OK ? int32_t{DW_DONE} : code;
@@ -61,7 +61,7 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work,
                dw_error* error) try {
   if ((op->flags & DW_FLAG_CALLER_WAITS) == 0)
     return submit_async(comm, op, work, error);
-  Call& call = comm->call;
+  EngineOp& call = comm->call;
   if (int32_t code = read_call(comm, op, &call, error)) return code;
   if (int32_t code = comm->failure.check(error)) return code;
   const bool at_once = comm->size == 1 || !call.moves;

@@ -8,7 +8,7 @@
 #include "hints.h"
 #include "library.h"
 #include "sdk/buffers.h"
-#include "sdk/first_failure.h"
+#include "sdk/kept_failure.h"
 #include "watch.h"
 
 #include <chrono>
@@ -43,7 +43,7 @@ struct Comm {
   CUstream_st* stream = nullptr;
   CUdeviceptr scratch = 0;       // kScratchBytes, used by barriers
   CUevent_st* before = nullptr;  // where an operation aside begins
-  dw_sdk::FirstFailure failure{"nccl"};
+  dw_sdk::KeptFailure failure{"nccl"};
 
   // Held while a thread is inside NCCL with this communicator. An abort waits
   // for it, since NCCL frees the communicator.

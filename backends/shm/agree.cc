@@ -31,7 +31,7 @@ bool reaches_all(Comm* comm) {
 
 }  // namespace
 
-int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error) {
+int32_t agree_on_ways(Comm* comm, const EngineOp& call, dw_error* error) {
   const size_t bytes = comm->room.arena()->stage_bytes();
   size_t at = 0;
   unsigned char all =

@@ -9,18 +9,18 @@
 #include "distwrap/abi/plugin.h"
 #include "messages.h"
 #include "moving.h"
+#include "operation_thread.h"
 #include "pace.h"
 #include "pairs.h"
 #include "reach.h"
 #include "room.h"
 #include "route.h"
-#include "sdk/first_failure.h"
+#include "sdk/kept_failure.h"
 #include "sdk/trace.h"
 #include "sdk/yielding.h"
 #include "stage.h"
 #include "straight.h"
 #include "tuning.h"
-#include "worker.h"
 
 #include <atomic>
 #include <memory>
@@ -68,15 +68,15 @@ struct Comm {
   std::atomic<int> movers = 0;  // threads that move its messages
   int rank = 0;
   int size = 1;
-  bool crowded = false;  // more ranks than processors
-  int looks = 2;         // polls of a word before the clock is read
+  bool oversubscribed = false;  // more ranks than processors
+  int looks = 2;                // polls of a word before the clock is read
   dw_sdk::Yielding yielding;
 
   Room room;  // not open in a group of one rank
   // A random key by rank, known from the setup messages and never written to
   // shared memory. It is part of the seal of published addresses.
   std::vector<uint64_t> keys;
-  dw_sdk::FirstFailure failure{"shm"};
+  dw_sdk::KeptFailure failure{"shm"};
   Messages messages;
 
   // From here on: used only by the thread that runs collectives.
@@ -92,7 +92,7 @@ struct Comm {
   // its memory, and the pieces that this rank exchanges with it. All ranks can
   // reach all others, or none uses this.
   std::vector<Reach> reaches;
-  std::vector<Way> ways;
+  std::vector<PeerTransfers> ways;
   std::vector<Pair> pairs;
   size_t pair_part = 0;  // bytes of a pair's piece that go in one round
   bool straight = false;
@@ -105,7 +105,8 @@ struct Comm {
   // For operations outside of a set. One thread may use each of the two at a
   // time: calls that wait, and calls that do not.
   CallReaders waiting_calls, other_calls;
-  Worker worker{this};  // the thread of asynchronous operations
+  OperationThread operation_thread{
+      this};  // the thread of asynchronous operations
 
   // Whether `bytes` for other ranks are written with non-temporal stores.
   bool goes_past(size_t bytes) const {
@@ -118,9 +119,9 @@ struct Comm {
 
   // Tells the host that this rank's part of the call is published, or that the
   // call is about to wait.
-  void under_way(const Call& call) const { dw_under_way(host, call.trace); }
+  void under_way(const EngineOp& call) const { dw_under_way(host, call.trace); }
   // Tells the host that the call waits for other ranks.
-  void waits(const Call& call) const { dw_waits(host, call.trace); }
+  void waits(const EngineOp& call) const { dw_waits(host, call.trace); }
 };
 
 inline Backend* of(dw_backend* backend) {

@@ -22,7 +22,7 @@ uint64_t digest_of(const Pieces& pieces, int ranks) {
 }
 
 // Sizes that all ranks know; those of pairs are compared by the pair.
-uint64_t agreed_sizes(const Comm* comm, const Call& call) {
+uint64_t agreed_sizes(const Comm* comm, const EngineOp& call) {
   switch (call.kind) {
     case DW_OP_ALL_GATHER:
       return call.per_rank() ? digest_of(call.out_pieces, comm->size)
@@ -43,7 +43,7 @@ uint64_t agreed_sizes(const Comm* comm, const Call& call) {
   }
 }
 
-uint64_t print_base_of(const Comm* comm, const Call& call) {
+uint64_t print_base_of(const Comm* comm, const EngineOp& call) {
   const uint64_t what =
       static_cast<uint64_t>(call.dtype.code) << 56 |
       static_cast<uint64_t>(call.dtype.bits) << 48 |
@@ -59,7 +59,7 @@ uint64_t print_base_of(const Comm* comm, const Call& call) {
 
 }  // namespace
 
-int32_t read_call(const Comm* comm, const dw_op* given, Call* call,
+int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
                   dw_error* error) {
   dw_op space;
   const dw_op* op;

@@ -20,7 +20,7 @@ using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
 // Borrows nothing from the descriptor but the buffers and the factor.
-struct Call : dw_sdk::Buffers {
+struct EngineOp : dw_sdk::Buffers {
   uint16_t kind = 0;
   uint16_t reduce = 0;
   uint32_t flags = 0;
@@ -43,7 +43,7 @@ struct Call : dw_sdk::Buffers {
 
 // Checks `op` and writes it to `call`. DW_OK, or why the operation is refused;
 // nothing has happened then.
-int32_t read_call(const Comm* comm, const dw_op* op, Call* call,
+int32_t read_call(const Comm* comm, const dw_op* op, EngineOp* call,
                   dw_error* error);
 
 // Reads descriptors. Consecutive calls mostly differ only in buffers, numbers
@@ -56,7 +56,7 @@ class CallReader {
       return DW_OK;
     return read_anew(comm, op, error);
   }
-  Call call;
+  EngineOp call;
   ShortCall as_short;
 
  private:
@@ -102,7 +102,7 @@ inline uint64_t mix(uint64_t value) {
 }
 
 // The call's print: its equal part mixed with fingerprint and sequence number.
-inline uint32_t print_of(const dw_op& op, const Call& call) {
+inline uint32_t print_of(const dw_op& op, const EngineOp& call) {
   return static_cast<uint32_t>(
       mix((call.print_base ^ op.fingerprint) + op.seq));
 }

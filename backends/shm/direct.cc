@@ -176,10 +176,10 @@ class Shares {
   static uint32_t results_of(size_t chunk) {
     return static_cast<uint32_t>(chunk + 1);
   }
-  struct Part {
+  struct Share {
     size_t at, bytes;
   };
-  Part share(size_t number, int rank) const {
+  Share share(size_t number, int rank) const {
     const size_t begin = (backwards_ ? chunks_ - 1 - number : number) * chunk_;
     const size_t bytes = std::min(chunk_, call_.in.bytes - begin);
     const auto n = static_cast<size_t>(run_.size);
@@ -189,7 +189,7 @@ class Shares {
   }
 
   void reduce_share(size_t number) {
-    const Part own = share(number, run_.rank);
+    const Share own = share(number, run_.rank);
     if (own.bytes == 0) return;
     const char* const mine = call_.in.at + own.at;
     if (!all_ && takes_) {  // no other rank needs it
@@ -215,7 +215,7 @@ class Shares {
 
   void take_results(size_t number) {
     for (int r = 0; r < run_.size; ++r) {
-      const Part to = share(number, r);
+      const Share to = share(number, r);
       if (r == run_.rank || to.bytes == 0) continue;
       const char* const from =
           run_.look(r, results_of(number), Run::kStaged, 0, to.bytes);
@@ -225,7 +225,7 @@ class Shares {
   }
 
   Run& run_;
-  const Call& call_;
+  const EngineOp& call_;
   Terms terms_;
   const bool all_, takes_;
   const size_t slice_, chunk_, chunks_;
@@ -245,7 +245,7 @@ struct Inputs {
 };
 
 Told told_by(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const bool takes = call.kind == DW_OP_ALL_REDUCE || run.rank == call.peer;
   return {where_of(call.in.at, run.lend_in()),
           !takes || call.in.at != call.out.at};
@@ -253,7 +253,7 @@ Told told_by(Run& run) {
 
 // Each rank that needs the result reduces all elements, as in run_flat.
 void reduce_whole(Run& run, const Inputs& inputs) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   Terms terms(run);
   for (int r = 0; r < run.size; ++r)
     if (r != run.rank && !terms.find(r, inputs.told[r].input, call.in.bytes))
@@ -292,7 +292,7 @@ void run_direct(Run& run) {
 }
 
 void run_direct_reduce_scatter(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const auto n = static_cast<size_t>(run.size);
   // Each rank alone knows where its part for another rank lies.
   Where mine[kMostRanks];

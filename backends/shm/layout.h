@@ -151,7 +151,7 @@ struct alignas(2 * kLine) Area {
 // The state of one piece that CMA moves from one rank's buffer into the buffer
 // of the rank that owns this area. The receiver reads parts from the front and
 // the sender writes parts from the back until they meet.
-struct alignas(2 * kLine) Lane {
+struct alignas(2 * kLine) CmaPiece {
   // Parts that either side has begun: the low half is that of the operation's
   // number, then 16 bits count parts from the front and 16 from the back. All
   // ones: no further part may begin.
@@ -175,15 +175,16 @@ inline Place* boxes_of(Area& area) {
 // Offset of the lanes from the beginning of an area.
 inline size_t lanes_at(int size) {
   const size_t bytes = sizeof(Area) + static_cast<size_t>(size) * sizeof(Place);
-  return (bytes + alignof(Lane) - 1) / alignof(Lane) * alignof(Lane);
+  return (bytes + alignof(CmaPiece) - 1) / alignof(CmaPiece) *
+         alignof(CmaPiece);
 }
 // The lanes into this area, indexed by the rank that sends.
-inline Lane* lanes_of(Area& area, int size) {
-  return reinterpret_cast<Lane*>(reinterpret_cast<char*>(&area) +
-                                 lanes_at(size));
+inline CmaPiece* lanes_of(Area& area, int size) {
+  return reinterpret_cast<CmaPiece*>(reinterpret_cast<char*>(&area) +
+                                     lanes_at(size));
 }
 inline size_t area_bytes(int size) {
-  return lanes_at(size) + static_cast<size_t>(size) * sizeof(Lane);
+  return lanes_at(size) + static_cast<size_t>(size) * sizeof(CmaPiece);
 }
 
 // The number of lines of a mailbox, a power of two; smaller in large groups, so
@@ -209,7 +210,7 @@ struct Header {
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(Post) == 2 * kLine);
 static_assert(sizeof(Area) == 135 * 2 * kLine);
-static_assert(sizeof(Lane) == 2 * kLine);
+static_assert(sizeof(CmaPiece) == 2 * kLine);
 
 }  // namespace shm_backend
 

@@ -8,7 +8,7 @@
 
 namespace shm_backend {
 
-Messages::AtOnce Messages::move_at_once(const Call& call) {
+Messages::AtOnce Messages::move_at_once(const EngineOp& call) {
   const Lock::Hold hold(lock_);
   Peer& peer = peers_[static_cast<size_t>(call.peer)];
   return call.kind == DW_OP_SEND ? put_at_once(peer, call)
@@ -16,7 +16,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
 }
 
 [[gnu::always_inline]] inline Messages::AtOnce Messages::put_at_once(
-    Peer& peer, const Call& call) {
+    Peer& peer, const EngineOp& call) {
   if (!peer.out.is_open() || !peer.sends.empty() || !peer.replies.empty())
     return AtOnce::kNo;
   const Piece data = call.in;
@@ -41,7 +41,7 @@ Messages::AtOnce Messages::move_at_once(const Call& call) {
 }
 
 [[gnu::always_inline]] inline Messages::AtOnce Messages::take_at_once(
-    Peer& peer, const Call& call) {
+    Peer& peer, const EngineOp& call) {
   if (!peer.receives.empty() || !peer.early.empty()) return AtOnce::kNo;
   const Line* const line = peer.in.next();
   if (line == nullptr) return AtOnce::kNotYet;
@@ -87,7 +87,7 @@ bool Messages::put_head(Peer& peer, const RecordHead& head) {
 // Whether the receiver may be waiting for this message on a processor of its
 // own.
 bool Messages::is_awaited(Peer& peer) const {
-  return std::exchange(peer.has_answered, false) && !comm_->crowded;
+  return std::exchange(peer.has_answered, false) && !comm_->oversubscribed;
 }
 
 }  // namespace shm_backend

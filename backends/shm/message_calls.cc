@@ -59,7 +59,7 @@ int32_t broken(Comm* comm, const dw_error& why, dw_error* error) {
 
 }  // namespace
 
-int32_t wait_for(Comm* comm, Message& message, const Call& call,
+int32_t wait_for(Comm* comm, Message& message, const EngineOp& call,
                  dw_error* error) {
   Ended ended(comm->messages, message);
   Limit limit(call.deadline_ns, call.timeout_ns);
@@ -79,7 +79,7 @@ int32_t wait_for(Comm* comm, Message& message, const Call& call,
   return broken(comm, why, error);
 }
 
-int32_t run_message(Comm* comm, const Call& call, dw_error* error) {
+int32_t run_message(Comm* comm, const EngineOp& call, dw_error* error) {
   comm->under_way(call);
   for (int i = comm->looks; i > 0; --i) {
     const Messages::AtOnce moved = comm->messages.move_at_once(call);

@@ -55,7 +55,7 @@ void Messages::begin(Message* message) {
   complete_ended(hold);
 }
 
-int32_t Messages::start(const Call& call, dw_work* work) {
+int32_t Messages::start(const EngineOp& call, dw_work* work) {
   auto message = std::make_unique<Message>(call);
   Lock::Hold hold(lock_);
   begin_locked(message.get());

@@ -37,7 +37,7 @@ using dw_hostmem::Lock;
 // One send or receive. Its address stays the same until it has ended.
 struct Message {
   Message() = default;
-  explicit Message(const Call& call)
+  explicit Message(const EngineOp& call)
       : sends(call.kind == DW_OP_SEND),
         type(call.type),
         peer(call.peer),
@@ -85,11 +85,11 @@ class Messages {
   // Moves a whole message as one record or chunk if that is possible right now
   // and no other message to or from that rank is open.
   enum class AtOnce { kDone, kNotYet, kNo };
-  AtOnce move_at_once(const Call& call);
+  AtOnce move_at_once(const EngineOp& call);
   // Starts a message for which its owner waits.
   void begin(Message* message);
   // Starts a message that completes `work`. DW_DONE: it has ended already.
-  int32_t start(const Call& call, dw_work* work);
+  int32_t start(const EngineOp& call, dw_work* work);
   // Moves data to and from `peer`, or all ranks for -1, unless another thread
   // is doing so. For a caller that waits for messages of its own.
   void progress(int peer);
@@ -144,8 +144,8 @@ class Messages {
   std::span<Peer> peers() const;
   // Returns whether a message of another thread has ended.
   bool move_all(int peer);
-  AtOnce put_at_once(Peer& peer, const Call& call);
-  AtOnce take_at_once(Peer& peer, const Call& call);
+  AtOnce put_at_once(Peer& peer, const EngineOp& call);
+  AtOnce take_at_once(Peer& peer, const EngineOp& call);
   bool put_chunk(int to, const char* data, size_t bytes, int spare,
                  uint64_t* place) {
     distances_.look(to);
@@ -205,10 +205,10 @@ class Messages {
 
 // message_calls.cc: waits until the message has ended. DW_OK, or the
 // communicator is broken.
-int32_t wait_for(Comm* comm, Message& message, const Call& call,
+int32_t wait_for(Comm* comm, Message& message, const EngineOp& call,
                  dw_error* error);
 // Runs a send or receive for a caller that waits.
-int32_t run_message(Comm* comm, const Call& call, dw_error* error);
+int32_t run_message(Comm* comm, const EngineOp& call, dw_error* error);
 // Moves messages in the communicator's thread until `stop`.
 void drive_messages(Comm* comm, bool (*stop)(const void*), const void* what);
 

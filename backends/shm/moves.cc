@@ -94,7 +94,7 @@ void run_barrier(Run& run) {
 }
 
 void run_broadcast(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const bool is_root = run.rank == call.peer;
   run.expect(call.out.bytes, 0);
   const size_t step = std::min(call.out.bytes, largest_part(run, 1));
@@ -116,13 +116,13 @@ void run_broadcast(Run& run) {
 }
 
 void run_all_gather(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const size_t longest = call.out_pieces.longest();
   const size_t all = static_cast<size_t>(run.size) * longest;
   run.expect(all, longest);
   run.share_caches(all);
-  const size_t step =
-      largest_part(run, 1, run.comm->crowded ? kMostShared : kMostExchanged);
+  const size_t step = largest_part(
+      run, 1, run.comm->oversubscribed ? kMostShared : kMostExchanged);
   const size_t rounds = rounds_of(longest, step);
   for (size_t turn = 0; turn < rounds + 1 && !run.failed(); ++turn) {
     if (turn < rounds) {
@@ -148,7 +148,7 @@ void run_all_gather(Run& run) {
 }
 
 void run_gather(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   // Only the root reads, and the other ranks are soon ahead of it by all their
   // staging.
   run.share_caches(static_cast<size_t>(run.size) * call.in.bytes / 2);
@@ -177,7 +177,7 @@ void run_gather(Run& run) {
 }
 
 void run_scatter(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const size_t step = step_of_blocks(run, call.out, kMostInRound);
   const auto rounds = static_cast<uint32_t>(rounds_of(call.out.bytes, step));
   const bool is_root = run.rank == call.peer;
@@ -195,7 +195,7 @@ void run_scatter(Run& run) {
 }
 
 void run_all_to_all(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const Piece own = call.in_pieces[run.rank];
   const size_t all = static_cast<size_t>(run.size) * own.bytes;
   run.expect(all, all);

@@ -1,5 +1,5 @@
 // Groups with unfinished messages that have works. A thread that waits for one
-// of them drives the progress of all, so the worker thread need not wake it.
+// of them drives the progress of all, so the operation thread need not wake it.
 //
 // Threads: any. Ownership: owned by the Backend, which outlives the groups.
 #ifndef DISTWRAP_BACKENDS_SHM_MOVING_H_

@@ -72,7 +72,9 @@ class Exchange {
   Pair& pair(int other) const {
     return run_.comm->pairs[static_cast<size_t>(other)];
   }
-  Lane& lane(int from, int to) const { return run_.comm->room.lane(from, to); }
+  CmaPiece& lane(int from, int to) const {
+    return run_.comm->room.lane(from, to);
+  }
 
   void choose_ways();
   void choose_way(int other);

@@ -42,9 +42,9 @@ Reach::Got result_of(ssize_t n, size_t bytes) {
 }  // namespace
 
 bool Reach::works() {
-  if (way_ == Way::kUnknown) [[unlikely]]
-    way_ = try_out() ? Way::kKernel : Way::kNone;
-  return way_ != Way::kNone;
+  if (access_ == Access::kUnknown) [[unlikely]]
+    access_ = try_out() ? Access::kKernel : Access::kNone;
+  return access_ != Access::kNone;
 }
 
 // Reads the token in the peer's area at the address that the peer gave. Another
@@ -66,7 +66,7 @@ bool Reach::try_out() {
 bool Reach::writes() {
   if (!works()) return false;
   const Area& area = room_->area(peer_);
-  Lane& lane = room_->lane(room_->rank(), peer_);
+  CmaPiece& lane = room_->lane(room_->rank(), peer_);
   const uint64_t word =
       room_->mine().token.load(std::memory_order_relaxed) ^ ~uint64_t{0};
   const auto offset =
@@ -96,11 +96,12 @@ Reach::Got Reach::write(uint64_t to, const void* from, size_t bytes) const {
   });
 }
 
-Reach::Got Reach::write(const Lane& lane, const void* from,
+Reach::Got Reach::write(const CmaPiece& lane, const void* from,
                         size_t bytes) const {
   static_assert(sizeof(iovec) == 2 * sizeof(lane.at) &&
                 offsetof(iovec, iov_len) == sizeof(lane.at) &&
-                offsetof(Lane, length) == offsetof(Lane, at) + sizeof(lane.at));
+                offsetof(CmaPiece, length) ==
+                    offsetof(CmaPiece, at) + sizeof(lane.at));
   const iovec here = {const_cast<void*>(from), bytes};
   const auto* const there = reinterpret_cast<const iovec*>(&lane.at);
   return result_of(process_vm_writev(process_, &here, 1, there, 1, 0), bytes);

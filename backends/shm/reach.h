@@ -39,15 +39,15 @@ class Reach {
   Got write(uint64_t to, const void* from, size_t bytes) const;
   // Writes to the place and length in the lane to the peer, which the kernel
   // reads when it begins.
-  Got write(const Lane& lane, const void* from, size_t bytes) const;
+  Got write(const CmaPiece& lane, const void* from, size_t bytes) const;
 
  private:
   bool try_out();
 
   const Room* room_ = nullptr;
   int peer_ = 0;
-  enum class Way { kUnknown, kNone, kKernel };
-  Way way_ = Way::kUnknown;
+  enum class Access { kUnknown, kNone, kKernel };
+  Access access_ = Access::kUnknown;
   int32_t process_ = 0;
 };
 

@@ -63,7 +63,7 @@ void Reducer::fetch_past_caches(void* out, const void* const* in, int n,
 }
 
 void run_flat(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const Reducer reduce(run);
   const bool scan = call.kind == DW_OP_SCAN;
   const bool exclusive = (call.flags & DW_FLAG_EXCLUSIVE) != 0;

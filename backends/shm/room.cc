@@ -23,7 +23,7 @@ void clear(Area& area, int size) {
   for (Post& post : area.posts) post.ticket.store(0, kRelaxed);
   for (int rank = 0; rank < size; ++rank) {
     boxes_of(area)[rank].store(0, kRelaxed);
-    Lane& lane = lanes_of(area, size)[rank];
+    CmaPiece& lane = lanes_of(area, size)[rank];
     for (auto* word :
          {&lane.begun, &lane.received, &lane.sent, &lane.at, &lane.length})
       word->store(0, kRelaxed);

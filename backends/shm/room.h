@@ -48,7 +48,7 @@ class Room {
     return all;
   }
   // The lane of pieces that CMA moves between two ranks.
-  Lane& lane(int from, int to) const {
+  CmaPiece& lane(int from, int to) const {
     return lanes_of(area(to), size())[from];
   }
   // Whether the rank's process has ended.

@@ -10,12 +10,12 @@ namespace shm_backend {
 namespace {
 
 // Whether no rank can finish before all have entered.
-bool ends_together(const Call& call) {
+bool ends_together(const EngineOp& call) {
   return call.kind >= DW_OP_ALL_GATHER || call.kind == DW_OP_ALL_REDUCE;
 }
 
 // Publishes the times of all ranks' tries in a round of their own.
-int32_t agree_on(Comm* comm, const Call& call, Choice& choice,
+int32_t agree_on(Comm* comm, const EngineOp& call, Choice& choice,
                  dw_error* error) {
   Run run(comm, call, error);
   const uint32_t print = ~call.print;
@@ -39,8 +39,8 @@ int32_t agree_on(Comm* comm, const Call& call, Choice& choice,
 // Ranks that share processors also share the kernel's work, which is most of
 // the cost: such calls take a half to a fifth of the time by staging. The time
 // of one of them tells more about the scheduling than about the way.
-size_t tried_from(const Comm& comm, const Call& call) {
-  if (comm.crowded) return SIZE_MAX;
+size_t tried_from(const Comm& comm, const EngineOp& call) {
+  if (comm.oversubscribed) return SIZE_MAX;
   switch (call.kind) {
     case DW_OP_BROADCAST:
     case DW_OP_GATHER:
@@ -63,7 +63,7 @@ size_t tried_from(const Comm& comm, const Call& call) {
   }
 }
 
-size_t shown_by_all(const Call& call, int size) {
+size_t shown_by_all(const EngineOp& call, int size) {
   const auto n = static_cast<size_t>(size);
   switch (call.kind) {
     case DW_OP_BARRIER:
@@ -85,7 +85,8 @@ size_t shown_by_all(const Call& call, int size) {
   }
 }
 
-Choice& Choices::of(const Call& call, size_t shown, size_t least, size_t ring) {
+Choice& Choices::of(const EngineOp& call, size_t shown, size_t least,
+                    size_t ring) {
   const int doubled = static_cast<int>(std::bit_width(shown / least)) - 1;
   const int row = std::min(doubled, kRows - 1);
   std::optional<Choice>& choice = all_[call.kind - kFirst][row];
@@ -97,7 +98,7 @@ Choice& Choices::of(const Call& call, size_t shown, size_t least, size_t ring) {
   return *choice;
 }
 
-int32_t Attempt::begin(Comm* comm, const Call& call, size_t shown,
+int32_t Attempt::begin(Comm* comm, const EngineOp& call, size_t shown,
                        dw_error* error) {
   if (!comm->straight || shown == kPairs) return DW_OK;
   const size_t least = tried_from(*comm, call);

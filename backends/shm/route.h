@@ -18,10 +18,10 @@ struct Comm;
 // Most bytes that a rank publishes in a call, if all ranks know it; kPairs when
 // only pairs of ranks know sizes.
 inline constexpr size_t kPairs = SIZE_MAX;
-size_t shown_by_all(const Call& call, int size);
+size_t shown_by_all(const EngineOp& call, int size);
 
 // The size from which both ways are tried; SIZE_MAX: never. Equal on all ranks.
-size_t tried_from(const Comm& comm, const Call& call);
+size_t tried_from(const Comm& comm, const EngineOp& call);
 
 // The choices of a communicator, by operation and by size between two powers of
 // two.
@@ -29,7 +29,7 @@ class Choices {
  public:
   // `shown` bytes, at least `least`, are published; `ring` is how many bytes of
   // staging are used in turn.
-  Choice& of(const Call& call, size_t shown, size_t least, size_t ring);
+  Choice& of(const EngineOp& call, size_t shown, size_t least, size_t ring);
 
  private:
   static constexpr int kFirst = DW_OP_BROADCAST, kLast = DW_OP_ALL_TO_ALL;
@@ -42,7 +42,8 @@ class Attempt {
  public:
   // Lets the ranks agree on the way first, when that is due. DW_OK, or they
   // could not.
-  int32_t begin(Comm* comm, const Call& call, size_t shown, dw_error* error);
+  int32_t begin(Comm* comm, const EngineOp& call, size_t shown,
+                dw_error* error);
   // The call uses CMA or reduces elements where they lie.
   bool is_in_place() const { return is_in_place_; }
   void end();

@@ -13,7 +13,7 @@ namespace {
 // Bytes that a rank which is not late processes before it publishes, at 8 GB/s;
 // some chunks at most.
 constexpr size_t kMostBusy = 512 << 10;
-int64_t busy_ns(const Call& call) {
+int64_t busy_ns(const EngineOp& call) {
   return static_cast<int64_t>(
       std::min(std::max(call.in.bytes, call.out.bytes), kMostBusy) / 8);
 }
@@ -27,7 +27,7 @@ constexpr size_t kSharedRingFrom = 512 << 10;
 
 }  // namespace
 
-Run::Run(Comm* given_comm, const Call& given_call, dw_error* error)
+Run::Run(Comm* given_comm, const EngineOp& given_call, dw_error* error)
     : comm(given_comm),
       call(given_call),
       rank(given_comm->rank),
@@ -54,7 +54,7 @@ void Run::use_ring(size_t bytes) {
 // The more of a shared cache the callers' buffers should use, the less is left
 // for the staging.
 void Run::share_caches(size_t bytes) {
-  if (!comm->crowded || past_caches_ || bytes < kSharedRingFrom) return;
+  if (!comm->oversubscribed || past_caches_ || bytes < kSharedRingFrom) return;
   use_ring(bytes < 2 * kSharedRingFrom ? kShortRing : kShortRing / 2);
 }
 

@@ -23,10 +23,10 @@ namespace shm_backend {
 class Run {
  public:
   // `call` and `error` have to outlive this object.
-  Run(Comm* comm, const Call& call, dw_error* error);
+  Run(Comm* comm, const EngineOp& call, dw_error* error);
 
   Comm* comm;
-  const Call& call;
+  const EngineOp& call;
   const int rank, size;
   // Makes the call run without staging: CMA copies pieces from buffer to
   // buffer, and reductions read elements where they lie. All ranks have to
@@ -220,7 +220,7 @@ void run_sliced(Run& run);
 void run_reduce_scatter(Run& run);
 // Chooses between run_flat and run_sliced. Inputs of `sliced_from` bytes or
 // more are reduced in shares.
-size_t sliced_from(const Comm& comm, const Call& call);
+size_t sliced_from(const Comm& comm, const EngineOp& call);
 void run_staged(Run& run);
 // direct.cc: reductions that read the elements of other ranks where they lie.
 void run_direct(Run& run);
@@ -241,7 +241,7 @@ bool run_straight(Run& run);
 
 // agree.cc: all ranks find out together whether the large staging and CMA can
 // be used.
-int32_t agree_on_ways(Comm* comm, const Call& call, dw_error* error);
+int32_t agree_on_ways(Comm* comm, const EngineOp& call, dw_error* error);
 
 // The largest number of bytes that a rank stages in a group's first calls.
 inline constexpr size_t kFirstStaging = 2 << 10;
@@ -255,7 +255,7 @@ inline bool is_for_large_staging(const Comm& comm, size_t shown) {
 }
 
 // Runs a collective to its end. DW_OK, or the communicator is broken.
-int32_t run(Comm* comm, const Call& call, dw_error* error);
+int32_t run(Comm* comm, const EngineOp& call, dw_error* error);
 
 // Reduces the ranks' elements in rank order.
 struct Reducer {

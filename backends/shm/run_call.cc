@@ -39,7 +39,7 @@ void run_kind(Run& run) {
 }
 
 // Runs an operation of a group with one rank.
-void run_alone(Comm* comm, const Call& call) {
+void run_alone(Comm* comm, const EngineOp& call) {
   const bool reduces = kShapes[call.kind].reduces;
   const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;
   const Piece out =
@@ -59,7 +59,7 @@ void run_alone(Comm* comm, const Call& call) {
 // Reading the other inputs is the main cost, and two ranks read equally much
 // with both algorithms. Shares allow the next chunk to be in progress, and
 // halve the work where it counts beside the reading: 16-bit floats.
-size_t sliced_from(const Comm& comm, const Call& call) {
+size_t sliced_from(const Comm& comm, const EngineOp& call) {
   if (comm.size > 2) return comm.tuning.sliced_more;
   const dw_dtype dtype = call.dtype;
   const bool is_half = (dtype.code == 2 || dtype.code == 4) && dtype.bits == 16;
@@ -71,7 +71,7 @@ void run_staged(Run& run) {
                                                        : run_sliced(run);
 }
 
-int32_t run(Comm* comm, const Call& call, dw_error* error) {
+int32_t run(Comm* comm, const EngineOp& call, dw_error* error) {
   if (!call.moves) return DW_OK;
   if (!comm->room.is_open()) {
     run_alone(comm, call);

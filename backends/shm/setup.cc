@@ -93,9 +93,9 @@ Header Setup::header() const {
 void make_ready(Comm* comm, const std::vector<Word>& words) {
   Processors all = words.front().processors;
   for (const Word& word : words) all.add(word.processors);
-  comm->crowded = comm->size > all.count();
+  comm->oversubscribed = comm->size > all.count();
   // An awaited rank may be waiting for this rank's processor.
-  comm->looks = comm->crowded ? 2 : 200;
+  comm->looks = comm->oversubscribed ? 2 : 200;
   comm->consumed = comm->ticket - 1;
   comm->stage.use(kSmallStage, comm->ticket - 1);
   comm->distances.attach(*comm->host, comm->rank, comm->room.pulses(),
@@ -288,7 +288,7 @@ int32_t comm_abort(dw_comm* given, const dw_error* /*why*/) {
 int32_t comm_destroy(dw_comm* given, int64_t /*deadline_ns*/,
                      dw_error* /*error*/) {
   Comm* const comm = of(given);
-  comm->worker.finish();
+  comm->operation_thread.finish();
   if (comm->room.is_open()) {
     comm->room.arena()->heap().drop(&comm->lease);
     comm->room.leave(State::kClosed);

@@ -10,7 +10,7 @@ using namespace short_step;
 namespace {
 
 // Finds the ranks whose data this rank reads.
-void find_sources(const Comm& comm, const Call& call, ShortCall* how) {
+void find_sources(const Comm& comm, const EngineOp& call, ShortCall* how) {
   const bool is_root = call.peer == comm.rank;
   how->shows = true;
   switch (call.kind) {
@@ -35,12 +35,12 @@ void find_sources(const Comm& comm, const Call& call, ShortCall* how) {
 }
 
 // Whether each rank publishes a part for each other rank.
-bool has_parts(const Call& call) {
+bool has_parts(const EngineOp& call) {
   return call.kind == DW_OP_SCATTER || call.kind == DW_OP_ALL_TO_ALL ||
          call.kind == DW_OP_REDUCE_SCATTER;
 }
 
-size_t bytes_of_rank(const Call& call) {
+size_t bytes_of_rank(const EngineOp& call) {
   switch (call.kind) {
     case DW_OP_BARRIER:
       return 0;
@@ -64,8 +64,8 @@ void stage_parts(const Comm& comm, char* to, const char* own,
   }
 }
 
-// A rank's part in a call.
-enum class Part {
+// The role of a rank in a call.
+enum class Role {
   kGives,   // publishes data and waits for nobody
   kTakes,   // publishes nothing
   kTrades,  // publishes and reads
@@ -112,33 +112,33 @@ inline bool has_staging_for(const Comm& comm, size_t shown) {
 
 // A ShortCall::Body. The template arguments are equal for calls alike: whether
 // data are staged or in the slot, and whether they are reduced or moved.
-template <bool kStaged, bool kReduces, Part kPart>
-bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
+template <bool kStaged, bool kReduces, Role kRole>
+bool run_short(Comm* comm, const EngineOp& call, const ShortCall& how) {
   const size_t shown = how.shown, bytes = how.bytes;
   if (kStaged != (shown > kInside)) __builtin_unreachable();
   if (kStaged && !has_staging_for(*comm, shown)) return false;
   const uint64_t ticket = comm->ticket;
   const char* const own = how.lists_in ? call.in_pieces[0].at : call.in.at;
-  if (kPart != Part::kTakes &&
+  if (kRole != Role::kTakes &&
       !show<kStaged>(comm, own, how, shown, ticket, call.print))
     return false;
-  if (kPart == Part::kTrades) comm->under_way(call);
+  if (kRole == Role::kTrades) comm->under_way(call);
   char* const out = how.lists_out ? call.out_pieces[0].at : call.out.at;
   const size_t stride = how.lists_out ? bytes : 0;
   const auto keep_own = [&] {
     char* const to = out + static_cast<size_t>(comm->rank) * stride;
     kStaged ? keep(to, own + how.at, bytes) : move(to, own + how.at, bytes);
   };
-  if (kPart == Part::kTrades && how.keeps) {
+  if (kRole == Role::kTrades && how.keeps) {
     if constexpr (kStaged) fetch_beside(*comm, how);
     keep_own();
   }
 
-  bool ahead = kPart == Part::kTakes;
+  bool ahead = kRole == Role::kTakes;
   // Data of rank `r` for this rank; NULL: the rank is late, or its call
   // differs.
   const auto shown_by = [&](int r) -> const char* {
-    constexpr bool kMaySlip = kStaged && kPart == Part::kTakes;
+    constexpr bool kMaySlip = kStaged && kRole == Role::kTakes;
     const Post* const line = look(*comm, r, ticket, call, kMaySlip, &ahead);
     if (line == nullptr) return nullptr;
     const char* const from = kStaged
@@ -147,7 +147,7 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
     return from == nullptr ? nullptr : from + how.at;
   };
 
-  if constexpr (kPart == Part::kGives) {
+  if constexpr (kRole == Role::kGives) {
     if (how.keeps) keep_own();
   } else if constexpr (kReduces) {
     const char* data[kMostRanks];
@@ -180,18 +180,18 @@ bool run_short(Comm* comm, const Call& call, const ShortCall& how) {
 }
 
 template <bool kStaged>
-ShortCall::Body body_of(Part part, bool reduces) {
-  if (part == Part::kGives) return run_short<kStaged, false, Part::kGives>;
-  if (part == Part::kTakes)
-    return reduces ? run_short<kStaged, true, Part::kTakes>
-                   : run_short<kStaged, false, Part::kTakes>;
-  return reduces ? run_short<kStaged, true, Part::kTrades>
-                 : run_short<kStaged, false, Part::kTrades>;
+ShortCall::Body body_of(Role role, bool reduces) {
+  if (role == Role::kGives) return run_short<kStaged, false, Role::kGives>;
+  if (role == Role::kTakes)
+    return reduces ? run_short<kStaged, true, Role::kTakes>
+                   : run_short<kStaged, false, Role::kTakes>;
+  return reduces ? run_short<kStaged, true, Role::kTrades>
+                 : run_short<kStaged, false, Role::kTrades>;
 }
 
 }  // namespace
 
-ShortCall ShortCall::of(const Comm& comm, const Call& call) {
+ShortCall ShortCall::of(const Comm& comm, const EngineOp& call) {
   ShortCall how;
   if (!comm.room.is_open() || !call.moves || call.is_message() ||
       call.scale != nullptr)
@@ -199,7 +199,7 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   if (call.per_rank()) {
     if (call.kind == DW_OP_ALL_TO_ALL) how.run = run_short_pairs;
     how.shows = how.looks_at_all = true;
-    how.meets = !comm.crowded;
+    how.meets = !comm.oversubscribed;
     how.end = comm.size;
     return how;
   }
@@ -213,7 +213,7 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   const bool is_one = how.end - how.first == 1;
   const bool waits =
       how.end - how.first > 1 || (is_one && how.first != comm.rank);
-  how.meets = how.shows && how.looks_at_all && !comm.crowded;
+  how.meets = how.shows && how.looks_at_all && !comm.oversubscribed;
   how.lists_in = kShapes[call.kind].in_pieces;
   how.lists_out = kShapes[call.kind].out_pieces;
   how.shown = static_cast<uint32_t>(shown);
@@ -228,11 +228,11 @@ ShortCall ShortCall::of(const Comm& comm, const Call& call) {
   how.keeps = !reduces && (is_one || (how.shows && how.looks_at_all)) &&
               how.first <= comm.rank && comm.rank < how.end;
   // The first rank of a scan needs no other rank's data.
-  const Part part = !how.shows                     ? Part::kTakes
-                    : waits || (reduces && is_one) ? Part::kTrades
-                                                   : Part::kGives;
-  how.run = shown > kInside ? body_of<true>(part, reduces)
-                            : body_of<false>(part, reduces);
+  const Role role = !how.shows                     ? Role::kTakes
+                    : waits || (reduces && is_one) ? Role::kTrades
+                                                   : Role::kGives;
+  how.run = shown > kInside ? body_of<true>(role, reduces)
+                            : body_of<false>(role, reduces);
   return how;
 }
 

@@ -17,7 +17,7 @@
 
 namespace shm_backend {
 
-struct Call;
+struct EngineOp;
 struct Comm;
 
 struct ShortCall {
@@ -25,7 +25,7 @@ struct ShortCall {
   static constexpr size_t kMost = 16 << 10;
 
   // Runs the call to its end. False: `run` has to do it.
-  using Body = bool (*)(Comm* comm, const Call& call, const ShortCall& how);
+  using Body = bool (*)(Comm* comm, const EngineOp& call, const ShortCall& how);
   Body run = nullptr;  // NULL: not a short call
   bool shows = false;
   bool looks_at_all = false;
@@ -44,11 +44,11 @@ struct ShortCall {
   uint64_t count = 0;             // elements to reduce
 
   // How to run a call without counts, or an all_to_all.
-  static ShortCall of(const Comm& comm, const Call& call);
+  static ShortCall of(const Comm& comm, const EngineOp& call);
 };
 
 // short_pairs.cc: runs operations whose sizes only pairs know.
-bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how);
+bool run_short_pairs(Comm* comm, const EngineOp& call, const ShortCall& how);
 
 }  // namespace shm_backend
 

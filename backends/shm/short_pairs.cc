@@ -30,7 +30,7 @@ template <class Body>
 // Bytes that this rank publishes beside the slot; kPairs: not possible now, or
 // not in one round. All pieces of a pair have to be short, or empty: then both
 // ends count alike the pieces that CMA may move.
-size_t shown_to_pairs(const Comm& comm, const Call& call) {
+size_t shown_to_pairs(const Comm& comm, const EngineOp& call) {
   if (comm.staging != Staging::kLarge) return kPairs;
   const size_t most = std::min(Lending::kMoreThan, comm.pair_part);
   size_t shown = table_bytes(comm);
@@ -42,7 +42,7 @@ size_t shown_to_pairs(const Comm& comm, const Call& call) {
   return is_short && shown <= ShortCall::kMost ? shown : kPairs;
 }
 
-bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
+bool show_pairs(Comm* comm, const EngineOp& call, const ShortCall& how,
                 size_t shown, uint64_t ticket) {
   Post* const line = free_line(comm, ticket);
   if (line == nullptr) return false;
@@ -78,7 +78,7 @@ bool show_pairs(Comm* comm, const Call& call, const ShortCall& how,
 
 // Takes the piece of another rank. False if that rank is late or the sizes
 // differ.
-bool take_of_pair(Comm& comm, const Call& call, int from, uint64_t ticket,
+bool take_of_pair(Comm& comm, const EngineOp& call, int from, uint64_t ticket,
                   bool* ahead) {
   const Post* const line = look(comm, from, ticket, call, false, ahead);
   if (line == nullptr) return false;
@@ -104,7 +104,7 @@ bool take_of_pair(Comm& comm, const Call& call, int from, uint64_t ticket,
 
 }  // namespace
 
-bool run_short_pairs(Comm* comm, const Call& call, const ShortCall& how) {
+bool run_short_pairs(Comm* comm, const EngineOp& call, const ShortCall& how) {
   const size_t shown = shown_to_pairs(*comm, call);
   if (shown == kPairs) return false;
   const uint64_t ticket = comm->ticket;

@@ -125,20 +125,21 @@ inline void look_ahead(const Comm& comm, int rank, size_t shown, size_t at) {
 // `may_slip`: this rank only reads staged data.
 [[gnu::always_inline]] inline const Post* look(Comm& comm, int rank,
                                                uint64_t ticket,
-                                               const Call& call, bool may_slip,
-                                               bool* ahead) {
+                                               const EngineOp& call,
+                                               bool may_slip, bool* ahead) {
   const Post& post = comm.room.area(rank).posts[line_of(ticket)];
   for (int looks = std::min(comm.looks, kSoonLooks);
        !reached(post.ticket.load(std::memory_order_acquire), ticket);) {
     // A rank that publishes nothing has not reported this yet.
     if (*ahead) {
       comm.under_way(call);
-      if (may_slip && !comm.crowded) comm.pace.was_early(*comm.host);
+      if (may_slip && !comm.oversubscribed) comm.pace.was_early(*comm.host);
     }
     *ahead = false;
     if (--looks <= 0) {
       comm.pace.waits();
-      if (!comm.crowded || !comes_in_turns(comm, rank, ticket)) return nullptr;
+      if (!comm.oversubscribed || !comes_in_turns(comm, rank, ticket))
+        return nullptr;
       break;
     }
     pause();

@@ -159,7 +159,7 @@ class Sliced {
   }
 
   Run& run_;
-  const Call& call_;
+  const EngineOp& call_;
   const Reducer reduce_;
   const bool all_, takes_;
   const size_t lent_;  // place of the input in the heap; 0: not there
@@ -169,7 +169,7 @@ class Sliced {
 
 // A short input is published as it is: with a part for each rank.
 void run_short_reduce_scatter(Run& run, const Reducer& reduce) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const size_t each = call.out.bytes;
   const auto place = [&](int r) { return static_cast<size_t>(r) * each; };
   const size_t all = place(run.size);
@@ -199,7 +199,7 @@ void run_sliced(Run& run) {
 }
 
 void run_reduce_scatter(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const Reducer reduce(run);
   const size_t most = largest_slice(run);
   const size_t longest = call.in_pieces.longest();

@@ -28,7 +28,7 @@ uint64_t mix(uint64_t value) {
 
 uint64_t address(const char* at) { return reinterpret_cast<uintptr_t>(at); }
 
-// The two counts in `Lane::begun`.
+// The two counts in `CmaPiece::begun`.
 uint32_t front_of(uint64_t begun) { return begun >> 16 & 0xffff; }
 uint32_t back_of(uint64_t begun) { return begun & 0xffff; }
 constexpr uint64_t kTags = ~uint64_t{0} << 32;
@@ -51,20 +51,20 @@ Straight::Straight(Run& run, size_t parts, uint32_t round)
       inside_(run.size == 2),
       tag_(run.number() << 32) {
   static_assert(sizeof(Entry) <= kInside);
-  for (Way& way : run.comm->ways) way = {};
+  for (PeerTransfers& way : run.comm->ways) way = {};
 }
 
-Way& Straight::way(int other) const {
+PeerTransfers& Straight::way(int other) const {
   return run_.comm->ways[static_cast<size_t>(other)];
 }
 
-Lane& Straight::lane(int from, int to) const {
+CmaPiece& Straight::lane(int from, int to) const {
   return run_.comm->room.lane(from, to);
 }
 
 void Straight::give(int to, Piece piece) {
   shows_ = true;
-  Way& way = this->way(to);
+  PeerTransfers& way = this->way(to);
   way.give.piece = piece;
   way.give.open = way.due = true;
   bytes_ += piece.bytes;
@@ -72,7 +72,7 @@ void Straight::give(int to, Piece piece) {
 
 void Straight::take(int from, Piece piece) {
   shows_ = true;
-  Way& way = this->way(from);
+  PeerTransfers& way = this->way(from);
   way.take.piece = piece;
   way.take.open = way.due = true;
   bytes_ += piece.bytes;
@@ -106,14 +106,14 @@ uint32_t Straight::parts_of(size_t all) const {
   return static_cast<uint32_t>((all + part - 1) / part);
 }
 
-Straight::Part Straight::part_of(size_t all, uint32_t number) const {
+Straight::Range Straight::part_of(size_t all, uint32_t number) const {
   const size_t part = part_bytes(all);
   return {number * part, std::min(part, all - number * part)};
 }
 
 // Takes the next part from one end. False: all parts have been begun; the
 // number begun from each end is final then.
-bool Straight::begin_part(Lane& lane, Way::End& end, bool back,
+bool Straight::begin_part(CmaPiece& lane, PeerTransfers::End& end, bool back,
                           uint32_t* number) const {
   if (end.is_begun) return false;
   const uint32_t parts = parts_of(end.piece.bytes);
@@ -134,14 +134,15 @@ bool Straight::begin_part(Lane& lane, Way::End& end, bool back,
 }
 
 // The receiver may have finished already and be using the lane again.
-bool Straight::is_received(int other, const Lane& lane,
-                           const Way::End& give) const {
+bool Straight::is_received(int other, const CmaPiece& lane,
+                           const PeerTransfers::End& give) const {
   const uint64_t parts = lane.received.load(std::memory_order_acquire);
   if ((parts & kTags) != tag_) return run_.has_ended(other);
   return give.is_begun && parts == (tag_ | give.front);
 }
 
-bool Straight::is_sent(const Lane& lane, const Way::End& take) const {
+bool Straight::is_sent(const CmaPiece& lane,
+                       const PeerTransfers::End& take) const {
   return take.is_begun && take.moved == take.front &&
          (take.back == 0 ||
           lane.sent.load(std::memory_order_acquire) == (tag_ | take.back));
@@ -167,7 +168,7 @@ uint64_t Straight::seal_of(int owner, int other, const Entry& entry) const {
 void Straight::open_lanes() {
   for (int other = 0; other < run_.size; ++other) {
     if (!way(other).take.open) continue;
-    Lane& mine = lane(other, run_.rank);
+    CmaPiece& mine = lane(other, run_.rank);
     mine.received.store(tag_, std::memory_order_relaxed);
     mine.begun.store(tag_ | kFront, std::memory_order_release);
   }
@@ -192,7 +193,7 @@ void Straight::show() {
 
 // Reads and checks what `other` has published.
 void Straight::see(int other) {
-  Way& way = this->way(other);
+  PeerTransfers& way = this->way(other);
   way.due = false;
   const size_t mine = static_cast<size_t>(run_.rank) * sizeof(Entry);
   const char* const at =
@@ -225,14 +226,14 @@ bool Straight::is_gone(int other, Reach::Got got) {
 
 // Reads one part. True when a part has moved.
 bool Straight::pull(int other) {
-  Way::End& take = way(other).take;
-  Lane& lane = this->lane(other, run_.rank);
+  PeerTransfers::End& take = way(other).take;
+  CmaPiece& lane = this->lane(other, run_.rank);
   uint32_t number = 0;  // the part that was begun
   if (take.moved != 0 && !begin_part(lane, take, false, &number)) {
     take.open = !is_sent(lane, take);
     return false;
   }
-  const Part part = part_of(take.piece.bytes, number);
+  const Range part = part_of(take.piece.bytes, number);
   const Reach::Got got = run_.comm->reaches[static_cast<size_t>(other)].read(
       take.piece.at + part.at, take.there + part.at, part.bytes);
   if (is_gone(other, got)) return false;
@@ -243,14 +244,14 @@ bool Straight::pull(int other) {
 }
 
 bool Straight::push(int other) {
-  Way::End& give = way(other).give;
-  Lane& lane = this->lane(run_.rank, other);
+  PeerTransfers::End& give = way(other).give;
+  CmaPiece& lane = this->lane(run_.rank, other);
   uint32_t number;
   if (!begin_part(lane, give, true, &number)) {
     give.open = !is_received(other, lane, give);
     return false;
   }
-  const Part part = part_of(give.piece.bytes, number);
+  const Range part = part_of(give.piece.bytes, number);
   lane.at.store(give.there + part.at, std::memory_order_relaxed);
   uint64_t length = 0;
   if (!lane.length.compare_exchange_strong(length, part.bytes)) {
@@ -282,14 +283,14 @@ bool Straight::move_some() {
   };
   for (int i = 1; i < run_.size && !run_.failed(); ++i) {
     const int other = other_of(i);
-    Way& way = this->way(other);
+    PeerTransfers& way = this->way(other);
     if (way.due && run_.is_shown(other, round_)) see(other);
     if (way.take.open && !way.due && !way.lost && !run_.failed())
       moved |= pull(other);
   }
   for (int i = 1; i < run_.size && !moved && !run_.failed(); ++i) {
     const int other = other_of(i);
-    const Way& way = this->way(other);
+    const PeerTransfers& way = this->way(other);
     if (way.give.open && !way.due && !way.lost) moved = push(other);
   }
   return moved;
@@ -306,7 +307,7 @@ bool Straight::holds() {
 }
 
 bool Straight::awaits(int rank) {
-  const Way& way = this->way(rank);
+  const PeerTransfers& way = this->way(rank);
   return way.due || way.give.open || way.take.open;
 }
 
@@ -321,7 +322,7 @@ void Straight::give_up() {
   const int64_t end = comm->host->now_ns(comm->host->self) + kLastWriteNs;
   for (int other = 0; other < run_.size; ++other) {
     if (way(other).take.piece.bytes == 0) continue;
-    Lane& mine = lane(other, run_.rank);
+    CmaPiece& mine = lane(other, run_.rank);
     mine.begun.store(kNoMore, std::memory_order_release);
     // no write is in progress
     if (mine.length.exchange(kNoMore) == 0) continue;

@@ -14,8 +14,8 @@
 //
 // The memory of a rank that gives up earlier is no longer read or written: a
 // reader checks afterwards that the rank is still there, and a writer has place
-// and length in shared memory (`Lane`), where the receiver withdraws them. A
-// write that the kernel has begun, 512 KiB at most, is waited for.
+// and length in shared memory (`CmaPiece`), where the receiver withdraws them.
+// A write that the kernel has begun, 512 KiB at most, is waited for.
 //
 // An address that another rank has published is used only with its seal, part
 // of which is not in the shared memory.
@@ -36,7 +36,7 @@ namespace shm_backend {
 class Run;
 
 // This rank's transfers with one other rank in one operation.
-struct Way {
+struct PeerTransfers {
   // A piece that moves between the two ranks.
   struct End {
     Piece piece;         // in this rank's buffer
@@ -72,7 +72,7 @@ class Straight final : public Condition {
 
  private:
   struct Entry;
-  struct Part {
+  struct Range {
     size_t at, bytes;
   };
 
@@ -80,14 +80,16 @@ class Straight final : public Condition {
   bool awaits(int rank) override;
   int64_t busy_ns() override;
 
-  Way& way(int other) const;
-  Lane& lane(int from, int to) const;
+  PeerTransfers& way(int other) const;
+  CmaPiece& lane(int from, int to) const;
   size_t part_bytes(size_t all) const;
   uint32_t parts_of(size_t all) const;
-  Part part_of(size_t all, uint32_t number) const;
-  bool begin_part(Lane& lane, Way::End& end, bool back, uint32_t* number) const;
-  bool is_received(int other, const Lane& lane, const Way::End& give) const;
-  bool is_sent(const Lane& lane, const Way::End& take) const;
+  Range part_of(size_t all, uint32_t number) const;
+  bool begin_part(CmaPiece& lane, PeerTransfers::End& end, bool back,
+                  uint32_t* number) const;
+  bool is_received(int other, const CmaPiece& lane,
+                   const PeerTransfers::End& give) const;
+  bool is_sent(const CmaPiece& lane, const PeerTransfers::End& take) const;
   uint64_t seal_of(int owner, int other, const Entry& entry) const;
 
   void open_lanes();

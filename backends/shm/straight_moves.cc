@@ -9,7 +9,7 @@ namespace shm_backend {
 namespace {
 
 void broadcast(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   run.expect(call.out.bytes, 0);
   Straight move(run, 2);
   const bool is_root = run.rank == call.peer;
@@ -24,7 +24,7 @@ void broadcast(Run& run) {
 }
 
 void all_gather(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const size_t longest = call.out_pieces.longest();
   run.expect(static_cast<size_t>(run.size) * longest, longest);
   Straight move(run, call.per_rank() ? 4 : 1);
@@ -38,7 +38,7 @@ void all_gather(Run& run) {
 }
 
 void gather(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const bool is_root = run.rank == call.peer;
   Straight move(run, 4);
   if (is_root) {
@@ -53,7 +53,7 @@ void gather(Run& run) {
 }
 
 void scatter(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const bool is_root = run.rank == call.peer;
   Straight move(run, 4);
   if (is_root) {
@@ -67,7 +67,7 @@ void scatter(Run& run) {
 }
 
 void all_to_all(Run& run) {
-  const Call& call = run.call;
+  const EngineOp& call = run.call;
   const size_t each = call.in_pieces[0].bytes;
   const size_t all = static_cast<size_t>(run.size) * each;
   run.expect(all, all);

@@ -22,50 +22,51 @@ constexpr char kOperation[] = "shm: an operation";
 constexpr size_t kLong = 64 << 10;
 
 // DW_OK, or nothing has started.
-int32_t enqueue(Comm* comm, Call&& call, dw_work* work, Gate* gate,
+int32_t enqueue(Comm* comm, EngineOp&& call, dw_work* work, Gate* gate,
                 bool at_once, dw_error* error) {
   return dw_sdk::guarded(kOperation, error, [&] {
     comm->messages.share();
-    return comm->worker.add(std::move(call), work, gate, at_once, error);
+    return comm->operation_thread.add(std::move(call), work, gate, at_once,
+                                      error);
   });
 }
 
 // Runs the operation to its end, after those before it.
-int32_t run_in_turn(Comm* comm, Call& call, dw_error* error) {
+int32_t run_in_turn(Comm* comm, EngineOp& call, dw_error* error) {
   if (call.is_message()) return run_message(comm, call, error);
-  if (comm->worker.idle()) [[likely]]
+  if (comm->operation_thread.idle()) [[likely]]
     return run(comm, call, error);
   Gate gate;
   gate.expect(1);
   // The trace belongs to this thread; another one runs the call.
-  Call queued(call);
+  EngineOp queued(call);
   queued.trace = nullptr;
   if (int32_t code =
           enqueue(comm, std::move(queued), nullptr, &gate, false, error))
     return code;
   comm->under_way(call);
   comm->waits(call);
-  comm->worker.run_here(nullptr, &gate);
+  comm->operation_thread.run_here(nullptr, &gate);
   return gate.wait(error);
 }
 
-int32_t start_message(Comm* comm, const Call& call, dw_work* work,
+int32_t start_message(Comm* comm, const EngineOp& call, dw_work* work,
                       dw_error* error) {
   return dw_sdk::guarded(kOperation, error, [&] {
     comm->messages.share();
-    if (int32_t code = comm->worker.start(error)) return code;
+    if (int32_t code = comm->operation_thread.start(error)) return code;
     const int32_t code = comm->messages.start(call, work);
-    if (code == DW_OK) comm->worker.look_after_messages();
+    if (code == DW_OK) comm->operation_thread.look_after_messages();
     return code;
   });
 }
 
 // DW_OK: it will complete; DW_DONE: it has ended.
-int32_t start(Comm* comm, Call& call, dw_work* work, dw_error* error) {
+int32_t start(Comm* comm, EngineOp& call, dw_work* work, dw_error* error) {
   if (call.is_message()) return start_message(comm, call, work, error);
   if (comm->size > 1 && call.moves) {
     const bool is_long = std::max(call.in.bytes, call.out.bytes) >= kLong;
-    return enqueue(comm, Call(call), work, nullptr, is_long, error);
+    return enqueue(comm, EngineOp(call), work, nullptr, is_long, error);
   }
   const int32_t code = run(comm, call, error);
   return code == DW_OK ? int32_t{DW_DONE} : code;
@@ -74,7 +75,7 @@ int32_t start(Comm* comm, Call& call, dw_work* work, dw_error* error) {
 struct Item {
   Comm* comm;
   dw_work* work;
-  Call call;
+  EngineOp call;
   std::unique_ptr<Message> message;  // awaited by its set
 };
 
@@ -193,7 +194,7 @@ int32_t start_all(std::vector<Item>& items, dw_error* error) {
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error) {
   if (dw_is_of_window(op) != 0) return query_window(of(comm), op, error);
   try {
-    Call call;
+    EngineOp call;
     return read_call(of(comm), op, &call, error);
   } catch (...) {
     return dw_sdk::error_of_exception(kOperation, error);
@@ -209,13 +210,13 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
                                                         : comm->other_calls)
                              .of(op);
     if (int32_t code = reader.read(comm, op, error)) return code;
-    Call& call = reader.call;
+    EngineOp& call = reader.call;
     if (int32_t code = comm->failure.check(error)) return code;
     if (!call.caller_waits()) return start(comm, call, work, error);
     const bool done =
         call.is_message()
             ? comm->messages.move_at_once(call) == Messages::AtOnce::kDone
-            : reader.as_short.run != nullptr && comm->worker.idle() &&
+            : reader.as_short.run != nullptr && comm->operation_thread.idle() &&
                   reader.as_short.run(comm, call, reader.as_short);
     if (done) [[likely]]
       return DW_DONE;
@@ -241,7 +242,7 @@ int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
 }
 
 int32_t work_run(dw_comm* given, dw_work* work) {
-  return of(given)->worker.run_here(work, nullptr) ? DW_DONE : DW_OK;
+  return of(given)->operation_thread.run_here(work, nullptr) ? DW_DONE : DW_OK;
 }
 
 }  // namespace shm_backend

@@ -88,7 +88,7 @@ class CommWait final : public dw_hostmem::Wait {
     return shm_backend::fail_late(comm_, condition_, error);
   }
   bool gives_way() override {
-    return comm_->crowded && is_wanted(*comm_, condition_);
+    return comm_->oversubscribed && is_wanted(*comm_, condition_);
   }
 
   Comm* const comm_;

@@ -6,7 +6,7 @@
 #include "distwrap/abi/plugin.h"
 #include "library.h"
 #include "progress_thread.h"
-#include "sdk/first_failure.h"
+#include "sdk/kept_failure.h"
 #include "sdk/yielding.h"
 #include "worker.h"
 
@@ -30,9 +30,10 @@ struct Backend {
   std::string transports, host_name;  // hints
   // For TCP between hosts; "": UCX chooses.
   std::string interface;
-  // By reach and transports, as long as a communicator uses it. [backend]
+  // By span of hosts and transports, as long as a communicator uses it.
+  // [backend]
   struct Kept {
-    Reach reach;
+    HostSpan span;
     Context::Use use;
     std::string transports;
     std::weak_ptr<Context> context;
@@ -59,16 +60,16 @@ struct Comm {
   std::string transports;    // hint
   std::vector<uint8_t> far;  // by rank: whether it is on another host
   bool one_host = true;
-  bool crowded = false;  // more ranks than processors
+  bool oversubscribed = false;  // more ranks than processors
   mutable dw_sdk::Yielding yielding;
   int looks = 0;  // polls of a transfer between two readings of the clock
-  dw_sdk::FirstFailure failure{"ucx"};
+  dw_sdk::KeptFailure failure{"ucx"};
   Worker worker;  // not open with one rank
   ProgressThread thread{&worker};
 
   // Maps the windows' parts of this host, over shared memory only. Nothing is
   // sent over it, and no thread drives it. Made with the first window.
-  dw_sdk::FirstFailure mapper_failure{"ucx"};
+  dw_sdk::KeptFailure mapper_failure{"ucx"};
   Worker mapper;
   std::mutex windows_mutex;
   std::vector<Window*> windows;

@@ -14,7 +14,7 @@ constexpr int64_t kMostElements = INT64_MAX / 64;
 
 }  // namespace
 
-int32_t read_call(int rank, int size, const dw_op* given, Call* call,
+int32_t read_call(int rank, int size, const dw_op* given, EngineOp* call,
                   dw_error* error) {
   dw_op space;
   const dw_op* op;

@@ -10,7 +10,7 @@
 
 namespace ucx_backend {
 
-struct Call {
+struct EngineOp {
   bool sends = false;
   bool remote = false;  // memory in a peer's part of a window
   bool caller_waits = false;
@@ -24,7 +24,7 @@ struct Call {
 };
 
 // DW_OK, or the code of the refusal; then nothing has happened.
-int32_t read_call(int rank, int size, const dw_op* op, Call* call,
+int32_t read_call(int rank, int size, const dw_op* op, EngineOp* call,
                   dw_error* error);
 
 }  // namespace ucx_backend

@@ -17,13 +17,13 @@ constexpr char kOneHost[] = "shm,self";
 // Transports that map memory and need no progress.
 constexpr char kMapping[] = "posix,sysv,self";
 
-std::string transports_for(Reach reach, const std::string& given,
+std::string transports_for(HostSpan span, const std::string& given,
                            Context::Use use) {
   if (use == Context::Use::kMapping) return kMapping;
   if (!given.empty()) return given;
   // UCX reads this variable; a user who has set it overrides the default.
   const bool chosen = secure_getenv("UCX_TLS") != nullptr;
-  return reach == Reach::kOneHost && !chosen ? kOneHost : "";
+  return span == HostSpan::kOneHost && !chosen ? kOneHost : "";
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ bool Context::shares_memory(const std::string& given) {
   return false;
 }
 
-int32_t Context::open(const Library& library, Reach reach,
+int32_t Context::open(const Library& library, HostSpan span,
                       const std::string& given, const std::string& interface,
                       Use use, std::shared_ptr<Context>* context,
                       dw_error* error) {
@@ -71,11 +71,11 @@ int32_t Context::open(const Library& library, Reach reach,
           library.ucp_config_read(nullptr, nullptr, &config);
       status != UCS_OK)
     return fail_ucx(library, "ucp_config_read", status, error);
-  const std::string transports = transports_for(reach, given, use);
+  const std::string transports = transports_for(span, given, use);
   ucs_status_t status = UCS_OK;
   if (!transports.empty())
     status = library.ucp_config_modify(config, "TLS", transports.c_str());
-  if (status == UCS_OK && reach == Reach::kHosts && !interface.empty() &&
+  if (status == UCS_OK && span == HostSpan::kHosts && !interface.empty() &&
       use != Use::kMapping && secure_getenv("UCX_NET_DEVICES") == nullptr)
     status =
         library.ucp_config_modify(config, "NET_DEVICES", interface.c_str());

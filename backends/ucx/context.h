@@ -12,7 +12,7 @@
 namespace ucx_backend {
 
 // Whether all ranks of a group are on one host.
-enum class Reach { kOneHost, kHosts };
+enum class HostSpan { kOneHost, kHosts };
 
 class Context {
  public:
@@ -20,10 +20,10 @@ class Context {
   enum class Use { kMessages, kMapping, kAccess };
   // Whether these transports are meant to share memory inside a host.
   static bool shares_memory(const std::string& transports);
-  // `transports` has the form of UCX_TLS; empty: the default for this reach.
+  // `transports` has the form of UCX_TLS; empty: the default for this span.
   // `interface`: the one for TCP between hosts, unless UCX_NET_DEVICES is set;
   // empty: UCX chooses.
-  static int32_t open(const Library& library, Reach reach,
+  static int32_t open(const Library& library, HostSpan span,
                       const std::string& transports,
                       const std::string& interface, Use use,
                       std::shared_ptr<Context>* context, dw_error* error);

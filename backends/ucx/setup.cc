@@ -24,7 +24,7 @@ namespace {
 
 // The number of polls of a running peer's transfer before the clock is read.
 constexpr int kLooks = 200;
-constexpr int kLooksCrowded = 2;
+constexpr int kLooksOversubscribed = 2;
 
 // The limit of the wait for data in flight to other hosts.
 constexpr int64_t kFlushNs = 500'000'000;
@@ -110,8 +110,8 @@ int32_t CommSetup::meet_hosts(const Words& words, dw_error* error) {
     all.add(hello.processors);
   }
   comm.one_host = here == comm.size;
-  comm.crowded = here > all.count();
-  comm.looks = comm.crowded ? kLooksCrowded : kLooks;
+  comm.oversubscribed = here > all.count();
+  comm.looks = comm.oversubscribed ? kLooksOversubscribed : kLooks;
   return DW_OK;
 }
 
@@ -148,13 +148,13 @@ constexpr char kBuilding[] = "ucx: a communicator or window";
 int32_t context_for(const Comm& comm, Context::Use use,
                     std::shared_ptr<Context>* context, dw_error* error) {
   Backend& backend = *comm.backend;
-  const Reach reach = comm.one_host ? Reach::kOneHost : Reach::kHosts;
+  const HostSpan span = comm.one_host ? HostSpan::kOneHost : HostSpan::kHosts;
   for (const Backend::Kept& kept : backend.contexts)
-    if (kept.reach == reach && kept.use == use &&
+    if (kept.span == span && kept.use == use &&
         kept.transports == comm.transports)
       if ((*context = kept.context.lock()) != nullptr) return DW_OK;
   const LogTo log(backend.host);
-  if (int32_t code = Context::open(backend.library, reach, comm.transports,
+  if (int32_t code = Context::open(backend.library, span, comm.transports,
                                    backend.interface, use, context, error))
     return code;
   auto& all = backend.contexts;
@@ -162,7 +162,7 @@ int32_t context_for(const Comm& comm, Context::Use use,
       std::remove_if(all.begin(), all.end(),
                      [](const auto& kept) { return kept.context.expired(); }),
       all.end());
-  all.push_back({reach, use, comm.transports, *context});
+  all.push_back({span, use, comm.transports, *context});
   return DW_OK;
 }
 

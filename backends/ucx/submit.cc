@@ -23,7 +23,7 @@ int32_t result_of(Comm* comm, const Transfer& transfer, dw_error* error) {
   return comm->failure.first(error);
 }
 
-int32_t run(Comm* comm, const Call& call, dw_error* error) {
+int32_t run(Comm* comm, const EngineOp& call, dw_error* error) {
   Transfer transfer(call);
   Worker::Hold hold(comm->worker, Worker::Hold::Waiting{});
   comm->worker.begin(&transfer);
@@ -36,7 +36,7 @@ int32_t run(Comm* comm, const Call& call, dw_error* error) {
 }
 
 // DW_DONE: it has ended, and its work is not completed.
-int32_t start(Comm* comm, const Call& call, dw_work* work) {
+int32_t start(Comm* comm, const EngineOp& call, dw_work* work) {
   auto transfer = std::make_unique<Transfer>(call, work);
   Worker::Hold hold(comm->worker);
   if (comm->worker.begin_with_work(transfer.get())) return DW_DONE;
@@ -54,7 +54,7 @@ int32_t submit_window(Comm* comm, const dw_op* op, dw_work* work,
 struct Item {
   Comm* comm;
   dw_work* work;
-  Call call;
+  EngineOp call;
   std::unique_ptr<Transfer> transfer;  // the transfer for which its set waits
 };
 
@@ -138,7 +138,7 @@ int32_t start_all(std::vector<Item>& items) {
 int32_t query(dw_comm* given, const dw_op* op, dw_error* error) {
   const Comm* const comm = of(given);
   if (dw_is_of_window(op) != 0) return query_window(comm, op, error);
-  Call call;
+  EngineOp call;
   return read_call(comm->rank, comm->size, op, &call, error);
 }
 
@@ -147,7 +147,7 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
   Comm* const comm = of(given);
   if (dw_is_of_window(op) != 0) [[unlikely]]
     return submit_window(comm, op, work, error);
-  Call call;
+  EngineOp call;
   if (int32_t code = read_call(comm->rank, comm->size, op, &call, error))
     return code;
   if (int32_t code = comm->failure.check(error)) return code;

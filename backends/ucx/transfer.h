@@ -17,7 +17,7 @@ class Worker;
 struct Transfer {
   enum class State : uint8_t { kOpen, kDone, kFailed };
 
-  explicit Transfer(const Call& made, dw_work* whose = nullptr)
+  explicit Transfer(const EngineOp& made, dw_work* whose = nullptr)
       : call(made), work(whose) {}
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -26,7 +26,7 @@ struct Transfer {
     return state.load(std::memory_order_acquire) == State::kOpen;
   }
 
-  const Call call;
+  const EngineOp call;
   dw_work* const work;
   // The last store to a transfer for which a thread waits.
   std::atomic<State> state = State::kOpen;

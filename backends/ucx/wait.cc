@@ -19,7 +19,7 @@ constexpr int64_t kNapNs = 50'000'000;
 using dw_hostmem::kAwakeNs;
 using dw_hostmem::kSpinNs;
 
-void fail_late(Worker& worker, const Call& call) {
+void fail_late(Worker& worker, const EngineOp& call) {
   char text[160];
   std::snprintf(text, sizeof text,
                 call.remote  ? "ucx: the window of rank %d was not reached in "
@@ -99,7 +99,7 @@ void wait_for(const Comm* comm, Worker& worker, Worker::Hold& hold,
       if (transfer.is_open()) fail_ended(worker, transfer);
       return;
     }
-    if (!comm->crowded && now - active < kSpinNs) continue;
+    if (!comm->oversubscribed && now - active < kSpinNs) continue;
     if (now - active < awake_ns && comm->yielding.pays()) {
       hold.release();
       sched_yield();

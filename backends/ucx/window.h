@@ -13,7 +13,7 @@
 #include "hostmem/window.h"
 #include "memory.h"
 #include "progress_thread.h"
-#include "sdk/first_failure.h"
+#include "sdk/kept_failure.h"
 #include "worker.h"
 
 #include <atomic>
@@ -86,7 +86,7 @@ struct Window : dw_hostmem::WindowWords {
   std::vector<WindowPart> parts;  // by rank
 
   // The worker for parts that are not mapped. Never opened when all are mapped.
-  alignas(2 * dw_hostmem::kLine) dw_sdk::FirstFailure failure{"ucx"};
+  alignas(2 * dw_hostmem::kLine) dw_sdk::KeptFailure failure{"ucx"};
   Worker worker;
   // Guarded by the worker's lock.
   std::unordered_map<uint64_t, Question*> questions;
@@ -146,7 +146,7 @@ int32_t flush_far(Window& window, const dw_op& op, int peer, dw_error* error);
 // DW_OK, or the error of the transfer.
 int32_t result_of(Window& window, const Transfer& transfer, dw_error* error);
 // Runs one access to its end.
-int32_t run_access(Window& window, WindowPart& part, const Call& call,
+int32_t run_access(Window& window, WindowPart& part, const EngineOp& call,
                    Worker::Access access, dw_error* error);
 
 // window_atomics.cc: accumulate, fetch_op and compare_swap on parts that are

@@ -10,8 +10,8 @@
 namespace ucx_backend {
 namespace {
 
-Call call_of(const dw_op& op, int peer, void* at, uint64_t bytes) {
-  Call call;
+EngineOp call_of(const dw_op& op, int peer, void* at, uint64_t bytes) {
+  EngineOp call;
   call.sends = call.remote = true;
   call.peer = peer;
   call.at = static_cast<char*>(at);
@@ -34,7 +34,7 @@ int32_t find_access(Window& window, WindowPart& part, int peer,
 }
 
 // DW_OK: `work` will be completed.
-int32_t start_access(Window& window, WindowPart& part, const Call& call,
+int32_t start_access(Window& window, WindowPart& part, const EngineOp& call,
                      Worker::Access access, dw_work* work, dw_error* error) {
   auto transfer = std::make_unique<Transfer>(call, work);
   Worker::Hold hold(window.worker);
@@ -54,7 +54,7 @@ int32_t result_of(Window& window, const Transfer& transfer, dw_error* error) {
   return window.failure.first(error);
 }
 
-int32_t run_access(Window& window, WindowPart& part, const Call& call,
+int32_t run_access(Window& window, WindowPart& part, const EngineOp& call,
                    Worker::Access access, dw_error* error) {
   Transfer transfer(call);
   transfer.ended = &part.closed();
@@ -81,7 +81,7 @@ int32_t run_far_move(Window& window, WindowPart& part, const dw_op& op,
   Worker::Access access;
   access.what = puts ? Worker::Access::What::kPut : Worker::Access::What::kGet;
   access.at = part.address + op.window_offset;
-  const Call call =
+  const EngineOp call =
       call_of(op, op.peer, puts ? op.in.data : op.out.data, bytes);
   if (puts) part.written.fetch_add(1, std::memory_order_release);
   // A thread that may be inside of the owner's memory waits until it has left.
@@ -93,7 +93,7 @@ int32_t run_far_move(Window& window, WindowPart& part, const dw_op& op,
 
 int32_t flush_far(Window& window, const dw_op& op, int peer, dw_error* error) {
   struct Flush {
-    Flush(const Call& call, WindowPart* of)
+    Flush(const EngineOp& call, WindowPart* of)
         : transfer(call),
           part(of),
           upto(of->written.load(std::memory_order_acquire)) {

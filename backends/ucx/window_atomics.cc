@@ -35,7 +35,7 @@ struct Reply {
 };
 
 struct Piece {
-  Piece(const Call& call, const Request& asked)
+  Piece(const EngineOp& call, const Request& asked)
       : request(asked), sent(call), answered(call) {}
 
   const Request request;
@@ -75,7 +75,7 @@ class FarAtomic {
   int64_t most() const { return kPieceBytes / size_; }
 
   void begin(std::deque<Piece>* pieces, int64_t at, int64_t count) {
-    Call call;
+    EngineOp call;
     call.sends = call.remote = true;
     call.peer = op_.peer;
     call.deadline_ns = op_.deadline_ns;

@@ -26,7 +26,7 @@ constexpr int kMostConnected = 64;
 
 // A rank's part, followed by the address of its mapper, if it maps, and by its
 // key.
-struct Part {
+struct RankPart {
   uint64_t bytes, token;
   uint64_t control, data;  // addresses
   Owner owner;
@@ -56,7 +56,7 @@ class WindowSetup final : public SetupExchange {
   int32_t meet_mapper(const Words& addresses, dw_error* error);
   int32_t open_worker(dw_error* error);
   int32_t meet(const Words& addresses, dw_error* error);
-  void map(int rank, const Part& part, const std::string& key);
+  void map(int rank, const RankPart& part, const std::string& key);
 
   Comm* const comm_;
   std::unique_ptr<Window> window_;
@@ -72,7 +72,7 @@ int32_t WindowSetup::begin(const dw_setup_info& info, dw_error* error) {
           &context, error))
     return code;
   const LogTo log(comm_->host);
-  Part mine = {};
+  RankPart mine = {};
   uint64_t bytes = control_bytes(comm_->size, info.signals);
   mine.bytes = dw_hostmem::data_bytes(info);
   mine.brings = info.memory.data != nullptr;
@@ -115,7 +115,7 @@ int32_t WindowSetup::begin(const dw_setup_info& info, dw_error* error) {
 
 // Maps the part of a rank on this host. Memory that cannot be mapped, or that
 // is not the memory which its owner meant, is reached over the worker.
-void WindowSetup::map(int rank, const Part& part, const std::string& key) {
+void WindowSetup::map(int rank, const RankPart& part, const std::string& key) {
   WindowPart& seen = window_->parts[static_cast<size_t>(rank)];
   void* found = nullptr;
   seen.mapping = comm_->mapper.unpack(rank, key, part.control, &found);
@@ -137,12 +137,12 @@ int32_t WindowSetup::meet_mapper(const Words& addresses, dw_error* error) {
 }
 
 int32_t WindowSetup::place(const Words& words, dw_error* error) {
-  std::vector<Part> parts(words.size());
+  std::vector<RankPart> parts(words.size());
   Words addresses, keys;
   // Either all ranks of this host map, or none.
   bool maps = true;
   for (size_t rank = 0; rank < words.size(); ++rank) {
-    Part& part = parts[rank];
+    RankPart& part = parts[rank];
     const std::string_view word = words[rank];
     if (word.size() >= sizeof part)
       std::memcpy(&part, word.data(), sizeof part);

@@ -25,7 +25,7 @@ int32_t Window::tell(WindowPart& part, const dw_op& op, dw_error* error) {
                      op.signal_index,
                      op.signal_how,
                      0};
-  Call call;
+  EngineOp call;
   call.sends = call.remote = true;
   call.peer = op.peer;
   call.deadline_ns = op.deadline_ns;

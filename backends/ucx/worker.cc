@@ -11,13 +11,13 @@
 namespace ucx_backend {
 namespace {
 
-ucp_tag_t tag_of(int sender, const Call& call) {
+ucp_tag_t tag_of(int sender, const EngineOp& call) {
   return static_cast<uint64_t>(sender) << (DW_TAG_BITS + kTypeBits) |
          static_cast<uint64_t>(call.type) << DW_TAG_BITS | call.tag;
 }
 
 // Whether a receive has got the element type and count that it expects.
-bool fits(const Call& call, const ucp_tag_recv_info_t& message) {
+bool fits(const EngineOp& call, const ucp_tag_recv_info_t& message) {
   return message.length == call.bytes &&
          (message.sender_tag & kType) == static_cast<uint64_t>(call.type)
                                              << DW_TAG_BITS;
@@ -212,7 +212,7 @@ void Worker::give_back(std::unique_ptr<Bell> bell) {
 // ---- transfers ----
 
 void Worker::begin(Transfer* transfer) {
-  const Call& call = transfer->call;
+  const EngineOp& call = transfer->call;
   transfer->worker = this;
   if (worker_ == nullptr) return settle(transfer, Transfer::State::kFailed);
   ucp_request_param_t param;
@@ -320,7 +320,7 @@ void Worker::received(void* request, ucs_status_t status,
 
 // The place of a transfer that is not linked.
 void Worker::end(Transfer* transfer, ucs_status_t status) {
-  const Call& call = transfer->call;
+  const EngineOp& call = transfer->call;
   if (status == UCS_OK) [[likely]] {
     if (call.sends || call.bytes < kMayBeRead)
       return settle(transfer, Transfer::State::kDone);

@@ -15,7 +15,7 @@
 #include "hostmem/lock.h"
 #include "hostmem/window.h"
 #include "quiet.h"
-#include "sdk/first_failure.h"
+#include "sdk/kept_failure.h"
 #include "transfer.h"
 
 #include <atomic>
@@ -43,7 +43,7 @@ inline constexpr int kMostRanks = 1 << 19;
 
 class Worker {
  public:
-  Worker(const dw_host_api* host, int rank, dw_sdk::FirstFailure* failure)
+  Worker(const dw_host_api* host, int rank, dw_sdk::KeptFailure* failure)
       : host_(host), rank_(rank), failure_(failure) {}
   ~Worker() { destroy(); }
   Worker(const Worker&) = delete;
@@ -221,7 +221,7 @@ class Worker {
   void started(Transfer* transfer, ucs_status_ptr_t request);
   void end(Transfer* transfer, ucs_status_t status);
   void refuse(Transfer* transfer, const ucp_tag_recv_info_t& message);
-  void note_failure(const Call& call, ucs_status_t status);
+  void note_failure(const EngineOp& call, ucs_status_t status);
   void settle(Transfer* transfer, Transfer::State state);
   void link(Transfer* transfer);
   void unlink(Transfer* transfer);
@@ -241,7 +241,7 @@ class Worker {
 
   const dw_host_api* const host_;
   const int rank_;
-  dw_sdk::FirstFailure* const failure_;
+  dw_sdk::KeptFailure* const failure_;
   std::shared_ptr<Context> context_;
   const Library* ucp_ = nullptr;
 

@@ -29,7 +29,7 @@ int32_t Worker::hear(ucp_am_recv_callback_t heard, void* arg, dw_error* error) {
 }
 
 void Worker::begin(Transfer* transfer, const Access& access) {
-  const Call& call = transfer->call;
+  const EngineOp& call = transfer->call;
   transfer->worker = this;
   if (worker_ == nullptr) return settle(transfer, Transfer::State::kFailed);
   const ucp_ep_h to = endpoint(call.peer);

@@ -36,7 +36,7 @@ bool is_loss(ucs_status_t status) {
 
 // Notes why a transfer failed. It is reported later, since UCX may be calling
 // back.
-void Worker::note_failure(const Call& call, ucs_status_t status) {
+void Worker::note_failure(const EngineOp& call, ucs_status_t status) {
   news_ = true;
   char text[200];
   std::snprintf(text, sizeof text, "ucx: %s rank %d failed: %s",
@@ -54,7 +54,7 @@ void Worker::note_failure(const Call& call, ucs_status_t status) {
 
 // A receive has got a message of another element type or count.
 void Worker::refuse(Transfer* transfer, const ucp_tag_recv_info_t& message) {
-  const Call& call = transfer->call;
+  const EngineOp& call = transfer->call;
   if (!tearing_ && bad_.code == DW_OK) {
     news_ = true;
     dw_sdk::fail_message_mismatch(

@@ -3,9 +3,9 @@
 // of a mapped operation is called through a pointer.
 //
 // A Window derives from WindowWords and has `comm` (with host, rank, size,
-// looks, crowded and yielding), `parts` (by rank, of a type that derives from
-// WindowPart), `of` a dw_window, and these functions, which return DW_OK or an
-// error unless it is said otherwise:
+// looks, oversubscribed and yielding), `parts` (by rank, of a type that derives
+// from WindowPart), `of` a dw_window, and these functions, which return DW_OK
+// or an error unless it is said otherwise:
 //
 //   check(error)                        the failure of communicator or window
 //   move_far(part, op, bytes, work, error)  an access to data that are not
@@ -45,8 +45,9 @@ inline int32_t done(int32_t code) {
 }
 
 // Raises a signal after everything that this thread has written before.
-template <class Window, class Part>
-int32_t raise(Window& window, Part& part, const dw_op& op, dw_error* error) {
+template <class Window, class RankPart>
+int32_t raise(Window& window, RankPart& part, const dw_op& op,
+              dw_error* error) {
   if (!window.has_signal(op))
     return dw_invalid(error, "there is no such signal");
   if (op.signal_index != DW_SIGNAL_PAIR && op.signal_how != DW_SIGNAL_ADD &&
@@ -81,8 +82,8 @@ int32_t move_lent(const dw_host_api& host, const char* backend,
                   const WindowPart& part, int rank, const dw_op& op,
                   uint64_t bytes, dw_error* error);
 
-template <class Window, class Part>
-[[gnu::always_inline]] inline int32_t move(Window& window, Part& part,
+template <class Window, class RankPart>
+[[gnu::always_inline]] inline int32_t move(Window& window, RankPart& part,
                                            const dw_op& op, dw_work* work,
                                            dw_error* error) {
   const uint64_t bytes = bytes_of(op);

@@ -73,7 +73,7 @@ class SignalWait final : public Wait {
                 DW_REASON_TIMED_OUT, op_.peer,
                 "the signal did not come in time");
   }
-  bool gives_way() override { return window_.comm->crowded; }
+  bool gives_way() override { return window_.comm->oversubscribed; }
   void before_sleep() override { window_.before_sleep(); }
 
   // Whether the signal can never come: all ranks that could raise it have ended

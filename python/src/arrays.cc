@@ -15,7 +15,7 @@ namespace {
 struct Named {
   const char* name;
   int32_t dtype;
-  const char* format;  // of the buffer protocol
+  const char* format;  // the buffer protocol's
 };
 constexpr Named kNames[] = {
     {"uint8", DW_DTYPE_U8, "B"},

@@ -260,7 +260,7 @@ Options::Options(const char* call, nb::handle group, nb::handle timeout,
   if (recording != nullptr) options_.batch = handle_of(recording);
 }
 
-bool Call::is_me(distwrap_peer peer) const {
+bool OperationCall::is_me(distwrap_peer peer) const {
   int32_t rank = peer.rank;
   if (peer.numbering == DW_RANK_OF_WORLD &&
       distwrap_get_group_rank(options_.group(), peer.rank, &rank, nullptr) !=
@@ -270,8 +270,8 @@ bool Call::is_me(distwrap_peer peer) const {
          rank == distwrap_get_rank(options_.group());
 }
 
-const Tensors& Call::list(nb::handle object, const char* name, Use use,
-                          Elements elements) {
+const Tensors& OperationCall::list(nb::handle object, const char* name, Use use,
+                                   Elements elements) {
   held().lists.push_back(std::make_unique<Tensors>());
   held().lists.back()->read_list(object, name_, name, use, elements);
   if (const Tensor* const first = held().lists.back()->first();
@@ -283,14 +283,14 @@ const Tensors& Call::list(nb::handle object, const char* name, Use use,
   return *held().lists.back();
 }
 
-const Tensors& Call::list_or_none(nb::handle object, const char* name,
-                                  Use use) {
+const Tensors& OperationCall::list_or_none(nb::handle object, const char* name,
+                                           Use use) {
   if (!object.is_none()) return list(object, name, use);
   held().lists.push_back(std::make_unique<Tensors>());
   return *held().lists.back();
 }
 
-const Reduction& Call::reduction(nb::handle op) {
+const Reduction& OperationCall::reduction(nb::handle op) {
   Reduction& by = held().reduction.emplace(name_, op);
   by.give(options_.get());
   return by;

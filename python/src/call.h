@@ -1,7 +1,7 @@
 // The frame of every call: its options, its buffers, waiting without the GIL,
 // and Ctrl-C.
 //
-//   Call call("broadcast", group, async_op, timeout, label);
+//   OperationCall call("broadcast", group, async_op, timeout, label);
 //   const auto* t = call.tensor(tensor, "tensor", Use::kWritten);
 //   return call.run([&](auto* o, auto* w, auto* e) {
 //     return distwrap_broadcast(t, t, root, o, w, e);
@@ -61,7 +61,7 @@ class MainWait {
   const bool is_main_;
   const distwrap_group group_;
   const Groups* const groups_;
-  // That of the call in whose callback this one is made.
+  // The wait of the call in whose callback this one is made.
   const MainWait* outer_ = nullptr;
 };
 
@@ -159,7 +159,7 @@ struct Held {
   std::vector<std::unique_ptr<Tensors>> lists;
   // One of the tensors, when they lie on a device; otherwise NULL.
   const Tensor* on_device = nullptr;
-  std::vector<std::unique_ptr<Held>> parts;  // of the operations of a batch
+  std::vector<std::unique_ptr<Held>> parts;  // the operations of a batch
   // For Work.result: the only output, or a list of several.
   nanobind::object outputs;
   bool has_list = false;
@@ -296,18 +296,18 @@ nanobind::object make_work(distwrap_work work, std::unique_ptr<Held> held,
 
 // One operation: its options, and its buffers, which lie on the stack while the
 // call waits and in memory of the operation otherwise.
-class Call {
+class OperationCall {
  public:
-  Call(const char* name, nanobind::handle group, bool async_op,
-       nanobind::handle timeout, nanobind::handle label)
+  OperationCall(const char* name, nanobind::handle group, bool async_op,
+                nanobind::handle timeout, nanobind::handle label)
       : name_(name),
         group_(group),
         async_op_(async_op),
         options_(name, group, timeout, label),
         kept_(async_op || recording != nullptr ? std::make_unique<Held>()
                                                : nullptr) {}
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
+  OperationCall(const OperationCall&) = delete;
+  OperationCall& operator=(const OperationCall&) = delete;
 
   // counts_rows: a tensor without dimensions is refused.
   const distwrap_tensor* tensor(nanobind::handle object, const char* name,
@@ -339,7 +339,7 @@ class Call {
   // An empty list for None.
   const Tensors& list_or_none(nanobind::handle object, const char* name,
                               Use use);
-  // Also puts the factor of a PREMUL_SUM into the options.
+  // Puts the factor of a PREMUL_SUM into the options, too.
   const Reduction& reduction(nanobind::handle op);
   distwrap_peer peer(const char* argument, nanobind::handle global,
                      nanobind::handle group) const {

@@ -106,7 +106,7 @@ nb::object make_plan(H routing, int64_t num_experts, const Ranks& to_rank,
     moe.node_of = node_of->data();
     moe.node_of_count = node_of->size();
   }
-  Call call(kCall, group, false, timeout, label);
+  OperationCall call(kCall, group, false, timeout, label);
   const auto* const ids = call.tensor(routing, "routing", Use::kRead);
   distwrap_moe_plan made = nullptr;
   wait_in(call.options().group(), [&](distwrap_error* error) {
@@ -120,7 +120,7 @@ nb::object make_plan(H routing, int64_t num_experts, const Ranks& to_rank,
 // The lists of a call, read from pairs of tensors.
 class Side {
  public:
-  Side(Call& call, H rows, H weights) {
+  Side(OperationCall& call, H rows, H weights) {
     add(call, rows, 0);
     add(call, weights, 1);
   }
@@ -128,7 +128,7 @@ class Side {
   uint64_t size() const { return all_.size(); }
 
  private:
-  void add(Call& call, H pairs, int32_t is_weights) {
+  void add(OperationCall& call, H pairs, int32_t is_weights) {
     for (H pair : nb::borrow<nb::iterable>(pairs))
       all_.push_back(
           {call.tensor(nb::borrow<nb::tuple>(pair)[0], "side", Use::kRead),
@@ -140,7 +140,7 @@ class Side {
 
 // The options of these calls name no group, which the plan has.
 template <class F>
-nb::object run_on(Call& call, const MoePlan& plan, const F& f) {
+nb::object run_on(OperationCall& call, const MoePlan& plan, const F& f) {
   if (recording != nullptr) return call.run(f);
   return call.run_on(group_of("wait", plan.group()), plan.group(), f);
 }
@@ -148,7 +148,7 @@ nb::object run_on(Call& call, const MoePlan& plan, const F& f) {
 nb::object dispatch(MoePlan& plan, H x, H out, H side, H weights, bool async_op,
                     H timeout, H label) {
   constexpr const char* kCall = "moe_dispatch";
-  Call call(kCall, nb::none(), async_op, timeout, label);
+  OperationCall call(kCall, nb::none(), async_op, timeout, label);
   const auto* const to = call.tensor(out, "out", Use::kWritten);
   const auto* const from = call.tensor(x, "x", Use::kRead);
   const Side beside(call, side, weights);
@@ -163,7 +163,7 @@ nb::object combine(MoePlan& plan, H y, H out, const std::string& weighting,
                    bool reproducible, H returns, bool async_op, H timeout,
                    H label) {
   constexpr const char* kCall = "moe_combine";
-  Call call(kCall, nb::none(), async_op, timeout, label);
+  OperationCall call(kCall, nb::none(), async_op, timeout, label);
   const auto* const to = call.tensor(out, "out", Use::kWritten);
   const auto* const from = call.tensor(y, "y", Use::kRead);
   const MoeCombine how(kCall, call, weighting, weights, bias, order,
@@ -176,7 +176,7 @@ nb::object combine(MoePlan& plan, H y, H out, const std::string& weighting,
 // A call in two phases, with the tensors that it uses.
 class MoePending {
  public:
-  MoePending(distwrap_moe_pending taken, std::unique_ptr<Call> call,
+  MoePending(distwrap_moe_pending taken, std::unique_ptr<OperationCall> call,
              nb::handle group)
       : handle_(taken), call_(std::move(call)), group_(nb::borrow(group)) {}
   MoePending(const MoePending&) = delete;
@@ -193,11 +193,12 @@ class MoePending {
 
  private:
   distwrap_moe_pending handle_;
-  std::unique_ptr<Call> call_;
+  std::unique_ptr<OperationCall> call_;
   const nb::object group_;
 };
 
-nb::object make_pending(distwrap_moe_pending taken, std::unique_ptr<Call> call,
+nb::object make_pending(distwrap_moe_pending taken,
+                        std::unique_ptr<OperationCall> call,
                         const MoePlan& plan) {
   return nb::cast(new MoePending(taken, std::move(call), plan.group()),
                   nb::rv_policy::take_ownership);
@@ -206,7 +207,8 @@ nb::object make_pending(distwrap_moe_pending taken, std::unique_ptr<Call> call,
 nb::object dispatch_start(MoePlan& plan, H x, H out, H side, H weights,
                           H timeout, H label) {
   constexpr const char* kCall = "moe_dispatch_start";
-  auto call = std::make_unique<Call>(kCall, nb::none(), false, timeout, label);
+  auto call =
+      std::make_unique<OperationCall>(kCall, nb::none(), false, timeout, label);
   const auto* const to = call->tensor(out, "out", Use::kWritten);
   const auto* const from = call->tensor(x, "x", Use::kRead);
   const Side beside(*call, side, weights);
@@ -224,7 +226,8 @@ nb::object combine_start(MoePlan& plan, H y, H out,
                          const std::string& order, bool reproducible, H returns,
                          H timeout, H label) {
   constexpr const char* kCall = "moe_combine_start";
-  auto call = std::make_unique<Call>(kCall, nb::none(), false, timeout, label);
+  auto call =
+      std::make_unique<OperationCall>(kCall, nb::none(), false, timeout, label);
   const auto* const to = call->tensor(out, "out", Use::kWritten);
   const auto* const from = call->tensor(y, "y", Use::kRead);
   const MoeCombine how(kCall, *call, weighting, weights, bias, order,

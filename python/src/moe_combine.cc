@@ -6,7 +6,7 @@ namespace distwrap_python {
 
 using H = nb::handle;
 
-MoeCombine::MoeCombine(const char* name, Call& call,
+MoeCombine::MoeCombine(const char* name, OperationCall& call,
                        const std::string& weighting, H weights, H bias,
                        const std::string& order, bool reproducible, H returns) {
   options_.struct_size = sizeof options_;

@@ -27,9 +27,9 @@ int32_t choice(const char* call, const char* field, const std::string& word,
 // Uses the tensors of `call`, which outlives it.
 class MoeCombine {
  public:
-  MoeCombine(const char* name, Call& call, const std::string& weighting,
-             nanobind::handle weights, nanobind::handle bias,
-             const std::string& order, bool reproducible,
+  MoeCombine(const char* name, OperationCall& call,
+             const std::string& weighting, nanobind::handle weights,
+             nanobind::handle bias, const std::string& order, bool reproducible,
              nanobind::handle returns);
   const distwrap_moe_combine_options* get() const { return &options_; }
 

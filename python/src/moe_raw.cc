@@ -38,7 +38,7 @@ nb::object dedup_init(int64_t num_tokens, int64_t token_size, int32_t topk_k,
                       int32_t experts_per_rank, H dtype, int32_t ranks_per_node,
                       H group, H timeout, H label) {
   constexpr const char* kCall = "alltoallv_dedup_init";
-  Call call(kCall, group, false, timeout, label);
+  OperationCall call(kCall, group, false, timeout, label);
   const int32_t type = dtype_of(kCall, dtype);
   distwrap_dedup_request made = nullptr;
   wait_in(call.options().group(), [&](distwrap_error* error) {
@@ -51,7 +51,7 @@ nb::object dedup_init(int64_t num_tokens, int64_t token_size, int32_t topk_k,
 
 // The three maps of a call.
 struct Maps {
-  Maps(Call& call, H send_indices, H forward_indices, H recv_indices)
+  Maps(OperationCall& call, H send_indices, H forward_indices, H recv_indices)
       : send(call.tensor(send_indices, "send_indices", Use::kRead)),
         forward(call.tensor(forward_indices, "forward_indices", Use::kRead)),
         recv(call.tensor(recv_indices, "recv_indices", Use::kRead)) {}
@@ -63,7 +63,8 @@ struct Maps {
 // A call by chunks gets the size of each chunk from every rank, the ids of the
 // chunks that the rank sends, and how many of these go to each rank.
 struct Chunks {
-  Chunks(Call& call, H split_sizes, H split_indices, H split_indices_per_rank)
+  Chunks(OperationCall& call, H split_sizes, H split_indices,
+         H split_indices_per_rank)
       : sizes(call.tensor(split_sizes, "input_split_sizes", Use::kRead)),
         ids(call.tensor(split_indices, "input_split_indices", Use::kRead)),
         counts(call.tensor(split_indices_per_rank,
@@ -75,7 +76,8 @@ struct Chunks {
 
 // The options of these calls name no group, which the request has.
 template <class F>
-nb::object run_on(Call& call, const DedupRequest& request, const F& f) {
+nb::object run_on(OperationCall& call, const DedupRequest& request,
+                  const F& f) {
   if (recording != nullptr) return call.run(f);
   return call.run_on(group_of("wait", request.group()), request.group(), f);
 }
@@ -84,7 +86,8 @@ nb::object dedup_exec(H output, H recv_block_ids, H input, H send_indices,
                       H forward_indices, H recv_indices,
                       const DedupRequest& request, bool async_op, H timeout,
                       H label) {
-  Call call("alltoallv_dedup_exec", nb::none(), async_op, timeout, label);
+  OperationCall call("alltoallv_dedup_exec", nb::none(), async_op, timeout,
+                     label);
   const auto* const out =
       call.tensor_or_none(output, "output", Use::kWritten, false);
   const auto* const ids = call.tensor_or_none(recv_block_ids, "recv_block_ids",
@@ -103,7 +106,7 @@ nb::object dedup_combine(H output, H input, H send_indices, H forward_indices,
                          const std::string& order, bool reproducible, H returns,
                          bool async_op, H timeout, H label) {
   constexpr const char* kCall = "alltoallv_dedup_combine";
-  Call call(kCall, nb::none(), async_op, timeout, label);
+  OperationCall call(kCall, nb::none(), async_op, timeout, label);
   const auto* const out = call.tensor(output, "output", Use::kWritten);
   const auto* const in = call.tensor_or_none(input, "input", Use::kRead, false);
   const Maps maps(call, send_indices, forward_indices, recv_indices);
@@ -164,7 +167,7 @@ void dynamic_dispatch(H outs, H output_split_sizes, H input,
                       H input_split_indices_per_rank, int64_t row_elements,
                       H group, H timeout, H label) {
   constexpr const char* kCall = "alltoallv_dynamic_dispatch";
-  Call call(kCall, group, false, timeout, label);
+  OperationCall call(kCall, group, false, timeout, label);
   const Tensors& to = call.list(outs, "outs", Use::kWritten);
   const auto* const gathered =
       call.tensor(output_split_sizes, "output_split_sizes", Use::kWritten);
@@ -182,7 +185,7 @@ void dynamic_combine(H output, H input, H input_split_sizes,
                      H input_split_indices, H input_split_indices_per_rank,
                      int64_t row_elements, H group, H timeout, H label) {
   constexpr const char* kCall = "alltoallv_dynamic_combine";
-  Call call(kCall, group, false, timeout, label);
+  OperationCall call(kCall, group, false, timeout, label);
   const auto* const to = call.tensor(output, "output", Use::kWritten);
   const auto* const from = call.tensor(input, "input", Use::kRead);
   const Chunks chunks(call, input_split_sizes, input_split_indices,

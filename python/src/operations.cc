@@ -13,7 +13,7 @@ using H = nb::handle;
 
 nb::object barrier(H group, bool async_op, H /*device_ids*/, H timeout,
                    H label) {
-  Call call("barrier", group, async_op, timeout, label);
+  OperationCall call("barrier", group, async_op, timeout, label);
   return call.run(
       [](auto* o, auto* w, auto* e) { return distwrap_barrier(o, w, e); });
 }
@@ -27,7 +27,7 @@ void monitored_barrier(H group, H timeout, bool /*wait_all_ranks*/, H label) {
 
 nb::object all_reduce(H tensor, H op, H group, bool async_op, H timeout,
                       H label) {
-  Call call("all_reduce", group, async_op, timeout, label);
+  OperationCall call("all_reduce", group, async_op, timeout, label);
   const Reduction& by = call.reduction(op);
   const distwrap_tensor* const t =
       call.tensor(tensor, "tensor", Use::kWritten, by.elements());
@@ -39,7 +39,7 @@ nb::object all_reduce(H tensor, H op, H group, bool async_op, H timeout,
 
 nb::object broadcast(H tensor, H src, H group, bool async_op, H group_src,
                      H timeout, H label) {
-  Call call("broadcast", group, async_op, timeout, label);
+  OperationCall call("broadcast", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("src", src, group_src);
   const distwrap_tensor* const t =
       call.tensor_of_root(tensor, "tensor", root, true);
@@ -50,7 +50,7 @@ nb::object broadcast(H tensor, H src, H group, bool async_op, H group_src,
 
 nb::object reduce(H tensor, H dst, H op, H group, bool async_op, H group_dst,
                   H timeout, H label) {
-  Call call("reduce", group, async_op, timeout, label);
+  OperationCall call("reduce", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("dst", dst, group_dst);
   const Reduction& by = call.reduction(op);
   const distwrap_tensor* const t =
@@ -64,7 +64,7 @@ nb::object reduce(H tensor, H dst, H op, H group, bool async_op, H group_dst,
 template <class F>
 nb::object scanned(const char* name, H output, H input, H op, H group,
                    bool async_op, H timeout, H label, F f) {
-  Call call(name, group, async_op, timeout, label);
+  OperationCall call(name, group, async_op, timeout, label);
   const Reduction& by = call.reduction(op);
   const distwrap_tensor* const out =
       call.tensor(output, "output", Use::kWritten, by.elements());
@@ -95,7 +95,7 @@ nb::object reduce_scatter_tensor(H output, H input, H op, H group,
 
 nb::object all_gather(H tensor_list, H tensor, H group, bool async_op,
                       H timeout, H label) {
-  Call call("all_gather", group, async_op, timeout, label);
+  OperationCall call("all_gather", group, async_op, timeout, label);
   const Tensors& outs = call.list(tensor_list, "tensor_list", Use::kWritten);
   const distwrap_tensor* const in = call.tensor(tensor, "tensor", Use::kRead);
   return call.run([&outs, in](auto* o, auto* w, auto* e) {
@@ -105,7 +105,7 @@ nb::object all_gather(H tensor_list, H tensor, H group, bool async_op,
 
 nb::object all_gather_into_tensor(H output, H input, H group, bool async_op,
                                   H timeout, H label) {
-  Call call("all_gather_into_tensor", group, async_op, timeout, label);
+  OperationCall call("all_gather_into_tensor", group, async_op, timeout, label);
   const distwrap_tensor* const out =
       call.tensor(output, "output_tensor", Use::kWritten);
   const distwrap_tensor* const in =
@@ -146,7 +146,7 @@ struct Rows {
 
 nb::object all_gather_v(H output, H input, H counts, H group, bool async_op,
                         H timeout, H label) {
-  Call call("all_gather_v", group, async_op, timeout, label);
+  OperationCall call("all_gather_v", group, async_op, timeout, label);
   const Rows rows("all_gather_v", "counts", counts);
   const distwrap_tensor* const out =
       call.tensor(output, "output", Use::kWritten, Elements::kMoved, true);
@@ -160,7 +160,7 @@ nb::object all_gather_v(H output, H input, H counts, H group, bool async_op,
 
 nb::object reduce_scatter_v(H output, H input, H counts, H op, H group,
                             bool async_op, H timeout, H label) {
-  Call call("reduce_scatter_v", group, async_op, timeout, label);
+  OperationCall call("reduce_scatter_v", group, async_op, timeout, label);
   const Rows rows("reduce_scatter_v", "counts", counts);
   const Reduction& by = call.reduction(op);
   const distwrap_tensor* const out =
@@ -176,7 +176,7 @@ nb::object reduce_scatter_v(H output, H input, H counts, H op, H group,
 
 nb::object reduce_scatter(H output, H input_list, H op, H group, bool async_op,
                           H timeout, H label) {
-  Call call("reduce_scatter", group, async_op, timeout, label);
+  OperationCall call("reduce_scatter", group, async_op, timeout, label);
   const Reduction& by = call.reduction(op);
   const distwrap_tensor* const out =
       call.tensor(output, "output", Use::kWritten, by.elements());
@@ -190,7 +190,7 @@ nb::object reduce_scatter(H output, H input_list, H op, H group, bool async_op,
 
 nb::object gather(H tensor, H gather_list, H dst, H group, bool async_op,
                   H group_dst, H timeout, H label) {
-  Call call("gather", group, async_op, timeout, label);
+  OperationCall call("gather", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("dst", dst, group_dst);
   const distwrap_tensor* const in = call.tensor(tensor, "tensor", Use::kRead);
   const Tensors& outs =
@@ -202,7 +202,7 @@ nb::object gather(H tensor, H gather_list, H dst, H group, bool async_op,
 
 nb::object scatter(H tensor, H scatter_list, H src, H group, bool async_op,
                    H group_src, H timeout, H label) {
-  Call call("scatter", group, async_op, timeout, label);
+  OperationCall call("scatter", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("src", src, group_src);
   const distwrap_tensor* const out =
       call.tensor(tensor, "tensor", Use::kWritten);
@@ -215,7 +215,7 @@ nb::object scatter(H tensor, H scatter_list, H src, H group, bool async_op,
 
 nb::object gather_into_tensor(H output, H input, H dst, H counts, H group,
                               bool async_op, H group_dst, H timeout, H label) {
-  Call call("gather_into_tensor", group, async_op, timeout, label);
+  OperationCall call("gather_into_tensor", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("dst", dst, group_dst);
   const Rows rows("gather_into_tensor", "counts", counts);
   const distwrap_tensor* const out =
@@ -230,7 +230,7 @@ nb::object gather_into_tensor(H output, H input, H dst, H counts, H group,
 
 nb::object scatter_tensor(H output, H input, H src, H counts, H group,
                           bool async_op, H group_src, H timeout, H label) {
-  Call call("scatter_tensor", group, async_op, timeout, label);
+  OperationCall call("scatter_tensor", group, async_op, timeout, label);
   const distwrap_peer root = call.peer("src", src, group_src);
   const Rows rows("scatter_tensor", "counts", counts);
   const distwrap_tensor* const out = call.tensor(
@@ -245,7 +245,7 @@ nb::object scatter_tensor(H output, H input, H src, H counts, H group,
 
 nb::object all_to_all(H output_tensor_list, H input_tensor_list, H group,
                       bool async_op, H timeout, H label) {
-  Call call("all_to_all", group, async_op, timeout, label);
+  OperationCall call("all_to_all", group, async_op, timeout, label);
   const Tensors& outs =
       call.list(output_tensor_list, "output_tensor_list", Use::kWritten);
   const Tensors& ins =
@@ -259,7 +259,7 @@ nb::object all_to_all(H output_tensor_list, H input_tensor_list, H group,
 nb::object all_to_all_single(H output, H input, H output_split_sizes,
                              H input_split_sizes, H group, bool async_op,
                              H timeout, H label) {
-  Call call("all_to_all_single", group, async_op, timeout, label);
+  OperationCall call("all_to_all_single", group, async_op, timeout, label);
   const Rows out_rows("all_to_all_single", "output_split_sizes",
                       output_split_sizes);
   const Rows in_rows("all_to_all_single", "input_split_sizes",
@@ -277,7 +277,7 @@ nb::object all_to_all_single(H output, H input, H output_split_sizes,
 
 void send(H tensor, H dst, H group, int64_t tag, H group_dst, H timeout,
           H label) {
-  Call call("send", group, false, timeout, label);
+  OperationCall call("send", group, false, timeout, label);
   const distwrap_peer peer = call.peer("dst", dst, group_dst);
   const distwrap_tensor* const t = call.tensor(tensor, "tensor", Use::kRead);
   call.run([=](auto* o, auto* /*w*/, auto* e) {
@@ -287,7 +287,7 @@ void send(H tensor, H dst, H group, int64_t tag, H group_dst, H timeout,
 
 nb::object recv(H tensor, H src, H group, int64_t tag, H group_src, H timeout,
                 H label) {
-  Call call("recv", group, false, timeout, label);
+  OperationCall call("recv", group, false, timeout, label);
   const distwrap_peer peer = call.peer("src", src, group_src);
   const distwrap_tensor* const t = call.tensor(tensor, "tensor", Use::kWritten);
   const bool records = recording != nullptr;
@@ -300,7 +300,7 @@ nb::object recv(H tensor, H src, H group, int64_t tag, H group_src, H timeout,
 
 // A message is started, unless a batch records it.
 template <class Start, class Record>
-nb::object started(Call& call, Start start, Record record) {
+nb::object started(OperationCall& call, Start start, Record record) {
   if (recording != nullptr)
     return call.run(
         [&](auto* o, auto* /*w*/, auto* e) { return record(o, e); });
@@ -309,7 +309,7 @@ nb::object started(Call& call, Start start, Record record) {
 
 nb::object isend(H tensor, H dst, H group, int64_t tag, H group_dst, H timeout,
                  H label) {
-  Call call("isend", group, true, timeout, label);
+  OperationCall call("isend", group, true, timeout, label);
   const distwrap_peer peer = call.peer("dst", dst, group_dst);
   const distwrap_tensor* const t = call.tensor(tensor, "tensor", Use::kRead);
   return started(
@@ -322,7 +322,7 @@ nb::object isend(H tensor, H dst, H group, int64_t tag, H group_dst, H timeout,
 
 nb::object irecv(H tensor, H src, H group, int64_t tag, H group_src, H timeout,
                  H label) {
-  Call call("irecv", group, true, timeout, label);
+  OperationCall call("irecv", group, true, timeout, label);
   const distwrap_peer peer = call.peer("src", src, group_src);
   const distwrap_tensor* const t = call.tensor(tensor, "tensor", Use::kWritten);
   return started(
@@ -345,7 +345,7 @@ nb::list batch_isend_irecv(nb::list ops, H timeout, H label) {
   for (H item : ops) {
     const nb::tuple op = nb::borrow<nb::tuple>(item);
     const bool receives = nb::cast<bool>(op[0]);
-    Call call(kCall, op[4], true, nb::none(), nb::none());
+    OperationCall call(kCall, op[4], true, nb::none(), nb::none());
     distwrap_p2p_op message = {};
     message.tensor =
         call.tensor(op[1], "tensor", receives ? Use::kWritten : Use::kRead);

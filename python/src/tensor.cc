@@ -29,7 +29,7 @@ void* const kLegacyStream = reinterpret_cast<void*>(1);
 // How objects of a type are read. A type stays as long as it is known here.
 struct KnownType {
   PyTypeObject* type = nullptr;
-  void* exchange = nullptr;  // its table, or NULL
+  void* exchange = nullptr;  // the type's table, or NULL
 };
 constexpr int kKnownTypes = 8;
 KnownType known_types[kKnownTypes];

@@ -57,7 +57,7 @@ class Tensor {
   static constexpr int kDims = 8;
   distwrap_tensor tensor_ = {};
   int64_t shape_[kDims];
-  std::vector<int64_t> long_shape_;  // of more dimensions
+  std::vector<int64_t> long_shape_;  // where there are more dimensions
   int32_t dims_ = 0;                 // as given
   bool read_only_ = false;
   const char* problem_ = nullptr;  // why the elements cannot be used

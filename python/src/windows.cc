@@ -241,10 +241,11 @@ class Window {
 
  private:
   // A call on the window: its options name no group, which the window has.
-  struct WindowCall : Call {
+  struct WindowCall : OperationCall {
     WindowCall(const Window& on, const char* name, bool async_op, H timeout,
                H label)
-        : Call(name, nb::none(), async_op, timeout, label), window(on) {
+        : OperationCall(name, nb::none(), async_op, timeout, label),
+          window(on) {
       if (recording != nullptr)
         raise_value(name, "calls on windows cannot be in a batch",
                     "make the call outside of the batch");

@@ -192,7 +192,7 @@ thread_local Batch* recording = nullptr;
 struct Batch {
   distwrap_batch handle = nullptr;
   std::unique_ptr<Held> held = std::make_unique<Held>();
-  nb::list groups;  // of each operation
+  nb::list groups;  // the group of each operation
   Batch* outer = nullptr;
   bool is_recording = false;
   Batch() {

@@ -38,7 +38,7 @@ std::optional<WindowPart> decode(absl::string_view bytes) {
 
 absl::StatusOr<std::shared_ptr<Window>> Window::build(
     BackendCommunicator& owner, SetupRounds& rounds, SetupPlan plan,
-    const Part& part, Deadline deadline) {
+    const OwnPart& part, Deadline deadline) {
   const bool brings = part.memory.data() != nullptr;
   WindowPart mine;
   mine.count = part.count;
@@ -81,7 +81,7 @@ absl::StatusOr<std::shared_ptr<Window>> Window::build(
 }
 
 Window::Window(BackendCommunicator& owner, const SetupPlan& plan,
-               const Part& part, dw_window* window,
+               const OwnPart& part, dw_window* window,
                std::vector<WindowPart> parts)
     : owner_(owner),
       group_(plan.group),

@@ -26,7 +26,7 @@ class Window final : private WorkOwner,
                      public std::enable_shared_from_this<Window> {
  public:
   // This rank's part. Without an address `count` elements are allocated.
-  struct Part {
+  struct OwnPart {
     TensorView memory = {};
     int64_t count = 0;
     DType dtype = DType::kU8;
@@ -37,7 +37,7 @@ class Window final : private WorkOwner,
   // missing, those of the backend.
   static absl::StatusOr<std::shared_ptr<Window>> build(
       BackendCommunicator& owner, SetupRounds& rounds, SetupPlan plan,
-      const Part& part, Deadline deadline);
+      const OwnPart& part, Deadline deadline);
   ~Window() = default;
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -75,7 +75,7 @@ class Window final : private WorkOwner,
   absl::Status check_open(const char* call) const;
 
  private:
-  Window(BackendCommunicator& owner, const SetupPlan& plan, const Part& part,
+  Window(BackendCommunicator& owner, const SetupPlan& plan, const OwnPart& part,
          dw_window* window, std::vector<WindowPart> parts);
 
   bool is_open() const;

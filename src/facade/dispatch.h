@@ -38,9 +38,9 @@ inline absl::Status not_found(const group::GroupState& group, NoTensor,
   return group.no_communicator(kCpu, call);
 }
 
-template <class Where, class Call>
+template <class Where, class Body>
 absl::StatusOr<Work> run(const char* name, const OpOptions& options,
-                         Where device, const Call& call) {
+                         Where device, const Body& call) {
   const group::GroupState* const group = group_of(options.group);
   if (group == nullptr) [[unlikely]]
     return not_initialized(name);
@@ -58,10 +58,10 @@ absl::StatusOr<Work> run(const char* name, const OpOptions& options,
 
 // The group is looked up twice, which costs a few instructions but keeps a
 // single way to a communicator.
-template <class Call>
+template <class Body>
 absl::StatusOr<Work> run_rooted(const char* name, const OpOptions& options,
                                 Device device, Peer peer, Role role,
-                                const Call& call) {
+                                const Body& call) {
   const group::GroupState* const group = group_of(options.group);
   if (group == nullptr) [[unlikely]]
     return not_initialized(name);
@@ -74,9 +74,9 @@ absl::StatusOr<Work> run_rooted(const char* name, const OpOptions& options,
 }
 
 // Records a call as an item of a batch; returns the item's number.
-template <class Call>
+template <class Body>
 int record(BatchItems& items, const char* name, const OpOptions& options,
-           std::optional<Device> device, const Call& call) {
+           std::optional<Device> device, const Body& call) {
   const int number = items.size();
   absl::Status status = base::guarded(name, [&] {
     absl::Status refused;
@@ -89,9 +89,9 @@ int record(BatchItems& items, const char* name, const OpOptions& options,
   return items.keep(number, status);
 }
 
-template <class Call>
+template <class Body>
 int record_rooted(BatchItems& items, const char* name, const OpOptions& options,
-                  Device device, Peer peer, Role role, const Call& call) {
+                  Device device, Peer peer, Role role, const Body& call) {
   return record(
       items, name, options, device,
       [&](Communicator& c, const CallOptions& how) -> absl::StatusOr<Work> {

@@ -64,8 +64,8 @@ class ObjectExchange {
   }
 
   // Runs one step, `call(communicator, call_options)`, with the remaining time.
-  template <class Call>
-  absl::Status step(const Call& call) const {
+  template <class Body>
+  absl::Status step(const Body& call) const {
     return finish(call(*communicator_, call_options()).status());
   }
   comm::BackendCommunicator& communicator() const { return *communicator_; }

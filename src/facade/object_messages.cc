@@ -14,12 +14,12 @@ namespace distwrap::facade {
 namespace {
 
 // The number of a message within the class.
-enum Part : int64_t { kOffer = 0, kAnswer = 1, kBody = 2 };
+enum Step : int64_t { kOffer = 0, kAnswer = 1, kBody = 2 };
 
 absl::Status run(const ObjectExchange& exchange, uint16_t kind,
-                 comm::AnyCall call, int peer, Part part) {
+                 comm::AnyCall call, int peer, Step step) {
   call.peer = peer;
-  call.tag = part;
+  call.tag = step;
   call.tag_class = DW_TAG_CLASS_HOST;
   return exchange.step(
       [&](comm::BackendCommunicator& c, const CallOptions& options) {
@@ -27,18 +27,18 @@ absl::Status run(const ObjectExchange& exchange, uint16_t kind,
       });
 }
 
-absl::Status send(const ObjectExchange& exchange, int peer, Part part,
+absl::Status send(const ObjectExchange& exchange, int peer, Step step,
                   const std::string& bytes) {
   comm::AnyCall call;
   call.in = bytes_view(bytes);
-  return run(exchange, DW_OP_SEND, call, peer, part);
+  return run(exchange, DW_OP_SEND, call, peer, step);
 }
 
-absl::Status receive(const ObjectExchange& exchange, int peer, Part part,
+absl::Status receive(const ObjectExchange& exchange, int peer, Step step,
                      std::string& bytes) {
   comm::AnyCall call;
   call.out = bytes_view(bytes);
-  return run(exchange, DW_OP_RECV, call, peer, part);
+  return run(exchange, DW_OP_RECV, call, peer, step);
 }
 
 absl::StatusOr<int> peer_of(const ObjectExchange& exchange, Peer peer,

@@ -52,8 +52,8 @@ absl::StatusOr<comm::BackendCommunicator*> owner_of(
   return group.no_communicator(device, kNew);
 }
 
-absl::StatusOr<comm::Window::Part> part_of(const group::GroupState& group,
-                                           const WindowOptions& options) {
+absl::StatusOr<comm::Window::OwnPart> part_of(const group::GroupState& group,
+                                              const WindowOptions& options) {
   const TensorView& memory = options.memory;
   const bool brings = memory.data() != nullptr;
   ErrorInfo info{.reason = Reason::kInvalidArgument};
@@ -87,7 +87,7 @@ absl::StatusOr<comm::Window::Part> part_of(const group::GroupState& group,
     info.actual = absl::FormatDuration(*options.timeout);
     info.next_step = "leave it unset for the group's";
   } else {
-    comm::Window::Part part;
+    comm::Window::OwnPart part;
     part.memory = memory;
     part.count = brings ? memory.count() : options.count;
     part.dtype = brings ? memory.dtype() : options.dtype;
@@ -102,7 +102,7 @@ absl::StatusOr<comm::Window::Part> part_of(const group::GroupState& group,
 absl::StatusOr<Window> new_window(const WindowOptions& options) try {
   const auto group = facade::usable_group(options.group, kNew);
   if (!group.ok()) return group.status();
-  const absl::StatusOr<comm::Window::Part> part = part_of(**group, options);
+  const absl::StatusOr<comm::Window::OwnPart> part = part_of(**group, options);
   if (!part.ok()) return part.status();
   const absl::StatusOr<comm::BackendCommunicator*> owner =
       owner_of(**group, options);

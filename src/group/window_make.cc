@@ -41,7 +41,7 @@ absl::Status limited_by_call(const absl::Status& status) {
 
 absl::StatusOr<std::shared_ptr<comm::Window>> make_window(
     GroupState& group, comm::BackendCommunicator& owner,
-    const comm::Window::Part& part, absl::Duration limit) {
+    const comm::Window::OwnPart& part, absl::Duration limit) {
   const Deadline deadline = Deadline::after(limit);
   std::string text =
       absl::StrCat("with ", part.signals, " signals on ", owner.backend());

@@ -18,7 +18,7 @@ namespace distwrap::group {
 // the missing ranks, those of the backend.
 absl::StatusOr<std::shared_ptr<comm::Window>> make_window(
     GroupState& group, comm::BackendCommunicator& owner,
-    const comm::Window::Part& part, absl::Duration limit);
+    const comm::Window::OwnPart& part, absl::Duration limit);
 
 // Ends this rank's calls, meets the other ranks and destroys the backend's
 // window. OK for a window that has ended. It fails on all ranks or on none.

@@ -41,17 +41,17 @@ struct Plain {
   }
 };
 
-enum class Way { kSet, kAdd, kSetWeighted, kAddWeighted };
+enum class Step { kSet, kAdd, kSetWeighted, kAddWeighted };
 
-template <class Number, class Sum, Way kWay>
+template <class Number, class Sum, Step kStep>
 void accumulate(Sum* sum, const uint8_t* from, int64_t n, float weight) {
   using Stored = typename Number::Stored;
   constexpr auto kSize = static_cast<int64_t>(sizeof(Stored));
   for (int64_t i = 0; i < n; ++i) {
     Sum value = static_cast<Sum>(Number::read(load<Stored>(from + i * kSize)));
-    if constexpr (kWay == Way::kSetWeighted || kWay == Way::kAddWeighted)
+    if constexpr (kStep == Step::kSetWeighted || kStep == Step::kAddWeighted)
       value = static_cast<Sum>(weight) * value;
-    if constexpr (kWay == Way::kSet || kWay == Way::kSetWeighted)
+    if constexpr (kStep == Step::kSet || kStep == Step::kSetWeighted)
       sum[i] = value;
     else
       sum[i] += value;
@@ -62,33 +62,33 @@ template <class Sum>
 using Accumulate = void (*)(Sum*, const uint8_t*, int64_t, float);
 
 template <class Number, class Sum>
-Accumulate<Sum> pick(Way way) {
-  switch (way) {
-    case Way::kSet:
-      return accumulate<Number, Sum, Way::kSet>;
-    case Way::kAdd:
-      return accumulate<Number, Sum, Way::kAdd>;
-    case Way::kSetWeighted:
+Accumulate<Sum> pick(Step step) {
+  switch (step) {
+    case Step::kSet:
+      return accumulate<Number, Sum, Step::kSet>;
+    case Step::kAdd:
+      return accumulate<Number, Sum, Step::kAdd>;
+    case Step::kSetWeighted:
       if constexpr (std::is_floating_point_v<Sum>)
-        return accumulate<Number, Sum, Way::kSetWeighted>;
+        return accumulate<Number, Sum, Step::kSetWeighted>;
       return nullptr;
-    case Way::kAddWeighted:
+    case Step::kAddWeighted:
       if constexpr (std::is_floating_point_v<Sum>)
-        return accumulate<Number, Sum, Way::kAddWeighted>;
+        return accumulate<Number, Sum, Step::kAddWeighted>;
       return nullptr;
   }
   return nullptr;
 }
 
 template <class Sum>
-Accumulate<Sum> find(DType dtype, Way way) {
+Accumulate<Sum> find(DType dtype, Step step) {
   if constexpr (std::is_same_v<Sum, float>) {
-    if (dtype == DType::kF16) return pick<F16, Sum>(way);
-    if (dtype == DType::kBF16) return pick<BF16, Sum>(way);
-    return pick<Plain<float>, Sum>(way);
+    if (dtype == DType::kF16) return pick<F16, Sum>(step);
+    if (dtype == DType::kBF16) return pick<BF16, Sum>(step);
+    return pick<Plain<float>, Sum>(step);
   } else {
-    if (dtype == DType::kF32) return pick<Plain<float>, Sum>(way);
-    return pick<Plain<Sum>, Sum>(way);
+    if (dtype == DType::kF32) return pick<Plain<float>, Sum>(step);
+    return pick<Plain<Sum>, Sum>(step);
   }
 }
 
@@ -150,8 +150,8 @@ template <class Sum>
 void run_as(const Program& program, const SumRows& rows, int64_t first,
             int64_t last, uint8_t* scratch) {
   const bool weighted = !rows.weights.empty();
-  const Way set = weighted ? Way::kSetWeighted : Way::kSet;
-  const Way more = weighted ? Way::kAddWeighted : Way::kAdd;
+  const Step set = weighted ? Step::kSetWeighted : Step::kSet;
+  const Step more = weighted ? Step::kAddWeighted : Step::kAdd;
   const Accumulate<Sum> set_own = find<Sum>(rows.own.dtype, set);
   const Accumulate<Sum> add_own = find<Sum>(rows.own.dtype, more);
   const Accumulate<Sum> set_staged = find<Sum>(rows.staged.dtype, set);
@@ -182,8 +182,8 @@ void run_as(const Program& program, const SumRows& rows, int64_t first,
       Sums<Sum> sums{{buffers, buffers + kBlock, buffers + 2 * kBlock},
                      {false, false, false}};
       for (const NumberRows& bias : rows.biases)
-        sums.add(Term::kTotal, find<Sum>(bias.dtype, Way::kSet),
-                 find<Sum>(bias.dtype, Way::kAdd),
+        sums.add(Term::kTotal, find<Sum>(bias.dtype, Step::kSet),
+                 find<Sum>(bias.dtype, Step::kAdd),
                  bias.data + i * bias.stride + x * dtype_size(bias.dtype), n,
                  1);
       for (size_t j = begin; j < end; ++j) {

@@ -12,11 +12,11 @@
 namespace distwrap::composed {
 namespace {
 
-using bench::Call;
 using bench::Case;
 using bench::Contestant;
 using bench::Setup;
 using bench::TableContestant;
+using bench::TimedCall;
 
 absl::StatusOr<std::unique_ptr<TableContestant>> make_whole(
     const dw_backend_api& table, const Setup& setup) {
@@ -56,7 +56,7 @@ class Parts final : public Contestant {
   std::string name() const override { return name_; }
   bool checked() const override { return false; }
 
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override {
     auto call = whole_->prepare(c);
     if (!call.ok() || *call == nullptr || !c.active()) return call;
     tape().start(c.spec().ranks);

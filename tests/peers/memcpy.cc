@@ -18,11 +18,11 @@ class Memcpy final : public bench::Contestant {
   std::string name() const override { return name_; }
   bool checked() const override { return false; }
 
-  absl::StatusOr<std::unique_ptr<bench::Call>> prepare(
+  absl::StatusOr<std::unique_ptr<bench::TimedCall>> prepare(
       bench::Case& c) override {
     const auto bytes =
         static_cast<size_t>(std::max(c.in_bytes(), c.out_bytes()));
-    if (bytes == 0) return std::unique_ptr<bench::Call>();
+    if (bytes == 0) return std::unique_ptr<bench::TimedCall>();
     // Calls of several cases may exist at the same time.
     const std::shared_ptr<std::byte> from = bench::page_aligned(bytes);
     const std::shared_ptr<std::byte> to = bench::page_aligned(bytes);

@@ -30,14 +30,14 @@
 namespace distwrap::peers {
 namespace {
 
-using bench::Call;
 using bench::Case;
 using bench::Operation;
+using bench::TimedCall;
 using Reduce = void (*)(void*, const void*, const void*, size_t);
 
 // Turns Gloo's exceptions into a status.
 template <class F>
-std::unique_ptr<Call> call_of(F f) {
+std::unique_ptr<TimedCall> call_of(F f) {
   return bench::make_call([f = std::move(f)] {
     try {
       f();
@@ -83,7 +83,7 @@ class RawGloo final : public bench::Contestant {
 
   std::string name() const override { return name_; }
 
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override {
     switch (c.spec().dtype) {
       case DType::kF32:
         return prepare_for<float>(c);
@@ -96,13 +96,13 @@ class RawGloo final : public bench::Contestant {
       case DType::kI64:
         return prepare_for<int64_t>(c);
       default:
-        return std::unique_ptr<Call>();
+        return std::unique_ptr<TimedCall>();
     }
   }
 
  private:
   template <class T>
-  std::unique_ptr<Call> prepare_for(const Case& c) {
+  std::unique_ptr<TimedCall> prepare_for(const Case& c) {
     T* const in = static_cast<T*>(c.in().data());
     T* const out = static_cast<T*>(c.out().data());
     const auto in_count = static_cast<size_t>(c.in().count());
@@ -187,7 +187,8 @@ class RawGloo final : public bench::Contestant {
   // Gloo requires an output on every rank; its content is lost on ranks other
   // than the root.
   template <class T>
-  std::unique_ptr<Call> reduce(const Case& c, T* in, size_t count, T* out) {
+  std::unique_ptr<TimedCall> reduce(const Case& c, T* in, size_t count,
+                                    T* out) {
     auto work = std::make_shared<std::vector<T>>(is_root(c) ? 0 : count);
     auto options = std::make_shared<gloo::ReduceOptions>(context_);
     options->setInput(in, count);
@@ -203,9 +204,9 @@ class RawGloo final : public bench::Contestant {
   // Gloo has only halving and doubling, in place. The copies belong to the cost
   // of this operation, which leaves its input unchanged.
   template <class T>
-  std::unique_ptr<Call> reduce_scatter(const Case& c, const T* in,
-                                       size_t in_count, T* out,
-                                       size_t out_count) {
+  std::unique_ptr<TimedCall> reduce_scatter(const Case& c, const T* in,
+                                            size_t in_count, T* out,
+                                            size_t out_count) {
     auto work = std::make_shared<std::vector<T>>(in_count);
     const std::vector<int> counts(static_cast<size_t>(c.spec().ranks),
                                   static_cast<int>(out_count));
@@ -219,7 +220,7 @@ class RawGloo final : public bench::Contestant {
     });
   }
 
-  std::unique_ptr<Call> ping_pong(const Case& c) {
+  std::unique_ptr<TimedCall> ping_pong(const Case& c) {
     if (c.spec().ranks < 2) return nullptr;
     constexpr uint64_t kSlot = uint64_t{1} << 60;  // far from Gloo's own slots
     const int peer = c.partner();

@@ -12,9 +12,9 @@
 namespace distwrap::peers {
 namespace {
 
-using bench::Call;
 using bench::Case;
 using bench::Operation;
+using bench::TimedCall;
 
 constexpr ucp_tag_t kTag = 7;
 
@@ -35,7 +35,7 @@ class RawUcx final : public bench::Contestant {
 
   std::string name() const override { return name_; }
 
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override {
     if (c.spec().ranks < 2) return nullptr;
     if (c.spec().op == Operation::kSendRecv) return ping_pong(c);
     if (c.spec().op == Operation::kRing) return ring(c);
@@ -44,7 +44,7 @@ class RawUcx final : public bench::Contestant {
   }
 
  private:
-  std::unique_ptr<Call> ping_pong(const Case& c) {
+  std::unique_ptr<TimedCall> ping_pong(const Case& c) {
     Ucx* const ucx = ucx_.get();
     const void* const from = c.in().data();
     void* const to = c.out().data();
@@ -62,7 +62,7 @@ class RawUcx final : public bench::Contestant {
     });
   }
 
-  std::unique_ptr<Call> ring(const Case& c) {
+  std::unique_ptr<TimedCall> ring(const Case& c) {
     Ucx* const ucx = ucx_.get();
     const void* const from = c.in().data();
     void* const to = c.out().data();

@@ -12,9 +12,9 @@
 namespace distwrap::peers {
 namespace {
 
-using bench::Call;
 using bench::Case;
 using bench::Operation;
+using bench::TimedCall;
 
 // The memory of all ranks, with a word for signals behind it.
 class Shared {
@@ -131,7 +131,7 @@ class Shared {
 
 // Written data are spoiled and fetched at their destination.
 template <class Body>
-class WindowCall final : public Call {
+class WindowCall final : public TimedCall {
  public:
   WindowCall(Case& c, std::unique_ptr<Shared> shared, bool lands, Body body)
       : case_(c), shared_(std::move(shared)), lands_(lands), body_(body) {
@@ -166,8 +166,8 @@ class WindowCall final : public Call {
 };
 
 template <class Body>
-std::unique_ptr<Call> call_of(Case& c, std::unique_ptr<Shared> shared,
-                              bool lands, Body body) {
+std::unique_ptr<TimedCall> call_of(Case& c, std::unique_ptr<Shared> shared,
+                                   bool lands, Body body) {
   return std::make_unique<WindowCall<Body>>(c, std::move(shared), lands, body);
 }
 
@@ -189,7 +189,7 @@ absl::Status put_signal(const Shared& shared, const void* from, size_t bytes,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Call>> RawUcxWindows::prepare(Case& c) {
+absl::StatusOr<std::unique_ptr<TimedCall>> RawUcxWindows::prepare(Case& c) {
   const size_t size = static_cast<size_t>(dtype_size(c.spec().dtype));
   const bool adds = c.spec().op == Operation::kWinFetchAdd;
   if (adds && c.spec().dtype != DType::kI64 && c.spec().dtype != DType::kI32)

@@ -19,7 +19,7 @@ class RawUcxWindows {
   explicit RawUcxWindows(const bench::Setup& setup) : setup_(setup) {}
 
   // Collective; the first one connects.
-  absl::StatusOr<std::unique_ptr<bench::Call>> prepare(bench::Case& c);
+  absl::StatusOr<std::unique_ptr<bench::TimedCall>> prepare(bench::Case& c);
 
  private:
   const bench::Setup setup_;

@@ -42,9 +42,9 @@ void __sanitizer_syscall_pre_impl_close(long fd);
 
 __attribute__((visibility("default"), no_sanitize("thread"))) long syscall(
     long number, long a, long b, long c, long d, long e, long f) {
-  using Call = long(long, long, long, long, long, long, long);
-  static Call* const real =
-      reinterpret_cast<Call*>(dlsym(RTLD_NEXT, "syscall"));
+  using SystemCall = long(long, long, long, long, long, long, long);
+  static SystemCall* const real =
+      reinterpret_cast<SystemCall*>(dlsym(RTLD_NEXT, "syscall"));
   if (number == SYS_close) __sanitizer_syscall_pre_impl_close(a);
   return real(number, a, b, c, d, e, f);
 }

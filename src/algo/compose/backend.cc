@@ -100,8 +100,8 @@ uint64_t Backend::passed_on() const {
       (DW_BIT(Recipes::kKinds) - 1) & ~kMessages & ~DW_BIT(0);
   uint64_t ops = 0;
   if (recipes_.collectives_complete()) ops |= kCollectives;
-  // A backend that has only messages can carry the worker's messages beside a
-  // caller that waits.
+  // A backend that has only messages can carry the operation thread's messages
+  // beside a caller that waits.
   if (recipes_.complete() || (recipes_.only_messages() &&
                               (inner().flags & DW_BACKEND_SUBMIT_BESIDE) != 0))
     ops |= kMessages;

@@ -28,7 +28,7 @@ class CarriedMessage {
                        dw_error* error);
 
  private:
-  struct Head {
+  struct TypeAndSize {
     uint64_t type;  // DW_DTYPE_<NAME>
     uint64_t bytes;
   };
@@ -54,7 +54,7 @@ class CarriedMessage {
   Comm& comm_;
   const dw_op op_;
   Cell& above_;
-  Head mine_, theirs_;
+  TypeAndSize mine_, theirs_;
   MessagePart head_, bytes_;
   std::atomic<int> left_ = 3;
 };

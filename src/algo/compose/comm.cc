@@ -47,7 +47,7 @@ int32_t Comm::refuse_aborted(dw_error* error) {
   return fail(error, DW_ABORTED, DW_REASON_ABORTED, "the group was aborted");
 }
 
-int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
+int32_t Comm::plan(const dw_op& op, Route* way, dw_error* error) {
   if (op.kind == 0 || op.kind >= Recipes::kKinds)
     return unsupported(error, "this operation cannot be composed");
   const uint32_t flags = op.flags & ~(DW_FLAG_CALLER_WAITS | DW_FLAGS_OPTIONAL);
@@ -62,7 +62,7 @@ int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
   if (!to_self && (recipes.native(op.kind, flags, dtype, op.reduce) ||
                    recipes.native_at(op.kind, flags, dtype, op.reduce,
                                      part_bytes(op, size_)))) {
-    *way = Way::kNative;
+    *way = Route::kNative;
     return DW_OK;
   }
   const Recipe recipe = recipes.recipe(op.kind, flags, dtype, op.reduce);
@@ -79,7 +79,7 @@ int32_t Comm::plan(const dw_op& op, Way* way, dw_error* error) {
     return unsupported(error, "an extension that is required is not known");
   if (recipe == Recipe::kToSelf && !to_self && op.peer >= 0 && op.peer < size_)
     return unsupported(error, "the backend has messages to oneself only");
-  *way = to_self ? Way::kToSelf : Way::kComposed;
+  *way = to_self ? Route::kToSelf : Route::kComposed;
   return check_op(op, rank_, size_, error);
 }
 
@@ -88,9 +88,9 @@ int32_t Comm::query(const dw_op* given, dw_error* error) {
   const dw_op* op;
   if (int32_t code = read_op(&space, &op, given, error)) return code;
   if (is_of_window(op->kind)) return query_window(*op, error);
-  Way way;
+  Route way;
   if (int32_t code = plan(*op, &way, error)) return code;
-  if (way != Way::kNative) return DW_DONE;
+  if (way != Route::kNative) return DW_DONE;
   if (backend_.recipes().caller_waits(op->kind))
     return backend_.inner().query(inner_, given, error);
   dw_op asked = *op;
@@ -116,15 +116,15 @@ int32_t Comm::submit(const dw_op* given, dw_work* work, dw_error* error) {
   const dw_op* op;
   if (int32_t code = read_op(&space, &op, given, error)) return code;
   if (is_of_window(op->kind)) return submit_to_window(*op, work, error);
-  Way way;
+  Route way;
   if (int32_t code = plan(*op, &way, error)) return code;
   return submit_planned(*op, way, work, error);
 }
 
-int32_t Comm::submit_planned(const dw_op& op, Way way, dw_work* work,
+int32_t Comm::submit_planned(const dw_op& op, Route way, dw_work* work,
                              dw_error* error) {
   const bool waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
-  if (way == Way::kToSelf) {
+  if (way == Route::kToSelf) {
     if (waits) return self_.give(op, nullptr, error);
     auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
     if (cell == nullptr) return no_memory(error);
@@ -132,10 +132,10 @@ int32_t Comm::submit_planned(const dw_op& op, Way way, dw_work* work,
     if (code != DW_OK) delete cell;
     return code;
   }
-  if (way == Way::kComposed && is_message(op.kind))
+  if (way == Route::kComposed && is_message(op.kind))
     return submit_carried(op, work, error);
-  if (!worker_idle()) return run_beside(op, way, work, error);
-  if (way == Way::kNative) {
+  if (!thread_idle()) return run_beside(op, way, work, error);
+  if (way == Route::kNative) {
     if (waits && !backend_.recipes().caller_waits(op.kind))
       return wait_here(op, error);
     const dw_op below = lowered(op);
@@ -151,7 +151,7 @@ int32_t Comm::wait_here(const dw_op& op, dw_error* error) {
   return code == DW_OK ? DW_DONE : code;
 }
 
-int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
+int32_t Comm::run_beside(const dw_op& op, Route way, dw_work* work,
                          dw_error* error) {
   const bool waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (!waits && !is_message(op.kind))
@@ -168,10 +168,10 @@ int32_t Comm::run_beside(const dw_op& op, Way way, dw_work* work,
   return ended == DW_OK ? DW_DONE : ended;
 }
 
-int32_t Comm::start_message(const dw_op& op, Way way, Cell& cell,
+int32_t Comm::start_message(const dw_op& op, Route way, Cell& cell,
                             dw_error* error) {
-  if (way == Way::kToSelf) return self_.give(op, &cell, error);
-  if (way == Way::kComposed)
+  if (way == Route::kToSelf) return self_.give(op, &cell, error);
+  if (way == Route::kComposed)
     return CarriedMessage::start(*this, op, cell, true, error);
   dw_op below = lowered(op);
   below.flags &= ~DW_FLAG_CALLER_WAITS;
@@ -228,7 +228,7 @@ int32_t Comm::submit_below(const dw_op& op, dw_work* work, dw_error* error) {
   }
 }
 
-int32_t Comm::enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
+int32_t Comm::enqueue(const dw_op& op, Route way, dw_work* work, Gate* gate,
                       dw_error* error) {
   // Extensions are borrowed for the call, and their size is their maker's.
   if (requires_extension(op))
@@ -236,17 +236,17 @@ int32_t Comm::enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
                        "an extension that is required cannot wait for the "
                        "operations under way");
   return dw_sdk::guarded("an asynchronous operation", error, [&]() -> int32_t {
-    if (worker_ == nullptr) {
-      auto worker = std::make_unique<Worker>(*this);
-      if (int32_t code = worker->start(error)) return code;
-      worker_ = std::move(worker);
+    if (operation_thread_ == nullptr) {
+      auto thread = std::make_unique<OperationThread>(*this);
+      if (int32_t code = thread->start(error)) return code;
+      operation_thread_ = std::move(thread);
     }
-    auto task = std::make_unique<Task>(op, size_, way == Way::kComposed, work,
+    auto task = std::make_unique<Task>(op, size_, way == Route::kComposed, work,
                                        gate, backend_.now_ns());
-    // A thread that sees the flag sees the worker.
+    // A thread that sees the flag sees the operation thread.
     composing_.fetch_add(1, std::memory_order_release);
     try {
-      worker_->add(std::move(task));
+      operation_thread_->add(std::move(task));
     } catch (const std::bad_alloc&) {
       composing_.fetch_sub(1, std::memory_order_release);
       throw;
@@ -263,7 +263,7 @@ void Comm::run_task(Task& task) {
     code = refuse_aborted(&error);
   } else if (task.composed()) {
     code = dw_sdk::guarded("an asynchronous operation", &error, [&] {
-      return worker_->execution().run(task.op(), &error);
+      return operation_thread_->execution().run(task.op(), &error);
     });
   } else {
     const dw_op below = lowered(task.op());
@@ -331,7 +331,8 @@ bool Comm::stop(int64_t deadline_ns) {
     windows = std::exchange(service_, nullptr);
   }
   if (windows != nullptr && !end(std::move(windows), deadline_ns)) return false;
-  return worker_ == nullptr || worker_->stop(patience(deadline_ns));
+  return operation_thread_ == nullptr ||
+         operation_thread_->stop(patience(deadline_ns));
 }
 
 }  // namespace distwrap::algo::compose

@@ -2,19 +2,19 @@
 // runs.
 //
 // The `submit` below takes one thread at a time. A caller that waits inside it
-// is alone there, without a lock: the worker has nothing to do then, and if the
-// host submits beside the caller, the backend below allows that. Operations
-// that do not wait are submitted under `submits_`. While the worker is busy,
-// collectives go through it, so that on every rank they reach the backend below
-// in the order of their submission. Messages go there at once: a peer's message
-// must never wait for a collective.
+// is alone there, without a lock: the operation thread has nothing to do then,
+// and if the host submits beside the caller, the backend below allows that.
+// Operations that do not wait are submitted under `submits_`. While the
+// operation thread is busy, collectives go through it, so that on every rank
+// they reach the backend below in the order of their submission. Messages go
+// there at once: a peer's message must never wait for a collective.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_COMM_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_COMM_H_
 
 #include "algo/compose/backend.h"
 #include "algo/compose/execution.h"
+#include "algo/compose/operation_thread.h"
 #include "algo/compose/self_messages.h"
-#include "algo/compose/worker.h"
 #include "algo/windows/message_service.h"
 #include "base/mutex.h"
 #include "distwrap/abi/plugin.h"
@@ -53,16 +53,17 @@ class Comm {
   bool stop(int64_t deadline_ns);
 
   // How an operation is served.
-  enum class Way : uint8_t { kNative, kToSelf, kComposed };
+  enum class Route : uint8_t { kNative, kToSelf, kComposed };
   // Finds how an operation is served, and checks it.
-  int32_t plan(const dw_op& op, Way* way, dw_error* error);
+  int32_t plan(const dw_op& op, Route* way, dw_error* error);
   // Starts a message of a set; `cell` is notified of its end. DW_OK or DW_DONE,
   // or an error.
-  int32_t start_message(const dw_op& op, Way way, Cell& cell, dw_error* error);
+  int32_t start_message(const dw_op& op, Route way, Cell& cell,
+                        dw_error* error);
   // Submits an operation whose `plan` is known.
-  int32_t submit_planned(const dw_op& op, Way way, dw_work* work,
+  int32_t submit_planned(const dw_op& op, Route way, dw_work* work,
                          dw_error* error);
-  bool worker_idle() const {
+  bool thread_idle() const {
     return composing_.load(std::memory_order_acquire) == 0;
   }
   SelfMessages& self() { return self_; }
@@ -86,18 +87,21 @@ class Comm {
   // waits for the rest of it.
   void break_group(const dw_error& why);
 
-  // Called by the worker.
+  // Called by the operation thread.
   void run_task(Task& task);
 
  private:
   // Runs an operation to its end in the caller's thread.
   int32_t wait_here(const dw_op& op, dw_error* error);
-  // Runs an operation beside others: a message at once, others by the worker.
-  int32_t run_beside(const dw_op& op, Way way, dw_work* work, dw_error* error);
-  int32_t enqueue(const dw_op& op, Way way, dw_work* work, Gate* gate,
+  // Runs an operation beside others: a message at once, others by the operation
+  // thread.
+  int32_t run_beside(const dw_op& op, Route way, dw_work* work,
+                     dw_error* error);
+  int32_t enqueue(const dw_op& op, Route way, dw_work* work, Gate* gate,
                   dw_error* error);
   // For a caller that does not wait, DW_AGAIN is returned (`submit_once`) and
-  // the host queues the operation; the worker tries again (`submit_below`).
+  // the host queues the operation; the operation thread tries again
+  // (`submit_below`).
   using Submit = int32_t (Comm::*)(const dw_op&, dw_work*, dw_error*);
   int32_t forward(const dw_op& op, dw_work* work, Submit way, dw_error* error);
   int32_t submit_carried(const dw_op& op, dw_work* work, dw_error* error);
@@ -111,14 +115,14 @@ class Comm {
   dw_comm* const inner_;
   const int rank_, size_;
   int32_t (*const submit_)(dw_comm*, const dw_op*, dw_work*, dw_error*);
-  // operations that the worker has queued or runs
+  // operations that the operation thread has queued or runs
   std::atomic<int> composing_{0};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> below_aborted_{false};
   base::Mutex submits_, carried_;
   SelfMessages self_;
   Execution execution_;  // belongs to the caller's thread
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<OperationThread> operation_thread_;
   base::Mutex service_mutex_;
   std::shared_ptr<windows::MessageService> service_
       ABSL_GUARDED_BY(service_mutex_);

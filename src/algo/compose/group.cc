@@ -19,7 +19,7 @@ struct Item {
   Comm* comm;
   const dw_op* op;
   dw_work* work;
-  Comm::Way way;
+  Comm::Route way;
   dw_op space;
 };
 
@@ -35,10 +35,10 @@ bool waits(const Item& item) {
 // that was started before.
 bool self_messages_meet(const std::vector<Item>& items) {
   for (const Item& item : items) {
-    if (item.way != Comm::Way::kToSelf) continue;
+    if (item.way != Comm::Route::kToSelf) continue;
     int same = 0, opposite = 0;
     for (const Item& other : items)
-      if (other.way == Comm::Way::kToSelf && other.comm == item.comm &&
+      if (other.way == Comm::Route::kToSelf && other.comm == item.comm &&
           other.op->tag == item.op->tag)
         ++(other.op->kind == item.op->kind ? same : opposite);
     if (same >
@@ -164,7 +164,7 @@ int32_t hand_down(Backend& backend, const std::vector<Item>& items,
                   dw_error* error) {
   const Recipes& recipes = backend.recipes();
   for (const Item& item : items)
-    if (item.way != Comm::Way::kNative || !item.comm->worker_idle() ||
+    if (item.way != Comm::Route::kNative || !item.comm->thread_idle() ||
         (waits(item) && !recipes.caller_waits(item.op->kind)))
       return DW_UNIMPLEMENTED;
   std::vector<dw_op> ops(items.size());

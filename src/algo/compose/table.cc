@@ -26,8 +26,8 @@ int32_t comm_abort(dw_comm* comm, const dw_error* why) {
 
 int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   Comm& ending = Comm::of(comm);
-  // A worker that the backend below does not let go keeps its communicator:
-  // better a leak than memory freed under its feet.
+  // An operation thread that the backend below does not let go keeps its
+  // communicator: better a leak than memory freed under its feet.
   if (!ending.stop(deadline_ns))
     return fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT,
                 "an operation is still in flight");

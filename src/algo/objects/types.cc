@@ -29,8 +29,8 @@ Types& types() {
   return *kTypes;
 }
 
-template <class Result, class Call>
-Result guarded(const Call& call) {
+template <class Result, class Body>
+Result guarded(const Body& call) {
   try {
     return call();
   } catch (const std::exception& e) {

@@ -125,7 +125,7 @@ Board::Board(Plan plan, std::unique_ptr<HostMemory> memory,
              std::vector<int> ranks)
     : plan_(std::move(plan)),
       memory_(std::move(memory)),
-      crowded_(ranks.size() > usable_processors()) {
+      oversubscribed_(ranks.size() > usable_processors()) {
   for (size_t area = 0; area < ranks.size(); ++area)
     if (ranks[area] == plan_.rank)
       own_ = area;

@@ -130,7 +130,7 @@ class Board final : private Watchdog::Watch,
   const Plan plan_;
   const std::unique_ptr<HostMemory> memory_;
   size_t own_ = 0;
-  const bool crowded_;  // more ranks on this host than processors
+  const bool oversubscribed_;  // more ranks on this host than processors
 
   base::Mutex mutex_;
   base::CondVar changed_;

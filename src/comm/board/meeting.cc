@@ -52,7 +52,7 @@ void pause() {
 // this processor, so the first phase is very short.
 class Patience {
  public:
-  explicit Patience(bool crowded) : spins_(crowded ? 20 : 200) {}
+  explicit Patience(bool oversubscribed) : spins_(oversubscribed ? 20 : 200) {}
   // Returns whether it is time to check the deadline and lost ranks.
   bool wait() {
     if (++looks_ <= spins_) {
@@ -216,7 +216,7 @@ std::optional<GroupBoard::Notes> GroupBoard::meet(absl::string_view text,
 // Waits for the verdict. True: the members agree, and all notes are there.
 bool GroupBoard::wait_for_verdict(Deadline deadline, Attendant& attendant) {
   notes_.clear();
-  Patience patience(board_->crowded_);
+  Patience patience(board_->oversubscribed_);
   Deadline report = Deadline::after(kReportEvery);
   for (;;) {
     // The verdict is read first: once it is "agreed", all notes can be read.
@@ -289,7 +289,7 @@ bool GroupBoard::has_met(const Member& member, uint64_t meeting) const {
 void GroupBoard::enter_close_barrier() { page_->met.store(kClosed, kRelease); }
 
 bool GroupBoard::wait_for_close_barrier(Deadline deadline) {
-  Patience patience(board_->crowded_);
+  Patience patience(board_->oversubscribed_);
   for (const Member& member : members_)
     while (!has_met(member, kClosed))
       if (patience.wait() && deadline.passed()) return false;
@@ -301,7 +301,7 @@ bool GroupBoard::wait_for_close_barrier(Deadline deadline) {
 void GroupBoard::end_meetings() {
   if (meeting_ == 0) return;
   const Deadline patience_ends = Deadline::after(kLeaveTime);
-  Patience patience(board_->crowded_);
+  Patience patience(board_->oversubscribed_);
   for (const Member& member : members_)
     while (!has_met(member, meeting_))
       if (patience.wait() && (patience_ends.passed() || lost_one().has_value()))

@@ -120,8 +120,8 @@ std::vector<float> result(const Spec& spec) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Call>> FakeContestant::prepare(Case& c) {
-  if (!behaviour_.has_operation) return std::unique_ptr<Call>();
+absl::StatusOr<std::unique_ptr<TimedCall>> FakeContestant::prepare(Case& c) {
+  if (!behaviour_.has_operation) return std::unique_ptr<TimedCall>();
   return make_call([this, &c, right = result(c.spec())]() -> absl::Status {
     ++calls_;
     if (behaviour_.keeps_outputs) outputs_.push_back(c.out().data());

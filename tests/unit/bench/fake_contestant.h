@@ -38,7 +38,7 @@ class FakeContestant final : public Contestant {
       : behaviour_(std::move(behaviour)), side_(std::move(side)) {}
 
   std::string name() const override { return behaviour_.name; }
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override;
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override;
 
   int64_t calls() const { return calls_; }
   // The address to which each call wrote.

@@ -255,7 +255,7 @@ TEST(Measure, FastCallsAreTimedSeveralAtATime) {
 // A call in another process: it times itself, and its result must be fetched.
 class Elsewhere final : public Contestant {
  public:
-  class Remote final : public Call {
+  class Remote final : public TimedCall {
    public:
     Remote(Elsewhere& home, Case& c) : home_(home), case_(c) {}
     absl::Status repeat(int64_t) override { return absl::OkStatus(); }
@@ -283,7 +283,7 @@ class Elsewhere final : public Contestant {
   };
 
   std::string name() const override { return "elsewhere"; }
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override {
     return std::make_unique<Remote>(*this, c);
   }
   int spoiled = 0, fetched = 0;

@@ -23,14 +23,14 @@ class GlooLanesTest : public testing::Test {
 TEST_F(GlooLanesTest, WhoIsLetGoAllTheTimeStillSeesThatThePeerIsLost) {
   Lane lane(peers_, 1);
   std::future<void> waiting = std::async(std::launch::async, [&] {
-    for (const Way way : {Way::kReceive, Way::kSend})
+    for (const Direction way : {Direction::kReceive, Direction::kSend})
       EXPECT_THROW(while (!lane.wait(way)){}, std::runtime_error);
   });
   std::atomic<bool> over{false};
   std::thread impatient([&] {
     while (!over.load()) {
-      lane.let_go(Way::kReceive);
-      lane.let_go(Way::kSend);
+      lane.let_go(Direction::kReceive);
+      lane.let_go(Direction::kSend);
     }
   });
   peers_.lose(1);

@@ -124,9 +124,9 @@ int reduce_mixed(Rank& rank) {
 
 TEST(ShmMemory, OfSomeRanksAndNotOfOthers) {
   for (const int size : {2, 3})
-    for (const bool crowded : {true, false}) {
-      ProcessRanks ranks(size, [crowded](Rank& rank) {
-        shm_backend::of(rank.comm)->crowded = crowded;
+    for (const bool oversubscribed : {true, false}) {
+      ProcessRanks ranks(size, [oversubscribed](Rank& rank) {
+        shm_backend::of(rank.comm)->oversubscribed = oversubscribed;
         return reduce_mixed(rank);
       });
       for (int rank = 0; rank < size; ++rank)
@@ -140,7 +140,7 @@ TEST(ShmMemory, OfSomeRanksAndNotOfOthers) {
 TEST(ShmMemory, IsNotCopiedWithoutTheKernel) {
   ProcessRanks ranks(3, [](Rank& rank) {
     shm_backend::Comm& comm = *shm_backend::of(rank.comm);
-    comm.crowded = true;
+    comm.oversubscribed = true;
     const size_t count = 100'000;
     const size_t all = count * static_cast<size_t>(rank.size);
     Buffer in, out;
@@ -177,7 +177,7 @@ TEST(ShmMemory, IsNotCopiedWithoutTheKernel) {
 // touched is there again.)
 TEST(ShmMemory, ReleasedBeforeItIsNamedIsAnError) {
   ProcessRanks ranks(2, [](Rank& rank) {
-    shm_backend::of(rank.comm)->crowded = false;
+    shm_backend::of(rank.comm)->oversubscribed = false;
     const size_t count = 150000;
     Buffer in, out;
     if (!make(rank, rank.backend, rank.rank == 1, 2 * count, &in) ||
@@ -212,7 +212,7 @@ TEST(ShmMemory, ReleasedBeforeItIsNamedIsAnError) {
 // `shared` of them have memory that can be mapped.
 void come_late(size_t count, const std::vector<bool>& shared) {
   ProcessRanks ranks(2, [count, &shared](Rank& rank) {
-    shm_backend::of(rank.comm)->crowded = false;
+    shm_backend::of(rank.comm)->oversubscribed = false;
     Buffer in, out;
     if (!make(rank, rank.backend, shared[rank.rank == 0 ? 0 : 1], count, &in) ||
         !make(rank, rank.backend, false, count, &out))
@@ -265,7 +265,7 @@ TEST(ShmMemory, OfARankThatGaveUpIsNotTakenForItsElements) {
 TEST(ShmMemory, OfARankThatIsKilled) {
   for (int moment = 0; moment < 6; ++moment) {
     ProcessRanks ranks(2, [](Rank& rank) {
-      shm_backend::of(rank.comm)->crowded = false;
+      shm_backend::of(rank.comm)->oversubscribed = false;
       const size_t count = 1000000;
       Buffer in, out;
       if (!make(rank, rank.backend, true, count, &in) ||

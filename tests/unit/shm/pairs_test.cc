@@ -107,7 +107,7 @@ TEST_P(Pairs, GiveWhatTheyShould) {
     const auto n = static_cast<size_t>(size);
     for (uint64_t seq = 1; seq <= 400; ++seq) {
       // Ranks that share processors, if these do, and ranks that do not.
-      if (seq == 200) shm_backend::of(member.comm)->crowded = false;
+      if (seq == 200) shm_backend::of(member.comm)->oversubscribed = false;
       // Mostly short ones: those go the short way only among themselves.
       const size_t most = random() % 4 != 0 ? 10 : std::size(kCounts);
       Matrix gives(n, Counts(n));
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Pairs, testing::Values(1, 2, 3, 5));
 TEST(PairsOfThree, WhoMovesStraightHoldsUpNobodyWhoStages) {
   run_threads(3, [](conformance::Member& member) {
     shm_backend::Comm& comm = *shm_backend::of(member.comm);
-    comm.crowded = false;  // otherwise nothing is transferred directly
+    comm.oversubscribed = false;  // otherwise nothing is transferred directly
     Matrix gives(3, Counts(3, 1));
     ASSERT_EQ(exchange(member, gives, 1, false), nullptr);
     ASSERT_TRUE(comm.straight);
@@ -164,7 +164,7 @@ TEST(PairsOfTwo, GoTheWayOfTheLargerPiece) {
                              {{kLarge, kLarge}, true}};
   run_threads(2, [&](conformance::Member& member) {
     shm_backend::Comm& comm = *shm_backend::of(member.comm);
-    comm.crowded = false;
+    comm.oversubscribed = false;
     auto& pair = comm.pairs[static_cast<size_t>(1 - member.rank)];
     for (const int64_t bytes : {kSmall, kLarge})
       pair.takes.took(static_cast<size_t>(bytes), member.rank == 0, 1);

@@ -249,8 +249,9 @@ void reduce_all_ways(int size, const std::function<void(Rank&)>& spoil) {
 
 TEST(ShmProcesses, ReduceWhatTheyReadInEachOther) {
   for (const int size : {2, 3})
-    reduce_all_ways(
-        size, [](Rank& rank) { shm_backend::of(rank.comm)->crowded = false; });
+    reduce_all_ways(size, [](Rank& rank) {
+      shm_backend::of(rank.comm)->oversubscribed = false;
+    });
 }
 
 TEST(ShmProcesses, ReduceWhereOneCannotReadTheOther) {
@@ -262,9 +263,10 @@ TEST(ShmProcesses, ReduceWhereOneCannotReadTheOther) {
 
 // The victim is killed at some moment of operations one after the other; the
 // others say who it was.
-void kill_one(size_t count, int victim, int moment, bool crowded = true) {
-  ProcessRanks ranks(3, [count, victim, crowded](Rank& rank) {
-    shm_backend::of(rank.comm)->crowded = crowded;
+void kill_one(size_t count, int victim, int moment,
+              bool oversubscribed = true) {
+  ProcessRanks ranks(3, [count, victim, oversubscribed](Rank& rank) {
+    shm_backend::of(rank.comm)->oversubscribed = oversubscribed;
     dw_error error = {};
     for (uint64_t seq = 1;; ++seq) {
       float last = 0;

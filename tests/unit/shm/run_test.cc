@@ -13,7 +13,7 @@ constexpr size_t kMib = 1 << 20;
 
 void with_run(int size, const std::function<void(shm_backend::Run&)>& body) {
   run_threads(size, [&](conformance::Member& member) {
-    const shm_backend::Call call;
+    const shm_backend::EngineOp call;
     dw_error error = {};
     shm_backend::Comm& comm = *shm_backend::of(member.comm);
     comm.stage.limit = 2 * kMib;  // as large staging would have it
@@ -50,8 +50,8 @@ TEST(Run, NoMoreThanEightRanksCount) {
 
 TEST(Run, CrowdedExchangesUseLessOfTheRingTheLargerTheyAre) {
   with_run(3, [](shm_backend::Run& run) {
-    const auto ring = [&](size_t bytes, bool crowded) {
-      run.comm->crowded = crowded;
+    const auto ring = [&](size_t bytes, bool oversubscribed) {
+      run.comm->oversubscribed = oversubscribed;
       shm_backend::Run one(run.comm, run.call, nullptr);
       one.share_caches(bytes);
       return one.ring();
@@ -62,7 +62,7 @@ TEST(Run, CrowdedExchangesUseLessOfTheRingTheLargerTheyAre) {
     EXPECT_EQ(ring(8 * kMib, true), kMib / 2);
     EXPECT_EQ(ring(8 * kMib, false), 2 * kMib);
     // Data that bypass the caches must not stay in them.
-    run.comm->crowded = true;
+    run.comm->oversubscribed = true;
     run.expect(8 * kMib, 8 * kMib);
     run.share_caches(8 * kMib);
     EXPECT_EQ(run.ring(), 2 * kMib);

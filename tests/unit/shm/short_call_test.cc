@@ -214,7 +214,7 @@ TEST(Exchanges, GoOnWhereverTheRingBegins) {
   for (const int size : {2, 4})
     for (const int way : {0, 1, 2})
       run_threads(size, [size, way](conformance::Member& member) {
-        shm_backend::of(member.comm)->crowded = way != 0;
+        shm_backend::of(member.comm)->oversubscribed = way != 0;
         // As if there were no memory for more.
         if (way == 2) shm_backend::of(member.comm)->staging = Staging::kSmall;
         std::mt19937 random(11);  // equal on all ranks

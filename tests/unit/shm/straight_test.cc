@@ -30,7 +30,9 @@ struct End {
 shm_backend::Comm* inside(const End& end) { return shm_backend::of(end.comm); }
 
 // Ranks that share processors do not go this way.
-void give_processors(dw_comm* comm) { shm_backend::of(comm)->crowded = false; }
+void give_processors(dw_comm* comm) {
+  shm_backend::of(comm)->oversubscribed = false;
+}
 
 unsigned char value(int from, int to, size_t i) {
   const size_t n = i * 7 + static_cast<size_t>(from) * 31 +
@@ -258,11 +260,11 @@ TEST(Staged, RanksThatShareProcessorsTryNothingElse) {
   run_threads(3, [](conformance::Member& member) {
     shm_backend::Comm& comm = *shm_backend::of(member.comm);
     for (const uint16_t kind : kKinds) {
-      shm_backend::Call call;
+      shm_backend::EngineOp call;
       call.kind = kind;
-      comm.crowded = true;
+      comm.oversubscribed = true;
       EXPECT_EQ(shm_backend::tried_from(comm, call), SIZE_MAX) << kind;
-      comm.crowded = false;
+      comm.oversubscribed = false;
       EXPECT_LT(shm_backend::tried_from(comm, call), SIZE_MAX) << kind;
     }
   });

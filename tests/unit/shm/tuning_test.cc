@@ -226,7 +226,7 @@ class TwoRanks : public testing::Test {
   static bool went_straight(const Comm& comm, int64_t bytes) {
     const int other = 1 - comm.rank;
     if (comm.ways.empty()) return false;
-    const Way& way = comm.ways[static_cast<size_t>(other)];
+    const PeerTransfers& way = comm.ways[static_cast<size_t>(other)];
     return way.take.piece.bytes == static_cast<size_t>(bytes);
   }
   // The last round that it showed anything in.
@@ -313,7 +313,8 @@ TEST_F(TwoRanks, AllReduceReadsInPlaceFromThereOn) {
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_ALL_REDUCE, 8191);
   const Comm& comm = *world_.of(0);
-  if (!comm.straight || comm.crowded) GTEST_SKIP() << "not on this machine";
+  if (!comm.straight || comm.oversubscribed)
+    GTEST_SKIP() << "not on this machine";
   EXPECT_NE(last_round(comm), 0u) << "results of shares are shown";
   call(world_, DW_OP_ALL_REDUCE, 8192);
   EXPECT_EQ(last_round(comm), 0u) << "nothing but where inputs lie";
@@ -327,7 +328,8 @@ TEST_F(TwoRanks, BothWaysAreTried) {
   ASSERT_FALSE(HasFatalFailure());
   call(world_, DW_OP_BROADCAST, kBytes);
   Comm& comm = *world_.of(1);
-  if (!comm.straight || comm.crowded) GTEST_SKIP() << "not on this machine";
+  if (!comm.straight || comm.oversubscribed)
+    GTEST_SKIP() << "not on this machine";
   int straight = 0;
   for (int i = 0; i < kCalls; ++i) {
     comm.ways[0] = {};

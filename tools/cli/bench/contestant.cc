@@ -4,7 +4,7 @@
 
 namespace distwrap::bench {
 
-absl::Status Call::timed(const Loop& loop, absl::Span<int64_t> ns) {
+absl::Status TimedCall::timed(const Loop& loop, absl::Span<int64_t> ns) {
   int64_t last = Deadline::now_ns();
   while (last < loop.start_at) last = Deadline::now_ns();
   for (int64_t& took : ns) {

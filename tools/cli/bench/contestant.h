@@ -1,9 +1,9 @@
 // A library that carries out the measured operations: a backend through
 // distwrap, or another library beside it.
 //
-// Threads: used by one. Ownership: a Call borrows its Case and Contestant.
+// Threads: used by one. Ownership: a TimedCall borrows its Case and Contestant.
 //
-//   std::unique_ptr<Call> call = contestant.prepare(c).value();
+//   std::unique_ptr<TimedCall> call = contestant.prepare(c).value();
 //   call->repeat(1000);
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_CONTESTANT_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_CONTESTANT_H_
@@ -33,9 +33,9 @@ struct Loop {
 };
 
 // The call that is timed.
-class Call {
+class TimedCall {
  public:
-  virtual ~Call() = default;
+  virtual ~TimedCall() = default;
   // Makes `times` calls one after the other; the first error ends the loop. The
   // loop is inside, so that a call of 50 ns does not pay for a virtual call.
   virtual absl::Status repeat(int64_t times) = 0;
@@ -49,10 +49,10 @@ class Call {
   virtual absl::Status fetch() { return absl::OkStatus(); }
 };
 
-// Makes a Call of a function that returns absl::Status.
+// Makes a TimedCall of a function that returns absl::Status.
 template <class F>
-std::unique_ptr<Call> make_call(F f) {
-  class Looped final : public Call {
+std::unique_ptr<TimedCall> make_call(F f) {
+  class Looped final : public TimedCall {
    public:
     explicit Looped(F f) : f_(std::move(f)) {}
     absl::Status repeat(int64_t times) override {
@@ -76,7 +76,7 @@ class Contestant {
   virtual std::string name() const = 0;
   // All ranks prepare in the same order. Null when the library lacks the
   // operation; a first call that fails with kUnimplemented means that as well.
-  virtual absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) = 0;
+  virtual absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) = 0;
   // Whether the outputs are those of the operation. False for a yardstick such
   // as memcpy.
   virtual bool checked() const { return true; }

@@ -18,7 +18,7 @@ absl::Status status_of(const absl::StatusOr<Work>& work) {
 }
 
 // Calls on memory of the backend, which replaces the buffers of the case.
-class LentCall final : public Call {
+class LentCall final : public TimedCall {
  public:
   static absl::StatusOr<std::unique_ptr<LentCall>> make(
       const MemAllocator& allocator, Case& c) {
@@ -40,7 +40,7 @@ class LentCall final : public Call {
 
   TensorView in() const { return at(in_, case_.in()); }
   TensorView out() const { return at(out_, case_.out()); }
-  void call(std::unique_ptr<Call> call) { call_ = std::move(call); }
+  void call(std::unique_ptr<TimedCall> call) { call_ = std::move(call); }
 
   absl::Status repeat(int64_t times) override { return call_->repeat(times); }
   absl::Status spoil() override {
@@ -62,7 +62,7 @@ class LentCall final : public Call {
 
   Case& case_;
   Memory in_, out_;
-  std::unique_ptr<Call> call_;
+  std::unique_ptr<TimedCall> call_;
 };
 
 class DistwrapContestant final : public Contestant {
@@ -82,7 +82,7 @@ class DistwrapContestant final : public Contestant {
 
   std::string name() const override { return name_; }
 
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override {
     // Windows have memory of their own.
     if (!allocator_ || on_window(c.spec().op))
       return prepare(c, c.in(), c.out());
@@ -91,12 +91,13 @@ class DistwrapContestant final : public Contestant {
     auto call = prepare(c, (*lent)->in(), (*lent)->out());
     if (!call.ok() || *call == nullptr) return call;
     (*lent)->call(*std::move(call));
-    return std::unique_ptr<Call>(*std::move(lent));
+    return std::unique_ptr<TimedCall>(*std::move(lent));
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c, const TensorView& in,
-                                                const TensorView& out) {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c,
+                                                     const TensorView& in,
+                                                     const TensorView& out) {
     Communicator* const comm = comm_;
     const ReduceOp reduce = c.spec().reduce;
     const int root = c.spec().root;
@@ -152,11 +153,11 @@ class DistwrapContestant final : public Contestant {
       case Operation::kWinSignal:
         return make_window_call(c, session_.world());
     }
-    return std::unique_ptr<Call>();
+    return std::unique_ptr<TimedCall>();
   }
 
-  std::unique_ptr<Call> ping_pong(const Case& c, const TensorView& in,
-                                  const TensorView& out) {
+  std::unique_ptr<TimedCall> ping_pong(const Case& c, const TensorView& in,
+                                       const TensorView& out) {
     if (c.spec().ranks < 2) return nullptr;
     Communicator* const comm = comm_;
     const int peer = c.partner();
@@ -174,8 +175,8 @@ class DistwrapContestant final : public Contestant {
 
   // Every rank sends to the next and at the same time receives from the
   // previous.
-  std::unique_ptr<Call> ring(const Case& c, const TensorView& in,
-                             const TensorView& out) {
+  std::unique_ptr<TimedCall> ring(const Case& c, const TensorView& in,
+                                  const TensorView& out) {
     if (c.spec().ranks < 2) return nullptr;
     Communicator* const comm = comm_;
     const int right = c.right(), left = c.left();

@@ -74,8 +74,8 @@ absl::StatusOr<bool> Runner::first_call() {
   return true;
 }
 
-absl::StatusOr<std::unique_ptr<Call>> Runner::checked_call(Case& c) {
-  std::unique_ptr<Call> none;
+absl::StatusOr<std::unique_ptr<TimedCall>> Runner::checked_call(Case& c) {
+  std::unique_ptr<TimedCall> none;
   c.spoil_output();
   auto call = contestant_.prepare(c);
   absl::Status status = call.status();
@@ -119,7 +119,7 @@ absl::StatusOr<int64_t> Runner::early_leavers() {
   return side_.sum(left < entered[0] ? 1 : 0);
 }
 
-absl::Status Runner::check(Case& c, Call& call) {
+absl::Status Runner::check(Case& c, TimedCall& call) {
   if (!plan_.check || !contestant_.checked()) return absl::OkStatus();
   absl::Status status = c.active()
                             ? of_contestant(call.fetch(), row_, side_.rank())
@@ -162,7 +162,7 @@ absl::Status Runner::warm_up() {
 }
 
 absl::Status Runner::cold_call(int64_t& ns) {
-  Call& call = *calls_[turn_++ % calls_.size()];
+  TimedCall& call = *calls_[turn_++ % calls_.size()];
   plan_.evictor->evict();
   std::vector<double> ready{static_cast<double>(Deadline::now_ns())};
   absl::Status status = side_.max(ready);

@@ -33,8 +33,8 @@ class Runner {
  private:
   // The call for `c`, whose first result is checked. Null without the
   // operation.
-  absl::StatusOr<std::unique_ptr<Call>> checked_call(Case& c);
-  absl::Status check(Case& c, Call& call);
+  absl::StatusOr<std::unique_ptr<TimedCall>> checked_call(Case& c);
+  absl::Status check(Case& c, TimedCall& call);
   absl::StatusOr<int64_t> early_leavers();
   // One block: the time of the slowest rank for each clock reading, and the
   // slowness of a core meanwhile.
@@ -52,8 +52,8 @@ class Runner {
   Contestant& contestant_;
   SideChannel& side_;
   const Plan& plan_;
-  std::vector<std::unique_ptr<Call>> calls_;  // one call for each case
-  size_t turn_ = 0;                           // index of the next call
+  std::vector<std::unique_ptr<TimedCall>> calls_;  // one call for each case
+  size_t turn_ = 0;                                // index of the next call
   int64_t per_block_ = 0;
   std::vector<int64_t> ns_;    // times of a block
   std::vector<double> times_;  // times of all blocks, us

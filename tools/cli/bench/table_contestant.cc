@@ -135,9 +135,9 @@ TableContestant::~TableContestant() {
   if (comm_ != nullptr) backend_->api().comm_destroy(comm_, 0, nullptr);
 }
 
-absl::StatusOr<std::unique_ptr<Call>> TableContestant::prepare(Case& c) {
+absl::StatusOr<std::unique_ptr<TimedCall>> TableContestant::prepare(Case& c) {
   std::vector<dw_op> ops = ops_of(c);
-  if (ops.empty()) return std::unique_ptr<Call>();
+  if (ops.empty()) return std::unique_ptr<TimedCall>();
   const bool collective = ops.size() == 1;
   const comm::Runner runner =
       backend_->stack().runner(comm_, collective ? comm::kCollectiveOps : 0);

@@ -32,7 +32,7 @@ class TableContestant : public Contestant {
 
   std::string name() const override { return name_; }
   // Null for rings, because the caller of each part waits for it.
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override;
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override;
 
   // The operations of one call of the case, each of which ends before the next;
   // empty when there are none. Borrows the case.

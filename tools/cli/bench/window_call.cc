@@ -12,7 +12,7 @@ namespace {
 // `body(window)` is one call. Puts go into the windows, whose contents are
 // spoiled and fetched; gets read contents that stay unchanged.
 template <class Body>
-class WindowCall final : public Call {
+class WindowCall final : public TimedCall {
  public:
   WindowCall(Case& c, Window window, bool lands, Body body)
       : case_(c),
@@ -61,7 +61,8 @@ class WindowCall final : public Call {
 };
 
 template <class Body>
-std::unique_ptr<Call> call_of(Case& c, Window window, bool lands, Body body) {
+std::unique_ptr<TimedCall> call_of(Case& c, Window window, bool lands,
+                                   Body body) {
   return std::make_unique<WindowCall<Body>>(c, std::move(window), lands,
                                             std::move(body));
 }
@@ -89,10 +90,10 @@ auto ping_pong(TensorView in, Peer peer, bool first) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Call>> make_window_call(Case& c,
-                                                       const Group& group) {
+absl::StatusOr<std::unique_ptr<TimedCall>> make_window_call(
+    Case& c, const Group& group) {
   const Spec& spec = c.spec();
-  if (spec.ranks < 2) return std::unique_ptr<Call>();
+  if (spec.ranks < 2) return std::unique_ptr<TimedCall>();
   const TensorView in = c.in(), out = c.out();
   const absl::StatusOr<Window> window =
       new_window({.group = group,

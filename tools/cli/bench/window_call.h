@@ -14,8 +14,8 @@ namespace distwrap::bench {
 
 // Collective; so is the call's end. Null without another rank. The library
 // allocates the window's memory.
-absl::StatusOr<std::unique_ptr<Call>> make_window_call(Case& c,
-                                                       const Group& group);
+absl::StatusOr<std::unique_ptr<TimedCall>> make_window_call(Case& c,
+                                                            const Group& group);
 
 }  // namespace distwrap::bench
 

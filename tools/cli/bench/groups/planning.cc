@@ -121,11 +121,11 @@ class OneThreadStore final : public Store {
   StoreTraffic traffic_;
 };
 
-using Call = std::function<void(group::GroupState&)>;
+using Planning = std::function<void(group::GroupState&)>;
 
 // Every rank makes the call on a world of `ranks` without a backend.
 std::shared_ptr<OneThreadStore> run_ranks(int ranks, std::string decision,
-                                          const Call& call) {
+                                          const Planning& call) {
   auto store = std::make_shared<OneThreadStore>(std::move(decision));
   const std::vector<int> all = numbers(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -145,7 +145,7 @@ std::shared_ptr<OneThreadStore> run_ranks(int ranks, std::string decision,
   return store;
 }
 
-StoreTraffic traffic_of(int ranks, const Call& call) {
+StoreTraffic traffic_of(int ranks, const Planning& call) {
   const std::string decision = run_ranks(ranks, "", call)->decision_made();
   return run_ranks(ranks, decision, call)->traffic();
 }

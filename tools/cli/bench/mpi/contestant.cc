@@ -38,7 +38,7 @@ Request request_of(Ask what, int32_t id) {
   return request;
 }
 
-class MpiCall final : public Call {
+class MpiCall final : public TimedCall {
  public:
   MpiCall(MpiProcess& process, Case& c, int32_t id)
       : process_(process), case_(c), id_(id) {}
@@ -95,7 +95,7 @@ class MpiContestant final : public Contestant {
 
   std::string name() const override { return name_; }
 
-  absl::StatusOr<std::unique_ptr<Call>> prepare(Case& c) override {
+  absl::StatusOr<std::unique_ptr<TimedCall>> prepare(Case& c) override {
     const Spec& spec = c.spec();
     const Layout& layout = c.layout();
     Request request = request_of(Ask::kPrepare, next_id_++);
@@ -118,7 +118,8 @@ class MpiContestant final : public Contestant {
     const auto reply =
         process_->ask(request, {bytes_of(in_counts), bytes_of(out_counts),
                                 bytes_of(c.in()), bytes_of(c.out())});
-    if (absl::IsUnimplemented(reply.status())) return std::unique_ptr<Call>();
+    if (absl::IsUnimplemented(reply.status()))
+      return std::unique_ptr<TimedCall>();
     if (!reply.ok()) return reply.status();
     return std::make_unique<MpiCall>(*process_, c, request.id);
   }

@@ -6,8 +6,8 @@
 // when it has nothing else to do, and while a collective waits.
 //
 // Threads: any; `finish` only when no thread calls anything else.
-#ifndef DISTWRAP_BACKENDS_SHM_WORKER_H_
-#define DISTWRAP_BACKENDS_SHM_WORKER_H_
+#ifndef DISTWRAP_BACKENDS_SHM_OPERATION_THREAD_H_
+#define DISTWRAP_BACKENDS_SHM_OPERATION_THREAD_H_
 
 #include "call.h"
 
@@ -38,12 +38,12 @@ class Gate {
   dw_error error_ = {};
 };
 
-class Worker {
+class OperationThread {
  public:
-  explicit Worker(Comm* comm) : comm_(comm) {}
-  ~Worker() { finish(); }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  explicit OperationThread(Comm* comm) : comm_(comm) {}
+  ~OperationThread() { finish(); }
+  OperationThread(const OperationThread&) = delete;
+  OperationThread& operator=(const OperationThread&) = delete;
 
   // Makes the thread, if there is none. DW_OK, or why it cannot start.
   int32_t start(dw_error* error);
@@ -53,7 +53,7 @@ class Worker {
   // Adds an operation, which begins at once or when it is waited for, at most
   // kDoze later. DW_OK: its end completes `work` or passes `gate`. Else why
   // there is no thread for it.
-  int32_t add(Call&& call, dw_work* work, Gate* gate, bool at_once,
+  int32_t add(EngineOp&& call, dw_work* work, Gate* gate, bool at_once,
               dw_error* error);
   // Runs the operation of this work or gate, and those before it, unless
   // another thread runs one of them. Whether it did.
@@ -66,7 +66,7 @@ class Worker {
 
  private:
   struct Task {
-    Call call;
+    EngineOp call;
     dw_work* work;
     Gate* gate;
   };
@@ -97,4 +97,4 @@ class Worker {
 
 }  // namespace shm_backend
 
-#endif  // DISTWRAP_BACKENDS_SHM_WORKER_H_
+#endif  // DISTWRAP_BACKENDS_SHM_OPERATION_THREAD_H_

@@ -1,4 +1,4 @@
-#include "algo/compose/worker.h"
+#include "algo/compose/operation_thread.h"
 
 #include "algo/compose/comm.h"
 #include "base/guard_door.h"
@@ -38,24 +38,25 @@ void Task::keep(dw_buf* buf, size_t size) {
   buf->parts = addresses_.back().get();
 }
 
-Worker::Worker(Comm& comm) : comm_(comm), execution_(comm, false) {}
+OperationThread::OperationThread(Comm& comm)
+    : comm_(comm), execution_(comm, false) {}
 
-int32_t Worker::start(dw_error* error) {
+int32_t OperationThread::start(dw_error* error) {
   return dw_sdk::start_thread(
       &thread_, "dw-compose", [this] { loop(); }, error);
 }
 
-Worker::~Worker() {
+OperationThread::~OperationThread() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Worker::add(std::unique_ptr<Task> task) {
+void OperationThread::add(std::unique_ptr<Task> task) {
   base::MutexLock lock(mutex_);
   tasks_.push_back(std::move(task));
   changed_.notify_one();
 }
 
-bool Worker::stop(Deadline deadline) {
+bool OperationThread::stop(Deadline deadline) {
   base::MutexLock lock(mutex_);
   stopping_ = true;
   changed_.notify_one();
@@ -64,7 +65,7 @@ bool Worker::stop(Deadline deadline) {
   return true;
 }
 
-void Worker::loop() {
+void OperationThread::loop() {
   const base::OwnWork own_work;
   for (;;) {
     std::unique_ptr<Task> task;

@@ -1,4 +1,4 @@
-#include "worker.h"
+#include "operation_thread.h"
 
 #include "backend.h"
 #include "failure.h"
@@ -21,7 +21,7 @@ constexpr std::chrono::microseconds kTurn(100), kRarely(20'000), kNever(0);
 
 }  // namespace
 
-Worker::Worker(dw_comm* comm)
+OperationThread::OperationThread(dw_comm* comm)
     : comm_(comm),
       has_come_(static_cast<size_t>(comm->size)),
       alarm_(*comm->device,
@@ -34,12 +34,12 @@ Worker::Worker(dw_comm* comm)
   desk_.attach(&comm->mesh->peers(), comm->size, this);
 }
 
-int32_t Worker::start(dw_error* error) {
+int32_t OperationThread::start(dw_error* error) {
   return dw_sdk::start_thread(
       &thread_, "dw-gloo", [this] { loop(); }, error);
 }
 
-Worker::~Worker() {
+OperationThread::~OperationThread() {
   comm_->watch->listen(nullptr);
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -49,7 +49,7 @@ Worker::~Worker() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Worker::run(Call&& call, dw_work* work) {
+void OperationThread::run(EngineOp&& call, dw_work* work) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     collectives_.push_back({std::move(call), work});
@@ -58,10 +58,10 @@ void Worker::run(Call&& call, dw_work* work) {
   changed_.notify_one();
 }
 
-void Worker::post(const Call& call, dw_work* work) {
+void OperationThread::post(const EngineOp& call, dw_work* work) {
   Item item{Message(call, comm_->rank), work, nullptr, nullptr};
   Message& message = item.message;
-  const Way way = message.way();
+  const Direction direction = message.direction();
   const uint64_t slot = head_slot(call.tag);
   item.frame.reset(new char[message.frame_bytes()]);
   if (message.is_long()) item.payload = comm_->messages.take(call.peer);
@@ -69,7 +69,7 @@ void Worker::post(const Call& call, dw_work* work) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto same = std::find_if(
         messages_.begin(), messages_.end(), [&](const Posted& posted) {
-          return posted.slot == slot && posted.way == way &&
+          return posted.slot == slot && posted.direction == direction &&
                  posted.lane->peer() == call.peer;
         });
     if (same != messages_.end()) {
@@ -84,30 +84,30 @@ void Worker::post(const Call& call, dw_work* work) {
       return;
     }
     Posted first;
-    first.way = way;
+    first.direction = direction;
     first.slot = slot;
     first.lane = comm_->messages.take(call.peer);
     message.begin(item.frame.get(), *first.lane, item.payload.get());
     first.items.push_back(std::move(item));
     messages_.push_back(std::move(first));
-    if (way == Way::kSend) ++sends_;
+    if (direction == Direction::kSend) ++sends_;
     set_alarm();
   }
   changed_.notify_one();
 }
 
-void Worker::arrived(int rank) {
+void OperationThread::arrived(int rank) {
   has_come_[static_cast<size_t>(rank)].store(true);
   bell_.soon();
 }
 
 // Moves messages with arrivals to the front and interrupts the present wait.
-void Worker::look_at_arrivals() {
+void OperationThread::look_at_arrivals() {
   std::lock_guard<std::mutex> lock(mutex_);
   bool is_awaited = true;
   for (auto one = messages_.begin(); one != messages_.end();) {
     const auto next = std::next(one);
-    if (one->way == Way::kReceive &&
+    if (one->direction == Direction::kReceive &&
         has_come_[static_cast<size_t>(one->lane->peer())].load()) {
       is_awaited &= one->lane.get() == awaited_.lane;
       messages_.splice(messages_.begin(), messages_, one);
@@ -121,11 +121,11 @@ void Worker::look_at_arrivals() {
   let_go();
 }
 
-void Worker::let_go() {
-  if (awaited_.lane != nullptr) awaited_.lane->let_go(awaited_.way);
+void OperationThread::let_go() {
+  if (awaited_.lane != nullptr) awaited_.lane->let_go(awaited_.direction);
 }
 
-void Worker::set_alarm() {
+void OperationThread::set_alarm() {
   const bool several = messages_.size() + (collective_runs_ ? 1 : 0) > 1;
   comm_->watch->want_arrivals(messages_.size() - sends_ > 1);
   const bool looks = sends_ > 0 || turns_ > 0 || collective_runs_;
@@ -137,7 +137,7 @@ void Worker::set_alarm() {
   alarm_.every(period);
 }
 
-void Worker::loop() {
+void OperationThread::loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     if (!collectives_.empty())
@@ -151,12 +151,13 @@ void Worker::loop() {
   }
 }
 
-bool Worker::await(std::unique_lock<std::mutex>& lock, Lane& lane, Way way) {
-  awaited_ = {&lane, way};
+bool OperationThread::await(std::unique_lock<std::mutex>& lock, Lane& lane,
+                            Direction direction) {
+  awaited_ = {&lane, direction};
   lock.unlock();
   bool complete;
   try {
-    complete = lane.wait(way);
+    complete = lane.wait(direction);
   } catch (...) {
     lock.lock();
     awaited_ = {};
@@ -167,13 +168,13 @@ bool Worker::await(std::unique_lock<std::mutex>& lock, Lane& lane, Way way) {
   return complete;
 }
 
-void Worker::finish(Lane& lane, Way way) {
+void OperationThread::finish(Lane& lane, Direction direction) {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!await(lock, lane, way))
+  while (!await(lock, lane, direction))
     if (!messages_.empty()) wait_for_message(lock);
 }
 
-void Worker::run_collective(std::unique_lock<std::mutex>& lock) {
+void OperationThread::run_collective(std::unique_lock<std::mutex>& lock) {
   const Collective next = std::move(collectives_.front());
   collectives_.pop_front();
   collective_runs_ = true;
@@ -191,38 +192,39 @@ void Worker::run_collective(std::unique_lock<std::mutex>& lock) {
 
 // The head of the first message has come or gone. A payload that has a transfer
 // of its own is waited for next, like a message.
-int32_t Worker::take_first_head(std::list<Posted>::iterator posted,
-                                dw_error* error) {
+int32_t OperationThread::take_first_head(std::list<Posted>::iterator posted,
+                                         dw_error* error) {
   Item& first = posted->items.front();
   dw_error why = {};
   if (first.message.take_head(&why) != DW_OK)
     return comm_->failure.fail(why, error);
   if (!first.message.is_long()) return DW_OK;
   Posted payload;
-  payload.way = posted->way;
+  payload.direction = posted->direction;
   payload.lane = std::move(first.payload);
   payload.items.push_back(std::move(first));
   posted->items.pop_front();
   messages_.push_front(std::move(payload));
-  if (posted->way == Way::kSend) ++sends_;
+  if (posted->direction == Direction::kSend) ++sends_;
   if (posted->items.empty()) comm_->messages.give_back(drop(posted));
   set_alarm();
   return DW_AGAIN;
 }
 
-std::unique_ptr<Lane> Worker::drop(std::list<Posted>::iterator posted) {
-  if (posted->way == Way::kSend) --sends_;
+std::unique_ptr<Lane> OperationThread::drop(
+    std::list<Posted>::iterator posted) {
+  if (posted->direction == Direction::kSend) --sends_;
   std::unique_ptr<Lane> lane = std::move(posted->lane);
   messages_.erase(posted);
   return lane;
 }
 
-void Worker::wait_for_message(std::unique_lock<std::mutex>& lock) {
+void OperationThread::wait_for_message(std::unique_lock<std::mutex>& lock) {
   const auto message = messages_.begin();
   dw_error error = {};
   int32_t code = DW_OK;
   try {
-    if (!await(lock, *message->lane, message->way)) {
+    if (!await(lock, *message->lane, message->direction)) {
       if (turns_ > 0 && --turns_ == 0) set_alarm();
       // The message moves to the back, unless data for it have come meanwhile.
       if (message == messages_.begin())

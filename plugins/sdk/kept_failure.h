@@ -1,8 +1,8 @@
 // Why a communicator or window broke. Every operation that ends by it, and
 // every one that begins later, gets the same error: the host learns the cause
 // from whichever of them ends first. C++ only.
-#ifndef DISTWRAP_PLUGINS_SDK_FIRST_FAILURE_H_
-#define DISTWRAP_PLUGINS_SDK_FIRST_FAILURE_H_
+#ifndef DISTWRAP_PLUGINS_SDK_KEPT_FAILURE_H_
+#define DISTWRAP_PLUGINS_SDK_KEPT_FAILURE_H_
 
 #include "sdk/fail.h"
 
@@ -13,9 +13,9 @@
 namespace dw_sdk {
 
 // Threads: any.
-class FirstFailure {
+class KeptFailure {
  public:
-  explicit FirstFailure(const char* backend) {
+  explicit KeptFailure(const char* backend) {
     char text[sizeof first_.text];
     std::snprintf(text, sizeof text, "%s: the group was aborted", backend);
     dw_fail(&first_, DW_ABORTED, DW_REASON_ABORTED, -1, 0, text);
@@ -63,4 +63,4 @@ class FirstFailure {
 
 }  // namespace dw_sdk
 
-#endif  // DISTWRAP_PLUGINS_SDK_FIRST_FAILURE_H_
+#endif  // DISTWRAP_PLUGINS_SDK_KEPT_FAILURE_H_

@@ -1,9 +1,9 @@
 // The thread that runs a communicator's asynchronous composed operations.
 //
-// Threads: `add` from one thread at a time; the tasks run in the worker's
-// thread.
-#ifndef DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
-#define DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
+// Threads: `add` from one thread at a time; the tasks run in the operation
+// thread's thread.
+#ifndef DISTWRAP_SRC_ALGO_COMPOSE_OPERATION_THREAD_H_
+#define DISTWRAP_SRC_ALGO_COMPOSE_OPERATION_THREAD_H_
 
 #include "algo/below/cell.h"
 #include "algo/compose/execution.h"
@@ -42,15 +42,15 @@ class Task {
   std::vector<std::unique_ptr<void*[]>> addresses_;
 };
 
-class Worker {
+class OperationThread {
  public:
-  explicit Worker(Comm& comm);
+  explicit OperationThread(Comm& comm);
   // Before the first `add`. DW_OK, or the error of a thread that cannot start.
   int32_t start(dw_error* error);
   // Only after `stop` has told that it is idle.
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  ~OperationThread();
+  OperationThread(const OperationThread&) = delete;
+  OperationThread& operator=(const OperationThread&) = delete;
 
   void add(std::unique_ptr<Task> task);
   // Tells the thread to end; returns whether it has ended by the deadline.
@@ -72,4 +72,4 @@ class Worker {
 
 }  // namespace distwrap::algo::compose
 
-#endif  // DISTWRAP_SRC_ALGO_COMPOSE_WORKER_H_
+#endif  // DISTWRAP_SRC_ALGO_COMPOSE_OPERATION_THREAD_H_

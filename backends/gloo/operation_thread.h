@@ -9,8 +9,8 @@
 // the collective only after it has the answer to one of them.
 //
 // Threads: `run` and `post` from one thread at a time. [comm]
-#ifndef DISTWRAP_BACKENDS_GLOO_WORKER_H_
-#define DISTWRAP_BACKENDS_GLOO_WORKER_H_
+#ifndef DISTWRAP_BACKENDS_GLOO_OPERATION_THREAD_H_
+#define DISTWRAP_BACKENDS_GLOO_OPERATION_THREAD_H_
 
 #include "call.h"
 #include "desk.h"
@@ -30,24 +30,24 @@
 
 namespace gloo_backend {
 
-class Worker final : private Meanwhile {
+class OperationThread final : private Meanwhile {
  public:
-  explicit Worker(dw_comm* comm);
+  explicit OperationThread(dw_comm* comm);
   // Ends after all given operations.
-  ~Worker();
+  ~OperationThread();
   // Starts the thread; called before anything else. DW_OK, or why it cannot
   // start.
   int32_t start(dw_error* error);
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  OperationThread(const OperationThread&) = delete;
+  OperationThread& operator=(const OperationThread&) = delete;
 
-  void run(Call&& call, dw_work* work);
+  void run(EngineOp&& call, dw_work* work);
   // Starts a send or receive. Throws Gloo's exceptions.
-  void post(const Call& call, dw_work* work);
+  void post(const EngineOp& call, dw_work* work);
 
  private:
   struct Collective {
-    Call call;
+    EngineOp call;
     dw_work* work;
   };
 
@@ -63,20 +63,21 @@ class Worker final : private Meanwhile {
   // order; or one message whose payload is awaited.
   struct Posted {
     std::unique_ptr<Lane> lane;
-    Way way = Way::kSend;
+    Direction direction = Direction::kSend;
     uint64_t slot = 0;  // place among the heads; 0: a payload
     std::list<Item> items;
   };
 
   struct Awaited {
     Lane* lane = nullptr;
-    Way way = Way::kSend;
+    Direction direction = Direction::kSend;
   };
 
   void loop();
-  void finish(Lane& lane, Way way) override;
+  void finish(Lane& lane, Direction direction) override;
   // Whether one more transfer of the lane is complete; called without the lock.
-  bool await(std::unique_lock<std::mutex>& lock, Lane& lane, Way way);
+  bool await(std::unique_lock<std::mutex>& lock, Lane& lane,
+             Direction direction);
   void run_collective(std::unique_lock<std::mutex>& lock);
   void wait_for_message(std::unique_lock<std::mutex>& lock);
   // DW_OK: the message is there. DW_AGAIN: its payload is awaited.
@@ -111,4 +112,4 @@ class Worker final : private Meanwhile {
 
 }  // namespace gloo_backend
 
-#endif  // DISTWRAP_BACKENDS_GLOO_WORKER_H_
+#endif  // DISTWRAP_BACKENDS_GLOO_OPERATION_THREAD_H_

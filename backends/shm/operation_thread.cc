@@ -1,4 +1,4 @@
-#include "worker.h"
+#include "operation_thread.h"
 
 #include "backend.h"
 #include "run.h"
@@ -25,12 +25,12 @@ int32_t Gate::wait(dw_error* error) {
   return code_;
 }
 
-int32_t Worker::start(dw_error* error) {
+int32_t OperationThread::start(dw_error* error) {
   std::lock_guard<std::mutex> lock(mutex_);
   return start_locked(error);
 }
 
-int32_t Worker::start_locked(dw_error* error) {
+int32_t OperationThread::start_locked(dw_error* error) {
   if (thread_.joinable()) return DW_OK;
   comm_->moving->add(comm_);
   const int32_t code = dw_sdk::start_thread(
@@ -39,7 +39,7 @@ int32_t Worker::start_locked(dw_error* error) {
   return code;
 }
 
-void Worker::finish() {
+void OperationThread::finish() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) return;
@@ -51,8 +51,8 @@ void Worker::finish() {
   comm_->moving->remove(comm_);
 }
 
-int32_t Worker::add(Call&& call, dw_work* work, Gate* gate, bool at_once,
-                    dw_error* error) {
+int32_t OperationThread::add(EngineOp&& call, dw_work* work, Gate* gate,
+                             bool at_once, dw_error* error) {
   bool sleeps = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -67,7 +67,7 @@ int32_t Worker::add(Call&& call, dw_work* work, Gate* gate, bool at_once,
   return DW_OK;
 }
 
-void Worker::look_after_messages() {
+void OperationThread::look_after_messages() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(dozes_, kDozes) != 0) return;
@@ -75,7 +75,7 @@ void Worker::look_after_messages() {
   changed_.notify_one();
 }
 
-void Worker::loop() {
+void OperationThread::loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     const bool may_run = !tasks_.empty() && !running_;
@@ -92,7 +92,7 @@ void Worker::loop() {
 
 // A caller that waits for its messages moves them. Messages that were there
 // before and still are have no waiter, or none in a hurry.
-void Worker::doze(std::unique_lock<std::mutex>& lock) {
+void OperationThread::doze(std::unique_lock<std::mutex>& lock) {
   const uint64_t begun = comm_->messages.begun_works();
   if (changed_.wait_for(lock, kDoze) == std::cv_status::no_timeout) return;
   if (dozes_ != 0) --dozes_;
@@ -103,19 +103,19 @@ void Worker::doze(std::unique_lock<std::mutex>& lock) {
   if (comm_->messages.open_works() > since) drive(lock);
 }
 
-void Worker::drive(std::unique_lock<std::mutex>& lock) {
+void OperationThread::drive(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   drive_messages(
       comm_,
       [](const void* self) {
-        const auto* const worker = static_cast<const Worker*>(self);
-        return !worker->idle() || worker->ending_;
+        const auto* const thread = static_cast<const OperationThread*>(self);
+        return !thread->idle() || thread->ending_;
       },
       this);
   lock.lock();
 }
 
-bool Worker::run_here(const dw_work* work, const Gate* gate) {
+bool OperationThread::run_here(const dw_work* work, const Gate* gate) {
   const auto is_meant = [&](const Task& task) {
     return task.work == work && task.gate == gate;
   };
@@ -135,7 +135,7 @@ bool Worker::run_here(const dw_work* work, const Gate* gate) {
   return ran;
 }
 
-void Worker::run_next(std::unique_lock<std::mutex>& lock) {
+void OperationThread::run_next(std::unique_lock<std::mutex>& lock) {
   const Task task = std::move(tasks_.front());
   tasks_.pop_front();
   running_ = true;
