@@ -1,9 +1,9 @@
 #include "hostmem/lock.h"
 
 #include "hostmem/wait.h"
+#include "sdk/process_barrier.h"
 
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -20,8 +20,6 @@ constexpr int kYields = 50;
 // A wake-up that is narrowly missed is made up for after this time.
 constexpr timespec kNap = {0, 1'000'000};
 
-long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
-
 void rest(int polls) {
   if (polls < kPolls)
     pause();
@@ -31,12 +29,11 @@ void rest(int polls) {
 
 }  // namespace
 
-const bool Lock::has_barrier_ =
-    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+const bool Lock::has_barrier_ = dw_sdk::has_process_barrier();
 
 void Lock::claim() {
   claims_.fetch_add(1, std::memory_order_seq_cst);
-  if (!is_shared()) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (!is_shared()) dw_sdk::process_barrier();
 }
 
 void Lock::unclaim() { claims_.fetch_sub(1, std::memory_order_release); }
@@ -44,7 +41,7 @@ void Lock::unclaim() { claims_.fetch_sub(1, std::memory_order_release); }
 // A thread that finds `shared_` set knows that the barrier has been executed.
 void Lock::claim_for_good() {
   claims_.fetch_add(1, std::memory_order_seq_cst);
-  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  dw_sdk::process_barrier();
   if (shared_.exchange(true, std::memory_order_acq_rel)) unclaim();
 }
 

@@ -1,18 +1,14 @@
 #include "comm/thread_marks.h"
 
 #include "base/mutex.h"
+#include "sdk/process_barrier.h"
 
-#include <linux/membarrier.h>
 #include <memory>
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <vector>
 
 namespace distwrap::comm {
 namespace {
-
-long membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
 
 // All marks that were ever made.
 struct Everybody {
@@ -67,8 +63,7 @@ struct MarksReturn {
 // registers it would wait for that thread.
 [[maybe_unused]] const int kForksWatched = MarksReturn::watch_forks();
 
-const bool ThreadMarks::asymmetric_ =
-    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+const bool ThreadMarks::asymmetric_ = dw_sdk::has_process_barrier();
 
 ThreadMarks& ThreadMarks::make() {
   thread_local MarksReturn at_thread_end;
@@ -85,7 +80,7 @@ ThreadMarks& ThreadMarks::make() {
 }
 
 void ThreadMarks::barrier() {
-  if (asymmetric_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (asymmetric_) dw_sdk::process_barrier();
 }
 
 void ThreadMarks::visit(absl::FunctionRef<void(ThreadMarks&)> look) {

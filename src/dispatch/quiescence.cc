@@ -1,13 +1,11 @@
 #include "dispatch/quiescence.h"
 
 #include "distwrap/operator.h"
+#include "sdk/process_barrier.h"
 
 #include <algorithm>
-#include <linux/membarrier.h>
 #include <mutex>
-#include <sys/syscall.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -44,11 +42,7 @@ class ThreadWord {
 };
 
 bool fence_all_threads() {
-  static const bool registered =
-      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
-              0) == 0;
-  return registered &&
-         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return dw_sdk::has_process_barrier() && dw_sdk::process_barrier();
 }
 
 uint64_t read(const uint64_t& word) {
