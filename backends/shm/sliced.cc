@@ -59,6 +59,7 @@ class Sliced {
         // Elements in mapped memory are read by the other ranks in place. A
         // rank overwrites its input only where all others have read it.
         lent_(reduce_.scale == nullptr ? run.lend_in() : 0),
+        out_(all_ ? run.lend_out() : 0),
         chunk_(largest_slice(run) * static_cast<size_t>(run.size)),
         chunks_((call_.in.bytes + chunk_ - 1) / chunk_) {}
 
@@ -72,8 +73,9 @@ class Sliced {
       if (turn >= 1) run_.done(static_cast<uint32_t>(2 * turn - 1));
     }
     // In an all_reduce this rank has read the results that the others made of
-    // its input.
-    lent_ != 0 && !all_ ? run_.finish_together() : run_.finish(all_);
+    // its input, but they may still read its own results.
+    const bool is_read = all_ ? out_ != 0 : lent_ != 0;
+    is_read ? run_.finish_together() : run_.finish(all_);
   }
 
  private:
@@ -120,9 +122,16 @@ class Sliced {
             static_cast<size_t>(run_.rank) * now.share, own.bytes);
       if (terms[r] == nullptr) return;
     }
-    if (!all_ && takes_)  // no other rank needs it
-      return reduce_to_caller(run_, reduce_, now.of(run_.rank, call_.out.at).at,
-                              terms, own.bytes);
+    const bool is_lent = out_ != 0;
+    if (is_lent ||
+        (!all_ && takes_)) {  // published where it lies, or not at all
+      char* const result = now.of(run_.rank, call_.out.at).at;
+      reduce_to_caller(run_, reduce_, result, terms, own.bytes);
+      if (is_lent)
+        run_.show_at(results_of(number),
+                     out_ + static_cast<size_t>(result - call_.out.at));
+      return;
+    }
     char* const block = run_.prepare(results_of(number), own.bytes, true);
     if (block == nullptr) return;
     char* const kept = takes_ ? now.of(run_.rank, call_.out.at).at : nullptr;
@@ -162,7 +171,9 @@ class Sliced {
   const EngineOp& call_;
   const Reducer reduce_;
   const bool all_, takes_;
-  const size_t lent_;  // place of the input in the heap; 0: not there
+  // Places of the input and of an all_reduce's output in the heap; 0: not
+  // there.
+  const size_t lent_, out_;
   const size_t chunk_, chunks_;
   const char* scaled_[2] = {};
 };
