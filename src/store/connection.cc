@@ -2,6 +2,8 @@
 
 #include "distwrap/store.h"
 
+#include <absl/strings/match.h>
+
 #include <utility>
 
 namespace distwrap::store {
@@ -66,9 +68,14 @@ void Connection::on_bytes(absl::string_view bytes) {
 // Serves the first frame of the input; false when it is not complete yet.
 bool Connection::next_frame() {
   if (input_.empty()) return false;
+  if (absl::StartsWith(input_, kBeat)) {
+    input_.erase(0, kBeat.size());
+    beat();
+    return true;
+  }
   // One request at a time, so that neither input nor output can pile up.
   if (wait_.parked || stream_->unsent() != 0) {
-    close();
+    if (!absl::StartsWith(kBeat, input_)) close();
     return false;
   }
   if (input_.size() < kHeaderBytes) return false;
@@ -128,7 +135,15 @@ void Connection::take_will(Request request) {
   const uint64_t limit = timer_ms(request.timeout_ns);
   uv_update_time(silence_.loop);
   uv_timer_start(
-      &silence_, [](uv_timer_t* timer) { of(timer)->close(); }, limit, limit);
+      &silence_, [](uv_timer_t* timer) { of(timer)->on_silence(); }, limit,
+      limit);
+}
+
+// A client that a debugger holds has another `limit`, again and again.
+void Connection::on_silence() {
+  or_close([&] {
+    if (!stream_->peer_is_traced()) close();
+  });
 }
 
 // The client has sent a request, so its silence begins anew.

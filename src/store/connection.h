@@ -50,6 +50,7 @@ class Connection final : private LoopStream::Owner {
   void reply(const Reply& reply);
   void take_will(Request request);
   void beat();
+  void on_silence();
   void on_handle_closed();
   // Runs a callback of the loop, through which nothing may be thrown. Without
   // memory for an answer the connection closes, so the client does not wait.

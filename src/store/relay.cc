@@ -2,14 +2,18 @@
 
 #include "base/child_closes.h"
 #include "base/error.h"
+#include "store/frame_follower.h"
 #include "store/socket.h"
 #include "store/tls_stream.h"
 #include "store/unix_stream.h"
+#include "store/wire.h"
 
 #include <absl/strings/str_cat.h>
 #include <uv.h>
 
+#include <algorithm>
 #include <functional>
+#include <new>
 #include <set>
 #include <sys/stat.h>
 #include <utility>
@@ -19,6 +23,8 @@ namespace distwrap::store {
 namespace {
 
 constexpr int kBacklog = 1024;
+// Beats within the time that a client may be silent.
+constexpr int kBeats = 5;
 
 // One connection of this host and the one that carries it on. They end
 // together.
@@ -31,6 +37,8 @@ class Pair {
     far_.stream = std::make_unique<TlsStream>(loop, psk, arrivals, &far_);
     near_.other = &far_;
     far_.other = &near_;
+    uv_timer_init(loop, &beats_);
+    beats_.data = this;
   }
 
   void accept(uv_stream_t* listener, const NetworkAddress& root) {
@@ -42,6 +50,9 @@ class Pair {
     if (std::exchange(closing_, true)) return;
     near_.stream->close();
     far_.stream->close();
+    uv_close(reinterpret_cast<uv_handle_t*>(&beats_), [](uv_handle_t* handle) {
+      static_cast<Pair*>(handle->data)->on_end_closed();
+    });
   }
 
  private:
@@ -53,7 +64,10 @@ class Pair {
       if (!waiting.empty() && !stream->send(std::exchange(waiting, {})))
         pair->close();
     }
-    void on_bytes(absl::string_view bytes) override { other->pass(bytes); }
+    void on_bytes(absl::string_view bytes) override {
+      if (other == &pair->far_) pair->follow(bytes);
+      other->pass(bytes);
+    }
     void pass(absl::string_view bytes) {
       if (!is_open)
         waiting.append(bytes.data(), bytes.size());
@@ -70,6 +84,29 @@ class Pair {
     std::string waiting;
   };
 
+  // The server hears how long a client may be silent, and cannot see whether a
+  // debugger holds it.
+  void follow(absl::string_view bytes) {
+    const bool had_will = requests_.silence_ns() > 0;
+    requests_.pass(bytes);
+    if (had_will || requests_.silence_ns() <= 0) return;
+    const auto period = static_cast<uint64_t>(
+        std::max<int64_t>(requests_.silence_ns() / kBeats / 1'000'000, 1));
+    uv_timer_start(
+        &beats_,
+        [](uv_timer_t* timer) { static_cast<Pair*>(timer->data)->beat(); },
+        period, period);
+  }
+  void beat() {
+    if (closing_ || !far_.is_open || !requests_.is_between_frames()) return;
+    try {
+      if (near_.stream->peer_is_traced() &&
+          !far_.stream->send(std::string(kBeat)))
+        close();
+    } catch (const std::bad_alloc&) {  // the next one may have memory
+    }
+  }
+
   void on_end_closed() {
     if (--open_ > 0) return;
     on_closed_(this);
@@ -78,7 +115,9 @@ class Pair {
 
   End near_, far_;
   const std::function<void(Pair*)> on_closed_;
-  int open_ = 2;
+  FrameFollower requests_;
+  uv_timer_t beats_ = {};
+  int open_ = 3;  // the two ends and the timer
   bool closing_ = false;
 };
 

@@ -23,6 +23,7 @@ bool UnixStream::is_same_user() {
   socklen_t size = sizeof peer;
   const int fd = descriptor_of(*stream());
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  peer_ = peer.pid;
   if (peer.uid == geteuid()) return true;
   base::log(base::LogLevel::kWarning,
             absl::StrCat("store: refused process ", peer.pid, " of user id ",

@@ -3,6 +3,7 @@
 #ifndef DISTWRAP_SRC_STORE_UNIX_STREAM_H_
 #define DISTWRAP_SRC_STORE_UNIX_STREAM_H_
 
+#include "base/debugger.h"
 #include "store/loop_stream.h"
 
 #include <memory>
@@ -19,6 +20,7 @@ class UnixStream final : public LoopStream {
   void accept(uv_stream_t* listener) override;
   bool send(std::string bytes) override;
   size_t unsent() const override;
+  bool peer_is_traced() const override { return base::is_traced(peer_); }
   void close() override;
 
  private:
@@ -32,6 +34,7 @@ class UnixStream final : public LoopStream {
   std::vector<char>& arrivals_;
   Owner& owner_;
   uv_pipe_t pipe_ = {};
+  pid_t peer_ = 0;
 };
 
 }  // namespace distwrap::store

@@ -9,6 +9,10 @@
 //
 // Keys, values and texts are a u32 length and the bytes.
 //
+// A beat is a frame of one zero byte that may come at any time, also behind a
+// request that has no reply yet, and gets no reply: the client is not silent.
+// Relays send it for clients that a debugger holds.
+//
 // Between hosts each side begins with a greeting, a frame of at most
 // kMaxGreetingBytes: u32 magic, u16 version, u8 role, text job. A Unix socket
 // needs none, since the kernel tells whose it is.
@@ -86,6 +90,9 @@ constexpr size_t kMaxGreetingBytes = 256;
 std::string encode(const Greeting& greeting);
 std::string encode(const Request& request);
 std::string encode(const Reply& reply);
+
+// A beat, with its header.
+constexpr absl::string_view kBeat("\1\0\0\0\0", kHeaderBytes + 1);
 
 // The length of the body behind a header of kHeaderBytes; nullopt when it is
 // zero or too long.

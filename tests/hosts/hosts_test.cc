@@ -2,6 +2,8 @@
 // kept out, and how they end.
 #include "hosts/hosts.h"
 
+#include "unit/cli/debugger.h"
+
 #include <absl/time/clock.h>
 #include <absl/time/time.h>
 #include <gmock/gmock.h>
@@ -333,6 +335,43 @@ TEST_F(HostsTest, ACutIsHeardOnBothSides) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
   EXPECT_THAT(first->out(), HasSubstr("failed kPeerLost"));
   EXPECT_THAT(second->out(), HasSubstr("failed kPeerLost"));
+}
+
+// The process of a rank, which the node's output tells.
+pid_t process_of(Process& node, int rank) {
+  const std::string begin = "rank " + std::to_string(rank) + " is process ";
+  if (!node.read_until(begin, 1) || !node.read_until("sum 6", 2)) return 0;
+  node.read_until("\n", 4);
+  return std::stoi(node.out().substr(node.out().find(begin) + begin.size()));
+}
+
+// A rank that a debugger holds on the host of the store, or on another one, is
+// silent for longer than the heartbeat allows, and nobody counts it as lost.
+// The death that comes then is heard of.
+TEST_F(HostsTest, ARankThatADebuggerHoldsIsNotLost) {
+  for (const int held : {0, 1}) {
+    const Hosts hosts(2);
+    const Variables quick = {{"BACKEND", "gloo"},
+                             {"DISTWRAP_HEARTBEAT", "0.5"}};
+    const ProcessPtr nodes[] = {node(hosts, 0, 0, kLoop, quick),
+                                node(hosts, 1, 1, kLoop, quick)};
+    const pid_t pid = process_of(*nodes[held], 2 * held);
+    ASSERT_GT(pid, 0) << nodes[held]->err();
+    ASSERT_TRUE(nodes[1 - held]->read_until("sum 6", 2));
+    {
+      const cli::Debugger debugger(pid);
+      if (!debugger.holds())
+        GTEST_SKIP() << "this system lets no process trace a process";
+      absl::SleepFor(absl::Seconds(3));
+    }
+    ASSERT_EQ(kill(pid, SIGKILL), 0);
+    for (const ProcessPtr& one : nodes) EXPECT_NE(one->wait(), 0);
+    const std::string all = nodes[0]->out() + nodes[1]->out();
+    EXPECT_THAT(all, HasSubstr("failed kPeerLost ranks " +
+                               std::to_string(2 * held) + ":"));
+    EXPECT_THAT(all, Not(HasSubstr("given this rank up")));
+    EXPECT_THAT(all, Not(HasSubstr("stopped running")));
+  }
 }
 
 // A stranger in the job's network, at the job's port and at those of gloo.

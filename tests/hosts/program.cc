@@ -1,7 +1,8 @@
 // One rank of a job on several hosts:
 //
 //   hosts_program sum [INIT_METHOD]   adds the ranks' numbers, once
-//   hosts_program loop                adds them until a call fails
+//   hosts_program loop                adds them until a call fails, and says
+//                                     which process it is
 //   hosts_program leave CODE          the last rank ends with CODE after all
 //                                     have added; others wait to be ended
 //
@@ -75,6 +76,8 @@ int main(int argc, char** argv) {
     if (world.rank() == last) _exit(std::atoi(argv[2]));
     while (true) pause();
   }
+  if (what == "loop")
+    std::printf("rank %d is process %d\n", world.rank(), getpid());
   while (what == "loop") {
     done = add();
     if (!done.ok()) return failed(done);

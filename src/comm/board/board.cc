@@ -1,12 +1,11 @@
 #include "comm/board/board.h"
 
+#include "base/debugger.h"
 #include "base/error.h"
 #include "base/guard_door.h"
 #include "base/log.h"
-#include "base/read_file.h"
 #include "comm/board/group_board.h"
 
-#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -36,19 +35,6 @@ size_t usable_processors() {
   return sched_getaffinity(0, sizeof set, &set) == 0
              ? static_cast<size_t>(CPU_COUNT(&set))
              : 1;
-}
-
-// Whether a debugger is attached to the process.
-bool is_traced(pid_t pid) {
-  constexpr absl::string_view kTracer = "TracerPid:";
-  const std::string status =
-      base::read_file(absl::StrCat("/proc/", pid, "/status")).value_or("");
-  for (absl::string_view left = status; !left.empty();)
-    if (const absl::string_view line = base::take_line(&left);
-        absl::StartsWith(line, kTracer))
-      return line.find_first_not_of(" \t0", kTracer.size()) !=
-             absl::string_view::npos;
-  return false;
 }
 
 // Checks that the serving rank's memory is of this job, not of an earlier one
@@ -273,13 +259,17 @@ void Board::look_at(Neighbour& neighbour, int64_t passed_ns) {
     return;
   }
   const uint64_t beats = theirs.beats.load(std::memory_order_relaxed);
-  neighbour.silent_ns =
-      beats == neighbour.beats ? neighbour.silent_ns + passed_ns : 0;
+  if (beats != neighbour.beats)
+    neighbour.silent_ns = neighbour.excused_ns = 0;
+  else
+    neighbour.silent_ns += passed_ns;
   neighbour.beats = beats;
-  if (neighbour.silent_ns < absl::ToInt64Nanoseconds(plan_.heartbeat)) return;
+  if (neighbour.silent_ns - neighbour.excused_ns <
+      absl::ToInt64Nanoseconds(plan_.heartbeat))
+    return;
   // A debugger that holds a rank may take its time.
-  if (is_traced(theirs.pid)) {
-    neighbour.silent_ns = 0;
+  if (base::is_traced(theirs.pid)) {
+    neighbour.excused_ns = neighbour.silent_ns;
     return;
   }
   neighbour.fate = Fate::kSilent;

@@ -96,6 +96,8 @@ class Board final : private Watchdog::Watch,
     Fate fate = Fate::kWell;
     uint64_t beats = 0;
     int64_t silent_ns = 0;  // while this rank itself ran
+    // The part of it until a debugger was last seen to hold the rank.
+    int64_t excused_ns = 0;
   };
 
   Board(Plan plan, std::unique_ptr<HostMemory> memory, std::vector<int> ranks);

@@ -101,6 +101,35 @@ TEST_F(NewsLineTest, ASilentProcessIsAnEntry) {
   EXPECT_THAT(heard.wait_for(1), ElementsAre("lost 2"));
 }
 
+// Beats stand for a process that a debugger holds, while its request waits for
+// a reply.
+TEST_F(NewsLineTest, BeatsKeepALineThatAsksNothing) {
+  Heard heard;
+  const auto one = open("lost 1", heard);
+  bool hopeless = false;
+  const auto stream = place().dial({.deadline = soon()}, &hopeless);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  const std::string will = encode(
+      Request{.op = Op::kWill,
+              .timeout_ns = absl::ToInt64Nanoseconds(absl::Milliseconds(400)),
+              .keys = {"news"},
+              .value = "lost 2"});
+  const std::string parked =
+      encode(Request{.op = Op::kWait, .keys = {"never"}});
+  ASSERT_EQ((*stream)->send(will, soon()).kind, Io::kDone);
+  char reply[kHeaderBytes];
+  ASSERT_EQ((*stream)->receive(reply, sizeof reply, soon()).kind, Io::kDone);
+  ASSERT_EQ((*stream)->send(parked, soon()).kind, Io::kDone);
+  for (int i = 0; i < 40; ++i) {
+    // In two pieces, as the network may bring it.
+    ASSERT_EQ((*stream)->send(kBeat.substr(0, 3), soon()).kind, Io::kDone);
+    ASSERT_EQ((*stream)->send(kBeat.substr(3), soon()).kind, Io::kDone);
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_EQ(*client()->append("news", "still here", soon()), 1);
+  EXPECT_THAT(heard.wait_for(2), ElementsAre("still here", "lost 2"));
+}
+
 // A process that runs and has nothing to say is not silent.
 TEST_F(NewsLineTest, AnIdleProcessStays) {
   Heard first, second;
