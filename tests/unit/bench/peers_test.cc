@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <signal.h>
 #include <string>
@@ -30,6 +31,7 @@ class Peers : public testing::TestWithParam<std::string> {
     folder_ = mkdtemp(path);
     options_.env["DISTWRAP_RUN_DIR"] = folder_;
     options_.env["PEERS_TEST"] = folder_;  // marks the processes of this test
+    options_.env["TMPDIR"] = folder_;
   }
   ~Peers() override { fs::remove_all(folder_); }
 
@@ -48,6 +50,33 @@ class Peers : public testing::TestWithParam<std::string> {
     EXPECT_NE(line, std::string::npos) << text;
     return !absl::StrContains(text.substr(line, text.find('\n', line) - line),
                               "not here");
+  }
+  // A comparison that goes on until something ends it.
+  std::unique_ptr<Process> start_long() {
+    return start({"all_reduce", "--backend", "none", "--vs", GetParam(),
+                  "--timeout", "20", "--rounds", "10000", "--seconds", "3600",
+                  "-n", "1000", "--sizes", "64K"});
+  }
+  // No process of the MPI, and no file or folder.
+  void expect_nothing_left() const {
+    // A launcher does not wait for the end of processes that it kills.
+    for (int i = 0; i < 2000 && !mpi_processes().empty(); ++i) usleep(5000);
+    EXPECT_THAT(mpi_processes(), IsEmpty());
+    for (const auto& entry : fs::directory_iterator(folder_))
+      ADD_FAILURE() << entry.path() << " is left";
+  }
+  // The ranks that distwrap's launcher has started, by their numbers.
+  std::vector<pid_t> bench_ranks(pid_t launcher) const {
+    std::vector<pid_t> some;
+    for (pid_t pid : processes_with("PEERS_TEST", folder_)) {
+      std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+      std::string number, name, state;
+      pid_t parent = 0;
+      stat >> number >> name >> state >> parent;
+      if (parent == launcher) some.push_back(pid);
+    }
+    std::sort(some.begin(), some.end());
+    return some;
   }
   // The processes of the MPI, among the processes of this test.
   std::vector<pid_t> mpi_processes() const {
@@ -134,9 +163,7 @@ TEST_P(Peers, TakesTurnsWithDistwrap) {
 
 TEST_P(Peers, AKilledProcessEndsItWithAnErrorAndLeavesNone) {
   if (!is_here(GetParam())) GTEST_SKIP() << "no " << GetParam();
-  auto bench = start({"all_reduce", "--backend", "none", "--vs", GetParam(),
-                      "--timeout", "20", "--rounds", "10000", "--seconds",
-                      "3600", "-n", "1000", "--sizes", "64K"});
+  auto bench = start_long();
   ASSERT_TRUE(bench->read_until("slowest rank", 1)) << bench->err();
   const std::vector<pid_t> all = mpi_processes();
   ASSERT_EQ(all.size(), 2u);
@@ -144,9 +171,21 @@ TEST_P(Peers, AKilledProcessEndsItWithAnErrorAndLeavesNone) {
   EXPECT_EQ(bench->wait(), 1);
   EXPECT_THAT(bench->err(), HasSubstr(GetParam()));
   EXPECT_THAT(bench->out(), Not(HasSubstr("all results correct")));
-  // A launcher does not wait for the end of processes that it kills.
-  for (int i = 0; i < 2000 && !mpi_processes().empty(); ++i) usleep(5000);
-  EXPECT_THAT(mpi_processes(), IsEmpty());
+  expect_nothing_left();
+}
+
+// The rank that has made the folder of the MPI's sockets, or another one.
+TEST_P(Peers, AKilledRankLeavesNoFolder) {
+  if (!is_here(GetParam())) GTEST_SKIP() << "no " << GetParam();
+  for (const size_t victim : {0u, 1u}) {
+    auto bench = start_long();
+    ASSERT_TRUE(bench->read_until("slowest rank", 1)) << bench->err();
+    const std::vector<pid_t> ranks = bench_ranks(bench->pid());
+    ASSERT_EQ(ranks.size(), 2u);
+    ASSERT_EQ(kill(ranks[victim], SIGKILL), 0);
+    EXPECT_EQ(bench->wait(), 128 + SIGKILL) << bench->err();
+    expect_nothing_left();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, Peers, testing::Values("openmpi", "mpich"),

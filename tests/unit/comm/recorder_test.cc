@@ -10,12 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <set>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,6 +324,62 @@ TEST_F(RecorderTest, TheFileIsPrivateAndWhole) {
   // Nowhere to write.
   const Recording lost(*recorder_, {"job", "host", 0, 1}, "/proc/none");
   EXPECT_FALSE(lost.save("test"));
+}
+
+class KeptRecordings : public RecorderTest {
+ protected:
+  // Saves a recording of its own job, `age` seconds ago.
+  void save(const std::string& job, int age) {
+    const auto recording =
+        SessionRecording::make({true, "", folder_, 0}, {job, "host", 0, 1});
+    ASSERT_NE(recording, nullptr);
+    const auto path = recording->save("test");
+    ASSERT_TRUE(path.ok()) << path.status();
+    EXPECT_EQ(*path, folder_ + "/recording-" + job + "/rank-0.json");
+    fs::last_write_time(
+        folder_ + "/recording-" + job,
+        fs::file_time_type::clock::now() - std::chrono::seconds(age));
+  }
+  std::set<std::string> left() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      names.insert(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(KeptRecordings, AreTheNewestSixteen) {
+  std::set<std::string> expected = {"another folder"};
+  fs::create_directory(folder_ + "/another folder");
+  for (int job = 0; job < 20; ++job) {
+    save(std::to_string(job), 1000 - job);
+    if (job >= 4) expected.insert("recording-" + std::to_string(job));
+  }
+  EXPECT_EQ(left(), expected);
+}
+
+// The newest stays even when it is larger than all may be together.
+TEST_F(KeptRecordings, TakeSixtyFourMebibytesTogether) {
+  const auto grow = [&](const std::string& job, uintmax_t mebibytes) {
+    const std::string file = folder_ + "/recording-" + job + "/rank-1.json";
+    std::ofstream(file) << "";
+    fs::resize_file(file, mebibytes << 20);
+  };
+  save("oldest", 90);
+  save("older", 80);
+  grow("older", 40);
+  save("old", 70);
+  EXPECT_EQ(left().size(), 3u) << "40 MiB are not too much";
+  grow("old", 20);
+  save("new", 60);
+  EXPECT_EQ(left().size(), 4u) << "60 MiB neither";
+  grow("new", 8);
+  save("newer", 50);
+  EXPECT_EQ(left(), (std::set<std::string>{"recording-old", "recording-new",
+                                           "recording-newer"}));
+  grow("newer", 70);
+  save("newer", 50);
+  EXPECT_EQ(left(), (std::set<std::string>{"recording-newer"}));
 }
 
 // On a disk that stands still the file is there later, not the error.
