@@ -57,11 +57,13 @@ class Peers : public testing::TestWithParam<std::string> {
                   "--timeout", "20", "--rounds", "10000", "--seconds", "3600",
                   "-n", "1000", "--sizes", "64K"});
   }
-  // No process of the MPI, and no file or folder.
+  // No process, file or folder.
   void expect_nothing_left() const {
-    // A launcher does not wait for the end of processes that it kills.
-    for (int i = 0; i < 2000 && !mpi_processes().empty(); ++i) usleep(5000);
-    EXPECT_THAT(mpi_processes(), IsEmpty());
+    // A launcher of an MPI does not wait for the end of processes that it
+    // kills, and takes its own folder away when it ends itself.
+    const auto left = [this] { return processes_with("PEERS_TEST", folder_); };
+    for (int i = 0; i < 4000 && !left().empty(); ++i) usleep(5000);
+    EXPECT_THAT(left(), IsEmpty());
     for (const auto& entry : fs::directory_iterator(folder_))
       ADD_FAILURE() << entry.path() << " is left";
   }

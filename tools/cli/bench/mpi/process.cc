@@ -44,13 +44,15 @@ std::string found_in_path(const std::string& program) {
 }
 
 // This process's environment without the variables of an MPI launcher around
-// it, because an MPI refuses to start inside another one.
-std::vector<std::string> environment_for(const MpiKind& kind) {
+// it, because an MPI refuses to start inside another one. What an MPI leaves
+// behind when it is killed, it leaves in `folder`.
+std::vector<std::string> environment_for(const MpiKind& kind,
+                                         const std::string& folder) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool theirs = false;
-    for (const char* prefix :
-         {"OMPI_", "PMIX_", "PMI_", "HYDRA", "MPI_", "MPIR_", "DISTWRAP_"}) {
+    for (const char* prefix : {"OMPI_", "PMIX_", "PMI_", "HYDRA", "MPI_",
+                               "MPIR_", "DISTWRAP_", "TMPDIR="}) {
       theirs = theirs || absl::StartsWith(*entry, prefix);
     }
     if (!theirs) all.emplace_back(*entry);
@@ -59,6 +61,7 @@ std::vector<std::string> environment_for(const MpiKind& kind) {
     all.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     all.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
+  all.push_back(absl::StrCat("TMPDIR=", folder));
   all.insert(all.end(), kind.environment.begin(), kind.environment.end());
   return all;
 }
@@ -188,7 +191,7 @@ absl::Status MpiProcess::launch(int ranks) {
        {std::string("-n"), absl::StrCat(ranks), program_path(kind_), folder_}) {
     words.push_back(word);
   }
-  std::vector<std::string> environment = environment_for(kind_);
+  std::vector<std::string> environment = environment_for(kind_, folder_);
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(environment);
   const std::string log = folder_ + "/log";
