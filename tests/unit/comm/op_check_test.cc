@@ -93,6 +93,62 @@ TEST_F(OpCheck, BadBuffers) {
   EXPECT_EQ(fault_of(all_reduce(strange, strange)), Fault::kUnknownDType);
 }
 
+// A communicator of cuda:0 refuses elements on another device, for each
+// buffer of each operation.
+template <uint16_t kKind>
+void refuse_elsewhere(const TensorView& here, const TensorView& there,
+                      const Capabilities& capabilities) {
+  SCOPED_TRACE(kKind);
+  constexpr OpShape kShape = kOpShapes[kKind];
+  AnyCall call;
+  call.peer = kRank;
+  if (kShape.reduces()) call.reduce = DW_REDUCE_SUM;
+  for (const bool is_input : {false, true}) {
+    const Extent extent = is_input ? kShape.in : kShape.out;
+    if (extent == Extent::NONE) continue;
+    call.in = is_input ? there : here;
+    call.out = is_input ? here : there;
+    EXPECT_EQ(check_call<kKind>(call, kRank, kSize, capabilities).fault,
+              Fault::kOtherDevice);
+    EXPECT_EQ(check_any_call(kKind, call, kRank, kSize, capabilities).fault,
+              Fault::kOtherDevice);
+    // In list forms one view alone lies elsewhere.
+    const std::vector<TensorView> good(4, here),
+        bad = {here, here, here, there};
+    AnyCall listed = call;
+    listed.lists = true;
+    if (is_divided(kShape.in)) {
+      listed.ins = is_input ? bad : good;
+      listed.in = {};
+    }
+    if (is_divided(kShape.out)) {
+      listed.outs = is_input ? good : bad;
+      listed.out = {};
+    }
+    if (is_divided(extent)) {
+      EXPECT_EQ(check_any_call(kKind, listed, kRank, kSize, capabilities).fault,
+                Fault::kOtherDevice);
+    }
+  }
+}
+
+TEST_F(OpCheck, MemoryOfAnotherDeviceOfTheSameTypeIsRefused) {
+  const dw_caps_row row{
+      ~uint64_t{0}, ~uint64_t{0}, ~0u, 0, DW_BIT(DW_DEVICE_CUDA), 0, 0, 0};
+  const Capabilities of_first(absl::MakeConstSpan(&row, 1),
+                              Device{DW_DEVICE_CUDA, 0});
+  const TensorView here(a_.data(), 8, DType::kF32, Device{DW_DEVICE_CUDA, 0});
+  for (const int32_t number : {1, 2, 8191, 8192, 1 << 23, -1}) {
+    SCOPED_TRACE(number);
+    const TensorView there(b_.data(), 8, DType::kF32,
+                           Device{DW_DEVICE_CUDA, number});
+#define DW_OP(value, name, enumerator, text, peer, in, out, summary) \
+  if constexpr (value <= DW_OP_RECV)                                 \
+    refuse_elsewhere<value>(here, there, of_first);
+#include "distwrap/abi/ops.def"
+  }
+}
+
 TEST_F(OpCheck, ShapesAndStrides) {
   const std::vector<int64_t> shape{2, 3}, row_major{3, 1}, transposed{1, 2},
       negative{2, -3}, huge{int64_t{1} << 32, int64_t{1} << 31};
