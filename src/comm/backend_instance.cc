@@ -117,8 +117,10 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
 
   // The decorators, from the engine up.
   std::vector<const dw_backend_api*> decorators;
-  // Only operations on host memory can be composed.
-  if (device.type == DW_DEVICE_CPU) decorators.push_back(&algo::compose_api());
+  // On a device few operations can be composed, and none on a stream.
+  if (device.type == DW_DEVICE_CPU ||
+      (engine->api().flags & DW_BACKEND_STREAMS) == 0)
+    decorators.push_back(&algo::compose_api());
   std::vector<dw_hint> abi_hints = hints_of(hints);
   if (!trace.empty()) {
     decorators.push_back(&algo::record_api());

@@ -1,16 +1,30 @@
 // Ranks as threads over backends of this process without sockets: "perfect" for
-// host memory, "faux" for a second device, "streams" for one with streams, and
-// "messages", which has only messages, so that everything else is composed.
+// host memory, "faux" for a second device, "streams" for one with streams,
+// "messages", which has only messages, so that everything else is composed, and
+// "gaps" for a second device, which has few operations and element types.
 #ifndef DISTWRAP_TESTS_RANKS_HUB_RANKS_H_
 #define DISTWRAP_TESTS_RANKS_HUB_RANKS_H_
 
 #include "distwrap/session.h"
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 
 namespace distwrap::testing {
+
+// While it lives, these bytes count as memory of the device of "gaps".
+class DeviceRange {
+ public:
+  DeviceRange(const void* data, size_t bytes);
+  ~DeviceRange();
+  DeviceRange(const DeviceRange&) = delete;
+  DeviceRange& operator=(const DeviceRange&) = delete;
+
+ private:
+  const char* const data_;
+};
 
 // A session of one of `n` ranks that meet in `store`. Its backend string may
 // use these names and those of linked-in backends. `close_limit`: how long

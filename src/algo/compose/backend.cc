@@ -39,13 +39,43 @@ int32_t Backend::open_below(const dw_host_api* host, dw_open_info info,
   if (int32_t code = BackendBelow::open(host, info, &rows, error)) return code;
   recipes_ = Recipes(rows, info.device_type);
   has_groups_ = inner().submit_group != nullptr;
-  if (recipes_.composes()) {
+  if (recipes_.on_host()) {
     promise();
     hand_on_windows(rows);
   } else {
     rows_.assign(rows.begin(), rows.end());
+    promise_on_device(DW_BIT(info.device_type));
   }
   return DW_OK;
+}
+
+// Adds to the rows of the backend below one for each kind, form and dtype that
+// is composed.
+void Backend::promise_on_device(uint32_t memory) {
+  for (uint16_t kind = 1; kind < Recipes::kKinds; ++kind)
+    for (const uint32_t form : {0u, uint32_t{DW_FLAG_PER_RANK}})
+      for (int dtype = 0; dtype < Recipes::kDTypes; ++dtype) {
+        uint32_t reductions = 0, flags = form;
+        const auto is_composed = [&](uint32_t with, uint16_t reduce) {
+          return (with & ~Recipes::flags_of(kind)) == 0 &&
+                 recipes_.find(kind, with, dtype, reduce).how ==
+                     Recipes::kComposed;
+        };
+        for (uint16_t reduce = 0; reduce < Recipes::kReductions; ++reduce)
+          if (is_composed(form, reduce)) reductions |= 1u << reduce;
+        if (reductions == 0) continue;
+        for (const uint32_t more :
+             {uint32_t{DW_FLAG_IN_PLACE}, uint32_t{DW_FLAG_PARTS}}) {
+          bool all = true;
+          for (uint16_t reduce = 0; reduce < Recipes::kReductions; ++reduce)
+            if ((reductions >> reduce & 1) != 0)
+              all = all && is_composed(form | more, reduce) &&
+                    is_composed(flags | more, reduce);
+          if (all) flags |= more;
+        }
+        rows_.push_back({DW_BIT(kind), DW_BIT(dtype), reductions,
+                         DW_FLAG_CALLER_WAITS | flags, memory, 0, 0, 0});
+      }
 }
 
 // One row for each kind, form and set of dtypes with equal reductions.

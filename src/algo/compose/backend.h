@@ -31,7 +31,7 @@ class Backend : public BackendBelow {
   // Whether the backend below has windows.
   bool has_windows() const { return has_windows_; }
   // Whether windows are made of its messages or, without those, within a rank.
-  bool composes_windows() const { return !has_windows_ && recipes_.composes(); }
+  bool composes_windows() const { return !has_windows_ && recipes_.on_host(); }
   bool has_messages() const {
     return recipes_.message_carrier(DW_DTYPE_U8) >= 0;
   }
@@ -47,6 +47,7 @@ class Backend : public BackendBelow {
   int32_t open_below(const dw_host_api* host, dw_open_info info,
                      dw_error* error);
   void promise();
+  void promise_on_device(uint32_t memory);
   void hand_on_windows(absl::Span<const dw_caps_row> rows);
 
   Recipes recipes_;

@@ -59,22 +59,25 @@ int32_t Comm::plan(const dw_op& op, Route* way, dw_error* error) {
   const bool to_self = is_message(op.kind) && op.peer == rank_;
   if (op.reduce >= Recipes::kReductions)
     return unsupported(error, "this reduction is not known");
-  if (!to_self && (recipes.native(op.kind, flags, dtype, op.reduce) ||
-                   recipes.native_at(op.kind, flags, dtype, op.reduce,
-                                     part_bytes(op, size_)))) {
+  if ((!to_self || !recipes.on_host()) &&
+      (recipes.native(op.kind, flags, dtype, op.reduce) ||
+       recipes.native_at(op.kind, flags, dtype, op.reduce,
+                         part_bytes(op, size_)))) {
     *way = Route::kNative;
     return DW_OK;
   }
-  const Recipe recipe = recipes.recipe(op.kind, flags, dtype, op.reduce);
-  if (recipe == Recipe::kRefused || !recipes.composes())
+  const Recipe recipe =
+      recipes.recipe_of_form(op.kind, flags, dtype, op.reduce);
+  if (recipe == Recipe::kRefused)
     return unsupported(
         error, !Recipes::exists(op.kind, flags, dtype, op.reduce)
                    ? "no such reduction for this operation and dtype"
-               : recipes.composes()
+               : recipes.on_host()
                    ? "the backend has nothing of which this could be composed"
-                   : "only host memory is composed");
+                   : "the backend lacks it, and to compose it takes memory of "
+                     "the host");
   if (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU)
-    return unsupported(error, "only host memory is composed");
+    return unsupported(error, "no composed operation goes on a stream");
   if (requires_extension(op))
     return unsupported(error, "an extension that is required is not known");
   if (recipe == Recipe::kToSelf && !to_self && op.peer >= 0 && op.peer < size_)

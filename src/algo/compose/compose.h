@@ -13,8 +13,9 @@
 // the inner backend promises for its kind, dtype, reduction and flags is passed
 // down unchanged except for its sequence number; any other runs by its recipe
 // (recipes.h). Messages of a rank to itself are delivered here. Sets of
-// operations are started so that none waits for the start of another. Over a
-// backend without messages, only messages to the same rank exist. Windows are
+// operations are started so that none waits for the start of another. On memory
+// of a device there are only the recipes that need no memory of the host. Over
+// a backend without messages, only messages to the same rank exist. Windows are
 // passed down where the backend has them, and otherwise made of its messages
 // (algo/windows). Registered memory and plans are not passed down.
 //

@@ -78,7 +78,7 @@ bool Recipes::exists(uint16_t kind, uint32_t flags, int dtype,
 }
 
 Recipes::Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type) {
-  composes_ = device_type == DW_DEVICE_CPU;
+  on_host_ = device_type == DW_DEVICE_CPU;
   read(rows, device_type, false);
   choose_all();
   if (std::any_of(rows.begin(), rows.end(),
@@ -96,12 +96,7 @@ Recipes::Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type) {
 }
 
 void Recipes::choose_all() {
-  if (composes_) {
-    choose_carriers();
-  } else {
-    for (auto& variants : carriers_)
-      for (auto& dtypes : variants) dtypes.fill(-1);
-  }
+  choose_carriers();
   for (uint16_t kind = 1; kind < kKinds; ++kind)
     for (size_t v = 0; v < 2; ++v) {
       const uint32_t flags = v == 0               ? 0
@@ -109,10 +104,9 @@ void Recipes::choose_all() {
                                                   : DW_FLAG_PER_RANK;
       for (int dtype = 0; dtype < kDTypes; ++dtype)
         for (uint16_t reduce = 0; reduce < kReductions; ++reduce) {
-          Recipe chosen = choose(kind, flags, dtype, reduce);
-          if (!composes_ && chosen != Recipe::kNative)
-            chosen = Recipe::kRefused;
-          recipes_[kind][v][static_cast<size_t>(dtype)][reduce] = chosen;
+          recipes_[kind][v][static_cast<size_t>(dtype)][reduce] =
+              on_host_ ? choose(kind, flags, dtype, reduce)
+                       : choose_on_device(kind, flags, dtype, reduce);
         }
     }
 }
@@ -194,6 +188,11 @@ void Recipes::choose_carriers() {
           return native(kind, flags, other, 0);
         };
         int chosen = can(dtype) ? dtype : -1;
+        if (!on_host_ && has(kMessages, kind)) {
+          carriers_[kind][v][static_cast<size_t>(dtype)] =
+              static_cast<int8_t>(chosen);
+          continue;
+        }
         for (int other = 0; other < kDTypes && chosen < 0; ++other)
           // A backend may normalise a bool, so bool carries no other type.
           if (other != DW_DTYPE_BOOL &&
@@ -228,6 +227,34 @@ Recipe Recipes::choose(uint16_t kind, uint32_t flags, int dtype,
   if (native(kind, flags, dtype, reduce)) return Recipe::kNative;
   if (reduces(kind)) return choose_reduction(kind, flags, dtype, reduce);
   return choose_move(kind, flags, dtype);
+}
+
+// Messages of another type need a head, which lies in host memory.
+Recipe Recipes::choose_on_device(uint16_t kind, uint32_t flags, int dtype,
+                                 uint16_t reduce) const {
+  if (!exists(kind, flags, dtype, reduce)) return Recipe::kRefused;
+  if (native(kind, flags, dtype, reduce)) return Recipe::kNative;
+  if (!reduces(kind))
+    return kind != DW_OP_BARRIER && !has(kMessages, kind) &&
+                   carrier(kind, flags, dtype) >= 0
+               ? Recipe::kCarried
+               : Recipe::kRefused;
+  const auto is_native = [&](uint16_t step, uint16_t how) {
+    return native(step, 0, dtype, how) &&
+           native(step, DW_FLAG_IN_PLACE, dtype, how);
+  };
+  return kind == DW_OP_ALL_REDUCE && is_native(DW_OP_REDUCE, reduce) &&
+                 is_native(DW_OP_BROADCAST, DW_REDUCE_NONE)
+             ? Recipe::kAllReduceByReduce
+             : Recipe::kRefused;
+}
+
+bool Recipes::has_form(Recipe chosen, uint16_t kind, uint32_t flags, int dtype,
+                       uint16_t reduce) const {
+  flags &= kForms;
+  if (chosen == Recipe::kAllReduceByReduce) return true;
+  if (chosen == Recipe::kCarried) dtype = carrier(kind, flags, dtype);
+  return native(kind, flags, dtype, reduce);
 }
 
 Recipe Recipes::choose_move(uint16_t kind, uint32_t flags, int dtype) const {
@@ -308,11 +335,10 @@ Recipes::Answer Recipes::find(uint16_t kind, uint32_t flags, int dtype,
                               uint16_t reduce) const {
   if (kind == DW_OP_BARRIER) dtype = 0;
   if (!exists(kind, flags, dtype, reduce)) return {};
-  const Recipe chosen = recipe(kind, flags, dtype, reduce);
+  const Recipe chosen = recipe_of_form(kind, flags, dtype, reduce);
   if (chosen == Recipe::kRefused) return {};
   if (chosen != Recipe::kNative) return {kComposed, name_of(chosen, kind)};
   if (native(kind, flags & kForms, dtype, reduce)) return {kIsNative, ""};
-  if (!composes_) return {};
   return {kComposed, "itself + a copy"};
 }
 

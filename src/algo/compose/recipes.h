@@ -66,8 +66,9 @@ class Recipes {
 
   // The recipes of a backend without operations.
   Recipes() = default;
-  // `rows` are for memory of `device_type` (DLPack's code). Operations are
-  // composed on host memory only.
+  // `rows` are for memory of `device_type` (DLPack's code). On a device there
+  // are only the recipes that neither copy nor reduce by themselves, and hand
+  // no memory of their own to the backend.
   Recipes(absl::Span<const dw_caps_row> rows, int32_t device_type);
 
   // `dtype` is DW_DTYPE_<NAME>, any value for a barrier. `reduce` is
@@ -108,6 +109,16 @@ class Recipes {
                 uint16_t reduce) const {
     return recipes_[kind][variant(flags)][static_cast<size_t>(dtype)][reduce];
   }
+  // As `recipe`, with flags that only one rank knows: a form that the backend
+  // lacks takes a copy, which host memory alone can have.
+  Recipe recipe_of_form(uint16_t kind, uint32_t flags, int dtype,
+                        uint16_t reduce) const {
+    const Recipe chosen = recipe(kind, flags, dtype, reduce);
+    return on_host_ || chosen == Recipe::kRefused ||
+                   has_form(chosen, kind, flags, dtype, reduce)
+               ? chosen
+               : Recipe::kRefused;
+  }
   // The dtype as which a move of `kCarried`, or the messages of `kByMessages`,
   // are sent: one of the same size, or u8; -1 if there is none.
   int carrier(uint16_t kind, uint32_t flags, int dtype) const {
@@ -117,8 +128,8 @@ class Recipes {
   // The dtype for barriers of kBarrierByAllReduce and kByMessages.
   int barrier_dtype() const { return barrier_dtype_; }
 
-  // Whether operations may be composed: the memory is the host's.
-  bool composes() const { return composes_; }
+  // Whether the memory is the host's, so that recipes may copy and reduce.
+  bool on_host() const { return on_host_; }
 
   // The flags that are known for a kind.
   static constexpr uint32_t flags_of(uint16_t kind) {
@@ -162,6 +173,10 @@ class Recipes {
   Recipe choose(uint16_t kind, uint32_t flags, int dtype,
                 uint16_t reduce) const;
   Recipe choose_move(uint16_t kind, uint32_t flags, int dtype) const;
+  Recipe choose_on_device(uint16_t kind, uint32_t flags, int dtype,
+                          uint16_t reduce) const;
+  bool has_form(Recipe chosen, uint16_t kind, uint32_t flags, int dtype,
+                uint16_t reduce) const;
   Recipe choose_reduction(uint16_t kind, uint32_t flags, int dtype,
                           uint16_t reduce) const;
   bool messages(int dtype) const { return message_carrier(dtype) >= 0; }
@@ -183,7 +198,7 @@ class Recipes {
       recipes_{};
   std::array<std::array<std::array<int8_t, kDTypes>, 2>, kKinds> carriers_{};
   int8_t barrier_dtype_ = -1;
-  bool composes_ = false;
+  bool on_host_ = false;
   bool collectives_complete_ = false;
   bool only_messages_ = false;
 };

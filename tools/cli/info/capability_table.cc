@@ -202,7 +202,7 @@ void add_window_operation(const Recipes& recipes,
   row.every_form = true;
   if (native) {
     row.how = "native";
-  } else if (has_any || !recipes.composes()) {
+  } else if (has_any || !recipes.on_host()) {
     row.how = "refused";
   } else {
     row.how = "composed";

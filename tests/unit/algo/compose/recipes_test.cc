@@ -89,7 +89,7 @@ TEST(RecipesTest, RowsOfOtherMemoryOrSizesDoNotCount) {
             Recipes::kIsRefused);
 }
 
-TEST(RecipesTest, DeviceMemoryIsNotComposed) {
+TEST(RecipesTest, OnADeviceNothingIsMadeOfMessages) {
   dw_caps_row device = row(kMessages, kU8, kNone);
   device.memory = DW_BIT(DW_DEVICE_CUDA);
   const std::vector<dw_caps_row> rows = {device};
@@ -100,6 +100,44 @@ TEST(RecipesTest, DeviceMemoryIsNotComposed) {
             Recipes::kIsRefused);
   EXPECT_EQ(recipes.find(DW_OP_BROADCAST, 0, DW_DTYPE_U8, 0).how,
             Recipes::kIsRefused);
+}
+
+constexpr uint32_t kInPlace = DW_FLAG_IN_PLACE;
+
+Recipes over_device(std::vector<dw_caps_row> rows) {
+  for (dw_caps_row& row : rows) row.memory = DW_BIT(DW_DEVICE_CUDA);
+  return Recipes(rows, DW_DEVICE_CUDA);
+}
+
+TEST(RecipesTest, OnADeviceMovesGoAsAnotherType) {
+  const Recipes recipes = over_device({row(DW_BIT(DW_OP_ALL_GATHER), kU8, kNone,
+                                           DW_FLAG_CALLER_WAITS | kInPlace)});
+  EXPECT_EQ(recipes.find(DW_OP_ALL_GATHER, 0, DW_DTYPE_U8, 0).how,
+            Recipes::kIsNative);
+  for (const uint32_t flags : {0u, kInPlace})
+    EXPECT_EQ(recipes.find(DW_OP_ALL_GATHER, flags, DW_DTYPE_F64, 0).how,
+              Recipes::kComposed);
+  // These take a copy.
+  EXPECT_EQ(recipes.find(DW_OP_ALL_GATHER, DW_FLAG_PARTS, DW_DTYPE_F64, 0).how,
+            Recipes::kIsRefused);
+  EXPECT_EQ(
+      recipes.find(DW_OP_ALL_GATHER, DW_FLAG_PER_RANK, DW_DTYPE_U8, 0).how,
+      Recipes::kIsRefused);
+  for (const uint16_t kind : {DW_OP_GATHER, DW_OP_ALL_TO_ALL, DW_OP_SEND})
+    EXPECT_EQ(recipes.find(kind, 0, DW_DTYPE_U8, 0).how, Recipes::kIsRefused)
+        << kind;
+}
+
+TEST(RecipesTest, OnADeviceAllReduceIsReduceAndBroadcastInPlace) {
+  const auto how = [](uint32_t flags) {
+    const uint64_t ops = DW_BIT(DW_OP_REDUCE) | DW_BIT(DW_OP_BROADCAST);
+    return over_device({row(ops, kF32, kSum, flags)})
+        .find(DW_OP_ALL_REDUCE, 0, DW_DTYPE_F32, DW_REDUCE_SUM);
+  };
+  EXPECT_EQ(how(DW_FLAG_CALLER_WAITS | kInPlace).how, Recipes::kComposed);
+  EXPECT_EQ(how(DW_FLAG_CALLER_WAITS | kInPlace).of, "reduce + broadcast");
+  // Not in place the result would have to be copied.
+  EXPECT_EQ(how(DW_FLAG_CALLER_WAITS).how, Recipes::kIsRefused);
 }
 
 TEST(RecipesTest, PartsOfThisAndThat) {
