@@ -26,13 +26,13 @@ class ReduceOp {
   };
 
   // kPremulSum needs a factor and is refused without one.
-  constexpr ReduceOp(Kind kind) : kind_(kind) {}
+  constexpr ReduceOp(Kind kind) : meta_(kind) {}
 
   // Every rank multiplies its input by its own factor before the sum.
   // Floating-point types only.
   static constexpr ReduceOp premul_sum(double factor) {
     ReduceOp op(kPremulSum);
-    op.factor_ = Factor::kNumber;
+    op.meta_ |= bits(Factor::kNumber);
     op.number_ = factor;
     return op;
   }
@@ -40,54 +40,64 @@ class ReduceOp {
   // the group's device, which is read when the operation runs.
   static constexpr ReduceOp premul_sum(const TensorView& factor) {
     ReduceOp op(kPremulSum);
-    op.factor_ = factor.count() == 1 && factor.data() != nullptr
-                     ? Factor::kTensor
-                     : Factor::kUnusable;
     op.tensor_ = factor.data();
-    op.tensor_dtype_ = factor.dtype();
-    if (factor.device() != kCpu) {
-      op.device_type_ = static_cast<uint8_t>(factor.device().type);
-      op.device_id_ = static_cast<uint16_t>(factor.device().id);
-    }
+    const bool is_one = factor.count() == 1 && factor.data() != nullptr;
+    op.meta_ |= bits(is_one ? Factor::kTensor : Factor::kUnusable) |
+                static_cast<uint64_t>(factor.dtype()) << kDTypeShift;
+    if (factor.device() != kCpu)
+      op.meta_ |=
+          uint64_t{static_cast<uint8_t>(factor.device().type)} << kDeviceShift |
+          uint64_t{static_cast<uint16_t>(factor.device().id)} << kDeviceIdShift;
     return op;
   }
 
-  constexpr Kind kind() const { return kind_; }
-  constexpr operator Kind() const { return kind_; }
+  constexpr Kind kind() const {
+    return static_cast<Kind>(static_cast<uint8_t>(meta_));
+  }
+  constexpr operator Kind() const { return kind(); }
 
   // How the factor was given. kUnusable: the tensor is not one element.
   enum class Factor : uint8_t { kNone, kNumber, kTensor, kUnusable };
-  constexpr Factor factor() const { return factor_; }
+  constexpr Factor factor() const {
+    return static_cast<Factor>(static_cast<uint8_t>(meta_ >> kFactorShift));
+  }
   constexpr double number() const { return number_; }       // kNumber
   constexpr const void* tensor() const { return tensor_; }  // kTensor
-  constexpr DType tensor_dtype() const { return tensor_dtype_; }
+  constexpr DType tensor_dtype() const {
+    return static_cast<DType>(static_cast<uint8_t>(meta_ >> kDTypeShift));
+  }
   constexpr Device tensor_device() const {
-    return device_type_ == 0 ? kCpu
-                             : Device{.type = device_type_, .id = device_id_};
+    const auto type = static_cast<uint8_t>(meta_ >> kDeviceShift);
+    if (type == 0) return kCpu;
+    return {.type = type, .id = static_cast<uint16_t>(meta_ >> kDeviceIdShift)};
   }
 
   // Two reductions are equal only when their factors are equal, too.
   friend constexpr bool operator==(const ReduceOp& a, const ReduceOp& b) {
-    if (a.kind_ != b.kind_ || a.factor_ != b.factor_) return false;
-    if (a.factor_ == Factor::kNumber) return a.number_ == b.number_;
-    return a.factor_ == Factor::kNone ||
-           (a.tensor_ == b.tensor_ && a.tensor_dtype_ == b.tensor_dtype_);
+    if (a.kind() != b.kind() || a.factor() != b.factor()) return false;
+    if (a.factor() == Factor::kNumber) return a.number_ == b.number_;
+    return a.factor() == Factor::kNone ||
+           (a.tensor_ == b.tensor_ && a.tensor_dtype() == b.tensor_dtype());
   }
   friend constexpr bool operator==(const ReduceOp& a, Kind b) {
     return a == ReduceOp(b);
   }
 
  private:
+  static constexpr int kFactorShift = 8, kDTypeShift = 16, kDeviceShift = 24,
+                       kDeviceIdShift = 32;
+  static constexpr uint64_t bits(Factor factor) {
+    return static_cast<uint64_t>(factor) << kFactorShift;
+  }
+
   union {
     const void* tensor_ = nullptr;
     double number_;
   };
-  Kind kind_;
-  Factor factor_ = Factor::kNone;
-  DType tensor_dtype_ = DType::kU8;
-  // All zero without a factor, which then costs a call nothing.
-  uint8_t device_type_ = 0;  // DLPack's; 0 stands for host memory
-  uint16_t device_id_ = 0;
+  // From the lowest bit on, 8 bits each: kind, factor, the tensor's element
+  // type and DLPack's type of its device, of which 0 stands for host memory;
+  // then 16 of the device's number. One word, since calls copy it often.
+  uint64_t meta_;
 };
 // A ReduceOp is passed in two registers.
 static_assert(sizeof(ReduceOp) == 16);
