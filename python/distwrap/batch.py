@@ -4,7 +4,7 @@ from . import _core
 
 
 class Batch:
-    """What `with batch()` gives: after the block, `work` of all operations and
+    """The value of `with batch()`: after the block, `work` of all operations and
     `item(i)` of the i-th. len() is their number."""
 
     def __init__(self):

@@ -29,7 +29,7 @@ class EventHandle:
 
 
 class EventOverlap:
-    """What calls return as their event. `with` it, a block runs at once."""
+    """The event that a call returns. `with` it, a block runs at once."""
 
     def __init__(self, event=None, extra_tensors=None):
         self.event, self.extra_tensors = event, extra_tensors

@@ -174,7 +174,7 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None,
 
 
 def capabilities(group=None, device=None):
-    """What the group's backend does: {"all_reduce": ["u8", ...], ...}, and
+    """The operations of the group's backend: {"all_reduce": ["u8", ...], ...}, and
     "all_reduce/sum" for each reduction. device: (type, index) of DLPack."""
     texts = [text.split() for text in _core._capabilities(group, device)]
     return {words[0]: words[1:] for words in texts}
@@ -190,7 +190,7 @@ class _World:
 
 
 class GroupMember(_World):
-    """What tells members from others, as in torch.distributed."""
+    """The value that tells members from others, as in torch.distributed."""
 
     NON_GROUP_MEMBER = _core._no_member()
 
@@ -228,7 +228,7 @@ def _subgroups(call, parent, lists, timeout, backend, pg_options, group_desc):
 
 
 def _index_of(device):
-    index = getattr(device, "index", device)  # of a torch.device
+    index = getattr(device, "index", device)  # a torch.device has one
     return device if callable(index) else index
 
 

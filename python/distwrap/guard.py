@@ -25,7 +25,7 @@ _MODULES = ("torch.distributed", _C10D)
 _OFF, _WARN = 0, 1
 
 _lock = RLock()
-_sessions = []  # those whose creators do not use torch.distributed, and guard
+_sessions = []  # guarding ones, made without torch.distributed
 _mode = _OFF    # the strictest wish of these
 _replaced = []  # (module or class, name, original, ours)
 _forms = {}     # (name, id of the original) -> ours, kept for later sessions

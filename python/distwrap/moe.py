@@ -28,7 +28,7 @@ _DEDUP = ("auto", "none", "rank", "node")
 
 
 class Plan:
-    """Who sends which token to whom, made by plan(). May serve any number of
+    """The ranks and tokens of an exchange, made by plan(). May serve any number of
     calls, also for the backward pass: the gradient of a dispatch is a combine,
     that of a combine a dispatch."""
 

@@ -40,7 +40,7 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None,
     default) gets the object of rank i. Other ranks give no list."""
     root = _is_root(dst, group, group_dst)
     if root and object_gather_list is None:
-        # The others learn of it from the exchange.
+        # Other ranks learn of it from the exchange.
         error = _core._make_error(
             "gather_object", "the root gave no list for the objects",
             "give object_gather_list on the root", 14)

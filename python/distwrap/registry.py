@@ -12,7 +12,7 @@ from . import _core
 class GroupRecord(collections.namedtuple(
         "GroupRecord",
         "global_ranks group_desc rank_to_group_rank device_backends")):
-    """What the registry knows of a group: its ranks of the world by rank of the
+    """A group as the registry knows it: its ranks of the world by rank of the
     group, its description, the map from the one to the other, and a text for each
     device such as "cpu:shm"."""
 

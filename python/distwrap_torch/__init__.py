@@ -1,4 +1,4 @@
-"""What PyTorch's entry points load: it makes the name "distwrap" known without
+"""The module that PyTorch's entry points load. It makes the name "distwrap" known without
 loading the library.
 
 This package lies beside distwrap, because importing anything inside of distwrap

@@ -19,8 +19,8 @@ import re
 import sys
 import tokenize
 
-FOLDERS = ("include", "src", "backends", "ops", "plugins", "tools", "tests",
-           "examples")
+FOLDERS = ("include", "src", "backends", "ops", "plugins", "python", "tools",
+           "tests", "examples")
 
 # Headers that tests keep as they were published.
 FROZEN = ("tests/abi/v1_0", "tests/abi/v1_65535")

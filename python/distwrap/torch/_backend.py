@@ -136,7 +136,7 @@ def _refuse_mixed():
 
 
 def create(opts, pg_options=None, name="distwrap"):
-    """What c10d calls to make a group. opts: its _DistributedBackendOptions."""
+    """Makes a group for c10d. opts: its _DistributedBackendOptions."""
     del pg_options
     if not IS_BACKEND:
         _refuse_mixed()

@@ -69,7 +69,7 @@ _alive = set()
 
 
 class Calls:
-    """What c10d asks of a backend. Ranks and roots are ranks of the group."""
+    """The functions that c10d asks of a backend. Ranks and roots are ranks of the group."""
 
     def _set_up(self, membership, name, options):
         self._membership = membership
@@ -350,7 +350,7 @@ class Calls:
         return True
 
     def start_coalescing(self):
-        if self._batch is not None:  # of a block that an exception has left
+        if self._batch is not None:  # an exception has left its block
             self._end_batch()
         self._start_batch()
 

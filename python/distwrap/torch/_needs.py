@@ -1,4 +1,4 @@
-"""Which PyTorch serves: told by its names, before anything of it is used."""
+"""The PyTorch that serves: told by its names, before anything of it is used."""
 
 _SERVES = "Next: install PyTorch 2.13 or later, as pip install 'torch>=2.13' does"
 

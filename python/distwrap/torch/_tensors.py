@@ -1,4 +1,4 @@
-"""What the core reads of PyTorch's tensors, without a copy where possible.
+"""PyTorch's tensors as the core reads them, without a copy where possible.
 
 The core takes elements that lie side by side. A dense tensor in another order of
 dimensions is given as one row where the order of elements does not matter, as in

@@ -27,7 +27,7 @@ class Work(c10d.Work):
         self._outputs = outputs
         self._staged = staged
         self._future = None
-        if staged is not None:  # also when nobody waits
+        if staged is not None:  # called even when nobody waits
             core.add_done_callback(lambda _: staged.finish())
 
     def wait(self, timeout=None):
