@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that tests/proofs.txt names tests that exist, and that each reason of
-reasons.def and each lesson is there: a reason with a test that names it, a
-lesson with any test, or either with a word on why there is none.
+reasons.def, each lesson and each bug is there: a reason with a test that names
+it, the others with any test, or with a word on why there is none.
 
   proofs.py [ROOT]
 """
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-KINDS = ("reason", "lesson", "trap")
+KINDS = ("reason", "lesson", "bug", "trap")
 REASON = re.compile(r"^DW_REASON\(\d+, \w+, (k\w+),", re.MULTILINE)
 TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 # How many lessons there are of each kind, numbered from 1.
@@ -63,12 +63,17 @@ def read_proofs(text):
     return rows, errors
 
 
+# Reports of faults in other libraries, by number.
+BUGS = (287, 477, 574, 649, 777, 2041, 2275, 2316, 2389, 2464, 2550, 2551, 2629,
+        2632, 2955, 2974, 2990, 2991, 2992, 2993, 3093, 3105, 3853)
+
+
 def all_lessons():
     return [f"{kind}{number}" for kind, most in LESSONS.items()
             for number in range(1, most + 1)]
 
 
-def check(reasons, tests, text, lessons=()):
+def check(reasons, tests, text, lessons=(), bugs=()):
     """One line for each thing that is not proved."""
     rows, errors = read_proofs(text)
     seen = set()
@@ -89,6 +94,8 @@ def check(reasons, tests, text, lessons=()):
                if name not in named]
     errors += [f"lesson {name} has no line" for name in lessons
                if ("lesson", name) not in seen]
+    errors += [f"bug {number} has no line" for number in bugs
+               if ("bug", str(number)) not in seen]
     errors += [f"reason {name} is not in reasons.def"
                for name in sorted(named - set(reasons))]
     return errors
@@ -109,7 +116,7 @@ def main():
                 prefix + path.name.removesuffix("_test.py"),
                 path.read_text(encoding="utf-8"))
     errors = check(reasons, tests, (root / "tests" / "proofs.txt").read_text(
-        encoding="utf-8"), all_lessons())
+        encoding="utf-8"), all_lessons(), BUGS)
     for error in errors:
         print(f"tests/proofs.txt: {error}")
     print(f"proofs: {len(reasons)} reasons, {len(tests)} tests, "

@@ -48,6 +48,11 @@ class Life(unittest.TestCase):
                 ["kGone"], found,
                 f"reason kGone | gone | objects.test_{case}\n")), errors)
 
+    def test_each_bug_needs_a_line(self):
+        self.assertEqual(
+            proofs.check(["kGone"], TESTS, GOOD + "bug 7 | tags | layout\n",
+                         bugs=(7, 8)), ["bug 8 has no line"])
+
     def test_each_lesson_needs_a_line(self):
         lessons = ["G1", "G2"]
         self.assertEqual(
