@@ -62,7 +62,7 @@ void Worker::refuse(Transfer* transfer, const ucp_tag_recv_info_t& message) {
         {call.peer,
          static_cast<int>((message.sender_tag & kType) >> DW_TAG_BITS),
          message.length},
-        call.tag, &bad_, dw_sdk::kMayHoldSome);
+        call.tag, &bad_);
   }
   settle(transfer, Transfer::State::kFailed);
 }

@@ -2,8 +2,7 @@
 //
 // A receive takes the oldest message of its group, source and tag. Sizes and
 // types do not take part in the match: where they differ, both ranks' calls
-// fail, and nothing is written to the receiver's buffer. A backend whose engine
-// writes before it tells the size says so in the error (kMayHoldSome).
+// fail, and nothing is written to the receiver's buffer.
 #ifndef DISTWRAP_PLUGINS_SDK_MESSAGE_MISMATCH_H_
 #define DISTWRAP_PLUGINS_SDK_MESSAGE_MISMATCH_H_
 
@@ -42,28 +41,24 @@ inline uint64_t elements(const MessageEnd& end) {
 
 }  // namespace internal
 
-inline constexpr char kMayHoldSome[] =
-    "\nthe receive's buffer may hold some of the message";
-
 // Two lines, which the host shows as what was expected and what came: the
-// receiver's call, then the sender's. `tag` is DW_TAG(class, number). `more` is
-// kMayHoldSome or nothing.
+// receiver's call, then the sender's. `tag` is DW_TAG(class, number).
 inline int32_t fail_message_mismatch(const MessageEnd& receiver,
                                      const MessageEnd& sender, uint64_t tag,
-                                     dw_error* error, const char* more = "") {
+                                     dw_error* error) {
   const auto number = static_cast<unsigned>(tag & UINT32_MAX);
   const char* const kind =
       (tag >> 32) == DW_TAG_CLASS_USER ? "" : " (internal)";
   char text[sizeof error->text];
   std::snprintf(text, sizeof text,
                 "recv %s x %llu from rank %d, tag %u%s (rank %d)\n"
-                "send %s x %llu to rank %d, tag %u%s (rank %d)%s",
+                "send %s x %llu to rank %d, tag %u%s (rank %d)",
                 internal::type_text(receiver.type),
                 static_cast<unsigned long long>(internal::elements(receiver)),
                 sender.rank, number, kind, receiver.rank,
                 internal::type_text(sender.type),
                 static_cast<unsigned long long>(internal::elements(sender)),
-                receiver.rank, number, kind, sender.rank, more);
+                receiver.rank, number, kind, sender.rank);
   return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_CALL_MISMATCH,
                  sender.rank, 0, text);
 }

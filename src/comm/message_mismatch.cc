@@ -1,7 +1,6 @@
 #include "comm/message_mismatch.h"
 
 #include "base/error.h"
-#include "base/read_file.h"
 #include "comm/communicator.h"
 
 #include <absl/strings/string_view.h>
@@ -15,14 +14,13 @@ namespace distwrap::comm {
 
 void name_both_calls(const dw_error& error, int rank, ErrorInfo* info) {
   if (info->reason != Reason::kCallMismatch) return;
-  absl::string_view text(error.text, strnlen(error.text, sizeof error.text));
-  const absl::string_view receive = base::take_line(&text);
-  const absl::string_view send = base::take_line(&text);
-  if (send.empty()) return;
+  const absl::string_view text(error.text,
+                               strnlen(error.text, sizeof error.text));
+  const size_t end = text.find('\n');
+  if (end == absl::string_view::npos) return;
   info->what = "a message differs from what its receive expects";
-  info->expected = std::string(receive);
-  info->actual = std::string(send);
-  info->cause = std::string(text);
+  info->expected = std::string(text.substr(0, end));
+  info->actual = std::string(text.substr(end + 1));
   info->ranks = {rank};
   if (error.peer >= 0 && error.peer != rank) info->ranks.push_back(error.peer);
   std::sort(info->ranks.begin(), info->ranks.end());

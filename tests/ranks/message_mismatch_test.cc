@@ -155,13 +155,8 @@ TEST_P(MessageMismatch, IsTheSameErrorOnAllRanks) {
         EXPECT_EQ(info->expected, differ.expected()) << status;
         EXPECT_EQ(info->actual, differ.actual()) << status;
         EXPECT_THAT(info->ranks, ElementsAre(0, 1));
-        // UCX writes what comes to a receive that it knows already, and the
-        // error says so.
-        const bool writes = std::string(backend) == "ucx";
-        EXPECT_EQ(info->cause,
-                  writes ? "the receive's buffer may hold some of the message"
-                         : "");
-        if (!writes || rank == 0) {
+        // UCX writes what comes to a receive that it knows already.
+        if (std::string(backend) != "ucx") {
           EXPECT_TRUE(data.is_all(rank == 0 ? 1 : kUntouched));
         }
         const absl::Status again = barrier(o).status();

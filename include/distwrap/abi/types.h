@@ -141,7 +141,7 @@ typedef struct dw_ext { /* leaf; head of every named extension */
 
 /* Filled by the callee on failure, untouched on success. The caller allocates
  * it and may pass NULL. `text` is NUL-terminated. Of a receive whose message
- * differs it is two lines, shown as expected and actual; a third is the cause:
+ * differs it is two lines, which the host shows as expected and actual:
  *   recv i32 x 8 from rank 0, tag 5 (rank 1)
  *   send f32 x 4 to rank 1, tag 5 (rank 0) */
 typedef struct dw_error { /* leaf */
