@@ -97,6 +97,7 @@ typedef struct distwrap_pair { /* leaf */
 #define DW_GUARD_REQUIRE 4
 #define DW_CHECK_SIGNATURE 1
 #define DW_CHECK_OFF 2
+#define DW_CHECK_FULL 3
 typedef struct distwrap_init_options {
   uint32_t struct_size;
   uint32_t has_rank;    /* `rank` is set; else the launcher's */
@@ -115,8 +116,8 @@ typedef struct distwrap_init_options {
   /* Whether calls are as strict as in torch.distributed: DW_DROP_IN_ON or
    * DW_DROP_IN_OFF; 0: DISTWRAP_DROP_IN. */
   uint32_t drop_in;
-  /* Whether ranks compare their collectives: DW_CHECK_SIGNATURE or
-   * DW_CHECK_OFF; 0: DISTWRAP_CHECK. */
+  /* Whether ranks compare their collectives: DW_CHECK_SIGNATURE, DW_CHECK_FULL
+   * or DW_CHECK_OFF; 0: DISTWRAP_CHECK. */
   uint32_t check;
   /* The time after which a waiting rank reports the missing ranks; DW_FOREVER:
    * never; 0: DISTWRAP_STRAGGLER. */
@@ -244,6 +245,8 @@ typedef struct distwrap_moe_options {
   uint64_t masked_ranks_count;
   const int32_t* node_of; /* a number for each rank; NULL: the hosts */
   uint64_t node_of_count;
+  uint32_t validate; /* 1: each call compares its arguments on all ranks first */
+  uint32_t reserved;
 } distwrap_moe_options;
 
 /* Rows that travel with a dispatch: any row of a token, or weights of its

@@ -1,24 +1,21 @@
-// Exchange of chunks whose sizes only the sender knows: alltoallv_dynamic.
+// Exchanges whose sizes only the sender knows: alltoallv_dynamic and its forms.
 //
-// Threads and ownership: as in operations.h. The calls wait; `async` is
-// refused. Sizes and ids are i64 in host memory, are read in the call and never
-// changed.
+// Threads and ownership: as in operations.h; lists of tensors are copied. Sizes
+// and ids are i64 in host memory. The call reads them when it executes, which
+// is before it returns, and never changes them; with `async` only the data may
+// still move afterwards.
 //
-// R ranks; C chunks of each rank, back to back and numbered; D elements of a
-// row. Chunk c of rank p begins at off_p[c] = D * (the sizes of the chunks
-// before it). Data lands at the sender's own offset, and elements that no chunk
-// covers keep their values.
-//
+//   distwrap::alltoallv_dynamic(outs, received, ins, counts);
 //   distwrap::alltoallv_dynamic_dispatch(outs, gathered, in, sizes, ids,
-//   counts,
-//                                        D);
-//   distwrap::alltoallv_dynamic_combine(out, back, gathered, ids, counts, D);
+//                                        per_rank, D);
+//   distwrap::alltoallv_dynamic_combine(out, back, gathered, ids, per_rank, D);
 //
-// A fault is one error on all ranks before any output is written: kIndexMap for
-// ids that are not ascending, are repeated or do not exist, and for negative
-// sizes; kCapacity with the needed size for a buffer that is too small;
-// kCallMismatch for another C or D. On this rank alone: kMetadataType,
-// kInvalidArgument.
+// R ranks. Elements of an output that nothing covers keep their values. A fault
+// of one rank is one error on all ranks, before any output is written:
+// kIndexMap for ids that are not ascending, are repeated or do not exist, and
+// for negative sizes; kCapacity with the needed size for a buffer that is too
+// small; kCallMismatch for other types, numbers of chunks or rows;
+// kMetadataType, kInvalidArgument.
 #ifndef DISTWRAP_MOE_DYNAMIC_H_
 #define DISTWRAP_MOE_DYNAMIC_H_
 
@@ -31,8 +28,44 @@
 #include <absl/types/span.h>
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace distwrap {
+
+// ---- one piece for each rank ----
+
+// Sends the first input_counts[r] elements of ins[r] to rank r. outs[p] gets
+// what rank p sends, from its beginning on; its size is its capacity.
+// `output_counts` (R) gets the numbers of elements.
+// = -; ncclAllToAllv of counts that were exchanged before
+DISTWRAP_EXPORT absl::StatusOr<Work> alltoallv_dynamic(
+    absl::Span<const TensorView> outs, TensorView output_counts,
+    absl::Span<const TensorView> ins, TensorView input_counts,
+    const OpOptions& options = kDefaultOptions);
+
+// Sends pieces of one input that follow each other: input_split_lengths[r]
+// elements go to rank r.
+DISTWRAP_EXPORT absl::StatusOr<Work> alltoallv_dynamic_split(
+    absl::Span<const TensorView> outs, TensorView output_counts,
+    TensorView input, TensorView input_split_lengths,
+    const OpOptions& options = kDefaultOptions);
+
+// Sends rows of dimension 0, packed by rank, with sizes (R) that both sides
+// state: kCallMismatch on all ranks where they differ. `hints`, which host
+// memory does not need: num_blocks, num_threads (1 or more), block_scheduling
+// (warp, block). = MPI_Alltoallv; -
+DISTWRAP_EXPORT absl::StatusOr<Work> device_alltoallv_single(
+    TensorView output, TensorView input, TensorView output_split_sizes,
+    TensorView input_split_sizes,
+    const std::map<std::string, std::string>& hints = {},
+    const OpOptions& options = kDefaultOptions);
+
+// ---- chunks ----
+//
+// C chunks of each rank, back to back and numbered; D elements of a row. Chunk
+// c of rank p begins at off_p[c] = D * (the sizes of the chunks before it).
+// Data lands at the sender's own offset.
 
 // Sends chunks of `input`. outs[p] gets those of rank p that list this rank;
 // each one's size is its capacity. `input_split_sizes` (C): rows of each chunk.

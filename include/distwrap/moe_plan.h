@@ -76,6 +76,10 @@ struct MoeOptions {
   absl::Span<const int> masked_ranks = {};
   // By rank a number of its node; empty: the hosts of the group.
   absl::Span<const int32_t> node_of = {};
+  // Each dispatch and combine compares its arguments on all ranks before
+  // anything is sent, at the cost of one short exchange: a fault of one rank is
+  // an error on all. Check::kFull does the same for all plans.
+  bool validate = false;
 };
 
 // Rows, a token for one link, as the table of levels in docs/moe.md counts

@@ -35,8 +35,9 @@ class SessionState;
 // The checks that the ranks of one host make of each other's calls. kSignature
 // compares kind, dtype, count, reduction, root and order of a group's
 // collectives and watches that the other ranks still run. A difference is one
-// kCallMismatch on all ranks.
-enum class Check { kOff, kSignature };
+// kCallMismatch on all ranks. kFull also compares, before data move, what the
+// ranks of each exchange of experts say of it (MoeOptions::validate).
+enum class Check { kOff, kSignature, kFull };
 
 // The options of a session. Explicit values win; unset values come from the
 // environment of the launcher: `distwrap run`, torchrun, Open MPI, PMI, PMIx or

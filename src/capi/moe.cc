@@ -71,6 +71,7 @@ absl::StatusOr<MoeOptions> read_moe(const char* call,
         given.expert_to_rank, static_cast<size_t>(given.num_experts));
   if (given.alignment != 0) moe.alignment = given.alignment;
   moe.zero_padding = given.keep_padding == 0;
+  moe.validate = given.validate != 0;
   moe.expert_capacity = given.expert_capacity;
   moe.row_capacity = given.row_capacity;
   moe.max_tokens = given.max_tokens;

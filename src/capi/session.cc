@@ -46,13 +46,15 @@ absl::StatusOr<InitOptions> options_of(const char* call,
                   "give DW_DROP_IN_ON, DW_DROP_IN_OFF, or 0 for the setting");
   if (read.drop_in != 0) options.drop_in = read.drop_in == DW_DROP_IN_ON;
   options.straggler = unless_zero(read.straggler);
-  if (read.check > DW_CHECK_OFF)
+  if (read.check > DW_CHECK_FULL)
     return refuse(
         call, "check has no such value",
-        "give DW_CHECK_SIGNATURE, DW_CHECK_OFF, or 0 for the setting");
+        "give DW_CHECK_SIGNATURE, DW_CHECK_FULL, DW_CHECK_OFF, or 0 for the "
+        "setting");
   if (read.check != 0)
-    options.check =
-        read.check == DW_CHECK_SIGNATURE ? Check::kSignature : Check::kOff;
+    options.check = read.check == DW_CHECK_SIGNATURE ? Check::kSignature
+                    : read.check == DW_CHECK_FULL    ? Check::kFull
+                                                     : Check::kOff;
   if (read.guard > DW_GUARD_REQUIRE)
     return refuse(call, "guard has no such value",
                   "give DW_GUARD_OFF, DW_GUARD_WARN, DW_GUARD_BLOCK, "

@@ -114,12 +114,16 @@ absl::StatusOr<Work> moe_dispatch(const MoePlan& plan, TensorView x,
                                   const OpOptions& options) try {
   absl::StatusOr<CallPlace> place = place_of("moe_dispatch", plan, options);
   if (!place.ok()) return place.status();
-  if (auto fault = moe::DispatchCall::find_fault(*plan.state(), x, out, side))
-    return refuse(*place, *std::move(fault));
-  return shown_moe(*place, {&x, 1}, {&out, 1}, options, [&] {
-    return run_moe<moe::DispatchCall>(options.async, plan.state(), *place, x,
-                                      out, side);
-  });
+  const auto fault = moe::DispatchCall::find_fault(*plan.state(), x, out, side);
+  if (fault.has_value() && !plan.state()->validate)
+    return refuse(*place, *fault);
+  return shown_moe(*place, {&x, 1}, {&out, 1}, options,
+                   [&]() -> absl::StatusOr<Work> {
+                     if (fault.has_value())
+                       return moe::refuse_call(*place, *plan.state(), *fault);
+                     return run_moe<moe::DispatchCall>(
+                         options.async, plan.state(), *place, x, out, side);
+                   });
 } catch (...) {
   return base::error_of_exception("moe_dispatch");
 }
@@ -129,12 +133,17 @@ absl::StatusOr<Work> moe_combine(const MoePlan& plan, TensorView y,
                                  const OpOptions& options) try {
   absl::StatusOr<CallPlace> place = place_of("moe_combine", plan, options);
   if (!place.ok()) return place.status();
-  if (auto fault = moe::CombineCall::find_fault(*plan.state(), y, out, combine))
-    return refuse(*place, *std::move(fault));
-  return shown_moe(*place, {&y, 1}, {&out, 1}, options, [&] {
-    return run_moe<moe::CombineCall>(options.async, plan.state(), *place, y,
-                                     out, combine);
-  });
+  const auto fault =
+      moe::CombineCall::find_fault(*plan.state(), y, out, combine);
+  if (fault.has_value() && !plan.state()->validate)
+    return refuse(*place, *fault);
+  return shown_moe(*place, {&y, 1}, {&out, 1}, options,
+                   [&]() -> absl::StatusOr<Work> {
+                     if (fault.has_value())
+                       return moe::refuse_call(*place, *plan.state(), *fault);
+                     return run_moe<moe::CombineCall>(
+                         options.async, plan.state(), *place, y, out, combine);
+                   });
 } catch (...) {
   return base::error_of_exception("moe_combine");
 }
@@ -146,12 +155,16 @@ absl::StatusOr<MoePending> moe_dispatch_start(
       place_of("moe_dispatch_start", plan, options);
   if (!place.ok()) return place.status();
   if (options.async) return refuse_async(*place);
-  if (auto fault = moe::DispatchCall::find_fault(*plan.state(), x, out, side))
-    return refuse(*place, *std::move(fault));
-  return shown_moe(*place, {&x, 1}, {&out, 1}, options, [&] {
-    return start(std::make_unique<moe::DispatchCall>(plan.state(), *place, x,
-                                                     out, side));
-  });
+  const auto fault = moe::DispatchCall::find_fault(*plan.state(), x, out, side);
+  if (fault.has_value() && !plan.state()->validate)
+    return refuse(*place, *fault);
+  return shown_moe(*place, {&x, 1}, {&out, 1}, options,
+                   [&]() -> absl::StatusOr<MoePending> {
+                     if (fault.has_value())
+                       return moe::refuse_call(*place, *plan.state(), *fault);
+                     return start(std::make_unique<moe::DispatchCall>(
+                         plan.state(), *place, x, out, side));
+                   });
 } catch (...) {
   return base::error_of_exception("moe_dispatch_start");
 }
@@ -164,12 +177,17 @@ absl::StatusOr<MoePending> moe_combine_start(const MoePlan& plan, TensorView y,
       place_of("moe_combine_start", plan, options);
   if (!place.ok()) return place.status();
   if (options.async) return refuse_async(*place);
-  if (auto fault = moe::CombineCall::find_fault(*plan.state(), y, out, combine))
-    return refuse(*place, *std::move(fault));
-  return shown_moe(*place, {&y, 1}, {&out, 1}, options, [&] {
-    return start(std::make_unique<moe::CombineCall>(plan.state(), *place, y,
-                                                    out, combine));
-  });
+  const auto fault =
+      moe::CombineCall::find_fault(*plan.state(), y, out, combine);
+  if (fault.has_value() && !plan.state()->validate)
+    return refuse(*place, *fault);
+  return shown_moe(*place, {&y, 1}, {&out, 1}, options,
+                   [&]() -> absl::StatusOr<MoePending> {
+                     if (fault.has_value())
+                       return moe::refuse_call(*place, *plan.state(), *fault);
+                     return start(std::make_unique<moe::CombineCall>(
+                         plan.state(), *place, y, out, combine));
+                   });
 } catch (...) {
   return base::error_of_exception("moe_combine_start");
 }

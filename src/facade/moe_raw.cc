@@ -16,7 +16,6 @@
 namespace distwrap {
 namespace {
 
-using facade::refuse;
 using moe::CallPlace;
 
 absl::StatusOr<CallPlace> place_of(const char* name,
@@ -32,20 +31,20 @@ absl::StatusOr<CallPlace> place_of(const char* name,
 }
 
 // Rows of the request's tokens: any contiguous view of whole tokens.
-absl::StatusOr<TensorView> token_rows(const CallPlace& place, const char* name,
-                                      const TensorView& view,
-                                      const moe::DedupState& request,
-                                      int64_t (&shape)[2]) {
-  if (!view.possible() || !view.contiguous() ||
-      view.count() % request.width != 0 || view.dtype() != request.dtype)
-    return refuse(
-        place,
+TensorView token_rows(const char* name, const TensorView& view,
+                      const moe::DedupState& request, DType dtype,
+                      int64_t (&shape)[2], moe::Fault* fault) {
+  if (!view.possible() || !view.contiguous() || view.dtype() != dtype ||
+      view.count() % request.width != 0) {
+    fault->set(
         {.reason = Reason::kInvalidArgument,
          .what = absl::StrCat(name, " is not made of the request's tokens"),
-         .expected = absl::StrCat(dtype_name(request.dtype), " rows of ",
-                                  request.width),
+         .expected =
+             absl::StrCat(dtype_name(dtype), " rows of ", request.width),
          .actual = view.text(),
          .next_step = "give contiguous rows of the request's type and size"});
+    return {};
+  }
   shape[0] = view.count() / request.width;
   shape[1] = request.width;
   TensorView rows(view.data(), shape, view.dtype(), view.device());
@@ -89,36 +88,39 @@ absl::StatusOr<Work> alltoallv_dedup_exec(
       place_of("alltoallv_dedup_exec", request, options);
   if (!place.ok()) return place.status();
   moe::DedupState& state = *request.state();
-  int64_t out_shape[2], in_shape[2];
-  absl::StatusOr<TensorView> out =
-      token_rows(*place, "output", output, state, out_shape);
-  if (!out.ok()) return out.status();
-  absl::StatusOr<TensorView> in =
-      token_rows(*place, "input", input, state, in_shape);
-  if (!in.ok()) return in.status();
-  moe::ViewCheck check;
-  check.view("input", *in, state.shape.tokens, true, false);
-  check.view("output", *out, 0, false, true);
-  check.view("recv_block_ids", recv_block_ids, 0, false, true);
-  check.apart("input", *in, "output", *out);
-  check.require(recv_block_ids.dtype() == DType::kI32, Reason::kMetadataType,
-                "recv_block_ids has the wrong type", "i32",
-                recv_block_ids.text(), "give i32");
-  if (check.fault().has_value()) return refuse(*place, *check.fault());
+  moe::Fault fault;
+  int64_t out_shape[2] = {}, in_shape[2] = {};
+  const TensorView out =
+      token_rows("output", output, state, state.dtype, out_shape, &fault);
+  const TensorView in =
+      token_rows("input", input, state, state.dtype, in_shape, &fault);
+  if (!fault.found()) {
+    moe::ViewCheck check;
+    check.view("input", in, state.shape.tokens, true, false);
+    check.view("output", out, 0, false, true);
+    check.view("recv_block_ids", recv_block_ids, 0, false, true);
+    check.apart("input", in, "output", out);
+    check.require(recv_block_ids.dtype() == DType::kI32, Reason::kMetadataType,
+                  "recv_block_ids has the wrong type", "i32",
+                  recv_block_ids.text(), "give i32");
+    if (check.fault().has_value()) fault.set(*check.fault());
+  }
   return facade::shown_moe(
       *place, {&input, 1}, {&output, 1}, options,
       [&]() -> absl::StatusOr<Work> {
         absl::StatusOr<std::shared_ptr<moe::PlanState>> plan =
-            moe::plan_of_maps(*place, state, send_indices, forward_indices,
-                              recv_indices,
-                              std::min(out->rows(), recv_block_ids.count()));
+            moe::plan_of_maps(*place, state,
+                              {send_indices, forward_indices, recv_indices,
+                               std::min(out.rows(), recv_block_ids.count())},
+                              std::move(fault),
+                              [](moe::PlanState&) { return std::nullopt; });
         if (!plan.ok()) return plan.status();
         const moe::Layout& layout = (*plan)->parts.layout;
         if (layout.rows > 0)
           memcpy(recv_block_ids.data(), layout.src_token.data(),
                  static_cast<size_t>(layout.rows) * sizeof(int32_t));
         return facade::run_moe<moe::DispatchCall>(
-            options.async, *plan, *place, *in, *out,
+            options.async, *plan, *place, in, out,
             absl::Span<const SideChannel>());
       });
 } catch (...) {
@@ -134,39 +136,31 @@ absl::StatusOr<Work> alltoallv_dedup_combine(
       place_of("alltoallv_dedup_combine", request, options);
   if (!place.ok()) return place.status();
   moe::DedupState& state = *request.state();
+  moe::Fault fault;
   if (combine.order != MoeOrder::kTree || !combine.returns.empty() ||
       combine.weighting == MoeWeighting::kAtSource)
-    return refuse(*place, {.reason = Reason::kInvalidArgument,
-                           .what = "maps tell no slots, which kTopK, kAtSource "
-                                   "and returns need",
-                           .next_step = "use moe_plan and moe_combine"});
-  int64_t out_shape[2], in_shape[2];
-  absl::StatusOr<TensorView> in =
-      token_rows(*place, "input", input, state, in_shape);
-  if (!in.ok()) return in.status();
-  out_shape[0] = output.possible() && output.contiguous()
-                     ? output.count() / state.width
-                     : 0;
-  out_shape[1] = state.width;
-  if (out_shape[0] * state.width != output.count())
-    return refuse(*place, {.reason = Reason::kInvalidArgument,
-                           .what = "output is not made of whole tokens",
-                           .actual = output.text(),
-                           .next_step = "give contiguous rows"});
-  TensorView out(output.data(), out_shape, output.dtype(), output.device());
-  if (output.read_only()) out = out.as_read_only();
+    fault.set({.reason = Reason::kInvalidArgument,
+               .what = "maps tell no slots, which kTopK, kAtSource and returns "
+                       "need",
+               .next_step = "use moe_plan and moe_combine"});
+  int64_t out_shape[2] = {}, in_shape[2] = {};
+  const TensorView in =
+      token_rows("input", input, state, state.dtype, in_shape, &fault);
+  const TensorView out =
+      token_rows("output", output, state, output.dtype(), out_shape, &fault);
   return facade::shown_moe(
       *place, {&input, 1}, {&output, 1}, options,
       [&]() -> absl::StatusOr<Work> {
         absl::StatusOr<std::shared_ptr<moe::PlanState>> plan =
-            moe::plan_of_maps(*place, state, send_indices, forward_indices,
-                              recv_indices, in->rows());
+            moe::plan_of_maps(
+                *place, state,
+                {send_indices, forward_indices, recv_indices, in.rows()},
+                std::move(fault), [&](moe::PlanState& made) {
+                  return moe::CombineCall::find_fault(made, in, out, combine);
+                });
         if (!plan.ok()) return plan.status();
-        if (auto fault =
-                moe::CombineCall::find_fault(**plan, *in, out, combine))
-          return refuse(*place, *std::move(fault));
         return facade::run_moe<moe::CombineCall>(options.async, *plan, *place,
-                                                 *in, out, combine);
+                                                 in, out, combine);
       });
 } catch (...) {
   return base::error_of_exception("alltoallv_dedup_combine");

@@ -176,10 +176,11 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
     }
     plan.ranks_per_node = *options.ranks_per_node;
   }
-  plan.check =
-      options.check.has_value()
-          ? *options.check == Check::kSignature
-          : environment.get_or_default(base::Setting::kCheck) == "signature";
+  const std::string check = environment.get_or_default(base::Setting::kCheck);
+  plan.check = options.check.has_value() ? *options.check != Check::kOff
+                                         : check != "off";
+  plan.full_check = options.check.has_value() ? *options.check == Check::kFull
+                                              : check == "full";
   if (absl::Status checked = environment.check(base::Setting::kGuard);
       !checked.ok())
     return checked;

@@ -34,6 +34,7 @@ struct SessionPlan {
   // Whether ranks of a host watch each other, and after which time a rank
   // counts as silent.
   bool check = true;
+  bool full_check = false;
   absl::Duration heartbeat = absl::Seconds(5);
   // After this time a waiting rank reports the missing ranks; infinite: never.
   absl::Duration straggler = absl::Seconds(30);

@@ -282,6 +282,7 @@ absl::Status SessionState::prepare(
       comm::Watchdog::make();
   if (!watchdog.ok()) return watchdog.status();
   watchdog_ = *std::move(watchdog);
+  full_check_ = plan.full_check;
   if (!plan.check || world_size_ == 1) return absl::OkStatus();
   absl::StatusOr<comm::DescriptorHandover> opened =
       comm::DescriptorHandover::open();

@@ -48,6 +48,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const std::shared_ptr<GroupState>& world() const { return world_; }
   bool drop_in() const { return drop_in_; }
   const std::shared_ptr<Store>& store() const { return store_; }
+  bool full_check() const { return full_check_; }
   int device_id() const { return device_id_; }
   // Whether all ranks can share memory.
   bool one_host() const {
@@ -129,6 +130,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const absl::Duration init_timeout_;
   const absl::Duration close_limit_;
   const bool drop_in_;
+  bool full_check_ = false;
   const int device_id_;
   plugin::Registry plugins_;
   Instances instances_;

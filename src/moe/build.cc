@@ -114,7 +114,10 @@ absl::Status Builder::offer(TensorView routing, const MoeOptions& options) {
   } else {
     plan_->id_type = routing.dtype() == DType::kI64 ? DType::kI64 : DType::kI32;
     plan_->zero_padding = options.zero_padding;
-    mine.options = hash_of(options, plan_->group->host_of());
+    MoeOptions compared = options;
+    compared.validate = plan_->validate =
+        options.validate || checks_fully(*plan_->group);
+    mine.options = hash_of(compared, plan_->group->host_of());
     mine.tokens = routing.extent(0);
     mine.slots = routing.extent(1);
     mine.experts = options.num_experts;

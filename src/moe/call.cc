@@ -5,12 +5,61 @@
 #include "comm/completion.h"
 #include "comm/hooks.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <utility>
+#include <vector>
 
 namespace distwrap::moe {
 
+absl::Status compare_calls(const Exchange& exchange, const PlanState& plan,
+                           const Fault& fault, const CallFacts& mine) {
+  struct Told {
+    CallFacts facts;
+    int64_t plan = 0;
+  };
+  const auto ranks = static_cast<size_t>(exchange.size());
+  const std::vector<Told> given(ranks, {mine, plan.number});
+  std::vector<Told> got;
+  const Agreement agreement(exchange);
+  absl::Status told = agreement.tell(fault, absl::MakeConstSpan(given), &got);
+  if (!told.ok()) return told;
+  int first = -1;
+  for (int r = 0; r < exchange.size(); ++r) {
+    if (!exchange.calls(r)) continue;
+    if (first < 0) first = r;
+    const Told &leader = got[static_cast<size_t>(first)],
+               &one = got[static_cast<size_t>(r)];
+    if (one.plan == leader.plan && one.facts == leader.facts) continue;
+    const auto text = [](const Told& call) {
+      return absl::StrCat(call.facts.kind == 0 ? "dispatch" : "combine",
+                          " of rows of ", call.facts.row_bytes, " bytes");
+    };
+    return exchange.error({.reason = Reason::kCallMismatch,
+                           .what = one.plan != leader.plan
+                                       ? "ranks use different plans"
+                                       : "ranks move different rows",
+                           .ranks = {first, r},
+                           .expected = text(leader),
+                           .actual = text(one),
+                           .next_step = "make equal calls on all ranks"});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status refuse_call(const CallPlace& place, PlanState& plan,
+                         const ErrorInfo& fault) {
+  Exchange exchange(place);
+  if (!plan.validate) return exchange.error(fault);
+  exchange.mask(plan.parts.masked);
+  plan.next_call();  // the other ranks count it, too
+  Fault found;
+  found.set(fault);
+  return compare_calls(exchange, plan, found, {});
+}
+
 MoeCall::MoeCall(std::shared_ptr<PlanState> plan, CallPlace place)
-    : plan_(std::move(plan)), exchange_(std::move(place)) {
+    : StagedCall(Exchange(std::move(place))), plan_(std::move(plan)) {
   exchange_.mask(plan_->parts.masked);
 }
 
@@ -27,6 +76,10 @@ absl::Status MoeCall::open(bool limited) {
 
 absl::StatusOr<Work> MoeCall::first(bool async) {
   number_ = plan_->next_call();
+  if (plan_->validate)
+    if (absl::Status status = compare_calls(exchange_, *plan_, {}, facts());
+        !status.ok())
+      return status;
   return send_first(async);
 }
 
@@ -41,7 +94,7 @@ absl::Status MoeCall::run() {
   return run_rest(*sent);
 }
 
-absl::Status MoeCall::run_rest(const Work& started) {
+absl::Status StagedCall::run_rest(const Work& started) {
   if (absl::Status status = started.wait(); !status.ok())
     return exchange_.finish(status);
   if (two_hops_) {
@@ -57,7 +110,7 @@ namespace {
 // Takes the next step when a Work has ended, in the thread for callbacks.
 class AsyncCall final : public comm::Completion {
  public:
-  static Work start(std::unique_ptr<MoeCall> call, const Work& started) {
+  static Work start(std::unique_ptr<StagedCall> call, const Work& started) {
     auto* const self = new AsyncCall(std::move(call), started);
     Work work = self->handle();
     self->wait_for(started);
@@ -93,7 +146,7 @@ class AsyncCall final : public comm::Completion {
     AsyncCall& call_;  // lives until its last step
   };
 
-  AsyncCall(std::unique_ptr<MoeCall> call, Work started)
+  AsyncCall(std::unique_ptr<StagedCall> call, Work started)
       : call_(std::move(call)),
         name_(call_->exchange().place().name),
         step_(std::move(started)) {}
@@ -141,7 +194,7 @@ class AsyncCall final : public comm::Completion {
     release_task();
   }
 
-  std::unique_ptr<MoeCall> call_;
+  std::unique_ptr<StagedCall> call_;
   const char* const name_;
   Work step_;
   bool handed_on_ = false;
@@ -150,7 +203,7 @@ class AsyncCall final : public comm::Completion {
 
 }  // namespace
 
-Work run_async(std::unique_ptr<MoeCall> call, const Work& started) {
+Work run_async(std::unique_ptr<StagedCall> call, const Work& started) {
   return AsyncCall::start(std::move(call), started);
 }
 

@@ -7,6 +7,7 @@
 #define DISTWRAP_SRC_MOE_CALL_H_
 
 #include "distwrap/work.h"
+#include "moe/agreement.h"
 #include "moe/exchange.h"
 #include "moe/plan_state.h"
 
@@ -19,33 +20,65 @@
 
 namespace distwrap::moe {
 
-class MoeCall {
+// The steps after the first Work of a call.
+class StagedCall {
  public:
-  MoeCall(std::shared_ptr<PlanState> plan, CallPlace place);
-  virtual ~MoeCall();
-  MoeCall(const MoeCall&) = delete;
-  MoeCall& operator=(const MoeCall&) = delete;
+  explicit StagedCall(Exchange exchange) : exchange_(std::move(exchange)) {}
+  virtual ~StagedCall() = default;
+  StagedCall(const StagedCall&) = delete;
+  StagedCall& operator=(const StagedCall&) = delete;
 
-  // Lends memory from the plan; kResourceLimit for a pending call too many.
-  absl::Status open(bool limited);
-  // Packs and sends; with `async` the returned Work runs.
-  absl::StatusOr<Work> first(bool async);
   // After the first Work: hands rows on. Only with two hops.
   bool two_hops() const { return two_hops_; }
   virtual absl::StatusOr<Work> second(bool async) = 0;
   // After all Works: writes the outputs.
   virtual void end() = 0;
 
-  // The whole call, waiting.
-  absl::Status run();
-  // The steps after the first Work, waiting.
+  // These steps, waiting.
   absl::Status run_rest(const Work& started);
 
   const Exchange& exchange() const { return exchange_; }
+
+ protected:
+  Exchange exchange_;
+  bool two_hops_ = false;
+};
+
+// What the ranks of a call with a plan say alike.
+struct CallFacts {
+  int64_t kind = 0;  // 0: dispatch, 1: combine
+  int64_t dtype = 0, row_bytes = 0, parts = 0;
+  friend bool operator==(const CallFacts&, const CallFacts&) = default;
+};
+
+// Validation: tells all ranks of a fault, and compares their calls.
+// kCallMismatch on all ranks. `exchange` leaves masked ranks out.
+absl::Status compare_calls(const Exchange& exchange, const PlanState& plan,
+                           const Fault& fault, const CallFacts& mine);
+// The error of a call whose arguments have a fault: with validation on all
+// ranks, else on this one.
+absl::Status refuse_call(const CallPlace& place, PlanState& plan,
+                         const ErrorInfo& fault);
+
+// A call with a plan.
+class MoeCall : public StagedCall {
+ public:
+  MoeCall(std::shared_ptr<PlanState> plan, CallPlace place);
+  ~MoeCall() override;
+
+  // Lends memory from the plan; kResourceLimit for a pending call too many.
+  absl::Status open(bool limited);
+  // Packs and sends; with `async` the returned Work runs.
+  absl::StatusOr<Work> first(bool async);
+
+  // The whole call, waiting.
+  absl::Status run();
+
   PlanState& plan() { return *plan_; }
 
  protected:
   virtual absl::StatusOr<Work> send_first(bool async) = 0;
+  virtual CallFacts facts() const = 0;
   int64_t call_tag() const;
   // Sends `in` and receives `out` between the ranks of a second hop.
   absl::StatusOr<Work> hand_on(const ByteParts& out, const ByteParts& in,
@@ -54,9 +87,7 @@ class MoeCall {
   }
 
   const std::shared_ptr<PlanState> plan_;
-  Exchange exchange_;
   std::unique_ptr<Workspace> memory_;
-  bool two_hops_ = false;
 
  private:
   bool limited_ = false;
@@ -64,7 +95,7 @@ class MoeCall {
 };
 
 // A call that runs to its end without a caller that waits.
-Work run_async(std::unique_ptr<MoeCall> call, const Work& started);
+Work run_async(std::unique_ptr<StagedCall> call, const Work& started);
 
 }  // namespace distwrap::moe
 

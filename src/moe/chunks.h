@@ -4,13 +4,14 @@
 #define DISTWRAP_SRC_MOE_CHUNKS_H_
 
 #include "distwrap/tensor_view.h"
+#include "distwrap/work.h"
+#include "moe/agreement.h"
 #include "moe/exchange.h"
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace distwrap::moe {
 
@@ -23,13 +24,18 @@ struct Chunks {
   DType dtype = DType::kU8;
 };
 
-// `gathered` (R*C) gets the sizes of all ranks.
-absl::Status dispatch_chunks(const Exchange& exchange, const Chunks& chunks,
-                             absl::Span<const TensorView> outs,
-                             const TensorView& input,
-                             absl::Span<int64_t> gathered);
-absl::Status combine_chunks(const Exchange& exchange, const Chunks& chunks,
-                            const TensorView& output, const TensorView& input);
+// `gathered` (R*C) gets the sizes of all ranks. `fault`: what is wrong with the
+// arguments, which are then told to all ranks and not used. Sizes and ids are
+// read before the functions return; with `async` the rows may still move.
+absl::StatusOr<Work> dispatch_chunks(const Exchange& exchange,
+                                     const Chunks& chunks, Fault fault,
+                                     absl::Span<const TensorView> outs,
+                                     const TensorView& input,
+                                     absl::Span<int64_t> gathered, bool async);
+absl::StatusOr<Work> combine_chunks(const Exchange& exchange,
+                                    const Chunks& chunks, Fault fault,
+                                    const TensorView& output,
+                                    const TensorView& input, bool async);
 
 }  // namespace distwrap::moe
 

@@ -28,6 +28,10 @@ class CombineCall final : public MoeCall {
 
  private:
   absl::StatusOr<Work> send_first(bool async) override;
+  CallFacts facts() const override {
+    return {1, static_cast<int64_t>(type_), stride_ + return_bytes_,
+            static_cast<int64_t>(level_)};
+  }
   absl::StatusOr<Work> send_returns(bool async);
   void end_returns();
   // The sums of `program` into rows of staged numbers or into the output.

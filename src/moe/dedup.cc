@@ -1,14 +1,11 @@
 #include "moe/dedup.h"
 
-#include "base/error.h"
-#include "moe/rows.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <tuple>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,74 +14,134 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// Equal parts of `T` from each rank to each.
-template <class T>
-absl::Status swap(const Exchange& exchange, std::vector<T>& given,
-                  std::vector<T>* got) {
-  std::vector<int64_t> counts(given.size(), sizeof(T)), displs;
-  for (size_t r = 0; r < given.size(); ++r)
-    displs.push_back(static_cast<int64_t>(r * sizeof(T)));
-  got->resize(given.size());
-  return exchange
-      .all_to_all({reinterpret_cast<uint8_t*>(got->data()), counts, displs},
-                  {reinterpret_cast<uint8_t*>(given.data()), counts, displs},
-                  kPlanTag, false)
-      .status();
-}
-
 void mix(int64_t value, uint64_t* hash) {
   *hash = (*hash + static_cast<uint64_t>(value) + 1) * 0x9e3779b97f4a7c15u;
   *hash ^= *hash >> 29;
 }
 
-// The tokens of one rank's rows in a list.
-void mix_rows(const Lists& lists, int rank, uint64_t* hash) {
-  for (int64_t i = lists.row_first[at(rank)]; i < lists.row_first[at(rank) + 1];
-       ++i)
-    mix(lists.row_token[at(i)], hash);
+// The rows of both hops by rank, as token or source * T + token, in the order
+// in which they move.
+struct HopRows {
+  explicit HopRows(int ranks) : first(at(ranks)), second(at(ranks)) {}
+  std::vector<std::vector<int64_t>> first, second;
+};
+
+uint64_t digest(const std::vector<int64_t>& rows) {
+  uint64_t hash = 0;
+  for (const int64_t row : rows) mix(row, &hash);
+  return hash;
 }
 
 struct Setup {
-  int64_t tokens, width, slots, experts, dtype, lanes, number;
+  int64_t tokens, width, slots, experts, dtype, lanes, number, validate;
 };
 
-// The rows that a rank is about to send to another, or expects of it: the call,
-// and the rows of both hops.
+// What a rank tells another one of the rows between them.
 struct Header {
   int64_t call = 0, request = 0;
-  uint64_t first = 0, second = 0;
+  uint64_t first = 0, second = 0;           // digests
+  int64_t first_rows = 0, second_rows = 0;  // numbers of rows
 };
 
-// The finding of a rank.
-struct Verdict {
-  int32_t reason = 0;  // 0: nothing
-  int32_t other = -1;  // the rank whose maps differ
-  int64_t needed = 0;  // rows of the output
-  char text[96] = {};
-};
-
-Header header_of(const DedupState& request, int64_t call) {
-  return {.call = call, .request = request.number};
+// What this rank sends to each, and what it expects of each.
+void list_rows(const PlanParts& parts, const MapShape& shape, HopRows* sent,
+               HopRows* expected) {
+  const int ranks = shape.ranks(), rank = parts.rank;
+  const Lists& forwarded = parts.forwarded.lists();
+  int64_t pair = 0;
+  for (int s = 0; s < ranks; ++s) {
+    for (int64_t i = parts.forward.row_first[at(s)];
+         i < parts.forward.row_first[at(s) + 1]; ++i)
+      sent->first[at(s)].push_back(parts.forward.row_token[at(i)]);
+    for (int64_t i = forwarded.row_first[at(s)];
+         i < forwarded.row_first[at(s) + 1]; ++i) {
+      const int64_t token = forwarded.row_token[at(i)];
+      expected->first[at(s)].push_back(token);
+      for (const int64_t last = pair + forwarded.row_pairs[at(i)]; pair < last;
+           ++pair) {
+        const int lane = forwarded.pair_bucket[at(pair)];
+        const int to = rank / shape.lanes * shape.lanes + lane;
+        sent->second[at(to)].push_back(s * shape.tokens + token);
+      }
+    }
+    const int by = parts.topology.forwarder(s, parts.topology.node_of(rank));
+    for (int64_t i = parts.layout.row_first[at(s)];
+         i < parts.layout.row_first[at(s) + 1]; ++i)
+      expected->second[at(by)].push_back(s * shape.tokens +
+                                         parts.layout.row_token[at(i)]);
+  }
 }
 
-absl::Status refuse_map(const Exchange& exchange, const char* name,
-                        const TensorView& map, int64_t count) {
+// The first place at which two lists differ; nullopt: none.
+std::optional<int64_t> difference(const std::vector<int64_t>& a,
+                                  const std::vector<int64_t>& b) {
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const int64_t one = i < a.size() ? a[i] : INT64_MAX;
+    const int64_t other = i < b.size() ? b[i] : INT64_MAX;
+    if (one != other) return std::min(one, other);
+  }
+  return std::nullopt;
+}
+
+// Names the first token at which the rows of this rank and another one differ:
+// both lists travel whole.
+absl::Status compare_rows(const Exchange& exchange, const MapShape& shape,
+                          const HopRows& sent, const HopRows& expected,
+                          const std::vector<Header>& got, Fault* fault) {
+  std::vector<int64_t> words, give, give_at, get, get_at;
+  int64_t total = 0;
+  for (size_t r = 0; r < got.size(); ++r) {
+    give_at.push_back(8 * static_cast<int64_t>(words.size()));
+    for (const auto* rows : {&sent.first[r], &sent.second[r]})
+      words.insert(words.end(), rows->begin(), rows->end());
+    give.push_back(8 * static_cast<int64_t>(words.size()) - give_at.back());
+    get_at.push_back(8 * total);
+    get.push_back(8 * (got[r].first_rows + got[r].second_rows));
+    total += get.back() / 8;
+  }
+  std::vector<int64_t> in(at(total));
+  const absl::StatusOr<Work> moved = exchange.all_to_all(
+      {reinterpret_cast<uint8_t*>(in.data()), get, get_at},
+      {reinterpret_cast<uint8_t*>(words.data()), give, give_at}, kPlanTag,
+      false);
+  if (!moved.ok()) return moved.status();
+  for (int r = 0; r < exchange.size(); ++r) {
+    if (r == exchange.rank()) continue;
+    const auto begin = in.begin() + get_at[at(r)] / 8;
+    const auto middle = begin + got[at(r)].first_rows;
+    const auto end = middle + got[at(r)].second_rows;
+    const std::vector<int64_t> first(begin, middle), second(middle, end);
+    const auto name = [&](const char* arrays, int64_t source, int64_t token) {
+      fault->set({.reason = Reason::kIndexMap,
+                  .what = absl::StrCat(arrays, " differ, first at token ",
+                                       token, " of rank ", source),
+                  .ranks = {r}});
+    };
+    if (const auto token = difference(first, expected.first[at(r)]))
+      name("send_indices and forward_indices", r, *token);
+    if (const auto row = difference(second, expected.second[at(r)]))
+      name("forward_indices and recv_indices", *row / shape.tokens,
+           *row % shape.tokens);
+  }
+  return absl::OkStatus();
+}
+
+void check_map(const char* name, const TensorView& map, int64_t count,
+               Fault* fault) {
   if (map.dtype() != DType::kI32 || !map.possible() || !map.contiguous() ||
       map.device() != kCpu)
-    return exchange.error(
-        {.reason = Reason::kMetadataType,
-         .what = absl::StrCat(name, " has the wrong type or has gaps"),
-         .expected = "contiguous i32 in host memory",
-         .actual = map.text(),
-         .next_step = "convert the map"});
-  if (map.count() == count && map.data() != nullptr) return absl::OkStatus();
-  return exchange.error({.reason = Reason::kInvalidArgument,
-                         .what = absl::StrCat(name, " has the wrong size"),
-                         .expected = absl::StrCat(count, " positions"),
-                         .actual = map.data() == nullptr
-                                       ? "no memory"
-                                       : absl::StrCat(map.count()),
-                         .next_step = "give a map of the documented shape"});
+    fault->set({.reason = Reason::kMetadataType,
+                .what = absl::StrCat(name, " has the wrong type or has gaps"),
+                .expected = "contiguous i32 in host memory",
+                .actual = map.text(),
+                .next_step = "convert the map"});
+  else if (map.count() != count || map.data() == nullptr)
+    fault->set({.reason = Reason::kInvalidArgument,
+                .what = absl::StrCat(name, " has the wrong size"),
+                .expected = absl::StrCat(count, " positions"),
+                .actual = map.data() == nullptr ? "no memory"
+                                                : absl::StrCat(map.count()),
+                .next_step = "give a map of the documented shape"});
 }
 
 }  // namespace
@@ -93,18 +150,18 @@ absl::StatusOr<std::shared_ptr<DedupState>> begin_dedup(
     CallPlace place, const DedupArguments& given) {
   const Exchange exchange(place);
   const int ranks = exchange.size();
+  Fault fault;
   if (given.tokens < 1 || given.tokens > INT32_MAX || given.width < 1 ||
       given.experts < 1 || given.slots < 1 || given.ranks_per_node < 0 ||
       static_cast<size_t>(given.dtype) >= sizeof internal::kDTypeBytes)
-    return exchange.error(
-        {.reason = Reason::kInvalidArgument,
-         .what = "tokens, elements, slots and experts are at least 1",
-         .actual = absl::StrCat(given.tokens, ", ", given.width, ", ",
-                                given.slots, ", ", given.experts),
-         .next_step = "give positive sizes"});
+    fault.set({.reason = Reason::kInvalidArgument,
+               .what = "tokens, elements, slots and experts are at least 1",
+               .actual = absl::StrCat(given.tokens, ", ", given.width, ", ",
+                                      given.slots, ", ", given.experts),
+               .next_step = "give positive sizes"});
   int lanes = given.ranks_per_node;
-  bool even = lanes == 0 || ranks % lanes == 0;
-  if (lanes == 0) {
+  bool even = lanes <= 0 || ranks % lanes == 0;
+  if (lanes <= 0) {
     const Topology hosts(place.group->host_of());
     lanes = static_cast<int>(hosts.members(0).size());
     for (int r = 0; r < ranks; ++r)
@@ -112,13 +169,12 @@ absl::StatusOr<std::shared_ptr<DedupState>> begin_dedup(
              hosts.members(hosts.node_of(r)).size() == at(lanes);
   }
   if (!even)
-    return exchange.error(
-        {.reason = Reason::kTopology,
-         .what = "ranks are not numbered by node and lane, equally many on "
-                 "each node",
-         .expected = absl::StrCat("a multiple of ", lanes, " ranks"),
-         .actual = absl::StrCat(ranks),
-         .next_step = "use moe_plan, which takes any nodes"});
+    fault.set({.reason = Reason::kTopology,
+               .what = "ranks are not numbered by node and lane, equally many "
+                       "on each node",
+               .expected = absl::StrCat("a multiple of ", lanes, " ranks"),
+               .actual = absl::StrCat(ranks),
+               .next_step = "use moe_plan, which takes any nodes"});
   static std::atomic<int64_t> requests{0};
   const Setup mine{given.tokens,
                    given.width,
@@ -126,10 +182,13 @@ absl::StatusOr<std::shared_ptr<DedupState>> begin_dedup(
                    given.experts,
                    static_cast<int64_t>(given.dtype),
                    lanes,
-                   requests.fetch_add(1, std::memory_order_relaxed) % 65536};
-  std::vector<Setup> out(at(ranks), mine), all;
-  if (absl::Status status = swap(exchange, out, &all); !status.ok())
-    return status;
+                   requests.fetch_add(1, std::memory_order_relaxed) % 65536,
+                   checks_fully(*place.group)};
+  const std::vector<Setup> told(at(ranks), mine);
+  std::vector<Setup> all;
+  const Agreement agreement(exchange);
+  absl::Status met = agreement.tell(fault, absl::MakeConstSpan(told), &all);
+  if (!met.ok()) return met;
   for (int r = 0; r < ranks; ++r)
     if (memcmp(&all[at(r)], &all[0], offsetof(Setup, number)) != 0)
       return exchange.error({.reason = Reason::kCallMismatch,
@@ -142,38 +201,27 @@ absl::StatusOr<std::shared_ptr<DedupState>> begin_dedup(
   state->width = given.width;
   state->dtype = given.dtype;
   state->number = all[0].number;
+  for (const Setup& one : all) state->validate |= one.validate != 0;
   return state;
 }
 
 absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
-    CallPlace place, DedupState& request, TensorView send, TensorView forward,
-    TensorView recv, int64_t rows) {
+    CallPlace place, DedupState& request, const MapArguments& given,
+    Fault fault, JudgeCall judge) {
   const Exchange exchange(place);
   const MapShape& shape = request.shape;
   const int ranks = exchange.size(), rank = exchange.rank();
-  for (const auto& [name, map, count] :
-       {std::tuple<const char*, const TensorView&, int64_t>(
-            "send_indices", send, shape.nodes * shape.tokens),
-        {"forward_indices", forward,
-         int64_t{shape.lanes} * shape.nodes * shape.tokens},
-        {"recv_indices", recv, int64_t{shape.experts} * ranks * shape.tokens}})
-    if (absl::Status status = refuse_map(exchange, name, map, count);
-        !status.ok())
-      return status;
+  check_map("send_indices", given.send, shape.nodes * shape.tokens, &fault);
+  check_map("forward_indices", given.forward,
+            int64_t{shape.lanes} * shape.nodes * shape.tokens, &fault);
+  check_map("recv_indices", given.recv,
+            int64_t{shape.experts} * ranks * shape.tokens, &fault);
   const auto data = [](const TensorView& map) {
     return static_cast<const int32_t*>(map.data());
   };
-  const MapViews maps{data(send), data(forward), data(recv)};
+  const MapViews maps{data(given.send), data(given.forward), data(given.recv)};
 
-  // From here on all ranks take the same steps.
   const int64_t call = request.calls.fetch_add(1, std::memory_order_relaxed);
-  Verdict mine;
-  const auto find = [&](Reason reason, const std::string& text, int other) {
-    if (mine.reason != 0) return;
-    mine.reason = static_cast<int32_t>(reason);
-    mine.other = other;
-    text.copy(mine.text, sizeof mine.text - 1);
-  };
   auto plan = std::make_shared<PlanState>();
   plan->group = place.group;
   plan->communicator = place.communicator;
@@ -189,74 +237,58 @@ absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
   parts.routing.tokens = shape.tokens;
   parts.routing.slots = 1;
   Moves moves;
-  std::vector<Header> given(at(ranks), header_of(request, call)), expected, got;
-  if (const std::string wrong = check_maps(maps, shape); !wrong.empty()) {
-    find(Reason::kIndexMap, wrong, -1);
-  } else {
+  if (!fault.found())
+    if (const std::string wrong = check_maps(maps, shape); !wrong.empty())
+      fault.set(Reason::kIndexMap, wrong);
+  if (!fault.found()) {
     read_maps(maps, shape, rank, &parts);
-    mine.needed = parts.layout.rows;
-    if (rows < mine.needed)
-      find(Reason::kCapacity, "a buffer has too few rows", -1);
+    if (given.rows < parts.layout.rows)
+      fault.set({.reason = Reason::kCapacity,
+                 .what = "a buffer has too few rows",
+                 .expected = absl::StrCat(parts.layout.rows, " rows or more"),
+                 .actual = absl::StrCat(given.rows),
+                 .next_step = "give a larger buffer on that rank"});
     if (!move_by_node(parts.forward, parts.forwarded.lists(), parts.layout,
                       parts.topology, rank, &moves))
-      find(Reason::kIndexMap,
-           "forward_indices and recv_indices of one rank differ", -1);
+      fault.set(Reason::kIndexMap,
+                "forward_indices and recv_indices of one rank differ");
+    if (auto found = judge(*plan)) fault.set(*std::move(found));
   }
-  expected = given;
-  if (mine.reason == 0) {
-    const Lists& forwarded = parts.forwarded.lists();
-    int64_t pair = 0;
-    for (int s = 0; s < ranks; ++s) {
-      mix_rows(parts.forward, s, &given[at(s)].first);
-      mix_rows(forwarded, s, &expected[at(s)].first);
-      for (int64_t i = forwarded.row_first[at(s)];
-           i < forwarded.row_first[at(s) + 1]; ++i)
-        for (const int64_t last = pair + forwarded.row_pairs[at(i)];
-             pair < last; ++pair) {
-          const int lane = forwarded.pair_bucket[at(pair)];
-          const int to = rank / shape.lanes * shape.lanes + lane;
-          mix(s, &given[at(to)].second);
-          mix(forwarded.row_token[at(i)], &given[at(to)].second);
-        }
-      const int by = parts.topology.forwarder(s, parts.topology.node_of(rank));
-      for (int64_t i = parts.layout.row_first[at(s)];
-           i < parts.layout.row_first[at(s) + 1]; ++i) {
-        mix(s, &expected[at(by)].second);
-        mix(parts.layout.row_token[at(i)], &expected[at(by)].second);
-      }
-    }
-  }
-  if (absl::Status status = swap(exchange, given, &got); !status.ok())
+  HopRows sent(ranks), expected(ranks);
+  if (!fault.found()) list_rows(parts, shape, &sent, &expected);
+  std::vector<Header> told, got;
+  for (size_t r = 0; r < at(ranks); ++r)
+    told.push_back(
+        {.call = call,
+         .request = request.number,
+         .first = digest(sent.first[r]),
+         .second = digest(sent.second[r]),
+         .first_rows = static_cast<int64_t>(sent.first[r].size()),
+         .second_rows = static_cast<int64_t>(sent.second[r].size())});
+  // A rank with a wrong map is named here, before those that only see it.
+  const Agreement agreement(exchange);
+  if (absl::Status status =
+          agreement.tell(fault, absl::MakeConstSpan(told), &got);
+      !status.ok())
     return status;
+  if (request.validate)
+    if (absl::Status status =
+            compare_rows(exchange, shape, sent, expected, got, &fault);
+        !status.ok())
+      return status;
+  const auto differ = [&](const char* what, int r) {
+    fault.set({.reason = Reason::kIndexMap, .what = what, .ranks = {r}});
+  };
   // The rows that a rank forwards to itself are compared above.
   for (int r = 0; r < ranks; ++r) {
     if (got[at(r)].request != request.number || got[at(r)].call != call)
-      find(Reason::kIndexMap, "ranks are in different calls of requests", r);
-    else if (r != rank && got[at(r)].first != expected[at(r)].first)
-      find(Reason::kIndexMap, "send_indices and forward_indices differ", r);
-    else if (r != rank && got[at(r)].second != expected[at(r)].second)
-      find(Reason::kIndexMap, "forward_indices and recv_indices differ", r);
+      differ("ranks are in different calls of requests", r);
+    else if (r != rank && got[at(r)].first != digest(expected.first[at(r)]))
+      differ("send_indices and forward_indices differ", r);
+    else if (r != rank && got[at(r)].second != digest(expected.second[at(r)]))
+      differ("forward_indices and recv_indices differ", r);
   }
-  std::vector<Verdict> told(at(ranks), mine), verdicts;
-  if (absl::Status status = swap(exchange, told, &verdicts); !status.ok())
-    return status;
-  // A rank with a wrong map is named rather than one that only sees it.
-  for (const bool own : {true, false})
-    for (int r = 0; r < ranks; ++r) {
-      Verdict& verdict = verdicts[at(r)];
-      if (verdict.reason == 0 || (own && verdict.other >= 0)) continue;
-      verdict.text[sizeof verdict.text - 1] = 0;
-      ErrorInfo info{.reason = static_cast<Reason>(verdict.reason),
-                     .what = verdict.text,
-                     .ranks = {r}};
-      if (verdict.other >= 0) info.ranks.push_back(verdict.other);
-      std::sort(info.ranks.begin(), info.ranks.end());
-      if (info.reason == Reason::kCapacity) {
-        info.expected = absl::StrCat(verdict.needed, " rows or more");
-        info.next_step = "give a larger buffer on that rank";
-      }
-      return exchange.error(std::move(info));
-    }
+  if (absl::Status status = agreement.tell(fault); !status.ok()) return status;
   plan->adopt(MoeDedup::kNode, std::move(moves));
   return plan;
 }

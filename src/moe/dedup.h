@@ -7,15 +7,18 @@
 #ifndef DISTWRAP_SRC_MOE_DEDUP_H_
 #define DISTWRAP_SRC_MOE_DEDUP_H_
 
+#include "moe/agreement.h"
 #include "moe/exchange.h"
 #include "moe/index_maps.h"
 #include "moe/plan_state.h"
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 namespace distwrap::moe {
 
@@ -25,6 +28,7 @@ class DedupState {
   MapShape shape;
   int64_t width = 0;  // elements of a token
   DType dtype = DType::kU8;
+  bool validate = false;          // wrong maps are named by their first token
   int64_t number = 0;             // equal on all ranks
   std::atomic<int64_t> calls{0};  // equal on all ranks
 };
@@ -39,11 +43,18 @@ struct DedupArguments {
 absl::StatusOr<std::shared_ptr<DedupState>> begin_dedup(
     CallPlace place, const DedupArguments& arguments);
 
+struct MapArguments {
+  TensorView send, forward, recv;
+  int64_t rows = 0;  // the rows that the output or input has room for
+};
+// The fault of a call with the plan of its maps.
+using JudgeCall = absl::FunctionRef<std::optional<ErrorInfo>(PlanState& plan)>;
+
 // Checks the maps of a call, here and between the ranks, and makes their plan.
-// `rows`: the rows that the output or input has room for.
+// `fault`: what is wrong with other arguments. An error is that of all ranks.
 absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
-    CallPlace place, DedupState& request, TensorView send, TensorView forward,
-    TensorView recv, int64_t rows);
+    CallPlace place, DedupState& request, const MapArguments& given,
+    Fault fault, JudgeCall judge);
 
 }  // namespace distwrap::moe
 

@@ -60,7 +60,8 @@ DispatchCall::DispatchCall(std::shared_ptr<PlanState> plan, CallPlace place,
                            const TensorView& x, const TensorView& out,
                            absl::Span<const SideChannel> side)
     : MoeCall(std::move(plan), std::move(place)),
-      moves_(plan_->moves(plan_->parts.level)) {
+      moves_(plan_->moves(plan_->parts.level)),
+      dtype_(x.dtype()) {
   two_hops_ = moves_.two_hops;
   const auto add = [&](const TensorView& in, const TensorView& to,
                        bool weights) {

@@ -36,6 +36,10 @@ class DispatchCall final : public MoeCall {
   };
 
   absl::StatusOr<Work> send_first(bool async) override;
+  CallFacts facts() const override {
+    return {0, static_cast<int64_t>(dtype_), stride_,
+            static_cast<int64_t>(channels_.size())};
+  }
   void sum_weights();
   void pack(int64_t token, uint8_t* to) const;
   // Writes delivered row `i` to its output rows. `pair`: the row is for one
@@ -51,6 +55,7 @@ class DispatchCall final : public MoeCall {
   }
 
   const Moves& moves_;
+  const DType dtype_;
   absl::InlinedVector<Channel, 4> channels_;
   int64_t stride_ = 0;   // bytes of a staged row
   bool direct_ = false;  // rows arrive at their places

@@ -1,6 +1,7 @@
 #include "moe/exchange.h"
 
 #include "base/error.h"
+#include "group/session_state.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,6 +19,11 @@ TensorView view_of(const ByteParts& parts) {
 }
 
 }  // namespace
+
+bool checks_fully(const group::GroupState& group) {
+  const std::shared_ptr<group::SessionState> session = group.session();
+  return session != nullptr && session->full_check();
+}
 
 Exchange::Exchange(CallPlace place)
     : place_(std::move(place)),
@@ -42,6 +48,15 @@ absl::StatusOr<Work> Exchange::all_to_all(const ByteParts& out,
   absl::StatusOr<Work> work = place_.communicator->all_to_all_v(
       view_of(out), view_of(in), {.counts = out.counts, .displs = out.displs},
       {.counts = in.counts, .displs = in.displs}, how(async));
+  if (!work.ok()) return finish(work.status());
+  return work;
+}
+
+absl::StatusOr<Work> Exchange::all_to_all(absl::Span<const TensorView> outs,
+                                          absl::Span<const TensorView> ins,
+                                          bool async) const {
+  absl::StatusOr<Work> work =
+      place_.communicator->all_to_all(outs, ins, how(async));
   if (!work.ok()) return finish(work.status());
   return work;
 }

@@ -22,6 +22,9 @@
 
 namespace distwrap::moe {
 
+// Whether the session's ranks compare what they can (Check::kFull).
+bool checks_fully(const group::GroupState& group);
+
 // The name, group and limits of a call.
 struct CallPlace {
   const char* name = "";
@@ -52,10 +55,17 @@ class Exchange {
 
   // By rank 1 for those that do not call; they get and send nothing.
   void mask(std::vector<uint8_t> masked) { masked_ = std::move(masked); }
+  bool calls(int rank) const {
+    return masked_.empty() || masked_[static_cast<size_t>(rank)] == 0;
+  }
 
   // Every rank calls. Waits, or returns a running Work.
   absl::StatusOr<Work> all_to_all(const ByteParts& out, const ByteParts& in,
                                   int64_t tag, bool async) const;
+  // Rank i's ins[j] to rank j's outs[i], where they lie.
+  absl::StatusOr<Work> all_to_all(absl::Span<const TensorView> outs,
+                                  absl::Span<const TensorView> ins,
+                                  bool async) const;
   // Messages only, between those ranks that have something for each other. The
   // own part is copied.
   absl::StatusOr<Work> messages(const ByteParts& out, const ByteParts& in,

@@ -198,7 +198,8 @@ uint64_t hash_of(const MoeOptions& o, absl::Span<const int32_t> host_of) {
         static_cast<int64_t>(o.layout), o.alignment,
         static_cast<int64_t>(o.zero_padding), static_cast<int64_t>(o.bases),
         static_cast<int64_t>(o.overflow), o.expert_capacity, o.row_capacity,
-        o.max_tokens, static_cast<int64_t>(o.expert_to_rank.size()),
+        o.max_tokens, static_cast<int64_t>(o.validate),
+        static_cast<int64_t>(o.expert_to_rank.size()),
         static_cast<int64_t>(o.masked_ranks.size())})
     mix(static_cast<uint64_t>(value), &hash);
   for (const int32_t rank : o.expert_to_rank)

@@ -34,7 +34,8 @@ class PlanState {
   PlanParts parts;
   DType id_type = DType::kI32;
   bool zero_padding = true;
-  int64_t number = 0;  // equal on all ranks; for the tags of messages
+  bool validate = false;  // calls compare their arguments first
+  int64_t number = 0;     // equal on all ranks; for the tags of messages
 
   bool expert_major() const { return parts.form.expert_major; }
   int64_t tokens() const { return parts.routing.tokens; }

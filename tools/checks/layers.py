@@ -43,7 +43,7 @@ PUBLIC = {
     "group.h": "group", "group_options.h": "group", "guard.h": "group",
     "group_registry.h": "group", "session.h": "group",
     "moe_plan.h": "moe", "moe.h": "facade", "moe_raw.h": "facade",
-    "moe_dynamic.h": "facade",
+    "moe_dynamic.h": "facade", "alltoallv_op.h": "facade",
     "batch.h": "facade", "distwrap.h": "facade",
     "groups.h": "facade", "objects.h": "facade",
     "op_options.h": "facade", "operations.h": "facade", "peer.h": "facade",
