@@ -1020,6 +1020,57 @@ DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_combine(
     const distwrap_tensor* input_split_indices,
     const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
     const distwrap_op_options* options, distwrap_error* error);
+/* Sends the first input_counts[r] elements of ins[r] to rank r; outs[p] gets
+ * what rank p sends, and `output_counts` (R) how much. Counts are i64. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic(
+    const distwrap_tensor* const* outs, uint64_t outs_count,
+    const distwrap_tensor* output_counts, const distwrap_tensor* const* ins,
+    uint64_t ins_count, const distwrap_tensor* input_counts,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* Sends pieces of `input` that follow each other. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_split(
+    const distwrap_tensor* const* outs, uint64_t outs_count,
+    const distwrap_tensor* output_counts, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_lengths,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+/* Sends rows with sizes (R), i64, that both sides state. */
+DISTWRAP_EXPORT int32_t distwrap_device_alltoallv_single(
+    const distwrap_tensor* output, const distwrap_tensor* input,
+    const distwrap_tensor* output_split_sizes,
+    const distwrap_tensor* input_split_sizes, const distwrap_pair* hints,
+    uint64_t hints_count, const distwrap_op_options* options,
+    distwrap_work* work, distwrap_error* error);
+
+/* ---- prepared exchanges (alltoallv_op.h); one thread at a time ---- */
+
+/* Makes an exchange, and allocates nothing. `group` may be NULL: the world. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_op_create(distwrap_group group,
+                                                     int64_t capacity_bytes,
+                                                     int64_t max_bytes_per_peer,
+                                                     distwrap_alltoallv_op* op,
+                                                     distwrap_error* error);
+/* Allocates; collective. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_op_setup(distwrap_alltoallv_op op,
+                                                    distwrap_error* error);
+/* Sends in_splits[r] rows of `x` to rank r; both lists have `ranks` items.
+ * `rows` is valid until the second next call. A NULL `x` stands for the
+ * elements of the last send buffer. */
+DISTWRAP_EXPORT int32_t
+distwrap_alltoallv_op_run(distwrap_alltoallv_op op, const distwrap_tensor* x,
+                          const int64_t* out_splits, const int64_t* in_splits,
+                          uint64_t ranks, const distwrap_op_options* options,
+                          distwrap_output* rows, distwrap_error* error);
+/* Memory for `count` elements that a run with a NULL `x` sends. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_op_send_buffer(
+    distwrap_alltoallv_op op, int64_t count, int32_t dtype,
+    distwrap_output* buffer, distwrap_error* error);
+/* Waits for all ranks, and frees the memory; collective. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_op_close(distwrap_alltoallv_op op,
+                                                    distwrap_error* error);
+/* Frees the handle. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_op_free(distwrap_alltoallv_op op);
 
 /* ---- lists of texts or bytes that calls return ---- */
 

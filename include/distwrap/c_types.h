@@ -30,6 +30,7 @@ typedef struct distwrap_plan_handle* distwrap_plan;
 typedef struct distwrap_moe_plan_handle* distwrap_moe_plan;
 typedef struct distwrap_moe_pending_handle* distwrap_moe_pending;
 typedef struct distwrap_dedup_request_handle* distwrap_dedup_request;
+typedef struct distwrap_alltoallv_op_handle* distwrap_alltoallv_op;
 
 /* ---- values ---- */
 
@@ -245,7 +246,8 @@ typedef struct distwrap_moe_options {
   uint64_t masked_ranks_count;
   const int32_t* node_of; /* a number for each rank; NULL: the hosts */
   uint64_t node_of_count;
-  uint32_t validate; /* 1: each call compares its arguments on all ranks first */
+  uint32_t
+      validate; /* 1: each call compares its arguments on all ranks first */
   uint32_t reserved;
 } distwrap_moe_options;
 

@@ -64,6 +64,15 @@ struct DTypes {
 };
 inline constexpr DTypes kDTypes{};
 
+// A view as C sees it.
+inline distwrap_output output_of(const TensorView& view) {
+  return {view.data(),
+          view.count(),
+          {view.device().type, view.device().id},
+          static_cast<int32_t>(view.dtype()),
+          0};
+}
+
 class Arguments {
  public:
   // The options of a call that gives none.

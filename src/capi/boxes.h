@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "capi/handles.h"
 #include "capi/object_values.h"
+#include "distwrap/alltoallv_op.h"
 #include "distwrap/batch.h"
 #include "distwrap/c_types.h"
 #include "distwrap/hooks.h"
@@ -37,6 +38,12 @@ struct BatchBox {
 struct PendingBox {
   base::Mutex mutex;
   MoePending pending ABSL_GUARDED_BY(mutex);
+};
+
+struct PreparedBox {
+  explicit PreparedBox(AllToAllVOp given) : op(std::move(given)) {}
+  base::Mutex mutex;
+  AllToAllVOp op ABSL_GUARDED_BY(mutex);
 };
 
 struct ErrorBox {
@@ -78,6 +85,7 @@ DISTWRAP_BOX(distwrap_plan, kPlan, PlanRef)
 DISTWRAP_BOX(distwrap_moe_plan, kMoePlan, MoePlan)
 DISTWRAP_BOX(distwrap_moe_pending, kMoePending, std::unique_ptr<PendingBox>)
 DISTWRAP_BOX(distwrap_dedup_request, kDedupRequest, DedupRequest)
+DISTWRAP_BOX(distwrap_alltoallv_op, kAllToAllV, std::unique_ptr<PreparedBox>)
 #undef DISTWRAP_BOX
 
 template <class Handle>

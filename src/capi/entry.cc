@@ -51,6 +51,8 @@ const char* name_of(Kind kind) {
       return "MoE pending";
     case Kind::kDedupRequest:
       return "dedup request";
+    case Kind::kAllToAllV:
+      return "prepared exchange";
   }
   return nullptr;
 }

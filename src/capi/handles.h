@@ -50,6 +50,7 @@ enum class Kind : uint64_t {
   kMoePlan,
   kMoePending,
   kDedupRequest,
+  kAllToAllV,
 };
 
 inline constexpr int kIndexBits = 20, kGenerationBits = 38, kKindShift = 58;

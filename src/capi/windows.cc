@@ -61,14 +61,6 @@ int32_t on_window(const char* call, distwrap_window handle,
   });
 }
 
-distwrap_output output_of(const TensorView& view) {
-  return {view.data(),
-          view.count(),
-          {view.device().type, view.device().id},
-          static_cast<int32_t>(view.dtype()),
-          0};
-}
-
 absl::StatusOr<WindowOptions> window_options(
     const char* call, const distwrap_window_options& given,
     Arguments& arguments) {

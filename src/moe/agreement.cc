@@ -12,7 +12,8 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// What a rank tells of its fault. `other`: one more rank that has part in it.
+// A rank's fault, as it tells the others. `other`: one more rank that has part
+// in it.
 struct Head {
   int32_t reason = 0;  // 0: no fault
   int32_t other = -1;

@@ -52,7 +52,8 @@ absl::Status refuse_call(const CallPlace& place, PlanState& plan,
   Exchange exchange(place);
   if (!plan.validate) return exchange.error(fault);
   exchange.mask(plan.parts.masked);
-  plan.next_call();  // the other ranks count it, too
+  // The other ranks count this call.
+  plan.next_call();
   Fault found;
   found.set(fault);
   return compare_calls(exchange, plan, found, {});

@@ -44,7 +44,7 @@ class StagedCall {
   bool two_hops_ = false;
 };
 
-// What the ranks of a call with a plan say alike.
+// The facts of a call with a plan that are equal on all ranks.
 struct CallFacts {
   int64_t kind = 0;  // 0: dispatch, 1: combine
   int64_t dtype = 0, row_bytes = 0, parts = 0;

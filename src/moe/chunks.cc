@@ -16,8 +16,8 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// What a rank tells another one of its call: the shape, and the ids that follow
-// for it.
+// A rank tells another one the shape of its call, and how many ids follow for
+// that rank.
 struct Announced {
   int64_t chunks = 0, row = 0, dtype = 0, ids = 0;
 };

@@ -36,14 +36,14 @@ struct Setup {
   int64_t tokens, width, slots, experts, dtype, lanes, number, validate;
 };
 
-// What a rank tells another one of the rows between them.
+// A rank's view of the rows between it and another rank.
 struct Header {
   int64_t call = 0, request = 0;
   uint64_t first = 0, second = 0;           // digests
   int64_t first_rows = 0, second_rows = 0;  // numbers of rows
 };
 
-// What this rank sends to each, and what it expects of each.
+// Lists the rows that this rank sends to each rank, and those that it expects.
 void list_rows(const PlanParts& parts, const MapShape& shape, HopRows* sent,
                HopRows* expected) {
   const int ranks = shape.ranks(), rank = parts.rank;

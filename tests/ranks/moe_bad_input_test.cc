@@ -304,7 +304,7 @@ TEST_P(MoeBadInput, IsOneErrorOnAllRanks) {
     EXPECT_EQ(b.ids, Ints(8, kKept));
     EXPECT_EQ(b.received, Longs(4, kKept));
     for (const Ints& out : b.outs) EXPECT_EQ(out, Ints(4, kKept));
-    // The same call, made well.
+    // The group still works: without the fault the call succeeds.
     Buffers good(me);
     good.request = b.request;
     if (bad.call == single) good.lists.assign(4, me == 3 ? 0 : 1);

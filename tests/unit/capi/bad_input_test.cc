@@ -356,14 +356,15 @@ TEST_F(BadInput, DropInHasThreeValues) {
   unsetenv("DISTWRAP_DROP_IN");
 }
 
-TEST_F(BadInput, TheCheckHasThreeValues) {
+TEST_F(BadInput, TheCheckHasFourValues) {
   distwrap_init_options options = start_anew();
-  options.check = 3;
+  options.check = 4;
   EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_),
             DW_INVALID_ARGUMENT);
   EXPECT_THAT(text(), HasSubstr("DW_CHECK_SIGNATURE"));
   for (const uint32_t good :
-       {uint32_t{DW_CHECK_SIGNATURE}, uint32_t{DW_CHECK_OFF}}) {
+       {uint32_t{DW_CHECK_SIGNATURE}, uint32_t{DW_CHECK_OFF},
+        uint32_t{DW_CHECK_FULL}}) {
     options.check = good;
     EXPECT_EQ(distwrap_init_process_group(&options, nullptr, &error_), DW_OK);
     EXPECT_EQ(distwrap_destroy_process_group(nullptr, &error_), DW_OK);

@@ -166,6 +166,107 @@ TEST_F(MoeRawOfC, Chunks) {
   EXPECT_THAT(text(), HasSubstr("kIndexMap"));
 }
 
+// One piece for each rank, of a rank alone.
+TEST_F(MoeRawOfC, Pieces) {
+  std::vector<int64_t> one = {1}, got = {-9};
+  const Numbers count(one, DW_DTYPE_I64), received(got, DW_DTYPE_I64);
+  const distwrap_tensor* const outs[] = {rows_};
+  const distwrap_tensor* const ins[] = {in_};
+  distwrap_work work = nullptr;
+  ASSERT_EQ(distwrap_alltoallv_dynamic(outs, 1, received, ins, 1, count,
+                                       nullptr, &work, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(distwrap_work_wait(work, DW_FOREVER, nullptr), DW_OK);
+  EXPECT_EQ(distwrap_work_free(work), DW_OK);
+  EXPECT_EQ(rows_data_, (std::vector<float>{1, 0, 0, 0}));
+  EXPECT_EQ(got, one);
+  one[0] = 3;
+  ASSERT_EQ(distwrap_alltoallv_dynamic_split(outs, 1, received, in_, count,
+                                             nullptr, nullptr, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(rows_data_, (std::vector<float>{1, 2, 3, 0}));
+  EXPECT_EQ(got, one);
+  one[0] = 4;
+  const distwrap_pair hint = {"num_blocks", "8"};
+  ASSERT_EQ(distwrap_device_alltoallv_single(rows_, in_, count, count, &hint, 1,
+                                             nullptr, nullptr, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(rows_data_, x_data_);
+  one[0] = 5;
+  EXPECT_EQ(distwrap_alltoallv_dynamic_split(outs, 1, received, in_, count,
+                                             nullptr, nullptr, &error_),
+            DW_RESOURCE_EXHAUSTED);
+  EXPECT_THAT(text(), HasSubstr("input_split_lengths"));
+  EXPECT_EQ(distwrap_alltoallv_dynamic(outs, 1, nullptr, ins, 1, count, nullptr,
+                                       nullptr, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(), HasSubstr("output_counts is NULL"));
+}
+
+TEST_F(MoeRawOfC, APreparedExchange) {
+  distwrap_alltoallv_op op = nullptr;
+  ASSERT_EQ(distwrap_alltoallv_op_create(nullptr, 16, 16, &op, &error_), DW_OK)
+      << text();
+  const int64_t two = 2;
+  distwrap_output rows = {}, buffer = {};
+  EXPECT_EQ(distwrap_alltoallv_op_run(op, in_, &two, &two, 1, nullptr, &rows,
+                                      &error_),
+            DW_FAILED_PRECONDITION);
+  ASSERT_EQ(distwrap_alltoallv_op_setup(op, &error_), DW_OK) << text();
+  ASSERT_EQ(distwrap_alltoallv_op_run(op, in_, &two, &two, 1, nullptr, &rows,
+                                      &error_),
+            DW_OK)
+      << text();
+  ASSERT_EQ(rows.count, 2);
+  EXPECT_EQ(static_cast<float*>(rows.data)[1], 2);
+  ASSERT_EQ(
+      distwrap_alltoallv_op_send_buffer(op, 2, DW_DTYPE_I64, &buffer, &error_),
+      DW_OK)
+      << text();
+  static_cast<int64_t*>(buffer.data)[1] = 77;
+  ASSERT_EQ(distwrap_alltoallv_op_run(op, nullptr, &two, &two, 1, nullptr,
+                                      &rows, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(static_cast<int64_t*>(rows.data)[1], 77);
+  const std::pair<std::function<int32_t()>, const char*> calls[] = {
+      {[&] {
+         return distwrap_alltoallv_op_create(nullptr, 16, 16, nullptr, &error_);
+       },
+       "op is NULL"},
+      {[&] { return distwrap_alltoallv_op_setup(nullptr, &error_); },
+       "prepared exchange"},
+      {[&] {
+         return distwrap_alltoallv_op_run(op, in_, nullptr, &two, 1, nullptr,
+                                          &rows, &error_);
+       },
+       "out_splits is NULL"},
+      {[&] {
+         return distwrap_alltoallv_op_run(op, in_, &two, &two, 1, nullptr,
+                                          nullptr, &error_);
+       },
+       "rows is NULL"},
+      {[&] {
+         return distwrap_alltoallv_op_send_buffer(op, 2, 99, &buffer, &error_);
+       },
+       "dtype = 99 is unknown"},
+      {[&] {
+         return distwrap_alltoallv_op_send_buffer(op, 3, DW_DTYPE_I64, &buffer,
+                                                  &error_);
+       },
+       "capacity"},
+  };
+  for (const auto& [call, says] : calls) {
+    EXPECT_EQ(call(), DW_INVALID_ARGUMENT) << says;
+    EXPECT_THAT(text(), HasSubstr(says));
+  }
+  EXPECT_EQ(distwrap_alltoallv_op_close(op, &error_), DW_OK) << text();
+  EXPECT_EQ(distwrap_alltoallv_op_free(op), DW_OK);
+}
+
 TEST_F(MoeRawOfC, BadArgumentsAreRefused) {
   ASSERT_EQ(maps(2, send_), DW_OK) << text();
   distwrap_dedup_request freed = nullptr;
