@@ -7,7 +7,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -16,34 +15,13 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// Fixed parts of `bytes` for each rank.
-struct Equal {
-  Equal(int ranks, int64_t bytes)
-      : counts(at(ranks), bytes), displs(at(ranks)) {
-    for (size_t r = 0; r < displs.size(); ++r)
-      displs[r] = static_cast<int64_t>(r) * bytes;
-  }
-  std::vector<int64_t> counts, displs;
-};
-
-// Parts whose sizes are known by rank.
-struct Sized {
-  explicit Sized(std::vector<int64_t> sizes) : counts(std::move(sizes)) {
-    for (const int64_t count : counts) {
-      displs.push_back(total);
-      total += count;
-    }
-  }
-  std::vector<int64_t> counts, displs;
-  int64_t total = 0;
-};
-
 class Builder {
  public:
   Builder(CallPlace place, std::shared_ptr<PlanState> plan)
       : exchange_(std::move(place)),
         plan_(std::move(plan)),
-        parts_(plan_->parts) {}
+        parts_(plan_->parts),
+        space_(plan_->build_space) {}
 
   absl::Status run(TensorView routing, const MoeOptions& options);
 
@@ -55,7 +33,11 @@ class Builder {
   }
 
   absl::Status offer(TensorView routing, const MoeOptions& options);
+  void take(const MoeOptions& options);
   absl::Status agree(const Offer& mine);
+  template <class T>
+  absl::StatusOr<Work> swap_equal(std::vector<T>& given, std::vector<T>* got,
+                                  int64_t tag);
   absl::Status exchange_lists();
   absl::Status exchange_verdicts();
   absl::Status exchange_forward_lists();
@@ -67,8 +49,7 @@ class Builder {
   Exchange exchange_;
   std::shared_ptr<PlanState> plan_;
   PlanParts& parts_;
-  std::vector<Offer> offers_;
-  std::vector<uint8_t> out_, in_;
+  BuildSpace& space_;
 };
 
 absl::Status Builder::run(TensorView routing, const MoeOptions& options) {
@@ -79,8 +60,7 @@ absl::Status Builder::run(TensorView routing, const MoeOptions& options) {
   if (parts_.has_verdicts()) {
     if (absl::Status status = exchange_verdicts(); !status.ok()) return status;
   } else {
-    std::vector<int64_t> none;
-    parts_.judge(&none);
+    parts_.judge(&space_.dropped);
     parts_.keep_all();
   }
   parts_.lay_out();
@@ -90,14 +70,13 @@ absl::Status Builder::run(TensorView routing, const MoeOptions& options) {
 
 absl::Status Builder::offer(TensorView routing, const MoeOptions& options) {
   if (absl::Status open = exchange_.check_open(); !open.ok()) return open;
-  static std::atomic<int64_t> plans{0};
   Offer mine;
-  mine.number = plans.fetch_add(1, std::memory_order_relaxed) % 65536;
+  mine.number = next_plan_number();
   std::optional<ErrorInfo> fault = find_fault(options, ranks());
   // Ranks that do not call can be known only from options that are right.
   const bool usable = !fault.has_value();
   if (usable) {
-    apply_options(options, rank(), plan_->group->host_of(), &parts_);
+    take(options);
     exchange_.mask(parts_.masked);
     if (!calls(rank()))
       fault = ErrorInfo{.reason = Reason::kInvalidArgument,
@@ -114,10 +93,7 @@ absl::Status Builder::offer(TensorView routing, const MoeOptions& options) {
   } else {
     plan_->id_type = routing.dtype() == DType::kI64 ? DType::kI64 : DType::kI32;
     plan_->zero_padding = options.zero_padding;
-    MoeOptions compared = options;
-    compared.validate = plan_->validate =
-        options.validate || checks_fully(*plan_->group);
-    mine.options = hash_of(compared, plan_->group->host_of());
+    mine.options = plan_->options;
     mine.tokens = routing.extent(0);
     mine.slots = routing.extent(1);
     mine.experts = options.num_experts;
@@ -128,31 +104,55 @@ absl::Status Builder::offer(TensorView routing, const MoeOptions& options) {
       mine.crossings = parts_.crossings;
     }
   }
-  const Equal sizes(ranks(), sizeof(Offer));
-  std::vector<Offer> given(at(ranks()), mine);
+  space_.given.assign(at(ranks()), mine);
   if (mine.reason == 0 && mine.fault.token < 0)
     for (int r = 0; r < ranks(); ++r) {
-      given[at(r)].rows = parts_.wanted.rows_of(r);
-      given[at(r)].pairs = parts_.wanted.pairs_of(r);
+      space_.given[at(r)].rows = parts_.wanted.rows_of(r);
+      space_.given[at(r)].pairs = parts_.wanted.pairs_of(r);
     }
-  offers_.assign(at(ranks()), Offer());
-  const absl::StatusOr<Work> met = exchange_.all_to_all(
-      {reinterpret_cast<uint8_t*>(offers_.data()), sizes.counts, sizes.displs},
-      {reinterpret_cast<uint8_t*>(given.data()), sizes.counts, sizes.displs},
-      kPlanTag, false);
+  space_.offers.assign(at(ranks()), Offer());
+  const absl::StatusOr<Work> met =
+      swap_equal(space_.given, &space_.offers, kPlanTag);
   if (fault.has_value()) return exchange_.error(*fault);
   if (!met.ok()) return met.status();
   return agree(mine);
 }
 
+// Options that are those of the plan before need no new tables.
+void Builder::take(const MoeOptions& options) {
+  MoeOptions compared = options;
+  compared.validate = options.validate || checks_fully(*plan_->group);
+  const uint64_t hash = hash_of(compared, plan_->group->host_of());
+  if (hash != plan_->options || parts_.rank != rank() ||
+      parts_.ranks() != ranks())
+    apply_options(options, rank(), plan_->group->host_of(), &parts_);
+  parts_.level = options.dedup;
+  plan_->options = hash;
+  plan_->validate = compared.validate;
+}
+
+// Gives each rank an item, and gets one from each.
+template <class T>
+absl::StatusOr<Work> Builder::swap_equal(std::vector<T>& given,
+                                         std::vector<T>* got, int64_t tag) {
+  const auto each = static_cast<int64_t>(given.size() * sizeof(T)) / ranks();
+  space_.out.set_equal(ranks(), each);
+  const ByteParts shape = space_.out.parts();
+  return exchange_.all_to_all(
+      {reinterpret_cast<uint8_t*>(got->data()), shape.counts, shape.displs},
+      {reinterpret_cast<uint8_t*>(given.data()), shape.counts, shape.displs},
+      tag, false);
+}
+
 // Every rank draws the same conclusion from the same offers.
 absl::Status Builder::agree(const Offer& mine) {
-  std::vector<Crossings> crossings;
+  std::vector<Crossings>& crossings = space_.crossings;
+  crossings.clear();
   int first = -1;
   for (int r = 0; r < ranks(); ++r) {
     if (!calls(r)) continue;
     if (first < 0) first = r;
-    Offer& one = offers_[at(r)];
+    Offer& one = space_.offers[at(r)];
     one.text[sizeof one.text - 1] = 0;
     if (one.magic != Offer::kMagic)
       return contradiction(r, "an offer of another version");
@@ -163,10 +163,10 @@ absl::Status Builder::agree(const Offer& mine) {
          .ranks = {r},
          .next_step = "mend the call of that rank"});
   }
-  const Offer& leader = offers_[at(first)];
+  const Offer& leader = space_.offers[at(first)];
   for (int r = 0; r < ranks(); ++r) {
     if (!calls(r)) continue;
-    const Offer& one = offers_[at(r)];
+    const Offer& one = space_.offers[at(r)];
     const auto differ = [&](const char* what, int64_t expected,
                             int64_t actual) {
       return exchange_.error(
@@ -191,7 +191,7 @@ absl::Status Builder::agree(const Offer& mine) {
                                            "ranks, and equal nodes"});
   }
   for (int r = 0; r < ranks(); ++r) {
-    const Offer& one = offers_[at(r)];
+    const Offer& one = space_.offers[at(r)];
     if (!calls(r) || one.fault.token < 0) continue;
     return exchange_.error(
         {.reason = Reason::kRoutingRange,
@@ -203,16 +203,18 @@ absl::Status Builder::agree(const Offer& mine) {
          .next_step = "give ids of experts, and -1 for unused slots"});
   }
   for (int r = 0; r < ranks(); ++r)
-    if (calls(r)) crossings.push_back(offers_[at(r)].crossings);
+    if (calls(r)) crossings.push_back(space_.offers[at(r)].crossings);
   parts_.choose_level(crossings);
   plan_->number = leader.number;
   return absl::OkStatus();
 }
 
 absl::Status Builder::exchange_lists() {
-  std::vector<int64_t> rows, pairs;
+  std::vector<int64_t>&rows = space_.rows, &pairs = space_.pairs;
+  rows.clear();
+  pairs.clear();
   for (int r = 0; r < ranks(); ++r) {
-    const Offer& one = offers_[at(r)];
+    const Offer& one = space_.offers[at(r)];
     const bool sane = !calls(r) || (one.rows >= 0 && one.pairs >= one.rows &&
                                     one.pairs <= INT32_MAX);
     if (!sane) return contradiction(r, "an impossible number of rows");
@@ -225,7 +227,7 @@ absl::Status Builder::exchange_lists() {
       !status.ok())
     return status;
   for (int r = 0; r < ranks(); ++r) {
-    const Offer& one = offers_[at(r)];
+    const Offer& one = space_.offers[at(r)];
     if (!calls(r)) continue;
     const std::string wrong =
         parts_.inbound.check(r, one.tokens, one.slots, parts_.buckets());
@@ -235,54 +237,51 @@ absl::Status Builder::exchange_lists() {
 }
 
 absl::Status Builder::swap_lists(const Lists& from, Inbound* to, int64_t tag) {
-  std::vector<int64_t> give, get;
-  const Lists& in = to->lists();
+  const Lists& lists = to->lists();
+  space_.out.clear();
+  space_.in.clear();
   for (int r = 0; r < ranks(); ++r) {
-    give.push_back(list_bytes(from.rows_of(r), from.pairs_of(r)));
-    get.push_back(list_bytes(in.rows_of(r), in.pairs_of(r)));
+    space_.out.add(list_bytes(from.rows_of(r), from.pairs_of(r)));
+    space_.in.add(list_bytes(lists.rows_of(r), lists.pairs_of(r)));
   }
-  const Sized out(std::move(give)), back(std::move(get));
-  out_.resize(at(out.total));
-  in_.resize(at(back.total));
-  uint8_t* end = out_.data();
-  for (int r = 0; r < ranks(); ++r) end = write_list(from, r, end);
+  space_.out.allocate();
+  space_.in.allocate();
+  for (int r = 0; r < ranks(); ++r) write_list(from, r, space_.out.at(r));
   const absl::StatusOr<Work> moved =
-      exchange_.all_to_all({in_.data(), back.counts, back.displs},
-                           {out_.data(), out.counts, out.displs}, tag, false);
+      exchange_.all_to_all(space_.in.parts(), space_.out.parts(), tag, false);
   if (!moved.ok()) return moved.status();
-  for (int r = 0; r < ranks(); ++r)
-    read_list(in_.data() + back.displs[at(r)], r, &to->lists());
+  for (int r = 0; r < ranks(); ++r) read_list(space_.in.at(r), r, &to->lists());
   return absl::OkStatus();
 }
 
 absl::Status Builder::exchange_verdicts() {
-  std::vector<int64_t> local;
+  std::vector<int64_t>& local = space_.dropped;
   const Needed mine = parts_.judge(&local);
   const Lists& inbound = parts_.inbound.lists();
+  const int64_t experts = parts_.experts.count();
   const auto buckets_of = [&](int r) {
     return static_cast<int64_t>(parts_.experts.of_rank(r).size());
   };
-  std::vector<int64_t> give, get;
+  space_.out.clear();
+  space_.in.clear();
   for (int r = 0; r < ranks(); ++r) {
-    give.push_back(calls(r)
+    space_.out.add(calls(r)
                        ? verdict_bytes(parts_.buckets(), inbound.pairs_of(r)) +
-                             8 * parts_.experts.count()
+                             8 * experts
                        : 0);
-    get.push_back(
+    space_.in.add(
         calls(r) ? verdict_bytes(buckets_of(r), parts_.wanted.pairs_of(r)) +
-                       8 * parts_.experts.count()
+                       8 * experts
                  : 0);
   }
-  const Sized out(std::move(give)), back(std::move(get));
-  out_.resize(at(out.total));
-  in_.resize(at(back.total));
+  space_.out.allocate();
+  space_.in.allocate();
   // The pairs that this rank dropped of masked experts, then the verdict.
-  const std::vector<int64_t> masked = parts_.dropped;
-  const int64_t experts = parts_.experts.count();
+  space_.masked = parts_.dropped;
   for (int r = 0; r < ranks(); ++r) {
     if (!calls(r)) continue;
-    uint8_t* const to = out_.data() + out.displs[at(r)];
-    memcpy(to, masked.data(), at(8 * experts));
+    uint8_t* const to = space_.out.at(r);
+    memcpy(to, space_.masked.data(), at(8 * experts));
     write_verdict(
         mine, local,
         absl::MakeConstSpan(parts_.inbound.kept())
@@ -290,21 +289,23 @@ absl::Status Builder::exchange_verdicts() {
         to + 8 * experts);
   }
   const absl::StatusOr<Work> moved = exchange_.all_to_all(
-      {in_.data(), back.counts, back.displs},
-      {out_.data(), out.counts, out.displs}, kPlanTag + 2, false);
+      space_.in.parts(), space_.out.parts(), kPlanTag + 2, false);
   if (!moved.ok()) return moved.status();
 
-  std::vector<uint8_t> kept(at(parts_.wanted.pairs()));
+  std::vector<uint8_t>& kept = space_.kept;
+  kept.assign(at(parts_.wanted.pairs()), 0);
   Needed most;
   std::vector<int> full;
   parts_.dropped.assign(at(experts), 0);
-  std::vector<int64_t> of_rank, of_masked(at(experts));
+  std::vector<int64_t>& of_masked = space_.of_masked;
+  of_masked.resize(at(experts));
   int64_t overflow = 0;
   for (int r = 0; r < ranks(); ++r) {
     if (!calls(r)) continue;
     Needed needed;
+    std::vector<int64_t>& of_rank = space_.of_rank;
     of_rank.assign(at(buckets_of(r)), 0);
-    const uint8_t* const from = in_.data() + back.displs[at(r)];
+    const uint8_t* const from = space_.in.at(r);
     memcpy(of_masked.data(), from, at(8 * experts));
     read_verdict(from + 8 * experts, buckets_of(r), parts_.wanted.pairs_of(r),
                  &needed, of_rank.data(),
@@ -317,7 +318,8 @@ absl::Status Builder::exchange_verdicts() {
       own += of_rank[b];
     }
     overflow += own;
-    if (own > 0) full.push_back(r);
+    if (own > 0 && parts_.overflow == MoeOverflow::kCapacityError)
+      full.push_back(r);
     most.expert = std::max(most.expert, needed.expert);
     most.rows = std::max(most.rows, needed.rows);
   }
@@ -337,18 +339,18 @@ absl::Status Builder::exchange_verdicts() {
 
 absl::Status Builder::exchange_forward_lists() {
   parts_.make_forward_lists();
-  const Equal sizes(ranks(), 16);
-  std::vector<int64_t> given(at(2 * ranks())), got(at(2 * ranks()), 0);
+  std::vector<int64_t>&given = space_.counts_out, &got = space_.counts_in;
+  given.resize(at(2 * ranks()));
+  got.assign(given.size(), 0);
   for (int r = 0; r < ranks(); ++r) {
     given[at(2 * r)] = parts_.forward.rows_of(r);
     given[at(2 * r + 1)] = parts_.forward.pairs_of(r);
   }
-  const absl::StatusOr<Work> met = exchange_.all_to_all(
-      {reinterpret_cast<uint8_t*>(got.data()), sizes.counts, sizes.displs},
-      {reinterpret_cast<uint8_t*>(given.data()), sizes.counts, sizes.displs},
-      kPlanTag + 3, false);
+  const absl::StatusOr<Work> met = swap_equal(given, &got, kPlanTag + 3);
   if (!met.ok()) return met.status();
-  std::vector<int64_t> rows, pairs;
+  std::vector<int64_t>&rows = space_.rows, &pairs = space_.pairs;
+  rows.clear();
+  pairs.clear();
   for (int r = 0; r < ranks(); ++r) {
     rows.push_back(got[at(2 * r)]);
     pairs.push_back(got[at(2 * r + 1)]);
@@ -365,14 +367,11 @@ absl::Status Builder::exchange_forward_lists() {
       parts_.topology.members(parts_.topology.node_of(rank())).size());
   for (int r = 0; r < ranks(); ++r) {
     const std::string wrong =
-        parts_.forwarded.check(r, offers_[at(r)].tokens, 1, lanes);
+        parts_.forwarded.check(r, space_.offers[at(r)].tokens, 1, lanes);
     if (!wrong.empty()) return contradiction(r, wrong);
   }
-  Moves moves;
-  if (!move_by_node(parts_.forward, parts_.forwarded.lists(), parts_.layout,
-                    parts_.topology, rank(), &moves))
+  if (!plan_->move_by_node())
     return contradiction(-1, "forward lists that contradict the rows");
-  plan_->adopt(MoeDedup::kNode, std::move(moves));
   return absl::OkStatus();
 }
 

@@ -52,7 +52,7 @@ absl::Status refuse_call(const CallPlace& place, PlanState& plan,
   Exchange exchange(place);
   if (!plan.validate) return exchange.error(fault);
   exchange.mask(plan.parts.masked);
-  // The other ranks count this call.
+  // Keeps the number of calls equal on all ranks.
   plan.next_call();
   Fault found;
   found.set(fault);
@@ -86,7 +86,8 @@ absl::StatusOr<Work> MoeCall::first(bool async) {
 
 int64_t MoeCall::call_tag() const {
   constexpr int64_t kCallsOfAPlan = 8192;
-  return kCallTag + plan_->number * kCallsOfAPlan + number_ % kCallsOfAPlan;
+  return kCallTag + plan_->number * kCallsOfAPlan +
+         (plan_->first_call + number_) % kCallsOfAPlan;
 }
 
 absl::Status MoeCall::run() {

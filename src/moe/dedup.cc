@@ -175,14 +175,13 @@ absl::StatusOr<std::shared_ptr<DedupState>> begin_dedup(
                .expected = absl::StrCat("a multiple of ", lanes, " ranks"),
                .actual = absl::StrCat(ranks),
                .next_step = "use moe_plan, which takes any nodes"});
-  static std::atomic<int64_t> requests{0};
   const Setup mine{given.tokens,
                    given.width,
                    given.slots,
                    given.experts,
                    static_cast<int64_t>(given.dtype),
                    lanes,
-                   requests.fetch_add(1, std::memory_order_relaxed) % 65536,
+                   next_plan_number(),
                    checks_fully(*place.group)};
   const std::vector<Setup> told(at(ranks), mine);
   std::vector<Setup> all;
@@ -226,6 +225,7 @@ absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
   plan->group = place.group;
   plan->communicator = place.communicator;
   plan->number = request.number;
+  plan->first_call = call;
   PlanParts& parts = plan->parts;
   std::vector<int32_t> node_of;
   for (int r = 0; r < ranks; ++r) node_of.push_back(r / shape.lanes);
@@ -236,7 +236,6 @@ absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
   parts.level = MoeDedup::kNode;
   parts.routing.tokens = shape.tokens;
   parts.routing.slots = 1;
-  Moves moves;
   if (!fault.found())
     if (const std::string wrong = check_maps(maps, shape); !wrong.empty())
       fault.set(Reason::kIndexMap, wrong);
@@ -248,8 +247,7 @@ absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
                  .expected = absl::StrCat(parts.layout.rows, " rows or more"),
                  .actual = absl::StrCat(given.rows),
                  .next_step = "give a larger buffer on that rank"});
-    if (!move_by_node(parts.forward, parts.forwarded.lists(), parts.layout,
-                      parts.topology, rank, &moves))
+    if (!plan->move_by_node())
       fault.set(Reason::kIndexMap,
                 "forward_indices and recv_indices of one rank differ");
     if (auto found = judge(*plan)) fault.set(*std::move(found));
@@ -289,7 +287,6 @@ absl::StatusOr<std::shared_ptr<PlanState>> plan_of_maps(
       differ("forward_indices and recv_indices differ", r);
   }
   if (absl::Status status = agreement.tell(fault); !status.ok()) return status;
-  plan->adopt(MoeDedup::kNode, std::move(moves));
   return plan;
 }
 

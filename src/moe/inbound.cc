@@ -117,7 +117,7 @@ Needed Inbound::keep(const Form& form, int64_t buckets,
   return needed;
 }
 
-void Inbound::lay_out(const Form& form, int64_t buckets, Layout* out) const {
+void Inbound::lay_out(const Form& form, int64_t buckets, Layout* out) {
   const auto sources = lists_.row_first.size() - 1;
   const auto is_kept = [&](int64_t pair) {
     return kept_.empty() || kept_[at(pair)] != 0;
@@ -165,7 +165,7 @@ void Inbound::lay_out(const Form& form, int64_t buckets, Layout* out) const {
 
   out->place.clear();
   out->place_first.assign(1, 0);
-  std::vector<int64_t> next = out->offsets;
+  next_ = out->offsets;
   for (size_t s = 0; s < sources; ++s)
     for (int64_t i = out->row_first[s]; i < out->row_first[s + 1]; ++i) {
       const auto put = [&](int64_t row) {
@@ -178,7 +178,7 @@ void Inbound::lay_out(const Form& form, int64_t buckets, Layout* out) const {
       } else {
         for (int64_t j = out->pair_row_first[at(i)];
              j < out->pair_row_first[at(i) + 1]; ++j)
-          put(next[at(out->pair_bucket[at(j)])]++);
+          put(next_[at(out->pair_bucket[at(j)])]++);
       }
       out->place_first.push_back(static_cast<int64_t>(out->place.size()));
     }

@@ -79,12 +79,13 @@ class Inbound {
   // 1 for each pair that is kept, in the order of the lists.
   const std::vector<uint8_t>& kept() const { return kept_; }
 
-  void lay_out(const Form& form, int64_t buckets, Layout* layout) const;
+  void lay_out(const Form& form, int64_t buckets, Layout* layout);
 
  private:
   Lists lists_;  // by source in place of the rank
   std::vector<uint8_t> kept_;
   std::vector<int64_t> counts_;
+  std::vector<int64_t> next_;  // by bucket
 };
 
 // The lists of a source without the pairs that were not kept, and without rows

@@ -38,14 +38,14 @@ void no_second_hop(Moves* moves) {
 }  // namespace
 
 void make_forward_lists(const Lists& lists, const Topology& topology,
-                        int source, Lists* out) {
+                        int source, MoveScratch* scratch, Lists* out) {
   out->row_first.assign(1, 0);
   out->pair_first.assign(1, 0);
   out->row_token.clear();
   out->row_pairs.clear();
   out->pair_bucket.clear();
   out->pair_slot.clear();
-  std::vector<int64_t> next;
+  std::vector<int64_t>& next = scratch->next;
   for (int p = 0; p < topology.ranks(); ++p) {
     const int node = topology.node_of(p);
     if (topology.forwarder(source, node) == p) {
@@ -118,7 +118,7 @@ void move_rows(const Lists& own, const Layout& layout, int rank, Moves* moves) {
 
 bool move_by_node(const Lists& forward, const Lists& forwarded,
                   const Layout& layout, const Topology& topology, int rank,
-                  Moves* moves) {
+                  MoveScratch* scratch, Moves* moves) {
   const auto ranks = at(topology.ranks());
   const int node = topology.node_of(rank);
   const absl::Span<const int32_t> members = topology.members(node);
@@ -132,7 +132,8 @@ bool move_by_node(const Lists& forward, const Lists& forwarded,
       moves->first.send_row.push_back(~forward.row_token[at(i)]);
 
   // The second hop: to each rank of the node its rows, by source and token.
-  std::vector<int64_t> counts(ranks, 0);
+  std::vector<int64_t>& counts = scratch->counts;
+  counts.assign(ranks, 0);
   for (const int32_t lane : forwarded.pair_bucket)
     if (members[at(lane)] != rank) ++counts[at(members[at(lane)])];
   Hop& second = moves->second;
@@ -142,10 +143,13 @@ bool move_by_node(const Lists& forward, const Lists& forwarded,
   second.send_row.resize(at(second.sent()));
   moves->handed_on.resize(forwarded.pair_bucket.size());
   moves->own_first.assign(ranks, 0);
-  std::vector<int64_t> next = second.send_first;
-  std::vector<int32_t> to_me;  // references of rows that this rank forwards to
-                               // itself, by source and token
-  std::vector<int64_t> to_me_first(1, 0);
+  std::vector<int64_t>& next = scratch->next;
+  next = second.send_first;
+  // References of rows that this rank forwards to itself, by source and token.
+  std::vector<int32_t>& to_me = scratch->to_me;
+  to_me.clear();
+  std::vector<int64_t>& to_me_first = scratch->to_me_first;
+  to_me_first.assign(1, 0);
   int64_t pair = 0;
   for (size_t s = 0; s < ranks; ++s) {
     if (s == at(rank)) moves->own_first.assign(next.begin(), next.end() - 1);

@@ -46,11 +46,17 @@ struct Moves {
   std::vector<int64_t> own_first;
 };
 
+// Memory that the functions below use, for the next plan.
+struct MoveScratch {
+  std::vector<int64_t> counts, next, to_me_first;
+  std::vector<int32_t> to_me;
+};
+
 // The tokens of `source` for each forwarder: Lists whose ranks are forwarders
 // and whose "buckets" are the lanes that want the token. The own node's stand
 // under the source itself.
 void make_forward_lists(const Lists& lists, const Topology& topology,
-                        int source, Lists* out);
+                        int source, MoveScratch* scratch, Lists* out);
 
 // One row for each pair.
 void move_pairs(const Lists& own, const Layout& layout, int rank, Moves* moves);
@@ -61,7 +67,7 @@ void move_rows(const Lists& own, const Layout& layout, int rank, Moves* moves);
 // rank. False when `forwarded` and the layout contradict each other.
 bool move_by_node(const Lists& forward, const Lists& forwarded,
                   const Layout& layout, const Topology& topology, int rank,
-                  Moves* moves);
+                  MoveScratch* scratch, Moves* moves);
 
 }  // namespace distwrap::moe
 

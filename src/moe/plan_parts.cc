@@ -22,7 +22,7 @@ void PlanParts::make_lists() {
   dropped.assign(static_cast<size_t>(experts.count()), 0);
   maker_.make(routing, experts, ranks(), masked,
               masked.empty() ? nullptr : &dropped, &wanted);
-  crossings = count_crossings(wanted, topology, rank);
+  crossings = count_crossings(wanted, topology, rank, &scratch.next);
   pairs_dropped = 0;
   for (const int64_t count : dropped) pairs_dropped += count;
 }
@@ -52,7 +52,7 @@ Needed PlanParts::judge(std::vector<int64_t>* local) {
 void PlanParts::apply(absl::Span<const uint8_t> kept) {
   for (const uint8_t stays : kept) pairs_dropped += stays == 0;
   drop_pairs(wanted, kept, &own);
-  crossings = count_crossings(own, topology, rank);
+  crossings = count_crossings(own, topology, rank, &scratch.next);
 }
 
 void PlanParts::keep_all() { own = wanted; }

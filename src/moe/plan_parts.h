@@ -40,6 +40,7 @@ struct PlanParts {
   Inbound forwarded;
   Crossings crossings;        // rows of what is sent
   int64_t pairs_dropped = 0;  // pairs of this rank's tokens
+  MoveScratch scratch;
 
   int ranks() const { return topology.ranks(); }
   int64_t buckets() const {
@@ -60,7 +61,7 @@ struct PlanParts {
   void keep_all();
   void lay_out() { inbound.lay_out(form, buckets(), &layout); }
   void make_forward_lists() {
-    moe::make_forward_lists(own, topology, rank, &forward);
+    moe::make_forward_lists(own, topology, rank, &scratch, &forward);
   }
 
   SumInput sum_input() const {

@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace distwrap::moe {
@@ -17,6 +18,11 @@ size_t index_of(MoeDedup level) {
 }
 
 }  // namespace
+
+int64_t next_plan_number() {
+  static std::atomic<int64_t> numbers{0};
+  return numbers.fetch_add(1, std::memory_order_relaxed) % 65536;
+}
 
 void PlanState::begin_anew() {
   base::MutexLock lock(mutex_);
@@ -33,10 +39,13 @@ const Moves& PlanState::moves(MoeDedup level) {
   return moves_locked(level);
 }
 
-void PlanState::adopt(MoeDedup level, Moves moves) {
+bool PlanState::move_by_node() {
   base::MutexLock lock(mutex_);
-  moves_[index_of(level)] = std::move(moves);
-  has_moves_[index_of(level)] = true;
+  const size_t i = index_of(MoeDedup::kNode);
+  has_moves_[i] =
+      moe::move_by_node(parts.forward, parts.forwarded.lists(), parts.layout,
+                        parts.topology, parts.rank, &parts.scratch, &moves_[i]);
+  return has_moves_[i];
 }
 
 const Moves& PlanState::moves_locked(MoeDedup level) {
@@ -49,8 +58,8 @@ const Moves& PlanState::moves_locked(MoeDedup level) {
       break;
     case MoeDedup::kNode:
       // A plan whose lists contradict each other is refused when it is made.
-      move_by_node(parts.forward, parts.forwarded.lists(), parts.layout,
-                   parts.topology, parts.rank, &moves);
+      moe::move_by_node(parts.forward, parts.forwarded.lists(), parts.layout,
+                        parts.topology, parts.rank, &parts.scratch, &moves);
       break;
     default:
       move_rows(parts.own, parts.layout, parts.rank, &moves);
@@ -69,16 +78,17 @@ const Program& PlanState::program(Sum sum, MoeDedup level) {
   const SumInput input = parts.sum_input();
   switch (sum) {
     case Sum::kBuckets:
-      sum_buckets(input, moves, &program);
+      sum_buckets(input, moves, &sum_scratch_, &program);
       break;
     case Sum::kLanes:
-      sum_lanes(input, moves, &program);
+      sum_lanes(input, moves, &sum_scratch_, &program);
       break;
     case Sum::kTree:
-      sum_nodes(input, moves, &program);
+      sum_nodes(input, moves, &sum_scratch_, &program);
       break;
     case Sum::kSlots:
-      sum_slots(input, moves, parts.routing, parts.experts, &program);
+      sum_slots(input, moves, parts.routing, parts.experts, &sum_scratch_,
+                &program);
       break;
   }
   has_program_[s][i] = true;
@@ -94,7 +104,8 @@ void PlanState::fill_counts() {
   derived_.per_expert.assign(at(parts.experts.count()), 0);
   // The tokens of a node are counted once: by node, the last token that
   // counted, over rows in the order of their tokens.
-  std::vector<uint8_t> counted(at(tokens()) * at(parts.topology.nodes()), 0);
+  std::vector<uint8_t>& counted = derived_.counted;
+  counted.assign(at(tokens()) * at(parts.topology.nodes()), 0);
   int64_t pair = 0;
   for (size_t r = 0; r < ranks; ++r) {
     derived_.per_rank[r] = own.row_first[r + 1] - own.row_first[r];
@@ -249,6 +260,13 @@ int64_t PlanState::staged_rows() {
   const Moves& moves = moves_locked(parts.level);
   return std::max(moves.first.sent() + moves.second.sent(),
                   moves.first.received() + moves.second.received());
+}
+
+int64_t PlanState::staged_bytes() {
+  base::MutexLock lock(mutex_);
+  int64_t bytes = 0;
+  for (const std::unique_ptr<Workspace>& one : idle_) bytes += one->bytes();
+  return bytes;
 }
 
 absl::Status PlanState::prepare(int64_t row_bytes, int in_flight) {

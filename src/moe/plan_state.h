@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "group/group_state.h"
+#include "moe/build_space.h"
 #include "moe/moves.h"
 #include "moe/plan_parts.h"
 #include "moe/workspace.h"
@@ -18,6 +19,10 @@
 #include <vector>
 
 namespace distwrap::moe {
+
+// The number of a new plan or request: below 2^16, and different from those
+// before it, so that their messages differ.
+int64_t next_plan_number();
 
 // The ways of adding up, each with a program (sums.h).
 enum class Sum : uint8_t { kBuckets, kLanes, kTree, kSlots };
@@ -35,7 +40,11 @@ class PlanState {
   DType id_type = DType::kI32;
   bool zero_padding = true;
   bool validate = false;  // calls compare their arguments first
-  int64_t number = 0;     // equal on all ranks; for the tags of messages
+  uint64_t options = 0;   // a hash
+  BuildSpace build_space;
+  // Equal on all ranks; for the tags of messages: the plan's, and that of its
+  // first call.
+  int64_t number = 0, first_call = 0;
 
   bool expert_major() const { return parts.form.expert_major; }
   int64_t tokens() const { return parts.routing.tokens; }
@@ -49,12 +58,12 @@ class PlanState {
 
   // ---- derived at first use, constant afterwards ----
   const Moves& moves(MoeDedup level);
-  void adopt(MoeDedup level, Moves moves);
+  // Makes the moves of level kNode. False: the lists contradict each other.
+  bool move_by_node();
   const Program& program(Sum sum, MoeDedup level);
   struct Accessors {
-    std::vector<int64_t> shape1[6];
     std::vector<int64_t> per_rank, per_node, per_expert;
-    std::vector<uint8_t> token_in_rank, kept;
+    std::vector<uint8_t> token_in_rank, kept, counted;
     std::vector<int32_t> serving_slots;
     std::vector<int64_t> recv_ids64;
     std::vector<int32_t> recv_ids32;
@@ -77,6 +86,8 @@ class PlanState {
   void give_back(std::unique_ptr<Workspace> workspace, bool limited);
   absl::Status prepare(int64_t row_bytes, int in_flight);
   int64_t staged_rows();
+  // The bytes that are kept for later calls.
+  int64_t staged_bytes();
   // The number of the next call with the plan.
   int64_t next_call();
   void count_call(const Crossing& rows, int64_t row_bytes);
@@ -93,6 +104,7 @@ class PlanState {
   bool has_moves_[3] ABSL_GUARDED_BY(mutex_) = {};
   Program programs_[4][3] ABSL_GUARDED_BY(mutex_);
   bool has_program_[4][3] ABSL_GUARDED_BY(mutex_) = {};
+  SumScratch sum_scratch_ ABSL_GUARDED_BY(mutex_);
   Accessors derived_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mutex_);
   int pendings_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -117,7 +117,7 @@ void ListMaker::make(const Routing& routing, const Experts& experts, int ranks,
 }
 
 Crossings count_crossings(const Lists& lists, const Topology& topology,
-                          int source) {
+                          int source, std::vector<int64_t>* memory) {
   Crossings all;
   const int home = topology.node_of(source);
   for (int r = 0; r < topology.ranks(); ++r) {
@@ -134,7 +134,7 @@ Crossings count_crossings(const Lists& lists, const Topology& topology,
     all.node = all.rank;
     return all;
   }
-  std::vector<int64_t> next;
+  std::vector<int64_t>& next = *memory;
   for (int node = 0; node < topology.nodes(); ++node) {
     const absl::Span<const int32_t> members = topology.members(node);
     const int forwarder = topology.forwarder(source, node);

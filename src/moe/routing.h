@@ -89,9 +89,9 @@ class ListMaker {
   std::vector<int64_t> row_at_, pair_at_;
 };
 
-// Counts what the lists of `source` move at each level.
+// Counts what the lists of `source` move at each level. `next`: memory for it.
 Crossings count_crossings(const Lists& lists, const Topology& topology,
-                          int source);
+                          int source, std::vector<int64_t>* next);
 
 }  // namespace distwrap::moe
 

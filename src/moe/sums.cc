@@ -7,25 +7,20 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// A term with the sums that it belongs to.
-struct Keyed {
-  int32_t row, slot, rank, node;
-};
-
 // Appends the terms of one result row, which are in the order of addition.
 // A sum of one operand is that operand, so a term that is alone in its sums is
 // added where they would be closed.
-void append(absl::Span<const Keyed> terms, Program* program) {
+void append(absl::Span<const KeyedTerm> terms, Program* program) {
   const size_t n = terms.size();
   for (size_t i = 0; i < n; ++i) {
-    const Keyed& term = terms[i];
+    const KeyedTerm& term = terms[i];
     const auto differs = [&](size_t other, bool inside, auto key) {
       return !inside || terms[other].*key != term.*key;
     };
-    const bool opens_rank = differs(i - 1, i > 0, &Keyed::rank);
-    const bool ends_rank = differs(i + 1, i + 1 < n, &Keyed::rank);
-    const bool opens_node = differs(i - 1, i > 0, &Keyed::node);
-    const bool ends_node = differs(i + 1, i + 1 < n, &Keyed::node);
+    const bool opens_rank = differs(i - 1, i > 0, &KeyedTerm::rank);
+    const bool ends_rank = differs(i + 1, i + 1 < n, &KeyedTerm::rank);
+    const bool opens_node = differs(i - 1, i > 0, &KeyedTerm::node);
+    const bool ends_node = differs(i + 1, i + 1 < n, &KeyedTerm::node);
     Term out{.row = term.row, .slot = term.slot};
     if (opens_node && ends_node) {
       out.level = Term::kTotal;
@@ -50,7 +45,10 @@ void clear(Program* program) {
 // Collects terms in the order of addition within each token.
 class ByToken {
  public:
-  explicit ByToken(int64_t tokens) : first_(at(tokens) + 1, 0) {}
+  ByToken(int64_t tokens, SumScratch* scratch)
+      : first_(scratch->first), next_(scratch->next), terms_(scratch->terms) {
+    first_.assign(at(tokens) + 1, 0);
+  }
   // First pass, then `begin`, then the second pass.
   void count(int32_t token) { ++first_[at(token) + 1]; }
   void begin() {
@@ -58,7 +56,7 @@ class ByToken {
     next_ = first_;
     terms_.resize(at(first_.back()));
   }
-  void add(int32_t token, const Keyed& term) {
+  void add(int32_t token, const KeyedTerm& term) {
     terms_[at(next_[at(token)]++)] = term;
   }
   void write(Program* program) const {
@@ -69,8 +67,8 @@ class ByToken {
   }
 
  private:
-  std::vector<int64_t> first_, next_;
-  std::vector<Keyed> terms_;
+  std::vector<int64_t>&first_, &next_;
+  std::vector<KeyedTerm>& terms_;
 };
 
 // The terms that are in this rank's own input: the output rows that inbound row
@@ -89,11 +87,12 @@ void own_terms(const SumInput& in, int64_t i, const Add& add) {
 
 }  // namespace
 
-void sum_buckets(const SumInput& in, const Moves& moves, Program* program) {
+void sum_buckets(const SumInput& in, const Moves& moves, SumScratch* scratch,
+                 Program* program) {
   clear(program);
   const Layout& layout = in.layout;
   const auto ranks = layout.row_first.size() - 1;
-  std::vector<Keyed> terms;
+  std::vector<KeyedTerm>& terms = scratch->terms;
   const auto add_row = [&](int64_t i) {
     terms.clear();
     own_terms(in, i, [&](int32_t row, int32_t) {
@@ -116,10 +115,11 @@ void sum_buckets(const SumInput& in, const Moves& moves, Program* program) {
           add_row(i);
 }
 
-void sum_lanes(const SumInput& in, const Moves& moves, Program* program) {
+void sum_lanes(const SumInput& in, const Moves& moves, SumScratch* scratch,
+               Program* program) {
   clear(program);
   const Lists& forwarded = *in.forwarded;
-  std::vector<Keyed> terms;
+  std::vector<KeyedTerm>& terms = scratch->terms;
   int64_t pair = 0;
   for (size_t s = 0; s + 1 < forwarded.row_first.size(); ++s)
     for (int64_t i = forwarded.row_first[s]; i < forwarded.row_first[s + 1];
@@ -141,12 +141,13 @@ void sum_lanes(const SumInput& in, const Moves& moves, Program* program) {
     }
 }
 
-void sum_nodes(const SumInput& in, const Moves& moves, Program* program) {
+void sum_nodes(const SumInput& in, const Moves& moves, SumScratch* scratch,
+               Program* program) {
   clear(program);
   const Lists& own = in.own;
   const Topology& topology = in.topology;
   const int home = topology.node_of(in.rank);
-  ByToken tokens(in.tokens);
+  ByToken tokens(in.tokens, scratch);
   // The two passes visit the ranks by node and lane, and their rows by token.
   const auto each_row = [&](const auto& visit) {
     for (const int32_t r : topology.by_node()) {
@@ -165,7 +166,8 @@ void sum_nodes(const SumInput& in, const Moves& moves, Program* program) {
     }
   };
   // The pairs of a row follow those of the rows before it.
-  std::vector<int64_t> pairs_before(own.row_token.size() + 1, 0);
+  std::vector<int64_t>& pairs_before = scratch->pairs_before;
+  pairs_before.assign(own.row_token.size() + 1, 0);
   for (size_t i = 0; i < own.row_token.size(); ++i)
     pairs_before[i + 1] = pairs_before[i] + own.row_pairs[i];
   const auto local_row = [&](int64_t i) {
@@ -207,16 +209,18 @@ void sum_nodes(const SumInput& in, const Moves& moves, Program* program) {
 }
 
 void sum_slots(const SumInput& in, const Moves& moves, const Routing& routing,
-               const Experts& experts, Program* program) {
+               const Experts& experts, SumScratch* scratch, Program* program) {
   clear(program);
   const Lists& own = in.own;
   const auto ranks = own.row_first.size() - 1;
   // The next row of each rank, and the first pair of that row: rows are ordered
   // by token.
-  std::vector<int64_t> row(own.row_first.begin(), own.row_first.end() - 1);
-  std::vector<int64_t> pair(own.pair_first.begin(), own.pair_first.end() - 1);
-  std::vector<int64_t> used(ranks, -1);
-  std::vector<int32_t> touched;
+  std::vector<int64_t>&row = scratch->rows, &pair = scratch->pairs,
+  &used = scratch->last_used;
+  row.assign(own.row_first.begin(), own.row_first.end() - 1);
+  pair.assign(own.pair_first.begin(), own.pair_first.end() - 1);
+  used.assign(ranks, -1);
+  std::vector<int32_t>& touched = scratch->touched;
   const int64_t my_first_row = in.layout.row_first[at(in.rank)];
   for (int64_t t = 0; t < in.tokens; ++t) {
     touched.clear();

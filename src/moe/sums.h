@@ -44,17 +44,33 @@ struct SumInput {
   int64_t tokens = 0, slots = 0;
 };
 
+// A term with the sums that it belongs to.
+struct KeyedTerm {
+  int32_t row, slot, rank, node;
+};
+// Memory that the functions below use, for the next plan.
+struct SumScratch {
+  std::vector<KeyedTerm> terms;                 // terms of one row, or of all
+  std::vector<int64_t> first, next;             // by token, into `terms`
+  std::vector<int64_t> pairs_before;            // by row
+  std::vector<int64_t> rows, pairs, last_used;  // by rank
+  std::vector<int32_t> touched;                 // ranks
+};
+
 // At the rank of the experts: a row for each inbound row that travels back, in
 // the order in which it came (first hop or, with two hops, second hop).
-void sum_buckets(const SumInput& in, const Moves& moves, Program* program);
+void sum_buckets(const SumInput& in, const Moves& moves, SumScratch* scratch,
+                 Program* program);
 // At a forwarder: a row for each row of the first hop, from those of its node.
-void sum_lanes(const SumInput& in, const Moves& moves, Program* program);
+void sum_lanes(const SumInput& in, const Moves& moves, SumScratch* scratch,
+               Program* program);
 // At the source: a row for each token.
-void sum_nodes(const SumInput& in, const Moves& moves, Program* program);
+void sum_nodes(const SumInput& in, const Moves& moves, SumScratch* scratch,
+               Program* program);
 // At the source, by slot: pairs, or with rank-major rows the ranks in the order
 // of their first slot. `routing`: the routing of this rank.
 void sum_slots(const SumInput& in, const Moves& moves, const Routing& routing,
-               const Experts& experts, Program* program);
+               const Experts& experts, SumScratch* scratch, Program* program);
 
 }  // namespace distwrap::moe
 

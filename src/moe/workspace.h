@@ -24,6 +24,7 @@ class Bytes {
     return data_.get();
   }
   uint8_t* data() const { return data_.get(); }
+  int64_t size() const { return size_; }
 
  private:
   std::unique_ptr<uint8_t[]> data_;
@@ -46,6 +47,11 @@ struct PartSizes {
 };
 
 struct Workspace {
+  int64_t bytes() const {
+    return send.size() + staged.size() + send_on.size() + returns_out.size() +
+           returns_in.size();
+  }
+
   Bytes send, staged, send_on, returns_out, returns_in;
   PartSizes sizes[6];
   std::vector<float> slot_weights, term_weights;

@@ -1,12 +1,15 @@
-// After the first calls a dispatch and a combine that wait allocate nothing.
+// After the first calls a dispatch and a combine that wait allocate nothing,
+// and neither does a plan in the memory of an earlier one.
 #include "distwrap/distwrap.h"
 #include "distwrap/moe.h"
 #include "failing_new.h"
+#include "ranks/rank_threads.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <numeric>
+#include <random>
+#include <utility>
 #include <vector>
 
 namespace distwrap::testing {
@@ -59,6 +62,105 @@ TEST(MoeAllocations, CallsThatWaitAllocateNothing) {
   EXPECT_EQ(allocations_of(MoeLayout::kExpertMajor, false), 0);
   EXPECT_EQ(allocations_of(MoeLayout::kExpertMajor, true), 0);
   ASSERT_TRUE(destroy_process_group().ok());
+}
+
+// Plans whose memory goes from one to the next, with other experts each time.
+class Router {
+ public:
+  Router(int rank, int ranks, const MoeOptions& options)
+      : rank_(rank), ranks_(ranks), options_(options) {
+    options_.num_experts = 2 * ranks;
+    // With the padding of both buckets.
+    const int64_t most = kTokens * kSlots * ranks + 2 * options.alignment;
+    y_.resize(static_cast<size_t>(most * kWidth));
+    row_weights_.resize(static_cast<size_t>(most));
+  }
+
+  // Routings whose sequence begins anew.
+  void begin() { random_.seed(static_cast<uint32_t>(rank_)); }
+  bool route_anew() {
+    for (int32_t& id : ids_)
+      id = static_cast<int32_t>(random_() % (2 * ranks_ + 1)) - 1;
+    return layer();
+  }
+
+ private:
+  static constexpr int64_t kTokens = 16, kSlots = 2, kWidth = 4;
+
+  bool layer() {
+    const std::array<int64_t, 2> slots = {kTokens, kSlots};
+    auto made = moe_plan(TensorView(ids_.data(), slots), options_,
+                         kDefaultOptions, std::exchange(plan_, MoePlan()));
+    if (!made.ok()) return false;
+    plan_ = *std::move(made);
+    const std::array<int64_t, 2> tokens = {kTokens, kWidth},
+                                 rows = {plan_.output_rows(), kWidth};
+    const std::array<int64_t, 1> weights = {plan_.output_rows()};
+    const TensorView y(y_.data(), rows), x(x_.data(), tokens);
+    const SideChannel side[] = {
+        SideChannel::weights(TensorView(weights_.data(), slots),
+                             TensorView(row_weights_.data(), weights))};
+    const bool expert_major = options_.layout == MoeLayout::kExpertMajor;
+    return moe_dispatch(plan_, x, y,
+                        absl::MakeConstSpan(side, expert_major ? 1 : 0))
+               .ok() &&
+           moe_combine(plan_, y, TensorView(out_.data(), tokens)).ok();
+  }
+
+  const int rank_, ranks_;
+  MoeOptions options_;
+  MoePlan plan_;
+  std::mt19937 random_{static_cast<uint32_t>(rank_)};
+  std::vector<int32_t> ids_ = std::vector<int32_t>(kTokens * kSlots);
+  std::vector<float> x_ = std::vector<float>(kTokens * kWidth, 1), out_ = x_,
+                     weights_ = std::vector<float>(kTokens * kSlots, 1), y_,
+                     row_weights_;
+};
+
+int64_t allocations_of_routings(const char* backend, int ranks,
+                                const MoeOptions& options, int routings) {
+  int64_t counted = -1;
+  run_ranks(ranks, {.backend = backend, .timeout = absl::Seconds(60)},
+            [&](Session& session) {
+              bind_session(session);
+              Router router(session.rank(), ranks, options);
+              bool good = true;
+              // The first pass makes the memory as large as it has to be.
+              router.begin();
+              for (int i = 0; i < routings && good; ++i)
+                good = router.route_anew();
+              router.begin();
+              good = good && barrier().ok();
+              if (session.rank() == 0) FailingNew::arm(int64_t{1} << 60);
+              good = good && barrier().ok();
+              for (int i = 0; i < routings && good; ++i)
+                good = router.route_anew();
+              good = good && barrier().ok();
+              if (session.rank() == 0) {
+                FailingNew::disarm();
+                counted = FailingNew::counted();
+              }
+              EXPECT_TRUE(good);
+              EXPECT_TRUE(barrier().ok());
+              bind_session({});
+            });
+  return counted;
+}
+
+TEST(MoeAllocations, PlansInTheMemoryOfEarlierOnesAllocateNothing) {
+  const std::vector<int32_t> nodes = {0, 0, 1, 1};
+  EXPECT_EQ(allocations_of_routings("loopback", 1, {}, 1000), 0);
+  EXPECT_EQ(allocations_of_routings("shm", 2, {}, 1000), 0);
+  EXPECT_EQ(allocations_of_routings("shm", 2,
+                                    {.layout = MoeLayout::kExpertMajor,
+                                     .alignment = 4,
+                                     .overflow = MoeOverflow::kCapacityDrop,
+                                     .expert_capacity = 9},
+                                    1000),
+            0);
+  EXPECT_EQ(allocations_of_routings(
+                "shm", 4, {.dedup = MoeDedup::kNone, .node_of = nodes}, 1000),
+            0);
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ std::vector<std::vector<Job::Row>> Job::deliver(MoeDedup level) {
     } else if (level == MoeDedup::kRank) {
       moe::move_rows(mine.own, mine.layout, r, &moves[at(r)]);
     } else if (!moe::move_by_node(mine.forward, mine.forwarded.lists(),
-                                  mine.layout, mine.topology, r,
+                                  mine.layout, mine.topology, r, &mine.scratch,
                                   &moves[at(r)])) {
       forwards_ = false;
       return {};

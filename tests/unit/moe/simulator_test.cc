@@ -206,6 +206,26 @@ TEST(MoeSimulator, RandomTopologiesEqualTheFormulas) {
   }
 }
 
+// 130 ranks on 13 nodes, of which most get nothing.
+TEST(MoeSimulator, T05_130Ranks) {
+  JobOptions options{.experts = 260, .slots = 3, .level = MoeDedup::kNode};
+  for (int32_t r = 0; r < 130; ++r) options.node_of.push_back(r / 10);
+  std::vector<Ids> ids(130);
+  for (int64_t r = 0; r < 130; r += 3)
+    ids[at(r)] = {{r * 2, (r * 7) % 260, 259}, {-1, (r * 11) % 260, 0}};
+  Truth truth{options, ids, {}};
+  truth.find();
+  Job job(options, ids);
+  for (const MoeDedup level :
+       {MoeDedup::kNone, MoeDedup::kRank, MoeDedup::kNode}) {
+    const std::vector<std::vector<Job::Row>> out = job.deliver(level);
+    ASSERT_TRUE(job.forwards());
+    for (int r = 0; r < 130; ++r)
+      ASSERT_EQ(out[at(r)], expected_output(truth, r)) << r;
+  }
+  for (int r = 0; r < 130; ++r) expect_counters(truth, job, r);
+}
+
 // The published mean of remote nodes for each token: 8 nodes of 8 ranks, 8 of
 // 256 experts.
 TEST(MoeSimulator, RemoteNodesOfUniformRouting) {
