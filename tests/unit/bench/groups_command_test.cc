@@ -43,6 +43,41 @@ class BenchPages : public testing::Test {
   Process::Options options_;
 };
 
+// Arguments of simulated exchanges that cannot be used end with 2 and one line.
+TEST_F(BenchPages, ExchangesOfExpertsAreSimulatedOrRefused) {
+  std::ofstream(folder_ + "/router") << "0 1\n2 3\n";
+  const std::string file = folder_ + "/router";
+  auto good = start({"moe", "--simulate", "2x2", "--experts", "4", "--topk",
+                     "2", "--tokens", "8", "--hidden", "16", "--json"});
+  ASSERT_EQ(good->wait(), 0) << good->err();
+  const json document = json::parse(good->out());
+  EXPECT_EQ(document["dispatch"]["none"]["inter_rows"].get<int64_t>() +
+                document["dispatch"]["none"]["intra_rows"].get<int64_t>() +
+                document["dispatch"]["none"]["local_rows"].get<int64_t>(),
+            4 * 8 * 2);
+  const std::pair<Words, const char*> bad[] = {
+      {{"--simulate", "0x8"}, "--simulate: '0x8' is not NODESxRANKS"},
+      {{"--simulate", "8x8", "--links", "net=0"}, "--links: 'net=0' is not"},
+      {{"--simulate", "8x8", "--links", "wire=5"}, "--links: 'wire=5' is not"},
+      {{"--simulate", "3x1"}, "--experts: '64' is not a multiple of 3"},
+      {{"--simulate", "2x1", "--dtype", "f31"}, "--dtype: 'f31' is not"},
+      {{"--simulate", "2x1", "--capacity", "0"}, "--capacity"},
+      {{"--simulate", "2x1", "--tokens", "2", "--experts", "4", "--topk", "2",
+        "--router", file},
+       ":2: the file ends after 2 of the 4 tokens"},
+      {{"--groups", "3:1"}, "--groups: '3:1' is not"},
+      {{"--vs", "gloo"}, "--vs: 'gloo' is not torch, openmpi or mpich"},
+  };
+  for (const auto& [options, says] : bad) {
+    Words words = {"moe"};
+    words.insert(words.end(), options.begin(), options.end());
+    auto refused = start(words);
+    EXPECT_EQ(refused->wait(), 2) << says;
+    EXPECT_THAT(refused->err(), HasSubstr(says));
+    EXPECT_EQ(refused->out(), "");
+  }
+}
+
 TEST_F(BenchPages, TracesAreReplayed) {
   std::ofstream(folder_ + "/trace.json")
       << R"([{"comms": "all_reduce", "req": 1, "in_msg_size": 64,

@@ -10,10 +10,8 @@
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <fstream>
-#include <random>
 #include <utility>
 
 namespace distwrap::bench {
@@ -23,27 +21,8 @@ constexpr const char* kLevels[] = {"auto", "none", "rank", "node"};
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// Different experts for each token, drawn one after the other.
-std::vector<int64_t> draw_ids(const MoeLayerSpec& spec, int rank) {
-  std::mt19937_64 random(static_cast<uint64_t>(rank) + 1);
-  std::vector<double> weights;
-  for (int64_t e = 0; e < spec.experts; ++e)
-    weights.push_back(std::pow(static_cast<double>(e + 1), -spec.skew));
-  std::discrete_distribution<int64_t> expert(weights.begin(), weights.end());
-  std::vector<int64_t> ids;
-  for (int64_t t = 0; t < spec.tokens; ++t)
-    for (int64_t k = 0; k < spec.topk; ++k) {
-      int64_t id = expert(random);
-      const auto token = ids.end() - k;
-      while (std::find(token, ids.end(), id) != ids.end())
-        id = (id + 1) % spec.experts;
-      ids.push_back(id);
-    }
-  return ids;
-}
-
 MoeOptions options_of(const MoeLayerSpec& spec) {
-  MoeOptions options{.num_experts = spec.experts};
+  MoeOptions options{.num_experts = spec.router.experts};
   for (size_t i = 0; i < std::size(kLevels); ++i)
     if (spec.dedup == kLevels[i]) options.dedup = static_cast<MoeDedup>(i);
   options.layout = spec.layout == "rank_major" ? MoeLayout::kRankMajor
@@ -53,7 +32,7 @@ MoeOptions options_of(const MoeLayerSpec& spec) {
 
 // Small whole numbers, whose sums are exact in any order.
 std::vector<float> draw_tokens(const MoeLayerSpec& spec, int rank) {
-  std::vector<float> x(at(spec.tokens * spec.hidden));
+  std::vector<float> x(at(spec.router.tokens * spec.hidden));
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>((i + static_cast<size_t>(rank)) % 101);
   return x;
@@ -79,10 +58,17 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
       init_process_group({.backend = backend});
   if (!session.ok()) return session.status();
   const int rank = get_rank(), ranks = get_world_size();
-  std::vector<int64_t> ids = draw_ids(spec, rank);
+  std::vector<int64_t> ids;
+  if (spec.router_file.empty()) {
+    ids = draw_experts(spec.router, rank);
+  } else {
+    auto all = read_experts(spec.router_file, spec.router, ranks);
+    if (!all.ok()) return all.status();
+    ids = std::move((*all)[at(rank)]);
+  }
   const std::vector<float> x = draw_tokens(spec, rank);
-  const int64_t id_shape[] = {spec.tokens, spec.topk};
-  const int64_t x_shape[] = {spec.tokens, spec.hidden};
+  const int64_t id_shape[] = {spec.router.tokens, spec.router.topk};
+  const int64_t x_shape[] = {spec.router.tokens, spec.hidden};
   const TensorView id_view(ids.data(), id_shape), x_view(x.data(), x_shape);
 
   MoePlan plan;
@@ -92,7 +78,7 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
     if (made.ok()) plan = *std::move(made);
     return made.status();
   };
-  MoeByHand hand(ranks, spec.experts, spec.topk, spec.hidden);
+  MoeByHand hand(ranks, spec.router.experts, spec.router.topk, spec.hidden);
   absl::Status status = make_plan();
   if (status.ok()) status = hand.lay_out(ids);
   if (!status.ok()) return status;
@@ -131,13 +117,13 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
   cost.rows = plan.recv_rows();
   const MoeTraffic traffic = plan.traffic();
   cost.sent_rows = traffic.inter_rows + traffic.intra_rows + traffic.local_rows;
-  cost.hand_rows = spec.tokens * spec.topk;
+  cost.hand_rows = spec.router.tokens * spec.router.topk;
   cost.bytes = cost.rows * spec.hidden * static_cast<int64_t>(sizeof(float));
   cost.dedup = kLevels[static_cast<size_t>(plan.dedup())];
   const Timed copies[] = {[&] {
     for (int64_t i = 0; i < cost.rows; ++i)
       memcpy(rows.data() + i * spec.hidden,
-             x.data() + i % spec.tokens * spec.hidden,
+             x.data() + i % spec.router.tokens * spec.hidden,
              at(spec.hidden) * sizeof(float));
     return absl::OkStatus();
   }};

@@ -5,6 +5,7 @@
 #ifndef DISTWRAP_TOOLS_CLI_BENCH_MOE_LAYER_H_
 #define DISTWRAP_TOOLS_CLI_BENCH_MOE_LAYER_H_
 
+#include "bench/moe/router.h"
 #include "bench/statistics.h"
 
 #include <absl/status/status.h>
@@ -17,11 +18,11 @@
 
 namespace distwrap::bench {
 
-// A layer: tokens of a rank with `hidden` f32 each, of which each wants `topk`
-// of `experts`. An expert's probability falls with 1 / (number + 1) ^ skew.
+// A layer: tokens of a rank with `hidden` elements each, f32.
 struct MoeLayerSpec {
-  int64_t tokens = 4096, hidden = 1024, experts = 64, topk = 8;
-  double skew = 0;
+  RouterSpec router;
+  int64_t hidden = 1024;
+  std::string router_file = {};  // empty: the experts are drawn
   std::string layout = "expert_major", dedup = "auto";
 };
 
@@ -48,11 +49,18 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
 std::string write_moe(const MoeCost& cost);
 absl::StatusOr<MoeCost> read_moe(absl::string_view text);
 
+// The median times of another library, in a run of its own.
+struct OtherCost {
+  std::string name;
+  double dispatch_us = 0, combine_us = 0;
+};
+
 struct MoeReport {
   std::string backend;
   int ranks = 0, rounds = 0;
   MoeLayerSpec spec;
   MoeCost cost;
+  std::vector<OtherCost> others = {};
 };
 
 std::string show_moe(const MoeReport& report);

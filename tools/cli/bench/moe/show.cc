@@ -8,6 +8,32 @@
 
 namespace distwrap::bench {
 
+namespace {
+
+double us_of(const MoeCost& cost, absl::string_view name) {
+  for (const MoePhase& phase : cost.phases)
+    if (phase.name == name) return phase.us;
+  return 0;
+}
+
+std::string others_table(const MoeReport& report) {
+  if (report.others.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const OtherCost& other : report.others)
+    for (const bool back : {false, true}) {
+      const double theirs = back ? other.combine_us : other.dispatch_us;
+      const double ours = us_of(report.cost, back ? "combine" : "dispatch");
+      rows.push_back({other.name, back ? "combine" : "dispatch",
+                      format_number(theirs),
+                      absl::StrFormat("%.3f", ours / theirs)});
+    }
+  return absl::StrCat(
+      "\n",
+      text_table({{"", 1}, {"", 1}, {"us", 1}, {"ours / theirs", 1}}, rows));
+}
+
+}  // namespace
+
 std::string show_moe(const MoeReport& report) {
   const MoeLayerSpec& spec = report.spec;
   const MoeCost& cost = report.cost;
@@ -18,17 +44,17 @@ std::string show_moe(const MoeReport& report) {
                     absl::StrFormat("%.3f [%.3f, %.3f]", phase.ratio.median,
                                     phase.ratio.low, phase.ratio.high)});
   return absl::StrCat(
-      spec.tokens, " tokens of ", spec.hidden, " f32, top ", spec.topk, " of ",
-      spec.experts, " experts, skew ", spec.skew, ", ", spec.layout, ", ",
-      report.ranks, " ranks over ", report.backend, ", ", report.rounds,
-      " rounds in turns\n",
+      spec.router.tokens, " tokens of ", spec.hidden, " f32, top ",
+      spec.router.topk, " of ", spec.router.experts, " experts, skew ",
+      spec.router.skew, ", ", spec.layout, ", ", report.ranks, " ranks over ",
+      report.backend, ", ", report.rounds, " rounds in turns\n",
       text_table({{"", 1}, {"us", 1}, {"by hand us", 1}, {"/ by hand", 1}},
                  rows),
       "\nlevel ", cost.dedup, ": ", cost.sent_rows, " rows sent, by hand ",
       cost.hand_rows, "; ", cost.rows, " rows received, ",
       format_size(cost.bytes), ", whose memcpy takes ",
       format_number(cost.memcpy_us), " us\n",
-      cost.equal ? "" : "THE SUMS DIFFER\n");
+      cost.equal ? "" : "THE SUMS DIFFER\n", others_table(report));
 }
 
 std::string moe_json(const MoeReport& report) {
@@ -39,11 +65,11 @@ std::string moe_json(const MoeReport& report) {
                           {"backend", report.backend},
                           {"ranks", report.ranks},
                           {"rounds", report.rounds},
-                          {"tokens", spec.tokens},
+                          {"tokens", spec.router.tokens},
                           {"hidden", spec.hidden},
-                          {"experts", spec.experts},
-                          {"topk", spec.topk},
-                          {"skew", spec.skew},
+                          {"experts", spec.router.experts},
+                          {"topk", spec.router.topk},
+                          {"skew", spec.router.skew},
                           {"layout", spec.layout},
                           {"level", cost.dedup},
                           {"rows", cost.rows},
@@ -61,6 +87,12 @@ std::string moe_json(const MoeReport& report) {
             {"ratio", cli::JsonObject{{"median", phase.ratio.median},
                                       {"low", phase.ratio.low},
                                       {"high", phase.ratio.high}}}});
+  cli::JsonArray others;
+  for (const OtherCost& other : report.others)
+    others.push_back(cli::JsonObject{{"name", other.name},
+                                     {"dispatch_us", other.dispatch_us},
+                                     {"combine_us", other.combine_us}});
+  if (!others.empty()) json.emplace_back("others", others);
   return json_text(json);
 }
 
