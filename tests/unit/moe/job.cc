@@ -108,40 +108,76 @@ Job::Job(const JobOptions& options, const std::vector<Ids>& ids)
       [](auto& p) -> moe::Inbound& { return p.forwarded; });
 }
 
-std::vector<std::vector<Job::Row>> Job::deliver(MoeDedup level) {
-  const int n = ranks();
-  std::vector<moe::Moves> moves(at(n));
-  for (int r = 0; r < n; ++r) {
+Movement::Movement(std::vector<moe::PlanParts>& parts, MoeDedup level)
+    : parts_(parts), level_(level), moves_(parts.size()) {
+  for (int r = 0; r < ranks(); ++r) {
     moe::PlanParts& mine = parts_[at(r)];
-    if (level == MoeDedup::kNone) {
-      moe::move_pairs(mine.own, mine.layout, r, &moves[at(r)]);
-    } else if (level == MoeDedup::kRank) {
-      moe::move_rows(mine.own, mine.layout, r, &moves[at(r)]);
-    } else if (!moe::move_by_node(mine.forward, mine.forwarded.lists(),
-                                  mine.layout, mine.topology, r, &mine.scratch,
-                                  &moves[at(r)])) {
-      forwards_ = false;
-      return {};
+    moe::Moves* const moves = &moves_[at(r)];
+    if (level == MoeDedup::kNone)
+      moe::move_pairs(mine.own, mine.layout, r, moves);
+    else if (level == MoeDedup::kRank)
+      moe::move_rows(mine.own, mine.layout, r, moves);
+    else if (!moe::move_by_node(mine.forward, mine.forwarded.lists(),
+                                mine.layout, mine.topology, r, &mine.scratch,
+                                moves))
+      made_ = false;
+  }
+}
+
+// The items that each rank gets: from rank s to rank r those of sent[s] at
+// from[r] to from[r + 1], into `to` of s.
+template <class T>
+std::vector<std::vector<T>> Movement::hop(
+    const std::vector<std::vector<T>>& sent,
+    const std::vector<int64_t> moe::Hop::*from,
+    const std::vector<int64_t> moe::Hop::*to, moe::Hop moe::Moves::*which,
+    std::mt19937_64& random) const {
+  struct Stream {
+    int source, target;
+    int64_t done, count;
+  };
+  std::vector<Stream> streams;
+  std::vector<std::vector<T>> got(at(ranks()));
+  const auto ends = [&](int rank, const std::vector<int64_t> moe::Hop::*side)
+      -> const std::vector<int64_t>& { return moves_[at(rank)].*which.*side; };
+  for (int me = 0; me < ranks(); ++me) {
+    got[at(me)].resize(at(ends(me, to).back()));
+    for (int s = 0; s < ranks(); ++s) {
+      const int64_t count = ends(s, from)[at(me) + 1] - ends(s, from)[at(me)];
+      EXPECT_EQ(count, ends(me, to)[at(s) + 1] - ends(me, to)[at(s)]);
+      if (count > 0) streams.push_back({s, me, 0, count});
     }
   }
-  // The staging memory of each rank after each hop.
+  // A piece of random size of a random stream.
+  while (!streams.empty()) {
+    const size_t i = random() % streams.size();
+    Stream& one = streams[i];
+    for (auto piece = static_cast<int64_t>(1 + random() % 5);
+         piece > 0 && one.done < one.count; --piece, ++one.done)
+      got[at(one.target)][at(ends(one.target, to)[at(one.source)] + one.done)] =
+          sent[at(one.source)]
+              [at(ends(one.source, from)[at(one.target)] + one.done)];
+    if (one.done < one.count) continue;
+    streams[i] = streams.back();
+    streams.pop_back();
+  }
+  return got;
+}
+
+std::vector<std::vector<Row>> Movement::deliver(std::mt19937_64& random) const {
+  const int n = ranks();
   std::vector<std::vector<Row>> staged(at(n));
   const auto row_at = [&](int rank, int32_t from) -> Row {
     return from < 0 ? Row{rank, ~from} : staged[at(rank)][at(from)];
   };
-  for (moe::Hop moe::Moves::*const hop :
+  for (moe::Hop moe::Moves::*const which :
        {&moe::Moves::first, &moe::Moves::second}) {
-    std::vector<std::vector<Row>> arrived(at(n));
-    for (int me = 0; me < n; ++me)
-      for (int s = 0; s < n; ++s) {
-        const moe::Hop& theirs = moves[at(s)].*hop;
-        const moe::Hop& mine = moves[at(me)].*hop;
-        EXPECT_EQ(theirs.send_first[at(me) + 1] - theirs.send_first[at(me)],
-                  mine.recv_first[at(s) + 1] - mine.recv_first[at(s)]);
-        for (int64_t i = theirs.send_first[at(me)];
-             i < theirs.send_first[at(me) + 1]; ++i)
-          arrived[at(me)].push_back(row_at(s, theirs.send_row[at(i)]));
-      }
+    std::vector<std::vector<Row>> sent(at(n));
+    for (int s = 0; s < n; ++s)
+      for (const int32_t row : (moves_[at(s)].*which).send_row)
+        sent[at(s)].push_back(row_at(s, row));
+    const auto arrived =
+        hop(sent, &moe::Hop::send_first, &moe::Hop::recv_first, which, random);
     for (int r = 0; r < n; ++r)
       staged[at(r)].insert(staged[at(r)].end(), arrived[at(r)].begin(),
                            arrived[at(r)].end());
@@ -156,10 +192,73 @@ std::vector<std::vector<Job::Row>> Job::deliver(MoeDedup level) {
         const int64_t pair =
             layout.pair_row_first[i] + j - layout.place_first[i];
         out[at(r)][at(layout.place[at(j)])] = row_at(
-            r, moves[at(r)].from[level == MoeDedup::kNone ? at(pair) : i]);
+            r, moves_[at(r)].from[level_ == MoeDedup::kNone ? at(pair) : i]);
       }
   }
   return out;
+}
+
+Movement::Numbers Movement::combine(const Numbers& y,
+                                    std::mt19937_64& random) const {
+  const int n = ranks();
+  moe::SumScratch scratch;
+  Numbers staged(at(n));
+  // The sums of a program of each rank.
+  const auto sums = [&](const auto& make) {
+    Numbers out(at(n));
+    for (int r = 0; r < n; ++r) {
+      moe::Program program;
+      make(parts_[at(r)].sum_input(), moves_[at(r)], &scratch, &program);
+      for (int64_t i = 0; i < program.rows(); ++i) {
+        int64_t sum = 0;
+        for (int64_t t = program.first[at(i)]; t < program.first[at(i) + 1];
+             ++t) {
+          const int32_t row = program.terms[at(t)].row;
+          sum += row < 0 ? y[at(r)][at(~row)] : staged[at(r)][at(row)];
+        }
+        out[at(r)].push_back(sum);
+      }
+    }
+    return out;
+  };
+  const auto bring_back = [&](const Numbers& sent,
+                              moe::Hop moe::Moves::*which) {
+    const Numbers got =
+        hop(sent, &moe::Hop::recv_first, &moe::Hop::send_first, which, random);
+    for (int r = 0; r < n; ++r)
+      staged[at(r)].insert(staged[at(r)].end(), got[at(r)].begin(),
+                           got[at(r)].end());
+  };
+  if (level_ == MoeDedup::kNone) {
+    // A row for each pair, in the order of the layout.
+    Numbers sent(at(n));
+    for (int r = 0; r < n; ++r) {
+      const moe::Layout& layout = parts_[at(r)].layout;
+      for (int s = 0; s < n; ++s)
+        for (int64_t i = layout.row_first[at(s)];
+             s != r && i < layout.row_first[at(s) + 1]; ++i)
+          for (int64_t j = layout.pair_row_first[at(i)];
+               j < layout.pair_row_first[at(i) + 1]; ++j)
+            sent[at(r)].push_back(
+                y[at(r)][at(layout.place[at(layout.place_first[at(i)] + j -
+                                            layout.pair_row_first[at(i)])])]);
+    }
+    bring_back(sent, &moe::Moves::first);
+  } else if (level_ == MoeDedup::kRank) {
+    bring_back(sums(moe::sum_buckets), &moe::Moves::first);
+  } else {
+    bring_back(sums(moe::sum_buckets), &moe::Moves::second);
+    bring_back(sums(moe::sum_lanes), &moe::Moves::first);
+  }
+  return sums(moe::sum_nodes);
+}
+
+std::vector<std::vector<Row>> Job::deliver(MoeDedup level) {
+  std::mt19937_64 random(7);
+  const Movement movement(parts_, level);
+  EXPECT_TRUE(movement.made());
+  return movement.made() ? movement.deliver(random)
+                         : std::vector<std::vector<Row>>();
 }
 
 }  // namespace distwrap::testing

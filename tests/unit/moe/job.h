@@ -28,6 +28,37 @@ struct JobOptions {
   MoeDedup level = MoeDedup::kRank;
 };
 
+// The token (source, token) in each output row of a rank; {-1, -1} in padding.
+using Row = std::pair<int, int>;
+
+// What a dispatch and a combine of all ranks do with plans that are made. Rows
+// of a hop arrive in pieces of random sizes, those of different ranks mixed.
+class Movement {
+ public:
+  // Makes the moves of a level; `made` is false if lists contradict each other.
+  Movement(std::vector<moe::PlanParts>& parts, MoeDedup level);
+
+  bool made() const { return made_; }
+  std::vector<std::vector<Row>> deliver(std::mt19937_64& random) const;
+  // The sums of each rank's tokens, from the rows `y` of each rank's output.
+  using Numbers = std::vector<std::vector<int64_t>>;
+  Numbers combine(const Numbers& y, std::mt19937_64& random) const;
+
+ private:
+  template <class T>
+  std::vector<std::vector<T>> hop(const std::vector<std::vector<T>>& sent,
+                                  const std::vector<int64_t> moe::Hop::*from,
+                                  const std::vector<int64_t> moe::Hop::*to,
+                                  moe::Hop moe::Moves::*which,
+                                  std::mt19937_64& random) const;
+  int ranks() const { return static_cast<int>(parts_.size()); }
+
+  std::vector<moe::PlanParts>& parts_;
+  const MoeDedup level_;
+  std::vector<moe::Moves> moves_;
+  bool made_ = true;
+};
+
 // All plans of a job.
 class Job {
  public:
@@ -37,16 +68,12 @@ class Job {
   moe::PlanParts& operator[](int rank) {
     return parts_[static_cast<size_t>(rank)];
   }
-  bool forwards() const { return forwards_; }
-
-  // The tokens (source, token) in each rank's output rows, as the moves deliver
-  // them; {-1, -1} in padding.
-  using Row = std::pair<int, int>;
+  std::vector<moe::PlanParts>& parts() { return parts_; }
+  // The rows that arrive at each rank.
   std::vector<std::vector<Row>> deliver(MoeDedup level);
 
  private:
   std::vector<moe::PlanParts> parts_;
-  bool forwards_ = true;
 };
 
 }  // namespace distwrap::testing

@@ -1,4 +1,5 @@
 // Plans of random jobs against the formulas of docs/moe.md.
+#include "moe/index_maps.h"
 #include "unit/moe/job.h"
 
 #include <gtest/gtest.h>
@@ -116,8 +117,8 @@ Truth random_job(std::mt19937_64& random) {
 }
 
 // The output of rank `r` by the definition of its layout.
-std::vector<Job::Row> expected_output(const Truth& truth, int r) {
-  std::vector<Job::Row> out;
+std::vector<Row> expected_output(const Truth& truth, int r) {
+  std::vector<Row> out;
   const int n = static_cast<int>(truth.wanted.size());
   const auto each = [&](const auto& visit) {
     for (int s = 0; s < n; ++s)
@@ -185,10 +186,9 @@ TEST(MoeSimulator, RandomTopologiesEqualTheFormulas) {
       truth.drop(truth.options.expert_capacity);
     for (const MoeDedup level :
          {MoeDedup::kNone, MoeDedup::kRank, MoeDedup::kNode}) {
-      const std::vector<std::vector<Job::Row>> out = job.deliver(level);
-      ASSERT_TRUE(job.forwards());
+      const std::vector<std::vector<Row>> out = job.deliver(level);
       for (int r = 0; r < job.ranks(); ++r) {
-        const std::vector<Job::Row> expected = expected_output(truth, r);
+        const std::vector<Row> expected = expected_output(truth, r);
         ASSERT_EQ(out[at(r)], expected)
             << "rank " << r << " at level " << static_cast<int>(level);
         for (size_t i = 0; i < expected.size(); ++i) {
@@ -218,12 +218,142 @@ TEST(MoeSimulator, T05_130Ranks) {
   Job job(options, ids);
   for (const MoeDedup level :
        {MoeDedup::kNone, MoeDedup::kRank, MoeDedup::kNode}) {
-    const std::vector<std::vector<Job::Row>> out = job.deliver(level);
-    ASSERT_TRUE(job.forwards());
+    const std::vector<std::vector<Row>> out = job.deliver(level);
     for (int r = 0; r < 130; ++r)
       ASSERT_EQ(out[at(r)], expected_output(truth, r)) << r;
   }
   for (int r = 0; r < 130; ++r) expect_counters(truth, job, r);
+}
+
+// Sums of a combine at each level, for expert-major rows, against the sum over
+// the experts of each token.
+TEST(MoeSimulator, CombinesEqualTheSumsOfEachToken) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Truth truth = random_job(random);
+    truth.options.layout = MoeLayout::kExpertMajor;
+    Job job(truth.options, truth.ids);
+    if (truth.options.expert_capacity > 0)
+      truth.drop(truth.options.expert_capacity);
+    // An expert's row of a token is a number of both.
+    const auto number = [](int64_t e, int s, size_t t) {
+      return 1 + e * 1000003 + s * 7919 + static_cast<int64_t>(t) * 31;
+    };
+    Movement::Numbers y, expected;
+    for (int r = 0; r < job.ranks(); ++r) {
+      const moe::Layout& layout = job[r].layout;
+      y.emplace_back(at(layout.rows), INT64_MIN / 4);  // padding is not read
+      for (size_t b = 0; b < layout.counts.size(); ++b)
+        for (int64_t i = layout.offsets[b];
+             i < layout.offsets[b] + layout.counts[b]; ++i)
+          y.back()[at(i)] =
+              number(job[r].experts.of_rank(r)[b], layout.src_rank[at(i)],
+                     at(layout.src_token[at(i)]));
+      expected.emplace_back();
+      for (size_t t = 0; t < truth.wanted[at(r)].size(); ++t) {
+        int64_t sum = 0;
+        for (const int64_t e : truth.wanted[at(r)][t].experts)
+          sum += number(e, r, t);
+        expected.back().push_back(sum);
+      }
+    }
+    for (const MoeDedup level :
+         {MoeDedup::kNone, MoeDedup::kRank, MoeDedup::kNode}) {
+      const Movement movement(job.parts(), level);
+      ASSERT_TRUE(movement.made());
+      ASSERT_EQ(movement.combine(y, random), expected)
+          << "level " << static_cast<int>(level);
+    }
+  }
+}
+
+// The raw form: maps of random nodes, lanes and ids that may be no experts,
+// against the formulas of its maps, its output and its sums.
+TEST(MoeSimulator, MapsMoveWhatTheirFormulasSay) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto pick = [&](int low, int high) {
+      return std::uniform_int_distribution<int>(low, high)(random);
+    };
+    const moe::MapShape shape{pick(1, 9), pick(1, 6), pick(1, 9), pick(1, 5)};
+    const int ranks = shape.ranks();
+    const int64_t slots = pick(1, 4), tokens = shape.tokens;
+    const int experts = ranks * shape.experts;
+    std::vector<int32_t> ids(at(ranks * tokens * slots));
+    for (int32_t& id : ids) id = pick(-2, 2 * experts);
+    const auto wants = [&](int s, int64_t t, int first, int last) {
+      for (int64_t k = 0; k < slots; ++k) {
+        const int32_t id = ids[at((s * tokens + t) * slots + k)];
+        if (id >= first && id < std::min(last, experts)) return true;
+      }
+      return false;
+    };
+    // C[p](t), the number of tokens before t that fulfil p.
+    const auto row_of = [&](const auto& p) {
+      std::vector<int32_t> row;
+      for (int64_t t = 0, n = 0; t < tokens; ++t)
+        row.push_back(p(t) ? static_cast<int32_t>(n++) : -1);
+      return row;
+    };
+    const auto append = [](std::vector<int32_t>* map,
+                           const std::vector<int32_t>& row) {
+      map->insert(map->end(), row.begin(), row.end());
+    };
+    const int of_node = shape.lanes * shape.experts;
+    std::vector<moe::PlanParts> parts(at(ranks));
+    std::vector<std::vector<Row>> outputs(at(ranks));
+    Movement::Numbers y(at(ranks)), sums(at(ranks));
+    for (auto& one : sums) one.assign(at(tokens), 0);
+    for (int r = 0; r < ranks; ++r) {
+      std::vector<int32_t> send, forward, recv, made[3];
+      for (int n = 0; n < shape.nodes; ++n)
+        append(&send, row_of([&](int64_t t) {
+          return wants(r, t, n * of_node, (n + 1) * of_node);
+        }));
+      for (int d = 0; d < shape.lanes; ++d)
+        for (int n = 0; n < shape.nodes; ++n) {
+          const int to = r / shape.lanes * shape.lanes + d;
+          append(&forward, row_of([&](int64_t t) {
+            return wants(n * shape.lanes + r % shape.lanes, t,
+                         to * shape.experts, (to + 1) * shape.experts);
+          }));
+        }
+      for (int b = 0; b < shape.experts; ++b)
+        for (int s = 0; s < ranks; ++s) {
+          const int e = r * shape.experts + b;
+          append(&recv,
+                 row_of([&](int64_t t) { return wants(s, t, e, e + 1); }));
+          for (int64_t t = 0; t < tokens; ++t)
+            if (wants(s, t, e, e + 1)) {
+              outputs[at(r)].push_back({s, static_cast<int>(t)});
+              y[at(r)].push_back(1 + e * 1009 + s * 13 + t);
+              sums[at(s)][at(t)] += y[at(r)].back();
+            }
+        }
+      moe::make_maps(ids.data(), slots, shape, r, &made[0], &made[1], &made[2]);
+      ASSERT_EQ(made[0], send);
+      ASSERT_EQ(made[1], forward);
+      ASSERT_EQ(made[2], recv);
+      const moe::MapViews maps{send.data(), forward.data(), recv.data()};
+      ASSERT_EQ(moe::check_maps(maps, shape), "");
+      moe::PlanParts& mine = parts[at(r)];
+      std::vector<int32_t> node_of;
+      for (int q = 0; q < ranks; ++q) node_of.push_back(q / shape.lanes);
+      mine.rank = r;
+      mine.topology = moe::Topology(node_of);
+      mine.experts = moe::Experts(experts, ranks, {});
+      mine.form.expert_major = true;
+      mine.routing.tokens = tokens;
+      mine.routing.slots = 1;
+      moe::read_maps(maps, shape, r, &mine);
+    }
+    const Movement movement(parts, MoeDedup::kNode);
+    ASSERT_TRUE(movement.made());
+    ASSERT_EQ(movement.deliver(random), outputs);
+    ASSERT_EQ(movement.combine(y, random), sums);
+  }
 }
 
 // The published mean of remote nodes for each token: 8 nodes of 8 ranks, 8 of
@@ -257,9 +387,9 @@ TEST(MoeSimulator, ABudgetOfPaddedRows) {
   const std::vector<Ids> ids = {{{0}, {0}, {0}, {0}, {1}, {0}, {1}}, {{1}}};
   Job job(options, ids);
   const auto out = job.deliver(MoeDedup::kRank);
-  const Job::Row none{-1, -1};
+  const Row none{-1, -1};
   EXPECT_EQ(out[0],
-            (std::vector<Job::Row>{
+            (std::vector<Row>{
                 {0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, none, none, none}));
   EXPECT_EQ(job[1].dropped, (std::vector<int64_t>{1, 2, 0, 0}));
 }
@@ -271,8 +401,8 @@ TEST(MoeSimulator, RowsBeyondTheCapacityDropTheirPairs) {
   const std::vector<Ids> ids = {{{0, 1}, {2, 3}}, {{1, 0}, {0, 1}, {3, 1}}};
   Job job(options, ids);
   const auto out = job.deliver(MoeDedup::kRank);
-  EXPECT_EQ(out[0], (std::vector<Job::Row>{{0, 0}, {1, 0}}));
-  EXPECT_EQ(out[1], (std::vector<Job::Row>{{0, 1}, {1, 2}}));
+  EXPECT_EQ(out[0], (std::vector<Row>{{0, 0}, {1, 0}}));
+  EXPECT_EQ(out[1], (std::vector<Row>{{0, 1}, {1, 2}}));
   EXPECT_EQ(job[0].dropped, (std::vector<int64_t>{1, 2, 0, 0}));
 }
 
