@@ -5,31 +5,20 @@
 #include <iostream>
 #include <vector>
 
-namespace dw = distwrap;
-
-absl::Status run() {
-  if (auto session = dw::init_process_group(); !session.ok())
-    return session.status();
-  const int me = dw::get_rank(), n = dw::get_world_size();
-  const std::vector<int> ids = {0, 1 % n, 1 % n, 2 % n};
-  const int64_t slots[] = {2, 2};
-  auto plan =
-      dw::moe_plan(dw::TensorView(ids.data(), slots), {.num_experts = n});
-  if (!plan.ok()) return plan.status();
-
-  const std::vector<float> x = {10.0f * float(me), 10.0f * float(me) + 1};
-  std::vector<float> rows(size_t(plan->recv_rows())), out(2);
-  auto sent = dw::moe_dispatch(*plan, dw::TensorView(x), dw::TensorView(rows));
-  if (!sent.ok()) return sent.status();
-  for (float& row : rows) row *= float(me + 1);  // the expert
-  auto got = dw::moe_combine(*plan, dw::TensorView(rows), dw::TensorView(out));
-  if (!got.ok()) return got.status();
-  std::cout << out[0] << " " << out[1] << "\n";
-  return dw::destroy_process_group();
-}
+using namespace distwrap;
 
 int main() {
-  const absl::Status status = run();
-  if (!status.ok()) std::cerr << status.message() << "\n";
-  return status.ok() ? 0 : 1;
+  const Session session = init_process_group().value();
+  const int me = get_rank(), n = get_world_size();
+  const std::vector<int> ids = {0, 1 % n, 1 % n, 2 % n};
+  const int64_t slots[] = {2, 2};
+  const TensorView routing(ids.data(), slots);
+  const MoePlan plan = moe_plan(routing, {.num_experts = n}).value();
+  const std::vector<float> x = {10.0f * float(me), 10.0f * float(me) + 1};
+  std::vector<float> rows(size_t(plan.recv_rows())), out(2);
+  if (!moe_dispatch(plan, TensorView(x), TensorView(rows)).ok()) return 1;
+  for (float& row : rows) row *= float(me + 1);  // the expert
+  if (!moe_combine(plan, TensorView(rows), TensorView(out)).ok()) return 1;
+  std::cout << out[0] << " " << out[1] << "\n";
+  return destroy_process_group().ok() ? 0 : 1;
 }

@@ -38,7 +38,8 @@ DISTWRAP_EXPORT absl::StatusOr<MoePlan> moe_plan(
 // Sends the rows of `x` (T,..) to the ranks of their experts, where they fill
 // `out` (M,..) in the plan's layout. The rows have equal shapes and types on
 // all ranks and are copied bit by bit. Rows of `out` behind M keep their
-// contents. kPlanMismatch for a plan of another group. Not in place. = -; -;
+// contents. kPlanMismatch for a plan of another group or another T. Not in
+// place. = -; -;
 // all_to_all_single of permuted rows
 DISTWRAP_EXPORT absl::StatusOr<Work> moe_dispatch(
     const MoePlan& plan, TensorView x, TensorView out,
@@ -49,7 +50,8 @@ DISTWRAP_EXPORT absl::StatusOr<Work> moe_dispatch(
 // in an order that does not depend on timing. `y` is f16, bf16, f32, f64, i32
 // or i64, and `out` has the same type or f32. Sums of floats are f32 (f64 for
 // f64) and are rounded once; integers wrap. Rows of padding are not read. A
-// token without a row gets its bias, or 0. kPlanMismatch. Not in place.
+// token without a row gets its bias, or 0. kPlanMismatch, also for another T and
+// for fewer rows than M. Not in place.
 DISTWRAP_EXPORT absl::StatusOr<Work> moe_combine(
     const MoePlan& plan, TensorView y, TensorView out,
     const CombineOptions& combine = {},

@@ -95,6 +95,11 @@ struct MoeTraffic {
   int64_t execs = 0;    // calls so far
 };
 
+// The maps of one rank in the raw form (moe_raw.h).
+struct DedupMaps {
+  std::vector<int32_t> send, forward, recv;
+};
+
 class DISTWRAP_EXPORT MoePlan {
  public:
   // No plan.
@@ -142,6 +147,11 @@ class DISTWRAP_EXPORT MoePlan {
   TensorView recv_topk_idx() const;
   // Pairs that were dropped, by expert; equal on all ranks. (X) i64.
   TensorView dropped_per_expert() const;
+
+  // The maps of alltoallv_dedup (moe_raw.h) that move what the plan moves: for
+  // level kNode, equal T on all ranks, and experts and ranks numbered as there.
+  // kTopology, kUnsupported.
+  absl::StatusOr<DedupMaps> raw_maps() const;
 
   MoeTraffic traffic() const;
   // The bytes of staging memory of one call with rows of `row_bytes`.

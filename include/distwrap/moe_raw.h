@@ -77,10 +77,6 @@ DISTWRAP_EXPORT absl::StatusOr<Work> alltoallv_dedup_combine(
     const DedupRequest& request, const CombineOptions& combine = {},
     const OpOptions& options = kDefaultOptions);
 
-// The maps of one rank.
-struct DedupMaps {
-  std::vector<int32_t> send, forward, recv;
-};
 // Makes the maps of `rank` from the ids (R,T,K), i32 or i64, of all ranks. Ids
 // that are no expert are left out. kMetadataType, kInvalidArgument.
 DISTWRAP_EXPORT absl::StatusOr<DedupMaps> dedup_maps(TensorView topk_all,

@@ -11,6 +11,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace distwrap {
@@ -49,6 +50,13 @@ TensorView token_rows(const char* name, const TensorView& view,
   shape[1] = request.width;
   TensorView rows(view.data(), shape, view.dtype(), view.device());
   return view.read_only() ? rows.as_read_only() : rows;
+}
+
+// A request has no plan of the caller's: other sizes are a bad argument.
+std::optional<ErrorInfo> of_sizes(std::optional<ErrorInfo> fault) {
+  if (fault.has_value() && fault->reason == Reason::kPlanMismatch)
+    fault->reason = Reason::kInvalidArgument;
+  return fault;
 }
 
 }  // namespace
@@ -103,7 +111,7 @@ absl::StatusOr<Work> alltoallv_dedup_exec(
     check.require(recv_block_ids.dtype() == DType::kI32, Reason::kMetadataType,
                   "recv_block_ids has the wrong type", "i32",
                   recv_block_ids.text(), "give i32");
-    if (check.fault().has_value()) fault.set(*check.fault());
+    if (auto found = of_sizes(check.fault())) fault.set(*std::move(found));
   }
   return facade::shown_moe(
       *place, {&input, 1}, {&output, 1}, options,
@@ -156,7 +164,8 @@ absl::StatusOr<Work> alltoallv_dedup_combine(
                 *place, state,
                 {send_indices, forward_indices, recv_indices, in.rows()},
                 std::move(fault), [&](moe::PlanState& made) {
-                  return moe::CombineCall::find_fault(made, in, out, combine);
+                  return of_sizes(
+                      moe::CombineCall::find_fault(made, in, out, combine));
                 });
         if (!plan.ok()) return plan.status();
         return facade::run_moe<moe::CombineCall>(options.async, *plan, *place,

@@ -204,6 +204,10 @@ absl::Status Builder::agree(const Offer& mine) {
   }
   for (int r = 0; r < ranks(); ++r)
     if (calls(r)) crossings.push_back(space_.offers[at(r)].crossings);
+  plan_->equal_tokens = true;
+  for (int r = 0; r < ranks(); ++r)
+    plan_->equal_tokens &=
+        calls(r) && space_.offers[at(r)].tokens == mine.tokens;
   parts_.choose_level(crossings);
   plan_->number = leader.number;
   return absl::OkStatus();

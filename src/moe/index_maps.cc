@@ -120,6 +120,48 @@ std::string check_maps(const MapViews& maps, const MapShape& shape) {
   return wrong;
 }
 
+void write_maps(const PlanParts& parts, const MapShape& shape,
+                std::vector<int32_t>* send, std::vector<int32_t>* forward,
+                std::vector<int32_t>* recv) {
+  const auto tokens = static_cast<size_t>(shape.tokens);
+  const auto ranks = static_cast<size_t>(shape.ranks());
+  const auto nodes = static_cast<size_t>(shape.nodes);
+  const auto lanes = static_cast<size_t>(shape.lanes);
+  send->assign(nodes * tokens, -1);
+  forward->assign(lanes * nodes * tokens, -1);
+  recv->assign(static_cast<size_t>(shape.experts) * ranks * tokens, -1);
+  // The next position in each row of a map.
+  std::vector<int32_t> next;
+  const auto put = [&](std::vector<int32_t>* map, size_t row, int32_t token) {
+    (*map)[row * tokens + static_cast<size_t>(token)] = next[row]++;
+  };
+  const Lists& out = parts.forward;
+  next.assign(nodes, 0);
+  for (size_t p = 0; p < ranks; ++p)
+    for (int64_t i = out.row_first[p]; i < out.row_first[p + 1]; ++i)
+      put(send, p / lanes, out.row_token[static_cast<size_t>(i)]);
+  const Lists& in = parts.forwarded.lists();
+  next.assign(lanes * nodes, 0);
+  size_t pair = 0;
+  for (size_t s = 0; s < ranks; ++s)
+    for (int64_t i = in.row_first[s]; i < in.row_first[s + 1]; ++i)
+      for (int32_t j = in.row_pairs[static_cast<size_t>(i)]; j > 0; --j)
+        put(forward,
+            static_cast<size_t>(in.pair_bucket[pair++]) * nodes + s / lanes,
+            in.row_token[static_cast<size_t>(i)]);
+  const Layout& layout = parts.layout;
+  next.assign(static_cast<size_t>(shape.experts) * ranks, 0);
+  for (size_t s = 0; s < ranks; ++s)
+    for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
+      for (int64_t j = layout.pair_row_first[static_cast<size_t>(i)];
+           j < layout.pair_row_first[static_cast<size_t>(i) + 1]; ++j)
+        put(recv,
+            static_cast<size_t>(layout.pair_bucket[static_cast<size_t>(j)]) *
+                    ranks +
+                s,
+            layout.row_token[static_cast<size_t>(i)]);
+}
+
 void read_maps(const MapViews& maps, const MapShape& shape, int rank,
                PlanParts* parts) {
   const int64_t tokens = shape.tokens;

@@ -37,6 +37,11 @@ void make_maps(const Id* ids, int64_t slots, const MapShape& shape, int rank,
 // position; empty: none.
 std::string check_maps(const MapViews& maps, const MapShape& shape);
 
+// Writes the maps of a plan with two hops: the reverse of read_maps.
+void write_maps(const PlanParts& parts, const MapShape& shape,
+                std::vector<int32_t>* send, std::vector<int32_t>* forward,
+                std::vector<int32_t>* recv);
+
 // Reads checked maps into the lists and the layout of a plan with two hops.
 void read_maps(const MapViews& maps, const MapShape& shape, int rank,
                PlanParts* parts);

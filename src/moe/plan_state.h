@@ -39,8 +39,9 @@ class PlanState {
   PlanParts parts;
   DType id_type = DType::kI32;
   bool zero_padding = true;
-  bool validate = false;  // calls compare their arguments first
-  uint64_t options = 0;   // a hash
+  bool validate = false;      // calls compare their arguments first
+  uint64_t options = 0;       // a hash
+  bool equal_tokens = false;  // on all ranks
   BuildSpace build_space;
   // Equal on all ranks; for the tags of messages: the plan's, and that of its
   // first call.

@@ -59,7 +59,7 @@ void ViewCheck::view(absl::string_view name, const TensorView& view,
                 "1 element or more", view.text(), "give rows of a size");
   if (exact ? view.rows() != rows : view.rows() < rows)
     return fail(
-        Reason::kInvalidArgument,
+        exact || !output ? Reason::kPlanMismatch : Reason::kInvalidArgument,
         absl::StrCat(name, exact ? " has another number of rows than the plan"
                                  : " has fewer rows than the plan needs"),
         absl::StrCat(rows, exact ? " rows" : " rows or more"),

@@ -33,7 +33,8 @@ class ViewCheck {
  public:
   // `name`: the argument, for the error. The view is contiguous, in host memory
   // and not null, has at least `rows` rows (exactly, with `exact`), and a row
-  // has a byte at least. An output is not read-only.
+  // has a byte at least. An output is not read-only. Rows that are not those of
+  // the plan are kPlanMismatch, an output that is too small kInvalidArgument.
   void view(absl::string_view name, const TensorView& view, int64_t rows,
             bool exact, bool output);
   void same_row(absl::string_view a_name, const TensorView& a,

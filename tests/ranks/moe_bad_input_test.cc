@@ -73,8 +73,10 @@ absl::Status exec(Buffers& b) {
 }
 absl::Status combine(Buffers& b) {
   // The tokens are what is written.
-  return alltoallv_dedup_combine(b.out_views[0].flat(0, 3), b.y, b.send,
-                                 b.forward, b.recv, b.request)
+  return alltoallv_dedup_combine(b.out_views[0].count() < 3
+                                     ? b.out_views[0]
+                                     : b.out_views[0].flat(0, 3),
+                                 b.y, b.send, b.forward, b.recv, b.request)
       .status();
 }
 absl::Status dynamic(Buffers& b) {
@@ -156,6 +158,12 @@ const Bad kBad[] = {
      }},
     {"NoInput", exec, Reason::kInvalidArgument, "input has no memory",
      [](Buffers& b) { b.x = TensorView(static_cast<int32_t*>(nullptr), 3); }},
+    {"InputOfOtherTokens", exec, Reason::kInvalidArgument,
+     "input has another number of rows",
+     [](Buffers& b) { b.x = b.x.flat(0, 2); }},
+    {"OutputOfOtherTokens", combine, Reason::kInvalidArgument,
+     "out has another number of rows",
+     [](Buffers& b) { b.out_views[0] = TensorView(b.outs[0].data(), 2); }},
     {"InputOfAnotherType", exec, Reason::kInvalidArgument, "input",
      [](Buffers& b) { b.x = b.numbers; }},
     {"OutputIsInput", exec, Reason::kInvalidArgument, "share memory",

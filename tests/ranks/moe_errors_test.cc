@@ -233,7 +233,7 @@ TEST(MoeErrors, CallsAreRefusedOnOneRank) {
     const auto dispatch = [&](TensorView from, TensorView to) {
       return moe_dispatch(ranks, from, to).status();
     };
-    refuse(dispatch(view(x, 3, 2), view(out, m, 2)), R::kInvalidArgument,
+    refuse(dispatch(view(x, 3, 2), view(out, m, 2)), R::kPlanMismatch,
            "another number of rows");
     refuse(dispatch(view(x, 2, 4), view(out, m - 1, 4)), R::kInvalidArgument,
            "fewer rows");
@@ -266,6 +266,10 @@ TEST(MoeErrors, CallsAreRefusedOnOneRank) {
     std::vector<uint8_t> bytes(at(4 * n));
     refuse(combine(ranks, view(bytes, m, 4), view(bytes, 2, 4), {}),
            R::kInvalidArgument, "");
+    refuse(combine(ranks, view(out, m - 1, 4), view(x, 2, 4), {}),
+           R::kPlanMismatch, "fewer rows");
+    refuse(combine(ranks, view(out, m, 4), view(x, 3, 2), {}), R::kPlanMismatch,
+           "another number of rows");
     std::vector<double> doubles(8);
     refuse(combine(ranks, view(out, m, 4), view(doubles, 2, 4), {}),
            R::kInvalidArgument, "neither the type of y nor f32");
@@ -276,7 +280,7 @@ TEST(MoeErrors, CallsAreRefusedOnOneRank) {
     refuse(combine(experts, view(out, n, 4), view(x, 2, 4),
                    {.weighting = MoeWeighting::kAtSource,
                     .weights = TensorView(weights)}),
-           R::kInvalidArgument, "weights");
+           R::kPlanMismatch, "weights has another number of rows");
     refuse(combine(experts, view(ints, n, 4), view(x, 2, 4),
                    {.weighting = MoeWeighting::kAtExpert,
                     .weights = view(weights, n, 1)}),

@@ -58,6 +58,40 @@ TEST(MoeRaw, MapsOfTheWorkedVector) {
   }
 }
 
+// The maps of a plan are those of its ids.
+TEST(MoeRaw, MapsOfAPlan) {
+  run_bound(4, [](int me) {
+    for (const int experts : {1, 2}) {
+      Routed<int32_t> routed = experts == 1 ? vector_a() : vector_b();
+      const MoePlan plan = good(routed.plan(me, {.num_experts = 4 * experts,
+                                                 .dedup = MoeDedup::kNode,
+                                                 .node_of = kTwoByTwo}));
+      ASSERT_TRUE(plan);
+      const absl::StatusOr<DedupMaps> maps = plan.raw_maps();
+      ASSERT_TRUE(maps.ok()) << maps.status();
+      const DedupMaps expected = maps_of(routed, experts, 2, me);
+      EXPECT_EQ(maps->send, expected.send);
+      EXPECT_EQ(maps->forward, expected.forward);
+      EXPECT_EQ(maps->recv, expected.recv);
+    }
+    Routed<int32_t> routed = vector_a();
+    const MoePlan by_rank = good(routed.plan(
+        me,
+        {.num_experts = 4, .dedup = MoeDedup::kRank, .node_of = kTwoByTwo}));
+    expect_reason(by_rank.raw_maps().status(), Reason::kUnsupported);
+    const Ints uneven = {0, 1, 1, 1};
+    const MoePlan other = good(routed.plan(
+        me, {.num_experts = 4, .dedup = MoeDedup::kNode, .node_of = uneven}));
+    expect_reason(other.raw_maps().status(), Reason::kTopology);
+    routed.ids[0].resize(4);
+    const MoePlan fewer = good(routed.plan(
+        me,
+        {.num_experts = 4, .dedup = MoeDedup::kNode, .node_of = kTwoByTwo}));
+    expect_reason(fewer.raw_maps().status(), Reason::kUnsupported,
+                  "equally many tokens");
+  });
+}
+
 struct Call {
   Ints out, ids;
   absl::Status status;

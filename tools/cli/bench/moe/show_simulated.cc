@@ -15,6 +15,13 @@ std::string per_token(int64_t rows, int64_t tokens) {
                                                    static_cast<double>(tokens));
 }
 
+double ns_per_token(const SimulatedReport& report) {
+  const Simulated& result = report.phases[0].result;
+  return result.tokens == 0
+             ? 0
+             : result.layout_ns / static_cast<double>(result.tokens);
+}
+
 }  // namespace
 
 std::string show_simulated(const SimulatedReport& report) {
@@ -39,31 +46,35 @@ std::string show_simulated(const SimulatedReport& report) {
            absl::StrFormat("%.3g", level.logical)});
     }
   const MoeLinks& links = spec.links;
-  return absl::StrCat(spec.grid.nodes, " nodes of ", spec.grid.lanes,
-                      " ranks, ", report.router.tokens, " tokens of ",
-                      report.hidden, ", top ", spec.topk, " of ", spec.experts,
-                      " experts, skew ", report.router.skew, "; links: net ",
-                      links.net, ", local ", links.local, ", memory ",
-                      links.memory, " GB/s, hop ", links.hop_us, " us\n",
-                      text_table({{"", 1},
-                                  {"level", 1},
-                                  {"inter", 1},
-                                  {"intra", 1},
-                                  {"local", 1},
-                                  {"net MB", 1},
-                                  {"local MB", 1},
-                                  {"us", 1},
-                                  {"limit us", 1},
-                                  {"/ limit", 1},
-                                  {"GB/s", 1}},
-                                 rows),
-                      "\ninter, intra, local: rows of a token. MB: of a rank. "
-                      "*: the level that "
-                      "a plan takes.\n",
-                      report.phases[0].result.dropped > 0
-                          ? absl::StrCat(report.phases[0].result.dropped,
-                                         " pairs were dropped\n")
-                          : "");
+  return absl::StrCat(
+      spec.grid.nodes, " nodes of ", spec.grid.lanes, " ranks, ",
+      report.router.tokens, " tokens of ", report.hidden, ", top ", spec.topk,
+      " of ", spec.experts, " experts, skew ", report.router.skew,
+      "; links: net ", links.net, ", local ", links.local, ", memory ",
+      links.memory, " GB/s, hop ", links.hop_us, " us\n",
+      text_table({{"", 1},
+                  {"level", 1},
+                  {"inter", 1},
+                  {"intra", 1},
+                  {"local", 1},
+                  {"net MB", 1},
+                  {"local MB", 1},
+                  {"us", 1},
+                  {"limit us", 1},
+                  {"/ limit", 1},
+                  {"GB/s", 1}},
+                 rows),
+      "\ninter, intra, local: rows of a token. MB: of a rank. "
+      "*: the level that "
+      "a plan takes.\n",
+      absl::StrFormat("layout pass of the plans: %.3g ns a token, %.3g a pair "
+                      "of token and slot\n",
+                      ns_per_token(report),
+                      ns_per_token(report) / static_cast<double>(spec.topk)),
+      report.phases[0].result.dropped > 0
+          ? absl::StrCat(report.phases[0].result.dropped,
+                         " pairs were dropped\n")
+          : "");
 }
 
 std::string simulated_json(const SimulatedReport& report) {
@@ -77,7 +88,8 @@ std::string simulated_json(const SimulatedReport& report) {
                           {"experts", spec.experts},
                           {"topk", spec.topk},
                           {"skew", report.router.skew},
-                          {"dropped", report.phases[0].result.dropped}};
+                          {"dropped", report.phases[0].result.dropped},
+                          {"layout_ns_per_token", ns_per_token(report)}};
   for (const SimulatedPhase& phase : report.phases) {
     cli::JsonObject levels;
     for (const SimulatedLevel& level : phase.result.levels)

@@ -57,6 +57,9 @@ struct SimulatedLevel {
 struct Simulated {
   std::vector<SimulatedLevel> levels;
   int64_t tokens = 0, dropped = 0;
+  // The time of the first pass of all plans: reading the ids and listing rows
+  // by rank. The best of three.
+  double layout_ns = 0;
 };
 
 // `ids` (T,K) by rank.
