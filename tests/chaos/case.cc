@@ -34,8 +34,9 @@ void Self::wait_for_all_ready() const {
 
 absl::Span<const Case* const> all_cases() {
   static const Case* const kAll[] = {
-      &kKilled, &kGroupsKilled, &kLeftChild, &kStopped, &kMutated,    &kAborted,
-      &kLives,  &kForked,       &kThreaded,  &kStepped, &kWindowsLost};
+      &kKilled,   &kGroupsKilled, &kLeftChild,   &kStopped,
+      &kMutated,  &kAborted,      &kLives,       &kForked,
+      &kThreaded, &kStepped,      &kWindowsLost, &kExpertsKilled};
   return kAll;
 }
 

@@ -6,17 +6,18 @@
 
 namespace distwrap::chaos {
 
-extern const Case kKilled;        // killed.cc
-extern const Case kGroupsKilled;  // groups_killed.cc
-extern const Case kLeftChild;     // left_child.cc
-extern const Case kStopped;       // stopped.cc
-extern const Case kMutated;       // mutated.cc
-extern const Case kAborted;       // aborted.cc
-extern const Case kLives;         // lives.cc
-extern const Case kForked;        // forked.cc
-extern const Case kThreaded;      // threads.cc
-extern const Case kStepped;       // stepped.cc
-extern const Case kWindowsLost;   // windows_lost.cc
+extern const Case kKilled;         // killed.cc
+extern const Case kGroupsKilled;   // groups_killed.cc
+extern const Case kLeftChild;      // left_child.cc
+extern const Case kStopped;        // stopped.cc
+extern const Case kMutated;        // mutated.cc
+extern const Case kAborted;        // aborted.cc
+extern const Case kLives;          // lives.cc
+extern const Case kForked;         // forked.cc
+extern const Case kThreaded;       // threads.cc
+extern const Case kStepped;        // stepped.cc
+extern const Case kWindowsLost;    // windows_lost.cc
+extern const Case kExpertsKilled;  // experts_killed.cc
 
 }  // namespace distwrap::chaos
 

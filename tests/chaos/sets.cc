@@ -14,7 +14,7 @@ constexpr Row kRows[] = {
     {&kKilled, 12, 2000}, {&kGroupsKilled, 8, 500}, {&kLeftChild, 4, 200},
     {&kStopped, 3, 80},   {&kMutated, 16, 2000},    {&kAborted, 4, 100},
     {&kLives, 4, 200},    {&kForked, 3, 150},       {&kThreaded, 2, 30},
-    {&kStepped, 2, 50},   {&kWindowsLost, 6, 300}};
+    {&kStepped, 2, 50},   {&kWindowsLost, 6, 300},  {&kExpertsKilled, 6, 300}};
 
 }  // namespace
 
