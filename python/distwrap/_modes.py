@@ -25,7 +25,7 @@ _SHARED = (
     "GroupMember", "HashStore", "ProcessGroup", "ProcessGroupGloo",
     "ProcessGroupNCCL", "ReduceOp", "Store", "Work", "get_process_group_ranks",
     "get_rank", "get_world_size", "group", "is_available", "is_initialized")
-# What works without a session, and what starts and ends one.
+# Names that work without a session, or start and end one.
 _STAYING = frozenset((
     "GroupRecord", "decode_object", "destroy_process_group", "encode_object",
     "format_backend", "guard_allow", "guard_exempt", "guard_status",
@@ -36,7 +36,8 @@ _NEEDS_ENABLED = next(number for number, (name, _) in _core.REASONS.items()
 
 _replaced = []  # (name, our value or _ABSENT): as long as PyTorch's stand here
 _ABSENT = object()
-_numbers = itertools.count(1 << 32)  # of groups that PyTorch is handed
+# Numbers for the groups that PyTorch is handed.
+_numbers = itertools.count(1 << 32)
 _shared = None  # the Membership of the session whose world PyTorch has
 
 

@@ -61,6 +61,7 @@ def create_session(backend=None, init_method=None, timeout=None, world_size=-1,
 def begin_session(options):
     """A session of these fields of InitOptions, for which the Python door stays
     as it is."""
+    _interrupt.watch()
     _forget_closed()
     made = []
     _core._start(False, options, made)

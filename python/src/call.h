@@ -122,7 +122,7 @@ distwrap_group group_of(const char* call, nanobind::handle group);
 // Sets the function that tells our group behind a group of PyTorch, or None.
 // None: there are no such groups.
 void set_other_groups(nanobind::handle function);
-// What that function tells; None without one.
+// Our group by that function; None without one.
 nanobind::object group_behind(nanobind::handle group);
 // The groups of an argument that is a list of groups, or one group.
 std::vector<distwrap_group> groups_of(nanobind::handle groups);

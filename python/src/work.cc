@@ -12,8 +12,10 @@ using namespace nb::literals;
 namespace distwrap_python {
 namespace {
 
-// How often a wait of the main thread looks for signals.
-constexpr int64_t kSliceNs = 50'000'000;
+int64_t forever_unless(const char* call, nb::handle timeout) {
+  const int64_t given = nanoseconds_of(call, timeout);
+  return given == 0 ? DW_FOREVER : given;
+}
 
 }  // namespace
 
@@ -42,31 +44,21 @@ class Work {
       let_stream_wait();
       return true;
     }
-    int64_t left = nanoseconds_of("wait", timeout);
-    if (left == 0) left = DW_FOREVER;
-    const bool is_main = MainWait::is_main_thread();
-    for (;;) {
-      const int64_t slice = is_main && left > kSliceNs ? kSliceNs : left;
-      Error error;
-      int32_t code;
-      {
-        // Nothing waits for the end of what has ended.
-        std::optional<Unlocked> released;
-        if (!has_ended()) released.emplace();
-        code = distwrap_work_wait(work_, slice, &error.handle);
+    const int64_t limit = forever_unless("wait", timeout);
+    const auto wait = [&](distwrap_error* error) {
+      return distwrap_work_wait(work_, limit, error);
+    };
+    try {
+      if (has_ended()) {  // nothing to wait for
+        Error error;
+        const int32_t code = wait(&error.handle);
+        check(code, error);
+      } else {
+        wait_in(groups(), wait);
       }
-      if (code == DW_OK) break;
-      const bool goes_on =
-          distwrap_error_reason(error.handle) == DW_REASON_WAIT_EXPIRED;
-      if (!goes_on) held_.reset();
-      if (!goes_on || slice == left) raise(code, error);
-      if (left != DW_FOREVER) left -= slice;
-      if (PyErr_CheckSignals() != 0) {
-        // Half a collective cannot be left: all ranks learn of it.
-        nb::python_error interrupt;
-        MainWait::abort(groups());
-        throw interrupt;
-      }
+    } catch (...) {
+      if (has_ended()) held_.reset();
+      throw;
     }
     held_.reset();
     return true;
@@ -258,11 +250,6 @@ std::vector<distwrap_work> handles_of(const char* call, const nb::list& works,
         groups->push_back(group);
   }
   return handles;
-}
-
-int64_t forever_unless(const char* call, nb::handle timeout) {
-  const int64_t given = nanoseconds_of(call, timeout);
-  return given == 0 ? DW_FOREVER : given;
 }
 
 }  // namespace

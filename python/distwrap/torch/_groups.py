@@ -31,7 +31,7 @@ _world = None
 _handed = None
 
 
-# What launchers tell: the number of ranks, and of those on this host.
+# Variables of launchers: the number of ranks, and of those on this host.
 _SIZES = (("DISTWRAP_WORLD_SIZE", "DISTWRAP_LOCAL_WORLD_SIZE"),
           ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
           ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))

@@ -31,8 +31,9 @@ struct JobOptions {
 // The token (source, token) in each output row of a rank; {-1, -1} in padding.
 using Row = std::pair<int, int>;
 
-// What a dispatch and a combine of all ranks do with plans that are made. Rows
-// of a hop arrive in pieces of random sizes, those of different ranks mixed.
+// The work that a dispatch and a combine of all ranks do with plans that are
+// made. Rows of a hop arrive in pieces of random sizes, those of different
+// ranks mixed.
 class Movement {
  public:
   // Makes the moves of a level; `made` is false if lists contradict each other.
