@@ -3,9 +3,12 @@ stubs and headers tell: tests/golden/torch_asks.txt.
 
   asked.py make WHEEL...   prints the record of the wheels
   asked.py fetch VERSION...  downloads wheels (0.5 GB each) and prints theirs
+  asked.py compare RECORD    downloads those of versions.txt, and compares; exits
+                             with 77 where nothing can be downloaded
 """
 
 import ast
+import difflib
 import pathlib
 import re
 import subprocess
@@ -86,6 +89,31 @@ def record(wheel):
     return lines
 
 
+def fetched(version):
+    """The lines of the wheel of a version."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "pip", "-q", "download",
+                        "--no-deps", "--no-cache-dir", "-d", folder,
+                        f"torch=={version}"], check=True)
+        wheel, = pathlib.Path(folder).glob("*.whl")
+        return record(wheel)
+
+
+def compare(kept):
+    versions = re.findall(r"^torch==(\S+)", pathlib.Path(__file__).with_name(
+        "versions.txt").read_text(), re.M)
+    try:
+        lines = [line for version in versions for line in fetched(version)]
+    except subprocess.CalledProcessError:
+        print(f"skipped: PyTorch {', '.join(versions)} cannot be downloaded")
+        return 77
+    wrong = list(difflib.unified_diff(
+        kept.read_text().splitlines(), lines, str(kept), "the wheels",
+        lineterm=""))
+    print("\n".join(wrong) if wrong else f"{len(lines)} lines are equal")
+    return 1 if wrong else 0
+
+
 def main(arguments):
     if arguments[:1] == ["make"]:
         wheels = arguments[1:]
@@ -93,13 +121,10 @@ def main(arguments):
         return 0
     if arguments[:1] == ["fetch"]:
         for version in arguments[1:]:
-            with tempfile.TemporaryDirectory() as folder:
-                subprocess.run([sys.executable, "-m", "pip", "-q", "download",
-                                "--no-deps", "--no-cache-dir", "-d", folder,
-                                f"torch=={version}"], check=True)
-                for wheel in pathlib.Path(folder).glob("*.whl"):
-                    print("\n".join(record(wheel)))
+            print("\n".join(fetched(version)))
         return 0
+    if arguments[:1] == ["compare"] and len(arguments) == 2:
+        return compare(pathlib.Path(arguments[1]))
     print(__doc__, file=sys.stderr)
     return 2
 

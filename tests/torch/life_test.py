@@ -190,6 +190,29 @@ def test_a_killed_rank_is_named_on_all_others():
     equal(lost_rank(signal.SIGKILL, 3), [7, -9, 7])
 
 
+def test_a_stopped_rank_is_named_on_all_others():
+    os.environ["DISTWRAP_HEARTBEAT"] = "0.4"
+    try:
+        equal(lost_rank(signal.SIGSTOP, 3), [7, -9, 7])
+    finally:
+        del os.environ["DISTWRAP_HEARTBEAT"]
+
+
+def test_what_pytorchs_store_does_not_tell():
+    """A rank that cannot learn where rank 0 waits hears of the store."""
+    class Silent(dist.HashStore):
+        def wait(self, keys, timeout):
+            raise RuntimeError("the store is silent")
+
+    def body(_):
+        error = refused(
+            distwrap.torch._groups.join, Silent(), 1, 2, timedelta(seconds=5),
+            [], kind=dist.DistStoreError,
+            says=("rank 1 of 2", "the store is silent", "Next: "))
+        check(isinstance(error, RuntimeError))
+    equal(fork_ranks(1, body), [0])
+
+
 def test_errors_of_two_ranks_that_differ():
     def body(rank):
         error = refused(dist.all_reduce, torch.ones(2 + rank),

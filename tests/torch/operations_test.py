@@ -321,6 +321,66 @@ def test_coalesced():
         equal(part, one * size())
 
 
+def test_subgroups():
+    """Every operation in groups of some of the ranks, beside gloo's."""
+    for ranks in ([0, size() - 1], list(range(1, size())), [size() - 1]):
+        ranks = sorted(set(ranks))
+        if not ranks:
+            continue
+        ours, theirs = dist.new_group(ranks), dist.new_group(ranks,
+                                                             backend="gloo")
+        if rank() not in ranks:
+            continue
+        n = len(ranks)
+        for dtype, count in some(FLOATS + INTEGERS, SIZES):
+            def twice(call, *shape):
+                outs = [torch.zeros(*shape, dtype=dtype) for _ in range(2)]
+                call(outs[0], ours)
+                call(outs[1], theirs)
+                equal(*outs, dtype, count, ranks)
+
+            mine = made(dtype, count)
+            rows = made(dtype, count * n)
+            parts = [made(dtype, count, i) for i in range(n)]
+            for root in ranks:
+                twice(lambda out, group: dist.broadcast(
+                    out.copy_(mine), root, group), count)
+                twice(lambda out, group: dist.scatter(
+                    out, parts if rank() == root else None, root, group), count)
+                if rank() == root:
+                    twice(lambda out, group: dist.gather(
+                        mine, list(out.unbind()), root, group), n, count)
+                else:
+                    dist.gather(mine, None, root, ours)
+                    dist.gather(mine, None, root, theirs)
+            twice(lambda out, group: dist.all_reduce(
+                out.copy_(mine), Op.MAX, group), count)
+            twice(lambda out, group: dist.all_gather_into_tensor(
+                out, mine, group), count * n)
+            twice(lambda out, group: dist.all_to_all_single(
+                out, rows, group=group), count * n)
+            out = torch.zeros(count, dtype=dtype)
+            dist.reduce_scatter(out, parts, group=ours)
+            total = torch.cat(parts)
+            dist.all_reduce(total, group=theirs)
+            place = ranks.index(rank())
+            equal(out, total[count * place:count * (place + 1)].clone())
+            if n > 1:
+                to = ranks[(place + 1) % n]
+                source = ranks[place - 1]
+                got = torch.zeros(count, dtype=dtype)
+                sent = dist.isend(mine, to, ours)
+                dist.recv(got, source, ours)
+                sent.wait()
+                all_of_them = torch.zeros(count * n, dtype=dtype)
+                dist.all_gather_into_tensor(all_of_them, mine, ours)
+                before = ranks.index(source)
+                equal(got, all_of_them[count * before:
+                                       count * (before + 1)].clone())
+        dist.destroy_process_group(ours)
+        dist.destroy_process_group(theirs)
+
+
 def test_functional_collectives():
     import torch.distributed._functional_collectives as funcol
     x = made(torch.float32, 100)
