@@ -24,6 +24,9 @@ NB_MODULE(_core, m) {
   m.def("_interrupt", &MainWait::interrupt);
   m.def("_set_group_of", &set_other_groups, nb::arg("function").none());
   m.def("_group_of", &group_behind);
+  m.def("_group_address", [](const ProcessGroup& group) {
+    return reinterpret_cast<uintptr_t>(group.handle);
+  });
   m.def("_end", &end_interpreter);
   m.def("_make_error", [](const char* call, const std::string& what,
                           const std::string& next_step, int32_t reason) {

@@ -2,15 +2,22 @@
 
   torchrun -m distwrap.torch run train.py [ARGUMENT...]
       runs a program that names gloo over distwrap
+  python -m distwrap.torch build
+      compiles the backend for the PyTorch that is there (docs/torch.md)
 """
 
 import runpy
 import sys
 
-_USAGE = "usage: python -m distwrap.torch run [-m] PROGRAM [ARGUMENT...]"
+_USAGE = """usage: python -m distwrap.torch run [-m] PROGRAM [ARGUMENT...]
+       python -m distwrap.torch build"""
 
 
 def main(arguments):
+    if arguments == ["build"]:
+        from . import _compiled
+
+        return _compiled.main()
     if arguments[:1] != ["run"] or len(arguments) < 2 + (
             arguments[1:2] == ["-m"]):
         print(_USAGE, file=sys.stderr)

@@ -1,9 +1,9 @@
-"""The two forms of the backend's class, and how PyTorch makes one.
+"""The forms of the backend's class, and how PyTorch makes one.
 
 From PyTorch 2.14 on a class in Python derives from c10d's Backend and serves the
 devices that it is registered for. Before, only a subclass of c10d's ProcessGroup
 can be written in Python, and it is the whole group. Which form is used is found
-by trying.
+by trying. _compiled.py adds one in C++.
 """
 
 import sys
@@ -11,7 +11,8 @@ import sys
 import torch
 from torch._C import _distributed_c10d as c10d
 
-from . import _groups
+from .. import _core
+from . import _compiled, _groups
 from ._calls import Calls
 
 
@@ -35,10 +36,10 @@ class _BackendForm(Calls, c10d.Backend):
         timeout = getattr(opts, "_timeout", None) or self._options._timeout
         made = self._membership.split(ranks, timeout)
         world = self._options.global_ranks_in_group or range(self.size())
-        return _BackendForm(
+        return _best(_BackendForm(
             made, ranks.index(self.rank()), len(ranks), self._name,
             _options(self._name, timeout, getattr(opts, "group_name", ""),
-                     [world[i] for i in ranks]))
+                     [world[i] for i in ranks])))
 
 
 class _GroupForm(Calls, c10d.ProcessGroup):
@@ -123,6 +124,15 @@ def _options(name, timeout, group_name, ranks):
     return made
 
 
+def _best(backend):
+    """The compiled form around one in Python, where it has been built."""
+    compiled = _compiled.load() if IS_BACKEND else None
+    if compiled is None:
+        return backend
+    return compiled.Backend(backend, _core._group_address(
+        backend._membership.core))
+
+
 def _refuse_mixed():
     """Refuses a device string with a second backend, which the group form would
     leave out silently. The string is known to c10d's frames alone."""
@@ -143,5 +153,5 @@ def create(opts, pg_options=None, name="distwrap"):
     ranks = list(opts.global_ranks_in_group)
     membership = _groups.join(opts.store, opts.group_rank, opts.group_size,
                               opts.timeout, ranks)
-    return Backend(membership, opts.group_rank, opts.group_size, name,
-                   _options(name, opts.timeout, opts.group_id, ranks))
+    return _best(Backend(membership, opts.group_rank, opts.group_size, name,
+                         _options(name, opts.timeout, opts.group_id, ranks)))

@@ -199,6 +199,7 @@ def core_of(group):
             return None
         # PyTorch's wrapper for debugging.
         backend = getattr(backend, "wrapped_pg", backend)
+        backend = getattr(backend, "python_form", backend)
     membership = getattr(backend, "_membership", None)
     return None if membership is None else membership.core
 
