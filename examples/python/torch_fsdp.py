@@ -13,7 +13,8 @@ from torch_models import Llama, loss_of, text
 parser = argparse.ArgumentParser()
 parser.add_argument("--backend", default="distwrap")
 parser.add_argument("--how", default="f32", choices=(
-    "f32", "bf16", "clip", "accumulate", "hybrid"))
+    "f32", "bf16", "clip", "accumulate", "hybrid", "compile"))
+parser.add_argument("--compiler", default="inductor")
 parser.add_argument("--steps", type=int, default=20)
 arguments = parser.parse_args()
 how = arguments.how
@@ -37,6 +38,9 @@ model = Llama()
 for block in model.blocks.values():
     fully_shard(block, **options)
 fully_shard(model, **options)
+if how == "compile":
+    for block in model.blocks.values():
+        block.compile(backend=arguments.compiler)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 every = 2 if how == "accumulate" else 1

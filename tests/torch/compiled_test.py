@@ -147,7 +147,7 @@ def run(name, arguments, every):
 
 
 def started(cache):
-    """What a process says whose cache this is: its form, and stderr."""
+    """The form that a process with this cache uses, and its stderr."""
     done = subprocess.run(
         [sys.executable, "-B", "-W", "ignore", "-c",
          "import torch, torch.distributed as dist, distwrap.torch\n"

@@ -33,7 +33,7 @@ TRAINERS = {
     f"{kind}_{how}": (f"torch_{kind}.py", "--how", how)
     for kind, hows in {
         "ddp": ("plain", "no_sync", "static_graph", "unused", "fp16"),
-        "fsdp": ("f32", "bf16", "clip", "accumulate"),
+        "fsdp": ("f32", "bf16", "clip", "accumulate", "compile"),
         "parallel": ("tensor", "sequence"),
         "pipeline": ("1f1b", "interleaved"),
         "accelerate": ("installed", "made_before"), "lightning": ("ddp",),
@@ -71,6 +71,8 @@ def output_of(count, script, *arguments):
 def test_losses(names, steps):
     for name in names:
         script, *arguments = TRAINERS[name]
+        if name == "fsdp_compile":  # without a C++ compiler
+            arguments += ["--compiler", "aot_eager"]
         losses = [output_of(2, script, *arguments, "--backend", backend,
                             "--steps", str(steps)).splitlines()
                   for backend in ("gloo", "distwrap")]

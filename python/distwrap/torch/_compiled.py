@@ -20,7 +20,7 @@ _loaded = []  # [the module, or None], once it was looked for
 
 
 def key():
-    """What a compiled file has to be made for."""
+    """Everything that a compiled file is made for."""
     return "; ".join((
         f"torch {torch.__version__} ({torch.version.git_version})",
         f"python {sys.implementation.cache_tag}",
