@@ -7,6 +7,7 @@
 #include "distwrap/abi/types.h"
 
 #include <atomic>
+#include <cstddef>
 
 namespace ucx_backend {
 
@@ -41,6 +42,15 @@ struct Transfer {
   const Bell* sleeper = nullptr;  // bell of the thread that sleeps until the
                                   // end
   Transfer *before = nullptr, *after = nullptr;
+  // A receive whose message has not come: the first receive of another tag, and
+  // the next and the last one of the same tag. Only the first of a tag is in
+  // the list of tags, and knows the last.
+  Transfer *next_tag = nullptr, *next_same = nullptr, *last_same = nullptr;
+  // A short message comes in here, and into the receive's buffer once it is
+  // known to fit.
+  static constexpr size_t kCopied = 1024;
+  bool is_copied = false;
+  char copy[kCopied];
 };
 
 }  // namespace ucx_backend

@@ -11,18 +11,6 @@
 namespace ucx_backend {
 namespace {
 
-ucp_tag_t tag_of(int sender, const EngineOp& call) {
-  return static_cast<uint64_t>(sender) << (DW_TAG_BITS + kTypeBits) |
-         static_cast<uint64_t>(call.type) << DW_TAG_BITS | call.tag;
-}
-
-// Whether a receive has got the element type and count that it expects.
-bool fits(const EngineOp& call, const ucp_tag_recv_info_t& message) {
-  return message.length == call.bytes &&
-         (message.sender_tag & kType) == static_cast<uint64_t>(call.type)
-                                             << DW_TAG_BITS;
-}
-
 // Longer messages may be read directly from the sender's memory.
 constexpr size_t kMayBeRead = 512;
 
@@ -215,39 +203,21 @@ void Worker::begin(Transfer* transfer) {
   const EngineOp& call = transfer->call;
   transfer->worker = this;
   if (worker_ == nullptr) return settle(transfer, Transfer::State::kFailed);
+  if (!call.sends) return begin_receive(transfer);
+  const ucp_ep_h to = endpoint(call.peer);
+  if (to == nullptr) {
+    end(transfer, endpoints_[static_cast<size_t>(call.peer)].cause);
+    return handle_news();
+  }
   ucp_request_param_t param;
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.user_data = transfer;
-  ucs_status_ptr_t request;
-  if (call.sends) {
-    const ucp_ep_h to = endpoint(call.peer);
-    if (to == nullptr) {
-      end(transfer, endpoints_[static_cast<size_t>(call.peer)].cause);
-      return handle_news();
-    }
-    param.cb.send = sent;
-    request = ucp_->ucp_tag_send_nbx(to, call.at, call.bytes,
-                                     tag_of(rank_, call), &param);
-    if (request == nullptr) [[likely]]
-      return transfer->state.store(Transfer::State::kDone,
-                                   std::memory_order_relaxed);
-  } else {
-    // For a receive that ends at once UCX 1.13 reports the size only to a
-    // callback.
-    param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.recv = received;
-    transfer->beginning = true;
-    request = ucp_->ucp_tag_recv_nbx(worker_, call.at, call.bytes,
-                                     tag_of(call.peer, call), ~kType, &param);
-    transfer->beginning = false;
-    if (transfer->ended_at_once) [[likely]] {
-      ucp_->ucp_request_free(request);
-      if (transfer->is_open()) [[likely]]
-        return transfer->state.store(Transfer::State::kDone,
-                                     std::memory_order_relaxed);
-      return handle_news();
-    }
-  }
+  param.cb.send = sent;
+  const ucs_status_ptr_t request = ucp_->ucp_tag_send_nbx(
+      to, call.at, call.bytes, tag_of(rank_, call), &param);
+  if (request == nullptr) [[likely]]
+    return transfer->state.store(Transfer::State::kDone,
+                                 std::memory_order_relaxed);
   started(transfer, request);
 }
 
@@ -297,27 +267,6 @@ void Worker::sent(void* request, ucs_status_t status, void* given) {
   self->end(transfer, status);
 }
 
-void Worker::received(void* request, ucs_status_t status,
-                      const ucp_tag_recv_info_t* info, void* given) {
-  auto* const transfer = static_cast<Transfer*>(given);
-  Worker* const self = transfer->worker;
-  const ucp_tag_recv_info_t message = *info;  // goes with the request
-  const bool has_come = status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED;
-  const bool differs = has_come && !fits(transfer->call, message);
-  if (transfer->beginning) {
-    transfer->ended_at_once = true;
-    if (status == UCS_OK && !differs) [[likely]]
-      return;
-  } else {
-    self->ucp_->ucp_request_free(request);
-    self->unlink(transfer);
-  }
-  if (differs)
-    self->refuse(transfer, message);
-  else
-    self->end(transfer, status);
-}
-
 // The place of a transfer that is not linked.
 void Worker::end(Transfer* transfer, ucs_status_t status) {
   const EngineOp& call = transfer->call;
@@ -349,6 +298,7 @@ void Worker::settle(Transfer* transfer, Transfer::State state) {
 unsigned Worker::progress() {
   if (worker_ == nullptr) return 0;
   const unsigned events = ucp_->ucp_worker_progress(worker_);
+  if (awaited_ != nullptr && events != 0) take_awaited();
   if (unsure_ != nullptr) confirm();
   if (news_) [[unlikely]]
     handle_news();

@@ -41,6 +41,12 @@ inline constexpr unsigned kMessage = 0;
 // Ranks that a tag has room for.
 inline constexpr int kMostRanks = 1 << 19;
 
+// The tag of a message or of its receive, with the element type.
+inline ucp_tag_t tag_of(int sender, const EngineOp& call) {
+  return static_cast<uint64_t>(sender) << (DW_TAG_BITS + kTypeBits) |
+         static_cast<uint64_t>(call.type) << DW_TAG_BITS | call.tag;
+}
+
 class Worker {
  public:
   Worker(const dw_host_api* host, int rank, dw_sdk::KeptFailure* failure)
@@ -219,6 +225,15 @@ class Worker {
   int32_t connect_inside(dw_error* error);
   ucp_ep_h endpoint(int rank);
   void started(Transfer* transfer, ucs_status_ptr_t request);
+  // worker_receive.cc
+  void begin_receive(Transfer* transfer);
+  void post(Transfer* transfer);
+  ucp_tag_message_h probe(const EngineOp& call, ucp_tag_recv_info_t* info);
+  void take(Transfer* transfer, ucp_tag_message_h message,
+            const ucp_tag_recv_info_t& info, bool begins);
+  Transfer* first_awaited(const EngineOp& call) const;
+  void await(Transfer* transfer);
+  void take_awaited();
   void end(Transfer* transfer, ucs_status_t status);
   void refuse(Transfer* transfer, const ucp_tag_recv_info_t& message);
   void note_failure(const EngineOp& call, ucs_status_t status);
@@ -268,6 +283,9 @@ class Worker {
   std::list<Answer> answers_;  // answers in flight
   Transfer* open_ = nullptr;
   Transfer* unsure_ = nullptr;  // received, but not yet confirmed
+  // Receives whose messages have not come: the first one of each tag. They are
+  // among `open_`, too, without a request.
+  Transfer* awaited_ = nullptr;
 
   Notice told_ = {}, telling_ = {};
   // Found during a callback of UCX and handled after it.

@@ -71,8 +71,10 @@ void Worker::refuse(Transfer* transfer, const ucp_tag_recv_info_t& message) {
 // else. So data that were read from it are good when, after the end of the
 // reading, no such notice is among the messages that have arrived.
 void Worker::confirm() {
-  for (int i = 0; i < kMostArrived && given_up_ < 0; ++i)
+  for (int i = 0; i < kMostArrived && given_up_ < 0; ++i) {
     if (ucp_->ucp_worker_progress(worker_) == 0) break;
+    take_awaited();
+  }
   settle_unsure(given_up_ < 0 ? Transfer::State::kDone
                               : Transfer::State::kFailed);
 }
@@ -220,6 +222,7 @@ void Worker::break_down(const dw_error& why, bool tells) {
 void Worker::tear_down(bool tells) {
   if (worker_ == nullptr) return;
   tearing_ = true;
+  awaited_ = nullptr;
   if (tells) tell_peers();
   if (drain()) {
     destroy();
@@ -241,7 +244,8 @@ void Worker::tear_down(bool tells) {
 bool Worker::drain() {
   for (Transfer *next, *open = open_; open != nullptr; open = next) {
     next = open->after;
-    if (!open->call.sends) ucp_->ucp_request_cancel(worker_, open->request);
+    if (!open->call.sends && open->request != nullptr)
+      ucp_->ucp_request_cancel(worker_, open->request);
   }
   const int64_t until = host_->now_ns(host_->self) + kDrainNs;
   for (int idle = 0; idle < kIdleLooks; ++idle) {

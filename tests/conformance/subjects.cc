@@ -50,15 +50,13 @@ std::vector<Subject> subjects() {
        .table = ucx,
        .sizes = sizes,
        .module = "ucx",
-       .moves_large = true,
-       .delivers_first = true},
+       .moves_large = true},
       {.name = "compose_ucx",
        .table = fakes::compose_over<ucx>,
        .sizes = sizes,
        .complete = true,
        .threads = 2,
-       .moves_large = true,
-       .delivers_first = true},
+       .moves_large = true},
 #endif
       // Completed backends: made of messages alone, and of engines with gaps.
       {.name = "compose_messages",
