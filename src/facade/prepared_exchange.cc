@@ -20,12 +20,12 @@ constexpr char kSetup[] = "AllToAllVOp.setup";
 constexpr char kRun[] = "alltoallv";
 
 // In front of the rows from one rank.
-struct Head {
+struct RowsHead {
   uint64_t number = 0;
   int64_t bytes = 0;
 };
 constexpr int64_t kLine = 64;
-static_assert(sizeof(Head) <= kLine);
+static_assert(sizeof(RowsHead) <= kLine);
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
@@ -186,7 +186,7 @@ absl::Status PreparedExchange::send(const moe::Exchange& exchange,
           window_.put(rows, Peer::group(to), offset + kLine, how);
       if (!put.ok()) return exchange.finish(put.status());
     }
-    Head head{number_, bytes};
+    RowsHead head{number_, bytes};
     const TensorView heading(reinterpret_cast<uint8_t*>(&head), sizeof head,
                              DType::kU8);
     const absl::StatusOr<Work> told = window_.put_signal(
@@ -212,7 +212,7 @@ absl::Status PreparedExchange::take(const moe::Exchange& exchange, int from,
   const auto* const room_of =
       static_cast<const uint8_t*>(window_.memory().data()) +
       room(from, number_);
-  Head head;
+  RowsHead head;
   memcpy(&head, room_of, sizeof head);
   if (head.number == number_ && head.bytes == expected) {
     if (expected > 0) memcpy(to, room_of + kLine, at(expected));

@@ -14,7 +14,7 @@ size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // A rank's fault, as it tells the others. `other`: one more rank that has part
 // in it.
-struct Head {
+struct FaultNotice {
   int32_t reason = 0;  // 0: no fault
   int32_t other = -1;
   std::array<char, 120> what = {};
@@ -36,8 +36,8 @@ absl::Status Agreement::tell_bytes(const Fault& fault, size_t item_bytes,
                                    const std::vector<uint8_t>& items,
                                    std::vector<uint8_t>* got) const {
   const int ranks = exchange_.size();
-  const size_t each = sizeof(Head) + item_bytes;
-  Head mine;
+  const size_t each = sizeof(FaultNotice) + item_bytes;
+  FaultNotice mine;
   if (fault.found()) {
     mine.reason = static_cast<int32_t>(fault.info().reason);
     if (!fault.info().ranks.empty()) mine.other = fault.info().ranks[0];
@@ -61,7 +61,7 @@ absl::Status Agreement::tell_bytes(const Fault& fault, size_t item_bytes,
   if (got != nullptr) got->resize(at(ranks) * item_bytes);
   for (int r = 0; r < ranks; ++r) {
     if (!exchange_.calls(r)) continue;
-    Head head;
+    FaultNotice head;
     memcpy(&head, in.data() + at(r) * each, sizeof head);
     if (head.reason != 0) {
       ErrorInfo info{.reason = static_cast<Reason>(head.reason),
