@@ -44,7 +44,7 @@ int32_t Backend::open_below(const dw_host_api* host, dw_open_info info,
     hand_on_windows(rows);
   } else {
     rows_.assign(rows.begin(), rows.end());
-    promise_on_device(DW_BIT(info.device_type));
+    promise_on_device(uint32_t{1} << info.device_type);
   }
   return DW_OK;
 }
