@@ -134,29 +134,23 @@ Crossings count_crossings(const Lists& lists, const Topology& topology,
     all.node = all.rank;
     return all;
   }
-  std::vector<int64_t>& next = *memory;
+  // By token the last node that counted it, plus 1.
+  std::vector<int64_t>& counted = *memory;
+  int32_t tokens = 0;
+  for (const int32_t token : lists.row_token) tokens = std::max(tokens, token);
+  counted.assign(at(tokens) + 1, 0);
   for (int node = 0; node < topology.nodes(); ++node) {
-    const absl::Span<const int32_t> members = topology.members(node);
     const int forwarder = topology.forwarder(source, node);
-    for (const int32_t r : members) {
+    for (const int32_t r : topology.members(node)) {
       const int64_t rows = lists.rows_of(r);
       (r == forwarder ? all.node.local : all.node.intra) += rows;
-    }
-    if (node == home) continue;
-    // The number of different tokens, by merging the members' sorted lists.
-    next.clear();
-    for (const int32_t r : members) next.push_back(lists.row_first[at(r)]);
-    for (;;) {
-      int32_t token = INT32_MAX;
-      for (size_t i = 0; i < members.size(); ++i)
-        if (next[i] < lists.row_first[at(members[i]) + 1])
-          token = std::min(token, lists.row_token[at(next[i])]);
-      if (token == INT32_MAX) break;
-      ++all.node.inter;
-      for (size_t i = 0; i < members.size(); ++i)
-        if (next[i] < lists.row_first[at(members[i]) + 1] &&
-            lists.row_token[at(next[i])] == token)
-          ++next[i];
+      if (node == home) continue;
+      for (int64_t i = lists.row_first[at(r)]; i < lists.row_first[at(r) + 1];
+           ++i) {
+        int64_t& last = counted[at(lists.row_token[at(i)])];
+        all.node.inter += last == node + 1 ? 0 : 1;
+        last = node + 1;
+      }
     }
   }
   return all;

@@ -89,9 +89,10 @@ class ListMaker {
   std::vector<int64_t> row_at_, pair_at_;
 };
 
-// Counts what the lists of `source` move at each level. `next`: memory for it.
+// Counts what the lists of `source` move at each level, in time that grows with
+// its rows. `memory` is kept for the next count.
 Crossings count_crossings(const Lists& lists, const Topology& topology,
-                          int source, std::vector<int64_t>* next);
+                          int source, std::vector<int64_t>* memory);
 
 }  // namespace distwrap::moe
 
