@@ -252,10 +252,12 @@ TEST(MoeLives, EachSlotKnowsTheSlotThatServesIt) {
 TEST(MoeLives, MaskedRanksAreNotContacted) {
   run_bound(4, [](int me) {
     const std::vector<int> masked = {2};
-    if (me != 2) {
+    for (const bool validate : {false, true}) {
+      if (me == 2) continue;
       Routed<int32_t> routed{2, {{0, 2, 3, 1}, {2, 3, 2, 0}, {}, {1, 2}}};
-      const MoePlan plan =
-          good(routed.plan(me, {.num_experts = 4, .masked_ranks = masked}));
+      const MoePlan plan = good(routed.plan(
+          me,
+          {.num_experts = 4, .masked_ranks = masked, .validate = validate}));
       ASSERT_TRUE(plan);
       EXPECT_EQ(values_of<int64_t>(plan.dropped_per_expert()),
                 (std::vector<int64_t>{0, 0, 4, 0}));
