@@ -241,7 +241,7 @@ class World {
     const bool started =
         api().submit(pair.comms[1], &other, &work, nullptr) == DW_OK;
     shm_backend::Comm* const comm = shm_backend::of(pair.comms[1]);
-    for (int i = 0; i < 100 && started && !comm->worker.idle() &&
+    for (int i = 0; i < 100 && started && !comm->operation_thread.idle() &&
                     comm->room.mine().posts[second ? 3 : 1].ticket.load() == 0;
          ++i)
       shm_backend::pause();
