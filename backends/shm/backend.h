@@ -157,7 +157,7 @@ int32_t mem_release(dw_backend* backend, dw_mem* memory, dw_error* error);
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
-int32_t work_run(dw_comm* comm, dw_work* work);
+int32_t run_queued(dw_comm* comm, uint64_t seq);
 int32_t submit_group(dw_backend* backend, const dw_group_item* items,
                      uint64_t n, dw_error* error);
 

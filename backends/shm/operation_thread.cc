@@ -51,13 +51,13 @@ void OperationThread::finish() {
   comm_->moving->remove(comm_);
 }
 
-int32_t OperationThread::add(EngineOp&& call, dw_work* work, Gate* gate,
-                             bool at_once, dw_error* error) {
+int32_t OperationThread::add(Task&& task, dw_error* error) {
+  const bool at_once = task.at_once;
   bool sleeps = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (int32_t code = start_locked(error)) return code;
-    tasks_.push_back({std::move(call), work, gate});
+    tasks_.push_back(std::move(task));
     open_.fetch_add(1, std::memory_order_relaxed);
     due_ |= at_once;
     sleeps = std::exchange(dozes_, kDozes) == 0;
@@ -115,10 +115,16 @@ void OperationThread::drive(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-bool OperationThread::run_here(const dw_work* work, const Gate* gate) {
-  const auto is_meant = [&](const Task& task) {
-    return task.work == work && task.gate == gate;
-  };
+bool OperationThread::run_here(uint64_t seq) {
+  return run_until([seq](const Task& task) { return task.seq == seq; });
+}
+
+bool OperationThread::run_here(const Gate* gate) {
+  return run_until([gate](const Task& task) { return task.gate == gate; });
+}
+
+template <class F>
+bool OperationThread::run_until(const F& is_meant) {
   std::unique_lock<std::mutex> lock(mutex_);
   bool ran = false;
   while (std::any_of(tasks_.begin(), tasks_.end(), is_meant)) {

@@ -50,14 +50,21 @@ class OperationThread {
   // Ends the thread, after the operations that it was given.
   void finish();
 
-  // Adds an operation, which begins at once or when it is waited for, at most
-  // kDoze later. DW_OK: its end completes `work` or passes `gate`. Else why
-  // there is no thread for it.
-  int32_t add(EngineOp&& call, dw_work* work, Gate* gate, bool at_once,
-              dw_error* error);
-  // Runs the operation of this work or gate, and those before it, unless
-  // another thread runs one of them. Whether it did.
-  bool run_here(const dw_work* work, const Gate* gate);
+  // An operation, whose end completes `work` or passes `gate`.
+  struct Task {
+    EngineOp call;
+    dw_work* work = nullptr;
+    Gate* gate = nullptr;
+    uint64_t seq = 0;      // its number among the group's collectives, or 0
+    bool at_once = false;  // also when nobody waits for it
+  };
+  // Adds a task, which begins at once or when it is waited for, at most kDoze
+  // later. DW_OK, or why there is no thread for it.
+  int32_t add(Task&& task, dw_error* error);
+  // Run the task, and those before it, unless another thread runs one of them.
+  // Whether they did.
+  bool run_here(uint64_t seq);
+  bool run_here(const Gate* gate);
   // Whether all added operations have ended; then the caller may run
   // collectives itself.
   bool idle() const { return open_.load(std::memory_order_acquire) == 0; }
@@ -65,13 +72,9 @@ class OperationThread {
   void look_after_messages();
 
  private:
-  struct Task {
-    EngineOp call;
-    dw_work* work;
-    Gate* gate;
-  };
-
   int32_t start_locked(dw_error* error);
+  template <class F>
+  bool run_until(const F& is_meant);
   void loop();
   void doze(std::unique_lock<std::mutex>& lock);
   void drive(std::unique_lock<std::mutex>& lock);

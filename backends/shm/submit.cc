@@ -22,12 +22,10 @@ constexpr char kOperation[] = "shm: an operation";
 constexpr size_t kLong = 64 << 10;
 
 // DW_OK, or nothing has started.
-int32_t enqueue(Comm* comm, EngineOp&& call, dw_work* work, Gate* gate,
-                bool at_once, dw_error* error) {
+int32_t enqueue(Comm* comm, OperationThread::Task&& task, dw_error* error) {
   return dw_sdk::guarded(kOperation, error, [&] {
     comm->messages.share();
-    return comm->operation_thread.add(std::move(call), work, gate, at_once,
-                                      error);
+    return comm->operation_thread.add(std::move(task), error);
   });
 }
 
@@ -39,14 +37,12 @@ int32_t run_in_turn(Comm* comm, EngineOp& call, dw_error* error) {
   Gate gate;
   gate.expect(1);
   // The trace belongs to this thread; another one runs the call.
-  EngineOp queued(call);
-  queued.trace = nullptr;
-  if (int32_t code =
-          enqueue(comm, std::move(queued), nullptr, &gate, false, error))
-    return code;
+  OperationThread::Task queued{.call = EngineOp(call), .gate = &gate};
+  queued.call.trace = nullptr;
+  if (int32_t code = enqueue(comm, std::move(queued), error)) return code;
   comm->under_way(call);
   comm->waits(call);
-  comm->operation_thread.run_here(nullptr, &gate);
+  comm->operation_thread.run_here(&gate);
   return gate.wait(error);
 }
 
@@ -62,11 +58,15 @@ int32_t start_message(Comm* comm, const EngineOp& call, dw_work* work,
 }
 
 // DW_OK: it will complete; DW_DONE: it has ended.
-int32_t start(Comm* comm, EngineOp& call, dw_work* work, dw_error* error) {
+int32_t start(Comm* comm, EngineOp& call, uint64_t seq, dw_work* work,
+              dw_error* error) {
   if (call.is_message()) return start_message(comm, call, work, error);
   if (comm->size > 1 && call.moves) {
     const bool is_long = std::max(call.in.bytes, call.out.bytes) >= kLong;
-    return enqueue(comm, EngineOp(call), work, nullptr, is_long, error);
+    return enqueue(
+        comm,
+        {.call = EngineOp(call), .work = work, .seq = seq, .at_once = is_long},
+        error);
   }
   const int32_t code = run(comm, call, error);
   return code == DW_OK ? int32_t{DW_DONE} : code;
@@ -75,6 +75,7 @@ int32_t start(Comm* comm, EngineOp& call, dw_work* work, dw_error* error) {
 struct Item {
   Comm* comm;
   dw_work* work;
+  uint64_t seq;
   EngineOp call;
   std::unique_ptr<Message> message;  // awaited by its set
 };
@@ -88,6 +89,7 @@ int32_t read_items(const dw_group_item* given, uint64_t n,
     Item& item = (*items)[i];
     item.comm = of(given[i].comm);
     item.work = given[i].work;
+    item.seq = given[i].op->seq;
     if (int32_t code = read_call(item.comm, given[i].op, &item.call, error))
       return code;
     if (int32_t code = item.comm->failure.check(error)) return code;
@@ -122,8 +124,9 @@ int32_t run_collectives(std::vector<Item>& items, dw_error* error) {
       continue;
     }
     dw_error why = {};
-    const int32_t code =
-        enqueue(item.comm, std::move(item.call), nullptr, &gate, true, &why);
+    const int32_t code = enqueue(
+        item.comm,
+        {.call = std::move(item.call), .gate = &gate, .at_once = true}, &why);
     if (code != DW_OK) gate.pass(code, why);
   }
   return one ? int32_t{DW_OK} : gate.wait(error);
@@ -175,7 +178,8 @@ int32_t start_all(std::vector<Item>& items, dw_error* error) {
     for (Item& item : items) {
       if (item.call.is_message() != messages) continue;
       dw_error why = {};
-      const int32_t code = start(item.comm, item.call, item.work, &why);
+      const int32_t code =
+          start(item.comm, item.call, item.seq, item.work, &why);
       if (code > DW_OK && !started) {
         if (error != nullptr) *error = why;
         return code;
@@ -212,7 +216,7 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
     if (int32_t code = reader.read(comm, op, error)) return code;
     EngineOp& call = reader.call;
     if (int32_t code = comm->failure.check(error)) return code;
-    if (!call.caller_waits()) return start(comm, call, work, error);
+    if (!call.caller_waits()) return start(comm, call, op->seq, work, error);
     const bool done =
         call.is_message()
             ? comm->messages.move_at_once(call) == Messages::AtOnce::kDone
@@ -241,8 +245,8 @@ int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
   }
 }
 
-int32_t work_run(dw_comm* given, dw_work* work) {
-  return of(given)->operation_thread.run_here(work, nullptr) ? DW_DONE : DW_OK;
+int32_t run_queued(dw_comm* comm, uint64_t seq) {
+  return of(comm)->operation_thread.run_here(seq) ? DW_DONE : DW_OK;
 }
 
 }  // namespace shm_backend

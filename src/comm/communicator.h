@@ -367,7 +367,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     return backend_;
   }
   absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
-  void work_run(dw_work* work) override;
+  void run_queued(uint64_t seq) override;
   bool work_cancel(const dw_op& op, const WorkCell& cell) override;
   void work_begun() override;
   void work_ended(uint64_t seq, uint64_t record, Reason reason,

@@ -119,8 +119,8 @@ absl::Status BackendCommunicator::work_wait_stream(dw_work* work,
       located(backend_error(code, error, backend_->name()), kCall, 0));
 }
 
-void BackendCommunicator::work_run(dw_work* work) {
-  backend_->api().work_run(comm_, work);
+void BackendCommunicator::run_queued(uint64_t seq) {
+  backend_->api().run_queued(comm_, seq);
 }
 
 void BackendCommunicator::work_begun() {

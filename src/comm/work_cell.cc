@@ -135,8 +135,10 @@ void WorkCell::run_here(Deadline deadline) {
   const bool to_the_end =
       deadline.is_never() ||
       (op_.deadline_ns != 0 && op_.deadline_ns <= deadline.ns());
-  if (!to_the_end || !while_running([this] { owner_.work_begun(); })) return;
-  owner_.work_run(abi());
+  if (op_.seq == 0 || !to_the_end ||
+      !while_running([this] { owner_.work_begun(); }))
+    return;
+  owner_.run_queued(op_.seq);
   owner_.work_finished();
 }
 

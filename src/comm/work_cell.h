@@ -44,8 +44,8 @@ class WorkOwner {
   // A stream waits for the operation from now on.
   virtual absl::Status work_wait_stream(dw_work* work,
                                         const Stream& stream) = 0;
-  // This thread waits for the operation, which the backend may run here.
-  virtual void work_run(dw_work* work) = 0;
+  // This thread waits for a collective, which the backend may run here.
+  virtual void run_queued(uint64_t seq) = 0;
   // Cancels an operation that the backend does not have yet. False: the backend
   // has it.
   virtual bool work_cancel(const dw_op& op, const WorkCell& cell) = 0;

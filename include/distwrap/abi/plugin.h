@@ -255,10 +255,11 @@ struct dw_backend_api {
    * slot no stream is captured. */
   int32_t (*stream_captured)(dw_comm* comm, const dw_stream* stream,
                              int32_t* captured, dw_error* error); /* [any] */
-  /* Since 1.1. This thread waits for `work`, submitted to `comm`, until the
-   * operation's own deadline. A backend that has not begun it may run it here,
-   * after those before it; it completes as otherwise. DW_DONE: it was run. */
-  int32_t (*work_run)(dw_comm* comm, dw_work* work); /* [any]     */
+  /* Since 1.1. This thread waits for the collective of `comm` with this
+   * sequence number until the operation's own deadline. A backend that has not
+   * begun it may run it here, after those before it; it completes as otherwise.
+   * DW_DONE: it was run. */
+  int32_t (*run_queued)(dw_comm* comm, uint64_t seq); /* [any]     */
 };
 
 typedef struct dw_host_info {

@@ -50,11 +50,10 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
 }
 
 // An operation that is composed is not known below.
-int32_t work_run(dw_comm* comm, dw_work* work) {
+int32_t run_queued(dw_comm* comm, uint64_t seq) {
   const Comm& runs = Comm::of(comm);
-  const auto run_below = runs.backend().inner().work_run;
-  return run_below == nullptr ? DW_UNIMPLEMENTED
-                              : run_below(runs.inner(), work);
+  const auto run_below = runs.backend().inner().run_queued;
+  return run_below == nullptr ? DW_UNIMPLEMENTED : run_below(runs.inner(), seq);
 }
 
 int32_t progress(dw_backend* backend) {
@@ -90,7 +89,7 @@ constexpr dw_backend_api make_table() {
   api.submit = submit;
   api.submit_group = submit_group;
   api.progress = progress;
-  api.work_run = work_run;
+  api.run_queued = run_queued;
   api.window_create = window_create;
   api.window_map = window_map;
   api.window_destroy = window_destroy;

@@ -218,10 +218,10 @@ int32_t stream_captured(dw_comm* comm, const dw_stream* stream,
                               : ask_below(asks.below, stream, captured, error);
 }
 
-int32_t work_run(dw_comm* comm, dw_work* work) {
+int32_t run_queued(dw_comm* comm, uint64_t seq) {
   const Comm& runs = Comm::of(comm);
-  const auto run_below = runs.backend.inner().work_run;
-  return run_below == nullptr ? DW_UNIMPLEMENTED : run_below(runs.below, work);
+  const auto run_below = runs.backend.inner().run_queued;
+  return run_below == nullptr ? DW_UNIMPLEMENTED : run_below(runs.below, seq);
 }
 
 int32_t progress(dw_backend* backend) {
@@ -255,7 +255,7 @@ constexpr dw_backend_api make_table() {
   api.progress = progress;
   api.work_wait_stream = work_wait_stream;
   api.stream_captured = stream_captured;
-  api.work_run = work_run;
+  api.run_queued = run_queued;
   HandedOn<Backend>::fill(&api);
   return api;
 }

@@ -247,7 +247,7 @@ static const dw_backend_api kTable = {
     .pass = NULL,
 #if DW_ABI_MINOR >= 1
     .stream_captured = NULL,
-    .work_run = NULL,
+    .run_queued = NULL,
 #endif
 #if DW_ABI_MINOR == 65535
     .comm_health = echo_comm_health,

@@ -56,13 +56,13 @@ TEST(ShmWaiter, RunsWhatHasNotBegun) {
             Begun(member, member.comm, 3 * round + 1),
             Begun(member, member.comm, 3 * round + 2),
             Begun(member, member.comm, 3 * round + 3)};
-        if (member.api.work_run(member.comm, &begun[2].work) == DW_DONE) {
+        if (member.api.run_queued(member.comm, 3 * round + 3) == DW_DONE) {
           ++run_here;
           for (Begun& one : begun) EXPECT_EQ(one.work.completions(), 1);
         }
         for (Begun& one : begun) one.expect_end(size);
         // An ended operation is not known any more.
-        EXPECT_EQ(member.api.work_run(member.comm, &begun[0].work), DW_OK);
+        EXPECT_EQ(member.api.run_queued(member.comm, 3 * round + 1), DW_OK);
       }
       // The thread, too, may run what has waited for long.
       EXPECT_GT(run_here, 0);
@@ -88,11 +88,11 @@ TEST(ShmWaiter, TwoGroupsInAnyOrder) {
     for (uint64_t round = 1; round <= 100; ++round) {
       Begun a(member, first, round), b(member, second, round);
       if (member.rank == 0) {
-        member.api.work_run(first, &a.work);
-        member.api.work_run(second, &b.work);
+        member.api.run_queued(first, round);
+        member.api.run_queued(second, round);
       } else {
-        member.api.work_run(second, &b.work);
-        member.api.work_run(first, &a.work);
+        member.api.run_queued(second, round);
+        member.api.run_queued(first, round);
       }
       a.expect_end(2);
       b.expect_end(2);
@@ -111,7 +111,7 @@ TEST(ShmWaiter, AbortEndsIt) {
     }
     Begun alone(member, member.comm, 1);
     member.meeting.meet();
-    member.api.work_run(member.comm, &alone.work);
+    member.api.run_queued(member.comm, 1);
     EXPECT_TRUE(alone.work.wait(kLong));
     EXPECT_NE(alone.work.code(), DW_OK);
   });

@@ -263,10 +263,11 @@ struct dw_backend_api {
    * slot no stream is captured. */
   int32_t (*stream_captured)(dw_comm* comm, const dw_stream* stream,
                              int32_t* captured, dw_error* error); /* [any] */
-  /* Since 1.1. This thread waits for `work`, submitted to `comm`, until the
-   * operation's own deadline. A backend that has not begun it may run it here,
-   * after those before it; it completes as otherwise. DW_DONE: it was run. */
-  int32_t (*work_run)(dw_comm* comm, dw_work* work); /* [any]     */
+  /* Since 1.1. This thread waits for the collective of `comm` with this
+   * sequence number until the operation's own deadline. A backend that has not
+   * begun it may run it here, after those before it; it completes as otherwise.
+   * DW_DONE: it was run. */
+  int32_t (*run_queued)(dw_comm* comm, uint64_t seq); /* [any]     */
   /* Whether every peer is reachable. Since 1.65535. */
   int32_t (*comm_health)(dw_comm* comm, dw_error* error); /* [any]     */
 };
