@@ -214,7 +214,7 @@ def test_bad_input():
     refused(buffer.dispatch, x, handle, topk_idx=ids,
             reason="kInvalidArgument")
     refused(buffer.dispatch, np.zeros((len(x) + 1, WIDTH), "f4"), handle,
-            reason="kInvalidArgument")
+            reason="kPlanMismatch")
     refused(Buffer, None, 0, 0, True, kind=NotImplementedError)
     dist.barrier()
 

@@ -163,7 +163,7 @@ def test_bad_input():
             reason="kInvalidArgument")
     refused(moe.plan, np.full((1, 1), experts(), "i8"), experts(),
             reason="kRoutingRange")
-    refused(moe.dispatch, plan, x[:-1], reason="kInvalidArgument")
+    refused(moe.dispatch, plan, x[:-1], reason="kPlanMismatch")
     refused(moe.dispatch, plan, x, out=np.zeros((1, 1), "f4"),
             reason="kInvalidArgument")
     rows, _ = moe.dispatch(plan, x)
