@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ def key():
         f"torch {torch.__version__} ({torch.version.git_version})",
         f"python {sys.implementation.cache_tag}",
         f"C++ ABI {int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-        f"distwrap {_core.version()}"))
+        f"distwrap {_core.version}"))
 
 
 def _folder():
@@ -52,12 +53,26 @@ def _find():
         if not place.exists():
             others = any(_folder().glob("torch-*.so"))
             return _other("is there for another PyTorch") if others else None
+        if not _is_whole(place):
+            return _other(f"is cut: {place}")
         spec = importlib.util.spec_from_file_location(_MODULE, place)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except (ImportError, OSError) as error:
         return _other(f"cannot be loaded: {error}")
     return module if module.KEY == key() else _other(f"is for {module.KEY}")
+
+
+def _is_whole(place):
+    """Whether an ELF file has its last part, the table of sections: the loader
+    does not look, and a cut file ends the process."""
+    with open(place, "rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or head[:4] != b"\x7fELF":
+            return False
+        begin, = struct.unpack_from("<Q", head, 0x28)
+        size, number = struct.unpack_from("<HH", head, 0x3a)
+        return begin + size * number <= os.stat(place).st_size
 
 
 def _other(what):
