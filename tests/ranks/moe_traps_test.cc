@@ -155,6 +155,29 @@ TEST(MoeTraps, T02_ValidationTellsAllRanksOfAFault) {
   });
 }
 
+// Check::kFull validates plans that do not ask for it.
+TEST(MoeTraps, T02_FullChecksValidateAllPlans) {
+  run_ranks(
+      2,
+      {.backend = "gloo", .timeout = absl::Seconds(60), .check = Check::kFull},
+      [](Session& session) {
+        bind_session(session);
+        const int me = session.rank();
+        Routed<int32_t> routed{1, {{1}, {0}}};
+        const MoePlan plan = good(routed.plan(me, {.num_experts = 2}));
+        ASSERT_TRUE(plan);
+        Ints x(2, me), rows(2);
+        const int64_t shape[] = {1, me + 1};
+        expect_reason(moe_dispatch(plan, TensorView(x.data(), shape),
+                                   TensorView(rows.data(), shape))
+                          .status(),
+                      Reason::kCallMismatch, "ranks move different rows");
+        EXPECT_EQ(rows, Ints(2));
+        finish(barrier());
+        bind_session({});
+      });
+}
+
 // Two execs of one request in flight, beside one of another request; a rank
 // that comes late.
 TEST(MoeTraps, T03_ExecsBackToBackAndBesideAnotherRequest) {
