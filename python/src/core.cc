@@ -32,6 +32,9 @@ NB_MODULE(_core, m) {
                           const std::string& next_step, int32_t reason) {
     return value_error(call, what, next_step, reason);
   });
+  m.def("_exception_at", [](int32_t code, uintptr_t address) {
+    return exception_of(code, reinterpret_cast<distwrap_error>(address));
+  });
   add_operations(m);
   add_work(m);
   add_groups(m);

@@ -6,18 +6,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import distwrap.torch
-from support import check, equal, main, refused
+from support import check, equal, main, python_form, refused
 
 CPU = torch.device("cpu")
 
 
-def backend():
-    return dist.group.WORLD._get_backend(CPU)
-
-
 def call(name, *arguments):
     """A method of the adapter itself, past PyTorch's own checks."""
-    return getattr(distwrap.torch.Calls, name)(backend(), *arguments)
+    return getattr(distwrap.torch.Calls, name)(python_form(), *arguments)
 
 
 def test_a_tensor_of_another_device():
@@ -91,8 +87,8 @@ def test_a_coalesced_block_that_fails():
     except Exception:
         pass
     dist.distributed_c10d._world.pg_coalesce_state.clear()
-    backend().start_coalescing()
-    backend().end_coalescing()
+    python_form().start_coalescing()
+    python_form().end_coalescing()
     x = torch.ones(1)
     dist.all_reduce(x)
     equal(x.item(), float(dist.get_world_size()))

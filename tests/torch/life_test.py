@@ -17,7 +17,8 @@ import torch.distributed as dist
 
 import distwrap
 import distwrap.torch
-from support import check, equal, fork_ranks, init, ranks_of_job, refused
+from support import (
+    check, equal, fork_ranks, init, python_form, ranks_of_job, refused)
 
 CPU = torch.device("cpu")
 
@@ -34,7 +35,7 @@ def resident():
 def test_names():
     def body(rank):
         equal(dist.get_backend(), "distwrap")
-        backend = dist.group.WORLD._get_backend(CPU)
+        backend = python_form()
         equal(backend.name(), "distwrap")
         equal((backend.rank(), backend.size()), (rank, 2))
         check(backend.options._timeout > timedelta(0))
@@ -66,7 +67,7 @@ def test_groups():
             half.allreduce([x]).wait()
             equal(x.item(), 1 if rank < 2 else 5)
             equal(half.rank(), rank % 2)
-            equal(half._get_backend(CPU).options.global_ranks_in_group,
+            equal(python_form(half).options.global_ranks_in_group,
                   [0, 1] if rank < 2 else [2, 3])
         mesh = dist.device_mesh.init_device_mesh(
             "cpu", (2, 2), mesh_dim_names=("a", "b"))
@@ -104,7 +105,7 @@ def test_a_mixed_device_string():
         x = torch.tensor([rank])
         dist.all_reduce(x)
         equal(x.item(), 1)
-        equal(dist.group.WORLD._get_backend(CPU).name(), "distwrap")
+        equal(python_form().name(), "distwrap")
     passed(ranks_of_job(2, body, "cpu:distwrap,cuda:gloo"))
 
 
@@ -232,7 +233,7 @@ def test_a_limit_names_who_is_missing():
         dist.barrier()
         third = dist.new_group()
         if rank == 0:
-            backend = third._get_backend(CPU)
+            backend = python_form(third)
             opts = torch._C._distributed_c10d.BarrierOptions()
             opts.timeout = timedelta(seconds=0.2)
             error = refused(distwrap.torch.Calls.monitored_barrier, backend,

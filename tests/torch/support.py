@@ -55,6 +55,13 @@ def refused(call, *arguments, kind=Exception, says=(), **named):
     raise AssertionError(f"{getattr(call, '__name__', call)} was not refused")
 
 
+def python_form(group=None):
+    """The backend in Python of a group (None: the world), also inside of the
+    compiled one."""
+    backend = (group or dist.group.WORLD)._get_backend(torch.device("cpu"))
+    return getattr(backend, "python_form", backend)
+
+
 def fork_ranks(count, body, timeout=60):
     """Runs body(rank) in `count` processes; their exit codes, in order of rank."""
     sys.stdout.flush()

@@ -54,6 +54,11 @@ def translate(error):
     return translated
 
 
+def raise_at(code, address):
+    """Raises what an error of the C API, at this address, is in PyTorch."""
+    raise translate(_core._exception_at(code, address)) from None
+
+
 def refuse(call, what, next_step, reason=1):
     """The exception of an argument that breaks a rule; reason: its number in
     reasons.def."""
@@ -72,4 +77,4 @@ def lacks(call, next_step):
         f"Next: {next_step}")
 
 
-__all__ = ["DistError", "lacks", "refuse", "translate"]
+__all__ = ["DistError", "lacks", "raise_at", "refuse", "translate"]

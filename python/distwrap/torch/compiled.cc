@@ -26,7 +26,7 @@ using c10d::Work;
 using Tensors = std::vector<at::Tensor>;
 using std::chrono::milliseconds;
 
-// ---- errors: PyTorch's classes, with the whole text ----
+// ---- errors ----
 
 struct Error {
   distwrap_error handle = nullptr;
@@ -36,7 +36,9 @@ struct Error {
   ~Error() { distwrap_error_free(handle); }
 };
 
-[[noreturn]] void raise(distwrap_error error) {
+// An error for who asks from any thread, such as a future's: of PyTorch's
+// class, with the whole text.
+[[noreturn]] void raise_in_any_thread(distwrap_error error) {
   const std::string text = distwrap_error_text(error);
   const int32_t reason = distwrap_error_reason(error);
   distwrap_error_info info = {};
@@ -52,8 +54,13 @@ struct Error {
   C10_THROW_ERROR(DistBackendError, text);
 }
 
+// The error of a call: the exception that the form in Python raises.
 void check(int32_t code, const Error& error) {
-  if (code != DW_OK) raise(error.handle);
+  if (code == DW_OK) [[likely]]
+    return;
+  const py::gil_scoped_acquire gil;
+  py::module_::import("distwrap.torch._errors")
+      .attr("raise_at")(code, reinterpret_cast<uintptr_t>(error.handle));
 }
 
 // ---- arguments ----
@@ -169,7 +176,7 @@ struct Kept {
       return;
     }
     try {
-      raise(error);
+      raise_in_any_thread(error);
     } catch (...) {
       kept->future->setError(std::current_exception());
     }
@@ -198,7 +205,7 @@ class Begun final : public Work {
     Error error;
     if (distwrap_work_status(work_, &error.handle) == DW_OK) return nullptr;
     try {
-      raise(error.handle);
+      raise_in_any_thread(error.handle);
     } catch (...) {
       return std::current_exception();
     }
