@@ -55,8 +55,8 @@ class OperationThread {
     EngineOp call;
     dw_work* work = nullptr;
     Gate* gate = nullptr;
-    uint64_t seq = 0;      // its number among the group's collectives, or 0
-    bool at_once = false;  // also when nobody waits for it
+    uint64_t seq = 0;      // number among the group's collectives, or 0
+    bool at_once = false;  // run even when nobody waits for it
   };
   // Adds a task, which begins at once or when it is waited for, at most kDoze
   // later. DW_OK, or why there is no thread for it.
