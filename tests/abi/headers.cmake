@@ -16,7 +16,7 @@ foreach(folder IN LISTS folders)
     string(CONCAT text "#include \"${header}\"\n#include \"${header}\"\n"
              "extern int dw_test_only;\n")
     set(languages c cc)
-    if(header MATCHES "^sdk/(atomics|buffers|descriptor_set|first_failure|guard|half|limits|loaded_file|message_mismatch|shapes|spelling|thread|yielding)\\.h$")
+    if(header MATCHES "^sdk/(atomics|buffers|descriptor_set|guard|half|kept_failure|limits|loaded_file|message_mismatch|process_barrier|shapes|spelling|thread|yielding)\\.h$")
       set(languages cc)
     endif()
     foreach(language IN LISTS languages)
