@@ -686,11 +686,13 @@ def interrupted_start():
 
     print(interrupted_alone(dist.init_process_group))
     soon(lambda: threading.active_count() == 1, "a thread of Python is left")
-    # This rank goes on to serve the store.
+    # This rank goes on to serve the store. Threads of the first start may still
+    # end.
     first = left()
     for _ in range(2):
         interrupted_alone(dist.init_process_group)
-        soon(lambda: left() == first, "descriptors, threads:", left(), first)
+        soon(lambda: all(now <= then for now, then in zip(left(), first)),
+             "descriptors, threads:", left(), first)
     dist.init_process_group(rank=0, world_size=1, store=dist.HashStore())
     dist.all_reduce(np.ones(3))
     dist.destroy_process_group()
