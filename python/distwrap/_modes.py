@@ -13,8 +13,6 @@ threads have their sessions beside PyTorch.
 
 import itertools
 import sys
-import threading
-from datetime import timedelta
 
 from . import _core
 
@@ -68,6 +66,18 @@ def _distributed():
     return found if found is not None and found.is_available() else None
 
 
+def _is_main_thread():
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+def _seconds(number):
+    from datetime import timedelta
+
+    return timedelta(seconds=number)
+
+
 def _replace(names):
     package = vars(sys.modules["distwrap"])
     for name, value in names.items():
@@ -93,7 +103,7 @@ def began(session):
     global _shared
     c10d = _distributed()
     if (c10d is None or c10d.is_initialized() or is_replaced()
-            or threading.current_thread() is not threading.main_thread()):
+            or not _is_main_thread()):
         return
     try:
         from .torch import _groups, _store
@@ -106,7 +116,7 @@ def began(session):
     with _groups.handing(membership):
         c10d.init_process_group(
             "distwrap", store=membership.store, rank=world.rank(),
-            world_size=world.size(), timeout=timedelta(seconds=world.timeout))
+            world_size=world.size(), timeout=_seconds(world.timeout))
     _shared = membership
     _core._set_group_of(_groups.core_of)
     _replace({name: getattr(c10d, name) for name in _SHARED
@@ -147,7 +157,7 @@ def shown(group):
         with _groups.handing(membership):
             return c10d.new_group(
                 _core.get_process_group_ranks(group), sort_ranks=False,
-                timeout=timedelta(seconds=group.timeout), backend="distwrap",
+                timeout=_seconds(group.timeout), backend="distwrap",
                 use_local_synchronization=True, group_desc=group.group_desc)
     finally:
         world.group_count = count
@@ -197,8 +207,8 @@ def pass_through(backend, init_method, timeout, world_size, rank, store,
         raise ImportError(
             f"mode='passthrough' calls PyTorch, which cannot be imported: "
             f"{error}. Next: install it, or leave the mode out") from error
-    if timeout is not None and not isinstance(timeout, timedelta):
-        timeout = timedelta(seconds=timeout)
+    if isinstance(timeout, (int, float)):
+        timeout = _seconds(timeout)
     c10d.init_process_group(
         backend, init_method=init_method, timeout=timeout,
         world_size=world_size, rank=rank, store=store, group_name=group_name,

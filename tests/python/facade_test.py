@@ -67,6 +67,13 @@ def test_all_reduce_and_broadcast():
     both_ways(dist.barrier)
 
 
+def test_the_store_of_a_session():
+    session = dist.create_session(store=dist.HashStore(), rank=0, world_size=1)
+    session.store().set("program/color", b"blue")
+    equal(session.store().get("program/color"), b"blue")
+    session.close()
+
+
 def test_gathers_of_lists_tensors_and_unequal_parts():
     outs = [np.zeros(N, "f4") for _ in everyone()]
     both_ways(dist.all_gather, outs, mine())

@@ -200,7 +200,7 @@ TEST_F(Commands, BenchMoeComparesWithCallsByHand) {
     ASSERT_EQ(run(as_json), 0) << err_;
     EXPECT_TRUE(is_json(out_));
   }
-  EXPECT_EQ(run({"bench", "moe", "--experts", "7"}), 2);
+  EXPECT_EQ(run({"bench", "moe", "--experts", "7", "--topk", "3"}), 2);
   EXPECT_THAT(err_, HasSubstr("a multiple of 2 ranks"));
 }
 
