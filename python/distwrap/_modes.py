@@ -63,7 +63,8 @@ def is_passing():
 def _distributed():
     """torch.distributed where the program has loaded it, else None."""
     found = sys.modules.get("torch.distributed")
-    return found if found is not None and found.is_available() else None
+    is_available = getattr(found, "is_available", None)
+    return found if is_available is not None and is_available() else None
 
 
 def _is_main_thread():
