@@ -332,7 +332,7 @@ def test_subgroups():
         if rank() not in ranks:
             continue
         n = len(ranks)
-        for dtype, count in some(FLOATS + INTEGERS, SIZES):
+        for dtype, count in some(FLOATS + INTEGERS, SIZES)[::5]:
             def twice(call, *shape):
                 outs = [torch.zeros(*shape, dtype=dtype) for _ in range(2)]
                 call(outs[0], ours)

@@ -20,13 +20,17 @@ _MODULE = "distwrap_torch_compiled"
 _loaded = []  # [the module, or None], once it was looked for
 
 
+_SOURCE = pathlib.Path(__file__).with_name("compiled.cc")
+
+
 def key():
     """Everything that a compiled file is made for."""
+    source = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:8]
     return "; ".join((
         f"torch {torch.__version__} ({torch.version.git_version})",
         f"python {sys.implementation.cache_tag}",
         f"C++ ABI {int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-        f"distwrap {_core.version}"))
+        f"distwrap {_core.version} ({source})"))
 
 
 def _folder():
@@ -128,7 +132,7 @@ def build():
             f"-DTORCH_EXTENSION_NAME={_MODULE}",
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
             *(f"-isystem{one}" for one in includes),
-            pathlib.Path(__file__).with_name("compiled.cc"), "-o", made,
+            _SOURCE, "-o", made,
             *(f"-L{one}" for one in cpp_extension.library_paths()), "-lc10",
             "-ltorch", "-ltorch_cpu", "-ltorch_python", library]
         done = subprocess.run(command, text=True, capture_output=True)
