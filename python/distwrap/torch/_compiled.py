@@ -17,10 +17,8 @@ import torch
 from .. import _core
 
 _MODULE = "distwrap_torch_compiled"
-_loaded = []  # [the module, or None], once it was looked for
-
-
 _SOURCE = pathlib.Path(__file__).with_name("compiled.cc")
+_loaded = []  # [the module, or None], once it was looked for
 
 
 def key():
