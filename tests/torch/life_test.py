@@ -577,6 +577,7 @@ for group in (None, gloo, None):
     dist.all_reduce(x, group=group)
     assert x[0] == 2
 backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+backend = getattr(backend, "python_form", backend)
 assert distwrap.get_backend(backend._group) == "gloo"
 os._exit(0)
 """
