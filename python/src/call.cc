@@ -122,8 +122,9 @@ nb::object group_behind(nb::handle group) {
 }
 
 void set_other_groups(nb::handle function) {
-  Py_XSETREF(other_groups,
-             function.is_none() ? nullptr : function.inc_ref().ptr());
+  PyObject* const before = other_groups;
+  other_groups = function.is_none() ? nullptr : function.inc_ref().ptr();
+  Py_XDECREF(before);
 }
 
 distwrap_group group_of(const char* call, nb::handle group) {
