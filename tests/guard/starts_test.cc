@@ -80,15 +80,17 @@ class Failing final : public Store {
 bool starts(const std::shared_ptr<Store>& store,
             const std::shared_ptr<Store>& failing) {
   const auto rank = [](int me, std::shared_ptr<Store> own, bool* started) {
-    const auto session = Session::create(
-        {.rank = me,
-         .world_size = 2,
-         .store = std::move(own),
-         .init_timeout = absl::Milliseconds(60),
-         .guard = me == 0 ? GuardMode::kBlock : GuardMode::kWarn});
+    const GuardMode wish = me == 0 ? GuardMode::kBlock : GuardMode::kWarn;
+    const auto session =
+        Session::create({.rank = me,
+                         .world_size = 2,
+                         .store = std::move(own),
+                         .init_timeout = absl::Milliseconds(60),
+                         .guard = wish});
     *started = session.ok();
     if (!session.ok()) return;
-    EXPECT_EQ(guard_status().mode, GuardMode::kBlock);
+    // The other rank's start may have failed, or its session have ended.
+    EXPECT_GE(guard_status().mode, wish);
     session->close(absl::Milliseconds(300)).IgnoreError();
   };
   bool first = false, second = false;
