@@ -227,6 +227,7 @@ class Worker {
   void started(Transfer* transfer, ucs_status_ptr_t request);
   // worker_receive.cc
   void begin_receive(Transfer* transfer);
+  static ucp_request_param_t receive_of(Transfer* transfer);
   void post(Transfer* transfer);
   ucp_tag_message_h probe(const EngineOp& call, ucp_tag_recv_info_t* info);
   void take(Transfer* transfer, ucp_tag_message_h message,

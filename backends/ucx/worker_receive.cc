@@ -41,15 +41,21 @@ void Worker::begin_receive(Transfer* transfer) {
   if (news_) handle_news();
 }
 
-// For a receive that ends at once UCX 1.13 reports the size only to a callback.
-void Worker::post(Transfer* transfer) {
-  const EngineOp& call = transfer->call;
+// The parameters of a receive. UCX 1.13 reports the size of one that ends at
+// once only to a callback.
+ucp_request_param_t Worker::receive_of(Transfer* transfer) {
   ucp_request_param_t param;
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                        UCP_OP_ATTR_FIELD_USER_DATA |
                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.user_data = transfer;
   param.cb.recv = received;
+  return param;
+}
+
+void Worker::post(Transfer* transfer) {
+  const EngineOp& call = transfer->call;
+  const ucp_request_param_t param = receive_of(transfer);
   transfer->is_copied = true;
   transfer->beginning = true;
   const ucs_status_ptr_t request =
@@ -82,12 +88,7 @@ void Worker::take(Transfer* transfer, ucp_tag_message_h message,
     if (UCS_PTR_IS_PTR(request)) ucp_->ucp_request_free(request);
     return refuse(transfer, info);
   }
-  ucp_request_param_t param;
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-                       UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  param.user_data = transfer;
-  param.cb.recv = received;
+  const ucp_request_param_t param = receive_of(transfer);
   transfer->beginning = true;
   const ucs_status_ptr_t request =
       ucp_->ucp_tag_msg_recv_nbx(worker_, call.at, call.bytes, message, &param);
