@@ -58,6 +58,25 @@ void expect_news(Job& job, int rank, size_t group, Reason reason,
                               absl::Hex(culprits), " (bits): ", news.text));
 }
 
+void expect_loss(Job& job, int ranks, int victim, Findings& findings) {
+  const int64_t struck = job.ledger().struck_ns.load();
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == victim) continue;
+    expect_news(job, rank, 0, Reason::kPeerLost, bit(victim), findings);
+    findings.took(0, job.page(rank).news[0].heard_ns.load() - struck);
+    findings.took(1, job.page(rank).took_ns[0].load());
+  }
+}
+
+void close_broken(const Self& self, const absl::Status& later) {
+  if (error_reason(later) != Reason::kGroupBroken)
+    self.complain(absl::StrCat("a later call: ", later.ToString()));
+  const int64_t closing = Deadline::now_ns();
+  if (const absl::Status closed = destroy_process_group(); !closed.ok())
+    self.complain(absl::StrCat("close: ", closed.ToString()));
+  self.page.took_ns[0].store(Deadline::now_ns() - closing);
+}
+
 void sleep_for(absl::Duration duration) {
   const timespec span = absl::ToTimespec(duration);
   nanosleep(&span, nullptr);

@@ -100,6 +100,13 @@ const Case* find_case(absl::string_view name);
 void expect_news(Job& job, int rank, size_t group, Reason reason,
                  uint64_t culprits, Findings& findings);
 inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
+// Judges the ranks of a job whose rank `victim` was killed: each of the others
+// was told. Their measures are 0, the time from the fault to the error, and 1,
+// that of `close_broken`.
+void expect_loss(Job& job, int ranks, int victim, Findings& findings);
+// Ends a rank whose group is broken: `later` is the status of a call after the
+// error. The time of the close goes to the page.
+void close_broken(const Self& self, const absl::Status& later);
 
 void sleep_for(absl::Duration duration);
 // Kills this process at that time of CLOCK_MONOTONIC, whatever it is doing, and

@@ -55,25 +55,13 @@ void rank(const Self& self) {
   }
   if (!performer.wrong().empty()) self.complain(performer.wrong());
   // The survivor lives on.
-  const absl::Status again = performer.perform(plan.call, 0);
-  if (error_reason(again) != Reason::kGroupBroken)
-    self.complain(absl::StrCat("a later call: ", again.ToString()));
-  const int64_t closing = Deadline::now_ns();
-  if (const absl::Status closed = destroy_process_group(); !closed.ok())
-    self.complain(absl::StrCat("close: ", closed.ToString()));
-  self.page.took_ns[0].store(Deadline::now_ns() - closing);
+  close_broken(self, performer.perform(plan.call, 0));
 }
 
 void direct(const Setting& setting, Job& job, Findings& findings) {
   const Plan plan(setting);
-  if (!job.wait_for_all()) return;
-  const int64_t struck = job.ledger().struck_ns.load();
-  for (int rank = 0; rank < setting.ranks; ++rank) {
-    if (rank == plan.victim) continue;
-    expect_news(job, rank, 0, Reason::kPeerLost, bit(plan.victim), findings);
-    findings.took(0, job.page(rank).news[0].heard_ns.load() - struck);
-    findings.took(1, job.page(rank).took_ns[0].load());
-  }
+  if (job.wait_for_all())
+    expect_loss(job, setting.ranks, plan.victim, findings);
 }
 
 bool ends_well(const Setting& setting, int rank, int code) {
