@@ -1,5 +1,6 @@
 // Operations that the waiter runs itself.
 #include "distwrap/abi/plugin.h"
+#include "fakes/compose_over.h"
 #include "host.h"
 #include "thread_ranks.h"
 
@@ -13,6 +14,11 @@ namespace distwrap::conformance {
 namespace {
 
 using shm_test::run_threads;
+
+// As the host has it: below a decorator with works of its own.
+const dw_backend_api& composed() {
+  return fakes::compose_over<fakes::table_of<dw_plugin_query_v1_shm>>();
+}
 
 constexpr std::chrono::seconds kLong{60};
 
@@ -47,9 +53,10 @@ struct Begun {
   int32_t code = DW_OK;
 };
 
-TEST(ShmWaiter, RunsWhatHasNotBegun) {
+void expect_runs_what_has_not_begun(const dw_backend_api& api) {
   for (int size : {2, 3}) {
-    run_threads(size, [&](Member& member) {
+    Findings findings;
+    run_team(api, size, Limits(), findings, [&](Member& member) {
       int run_here = 0;
       for (uint64_t round = 0; round < 300; ++round) {
         std::array<Begun, 3> begun = {
@@ -67,7 +74,16 @@ TEST(ShmWaiter, RunsWhatHasNotBegun) {
       // The thread, too, may run what has waited for long.
       EXPECT_GT(run_here, 0);
     });
+    EXPECT_TRUE(findings.empty()) << findings.text();
   }
+}
+
+TEST(ShmWaiter, RunsWhatHasNotBegun) {
+  expect_runs_what_has_not_begun(shm_test::shm());
+}
+
+TEST(ShmWaiter, RunsItBelowADecorator) {
+  expect_runs_what_has_not_begun(composed());
 }
 
 TEST(ShmWaiter, NobodyHasToWait) {
