@@ -164,7 +164,7 @@ void check_hints(Arguments& check,
                   absl::StrCat("the hint ", key, " is no number"), "1 or more",
                   value);
     check.require(counted || value == "warp" || value == "block",
-                  absl::StrCat("the hint ", key, " is unknown"),
+                  absl::StrCat("the hint ", key, " has no such value"),
                   "warp or block", value);
   }
 }

@@ -1,7 +1,6 @@
 // The thread that runs a communicator's asynchronous composed operations.
 //
-// Threads: `add` from one thread at a time; the tasks run in the operation
-// thread's thread.
+// Threads: `add` from one thread at a time; the tasks run in this one.
 #ifndef DISTWRAP_SRC_ALGO_COMPOSE_OPERATION_THREAD_H_
 #define DISTWRAP_SRC_ALGO_COMPOSE_OPERATION_THREAD_H_
 
