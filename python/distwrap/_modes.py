@@ -184,8 +184,10 @@ def destroy(group):
         if core is None:
             return False
     if core == _shared.core:
-        c10d.destroy_process_group()
-        _core._destroy(core)
+        try:
+            c10d.destroy_process_group()
+        finally:  # a broken group may end with an error
+            _core._destroy(core)
         return True
     if group is core:  # no group of PyTorch
         return False
