@@ -94,9 +94,12 @@ absl::StatusOr<Work> Exchange::messages(const ByteParts& out,
       if (absl::Status status =
               start(receives ? DW_OP_RECV : DW_OP_SEND, parts, r);
           !status.ok()) {
-        // The messages that were started use the buffers up to their end.
-        wait_all(works).IgnoreError();
-        return status;
+        // The messages that were started use the buffers up to their end. If
+        // one of them broke the group, the call reports its error.
+        const absl::Status started = finish(wait_all(works));
+        const bool told =
+            !started.ok() && error_reason(status) == Reason::kGroupBroken;
+        return told ? started : status;
       }
     }
   if (async) return Work::all(std::move(works));
