@@ -46,6 +46,7 @@ enum class PartialOp : uint8_t {
   kBand,  // bitwise, of integers and bool
   kBor,
   kBxor,
+  kNorm,  // (sum of |x|^p)^(1/p) of the parts' norms, of floats; `norm` is p
 };
 
 // "sum", "avg" and so on.
@@ -66,6 +67,7 @@ struct Placement {
   // The dimension is split into this many parts, and each coordinate holds its
   // piece of every part. 1: one piece.
   int64_t factor = 1;
+  double norm = 0;  // used by kNorm: above 0 and finite
 
   static Placement replicate() { return {}; }
   static Placement shard(int dim, int64_t factor = 1) {
@@ -74,10 +76,13 @@ struct Placement {
   static Placement partial(PartialOp op = PartialOp::kSum) {
     return {.kind = Kind::kPartial, .op = op};
   }
+  static Placement partial_norm(double p) {
+    return {.kind = Kind::kPartial, .op = PartialOp::kNorm, .norm = p};
+  }
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// "R", "R^", "S(0)", "SS(0,2)", "P(sum)".
+// "R", "R^", "S(0)", "SS(0,2)", "P(sum)", "P(norm2)".
 DISTWRAP_EXPORT std::string placement_text(const Placement& placement);
 // The reverse; "P" is "P(sum)". kPlacement with the position for other texts.
 DISTWRAP_EXPORT absl::StatusOr<Placement> parse_placement(
@@ -102,7 +107,8 @@ class DISTWRAP_EXPORT Layout {
   // kMeshShape: no axis, an axis below 1, another number of names, a repeated
   // name. kPlacement: another number of placements than of axes, a dimension
   // out of range, an order that names other axes than those that cut.
-  // kPartialState: partial operations that differ, sum and avg apart.
+  // kPartialState: partial operations that differ, sum and avg apart, or a norm
+  // that is not above 0 and finite.
   // kStrideOrder: a factor beside an order.
   static absl::StatusOr<const Layout*> make(
       const MeshShape& mesh, absl::Span<const Placement> placements,

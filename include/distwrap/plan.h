@@ -57,6 +57,7 @@ struct PlanStep {
   PartialOp op = PartialOp::kSum;        // used by reductions
   Exchange exchange = Exchange::kFetch;  // used by kExchange
   std::vector<int> dims = {};            // scattered or gathered
+  double norm = 0;                       // used by kNorm, as Placement
   int64_t divisor = 1;                   // used by kDivide
   const Layout* to = nullptr;            // the layout after the step
   // Elements: received by the rank that receives the most, and the result of
@@ -126,10 +127,17 @@ class DISTWRAP_EXPORT Plan {
 // thread remembers the plans that it has made last.
 // kMeshMismatch: layouts on different meshes. kPlacement: a tensor of too few
 // dimensions. kPartialTarget: P(x) to P(y), S to other partials than P(sum), R
-// to products and bitwise partials. kStrideOrder: a
+// to products, norms and bitwise partials. kStrideOrder: a
 // strided cut of a dimension of which an axis becomes partial.
 // kInvalidArgument: impossible shapes and options.
 DISTWRAP_EXPORT absl::StatusOr<PlanRef> make_plan(
+    absl::Span<const int64_t> shape, int64_t itemsize, const Layout& source,
+    const Layout& target, const PlanOptions& options = {});
+
+// The plan for the gradient of what a plan from `source` to `target` gives:
+// from the layout of the target's gradient to that of the source's (cotangent).
+// Errors: as make_plan, and kPartialState for partials that have no gradient.
+DISTWRAP_EXPORT absl::StatusOr<PlanRef> backward_plan(
     absl::Span<const int64_t> shape, int64_t itemsize, const Layout& source,
     const Layout& target, const PlanOptions& options = {});
 

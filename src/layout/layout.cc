@@ -9,6 +9,7 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -82,7 +83,14 @@ absl::Status check_placements(const MeshShape& mesh,
     const auto adds = [](PartialOp op) {
       return op == PartialOp::kSum || op == PartialOp::kAvg;
     };
-    if (partial != nullptr && partial->op != one.op &&
+    if (one.op == PartialOp::kNorm &&
+        !(one.norm > 0 && std::isfinite(one.norm)))
+      return refuse(Reason::kPartialState,
+                    absl::StrCat(placement_text(one), " is no norm"),
+                    "a p above 0 and finite, such as P(norm2)",
+                    "use P(max) of absolute values for an infinite p");
+    if (partial != nullptr &&
+        (partial->op != one.op || partial->norm != one.norm) &&
         !(adds(partial->op) && adds(one.op)))
       return refuse(
           Reason::kPartialState,
@@ -279,7 +287,8 @@ absl::StatusOr<bool> equivalent(const Layout& a, const Layout& b,
   for (size_t i = 0; i < a.placements().size(); ++i) {
     const Placement &p = a.placements()[i], &q = b.placements()[i];
     const bool both = p.kind == Placement::Kind::kPartial &&
-                      q.kind == Placement::Kind::kPartial && p.op == q.op;
+                      q.kind == Placement::Kind::kPartial && p.op == q.op &&
+                      p.norm == q.norm;
     const bool none = p.kind != Placement::Kind::kPartial &&
                       q.kind != Placement::Kind::kPartial;
     if (!both && !none && a.mesh().sizes[i] > 1) return false;

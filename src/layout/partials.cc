@@ -32,7 +32,7 @@ absl::StatusOr<Partials> partials_of(const Layout& source,
     // An axis of one coordinate has nothing to reduce or to divide.
     if ((!is && !will_be) || source.mesh().sizes[a] == 1) continue;
     if (is && will_be) {
-      if (s.op == t.op) continue;
+      if (s.op == t.op && s.norm == t.norm) continue;
       return refuse(absl::StrCat("axis ", a, " would go from ",
                                  placement_text(s), " to ", placement_text(t)),
                     "reduce it first, then make it partial");
@@ -44,6 +44,7 @@ absl::StatusOr<Partials> partials_of(const Layout& source,
       else
         sums = true;
       found.op = s.op;
+      found.norm = s.norm;
       continue;
     }
     const bool exact = t.op == PartialOp::kSum ||

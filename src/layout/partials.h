@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace distwrap::layout {
@@ -17,8 +18,12 @@ struct Partials {
   std::vector<int> filled;         // partial in the target alone
   PartialOp op = PartialOp::kSum;  // reduces the leaving axes
   PartialOp fill_op = PartialOp::kSum;  // the last filled axis's, for the text
+  double norm = 0;                      // used by kNorm, as Placement
   int64_t divisor = 1;                  // for averages that travel as a sum
 };
+
+// The operation as layouts and plans write it: "sum", "norm2".
+std::string partial_text(PartialOp op, double norm);
 
 // kPartialTarget for axes that cannot become partial in this way.
 absl::StatusOr<Partials> partials_of(const Layout& source,

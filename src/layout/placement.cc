@@ -1,6 +1,7 @@
 // Placements and layouts as text.
 #include "base/error.h"
 #include "distwrap/layout.h"
+#include "layout/partials.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
@@ -11,6 +12,7 @@
 #include <absl/strings/strip.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -22,6 +24,7 @@ constexpr std::pair<absl::string_view, PartialOp> kOps[] = {
     {"min", PartialOp::kMin},         {"max", PartialOp::kMax},
     {"product", PartialOp::kProduct}, {"band", PartialOp::kBand},
     {"bor", PartialOp::kBor},         {"bxor", PartialOp::kBxor},
+    {"norm", PartialOp::kNorm},
 };
 
 absl::Status no_placement(absl::string_view text) {
@@ -31,9 +34,11 @@ absl::Status no_placement(absl::string_view text) {
        .expected = "R, R^, S(dim), SS(dim,factor) or P(op)",
        .next_step = absl::StrCat(
            "write one placement for each axis, such as R,S(0); op is one of ",
-           absl::StrJoin(kOps, ", ", [](std::string* out, const auto& op) {
-             absl::StrAppend(out, op.first);
-           }))});
+           absl::StrJoin(kOps, ", ",
+                         [](std::string* out, const auto& op) {
+                           absl::StrAppend(out, op.first);
+                         }),
+           " with its p, such as norm2")});
 }
 
 absl::Status no_order(absl::string_view text) {
@@ -95,6 +100,15 @@ absl::string_view partial_op_name(PartialOp op) {
   return kOps[static_cast<size_t>(op)].first;
 }
 
+std::string layout::partial_text(PartialOp op, double norm) {
+  std::string text(partial_op_name(op));
+  if (op != PartialOp::kNorm) return text;
+  // The shortest digits that read back as this number.
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, norm).ptr;
+  return text.append(digits, end);
+}
+
 std::string placement_text(const Placement& placement) {
   switch (placement.kind) {
     case Placement::Kind::kShard:
@@ -102,7 +116,8 @@ std::string placement_text(const Placement& placement) {
                                    : absl::StrCat("SS(", placement.dim, ",",
                                                   placement.factor, ")");
     case Placement::Kind::kPartial:
-      return absl::StrCat("P(", partial_op_name(placement.op), ")");
+      return absl::StrCat(
+          "P(", layout::partial_text(placement.op, placement.norm), ")");
     case Placement::Kind::kReplicate:
       break;
   }
@@ -118,7 +133,14 @@ absl::StatusOr<Placement> parse_placement(absl::string_view text) {
   int dim = 0;
   if (const auto name = inside(text, "P(")) {
     for (const auto& [known, op] : kOps)
-      if (*name == known) return Placement::partial(op);
+      if (*name == known && op != PartialOp::kNorm)
+        return Placement::partial(op);
+    absl::string_view digits = *name;
+    double p = 0;
+    if (absl::ConsumePrefix(&digits, "norm") && !digits.empty() &&
+        absl::ascii_isdigit(static_cast<unsigned char>(digits[0])) &&
+        absl::SimpleAtod(digits, &p))
+      return Placement::partial_norm(p);
   } else if (const auto number = inside(text, "S(")) {
     if (absl::SimpleAtoi(*number, &dim)) return Placement::shard(dim);
   } else if (const auto two = inside(text, "SS(")) {

@@ -281,6 +281,8 @@ class PlanMaker {
     plan->peak_ = regions_.of(source_).largest() +
                   regions_.of(target_).largest() + chosen.between();
     plan->steps_ = std::move(chosen.steps);
+    for (PlanStep& step : plan->steps_)
+      if (step.op == PartialOp::kNorm) step.norm = partials_.norm;
     measure(*plan);
     return plan;
   }
@@ -350,6 +352,17 @@ absl::StatusOr<PlanRef> make_plan(absl::Span<const int64_t> shape,
       PlanMaker(shape, itemsize, source, target, options).make();
   if (made.ok()) kept = *made;
   return made;
+}
+
+absl::StatusOr<PlanRef> backward_plan(absl::Span<const int64_t> shape,
+                                      int64_t itemsize, const Layout& source,
+                                      const Layout& target,
+                                      const PlanOptions& options) {
+  const absl::StatusOr<const Layout*> from = cotangent(target);
+  if (!from.ok()) return from.status();
+  const absl::StatusOr<const Layout*> to = cotangent(source);
+  if (!to.ok()) return to.status();
+  return make_plan(shape, itemsize, **from, **to, options);
 }
 
 }  // namespace distwrap

@@ -1,5 +1,6 @@
 // A plan as text. Tests compare it, so a change needs another version number.
 #include "distwrap/plan.h"
+#include "layout/partials.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -27,7 +28,7 @@ std::string line_of(const PlanStep& step) {
   if (!step.axes.empty()) absl::StrAppend(&line, " g=", list(step.axes));
   if (step.kind == Kind::kReduceScatter || step.kind == Kind::kAllReduce ||
       step.kind == Kind::kFill)
-    absl::StrAppend(&line, " op=", partial_op_name(step.op));
+    absl::StrAppend(&line, " op=", layout::partial_text(step.op, step.norm));
   if (step.kind == Kind::kExchange)
     absl::StrAppend(&line, " kind=", name_of(step.exchange));
   if (step.kind == Kind::kDivide) absl::StrAppend(&line, " by=", step.divisor);

@@ -87,6 +87,17 @@ TEST(Layout, StridedCutsAreAnOrder) {
             Reason::kStrideOrder);
 }
 
+TEST(Layout, NormsReadBackAsTheyAre) {
+  for (const char* const text :
+       {"(P(norm2),R)", "(P(norm0.1),P(norm0.1))", "(R,P(norm2.5))"})
+    EXPECT_EQ(parsed(kNamed, text)->text(), text);
+  EXPECT_EQ(parsed(kNamed, "P(norm2),R")->placements()[0],
+            Placement::partial_norm(2));
+  EXPECT_NE(parsed(kNamed, "P(norm2),R"), parsed(kNamed, "P(norm3),R"));
+  EXPECT_FALSE(*equivalent(*parsed(kNamed, "P(norm2),R"),
+                           *parsed(kNamed, "P(norm3),R"), {8}));
+}
+
 TEST(Layout, CotangentsFollowTheTable) {
   EXPECT_EQ(cotangent(*parsed(kNamed, "S(0),R")).value()->text(), "(S(0),R)");
   EXPECT_EQ(cotangent(*parsed(kNamed, "P,R^")).value()->text(), "(R^,P(sum))");
@@ -118,6 +129,11 @@ TEST(Layout, RefusesWhatIsImpossible) {
       {kNamed, "P(mean),R", Reason::kPlacement},
       {kNamed, "R,,R", Reason::kPlacement},
       {kNamed, "P(sum),P(max)", Reason::kPartialState},
+      {kNamed, "P(norm2),P(norm1)", Reason::kPartialState},
+      {kNamed, "P(norm0),R", Reason::kPartialState},
+      {kNamed, "P(norm1e999),R", Reason::kPartialState},
+      {kNamed, "P(norm),R", Reason::kPlacement},
+      {kNamed, "P(norm-2),R", Reason::kPlacement},
       {kNamed, "S(0),R order=0:[1]", Reason::kPlacement},
       {kNamed, "S(0),S(0) order=0:[1,1]", Reason::kPlacement},
       {kNamed, "S(0),S(0) order=0:[1]", Reason::kPlacement},

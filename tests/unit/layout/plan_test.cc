@@ -4,6 +4,7 @@
 #include "unit/layout/placement_texts.h"
 #include "unit/layout/simulated_plan.h"
 
+#include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -44,6 +45,59 @@ TEST(Plan, TextIsKept) {
             "plan 1 mesh=[4] shape=[8] item=4 mode=fastest cap=16777216\n"
             "src=(S(0)) dst=(S(0))\n"
             "= collectives=0 recv=0 peak=4 node=0\n");
+}
+
+TEST(Plan, NormsAreReduced) {
+  EXPECT_EQ(planned({{4}}, {8}, "P(norm2)", "S(0)")->text(),
+            "plan 1 mesh=[4] shape=[8] item=4 mode=fastest cap=16777216\n"
+            "src=(P(norm2)) dst=(S(0))\n"
+            "1 reduce_scatter g=[0] op=norm2 d=[0] recv=6 max=2\n"
+            "= collectives=1 recv=6 peak=10 node=0\n");
+  for (const char* const from : {"R", "S(0)", "P(norm3)", "P(sum)"})
+    EXPECT_EQ(error_reason(make_plan({8}, 4, layout({{4}}, from),
+                                     layout({{4}}, "P(norm2)"))
+                               .status()),
+              Reason::kPartialTarget)
+        << from;
+}
+
+// The steps of gradients, by those of the values.
+TEST(Plan, BackwardFollowsTheTable) {
+  struct Row {
+    const char *from, *to, *backward;
+  };
+  const Row rows[] = {
+      {"S(0)", "S(1)", "exchange"},
+      {"P", "R", ""},
+      {"S(0)", "R", "slice"},
+      {"P", "R^", "all_reduce"},
+      {"S(0)", "R^", "reduce_scatter"},
+      {"P", "S(0)", "all_gather"},
+      {"R", "S(0)", "all_gather"},
+      {"R", "P", ""},
+      {"R^", "S(0)", "fill"},
+      {"R^", "P", "fill"},
+      {"R", "R^", "all_reduce"},
+      {"S(0)", "P", "slice"},
+      {"R^", "R", "fill"},
+  };
+  for (const Row& row : rows) {
+    const auto plan = backward_plan({8, 4}, 4, layout({{4}}, row.from),
+                                    layout({{4}}, row.to));
+    ASSERT_TRUE(plan.ok()) << row.from << row.to << plan.status();
+    std::string steps;
+    for (const PlanStep& step : (*plan)->steps())
+      absl::StrAppend(&steps, plan_step_name(step.kind));
+    EXPECT_EQ(steps, row.backward) << row.from << "->" << row.to;
+    EXPECT_EQ(&(*plan)->source(), *cotangent(layout({{4}}, row.to)));
+    EXPECT_EQ(&(*plan)->target(), *cotangent(layout({{4}}, row.from)));
+  }
+  for (const auto& [from, to] :
+       {std::pair("P(max)", "R"), std::pair("R", "P(max)")})
+    EXPECT_EQ(error_reason(backward_plan({8, 4}, 4, layout({{4}}, from),
+                                         layout({{4}}, to))
+                               .status()),
+              Reason::kPartialState);
 }
 
 // A plan that is made again is the same one; other arguments have another, also

@@ -28,7 +28,7 @@ void each_cell(const Regions& regions, absl::Span<const int64_t> shape,
   go(0, 0);
 }
 
-double combine(PartialOp op, double a, double b) {
+double combine(PartialOp op, double norm, double a, double b) {
   const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
   switch (op) {
     case PartialOp::kMin:
@@ -43,6 +43,8 @@ double combine(PartialOp op, double a, double b) {
       return static_cast<double>(x | y);
     case PartialOp::kBxor:
       return static_cast<double>(x ^ y);
+    case PartialOp::kNorm:
+      return std::pow(std::pow(a, norm) + std::pow(b, norm), 1 / norm);
     case PartialOp::kSum:
     case PartialOp::kAvg:
       break;
@@ -112,7 +114,7 @@ class Run {
         const Cells& cells = cells_[static_cast<size_t>(member)];
         EXPECT_TRUE(cells.contains(flat)) << "rank " << member;
         const double one = cells.contains(flat) ? cells.at(flat) : 0;
-        sum = sum ? combine(step.op, *sum, one) : one;
+        sum = sum ? combine(step.op, step.norm, *sum, one) : one;
         ++n;
       });
       return step.op == PartialOp::kAvg ? *sum / n : *sum;
@@ -166,12 +168,13 @@ std::vector<double> joined(const Parts& parts, const Layout& layout,
   const Coordinates at(layout.mesh().sizes);
   std::vector<int> axes;
   PartialOp op = PartialOp::kSum;
-  double divisor = 1;
+  double divisor = 1, norm = 0;
   for (size_t a = 0; a < layout.placements().size(); ++a)
     if (const Placement& one = layout.placements()[a];
         one.kind == Placement::Kind::kPartial) {
       axes.push_back(static_cast<int>(a));
       op = one.op;
+      norm = one.norm;
       if (op == PartialOp::kAvg)
         divisor *= static_cast<double>(at.size(static_cast<int>(a)));
     }
@@ -185,7 +188,7 @@ std::vector<double> joined(const Parts& parts, const Layout& layout,
       std::optional<double> sum;
       each_member(at, rank, axes, [&](int64_t member) {
         const double one = cells[static_cast<size_t>(member)].at(flat);
-        sum = sum ? combine(op, *sum, one) : one;
+        sum = sum ? combine(op, norm, *sum, one) : one;
       });
       *sum /= divisor;
       const auto i = static_cast<size_t>(flat);
