@@ -214,6 +214,8 @@ typedef struct distwrap_plan_options {
   int64_t cap_bytes;      /* memory between the steps; 0: 16 MiB */
   int64_t ranks_per_host; /* consecutive ranks of the mesh; 0: all */
   int64_t timeout;        /* limit of distwrap_redistribute; 0: the groups' */
+  dw_dtype wire_dtype;    /* the type in which floats travel; bits 0: unset */
+  uint32_t reserved;
 } distwrap_plan_options;
 
 /* The options of distwrap_moe_plan_create, equal on all ranks; MoeOptions in

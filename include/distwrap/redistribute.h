@@ -32,6 +32,10 @@ namespace distwrap {
 struct RedistributeOptions {
   PlanMode mode = PlanMode::kFastest;
   int64_t cap_bytes = int64_t{16} << 20;  // as PlanOptions
+  // The float in which values travel, all of them, also those that a rank
+  // keeps, so that replicas stay equal; reductions add in it. Unset: the
+  // tensor's own type. Ignored where nothing is sent, and for norms.
+  std::optional<DType> wire_dtype = std::nullopt;
   // The time limit of the whole call; unset: that of each group.
   std::optional<absl::Duration> timeout = std::nullopt;
 };
@@ -46,15 +50,18 @@ class DISTWRAP_EXPORT Redistribution {
  public:
   Redistribution() = default;
   // One tensor on one mesh. Members of the plan's groups make them here, so
-  // every rank of the mesh calls. kMeshMismatch: a plan for another mesh, or a
-  // rank outside. kInvalidArgument: elements of another size than the plan's.
-  static absl::StatusOr<Redistribution> prepare(const DeviceMesh& mesh,
-                                                const PlanRef& plan,
-                                                DType dtype);
+  // every rank of the mesh calls. `wire_dtype` as in RedistributeOptions; the
+  // plan is for elements of its size. kMeshMismatch: a plan for another mesh,
+  // or a rank outside. kInvalidArgument: elements of another size than the
+  // plan's, a wire type where one of the two is no float, a norm of integers.
+  static absl::StatusOr<Redistribution> prepare(
+      const DeviceMesh& mesh, const PlanRef& plan, DType dtype,
+      std::optional<DType> wire_dtype = std::nullopt);
   // Several tensors by the same steps: each step is one collective for all of
   // them. kInvalidArgument: no plan, or plans whose steps differ.
   static absl::StatusOr<Redistribution> prepare_many(
-      const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype);
+      const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype,
+      std::optional<DType> wire_dtype = std::nullopt);
   // One tensor from a mesh to another one. They may have all ranks in common,
   // some or none, and every rank of either calls. What is partial is reduced on
   // the first mesh before it is sent, and becomes partial on the second. Errors
@@ -64,8 +71,9 @@ class DISTWRAP_EXPORT Redistribution {
       const Layout& from, absl::Span<const int64_t> shape, DType dtype,
       const RedistributeOptions& options = {});
 
-  // Moves the parts. `in` and `out` are this rank's parts, contiguous, and
-  // share no memory. kLayoutMismatch: a part of another size than the layout's.
+  // Moves the parts. `in` and `out` are this rank's parts, and lie in separate
+  // memory. A strided part costs a copy; its elements count row-major.
+  // kLayoutMismatch: a part of another size than the layout's.
   absl::Status run(TensorView out, TensorView in,
                    std::optional<absl::Duration> timeout = std::nullopt) const {
     return run_many({&out, 1}, {&in, 1}, timeout);

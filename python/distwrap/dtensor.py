@@ -48,7 +48,7 @@ class Replicate:
 @dataclasses.dataclass(frozen=True)
 class Partial:
     """Each coordinate of the axis holds a part of every value. reduce_op: sum,
-    avg, min, max, product, band, bor or bxor."""
+    avg, min, max, product, band, bor, bxor, or a norm with its p: norm2."""
 
     reduce_op: str = "sum"
 
@@ -191,12 +191,14 @@ def plan(mesh, shape, src, dst, *, itemsize=4, mode="fastest", cap_bytes=None,
 
 
 def redistribute(mesh, tensor, src, dst, shape, *, out=None, to_mesh=None,
-                 async_op=False, mode="fastest", cap_bytes=None, timeout=None):
+                 async_op=False, mode="fastest", cap_bytes=None, wire_dtype=None,
+                 timeout=None):
     """Moves this rank's part of a tensor of `shape` from the layout src to the
     layout dst, and returns the new part. All ranks of the mesh call with equal
-    arguments, but for their parts. tensor is not written. out: contiguous
-    memory for the result; without it, memory of the backend, or for a tensor of
-    PyTorch a new one. mode, cap_bytes: as plan. timeout: seconds or a
+    arguments, but for their parts. tensor is not written. out: memory for the
+    result; without it, memory of the backend, or for a tensor of PyTorch a new
+    one. Strided arrays cost a copy. mode, cap_bytes: as plan. wire_dtype: a
+    narrower float in which values travel, all of them. timeout: seconds or a
     timedelta, for the whole call.
 
     async_op: True returns a Work at once, whose result is the list of the new
@@ -215,7 +217,7 @@ def redistribute(mesh, tensor, src, dst, shape, *, out=None, to_mesh=None,
         if out is None:
             out = _new_part(mesh, tensor, dst, shape)
         work = mesh._core.redistribute(out, to, tensor, source, extents, mode,
-                                       cap_bytes, timeout, async_op)
+                                       cap_bytes, wire_dtype, timeout, async_op)
         return work if async_op else out
     if async_op:
         raise _core._make_error(
@@ -228,12 +230,13 @@ def redistribute(mesh, tensor, src, dst, shape, *, out=None, to_mesh=None,
     if mesh.get_rank() < 0:
         tensor = None
     mesh._core.redistribute_to(to_mesh._core, out, to, tensor, source, extents,
-                               mode, cap_bytes, timeout)
+                               mode, cap_bytes, wire_dtype, timeout)
     return out
 
 
 def redistribute_many(mesh, tensors, src, dst, shapes, *, outs=None,
-                      mode="fastest", cap_bytes=None, timeout=None):
+                      mode="fastest", cap_bytes=None, wire_dtype=None,
+                      timeout=None):
     """As redistribute, for several tensors of one element type, with a shape
     for each. Tensors whose plans have equal steps share each collective, so
     many small ones pay for one exchange instead of one each. Returns the list of
@@ -243,7 +246,8 @@ def redistribute_many(mesh, tensors, src, dst, shapes, *, outs=None,
                 for tensor, shape in zip(tensors, shapes)]
     mesh._core.redistribute_many(
         list(outs), _text(dst), list(tensors), _text(src),
-        [_numbers(shape) for shape in shapes], mode, cap_bytes, timeout)
+        [_numbers(shape) for shape in shapes], mode, cap_bytes, wire_dtype,
+        timeout)
     return outs
 
 
@@ -285,6 +289,8 @@ def _placement(one):
         return str(Shard(one.dim, getattr(one, "split_factor", 1)))
     if kind == "Replicate":
         return "R"
+    if kind == "_NormPartial":
+        return f"P(norm{one.norm_type:g})"
     if kind == "Partial":
         return str(Partial(one.reduce_op))
     raise TypeError(f"{kind} is no placement. Next: give Shard(dim), "

@@ -1,4 +1,5 @@
 // Meshes of ranks, plans and redistribution.
+#include "arrays.h"
 #include "call.h"
 #include "handles.h"
 
@@ -20,7 +21,8 @@ distwrap_layout layout_of(const Numbers& sizes, const std::string& text) {
 }
 
 distwrap_plan_options options_of(const char* call, const std::string& mode,
-                                 std::optional<int64_t> cap_bytes) {
+                                 std::optional<int64_t> cap_bytes,
+                                 nb::handle wire_dtype = nb::none()) {
   static const char* const kModes[] = {"fastest", "fewest_bytes", "pytorch"};
   distwrap_plan_options options = {};
   options.struct_size = sizeof options;
@@ -33,6 +35,8 @@ distwrap_plan_options options_of(const char* call, const std::string& mode,
   if (cap_bytes.has_value() && *cap_bytes < 1)
     raise_value(call, "cap_bytes is below 1", "give a number of bytes");
   options.cap_bytes = cap_bytes.value_or(0);
+  if (!wire_dtype.is_none())
+    options.wire_dtype = distwrap_dtype(dtype_of(call, wire_dtype));
   return options;
 }
 
@@ -100,17 +104,19 @@ class Mesh {
   nb::object redistribute(nb::handle out, const std::string& to,
                           nb::handle tensor, const std::string& from,
                           const Numbers& shape, const std::string& mode,
-                          std::optional<int64_t> cap_bytes, nb::handle timeout,
+                          std::optional<int64_t> cap_bytes,
+                          nb::handle wire_dtype, nb::handle timeout,
                           bool async_op) const {
     constexpr const char* kCall = "redistribute";
-    distwrap_plan_options options = options_of(kCall, mode, cap_bytes);
+    distwrap_plan_options options =
+        options_of(kCall, mode, cap_bytes, wire_dtype);
     options.timeout = nanoseconds_of(kCall, timeout);
     auto held = std::make_unique<Held>();
     held->tensors.push_back(std::make_unique<Tensor>());
     held->tensors.push_back(std::make_unique<Tensor>());
     Tensor &written = *held->tensors[0], &read = *held->tensors[1];
-    written.read(out, kCall, "out", Use::kWritten, Elements::kReduced);
-    read.read(tensor, kCall, "tensor", Use::kRead, Elements::kReduced);
+    written.read(out, kCall, "out", Use::kWritten, Elements::kPlaced);
+    read.read(tensor, kCall, "tensor", Use::kRead, Elements::kPlaced);
     const auto dims = static_cast<int32_t>(shape.size());
     distwrap_work work = nullptr;
     wait_in(nullptr, [&](distwrap_error* error) {
@@ -133,13 +139,14 @@ class Mesh {
                          const std::vector<Numbers>& shapes,
                          const std::string& mode,
                          std::optional<int64_t> cap_bytes,
-                         nb::handle timeout) const {
+                         nb::handle wire_dtype, nb::handle timeout) const {
     constexpr const char* kCall = "redistribute_many";
-    distwrap_plan_options options = options_of(kCall, mode, cap_bytes);
+    distwrap_plan_options options =
+        options_of(kCall, mode, cap_bytes, wire_dtype);
     options.timeout = nanoseconds_of(kCall, timeout);
     Tensors written, read;
-    written.read_list(outs, kCall, "outs", Use::kWritten, Elements::kReduced);
-    read.read_list(tensors, kCall, "tensors", Use::kRead, Elements::kReduced);
+    written.read_list(outs, kCall, "outs", Use::kWritten, Elements::kPlaced);
+    read.read_list(tensors, kCall, "tensors", Use::kRead, Elements::kPlaced);
     if (written.size() != shapes.size() || read.size() != shapes.size())
       raise_value(kCall,
                   std::to_string(read.size()) + " tensors, " +
@@ -162,16 +169,17 @@ class Mesh {
                        const std::string& to, nb::handle tensor,
                        const std::string& from, const Numbers& shape,
                        const std::string& mode,
-                       std::optional<int64_t> cap_bytes,
+                       std::optional<int64_t> cap_bytes, nb::handle wire_dtype,
                        nb::handle timeout) const {
     constexpr const char* kCall = "redistribute";
-    distwrap_plan_options options = options_of(kCall, mode, cap_bytes);
+    distwrap_plan_options options =
+        options_of(kCall, mode, cap_bytes, wire_dtype);
     options.timeout = nanoseconds_of(kCall, timeout);
     Tensor written, read;
     if (!out.is_none())
-      written.read(out, kCall, "out", Use::kWritten, Elements::kReduced);
+      written.read(out, kCall, "out", Use::kWritten, Elements::kPlaced);
     if (!tensor.is_none())
-      read.read(tensor, kCall, "tensor", Use::kRead, Elements::kReduced);
+      read.read(tensor, kCall, "tensor", Use::kRead, Elements::kPlaced);
     wait_in(nullptr, [&](distwrap_error* error) {
       return distwrap_redistribute_between(
           to_mesh.handle_, out.is_none() ? nullptr : written.get(), to.c_str(),
@@ -257,13 +265,14 @@ void add_meshes(nb::module_& m) {
       .def("group", &Mesh::group, "axes"_a)
       .def("redistribute", &Mesh::redistribute, "out"_a, "to"_a, "tensor"_a,
            "from_"_a, "shape"_a, "mode"_a, "cap_bytes"_a.none(),
-           "timeout"_a.none(), "async_op"_a)
+           "wire_dtype"_a.none(), "timeout"_a.none(), "async_op"_a)
       .def("redistribute_many", &Mesh::redistribute_many, "outs"_a, "to"_a,
            "tensors"_a, "from_"_a, "shapes"_a, "mode"_a, "cap_bytes"_a.none(),
-           "timeout"_a.none())
+           "wire_dtype"_a.none(), "timeout"_a.none())
       .def("redistribute_to", &Mesh::redistribute_to, "to_mesh"_a,
            "out"_a.none(), "to"_a, "tensor"_a.none(), "from_"_a, "shape"_a,
-           "mode"_a, "cap_bytes"_a.none(), "timeout"_a.none());
+           "mode"_a, "cap_bytes"_a.none(), "wire_dtype"_a.none(),
+           "timeout"_a.none());
   nb::class_<LayoutPlan>(
       m, "Plan",
       "The steps by which a tensor gets from one layout to "

@@ -12,6 +12,9 @@ namespace nb = nanobind;
 namespace distwrap_python {
 namespace {
 
+constexpr const char* kStrided =
+    "is strided: its elements do not lie side by side";
+
 // DLPack 1.3's table of functions. Its leading fields never move.
 struct ExchangeTable {
   uint32_t major, minor;
@@ -202,9 +205,13 @@ bool Tensor::read_buffer(nb::handle object) {
     is_packed = is_packed && (shape[i] == 1 || buffer_.strides[i] == packed);
     packed *= buffer_.shape[i];
   }
-  if (!is_packed && !is_empty && problem_ == nullptr)
-    problem_ = "is strided: its elements do not lie side by side";
   tensor_.shape = shape;
+  if (is_packed || is_empty) return true;
+  for (int i = 0; i < buffer_.ndim; ++i) {
+    if (buffer_.strides[i] % buffer_.itemsize != 0) problem_ = kStrided;
+    strides_.push_back(buffer_.strides[i] / buffer_.itemsize);
+  }
+  tensor_.strides = strides_.data();
   return true;
 }
 
@@ -267,9 +274,9 @@ void Tensor::check(nb::handle object, const char* call, const char* name,
           is_packed && (tensor_.shape[i] == 1 || tensor_.strides[i] == packed);
       packed *= tensor_.shape[i];
     }
-    if (!is_packed && !is_empty)
-      problem_ = "is strided: its elements do not lie side by side";
-    tensor_.strides = nullptr;
+    const bool is_strided = !is_packed && !is_empty;
+    if (is_strided && elements != Elements::kPlaced) problem_ = kStrided;
+    if (!is_strided || problem_ != nullptr) tensor_.strides = nullptr;
   }
   if (problem_ != nullptr && tensor_.dtype.bits == 0)
     refuse(problem_,

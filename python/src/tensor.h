@@ -19,8 +19,8 @@ namespace distwrap_python {
 enum class Use : uint8_t { kRead, kWritten, kEither };
 // How a call treats element types that the C API lacks: kMoved takes their
 // bytes; kSummed takes the parts of complex numbers for the reductions that are
-// those of the parts.
-enum class Elements : uint8_t { kMoved, kSummed, kReduced };
+// those of the parts; kPlaced takes strided tensors as well.
+enum class Elements : uint8_t { kMoved, kSummed, kReduced, kPlaced };
 
 // One tensor, which is held while the object lives.
 class Tensor {
@@ -58,6 +58,7 @@ class Tensor {
   distwrap_tensor tensor_ = {};
   int64_t shape_[kDims];
   std::vector<int64_t> long_shape_;  // where there are more dimensions
+  std::vector<int64_t> strides_;     // where a buffer is strided
   int32_t dims_ = 0;                 // as given
   bool read_only_ = false;
   const char* problem_ = nullptr;  // why the elements cannot be used

@@ -64,6 +64,15 @@ struct DTypes {
 };
 inline constexpr DTypes kDTypes{};
 
+// The element type of DLPack's; nothing for one that is unknown.
+inline std::optional<DType> known_dtype(dw_dtype given) {
+  if (given.lanes != 1 || given.code >= kCodes || given.bits >= kBits)
+    return std::nullopt;
+  const uint8_t found = kDTypes.of[given.code][given.bits];
+  if (found == kNoDType) return std::nullopt;
+  return static_cast<DType>(found);
+}
+
 // A view as C sees it.
 inline distwrap_output output_of(const TensorView& view) {
   return {view.data(),

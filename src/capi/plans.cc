@@ -42,10 +42,12 @@ absl::StatusOr<absl::Span<const int64_t>> extents_of(const char* call,
 struct Wanted {
   PlanOptions plan;
   std::optional<absl::Duration> timeout;
+  std::optional<DType> wire_dtype;
   RedistributeOptions redistribution() const {
     RedistributeOptions options;
     options.mode = plan.mode;
     options.cap_bytes = plan.cap_bytes;
+    options.wire_dtype = wire_dtype;
     options.timeout = timeout;
     return options;
   }
@@ -64,6 +66,12 @@ absl::StatusOr<Wanted> read_wanted(const char* call,
   if (given.cap_bytes != 0) wanted.plan.cap_bytes = given.cap_bytes;
   wanted.plan.ranks_per_host = given.ranks_per_host;
   if (given.timeout != 0) wanted.timeout = duration_of(given.timeout);
+  if (given.wire_dtype.bits != 0) {
+    wanted.wire_dtype = known_dtype(given.wire_dtype);
+    if (!wanted.wire_dtype.has_value())
+      return refuse(call, "wire_dtype is no element type",
+                    "use distwrap_dtype(DW_DTYPE_<NAME>)");
+  }
   return wanted;
 }
 

@@ -7,6 +7,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace distwrap::mesh {
@@ -84,7 +85,7 @@ int64_t place_of(const std::vector<int>& ranks, int rank) {
 absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
     const DeviceMesh& to_mesh, const Layout& to, const DeviceMesh& from_mesh,
     const Layout& from, const std::vector<int64_t>& shape, DType dtype,
-    const PlanOptions& options) {
+    std::optional<DType> wire, const PlanOptions& options) {
   const absl::StatusOr<const Layout*> given = without_partials(from);
   if (!given.ok()) return given.status();
   const absl::StatusOr<const Layout*> taken = without_partials(to);
@@ -97,15 +98,20 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
       make_plan(shape, dtype_size(dtype), **taken, to, options);
   if (!after.ok()) return after.status();
 
-  std::shared_ptr<Prepared> made(new Prepared(dtype, from_mesh));
+  absl::StatusOr<Form> form = Form::make(**before, dtype, wire);
+  // The exchange between the meshes sends, too.
+  if (form.ok() && form->is_plain())
+    form = Form::cast(dtype, wire.value_or(dtype));
+  if (!form.ok()) return form.status();
+  std::shared_ptr<Prepared> made(new Prepared(*form, from_mesh));
   const bool gives = from_mesh.rank() >= 0, takes = to_mesh.rank() >= 0;
   made->in_counts_ = {gives ? Regions(from, shape).count(from_mesh.rank()) : 0};
   if (gives)
     if (absl::Status status = made->add_plans(from_mesh, {*before});
         !status.ok())
       return status;
-  if (absl::Status status =
-          made->add_exchange(to_mesh, **taken, from_mesh, **given, shape);
+  if (absl::Status status = made->add_exchange(
+          to_mesh, **taken, from_mesh, **given, shape, options.cap_bytes);
       !status.ok())
     return status;
   if (takes)
@@ -118,7 +124,8 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
 absl::Status Prepared::add_exchange(const DeviceMesh& to_mesh, const Layout& to,
                                     const DeviceMesh& from_mesh,
                                     const Layout& from,
-                                    const std::vector<int64_t>& shape) {
+                                    const std::vector<int64_t>& shape,
+                                    int64_t room) {
   const Regions held(from, shape), wanted(to, shape);
   const Givers givers(from, from_mesh.ranks());
   const std::vector<int> both =
@@ -131,23 +138,37 @@ absl::Status Prepared::add_exchange(const DeviceMesh& to_mesh, const Layout& to,
   step.group = *std::move(group);
   step.label = absl::StrCat("redistribute ", from.text(), "->", to.text(),
                             " between meshes");
-  const int64_t gives = from_mesh.rank(), takes = to_mesh.rank();
-  step.counts = {takes < 0 ? 0 : wanted.count(takes)};
-  for (const int rank : both) {
-    step.send.begin_member();
-    step.receive.begin_member();
-    if (const int64_t taker = place_of(to_mesh.ranks(), rank);
-        gives >= 0 && taker >= 0)
-      givers.each(taker, rank, [&](int64_t giver) {
-        if (giver == gives)
-          step.send.add(Block::common(held, gives, wanted, taker), 0);
-      });
-    if (const int64_t giver = place_of(from_mesh.ranks(), rank);
-        takes >= 0 && giver >= 0)
-      givers.each(takes, get_rank(), [&](int64_t chosen) {
-        if (chosen == giver)
-          step.receive.add(Block::common(wanted, takes, held, giver), 0);
-      });
+  step.counts = {to_mesh.rank() < 0 ? 0 : wanted.count(to_mesh.rank())};
+  const auto blocks_of = [&](int own) {
+    Blocks send, receive;
+    const int64_t gives = place_of(from_mesh.ranks(), own),
+                  takes = place_of(to_mesh.ranks(), own);
+    for (const int rank : both) {
+      send.begin_member();
+      receive.begin_member();
+      if (const int64_t taker = place_of(to_mesh.ranks(), rank);
+          gives >= 0 && taker >= 0)
+        givers.each(taker, rank, [&](int64_t giver) {
+          if (giver == gives)
+            send.add(Block::common(held, gives, wanted, taker), 0);
+        });
+      if (const int64_t giver = place_of(from_mesh.ranks(), rank);
+          takes >= 0 && giver >= 0)
+        givers.each(takes, own, [&](int64_t chosen) {
+          if (chosen == giver)
+            receive.add(Block::common(wanted, takes, held, giver), 0);
+        });
+    }
+    return std::pair(std::move(send), std::move(receive));
+  };
+  std::tie(step.send, step.receive) = blocks_of(get_rank());
+  if (held.largest() + wanted.largest() > room / static_cast<int64_t>(size_)) {
+    Rounds rounds;
+    for (const int rank : both) {
+      const auto [send, receive] = blocks_of(rank);
+      rounds.add(send, receive);
+    }
+    step.rounds = rounds.number(room, size_);
   }
   steps_.push_back(std::move(step));
   return absl::OkStatus();

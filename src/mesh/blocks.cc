@@ -2,6 +2,7 @@
 
 #include <absl/container/inlined_vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -69,32 +70,40 @@ Block Block::common(const layout::Regions& held, int64_t a,
 }
 
 template <class F>
-void Block::each_run(const F& f) const {
-  if (count_ == 0) return;
+void Block::each_run(int64_t begin, int64_t end, const F& f) const {
+  if (begin >= end) return;
+  // The run with the first element, as a number along each outer dimension.
   absl::InlinedVector<size_t, 4> at(outer_.size(), 0);
+  auto rest = static_cast<size_t>(begin / run_);
+  for (size_t d = at.size(); rest != 0 && d-- > 0; rest /= outer_[d].size())
+    at[d] = rest % outer_[d].size();
+  int64_t skipped = begin % run_, left = end - begin;
   for (;;) {
-    int64_t offset = begin_;
+    int64_t offset = begin_ + skipped;
     for (size_t d = 0; d < at.size(); ++d) offset += outer_[d][at[d]];
-    f(offset);
-    size_t d = at.size();
-    while (d > 0 && ++at[d - 1] == outer_[d - 1].size()) at[--d] = 0;
-    if (d == 0) return;
+    const int64_t count = std::min(run_ - skipped, left);
+    f(offset, count);
+    left -= count;
+    if (left == 0) return;
+    skipped = 0;
+    for (size_t d = at.size(); ++at[d - 1] == outer_[d - 1].size();)
+      at[--d] = 0;
   }
 }
 
-void Block::pack(std::byte* packed, const std::byte* region,
-                 size_t size) const {
-  const size_t bytes = static_cast<size_t>(run_) * size;
-  each_run([&](int64_t offset) {
+void Block::pack(std::byte* packed, const std::byte* region, size_t size,
+                 int64_t begin, int64_t end) const {
+  each_run(begin, end, [&](int64_t offset, int64_t count) {
+    const size_t bytes = static_cast<size_t>(count) * size;
     std::memcpy(packed, region + static_cast<size_t>(offset) * size, bytes);
     packed += bytes;
   });
 }
 
-void Block::unpack(const std::byte* packed, std::byte* region,
-                   size_t size) const {
-  const size_t bytes = static_cast<size_t>(run_) * size;
-  each_run([&](int64_t offset) {
+void Block::unpack(const std::byte* packed, std::byte* region, size_t size,
+                   int64_t begin, int64_t end) const {
+  each_run(begin, end, [&](int64_t offset, int64_t count) {
+    const size_t bytes = static_cast<size_t>(count) * size;
     std::memcpy(region + static_cast<size_t>(offset) * size, packed, bytes);
     packed += bytes;
   });
@@ -106,23 +115,52 @@ void Blocks::add(Block block, size_t tensor) {
   is_packed_ = is_packed_ && (block.count() == 0 || follows);
   counts_.back() += block.count();
   total_ += block.count();
-  placed_.push_back({std::move(block), tensor});
+  placed_.push_back({std::move(block), tensor, counts_.size() - 1});
+}
+
+std::vector<int64_t> Blocks::counts(Share share) const {
+  std::vector<int64_t> counts = counts_;
+  for (int64_t& count : counts) count = share.end(count) - share.begin(count);
+  return counts;
+}
+
+int64_t Blocks::total(Share share) const {
+  if (share.parts == 1) return total_;
+  int64_t total = 0;
+  for (const int64_t count : counts_)
+    total += share.end(count) - share.begin(count);
+  return total;
+}
+
+template <class F>
+void Blocks::each_part(Share share, const F& f) const {
+  size_t member = 0;
+  int64_t before = 0;  // elements of the member's blocks before this one
+  for (const Placed& one : placed_) {
+    if (one.member != member) before = 0;
+    member = one.member;
+    const int64_t count = counts_[member];
+    const int64_t begin = std::max(share.begin(count) - before, int64_t{0});
+    const int64_t end = std::min(share.end(count) - before, one.block.count());
+    if (begin < end) f(one, begin, end);
+    before += one.block.count();
+  }
 }
 
 void Blocks::pack(std::byte* packed, const std::byte* const* regions,
-                  size_t size) const {
-  for (const Placed& one : placed_) {
-    one.block.pack(packed, regions[one.tensor], size);
-    packed += static_cast<size_t>(one.block.count()) * size;
-  }
+                  size_t size, Share share) const {
+  each_part(share, [&](const Placed& one, int64_t begin, int64_t end) {
+    one.block.pack(packed, regions[one.tensor], size, begin, end);
+    packed += static_cast<size_t>(end - begin) * size;
+  });
 }
 
 void Blocks::unpack(const std::byte* packed, std::byte* const* regions,
-                    size_t size) const {
-  for (const Placed& one : placed_) {
-    one.block.unpack(packed, regions[one.tensor], size);
-    packed += static_cast<size_t>(one.block.count()) * size;
-  }
+                    size_t size, Share share) const {
+  each_part(share, [&](const Placed& one, int64_t begin, int64_t end) {
+    one.block.unpack(packed, regions[one.tensor], size, begin, end);
+    packed += static_cast<size_t>(end - begin) * size;
+  });
 }
 
 }  // namespace distwrap::mesh

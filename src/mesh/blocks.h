@@ -27,13 +27,23 @@ class Block {
   int64_t begin() const { return begin_; }
 
   // Copy elements of `size` bytes between packed memory and the memory of the
-  // region.
-  void pack(std::byte* packed, const std::byte* region, size_t size) const;
-  void unpack(const std::byte* packed, std::byte* region, size_t size) const;
+  // region: all, or those from `begin` to `end` in the order of the block.
+  void pack(std::byte* packed, const std::byte* region, size_t size) const {
+    pack(packed, region, size, 0, count_);
+  }
+  void unpack(const std::byte* packed, std::byte* region, size_t size) const {
+    unpack(packed, region, size, 0, count_);
+  }
+  void pack(std::byte* packed, const std::byte* region, size_t size,
+            int64_t begin, int64_t end) const;
+  void unpack(const std::byte* packed, std::byte* region, size_t size,
+              int64_t begin, int64_t end) const;
 
  private:
+  // Calls f(first, count) for each run of elements in the region's memory that
+  // the elements from `begin` to `end` lie in.
   template <class F>
-  void each_run(const F& f) const;
+  void each_run(int64_t begin, int64_t end, const F& f) const;
 
   // Where runs begin along each outer dimension, in elements; the outermost
   // dimension first.
@@ -41,6 +51,20 @@ class Block {
   int64_t begin_ = 0;  // the first run's
   int64_t run_ = 0;    // elements of each run
   int64_t count_ = 0;
+};
+
+// A share of each member's elements: part `number` of `parts` of about equal
+// size.
+struct Share {
+  int64_t number = 0, parts = 1;
+  int64_t begin(int64_t count) const { return at(count, number); }
+  int64_t end(int64_t count) const { return at(count, number + 1); }
+
+ private:
+  // No product of a count and a number, which might overflow.
+  int64_t at(int64_t count, int64_t n) const {
+    return count / parts * n + count % parts * n / parts;
+  }
 };
 
 // The blocks that a rank sends to each member of a group, or gets from each.
@@ -52,16 +76,18 @@ class Blocks {
   // A block of a tensor's region. Precondition: a member has begun.
   void add(Block block, size_t tensor);
 
-  // The elements of each member.
+  // The elements of each member, and of all.
   const std::vector<int64_t>& counts() const { return counts_; }
+  std::vector<int64_t> counts(Share share) const;
   int64_t total() const { return total_; }
+  int64_t total(Share share) const;
   // Whether the memory of the first tensor's region is the packed memory.
   bool is_packed() const { return is_packed_; }
   // `regions`: the memory of each tensor's region.
-  void pack(std::byte* packed, const std::byte* const* regions,
-            size_t size) const;
-  void unpack(const std::byte* packed, std::byte* const* regions,
-              size_t size) const;
+  void pack(std::byte* packed, const std::byte* const* regions, size_t size,
+            Share share = {}) const;
+  void unpack(const std::byte* packed, std::byte* const* regions, size_t size,
+              Share share = {}) const;
 
   // The block that was added as number `i`, for steps without members.
   const Block& block(size_t i) const { return placed_[i].block; }
@@ -69,8 +95,12 @@ class Blocks {
  private:
   struct Placed {
     Block block;
-    size_t tensor;
+    size_t tensor, member;
   };
+  // Calls f(placed, begin, end) for the elements of a share.
+  template <class F>
+  void each_part(Share share, const F& f) const;
+
   std::vector<Placed> placed_;
   std::vector<int64_t> counts_;
   int64_t total_ = 0;

@@ -2,6 +2,7 @@
 #include "base/exceptions.h"
 #include "distwrap/distwrap.h"
 #include "distwrap/mesh.h"
+#include "facade/binding.h"
 #include "layout/peers.h"
 #include "mesh/mesh_state.h"
 
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace distwrap {
@@ -86,6 +88,27 @@ std::vector<int> members_of(const mesh::MeshState& state,
   return members;
 }
 
+// The number of consecutive members that share a host, if it is equal
+// everywhere; 0 for one host, and for any other order.
+int64_t ranks_per_host(const std::vector<int>& members) {
+  const std::shared_ptr<group::GroupState> world = facade::kept_group_of({});
+  if (world == nullptr) return 0;
+  std::vector<int32_t> hosts;
+  for (const int rank : members)
+    hosts.push_back(world->host_of()[static_cast<size_t>(rank)]);
+  const auto end = std::find_if(hosts.begin(), hosts.end(), [&](int32_t host) {
+    return host != hosts.front();
+  });
+  const auto size = static_cast<size_t>(end - hosts.begin());
+  if (size == hosts.size() || hosts.size() % size != 0) return 0;
+  std::set<int32_t> seen;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (i % size == 0 && !seen.insert(hosts[i]).second) return 0;
+    if (hosts[i] != hosts[i - i % size]) return 0;
+  }
+  return static_cast<int64_t>(size);
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceMesh> DeviceMesh::create(const MeshShape& shape,
@@ -124,8 +147,9 @@ absl::StatusOr<DeviceMesh> DeviceMesh::create(const MeshShape& shape,
                      absl::StrCat("ranks from 0 to ", world - 1));
   const auto place = std::find(members.begin(), members.end(), me);
   const int64_t rank = place == members.end() ? -1 : place - members.begin();
-  return DeviceMesh(
-      std::make_shared<mesh::MeshState>(shape, std::move(members), rank));
+  const int64_t per_host = ranks_per_host(members);
+  return DeviceMesh(std::make_shared<mesh::MeshState>(shape, std::move(members),
+                                                      rank, per_host));
 } catch (...) {
   return base::error_of_exception("DeviceMesh");
 }

@@ -33,6 +33,7 @@ struct MoveKey {
   DType dtype;
   PlanMode mode;
   int64_t cap_bytes;
+  std::optional<DType> wire_dtype;
   // 0 for a single tensor, whose shape follows. Several are a number, and the
   // number of dimensions before the shape of each.
   size_t tensors = 0;
@@ -41,18 +42,25 @@ struct MoveKey {
   template <class H>
   friend H AbslHashValue(H hash, const MoveKey& key) {
     return H::combine(std::move(hash), key.from, key.to, key.to_mesh, key.dtype,
-                      key.mode, key.cap_bytes, key.tensors, key.shape);
+                      key.mode, key.cap_bytes, key.wire_dtype, key.tensors,
+                      key.shape);
   }
 };
 
 class MeshState {
  public:
-  MeshState(MeshShape shape, std::vector<int> ranks, int64_t rank)
-      : shape_(std::move(shape)), ranks_(std::move(ranks)), rank_(rank) {}
+  MeshState(MeshShape shape, std::vector<int> ranks, int64_t rank,
+            int64_t ranks_per_host)
+      : shape_(std::move(shape)),
+        ranks_(std::move(ranks)),
+        rank_(rank),
+        ranks_per_host_(ranks_per_host) {}
 
   const MeshShape& shape() const { return shape_; }
   const std::vector<int>& ranks() const { return ranks_; }
   int64_t rank() const { return rank_; }
+  // As in PlanOptions; 0 also where hosts have different numbers of ranks.
+  int64_t ranks_per_host() const { return ranks_per_host_; }
   // A number that no other mesh of this process has had.
   uint64_t id() const { return id_; }
   const std::shared_ptr<InOrder>& in_order() const { return in_order_; }
@@ -75,6 +83,7 @@ class MeshState {
   const MeshShape shape_;
   const std::vector<int> ranks_;
   const int64_t rank_;
+  const int64_t ranks_per_host_;
   const uint64_t id_ = next_id();
   const std::shared_ptr<InOrder> in_order_ = InOrder::make();
   // One thread makes a group, and others that want the same one wait for it.

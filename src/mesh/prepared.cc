@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace distwrap::mesh {
@@ -21,10 +22,11 @@ using Kind = PlanStep::Kind;
 using layout::Coordinates;
 using layout::Regions;
 
-ReduceOp reduce_op(PartialOp op) {
+// The reduction of values in this form.
+ReduceOp reduce_op(PartialOp op, const Form& form) {
   switch (op) {
     case PartialOp::kAvg:
-      return ReduceOp::kAvg;
+      return form.divides() ? ReduceOp::kSum : ReduceOp::kAvg;
     case PartialOp::kMin:
       return ReduceOp::kMin;
     case PartialOp::kMax:
@@ -37,6 +39,7 @@ ReduceOp reduce_op(PartialOp op) {
       return ReduceOp::kBor;
     case PartialOp::kBxor:
       return ReduceOp::kBxor;
+    case PartialOp::kNorm:  // as powers
     case PartialOp::kSum:
       break;
   }
@@ -57,11 +60,85 @@ bool keeps_values(const Coordinates& at, int64_t rank, const Layout& from,
   return true;
 }
 
+// The places of the tensors' elements at one point between two steps.
+using AllRegions = std::vector<std::unique_ptr<Regions>>;
+
+// The most elements that a rank has of all tensors.
+int64_t largest(const AllRegions& regions) {
+  int64_t sum = 0;
+  for (const auto& of : regions) sum += of->largest();
+  return sum;
+}
+
+// The blocks that a rank sends to each member of its group in a step, and gets
+// from each. A block is what it holds before the step and a member afterwards,
+// or the other way round. Steps without a group have one block of each tensor.
+std::pair<Blocks, Blocks> blocks_between(const AllRegions& before,
+                                         const AllRegions& after,
+                                         const Coordinates& at,
+                                         const PlanStep& step, int64_t rank) {
+  Blocks send, receive;
+  const auto send_to = [&](int64_t member) {
+    send.begin_member();
+    for (size_t t = 0; t < before.size(); ++t)
+      send.add(Block::common(*before[t], rank, *after[t], member), t);
+  };
+  const auto receive_from = [&](int64_t member) {
+    receive.begin_member();
+    for (size_t t = 0; t < before.size(); ++t)
+      receive.add(Block::common(*after[t], rank, *before[t], member), t);
+  };
+  const auto each = [&](const auto& f) {
+    layout::each_member(at, rank, step.axes, f);
+  };
+  switch (step.kind) {
+    case Kind::kSlice:
+      send_to(rank);
+      break;
+    case Kind::kFill:
+      receive_from(rank);
+      break;
+    case Kind::kDivide:
+      break;
+    case Kind::kAllReduce:
+      send_to(rank);
+      receive_from(rank);
+      break;
+    case Kind::kReduceScatter:
+      each(send_to);
+      receive_from(rank);
+      break;
+    case Kind::kAllGather:
+      send_to(rank);
+      each(receive_from);
+      break;
+    case Kind::kExchange:
+      each(send_to);
+      each(receive_from);
+      break;
+  }
+  return {std::move(send), std::move(receive)};
+}
+
 }  // namespace
 
+void Rounds::add(const Blocks& send, const Blocks& receive) {
+  if (!send.is_packed() || !receive.is_packed())
+    most_ = std::max(most_, send.total() + receive.total());
+}
+
+int64_t Rounds::number(int64_t room, size_t size) const {
+  const int64_t elements =
+      std::max(room / static_cast<int64_t>(size), int64_t{1});
+  return std::max((most_ + elements - 1) / elements, int64_t{1});
+}
+
 absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(
-    const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype) {
-  std::shared_ptr<Prepared> made(new Prepared(dtype, mesh));
+    const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype,
+    std::optional<DType> wire) {
+  const absl::StatusOr<Form> form = Form::make(*plans.front(), dtype, wire);
+  if (!form.ok()) return form.status();
+  std::shared_ptr<Prepared> made(new Prepared(*form, mesh));
   for (const PlanRef& plan : plans)
     made->in_counts_.push_back(
         Regions(plan->source(), plan->shape()).count(mesh.rank()));
@@ -89,7 +166,7 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
     AllRegions next = regions_of(*step.to);
     Step one;
     one.kind = step.kind;
-    one.op = reduce_op(step.op);
+    one.op = reduce_op(step.op, form_);
     one.divisor = step.divisor;
     for (const auto& of : next) one.counts.push_back(of->count(me));
     one.label = absl::StrCat("redistribute ", first.source().text(), "->",
@@ -100,47 +177,23 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
       if (!group.ok()) return group.status();
       one.group = *std::move(group);
     }
-    // A block is what this rank holds before the step and `member` afterwards,
-    // or the other way round.
-    const auto send_to = [&](int64_t member) {
-      one.send.begin_member();
-      for (size_t t = 0; t < plans.size(); ++t)
-        one.send.add(Block::common(*regions[t], me, *next[t], member), t);
+    const bool is_last = i + 1 == first.steps().size();
+    one.keeps =
+        step.kind != Kind::kFill || keeps_values(at, me, *before, *step.to);
+    const auto blocks_of = [&](int64_t rank) {
+      return blocks_between(regions, next, at, step, rank);
     };
-    const auto receive_from = [&](int64_t member) {
-      one.receive.begin_member();
-      for (size_t t = 0; t < plans.size(); ++t)
-        one.receive.add(Block::common(*next[t], me, *regions[t], member), t);
-    };
-    const auto each = [&](const auto& f) {
-      layout::each_member(at, me, step.axes, f);
-    };
-    switch (step.kind) {
-      case Kind::kSlice:
-        send_to(me);
-        break;
-      case Kind::kFill:
-        receive_from(me);
-        one.keeps = keeps_values(at, me, *before, *step.to);
-        break;
-      case Kind::kDivide:
-        break;
-      case Kind::kAllReduce:
-        send_to(me);
-        receive_from(me);
-        break;
-      case Kind::kReduceScatter:
-        each(send_to);
-        receive_from(me);
-        break;
-      case Kind::kAllGather:
-        send_to(me);
-        each(receive_from);
-        break;
-      case Kind::kExchange:
-        each(send_to);
-        each(receive_from);
-        break;
+    std::tie(one.send, one.receive) = blocks_of(me);
+    const int64_t held = largest(regions), made = largest(next);
+    const int64_t room = room_for_packing(
+        first.options().cap_bytes, (i == 0 ? 0 : held) + (is_last ? 0 : made));
+    if (one.group && held + made > room / static_cast<int64_t>(size_)) {
+      Rounds rounds;
+      layout::each_member(at, me, step.axes, [&](int64_t member) {
+        const auto [send, receive] = blocks_of(member);
+        rounds.add(send, receive);
+      });
+      one.rounds = rounds.number(room, size_);
     }
     steps_.push_back(std::move(one));
     before = step.to;
@@ -153,19 +206,57 @@ void Prepared::finish() {
   out_counts_ = steps_.empty() ? in_counts_ : steps_.back().counts;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    if (step.group && !step.send.is_packed())
-      pieces_ = std::max(pieces_, step.send.total());
-    if (step.group && !step.receive.is_packed())
-      parts_ = std::max(parts_, step.receive.total());
+    // A round of each member's elements may be larger by one.
+    const auto packed = [&](const Blocks& blocks) {
+      if (!step.group || (step.rounds == 1 && blocks.is_packed()))
+        return int64_t{0};
+      return step.rounds == 1
+                 ? blocks.total()
+                 : blocks.total() / step.rounds +
+                       static_cast<int64_t>(blocks.counts().size());
+    };
+    pieces_ = std::max(pieces_, packed(step.send));
+    parts_ = std::max(parts_, packed(step.receive));
     if (i + 1 != steps_.size())
       between_ = std::max(
           between_,
           std::accumulate(step.counts.begin(), step.counts.end(), int64_t{0}));
   }
+  places_ = std::min<size_t>(2, steps_.empty() ? 0 : steps_.size() - 1);
 }
 
-absl::Status Prepared::run(std::byte* const* out, const std::byte* const* in,
+absl::Status Prepared::run(absl::Span<const Part> outs,
+                           absl::Span<const Part> ins,
                            std::optional<absl::Duration> timeout) const {
+  const auto converts = [&](absl::Span<const Part> parts) {
+    return !form_.is_plain() ||
+           std::any_of(parts.begin(), parts.end(),
+                       [](const Part& part) { return !part.strides.empty(); });
+  };
+  const bool converts_in = converts(ins), converts_out = converts(outs);
+  const Staging staging(*this, converts_in, converts_out);
+  absl::InlinedVector<const std::byte*, 4> from;
+  absl::InlinedVector<std::byte*, 4> to;
+  std::byte *given = staging.given(), *made = staging.made();
+  for (size_t t = 0; t < ins.size(); ++t) {
+    from.push_back(converts_in ? given : ins[t].data);
+    to.push_back(converts_out ? made : outs[t].data);
+    if (converts_in) form_.enter(given, ins[t], in_counts_[t]);
+    given += bytes(in_counts_[t]);
+    made += bytes(out_counts_[t]);
+  }
+  if (absl::Status status = run_steps(to, from, staging, timeout); !status.ok())
+    return status;
+  if (converts_out)
+    for (size_t t = 0; t < outs.size(); ++t)
+      form_.leave(outs[t], to[t], out_counts_[t]);
+  return absl::OkStatus();
+}
+
+absl::Status Prepared::run_steps(absl::Span<std::byte* const> out,
+                                 absl::Span<const std::byte* const> in,
+                                 const Staging& staging,
+                                 std::optional<absl::Duration> timeout) const {
   const size_t tensors = in_counts_.size();
   if (steps_.empty()) {
     for (size_t t = 0; t < tensors; ++t)
@@ -174,13 +265,12 @@ absl::Status Prepared::run(std::byte* const* out, const std::byte* const* in,
   }
   const Deadline deadline =
       timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();
-  const Staging staging(*this);
-  absl::InlinedVector<const std::byte*, 4> from(in, in + tensors);
-  absl::InlinedVector<std::byte*, 4> to(out, out + tensors);
+  absl::InlinedVector<const std::byte*, 4> from(in.begin(), in.end());
+  absl::InlinedVector<std::byte*, 4> to(out.begin(), out.end());
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     if (i + 1 == steps_.size()) {
-      std::copy(out, out + tensors, to.begin());
+      std::copy(out.begin(), out.end(), to.begin());
     } else {
       std::byte* next = staging.between(i % 2);
       for (size_t t = 0; t < tensors; ++t) {
@@ -218,60 +308,99 @@ absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
       return absl::OkStatus();
     case Kind::kDivide:
       for (size_t t = 0; t < tensors; ++t)
-        divide(to[t], from[t], step.counts[t], dtype_, step.divisor);
+        if (!form_.divides())
+          divide(to[t], from[t], step.counts[t], form_.inside(), step.divisor);
+        else if (step.counts[t] != 0)
+          std::memcpy(to[t], from[t], bytes(step.counts[t]));
       return absl::OkStatus();
     default:
       break;
   }
-  // Packed memory where the regions' own does not have the order.
-  const std::byte* send = from[0];
-  std::byte* receive = to[0];
-  if (!step.send.is_packed()) {
-    step.send.pack(staging.pieces(), from, size_);
-    send = staging.pieces();
+  // Packed memory where the regions' own does not have the order. A time limit
+  // covers all rounds.
+  const Deadline deadline =
+      timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();
+  const bool in_rounds = step.rounds != 1;
+  const bool packs = in_rounds || !step.send.is_packed();
+  const bool unpacks = in_rounds || !step.receive.is_packed();
+  for (Share share{0, step.rounds}; share.number < share.parts;
+       ++share.number) {
+    if (packs) step.send.pack(staging.pieces(), from, size_, share);
+    if (timeout.has_value() && share.number != 0)
+      timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
+    const absl::Status status = communicate(
+        step, share,
+        view(unpacks ? staging.parts() : to[0], step.receive.total(share)),
+        view(packs ? staging.pieces() : from[0], step.send.total(share)),
+        {.group = step.group, .timeout = timeout, .label = step.label});
+    if (!status.ok()) return status;
+    if (unpacks) step.receive.unpack(staging.parts(), to, size_, share);
   }
-  if (!step.receive.is_packed()) receive = staging.parts();
-  const absl::Status status = communicate(
-      step, view(receive, step.receive.total()), view(send, step.send.total()),
-      {.group = step.group, .timeout = timeout, .label = step.label});
-  if (status.ok() && !step.receive.is_packed())
-    step.receive.unpack(staging.parts(), to, size_);
-  return status;
+  return absl::OkStatus();
 }
 
-absl::Status Prepared::communicate(const Step& step, TensorView to,
+absl::Status Prepared::communicate(const Step& step, Share share, TensorView to,
                                    TensorView from,
                                    const OpOptions& options) const {
+  std::vector<int64_t> of_share[2];
+  const auto counts =
+      [&](const Blocks& blocks,
+          std::vector<int64_t>& made) -> absl::Span<const int64_t> {
+    if (share.parts == 1 && form_.words() == 1) return blocks.counts();
+    made = blocks.counts(share);
+    for (int64_t& count : made) count *= form_.words();
+    return made;
+  };
   switch (step.kind) {
     case Kind::kAllReduce:
       return all_reduce(to, from, step.op, options).status();
     case Kind::kReduceScatter:
-      return reduce_scatter_v(to, from, step.send.counts(), step.op, options)
+      return reduce_scatter_v(to, from, counts(step.send, of_share[0]), step.op,
+                              options)
           .status();
     case Kind::kAllGather:
-      return all_gather_v(to, from, step.receive.counts(), options).status();
+      return all_gather_v(to, from, counts(step.receive, of_share[0]), options)
+          .status();
     default:
-      return all_to_all_single(to, from, step.receive.counts(),
-                               step.send.counts(), options)
+      return all_to_all_single(to, from, counts(step.receive, of_share[0]),
+                               counts(step.send, of_share[1]), options)
           .status();
   }
 }
 
-Prepared::Staging::Staging(const Prepared& of) : of_(of) {
-  const int64_t elements = 2 * of.between_ + of.pieces_ + of.parts_;
-  if (elements == 0) return;
-  memory_ = of.spare_.exchange(nullptr, std::memory_order_acquire);
-  if (memory_ == nullptr) memory_ = new std::byte[of.bytes(elements)];
+Prepared::Staging::Staging(const Prepared& of, bool converts_in,
+                           bool converts_out)
+    : of_(of) {
+  const auto all = [&](const std::vector<int64_t>& counts) {
+    return of.bytes(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  };
+  if (converts_in) given_bytes_ = all(of.in_counts_);
+  size_t bytes = of.places_ * of.bytes(of.between_) +
+                 of.bytes(of.pieces_ + of.parts_) + given_bytes_;
+  if (converts_out) bytes += all(of.out_counts_);
+  if (bytes == 0) return;
+  block_ = of.spare_.exchange(nullptr, std::memory_order_acquire);
+  size_t there = 0;
+  if (block_ != nullptr) std::memcpy(&there, block_, sizeof there);
+  if (there < bytes) {
+    delete[] block_;
+    block_ = nullptr;
+    block_ = new std::byte[kHead + bytes];
+    std::memcpy(block_, &bytes, sizeof bytes);
+  }
+  memory_ = block_ + kHead;
 }
 
 Prepared::Staging::~Staging() {
   // Where runs overlap in time, one of their pieces of memory is kept.
-  delete[] of_.spare_.exchange(memory_, std::memory_order_acq_rel);
+  if (block_ != nullptr)
+    delete[] of_.spare_.exchange(block_, std::memory_order_acq_rel);
 }
 
 TensorView Prepared::view(const std::byte* data, int64_t count) const {
   // The operations do not write to their inputs.
-  return TensorView(const_cast<std::byte*>(data), count, dtype_);
+  return TensorView(const_cast<std::byte*>(data), count * form_.words(),
+                    form_.inside());
 }
 
 }  // namespace distwrap::mesh

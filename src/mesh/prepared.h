@@ -13,12 +13,14 @@
 #include "distwrap/tensor_view.h"
 #include "layout/regions.h"
 #include "mesh/blocks.h"
+#include "mesh/form.h"
 #include "mesh/mesh_state.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -30,22 +32,37 @@ namespace distwrap::mesh {
 
 using Shapes = std::vector<std::vector<int64_t>>;
 
+// The number of rounds in which a step is made, by what its ranks pack.
+class Rounds {
+ public:
+  // The blocks of one of the ranks.
+  void add(const Blocks& send, const Blocks& receive);
+  // So many that a rank packs at most about `room` bytes in each, if any packs;
+  // `size`: bytes of an element.
+  int64_t number(int64_t room, size_t size) const;
+
+ private:
+  int64_t most_ = 0;  // elements that the rank with the most packs
+};
+
 class Prepared {
  public:
   // `plans`: one for each tensor, with equal steps.
+  // `wire`: the type in which values travel, if it is another one.
   static absl::StatusOr<std::shared_ptr<Prepared>> make(
-      const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype);
+      const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype,
+      std::optional<DType> wire);
   // Between two meshes, of which this rank is in one at least: what is partial
   // is reduced on the first mesh, and made partial on the second.
   static absl::StatusOr<std::shared_ptr<Prepared>> make_between(
       const DeviceMesh& to_mesh, const Layout& to, const DeviceMesh& from_mesh,
       const Layout& from, const std::vector<int64_t>& shape, DType dtype,
-      const PlanOptions& options);
+      std::optional<DType> wire, const PlanOptions& options);
   ~Prepared() { delete[] spare_.load(std::memory_order_acquire); }
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  DType dtype() const { return dtype_; }
+  DType dtype() const { return form_.outside(); }
   // The elements of this rank's part of each tensor.
   const std::vector<int64_t>& in_counts() const { return in_counts_; }
   const std::vector<int64_t>& out_counts() const { return out_counts_; }
@@ -54,14 +71,11 @@ class Prepared {
   // it leads.
   InOrder& in_order() const { return *in_order_; }
 
-  // One address for each tensor; the parts have the right sizes and types.
-  absl::Status run(std::byte* const* out, const std::byte* const* in,
+  // One part of each tensor, of the right size and type.
+  absl::Status run(absl::Span<const Part> outs, absl::Span<const Part> ins,
                    std::optional<absl::Duration> timeout) const;
 
  private:
-  // The places of the tensors' elements at one point between two steps.
-  using AllRegions = std::vector<std::unique_ptr<layout::Regions>>;
-
   struct Step {
     PlanStep::Kind kind = PlanStep::Kind::kSlice;
     Group group;
@@ -69,59 +83,81 @@ class Prepared {
     int64_t divisor = 1;
     bool keeps = true;  // in a kFill, whether this rank has the values
     Blocks send, receive;
+    // The step is made in so many parts, so that what is packed stays small.
+    // Equal on all ranks of the group.
+    int64_t rounds = 1;
     std::vector<int64_t> counts;  // elements of each tensor after the step
     std::string label;
   };
   // The memory of one run: results between steps, which take turns in two
-  // places, and packed blocks of a step.
+  // places, packed blocks of a step, and the parts in the form in which they
+  // travel, where that is another one.
   class Staging {
    public:
-    explicit Staging(const Prepared& of);
+    Staging(const Prepared& of, bool converts_in, bool converts_out);
     ~Staging();
     Staging(const Staging&) = delete;
     Staging& operator=(const Staging&) = delete;
     std::byte* between(size_t which) const {
       return memory_ + which * of_.bytes(of_.between_);
     }
-    std::byte* pieces() const { return between(2); }
+    std::byte* pieces() const { return between(of_.places_); }
     std::byte* parts() const { return pieces() + of_.bytes(of_.pieces_); }
+    std::byte* given() const { return parts() + of_.bytes(of_.parts_); }
+    std::byte* made() const { return given() + given_bytes_; }
 
    private:
+    // Memory begins with its own size, in bytes.
+    static constexpr size_t kHead = 64;
+
     const Prepared& of_;
-    std::byte* memory_ = nullptr;
+    size_t given_bytes_ = 0;
+    std::byte* block_ = nullptr;   // with the head
+    std::byte* memory_ = nullptr;  // behind it
   };
 
-  Prepared(DType dtype, const DeviceMesh& mesh)
-      : dtype_(dtype),
-        size_(static_cast<size_t>(dtype_size(dtype))),
-        in_order_(mesh.state()->in_order()) {}
+  Prepared(const Form& form, const DeviceMesh& mesh)
+      : form_(form), size_(form.size()), in_order_(mesh.state()->in_order()) {}
 
   // Add steps to the end.
   absl::Status add_plans(const DeviceMesh& mesh,
                          absl::Span<const PlanRef> plans);
   absl::Status add_exchange(const DeviceMesh& to_mesh, const Layout& to,
                             const DeviceMesh& from_mesh, const Layout& from,
-                            const std::vector<int64_t>& shape);
+                            const std::vector<int64_t>& shape, int64_t room);
   // Finds out what memory the steps need.
   void finish();
 
+  // The steps, with one address for each tensor, in the form of `form_`.
+  absl::Status run_steps(absl::Span<std::byte* const> out,
+                         absl::Span<const std::byte* const> in,
+                         const Staging& staging,
+                         std::optional<absl::Duration> timeout) const;
   absl::Status run_step(const Step& step, std::byte* const* to,
                         const std::byte* const* from, const Staging& staging,
                         std::optional<absl::Duration> timeout) const;
-  absl::Status communicate(const Step& step, TensorView to, TensorView from,
-                           const OpOptions& options) const;
+  absl::Status communicate(const Step& step, Share share, TensorView to,
+                           TensorView from, const OpOptions& options) const;
+  // The bytes that a step may pack beside results of `between` elements, which
+  // lie between the steps: the rest of the cap, but at least half of it.
+  int64_t room_for_packing(int64_t cap_bytes, int64_t between) const {
+    const auto size = static_cast<int64_t>(size_);
+    return std::max(cap_bytes / 2,
+                    cap_bytes - std::min(between, cap_bytes / size) * size);
+  }
   TensorView view(const std::byte* data, int64_t count) const;
   size_t bytes(int64_t count) const {
     return static_cast<size_t>(count) * size_;
   }
 
-  const DType dtype_;
-  const size_t size_;
+  const Form form_;
+  const size_t size_;  // bytes of a value that travels
   const std::shared_ptr<InOrder> in_order_;
   std::vector<int64_t> in_counts_, out_counts_;
   std::vector<Step> steps_;  // none: the parts are copied
   // Elements of the largest result between steps, and of packed blocks.
   int64_t between_ = 0, pieces_ = 0, parts_ = 0;
+  size_t places_ = 0;  // for results between steps, at most two at once
   mutable std::atomic<std::byte*> spare_{nullptr};  // memory of an earlier run
 };
 

@@ -10,6 +10,7 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace distwrap {
@@ -47,6 +48,24 @@ absl::Status check_mesh(const DeviceMesh& mesh, const MeshShape& wanted) {
   return absl::OkStatus();
 }
 
+// Whether elements of a strided view may lie on one another: some stride does
+// not step over all elements of the dimensions with smaller ones.
+bool may_repeat(const TensorView& part) {
+  if (part.contiguous()) return false;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, extent
+  for (int d = 0; d < part.dims(); ++d)
+    if (part.extent(d) > 1)
+      dims.emplace_back(std::abs(part.strides()[static_cast<size_t>(d)]),
+                        part.extent(d));
+  std::sort(dims.begin(), dims.end());
+  int64_t last = 0;  // the distance to the last element so far
+  for (const auto& [stride, extent] : dims) {
+    if (stride <= last) return true;
+    last += (extent - 1) * stride;
+  }
+  return false;
+}
+
 absl::Status check_part(const TensorView& part, const char* name, int64_t count,
                         DType dtype, bool is_written) {
   const auto bad = [&](Reason reason, std::string what, std::string next_step) {
@@ -54,10 +73,9 @@ absl::Status check_part(const TensorView& part, const char* name, int64_t count,
                   absl::StrCat(dtype_name(dtype), " x ", count), part.text(),
                   std::move(next_step));
   };
-  if (!part.contiguous() || part.device() != kCpu)
-    return bad(Reason::kInvalidArgument,
-               "is strided, or not in the host's memory",
-               "give a contiguous view of host memory");
+  if (part.device() != kCpu)
+    return bad(Reason::kInvalidArgument, "is not in the host's memory",
+               "give a view of host memory");
   if (part.dtype() != dtype)
     return bad(Reason::kInvalidArgument, "has another element type",
                "give both parts the type that was prepared");
@@ -70,7 +88,26 @@ absl::Status check_part(const TensorView& part, const char* name, int64_t count,
                "give memory that may be written");
   if (count != 0 && part.data() == nullptr)
     return bad(Reason::kInvalidArgument, "is NULL", "give its memory");
+  if (is_written && may_repeat(part))
+    return bad(Reason::kInvalidArgument,
+               "may have several elements at one address",
+               "give memory with a place for each element");
   return absl::OkStatus();
+}
+
+// The addresses from the first byte of a view to behind its last one.
+std::pair<uintptr_t, uintptr_t> range_of(const TensorView& view) {
+  auto begin = reinterpret_cast<uintptr_t>(view.data()), end = begin;
+  const auto size = static_cast<uintptr_t>(dtype_size(view.dtype()));
+  if (view.contiguous())
+    return {begin, begin + static_cast<uintptr_t>(view.count()) * size};
+  for (int d = 0; d < view.dims(); ++d) {
+    const int64_t stride = view.strides()[static_cast<size_t>(d)];
+    const uintptr_t bytes =
+        static_cast<uintptr_t>((view.extent(d) - 1) * std::abs(stride)) * size;
+    (stride < 0 ? begin : end) += stride < 0 ? -bytes : bytes;
+  }
+  return {begin, end + size};
 }
 
 // Whether a target shares memory with a source or with another target.
@@ -84,10 +121,8 @@ bool overlap(absl::Span<const TensorView> outs,
   const auto add = [&](absl::Span<const TensorView> views, bool is_out) {
     for (const TensorView& one : views) {
       if (one.count() == 0) continue;
-      const auto begin = reinterpret_cast<uintptr_t>(one.data());
-      const auto bytes =
-          static_cast<uintptr_t>(one.count() * dtype_size(one.dtype()));
-      ranges.push_back({begin, begin + bytes, is_out});
+      const auto [begin, end] = range_of(one);
+      ranges.push_back({begin, end, is_out});
     }
   };
   add(outs, true);
@@ -128,18 +163,19 @@ absl::Status check_parts(const mesh::Prepared& prepared,
 }
 
 absl::Status check_plan(const DeviceMesh& mesh, const PlanRef& plan,
-                        DType dtype) {
+                        DType travels_as) {
   if (plan == nullptr)
     return refuse(Reason::kInvalidArgument, "there is no plan", "", "",
                   "make one by make_plan");
   if (absl::Status status = check_mesh(mesh, plan->source().mesh());
       !status.ok())
     return status;
-  if (dtype_size(dtype) == plan->itemsize()) return absl::OkStatus();
-  return refuse(
-      Reason::kInvalidArgument, "the plan is for elements of another size",
-      absl::StrCat(plan->itemsize(), " bytes"), std::string(dtype_name(dtype)),
-      "plan with the size of the elements");
+  if (dtype_size(travels_as) == plan->itemsize()) return absl::OkStatus();
+  return refuse(Reason::kInvalidArgument,
+                "the plan is for elements of another size",
+                absl::StrCat(plan->itemsize(), " bytes"),
+                std::string(dtype_name(travels_as)),
+                "plan with the size of the elements");
 }
 
 bool have_equal_steps(const Plan& a, const Plan& b) {
@@ -152,16 +188,48 @@ bool have_equal_steps(const Plan& a, const Plan& b) {
                     });
 }
 
-// One address for each tensor. Sources are not written.
-using Addresses = absl::InlinedVector<std::byte*, 4>;
+using Parts = absl::InlinedVector<mesh::Part, 2>;
+
+Parts parts_of(absl::Span<const TensorView> views) {
+  Parts parts;
+  for (const TensorView& one : views) parts.emplace_back(one);
+  return parts;
+}
+
+// Parts whose shapes and strides live as long as they do.
+class KeptParts {
+ public:
+  explicit KeptParts(absl::Span<const TensorView> views)
+      : parts_(parts_of(views)) {
+    size_t count = 0;
+    for (const mesh::Part& one : parts_)
+      count += one.shape.size() + one.strides.size();
+    numbers_.reserve(count);
+    for (mesh::Part& one : parts_)
+      for (absl::Span<const int64_t>* span : {&one.shape, &one.strides}) {
+        const int64_t* const begin = numbers_.data() + numbers_.size();
+        numbers_.insert(numbers_.end(), span->begin(), span->end());
+        *span = absl::MakeConstSpan(begin, span->size());
+      }
+  }
+  KeptParts(KeptParts&&) = default;
+  const Parts& get() const { return parts_; }
+
+ private:
+  Parts parts_;
+  std::vector<int64_t> numbers_;
+};
 
 absl::Status nothing_prepared() {
   return refuse(Reason::kInvalidArgument, "nothing is prepared", "", "",
                 "make it by Redistribution::prepare");
 }
 
-PlanOptions plan_options(const RedistributeOptions& options) {
-  return {.mode = options.mode, .cap_bytes = options.cap_bytes};
+PlanOptions plan_options(const DeviceMesh& mesh,
+                         const RedistributeOptions& options) {
+  return {.mode = options.mode,
+          .cap_bytes = options.cap_bytes,
+          .ranks_per_host = mesh.state()->ranks_per_host()};
 }
 
 // The redistribution that the mesh remembers, or has prepared now.
@@ -179,31 +247,36 @@ absl::StatusOr<Redistribution> prepared_on(const DeviceMesh& mesh,
                              .dtype = dtype,
                              .mode = options.mode,
                              .cap_bytes = options.cap_bytes,
+                             .wire_dtype = options.wire_dtype,
                              .tensors = 0,
                              .shape = {shape.begin(), shape.end()}};
   return mesh.state()->prepared(key, [&]() -> absl::StatusOr<Redistribution> {
     const absl::StatusOr<PlanRef> plan =
-        make_plan(shape, dtype_size(dtype), from, to, plan_options(options));
+        make_plan(shape, dtype_size(options.wire_dtype.value_or(dtype)), from,
+                  to, plan_options(mesh, options));
     if (!plan.ok()) return plan.status();
-    return Redistribution::prepare(mesh, *plan, dtype);
+    return Redistribution::prepare(mesh, *plan, dtype, options.wire_dtype);
   });
 }
 
 }  // namespace
 
-absl::StatusOr<Redistribution> Redistribution::prepare(const DeviceMesh& mesh,
-                                                       const PlanRef& plan,
-                                                       DType dtype) {
-  return prepare_many(mesh, {&plan, 1}, dtype);
+absl::StatusOr<Redistribution> Redistribution::prepare(
+    const DeviceMesh& mesh, const PlanRef& plan, DType dtype,
+    std::optional<DType> wire_dtype) {
+  return prepare_many(mesh, {&plan, 1}, dtype, wire_dtype);
 }
 
 absl::StatusOr<Redistribution> Redistribution::prepare_many(
-    const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype) try {
+    const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype,
+    std::optional<DType> wire_dtype) try {
   if (plans.empty())
     return refuse(Reason::kInvalidArgument, "there is no plan", "", "",
                   "make one by make_plan");
   for (const PlanRef& plan : plans) {
-    if (absl::Status status = check_plan(mesh, plan, dtype); !status.ok())
+    if (absl::Status status =
+            check_plan(mesh, plan, wire_dtype.value_or(dtype));
+        !status.ok())
       return status;
     if (!have_equal_steps(*plan, *plans.front()))
       return refuse(Reason::kInvalidArgument, "the plans' steps differ",
@@ -211,7 +284,7 @@ absl::StatusOr<Redistribution> Redistribution::prepare_many(
                     "give the tensors to redistribute_many, which puts those "
                     "with equal steps together");
   }
-  auto prepared = mesh::Prepared::make(mesh, plans, dtype);
+  auto prepared = mesh::Prepared::make(mesh, plans, dtype, wire_dtype);
   if (!prepared.ok()) return prepared.status();
   return Redistribution(*std::move(prepared));
 } catch (...) {
@@ -228,9 +301,10 @@ absl::StatusOr<Redistribution> Redistribution::prepare_between(
   if (to_mesh.rank() < 0 && from_mesh.rank() < 0)
     return refuse(Reason::kMeshMismatch, "this rank is in neither mesh", "", "",
                   "make the call on the ranks of the two meshes alone");
-  auto prepared = mesh::Prepared::make_between(to_mesh, to, from_mesh, from,
-                                               {shape.begin(), shape.end()},
-                                               dtype, plan_options(options));
+  auto prepared = mesh::Prepared::make_between(
+      to_mesh, to, from_mesh, from, {shape.begin(), shape.end()}, dtype,
+      options.wire_dtype,
+      {.mode = options.mode, .cap_bytes = options.cap_bytes});
   if (!prepared.ok()) return prepared.status();
   return Redistribution(*std::move(prepared));
 } catch (...) {
@@ -252,12 +326,7 @@ absl::Status Redistribution::run_many(
   }
   if (absl::Status status = check_parts(*prepared_, outs, ins); !status.ok())
     return status;
-  Addresses to, from;
-  for (size_t t = 0; t < ins.size(); ++t) {
-    from.push_back(static_cast<std::byte*>(ins[t].data()));
-    to.push_back(static_cast<std::byte*>(outs[t].data()));
-  }
-  return prepared_->run(to.data(), from.data(), timeout);
+  return prepared_->run(parts_of(outs), parts_of(ins), timeout);
 } catch (...) {
   return base::error_of_exception(kCall);
 }
@@ -268,20 +337,16 @@ absl::StatusOr<Work> Redistribution::start(
   if (prepared_ == nullptr) return nothing_prepared();
   if (absl::Status status = check_parts(*prepared_, outs, ins); !status.ok())
     return status;
-  Addresses to, from;
-  for (size_t t = 0; t < ins.size(); ++t) {
-    from.push_back(static_cast<std::byte*>(ins[t].data()));
-    to.push_back(static_cast<std::byte*>(outs[t].data()));
-  }
   // The time limit counts from here, also for one that waits for its turn.
   std::optional<Deadline> deadline;
   if (timeout.has_value()) deadline = Deadline::after(*timeout);
   return prepared_->in_order().start(
-      [prepared = prepared_, to, from, deadline] {
+      [prepared = prepared_, to = std::make_shared<KeptParts>(outs),
+       from = std::make_shared<KeptParts>(ins), deadline] {
         std::optional<absl::Duration> left;
         if (deadline.has_value())
           left = std::max(deadline->remaining(), absl::Nanoseconds(1));
-        return prepared->run(to.data(), from.data(), left);
+        return prepared->run(to->get(), from->get(), left);
       },
       {outs.begin(), outs.end()});
 } catch (...) {
@@ -338,8 +403,9 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
   };
   std::vector<Together> all;
   for (size_t t = 0; t < shapes.size(); ++t) {
-    const absl::StatusOr<PlanRef> plan = make_plan(
-        shapes[t], dtype_size(dtype), from, to, plan_options(options));
+    const absl::StatusOr<PlanRef> plan =
+        make_plan(shapes[t], dtype_size(options.wire_dtype.value_or(dtype)),
+                  from, to, plan_options(mesh, options));
     if (!plan.ok()) return plan.status();
     auto found = std::find_if(all.begin(), all.end(), [&](const Together& one) {
       return have_equal_steps(*one.plans.front(), **plan);
@@ -357,6 +423,7 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
                          .dtype = dtype,
                          .mode = options.mode,
                          .cap_bytes = options.cap_bytes,
+                         .wire_dtype = options.wire_dtype,
                          .tensors = one.plans.size(),
                          .shape = {}};
     for (const PlanRef& plan : one.plans) {
@@ -365,7 +432,8 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
                        plan->shape().end());
     }
     absl::StatusOr<Redistribution> prepared = mesh.state()->prepared(key, [&] {
-      return Redistribution::prepare_many(mesh, one.plans, dtype);
+      return Redistribution::prepare_many(mesh, one.plans, dtype,
+                                          options.wire_dtype);
     });
     if (!prepared.ok()) return prepared.status();
     one.prepared = *std::move(prepared);
@@ -404,6 +472,7 @@ absl::Status redistribute_between(const DeviceMesh& to_mesh, TensorView out,
                              .dtype = dtype,
                              .mode = options.mode,
                              .cap_bytes = options.cap_bytes,
+                             .wire_dtype = options.wire_dtype,
                              .tensors = 0,
                              .shape = {shape.begin(), shape.end()}};
   const absl::StatusOr<Redistribution> prepared =

@@ -997,6 +997,20 @@ static void meshes(void) {
                              &error));
   for (int32_t i = 0; i < size; ++i) REQUIRE((int32_t)b.x[i] == i);
   REQUIRE(all_are(&a, (float)me));
+  /* Not to be told from 1 in 16 bits. */
+  in = floats(&a, size, 1.0009765625f);
+  const distwrap_plan_options narrow = {
+      .struct_size = sizeof narrow,
+      .wire_dtype = distwrap_dtype(DW_DTYPE_BF16)};
+  CALL(distwrap_redistribute(mesh, out, "S(1)", in, "S(0)", shape, 2, &narrow,
+                             &error));
+  REQUIRE(all_are(&b, size == 1 ? 1.0009765625f : 1));
+  const distwrap_plan_options unknown = {
+      .struct_size = sizeof unknown,
+      .wire_dtype = {.code = 2, .bits = 80, .lanes = 1}};
+  REQUIRE(distwrap_redistribute(mesh, out, "S(1)", in, "S(0)", shape, 2,
+                                &unknown, &error) == DW_INVALID_ARGUMENT);
+  distwrap_error_free(error);
   REQUIRE(distwrap_mesh_free(mesh) == DW_OK);
 }
 

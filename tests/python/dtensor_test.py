@@ -132,6 +132,47 @@ def test_a_result_may_be_given():
     refused(redistribute, mesh, bare, "S(0)", "R", SHAPE, kind=TypeError)
 
 
+def test_strided_parts():
+    mesh = init_device_mesh("cpu", (size(),))
+    part = part_of([Shard(0)], (size(),), rank())
+    wide = np.full((SHAPE[1], len(part), 2), -1, "i8")
+    strided = wide[:, :, 0].T  # a row lies across the rows of memory
+    strided[...] = part
+    held = np.full((SHAPE[0], 3 * SHAPE[1]), -1, "i8")
+    out = held[:, ::-3]  # from the last column on
+    check(redistribute(mesh, strided, "S(0)", "R", SHAPE, out=out) is out)
+    check((out == WHOLE).all(), held)
+    check((wide[:, :, 1] == -1).all())
+    check((np.delete(held, np.s_[2::3], axis=1) == -1).all(), held)
+    made = redistribute_many(mesh, [strided, strided], "S(0)", "R",
+                             [SHAPE, SHAPE])
+    check(all((one == WHOLE).all() for one in made))
+    refused(redistribute, mesh, part, "S(0)", "R", SHAPE,
+            out=np.lib.stride_tricks.as_strided(held, SHAPE, (8, 8)),
+            reason="kInvalidArgument", says="at one address")
+
+
+def test_narrower_floats():
+    mesh = init_device_mesh("cpu", (size(),))
+    given = np.full(4, 1 + 2.0 ** -20, "f4")
+    made = redistribute(mesh, given, "P(avg)", "R", (4,), wire_dtype="bfloat16")
+    check((made == (1 if size() > 1 else given)).all(), made)
+    (made,) = redistribute_many(mesh, [given], "P(avg)", "R", [(4,)],
+                                wire_dtype=np.float16)
+    check((made == (1 if size() > 1 else given)).all(), made)
+    refused(redistribute, mesh, given, "P", "R", (4,), wire_dtype="int8",
+            reason="kInvalidArgument", says="only floats")
+    refused(redistribute, mesh, given, "P", "R", (4,), wire_dtype="real",
+            says="no element type")
+
+
+def test_norms():
+    mesh = init_device_mesh("cpu", (size(),))
+    given = np.array([3.0, 0.5])
+    made = redistribute(mesh, given, [Partial("norm2")], [Replicate()], (2,))
+    check(np.allclose(made, given * size() ** 0.5), made)
+
+
 def test_a_mesh_knows_its_axes():
     mesh = DeviceMesh((1, size()), ("dp", "tp"))
     equal((mesh.shape, mesh.ndim, mesh.size(), mesh.size("tp"), mesh.size(0)),
@@ -182,6 +223,9 @@ def test_placements_of_torch_are_taken():
                                           split_factor=2)],
                    [named("Partial", reduce_op="sum"), named("Replicate")])),
           str(plan((2, 2), (8, 8), "S(1),SS(0,2)", "P,R")))
+    equal(str(plan((2,), (8,), [named("_NormPartial", reduce_op="sum",
+                                      norm_type=2)], "R")),
+          str(plan((2,), (8,), "P(norm2)", "R")))
 
 
 def test_bad_input():

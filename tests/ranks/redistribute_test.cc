@@ -4,6 +4,7 @@
 
 #include "distwrap/distwrap.h"
 #include "host_backends.h"
+#include "ranks/hook_diary.h"
 #include "ranks/rank_threads.h"
 #include "unit/layout/placement_texts.h"
 #include "unit/layout/simulated_plan.h"
@@ -48,8 +49,11 @@ Parts given_parts(const Layout& layout, absl::Span<const int64_t> shape) {
 
 template <class T>
 void check(const DeviceMesh& mesh, absl::Span<const int64_t> shape,
-           const Layout& from, const Layout& to, PlanMode mode) {
-  const auto plan = make_plan(shape, sizeof(T), from, to, {.mode = mode});
+           const Layout& from, const Layout& to,
+           const RedistributeOptions& options) {
+  const auto plan =
+      make_plan(shape, sizeof(T), from, to,
+                {.mode = options.mode, .cap_bytes = options.cap_bytes});
   if (!plan.ok()) return;  // a partial target that is refused
   SCOPED_TRACE((*plan)->text());
   const Parts given = given_parts(from, shape);
@@ -64,7 +68,7 @@ void check(const DeviceMesh& mesh, absl::Span<const int64_t> shape,
       redistribute(mesh, TensorView(out.data() + 1, count), to,
                    TensorView(static_cast<const T*>(in.data()),
                               static_cast<int64_t>(in.size())),
-                   from, shape, {.mode = mode});
+                   from, shape, options);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(in, before);
   ASSERT_EQ(out.front(), static_cast<T>(99));
@@ -125,9 +129,9 @@ TEST_P(Redistribute, EveryPairOfLayoutsOnSmallMeshes) {
           const auto from = Layout::parse(one.mesh, a);
           const auto to = Layout::parse(one.mesh, b);
           if (!from.ok() || !to.ok()) continue;
-          check<double>(*mesh, one.shape, **from, **to, PlanMode::kFastest);
+          check<double>(*mesh, one.shape, **from, **to, {});
           check<int32_t>(*mesh, one.shape, **from, **to,
-                         PlanMode::kFewestBytes);
+                         {.mode = PlanMode::kFewestBytes});
           if (::testing::Test::HasFatalFailure()) return;
         }
     });
@@ -143,12 +147,57 @@ TEST_P(Redistribute, LargeUnevenPartsOfEveryWidth) {
     const std::vector<int64_t> tensor = {203, 57};
     const Layout& rows = **Layout::parse(shape, "S(0)");
     const Layout& columns = **Layout::parse(shape, "S(1)");
-    check<uint8_t>(*mesh, tensor, rows, columns, PlanMode::kFastest);
-    check<int16_t>(*mesh, tensor, columns, rows, PlanMode::kFastest);
-    check<float>(*mesh, tensor, rows, **Layout::parse(shape, "R"),
-                 PlanMode::kFastest);
-    check<int64_t>(*mesh, tensor, **Layout::parse(shape, "P"), columns,
-                   PlanMode::kFastest);
+    check<uint8_t>(*mesh, tensor, rows, columns, {});
+    check<int16_t>(*mesh, tensor, columns, rows, {});
+    check<float>(*mesh, tensor, rows, **Layout::parse(shape, "R"), {});
+    check<int64_t>(*mesh, tensor, **Layout::parse(shape, "P"), columns, {});
+  });
+}
+
+// Packed blocks keep to the cap, so steps go in rounds.
+TEST_P(Redistribute, InRoundsUnderACap) {
+  testing::run_ranks(3, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{3}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const std::vector<std::string> texts = {"R",    "P(sum)",  "S(0)",
+                                            "S(1)", "SS(1,2)", "S(2)"};
+    for (const std::string& a : texts)
+      for (const std::string& b : texts)
+        check<double>(*mesh, {7, 5, 4}, **Layout::parse(shape, a),
+                      **Layout::parse(shape, b), {.cap_bytes = 128});
+    check<int16_t>(*mesh, {3, 7, 4}, **Layout::parse(shape, "S(1)"),
+                   **Layout::parse(shape, "S(2)"), {.cap_bytes = 1});
+  });
+}
+
+TEST(RedistributeMemory, AStepHasAsManyRoundsAsTheCapAsksFor) {
+  testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const auto calls = [&](const std::string& to, int64_t cap_bytes) {
+      const Layout& columns = **Layout::parse(shape, "S(1)");
+      const Layout& target = **Layout::parse(shape, to);
+      const std::vector<float> in(128, 1);
+      std::vector<float> out(to == "R" ? 256 : 128);
+      testing::Diary diary;
+      const auto group = mesh->group_along({0});
+      EXPECT_TRUE(group.ok());
+      const auto hook = add_hook(*group, testing::writing(diary));
+      EXPECT_TRUE(redistribute(*mesh, TensorView(out), target, TensorView(in),
+                               columns, {16, 16}, {.cap_bytes = cap_bytes})
+                      .ok());
+      return diary.take().size() / 2;
+    };
+    // 128 elements are packed, and as many are unpacked: 1 KiB.
+    EXPECT_EQ(calls("S(0)", 1024), 1u);
+    EXPECT_EQ(calls("S(0)", 1023), 2u);
+    EXPECT_EQ(calls("S(0)", 64), 16u);
+    // The rows of a part are no packed memory of a gather's result.
+    EXPECT_EQ(calls("R", 256), 6u);
   });
 }
 
