@@ -59,7 +59,11 @@ struct PlanStep {
   std::vector<int> dims = {};            // scattered or gathered
   double norm = 0;                       // used by kNorm, as Placement
   int64_t divisor = 1;                   // used by kDivide
-  const Layout* to = nullptr;            // the layout after the step
+  // In two levels: axes along which ranks share a host. These ranks reduce
+  // before values leave the host, or each fetches a share of what all of them
+  // need, so that it comes to the host once.
+  std::vector<int> near = {};
+  const Layout* to = nullptr;  // the layout after the step
   // Elements: received by the rank that receives the most, and the result of
   // the rank with the largest.
   int64_t received = 0, largest = 0;

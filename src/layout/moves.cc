@@ -18,7 +18,7 @@ const Layout* before_gather(const Layout& from, const Layout& to,
   for (int d = 0; d < from.dims(); ++d)
     for (const Layout::Cut& cut : from.cuts(d))
       if (std::find(axes.begin(), axes.end(), cut.axis) != axes.end())
-        draft.cut(cut.axis, d);
+        draft.cut(cut.axis, d, cut.factor);
   return draft.make();
 }
 

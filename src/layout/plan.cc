@@ -68,6 +68,9 @@ class PlanMaker {
       return refuse(Reason::kStrideOrder,
                     "a strided cut stands beside an axis that becomes partial",
                     "replicate the tensor first");
+    if (!follows)
+      for (Candidate& one : found_)
+        layout::choose_levels(one, itemsize_, options_);
     return finish(best(), options_.mode == PlanMode::kPyTorch && !follows);
   }
 

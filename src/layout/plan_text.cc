@@ -33,6 +33,8 @@ std::string line_of(const PlanStep& step) {
     absl::StrAppend(&line, " kind=", name_of(step.exchange));
   if (step.kind == Kind::kDivide) absl::StrAppend(&line, " by=", step.divisor);
   if (!step.dims.empty()) absl::StrAppend(&line, " d=", list(step.dims));
+  if (!step.near.empty())
+    absl::StrAppend(&line, " form=2level near=", list(step.near));
   absl::StrAppend(&line, " recv=", step.received, " max=", step.largest);
   return line;
 }

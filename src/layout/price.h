@@ -13,6 +13,10 @@ namespace distwrap::layout {
 int64_t price(const Candidate& plan, int64_t itemsize,
               const PlanOptions& options);
 
+// Makes each step one of two levels where hosts make that cheaper.
+void choose_levels(Candidate& plan, int64_t itemsize,
+                   const PlanOptions& options);
+
 // The elements that the host with the most gets from other hosts in a step from
 // `from`. An element that several of its ranks get counts for each of them.
 int64_t into_host(RegionCache& regions, const Layout& from,

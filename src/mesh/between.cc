@@ -166,7 +166,7 @@ absl::Status Prepared::add_exchange(const DeviceMesh& to_mesh, const Layout& to,
     Rounds rounds;
     for (const int rank : both) {
       const auto [send, receive] = blocks_of(rank);
-      rounds.add(send, receive);
+      rounds.add(send, receive, false);
     }
     step.rounds = rounds.number(room, size_);
   }

@@ -132,13 +132,21 @@ int64_t Blocks::total(Share share) const {
   return total;
 }
 
-template <class F>
-void Blocks::each_part(Share share, const F& f) const {
+std::vector<int64_t> Blocks::counts(absl::Span<const Share> shares) const {
+  std::vector<int64_t> counts = counts_;
+  for (size_t i = 0; i < counts.size(); ++i)
+    counts[i] = shares[i].end(counts[i]) - shares[i].begin(counts[i]);
+  return counts;
+}
+
+template <class S, class F>
+void Blocks::each_part(const S& share_of, const F& f) const {
   size_t member = 0;
   int64_t before = 0;  // elements of the member's blocks before this one
   for (const Placed& one : placed_) {
     if (one.member != member) before = 0;
     member = one.member;
+    const Share share = share_of(member);
     const int64_t count = counts_[member];
     const int64_t begin = std::max(share.begin(count) - before, int64_t{0});
     const int64_t end = std::min(share.end(count) - before, one.block.count());
@@ -149,18 +157,29 @@ void Blocks::each_part(Share share, const F& f) const {
 
 void Blocks::pack(std::byte* packed, const std::byte* const* regions,
                   size_t size, Share share) const {
-  each_part(share, [&](const Placed& one, int64_t begin, int64_t end) {
-    one.block.pack(packed, regions[one.tensor], size, begin, end);
-    packed += static_cast<size_t>(end - begin) * size;
-  });
+  each_part([&](size_t) { return share; },
+            [&](const Placed& one, int64_t begin, int64_t end) {
+              one.block.pack(packed, regions[one.tensor], size, begin, end);
+              packed += static_cast<size_t>(end - begin) * size;
+            });
+}
+
+void Blocks::pack(std::byte* packed, const std::byte* const* regions,
+                  size_t size, absl::Span<const Share> shares) const {
+  each_part([&](size_t member) { return shares[member]; },
+            [&](const Placed& one, int64_t begin, int64_t end) {
+              one.block.pack(packed, regions[one.tensor], size, begin, end);
+              packed += static_cast<size_t>(end - begin) * size;
+            });
 }
 
 void Blocks::unpack(const std::byte* packed, std::byte* const* regions,
                     size_t size, Share share) const {
-  each_part(share, [&](const Placed& one, int64_t begin, int64_t end) {
-    one.block.unpack(packed, regions[one.tensor], size, begin, end);
-    packed += static_cast<size_t>(end - begin) * size;
-  });
+  each_part([&](size_t) { return share; },
+            [&](const Placed& one, int64_t begin, int64_t end) {
+              one.block.unpack(packed, regions[one.tensor], size, begin, end);
+              packed += static_cast<size_t>(end - begin) * size;
+            });
 }
 
 }  // namespace distwrap::mesh

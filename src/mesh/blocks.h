@@ -6,6 +6,8 @@
 
 #include "layout/regions.h"
 
+#include <absl/types/span.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -79,6 +81,7 @@ class Blocks {
   // The elements of each member, and of all.
   const std::vector<int64_t>& counts() const { return counts_; }
   std::vector<int64_t> counts(Share share) const;
+  std::vector<int64_t> counts(absl::Span<const Share> shares) const;
   int64_t total() const { return total_; }
   int64_t total(Share share) const;
   // Whether the memory of the first tensor's region is the packed memory.
@@ -86,6 +89,9 @@ class Blocks {
   // `regions`: the memory of each tensor's region.
   void pack(std::byte* packed, const std::byte* const* regions, size_t size,
             Share share = {}) const;
+  // Packs a share of its own for each member.
+  void pack(std::byte* packed, const std::byte* const* regions, size_t size,
+            absl::Span<const Share> shares) const;
   void unpack(const std::byte* packed, std::byte* const* regions, size_t size,
               Share share = {}) const;
 
@@ -97,9 +103,10 @@ class Blocks {
     Block block;
     size_t tensor, member;
   };
-  // Calls f(placed, begin, end) for the elements of a share.
-  template <class F>
-  void each_part(Share share, const F& f) const;
+  // Calls f(placed, begin, end) for the elements of the members' shares, with
+  // share_of(member).
+  template <class S, class F>
+  void each_part(const S& share_of, const F& f) const;
 
   std::vector<Placed> placed_;
   std::vector<int64_t> counts_;

@@ -63,6 +63,11 @@ bool keeps_values(const Coordinates& at, int64_t rank, const Layout& from,
 // The places of the tensors' elements at one point between two steps.
 using AllRegions = std::vector<std::unique_ptr<Regions>>;
 
+std::vector<int> without(std::vector<int> axes, const std::vector<int>& those) {
+  for (const int axis : those) std::erase(axes, axis);
+  return axes;
+}
+
 // The most elements that a rank has of all tensors.
 int64_t largest(const AllRegions& regions) {
   int64_t sum = 0;
@@ -73,6 +78,8 @@ int64_t largest(const AllRegions& regions) {
 // The blocks that a rank sends to each member of its group in a step, and gets
 // from each. A block is what it holds before the step and a member afterwards,
 // or the other way round. Steps without a group have one block of each tensor.
+// In two levels a gather is an exchange, and the members to which a
+// reduction is scattered are in the order of the host's ranks.
 std::pair<Blocks, Blocks> blocks_between(const AllRegions& before,
                                          const AllRegions& after,
                                          const Coordinates& at,
@@ -105,11 +112,16 @@ std::pair<Blocks, Blocks> blocks_between(const AllRegions& before,
       receive_from(rank);
       break;
     case Kind::kReduceScatter:
-      each(send_to);
+      layout::each_member(at, rank, step.near, [&](int64_t near) {
+        layout::each_member(at, near, without(step.axes, step.near), send_to);
+      });
       receive_from(rank);
       break;
     case Kind::kAllGather:
-      send_to(rank);
+      if (step.near.empty())
+        send_to(rank);
+      else
+        each(send_to);
       each(receive_from);
       break;
     case Kind::kExchange:
@@ -122,9 +134,12 @@ std::pair<Blocks, Blocks> blocks_between(const AllRegions& before,
 
 }  // namespace
 
-void Rounds::add(const Blocks& send, const Blocks& receive) {
-  if (!send.is_packed() || !receive.is_packed())
-    most_ = std::max(most_, send.total() + receive.total());
+void Rounds::add(const Blocks& send, const Blocks& receive, bool two_levels) {
+  const int64_t all = send.total() + receive.total();
+  if (two_levels)
+    most_ = std::max(most_, 2 * all);
+  else if (!send.is_packed() || !receive.is_packed())
+    most_ = std::max(most_, all);
 }
 
 int64_t Rounds::number(int64_t room, size_t size) const {
@@ -177,6 +192,11 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
       if (!group.ok()) return group.status();
       one.group = *std::move(group);
     }
+    if (!step.near.empty()) {
+      absl::StatusOr<Levels> levels = make_levels(mesh, step);
+      if (!levels.ok()) return levels.status();
+      one.levels = *std::move(levels);
+    }
     const bool is_last = i + 1 == first.steps().size();
     one.keeps =
         step.kind != Kind::kFill || keeps_values(at, me, *before, *step.to);
@@ -191,7 +211,7 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
       Rounds rounds;
       layout::each_member(at, me, step.axes, [&](int64_t member) {
         const auto [send, receive] = blocks_of(member);
-        rounds.add(send, receive);
+        rounds.add(send, receive, one.levels.ranks != 1);
       });
       one.rounds = rounds.number(room, size_);
     }
@@ -207,16 +227,26 @@ void Prepared::finish() {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     // A round of each member's elements may be larger by one.
-    const auto packed = [&](const Blocks& blocks) {
-      if (!step.group || (step.rounds == 1 && blocks.is_packed()))
-        return int64_t{0};
+    const auto of_round = [&](const Blocks& blocks) {
       return step.rounds == 1
                  ? blocks.total()
                  : blocks.total() / step.rounds +
                        static_cast<int64_t>(blocks.counts().size());
     };
+    const bool always = step.rounds != 1 || step.levels.ranks != 1;
+    const auto packed = [&](const Blocks& blocks) {
+      const bool packs = step.group && (always || !blocks.is_packed());
+      return packs ? of_round(blocks) : 0;
+    };
     pieces_ = std::max(pieces_, packed(step.send));
     parts_ = std::max(parts_, packed(step.receive));
+    // A share of a share may be larger by one, too.
+    if (step.levels.ranks != 1)
+      middle_ = std::max(
+          middle_, of_round(step.kind == Kind::kReduceScatter ? step.send
+                                                              : step.receive) +
+                       step.levels.ranks *
+                           static_cast<int64_t>(step.receive.counts().size()));
     if (i + 1 != steps_.size())
       between_ = std::max(
           between_,
@@ -316,6 +346,8 @@ absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
     default:
       break;
   }
+  if (step.levels.ranks != 1)
+    return run_levels(step, to, from, staging, timeout);
   // Packed memory where the regions' own does not have the order. A time limit
   // covers all rounds.
   const Deadline deadline =
@@ -347,9 +379,7 @@ absl::Status Prepared::communicate(const Step& step, Share share, TensorView to,
       [&](const Blocks& blocks,
           std::vector<int64_t>& made) -> absl::Span<const int64_t> {
     if (share.parts == 1 && form_.words() == 1) return blocks.counts();
-    made = blocks.counts(share);
-    for (int64_t& count : made) count *= form_.words();
-    return made;
+    return made = elements(blocks.counts(share));
   };
   switch (step.kind) {
     case Kind::kAllReduce:
@@ -376,7 +406,7 @@ Prepared::Staging::Staging(const Prepared& of, bool converts_in,
   };
   if (converts_in) given_bytes_ = all(of.in_counts_);
   size_t bytes = of.places_ * of.bytes(of.between_) +
-                 of.bytes(of.pieces_ + of.parts_) + given_bytes_;
+                 of.bytes(of.pieces_ + of.parts_ + of.middle_) + given_bytes_;
   if (converts_out) bytes += all(of.out_counts_);
   if (bytes == 0) return;
   block_ = of.spare_.exchange(nullptr, std::memory_order_acquire);

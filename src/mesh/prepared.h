@@ -35,8 +35,8 @@ using Shapes = std::vector<std::vector<int64_t>>;
 // The number of rounds in which a step is made, by what its ranks pack.
 class Rounds {
  public:
-  // The blocks of one of the ranks.
-  void add(const Blocks& send, const Blocks& receive);
+  // The blocks of one of the ranks. In two levels every rank packs, and twice.
+  void add(const Blocks& send, const Blocks& receive, bool two_levels);
   // So many that a rank packs at most about `room` bytes in each, if any packs;
   // `size`: bytes of an element.
   int64_t number(int64_t room, size_t size) const;
@@ -76,6 +76,14 @@ class Prepared {
                    std::optional<absl::Duration> timeout) const;
 
  private:
+  // A step in two levels (two_levels.cc): with the ranks that share a host, and
+  // in a reduction with those that have this rank's place on the other hosts.
+  struct Levels {
+    Group near, far;
+    int64_t ranks = 1;                 // the size of `near`; 1: no levels
+    int64_t place = 0;                 // this rank's place in `near`
+    std::vector<int64_t> places = {};  // each member's place on its host
+  };
   struct Step {
     PlanStep::Kind kind = PlanStep::Kind::kSlice;
     Group group;
@@ -83,6 +91,7 @@ class Prepared {
     int64_t divisor = 1;
     bool keeps = true;  // in a kFill, whether this rank has the values
     Blocks send, receive;
+    Levels levels;
     // The step is made in so many parts, so that what is packed stays small.
     // Equal on all ranks of the group.
     int64_t rounds = 1;
@@ -103,7 +112,8 @@ class Prepared {
     }
     std::byte* pieces() const { return between(of_.places_); }
     std::byte* parts() const { return pieces() + of_.bytes(of_.pieces_); }
-    std::byte* given() const { return parts() + of_.bytes(of_.parts_); }
+    std::byte* middle() const { return parts() + of_.bytes(of_.parts_); }
+    std::byte* given() const { return middle() + of_.bytes(of_.middle_); }
     std::byte* made() const { return given() + given_bytes_; }
 
    private:
@@ -125,6 +135,8 @@ class Prepared {
   absl::Status add_exchange(const DeviceMesh& to_mesh, const Layout& to,
                             const DeviceMesh& from_mesh, const Layout& from,
                             const std::vector<int64_t>& shape, int64_t room);
+  static absl::StatusOr<Levels> make_levels(const DeviceMesh& mesh,
+                                            const PlanStep& step);
   // Finds out what memory the steps need.
   void finish();
 
@@ -136,6 +148,29 @@ class Prepared {
   absl::Status run_step(const Step& step, std::byte* const* to,
                         const std::byte* const* from, const Staging& staging,
                         std::optional<absl::Duration> timeout) const;
+  // The rounds of a step in two levels.
+  absl::Status run_levels(const Step& step, std::byte* const* to,
+                          const std::byte* const* from, const Staging& staging,
+                          std::optional<absl::Duration> timeout) const;
+  absl::Status reduce_in_levels(const Step& step, Share share,
+                                std::byte* const* to,
+                                const std::byte* const* from,
+                                const Staging& staging,
+                                OpOptions options) const;
+  absl::Status scatter_in_levels(const Step& step, Share share,
+                                 std::byte* const* to,
+                                 const std::byte* const* from,
+                                 const Staging& staging,
+                                 OpOptions options) const;
+  absl::Status fetch_in_levels(const Step& step, Share share,
+                               std::byte* const* to,
+                               const std::byte* const* from,
+                               const Staging& staging, OpOptions options) const;
+  // Counts of values as those of elements.
+  std::vector<int64_t> elements(std::vector<int64_t> counts) const {
+    for (int64_t& count : counts) count *= form_.words();
+    return counts;
+  }
   absl::Status communicate(const Step& step, Share share, TensorView to,
                            TensorView from, const OpOptions& options) const;
   // The bytes that a step may pack beside results of `between` elements, which
@@ -155,8 +190,9 @@ class Prepared {
   const std::shared_ptr<InOrder> in_order_;
   std::vector<int64_t> in_counts_, out_counts_;
   std::vector<Step> steps_;  // none: the parts are copied
-  // Elements of the largest result between steps, and of packed blocks.
-  int64_t between_ = 0, pieces_ = 0, parts_ = 0;
+  // Elements of the largest result between steps, of packed blocks, and of what
+  // lies between the levels of a step.
+  int64_t between_ = 0, pieces_ = 0, parts_ = 0, middle_ = 0;
   size_t places_ = 0;  // for results between steps, at most two at once
   mutable std::atomic<std::byte*> spare_{nullptr};  // memory of an earlier run
 };

@@ -201,6 +201,42 @@ TEST(RedistributeMemory, AStepHasAsManyRoundsAsTheCapAsksFor) {
   });
 }
 
+// Three hosts of two ranks: steps that span them go in two levels.
+TEST(RedistributeHosts, InTwoLevels) {
+  const MeshShape shape{{3, 2}};
+  const std::vector<int64_t> tensor = {65, 34};
+  const InitOptions hosts = {.backend = "gloo", .ranks_per_node = 2};
+  testing::run_ranks(6, hosts, [&](Session& session) {
+    bind_session(session);
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    int in_levels[7] = {};
+    std::mt19937 random(8);
+    for (const std::string& a : sequences({"R", "P(sum)", "S(0)", "S(1)"}, 2))
+      for (const std::string& b : sequences({"R", "S(0)", "S(1)"}, 2)) {
+        const auto from = Layout::parse(shape, a), to = Layout::parse(shape, b);
+        const auto plan =
+            make_plan(tensor, 8, **from, **to, {.ranks_per_host = 2});
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        bool has_levels = false;
+        for (const PlanStep& step : (*plan)->steps())
+          if (!step.near.empty()) {
+            has_levels = true;
+            ++in_levels[static_cast<int>(step.kind)];
+          }
+        if (!has_levels || random() % 2 == 0) continue;
+        check<double>(*mesh, tensor, **from, **to, {});
+        if (random() % 3 == 0)
+          check<double>(*mesh, tensor, **from, **to, {.cap_bytes = 4096});
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    using Kind = PlanStep::Kind;
+    for (const Kind kind : {Kind::kReduceScatter, Kind::kAllReduce,
+                            Kind::kExchange, Kind::kAllGather})
+      EXPECT_GT(in_levels[static_cast<int>(kind)], 0) << plan_step_name(kind);
+  });
+}
+
 // Several tensors at once: each step is one collective for those with equal
 // steps.
 TEST_P(Redistribute, ManyTensorsMoveTogether) {

@@ -7,6 +7,7 @@
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -288,7 +289,8 @@ TEST(Plan, HostsAreTold) {
   };
   // Axis 1 stays inside of a host of four ranks, and axis 0 does not.
   EXPECT_EQ(by_hosts("R,S(0)", "R,R", 4)->into_host(), 0);
-  EXPECT_EQ(by_hosts("S(0),R", "R,R", 4)->into_host(), 4 * 2048);
+  // The four ranks fetch it together, each a share.
+  EXPECT_EQ(by_hosts("S(0),R", "R,R", 4)->into_host(), 2048);
   EXPECT_EQ(by_hosts("S(0),R", "R,R", 8)->into_host(), 0);
   EXPECT_EQ(by_hosts("R,S(0)", "R,R", 4)->price(),
             by_hosts("R,S(0)", "R,R", 0)->price());
@@ -296,6 +298,85 @@ TEST(Plan, HostsAreTold) {
             by_hosts("S(0),R", "R,R", 0)->price());
   EXPECT_GT(by_hosts("S(0),R", "R,R", 4)->price(),
             by_hosts("S(0),R", "R,R", 0)->price());
+}
+
+// Elements that a host lacks of what its ranks need together; no plan gets less
+// into it.
+int64_t host_floor(const Plan& plan, int64_t ranks_per_host) {
+  const Regions from(plan.source(), plan.shape()),
+      to(plan.target(), plan.shape());
+  int64_t most = 0;
+  for (int64_t first = 0; first < plan.source().ranks();
+       first += ranks_per_host) {
+    std::vector<bool> lacks;
+    const auto mark = [&](const Regions& regions, bool value) {
+      for (int64_t rank = first; rank < first + ranks_per_host; ++rank)
+        each_cell(regions, plan.shape(), rank, [&](int64_t i) {
+          const auto at = static_cast<size_t>(i);
+          if (lacks.size() <= at) lacks.resize(at + 1, false);
+          lacks[at] = value;
+        });
+    };
+    mark(to, true);
+    mark(from, false);
+    most =
+        std::max<int64_t>(most, std::count(lacks.begin(), lacks.end(), true));
+  }
+  return most;
+}
+
+TEST(Plan, LittleGoesFromHostToHost) {
+  for (const std::string& a : sequences(placements(2, false), 2))
+    for (const std::string& b : sequences(placements(2, false), 2)) {
+      const PlanOptions by_hosts = {.ranks_per_host = 8};
+      const PlanRef small = planned({{8, 8}}, {64, 64}, a, b, by_hosts);
+      const PlanRef plan = planned({{8, 8}}, {16384, 16384}, a, b, by_hosts);
+      EXPECT_LE(static_cast<double>(plan->into_host()),
+                1.15 * 65536 * static_cast<double>(host_floor(*small, 8)))
+          << plan->text();
+    }
+  // Each host reduces its own values first: it sends a sum for each element,
+  // and gets seven.
+  for (const char* const to : {"S(0),S(0)", "S(0),R", "S(1),S(0)", "R,R"}) {
+    const PlanRef plan =
+        planned({{8, 8}}, {16384, 16384}, "P,P", to, {.ranks_per_host = 8});
+    EXPECT_LE(plan->into_host(), int64_t{7} * 16384 * 16384) << plan->text();
+    EXPECT_LE(plan->collectives(), 2) << plan->text();
+  }
+  EXPECT_EQ(
+      planned({{8, 8}}, {16384, 16384}, "P,P", "R,R", {.ranks_per_host = 8})
+          ->text(),
+      "plan 1 mesh=[8,8] shape=[16384,16384] item=4 mode=fastest "
+      "cap=16777216\n"
+      "src=(P(sum),P(sum)) dst=(R,R)\n"
+      "1 all_reduce g=[0,1] op=sum form=2level near=[1] recv=528482304 "
+      "max=268435456\n"
+      "= collectives=1 recv=528482304 peak=536870912 node=1879048192\n");
+}
+
+// Plans in two levels deliver what others do.
+TEST(Plan, EveryPairByHostsDeliversTheValue) {
+  std::mt19937 random(6);
+  const MeshShape mesh{{2, 3}};
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{12, 6}, {7, 5}, {9}, {0, 3}})
+    for (const std::string& a :
+         sequences(placements(static_cast<int>(shape.size()), true), 2))
+      for (const std::string& b :
+           sequences(placements(static_cast<int>(shape.size()), true), 2)) {
+        const auto from = Layout::parse(mesh, a), to = Layout::parse(mesh, b);
+        if (!from.ok() || !to.ok()) continue;
+        for (const PlanMode mode :
+             {PlanMode::kFastest, PlanMode::kFewestBytes}) {
+          const auto plan = make_plan(shape, 8, **from, **to,
+                                      {.mode = mode, .ranks_per_host = 3});
+          if (!plan.ok()) continue;
+          SCOPED_TRACE((*plan)->text());
+          const Parts given = random_parts(**from, shape, random);
+          ASSERT_EQ(joined(run(**plan, given), **to, shape),
+                    joined(given, **from, shape));
+        }
+      }
 }
 
 // A plan that keeps to the cap wins, and without one the best is taken.

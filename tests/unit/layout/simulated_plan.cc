@@ -1,13 +1,11 @@
 #include "unit/layout/simulated_plan.h"
 
 #include "layout/peers.h"
-#include "layout/regions.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <optional>
 
@@ -15,18 +13,6 @@ namespace distwrap::layout {
 namespace {
 
 using Cells = std::map<int64_t, double>;  // by the flat index in the tensor
-
-// Calls f(flat index) with each element of a rank's region, row-major.
-void each_cell(const Regions& regions, absl::Span<const int64_t> shape,
-               int64_t rank, const std::function<void(int64_t)>& f) {
-  const std::function<void(int, int64_t)> go = [&](int d, int64_t flat) {
-    if (d == regions.dims()) return f(flat);
-    for (const Interval& one : regions.set(rank, d).intervals())
-      for (int64_t i = one.begin; i < one.end; ++i)
-        go(d + 1, flat * shape[static_cast<size_t>(d)] + i);
-  };
-  go(0, 0);
-}
 
 double combine(PartialOp op, double norm, double a, double b) {
   const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
@@ -150,6 +136,17 @@ class Run {
 };
 
 }  // namespace
+
+void each_cell(const Regions& regions, absl::Span<const int64_t> shape,
+               int64_t rank, const std::function<void(int64_t)>& f) {
+  const std::function<void(int, int64_t)> go = [&](int d, int64_t flat) {
+    if (d == regions.dims()) return f(flat);
+    for (const Interval& one : regions.set(rank, d).intervals())
+      for (int64_t i = one.begin; i < one.end; ++i)
+        go(d + 1, flat * shape[static_cast<size_t>(d)] + i);
+  };
+  go(0, 0);
+}
 
 Parts cut(const std::vector<double>& whole, const Layout& layout,
           absl::Span<const int64_t> shape) {

@@ -4,7 +4,9 @@
 #define DISTWRAP_TESTS_UNIT_LAYOUT_SIMULATED_PLAN_H_
 
 #include "distwrap/plan.h"
+#include "layout/regions.h"
 
+#include <functional>
 #include <vector>
 
 namespace distwrap::layout {
@@ -24,6 +26,10 @@ std::vector<double> joined(const Parts& parts, const Layout& layout,
 // The parts after the plan. Fails the test when a step needs an element that no
 // rank of its group has.
 Parts run(const Plan& plan, Parts parts);
+
+// Calls f(flat index) with each element of a rank's region, row-major.
+void each_cell(const Regions& regions, absl::Span<const int64_t> shape,
+               int64_t rank, const std::function<void(int64_t)>& f);
 
 }  // namespace distwrap::layout
 
