@@ -71,16 +71,19 @@ absl::StatusOr<Partials> partials_of(const Layout& source,
 
 const Layout* before_fill(const Layout& source, const Layout& target,
                           const std::vector<int>& filled,
-                          std::optional<int> dim) {
+                          std::optional<int> dim, bool outside) {
   Draft draft(target);
+  const auto cut = [&](int axis, int of, int64_t factor) {
+    outside ? draft.cut_outside(axis, of, factor) : draft.cut(axis, of, factor);
+  };
   for (const int axis : filled) {
     const Placement& now = source.placements()[static_cast<size_t>(axis)];
-    if (now.kind == Kind::kShard)
-      draft.cut(axis, now.dim, now.factor);
-    else if (dim.has_value() &&
-             target.placements()[static_cast<size_t>(axis)].op ==
-                 PartialOp::kSum)
-      draft.cut(axis, *dim);
+    const bool sums =
+        target.placements()[static_cast<size_t>(axis)].op == PartialOp::kSum;
+    if (dim.has_value() && sums)
+      cut(axis, *dim, 1);
+    else if (now.kind == Kind::kShard)
+      cut(axis, now.dim, now.factor);
     else
       draft.replicate(axis);
   }

@@ -29,13 +29,13 @@ std::string partial_text(PartialOp op, double norm);
 absl::StatusOr<Partials> partials_of(const Layout& source,
                                      const Layout& target);
 
-// The target with its `filled` axes as the source has them. With a `dim`,
-// replicated axes that become partial sums cut that dimension instead: each
-// rank then moves a share only, and the rest becomes zeros. Null when no layout
-// has these cuts.
+// The target with its `filled` axes as the source has them, cutting inside or
+// outside of the other cuts. With a `dim`, axes that become partial sums cut
+// that dimension instead: each rank then moves a share only, and the rest
+// becomes zeros. Null when no layout has these cuts.
 const Layout* before_fill(const Layout& source, const Layout& target,
                           const std::vector<int>& filled,
-                          std::optional<int> dim);
+                          std::optional<int> dim, bool outside);
 
 }  // namespace distwrap::layout
 

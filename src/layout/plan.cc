@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -83,11 +84,14 @@ class PlanMaker {
     const int dims = partials_.filled.empty()
                          ? 0
                          : static_cast<int>(regions_.shape().size());
-    for (int dim = -1; dim < dims; ++dim) {
-      goal_ = layout::before_fill(source_, target_, partials_.filled,
-                                  dim < 0 ? std::nullopt : std::optional(dim));
-      if (goal_ != nullptr) collect(begun);
-    }
+    std::set<const Layout*> goals;
+    for (int dim = -1; dim < dims; ++dim)
+      for (const bool outside : {false, true}) {
+        goal_ = layout::before_fill(source_, target_, partials_.filled,
+                                    dim < 0 ? std::nullopt : std::optional(dim),
+                                    outside);
+        if (goal_ != nullptr && goals.insert(goal_).second) collect(begun);
+      }
     if (partials_.filled.empty()) return;
     std::erase_if(found_, [&](Candidate& one) {
       return !layout::fill(one, regions_, partials_.fill_op, target_);

@@ -82,6 +82,13 @@ Draft& Draft::cut(int axis, int dim, int64_t factor) {
   return *this;
 }
 
+Draft& Draft::cut_outside(int axis, int dim, int64_t factor) {
+  cut(axis, dim, factor);
+  std::vector<int>& axes = order_[static_cast<size_t>(dim)];
+  std::rotate(axes.begin(), axes.end() - 1, axes.end());
+  return *this;
+}
+
 Draft& Draft::replicate(int axis) {
   forget(axis);
   placements_[static_cast<size_t>(axis)] = Placement::replicate();

@@ -47,8 +47,9 @@ struct Candidate {
 class Draft {
  public:
   explicit Draft(const Layout& layout);
-  // The axis cuts the dimension, inside of all cuts so far.
+  // The axis cuts the dimension, inside or outside of all cuts so far.
   Draft& cut(int axis, int dim, int64_t factor = 1);
+  Draft& cut_outside(int axis, int dim, int64_t factor = 1);
   // The axis cuts nothing and is not partial.
   Draft& replicate(int axis);
   Draft& partial(int axis, PartialOp op);
