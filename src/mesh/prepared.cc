@@ -271,9 +271,11 @@ absl::Status Prepared::run(absl::Span<const Part> outs,
   for (size_t t = 0; t < ins.size(); ++t) {
     from.push_back(converts_in ? given : ins[t].data);
     to.push_back(converts_out ? made : outs[t].data);
-    if (converts_in) form_.enter(given, ins[t], in_counts_[t]);
-    given += bytes(in_counts_[t]);
-    made += bytes(out_counts_[t]);
+    if (converts_in) {
+      form_.enter(given, ins[t], in_counts_[t]);
+      given += bytes(in_counts_[t]);
+    }
+    if (converts_out) made += bytes(out_counts_[t]);
   }
   if (absl::Status status = run_steps(to, from, staging, timeout); !status.ok())
     return status;
