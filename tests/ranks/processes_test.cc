@@ -14,6 +14,7 @@
 
 #include <map>
 #include <memory>
+#include <random>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
@@ -104,6 +105,63 @@ TEST(ProcessesWithExperts, ARankKilledBetweenStartAndFinishIsNamed) {
   }
   EXPECT_EQ(job.rank(1).wait(), 128 + SIGKILL);
 }
+
+// A redistribution of two steps, over shared memory and over Gloo: also ranks
+// that share no group of the first step with the one that is gone hear of it.
+class ProcessesWithMeshes : public ::testing::TestWithParam<const char*> {
+ protected:
+  template <class Matcher>
+  void expect_error(Process& survivor, const Matcher& matcher) {
+    const std::string error = line_with(survivor.out(), "error ");
+    EXPECT_THAT(error, matcher);
+    EXPECT_THAT(error, HasSubstr("redistribute (P(sum),S(0))->(S(0),S(0)) "));
+    EXPECT_THAT(error, HasSubstr(". Next: "));
+    EXPECT_THAT(survivor.out(), HasSubstr("\nalive\n"));
+    EXPECT_EQ(survivor.err(), "");
+  }
+};
+
+TEST_P(ProcessesWithMeshes, ARankKilledInAStepIsNamed) {
+  std::mt19937 random(9);
+  for (int i = 0; i < 4; ++i) {
+    Job job(4, {"redistribute", GetParam()}, "60");
+    job.wait_until_working();
+    absl::SleepFor(absl::Microseconds(random() % 3000));
+    const int64_t killed = Deadline::now_ns();
+    job.rank(3).signal(SIGKILL);
+    for (const size_t survivor : {0u, 1u, 2u}) {
+      EXPECT_EQ(job.rank(survivor).wait(), 0);
+      EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - killed), kSlack);
+      expect_error(job.rank(survivor), StartsWith("error kPeerLost"));
+    }
+    EXPECT_EQ(job.rank(3).wait(), 128 + SIGKILL);
+  }
+}
+
+TEST_P(ProcessesWithMeshes, ARankStoppedInAStepIsAnErrorAtTheDeadline) {
+  Job job(4, {"redistribute", GetParam()}, "1");
+  job.wait_until_working();
+  const int64_t stopped = Deadline::now_ns();
+  job.rank(3).signal(SIGSTOP);
+  for (const size_t survivor : {0u, 1u, 2u}) {
+    EXPECT_EQ(job.rank(survivor).wait(), 0);
+    EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - stopped),
+              absl::Milliseconds(1100) + kSlack);
+    // The first that gives up tells the others why.
+    expect_error(
+        job.rank(survivor),
+        AllOf(HasSubstr("kTimedOut"), AnyOf(StartsWith("error kTimedOut"),
+                                            StartsWith("error kAborted"))));
+  }
+  job.rank(3).signal(SIGKILL);
+  EXPECT_EQ(job.rank(3).wait(), 128 + SIGKILL);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ProcessesWithMeshes,
+                         ::testing::Values("shm", "gloo"),
+                         [](const auto& test) {
+                           return std::string(test.param);
+                         });
 
 TEST_P(Processes, AStoppedRankIsAnErrorAtTheDeadline) {
   Job job(3, arguments(), "1");

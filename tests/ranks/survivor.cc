@@ -8,16 +8,18 @@
 // the last rank, calls on both, and ends both. "windows" is a put with a signal
 // to the next rank and a wait for the previous rank's signal; "puts" is a put
 // into another rank's memory for which no rank waits. These run over shared
-// memory, unless gloo is given. In "moe" rank 1 stays between the start and the
-// finish of its second dispatch.
-// waits: prints "waits for RANK" for each late rank that it notices, and
-// "goes on" when they have come.
+// memory, unless gloo is given, and so does "redistribute": a reduction along
+// an axis of a mesh of two rows, and an exchange of all ranks. In "moe" rank 1
+// stays between the start and the finish of its second dispatch. waits: prints
+// "waits for RANK" for each late rank that it notices, and "goes on" when they
+// have come.
 //
 // It prints "ready" after the first success. On the first error it prints
 // "error REASON TEXT" and then proves that the process lives on: the same call
 // again, which must be refused, "alive", and a close.
 #include "distwrap/distwrap.h"
 #include "distwrap/moe.h"
+#include "distwrap/redistribute.h"
 
 #include <atomic>
 #include <cstdio>
@@ -46,6 +48,7 @@ class Operation {
     if (name_ == "groups") return groups();
     if (name_ == "windows" || name_ == "puts") return windows();
     if (name_ == "moe") return moe();
+    if (name_ == "redistribute") return redistribute();
     const absl::StatusOr<Work> work = start();
     if (!work.ok()) return work.status();
     return work->wait();
@@ -90,6 +93,24 @@ class Operation {
     if (!pending.ok()) return pending.status();
     if (again && distwrap::get_rank() == 1) pause();
     return pending->finish().status();
+  }
+
+  absl::Status redistribute() {
+    const distwrap::MeshShape shape{{2, n_ / 2}};
+    if (!mesh_) {
+      absl::StatusOr<distwrap::DeviceMesh> made =
+          distwrap::DeviceMesh::create(shape);
+      if (!made.ok()) return made.status();
+      mesh_ = *std::move(made);
+    }
+    const auto from = distwrap::Layout::parse(shape, "P,S(0)");
+    const auto to = distwrap::Layout::parse(shape, "S(0),S(0)");
+    if (!from.ok()) return from.status();
+    if (!to.ok()) return to.status();
+    const int64_t rows = kBlock;
+    return distwrap::redistribute(
+        mesh_, TensorView(small_.data(), rows / n_), **to,
+        TensorView(large_.data(), rows * 2 / n_), **from, {rows});
   }
 
   // After a barrier, waits for a message that is never sent. No rank waits for
@@ -168,6 +189,7 @@ class Operation {
   const int n_;
   bool met_ = false;
   distwrap::MoePlan plan_;
+  distwrap::DeviceMesh mesh_;
   distwrap::Window window_;
   uint64_t round_ = 0;
   std::vector<float> small_ = std::vector<float>(kBlock),
@@ -177,7 +199,7 @@ class Operation {
 
 bool on_shared_memory(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[2], "gloo") == 0) return false;
-  for (const char* const one : {"groups", "windows", "puts"})
+  for (const char* const one : {"groups", "windows", "puts", "redistribute"})
     if (std::strcmp(argv[1], one) == 0) return true;
   return false;
 }
