@@ -24,9 +24,8 @@ void product<float>(int64_t rows, int64_t columns, int64_t inner, float alpha,
                     Matrix<float> out) {
   cblas_sgemm(CblasRowMajor, order_of(a.transposed), order_of(b.transposed),
               static_cast<int>(rows), static_cast<int>(columns),
-              static_cast<int>(inner), alpha, a.data,
-              static_cast<int>(a.step), b.data,
-              static_cast<int>(b.step), beta, out.data,
+              static_cast<int>(inner), alpha, a.data, static_cast<int>(a.step),
+              b.data, static_cast<int>(b.step), beta, out.data,
               static_cast<int>(out.step));
 }
 
@@ -36,9 +35,8 @@ void product<double>(int64_t rows, int64_t columns, int64_t inner, double alpha,
                      double beta, Matrix<double> out) {
   cblas_dgemm(CblasRowMajor, order_of(a.transposed), order_of(b.transposed),
               static_cast<int>(rows), static_cast<int>(columns),
-              static_cast<int>(inner), alpha, a.data,
-              static_cast<int>(a.step), b.data,
-              static_cast<int>(b.step), beta, out.data,
+              static_cast<int>(inner), alpha, a.data, static_cast<int>(a.step),
+              b.data, static_cast<int>(b.step), beta, out.data,
               static_cast<int>(out.step));
 }
 

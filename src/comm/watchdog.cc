@@ -33,8 +33,8 @@ Watchdog::~Watchdog() {
 
 absl::StatusOr<std::shared_ptr<Watchdog>> Watchdog::make() {
   std::shared_ptr<Watchdog> made(new Watchdog);
-  absl::StatusOr<std::thread> thread = base::start_thread(
-      "dw-watchdog", [watchdog = made.get()] {
+  absl::StatusOr<std::thread> thread =
+      base::start_thread("dw-watchdog", [watchdog = made.get()] {
         const base::OwnWork own_work;
         watchdog->run();
       });
