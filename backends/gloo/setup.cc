@@ -45,6 +45,10 @@ constexpr uint32_t kMagic = 0x6f6f6c67;
 constexpr uint32_t kHostsMagic = 0x686f6c67;  // the round of hosts
 constexpr uint32_t kVersion = 1;
 
+// Every two ranks have a connection, for which a network and the hosts' limits
+// are not made beyond this. One host may have more ranks.
+constexpr int32_t kMostOverHosts = 256;
+
 std::chrono::milliseconds time_to(int64_t deadline_ns,
                                   const dw_host_api* host) {
   if (deadline_ns == 0) return std::chrono::hours(100);
@@ -233,6 +237,12 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
     comm.device = device_for(backend, place);
     setup->connecting = left;
     setup->tells_hosts = has_several_hosts(info);
+    if (setup->tells_hosts && info.size > kMostOverHosts)
+      return dw_fail(error, DW_UNIMPLEMENTED, DW_REASON_UNSUPPORTED, -1, 0,
+                     ("gloo connects every two ranks, between hosts at most " +
+                      std::to_string(kMostOverHosts) + ", here " +
+                      std::to_string(info.size) + ": use the backend ucx")
+                         .c_str());
     if (!setup->tells_hosts) return listen(setup, {}, error);
     SetupHeader head = setup->head;
     head.magic = kHostsMagic;

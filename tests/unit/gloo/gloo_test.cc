@@ -247,6 +247,37 @@ TEST(GlooTest, UnknownInterfaceIsRefused) {
   gloo().close(backend);
 }
 
+TEST(GlooTest, LargeGroupsOverHostsAreRefused) {
+  const dw_open_info open = conformance::open_info();
+  dw_backend* backend = nullptr;
+  ASSERT_EQ(gloo().open(&conformance::host_table(), &open, &backend, nullptr),
+            DW_OK);
+  const auto code = [&](int32_t size, int32_t hosts, dw_error* error) {
+    std::vector<int32_t> host_of;
+    for (int32_t rank = 0; rank < size; ++rank)
+      host_of.push_back(rank * hosts / size);
+    dw_setup_info info = {};
+    info.struct_size = sizeof info;
+    info.flags = DW_SETUP_COMMUNICATOR;
+    info.size = size;
+    info.host_of = host_of.data();
+    dw_setup* setup = nullptr;
+    dw_blob out = {};
+    const int32_t begun =
+        gloo().setup_begin(backend, &info, &setup, &out, error);
+    if (begun == DW_OK) gloo().setup_cancel(setup);
+    return begun;
+  };
+  dw_error error = {};
+  EXPECT_EQ(code(256, 2, &error), DW_OK) << error.text;
+  EXPECT_EQ(code(257, 2, &error), DW_UNIMPLEMENTED);
+  EXPECT_EQ(error.reason, DW_REASON_UNSUPPORTED);
+  EXPECT_NE(std::string(error.text).find("256, here 257: use the backend ucx"),
+            std::string::npos)
+      << error.text;
+  gloo().close(backend);
+}
+
 // The peer's listeners are gone when this rank calls: the result is an error,
 // or another round in which the host waits, but nothing blocks here.
 TEST(GlooTest, SetupDoesNotWaitForAnAbsentPeer) {
