@@ -6,10 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 namespace distwrap::cli {
 namespace {
@@ -56,6 +58,16 @@ std::string fault_of_nodes(const LaunchOptions& options,
   return "";
 }
 
+// The number of this host by the system that has started the command there.
+std::optional<int> node_of_environment() {
+  for (const char* const name : {"JOB_COMPLETION_INDEX", "SLURM_NODEID"}) {
+    int node = 0;
+    const char* const text = std::getenv(name);
+    if (text != nullptr && absl::SimpleAtoi(text, &node)) return node;
+  }
+  return std::nullopt;
+}
+
 int complain(absl::string_view text, int code) {
   std::fprintf(stderr, "distwrap run: %s\n", std::string(text).c_str());
   return code;
@@ -64,6 +76,7 @@ int complain(absl::string_view text, int code) {
 struct RunWords {
   LaunchOptions options = {};
   std::string output = "prefix", meeting = {}, key_file = {};
+  std::optional<int> node = {};
   bool guard = false;
   double grace = absl::ToDoubleSeconds(LaunchOptions{}.grace);
 };
@@ -79,8 +92,9 @@ void describe(CLI::App& app, RunWords& words) {
   app.add_option("--nnodes", words.options.nodes, "Number of hosts")
       ->capture_default_str()
       ->type_name("M");
-  app.add_option("--node-rank", words.options.node, "Number of this host")
-      ->capture_default_str()
+  app.add_option("--node-rank", words.node,
+                 "Number of this host, from 0 on; without it that of "
+                 "Kubernetes (JOB_COMPLETION_INDEX) or Slurm (SLURM_NODEID)")
       ->type_name("K");
   app.add_option("--rdzv", words.meeting,
                  "Address of node 0 that all hosts reach")
@@ -133,9 +147,15 @@ int run_command(const Words& arguments) {
     options.argv.erase(options.argv.begin());
   if (app.count("--ranks") == 0)
     return complain("--ranks (-n) is required", kUsage);
+  if (!words.node.has_value() && options.nodes > 1)
+    words.node = node_of_environment();
+  options.node = words.node.value_or(0);
   if (const std::string fault = fault_of_nodes(options, words.meeting);
       !fault.empty())
     return complain(fault, kUsage);
+  if (options.nodes > 1 && !words.node.has_value())
+    return complain("--nnodes needs --node-rank K, the number of this host",
+                    kUsage);
   if (options.nodes > 1)
     options.meeting = *store::HostPort::parse(words.meeting);
   if (options.argv.empty())

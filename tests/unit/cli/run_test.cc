@@ -101,6 +101,7 @@ TEST_F(Run, NodesThatCannotBeAreUsageErrors) {
       {{"--nnodes", "0"}, "--nnodes 0"},
       {{"--nnodes", "2"}, "--rdzv HOST:PORT"},
       {{"--nnodes", "2", "--rdzv", "node0"}, "HOST:PORT is needed"},
+      {{"--nnodes", "2", "--rdzv", "a:1"}, "--nnodes needs --node-rank"},
       {{"--nnodes", "2", "--rdzv", "node0:0"}, "HOST:PORT is needed"},
   };
   for (const auto& one : all) {
@@ -130,15 +131,20 @@ TEST_F(Run, MakesAKey) {
 TEST_F(Run, TwoNodesOfOneHostAreOneJob) {
   ASSERT_EQ(run_any({"--make-key", folder_ + "/job.key"})->wait(), 0);
   options_.env["DISTWRAP_JOB_KEY"] = "file:" + folder_ + "/job.key";
-  const auto node = [&](const std::string& rank, const std::string& ranks) {
-    return run_any({"--nnodes", "2", "--node-rank", rank, "--rdzv",
-                    "127.0.0.1:29519", "-n", ranks, "sh", "-c",
-                    "echo $DISTWRAP_RANK of $DISTWRAP_WORLD_SIZE, local "
-                    "$DISTWRAP_LOCAL_RANK of $DISTWRAP_LOCAL_WORLD_SIZE, "
-                    "key ${DISTWRAP_JOB_KEY:-none}"});
+  const auto node = [&](std::vector<std::string> words,
+                        const std::string& ranks) {
+    words.insert(
+        words.end(),
+        {"--nnodes", "2", "--rdzv", "127.0.0.1:29519", "-n", ranks, "sh", "-c",
+         "echo $DISTWRAP_RANK of $DISTWRAP_WORLD_SIZE, local "
+         "$DISTWRAP_LOCAL_RANK of $DISTWRAP_LOCAL_WORLD_SIZE, "
+         "key ${DISTWRAP_JOB_KEY:-none}"});
+    return run_any(words);
   };
-  const auto second = node("1", "2");
-  const auto first = node("0", "1");
+  // What is given wins over the number that Kubernetes gives.
+  options_.env["JOB_COMPLETION_INDEX"] = "1";
+  const auto second = node({}, "2");
+  const auto first = node({"--node-rank", "0"}, "1");
   EXPECT_EQ(first->wait(), 0) << first->err();
   EXPECT_EQ(second->wait(), 0) << second->err();
   EXPECT_EQ(first->out(), "[0] 0 of 3, local 0 of 1, key none\n");
