@@ -18,6 +18,22 @@ TensorView view_of(const ByteParts& parts) {
   return TensorView(parts.data, end, DType::kU8);
 }
 
+// Calls `message(sends, peer)` for all other ranks. Two ranks meet in the round
+// that is the sum of their ranks, and there the lower one sends first. All
+// ranks go through the rounds in this order, so the two ranks of the first
+// message that has not moved never both wait for others.
+template <class Message>
+absl::Status in_rounds(int size, int me, const Message& message) {
+  for (int round = 0; round < size; ++round) {
+    const int peer = (round + size - me) % size;
+    if (peer == me) continue;
+    for (const bool sends : {me<peer, me> peer})
+      if (absl::Status status = message(sends, peer); !status.ok())
+        return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool checks_fully(const group::GroupState& group) {
@@ -64,48 +80,57 @@ absl::StatusOr<Work> Exchange::all_to_all(absl::Span<const TensorView> outs,
 absl::StatusOr<Work> Exchange::messages(const ByteParts& out,
                                         const ByteParts& in, int64_t tag,
                                         bool async) const {
-  std::vector<Work> works;
-  const auto start = [&](uint16_t kind, const ByteParts& parts,
-                         size_t r) -> absl::Status {
+  const int n = size(), me = rank();
+  const auto own = static_cast<size_t>(me);
+  if (out.counts[own] > 0)
+    memcpy(out.data + out.displs[own], in.data + in.displs[own],
+           static_cast<size_t>(out.counts[own]));
+  const auto exists = [&](bool sends, int peer) {
+    return (sends ? in : out).counts[static_cast<size_t>(peer)] > 0 &&
+           calls(peer);
+  };
+  const auto message = [&](bool sends, int peer) -> absl::StatusOr<Work> {
+    const ByteParts& parts = sends ? in : out;
+    const auto r = static_cast<size_t>(peer);
     comm::AnyCall call;
-    call.peer = static_cast<int>(r);
+    call.peer = peer;
     call.tag = tag;
     call.tag_class = DW_TAG_CLASS_HOST;
-    (kind == DW_OP_RECV ? call.out : call.in) =
+    (sends ? call.in : call.out) =
         TensorView(parts.data + parts.displs[r], parts.counts[r], DType::kU8);
-    absl::StatusOr<Work> work =
-        place_.communicator->run_any(kind, call, how(true));
+    absl::StatusOr<Work> work = place_.communicator->run_any(
+        sends ? DW_OP_SEND : DW_OP_RECV, call, how(async));
     if (!work.ok()) return finish(work.status());
-    works.push_back(*std::move(work));
-    return absl::OkStatus();
+    return work;
   };
-  const auto n = static_cast<size_t>(size());
-  const auto me = static_cast<size_t>(rank());
-  if (out.counts[me] > 0)
-    memcpy(out.data + out.displs[me], in.data + in.displs[me],
-           static_cast<size_t>(out.counts[me]));
-  for (const bool receives : {true, false})
-    for (size_t i = 1; i < n; ++i) {
+  if (!async) {
+    // Messages that are waited for need no memory.
+    absl::Status status = in_rounds(n, me, [&](bool sends, int peer) {
+      return exists(sends, peer) ? message(sends, peer).status()
+                                 : absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    return Work();
+  }
+  std::vector<Work> works;
+  for (const bool sends : {false, true})
+    for (int i = 1; i < n; ++i) {
       // Every rank begins with another peer.
-      const size_t r = receives ? (me + n - i) % n : (me + i) % n;
-      const ByteParts& parts = receives ? out : in;
-      if (parts.counts[r] == 0 || (!masked_.empty() && masked_[r] != 0))
+      const int peer = sends ? (me + i) % n : (me + n - i) % n;
+      if (!exists(sends, peer)) continue;
+      absl::StatusOr<Work> started = message(sends, peer);
+      if (started.ok()) {
+        works.push_back(*std::move(started));
         continue;
-      if (absl::Status status =
-              start(receives ? DW_OP_RECV : DW_OP_SEND, parts, r);
-          !status.ok()) {
-        // The messages that were started use the buffers up to their end. If
-        // one of them broke the group, the call reports its error.
-        const absl::Status started = finish(wait_all(works));
-        const bool told =
-            !started.ok() && error_reason(status) == Reason::kGroupBroken;
-        return told ? started : status;
       }
+      // The messages that were started use the buffers up to their end. If one
+      // of them broke the group, the call reports its error.
+      const absl::Status before = finish(wait_all(works));
+      const bool told = !before.ok() &&
+                        error_reason(started.status()) == Reason::kGroupBroken;
+      return told ? before : started.status();
     }
-  if (async) return Work::all(std::move(works));
-  absl::Status status = finish(wait_all(works));
-  if (!status.ok()) return status;
-  return Work();
+  return Work::all(std::move(works));
 }
 
 absl::Status Exchange::error(ErrorInfo info) const {

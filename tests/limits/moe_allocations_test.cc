@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <utility>
@@ -125,15 +126,20 @@ int64_t allocations_of_routings(const char* backend, int ranks,
               bind_session(session);
               Router router(session.rank(), ranks, options);
               bool good = true;
+              const auto& masked = options.masked_ranks;
+              const int calls =
+                  std::count(masked.begin(), masked.end(), session.rank()) == 0
+                      ? routings
+                      : 0;
               // The first pass makes the memory as large as it has to be.
               router.begin();
-              for (int i = 0; i < routings && good; ++i)
+              for (int i = 0; i < calls && good; ++i)
                 good = router.route_anew();
               router.begin();
               good = good && barrier().ok();
               if (session.rank() == 0) FailingNew::arm(int64_t{1} << 60);
               good = good && barrier().ok();
-              for (int i = 0; i < routings && good; ++i)
+              for (int i = 0; i < calls && good; ++i)
                 good = router.route_anew();
               good = good && barrier().ok();
               if (session.rank() == 0) {
@@ -158,9 +164,12 @@ TEST(MoeAllocations, PlansInTheMemoryOfEarlierOnesAllocateNothing) {
                                      .expert_capacity = 9},
                                     1000),
             0);
-  EXPECT_EQ(allocations_of_routings(
-                "shm", 4, {.dedup = MoeDedup::kNone, .node_of = nodes}, 1000),
-            0);
+  for (const MoeDedup level :
+       {MoeDedup::kNone, MoeDedup::kRank, MoeDedup::kNode})
+    EXPECT_EQ(allocations_of_routings("shm", 4,
+                                      {.dedup = level, .node_of = nodes}, 1000),
+              0)
+        << static_cast<int>(level);
 }
 
 }  // namespace
