@@ -48,9 +48,10 @@ constexpr OptionRow kOptions[] = {
     {"--links", "LINKS",
      "Links of a simulated rank: net, local and memory in GB/s, hop in us "
      "(net=50,local=160,memory=2000,hop=5)"},
-    {"--dtype", "TYPE", "Element type of a simulated dispatch (bf16)"},
+    {"--dtype", "TYPE",
+     "Element type: f32 or bf16 (f32); any in a simulated dispatch (bf16)"},
     {"--combine-dtype", "TYPE", "Element type of a simulated combine (bf16)"},
-    {"--capacity", "C", "Most pairs of a simulated expert; others are dropped"},
+    {"--capacity", "C", "Most pairs of an expert; others are dropped"},
     {"--json", nullptr, "As JSON"},
 };
 
@@ -59,12 +60,13 @@ constexpr CommandRow kMoe = {
     "Compares plan, dispatch and combine with sorting, all_to_all_single and "
     "adding by hand.",
     kOptions,
-    "The ratio is the median over the rounds, with its 95 % interval. Rows are "
-    "f32, unless they are\nsimulated. Expert-major sums are compared with "
-    "those "
-    "by hand.\n\n"
+    "The ratio is the median over the rounds, with its 95 % interval. "
+    "Expert-major sums without a\ncapacity are compared with those by hand. "
+    "The limit is the time in which the host's memory\nreads each token and "
+    "writes each row once, as fast as a memcpy does.\n\n"
     "Examples:\n"
     "  distwrap bench moe --ranks 4 --tokens 128 --skew 1\n"
+    "  distwrap bench moe --dtype bf16 --hidden 7168 --capacity 160\n"
     "  distwrap bench moe --vs openmpi,torch --python venv/bin/python\n"
     "  distwrap bench moe --simulate 8x8 --experts 256 --links net=50,local=160"
     "\n\n"
@@ -86,8 +88,7 @@ struct Options {
   bench::MoeGrid grid;
   bench::MoeLinks links;
   int64_t dispatch_row = 0, combine_row = 0;  // bytes
-  int64_t capacity = 0;
-  std::vector<std::vector<int64_t>> ids;  // by rank; empty: drawn
+  std::vector<std::vector<int64_t>> ids;      // by rank; empty: drawn
 };
 
 absl::Status read_groups(const Typed& typed, bench::RouterSpec* router) {
@@ -117,6 +118,15 @@ absl::Status read_row(const Typed& typed, const char* option, int64_t hidden,
   return refuse(option, name, "an element type, such as bf16");
 }
 
+// The element type of ranks that run.
+absl::Status read_dtype(const Typed& typed, DType* dtype) {
+  const std::string name = typed.value("--dtype").value_or("f32");
+  if (name != "f32" && name != "bf16")
+    return refuse("--dtype", name, "f32 or bf16");
+  *dtype = name == "f32" ? DType::kF32 : DType::kBF16;
+  return absl::OkStatus();
+}
+
 absl::Status check_simulated(const Typed& typed, Options* options) {
   const absl::StatusOr<bench::MoeGrid> grid =
       bench::parse_grid(*typed.value("--simulate"));
@@ -133,10 +143,7 @@ absl::Status check_simulated(const Typed& typed, Options* options) {
     options->links = *links;
   }
   absl::Status read =
-      read_number(typed, "--capacity", 1, INT64_MAX / 2, &options->capacity);
-  if (read.ok())
-    read = read_row(typed, "--dtype", options->spec.hidden,
-                    &options->dispatch_row);
+      read_row(typed, "--dtype", options->spec.hidden, &options->dispatch_row);
   if (read.ok())
     read = read_row(typed, "--combine-dtype", options->spec.hidden,
                     &options->combine_row);
@@ -193,8 +200,11 @@ absl::StatusOr<Options> check(const Typed& typed) {
                   absl::StrCat("at most ", router.experts, " experts"));
   if (read = read_groups(typed, &router); !read.ok()) return read;
   if (read = check_others(typed, &options); !read.ok()) return read;
-  if (options.simulated)
-    if (read = check_simulated(typed, &options); !read.ok()) return read;
+  read = read_number(typed, "--capacity", 1, INT64_MAX / 2, &spec.capacity);
+  if (read.ok())
+    read = options.simulated ? check_simulated(typed, &options)
+                             : read_dtype(typed, &spec.dtype);
+  if (!read.ok()) return read;
   if (router.experts % options.ranks != 0)
     return refuse("--experts", absl::StrCat(router.experts),
                   absl::StrCat("a multiple of ", options.ranks, " ranks"));
@@ -224,6 +234,8 @@ Words rank_words(const Options& options) {
           absl::StrCat(options.rounds),
           absl::StrCat(router.groups),
           absl::StrCat(router.most_groups),
+          spec.dtype == DType::kF32 ? "f32" : "bf16",
+          absl::StrCat(spec.capacity),
           spec.router_file.empty() ? "-" : spec.router_file};
 }
 
@@ -231,19 +243,21 @@ std::optional<absl::Status> measure(const Words& words) {
   bench::MoeLayerSpec spec;
   bench::RouterSpec& router = spec.router;
   int rounds = 0;
-  if (words.size() != 13 || !absl::SimpleAtoi(words[1], &router.tokens) ||
+  if (words.size() != 15 || !absl::SimpleAtoi(words[1], &router.tokens) ||
       !absl::SimpleAtoi(words[2], &spec.hidden) ||
       !absl::SimpleAtoi(words[3], &router.experts) ||
       !absl::SimpleAtoi(words[4], &router.topk) ||
       !absl::SimpleAtod(words[5], &router.skew) ||
       !absl::SimpleAtoi(words[8], &rounds) ||
       !absl::SimpleAtoi(words[9], &router.groups) ||
-      !absl::SimpleAtoi(words[10], &router.most_groups))
+      !absl::SimpleAtoi(words[10], &router.most_groups) ||
+      !absl::SimpleAtoi(words[12], &spec.capacity))
     return std::nullopt;
+  spec.dtype = words[11] == "bf16" ? DType::kBF16 : DType::kF32;
   spec.layout = words[6];
   spec.dedup = words[7];
-  if (words[11] != "-") spec.router_file = words[11];
-  return bench::measure_moe(words[0], spec, rounds, words[12]);
+  if (words[13] != "-") spec.router_file = words[13];
+  return bench::measure_moe(words[0], spec, rounds, words[14]);
 }
 
 // The libraries that were named, one after the other. One that cannot run is
@@ -299,7 +313,7 @@ int simulate(const Options& options, bool json) {
                  .links = options.links,
                  .experts = options.spec.router.experts,
                  .topk = options.spec.router.topk,
-                 .capacity = options.capacity};
+                 .capacity = options.spec.capacity};
   report.router = options.spec.router;
   report.hidden = options.spec.hidden;
   std::vector<std::vector<int64_t>> ids = options.ids;

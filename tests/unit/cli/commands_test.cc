@@ -204,6 +204,34 @@ TEST_F(Commands, BenchMoeComparesWithCallsByHand) {
   EXPECT_THAT(err_, HasSubstr("a multiple of 2 ranks"));
 }
 
+// Every rank sends token 0 nowhere, and to expert 3 once although its slots
+// name it twice.
+TEST_F(Commands, BenchMoeTellsBytesByLinkAndDrops) {
+  const std::string path = std::filesystem::temp_directory_path() /
+                           ("distwrap_experts_" + std::to_string(getpid()));
+  std::ofstream(path) << "-1 -1\n3 3\n0 2\n"
+                      << "-1 -1\n3 3\n0 2\n";
+  Words words = {"bench",     "moe",     "--ranks",  "2",        "--tokens",
+                 "3",         "--topk",  "2",        "--hidden", "8",
+                 "--experts", "4",       "--rounds", "1",        "--router",
+                 path,        "--dtype", "bf16",     "--json"};
+  ASSERT_EQ(run(words), 0) << err_ << out_;
+  // Rank 0 sends tokens 1 and 2 to rank 1, and token 2 to itself.
+  for (const char* said :
+       {R"("dtype": "bf16")", R"("bytes_inter": 0)", R"("bytes_intra": 32)",
+        R"("bytes_local": 16)", R"("dropped": 0)", R"("equal": true)",
+        R"("limit_us")", R"("hand_rows": 3)"})
+    EXPECT_THAT(out_, HasSubstr(said));
+  words.pop_back();
+  words.insert(words.end(), {"--capacity", "1"});
+  ASSERT_EQ(run(words), 0) << err_ << out_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("3 pairs dropped"), HasSubstr("bf16"),
+                          HasSubstr("/ limit")));
+  std::filesystem::remove(path);
+  EXPECT_EQ(run({"bench", "moe", "--dtype", "i32"}), 2);
+  EXPECT_THAT(err_, HasSubstr("is not f32 or bf16"));
+}
+
 TEST_F(Commands, PlanShowsAWayWithoutRanks) {
   const Words way = {"plan",   "--mesh", "dp=2,tp=4", "--shape",  "8,6",
                      "--from", "P,S(0)", "--to",      "S(0),S(0)"};

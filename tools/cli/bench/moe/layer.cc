@@ -1,5 +1,6 @@
 #include "bench/moe/layer.h"
 
+#include "bench/element.h"
 #include "bench/moe/by_hand.h"
 #include "bench/turns.h"
 #include "distwrap/distwrap.h"
@@ -27,27 +28,57 @@ MoeOptions options_of(const MoeLayerSpec& spec) {
     if (spec.dedup == kLevels[i]) options.dedup = static_cast<MoeDedup>(i);
   options.layout = spec.layout == "rank_major" ? MoeLayout::kRankMajor
                                                : MoeLayout::kExpertMajor;
+  if (spec.capacity > 0) {
+    options.overflow = MoeOverflow::kCapacityDrop;
+    options.expert_capacity = spec.capacity;
+  }
   return options;
 }
 
-// Small whole numbers, whose sums are exact in any order.
-std::vector<float> draw_tokens(const MoeLayerSpec& spec, int rank) {
-  std::vector<float> x(at(spec.router.tokens * spec.hidden));
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<float>((i + static_cast<size_t>(rank)) % 101);
+// Rows of elements as bytes.
+using Bytes = std::vector<uint8_t>;
+
+template <class T>
+Bytes tokens_of(const MoeLayerSpec& spec, int rank) {
+  const int64_t count = spec.router.tokens * spec.hidden;
+  Bytes x(at(count) * sizeof(T));
+  const int64_t values = kLargestExact<BF16> / spec.router.topk + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const T value(static_cast<float>((i + rank) % values));
+    memcpy(x.data() + at(i) * sizeof(T), &value, sizeof(T));
+  }
   return x;
 }
 
+// Small whole numbers, whose sums are exact in any order.
+Bytes draw_tokens(const MoeLayerSpec& spec, int rank) {
+  return spec.dtype == DType::kF32 ? tokens_of<float>(spec, rank)
+                                   : tokens_of<BF16>(spec, rank);
+}
+
 // Whether all ranks' sums are those by hand. Those count a token once for each
-// expert, as expert-major rows do; rank-major rows are once for each rank.
-absl::StatusOr<bool> compare(const MoeLayerSpec& spec,
-                             const std::vector<float>& ours,
-                             const std::vector<float>& by_hand) {
-  int32_t wrong = spec.layout == "expert_major" && ours != by_hand ? 1 : 0;
+// expert and drop none, as expert-major rows without a capacity do; rank-major
+// rows are once for each rank.
+absl::StatusOr<bool> compare(const MoeLayerSpec& spec, const Bytes& ours,
+                             const Bytes& by_hand) {
+  const bool alike = spec.layout == "expert_major" && spec.capacity == 0;
+  int32_t wrong = alike && ours != by_hand ? 1 : 0;
   absl::Status status =
       all_reduce(TensorView(&wrong, 1), ReduceOp::kMax).status();
   if (!status.ok()) return status;
   return wrong == 0;
+}
+
+// The tokens that any rank gets.
+int64_t tokens_sent(const MoePlan& plan) {
+  const auto* const in_rank =
+      static_cast<const uint8_t*>(plan.token_in_rank().data());
+  const int64_t ranks = plan.token_in_rank().extent(1);
+  int64_t sent = 0;
+  for (int64_t t = 0; t < plan.tokens(); ++t)
+    sent += std::any_of(in_rank + t * ranks, in_rank + (t + 1) * ranks,
+                        [](uint8_t goes) { return goes != 0; });
+  return sent;
 }
 
 }  // namespace
@@ -66,10 +97,12 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
     if (!all.ok()) return all.status();
     ids = std::move((*all)[at(rank)]);
   }
-  const std::vector<float> x = draw_tokens(spec, rank);
+  Bytes x = draw_tokens(spec, rank);
+  const int64_t row_bytes = spec.hidden * dtype_size(spec.dtype);
   const int64_t id_shape[] = {spec.router.tokens, spec.router.topk};
   const int64_t x_shape[] = {spec.router.tokens, spec.hidden};
-  const TensorView id_view(ids.data(), id_shape), x_view(x.data(), x_shape);
+  const TensorView id_view(ids.data(), id_shape);
+  const TensorView x_view(x.data(), x_shape, spec.dtype);
 
   MoePlan plan;
   const auto make_plan = [&] {
@@ -78,16 +111,17 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
     if (made.ok()) plan = *std::move(made);
     return made.status();
   };
-  MoeByHand hand(ranks, spec.router.experts, spec.router.topk, spec.hidden);
+  MoeByHand hand(ranks, spec.router.experts, spec.router.topk, spec.hidden,
+                 spec.dtype);
   absl::Status status = make_plan();
   if (status.ok()) status = hand.lay_out(ids);
   if (!status.ok()) return status;
-  const int64_t row_shape[] = {plan.recv_rows(), spec.hidden};
-  std::vector<float> rows(at(row_shape[0] * row_shape[1]));
-  std::vector<float> back(x.size()), by_hand(x.size());
-  const TensorView row_view(rows.data(), row_shape);
-  const TensorView back_view(back.data(), x_shape);
-  status = plan.prepare(spec.hidden * static_cast<int64_t>(sizeof(float)));
+  const int64_t row_shape[] = {plan.output_rows(), spec.hidden};
+  Bytes rows(at(plan.output_rows() * row_bytes)), back(x.size()),
+      by_hand(x.size());
+  const TensorView row_view(rows.data(), row_shape, spec.dtype);
+  const TensorView back_view(back.data(), x_shape, spec.dtype);
+  status = plan.prepare(row_bytes);
   if (!status.ok()) return status;
 
   MoeCost cost;
@@ -117,19 +151,28 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
   cost.rows = plan.recv_rows();
   const MoeTraffic traffic = plan.traffic();
   cost.sent_rows = traffic.inter_rows + traffic.intra_rows + traffic.local_rows;
-  cost.hand_rows = spec.router.tokens * spec.router.topk;
-  cost.bytes = cost.rows * spec.hidden * static_cast<int64_t>(sizeof(float));
+  cost.hand_rows = hand.pairs();
+  cost.bytes = cost.rows * row_bytes;
+  cost.bytes_inter = traffic.inter_rows * row_bytes;
+  cost.bytes_intra = traffic.intra_rows * row_bytes;
+  cost.bytes_local = traffic.local_rows * row_bytes;
+  const TensorView dropped = plan.dropped_per_expert();
+  for (int64_t e = 0; e < dropped.count(); ++e)
+    cost.dropped += static_cast<const int64_t*>(dropped.data())[e];
   cost.dedup = kLevels[static_cast<size_t>(plan.dedup())];
   const Timed copies[] = {[&] {
     for (int64_t i = 0; i < cost.rows; ++i)
-      memcpy(rows.data() + i * spec.hidden,
-             x.data() + i % spec.router.tokens * spec.hidden,
-             at(spec.hidden) * sizeof(float));
+      memcpy(rows.data() + i * row_bytes,
+             x.data() + i % spec.router.tokens * row_bytes, at(row_bytes));
     return absl::OkStatus();
   }};
   const auto copied = take_turns(copies, rounds, 2);
   if (!copied.ok()) return copied.status();
   cost.memcpy_us = median((*copied)[0]);
+  if (cost.rows > 0)
+    cost.limit_us = cost.memcpy_us *
+                    static_cast<double>(tokens_sent(plan) + cost.rows) /
+                    static_cast<double>(2 * cost.rows);
   // Last, since it takes over the plan that the calls above use.
   status = measure("plan", make_plan, [&] { return hand.lay_out(ids); });
   if (!status.ok()) return status;
@@ -140,7 +183,9 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
 std::string write_moe(const MoeCost& cost) {
   std::string text = absl::StrCat(
       cost.rows, " ", cost.sent_rows, " ", cost.hand_rows, " ", cost.bytes, " ",
-      cost.dedup, " ", cost.memcpy_us, " ", cost.equal ? 1 : 0, "\n");
+      cost.dedup, " ", cost.memcpy_us, " ", cost.equal ? 1 : 0, " ",
+      cost.limit_us, " ", cost.dropped, " ", cost.bytes_inter, " ",
+      cost.bytes_intra, " ", cost.bytes_local, "\n");
   for (const MoePhase& phase : cost.phases)
     absl::StrAppend(&text, phase.name, " ", phase.us, " ", phase.hand_us, " ",
                     phase.ratio.median, " ", phase.ratio.low, " ",
@@ -158,12 +203,17 @@ absl::StatusOr<MoeCost> read_moe(absl::string_view text) {
   MoeCost cost;
   const std::vector<std::string> head = absl::StrSplit(lines[0], ' ');
   int equal = 0;
-  if (head.size() != 7 || !absl::SimpleAtoi(head[0], &cost.rows) ||
+  if (head.size() != 12 || !absl::SimpleAtoi(head[0], &cost.rows) ||
       !absl::SimpleAtoi(head[1], &cost.sent_rows) ||
       !absl::SimpleAtoi(head[2], &cost.hand_rows) ||
       !absl::SimpleAtoi(head[3], &cost.bytes) ||
       !absl::SimpleAtod(head[5], &cost.memcpy_us) ||
-      !absl::SimpleAtoi(head[6], &equal))
+      !absl::SimpleAtoi(head[6], &equal) ||
+      !absl::SimpleAtod(head[7], &cost.limit_us) ||
+      !absl::SimpleAtoi(head[8], &cost.dropped) ||
+      !absl::SimpleAtoi(head[9], &cost.bytes_inter) ||
+      !absl::SimpleAtoi(head[10], &cost.bytes_intra) ||
+      !absl::SimpleAtoi(head[11], &cost.bytes_local))
     return bad();
   cost.dedup = head[4];
   cost.equal = equal != 0;

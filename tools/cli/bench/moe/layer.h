@@ -7,6 +7,7 @@
 
 #include "bench/moe/router.h"
 #include "bench/statistics.h"
+#include "distwrap/types.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -18,10 +19,12 @@
 
 namespace distwrap::bench {
 
-// A layer: tokens of a rank with `hidden` elements each, f32.
+// A layer: tokens of a rank with `hidden` elements each, f32 or bf16.
 struct MoeLayerSpec {
   RouterSpec router;
   int64_t hidden = 1024;
+  DType dtype = DType::kF32;
+  int64_t capacity = 0;          // most pairs of an expert; 0: no limit
   std::string router_file = {};  // empty: the experts are drawn
   std::string layout = "expert_major", dedup = "auto";
 };
@@ -35,11 +38,17 @@ struct MoePhase {
 
 struct MoeCost {
   std::vector<MoePhase> phases;
-  // Figures of rank 0, for one dispatch.
-  int64_t rows = 0, sent_rows = 0, hand_rows = 0, bytes = 0;
+  // Figures of rank 0, for one dispatch; `dropped` counts pairs of all ranks.
+  int64_t rows = 0, sent_rows = 0, hand_rows = 0, bytes = 0, dropped = 0;
+  // The bytes of the rows that it sends, by link: to other nodes, to other
+  // ranks of its own node, and to itself.
+  int64_t bytes_inter = 0, bytes_intra = 0, bytes_local = 0;
   std::string dedup;     // the level that was taken
   double memcpy_us = 0;  // a copy of the bytes that rank 0 gets
-  bool equal = true;     // whether both combined to the same values
+  // The least time of one host: its memory reads each token once and writes
+  // each row once, as fast as in that copy.
+  double limit_us = 0;
+  bool equal = true;  // whether both combined to the same values
 };
 
 // The body of one rank; rank 0 writes `path`.

@@ -16,6 +16,13 @@ double us_of(const MoeCost& cost, absl::string_view name) {
   return 0;
 }
 
+// A plan moves no rows.
+std::string to_limit(const MoeCost& cost, const MoePhase& phase) {
+  return phase.name == "plan" || cost.limit_us == 0
+             ? ""
+             : absl::StrFormat("%.3f", phase.us / cost.limit_us);
+}
+
 std::string others_table(const MoeReport& report) {
   if (report.others.empty()) return "";
   std::vector<std::vector<std::string>> rows;
@@ -42,18 +49,28 @@ std::string show_moe(const MoeReport& report) {
     rows.push_back({phase.name, format_number(phase.us),
                     format_number(phase.hand_us),
                     absl::StrFormat("%.3f [%.3f, %.3f]", phase.ratio.median,
-                                    phase.ratio.low, phase.ratio.high)});
+                                    phase.ratio.low, phase.ratio.high),
+                    to_limit(cost, phase)});
   return absl::StrCat(
-      spec.router.tokens, " tokens of ", spec.hidden, " f32, top ",
-      spec.router.topk, " of ", spec.router.experts, " experts, skew ",
-      spec.router.skew, ", ", spec.layout, ", ", report.ranks, " ranks over ",
-      report.backend, ", ", report.rounds, " rounds in turns\n",
-      text_table({{"", 1}, {"us", 1}, {"by hand us", 1}, {"/ by hand", 1}},
+      spec.router.tokens, " tokens of ", spec.hidden, " ",
+      dtype_name(spec.dtype), ", top ", spec.router.topk, " of ",
+      spec.router.experts, " experts, skew ", spec.router.skew, ", ",
+      spec.layout, ", ", report.ranks, " ranks over ", report.backend, ", ",
+      report.rounds, " rounds in turns\n",
+      text_table({{"", 1},
+                  {"us", 1},
+                  {"by hand us", 1},
+                  {"/ by hand", 1},
+                  {"/ limit", 1}},
                  rows),
       "\nlevel ", cost.dedup, ": ", cost.sent_rows, " rows sent, by hand ",
       cost.hand_rows, "; ", cost.rows, " rows received, ",
       format_size(cost.bytes), ", whose memcpy takes ",
-      format_number(cost.memcpy_us), " us\n",
+      format_number(cost.memcpy_us), " us; the limit is ",
+      format_number(cost.limit_us), " us\n", "sent to other nodes ",
+      format_size(cost.bytes_inter), ", inside the node ",
+      format_size(cost.bytes_intra), ", to itself ",
+      format_size(cost.bytes_local), "; ", cost.dropped, " pairs dropped\n",
       cost.equal ? "" : "THE SUMS DIFFER\n", others_table(report));
 }
 
@@ -67,6 +84,7 @@ std::string moe_json(const MoeReport& report) {
                           {"rounds", report.rounds},
                           {"tokens", spec.router.tokens},
                           {"hidden", spec.hidden},
+                          {"dtype", std::string(dtype_name(spec.dtype))},
                           {"experts", spec.router.experts},
                           {"topk", spec.router.topk},
                           {"skew", spec.router.skew},
@@ -76,7 +94,12 @@ std::string moe_json(const MoeReport& report) {
                           {"sent_rows", cost.sent_rows},
                           {"hand_rows", cost.hand_rows},
                           {"bytes", cost.bytes},
+                          {"bytes_inter", cost.bytes_inter},
+                          {"bytes_intra", cost.bytes_intra},
+                          {"bytes_local", cost.bytes_local},
+                          {"dropped", cost.dropped},
                           {"memcpy_us", cost.memcpy_us},
+                          {"limit_us", cost.limit_us},
                           {"equal", cost.equal}};
   for (const MoePhase& phase : cost.phases)
     json.emplace_back(
