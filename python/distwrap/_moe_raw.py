@@ -1,5 +1,6 @@
 """The raw forms of distwrap.moe: exchange by index maps that the program gives,
-and of chunks whose sizes only the sender knows (docs/moe.md).
+of chunks and pieces whose sizes only the sender knows, and of rows that are
+prepared once (docs/moe.md).
 
 N nodes of L ranks each, R = N * L; T tokens of each rank, H elements of a token,
 K experts of a token, E experts of a rank, M rows that this rank gets; C chunks.
@@ -76,3 +77,76 @@ def alltoallv_dynamic_combine(output, input, input_split_sizes,
     _core._dynamic_combine(output, input, input_split_sizes,
                            input_split_indices, input_split_indices_per_rank,
                            row_elements, group, timeout, label)
+
+
+def alltoallv_dynamic(outs, output_counts, ins, input_counts, *, group=None,
+                      async_op=False, timeout=None, label=None):
+    """Sends the first input_counts[r] elements of ins[r] to rank r. outs[p] gets
+    what rank p sends, from its beginning on, and output_counts (R) how many
+    elements that are. Counts are int64, and are read before the call returns.
+    Returns a Work with async_op, else None."""
+    return _core._dynamic(outs, output_counts, ins, input_counts, group,
+                          async_op, timeout, label)
+
+
+def alltoallv_dynamic_split(outs, output_counts, input, input_split_lengths, *,
+                            group=None, async_op=False, timeout=None,
+                            label=None):
+    """Sends pieces of input that follow each other: input_split_lengths[r]
+    elements go to rank r. The rest is as in alltoallv_dynamic."""
+    return _core._dynamic_split(outs, output_counts, input,
+                                input_split_lengths, group, async_op, timeout,
+                                label)
+
+
+def device_alltoallv_single(output, input, output_split_sizes,
+                            input_split_sizes, hints=None, *, group=None,
+                            async_op=False, timeout=None, label=None):
+    """Sends rows of dimension 0, packed by rank, with sizes (R) int64 that both
+    sides state; kCallMismatch on all ranks where they differ. hints: a dict of
+    num_blocks, num_threads and block_scheduling, which host memory does not
+    need. Returns a Work with async_op, else None."""
+    return _core._alltoallv_single(output, input, output_split_sizes,
+                                   input_split_sizes, hints, group, async_op,
+                                   timeout, label)
+
+
+class AllToAllVOp:
+    """An exchange of rows that is prepared once: setup allocates all memory, and
+    a call sends nothing but the rows and one signal to each rank. One thread at
+    a time.
+
+    capacity_bytes: of what a rank sends, and of what it receives, in one call.
+    max_bytes_per_peer: of the rows from one rank to another. Equal on all
+    ranks."""
+
+    def __init__(self, capacity_bytes, max_bytes_per_peer, group=None):
+        self._core = _core._PreparedExchange(group, capacity_bytes,
+                                             max_bytes_per_peer)
+
+    def setup(self):
+        """Allocates, on all ranks. kAlreadyInitialized the second time."""
+        self._core.setup()
+
+    def alltoallv(self, x, out_splits, in_splits, *, timeout=None, label=None):
+        """Sends in_splits[r] rows of x to rank r. Returns the rows that came,
+        (sum(out_splits),..); the second next call writes over them.
+        kCallMismatch if a rank sends other rows than out_splits says, which
+        breaks the group."""
+        return self._core.run(x, out_splits, in_splits, timeout, label)
+
+    def send_buffer(self, count, dtype):
+        """An array of count elements in memory of this object, which
+        alltoallv_from_buffer sends."""
+        return self._core.send_buffer(count, dtype)
+
+    def alltoallv_from_buffer(self, out_splits, in_splits, *, timeout=None,
+                              label=None):
+        """As alltoallv, with the elements of the last send_buffer as rows."""
+        return self._core.run(None, out_splits, in_splits, timeout, label)
+
+    def close(self):
+        """Waits for all ranks. Later calls are kNotInitialized; arrays that were
+        returned stay. Does nothing if the exchange was closed before, or never
+        set up."""
+        self._core.close()

@@ -20,9 +20,11 @@ backend, or for a tensor of PyTorch new tensors.
 import sys
 
 from . import _core
-from ._moe_raw import (alltoallv_dedup_combine, alltoallv_dedup_exec,  # noqa: F401
-                       alltoallv_dedup_init, alltoallv_dynamic_combine,
-                       alltoallv_dynamic_dispatch, dedup_maps)
+from ._moe_raw import (AllToAllVOp, alltoallv_dedup_combine,  # noqa: F401
+                       alltoallv_dedup_exec, alltoallv_dedup_init,
+                       alltoallv_dynamic, alltoallv_dynamic_combine,
+                       alltoallv_dynamic_dispatch, alltoallv_dynamic_split,
+                       dedup_maps, device_alltoallv_single)
 
 _DEDUP = ("auto", "none", "rank", "node")
 

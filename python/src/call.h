@@ -410,6 +410,7 @@ void add_objects(nanobind::module_& m);
 void add_meshes(nanobind::module_& m);
 void add_moe(nanobind::module_& m);
 void add_moe_raw(nanobind::module_& m);
+void add_moe_pieces(nanobind::module_& m);
 void add_windows(nanobind::module_& m);
 void add_hooks(nanobind::module_& m);
 void add_arrays(nanobind::module_& m);

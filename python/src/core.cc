@@ -43,6 +43,7 @@ NB_MODULE(_core, m) {
   add_meshes(m);
   add_moe(m);
   add_moe_raw(m);
+  add_moe_pieces(m);
   add_windows(m);
   add_hooks(m);
 }

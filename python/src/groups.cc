@@ -2,6 +2,7 @@
 #include "call.h"
 #include "docs.h"
 #include "handles.h"
+#include "lists.h"
 
 #include <map>
 #include <mutex>
@@ -58,25 +59,6 @@ struct Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
   ~Store() { distwrap_store_free(handle); }
-};
-
-// Texts of a dict, for as long as the object lives.
-struct Pairs {
-  std::vector<std::string> texts;
-  std::vector<distwrap_pair> pairs;
-  Pairs(const char* call, H dict) {
-    if (dict.is_none()) return;
-    if (PyDict_Check(dict.ptr()) == 0)
-      raise_type(call, "hints are of type " + type_of(dict),
-                 "give a dict of texts");
-    const nb::dict given = nb::borrow<nb::dict>(dict);
-    for (auto [key, value] : given) {
-      texts.push_back(nb::cast<std::string>(nb::str(key)));
-      texts.push_back(nb::cast<std::string>(nb::str(value)));
-    }
-    for (size_t i = 0; i < texts.size(); i += 2)
-      pairs.push_back({texts[i].c_str(), texts[i + 1].c_str()});
-  }
 };
 
 std::string text_or_empty(const char* call, const char* name, H text) {

@@ -2,6 +2,7 @@
 // torch.distributed.
 #include "call.h"
 #include "docs.h"
+#include "lists.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -114,35 +115,6 @@ nb::object all_gather_into_tensor(H output, H input, H group, bool async_op,
     return distwrap_all_gather_into_tensor(out, in, o, w, e);
   });
 }
-
-// Rows for each rank. None and an empty list mean none.
-struct Rows {
-  std::vector<int64_t> rows;
-  bool given = false;
-  Rows(const char* call, const char* name, H list) {
-    if (list.is_none()) return;
-    if (PySequence_Check(list.ptr()) == 0)
-      raise_type(call, std::string(name) + " is of type " + type_of(list),
-                 "give a list of one number of rows for each rank");
-    const nb::object items = nb::steal(PySequence_Tuple(list.ptr()));
-    if (!items.is_valid()) throw nb::python_error();
-    for (nb::handle item : nb::borrow<nb::tuple>(items)) {
-      const nb::object index = nb::steal(PyNumber_Index(item.ptr()));
-      if (!index.is_valid()) {
-        PyErr_Clear();
-        raise_type(call, std::string(name) + " has a " + type_of(item),
-                   "give whole numbers of rows");
-      }
-      rows.push_back(PyLong_AsLongLong(index.ptr()));
-      if (PyErr_Occurred() != nullptr) {
-        PyErr_Clear();
-        rows.back() = -1;
-      }
-    }
-    given = !rows.empty();
-  }
-  const int64_t* data() const { return given ? rows.data() : nullptr; }
-};
 
 nb::object all_gather_v(H output, H input, H counts, H group, bool async_op,
                         H timeout, H label) {

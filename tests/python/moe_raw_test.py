@@ -1,4 +1,5 @@
-"""The raw forms of mixtures of experts: index maps and chunks, by definition."""
+"""The raw forms of mixtures of experts: index maps, chunks, pieces and prepared
+exchanges, by definition."""
 
 import numpy as np
 
@@ -222,6 +223,109 @@ def test_dynamic_bad_arguments():
     call(outs, gathered, x, sizes, ids, one, WIDTH)
     check((gathered == 2).all())
     dist.barrier()
+
+
+def sent(source, to):
+    """The elements of a rank for another one; none for some."""
+    count = 0 if (source + to) % 3 == 1 else 1 + to + 2 * source
+    return (100 * source + 10 * to + np.arange(count)).astype("f4")
+
+
+def finish(work, async_op):
+    equal(work is not None, async_op)
+    if async_op:
+        work.wait()
+
+
+def test_pieces():
+    me, all_ranks = rank(), range(size())
+    mine = [sent(me, to) for to in all_ranks]
+    came = [sent(source, me) for source in all_ranks]
+    counts = np.array([len(one) for one in mine], "i8")
+
+    def outputs():
+        return ([np.full(len(one) + 2, -7, "f4") for one in came],
+                np.full(size(), -7, "i8"))
+
+    def expect(outs, received):
+        equal(received.tolist(), [len(one) for one in came])
+        for out, one in zip(outs, came):
+            check((out[:len(one)] == one).all() and (out[len(one):] == -7)
+                  .all(), out, one)
+
+    for async_op in (False, True):
+        outs, received = outputs()
+        # An input may have more than is sent.
+        ins = [np.append(one, np.float32(5)) for one in mine]
+        finish(moe.alltoallv_dynamic(outs, received, ins, counts,
+                                     async_op=async_op), async_op)
+        expect(outs, received)
+        outs, received = outputs()
+        finish(moe.alltoallv_dynamic_split(outs, received,
+                                           np.concatenate(mine), counts,
+                                           async_op=async_op), async_op)
+        expect(outs, received)
+        rows = np.full((sum(map(len, came)), 1), -7, "f4")
+        finish(moe.device_alltoallv_single(
+            rows, np.concatenate(mine).reshape(-1, 1), received, counts,
+            {"num_blocks": 2}, async_op=async_op), async_op)
+        check((rows[:, 0] == np.concatenate(came)).all())
+
+
+def test_pieces_bad_arguments():
+    outs = [np.zeros(1, "f4") for _ in range(size())]
+    received, ones = np.zeros(size(), "i8"), np.ones(size(), "i8")
+    x = np.ones(size(), "f4")
+    refused(moe.alltoallv_dynamic, outs, received, outs[1:], ones,
+            reason="kInvalidArgument")
+    refused(moe.alltoallv_dynamic_split, outs, received, x, 2 * ones,
+            reason="kCapacity")
+    refused(moe.alltoallv_dynamic_split, outs, received, x, ones.astype("i4"),
+            reason="kMetadataType")
+    refused(moe.device_alltoallv_single, x.copy(), x, ones, ones,
+            {"num_blocks": "many"}, reason="kInvalidArgument")
+    refused(moe.device_alltoallv_single, x.copy(), x, ones, ones, ["hints"],
+            kind=TypeError)
+    moe.alltoallv_dynamic_split(outs, received, x, ones)
+    check((received == 1).all())
+
+
+def test_prepared_exchange():
+    me, all_ranks = rank(), range(size())
+    op = moe.AllToAllVOp(1 << 12, 1 << 10)
+    early = refused(op.alltoallv, np.zeros(0, "f4"), [0] * size(),
+                    [0] * size(), reason="kNotInitialized")
+    check("set up" in str(early))
+    op.setup()
+    refused(op.setup, reason="kAlreadyInitialized")
+    kept = []
+    for turn in range(4):
+        mine = [sent(me, to) + turn for to in all_ranks]
+        came = [sent(source, me) + turn for source in all_ranks]
+        ins, outs = [len(one) for one in mine], [len(one) for one in came]
+        x = np.concatenate(mine)
+        if turn % 2 == 0:
+            rows = op.alltoallv(x.repeat(2).reshape(-1, 2), outs, ins)
+            equal(rows.shape, (sum(outs), 2))
+            rows = rows[:, 1]
+        else:
+            op.send_buffer(len(x), "float32")[:] = x
+            rows = op.alltoallv_from_buffer(outs, ins)
+        check((rows == np.concatenate(came)).all(), turn)
+        kept.append((rows, np.concatenate(came)))
+    # Two results are valid, and stay after the end of the exchange.
+    refused(op.alltoallv, np.zeros(1 << 12, "f4"), [0] * size(),
+            [1 << 12] + [0] * (size() - 1), reason="kInvalidArgument")
+    refused(op.alltoallv, np.zeros(1, "f4"), [0], [0] * (size() + 1),
+            reason="kInvalidArgument")
+    refused(op.send_buffer, 1 << 12, "float32", reason="kInvalidArgument")
+    op.close()
+    op.close()
+    refused(op.alltoallv_from_buffer, [0] * size(), [0] * size(),
+            reason="kNotInitialized")
+    del op
+    for rows, expected in kept[-2:]:
+        check((rows == expected).all())
 
 
 if __name__ == "__main__":

@@ -70,11 +70,6 @@ class Names(unittest.TestCase):
             # errors are read field by field; works by test, status and outputs
             "error_text", "error_reason", "work_all", "work_result",
             "work_state",
-            # exchanges of pieces are not in Python yet (docs/moe.md)
-            "alltoallv_dynamic", "alltoallv_dynamic_split",
-            "device_alltoallv_single", "alltoallv_op_create",
-            "alltoallv_op_setup", "alltoallv_op_send_buffer",
-            "alltoallv_op_run", "alltoallv_op_close", "alltoallv_op_free",
             # data of groups are objects, which groups own
             "group_set_data",
             # groups know their parents
