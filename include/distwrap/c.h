@@ -919,6 +919,10 @@ DISTWRAP_EXPORT int32_t distwrap_moe_plan_read(distwrap_moe_plan plan,
 DISTWRAP_EXPORT int32_t distwrap_moe_plan_tensor(
     distwrap_moe_plan plan, int32_t which, distwrap_managed_tensor** managed,
     distwrap_error* error);
+/* The first error, since the last check, of a call that ended without a caller
+ * who waited for it. */
+DISTWRAP_EXPORT int32_t distwrap_moe_plan_check(distwrap_moe_plan plan,
+                                                distwrap_error* error);
 /* The bytes of staging memory of one call with rows of `row_bytes`. */
 DISTWRAP_EXPORT int32_t distwrap_moe_plan_workspace(distwrap_moe_plan plan,
                                                     int64_t row_bytes,

@@ -417,6 +417,8 @@ typedef struct distwrap_moe_plan_info {
 #define DW_MOE_RECV_TOPK_IDX 9
 #define DW_MOE_DROPPED_PER_EXPERT 10
 #define DW_MOE_SERVING_SLOTS 11
+#define DW_MOE_RECV_ROWS 12
+#define DW_MOE_WAIT_NS 13 /* MoeTraffic::wait_ns, as it is now */
 
 /* A rank's part of a window. */
 #define DW_WINDOW_UNIFIED 0  /* directly loadable by this rank */

@@ -93,6 +93,9 @@ struct MoeTraffic {
   int64_t bytes_inter = 0, bytes_intra = 0;
   int64_t dropped = 0;  // pairs of this rank's tokens
   int64_t execs = 0;    // calls so far
+  // By rank: nanoseconds by which it came to the calls so far later than this
+  // rank began to wait. 0 for ranks of other hosts, whose clocks are others.
+  std::vector<int64_t> wait_ns;
 };
 
 // The maps of one rank in the raw form (moe_raw.h).
@@ -111,9 +114,10 @@ class DISTWRAP_EXPORT MoePlan {
 
   // The methods below need a plan that exists.
 
-  int64_t tokens() const;     // T
-  int64_t slots() const;      // K
-  int64_t recv_rows() const;  // M
+  int64_t tokens() const;               // T
+  int64_t slots() const;                // K
+  int64_t recv_rows() const;            // M
+  TensorView recv_rows_tensor() const;  // M in the calls' memory, (1) i64
   // The rows that an output and an input of a combine have to have: M, or with
   // a capacity policy the capacity.
   int64_t output_rows() const;
@@ -154,6 +158,10 @@ class DISTWRAP_EXPORT MoePlan {
   absl::StatusOr<DedupMaps> raw_maps() const;
 
   MoeTraffic traffic() const;
+  // The first error, since the last check, of a call that ended without a
+  // caller who waited for it: an asynchronous one, or a MoePending that was
+  // dropped.
+  absl::Status check() const;
   // The bytes of staging memory of one call with rows of `row_bytes`.
   int64_t workspace_bytes(int64_t row_bytes) const;
   // Allocates the memory of `in_flight` calls at a time with rows of at most

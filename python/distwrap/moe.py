@@ -125,9 +125,21 @@ class Plan:
         unused slot and a dropped pair."""
         return self._tensor(11)
 
+    @property
+    def recv_rows_tensor(self):
+        """(1) int64: M, in the calls' memory."""
+        return self._tensor(12)
+
     def traffic(self):
-        """Rows and bytes by link, of the last call with the plan: a dict."""
-        return self._core.traffic()
+        """Rows and bytes by link, of the last call with the plan: a dict. wait_ns
+        (R) int64: nanoseconds by which each rank came later to the calls so far
+        than this one began to wait; 0 for ranks of other hosts."""
+        return {**self._core.traffic(), "wait_ns": self._tensor(13)}
+
+    def check(self):
+        """Raises the first error, since the last check, of a call that ended
+        without a caller who waited for it: a Pending that was dropped."""
+        self._core.check()
 
     def workspace_bytes(self, row_bytes):
         """The staging memory of one call with rows of so many bytes."""

@@ -47,6 +47,10 @@ class MoePlan {
     return array_of("moe_plan", t.data, t.dtype, t.shape, t.ndim,
                     [managed] { managed->deleter(managed); });
   }
+  void check_calls() const {
+    Error error;
+    check(distwrap_moe_plan_check(handle_, &error.handle), error);
+  }
   int64_t workspace_bytes(int64_t row_bytes) const {
     int64_t bytes = 0;
     Error error;
@@ -271,6 +275,7 @@ void add_moe(nb::module_& m) {
              return told;
            })
       .def("tensor", &MoePlan::tensor, "which"_a)
+      .def("check", &MoePlan::check_calls)
       .def("workspace_bytes", &MoePlan::workspace_bytes, "row_bytes"_a)
       .def("prepare", &MoePlan::prepare, "row_bytes"_a, "in_flight"_a);
   nb::class_<MoePending>(m, "_MoePending").def("finish", &MoePending::finish);

@@ -184,6 +184,8 @@ absl::StatusOr<TensorView> tensor_of(const char* call, const MoePlan& plan,
       return plan.dropped_per_expert();
     case DW_MOE_SERVING_SLOTS:
       return plan.serving_slots();
+    case DW_MOE_RECV_ROWS:
+      return plan.recv_rows_tensor();
     default:
       return refuse(call, absl::StrCat("a plan has no tensor ", which),
                     "use a constant such as DW_MOE_COUNTS_PER_RANK");
@@ -270,13 +272,31 @@ int32_t distwrap_moe_plan_tensor(distwrap_moe_plan plan, int32_t which,
     *managed = nullptr;
     const auto found = held(kCall, plan);
     if (!found.ok()) return found.status();
-    const auto view = tensor_of(kCall, **found, which);
+    std::shared_ptr<void> owner = (**found).state();
+    absl::StatusOr<TensorView> view;
+    if (which == DW_MOE_WAIT_NS) {
+      const auto waits =
+          std::make_shared<std::vector<int64_t>>((**found).traffic().wait_ns);
+      view = TensorView(*waits).as_read_only();
+      owner = waits;
+    } else {
+      view = tensor_of(kCall, **found, which);
+    }
     if (!view.ok()) return view.status();
     const auto made = distwrap::export_dlpack<distwrap_managed_tensor>(
-        *view, (**found).state());
+        *view, std::move(owner));
     if (!made.ok()) return made.status();
     *managed = *made;
     return absl::OkStatus();
+  });
+}
+
+int32_t distwrap_moe_plan_check(distwrap_moe_plan plan, distwrap_error* error) {
+  constexpr const char* kCall = "moe_plan_check";
+  return entry(kCall, error, [&]() -> absl::Status {
+    const auto found = held(kCall, plan);
+    if (!found.ok()) return found.status();
+    return (**found).check();
   });
 }
 

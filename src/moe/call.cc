@@ -65,6 +65,7 @@ MoeCall::MoeCall(std::shared_ptr<PlanState> plan, CallPlace place)
 }
 
 MoeCall::~MoeCall() {
+  if (since_ns_ != 0) plan_->count_waits(call_tag(), since_ns_);
   if (memory_ != nullptr) plan_->give_back(std::move(memory_), limited_);
 }
 
@@ -77,6 +78,7 @@ absl::Status MoeCall::open(bool limited) {
 
 absl::StatusOr<Work> MoeCall::first(bool async) {
   number_ = plan_->next_call();
+  since_ns_ = plan_->come_to(call_tag());
   if (plan_->validate)
     if (absl::Status status = compare_calls(exchange_, *plan_, {}, facts());
         !status.ok())
@@ -186,7 +188,10 @@ class AsyncCall final : public comm::Completion {
   }
 
   void finish(absl::Status status, comm::CallbackThread& callbacks) {
-    if (!status.ok()) call_->exchange().place().communicator->break_by(status);
+    if (!status.ok()) {
+      call_->fails(status);
+      call_->exchange().place().communicator->break_by(status);
+    }
     call_.reset();
     const WorkState state = status.ok() ? WorkState::kDone
                             : error_reason(status) == Reason::kTimedOut

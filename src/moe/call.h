@@ -6,6 +6,7 @@
 #ifndef DISTWRAP_SRC_MOE_CALL_H_
 #define DISTWRAP_SRC_MOE_CALL_H_
 
+#include "distwrap/deadline.h"
 #include "distwrap/work.h"
 #include "moe/agreement.h"
 #include "moe/exchange.h"
@@ -33,6 +34,8 @@ class StagedCall {
   virtual absl::StatusOr<Work> second(bool async) = 0;
   // After all Works: writes the outputs.
   virtual void end() = 0;
+  // The call has failed, and nobody may be waiting for it.
+  virtual void fails(const absl::Status& /*error*/) {}
 
   // These steps, waiting.
   absl::Status run_rest(const Work& started);
@@ -73,8 +76,12 @@ class MoeCall : public StagedCall {
 
   // The whole call, waiting.
   absl::Status run();
+  // The caller begins to wait for what it has started.
+  void waits_from_now() { since_ns_ = Deadline::now_ns(); }
+  void fails(const absl::Status& error) override { plan_->keep_error(error); }
 
   PlanState& plan() { return *plan_; }
+  const std::shared_ptr<PlanState>& shared_plan() const { return plan_; }
 
  protected:
   virtual absl::StatusOr<Work> send_first(bool async) = 0;
@@ -92,6 +99,7 @@ class MoeCall : public StagedCall {
  private:
   bool limited_ = false;
   int64_t number_ = 0;
+  int64_t since_ns_ = 0;  // when this rank began to wait; 0: not yet
 };
 
 // A call that runs to its end without a caller that waits.

@@ -53,8 +53,9 @@ class Exchange {
   int size() const { return place_.group->size(); }
   const CallPlace& place() const { return place_; }
 
-  // By rank 1 for those that do not call; they get and send nothing.
-  void mask(std::vector<uint8_t> masked) { masked_ = std::move(masked); }
+  // By rank 1 for those that do not call; they get and send nothing. The
+  // caller keeps the list.
+  void mask(absl::Span<const uint8_t> masked) { masked_ = masked; }
   bool calls(int rank) const {
     return masked_.empty() || masked_[static_cast<size_t>(rank)] == 0;
   }
@@ -82,7 +83,7 @@ class Exchange {
 
   CallPlace place_;
   Deadline deadline_;
-  std::vector<uint8_t> masked_;
+  absl::Span<const uint8_t> masked_;
 };
 
 }  // namespace distwrap::moe

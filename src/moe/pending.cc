@@ -11,7 +11,10 @@ namespace distwrap::moe {
 
 PendingState::~PendingState() {
   // Peers wait for what this rank hands on.
-  if (call_ != nullptr) finish().IgnoreError();
+  if (call_ == nullptr) return;
+  const std::shared_ptr<PlanState> plan = call_->shared_plan();
+  if (const absl::Status status = finish(); !status.ok())
+    plan->keep_error(status);
 }
 
 absl::Status PendingState::finish() {
@@ -21,6 +24,7 @@ absl::Status PendingState::finish() {
                              .op = "finish",
                              .next_step = "finish each pending call once"});
   const std::unique_ptr<MoeCall> call = std::move(call_);
+  call->waits_from_now();
   const comm::HookList::Hidden hidden;
   return base::guarded(call->exchange().place().name,
                        [&] { return call->run_rest(started_); });

@@ -46,6 +46,10 @@ absl::StatusOr<DedupMaps> maps_of(const moe::PlanState& plan) {
 int64_t MoePlan::tokens() const { return state_->tokens(); }
 int64_t MoePlan::slots() const { return state_->slots(); }
 int64_t MoePlan::recv_rows() const { return state_->rows(); }
+TensorView MoePlan::recv_rows_tensor() const {
+  static constexpr int64_t kOne[] = {1};
+  return TensorView(&state_->parts.layout.rows, kOne).as_read_only();
+}
 int64_t MoePlan::output_rows() const { return state_->output_rows(); }
 MoeDedup MoePlan::dedup() const { return state_->parts.level; }
 
@@ -84,6 +88,8 @@ absl::StatusOr<DedupMaps> MoePlan::raw_maps() const {
 }
 
 MoeTraffic MoePlan::traffic() const { return state_->traffic(); }
+
+absl::Status MoePlan::check() const { return state_->take_error(); }
 
 int64_t MoePlan::workspace_bytes(int64_t row_bytes) const {
   return 2 * state_->staged_rows() * row_bytes;

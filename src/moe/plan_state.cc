@@ -1,6 +1,8 @@
 #include "moe/plan_state.h"
 
 #include "base/error.h"
+#include "comm/board/group_board.h"
+#include "distwrap/deadline.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -32,6 +34,8 @@ void PlanState::begin_anew() {
   derived_.has_counts = derived_.has_token_in_rank = derived_.has_kept =
       derived_.has_serving_slots = derived_.has_recv_ids = false;
   traffic_ = {};
+  wait_ns_.clear();
+  error_ = absl::OkStatus();
 }
 
 const Moves& PlanState::moves(MoeDedup level) {
@@ -317,7 +321,41 @@ MoeTraffic PlanState::traffic() {
   }
   traffic.naive_inter_rows = parts.crossings.none.inter;
   traffic.dropped = parts.pairs_dropped;
+  traffic.wait_ns = wait_ns_;
+  traffic.wait_ns.resize(at(parts.ranks()));
   return traffic;
+}
+
+int64_t PlanState::come_to(int64_t call) {
+  {
+    base::MutexLock lock(mutex_);
+    wait_ns_.resize(at(parts.ranks()));
+  }
+  const int64_t now_ns = Deadline::now_ns();
+  if (const std::shared_ptr<comm::GroupBoard> board = group->group_board())
+    board->come_to(static_cast<uint64_t>(call), now_ns);
+  return now_ns;
+}
+
+void PlanState::count_waits(int64_t call, int64_t since_ns) {
+  const std::shared_ptr<comm::GroupBoard> board = group->group_board();
+  if (board == nullptr) return;
+  base::MutexLock lock(mutex_);
+  for (int r = 0; r < parts.ranks(); ++r) {
+    if (r == parts.rank) continue;
+    const int64_t came_ns = board->when_came(r, static_cast<uint64_t>(call));
+    if (came_ns > since_ns) wait_ns_[at(r)] += came_ns - since_ns;
+  }
+}
+
+void PlanState::keep_error(const absl::Status& error) {
+  base::MutexLock lock(mutex_);
+  error_.Update(error);
+}
+
+absl::Status PlanState::take_error() {
+  base::MutexLock lock(mutex_);
+  return std::exchange(error_, absl::OkStatus());
 }
 
 }  // namespace distwrap::moe

@@ -93,6 +93,15 @@ class PlanState {
   int64_t next_call();
   void count_call(const Crossing& rows, int64_t row_bytes);
   MoeTraffic traffic();
+  // Shows the group's other ranks that this one has come to a call, which all
+  // of them give this number. Returns the time.
+  int64_t come_to(int64_t call);
+  // Counts how much later the others came than `since_ns`. After `come_to`;
+  // does not throw.
+  void count_waits(int64_t call, int64_t since_ns);
+  // The first error of a call that nobody waits for, until it is taken.
+  void keep_error(const absl::Status& error);
+  absl::Status take_error();
 
  private:
   void fill_kept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -110,7 +119,9 @@ class PlanState {
   std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mutex_);
   int pendings_ ABSL_GUARDED_BY(mutex_) = 0;
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 2;
-  MoeTraffic traffic_ ABSL_GUARDED_BY(mutex_);
+  MoeTraffic traffic_ ABSL_GUARDED_BY(mutex_);            // without wait_ns
+  std::vector<int64_t> wait_ns_ ABSL_GUARDED_BY(mutex_);  // by rank
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace distwrap::moe

@@ -132,6 +132,11 @@ def test_two_phases_and_memory():
     check((first == moe.combine(plan, rows)).all())
     told = plan.traffic()
     equal((told["execs"], told["dropped"]), (4, 0))
+    waits = told["wait_ns"]
+    equal((len(waits), int(waits[rank()])), (size(), 0))
+    check((np.asarray(waits) >= 0).all(), waits)
+    equal(plan.recv_rows_tensor.tolist(), [plan.recv_rows])
+    plan.check()
     equal(plan.counts_per_rank.shape, (size(),))
     equal(int(plan.counts_per_expert.sum()), int(plan.kept.sum()))
     equal(plan.counts_per_node.dtype, np.dtype("i8"))

@@ -2,8 +2,12 @@
 // early, and in the memory of earlier ones.
 #include "ranks/moe_ranks.h"
 
+#include <absl/time/clock.h>
+
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <thread>
 
 namespace distwrap::testing {
 namespace {
@@ -11,6 +15,7 @@ namespace {
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 using Ints = std::vector<int32_t>;
+using Longs = std::vector<int64_t>;
 
 // A routing that is known to all ranks, from a seed.
 Routed<int32_t> routing(uint64_t seed, int ranks) {
@@ -289,6 +294,87 @@ TEST(MoeLives, TheLevelIsChosenByAllAlike) {
     EXPECT_EQ(plan.dedup(), MoeDedup::kNode);
     EXPECT_EQ(plan.traffic().naive_inter_rows, 2 * plan.traffic().inter_rows);
   });
+}
+
+// Rank 2 comes first, then rank 0, then rank 1, some time later.
+TEST(MoeLives, WaitsNameTheRankThatCameLate) {
+  constexpr int64_t kLateNs = 2'000'000;
+  std::array<MoePlan, 3> plans;
+  // Whether a rank has come to its call: its rows were counted.
+  const auto wait_for = [&](int rank) {
+    while (plans[at(rank)].traffic().bytes_intra == 0)
+      std::this_thread::yield();
+  };
+  run_bound(3, [&](int me) {
+    Routed<int32_t> routed{2, {{1, 2}, {0, 2}, {0, 1}}};
+    const MoePlan plan = good(routed.plan(me, {.num_experts = 3}));
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(values_of<int64_t>(plan.recv_rows_tensor()), (Longs{2}));
+    EXPECT_EQ(plan.traffic().wait_ns, (Longs{0, 0, 0}));
+    plans[at(me)] = plan;
+    finish(barrier());
+    Ints x(1, me), rows(2), out(1);
+    if (me == 0) wait_for(2);
+    if (me == 1) {
+      wait_for(0);
+      absl::SleepFor(absl::Nanoseconds(kLateNs));
+    }
+    finish(moe_dispatch(plan, TensorView(x), TensorView(rows)));
+    const Longs waits = plan.traffic().wait_ns;
+    if (me == 0) {
+      EXPECT_GE(waits[1], kLateNs);
+      EXPECT_EQ(waits[2], 0);
+    } else if (me == 1) {
+      EXPECT_EQ(waits, (Longs{0, 0, 0}));
+    } else {
+      EXPECT_GT(waits[0], 0);
+      EXPECT_GT(waits[1], waits[0]);
+    }
+    EXPECT_EQ(waits[at(me)], 0);
+    finish(barrier());
+    // In two phases a rank waits from `finish` on.
+    absl::StatusOr<MoePending> combine =
+        moe_combine_start(plan, TensorView(rows), TensorView(out));
+    ASSERT_TRUE(combine.ok()) << combine.status();
+    finish(barrier());
+    finish(combine->finish());
+    EXPECT_EQ(plan.traffic().wait_ns, waits);
+    plans[at(me)] = {};
+  });
+}
+
+// The errors of calls that nobody waits for are told once.
+TEST(MoeLives, AnErrorThatNobodyWaitedForIsKept) {
+  for (const bool dropped : {false, true})
+    run_ranks(2, {.backend = "shm", .timeout = absl::Seconds(20)},
+              [&](Session& session) {
+                bind_session(session);
+                const int me = session.rank();
+                Routed<int32_t> routed{1, {{1}, {0}}};
+                const MoePlan plan = good(routed.plan(me, {.num_experts = 2}));
+                ASSERT_TRUE(plan);
+                EXPECT_TRUE(plan.check().ok());
+                if (me == 0) {  // rank 1 does not call
+                  Ints x(1), rows(1);
+                  const OpOptions soon{.timeout = absl::Milliseconds(50)};
+                  if (dropped) {
+                    const absl::StatusOr<MoePending> pending =
+                        moe_dispatch_start(plan, TensorView(x),
+                                           TensorView(rows), {}, soon);
+                    ASSERT_TRUE(pending.ok()) << pending.status();
+                  } else {
+                    OpOptions async = soon;
+                    async.async = true;
+                    const absl::StatusOr<Work> work = moe_dispatch(
+                        plan, TensorView(x), TensorView(rows), {}, async);
+                    ASSERT_TRUE(work.ok()) << work.status();
+                    EXPECT_FALSE(work->wait().ok());
+                  }
+                  expect_reason(plan.check(), Reason::kTimedOut, "");
+                }
+                EXPECT_TRUE(plan.check().ok());
+                bind_session({});
+              });
 }
 
 // Hooks see one call, not its steps.

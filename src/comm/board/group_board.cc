@@ -78,6 +78,28 @@ std::optional<GroupBoard::Seen> GroupBoard::read(const GroupPage& page,
   return seen;
 }
 
+void GroupBoard::come_to(uint64_t number, int64_t now_ns) {
+  Arrival& arrival = page_->arrivals[number % GroupPage::kArrivals];
+  arrival.number.store(0, std::memory_order_relaxed);
+  arrival.at_ns.store(now_ns, std::memory_order_release);
+  arrival.number.store(number, std::memory_order_release);
+}
+
+int64_t GroupBoard::when_came(int rank, uint64_t number) const {
+  const GroupPage* page = page_;
+  if (rank != place_.rank) {
+    const auto member =
+        std::find_if(members_.begin(), members_.end(),
+                     [&](const Member& one) { return one.rank == rank; });
+    page = member == members_.end() ? nullptr : find_page(*member);
+  }
+  if (page == nullptr) return 0;
+  const Arrival& arrival = page->arrivals[number % GroupPage::kArrivals];
+  if (arrival.number.load(std::memory_order_acquire) != number) return 0;
+  const int64_t at_ns = arrival.at_ns.load(std::memory_order_acquire);
+  return arrival.number.load(std::memory_order_relaxed) == number ? at_ns : 0;
+}
+
 GroupPage* GroupBoard::page_of(Member& member) const {
   Area& area = board_->memory_->area(member.who->area);
   const auto is_there = [&](int place) {

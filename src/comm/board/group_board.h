@@ -135,6 +135,13 @@ class GroupBoard {
   // Waits until all other members have entered too. False at the deadline.
   bool wait_for_close_barrier(Deadline deadline);
 
+  // Shows that this rank has come to a call, under a number that all members
+  // give it; not 0. Any thread.
+  void come_to(uint64_t number, int64_t now_ns);
+  // When a member came to a call; 0: not known, or another call with the same
+  // remainder came after it. Any thread.
+  int64_t when_came(int rank, uint64_t number) const;
+
   // Whether all other members of the group are on this host.
   bool sees_all() const {
     return members_.size() + 1 == place_.global_ranks.size();

@@ -27,6 +27,7 @@
 //   GroupPage::facts    before the uid in the front          by `groups`
 //   GroupPage::counts   before the entry: 0, counts, number  release, acquire
 //   Entry::number       0, the rest, then the number         release, acquire
+//   Arrival::number     0, the time, then the number         release, acquire
 //   Note::number        after the rest of the note           release, acquire
 //   Note::verdict       by any member, on rank 0's page      acq_rel, acquire
 //
@@ -50,7 +51,7 @@ inline constexpr size_t kAreaBytes = (1 + kMostGroupPages) * kPageBytes;
 
 // Stands at the front of every area in use, so that another version of the
 // library recognises the layout.
-inline constexpr uint64_t kBoardLayout = 0x3864'7262'7764;  // "dwbrd8"
+inline constexpr uint64_t kBoardLayout = 0x3964'7262'7764;  // "dwbrd9"
 
 enum class AreaState : uint32_t { kNotYet, kOpen, kClosed };
 
@@ -123,8 +124,15 @@ struct alignas(64) Note {
 };
 static_assert(sizeof(Note) == 256);
 
+// When this rank came to a call that is made of several operations.
+struct Arrival {
+  std::atomic<uint64_t> number;  // the caller's own; 0: nothing
+  std::atomic<int64_t> at_ns;    // CLOCK_MONOTONIC
+};
+
 struct alignas(kPageBytes) GroupPage {
-  static constexpr size_t kEntries = 32;   // a power of two: found by a mask
+  static constexpr size_t kEntries = 32;  // a power of two: found by a mask
+  static constexpr size_t kArrivals = 16;
   alignas(64) std::atomic<uint64_t> last;  // number of the newest entry
   std::atomic<uint64_t> inside;  // the call whose caller waits; 0: none
   // The oldest collective that ran beside its caller at the last look; 0: none.
@@ -141,7 +149,8 @@ struct alignas(kPageBytes) GroupPage {
   alignas(64) GroupFacts facts;
   std::array<Entry, kEntries> entries;  // number n at n % kEntries
   ShownCounts counts;
-  std::array<Note, 2> notes;  // note of meeting n at n % 2
+  std::array<Note, 2> notes;                // note of meeting n at n % 2
+  std::array<Arrival, kArrivals> arrivals;  // number n at n % kArrivals
 };
 static_assert(sizeof(GroupPage) == kPageBytes);
 

@@ -1,5 +1,5 @@
-// Mixtures of experts by index maps and by chunks, through the C API: a rank
-// alone, and every bad argument.
+// Mixtures of experts by index maps and by chunks, and the tensors of a plan,
+// through the C API: a rank alone, and every bad argument.
 #include "unit/capi/session_of_one.h"
 
 #include <gmock/gmock.h>
@@ -204,6 +204,45 @@ TEST_F(MoeRawOfC, Pieces) {
                                        nullptr, &error_),
             DW_INVALID_ARGUMENT);
   EXPECT_THAT(text(), HasSubstr("output_counts is NULL"));
+}
+
+TEST_F(MoeRawOfC, TensorsOfAPlanOutliveIt) {
+  const int64_t shape[] = {2, 1};
+  distwrap_tensor routing = ids_.tensor;
+  routing.ndim = 2;
+  routing.shape = const_cast<int64_t*>(shape);
+  distwrap_moe_options options = {};
+  options.struct_size = sizeof options;
+  options.num_experts = 2;
+  distwrap_moe_plan plan = nullptr;
+  ASSERT_EQ(distwrap_moe_plan_create(&routing, &options, nullptr, nullptr,
+                                     &plan, &error_),
+            DW_OK)
+      << text();
+  ASSERT_EQ(distwrap_moe_dispatch(plan, rows_, in_, nullptr, 0, nullptr,
+                                  nullptr, &error_),
+            DW_FAILED_PRECONDITION);  // two tokens are not four rows
+  EXPECT_THAT(text(), HasSubstr("another number of rows"));
+  EXPECT_EQ(distwrap_moe_plan_check(plan, &error_), DW_OK);
+  EXPECT_EQ(distwrap_moe_plan_check(nullptr, &error_), DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(), HasSubstr("plan"));
+  distwrap_managed_tensor *waits = nullptr, *rows = nullptr, *none = nullptr;
+  ASSERT_EQ(distwrap_moe_plan_tensor(plan, DW_MOE_WAIT_NS, &waits, &error_),
+            DW_OK)
+      << text();
+  ASSERT_EQ(distwrap_moe_plan_tensor(plan, DW_MOE_RECV_ROWS, &rows, &error_),
+            DW_OK)
+      << text();
+  EXPECT_EQ(distwrap_moe_plan_tensor(plan, DW_MOE_WAIT_NS + 1, &none, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(), HasSubstr("a plan has no tensor"));
+  ASSERT_EQ(distwrap_moe_plan_free(plan), DW_OK);
+  for (const auto& [one, value] : {std::pair(waits, 0), std::pair(rows, 2)}) {
+    EXPECT_EQ(one->dl_tensor.ndim, 1);
+    EXPECT_EQ(one->dl_tensor.shape[0], 1);
+    EXPECT_EQ(*static_cast<int64_t*>(one->dl_tensor.data), value);
+    one->deleter(one);
+  }
 }
 
 TEST_F(MoeRawOfC, APreparedExchange) {

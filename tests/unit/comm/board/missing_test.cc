@@ -36,6 +36,21 @@ void expect_told(const std::vector<std::unique_ptr<Rank>>& ranks,
   EXPECT_EQ(speak, 1);
 }
 
+TEST(Arrivals, AreKnownUntilALaterOneTakesTheirPlace) {
+  const auto ranks = meet(2);
+  const GroupBoard& reader = *ranks[0]->group_board;
+  EXPECT_EQ(reader.when_came(1, 5), 0);
+  ranks[1]->group_board->come_to(5, 700);
+  ranks[0]->group_board->come_to(5, 600);
+  EXPECT_EQ(reader.when_came(1, 5), 700);
+  EXPECT_EQ(reader.when_came(0, 5), 600);
+  EXPECT_EQ(reader.when_came(1, 6), 0);
+  EXPECT_EQ(reader.when_came(2, 5), 0);  // no member
+  ranks[1]->group_board->come_to(5 + GroupPage::kArrivals, 800);
+  EXPECT_EQ(reader.when_came(1, 5), 0);
+  EXPECT_EQ(reader.when_came(1, 5 + GroupPage::kArrivals), 800);
+}
+
 TEST(Stragglers, AreNamedWithWhatTheyDoOncePerOperation) {
   const auto ranks = meet(4, kPatience);
   for (const auto& rank : ranks) {
