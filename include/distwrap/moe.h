@@ -50,8 +50,8 @@ DISTWRAP_EXPORT absl::StatusOr<Work> moe_dispatch(
 // in an order that does not depend on timing. `y` is f16, bf16, f32, f64, i32
 // or i64, and `out` has the same type or f32. Sums of floats are f32 (f64 for
 // f64) and are rounded once; integers wrap. Rows of padding are not read. A
-// token without a row gets its bias, or 0. kPlanMismatch, also for another T and
-// for fewer rows than M. Not in place.
+// token without a row gets its bias, or 0. kPlanMismatch, also for another T
+// and for fewer rows than M. Not in place.
 DISTWRAP_EXPORT absl::StatusOr<Work> moe_combine(
     const MoePlan& plan, TensorView y, TensorView out,
     const CombineOptions& combine = {},

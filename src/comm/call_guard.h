@@ -60,8 +60,7 @@ class CallGuard {
   // Whether this thread is inside an object.
   static bool is_in_call() {
     const ThreadMarks* const marks = ThreadMarks::mine_if_made();
-    return marks != nullptr &&
-           marks->call.load(std::memory_order_relaxed) != 0;
+    return marks != nullptr && marks->call.load(std::memory_order_relaxed) != 0;
   }
 
   // Called after `object` was marked closed: waits until no call is inside.

@@ -27,7 +27,8 @@ absl::Status in_rounds(int size, int me, const Message& message) {
   for (int round = 0; round < size; ++round) {
     const int peer = (round + size - me) % size;
     if (peer == me) continue;
-    for (const bool sends : {me<peer, me> peer})
+    const bool sends_first = me < peer;
+    for (const bool sends : {sends_first, !sends_first})
       if (absl::Status status = message(sends, peer); !status.ok())
         return status;
   }

@@ -54,7 +54,7 @@ TEST_F(ExchangeTest, ReportsTheMessageThatBrokeTheGroup) {
   const absl::Status status =
       exchange
           .messages({to.data(), counts, displs}, {from.data(), counts, displs},
-                    kCallTag, false)
+                    kCallTag, true)
           .status();
   EXPECT_EQ(error_reason(status), Reason::kPeerLost) << status;
   EXPECT_EQ(error_info(status)->ranks, std::vector<int>{2});
