@@ -141,7 +141,7 @@ TEST_F(Run, TwoNodesOfOneHostAreOneJob) {
          "key ${DISTWRAP_JOB_KEY:-none}"});
     return run_any(words);
   };
-  // What is given wins over the number that Kubernetes gives.
+  // The option wins over the number that Kubernetes gives.
   options_.env["JOB_COMPLETION_INDEX"] = "1";
   const auto second = node({}, "2");
   const auto first = node({"--node-rank", "0"}, "1");
