@@ -63,9 +63,9 @@ TEST_F(InstanceTest, AWaitKeepsOutWhileAGroupIsBuilt) {
     EXPECT_FALSE(work->test());
     EXPECT_EQ(progressed_, before);
   });
-  const int built = progressed_;
-  EXPECT_FALSE(work->test());
-  EXPECT_GT(progressed_, built);
+  // A test makes progress again, unless the session's thread is inside.
+  for (const int built = progressed_; progressed_ == built;)
+    EXPECT_FALSE(work->test());
   fake_.complete(pending, DW_OK);
 }
 
