@@ -197,6 +197,19 @@ def destroy(group):
 
 # ---- passthrough ----
 
+def warn_of_unused(options):
+    """Names the options of a session that the program has given: there is none.
+    A program that changes only its mode still starts."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        import warnings
+
+        warnings.warn(
+            f"init_process_group(mode='passthrough') makes no session, so it "
+            f"leaves out {', '.join(given)}. Next: give them with "
+            "mode='enabled' alone", RuntimeWarning, stacklevel=3)
+
+
 def pass_through(backend, init_method, timeout, world_size, rank, store,
                  group_name, pg_options, device_id):
     """Starts PyTorch's world, and gives this package its names."""

@@ -27,6 +27,10 @@ def init_process_group(backend=None, init_method=None, timeout=None,
     MPI: MPI_Init. NCCL: ncclCommInitRank.
     """
     if _modes.mode_of(mode) == "passthrough":
+        _modes.warn_of_unused({
+            "hints": hints, "init_timeout": init_timeout, "straggler": straggler,
+            "check": check, "drop_in": drop_in,
+            "use_torchcomms": use_torchcomms, "guard": guard})
         _modes.pass_through(backend, init_method, timeout, world_size, rank,
                             store, group_name, pg_options, device_id)
         return

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from datetime import timedelta
 
 import torch
@@ -261,6 +262,26 @@ def test_passthrough_of_what_gloo_lacks():
         dist.all_gather(even, torch.full((2,), float(rank)))
         equal(even[1].tolist(), [1.0, 1.0])
     passed_through(3, body)
+
+
+def test_passthrough_names_what_it_leaves_out():
+    def start(**options):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            dist.init_process_group(
+                "gloo", mode="passthrough", store=td.HashStore(), rank=0,
+                world_size=1, **options)
+        dist.destroy_process_group()
+        return [one for one in told if "passthrough" in str(one.message)]
+
+    def body(_):
+        equal(start(timeout=30), [])
+        told, = start(hints={"shm": {}}, check=False, guard="block")
+        equal(told.category, RuntimeWarning)
+        equal(told.filename, __file__)
+        for word in ("leaves out hints, check, guard.", "Next: "):
+            check(word in str(told.message), told.message)
+    equal(fork_ranks(1, body), [0])
 
 
 def test_passthrough_leaves_the_door_open():
