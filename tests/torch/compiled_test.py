@@ -135,12 +135,14 @@ def other_tests():
                 "test_two_gloos_share_no_symbol"], "1"),
             ("modes_test.py", [], "1")):
         yield name, arguments, every
+    if "TEST_TORCH_ALL" in os.environ:
+        yield "trainers_test.py", ["--steps", "100"], "1"
 
 
 def run(name, arguments, every):
     done = subprocess.run(
         [sys.executable, "-B", "-W", "ignore", HERE / name, *arguments],
-        env=os.environ | {"TEST_EVERY": every}, text=True, timeout=400,
+        env=os.environ | {"TEST_EVERY": every}, text=True, timeout=1000,
         stdin=subprocess.DEVNULL, capture_output=True)
     equal(done.returncode, 0, name, arguments, done.stdout, done.stderr)
 
