@@ -98,10 +98,10 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
       make_plan(shape, dtype_size(dtype), **taken, to, options);
   if (!after.ok()) return after.status();
 
-  absl::StatusOr<Form> form = Form::make(**before, dtype, wire);
+  absl::StatusOr<WireForm> form = WireForm::make(**before, dtype, wire);
   // The exchange between the meshes sends, too.
   if (form.ok() && form->is_plain())
-    form = Form::cast(dtype, wire.value_or(dtype));
+    form = WireForm::cast(dtype, wire.value_or(dtype));
   if (!form.ok()) return form.status();
   std::shared_ptr<Prepared> made(new Prepared(*form, from_mesh));
   const bool gives = from_mesh.rank() >= 0, takes = to_mesh.rank() >= 0;

@@ -23,7 +23,7 @@ using layout::Coordinates;
 using layout::Regions;
 
 // The reduction of values in this form.
-ReduceOp reduce_op(PartialOp op, const Form& form) {
+ReduceOp reduce_op(PartialOp op, const WireForm& form) {
   switch (op) {
     case PartialOp::kAvg:
       return form.divides() ? ReduceOp::kSum : ReduceOp::kAvg;
@@ -151,7 +151,8 @@ int64_t Rounds::number(int64_t room, size_t size) const {
 absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(
     const DeviceMesh& mesh, absl::Span<const PlanRef> plans, DType dtype,
     std::optional<DType> wire) {
-  const absl::StatusOr<Form> form = Form::make(*plans.front(), dtype, wire);
+  const absl::StatusOr<WireForm> form =
+      WireForm::make(*plans.front(), dtype, wire);
   if (!form.ok()) return form.status();
   std::shared_ptr<Prepared> made(new Prepared(*form, mesh));
   for (const PlanRef& plan : plans)

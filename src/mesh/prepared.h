@@ -13,8 +13,8 @@
 #include "distwrap/tensor_view.h"
 #include "layout/regions.h"
 #include "mesh/blocks.h"
-#include "mesh/form.h"
 #include "mesh/mesh_state.h"
+#include "mesh/wire_form.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -126,7 +126,7 @@ class Prepared {
     std::byte* memory_ = nullptr;  // behind it
   };
 
-  Prepared(const Form& form, const DeviceMesh& mesh)
+  Prepared(const WireForm& form, const DeviceMesh& mesh)
       : form_(form), size_(form.size()), in_order_(mesh.state()->in_order()) {}
 
   // Add steps to the end.
@@ -185,7 +185,7 @@ class Prepared {
     return static_cast<size_t>(count) * size_;
   }
 
-  const Form form_;
+  const WireForm form_;
   const size_t size_;  // bytes of a value that travels
   const std::shared_ptr<InOrder> in_order_;
   std::vector<int64_t> in_counts_, out_counts_;

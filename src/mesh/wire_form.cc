@@ -1,4 +1,4 @@
-#include "mesh/form.h"
+#include "mesh/wire_form.h"
 
 #include "base/error.h"
 #include "layout/steps.h"
@@ -162,9 +162,9 @@ T joined(T quotients, int64_t remainders, int64_t n) {
 
 }  // namespace
 
-absl::StatusOr<Form> Form::make(const Plan& plan, DType dtype,
-                                std::optional<DType> wire) {
-  Form form;
+absl::StatusOr<WireForm> WireForm::make(const Plan& plan, DType dtype,
+                                        std::optional<DType> wire) {
+  WireForm form;
   form.outside_ = form.inside_ = dtype;
   bool sends = false, averages = false;
   for (const PlanStep& step : plan.steps()) {
@@ -184,7 +184,7 @@ absl::StatusOr<Form> Form::make(const Plan& plan, DType dtype,
   if (form.norm_ != 0 && !is_float(dtype))
     return refuse(dtype, "a norm needs floats",
                   "compute the norm in f32 or f64");
-  const absl::StatusOr<Form> as_wire = cast(dtype, wire.value_or(dtype));
+  const absl::StatusOr<WireForm> as_wire = cast(dtype, wire.value_or(dtype));
   if (!as_wire.ok()) return as_wire.status();
   if (sends) {
     form.kind_ = as_wire->kind_;
@@ -203,20 +203,20 @@ absl::StatusOr<Form> Form::make(const Plan& plan, DType dtype,
   return form;
 }
 
-absl::StatusOr<Form> Form::cast(DType dtype, DType wire) {
+absl::StatusOr<WireForm> WireForm::cast(DType dtype, DType wire) {
   if (wire != dtype && (!is_float(dtype) || !is_float(wire)))
     return refuse(dtype,
                   absl::StrCat("only floats travel as another type, here as ",
                                dtype_name(wire)),
                   "leave wire_dtype unset");
-  Form form;
+  WireForm form;
   form.outside_ = dtype;
   form.inside_ = wire;
   if (wire != dtype) form.kind_ = Kind::kCast;
   return form;
 }
 
-void Form::enter(std::byte* to, const Part& from, int64_t count) const {
+void WireForm::enter(std::byte* to, const Part& from, int64_t count) const {
   const auto size = static_cast<size_t>(dtype_size(outside_));
   if (kind_ == Kind::kPlain) return copy<true>(to, from, size, count);
   with_type(outside_, [&](auto out) {
@@ -242,7 +242,8 @@ void Form::enter(std::byte* to, const Part& from, int64_t count) const {
   });
 }
 
-void Form::leave(const Part& to, const std::byte* from, int64_t count) const {
+void WireForm::leave(const Part& to, const std::byte* from,
+                     int64_t count) const {
   const auto size = static_cast<size_t>(dtype_size(outside_));
   if (kind_ == Kind::kPlain)
     return copy<false>(const_cast<std::byte*>(from), to, size, count);

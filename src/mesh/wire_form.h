@@ -2,8 +2,8 @@
 // reduced without loss or moved with fewer bytes.
 //
 // Threads: none shared. Ownership: values; parts borrow their memory.
-#ifndef DISTWRAP_SRC_MESH_FORM_H_
-#define DISTWRAP_SRC_MESH_FORM_H_
+#ifndef DISTWRAP_SRC_MESH_WIRE_FORM_H_
+#define DISTWRAP_SRC_MESH_WIRE_FORM_H_
 
 #include "distwrap/plan.h"
 #include "distwrap/tensor_view.h"
@@ -29,17 +29,17 @@ struct Part {
         strides(view.strides()) {}
 };
 
-class Form {
+class WireForm {
  public:
   // The form for the steps of a plan: `wire` where it is given and something is
   // sent. An average of integers travels as a sum that cannot wrap, a norm as
   // powers. kInvalidArgument: a norm of integers, or a `wire` where one of the
   // two types is no float.
-  static absl::StatusOr<Form> make(const Plan& plan, DType dtype,
-                                   std::optional<DType> wire);
+  static absl::StatusOr<WireForm> make(const Plan& plan, DType dtype,
+                                       std::optional<DType> wire);
 
   // Values that travel as another type; errors as make.
-  static absl::StatusOr<Form> cast(DType dtype, DType wire);
+  static absl::StatusOr<WireForm> cast(DType dtype, DType wire);
 
   // The caller's type, and that of the elements that travel; a value is
   // `words` of these.
@@ -75,4 +75,4 @@ class Form {
 
 }  // namespace distwrap::mesh
 
-#endif  // DISTWRAP_SRC_MESH_FORM_H_
+#endif  // DISTWRAP_SRC_MESH_WIRE_FORM_H_

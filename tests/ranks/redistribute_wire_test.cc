@@ -32,7 +32,7 @@ void on_three(const std::string& backend,
   });
 }
 
-class RedistributeForms : public ::testing::TestWithParam<std::string> {};
+class RedistributeWire : public ::testing::TestWithParam<std::string> {};
 
 // The rows of a matrix become columns; both lie in larger arrays, the source
 // column by column, the target with every second element unused.
@@ -88,7 +88,7 @@ void move_strided(const DeviceMesh& mesh) {
   }
 }
 
-TEST_P(RedistributeForms, StridedParts) {
+TEST_P(RedistributeWire, StridedParts) {
   on_three(GetParam(), [](const DeviceMesh& mesh) {
     move_strided<int8_t>(mesh);
     move_strided<int16_t>(mesh);
@@ -141,7 +141,7 @@ void average(const DeviceMesh& mesh) {
     }
 }
 
-TEST_P(RedistributeForms, AveragesOfIntegersDoNotWrap) {
+TEST_P(RedistributeWire, AveragesOfIntegersDoNotWrap) {
   on_three(GetParam(), [](const DeviceMesh& mesh) {
     average<int8_t>(mesh);
     average<uint8_t>(mesh);
@@ -183,7 +183,7 @@ void norm(const DeviceMesh& mesh, double p) {
   }
 }
 
-TEST_P(RedistributeForms, Norms) {
+TEST_P(RedistributeWire, Norms) {
   on_three(GetParam(), [](const DeviceMesh& mesh) {
     norm<float>(mesh, 2);
     norm<double>(mesh, 2);
@@ -194,7 +194,7 @@ TEST_P(RedistributeForms, Norms) {
 
 // All values are rounded once, also those that a rank keeps, so that replicas
 // are equal.
-TEST_P(RedistributeForms, NarrowerFloats) {
+TEST_P(RedistributeWire, NarrowerFloats) {
   on_three(GetParam(), [](const DeviceMesh& mesh) {
     std::vector<float> whole = {
         1, 1.0F + 0x1p-7F, 1.0F + 0x1p-20F, 3.14159274F, -65504, 1e-3F, 0};
@@ -240,7 +240,7 @@ TEST_P(RedistributeForms, NarrowerFloats) {
   });
 }
 
-TEST_P(RedistributeForms, AreRefusedWhereTheyLose) {
+TEST_P(RedistributeWire, AreRefusedWhereTheyLose) {
   on_three(GetParam(), [](const DeviceMesh& mesh) {
     const auto refused = [](const absl::Status& status) {
       return error_reason(status) == Reason::kInvalidArgument;
@@ -279,7 +279,7 @@ TEST_P(RedistributeForms, AreRefusedWhereTheyLose) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Backends, RedistributeForms,
+    Backends, RedistributeWire,
     ::testing::ValuesIn(testing::host_backends<std::string>()),
     testing::name_of_backend);
 
