@@ -80,7 +80,9 @@ class Router {
   void begin() { random_.seed(static_cast<uint32_t>(rank_)); }
   bool route_anew() {
     for (int32_t& id : ids_)
-      id = static_cast<int32_t>(random_() % (2 * ranks_ + 1)) - 1;
+      id = static_cast<int32_t>(random_() %
+                                static_cast<uint32_t>(2 * ranks_ + 1)) -
+           1;
     return layer();
   }
 

@@ -21,9 +21,9 @@ void add(float* to, const T* from, int64_t count) {
 
 absl::Status MoeByHand::lay_out(const std::vector<int64_t>& ids) {
   const auto counts = [&](size_t i) {
-    const auto token = static_cast<int64_t>(i) / topk_ * topk_;
-    return ids[i] >= 0 && std::find(ids.begin() + token, ids.begin() + i,
-                                    ids[i]) == ids.begin() + i;
+    const auto slot = ids.begin() + static_cast<ptrdiff_t>(i);
+    const auto first = slot - static_cast<ptrdiff_t>(i) % topk_;
+    return ids[i] >= 0 && std::find(first, slot, ids[i]) == slot;
   };
   // A counting sort.
   std::vector<int64_t> begin(at(experts_) + 1);
