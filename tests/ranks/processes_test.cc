@@ -246,13 +246,13 @@ TEST(ANeighbour, ThatWasStoppedIsHeardOf) {
 // on together afterwards, and hear of its death, which comes then, and not of
 // its silence.
 TEST(ANeighbour, ThatADebuggerHoldsIsNotLost) {
-  Job job(4, {"all_reduce", "waits"}, "600", "0.2", "0.8");
+  Job job(4, {"all_reduce", "waits"}, "600", "0.6", "0.8");
   job.wait_until_working();
   {
     const cli::Debugger debugger(job.rank(1).pid());
     if (!debugger.holds())
       GTEST_SKIP() << "this system lets no process trace its child";
-    absl::SleepFor(absl::Seconds(1));
+    absl::SleepFor(absl::Seconds(3));
     for (const size_t waiting : {0u, 2u, 3u})
       ASSERT_TRUE(job.rank(waiting).read_until("waits for 1\n", 1));
   }
