@@ -132,23 +132,28 @@ void Connection::take_will(Request request) {
   will_log_ = std::move(request.keys.front());
   will_ = std::move(request.value);
   if (request.timeout_ns <= 0) return;
-  const uint64_t limit = timer_ms(request.timeout_ns);
+  const uint64_t look = timer_ms(request.timeout_ns / kLooks);
   uv_update_time(silence_.loop);
   uv_timer_start(
-      &silence_, [](uv_timer_t* timer) { of(timer)->on_silence(); }, limit,
-      limit);
+      &silence_, [](uv_timer_t* timer) { of(timer)->on_silence(); }, look,
+      look);
 }
 
-// A client that a debugger holds has another `limit`, again and again.
+// A client that a debugger holds may be silent, and has three looks at least
+// when the debugger leaves.
 void Connection::on_silence() {
   or_close([&] {
-    if (!stream_->peer_is_traced()) close();
+    if (stream_->peer_is_traced())
+      silent_looks_ = 0;
+    else if (++silent_looks_ >= kLooks)
+      close();
   });
 }
 
 // The client has sent a request, so its silence begins anew.
 void Connection::beat() {
   if (will_log_.empty() || closing_) return;
+  silent_looks_ = 0;
   uv_update_time(silence_.loop);
   uv_timer_again(&silence_);
 }

@@ -71,6 +71,9 @@ class Connection final : private LoopStream::Owner {
   Table& table_;
   Events events_;
   std::unique_ptr<LoopStream> stream_;
+  // A silent client is looked at so often within its limit.
+  static constexpr int kLooks = 4;
+  int silent_looks_ = 0;  // since its last request
   uv_timer_t timer_ = {}, silence_ = {};
   int open_handles_ = 2;  // the timers, and the stream once there is one
   bool closing_ = false;

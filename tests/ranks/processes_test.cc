@@ -242,17 +242,42 @@ TEST(ANeighbour, ThatWasStoppedIsHeardOf) {
               HasSubstr("on \"world\""));
 }
 
+// A debugger leaves a rank that stays stopped: the others wait a heartbeat from
+// then on, or half of one after a short stay, and judge nothing at once.
+TEST(ANeighbour, ThatADebuggerLeavesHasTimeForABeat) {
+  for (const int held_ms : {400, 1500, 1700}) {
+    Job job(2, {"all_reduce"}, "600", "1");
+    job.wait_until_working();
+    int64_t left = 0;
+    {
+      const cli::Debugger debugger(job.rank(1).pid());
+      if (!debugger.holds())
+        GTEST_SKIP() << "this system lets no process trace its child";
+      absl::SleepFor(absl::Milliseconds(held_ms));
+      job.rank(1).signal(SIGSTOP);
+      left = Deadline::now_ns();
+    }
+    EXPECT_EQ(job.rank(0).wait(), 0);
+    const absl::Duration waited = absl::Nanoseconds(Deadline::now_ns() - left);
+    EXPECT_GT(waited, absl::Milliseconds(held_ms < 500 ? 550 : 800)) << held_ms;
+    EXPECT_THAT(line_with(job.rank(0).out(), "error "),
+                HasSubstr("stopped running"));
+    job.rank(1).signal(SIGKILL);
+    EXPECT_EQ(job.rank(1).wait(), 128 + SIGKILL);
+  }
+}
+
 // A rank that a debugger holds for five heartbeats is waited for: all ranks go
 // on together afterwards, and hear of its death, which comes then, and not of
 // its silence.
 TEST(ANeighbour, ThatADebuggerHoldsIsNotLost) {
-  Job job(4, {"all_reduce", "waits"}, "600", "0.6", "0.8");
+  Job job(4, {"all_reduce", "waits"}, "600", "0.2", "0.8");
   job.wait_until_working();
   {
     const cli::Debugger debugger(job.rank(1).pid());
     if (!debugger.holds())
       GTEST_SKIP() << "this system lets no process trace its child";
-    absl::SleepFor(absl::Seconds(3));
+    absl::SleepFor(absl::Seconds(1));
     for (const size_t waiting : {0u, 2u, 3u})
       ASSERT_TRUE(job.rank(waiting).read_until("waits for 1\n", 1));
   }

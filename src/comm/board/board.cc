@@ -264,15 +264,14 @@ void Board::look_at(Neighbour& neighbour, int64_t passed_ns) {
   else
     neighbour.silent_ns += passed_ns;
   neighbour.beats = beats;
-  if (neighbour.silent_ns - neighbour.excused_ns <
-      absl::ToInt64Nanoseconds(plan_.heartbeat))
-    return;
-  // A debugger that holds a rank may take its time.
-  if (base::is_traced(theirs.pid)) {
+  const int64_t limit_ns = absl::ToInt64Nanoseconds(plan_.heartbeat);
+  if (neighbour.silent_ns < limit_ns / 2) return;
+  // A debugger that holds a rank may take its time. When it leaves, the rank
+  // has the limit for its next beat, or the half after a short stay.
+  if (base::is_traced(theirs.pid))
     neighbour.excused_ns = neighbour.silent_ns;
-    return;
-  }
-  neighbour.fate = Fate::kSilent;
+  else if (neighbour.silent_ns - neighbour.excused_ns >= limit_ns)
+    neighbour.fate = Fate::kSilent;
 }
 
 Board::Room::~Room() {
