@@ -864,8 +864,8 @@ DISTWRAP_EXPORT int32_t distwrap_plan_text(distwrap_plan plan,
                                            distwrap_list* list,
                                            distwrap_error* error);
 /* Moves this rank's part of a tensor of `shape` from the layout `from` to the
- * layout `to`, on all ranks of the mesh. `in` and `out` are contiguous and
- * share no memory. */
+ * layout `to`, on all ranks of the mesh. `in` and `out` share no memory; a
+ * strided one costs a copy. */
 DISTWRAP_EXPORT int32_t distwrap_redistribute(
     distwrap_mesh mesh, const distwrap_tensor* out, const char* to,
     const distwrap_tensor* in, const char* from, const int64_t* shape,

@@ -4,8 +4,7 @@
 // calls. Ownership: buffers are borrowed for the call. The source is never
 // written; the target is undefined after an error.
 //
-//   distwrap::redistribute(mesh, TensorView(out), **rows, TensorView(in),
-//   **columns,
+//   distwrap::redistribute(mesh, out_view, **rows, in_view, **columns,
 //                          {1024, 1024});
 #ifndef DISTWRAP_REDISTRIBUTE_H_
 #define DISTWRAP_REDISTRIBUTE_H_

@@ -289,9 +289,9 @@ def _placement(one):
         return str(Shard(one.dim, getattr(one, "split_factor", 1)))
     if kind == "Replicate":
         return "R"
-    if kind == "_NormPartial":
-        return f"P(norm{one.norm_type:g})"
-    if kind == "Partial":
+    if kind == "_NormPartial" and abs(one.norm_type) != float("inf"):
+        return f"P(norm{one.norm_type})"
+    if kind in ("Partial", "_NormPartial"):
         return str(Partial(one.reduce_op))
     raise TypeError(f"{kind} is no placement. Next: give Shard(dim), "
                     "Replicate() or Partial(op)")

@@ -152,6 +152,13 @@ class Prepared {
   absl::Status run_levels(const Step& step, std::byte* const* to,
                           const std::byte* const* from, const Staging& staging,
                           std::optional<absl::Duration> timeout) const;
+  // Reduces a share within the host; `counts`: values of each of its ranks.
+  // Returns this rank's, in the staging.
+  absl::StatusOr<TensorView> reduce_on_host(const Step& step, Share share,
+                                            const std::byte* const* from,
+                                            std::vector<int64_t> counts,
+                                            const Staging& staging,
+                                            OpOptions options) const;
   absl::Status reduce_in_levels(const Step& step, Share share,
                                 std::byte* const* to,
                                 const std::byte* const* from,

@@ -212,7 +212,8 @@ class KeptParts {
         *span = absl::MakeConstSpan(begin, span->size());
       }
   }
-  KeptParts(KeptParts&&) = default;
+  KeptParts(const KeptParts&) = delete;
+  KeptParts& operator=(const KeptParts&) = delete;
   const Parts& get() const { return parts_; }
 
  private:

@@ -79,6 +79,22 @@ absl::Status Prepared::run_levels(const Step& step, std::byte* const* to,
   return absl::OkStatus();
 }
 
+absl::StatusOr<TensorView> Prepared::reduce_on_host(
+    const Step& step, Share share, const std::byte* const* from,
+    std::vector<int64_t> counts, const Staging& staging,
+    OpOptions options) const {
+  step.send.pack(staging.pieces(), from, size_, share);
+  const TensorView all = view(staging.pieces(), sum(counts));
+  const TensorView mine =
+      view(staging.middle(), counts[static_cast<size_t>(step.levels.place)]);
+  options.group = step.levels.near;
+  absl::Status status =
+      reduce_scatter_v(mine, all, elements(std::move(counts)), step.op, options)
+          .status();
+  if (!status.ok()) return status;
+  return mine;
+}
+
 // The ranks of a host each reduce a share, over the hosts as well, and gather
 // the shares.
 absl::Status Prepared::reduce_in_levels(const Step& step, Share share,
@@ -86,25 +102,19 @@ absl::Status Prepared::reduce_in_levels(const Step& step, Share share,
                                         const std::byte* const* from,
                                         const Staging& staging,
                                         OpOptions options) const {
-  const Levels& levels = step.levels;
-  step.send.pack(staging.pieces(), from, size_, share);
   const int64_t count = step.send.total(share);
   std::vector<int64_t> shares;
-  for (Share one{0, levels.ranks}; one.number < one.parts; ++one.number)
+  for (Share one{0, step.levels.ranks}; one.number < one.parts; ++one.number)
     shares.push_back(one.end(count) - one.begin(count));
-  const TensorView mine =
-      view(staging.middle(), shares[static_cast<size_t>(levels.place)]);
-  shares = elements(std::move(shares));
-  options.group = levels.near;
-  absl::Status status = reduce_scatter_v(mine, view(staging.pieces(), count),
-                                         shares, step.op, options)
-                            .status();
+  const absl::StatusOr<TensorView> mine =
+      reduce_on_host(step, share, from, shares, staging, options);
+  if (!mine.ok()) return mine.status();
+  options.group = step.levels.far;
+  absl::Status status = all_reduce(*mine, *mine, step.op, options).status();
   if (!status.ok()) return status;
-  options.group = levels.far;
-  status = all_reduce(mine, mine, step.op, options).status();
-  if (!status.ok()) return status;
-  options.group = levels.near;
-  status = all_gather_v(view(staging.parts(), count), mine, shares, options)
+  options.group = step.levels.near;
+  status = all_gather_v(view(staging.parts(), count), *mine,
+                        elements(std::move(shares)), options)
                .status();
   if (status.ok()) step.receive.unpack(staging.parts(), to, size_, share);
   return status;
@@ -117,28 +127,23 @@ absl::Status Prepared::scatter_in_levels(const Step& step, Share share,
                                          const std::byte* const* from,
                                          const Staging& staging,
                                          OpOptions options) const {
-  const Levels& levels = step.levels;
-  step.send.pack(staging.pieces(), from, size_, share);
   // The members are in the order of the host's ranks.
   const std::vector<int64_t> counts = step.send.counts(share);
-  const size_t hosts = counts.size() / static_cast<size_t>(levels.ranks);
+  const size_t hosts = counts.size() / static_cast<size_t>(step.levels.ranks);
+  const auto of_place = [&](size_t place) {
+    return absl::MakeConstSpan(counts).subspan(place * hosts, hosts);
+  };
   std::vector<int64_t> by_place;
-  for (size_t i = 0; i < counts.size(); i += hosts)
-    by_place.push_back(sum(absl::MakeConstSpan(counts).subspan(i, hosts)));
-  const auto place = static_cast<size_t>(levels.place);
-  const TensorView mine = view(staging.middle(), by_place[place]);
-  options.group = levels.near;
+  for (size_t place = 0; place * hosts < counts.size(); ++place)
+    by_place.push_back(sum(of_place(place)));
+  const absl::StatusOr<TensorView> mine =
+      reduce_on_host(step, share, from, std::move(by_place), staging, options);
+  if (!mine.ok()) return mine.status();
+  const auto own = of_place(static_cast<size_t>(step.levels.place));
+  options.group = step.levels.far;
   absl::Status status =
-      reduce_scatter_v(mine, view(staging.pieces(), sum(counts)),
-                       elements(std::move(by_place)), step.op, options)
-          .status();
-  if (!status.ok()) return status;
-  options.group = levels.far;
-  const auto first = counts.begin() + static_cast<ptrdiff_t>(place * hosts);
-  status =
-      reduce_scatter_v(view(staging.parts(), step.receive.total(share)), mine,
-                       elements({first, first + static_cast<ptrdiff_t>(hosts)}),
-                       step.op, options)
+      reduce_scatter_v(view(staging.parts(), step.receive.total(share)), *mine,
+                       elements({own.begin(), own.end()}), step.op, options)
           .status();
   if (status.ok()) step.receive.unpack(staging.parts(), to, size_, share);
   return status;

@@ -226,6 +226,9 @@ def test_placements_of_torch_are_taken():
     equal(str(plan((2,), (8,), [named("_NormPartial", reduce_op="sum",
                                       norm_type=2)], "R")),
           str(plan((2,), (8,), "P(norm2)", "R")))
+    equal(str(plan((2,), (8,), [named("_NormPartial", reduce_op="max",
+                                      norm_type=float("inf"))], "R")),
+          str(plan((2,), (8,), "P(max)", "R")))
 
 
 def test_bad_input():
