@@ -61,29 +61,32 @@ int64_t price_of(const PlanStep& step, int64_t itemsize,
                  const PlanOptions& options) {
   const int64_t copies = time_of(step.largest * itemsize, kCopy);
   if (step.axes.empty()) return copies;
+  const auto near = [&](int64_t elements) {
+    return kBegin + time_of(elements * itemsize, kNear);
+  };
   // All ranks of a host share its network.
-  const auto sends = [&](int64_t elements, int64_t ns_per_kib) {
-    const int64_t sharing = ns_per_kib == kFar ? options.ranks_per_host : 1;
-    return kBegin + time_of(elements * sharing * itemsize, ns_per_kib);
+  const auto far = [&](int64_t elements) {
+    return kBegin + time_of(elements * options.ranks_per_host * itemsize, kFar);
   };
   const int64_t blocks = step.kind == PlanStep::Kind::kExchange ? kBlocks : 0;
-  const bool far = spans_hosts(*step.to, step.axes, options.ranks_per_host);
   if (step.near.empty())
-    return copies + blocks + sends(step.received, far ? kFar : kNear);
+    return copies + blocks +
+           (spans_hosts(*step.to, step.axes, options.ranks_per_host)
+                ? far(step.received)
+                : near(step.received));
   const int64_t ranks = group_size(*step.to, step.near);
   if (!reduces(step))
-    return copies + blocks + sends(step.received / ranks, kFar) +
-           sends(step.largest / ranks * (ranks - 1), kNear);
+    return copies + blocks + far(step.received / ranks) +
+           near(step.largest / ranks * (ranks - 1));
   // A rank reduces a share with those of its host, and with other hosts.
   const int64_t hosts = group_size(*step.to, step.axes) / ranks;
   const int64_t share = step.kind == PlanStep::Kind::kAllReduce
                             ? step.largest / ranks
                             : step.largest * hosts;
   if (step.kind == PlanStep::Kind::kReduceScatter)
-    return copies + sends(share * (ranks - 1), kNear) +
-           sends(step.largest * (hosts - 1), kFar);
-  return copies + 2 * sends(share * (ranks - 1), kNear) +
-         sends(2 * share * (hosts - 1) / hosts, kFar);
+    return copies + near(share * (ranks - 1)) + far(step.largest * (hosts - 1));
+  return copies + 2 * near(share * (ranks - 1)) +
+         far(2 * share * (hosts - 1) / hosts);
 }
 
 }  // namespace

@@ -178,6 +178,8 @@ absl::Status check_plan(const DeviceMesh& mesh, const PlanRef& plan,
                 "plan with the size of the elements");
 }
 
+// Whether tensors may share their collectives. Levels, which sizes decide, may
+// differ: those of the first tensor's plan serve all.
 bool have_equal_steps(const Plan& a, const Plan& b) {
   return &a.source() == &b.source() && &a.target() == &b.target() &&
          std::equal(a.steps().begin(), a.steps().end(), b.steps().begin(),
