@@ -42,6 +42,10 @@ TEST(Arrivals, AreKnownUntilALaterOneTakesTheirPlace) {
   EXPECT_EQ(reader.when_came(1, 5), 0);
   ranks[1]->group_board->come_to(5, 700);
   ranks[0]->group_board->come_to(5, 600);
+  // A rank's pages are read once its session's thread has opened its area.
+  const Deadline patience = Deadline::after(kLong);
+  while (reader.when_came(1, 5) == 0 && !patience.passed())
+    absl::SleepFor(absl::Milliseconds(1));
   EXPECT_EQ(reader.when_came(1, 5), 700);
   EXPECT_EQ(reader.when_came(0, 5), 600);
   EXPECT_EQ(reader.when_came(1, 6), 0);
