@@ -13,7 +13,7 @@ from torch_models import Llama, loss_of, text
 parser = argparse.ArgumentParser()
 parser.add_argument("--backend", default="distwrap")
 parser.add_argument("--how", default="f32", choices=(
-    "f32", "bf16", "clip", "accumulate", "hybrid", "compile"))
+    "f32", "bf16", "clip", "accumulate", "hybrid", "compile", "step"))
 parser.add_argument("--compiler", default="inductor")
 parser.add_argument("--steps", type=int, default=20)
 arguments = parser.parse_args()
@@ -43,11 +43,8 @@ if how == "compile":
         block.compile(backend=arguments.compiler)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-every = 2 if how == "accumulate" else 1
-for step in range(arguments.steps):
-    tokens, targets = text(rank, step)
-    updates = step % every == every - 1
-    model.set_requires_gradient_sync(updates)
+
+def train(tokens, targets, updates):
     loss = loss_of(model(tokens), targets)
     loss.backward()
     if updates:
@@ -55,7 +52,16 @@ for step in range(arguments.steps):
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
         optimizer.zero_grad()
-    total = loss.detach().clone()
+    return loss.detach().clone()
+
+
+if how == "step":
+    train = torch.compile(train, backend=arguments.compiler)
+every = 2 if how == "accumulate" else 1
+for step in range(arguments.steps):
+    updates = step % every == every - 1
+    model.set_requires_gradient_sync(updates)
+    total = train(*text(rank, step), updates)
     dist.all_reduce(total)
     if rank == 0:
         print(f"{step} {total.item() / size:.9f} {total.item().hex()}",

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import statistics
 import subprocess
@@ -180,12 +181,17 @@ def trainers(groups):
     for what, make in (
             ("DDP", lambda group: ddp(Gpt(), process_group=group)),
             ("FSDP2", sharded)):
-        times = times_of({name: stepper(make(group), loss) for name, group in
-                          (groups | {"alone": alone}).items()}, 10)
+        steps = {name: stepper(make(group), loss) for name, group in
+                 (groups | {"alone": alone}).items()}
+        times = times_of(steps, 10)
         base = times.pop("alone")
+        del steps["alone"]
         rows.append(row(f"{what} step", times, 1) | {"alone": base})
         rows.append(row(f"{what}: what communication adds", {
             name: one - base for name, one in times.items()}, 1 / 3))
+        rows.append(row(f"{what}: in collectives, by a profile", {
+            name: statistics.median(in_collectives(step, name) for _ in range(5))
+            for name, step in steps.items()}, 1 / 3))
 
     some = torch.randint(0, 40000, (64,))
     rows.append(row("step of embeddings, 20 MiB", times_of(
@@ -193,6 +199,35 @@ def trainers(groups):
                        lambda model: model(some).sum())
          for name, group in groups.items()}, 3), 0.7))
     return rows
+
+
+def recorded_since(begin):
+    """The operations of this rank that the recorder has from then on."""
+    file = pathlib.Path(os.environ["DISTWRAP_RECORDER_DIR"],
+                        f"rank-{dist.get_rank()}.json")
+    file.unlink(missing_ok=True)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    while not file.exists():
+        time.sleep(0.01)
+    return [one for one in json.loads(file.read_text())["operations"]
+            if one["submitted_ns"] >= begin]
+
+
+def in_collectives(step, name, count=20):
+    """The time that a step spends in collectives, in microseconds: of gloo by
+    PyTorch's profiler, of ours from start to end by the recorder."""
+    step()
+    dist.barrier()
+    begin = time.time_ns()
+    with (torch.profiler.profile() if name == "gloo" else
+          contextlib.nullcontext()) as profile:
+        for _ in range(count):
+            step()
+    if name == "gloo":
+        return sum(one.cpu_time_total for one in profile.key_averages()
+                   if one.key.startswith("gloo:")) / count
+    return sum(one.get("ended_ns", 0) - one.get("started_ns", 0)
+               for one in recorded_since(begin)) / 1e3 / count
 
 
 def new_groups():
@@ -254,6 +289,8 @@ def main(arguments):
     if arguments[:1] == ["--json"]:
         file, arguments = arguments[1], arguments[2:]
     torch.set_num_threads(1)
+    recordings = tempfile.TemporaryDirectory()
+    os.environ["DISTWRAP_RECORDER_DIR"] = recordings.name
     _compiled.load()  # once, not in each rank
     print(f"PyTorch {torch.__version__}", flush=True)
     rows = []

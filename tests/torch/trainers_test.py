@@ -35,7 +35,7 @@ TRAINERS = {
     f"{kind}_{how}": (f"torch_{kind}.py", "--how", how)
     for kind, hows in {
         "ddp": ("plain", "no_sync", "static_graph", "unused", "fp16"),
-        "fsdp": ("f32", "bf16", "clip", "accumulate", "compile"),
+        "fsdp": ("f32", "bf16", "clip", "accumulate", "compile", "step"),
         "parallel": ("tensor", "sequence"),
         "pipeline": ("1f1b", "interleaved"),
         "accelerate": ("installed", "made_before"), "lightning": ("ddp",),
@@ -43,6 +43,8 @@ TRAINERS = {
     # accelerate stands for gloo, which 2.13 does not give away.
     if kind not in ("accelerate", "lightning") or (
         importlib.util.find_spec(kind) and distwrap.torch.IS_BACKEND)}
+
+COMPILED = ("fsdp_compile", "fsdp_step")
 
 
 def free_port():
@@ -74,7 +76,7 @@ def test_losses(names, steps):
     for name in names:
         script, *arguments = TRAINERS[name]
         # Inductor takes a minute, and a C++ compiler.
-        if name == "fsdp_compile" and not (ALL and shutil.which("g++")):
+        if name in COMPILED and not (ALL and shutil.which("g++")):
             arguments += ["--compiler", "aot_eager"]
         losses = [output_of(2, script, *arguments, "--backend", backend,
                             "--steps", str(steps)).splitlines()
