@@ -377,6 +377,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // GroupBoard::Listener
   void board_found(ErrorInfo found) override;
   void board_waits(GroupBoard::Stuck stuck) override;
+  void board_tells(std::string text) override;
+  void board_hears(absl::string_view text) override;
 
   const base::ForkMark process_;
   const Identity identity_;

@@ -127,6 +127,19 @@ void BackendCommunicator::board_waits(GroupBoard::Stuck stuck) {
     identity_.hooks->waits(std::move(stuck), watchdog_->callbacks());
 }
 
+void BackendCommunicator::board_tells(std::string text) {
+  if (identity_.news != nullptr) identity_.news->say_calls(text);
+}
+
+void BackendCommunicator::board_hears(absl::string_view text) {
+  std::shared_ptr<GroupBoard> board;
+  {
+    base::MutexLock lock(mutex_);
+    board = board_;
+  }
+  if (board != nullptr) board->hear(text);
+}
+
 bool BackendCommunicator::drain(Deadline deadline) {
   const Life before = life_.exchange(Life::kClosed, std::memory_order_seq_cst);
   lock_.shut();

@@ -8,6 +8,7 @@
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
+#include <string>
 #include <unistd.h>
 #include <utility>
 
@@ -64,6 +65,9 @@ void HostNews::on_news(absl::string_view text) {
                                absl::SimpleHexAtoi(parts[1], &uid) &&
                                absl::SimpleAtoi(parts[2], &rank)) {
     on_broken(uid, rank);
+  } else if (parts[0] == "calls" && parts.size() > 2 &&
+             absl::SimpleHexAtoi(parts[1], &uid)) {
+    on_calls(uid, text.substr(parts[0].size() + parts[1].size() + 2));
   }
 }
 
@@ -98,16 +102,28 @@ void HostNews::on_lost(int rank, const Lost& lost) {
 
 void HostNews::on_broken(uint64_t uid, int rank) {
   base::MutexLock lock(mutex_);
+  GroupNews* const group = find(uid);
+  if (leaving_ || group == nullptr || group->place_.rank == rank) return;
+  tell(*group, {.reason = Reason::kAborted,
+                .what = absl::StrCat("rank ", rank, " gave up"),
+                .ranks = {rank},
+                .next_step = "look at that rank's own output: it died, was "
+                             "killed, or gave up"});
+}
+
+void HostNews::on_calls(uint64_t uid, absl::string_view text) {
+  base::MutexLock lock(mutex_);
+  GroupNews* const group = find(uid);
+  if (leaving_ || group == nullptr || group->listener_ == nullptr) return;
+  run(*group,
+      [text](GroupBoard::Listener& listener) { listener.board_hears(text); });
+}
+
+GroupNews* HostNews::find(uint64_t uid) {
   const auto group = std::find_if(
       groups_.begin(), groups_.end(),
       [uid](const GroupNews* one) { return one->place_.uid == uid; });
-  if (leaving_ || group == groups_.end() || (*group)->place_.rank == rank)
-    return;
-  tell(**group, {.reason = Reason::kAborted,
-                 .what = absl::StrCat("rank ", rank, " gave up"),
-                 .ranks = {rank},
-                 .next_step = "look at that rank's own output: it died, was "
-                              "killed, or gave up"});
+  return group == groups_.end() ? nullptr : *group;
 }
 
 // The host of the store is gone, or this host is cut off: its ranks are lost to
@@ -134,11 +150,18 @@ void HostNews::tell(GroupNews& group, ErrorInfo found) {
   found.group = group.place_.group;
   found.my_rank = group.place_.rank;
   found.group_size = static_cast<int>(group.place_.global_ranks.size());
+  run(group, [&found](GroupBoard::Listener& listener) {
+    listener.board_found(std::move(found));
+  });
+}
+
+template <class Body>
+void HostNews::run(GroupNews& group, const Body& body) {
   telling_ = &group;
   teller_ = std::this_thread::get_id();
   GroupBoard::Listener* const listener = group.listener_;
   mutex_.unlock();
-  listener->board_found(std::move(found));
+  body(*listener);
   mutex_.lock();
   telling_ = nullptr;
   changed_.notify_all();
@@ -149,11 +172,10 @@ void HostNews::wait_until_told(const GroupNews& group) {
     changed_.wait(mutex_);
 }
 
-void HostNews::say_broken(uint64_t uid, int rank) {
+void HostNews::say(std::string text) {
   // Not in the caller's thread, which may have little time.
   plan_.watchdog->callbacks().post(
-      [store = store_, log = plan_.log,
-       text = absl::StrCat("broken ", absl::Hex(uid), " ", rank)] {
+      [store = store_, log = plan_.log, text = std::move(text)] {
         store->append(log, text, Deadline::after(kSay)).status().IgnoreError();
       });
 }
@@ -192,7 +214,12 @@ void GroupNews::break_off() {
     // A failure that all members have heard needs no second entry.
     if (std::exchange(told_, true) || news->leaving_) return;
   }
-  news->say_broken(place_.uid, place_.rank);
+  news->say(absl::StrCat("broken ", absl::Hex(place_.uid), " ", place_.rank));
+}
+
+void GroupNews::say_calls(absl::string_view text) {
+  if (const std::shared_ptr<HostNews> news = news_.lock(); news != nullptr)
+    news->say(absl::StrCat("calls ", absl::Hex(place_.uid), " ", text));
 }
 
 }  // namespace distwrap::comm

@@ -1,6 +1,7 @@
-// News between hosts: which ranks have ended or cannot be reached, and which
-// groups have failed where. Ranks of one host see each other on the board; this
-// brings the same news to the ranks of all hosts, over the job's store.
+// News between hosts: which ranks have ended or cannot be reached, which groups
+// have failed where, and what their members call. Ranks of one host see each
+// other on the board; this brings the same news to the ranks of all hosts, over
+// the job's store.
 //
 // The store keeps one log for a session, and each rank has a line to it
 // (news_line.h). The store itself adds that a rank is lost when the rank's line
@@ -10,6 +11,8 @@
 //   lost <rank> <process> <host>     added by the store
 //   left <rank>                      the rank has closed its session
 //   broken <uid> <rank>              the group has failed on that member
+//   calls <uid> <text>               what members of a host have called, for
+//                                    GroupBoard::hear
 //
 // Threads: any. Ownership: the session holds it; groups refer to it weakly.
 //
@@ -79,13 +82,20 @@ class HostNews final : private store::NewsLine::Listener {
 
   void on_lost(int rank, const Lost& lost);
   void on_broken(uint64_t uid, int rank);
+  void on_calls(uint64_t uid, absl::string_view text);
+  GroupNews* find(uint64_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs `body` with the group's listener and without the lock; the group and
+  // its listener stay meanwhile.
+  template <class Body>
+  void run(GroupNews& group, const Body& body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells the listener of a group, without the lock; each group once.
   void tell(GroupNews& group, ErrorInfo found)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void wait_until_told(const GroupNews& group)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The group has failed on this rank.
-  void say_broken(uint64_t uid, int rank);
+  // Adds an entry soon, on another thread.
+  void say(std::string text);
 
   const std::shared_ptr<store::ClientStore> store_;
   const Plan plan_;
@@ -113,6 +123,8 @@ class GroupNews {
   void tell(GroupBoard::Listener* listener);
   // The group has failed on this rank: members on other hosts hear it.
   void break_off();
+  // Tells members on other hosts what this host's have called.
+  void say_calls(absl::string_view text);
 
  private:
   friend class HostNews;

@@ -343,7 +343,8 @@ absl::Status SessionState::say_hello(
                          .job = uid_,
                          .world_size = world_size_,
                          .host = host_name(),
-                         .guard = static_cast<int>(plan.guard)},
+                         .guard = static_cast<int>(plan.guard),
+                         .hears_hosts = !one_host()},
                         *std::move(handover), offers, deadline);
   if (board.ok()) board_ = *std::move(board);
   return board.status();

@@ -3,7 +3,9 @@
 #include "base/error.h"
 #include "base/exceptions.h"
 #include "base/thread.h"
+#include "store/table.h"
 
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
 #include <optional>
@@ -77,6 +79,22 @@ absl::StatusOr<Reply> NewsLine::ask(const Request& request, Deadline deadline) {
   return *std::move(reply);
 }
 
+// A log keeps its newest entries only.
+absl::Status NewsLine::check_not_behind(int64_t next) {
+  const absl::StatusOr<Reply> reply =
+      ask({.op = Op::kGetAll,
+           .timeout_ns = 0,
+           .keys = {absl::StrCat(plan_.log, "/count")}},
+          Deadline::after(plan_.silence));
+  if (!reply.ok()) return reply.status();
+  int64_t count = 0;
+  if (reply->answer != Answer::kDone || reply->texts.size() != 1 ||
+      !absl::SimpleAtoi(reply->texts.front(), &count) ||
+      count - Table::kKeptOfLog < next)
+    return absl::OkStatus();
+  return absl::UnavailableError("news came faster than they were read");
+}
+
 void NewsLine::run() {
   const absl::Status status = base::guarded("news", [this] {
     for (int64_t next = 1; !ends_;) {
@@ -86,9 +104,12 @@ void NewsLine::run() {
                .keys = {absl::StrCat(plan_.log, "/", next)}},
               Deadline::after(plan_.silence));
       if (!reply.ok()) return reply.status();
-      if (reply->answer != Answer::kDone || reply->texts.size() != 1) continue;
-      ++next;
-      listener_.on_news(reply->texts.front());
+      if (reply->answer == Answer::kDone && reply->texts.size() == 1) {
+        ++next;
+        listener_.on_news(reply->texts.front());
+      } else if (absl::Status behind = check_not_behind(next); !behind.ok()) {
+        return behind;
+      }
     }
     return absl::OkStatus();
   });

@@ -68,6 +68,7 @@ class NewsLine {
         listener_(listener),
         stream_(std::move(stream)) {}
   absl::StatusOr<Reply> ask(const Request& request, Deadline deadline);
+  absl::Status check_not_behind(int64_t next);
   void run();
 
   const Plan plan_;

@@ -48,6 +48,7 @@ int64_t Table::append(absl::string_view key, std::string value) {
   // Nobody else writes the count, so it is a number.
   const int64_t number = add(count, 1).value_or(0);
   set(absl::StrCat(key, "/", number), std::move(value));
+  erase(absl::StrCat(key, "/", number - kKeptOfLog));
   return number;
 }
 

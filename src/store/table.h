@@ -44,7 +44,8 @@ class Table {
                           std::string desired);
   bool erase(absl::string_view key);
   // Adds a text to the log `key`, as key "<key>/<number>"; returns the number,
-  // counted from 1.
+  // counted from 1. The newest kKeptOfLog texts stay.
+  static constexpr int64_t kKeptOfLog = 4096;
   int64_t append(absl::string_view key, std::string value);
 
   // Returns true when all keys exist; otherwise parks the wait. `ready` must

@@ -52,6 +52,8 @@ void prove(const ErrorInfo& info) {
 class Ear final : public GroupBoard::Listener {
   void board_found(ErrorInfo found) override { prove(found); }
   void board_waits(GroupBoard::Stuck stuck) override { prove_text(stuck.text); }
+  void board_tells(std::string) override {}
+  void board_hears(absl::string_view) override {}
 };
 
 // A rank, and the memory as its neighbour sees it.

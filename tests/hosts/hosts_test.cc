@@ -78,6 +78,23 @@ class HostsTest : public ::testing::Test {
     return hosts.start(host, words, more);
   }
 
+  // The program's two ranks, each on a host of its own.
+  std::vector<ProcessPtr> by_init_method(const Hosts& hosts,
+                                         const std::string& what) const {
+    std::vector<ProcessPtr> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      Variables own = variables(rank, key_);
+      own["BACKEND"] = "gloo";
+      ranks.push_back(
+          hosts.start(rank,
+                      {PROGRAM, what,
+                       "tcp://" + Hosts::address(0) +
+                           ":29511?world_size=2&rank=" + std::to_string(rank)},
+                      own));
+    }
+    return ranks;
+  }
+
   std::string folder_, key_;
 };
 
@@ -209,20 +226,18 @@ TEST_F(HostsTest, RanksOfAnotherLauncherMeetAtItsMaster) {
 
 TEST_F(HostsTest, RanksMeetAtAnInitMethod) {
   const Hosts hosts(2);
-  std::vector<ProcessPtr> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    Variables own = variables(rank, key_);
-    own["BACKEND"] = "gloo";
-    ranks.push_back(
-        hosts.start(rank,
-                    {PROGRAM, "sum",
-                     "tcp://" + Hosts::address(0) +
-                         ":29511?world_size=2&rank=" + std::to_string(rank)},
-                    own));
-  }
-  for (const ProcessPtr& process : ranks) {
+  for (const ProcessPtr& process : by_init_method(hosts, "sum")) {
     EXPECT_EQ(process->wait(), 0) << process->err();
     EXPECT_THAT(process->out(), HasSubstr("of 2 on 01 backend gloo sum 1"));
+  }
+}
+
+// No engine sees a difference, because both calls move as many bytes.
+TEST_F(HostsTest, CallsThatDifferAreNamedOnAllHosts) {
+  const Hosts hosts(2);
+  for (const ProcessPtr& process : by_init_method(hosts, "differ")) {
+    EXPECT_EQ(process->wait(), 3) << process->err();
+    EXPECT_THAT(process->out(), HasSubstr("failed kCallMismatch ranks 1:"));
   }
 }
 

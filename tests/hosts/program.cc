@@ -1,10 +1,12 @@
 // One rank of a job on several hosts:
 //
-//   hosts_program sum [INIT_METHOD]   adds the ranks' numbers, once
-//   hosts_program loop                adds them until a call fails, and says
-//                                     which process it is
-//   hosts_program leave CODE          the last rank ends with CODE after all
-//                                     have added; others wait to be ended
+//   hosts_program sum [INIT_METHOD]      adds the ranks' numbers, once
+//   hosts_program differ [INIT_METHOD]   adds them until a call fails; on the
+//                                        last host they are whole numbers
+//   hosts_program loop                   adds them until a call fails, and says
+//                                        which process it is
+//   hosts_program leave CODE             the last rank ends with CODE after all
+//                                        have added; others wait to be ended
 //
 // It prints "rank R of N on HOSTS backend B sum S", where HOSTS are the numbers
 // of all ranks' hosts, or "failed REASON TEXT" with exit code 3. BACKEND names
@@ -13,6 +15,7 @@
 #include "distwrap/status.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -43,7 +46,8 @@ int main(int argc, char** argv) {
   distwrap::InitOptions options;
   if (const char* const backend = std::getenv("BACKEND"))
     options.backend = backend;
-  if (what == "sum" && argc > 2) options.init_method = argv[2];
+  if ((what == "sum" || what == "differ") && argc > 2)
+    options.init_method = argv[2];
   const absl::StatusOr<distwrap::Session> session =
       distwrap::Session::create(options);
   if (!session.ok()) return failed(session.status());
@@ -75,6 +79,17 @@ int main(int argc, char** argv) {
     }
     if (world.rank() == last) _exit(std::atoi(argv[2]));
     while (true) pause();
+  }
+  int64_t whole = 1;
+  const bool differs = what == "differ" &&
+                       world.host_of().back() ==
+                           world.host_of()[static_cast<size_t>(world.rank())];
+  while (what == "differ") {
+    const distwrap::TensorView number = differs
+                                            ? distwrap::TensorView(&whole, 1)
+                                            : distwrap::TensorView(&sum, 1);
+    done = ranks.all_reduce(number, number, distwrap::ReduceOp::kSum).status();
+    if (!done.ok()) return failed(done);
   }
   if (what == "loop")
     std::printf("rank %d is process %d\n", world.rank(), getpid());

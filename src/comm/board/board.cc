@@ -72,7 +72,9 @@ absl::StatusOr<std::shared_ptr<Board>> Board::meet(
       guests.push_back({static_cast<int>(rank), offers[rank].token});
     ranks.push_back(static_cast<int>(rank));
   }
-  if (mine.host.empty() || ranks.size() < 2) return nullptr;
+  if (mine.host.empty() || ranks.empty() ||
+      (ranks.size() < 2 && !plan.hears_hosts))
+    return nullptr;
 
   std::unique_ptr<HostMemory> memory;
   if (plan.rank == ranks.front()) {
@@ -216,6 +218,9 @@ Deadline Board::expired() {
     else if (auto stuck = group_board.stuck(looked_ns_); stuck.has_value())
       tell(self, group_board,
            [&] { group_board.listener_->board_waits(*std::move(stuck)); });
+    else if (auto text = group_board.to_tell(looked_ns_); text.has_value())
+      tell(self, group_board,
+           [&] { group_board.listener_->board_tells(*std::move(text)); });
     if (leaving_) break;
     busy = busy || group_board.busy_;
   }
@@ -282,16 +287,19 @@ Board::Room::~Room() {
 
 absl::StatusOr<Board::Room> Board::make_room(
     const std::shared_ptr<Board>& board, absl::Span<const int> global_ranks) {
-  if (board == nullptr ||
-      std::none_of(global_ranks.begin(), global_ranks.end(),
-                   [&](int rank) { return board->neighbour(rank) != nullptr; }))
-    return Room();
+  if (board == nullptr || !board->shows(global_ranks)) return Room();
   base::MutexLock lock(board->mutex_);
   const size_t pages =
       std::min(board->groups_.size() + board->rooms_ + 1, kMostGroupPages);
   if (absl::Status status = board->grow_to(pages); !status.ok()) return status;
   ++board->rooms_;
   return Room(board);
+}
+
+bool Board::shows(absl::Span<const int> global_ranks) const {
+  if (plan_.hears_hosts) return global_ranks.size() > 1;
+  return std::any_of(global_ranks.begin(), global_ranks.end(),
+                     [&](int rank) { return neighbour(rank) != nullptr; });
 }
 
 absl::Status Board::grow_to(size_t pages) {
@@ -320,7 +328,8 @@ int Board::add(GroupBoard& group_board, uint64_t uid) {
   page.since_ns.store(0, std::memory_order_relaxed);
   page.moved_ns.store(0, std::memory_order_relaxed);
   for (Entry& entry : page.entries)
-    entry.number.store(0, std::memory_order_relaxed);
+    for (auto* const word : {&entry.number, &entry.history, &entry.balance})
+      word->store(0, std::memory_order_relaxed);
   group_board.open_meetings(&page);
   group_board.describe(&page.facts);
   group_board.page_ = &page;

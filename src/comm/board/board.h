@@ -62,13 +62,15 @@ class Board final : private Watchdog::Watch,
     int world_size = 0;
     std::string host = {};
     int guard = 0;  // GuardMode of the session
+    // Whether ranks of other hosts tell what they call.
+    bool hears_hosts = false;
   };
 
   // Called by all ranks of a host. `offers`: those of all ranks of the world,
-  // by rank. Null when no other rank is on this host. The lowest rank hands the
-  // memory to the others and does not wait for them; the result is null if it
-  // has given up before. Errors: kTimedOut naming the lowest rank,
-  // kOutOfMemory, kResourceLimit.
+  // by rank. Null when no other rank is on this host or is heard. The lowest
+  // rank hands the memory to the others and does not wait for them; the result
+  // is null if it has given up before. Errors: kTimedOut naming the lowest
+  // rank, kOutOfMemory, kResourceLimit.
   static absl::StatusOr<std::shared_ptr<Board>> meet(
       Plan plan, DescriptorHandover handover,
       absl::Span<const BoardOffer> offers, Deadline deadline);
@@ -123,6 +125,8 @@ class Board final : private Watchdog::Watch,
   void wait_until_told(const GroupBoard& group_board)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Neighbour* neighbour(int rank) const;
+  // Whether a group of these ranks of the world has a group page.
+  bool shows(absl::Span<const int> global_ranks) const;
   // Notes that a group has failed on this rank. Any thread.
   void break_off(uint64_t uid);
   std::optional<int64_t> broken_since(const Neighbour& neighbour,

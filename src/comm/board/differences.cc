@@ -29,15 +29,16 @@ std::string elements(uint32_t count) {
 
 template <class Body>
 void GroupBoard::for_each_page(const Body& body) {
-  size_t next = 0;
+  size_t next = 0, far = 0;
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank == place_.rank) {
-      body(rank, *page_);
-    } else if (next < members_.size() && members_[next].rank == rank) {
-      if (const GroupPage* const page = page_of(members_[next++]);
-          page != nullptr)
-        body(rank, *page);
-    }
+    const GroupPage* page = nullptr;
+    if (rank == place_.rank)
+      page = page_;
+    else if (next < members_.size() && members_[next].rank == rank)
+      page = page_of(members_[next++]);
+    else if (far < far_.size() && far_[far].rank == rank)
+      page = far_[far++].page.get();
+    if (page != nullptr) body(rank, *page);
   }
 }
 
@@ -49,7 +50,7 @@ uint64_t GroupBoard::show_counts(const dw_op& op) {
   return PairCounts(op, place_.rank, size()).show(&page_->counts);
 }
 
-std::optional<ErrorInfo> GroupBoard::look_at_pair(Member& member,
+std::optional<ErrorInfo> GroupBoard::look_at_pair(Compared& member,
                                                   const GroupPage& theirs,
                                                   uint64_t upto) {
   // Compares the last call again: it may have changed meanwhile.

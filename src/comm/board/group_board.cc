@@ -17,11 +17,19 @@ std::unique_ptr<GroupBoard> GroupBoard::open(std::shared_ptr<Board> board,
   if (board == nullptr) return nullptr;
   std::unique_ptr<GroupBoard> group_board(
       new GroupBoard(std::move(board), std::move(place)));
-  for (size_t rank = 0; rank < group_board->place_.global_ranks.size(); ++rank)
-    if (const Board::Neighbour* const who = group_board->board_->neighbour(
-            group_board->place_.global_ranks[rank]))
-      group_board->members_.push_back({static_cast<int>(rank), who});
-  if (group_board->members_.empty()) return nullptr;
+  const Board& all = *group_board->board_;
+  for (int rank = 0; rank < group_board->size(); ++rank) {
+    const int global_rank =
+        group_board->place_.global_ranks[static_cast<size_t>(rank)];
+    if (const Board::Neighbour* const who = all.neighbour(global_rank))
+      group_board->members_.push_back({{rank}, who});
+    else if (all.plan_.hears_hosts && rank != group_board->place_.rank)
+      group_board->far_.push_back({{rank}});
+  }
+  if (group_board->members_.empty() && group_board->far_.empty())
+    return nullptr;
+  if (group_board->has_far_members())
+    group_board->checkpoint_mask_ = kCheckpointEvery - 1;
   group_board->own_place_ =
       group_board->board_->add(*group_board, group_board->place_.uid);
   if (group_board->own_place_ < 0) {
@@ -150,10 +158,12 @@ std::optional<ErrorInfo> GroupBoard::look(int64_t now_ns) {
   std::optional<ErrorInfo> found = look_at_all();
   if (!found.has_value()) found = look_for_broken();
   told_ = found.has_value();
+  const auto is_suspected = [](const Compared& one) {
+    return one.suspect != 0 || one.unequal > one.paired;
+  };
   busy_ = busy_ || unbalanced_ != 0 ||
-          std::any_of(members_.begin(), members_.end(), [](const Member& one) {
-            return one.suspect != 0 || one.unequal > one.paired;
-          });
+          std::any_of(members_.begin(), members_.end(), is_suspected) ||
+          std::any_of(far_.begin(), far_.end(), is_suspected);
   return found;
 }
 
@@ -161,28 +171,34 @@ std::optional<ErrorInfo> GroupBoard::look_at_all() {
   for (Member& member : members_)
     if (std::optional<ErrorInfo> found = look_at(member); found.has_value())
       return found;
+  if (std::optional<ErrorInfo> found = look_at_far(); found.has_value())
+    return found;
   return look_at_balance();
 }
 
 std::optional<ErrorInfo> GroupBoard::look_at(Member& member) {
   if (member.who->fate != Board::Fate::kWell) return lost(member);
   const GroupPage* const theirs = page_of(member);
-  if (theirs == nullptr) return std::nullopt;
-  member.reached = theirs->last.load(std::memory_order_acquire);
+  return theirs == nullptr ? std::nullopt : compare(member, *theirs);
+}
+
+std::optional<ErrorInfo> GroupBoard::compare(Compared& member,
+                                             const GroupPage& theirs) {
+  member.reached = theirs.last.load(std::memory_order_acquire);
   const uint64_t upto =
       std::min(page_->last.load(std::memory_order_acquire), member.reached);
   if (upto == 0) return std::nullopt;
   const std::optional<Seen> own = read(*page_, upto);
   if (!own.has_value()) return std::nullopt;
   if (upto == member.agreed && own->history == member.agreed_history)
-    return look_at_pair(member, *theirs, upto);
-  const std::optional<Seen> other = read(*theirs, upto);
+    return look_at_pair(member, theirs, upto);
+  const std::optional<Seen> other = read(theirs, upto);
   if (!other.has_value()) return std::nullopt;
   if (own->history == other->history) {
     member.agreed = upto;
     member.agreed_history = own->history;
     member.suspect = 0;
-    return look_at_pair(member, *theirs, upto);
+    return look_at_pair(member, theirs, upto);
   }
   // A call that its backend then refuses is visible for a moment, so a
   // difference has to stay.
@@ -192,7 +208,7 @@ std::optional<ErrorInfo> GroupBoard::look_at(Member& member) {
   }
   for (uint64_t n = std::max(member.agreed + 1, oldest_kept(upto)); n <= upto;
        ++n) {
-    const std::optional<Seen> a = read(*page_, n), b = read(*theirs, n);
+    const std::optional<Seen> a = read(*page_, n), b = read(theirs, n);
     if (a.has_value() && b.has_value() && a->history != b->history)
       return mismatch(n, n == member.agreed + 1 || n > oldest_kept(upto));
   }

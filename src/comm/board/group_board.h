@@ -1,5 +1,6 @@
 // A group on the board: shows this rank's collectives and compares them with
-// those of the members on the same host.
+// those of the other members, which the board shows on this host and the
+// listeners tell between hosts.
 //
 // Threads: `publish` and `retract` from one at a time, in the order of the
 // numbers; the listener is told on the session's thread.
@@ -10,11 +11,14 @@
 #include "comm/board/board.h"
 #include "comm/board/in_flight.h"
 #include "comm/board/seen_call.h"
+#include "comm/board/told_calls.h"
 #include "distwrap/abi/types.h"
 #include "distwrap/status.h"
 
 #include <absl/strings/string_view.h>
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,6 +39,11 @@ class GroupBoard {
     // Called once for each operation that has waited longer than the board's
     // patience while ranks are missing. Must not block either.
     virtual void board_waits(Stuck stuck) = 0;
+    // Called with a text for `hear` of the members on other hosts. Must not
+    // block.
+    virtual void board_tells(std::string text) = 0;
+    // Called by the news between hosts: such a text has come, for `hear`.
+    virtual void board_hears(absl::string_view text) = 0;
 
    protected:
     ~Listener() = default;
@@ -59,7 +68,8 @@ class GroupBoard {
     std::string text;
   };
 
-  // Null when no other member is on this host, or the board is full.
+  // Null when no other member is on this host and no news come from others, or
+  // when the board is full.
   static std::unique_ptr<GroupBoard> open(std::shared_ptr<Board> board,
                                           Place place);
   // Sets the listener of later findings; null: none. When this returns, the
@@ -91,12 +101,13 @@ class GroupBoard {
   // Whether `ask` or `who_gave_up` may still find out why the connection of
   // `rank` ended: as far as this rank can see, that rank is still in the group.
   bool may_explain(int rank);
-  // The members of this host that have not come to a collective, or do not
-  // run, by rank.
+  // The members that have not come to a collective, or do not run, by rank; of
+  // other hosts as far as they have told.
   std::vector<RankSeen> missing(uint64_t number);
-  // Adds what the ranks that the error names are doing, if they are on this
-  // host.
+  // Adds what the ranks that the error names are doing, as far as it is known.
   void describe_ranks(ErrorInfo* info);
+  // Takes what another host has told (Listener::board_tells). Any thread.
+  void hear(absl::string_view text);
 
   // Meetings, in which the members say something to each other: all of them
   // hold the same ones in the same order, and all of them are on this host.
@@ -150,10 +161,9 @@ class GroupBoard {
  private:
   friend class Board;
 
-  struct Member {
+  // A member whose calls are compared with those of this rank.
+  struct Compared {
     int rank;  // in the group
-    const Board::Neighbour* who;
-    int place = -1;  // the place of its group page in its area
     // The last call up to which both ranks' calls are known to be equal, and
     // its hash.
     uint64_t agreed = 0, agreed_history = 0;
@@ -163,8 +173,26 @@ class GroupBoard {
     // they differed.
     uint64_t paired = 0, unequal = 0;
     uint64_t reached = 0;  // the last number that was seen
-    bool met = false;      // whether its group page has been seen
   };
+  // A member on this host.
+  struct Member : Compared {
+    const Board::Neighbour* who;
+    int place = -1;    // the place of its group page in its area
+    bool met = false;  // whether its group page has been seen
+  };
+  // A member on another host.
+  struct FarMember : Compared {
+    std::unique_ptr<GroupPage> page = {};  // as it was told; null: nothing was
+    std::string host = {};
+    int64_t process = 0;
+    std::vector<ToldCalls::Checkpoint> checkpoints = {};
+  };
+  // The history at a call whose entry is overwritten soon.
+  struct Checkpoint {
+    std::atomic<uint64_t> number{0};  // 0, the history, then the number
+    std::atomic<uint64_t> history{0};
+  };
+  static constexpr uint64_t kCheckpoints = 64, kCheckpointEvery = 256;
   // A consistent copy of an entry.
   struct Seen {
     uint64_t history = 0, balance = 0;
@@ -180,8 +208,9 @@ class GroupBoard {
   std::optional<ErrorInfo> look_at(Member& member);
   // Compares the counts of this rank and one member in the calls that both have
   // made, without waiting for other ranks.
-  std::optional<ErrorInfo> look_at_pair(Member& member, const GroupPage& theirs,
-                                        uint64_t upto);
+  std::optional<ErrorInfo> compare(Compared& member, const GroupPage& theirs);
+  std::optional<ErrorInfo> look_at_pair(Compared& member,
+                                        const GroupPage& theirs, uint64_t upto);
   // Checks that all ranks together expect what all of them send. Only where all
   // members are on this host.
   std::optional<ErrorInfo> look_at_balance();
@@ -202,6 +231,21 @@ class GroupBoard {
   // Adds the call in which `member` waits in another group, if it does.
   void see_elsewhere(const Member& member, RankSeen* seen) const;
   void describe(GroupFacts* facts) const;
+  // far_calls.cc
+  bool has_far_members() const { return !far_.empty(); }
+  std::optional<ErrorInfo> look_at_far();
+  std::optional<ErrorInfo> compare_checkpoints(FarMember& member);
+  // The text that the other hosts should hear now, if there is one.
+  std::optional<std::string> to_tell(int64_t now_ns);
+  bool is_speaker(uint64_t inside) const;
+  bool shows_pair_counts(uint64_t number) const;
+  ToldCalls told_calls(uint64_t upto, uint64_t inside, int64_t now_ns);
+  void keep_checkpoint(uint64_t number, uint64_t history);
+  std::optional<uint64_t> history_at(uint64_t number) const;
+  // By how much rarer than in a small job calls are told.
+  int64_t scale() const;
+  bool is_missing(const FarMember& member, uint64_t number) const;
+  RankSeen seen(const FarMember& member) const;
   // meeting.cc
   enum class Verdict : uint64_t { kNone, kAgreed, kFailed };
   void open_meetings(GroupPage* page) const;
@@ -249,6 +293,15 @@ class GroupBoard {
   GroupPage* page_ = nullptr;
   int own_place_ = -1;
   std::vector<Member> members_;  // all members on this host but this rank
+  std::vector<FarMember> far_;   // all members on other hosts
+  // Nobody needs checkpoints of a group on one host.
+  uint64_t checkpoint_mask_ = ~uint64_t{0};
+  std::array<Checkpoint, kCheckpoints> checkpoints_;
+  // The state that other hosts were told last, the time, and whether one of
+  // them waits.
+  uint64_t told_last_ = 0, told_inside_ = 0;
+  int64_t told_ns_ = 0;
+  bool asked_ = false;
   bool told_ = false;
   // The call up to which all counts are known to match, and this rank's hash of
   // it; then the first call whose counts did not match at the last look.
@@ -268,11 +321,11 @@ class GroupBoard {
   constexpr auto kOrder = std::memory_order_release;
   const SeenCall seen = SeenCall::of(kind, op, size());
   const Entry& before = page_->entries[(op.seq - 1) % GroupPage::kEntries];
-  uint64_t history = 0, balance = 0;
-  if (op.seq != 1) [[likely]] {
-    history = before.history.load(std::memory_order_relaxed);
-    balance = before.balance.load(std::memory_order_relaxed);
-  }
+  // Zero before the first call.
+  const uint64_t history = before.history.load(std::memory_order_relaxed);
+  uint64_t balance = before.balance.load(std::memory_order_relaxed);
+  if ((op.seq & checkpoint_mask_) == 0) [[unlikely]]
+    keep_checkpoint(op.seq - 1, history);
   Entry& entry = page_->entries[op.seq % GroupPage::kEntries];
   entry.number.store(0, std::memory_order_relaxed);
   entry.history.store(mix(history + seen.print), kOrder);

@@ -74,6 +74,8 @@ std::optional<GroupBoard::Stuck> GroupBoard::stuck(int64_t now_ns) {
   Stuck stuck;
   for (Member& member : members_)
     if (is_missing(member, number)) stuck.missing.push_back(seen(member));
+  for (const FarMember& member : far_)
+    if (is_missing(member, number)) stuck.missing.push_back(seen(member));
   if (stuck.missing.empty())
     return std::nullopt;  // the operation is merely slow
   reported_ = number;
@@ -125,9 +127,12 @@ std::string GroupBoard::line_of(const Stuck& stuck) const {
                   " for rank", ranks.size() == 1 ? " " : "s ",
                   base::rank_list(ranks), " of ", place_.global_ranks.size(),
                   base::seen_text(stuck.missing, place_.group));
-  const size_t elsewhere = place_.global_ranks.size() - 1 - members_.size();
+  size_t elsewhere = place_.global_ranks.size() - 1 - members_.size();
+  for (const FarMember& member : far_)
+    if (member.page != nullptr) --elsewhere;
   if (elsewhere != 0)
-    absl::StrAppend(&text, "; ", elsewhere, " of other hosts are not watched");
+    absl::StrAppend(&text, "; ", elsewhere,
+                    " of other hosts have not told what they do");
   absl::StrAppend(&text, ". Next: `distwrap info --live` shows the job");
   return text;
 }
@@ -137,6 +142,11 @@ std::vector<RankSeen> GroupBoard::missing(uint64_t number) {
   std::vector<RankSeen> missing;
   for (Member& member : members_)
     if (is_missing(member, number)) missing.push_back(seen(member));
+  for (const FarMember& member : far_)
+    if (is_missing(member, number)) missing.push_back(seen(member));
+  std::sort(
+      missing.begin(), missing.end(),
+      [](const RankSeen& a, const RankSeen& b) { return a.rank < b.rank; });
   return missing;
 }
 
@@ -200,6 +210,9 @@ void GroupBoard::see_ranks(ErrorInfo* info) {
     if (rank == place_.rank) info->seen.push_back(seen_self());
     for (Member& member : members_)
       if (member.rank == rank) info->seen.push_back(seen(member));
+    for (const FarMember& member : far_)
+      if (member.rank == rank && member.page != nullptr)
+        info->seen.push_back(seen(member));
   }
 }
 

@@ -33,6 +33,20 @@ class Heard final : public GroupBoard::Listener {
     changed_.notify_all();
   }
   void board_waits(GroupBoard::Stuck) override {}
+  void board_tells(std::string) override {}
+  void board_hears(absl::string_view text) override {
+    base::MutexLock lock(mutex_);
+    heard_.emplace_back(text);
+    changed_.notify_all();
+  }
+
+  // The first text of another host; "" when there is none in time.
+  std::string wait_for_text(Deadline deadline = soon()) {
+    base::MutexLock lock(mutex_);
+    while (heard_.empty() && changed_.wait_until(mutex_, deadline)) {
+    }
+    return heard_.empty() ? "" : heard_.front();
+  }
 
   // The first finding; nullopt when there is none in time.
   std::optional<ErrorInfo> wait(Deadline deadline = soon()) {
@@ -50,6 +64,7 @@ class Heard final : public GroupBoard::Listener {
   base::Mutex mutex_;
   base::CondVar changed_;
   std::vector<ErrorInfo> found_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> heard_ ABSL_GUARDED_BY(mutex_);
 };
 
 class HostNewsTest : public ::testing::Test {
@@ -115,6 +130,18 @@ TEST_F(HostNewsTest, ALostRankIsNamedInTheGroupsNumbers) {
   EXPECT_EQ(other.times(), 0u);
   without->tell(nullptr);
   mine->tell(nullptr);
+}
+
+TEST_F(HostNewsTest, CallsAreToldToTheMembersOfTheirGroup) {
+  const auto here = join(0), there = join(3);
+  Heard mine_heard, theirs_heard, other;
+  const auto mine = group(here, 1, mine_heard);
+  const auto theirs = group(there, 0, theirs_heard);
+  const auto without = group(here, 1, other, 8);
+  theirs->say_calls("a text of words");
+  EXPECT_EQ(mine_heard.wait_for_text(), "a text of words");
+  EXPECT_EQ(other.wait_for_text(Deadline::after(absl::ZeroDuration())), "");
+  for (const auto& one : {mine, theirs, without}) one->tell(nullptr);
 }
 
 TEST_F(HostNewsTest, ARankThatLeavesIsNotLost) {

@@ -3,6 +3,7 @@
 
 #include "base/mutex.h"
 #include "store/client.h"
+#include "store/table.h"
 #include "store_under_test.h"
 
 #include <absl/time/clock.h>
@@ -75,6 +76,19 @@ TEST_F(NewsLineTest, AllHearAllEntriesInOneOrder) {
   EXPECT_EQ(*writer->append("news", "c", soon()), 3);
   EXPECT_THAT(first.wait_for(3), ElementsAre("a", "b", "c"));
   EXPECT_THAT(second.wait_for(3), ElementsAre("a", "b", "c"));
+}
+
+// The log of a job that runs for months stays small.
+TEST_F(NewsLineTest, ALineThatIsFarBehindIsLost) {
+  const auto writer = client();
+  for (int64_t n = 1; n <= Table::kKeptOfLog + 1; ++n)
+    ASSERT_EQ(*writer->append("news", "a", soon()), n);
+  EXPECT_FALSE(
+      writer->get("news/1", Deadline::after(absl::Milliseconds(10))).ok());
+  EXPECT_EQ(*writer->get("news/2", soon()), "a");
+  Heard heard;
+  const auto line = open("lost 1", heard, absl::Seconds(2));
+  EXPECT_THAT(heard.wait_for(1), ElementsAre("line lost"));
 }
 
 TEST_F(NewsLineTest, TheEndOfALineIsAnEntry) {

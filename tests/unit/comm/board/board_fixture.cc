@@ -27,13 +27,16 @@ dw_op waiting(uint16_t kind, int64_t count, uint64_t seq) {
   return op;
 }
 
-std::vector<std::unique_ptr<Rank>> meet(int n, absl::Duration straggler) {
+std::vector<std::unique_ptr<Rank>> meet(int n, absl::Duration straggler,
+                                        const std::vector<std::string>& hosts) {
   std::vector<DescriptorHandover> doors;
   std::vector<BoardOffer> offers;
   for (int rank = 0; rank < n; ++rank) {
     doors.push_back(*DescriptorHandover::open());
-    offers.push_back({base::host_identity(), doors.back().name(),
-                      1000 + static_cast<uint64_t>(rank)});
+    const std::string host = hosts.empty() ? base::host_identity()
+                                           : hosts[static_cast<size_t>(rank)];
+    offers.push_back(
+        {host, doors.back().name(), 1000 + static_cast<uint64_t>(rank)});
   }
   std::vector<std::unique_ptr<Rank>> ranks(static_cast<size_t>(n));
   std::vector<std::thread> threads;
@@ -51,7 +54,8 @@ std::vector<std::unique_ptr<Rank>> meet(int n, absl::Duration straggler) {
                        .straggler = straggler,
                        .job = 1000,
                        .world_size = n,
-                       .host = "here"},
+                       .host = hosts.empty() ? "here" : hosts[at],
+                       .hears_hosts = !hosts.empty()},
                       std::move(doors[at]), offers, Deadline::after(kLong));
       ASSERT_TRUE(board.ok()) << board.status();
       rank.board = *std::move(board);

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace distwrap::comm {
@@ -38,6 +40,17 @@ class Ear final : public GroupBoard::Listener {
     waits_.push_back(std::move(stuck));
     heard_.notify_all();
   }
+  void board_tells(std::string text) override {
+    base::MutexLock lock(mutex_);
+    for (GroupBoard* const other : others_) other->hear(text);
+  }
+  void board_hears(absl::string_view) override {}
+  // The group boards that hear what is told.
+  void connect(std::vector<GroupBoard*> others) {
+    base::MutexLock lock(mutex_);
+    others_ = std::move(others);
+  }
+
   std::vector<GroupBoard::Stuck> waits(size_t n, absl::Duration patience) {
     base::MutexLock lock(mutex_);
     const Deadline deadline = Deadline::after(patience);
@@ -59,6 +72,7 @@ class Ear final : public GroupBoard::Listener {
   int times_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<ErrorInfo> found_ ABSL_GUARDED_BY(mutex_);
   std::vector<GroupBoard::Stuck> waits_ ABSL_GUARDED_BY(mutex_);
+  std::vector<GroupBoard*> others_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One rank with its group of all.
@@ -77,9 +91,11 @@ struct Rank {
   }
 };
 
-// The ranks of a world on one host, in one group of all.
+// The ranks of a world in one group of all: on one host, or each on its host of
+// the list.
 std::vector<std::unique_ptr<Rank>> meet(
-    int n, absl::Duration straggler = absl::InfiniteDuration());
+    int n, absl::Duration straggler = absl::InfiniteDuration(),
+    const std::vector<std::string>& hosts = {});
 
 }  // namespace distwrap::comm
 

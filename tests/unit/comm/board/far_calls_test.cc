@@ -1,0 +1,171 @@
+// Calls that differ between hosts. Each host has a board of its own, and what
+// one tells is handed to all others, as the news between hosts do.
+#include "board_fixture.h"
+#include "comm/board/told_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace distwrap::comm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Two hosts with two ranks each; what a rank tells is handed to all of them.
+struct TwoHosts {
+  TwoHosts() {
+    std::vector<GroupBoard*> all;
+    for (const auto& rank : ranks) all.push_back(rank->group_board.get());
+    for (const auto& rank : ranks) rank->ear.connect(all);
+  }
+  ~TwoHosts() {
+    for (const auto& rank : ranks) rank->ear.connect({});
+  }
+  const std::vector<std::unique_ptr<Rank>> ranks =
+      meet(4, absl::InfiniteDuration(), {"a", "a", "b", "b"});
+};
+
+std::optional<ErrorInfo> mismatch_of(Rank& rank) {
+  std::optional<ErrorInfo> found = rank.ear.wait(kLong);
+  EXPECT_EQ(found.value_or(ErrorInfo{}).reason, Reason::kCallMismatch);
+  return found;
+}
+
+TEST(FarCalls, EqualCallsAreWell) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (uint64_t seq = 1; seq <= 2000; ++seq)
+    for (const auto& rank : ranks)
+      rank->call(op_of(DW_OP_ALL_REDUCE, static_cast<int64_t>(seq), seq));
+  for (const auto& rank : ranks) rank->call(waiting(DW_OP_ALL_REDUCE, 4, 2001));
+  // Longer than the interval in which calls are told.
+  for (const auto& rank : ranks)
+    EXPECT_FALSE(rank->ear.wait(absl::Seconds(2)).has_value());
+}
+
+TEST(FarCalls, ADifferenceIsTheSameErrorOnAllHosts) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (size_t r = 0; r < 4; ++r) {
+    ranks[r]->call(op_of(DW_OP_BARRIER, 0, 1));
+    ranks[r]->call(waiting(DW_OP_ALL_GATHER, r < 2 ? 1024 : 2048, 2),
+                   r < 2 ? "" : "the other");
+  }
+  for (const auto& rank : ranks) {
+    const std::optional<ErrorInfo> found = mismatch_of(*rank);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->op, "all_gather");
+    EXPECT_EQ(found->seq, 2u);
+    EXPECT_THAT(found->ranks, ElementsAre(2, 3));
+    EXPECT_EQ(found->expected, "all_gather f32 x 1024 (ranks 0, 1)");
+    EXPECT_EQ(found->actual,
+              "all_gather f32 x 2048 (\"the other\") (ranks 2, 3)");
+  }
+}
+
+TEST(FarCalls, ADifferenceIsFoundThoughNobodyWaits) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (size_t r = 0; r < 4; ++r)
+    for (uint64_t seq = 1; seq <= 3; ++seq)
+      ranks[r]->call(op_of(DW_OP_BROADCAST, r >= 2 && seq == 2 ? 8 : 4, seq));
+  for (const auto& rank : ranks) {
+    const std::optional<ErrorInfo> found = mismatch_of(*rank);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->seq, 2u);
+    EXPECT_THAT(found->ranks, ElementsAre(2, 3));
+  }
+}
+
+// The call that differs, and all others that a page keeps, are long gone when
+// the other host is told.
+TEST(FarCalls, ADifferenceAmongManyFastCallsIsFound) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  std::vector<uint64_t> next(4, 1);
+  const auto call = [&](size_t r, uint64_t calls) {
+    for (; calls > 0; --calls, ++next[r])
+      ranks[r]->call(
+          op_of(DW_OP_ALL_REDUCE, r >= 2 && next[r] == 7 ? 8 : 4, next[r]));
+  };
+  for (size_t r = 0; r < 4; ++r) call(r, 3000);
+  // Each host goes on, far from where the other is at that time.
+  const Deadline patience = Deadline::after(kLong);
+  while (!ranks[0]->ear.wait(absl::Milliseconds(1)).has_value() &&
+         !ranks[2]->ear.wait(absl::Milliseconds(1)).has_value() &&
+         !patience.passed())
+    for (size_t r = 0; r < 4; ++r) call(r, r < 2 ? 101 : 103);
+  std::optional<ErrorInfo> found = ranks[0]->ear.wait(absl::ZeroDuration());
+  if (!found.has_value()) found = ranks[2]->ear.wait(absl::ZeroDuration());
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kCallMismatch);
+  EXPECT_THAT(found->what, HasSubstr("or before it"));
+}
+
+TEST(FarCalls, MissingRanksOfOtherHostsAreNamed) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (size_t r = 0; r < 4; ++r) ranks[r]->call(op_of(DW_OP_BARRIER, 0, 1));
+  for (size_t r = 0; r < 3; ++r)
+    ranks[r]->call(waiting(DW_OP_ALL_REDUCE, 4, 2));
+  const Deadline patience = Deadline::after(kLong);
+  std::vector<RankSeen> missing;
+  while (missing.empty() && !patience.passed())
+    missing = ranks[0]->group_board->missing(2);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].rank, 3);
+  EXPECT_EQ(missing[0].seq, 1u);
+  EXPECT_EQ(missing[0].host, "b");
+}
+
+TEST(FarCalls, CountsOfAPairOnTwoHostsAreNamed) {
+  const int64_t ones[] = {1, 1, 1, 1}, five[] = {1, 1, 5, 1};
+  const auto exchange = [](const int64_t* sends, const int64_t* expects) {
+    dw_op op = waiting(DW_OP_ALL_TO_ALL, 4, 1);
+    op.flags |= DW_FLAG_PER_RANK;
+    op.in.counts = sends;
+    op.out.counts = expects;
+    return op;
+  };
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (size_t r = 0; r < 4; ++r)
+    ranks[r]->call(exchange(r == 1 ? five : ones, ones));
+  const std::optional<ErrorInfo> found = mismatch_of(*ranks[2]);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_THAT(found->ranks, ElementsAre(1, 2));
+  EXPECT_THAT(found->actual, HasSubstr("(rank 1): 5 elements to rank 2"));
+}
+
+TEST(ToldCalls, AreReadAsTheyWereWritten) {
+  ToldCalls told;
+  told.host = "a";
+  told.ranks = {{3, 77, 9}, {4, 78, 8}};
+  told.inside = 9;
+  told.since_ns = 5;
+  told.calls = {{8, ~uint64_t{0}, 1, 2, -1, {3, 4, 5}}, {9, 1, 0, 2, 6, {}}};
+  told.checkpoints = {{255, 7}};
+  told.counts = {1, 0, 2};
+  const std::string text = told.text();
+  const std::optional<ToldCalls> read = ToldCalls::read(text);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->text(), text);
+  EXPECT_EQ(read->calls[0].count, -1);
+  EXPECT_EQ(read->ranks[1].process, 78);
+  // No part of it, and nothing with more behind it.
+  for (size_t size = 0; size < text.size(); ++size)
+    if (text[size] == ' ') {
+      EXPECT_FALSE(ToldCalls::read(text.substr(0, size)).has_value()) << size;
+    }
+  EXPECT_FALSE(ToldCalls::read(text + " 0").has_value());
+  EXPECT_FALSE(ToldCalls::read("a ffffffffffffffff").has_value());
+}
+
+}  // namespace
+}  // namespace distwrap::comm
