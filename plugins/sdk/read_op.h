@@ -28,12 +28,31 @@ static inline int32_t dw_read_op(dw_op* space, const dw_op** op,
   return dw_read_struct(space, (uint32_t)sizeof(dw_op), in, DW_OP_SIZE_1_0);
 }
 
+/* The extension with this id in a chain; NULL: there is none. */
+static inline const dw_ext* dw_find_extension(const dw_ext* next, dw_str id) {
+  while (next != NULL && !dw_str_equal(next->id, id)) next = next->next;
+  return next;
+}
+
+/* Refuses extensions that are required and not among the known ones, and skips
+ * others. DW_OK or DW_UNIMPLEMENTED. */
+static inline int32_t dw_check_known_extensions(const dw_ext* next,
+                                                const dw_str* known,
+                                                uint64_t n_known) {
+  uint64_t k;
+  for (; next != NULL; next = next->next) {
+    if ((next->flags & DW_EXT_REQUIRED) == 0) continue;
+    for (k = 0; k < n_known; ++k)
+      if (dw_str_equal(next->id, known[k])) break;
+    if (k == n_known) return DW_UNIMPLEMENTED;
+  }
+  return DW_OK;
+}
+
 /* For a backend without extensions: skips optional ones and refuses required
  * ones. */
 static inline int32_t dw_check_extensions(const dw_ext* next) {
-  for (; next != NULL; next = next->next)
-    if ((next->flags & DW_EXT_REQUIRED) != 0) return DW_UNIMPLEMENTED;
-  return DW_OK;
+  return dw_check_known_extensions(next, NULL, 0);
 }
 
 /* The value of a hint; `data` is NULL when the hint is not given. The last

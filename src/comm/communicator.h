@@ -214,7 +214,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     bool quick;
   };
   Entry entry(uint16_t kind, int32_t peer, CallGuard::Slot& slot) {
-    const Runner& by = runner(kind, peer);
+    return entry(runner(kind, peer), slot);
+  }
+  Entry entry(const Runner& by, CallGuard::Slot& slot) {
     return {by, *this, trace_, record_numbers_, &slot, by.says_waits()};
   }
   // Where operations enter whose caller waits.

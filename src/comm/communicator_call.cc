@@ -151,6 +151,10 @@ template class CallForms<BackendCommunicator>;
 template <uint16_t kKind>
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::wait_traced(
     dw_op& op, const CallOptions& options, CallGuard::Slot& slot) try {
+  // The uppermost decorator sees the extension: it may have to do what the
+  // backend below cannot.
+  if (kKind == kAnyKind && op.next != nullptr)
+    return wait_for<kAnyKind>(op, options, entry(any_, slot));
   return wait_for<kKind>(
       op, options, entry(kKind == kAnyKind ? op.kind : kKind, op.peer, slot));
 } catch (...) {

@@ -83,6 +83,7 @@ ScaleBytes scale_bytes(double number, DType dtype) {
 
 bool fill_rest(uint16_t kind, const AnyCall& call, const CheckedCall& checked,
                ScaleBytes* scale, ListArrays* lists, dw_op* op) {
+  op->next = call.next;
   if (call.exclusive) op->flags |= DW_FLAG_EXCLUSIVE;
   if (call.per_rank) fill_counts(call.in_counts, call.out_counts, checked, op);
   if (call.lists) fill_lists(kind, call, lists, op);

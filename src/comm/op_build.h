@@ -21,9 +21,9 @@ void fill_counts(const Counts& in_counts, const Counts& out_counts,
                  const CheckedCall& checked, dw_op* op);
 
 // Fills in what other calls have beside: counts per rank, lists, whose
-// addresses and counts lie in `lists`, flags, and the factor of premul_sum,
-// which lies in `scale` unless the caller gave a tensor. Returns whether it
-// lies in `scale`.
+// addresses and counts lie in `lists`, flags, extensions, and the factor of
+// premul_sum, which lies in `scale` unless the caller gave a tensor. Returns
+// whether it lies in `scale`.
 bool fill_rest(uint16_t kind, const AnyCall& call, const CheckedCall& checked,
                ScaleBytes* scale, ListArrays* lists, dw_op* op);
 

@@ -41,6 +41,12 @@ struct CallRest {
   absl::Span<const TensorView> outs = {}, ins = {};
   bool exclusive = false;  // scan
   uint32_t tag_class = DW_TAG_CLASS_USER;
+  // Extensions of the descriptor. The chain lives as the buffers do: until the
+  // operation has ended.
+  const dw_ext* next = nullptr;
+  // A v form of bytes whose extension says where they lie: there are counts,
+  // and neither views nor displacements.
+  bool placed_by_extension = false;
 };
 
 struct AnyCall : Call, CallRest {};
@@ -115,6 +121,10 @@ CheckedCall check_call(const Call& call, int rank, int size,
 // kUnknownReduction.
 CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
                            int size, const Capabilities& capabilities);
+
+// The part of `check_any_call` about counts whose memory an extension knows.
+// In op_check_divided.cc.
+CheckedCall check_placed_call(const AnyCall& call, int rank, int size);
 
 // The part of `check_any_call` about lists. In op_check_list.cc.
 CheckedCall check_list_call(const OpShape& shape, const AnyCall& call, int rank,

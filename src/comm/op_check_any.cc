@@ -139,7 +139,9 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
     // The short path does not know premul_sum, which otherwise equals a sum.
     if (call.reduce == DW_REDUCE_PREMUL_SUM) plain.reduce = DW_REDUCE_SUM;
   }
-  if (!call.lists)
+  if (call.placed_by_extension)
+    checked = check_placed_call(call, rank, size);
+  else if (!call.lists)
     checked = call.per_rank
                   ? op_check::check_divided(shape, kind, call, call.in_counts,
                                             call.out_counts, rank, size, memory)

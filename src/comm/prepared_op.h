@@ -1,5 +1,6 @@
 // An operation that was checked and waits to be submitted with others, with
-// copies of all arrays that the ABI borrows from the caller.
+// copies of all arrays that the ABI borrows from the caller. Its extensions are
+// not copied: they live until it has ended (`CallRest::next`).
 #ifndef DISTWRAP_SRC_COMM_PREPARED_OP_H_
 #define DISTWRAP_SRC_COMM_PREPARED_OP_H_
 

@@ -35,7 +35,7 @@ PREFIX = {"CODE": "DW_", "REASON": "DW_REASON_", "DTYPE": "DW_DTYPE_",
           "REDUCTION": "DW_REDUCE_"}
 # Help for writing headers and tables, which a reader of the page has no use for.
 HELP = re.compile(r"DW_(CODE|DTYPE|OP|REASON|REDUCTION|STATIC_ASSERT|BIT|"
-                  r"NOTE_(OWNER|STRING_?)|PLUGIN_\w+|\w+_SIZE_1_0|SANITIZER)$")
+                  r"NOTE_(OWNER|STRING_?)|PLUGIN_\w+|\w+_SIZE_1_\d|SANITIZER)$")
 
 
 def names_of(root):

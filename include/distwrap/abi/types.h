@@ -35,7 +35,7 @@
 #include <stdint.h>
 
 #define DW_ABI_MAJOR 1
-#define DW_ABI_MINOR 1
+#define DW_ABI_MINOR 2
 
 /* The half of every word of flags that a reader may ignore (rule 5). */
 #define DW_FLAGS_OPTIONAL 0xffff0000u

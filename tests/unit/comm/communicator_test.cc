@@ -73,6 +73,41 @@ TEST_F(CommunicatorTest, HandsDownCountsPerRank) {
   EXPECT_EQ(seen.flags, DW_FLAG_CALLER_WAITS | DW_FLAG_EXCLUSIVE);
 }
 
+// The decorator above the backend sees the extension, though a plain
+// all_to_all_v goes below without it.
+TEST_F(CommunicatorTest, HandsDownExtensions) {
+  start();
+  dw_op seen{};
+  std::vector<dw_work*> pending;
+  fake_.submit = [&](const dw_op& op, dw_work* work, dw_error*) {
+    seen = op;
+    if (work != nullptr) pending.push_back(work);
+    return work == nullptr ? int32_t{DW_DONE} : int32_t{DW_OK};
+  };
+  const std::vector<int64_t> counts{2, 0, 1, 3};
+  const dw_ext known = {sizeof(dw_ext), 0, {"x-a", 3}, nullptr};
+  AnyCall call;
+  call.in = call.out = TensorView(nullptr, 0, DType::kU8);
+  call.per_rank = true;
+  call.in_counts = call.out_counts = {counts};
+  call.next = &known;
+  call.placed_by_extension = true;
+  ASSERT_TRUE(comm_->run_any(DW_OP_ALL_TO_ALL, call, {}).ok());
+  EXPECT_EQ(seen.next, &known);
+  EXPECT_EQ(seen.flags & DW_FLAG_PER_RANK, DW_FLAG_PER_RANK);
+  EXPECT_EQ(seen.in.count, 6);
+  EXPECT_EQ(seen.in.data, nullptr);
+  seen = {};
+  absl::StatusOr<Work> work =
+      comm_->run_any(DW_OP_ALL_TO_ALL, call, {.async = true});
+  ASSERT_TRUE(work.ok()) << work.status();
+  EXPECT_EQ(seen.next, &known);
+  for (dw_work* const one : pending) fake_.complete(one, DW_OK);
+  EXPECT_TRUE(work->wait().ok());
+  ASSERT_TRUE(comm().barrier().ok());
+  EXPECT_EQ(seen.next, nullptr);
+}
+
 TEST_F(CommunicatorTest, TheFactorArrivesInTheElementsType) {
   start();
   const auto reduce = [&](ReduceOp op, bool async) {

@@ -11,6 +11,35 @@ namespace {
 
 using OpCheckAny = OpCheck;
 
+// An extension says where the bytes lie: only the counts are judged.
+TEST_F(OpCheckAny, CountsWhosePlacesAnExtensionKnows) {
+  const std::vector<int64_t> counts{1, 2, 0, 3}, own_differs{1, 1, 0, 3},
+      three{1, 2, 3}, negative{1, 2, -1, 3},
+      huge{1, 2, std::numeric_limits<int64_t>::max(), 3};
+  const auto place = [&](const std::vector<int64_t>& in,
+                         const std::vector<int64_t>& out) {
+    return Op{.kind = DW_OP_ALL_TO_ALL,
+              .out = TensorView(nullptr, 0, DType::kU8),
+              .in = TensorView(nullptr, 0, DType::kU8),
+              .per_rank = true,
+              .out_counts = {out},
+              .in_counts = {in},
+              .placed_by_extension = true};
+  };
+  const CheckedCall good = check_any(place(counts, {5, 2, 0, 0}));
+  EXPECT_EQ(good.fault, Fault::kNone);
+  EXPECT_EQ(good.in_sum, 6);
+  EXPECT_EQ(good.out_sum, 7);
+  EXPECT_FALSE(good.in_place);
+  EXPECT_EQ(any_fault(place(three, counts)), Fault::kInputCountsLength);
+  EXPECT_EQ(any_fault(place(counts, three)), Fault::kOutputCountsLength);
+  EXPECT_EQ(any_fault(place(negative, counts)), Fault::kInputPieceNegative);
+  EXPECT_EQ(any_fault(place(counts, negative)), Fault::kOutputPieceNegative);
+  EXPECT_EQ(any_fault(place(huge, counts)), Fault::kInputPiecesExceed);
+  EXPECT_EQ(any_fault(place(counts, huge)), Fault::kOutputPiecesExceed);
+  EXPECT_EQ(any_fault(place(counts, own_differs)), Fault::kOwnPieceDiffers);
+}
+
 // The rules of a v form: for each rule a call that breaks only that one.
 TEST_F(OpCheckAny, CountsPerRank) {
   const std::vector<int64_t> counts{1, 2, 0, 3}, displs{6, 4, 0, 0};

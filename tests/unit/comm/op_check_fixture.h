@@ -37,6 +37,7 @@ struct Op {
   bool per_rank = false;
   Counts out_counts = {}, in_counts = {};
   bool exclusive = false;
+  bool placed_by_extension = false;
 
   AnyCall call() const {
     return {{.reduce = reduce,
@@ -48,7 +49,8 @@ struct Op {
             {.per_rank = per_rank,
              .out_counts = out_counts,
              .in_counts = in_counts,
-             .exclusive = exclusive}};
+             .exclusive = exclusive,
+             .placed_by_extension = placed_by_extension}};
   }
 };
 

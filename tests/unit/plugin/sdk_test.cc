@@ -93,6 +93,14 @@ TEST(Sdk, Extensions) {
   EXPECT_EQ(dw_check_extensions(&first), DW_OK);
   second.flags = DW_EXT_REQUIRED;
   EXPECT_EQ(dw_check_extensions(&first), DW_UNIMPLEMENTED);
+  const dw_str other = str("x-a"), known[] = {str("x-c"), str("x-b")};
+  EXPECT_EQ(dw_check_known_extensions(&first, known, 2), DW_OK);
+  EXPECT_EQ(dw_check_known_extensions(&first, known, 1), DW_UNIMPLEMENTED);
+  EXPECT_EQ(dw_check_known_extensions(&first, &other, 1), DW_UNIMPLEMENTED);
+  EXPECT_EQ(dw_find_extension(&first, str("x-b")), &second);
+  EXPECT_EQ(dw_find_extension(&first, str("x-a")), &first);
+  EXPECT_EQ(dw_find_extension(&first, str("x-c")), nullptr);
+  EXPECT_EQ(dw_find_extension(nullptr, str("x-a")), nullptr);
 }
 
 TEST(Sdk, Hints) {
