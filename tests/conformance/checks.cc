@@ -9,6 +9,7 @@ std::vector<Check> all_checks() {
   return {{"Open", check_open, 1},
           {"Promises", check_promises, 2},
           {"Calls", check_calls, kAny},
+          {"Rows", check_rows, kAny},
           {"Pairs", check_pairs, 4},
           {"OpenWorks", check_open_works, 2},
           {"ManyCommunicators", check_many_communicators, 3},

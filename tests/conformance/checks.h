@@ -32,6 +32,8 @@ std::vector<Check> all_checks();
 // meaning.cc: promises are sensible and kept, compared with a slow reference.
 DISTWRAP_CHECK(check_promises);
 DISTWRAP_CHECK(check_calls);
+// rows.cc: rows that lie apart are moved as their lists say, or refused.
+DISTWRAP_CHECK(check_rows);
 // together.cc: many operations at the same time, in one and several
 // communicators.
 DISTWRAP_CHECK(check_pairs);

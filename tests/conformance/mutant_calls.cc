@@ -2,6 +2,7 @@
 #include "numbers.h"
 #include "perfect.h"
 #include "sdk/dtype.h"
+#include "sdk/moe_rows.h"
 
 #include <cmath>
 
@@ -110,6 +111,46 @@ void sums_for_avg(dw_op& op) {
   if (op.reduce == DW_REDUCE_AVG) op.reduce = DW_REDUCE_SUM;
 }
 
+// Changes the lists of rows of a caller that waits.
+template <void (*kChange)(const dw_op&, dw_ext_moe&)>
+int32_t relisted(dw_comm* comm, const dw_op* op, dw_work* work,
+                 dw_error* error) {
+  dw_ext_moe lists;
+  if (work != nullptr ||
+      dw_read_struct(&lists, sizeof lists, dw_sdk::moe_extension_of(*op),
+                     DW_EXT_MOE_SIZE_1_2) != DW_OK)
+    return perfect_table().submit(comm, op, work, error);
+  dw_op other = *op;
+  other.next = &lists.head;
+  kChange(*op, lists);
+  return perfect_table().submit(comm, &other, work, error);
+}
+
+void ignores_places(const dw_op&, dw_ext_moe& lists) {
+  lists.place_first = nullptr;
+  lists.place = nullptr;
+}
+
+void gives_each_row_one_place(const dw_op&, dw_ext_moe& lists) {
+  lists.place_first = nullptr;
+}
+
+void gives_rows_in_order(const dw_op&, dw_ext_moe& lists) {
+  lists.give = nullptr;
+}
+
+void gives_rows_of_the_first_rank(const dw_op&, dw_ext_moe& lists) {
+  static const int64_t kZeros[8] = {};
+  lists.give_first = kZeros;
+}
+
+int32_t knows_no_rows_but_moves_them(dw_comm* comm, const dw_op* op,
+                                     dw_error* error) {
+  return dw_sdk::moe_extension_of(*op) != nullptr
+             ? dw_unsupported(error, "no rows")
+             : perfect_table().query(comm, op, error);
+}
+
 int32_t takes_parts_for_another_rank(dw_comm* comm, const dw_op* op,
                                      dw_work* work, dw_error* error) {
   dw_op other = *op;
@@ -149,6 +190,12 @@ constexpr char kOutput[] = "the output is wrong";
         [](dw_backend_api & api) { api.submit = changed<function>; } \
   }
 
+#define ROWS(name, says)                                          \
+  {                                                               \
+#name, check_rows, 3, says,                                   \
+        [](dw_backend_api & api) { api.submit = relisted<name>; } \
+  }
+
 std::vector<Mutant> mutants_of_calls() {
   return {
       AFTER(wrong_sum, kOutput),
@@ -166,6 +213,12 @@ std::vector<Mutant> mutants_of_calls() {
       BEFORE(treats_exclusive_as_inclusive, kOutput),
       BEFORE(ignores_factors, kOutput),
       BEFORE(sums_for_avg, kOutput),
+      ROWS(ignores_places, "not at its place"),
+      ROWS(gives_each_row_one_place, "not at its place"),
+      ROWS(gives_rows_in_order, "not at its place"),
+      ROWS(gives_rows_of_the_first_rank, "not at its place"),
+      {"knows_no_rows_but_moves_them", check_rows, 3, "not known",
+       [](dw_backend_api& api) { api.query = knows_no_rows_but_moves_them; }},
       {"takes_parts_for_another_rank", check_calls, 3, kOutput,
        [](dw_backend_api& api) { api.submit = takes_parts_for_another_rank; }},
       {"confuses_twins", check_pairs, 3, kOutput,

@@ -175,9 +175,16 @@ int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
   const dw_op* op;
   if (int32_t code = dw_read_op(&space, &op, given))
     return fail(error, code, "perfect: unknown size");
-  if (!is_promised(*op) || dw_check_extensions(op->next) != DW_OK ||
+  if (!is_promised(*op) ||
+      dw_check_known_extensions(op->next, &dw_sdk::kMoeId, 1) != DW_OK ||
       op->stream.device_type > DW_DEVICE_CPU)
     return fail(error, DW_UNIMPLEMENTED, "perfect: not supported");
+  if (dw_sdk::moe_extension_of(*op) != nullptr) {
+    dw_sdk::MoeRows rows;
+    const Comm& here = *of(comm);
+    if (int32_t code = rows.read(*op, here.rank, here.hub->size(), error))
+      return code;
+  }
   if (of(comm)->hub->is_aborted())
     return dw_fail(error, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
                    "perfect: the group was aborted");

@@ -40,7 +40,10 @@ Held::Held(const dw_op& given, int own_rank, int size, dw_work* cell)
       rank(own_rank),
       in(given.in, size),
       out(given.out, size),
-      work(cell) {}
+      work(cell) {
+  has_rows_ = dw_sdk::moe_extension_of(given) != nullptr &&
+              rows_.read(given, rank, size, nullptr) == DW_OK;
+}
 
 bool Hub::is_aborted() {
   std::lock_guard<std::mutex> lock(mutex_);

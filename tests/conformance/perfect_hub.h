@@ -3,6 +3,7 @@
 #define DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
 
 #include "distwrap/abi/plugin.h"
+#include "sdk/moe_rows.h"
 
 #include <condition_variable>
 #include <cstdint>
@@ -38,9 +39,14 @@ struct Held {
   const dw_op op;
   const int rank;
   const HeldBuffer in, out;
+  const dw_sdk::MoeRows* rows() const { return has_rows_ ? &rows_ : nullptr; }
   dw_work* const work;  // NULL: the caller waits
   int32_t code = DW_AGAIN;
   dw_error error = {};
+
+ private:
+  dw_sdk::MoeRows rows_;
+  bool has_rows_ = false;
 };
 
 // Threads: any. Buffers stay the callers' until the operation's end.

@@ -14,6 +14,7 @@ class Performance {
   explicit Performance(const std::vector<const Held*>& all)
       : all_(all), size_(static_cast<int>(all.size())), kind_(all[0]->op.kind) {
     for (const Held* held : all_) {
+      if (held->rows() != nullptr) continue;
       const dw_buf& buf = held->op.in;
       element_ = dw_dtype_bytes(buf.dtype);
       dtype_ = dw_dtype_index(buf.dtype);
@@ -29,12 +30,27 @@ class Performance {
   }
 
   void run() const {
+    if (all_[0]->rows() != nullptr) return move_rows();
     for (int rank = 0; rank < size_; ++rank)
       if (at(rank).op.out.count > 0) fill(rank);
   }
 
  private:
   const Held& at(int rank) const { return *all_[static_cast<size_t>(rank)]; }
+
+  void move_rows() const {
+    const auto copy = [](char* to, const char* from, size_t bytes) {
+      std::memcpy(to, from, bytes);
+    };
+    for (int from = 0; from < size_; ++from)
+      for (int to = 0; to < size_; ++to) {
+        const auto bytes =
+            static_cast<uint64_t>(at(from).in.counts[static_cast<size_t>(to)]);
+        std::string stream(bytes, '\0');
+        at(from).rows()->gather(to, 0, bytes, stream.data(), copy);
+        at(to).rows()->scatter(from, 0, bytes, stream.data(), copy);
+      }
+  }
 
   std::string copy(const HeldBuffer::Piece& piece) const {
     return piece.count == 0 ? std::string()

@@ -6,6 +6,7 @@
 #include "algo/compose/window.h"
 #include "algo/decorator.h"
 #include "sdk/guard.h"
+#include "sdk/moe_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -20,10 +21,8 @@ bool is_message(uint16_t kind) {
   return kind == DW_OP_SEND || kind == DW_OP_RECV;
 }
 
-bool requires_extension(const dw_op& op) {
-  for (const dw_ext* next = op.next; next != nullptr; next = next->next)
-    if ((next->flags & DW_EXT_REQUIRED) != 0) return true;
-  return false;
+bool requires_unknown(const dw_op& op) {
+  return dw_check_known_extensions(op.next, &dw_sdk::kMoeId, 1) != DW_OK;
 }
 
 Deadline patience(int64_t deadline_ns) {
@@ -55,6 +54,7 @@ int32_t Comm::plan(const dw_op& op, Route* way, dw_error* error) {
     return unsupported(error, "a flag is not supported");
   const int dtype = op_dtype(op);
   if (dtype < 0) return unsupported(error, "this dtype is not supported");
+  if (dw_sdk::moe_extension_of(op) != nullptr) return plan_rows(op, way, error);
   const Recipes& recipes = backend_.recipes();
   const bool to_self = is_message(op.kind) && op.peer == rank_;
   if (op.reduce >= Recipes::kReductions)
@@ -78,12 +78,38 @@ int32_t Comm::plan(const dw_op& op, Route* way, dw_error* error) {
                      "the host");
   if (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU)
     return unsupported(error, "no composed operation goes on a stream");
-  if (requires_extension(op))
+  if (requires_unknown(op))
     return unsupported(error, "an extension that is required is not known");
   if (recipe == Recipe::kToSelf && !to_self && op.peer >= 0 && op.peer < size_)
     return unsupported(error, "the backend has messages to oneself only");
   *way = to_self ? Route::kToSelf : Route::kComposed;
   return check_op(op, rank_, size_, error);
+}
+
+int32_t Comm::plan_rows(const dw_op& op, Route* way, dw_error* error) {
+  dw_sdk::MoeRows rows;
+  if (int32_t code = rows.read(op, rank_, size_, error)) return code;
+  if (requires_unknown(op))
+    return unsupported(error, "an extension that is required is not known");
+  const Recipes& recipes = backend_.recipes();
+  if (!recipes.on_host() ||
+      (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU))
+    return unsupported(error, "rows are composed in memory of the host only");
+  constexpr uint32_t kForm = DW_FLAG_PER_RANK;
+  if (rows_.load(std::memory_order_relaxed) == Rows::kUnknown) {
+    dw_op asked = op;
+    asked.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
+    const bool is_native =
+        recipes.native(op.kind, kForm, DW_DTYPE_U8, DW_REDUCE_NONE) &&
+        backend_.inner().query(inner_, &asked, nullptr) == DW_OK;
+    rows_.store(is_native ? Rows::kNative : Rows::kComposed,
+                std::memory_order_relaxed);
+  }
+  *way = has_rows() ? Route::kNative : Route::kComposed;
+  if (has_rows() || recipes.recipe_of_form(op.kind, kForm, DW_DTYPE_U8,
+                                           DW_REDUCE_NONE) != Recipe::kRefused)
+    return DW_OK;
+  return unsupported(error, "the backend has nothing that could move rows");
 }
 
 int32_t Comm::query(const dw_op* given, dw_error* error) {
@@ -233,8 +259,9 @@ int32_t Comm::submit_below(const dw_op& op, dw_work* work, dw_error* error) {
 
 int32_t Comm::enqueue(const dw_op& op, Route way, dw_work* work, Gate* gate,
                       dw_error* error) {
-  // Extensions are borrowed for the call, and their size is their maker's.
-  if (requires_extension(op))
+  // Extensions are borrowed for the call. Of those that are required, a task
+  // keeps the one that it knows.
+  if (requires_unknown(op))
     return unsupported(error,
                        "an extension that is required cannot wait for the "
                        "operations under way");

@@ -60,6 +60,11 @@ class Comm {
   // or an error.
   int32_t start_message(const dw_op& op, Route way, Cell& cell,
                         dw_error* error);
+  // Whether the backend below moves rows by itself (abi/moe.h); known once one
+  // such operation was planned.
+  bool has_rows() const {
+    return rows_.load(std::memory_order_relaxed) == Rows::kNative;
+  }
   // Submits an operation whose `plan` is known.
   int32_t submit_planned(const dw_op& op, Route way, dw_work* work,
                          dw_error* error);
@@ -105,6 +110,8 @@ class Comm {
   using Submit = int32_t (Comm::*)(const dw_op&, dw_work*, dw_error*);
   int32_t forward(const dw_op& op, dw_work* work, Submit way, dw_error* error);
   int32_t submit_carried(const dw_op& op, dw_work* work, dw_error* error);
+  // `plan` of an operation with the extension distwrap.moe.
+  int32_t plan_rows(const dw_op& op, Route* way, dw_error* error);
   void abort_below(const dw_error* why);
   static bool end(std::shared_ptr<windows::MessageService> service,
                   int64_t deadline_ns);
@@ -119,6 +126,8 @@ class Comm {
   std::atomic<int> composing_{0};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> below_aborted_{false};
+  enum class Rows : uint8_t { kUnknown, kNative, kComposed };
+  std::atomic<Rows> rows_{Rows::kUnknown};
   base::Mutex submits_, carried_;
   SelfMessages self_;
   Execution execution_;  // belongs to the caller's thread

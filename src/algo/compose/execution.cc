@@ -5,6 +5,7 @@
 #include "algo/compose/comm.h"
 #include "algo/compose/scratch.h"
 #include "algo/decorator.h"
+#include "sdk/moe_rows.h"
 
 #include <cstring>
 
@@ -30,7 +31,9 @@ int32_t Execution::run(const dw_op& op, dw_error* error) {
       __builtin_add_overflow(comm_.backend().now_ns(), op.timeout_ns,
                              &deadline_ns_))
     deadline_ns_ = 0;
-  const int32_t code = perform(op);
+  const bool composes_rows =
+      dw_sdk::moe_extension_of(op) != nullptr && !comm_.has_rows();
+  const int32_t code = composes_rows ? move_rows(op) : perform(op);
   if (code != DW_OK && error != nullptr) *error = error_;
   return code;
 }

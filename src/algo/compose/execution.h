@@ -73,6 +73,9 @@ class Execution {
   int32_t all_gather_padded(const dw_op& op);
   int32_t all_to_all_by_all_gather(const dw_op& op);
 
+  // moe_rows.cc
+  int32_t move_rows(const dw_op& op);
+
   // reductions.cc
   int32_t sum_then_divide(const dw_op& op);
   int32_t scale_then_sum(const dw_op& op);
@@ -124,6 +127,7 @@ class Execution {
   std::vector<dw_group_item> items_;
   std::vector<const void*> inputs_;
   Parts in_parts_, out_parts_;
+  std::vector<int64_t> counts_;  // counts and places of an exchange below
   Gate gate_;
 };
 

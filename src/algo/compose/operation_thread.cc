@@ -2,6 +2,7 @@
 
 #include "algo/compose/comm.h"
 #include "base/guard_door.h"
+#include "sdk/moe_rows.h"
 #include "sdk/thread.h"
 
 #include <algorithm>
@@ -19,8 +20,14 @@ Task::Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
     op_.deadline_ns = 0;
   op_.timeout_ns = 0;
   // Extensions are borrowed for the call; those that are not required may be
-  // skipped.
+  // skipped. `plan` has read the rows.
+  const dw_ext* const rows = dw_sdk::moe_extension_of(op);
   op_.next = nullptr;
+  if (rows != nullptr && dw_read_struct(&rows_, sizeof rows_, rows,
+                                        DW_EXT_MOE_SIZE_1_2) == DW_OK) {
+    rows_.head.next = nullptr;
+    op_.next = &rows_.head;
+  }
   keep(&op_.in, static_cast<size_t>(size));
   keep(&op_.out, static_cast<size_t>(size));
 }

@@ -7,6 +7,7 @@
 #include "algo/below/cell.h"
 #include "algo/compose/execution.h"
 #include "base/mutex.h"
+#include "distwrap/abi/moe.h"
 #include "distwrap/abi/plugin.h"
 
 #include <deque>
@@ -34,6 +35,7 @@ class Task {
   void keep(dw_buf* buf, size_t size);
 
   dw_op op_;
+  dw_ext_moe rows_;
   const bool composed_;
   dw_work* const work_;  // the cell to complete; null when the caller waits
   Gate* const gate_;
