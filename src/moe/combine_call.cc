@@ -111,7 +111,7 @@ CombineCall::CombineCall(std::shared_ptr<PlanState> plan, CallPlace place,
       stride_(wire_row()) {
   two_hops_ = moves_.two_hops;
   // A row that travels by itself takes its weight along: a product is not
-  // rounded to the rows' type.
+  // rounded to the rows' type. The weights lie behind all staged rows.
   if (moves_.by_pair && weighting_ == MoeWeighting::kAtExpert) stride_ += 4;
   for (const TensorView& bias : options.bias) {
     const ByteRows rows = rows_of(bias);
@@ -125,50 +125,13 @@ CombineCall::CombineCall(std::shared_ptr<PlanState> plan, CallPlace place,
   }
 }
 
-void CombineCall::pack_pairs(uint8_t* to) {
-  const Layout& layout = plan_->parts.layout;
-  const auto me = at(plan_->parts.rank);
-  for (size_t s = 0; s + 1 < layout.pair_first.size(); ++s)
-    for (int64_t j = layout.pair_first[s];
-         s != me && j < layout.pair_first[s + 1]; ++j, to += stride_) {
-      const int64_t row = layout.place[at(j)];
-      memcpy(to, y_.at(row), at(y_.bytes));
-      if (stride_ > y_.bytes) memcpy(to + y_.bytes, weights_ + row, 4);
-    }
-}
-
 absl::StatusOr<Work> CombineCall::send_first(bool async) {
-  // The rows take the way of a dispatch backwards.
-  const Hop& hop = two_hops_ ? moves_.second : moves_.first;
-  const Layout& layout = plan_->parts.layout;
-  PartSizes& in = memory_->sizes[0];
-  PartSizes& out = memory_->sizes[1];
-  uint8_t* send;
-  if (!plan_->expert_major() && !two_hops_ && wire_ == type_) {
-    // Rank-major rows already lie in the order in which they are sent.
-    send = y_.data;
-    in.from_rows(layout.row_first, stride_);
-    in.counts[at(plan_->parts.rank)] = 0;
-  } else {
-    send = memory_->send.grow(hop.received() * stride_);
-    in.from_rows(hop.recv_first, stride_);
-    if (moves_.by_pair)
-      pack_pairs(send);
-    else
-      add_up(plan_->program(Sum::kBuckets, level_), {}, send, stride_, wire_,
-             {});
-  }
-  uint8_t* const staged = memory_->staged.grow(
-      (moves_.first.sent() + moves_.second.sent()) * stride_);
-  out.from_rows(hop.send_first, stride_);
   const Crossings& crossings = plan_->parts.crossings;
   plan_->count_call(moves_.by_pair ? crossings.none
                     : two_hops_    ? crossings.node
                                    : crossings.rank,
                     stride_ + return_bytes_);
-  absl::StatusOr<Work> rows =
-      exchange_.all_to_all({staged, out.counts, out.displs},
-                           {send, in.counts, in.displs}, call_tag(), async);
+  absl::StatusOr<Work> rows = two_hops_ ? send_sums(async) : move_rows(async);
   if (!rows.ok() || returns_.empty()) return rows;
   absl::StatusOr<Work> values = send_returns(async);
   if (!async) return values;
@@ -177,6 +140,48 @@ absl::StatusOr<Work> CombineCall::send_first(bool async) {
     return values;
   }
   return Work::all({*std::move(rows), *std::move(values)});
+}
+
+// The rows take the way of a dispatch backwards, but for this rank's own, which
+// are added up where they are.
+absl::StatusOr<Work> CombineCall::move_rows(bool async) {
+  const Hop& hop = moves_.first;
+  const Layout& layout = plan_->parts.layout;
+  const int64_t row = wire_row();
+  uint8_t* const staged = memory_->staged.grow(hop.sent() * stride_);
+  RowExchange& rows = memory_->rows;
+  if (moves_.by_pair) {
+    rows.begin(layout.pair_first, hop.send_first);
+    rows.give = layout.place.data();
+    rows.channels.push_back({y_.data, staged, at(row)});
+    if (stride_ > row)
+      rows.channels.push_back({weights_, staged + hop.sent() * row, 4});
+  } else if (!plan_->expert_major() && wire_ == type_) {
+    // Rank-major rows already lie in the order in which they are sent.
+    rows.begin(layout.row_first, hop.send_first);
+    rows.channels.push_back({y_.data, staged, at(row)});
+  } else {
+    uint8_t* const send = memory_->send.grow(hop.received() * row);
+    add_up(plan_->program(Sum::kBuckets, level_), {}, send, row, wire_, {});
+    rows.begin(hop.recv_first, hop.send_first);
+    rows.channels.push_back({send, staged, at(row)});
+  }
+  rows.with_own = false;
+  return rows.start(exchange_, memory_->scratch, call_tag(), async);
+}
+
+absl::StatusOr<Work> CombineCall::send_sums(bool async) {
+  const Hop& hop = moves_.second;
+  PartSizes& in = memory_->sizes[0];
+  PartSizes& out = memory_->sizes[1];
+  uint8_t* const send = memory_->send.grow(hop.received() * stride_);
+  in.from_rows(hop.recv_first, stride_);
+  add_up(plan_->program(Sum::kBuckets, level_), {}, send, stride_, wire_, {});
+  uint8_t* const staged = memory_->staged.grow(
+      (moves_.first.sent() + moves_.second.sent()) * stride_);
+  out.from_rows(hop.send_first, stride_);
+  return exchange_.all_to_all({staged, out.counts, out.displs},
+                              {send, in.counts, in.displs}, call_tag(), async);
 }
 
 absl::StatusOr<Work> CombineCall::send_returns(bool async) {
@@ -239,8 +244,9 @@ absl::StatusOr<Work> CombineCall::second(bool async) {
 }
 
 void CombineCall::end() {
+  if (!two_hops_) memory_->rows.end(exchange_);
   add_up(plan_->program(by_slot_ ? Sum::kSlots : Sum::kTree, level_),
-         {memory_->staged.data(), stride_, wire_}, out_.data, out_.bytes,
+         {memory_->staged.data(), wire_row(), wire_}, out_.data, out_.bytes,
          out_type_, biases_);
   if (!returns_.empty()) end_returns();
 }
@@ -263,7 +269,9 @@ absl::Span<const float> CombineCall::weights_of(const Program& program,
       weights[i] = weights_[~term.row];
     else if (moves_.by_pair)
       memcpy(&weights[i],
-             memory_->staged.data() + term.row * stride_ + wire_row(), 4);
+             memory_->staged.data() + moves_.first.sent() * wire_row() +
+                 4 * int64_t{term.row},
+             4);
     else
       weights[i] = 1;  // a sum of weighted rows
   }

@@ -32,6 +32,10 @@ class CombineCall final : public MoeCall {
     return {1, static_cast<int64_t>(type_), stride_ + return_bytes_,
             static_cast<int64_t>(level_)};
   }
+  // One hop: rows go from y, or from sums of its rows, to staging memory.
+  absl::StatusOr<Work> move_rows(bool async);
+  // Two hops: sums go to the forwarders.
+  absl::StatusOr<Work> send_sums(bool async);
   absl::StatusOr<Work> send_returns(bool async);
   void end_returns();
   // The sums of `program` into rows of staged numbers or into the output.
@@ -39,7 +43,6 @@ class CombineCall final : public MoeCall {
               int64_t stride, DType dtype, absl::Span<const NumberRows> biases);
   // The weight of each term, by the term's row or slot.
   absl::Span<const float> weights_of(const Program& program, bool at_source);
-  void pack_pairs(uint8_t* to);
   int64_t wire_row() const { return width_ * dtype_size(wire_); }
 
   const MoeDedup level_;
@@ -52,7 +55,7 @@ class CombineCall final : public MoeCall {
   const bool by_slot_;
   const float* const weights_;
   DType wire_;      // type of rows that travel
-  int64_t stride_;  // bytes of a staged row
+  int64_t stride_;  // bytes that travel of a row
   absl::InlinedVector<NumberRows, 2> biases_;
   struct Return {
     ByteRows in, out;

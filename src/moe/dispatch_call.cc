@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -71,8 +72,6 @@ DispatchCall::DispatchCall(std::shared_ptr<PlanState> plan, CallPlace place,
   add(x, out, false);
   for (const SideChannel& one : side)
     add(one.in, one.out, one.kind == SideChannel::Kind::kWeights);
-  direct_ = !two_hops_ && !moves_.by_pair && !plan_->expert_major() &&
-            channels_.size() == 1;
 }
 
 void DispatchCall::pack(int64_t token, uint8_t* to) const {
@@ -99,6 +98,73 @@ void DispatchCall::sum_weights() {
 
 absl::StatusOr<Work> DispatchCall::send_first(bool async) {
   sum_weights();
+  const Crossings& crossings = plan_->parts.crossings;
+  plan_->count_call(moves_.by_pair ? crossings.none
+                    : two_hops_    ? crossings.node
+                                   : crossings.rank,
+                    stride_);
+  return two_hops_ ? send_packed(async) : move_rows(async);
+}
+
+absl::StatusOr<Work> DispatchCall::move_rows(bool async) {
+  const Lists& own = plan_->parts.own;
+  const Layout& layout = plan_->parts.layout;
+  RowExchange& rows = memory_->rows;
+  if (moves_.by_pair) {
+    rows.begin(own.pair_first, layout.pair_first);
+    rows.give = moves_.give.data();
+    rows.place_first = moves_.place_first.data();
+    rows.place = layout.place.data();
+  } else {
+    rows.begin(own.row_first, layout.row_first);
+    rows.give = own.row_token.data();
+    // In rank-major order rows come in the order of their places.
+    if (plan_->expert_major()) {
+      rows.place_first = layout.place_first.data();
+      rows.place = layout.place.data();
+    }
+  }
+  // Weights of all slots fit an output row only in rank-major order.
+  const auto is_apart = [&](const Channel& channel) {
+    return channel.weights && plan_->expert_major();
+  };
+  int64_t apart = 0;
+  for (const Channel& channel : channels_)
+    if (is_apart(channel)) apart += plan_->output_rows() * channel.in.bytes;
+  uint8_t* weights = memory_->weights.grow(apart);
+  for (const Channel& channel : channels_) {
+    uint8_t* const out = is_apart(channel) ? weights : channel.out.data;
+    if (is_apart(channel)) weights += plan_->output_rows() * channel.in.bytes;
+    rows.channels.push_back({channel.in.data, out, at(channel.in.bytes)});
+  }
+  return rows.start(exchange_, memory_->scratch, call_tag(), async);
+}
+
+void DispatchCall::pick_weights(const Channel& channel, const uint8_t* came) {
+  const Layout& layout = plan_->parts.layout;
+  const int64_t slots = plan_->slots();
+  for (size_t i = 0; i < layout.row_token.size(); ++i) {
+    const int64_t first = layout.pair_row_first[i],
+                  last = layout.pair_row_first[i + 1];
+    if (plan_->expert_major()) {
+      for (int64_t j = first; j < last; ++j) {
+        const int64_t row = layout.place[at(layout.place_first[i] + j - first)];
+        copy(channel.out.at(row),
+             came + 4 * (row * slots + layout.pair_slot[at(j)]), 4);
+      }
+      continue;
+    }
+    uint8_t* const row =
+        channel.out.at(layout.place[at(layout.place_first[i])]);
+    for (int64_t k = 0; k < slots; ++k) {
+      const auto* const pairs = layout.pair_slot.data();
+      if (std::find(pairs + first, pairs + last, k) == pairs + last)
+        memset(row + 4 * k, 0, 4);
+    }
+  }
+}
+
+absl::StatusOr<Work> DispatchCall::send_packed(bool async) {
   const Hop& hop = moves_.first;
   uint8_t* const send = memory_->send.grow(hop.sent() * stride_);
   uint8_t* to = send;
@@ -109,22 +175,9 @@ absl::StatusOr<Work> DispatchCall::send_first(bool async) {
   PartSizes& out = memory_->sizes[0];
   PartSizes& in = memory_->sizes[1];
   in.from_rows(hop.send_first, stride_);
-  uint8_t* staged;
-  if (direct_) {
-    // Rank-major rows arrive where they belong.
-    staged = channels_[0].out.data;
-    out.from_rows(plan_->parts.layout.row_first, stride_);
-    out.counts[at(plan_->parts.rank)] = 0;
-  } else {
-    staged = memory_->staged.grow((hop.received() + moves_.second.received()) *
-                                  stride_);
-    out.from_rows(hop.recv_first, stride_);
-  }
-  const Crossings& crossings = plan_->parts.crossings;
-  plan_->count_call(moves_.by_pair    ? crossings.none
-                    : moves_.two_hops ? crossings.node
-                                      : crossings.rank,
-                    stride_);
+  out.from_rows(hop.recv_first, stride_);
+  uint8_t* const staged = memory_->staged.grow(
+      (hop.received() + moves_.second.received()) * stride_);
   return exchange_.all_to_all({staged, out.counts, out.displs},
                               {send, in.counts, in.displs}, call_tag(), async);
 }
@@ -180,18 +233,6 @@ void DispatchCall::deliver(int64_t i, const uint8_t* row, int32_t token) {
             layout.pair_row_first[at(i)] + j - first);
 }
 
-void DispatchCall::deliver_pair(int64_t i, int64_t pair, const uint8_t* row,
-                                int32_t token) {
-  const Layout& layout = plan_->parts.layout;
-  const int64_t first = layout.pair_row_first[at(i)];
-  // In rank-major order the copies of a row are equal.
-  if (!plan_->expert_major() && pair != first) return;
-  const int64_t place =
-      layout.place[at(layout.place_first[at(i)] + pair - first)];
-  for (const Channel& channel : channels_)
-    write(channel, source(channel, row, token), place, i, pair);
-}
-
 void DispatchCall::clear_padding() {
   const Layout& layout = plan_->parts.layout;
   if (!plan_->expert_major() || !plan_->zero_padding) return;
@@ -205,26 +246,21 @@ void DispatchCall::clear_padding() {
 }
 
 void DispatchCall::end() {
-  const Layout& layout = plan_->parts.layout;
-  const uint8_t* const staged = memory_->staged.data();
-  const auto place = [&](int32_t from) {
-    return from < 0 ? nullptr : staged + from * stride_;
-  };
-  if (direct_) {
-    const auto me = at(plan_->parts.rank);
-    for (int64_t i = layout.row_first[me]; i < layout.row_first[me + 1]; ++i)
-      deliver(i, nullptr, layout.row_token[at(i)]);
-    return;
-  }
-  for (int64_t i = 0; i < static_cast<int64_t>(layout.row_token.size()); ++i) {
-    const int32_t token = layout.row_token[at(i)];
-    if (!moves_.by_pair) {
-      deliver(i, place(moves_.from[at(i)]), token);
-      continue;
+  if (two_hops_) {
+    const Layout& layout = plan_->parts.layout;
+    const uint8_t* const staged = memory_->staged.data();
+    for (size_t i = 0; i < layout.row_token.size(); ++i) {
+      const int32_t from = moves_.from[i];
+      deliver(static_cast<int64_t>(i),
+              from < 0 ? nullptr : staged + from * stride_,
+              layout.row_token[i]);
     }
-    for (int64_t j = layout.pair_row_first[at(i)];
-         j < layout.pair_row_first[at(i) + 1]; ++j)
-      deliver_pair(i, j, place(moves_.from[at(j)]), token);
+  } else {
+    memory_->rows.end(exchange_);
+    for (size_t c = 0; c < channels_.size(); ++c)
+      if (channels_[c].weights)
+        pick_weights(channels_[c], static_cast<const uint8_t*>(
+                                       memory_->rows.channels[c].out));
   }
   clear_padding();
 }

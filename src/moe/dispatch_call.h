@@ -31,7 +31,7 @@ class DispatchCall final : public MoeCall {
   // A part of what travels of a token: the payload, then the side rows.
   struct Channel {
     ByteRows in, out;
-    int64_t offset = 0;  // in a staged row
+    int64_t offset = 0;  // in a packed row
     bool weights = false;
   };
 
@@ -41,11 +41,16 @@ class DispatchCall final : public MoeCall {
             static_cast<int64_t>(channels_.size())};
   }
   void sum_weights();
+  // One hop: rows go from the input to their places.
+  absl::StatusOr<Work> move_rows(bool async);
+  // The weights of all slots of a row's token are at `came`, by output row.
+  // Leaves those of the row's pairs.
+  void pick_weights(const Channel& channel, const uint8_t* came);
+  // Two hops: rows are packed, handed on and delivered.
+  absl::StatusOr<Work> send_packed(bool async);
   void pack(int64_t token, uint8_t* to) const;
-  // Writes delivered row `i` to its output rows. `pair`: the row is for one
-  // pair alone.
+  // Writes delivered row `i` to its output rows.
   void deliver(int64_t i, const uint8_t* row, int32_t token);
-  void deliver_pair(int64_t i, int64_t pair, const uint8_t* row, int32_t token);
   void write(const Channel& channel, const uint8_t* from, int64_t row,
              int64_t i, int64_t pair);
   void clear_padding();
@@ -57,8 +62,7 @@ class DispatchCall final : public MoeCall {
   const Moves& moves_;
   const DType dtype_;
   absl::InlinedVector<Channel, 4> channels_;
-  int64_t stride_ = 0;   // bytes of a staged row
-  bool direct_ = false;  // rows arrive at their places
+  int64_t stride_ = 0;  // bytes of a row, side rows included
 };
 
 // The weights (T,K) of a routing's slots, with those of repeated experts added

@@ -69,6 +69,23 @@ absl::StatusOr<Work> Exchange::all_to_all(const ByteParts& out,
   return work;
 }
 
+absl::StatusOr<Work> Exchange::all_to_all(const dw_ext& rows,
+                                          absl::Span<const int64_t> out_counts,
+                                          absl::Span<const int64_t> in_counts,
+                                          bool async) const {
+  comm::AnyCall call;
+  call.in = call.out = TensorView(nullptr, 0, DType::kU8);
+  call.per_rank = true;
+  call.out_counts = {.counts = out_counts};
+  call.in_counts = {.counts = in_counts};
+  call.next = &rows;
+  call.placed_by_extension = true;
+  absl::StatusOr<Work> work =
+      place_.communicator->run_any(DW_OP_ALL_TO_ALL, call, how(async));
+  if (!work.ok()) return finish(work.status());
+  return work;
+}
+
 absl::StatusOr<Work> Exchange::all_to_all(absl::Span<const TensorView> outs,
                                           absl::Span<const TensorView> ins,
                                           bool async) const {

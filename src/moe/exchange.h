@@ -56,6 +56,7 @@ class Exchange {
   // By rank 1 for those that do not call; they get and send nothing. The
   // caller keeps the list.
   void mask(absl::Span<const uint8_t> masked) { masked_ = masked; }
+  bool has_masked() const { return !masked_.empty(); }
   bool calls(int rank) const {
     return masked_.empty() || masked_[static_cast<size_t>(rank)] == 0;
   }
@@ -63,6 +64,12 @@ class Exchange {
   // Every rank calls. Waits, or returns a running Work.
   absl::StatusOr<Work> all_to_all(const ByteParts& out, const ByteParts& in,
                                   int64_t tag, bool async) const;
+  // Rows that lie where `rows` says (abi/moe.h), with counts in bytes by rank.
+  // All of it lives until the exchange has ended. No rank is masked.
+  absl::StatusOr<Work> all_to_all(const dw_ext& rows,
+                                  absl::Span<const int64_t> out_counts,
+                                  absl::Span<const int64_t> in_counts,
+                                  bool async) const;
   // Rank i's ins[j] to rank j's outs[i], where they lie.
   absl::StatusOr<Work> all_to_all(absl::Span<const TensorView> outs,
                                   absl::Span<const TensorView> ins,

@@ -31,6 +31,7 @@ void no_second_hop(Moves* moves) {
        {&moves->second.send_first, &moves->second.recv_first})
     first->assign(moves->first.send_first.size(), 0);
   moves->second.send_row.clear();
+  moves->from.clear();
   moves->handed_on.clear();
   moves->own_first.clear();
 }
@@ -84,36 +85,25 @@ void move_pairs(const Lists& own, const Layout& layout, int rank,
   moves->by_pair = true;
   one_hop(own.pair_first, layout.pair_first, rank, &moves->first);
   no_second_hop(moves);
-  for (int64_t r = 0, pair = 0;
-       r < static_cast<int64_t>(own.row_first.size()) - 1; ++r)
-    for (int64_t i = own.row_first[at(r)]; i < own.row_first[at(r) + 1]; ++i)
-      for (const int64_t last = pair + own.row_pairs[at(i)]; pair < last;
-           ++pair)
-        if (r != rank) moves->first.send_row.push_back(~own.row_token[at(i)]);
-  moves->from.clear();
-  int32_t staged = 0;
-  for (size_t s = 0; s + 1 < layout.row_first.size(); ++s)
-    for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
-      for (int64_t j = layout.pair_row_first[at(i)];
-           j < layout.pair_row_first[at(i) + 1]; ++j)
-        moves->from.push_back(s == at(rank) ? ~layout.row_token[at(i)]
-                                            : staged++);
+  moves->give.clear();
+  moves->give.reserve(own.pair_bucket.size());
+  for (size_t i = 0; i < own.row_token.size(); ++i)
+    moves->give.insert(moves->give.end(), at(own.row_pairs[i]),
+                       own.row_token[i]);
+  moves->place_first.resize(layout.pair_bucket.size() + 1);
+  moves->place_first.back() = static_cast<int64_t>(layout.place.size());
+  for (size_t i = 0; i < layout.row_token.size(); ++i)
+    for (int64_t j = layout.pair_row_first[i]; j < layout.pair_row_first[i + 1];
+         ++j)
+      moves->place_first[at(j)] =
+          std::min(layout.place_first[i] + j - layout.pair_row_first[i],
+                   layout.place_first[i + 1]);
 }
 
 void move_rows(const Lists& own, const Layout& layout, int rank, Moves* moves) {
   moves->by_pair = false;
   one_hop(own.row_first, layout.row_first, rank, &moves->first);
   no_second_hop(moves);
-  moves->first.send_row.reserve(own.row_token.size());
-  for (int64_t r = 0; r < static_cast<int64_t>(own.row_first.size()) - 1; ++r)
-    for (int64_t i = own.row_first[at(r)];
-         r != rank && i < own.row_first[at(r) + 1]; ++i)
-      moves->first.send_row.push_back(~own.row_token[at(i)]);
-  moves->from.resize(layout.row_token.size());
-  int32_t staged = 0;
-  for (size_t s = 0; s + 1 < layout.row_first.size(); ++s)
-    for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
-      moves->from[at(i)] = s == at(rank) ? ~layout.row_token[at(i)] : staged++;
 }
 
 bool move_by_node(const Lists& forward, const Lists& forwarded,

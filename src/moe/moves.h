@@ -24,7 +24,7 @@ namespace distwrap::moe {
 // rows for itself are in neither list.
 struct Hop {
   std::vector<int64_t> send_first;  // (R+1)
-  std::vector<int32_t> send_row;    // references, by destination
+  std::vector<int32_t> send_row;    // with two hops: references, by destination
   std::vector<int64_t> recv_first;  // (R+1)
 
   int64_t sent() const { return send_first.back(); }
@@ -35,7 +35,12 @@ struct Moves {
   bool by_pair = false;  // a row for each pair (no deduplication)
   bool two_hops = false;
   Hop first, second;
-  // Where each delivered row comes from: by pair, or by inbound row.
+  // Only by pair: the token of each own pair, and for each pair that comes the
+  // first of its places in the layout's list, one more at the end. In
+  // rank-major order only the first pair of a row has one.
+  std::vector<int32_t> give;
+  std::vector<int64_t> place_first;
+  // Only with two hops: where each delivered row comes from.
   std::vector<int32_t> from;
   // Only with two hops. For each (inbound row of a forwarder, local rank that
   // wants it): the row of the second hop's sending order, or ~i for row i of

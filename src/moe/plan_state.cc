@@ -287,6 +287,7 @@ absl::Status PlanState::prepare(int64_t row_bytes, int in_flight) {
   for (const std::unique_ptr<Workspace>& one : idle_) {
     one->send.grow(bytes);
     one->staged.grow(bytes);
+    if (parts.level != MoeDedup::kNode) one->scratch.grow(2 * bytes);
   }
   in_flight_ = in_flight;
   return absl::OkStatus();

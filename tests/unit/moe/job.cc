@@ -164,7 +164,39 @@ std::vector<std::vector<T>> Movement::hop(
   return got;
 }
 
+// One hop: row i that rank s gives to rank r is number i of those that r gets
+// from s.
+std::vector<std::vector<Row>> Movement::deliver_at_once() const {
+  const bool by_pair = level_ == MoeDedup::kNone;
+  std::vector<std::vector<Row>> out(at(ranks()));
+  for (int r = 0; r < ranks(); ++r) {
+    const moe::Layout& layout = parts_[at(r)].layout;
+    out[at(r)].assign(at(layout.rows), {-1, -1});
+    const std::vector<int64_t>& place_first =
+        by_pair ? moves_[at(r)].place_first : layout.place_first;
+    const std::vector<int64_t>& get_first =
+        by_pair ? layout.pair_first : layout.row_first;
+    for (int s = 0; s < ranks(); ++s) {
+      const moe::Lists& own = parts_[at(s)].own;
+      const std::vector<int32_t>& give =
+          by_pair ? moves_[at(s)].give : own.row_token;
+      const std::vector<int64_t>& give_first =
+          by_pair ? own.pair_first : own.row_first;
+      const int64_t count = give_first[at(r) + 1] - give_first[at(r)];
+      EXPECT_EQ(count, get_first[at(s) + 1] - get_first[at(s)]);
+      for (int64_t i = 0; i < count; ++i) {
+        const size_t k = at(get_first[at(s)] + i);
+        for (int64_t j = place_first[k]; j < place_first[k + 1]; ++j)
+          out[at(r)][at(layout.place[at(j)])] = {
+              s, give[at(give_first[at(r)] + i)]};
+      }
+    }
+  }
+  return out;
+}
+
 std::vector<std::vector<Row>> Movement::deliver(std::mt19937_64& random) const {
+  if (level_ != MoeDedup::kNode) return deliver_at_once();
   const int n = ranks();
   std::vector<std::vector<Row>> staged(at(n));
   const auto row_at = [&](int rank, int32_t from) -> Row {
@@ -188,12 +220,8 @@ std::vector<std::vector<Row>> Movement::deliver(std::mt19937_64& random) const {
     out[at(r)].assign(at(layout.rows), {-1, -1});
     for (size_t i = 0; i < layout.row_token.size(); ++i)
       for (int64_t j = layout.place_first[i]; j < layout.place_first[i + 1];
-           ++j) {
-        const int64_t pair =
-            layout.pair_row_first[i] + j - layout.place_first[i];
-        out[at(r)][at(layout.place[at(j)])] = row_at(
-            r, moves_[at(r)].from[level_ == MoeDedup::kNone ? at(pair) : i]);
-      }
+           ++j)
+        out[at(r)][at(layout.place[at(j)])] = row_at(r, moves_[at(r)].from[i]);
   }
   return out;
 }

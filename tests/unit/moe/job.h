@@ -46,6 +46,7 @@ class Movement {
   Numbers combine(const Numbers& y, std::mt19937_64& random) const;
 
  private:
+  std::vector<std::vector<Row>> deliver_at_once() const;
   template <class T>
   std::vector<std::vector<T>> hop(const std::vector<std::vector<T>>& sent,
                                   const std::vector<int64_t> moe::Hop::*from,
