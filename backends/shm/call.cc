@@ -48,6 +48,7 @@ uint64_t print_base_of(const Comm* comm, const EngineOp& call) {
       static_cast<uint64_t>(call.dtype.code) << 56 |
       static_cast<uint64_t>(call.dtype.bits) << 48 |
       static_cast<uint64_t>(call.reduce) << 40 |
+      static_cast<uint64_t>(call.has_rows) << 39 |
       static_cast<uint64_t>(call.kind) << 32 |
       static_cast<uint64_t>(call.flags & (DW_FLAG_PER_RANK | DW_FLAG_EXCLUSIVE))
           << 20 |
@@ -55,6 +56,36 @@ uint64_t print_base_of(const Comm* comm, const EngineOp& call) {
   const uint64_t sizes =
       call.kind == DW_OP_BARRIER ? 0 : agreed_sizes(comm, call);
   return mix(what) + mix(sizes * 0xff51afd7ed558ccdu);
+}
+
+// Reads an exchange of rows, which has passed check_form.
+int32_t read_rows(const Comm* comm, const dw_op& op, EngineOp* call,
+                  dw_error* error) {
+  if (int32_t code = call->rows.read(op, comm->rank, comm->size, error))
+    return code;
+  call->dtype = op.in.dtype;
+  call->element = 1;
+  call->in = call->out = {};
+  const auto fill = [&](const dw_buf& buf, Pieces* pieces) {
+    Piece* const list = pieces->set_list(static_cast<size_t>(comm->size));
+    for (int r = 0; r < comm->size; ++r)
+      list[r] = {nullptr, static_cast<size_t>(buf.counts[r])};
+  };
+  fill(op.in, &call->in_pieces);
+  fill(op.out, &call->out_pieces);
+  return DW_OK;
+}
+
+// The fields beside the buffers, for an operation whose extensions this engine
+// knows.
+int32_t check_known_form(const Comm* comm, const dw_op& op,
+                         const dw_sdk::Shape& shape, dw_error* error) {
+  if (op.next == nullptr ||
+      dw_check_known_extensions(op.next, &dw_sdk::kMoeId, 1) != DW_OK)
+    return dw_sdk::check_form(op, shape, comm->rank, comm->size, error);
+  dw_op plain = op;
+  plain.next = nullptr;
+  return dw_sdk::check_form(plain, shape, comm->rank, comm->size, error);
 }
 
 }  // namespace
@@ -69,12 +100,13 @@ int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
     return code;
   }
   const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, op->kind);
-  if (int32_t code =
-          dw_sdk::check_form(*op, shape, comm->rank, comm->size, error))
-    return code;
+  if (int32_t code = check_known_form(comm, *op, shape, error)) return code;
+  call->has_rows = dw_sdk::moe_extension_of(*op) != nullptr;
   const uint64_t types = dw_sdk::types_of(op->kind, op->reduce);
-  if (int32_t code = dw_sdk::read_buffers(*op, shape, types, comm->rank,
-                                          comm->size, call, error))
+  if (int32_t code = call->has_rows
+                         ? read_rows(comm, *op, call, error)
+                         : dw_sdk::read_buffers(*op, shape, types, comm->rank,
+                                                comm->size, call, error))
     return code;
   call->kind = op->kind;
   call->reduce = op->reduce;

@@ -5,6 +5,7 @@
 #include "distwrap/abi/plugin.h"
 #include "promise.h"
 #include "sdk/buffers.h"
+#include "sdk/moe_rows.h"
 #include "short_call.h"
 
 #include <cstddef>
@@ -19,7 +20,8 @@ struct Comm;
 using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
-// Borrows nothing from the descriptor but the buffers and the factor.
+// Borrows nothing from the descriptor but the buffers, lists of rows and the
+// factor.
 struct EngineOp : dw_sdk::Buffers {
   uint16_t kind = 0;
   uint16_t reduce = 0;
@@ -35,6 +37,10 @@ struct EngineOp : dw_sdk::Buffers {
   const void* scale = nullptr;
   int64_t deadline_ns = 0, timeout_ns = 0;
   dw_trace* trace = nullptr;  // only on the thread of a caller that waits
+  // The pieces of an all_to_all are rows that lie apart: streams of bytes
+  // without an address.
+  bool has_rows = false;
+  dw_sdk::MoeRows rows;
 
   bool is_message() const { return kShapes[kind].message; }
   bool caller_waits() const { return (flags & DW_FLAG_CALLER_WAITS) != 0; }

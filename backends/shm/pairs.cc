@@ -1,6 +1,10 @@
 // Operations in which each pair of ranks has a size of its own that no other
 // rank knows: the v forms of all_to_all, gather and scatter.
 //
+// The pieces of an all_to_all may be rows that lie apart (abi/moe.h). Then a
+// piece is a stream of bytes: its rows are gathered into the staging and
+// scattered from there, and nobody packs them.
+//
 // A rank that gives publishes a cell for each rank that takes: how much there
 // is, and where it is staged, or as much of it as goes in one round. Short
 // pieces are in the cell, and a cell that only one rank reads is in the slot.
@@ -50,7 +54,8 @@ class Exchange {
            (kind_ == DW_OP_ALL_TO_ALL ||
             (kind_ == DW_OP_GATHER ? is_root_ : other == run_.call.peer));
   }
-  // The piece for or from a rank; empty where there is none.
+  // The piece for or from a rank; empty where there is none. Rows have no
+  // address.
   Piece given(int to) const {
     if (!gives_to(to)) return {};
     return kind_ == DW_OP_GATHER ? run_.call.in : run_.call.in_pieces[to];
@@ -79,9 +84,17 @@ class Exchange {
   void choose_ways();
   void choose_way(int other);
   bool may_go_straight(size_t bytes) const;
-  Piece part_in(uint32_t round, Piece piece) const {
-    return part_of(piece, round * step_, step_);
+  // Where a round's part of a piece begins, and its bytes.
+  struct Part {
+    size_t begin, bytes;
+  };
+  Part part_in(uint32_t round, size_t bytes) const {
+    const size_t begin = std::min(bytes, round * step_);
+    return {begin, std::min(step_, bytes - begin)};
   }
+  // Copies a part of what this rank gives, and of what it takes.
+  void stage(int to, Part part, char* data) const;
+  void land(int from, Part part, const char* data) const;
   uint32_t rounds_for(size_t bytes) const {
     return static_cast<uint32_t>(rounds_of(bytes, step_));
   }
@@ -114,7 +127,8 @@ void Exchange::go() {
 }
 
 bool Exchange::may_go_straight(size_t bytes) const {
-  return run_.comm->straight && bytes > Lending::kMoreThan &&
+  return run_.comm->straight && !run_.call.has_rows &&
+         bytes > Lending::kMoreThan &&
          bytes >= tried_from(*run_.comm, run_.call);
 }
 
@@ -163,6 +177,25 @@ void Exchange::choose_ways() {
 
 // ---- rounds of staging ----
 
+void Exchange::stage(int to, Part part, char* data) const {
+  const Comm& comm = *run_.comm;
+  if (!run_.call.has_rows)
+    return comm.stage_copy(data, given(to).at + part.begin, part.bytes);
+  run_.call.rows.gather(to, part.begin, part.bytes, data,
+                        [&](char* into, const char* row, size_t bytes) {
+                          comm.stage_copy(into, row, bytes);
+                        });
+}
+
+void Exchange::land(int from, Part part, const char* data) const {
+  if (!run_.call.has_rows)
+    return run_.take(from, taken(from).at + part.begin, data, part.bytes);
+  run_.call.rows.scatter(from, part.begin, part.bytes, data,
+                         [&](char* into, const char* row, size_t bytes) {
+                           run_.take(from, into, row, bytes);
+                         });
+}
+
 void Exchange::move_rounds() {
   for (uint32_t turn = 0;
        turn < std::max(sends_, receives_ + 1) && !run_.failed(); ++turn) {
@@ -187,24 +220,25 @@ void Exchange::show(uint32_t round) {
   size_t total = table;
   for (int to = 0; to < run_.size; ++to)
     if (gives_to(to) && is_staged(to, given(to).bytes))
-      total += whole_lines(part_in(round, given(to)).bytes);
+      total += whole_lines(part_in(round, given(to).bytes).bytes);
   char* const block = total == 0 ? nullptr : run_.prepare(round, total, true);
   if (run_.failed()) return;
   size_t next = table;
   for (int to = 0; to < run_.size; ++to) {
     if (!gives_to(to)) continue;
-    const Piece whole = given(to), part = part_in(round, whole);
+    const size_t whole = given(to).bytes;
+    const Part part = part_in(round, whole);
     const bool is_straight = pair(to).gives_straight;
     Cell cell = {
-        whole.bytes | (is_straight ? Cell::kStraight : 0), taken(to).bytes, {}};
-    if (is_staged(to, whole.bytes) || is_straight) {
+        whole | (is_straight ? Cell::kStraight : 0), taken(to).bytes, {}};
+    if (is_staged(to, whole) || is_straight) {
       cell.set({next, began_ns_});
       if (!is_straight) {
-        run_.comm->stage_copy(block + next, part.at, part.bytes);
+        stage(to, part, block + next);
         next += whole_lines(part.bytes);
       }
     } else if (round == 0) {
-      copy(cell.inside, whole.at, whole.bytes);
+      stage(to, part, cell.inside);
     }
     std::memcpy(in_line_ ? run_.beside(sizeof cell) : block + Cell::place(to),
                 &cell, sizeof cell);
@@ -215,7 +249,8 @@ void Exchange::show(uint32_t round) {
 // Takes this rank's part of what `from` has published. The pair has to agree on
 // both sizes.
 void Exchange::take(int from, uint32_t round) {
-  const Piece whole = taken(from), part = part_in(round, whole);
+  const size_t whole = taken(from).bytes;
+  const Part part = part_in(round, whole);
   Pair& pair = this->pair(from);
   if (round != 0 && (part.bytes == 0 || pair.takes_straight)) return;
   const char* const seen =
@@ -226,33 +261,37 @@ void Exchange::take(int from, uint32_t round) {
   Cell cell;
   std::memcpy(&cell, seen, sizeof cell);
   const bool is_straight = (cell.gives & Cell::kStraight) != 0;
-  if ((cell.gives & ~Cell::kStraight) != whole.bytes ||
+  if ((cell.gives & ~Cell::kStraight) != whole ||
       cell.takes != given(from).bytes)
     return run_.fail_mismatch(from);
-  if (Cell::holds(whole.bytes) && !is_straight)
-    return copy(whole.at, cell.inside, whole.bytes);
+  if (Cell::holds(whole) && !is_straight) return land(from, part, cell.inside);
   const Cell::Staged staged = cell.staged();
   if (round == 0) {
-    if (is_straight && !may_go_straight(whole.bytes))
-      return run_.fail_nonsense(from);
+    if (is_straight && !may_go_straight(whole)) return run_.fail_nonsense(from);
     pair.began_ns = staged.began_ns;
     pair.takes_straight = is_straight;
     straight_ |= is_straight;
-    if (!is_straight) receives_ = std::max(receives_, rounds_for(whole.bytes));
+    if (!is_straight) receives_ = std::max(receives_, rounds_for(whole));
   }
   if (is_straight || part.bytes == 0) return;
   if (staged.at > run_.comm->room.arena()->plot_bytes())
     return run_.fail_nonsense(from);
   const char* const data =
       run_.look(from, round, Run::kStaged, staged.at, part.bytes);
-  if (data != nullptr) run_.take(from, part.at, data, part.bytes);
+  if (data != nullptr) land(from, part, data);
 }
 
 void Exchange::keep_own(size_t upto) {
   const Piece to = own_taken();
   const size_t end = std::min(to.bytes, upto);
   if (end <= kept_) return;
-  run_.keep(to.at + kept_, own_given().at + kept_, end - kept_);
+  if (run_.call.has_rows)
+    run_.call.rows.keep(run_.rank, kept_, end - kept_,
+                        [&](char* into, const char* row, size_t bytes) {
+                          run_.keep(into, row, bytes);
+                        });
+  else
+    run_.keep(to.at + kept_, own_given().at + kept_, end - kept_);
   kept_ = end;
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "host.h"
+#include "sdk/moe_rows.h"
 #include "thread_ranks.h"
 
 #include <gtest/gtest.h>
@@ -244,6 +245,69 @@ TEST(PairsWithWrongCounts, AreRefusedAndLeaveNothingBehind) {
     });
     ASSERT_EQ(exchange(member, good, ++seq, false), nullptr);
   });
+}
+
+// Rows of 4 bytes, as many for and from each rank as the counts say.
+struct Rows {
+  Rows(const Divided& in, const Divided& out)
+      : op(all_to_all(in, out, 1)),
+        give_first(first_of(in)),
+        get_first(first_of(out)) {
+    channel = {in.bytes.data(), const_cast<uint8_t*>(out.bytes.data()), 4};
+    lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId, nullptr};
+    lists.channels = &channel;
+    lists.n_channels = 1;
+    lists.give_first = give_first.data();
+    lists.get_first = get_first.data();
+    op.in.data = op.out.data = nullptr;
+    op.next = &lists.head;
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+  static Counts first_of(const Divided& divided) {
+    Counts first;
+    for (const int64_t at : divided.displs) first.push_back(at / 4);
+    return first;
+  }
+  dw_op op;
+  Counts give_first, get_first;
+  dw_moe_channel channel;
+  dw_ext_moe lists = {};
+};
+
+TEST(RowsOfPairs, AreMovedByTheEngineItself) {
+  run_threads(2, [](conformance::Member& member) {
+    const Divided in({4, 8}, false), out({4, 8}, false);
+    const Rows rows(in, out);
+    EXPECT_EQ(member.api.query(member.comm, &rows.op, nullptr), DW_OK);
+  });
+}
+
+// Both ranks are told, and no byte is delivered: of rows in a cell, in one
+// staged piece, in several rounds; and of a call that has no rows.
+TEST(RowsOfPairs, AreToldWhereTheyDiffer) {
+  struct Case {
+    int64_t gives, expected;
+    bool plain;
+  };
+  for (const Case one :
+       {Case{8, 16, false}, Case{0, 8, false}, Case{100, 104, false},
+        Case{300'000, 300'004, false}, Case{8, 8, true}})
+    run_threads(2, [one](conformance::Member& member) {
+      const bool giver = member.rank == 0;
+      const Divided in(giver ? Counts{4, one.gives} : Counts{0, 4}, false),
+          out(giver ? Counts{4, 0} : Counts{one.expected, 4}, false);
+      const std::vector<uint8_t> before = out.bytes;
+      const Rows rows(in, out);
+      const dw_op op = giver && one.plain ? all_to_all(in, out, 1) : rows.op;
+      dw_error error = {};
+      EXPECT_EQ(member.api.submit(member.comm, &op, nullptr, &error),
+                DW_FAILED_PRECONDITION);
+      EXPECT_EQ(error.reason, DW_REASON_CALL_MISMATCH) << error.text;
+      EXPECT_EQ(error.peer, 1 - member.rank);
+      for (size_t i = 0; !giver && i < static_cast<size_t>(one.expected); ++i)
+        ASSERT_EQ(out.bytes[i], before[i]) << "a byte has been delivered";
+    });
 }
 
 }  // namespace
