@@ -101,11 +101,11 @@ int show_backend(const std::string& name, const Typed& typed,
   if (!registry.ok()) return complain(registry.status().message(), kFailed);
   const absl::StatusOr<plugin::BackendPtr> backend = (*registry)->find(name);
   if (!backend.ok()) return complain(backend.status().message(), kFailed);
-  const auto rows = backend_rows(**backend);
-  if (!rows.ok()) return complain(rows.status().message(), kFailed);
+  const auto promises = backend_promises(**backend);
+  if (!promises.ok()) return complain(promises.status().message(), kFailed);
   const int32_t device = device_type_of(**backend);
-  const CapabilityTable table =
-      capability_table((*backend)->name(), *rows, device);
+  const CapabilityTable table = capability_table(
+      (*backend)->name(), promises->rows, device, promises->moves_rows);
   if (typed.has("--markdown")) return print(to_markdown(table));
   if (typed.has("--json"))
     return print(bench::json_text(

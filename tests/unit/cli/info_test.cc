@@ -28,7 +28,7 @@ const SettingFacts& setting(const std::vector<SettingFacts>& all,
 
 TEST(Info, TellsTheBuild) {
   const BuildFacts build = build_facts();
-  EXPECT_EQ(build.abi, "1.1");
+  EXPECT_EQ(build.abi, "1.2");
   EXPECT_EQ(build.version, base::library_version());
   EXPECT_FALSE(build.compiler.empty());
   EXPECT_THAT(build.prefix, testing::StartsWith("/"));
@@ -104,14 +104,18 @@ TEST(Info, ListsBackendsWithWhyTheyAreRefused) {
   EXPECT_THAT(to_text(facts), HasSubstr("writable by others"));
 }
 
-TEST(Info, AsksABackendForItsRows) {
+TEST(Info, AsksABackendForItsPromises) {
   const auto registry = registry_of(Environment(Environment::Variables{}));
   ASSERT_TRUE(registry.ok());
   const auto loopback = (*registry)->find("loopback");
   ASSERT_TRUE(loopback.ok());
-  const auto rows = backend_rows(**loopback);
-  ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_THAT(*rows, Not(IsEmpty()));
+  const auto promises = backend_promises(**loopback);
+  ASSERT_TRUE(promises.ok()) << promises.status();
+  EXPECT_THAT(promises->rows, Not(IsEmpty()));
+  EXPECT_FALSE(promises->moves_rows);
+  const auto shm = (*registry)->find("shm");
+  ASSERT_TRUE(shm.ok());
+  EXPECT_TRUE(backend_promises(**shm)->moves_rows);
 }
 
 TEST(ErrorPages, AreWholeForEveryReason) {

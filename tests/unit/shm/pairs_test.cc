@@ -283,8 +283,9 @@ TEST(RowsOfPairs, AreMovedByTheEngineItself) {
   });
 }
 
-// Both ranks are told, and no byte is delivered: of rows in a cell, in one
-// staged piece, in several rounds; and of a call that has no rows.
+// A difference is an error on both ranks, and delivers no byte: in rows that
+// fit a cell, one staged piece, or several rounds; or against a call without
+// rows.
 TEST(RowsOfPairs, AreToldWhereTheyDiffer) {
   struct Case {
     int64_t gives, expected;

@@ -4,11 +4,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "distwrap/deadline.h"
+#include "sdk/moe_rows.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <new>
 #include <string.h>
+#include <string>
 
 namespace distwrap::cli {
 namespace {
@@ -59,6 +61,56 @@ absl::Status failed(const plugin::BackendTable& backend, int32_t code,
                              strnlen(error.text, sizeof error.text)))});
 }
 
+// A communicator of one rank; null where the backend makes none.
+dw_comm* comm_of_one(const dw_backend_api& api, dw_backend* backend) {
+  const int32_t host = 0;
+  dw_setup_info info{};
+  info.struct_size = sizeof info;
+  info.flags = DW_SETUP_COMMUNICATOR;
+  info.size = 1;
+  info.uid = 1;
+  info.epoch = 1;
+  info.host_of = &host;
+  info.deadline_ns = Deadline::after(absl::Seconds(5)).ns();
+  dw_setup* setup = nullptr;
+  dw_blob blob{};
+  dw_error error{};
+  dw_setup_result result{};
+  int32_t code = api.setup_begin(backend, &info, &setup, &blob, &error);
+  while (code == DW_OK) {
+    const std::string text(static_cast<const char*>(blob.data), blob.size);
+    const dw_blob back{text.data(), text.size(), blob.fds, blob.n_fds};
+    blob = {};
+    code = api.setup_step(setup, &back, 1, &blob, &result, &error);
+  }
+  return code == DW_DONE ? result.comm : nullptr;
+}
+
+// Asks about an exchange without rows.
+bool moves_rows(const dw_backend_api& api, dw_backend* backend) {
+  dw_comm* const comm = comm_of_one(api, backend);
+  if (comm == nullptr) return false;
+  const dw_moe_channel channel{nullptr, nullptr, 1};
+  const int64_t none = 0;
+  dw_ext_moe lists{};
+  lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId, nullptr};
+  lists.channels = &channel;
+  lists.n_channels = 1;
+  lists.give_first = lists.get_first = &none;
+  dw_op op{};
+  op.struct_size = sizeof op;
+  op.kind = DW_OP_ALL_TO_ALL;
+  op.flags = DW_FLAG_PER_RANK;
+  op.peer = -1;
+  op.in.dtype = op.out.dtype = dw_dtype_of(DW_DTYPE_U8);
+  op.in.counts = op.out.counts = &none;
+  op.stream.device_type = DW_DEVICE_CPU;
+  op.next = &lists.head;
+  const bool native = api.query(comm, &op, nullptr) == DW_OK;
+  api.comm_destroy(comm, Deadline::after(absl::Seconds(5)).ns(), nullptr);
+  return native;
+}
+
 }  // namespace
 
 int32_t device_type_of(const plugin::BackendTable& backend) {
@@ -68,7 +120,7 @@ int32_t device_type_of(const plugin::BackendTable& backend) {
   return __builtin_ctz(devices);
 }
 
-absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
+absl::StatusOr<BackendPromises> backend_promises(
     const plugin::BackendTable& backend) {
   const dw_host_api host = host_without_work();
   const dw_open_info info{.struct_size = sizeof(dw_open_info),
@@ -88,12 +140,15 @@ absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
   uint64_t n_rows = 0;
   code = backend.api().caps(opened, &rows, &n_rows, &error);
   // The rows belong to the instance, so they are copied before it closes.
-  const std::vector<dw_caps_row> copy =
-      code == DW_OK ? std::vector<dw_caps_row>(rows, rows + n_rows)
-                    : std::vector<dw_caps_row>();
+  BackendPromises promises;
+  if (code == DW_OK) {
+    promises.rows.assign(rows, rows + n_rows);
+    promises.moves_rows =
+        info.device_type == DW_DEVICE_CPU && moves_rows(backend.api(), opened);
+  }
   backend.api().close(opened);
   if (code != DW_OK) return failed(backend, code, error);
-  return copy;
+  return promises;
 }
 
 }  // namespace distwrap::cli

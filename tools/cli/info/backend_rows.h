@@ -1,4 +1,4 @@
-// The capability rows of a backend, from an instance that is opened for this
+// The promises of a backend, from an instance that is opened for this
 // purpose and then closed.
 //
 // Threads: any.
@@ -17,8 +17,15 @@ namespace distwrap::cli {
 // serves that, and otherwise the first that it serves.
 int32_t device_type_of(const plugin::BackendTable& backend);
 
-// The rows of an instance for that device type. Errors: the backend's own.
-absl::StatusOr<std::vector<dw_caps_row>> backend_rows(
+struct BackendPromises {
+  std::vector<dw_caps_row> rows;
+  // Whether it knows the extension distwrap.moe (abi/moe.h), as a communicator
+  // of one rank answers `query`; false for backends of devices.
+  bool moves_rows = false;
+};
+
+// The promises of an instance for that device type. Errors: the backend's own.
+absl::StatusOr<BackendPromises> backend_promises(
     const plugin::BackendTable& backend);
 
 }  // namespace distwrap::cli

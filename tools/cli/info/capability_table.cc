@@ -218,6 +218,21 @@ void add_window_operation(const Recipes& recipes,
              table);
 }
 
+// Rows that lie apart are an all_to_all of bytes with counts.
+CapabilityRow rows_of_experts(const Recipes& recipes, bool native) {
+  const Recipes::Answer blocks = recipes.find(
+      DW_OP_ALL_TO_ALL, DW_FLAG_PER_RANK, DW_DTYPE_U8, DW_REDUCE_NONE);
+  CapabilityRow row;
+  row.op = "moe rows";
+  row.forms = {"per rank"};
+  row.dtypes = {"u8"};
+  row.how = native                              ? "native"
+            : blocks.how == Recipes::kIsRefused ? "refused"
+                                                : "composed";
+  if (row.how == "composed") row.of = "all_to_all";
+  return row;
+}
+
 std::string cell(const std::vector<std::string>& names, bool every) {
   if (names.empty()) return "-";
   return every && names.size() > 1 ? "all" : absl::StrJoin(names, " ");
@@ -266,7 +281,7 @@ JsonArray array_of(const std::vector<std::string>& names) {
 
 CapabilityTable capability_table(const std::string& backend,
                                  absl::Span<const dw_caps_row> promised,
-                                 int device_type) {
+                                 int device_type, bool moves_rows) {
   CapabilityTable table;
   table.backend = backend;
   // The rows for this memory, which is the host's from here on.
@@ -284,6 +299,7 @@ CapabilityTable capability_table(const std::string& backend,
     }
     add_window_operation(recipes, rows, op, &table.rows);
   }
+  table.rows.push_back(rows_of_experts(recipes, moves_rows));
   // Nothing is composed of operations on the memory of a device.
   if (device_type != DW_DEVICE_CPU)
     for (CapabilityRow& row : table.rows)

@@ -19,6 +19,7 @@
 namespace distwrap::cli {
 
 struct CapabilityRow {
+  // The name of an operation; "moe rows" for the extension distwrap.moe.
   std::string op;
   // "plain", "in place", "per rank", "parts", "exclusive".
   std::vector<std::string> forms;
@@ -36,10 +37,12 @@ struct CapabilityTable {
   std::vector<CapabilityRow> rows;
 };
 
-// The table for memory of a device type.
+// The table for memory of a device type. `moves_rows`: whether the backend
+// knows the extension distwrap.moe.
 CapabilityTable capability_table(const std::string& backend,
                                  absl::Span<const dw_caps_row> promised,
-                                 int device_type = DW_DEVICE_CPU);
+                                 int device_type = DW_DEVICE_CPU,
+                                 bool moves_rows = false);
 
 std::string to_text(const CapabilityTable& table);
 std::string to_markdown(const CapabilityTable& table);
