@@ -157,9 +157,19 @@ int32_t mem_release(dw_backend* backend, dw_mem* memory, dw_error* error);
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);
 int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error);
+// Submits a call that was read.
+int32_t submit_read(Comm* comm, EngineOp& call, const ShortCall& as_short,
+                    uint64_t seq, dw_work* work, dw_error* error);
 int32_t run_queued(dw_comm* comm, uint64_t seq);
 int32_t submit_group(dw_backend* backend, const dw_group_item* items,
                      uint64_t n, dw_error* error);
+
+// plan.cc
+int32_t plan_create(dw_comm* comm, const dw_op* ops, uint64_t n, dw_plan** plan,
+                    dw_error* error);
+int32_t plan_run(dw_plan* plan, const dw_start* start, dw_work* work,
+                 dw_error* error);
+int32_t plan_destroy(dw_plan* plan, dw_error* error);
 
 }  // namespace shm_backend
 

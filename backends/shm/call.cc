@@ -88,6 +88,22 @@ int32_t check_known_form(const Comm* comm, const dw_op& op,
   return dw_sdk::check_form(plain, shape, comm->rank, comm->size, error);
 }
 
+bool is_divided(const dw_op& op) {
+  return op.kind == DW_OP_ALL_TO_ALL && op.in.counts != nullptr &&
+         op.out.counts != nullptr;
+}
+
+// Whether each buffer is one piece of memory, or both are divided.
+bool is_plain(const dw_op& op) {
+  const auto is_whole = [](const dw_buf& buf) {
+    return buf.counts == nullptr && buf.displs == nullptr;
+  };
+  return op.next == nullptr && op.in.parts == nullptr &&
+         op.out.parts == nullptr &&
+         (is_divided(op) || (is_whole(op.in) && is_whole(op.out))) &&
+         op.reduce != DW_REDUCE_PREMUL_SUM;
+}
+
 }  // namespace
 
 int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
@@ -147,19 +163,15 @@ int32_t CallReader::read_anew(const Comm* comm, const dw_op* op,
   last_.struct_size = 0;
   as_short = {};
   if (int32_t code = read_call(comm, op, &call, error)) return code;
-  const auto is_whole = [](const dw_buf& buf) {
-    return buf.counts == nullptr && buf.displs == nullptr;
-  };
-  divided_ = op->kind == DW_OP_ALL_TO_ALL && op->in.counts != nullptr &&
-             op->out.counts != nullptr;
-  const bool plain = op->struct_size == sizeof(dw_op) && op->next == nullptr &&
-                     op->in.parts == nullptr && op->out.parts == nullptr &&
-                     (divided_ || (is_whole(op->in) && is_whole(op->out))) &&
-                     op->reduce != DW_REDUCE_PREMUL_SUM;
-  if (!plain) return DW_OK;
+  divided_ = is_divided(*op);
+  if (op->struct_size != sizeof(dw_op) || !is_plain(*op)) return DW_OK;
   last_ = *op;
-  as_short = ShortCall::of(*comm, call);
+  as_short = short_form(*comm, *op, call);
   return DW_OK;
+}
+
+ShortCall short_form(const Comm& comm, const dw_op& op, const EngineOp& call) {
+  return is_plain(op) ? ShortCall::of(comm, call) : ShortCall();
 }
 
 }  // namespace shm_backend

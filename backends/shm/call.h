@@ -52,6 +52,9 @@ struct EngineOp : dw_sdk::Buffers {
 int32_t read_call(const Comm* comm, const dw_op* op, EngineOp* call,
                   dw_error* error);
 
+// How a call that was read runs, if one slot of each rank may be enough for it.
+ShortCall short_form(const Comm& comm, const dw_op& op, const EngineOp& call);
+
 // Reads descriptors. Consecutive calls mostly differ only in buffers, numbers
 // and the counts of pairs; then nothing else is checked again.
 class CallReader {
@@ -108,9 +111,12 @@ inline uint64_t mix(uint64_t value) {
 }
 
 // The call's print: its equal part mixed with fingerprint and sequence number.
+inline uint32_t print_of(uint64_t fingerprint, uint64_t seq,
+                         const EngineOp& call) {
+  return static_cast<uint32_t>(mix((call.print_base ^ fingerprint) + seq));
+}
 inline uint32_t print_of(const dw_op& op, const EngineOp& call) {
-  return static_cast<uint32_t>(
-      mix((call.print_base ^ op.fingerprint) + op.seq));
+  return print_of(op.fingerprint, op.seq, call);
 }
 
 // Loads one field by itself. A processor forwards a recent store to a load that

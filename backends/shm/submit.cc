@@ -140,6 +140,24 @@ int32_t wait_for_messages(std::vector<Item>& items, dw_error* error) {
   return DW_OK;
 }
 
+// A call that was read, in whatever way its caller waits.
+[[gnu::always_inline]] inline int32_t give(Comm* comm, EngineOp& call,
+                                           const ShortCall& as_short,
+                                           uint64_t seq, dw_work* work,
+                                           dw_error* error) {
+  if (int32_t code = comm->failure.check(error)) return code;
+  if (!call.caller_waits()) return start(comm, call, seq, work, error);
+  const bool done =
+      call.is_message()
+          ? comm->messages.move_at_once(call) == Messages::AtOnce::kDone
+          : as_short.run != nullptr && comm->operation_thread.idle() &&
+                as_short.run(comm, call, as_short);
+  if (done) [[likely]]
+    return DW_DONE;
+  if (int32_t code = run_in_turn(comm, call, error)) return code;
+  return DW_DONE;
+}
+
 // The rest must not continue in the caller's memory.
 void break_all(std::vector<Item>& items) {
   for (const Item& item : items) {
@@ -214,21 +232,15 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
                                                         : comm->other_calls)
                              .of(op);
     if (int32_t code = reader.read(comm, op, error)) return code;
-    EngineOp& call = reader.call;
-    if (int32_t code = comm->failure.check(error)) return code;
-    if (!call.caller_waits()) return start(comm, call, op->seq, work, error);
-    const bool done =
-        call.is_message()
-            ? comm->messages.move_at_once(call) == Messages::AtOnce::kDone
-            : reader.as_short.run != nullptr && comm->operation_thread.idle() &&
-                  reader.as_short.run(comm, call, reader.as_short);
-    if (done) [[likely]]
-      return DW_DONE;
-    if (int32_t code = run_in_turn(comm, call, error)) return code;
-    return DW_DONE;
+    return give(comm, reader.call, reader.as_short, op->seq, work, error);
   } catch (...) {
     return dw_sdk::error_of_exception(kOperation, error);
   }
+}
+
+int32_t submit_read(Comm* comm, EngineOp& call, const ShortCall& as_short,
+                    uint64_t seq, dw_work* work, dw_error* error) {
+  return give(comm, call, as_short, seq, work, error);
 }
 
 int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,

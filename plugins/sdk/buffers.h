@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace dw_sdk {
@@ -29,6 +30,16 @@ class Pieces {
   }
   // Precondition: the pieces are equal.
   void move_to(char* base) { base_ = base; }
+  // Moves all pieces by as many bytes as lie between two addresses.
+  void move(const char* from, const char* to) {
+    const auto moved = [&](const char* at) {
+      return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(at) +
+                                     reinterpret_cast<uintptr_t>(to) -
+                                     reinterpret_cast<uintptr_t>(from));
+    };
+    base_ = moved(base_);
+    for (Piece& piece : list_) piece.at = moved(piece.at);
+  }
   Piece* set_list(size_t n) {
     if (list_.size() != n) list_.resize(n);
     return list_.data();

@@ -9,8 +9,8 @@
 
 static_assert(DW_ABI_MINOR == 65535, "built with the headers of 1.65535");
 static_assert(sizeof(dw_op) == DW_OP_SIZE_1_0 + 8);
-// 1.1 added two slots, the imaginary version a third.
-static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 3 * 8);
+// 1.1 added two slots, 1.2 one, the imaginary version a fourth.
+static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 4 * 8);
 
 namespace distwrap::testing {
 namespace {

@@ -14,6 +14,8 @@ std::vector<Check> all_checks() {
           {"OpenWorks", check_open_works, 2},
           {"ManyCommunicators", check_many_communicators, 3},
           {"UnderWay", check_under_way, 3},
+          {"Prepared", check_prepared, 4},
+          {"PreparedAbort", check_prepared_abort, 2},
           {"Refusals", check_refusals, 2},
           {"Growth", check_growth, 2},
           {"BadBlobs", check_bad_blobs, 3},

@@ -42,6 +42,9 @@ DISTWRAP_CHECK(check_many_communicators);
 // under_way.cc: a backend that reports operations in flight does so before it
 // waits.
 DISTWRAP_CHECK(check_under_way);
+// prepared.cc: operations that are prepared once and started many times.
+DISTWRAP_CHECK(check_prepared);
+DISTWRAP_CHECK(check_prepared_abort);
 // refusal.cc: operations without a promise are refused, and nothing is touched.
 DISTWRAP_CHECK(check_refusals);
 DISTWRAP_CHECK(check_growth);

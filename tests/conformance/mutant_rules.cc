@@ -1,6 +1,8 @@
 #include "host.h"
 #include "mutants.h"
 #include "perfect.h"
+#include "sdk/fail.h"
+#include "sdk/start.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -249,6 +251,82 @@ int32_t forgets_types(dw_comm* comm, const dw_op* op, dw_work* work,
   return sound().submit(comm, &bytes, work, error);
 }
 
+// ---- prepared operations ----
+
+template <void (*kChange)(dw_start&)>
+int32_t starts_changed(dw_plan* plan, const dw_start* start, dw_work* work,
+                       dw_error* error) {
+  dw_start other = *start;
+  kChange(other);
+  return sound().plan_run(plan, &other, work, error);
+}
+
+void keeps_the_first_addresses(dw_start& start) {
+  start.in = nullptr;
+  start.out = nullptr;
+}
+void numbers_by_itself(dw_start& start) { start.seq = 1000; }
+void ignores_start_tails(dw_start& start) { start.struct_size = sizeof start; }
+void takes_any_start_flag(dw_start& start) {
+  start.flags &= DW_FLAG_CALLER_WAITS;
+}
+
+constexpr auto starts_where_it_was_prepared =
+    starts_changed<keeps_the_first_addresses>;
+constexpr auto numbers_its_starts = starts_changed<numbers_by_itself>;
+constexpr auto takes_any_start = starts_changed<ignores_start_tails>;
+constexpr auto takes_any_flag = starts_changed<takes_any_start_flag>;
+
+int32_t waits_for_no_start(dw_plan* plan, const dw_start* start, dw_work* work,
+                           dw_error* error) {
+  const int32_t code = sound().plan_run(plan, start, work, error);
+  return work == nullptr && code == DW_DONE ? DW_OK : code;
+}
+
+int32_t prepares_the_first(dw_comm* comm, const dw_op* ops, uint64_t,
+                           dw_plan** plan, dw_error* error) {
+  return sound().plan_create(comm, ops, 1, plan, error);
+}
+
+// Keeps what is only lent.
+struct BorrowingPlan {
+  dw_comm* comm;
+  dw_op op;
+};
+int32_t borrows_arrays(dw_comm* comm, const dw_op* ops, uint64_t n,
+                       dw_plan** plan, dw_error* error) {
+  dw_plan* good = nullptr;
+  const int32_t code = sound().plan_create(comm, ops, n, &good, error);
+  if (code != DW_OK) return code;
+  sound().plan_destroy(good, nullptr);
+  *plan = reinterpret_cast<dw_plan*>(new BorrowingPlan{comm, *ops});
+  return DW_OK;
+}
+int32_t runs_the_borrowed(dw_plan* plan, const dw_start* start, dw_work* work,
+                          dw_error* error) {
+  const auto& kept = *reinterpret_cast<BorrowingPlan*>(plan);
+  // The arrays of this rank's lists hold nonsense by now.
+  for (const dw_buf* buf : {&kept.op.in, &kept.op.out})
+    if ((buf->counts != nullptr && buf->counts[0] < 0) ||
+        (buf->parts != nullptr && buf->parts[0] == nullptr))
+      return dw_fail(error, DW_INVALID_ARGUMENT, DW_REASON_INVALID_ARGUMENT, -1,
+                     0, "the arrays are gone");
+  dw_op op = kept.op;
+  dw_apply_start(start, &op);
+  return sound().submit(kept.comm, &op, work, error);
+}
+int32_t ends_the_borrowed(dw_plan* plan, dw_error*) {
+  delete reinterpret_cast<BorrowingPlan*>(plan);
+  return DW_OK;
+}
+
+// A start of an ended group is done, as nobody waits for it.
+int32_t starts_after_the_end(dw_plan* plan, const dw_start* start,
+                             dw_work* work, dw_error* error) {
+  const int32_t code = sound().plan_run(plan, start, work, error);
+  return code == DW_ABORTED ? DW_DONE : code;
+}
+
 constexpr char kHangs[] = "did not";
 
 }  // namespace
@@ -300,6 +378,25 @@ std::vector<Mutant> mutants_of_rules() {
       SLOT(submit_group, drops_items, check_groups, 3, kHangs),
       SLOT(submit_group, runs_groups_in_order, check_refusals, 1,
            "an item completed"),
+      SLOT(plan_run, starts_where_it_was_prepared, check_prepared, 2,
+           "on other buffers: the output is wrong"),
+      SLOT(plan_run, numbers_its_starts, check_prepared, 2, kHangs),
+      SLOT(plan_run, takes_any_start, check_prepared, 1,
+           "an unknown tail: want code"),
+      SLOT(plan_run, takes_any_flag, check_prepared, 1,
+           "a flag of the operation: want code"),
+      SLOT(plan_run, waits_for_no_start, check_prepared, 1,
+           "pending, but the caller waits"),
+      SLOT(plan_create, prepares_the_first, check_prepared, 1,
+           "of two operations: want code"),
+      {"borrows_arrays", check_prepared, 2, "the arrays are gone",
+       [](dw_backend_api& api) {
+         api.plan_create = borrows_arrays;
+         api.plan_run = runs_the_borrowed;
+         api.plan_destroy = ends_the_borrowed;
+       }},
+      SLOT(plan_run, starts_after_the_end, check_prepared_abort, 2,
+           "after an abort"),
   };
 }
 

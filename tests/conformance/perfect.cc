@@ -6,6 +6,7 @@
 #include "sdk/dtype.h"
 #include "sdk/fail.h"
 #include "sdk/read_op.h"
+#include "sdk/start.h"
 
 #include <algorithm>
 #include <string>
@@ -236,6 +237,65 @@ int32_t submit_group(dw_backend*, const dw_group_item* items, uint64_t n,
   return answer(code, why, error);
 }
 
+// A prepared operation with copies of its arrays.
+struct Plan {
+  Plan(dw_comm* of_comm, const dw_op& given)
+      : comm(of_comm),
+        op(given),
+        in(given.in, of(of_comm)->hub->size()),
+        out(given.out, of(of_comm)->hub->size()) {
+    op.next = nullptr;
+    op.in = lent(in, given.in);
+    op.out = lent(out, given.out);
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  static Plan* of_abi(dw_plan* plan) { return reinterpret_cast<Plan*>(plan); }
+
+  dw_comm* const comm;
+  dw_op op;
+
+ private:
+  // The buffer with this object's arrays.
+  static dw_buf lent(const HeldBuffer& held, const dw_buf& given) {
+    dw_buf buf = given;
+    if (given.counts != nullptr) buf.counts = held.counts.data();
+    if (given.displs != nullptr) buf.displs = held.displs.data();
+    if (given.parts != nullptr) buf.parts = held.parts.data();
+    return buf;
+  }
+  const HeldBuffer in, out;
+};
+
+int32_t plan_create(dw_comm* comm, const dw_op* ops, uint64_t n, dw_plan** plan,
+                    dw_error* error) {
+  if (n != 1)
+    return fail(error, DW_UNIMPLEMENTED, "perfect: prepares one operation");
+  dw_op space;
+  const dw_op* op;
+  if (int32_t code = dw_read_op(&space, &op, ops))
+    return fail(error, code, "perfect: unknown size");
+  if (int32_t code = query(comm, op, error)) return code;
+  *plan = reinterpret_cast<dw_plan*>(new Plan(comm, *op));
+  return DW_OK;
+}
+
+int32_t plan_run(dw_plan* plan, const dw_start* given, dw_work* work,
+                 dw_error* error) {
+  dw_start space;
+  const dw_start* start;
+  if (int32_t code = dw_read_start(&space, &start, given))
+    return fail(error, code, "perfect: unknown size or flag of a start");
+  dw_op op = Plan::of_abi(plan)->op;
+  dw_apply_start(start, &op);
+  return submit(Plan::of_abi(plan)->comm, &op, work, error);
+}
+
+int32_t plan_destroy(dw_plan* plan, dw_error*) {
+  delete Plan::of_abi(plan);
+  return DW_OK;
+}
+
 }  // namespace
 
 const dw_backend_api& perfect_table() {
@@ -259,6 +319,9 @@ const dw_backend_api& perfect_table() {
     api.query = query;
     api.submit = submit;
     api.submit_group = submit_group;
+    api.plan_create = plan_create;
+    api.plan_run = plan_run;
+    api.plan_destroy = plan_destroy;
     return api;
   }();
   return kTable;

@@ -218,6 +218,22 @@ typedef struct dw_op {
   dw_trace* trace;
 } dw_op;
 
+/* Since 1.2. What one start of a prepared operation (plan_create) has of its
+ * own. A start does what `submit` of the operation with these values does, so
+ * ranks may mix the two. Buffers by `parts` keep their addresses. */
+typedef struct dw_start {
+  uint32_t struct_size;
+  uint32_t flags; /* DW_FLAG_CALLER_WAITS, DW_FLAG_CAPTURE, DW_FLAG_ASIDE */
+  /* Where the buffers lie; NULL: where the operation has them. */
+  const void* in;
+  void* out;
+  dw_stream stream;
+  int64_t deadline_ns;
+  int64_t timeout_ns;
+  uint64_t seq;
+  dw_trace* trace; /* valid until plan_run returns */
+} dw_start;
+
 typedef struct dw_group_item { /* leaf; one operation of a batch */
   dw_comm* comm;
   const dw_op* op;

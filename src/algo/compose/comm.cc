@@ -233,6 +233,19 @@ int32_t Comm::forward(const dw_op& below, dw_work* work, Submit way,
   return code;
 }
 
+int32_t Comm::forward_start(dw_plan* below, const dw_start& start,
+                            dw_work* work, dw_error* error) {
+  auto* const cell = new (std::nothrow) ForwardCell(backend_.host(), work);
+  if (cell == nullptr) return no_memory(error);
+  int32_t code;
+  {
+    base::MutexLock lock(submits_);
+    code = backend_.inner().plan_run(below, &start, cell->abi(), error);
+  }
+  if (code != DW_OK) delete cell;
+  return code;
+}
+
 int32_t Comm::submit_once(const dw_op& op, dw_work* work, dw_error* error) {
   base::MutexLock lock(submits_);
   return submit_(inner_, &op, work, error);

@@ -68,6 +68,9 @@ class Comm {
   // Submits an operation whose `plan` is known.
   int32_t submit_planned(const dw_op& op, Route way, dw_work* work,
                          dw_error* error);
+  // Starts a prepared operation of the backend below, which ends later.
+  int32_t forward_start(dw_plan* below, const dw_start& start, dw_work* work,
+                        dw_error* error);
   bool thread_idle() const {
     return composing_.load(std::memory_order_acquire) == 0;
   }

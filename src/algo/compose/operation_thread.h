@@ -6,6 +6,7 @@
 
 #include "algo/below/cell.h"
 #include "algo/compose/execution.h"
+#include "algo/compose/kept_op.h"
 #include "base/mutex.h"
 #include "distwrap/abi/moe.h"
 #include "distwrap/abi/plugin.h"
@@ -13,7 +14,6 @@
 #include <deque>
 #include <memory>
 #include <thread>
-#include <vector>
 
 namespace distwrap::algo::compose {
 
@@ -21,26 +21,21 @@ class Comm;
 
 // An operation with copies of everything that it borrows, and the cell to
 // complete.
-class Task {
+class Task : private KeptOp {
  public:
   Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
        int64_t now_ns);
 
-  const dw_op& op() const { return op_; }
+  const dw_op& op() const { return get(); }
   bool composed() const { return composed_; }
   dw_work* work() const { return work_; }
   Gate* gate() const { return gate_; }
 
  private:
-  void keep(dw_buf* buf, size_t size);
-
-  dw_op op_;
   dw_ext_moe rows_;
   const bool composed_;
   dw_work* const work_;  // the cell to complete; null when the caller waits
   Gate* const gate_;
-  std::vector<std::unique_ptr<int64_t[]>> numbers_;
-  std::vector<std::unique_ptr<void*[]>> addresses_;
 };
 
 class OperationThread {

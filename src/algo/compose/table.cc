@@ -1,6 +1,7 @@
 #include "algo/compose/table.h"
 
 #include "algo/compose/compose.h"
+#include "algo/compose/plan.h"
 #include "algo/compose/window.h"
 #include "algo/decorator.h"
 #include "sdk/guard.h"
@@ -94,6 +95,9 @@ constexpr dw_backend_api make_table() {
   api.window_map = window_map;
   api.window_destroy = window_destroy;
   api.pass = pass;
+  api.plan_create = plan_create;
+  api.plan_run = plan_run;
+  api.plan_destroy = plan_destroy;
   HandedOn<Backend>::fill(&api);
   return api;
 }

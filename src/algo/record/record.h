@@ -13,8 +13,8 @@
 // the order in which they were passed down: "root" and "peer" are ranks of the
 // group, "in" and "out" count elements, "set" counts calls of submit_group, and
 // "answer" is the result code. An operation that was answered with DW_AGAIN is
-// left out, because it comes again. Windows, registered memory and plans are
-// not passed down.
+// left out, because it comes again. A start of a prepared operation is written
+// as that operation. Windows and registered memory are not passed down.
 //
 // Threads: as dw_backend_api says; the decorator adds no rule.
 // Ownership: the inner table outlives the backend, which is closed with it.

@@ -6,6 +6,7 @@
 #include "algo/record/trace_file.h"
 #include "distwrap/abi/read.h"
 #include "sdk/guard.h"
+#include "sdk/start.h"
 
 #include <absl/strings/string_view.h>
 
@@ -45,6 +46,16 @@ struct Comm {
   uint64_t number;
 
   static Comm& of(dw_comm* comm) { return *reinterpret_cast<Comm*>(comm); }
+};
+
+// A prepared operation. Its arrays are the host's, and not looked at here.
+struct Plan {
+  Backend& backend;
+  uint64_t comm;  // the communicator's number
+  const dw_op op;
+  dw_plan* below;
+
+  static Plan& of(dw_plan* plan) { return *reinterpret_cast<Plan*>(plan); }
 };
 
 int32_t open_below(const dw_host_api* host, const dw_open_info* given,
@@ -176,6 +187,45 @@ int32_t submit(dw_comm* comm, const dw_op* op, dw_work* work, dw_error* error) {
   return code;
 }
 
+int32_t plan_create(dw_comm* comm, const dw_op* ops, uint64_t n, dw_plan** plan,
+                    dw_error* error) {
+  const Comm& prepares = Comm::of(comm);
+  const dw_backend_api& inner = prepares.backend.inner();
+  if (n != 1 || inner.plan_create == nullptr || inner.plan_run == nullptr ||
+      inner.plan_destroy == nullptr)
+    return unsupported(error, "nothing can be prepared below");
+  auto* const made =
+      new (std::nothrow) Plan{prepares.backend, prepares.number, *ops, nullptr};
+  if (made == nullptr) return no_memory(error);
+  const int32_t code =
+      inner.plan_create(prepares.below, ops, n, &made->below, error);
+  if (code != DW_OK) {
+    delete made;
+    return code;
+  }
+  *plan = reinterpret_cast<dw_plan*>(made);
+  return DW_OK;
+}
+
+int32_t plan_run(dw_plan* plan, const dw_start* start, dw_work* work,
+                 dw_error* error) {
+  const Plan& runs = Plan::of(plan);
+  dw_op op = runs.op;
+  dw_apply_start(start, &op);
+  const int32_t code =
+      runs.backend.inner().plan_run(runs.below, start, work, error);
+  if (code != DW_AGAIN) runs.backend.file->add(runs.comm, op, 0, code);
+  return code;
+}
+
+int32_t plan_destroy(dw_plan* plan, dw_error* error) {
+  const Plan* const ending = &Plan::of(plan);
+  const int32_t code =
+      ending->backend.inner().plan_destroy(ending->below, error);
+  delete ending;
+  return code;
+}
+
 int32_t submit_all(Backend& backend, const dw_group_item* items, uint64_t n,
                    dw_error* error) {
   std::vector<dw_group_item> below(items, items + n);
@@ -256,6 +306,9 @@ constexpr dw_backend_api make_table() {
   api.work_wait_stream = work_wait_stream;
   api.stream_captured = stream_captured;
   api.run_queued = run_queued;
+  api.plan_create = plan_create;
+  api.plan_run = plan_run;
+  api.plan_destroy = plan_destroy;
   HandedOn<Backend>::fill(&api);
   return api;
 }

@@ -249,6 +249,9 @@ static const dw_backend_api kTable = {
     .stream_captured = NULL,
     .run_queued = NULL,
 #endif
+#if DW_ABI_MINOR >= 2
+    .plan_run = NULL,
+#endif
 #if DW_ABI_MINOR == 65535
     .comm_health = echo_comm_health,
 #endif

@@ -11,8 +11,8 @@
 namespace distwrap::plugin {
 namespace {
 
-// 1.1 added two slots.
-static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 2 * 8);
+// 1.1 added two slots, 1.2 one.
+static_assert(sizeof(dw_backend_api) == DW_BACKEND_API_SIZE_1_0 + 3 * 8);
 
 // A table with the required slots only.
 dw_backend_api minimal() {

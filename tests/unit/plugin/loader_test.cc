@@ -129,7 +129,7 @@ TEST(Loader, TablesAreChecked) {
   expect_refused(load_plugin(test_plugin("short_table")).status(),
                  Refusal::kBadTable, "struct_size");
   expect_refused(load_plugin(test_plugin("table_of_major_2")).status(),
-                 Refusal::kWrongAbi, "2.1");
+                 Refusal::kWrongAbi, "2.2");
   expect_refused(load_plugin(test_plugin("unknown_flag")).status(),
                  Refusal::kBadTable, "0x8000");
 }

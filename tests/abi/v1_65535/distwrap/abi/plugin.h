@@ -268,6 +268,16 @@ struct dw_backend_api {
    * begun it may run it here, after those before it; it completes as otherwise.
    * DW_DONE: it was run. */
   int32_t (*run_queued)(dw_comm* comm, uint64_t seq); /* [any]     */
+  /* Since 1.2: prepared operations. plan_create gets one operation (n is 1),
+   * not on a window, without what dw_start has. It copies what the operation
+   * and its arrays say; buffers and `scale` stay borrowed until plan_destroy,
+   * buffers that every start names by dw_start only for that start. Where
+   * `fingerprint` is not 0 it covers the counts of all pairs of ranks, too.
+   * plan_run starts the operation and answers as `submit`, also while earlier
+   * starts are under way. plan_destroy comes when none is, and before
+   * comm_destroy. No host calls plan_start, which lacks these values. */
+  int32_t (*plan_run)(dw_plan* plan, const dw_start* start, dw_work* work,
+                      dw_error* error); /* [comm]    */
   /* Whether every peer is reachable. Since 1.65535. */
   int32_t (*comm_health)(dw_comm* comm, dw_error* error); /* [any]     */
 };

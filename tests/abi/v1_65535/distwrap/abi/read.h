@@ -40,5 +40,7 @@ static inline uint32_t dw_unknown_flags(uint32_t flags, uint32_t known) {
 #define DW_HOST_INFO_SIZE_1_0 32u
 #define DW_HOST_API_SIZE_1_0 96u
 #define DW_BACKEND_API_SIZE_1_0 288u
+/* Since 1.2: the sizes of later structs in their first version, frozen. */
+#define DW_START_SIZE_1_2 80u
 
 #endif /* DISTWRAP_ABI_READ_H_ */
