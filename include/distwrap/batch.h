@@ -21,6 +21,7 @@
 #define DISTWRAP_BATCH_H_
 
 #include "distwrap/operations.h"
+#include "distwrap/prepared_operation.h"
 
 #include <memory>
 
@@ -104,6 +105,13 @@ class DISTWRAP_EXPORT Batch {
   // and broke the groups. The Work of an empty batch is done. A second `submit`
   // fails with kAlreadySubmitted.
   absl::StatusOr<Work> submit();
+  // Takes the place of `submit`: prepares the only item, a collective on host
+  // memory, to be started any number of times. Collective. kInvalidArgument for
+  // other items; where one rank cannot prepare it, its reason on all ranks;
+  // kCallMismatch where the ranks' operations differ. These leave the group
+  // intact.
+  // = MPI_Allreduce_init and its like; none in NCCL
+  absl::StatusOr<PreparedOperation> prepare();
   // The Work of the item with this number, after `submit`.
   absl::StatusOr<Work> item(int i) const;
   // The Works of all items, in order; empty before `submit`.

@@ -24,6 +24,7 @@ struct Runner {
   int32_t (*submit)(dw_comm*, const dw_op*, dw_work*, dw_error*);
   dw_comm* comm;
   uint32_t flags;  // DW_BACKEND_<PROPERTY> of that table
+  const dw_backend_api* api;
 
   bool host_watches() const { return (flags & DW_BACKEND_HOST_WATCHES) != 0; }
   bool says_waits() const { return (flags & DW_BACKEND_SAYS_WAITS) != 0; }

@@ -81,12 +81,12 @@ absl::Status BatchRecord::add(BackendCommunicator& communicator, uint16_t kind,
                               const Stream& stream) try {
   if (submitted_) return already_submitted(op_shape(kind).name);
   items_.emplace_back();
+  items_.back().communicator = &communicator;
+  items_.back().prepared.op.kind = kind;
   absl::Status status = communicator.prepare(
       kind, call, options, stream.native == nullptr ? nullptr : &stream,
       &items_.back().prepared);
-  if (!status.ok()) return refuse_last(status, options.label);
-  items_.back().communicator = &communicator;
-  return status;
+  return status.ok() ? status : refuse_last(status, options.label);
 } catch (...) {
   return lose_item(base::error_of_exception(op_shape(kind).name));
 }
@@ -171,6 +171,23 @@ absl::StatusOr<std::vector<Work>> BatchRecord::submit() {
   absl::StatusOr<std::vector<Work>> works = start();
   hooks.post(works);
   return works;
+}
+
+absl::StatusOr<std::unique_ptr<PreparedCall>> BatchRecord::prepare() {
+  if (submitted_) return already_submitted("batch");
+  const bool is_one = items_.size() == 1 && items_[0].communicator != nullptr &&
+                      op_shape(items_[0].prepared.op.kind).collective();
+  if (!is_one) {
+    if (!first_error_.ok()) return first_error_;
+    return base::make_error({.reason = Reason::kInvalidArgument,
+                             .what = "one collective can be prepared",
+                             .op = "batch",
+                             .actual = absl::StrCat(items_.size(), " items"),
+                             .next_step = "make a Batch with one collective"});
+  }
+  submitted_ = true;
+  return items_[0].communicator->prepare_together(items_[0].prepared,
+                                                  first_error_);
 }
 
 absl::StatusOr<std::vector<Work>> BatchRecord::start() {

@@ -34,13 +34,17 @@ class BatchRecord {
   // the groups. An empty batch returns no Works. kAlreadySubmitted the second
   // time.
   absl::StatusOr<std::vector<Work>> submit();
+  // Prepares the only recorded item, a collective, for many starts; collective.
+  // The ranks compare it, and all of them get an error where one cannot prepare
+  // it or it differs. kAlreadySubmitted as with `submit`.
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepare();
   // The number of items, including refused ones.
   int size() const { return static_cast<int>(items_.size()); }
 
  private:
   class Recorder;
   struct Item {
-    BackendCommunicator* communicator = nullptr;  // null: a bad one
+    BackendCommunicator* communicator = nullptr;  // null: none was found
     PreparedOp prepared;
   };
 

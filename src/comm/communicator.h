@@ -30,9 +30,11 @@
 #include "comm/op_build.h"
 #include "comm/op_check.h"
 #include "comm/op_shape.h"
+#include "comm/prepared_call.h"
 #include "comm/prepared_op.h"
 #include "comm/recorder/session_recording.h"
 #include "comm/submit_queue.h"
+#include "comm/table_plan.h"
 #include "comm/watchdog.h"
 #include "comm/work_cell.h"
 #include "distwrap/communicator.h"
@@ -107,6 +109,25 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   static absl::StatusOr<std::vector<Work>> submit_batch(
       absl::Span<const BatchItem> items);
 
+  // ---- prepared operations (communicator_prepared.cc) ----
+
+  // Checks a collective for many starts. Sends nothing: `fingerprint`, not 0,
+  // is equal on all ranks and covers what each of them has to give, so that a
+  // start needs no other comparison.
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepare_call(
+      uint16_t kind, const AnyCall& call, const CallOptions& options,
+      uint64_t fingerprint);
+  // Collective: the ranks compare what each of them wants to prepare, and all
+  // get one error if that does not fit or a rank's `refused` says why it
+  // cannot. (In communicator_agree.cc.)
+  absl::StatusOr<std::unique_ptr<PreparedCall>> prepare_together(
+      const PreparedOp& prepared, const absl::Status& refused);
+  absl::StatusOr<Work> start_prepared(const PreparedCall& prepared,
+                                      PreparedCall::Place at,
+                                      const CallOptions& options);
+  // The plans of a call that is not started again.
+  void release_plans(const PreparedCall& call);
+
   // Why a call of this kind would be refused, whatever its arguments.
   absl::Status check_open(uint16_t kind) const;
 
@@ -180,6 +201,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
     int64_t deadline_ns =
         0;  // the limit of a call that has waited; 0: by its timeout
     uint64_t* seq = nullptr;  // where to put its number
+    // A start of a prepared operation; `call` then says nothing.
+    const PreparedCall* prepared = nullptr;
+    PreparedCall::Place at = {};
   };
   // Any call: hooks, the biased lock, then the steps.
   absl::StatusOr<Work> run_general(CallContext context);
@@ -190,7 +214,25 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   absl::StatusOr<Work> run_hooked(CallContext context);
   absl::StatusOr<Work> run_locked(CallContext context);
   absl::StatusOr<Work> run_inside(CallContext& context);
+  absl::StatusOr<Work> start_inside(CallContext& context);
+  // stamp, trace, submit, conclude: a descriptor that is complete but for its
+  // number.
+  absl::StatusOr<Work> run_built(CallContext& context, dw_op& op,
+                                 bool own_scale);
   class HookScope;
+
+  // Checks where a start's buffers lie, and builds its descriptor.
+  absl::Status build_start(const PreparedCall& prepared, PreparedCall::Place at,
+                           const CallOptions& options, dw_op* op) const;
+  // The call's descriptor for hooks, which see it before it is made.
+  absl::Status build_shown(const CallContext& context, PreparedOp* shown) const;
+  absl::StatusOr<std::unique_ptr<PreparedCall>> make_prepared(
+      std::unique_ptr<PreparedOp> kept);
+  // While no other thread submits.
+  absl::Status make_plans(PreparedCall* call);
+  void end_released_plans();
+  absl::StatusOr<uint64_t> agree_on(const PreparedOp& prepared,
+                                    const absl::Status& refused);
 
   absl::Status check_and_build(uint16_t kind, const AnyCall& call,
                                const CallOptions& options, ScaleBytes* scale,
@@ -267,7 +309,12 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   };
   // trace, submit: an operation that completes later.
   Started start(dw_op& op, const CallOptions& options, bool own_scale,
-                WorkOwner& owner, Recorder::Numbers& numbers);
+                WorkOwner& owner, Recorder::Numbers& numbers) {
+    return start_by(any_, op, options, own_scale, owner, numbers);
+  }
+  Started start_by(const Runner& by, dw_op& op, const CallOptions& options,
+                   bool own_scale, WorkOwner& owner,
+                   Recorder::Numbers& numbers);
   // The completion cell of an operation about to be submitted.
   WorkCell* begin(dw_op& op, absl::string_view label, bool own_scale,
                   WorkOwner& owner, Recorder::Numbers& numbers,
@@ -412,6 +459,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
   int references_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::shared_ptr<Window>> windows_ ABSL_GUARDED_BY(mutex_);
+  // Prepared operations, and those of them that are not started again, which
+  // end when nothing is in flight.
+  std::vector<std::unique_ptr<TablePlan>> plans_ ABSL_GUARDED_BY(mutex_);
+  std::vector<TablePlan*> released_plans_ ABSL_GUARDED_BY(mutex_);
   // Calls that are in hooks. If the communicator has ended, the last of them
   // frees it.
   int in_hooks_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -220,9 +220,7 @@ class BackendCommunicator::HookScope {
 absl::StatusOr<Work> BackendCommunicator::run_hooked(CallContext context) {
   const CallOptions& options = context.options;
   PreparedOp prepared;
-  if (absl::Status good = prepare(context.kind, context.call, options,
-                                  context.stream, &prepared);
-      !good.ok())
+  if (absl::Status good = build_shown(context, &prepared); !good.ok())
     return labelled(options, std::move(good));
   const Deadline deadline = set_deadline(prepared.op, Deadline::now_ns());
   const auto hooks = std::make_shared<HookRun>(identity_.hooks);
@@ -296,6 +294,7 @@ absl::StatusOr<Work> BackendCommunicator::run_locked(CallContext context) {
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_inside(CallContext& context) {
+  if (context.prepared != nullptr) return start_inside(context);
   const CallOptions& options = context.options;
   dw_op op;
   ScaleBytes scale;
@@ -310,6 +309,14 @@ absl::StatusOr<Work> BackendCommunicator::run_inside(CallContext& context) {
     if (absl::Status put = put_on_stream(*context.stream, options.async, &op);
         !put.ok())
       return labelled(options, std::move(put));
+  return run_built(context, op, own_scale);
+}
+
+absl::StatusOr<Work> BackendCommunicator::run_built(CallContext& context,
+                                                    dw_op& op, bool own_scale) {
+  const CallOptions& options = context.options;
+  const PreparedCall* const prepared = context.prepared;
+  const Runner& later = prepared == nullptr ? any_ : prepared->later();
   const bool caller_waits = !options.async && context.stream == nullptr;
   const bool collective = op_shape(context.kind).collective();
   if (context.place == BiasedLock::Place::kBeside) {
@@ -318,7 +325,7 @@ absl::StatusOr<Work> BackendCommunicator::run_inside(CallContext& context) {
       base::MutexLock lock(lock_.submit_mutex());
       if (collective) stamp(&op);
       if (context.seq != nullptr) *context.seq = op.seq;
-      started = start(op, options, own_scale, *this, record_numbers_);
+      started = start_by(later, op, options, own_scale, *this, record_numbers_);
     }
     absl::StatusOr<Work> work =
         conclude(op, std::move(started), *this, options);
@@ -329,10 +336,14 @@ absl::StatusOr<Work> BackendCommunicator::run_inside(CallContext& context) {
   if (collective) stamp(&op);
   if (context.seq != nullptr) *context.seq = op.seq;
   if (!caller_waits)
-    return conclude(op, start(op, options, own_scale, *this, record_numbers_),
-                    *this, options);
+    return conclude(
+        op, start_by(later, op, options, own_scale, *this, record_numbers_),
+        *this, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  return wait_traced<kAnyKind>(op, options, context.slot);
+  if (prepared == nullptr)
+    return wait_traced<kAnyKind>(op, options, context.slot);
+  return wait_for<kAnyKind>(op, options,
+                            entry(prepared->waiting(), context.slot));
 }
 
 absl::Status BackendCommunicator::check_and_build(

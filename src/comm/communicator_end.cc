@@ -245,6 +245,8 @@ void BackendCommunicator::destroy(Deadline deadline) {
                 abort_ != Abort::kRunning;
     if (!released_) return;
     board = std::move(board_);
+    released_plans_.clear();
+    plans_.clear();
     backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
                                  nullptr);
   }

@@ -28,17 +28,17 @@ WorkCell* BackendCommunicator::begin(dw_op& op, absl::string_view label,
   return cell;
 }
 
-BackendCommunicator::Started BackendCommunicator::start(
-    dw_op& op, const CallOptions& options, bool own_scale, WorkOwner& owner,
-    Recorder::Numbers& numbers) {
+BackendCommunicator::Started BackendCommunicator::start_by(
+    const Runner& by, dw_op& op, const CallOptions& options, bool own_scale,
+    WorkOwner& owner, Recorder::Numbers& numbers) {
   Started started;
   started.cell = begin(op, options.label, own_scale, owner, numbers);
   started.work = started.cell->handle();
   started.error = dw_error{};
   started.error.peer = -1;
   started.code = has_queued() ? int32_t{DW_AGAIN}
-                              : any_.submit(any_.comm, &op, started.cell->abi(),
-                                            &started.error);
+                              : by.submit(by.comm, &op, started.cell->abi(),
+                                          &started.error);
   if (started.code == DW_AGAIN) {
     try {
       SubmitQueue::Set set;

@@ -35,4 +35,14 @@ std::unique_ptr<PreparedOp> keep_op(const dw_op& op, int size) {
   return kept;
 }
 
+std::unique_ptr<PreparedOp> copy_op(const PreparedOp& given, int size) {
+  std::unique_ptr<PreparedOp> copy = keep_op(given.op, size);
+  copy->label = given.label;
+  copy->reduction = given.reduction;
+  copy->own_scale = given.own_scale;
+  copy->scale = given.scale;
+  if (given.own_scale) copy->op.scale = copy->scale.bytes;
+  return copy;
+}
+
 }  // namespace distwrap::comm

@@ -45,6 +45,9 @@ struct PreparedOp {
 void keep_counts(int size, PreparedOp* prepared);
 // An operation with all its arrays, the addresses of lists among them.
 std::unique_ptr<PreparedOp> keep_op(const dw_op& op, int size);
+// A copy that shares nothing with `given` but buffers, and a factor that lies
+// in the caller's memory.
+std::unique_ptr<PreparedOp> copy_op(const PreparedOp& given, int size);
 
 }  // namespace distwrap::comm
 

@@ -18,6 +18,10 @@ absl::StatusOr<Work> Batch::submit() {
   return base::guarded("batch", [&] { return items_->submit(); });
 }
 
+absl::StatusOr<PreparedOperation> Batch::prepare() {
+  return base::guarded("batch", [&] { return items_->prepare(); });
+}
+
 absl::StatusOr<Work> Batch::item(int i) const {
   return base::guarded("batch", [&] { return items_->item(i); });
 }

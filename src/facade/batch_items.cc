@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/exceptions.h"
 #include "facade/binding.h"
+#include "facade/prepared_state.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -51,6 +52,13 @@ absl::StatusOr<Work> BatchItems::submit() {
     for (const Work& work : works_) work.wait().IgnoreError();
     return failed;
   }
+}
+
+absl::StatusOr<PreparedOperation> BatchItems::prepare() {
+  absl::StatusOr<std::unique_ptr<comm::PreparedCall>> call = record_.prepare();
+  if (!call.ok()) return call.status();
+  return PreparedOperation(std::make_shared<const PreparedState>(
+      groups_.empty() ? nullptr : groups_.front(), *std::move(call)));
 }
 
 absl::StatusOr<Work> BatchItems::item(int i) const {

@@ -4,6 +4,7 @@
 
 #include "comm/batch_record.h"
 #include "distwrap/op_options.h"
+#include "distwrap/prepared_operation.h"
 #include "group/group_state.h"
 
 #include <absl/status/statusor.h>
@@ -28,6 +29,7 @@ class BatchItems {
     return record_.on(communicator);
   }
   absl::StatusOr<Work> submit();
+  absl::StatusOr<PreparedOperation> prepare();
   const std::vector<Work>& works() const { return works_; }
   absl::StatusOr<Work> item(int i) const;
   int size() const { return record_.size(); }

@@ -193,6 +193,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{"all_gather", "all_gather", false},
                       Way{"reduce_scatter", "reduce_scatter", false},
                       Way{"all_to_all", "all_to_all", true},
+                      Way{"prepared", "all_to_all", false},
+                      Way{"prepared", "all_to_all", true},
                       Way{"ring", "on", false}),
     [](const auto& test) {
       return std::string(test.param.operation) +

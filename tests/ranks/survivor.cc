@@ -71,8 +71,22 @@ class Operation {
     if (name_ == "all_to_all")
       return distwrap::all_to_all_single(TensorView(other_.data(), kBlock * n_),
                                          large, {}, {}, o);
+    if (name_ == "prepared") return prepared();
     if (name_ == "silence") return silence();
     return ring();
+  }
+
+  // An exchange that is prepared once.
+  absl::StatusOr<Work> prepared() {
+    if (!exchange_) {
+      distwrap::Batch batch;
+      batch.all_to_all_single(TensorView(other_.data(), kBlock * n_),
+                              TensorView(large_.data(), kBlock * n_));
+      absl::StatusOr<distwrap::PreparedOperation> made = batch.prepare();
+      if (!made.ok()) return made.status();
+      exchange_ = *std::move(made);
+    }
+    return exchange_.start({.async = async_});
   }
 
   absl::Status moe() {
@@ -189,6 +203,7 @@ class Operation {
   const int n_;
   bool met_ = false;
   distwrap::MoePlan plan_;
+  distwrap::PreparedOperation exchange_;
   distwrap::DeviceMesh mesh_;
   distwrap::Window window_;
   uint64_t round_ = 0;

@@ -45,6 +45,7 @@ PUBLIC = {
     "moe_plan.h": "moe", "moe.h": "facade", "moe_raw.h": "facade",
     "moe_dynamic.h": "facade", "alltoallv_op.h": "facade",
     "batch.h": "facade", "distwrap.h": "facade",
+    "prepared_operation.h": "facade",
     "groups.h": "facade", "objects.h": "facade",
     "op_options.h": "facade", "operations.h": "facade", "peer.h": "facade",
     "splits.h": "comm", "memory.h": "facade", "window.h": "facade",

@@ -174,8 +174,12 @@ ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
        .seq = number,
        .next_step = "make all ranks call the same in the same order; "
                     "`distwrap info --recorder` shows what each did last"});
-  if (calls.size() > 1 && calls[0].seen.what == calls[1].seen.what &&
-      (calls[0].seen.what & SeenCall::kWithCounts) != 0 && exact) {
+  const bool alike =
+      calls.size() > 1 && calls[0].seen.what == calls[1].seen.what && exact;
+  if (alike && (calls[0].seen.what & SeenCall::kPrepared) != 0) {
+    info.what = "ranks started different prepared operations";
+    info.next_step = "start the same one on all ranks, in the same order";
+  } else if (alike && (calls[0].seen.what & SeenCall::kWithCounts) != 0) {
     info.what = "ranks gave different counts per rank";
     info.next_step = "give the same list of counts on all ranks";
     // Counts are named only where the page had room for them.

@@ -329,7 +329,9 @@ class GroupBoard {
   Entry& entry = page_->entries[op.seq % GroupPage::kEntries];
   entry.number.store(0, std::memory_order_relaxed);
   entry.history.store(mix(history + seen.print), kOrder);
-  if ((seen.what & SeenCall::kWithCounts) != 0) [[unlikely]]
+  // The fingerprint of a prepared call covers its counts.
+  constexpr uint64_t kOwn = SeenCall::kWithCounts | SeenCall::kPrepared;
+  if ((seen.what & kOwn) == SeenCall::kWithCounts) [[unlikely]]
     balance += show_counts(op);
   entry.balance.store(balance, kOrder);
   entry.what.store(seen.what, kOrder);

@@ -69,33 +69,38 @@ bool PairCounts::are_in(const dw_op& op) {
 }
 
 bool PairCounts::are_in(const SeenCall& call) {
-  return (call.what & SeenCall::kWithCounts) != 0 &&
+  constexpr uint64_t kOwn = SeenCall::kWithCounts | SeenCall::kPrepared;
+  return (call.what & kOwn) == SeenCall::kWithCounts &&
          is_of_pairs(static_cast<uint16_t>(call.what & 0xff));
 }
 
-uint64_t PairCounts::show(ShownCounts* shown) const {
+PairCounts::Pair PairCounts::with(int peer) const {
   const bool all = op_.kind == DW_OP_ALL_TO_ALL;
   const bool gathers = op_.kind == DW_OP_GATHER;
   const bool is_root = op_.peer == rank_;
+  if (peer == rank_) return {};
+  const bool root = !all && peer == op_.peer;
+  Pair pair;
   // By rank, or of the root alone.
-  const int64_t* const sends =
-      all || (is_root && !gathers) ? op_.in.counts : nullptr;
-  const int64_t* const expects =
-      all || (is_root && gathers) ? op_.out.counts : nullptr;
-  const int64_t to_root = gathers ? op_.in.count : 0;
-  const int64_t of_root = gathers ? 0 : op_.out.count;
+  if ((all || (is_root && !gathers)) && op_.in.counts != nullptr)
+    pair.sends = op_.in.counts[peer];
+  else if (root && gathers)
+    pair.sends = op_.in.count;
+  if ((all || (is_root && gathers)) && op_.out.counts != nullptr)
+    pair.expects = op_.out.counts[peer];
+  else if (root && !gathers)
+    pair.expects = op_.out.count;
+  return pair;
+}
+
+uint64_t PairCounts::show(ShownCounts* shown) const {
   uint64_t balance = 0;
   Writing writing(shown, size_, op_.seq);
   for (int peer = 0; peer < size_; ++peer) {
-    int64_t sent = 0, expected = 0;
-    if (peer != rank_) {
-      const bool root = !all && peer == op_.peer;
-      sent = sends != nullptr ? sends[peer] : root ? to_root : 0;
-      expected = expects != nullptr ? expects[peer] : root ? of_root : 0;
-    }
-    balance += print_of(op_.seq, rank_, peer, sent) -
-               print_of(op_.seq, peer, rank_, expected);
-    writing.pair(peer, sent, expected);
+    const Pair pair = with(peer);
+    balance += print_of(op_.seq, rank_, peer, pair.sends) -
+               print_of(op_.seq, peer, rank_, pair.expects);
+    writing.pair(peer, pair.sends, pair.expects);
   }
   return balance;
 }

@@ -37,6 +37,11 @@ class PairCounts {
   // since no other rank can check them. Returns what the call adds to the
   // balance.
   uint64_t show(ShownCounts* shown) const;
+  // The counts that this rank sends to `peer` and expects of it; 0 for itself.
+  struct Pair {
+    int64_t sends = 0, expects = 0;
+  };
+  Pair with(int peer) const;
 
  private:
   const dw_op& op_;

@@ -27,6 +27,7 @@ std::string SeenCall::text() const {
   }
   if ((what & kCaptured) != 0) absl::StrAppend(&text, " captured");
   if ((what & kWithCounts) != 0) absl::StrAppend(&text, " with counts");
+  if ((what & kPrepared) != 0) absl::StrAppend(&text, " prepared");
   if (shape.reduces())
     absl::StrAppend(
         &text, " ",

@@ -20,11 +20,11 @@ struct SeenCall {
   // differ in more have equal prints once in 2^64. Mix it before adding it to
   // another.
   uint64_t print = 0;
-  // kind 8, reduction 4, kWithCounts, kExclusive, kCaptured, dtype's code 8 and
-  // bits 8, root 32
+  // kind 8, reduction 4, kWithCounts, kExclusive, kCaptured, kPrepared, dtype's
+  // code 8 and bits 8, root 32
   uint64_t what = 0;
   static constexpr uint64_t kWithCounts = 1 << 12, kExclusive = 1 << 13,
-                            kCaptured = 1 << 14;
+                            kCaptured = 1 << 14, kPrepared = 1 << 15;
   // Elements per rank; kOwnCount when each rank has its own.
   int64_t count = 0;
   static constexpr int64_t kOwnCount = -1;
@@ -96,9 +96,12 @@ uint64_t print_of(const int64_t* counts, int size);
         [[unlikely]]
       sizes += seen_call::print_of(counts, size);
   }
-  if ((op.flags & (DW_FLAG_EXCLUSIVE | DW_FLAG_CAPTURE)) != 0) [[unlikely]] {
+  if (((op.flags & (DW_FLAG_EXCLUSIVE | DW_FLAG_CAPTURE)) | op.fingerprint) !=
+      0) [[unlikely]] {
     if ((op.flags & DW_FLAG_EXCLUSIVE) != 0) seen.what |= kExclusive;
     if ((op.flags & DW_FLAG_CAPTURE) != 0) seen.what |= kCaptured;
+    if (op.fingerprint != 0) seen.what |= kPrepared;
+    sizes += mix(op.fingerprint);
   }
   const int32_t root = shape.peer == PeerRole::ROOT ? op.peer : -1;
   seen.what |= uint64_t{kind & 0xffu} |
