@@ -5,6 +5,7 @@
 #include "mesh/prepared.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <tuple>
@@ -117,7 +118,10 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
   if (takes)
     if (absl::Status status = made->add_plans(to_mesh, {*after}); !status.ok())
       return status;
-  made->finish();
+  made->finish(absl::StrCat(
+      made->form_text(), "\n", absl::StrJoin(shape, ","), "\n", from.text(),
+      " on ", absl::StrJoin(from_mesh.ranks(), ","), "\n", to.text(), " on ",
+      absl::StrJoin(to_mesh.ranks(), ",")));
   return made;
 }
 

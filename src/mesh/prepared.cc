@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <tuple>
@@ -160,7 +161,9 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make(
         Regions(plan->source(), plan->shape()).count(mesh.rank()));
   if (absl::Status status = made->add_plans(mesh, plans); !status.ok())
     return status;
-  made->finish();
+  std::string text = made->form_text();
+  for (const PlanRef& plan : plans) absl::StrAppend(&text, "\n", plan->text());
+  made->finish(text);
   return made;
 }
 
@@ -223,10 +226,13 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
   return absl::OkStatus();
 }
 
-void Prepared::finish() {
+void Prepared::finish(const std::string& text) {
   out_counts_ = steps_.empty() ? in_counts_ : steps_.back().counts;
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
+    Step& step = steps_[i];
+    if (step.group && step.rounds == 1 && step.levels.ranks == 1)
+      step.call = std::make_unique<StepCall>(
+          step.group, fingerprint_of(absl::StrCat(text, "\n", step.label)));
     // A round of each member's elements may be larger by one.
     const auto of_round = [&](const Blocks& blocks) {
       return step.rounds == 1
@@ -351,52 +357,101 @@ absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
   }
   if (step.levels.ranks != 1)
     return run_levels(step, to, from, staging, timeout);
-  // Packed memory where the regions' own does not have the order. A time limit
-  // covers all rounds.
+  if (step.rounds != 1) return run_rounds(step, to, from, staging, timeout);
+  // Packed memory where the regions' own does not have the order.
+  const bool packs = !step.send.is_packed();
+  const bool unpacks = !step.receive.is_packed();
+  if (packs) step.send.pack(staging.pieces(), from, size_);
+  const absl::Status status = communicate(
+      step, view(unpacks ? staging.parts() : to[0], step.receive.total()),
+      view(packs ? staging.pieces() : from[0], step.send.total()), timeout);
+  if (!status.ok()) return status;
+  if (unpacks) step.receive.unpack(staging.parts(), to, size_);
+  return absl::OkStatus();
+}
+
+absl::Status Prepared::run_rounds(const Step& step, std::byte* const* to,
+                                  const std::byte* const* from,
+                                  const Staging& staging,
+                                  std::optional<absl::Duration> timeout) const {
+  // A time limit covers all rounds.
   const Deadline deadline =
       timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();
-  const bool in_rounds = step.rounds != 1;
-  const bool packs = in_rounds || !step.send.is_packed();
-  const bool unpacks = in_rounds || !step.receive.is_packed();
   for (Share share{0, step.rounds}; share.number < share.parts;
        ++share.number) {
-    if (packs) step.send.pack(staging.pieces(), from, size_, share);
+    step.send.pack(staging.pieces(), from, size_, share);
     if (timeout.has_value() && share.number != 0)
       timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
-    const absl::Status status = communicate(
-        step, share,
-        view(unpacks ? staging.parts() : to[0], step.receive.total(share)),
-        view(packs ? staging.pieces() : from[0], step.send.total(share)),
+    const absl::Status status = communicate_share(
+        step, share, view(staging.parts(), step.receive.total(share)),
+        view(staging.pieces(), step.send.total(share)),
         {.group = step.group, .timeout = timeout, .label = step.label});
     if (!status.ok()) return status;
-    if (unpacks) step.receive.unpack(staging.parts(), to, size_, share);
+    step.receive.unpack(staging.parts(), to, size_, share);
   }
   return absl::OkStatus();
 }
 
-absl::Status Prepared::communicate(const Step& step, Share share, TensorView to,
-                                   TensorView from,
-                                   const OpOptions& options) const {
-  std::vector<int64_t> of_share[2];
-  const auto counts =
-      [&](const Blocks& blocks,
-          std::vector<int64_t>& made) -> absl::Span<const int64_t> {
-    if (share.parts == 1 && form_.words() == 1) return blocks.counts();
-    return made = elements(blocks.counts(share));
+absl::Status Prepared::communicate(
+    const Step& step, TensorView to, TensorView from,
+    std::optional<absl::Duration> timeout) const {
+  std::vector<int64_t> kept[2];
+  const auto counts = [&](const Blocks& blocks, std::vector<int64_t>& own) {
+    own = elements(blocks.counts());
+    return Counts{.counts = own};
   };
+  const auto all_equal = [](const std::vector<int64_t>& list) {
+    return std::adjacent_find(list.begin(), list.end(),
+                              std::not_equal_to<>()) == list.end();
+  };
+  const auto describe = [&]() -> StepCall::Arguments {
+    comm::AnyCall call = {};
+    call.out = to;
+    call.in = from;
+    if (step.kind == Kind::kAllReduce || step.kind == Kind::kReduceScatter) {
+      call.op = step.op;
+      call.reduce = step.op.kind();
+    }
+    switch (step.kind) {
+      case Kind::kAllReduce:
+        return {DW_OP_ALL_REDUCE, call};
+      // Where all ranks know that all pieces are equal, no counts are given.
+      case Kind::kReduceScatter:
+        call.per_rank = !all_equal(step.send.counts());
+        if (call.per_rank) call.in_counts = counts(step.send, kept[0]);
+        return {DW_OP_REDUCE_SCATTER, call};
+      case Kind::kAllGather:
+        call.per_rank = !all_equal(step.receive.counts());
+        if (call.per_rank) call.out_counts = counts(step.receive, kept[0]);
+        return {DW_OP_ALL_GATHER, call};
+      default:
+        call.per_rank = true;
+        call.out_counts = counts(step.receive, kept[0]);
+        call.in_counts = counts(step.send, kept[1]);
+        return {DW_OP_ALL_TO_ALL, call};
+    }
+  };
+  return step.call->run(to, from, {.timeout = timeout, .label = step.label},
+                        describe);
+}
+
+absl::Status Prepared::communicate_share(const Step& step, Share share,
+                                         TensorView to, TensorView from,
+                                         const OpOptions& options) const {
   switch (step.kind) {
     case Kind::kAllReduce:
       return all_reduce(to, from, step.op, options).status();
     case Kind::kReduceScatter:
-      return reduce_scatter_v(to, from, counts(step.send, of_share[0]), step.op,
-                              options)
+      return reduce_scatter_v(to, from, elements(step.send.counts(share)),
+                              step.op, options)
           .status();
     case Kind::kAllGather:
-      return all_gather_v(to, from, counts(step.receive, of_share[0]), options)
+      return all_gather_v(to, from, elements(step.receive.counts(share)),
+                          options)
           .status();
     default:
-      return all_to_all_single(to, from, counts(step.receive, of_share[0]),
-                               counts(step.send, of_share[1]), options)
+      return all_to_all_single(to, from, elements(step.receive.counts(share)),
+                               elements(step.send.counts(share)), options)
           .status();
   }
 }
@@ -428,6 +483,11 @@ Prepared::Staging::~Staging() {
   // Where runs overlap in time, one of their pieces of memory is kept.
   if (block_ != nullptr)
     delete[] of_.spare_.exchange(block_, std::memory_order_acq_rel);
+}
+
+std::string Prepared::form_text() const {
+  return absl::StrCat(dtype_name(form_.outside()), " as ",
+                      dtype_name(form_.inside()), " x ", form_.words());
 }
 
 TensorView Prepared::view(const std::byte* data, int64_t count) const {

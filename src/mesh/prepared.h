@@ -14,6 +14,7 @@
 #include "layout/regions.h"
 #include "mesh/blocks.h"
 #include "mesh/mesh_state.h"
+#include "mesh/step_call.h"
 #include "mesh/wire_form.h"
 
 #include <absl/status/status.h>
@@ -97,6 +98,8 @@ class Prepared {
     int64_t rounds = 1;
     std::vector<int64_t> counts;  // elements of each tensor after the step
     std::string label;
+    // Null: the step has no group, or goes in rounds.
+    std::unique_ptr<StepCall> call;
   };
   // The memory of one run: results between steps, which take turns in two
   // places, packed blocks of a step, and the parts in the form in which they
@@ -137,8 +140,9 @@ class Prepared {
                             const std::vector<int64_t>& shape, int64_t room);
   static absl::StatusOr<Levels> make_levels(const DeviceMesh& mesh,
                                             const PlanStep& step);
-  // Finds out what memory the steps need.
-  void finish();
+  // Finds out what memory the steps need, and how they are called. `text`: what
+  // all ranks of a step's group know of the redistribution.
+  void finish(const std::string& text);
 
   // The steps, with one address for each tensor, in the form of `form_`.
   absl::Status run_steps(absl::Span<std::byte* const> out,
@@ -148,6 +152,10 @@ class Prepared {
   absl::Status run_step(const Step& step, std::byte* const* to,
                         const std::byte* const* from, const Staging& staging,
                         std::optional<absl::Duration> timeout) const;
+  // A step whose blocks are packed part by part.
+  absl::Status run_rounds(const Step& step, std::byte* const* to,
+                          const std::byte* const* from, const Staging& staging,
+                          std::optional<absl::Duration> timeout) const;
   // The rounds of a step in two levels.
   absl::Status run_levels(const Step& step, std::byte* const* to,
                           const std::byte* const* from, const Staging& staging,
@@ -178,8 +186,11 @@ class Prepared {
     for (int64_t& count : counts) count *= form_.words();
     return counts;
   }
-  absl::Status communicate(const Step& step, Share share, TensorView to,
-                           TensorView from, const OpOptions& options) const;
+  absl::Status communicate(const Step& step, TensorView to, TensorView from,
+                           std::optional<absl::Duration> timeout) const;
+  absl::Status communicate_share(const Step& step, Share share, TensorView to,
+                                 TensorView from,
+                                 const OpOptions& options) const;
   // The bytes that a step may pack beside results of `between` elements, which
   // lie between the steps: the rest of the cap, but at least half of it.
   int64_t room_for_packing(int64_t cap_bytes, int64_t between) const {
@@ -187,6 +198,8 @@ class Prepared {
     return std::max(cap_bytes / 2,
                     cap_bytes - std::min(between, cap_bytes / size) * size);
   }
+  // The form of the values, for the ranks to compare.
+  std::string form_text() const;
   TensorView view(const std::byte* data, int64_t count) const;
   size_t bytes(int64_t count) const {
     return static_cast<size_t>(count) * size_;

@@ -117,7 +117,7 @@ bool overlap(absl::Span<const TensorView> outs,
     uintptr_t begin, end;
     bool is_out;
   };
-  std::vector<Range> ranges;
+  absl::InlinedVector<Range, 8> ranges;
   const auto add = [&](absl::Span<const TensorView> views, bool is_out) {
     for (const TensorView& one : views) {
       if (one.count() == 0) continue;
