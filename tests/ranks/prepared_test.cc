@@ -298,7 +298,7 @@ TEST_P(PreparedFailures, AnotherOneIsNamedOnAllRanks) {
         ASSERT_TRUE(first->start().ok());
         const int64_t started_ns = Deadline::now_ns();
         absl::Status status =
-            (session.rank() == 1 ? second : first)->start().status();
+            (session.rank() == 2 ? second : first)->start().status();
         while (status.ok()) {
           absl::SleepFor(absl::Milliseconds(10));
           status = barrier(o).status();
@@ -308,7 +308,7 @@ TEST_P(PreparedFailures, AnotherOneIsNamedOnAllRanks) {
         const std::optional<ErrorInfo> info = error_info(status);
         ASSERT_TRUE(info.has_value()) << status;
         EXPECT_EQ(info->reason, Reason::kCallMismatch) << status;
-        EXPECT_THAT(info->ranks, ElementsAre(1)) << status;
+        EXPECT_THAT(info->ranks, ElementsAre(2)) << status;
         EXPECT_THAT(info->expected, HasSubstr("first")) << status;
         EXPECT_THAT(info->actual, HasSubstr("second")) << status;
         EXPECT_THAT(info->expected, HasSubstr("all_to_all f32 with counts "
@@ -324,7 +324,7 @@ TEST_P(PreparedFailures, TheCallItselfIsAnother) {
               Exchange own(session.rank(), 3);
               const auto first = prepare(own, o);
               ASSERT_TRUE(first.ok()) << first.status();
-              absl::Status status = session.rank() == 1
+              absl::Status status = session.rank() == 2
                                         ? all_to_all_single(TensorView(own.out),
                                                             TensorView(own.in),
                                                             own.from, own.to, o)
@@ -335,7 +335,7 @@ TEST_P(PreparedFailures, TheCallItselfIsAnother) {
                 status = barrier(o).status();
               }
               EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
-              EXPECT_THAT(error_info(status)->ranks, ElementsAre(1));
+              EXPECT_THAT(error_info(status)->ranks, ElementsAre(2));
             });
 }
 
@@ -361,8 +361,7 @@ TEST_P(PreparedFailures, ARankThatDoesNotComeIsNamedAtTheDeadline) {
     EXPECT_THAT(error_reason(status),
                 AnyOf(Reason::kTimedOut, Reason::kAborted))
         << status;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("not all ranks took part in time"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("kTimedOut"));
     EXPECT_THAT(error_info(status)->ranks, ElementsAre(2)) << status;
     EXPECT_EQ(error_info(status)->label, "late");
   });
