@@ -1,6 +1,8 @@
 #include "call.h"
 
 #include "backend.h"
+#include "sdk/blocks.h"
+#include "sdk/dtype.h"
 #include "sdk/fail.h"
 #include "sdk/read_op.h"
 
@@ -80,12 +82,45 @@ int32_t read_rows(const Comm* comm, const dw_op& op, EngineOp* call,
 // knows.
 int32_t check_known_form(const Comm* comm, const dw_op& op,
                          const dw_sdk::Shape& shape, dw_error* error) {
+  static constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kBlocksId};
   if (op.next == nullptr ||
-      dw_check_known_extensions(op.next, &dw_sdk::kMoeId, 1) != DW_OK)
+      dw_check_known_extensions(op.next, kKnown, 2) != DW_OK)
     return dw_sdk::check_form(op, shape, comm->rank, comm->size, error);
   dw_op plain = op;
   plain.next = nullptr;
   return dw_sdk::check_form(plain, shape, comm->rank, comm->size, error);
+}
+
+// The blocks of an operation that may have some.
+int32_t find_blocks(const dw_op& op, const dw_ext_blocks** blocks,
+                    dw_error* error) {
+  *blocks = nullptr;
+  const dw_ext* const found = dw_find_extension(op.next, dw_sdk::kBlocksId);
+  if (found == nullptr) return DW_OK;
+  if (found->struct_size < DW_EXT_BLOCKS_SIZE_1_2)
+    return dw_invalid(error, "blocks are shorter than in their first version");
+  constexpr dw_dtype kBytes = {1, 8, 1};
+  if (op.kind != DW_OP_ALL_TO_ALL ||
+      (op.flags & (DW_FLAG_PER_RANK | DW_FLAG_PARTS)) != DW_FLAG_PER_RANK ||
+      op.in.displs != nullptr || op.out.displs != nullptr ||
+      !dw_dtype_equal(op.in.dtype, kBytes))
+    return dw_unsupported(error, "blocks are bytes of an all_to_all by counts");
+  *blocks = reinterpret_cast<const dw_ext_blocks*>(found);
+  return DW_OK;
+}
+
+// Every block has as many bytes as its rank's count.
+int32_t check_blocks(const Comm& comm, const EngineOp* call, dw_error* error) {
+  const auto fits = [](const dw_block& block, size_t count) {
+    uint64_t bytes, end;
+    return count == 0 ||
+           (dw_sdk::measure(block, &bytes, &end) && bytes == count);
+  };
+  for (int r = 0; r < comm.size; ++r)
+    if (!fits(call->blocks->in[r], call->in_pieces[r].bytes) ||
+        !fits(call->blocks->out[r], call->out_pieces[r].bytes))
+      return dw_invalid(error, "a block has other bytes than its count says");
+  return DW_OK;
 }
 
 bool is_divided(const dw_op& op) {
@@ -118,12 +153,20 @@ int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
   const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, op->kind);
   if (int32_t code = check_known_form(comm, *op, shape, error)) return code;
   call->has_rows = dw_sdk::moe_extension_of(*op) != nullptr;
+  if (int32_t code = find_blocks(*op, &call->blocks, error)) return code;
+  if (call->has_rows && call->blocks != nullptr)
+    return dw_unsupported(error, "rows and blocks do not go together");
   const uint64_t types = dw_sdk::types_of(op->kind, op->reduce);
   if (int32_t code = call->has_rows
                          ? read_rows(comm, *op, call, error)
                          : dw_sdk::read_buffers(*op, shape, types, comm->rank,
                                                 comm->size, call, error))
     return code;
+  if (call->blocks != nullptr) {
+    if (int32_t code = check_blocks(*comm, call, error)) return code;
+    call->in.at = static_cast<char*>(op->in.data);
+    call->out.at = static_cast<char*>(op->out.data);
+  }
   call->kind = op->kind;
   call->reduce = op->reduce;
   call->flags = op->flags;
@@ -142,6 +185,7 @@ int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
     return DW_OK;
   }
   call->print_base = print_base_of(comm, *call);
+  if (call->blocks != nullptr) call->print_base = mix(call->print_base + 1);
   call->print = print_of(*op, *call);
   return DW_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef DISTWRAP_BACKENDS_SHM_CALL_H_
 #define DISTWRAP_BACKENDS_SHM_CALL_H_
 
+#include "distwrap/abi/blocks.h"
 #include "distwrap/abi/plugin.h"
 #include "promise.h"
 #include "sdk/buffers.h"
@@ -20,8 +21,8 @@ struct Comm;
 using dw_sdk::Piece;
 using dw_sdk::Pieces;
 
-// Borrows nothing from the descriptor but the buffers, lists of rows and the
-// factor.
+// Borrows nothing from the descriptor but the buffers, lists of rows, blocks
+// and the factor.
 struct EngineOp : dw_sdk::Buffers {
   uint16_t kind = 0;
   uint16_t reduce = 0;
@@ -36,6 +37,8 @@ struct EngineOp : dw_sdk::Buffers {
   uint64_t print_base = 0;
   const void* scale = nullptr;
   int64_t deadline_ns = 0, timeout_ns = 0;
+  // The strided pieces of an exchange; NULL: they are packed.
+  const dw_ext_blocks* blocks = nullptr;
   dw_trace* trace = nullptr;  // only on the thread of a caller that waits
   // The pieces of an all_to_all are rows that lie apart: streams of bytes
   // without an address.

@@ -1,5 +1,6 @@
 // Runs a collective: chooses the operation's code and its way.
 #include "run.h"
+#include "sdk/blocks.h"
 
 namespace shm_backend {
 namespace {
@@ -11,6 +12,7 @@ void run_reduction(Run& run) {
 }
 
 void run_kind(Run& run) {
+  if (run.call.blocks != nullptr) return run_blocks(run);
   if (kShapes[run.call.kind].pairwise && run.call.per_rank())
     return run_pairs(run);
   if (run.is_in_place() && run_straight(run)) return;
@@ -41,6 +43,10 @@ void run_kind(Run& run) {
 // Runs an operation of a group with one rank.
 void run_alone(Comm* comm, const EngineOp& call) {
   if (call.has_rows) return call.rows.keep(0, 0, call.in_pieces[0].bytes, copy);
+  if (call.blocks != nullptr)
+    return dw_sdk::move_block(call.out.at, call.blocks->out[0], call.in.at,
+                              call.blocks->in[0], 0, call.in_pieces[0].bytes,
+                              copy);
   const bool reduces = kShapes[call.kind].reduces;
   const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;
   const Piece out =

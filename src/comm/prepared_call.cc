@@ -35,6 +35,8 @@ const char* PreparedCall::place(Place at, dw_op* op) const {
   if ((op->flags & DW_FLAG_PARTS) != 0) return "a list keeps its addresses";
   if (at.in != nullptr) op->in.data = const_cast<void*>(at.in);
   if (at.out != nullptr) op->out.data = at.out;
+  // The extension of such buffers knows which bytes move.
+  if (op->next != nullptr) return nullptr;
   const auto in = reinterpret_cast<uintptr_t>(op->in.data);
   const auto out = reinterpret_cast<uintptr_t>(op->out.data);
   if ((op->flags & DW_FLAG_IN_PLACE) != 0) {

@@ -166,7 +166,12 @@ absl::Status Prepared::add_exchange(const DeviceMesh& to_mesh, const Layout& to,
     return std::pair(std::move(send), std::move(receive));
   };
   std::tie(step.send, step.receive) = blocks_of(get_rank());
-  if (held.largest() + wanted.largest() > room / static_cast<int64_t>(size_)) {
+  step.moves_blocks = leaves_blocks(
+      step.group, std::vector<int64_t>(both.begin(), both.end()),
+      held.largest() + wanted.largest(),
+      [&](int64_t rank) { return blocks_of(static_cast<int>(rank)); });
+  if (!step.moves_blocks &&
+      held.largest() + wanted.largest() > room / static_cast<int64_t>(size_)) {
     Rounds rounds;
     for (const int rank : both) {
       const auto [send, receive] = blocks_of(rank);

@@ -69,6 +69,26 @@ Block Block::common(const layout::Regions& held, int64_t a,
   return block;
 }
 
+bool Block::regular(size_t size, dw_block* block) const {
+  constexpr size_t kDims = 3;
+  if (outer_.size() > kDims) return false;
+  *block = {static_cast<uint64_t>(begin_) * size,
+            static_cast<uint64_t>(run_) * size,
+            {1, 1, 1},
+            {0, 0, 0}};
+  for (size_t d = 0; d < outer_.size(); ++d) {
+    const std::vector<int64_t>& begins = outer_[d];
+    const int64_t stride = begins[1] - begins[0];
+    for (size_t i = 1; i < begins.size(); ++i)
+      if (begins[i] - begins[i - 1] != stride) return false;
+    const size_t at = kDims - outer_.size() + d;
+    block->begin += static_cast<uint64_t>(begins[0]) * size;
+    block->extents[at] = begins.size();
+    block->strides[at] = static_cast<uint64_t>(stride) * size;
+  }
+  return true;
+}
+
 template <class F>
 void Block::each_run(int64_t begin, int64_t end, const F& f) const {
   if (begin >= end) return;

@@ -4,6 +4,7 @@
 #ifndef DISTWRAP_SRC_MESH_BLOCKS_H_
 #define DISTWRAP_SRC_MESH_BLOCKS_H_
 
+#include "distwrap/abi/blocks.h"
 #include "layout/regions.h"
 
 #include <absl/types/span.h>
@@ -27,6 +28,10 @@ class Block {
   // Whether the block is one run, and where that begins.
   bool is_one_run() const { return outer_.empty(); }
   int64_t begin() const { return begin_; }
+
+  // Describes the block in bytes, with elements of `size` bytes. False: its
+  // runs do not lie at regular distances along three dimensions at most.
+  bool regular(size_t size, dw_block* block) const;
 
   // Copy elements of `size` bytes between packed memory and the memory of the
   // region: all, or those from `begin` to `end` in the order of the block.
@@ -95,6 +100,14 @@ class Blocks {
   void unpack(const std::byte* packed, std::byte* const* regions, size_t size,
               Share share = {}) const;
 
+  // Calls f(member, block) for each block with elements, until one returns
+  // false; returns that.
+  template <class F>
+  bool each_block(const F& f) const {
+    for (const Placed& one : placed_)
+      if (one.block.count() != 0 && !f(one.member, one.block)) return false;
+    return true;
+  }
   // The block that was added as number `i`, for steps without members.
   const Block& block(size_t i) const { return placed_[i].block; }
 

@@ -211,7 +211,15 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
     const int64_t held = largest(regions), made = largest(next);
     const int64_t room = room_for_packing(
         first.options().cap_bytes, (i == 0 ? 0 : held) + (is_last ? 0 : made));
-    if (one.group && held + made > room / static_cast<int64_t>(size_)) {
+    if (step.kind == Kind::kExchange && one.levels.ranks == 1) {
+      std::vector<int64_t> members;
+      layout::each_member(at, me, step.axes,
+                          [&](int64_t member) { members.push_back(member); });
+      one.moves_blocks =
+          leaves_blocks(one.group, members, held + made, blocks_of);
+    }
+    if (one.group && !one.moves_blocks &&
+        held + made > room / static_cast<int64_t>(size_)) {
       Rounds rounds;
       layout::each_member(at, me, step.axes, [&](int64_t member) {
         const auto [send, receive] = blocks_of(member);
@@ -241,8 +249,12 @@ void Prepared::finish(const std::string& text) {
                        static_cast<int64_t>(blocks.counts().size());
     };
     const bool always = step.rounds != 1 || step.levels.ranks != 1;
+    if (step.moves_blocks)
+      step.blocks =
+          std::make_unique<StepBlocks>(step.send, step.receive, size_);
     const auto packed = [&](const Blocks& blocks) {
-      const bool packs = step.group && (always || !blocks.is_packed());
+      const bool packs =
+          step.group && !step.moves_blocks && (always || !blocks.is_packed());
       return packs ? of_round(blocks) : 0;
     };
     pieces_ = std::max(pieces_, packed(step.send));
@@ -358,6 +370,7 @@ absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
   if (step.levels.ranks != 1)
     return run_levels(step, to, from, staging, timeout);
   if (step.rounds != 1) return run_rounds(step, to, from, staging, timeout);
+  if (step.blocks != nullptr) return run_blocks(step, to[0], from[0], timeout);
   // Packed memory where the regions' own does not have the order.
   const bool packs = !step.send.is_packed();
   const bool unpacks = !step.receive.is_packed();
@@ -368,6 +381,27 @@ absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
   if (!status.ok()) return status;
   if (unpacks) step.receive.unpack(staging.parts(), to, size_);
   return absl::OkStatus();
+}
+
+absl::Status Prepared::run_blocks(const Step& step, std::byte* to,
+                                  const std::byte* from,
+                                  std::optional<absl::Duration> timeout) const {
+  // The extension tells the bytes; the views only where they count from.
+  const TensorView out(to, 0, DType::kU8);
+  const TensorView in(const_cast<std::byte*>(from), 0, DType::kU8);
+  const auto describe = [&]() -> StepCall::Arguments {
+    comm::AnyCall call = {};
+    call.out = out;
+    call.in = in;
+    call.per_rank = true;
+    call.out_counts = Counts{.counts = step.blocks->out_counts()};
+    call.in_counts = Counts{.counts = step.blocks->in_counts()};
+    call.next = step.blocks->extension();
+    call.placed_by_extension = true;
+    return {DW_OP_ALL_TO_ALL, call};
+  };
+  return step.call->run(out, in, {.timeout = timeout, .label = step.label},
+                        describe);
 }
 
 absl::Status Prepared::run_rounds(const Step& step, std::byte* const* to,

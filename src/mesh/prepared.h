@@ -14,6 +14,7 @@
 #include "layout/regions.h"
 #include "mesh/blocks.h"
 #include "mesh/mesh_state.h"
+#include "mesh/step_blocks.h"
 #include "mesh/step_call.h"
 #include "mesh/wire_form.h"
 
@@ -100,6 +101,11 @@ class Prepared {
     std::string label;
     // Null: the step has no group, or goes in rounds.
     std::unique_ptr<StepCall> call;
+    // Whether the backend moves the blocks of this exchange where they lie.
+    // Equal on all ranks of the group.
+    bool moves_blocks = false;
+    // Null: the pieces are packed.
+    std::unique_ptr<StepBlocks> blocks;
   };
   // The memory of one run: results between steps, which take turns in two
   // places, packed blocks of a step, and the parts in the form in which they
@@ -188,6 +194,28 @@ class Prepared {
   }
   absl::Status communicate(const Step& step, TensorView to, TensorView from,
                            std::optional<absl::Duration> timeout) const;
+  // An exchange whose blocks the backend moves where they lie.
+  absl::Status run_blocks(const Step& step, std::byte* to,
+                          const std::byte* from,
+                          std::optional<absl::Duration> timeout) const;
+  // Whether the exchange among these ranks of `group` is left to a backend that
+  // moves strided pieces: some rank would have to pack, and the blocks of all
+  // can be described. `elements`: that a rank holds and gets, at most.
+  template <class BlocksOf>
+  bool leaves_blocks(const Group& group, absl::Span<const int64_t> ranks,
+                     int64_t elements, const BlocksOf& blocks_of) const {
+    // Smaller ones are faster packed: they need one slot of each rank.
+    constexpr size_t kLeast = 64 << 10;
+    if (static_cast<size_t>(elements) < kLeast / size_) return false;
+    bool some_packs = false, all_fit = true;
+    for (const int64_t rank : ranks) {
+      const auto [send, receive] = blocks_of(rank);
+      some_packs |= !send.is_packed() || !receive.is_packed();
+      all_fit &=
+          StepBlocks::fit(send, size_) && StepBlocks::fit(receive, size_);
+    }
+    return some_packs && all_fit && StepCall::moves_blocks(group);
+  }
   absl::Status communicate_share(const Step& step, Share share, TensorView to,
                                  TensorView from,
                                  const OpOptions& options) const;

@@ -31,6 +31,9 @@ class StepCall {
   StepCall(Group group, uint64_t fingerprint)
       : group_(std::move(group)), fingerprint_(fingerprint) {}
   ~StepCall() { delete call_.load(std::memory_order_acquire); }
+  // Whether the group's backend moves blocks (distwrap/abi/blocks.h) from where
+  // they lie to where they belong. Equal on all ranks.
+  static bool moves_blocks(const Group& group);
   StepCall(const StepCall&) = delete;
   StepCall& operator=(const StepCall&) = delete;
 

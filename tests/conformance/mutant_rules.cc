@@ -1,3 +1,4 @@
+#include "distwrap/abi/blocks.h"
 #include "host.h"
 #include "mutants.h"
 #include "perfect.h"
@@ -327,6 +328,31 @@ int32_t starts_after_the_end(dw_plan* plan, const dw_start* start,
   return code == DW_ABORTED ? DW_DONE : code;
 }
 
+// ---- strided pieces ----
+
+int32_t packs_blocks(dw_comm* comm, const dw_op* op, dw_work* work,
+                     dw_error* error) {
+  dw_op packed = *op;
+  packed.next = nullptr;
+  return sound().submit(comm, &packed, work, error);
+}
+
+// Runs a little longer than they are.
+int32_t fills_between_runs(dw_comm* comm, const dw_op* op, dw_work* work,
+                           dw_error* error) {
+  const int32_t code = sound().submit(comm, op, work, error);
+  if (op->next != nullptr && code == DW_DONE) {
+    const auto& blocks = *reinterpret_cast<const dw_ext_blocks*>(op->next);
+    output(op)[blocks.out[0].begin + blocks.out[0].run] = 0x11;
+  }
+  return code;
+}
+
+int32_t takes_any_block(dw_comm* comm, const dw_op* op, dw_error* error) {
+  const int32_t code = sound().query(comm, op, error);
+  return code == DW_INVALID_ARGUMENT ? DW_OK : code;
+}
+
 constexpr char kHangs[] = "did not";
 
 }  // namespace
@@ -397,6 +423,9 @@ std::vector<Mutant> mutants_of_rules() {
        }},
       SLOT(plan_run, starts_after_the_end, check_prepared_abort, 2,
            "after an abort"),
+      SUBMITS(packs_blocks, check_blocks, 2, "blocks: a run is wrong"),
+      SUBMITS(fills_between_runs, check_blocks, 2, "between the runs"),
+      SLOT(query, takes_any_block, check_blocks, 2, "than its count is taken"),
   };
 }
 

@@ -3,6 +3,7 @@
 #include "distwrap/abi/read.h"
 #include "numbers.h"
 #include "perfect_hub.h"
+#include "sdk/blocks.h"
 #include "sdk/dtype.h"
 #include "sdk/fail.h"
 #include "sdk/read_op.h"
@@ -171,15 +172,35 @@ bool is_promised(const dw_op& op) {
          });
 }
 
+constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kBlocksId};
+
+bool blocks_fit(const dw_op& op, int size) {
+  const auto* const found = reinterpret_cast<const dw_ext_blocks*>(
+      dw_find_extension(op.next, dw_sdk::kBlocksId));
+  if (found == nullptr) return true;
+  const auto fits = [](const dw_block& block, int64_t count) {
+    uint64_t bytes, end;
+    return count == 0 || (dw_sdk::measure(block, &bytes, &end) &&
+                          bytes == static_cast<uint64_t>(count));
+  };
+  for (int r = 0; r < size; ++r)
+    if (!fits(found->in[r], op.in.counts[r]) ||
+        !fits(found->out[r], op.out.counts[r]))
+      return false;
+  return true;
+}
+
 int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
   dw_op space;
   const dw_op* op;
   if (int32_t code = dw_read_op(&space, &op, given))
     return fail(error, code, "perfect: unknown size");
   if (!is_promised(*op) ||
-      dw_check_known_extensions(op->next, &dw_sdk::kMoeId, 1) != DW_OK ||
+      dw_check_known_extensions(op->next, kKnown, 2) != DW_OK ||
       op->stream.device_type > DW_DEVICE_CPU)
     return fail(error, DW_UNIMPLEMENTED, "perfect: not supported");
+  if (!blocks_fit(*op, of(comm)->hub->size()))
+    return fail(error, DW_INVALID_ARGUMENT, "perfect: a block does not fit");
   if (dw_sdk::moe_extension_of(*op) != nullptr) {
     dw_sdk::MoeRows rows;
     const Comm& here = *of(comm);
@@ -244,7 +265,6 @@ struct Plan {
         op(given),
         in(given.in, of(of_comm)->hub->size()),
         out(given.out, of(of_comm)->hub->size()) {
-    op.next = nullptr;
     op.in = lent(in, given.in);
     op.out = lent(out, given.out);
   }

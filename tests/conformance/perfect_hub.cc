@@ -1,7 +1,9 @@
 #include "perfect_hub.h"
 
+#include "sdk/blocks.h"
 #include "sdk/dtype.h"
 #include "sdk/message_mismatch.h"
+#include "sdk/read_op.h"
 
 #include <cstring>
 
@@ -43,6 +45,11 @@ Held::Held(const dw_op& given, int own_rank, int size, dw_work* cell)
       work(cell) {
   has_rows_ = dw_sdk::moe_extension_of(given) != nullptr &&
               rows_.read(given, rank, size, nullptr) == DW_OK;
+  const auto* const blocks = reinterpret_cast<const dw_ext_blocks*>(
+      dw_find_extension(given.next, dw_sdk::kBlocksId));
+  if (blocks == nullptr) return;
+  in_blocks.assign(blocks->in, blocks->in + size);
+  out_blocks.assign(blocks->out, blocks->out + size);
 }
 
 bool Hub::is_aborted() {

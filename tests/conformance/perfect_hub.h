@@ -2,6 +2,7 @@
 #ifndef DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
 #define DISTWRAP_TESTS_CONFORMANCE_PERFECT_HUB_H_
 
+#include "distwrap/abi/blocks.h"
 #include "distwrap/abi/plugin.h"
 #include "sdk/moe_rows.h"
 
@@ -40,6 +41,8 @@ struct Held {
   const int rank;
   const HeldBuffer in, out;
   const dw_sdk::MoeRows* rows() const { return has_rows_ ? &rows_ : nullptr; }
+  // By rank, of an exchange of strided pieces; else empty.
+  std::vector<dw_block> in_blocks, out_blocks;
   dw_work* const work;  // NULL: the caller waits
   int32_t code = DW_AGAIN;
   dw_error error = {};

@@ -1,6 +1,7 @@
 // A collective for all ranks at once: copies of all inputs, then all outputs.
 #include "perfect_hub.h"
 #include "reference.h"
+#include "sdk/blocks.h"
 #include "sdk/dtype.h"
 
 #include <cstring>
@@ -24,7 +25,9 @@ class Performance {
                         kind_ == DW_OP_ALL_TO_ALL;
       for (int r = 0; r < (wide ? size_ : 1) && buf.count > 0; ++r)
         pieces.push_back(
-            copy(wide ? held->in.piece(r, size_) : held->in.whole()));
+            !held->in_blocks.empty()
+                ? gathered(*held, r)
+                : copy(wide ? held->in.piece(r, size_) : held->in.whole()));
       in_.push_back(std::move(pieces));
     }
   }
@@ -55,6 +58,19 @@ class Performance {
   std::string copy(const HeldBuffer::Piece& piece) const {
     return piece.count == 0 ? std::string()
                             : std::string(piece.data, piece.count * element_);
+  }
+
+  static std::string gathered(const Held& held, int to) {
+    const auto r = static_cast<size_t>(to);
+    std::string packed(static_cast<size_t>(held.in.counts[r]), '\0');
+    dw_sdk::gather(packed.data(), static_cast<const char*>(held.in.buf.data),
+                   held.in_blocks[r], 0, packed.size(), std::memcpy);
+    return packed;
+  }
+  static void scatter(const Held& held, int from, const std::string& packed) {
+    dw_sdk::scatter(static_cast<char*>(held.out.buf.data),
+                    held.out_blocks[static_cast<size_t>(from)], packed.data(),
+                    0, packed.size(), std::memcpy);
   }
 
   const std::string& input(int rank, int piece) const {
@@ -101,8 +117,11 @@ class Performance {
       }
       default:
         for (int r = 0; r < size_; ++r)
-          write(out.piece(r, size_),
-                input(r, kind_ == DW_OP_ALL_TO_ALL ? rank : 0));
+          if (!at(rank).out_blocks.empty())
+            scatter(at(rank), r, input(r, rank));
+          else
+            write(out.piece(r, size_),
+                  input(r, kind_ == DW_OP_ALL_TO_ALL ? rank : 0));
     }
   }
 

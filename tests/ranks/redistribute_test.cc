@@ -3,6 +3,7 @@
 #include "distwrap/redistribute.h"
 
 #include "distwrap/distwrap.h"
+#include "distwrap/memory.h"
 #include "host_backends.h"
 #include "ranks/hook_diary.h"
 #include "ranks/rank_threads.h"
@@ -151,6 +152,74 @@ TEST_P(Redistribute, LargeUnevenPartsOfEveryWidth) {
     check<int16_t>(*mesh, tensor, columns, rows, {});
     check<float>(*mesh, tensor, rows, **Layout::parse(shape, "R"), {});
     check<int64_t>(*mesh, tensor, **Layout::parse(shape, "P"), columns, {});
+  });
+}
+
+// Pieces so large that a backend may move them from where they lie to where
+// they belong, with rows of all lengths, on either side and along any axes.
+TEST_P(Redistribute, LargeStridedPieces) {
+  for (const auto& [mesh_shape, texts] :
+       {std::pair<MeshShape, std::vector<std::string>>{
+            {{3}}, {"S(0)", "S(1)", "SS(1,2)"}},
+        {{{2, 2}}, {"S(0),S(1)", "S(1),S(2)"}}}) {
+    int ranks = 1;
+    for (const int64_t size : mesh_shape.sizes) ranks *= static_cast<int>(size);
+    testing::run_ranks(
+        ranks, {.backend = GetParam()},
+        [&, &mesh_shape = mesh_shape, &texts = texts](Session& s) {
+          bind_session(s);
+          const auto mesh = DeviceMesh::create(mesh_shape);
+          ASSERT_TRUE(mesh.ok()) << mesh.status();
+          for (const std::string& a : texts)
+            for (const std::string& b : texts) {
+              if (a == b) continue;
+              const Layout& from = **Layout::parse(mesh_shape, a);
+              const Layout& to = **Layout::parse(mesh_shape, b);
+              check<double>(*mesh, {13, 26, 41}, from, to, {});
+              if (::testing::Test::HasFatalFailure()) return;
+            }
+        });
+  }
+}
+
+// Memory of the backend is read where it lies, also by ranks without any.
+TEST(RedistributeMemory, StridedPiecesOfTheBackendsMemory) {
+  testing::run_ranks(3, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{3}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    constexpr int64_t kRows = 99, kColumns = 301;
+    const int64_t matrix[] = {kRows, kColumns};
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    const auto allocator = get_mem_allocator();
+    ASSERT_TRUE(allocator.ok()) << allocator.status();
+    const int64_t mine = rows.local_shape(matrix, mesh->rank())->at(0);
+    const int64_t wide = columns.local_shape(matrix, mesh->rank())->at(1);
+    const auto memory = allocator->allocate(kRows * kColumns * 8);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    std::vector<double> own(static_cast<size_t>(mine * kColumns));
+    // All ranks, some and none have their part there.
+    for (int lenders = 0; lenders < 4; ++lenders) {
+      double* const in = session.rank() < lenders
+                             ? static_cast<double*>(memory->data())
+                             : own.data();
+      const auto first = static_cast<double>(33 * session.rank());
+      for (int64_t i = 0; i < mine * kColumns; ++i)
+        in[i] = 1000 * lenders + first * kColumns + static_cast<double>(i);
+      std::vector<double> out(static_cast<size_t>(kRows * wide));
+      ASSERT_TRUE(redistribute(*mesh, TensorView(out), columns,
+                               TensorView(in, mine * kColumns), rows, matrix)
+                      .ok());
+      const int64_t left = std::min(int64_t{session.rank()} * 101, kColumns);
+      for (int64_t i = 0; i < kRows; ++i)
+        for (int64_t j = 0; j < wide; ++j)
+          ASSERT_EQ(
+              out[static_cast<size_t>(i * wide + j)],
+              1000 * lenders + static_cast<double>(i * kColumns + left + j))
+              << i << ", " << j;
+    }
   });
 }
 

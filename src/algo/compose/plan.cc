@@ -11,13 +11,15 @@
 
 namespace distwrap::algo::compose {
 
-int32_t Plan::prepare_below(dw_error* error) {
+int32_t Plan::prepare_below(const dw_ext* next, dw_error* error) {
   const dw_backend_api& inner = comm_.backend().inner();
+  next_ = next;
   if (way_ != Comm::Route::kNative || inner.plan_create == nullptr ||
       inner.plan_run == nullptr || inner.plan_destroy == nullptr)
     return DW_OK;
-  const int32_t code =
-      inner.plan_create(comm_.inner(), &op_.get(), 1, &below_, error);
+  dw_op op = op_.get();
+  op.next = next;
+  const int32_t code = inner.plan_create(comm_.inner(), &op, 1, &below_, error);
   return code == DW_UNIMPLEMENTED ? int32_t{DW_OK} : code;
 }
 
@@ -37,6 +39,7 @@ int32_t Plan::run(const dw_start& start, dw_work* work, dw_error* error) {
       return comm_.backend().inner().plan_run(below_, &below, nullptr, error);
   }
   dw_op op = op_.get();
+  op.next = next_;
   dw_apply_start(&start, &op);
   return comm_.submit_planned(op, way_, work, error);
 }
@@ -50,14 +53,12 @@ int32_t plan_create(dw_comm* comm, const dw_op* ops, uint64_t n, dw_plan** plan,
   if (int32_t code = read_op(&space, &op, ops, error)) return code;
   if (dw_is_of_window(op) != 0)
     return unsupported(error, "no operation on a window can be prepared");
-  if (op->next != nullptr)
-    return unsupported(error, "no operation with extensions is prepared");
   Comm& prepares = Comm::of(comm);
   Comm::Route way;
   if (int32_t code = prepares.plan(*op, &way, error)) return code;
   return dw_sdk::guarded("a prepared operation", error, [&]() -> int32_t {
     auto made = std::make_unique<Plan>(prepares, *op, way);
-    if (int32_t code = made->prepare_below(error)) return code;
+    if (int32_t code = made->prepare_below(op->next, error)) return code;
     *plan = made.release()->abi();
     return DW_OK;
   });

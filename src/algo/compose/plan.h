@@ -28,14 +28,16 @@ class Plan {
   static Plan& of(dw_plan* plan) { return *reinterpret_cast<Plan*>(plan); }
   dw_plan* abi() { return reinterpret_cast<dw_plan*>(this); }
 
-  // Prepares it below if it is served there.
-  int32_t prepare_below(dw_error* error);
+  // Prepares it below if it is served there. The chain of extensions lives as
+  // long as the plan.
+  int32_t prepare_below(const dw_ext* next, dw_error* error);
   int32_t run(const dw_start& start, dw_work* work, dw_error* error);
 
  private:
   Comm& comm_;
   const KeptOp op_;
   const Comm::Route way_;
+  const dw_ext* next_ = nullptr;
   dw_plan* below_ = nullptr;  // null: every start is submitted
 };
 

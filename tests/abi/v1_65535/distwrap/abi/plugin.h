@@ -270,8 +270,8 @@ struct dw_backend_api {
   int32_t (*run_queued)(dw_comm* comm, uint64_t seq); /* [any]     */
   /* Since 1.2: prepared operations. plan_create gets one operation (n is 1),
    * not on a window, without what dw_start has. It copies what the operation
-   * and its arrays say; buffers and `scale` stay borrowed until plan_destroy,
-   * buffers that every start names by dw_start only for that start. Where
+   * and its arrays say; buffers, `scale` and extensions stay borrowed until
+   * plan_destroy, buffers that every start names only for that start. Where
    * `fingerprint` is not 0 it covers the counts of all pairs of ranks, too.
    * plan_run starts the operation and answers as `submit`, also while earlier
    * starts are under way. plan_destroy comes when none is, and before

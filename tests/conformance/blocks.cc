@@ -1,0 +1,175 @@
+// The extension distwrap.blocks, where a backend has it: strided pieces, whose
+// runs differ on the two sides, come to where they belong and nowhere else.
+#include "distwrap/abi/blocks.h"
+
+#include "checks.h"
+#include "operation.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace distwrap::conformance {
+namespace {
+
+constexpr uint64_t kRun = 24, kPlanes = 2, kPlane = 400;
+constexpr uint64_t kRow = 40, kOutRow = 56;  // distances of runs
+constexpr size_t kEach = 1024;               // bytes of the buffer for a rank
+constexpr char kGap = 0x5a;
+
+// Rows that a rank gives another one in each plane.
+uint64_t rows(int from, int to, int salt) {
+  return static_cast<uint64_t>((from * 3 + to * 2 + salt) % 5);
+}
+char value(int from, int to, uint64_t i, int salt) {
+  return static_cast<char>(from * 71 + to * 37 + salt * 11 +
+                           static_cast<int>(i));
+}
+
+// An exchange as one rank sees it.
+class Strided {
+ public:
+  Strided(int rank, int size, int salt)
+      : in_(kEach * static_cast<size_t>(size), kGap), out_(in_), want_(in_) {
+    for (int r = 0; r < size; ++r) {
+      const uint64_t base = kEach * static_cast<uint64_t>(r) + 8;
+      const uint64_t gives = rows(rank, r, salt), takes = rows(r, rank, salt);
+      in_blocks_.push_back(
+          {base, kRun, {1, kPlanes, gives}, {0, kPlane, kRow}});
+      // Runs of half the length.
+      out_blocks_.push_back({base,
+                             kRun / 2,
+                             {kPlanes, takes, 2},
+                             {kPlane, kOutRow, kRun / 2 + 3}});
+      in_counts_.push_back(static_cast<int64_t>(kRun * kPlanes * gives));
+      out_counts_.push_back(static_cast<int64_t>(kRun * kPlanes * takes));
+      uint64_t i = 0;
+      for (uint64_t p = 0; p < kPlanes; ++p)
+        for (uint64_t row = 0; row < gives; ++row)
+          for (uint64_t k = 0; k < kRun; ++k)
+            in_[base + p * kPlane + row * kRow + k] = value(rank, r, i++, salt);
+      i = 0;
+      for (uint64_t p = 0; p < kPlanes; ++p)
+        for (uint64_t row = 0; row < takes; ++row)
+          for (uint64_t half = 0; half < 2; ++half)
+            for (uint64_t k = 0; k < kRun / 2; ++k)
+              want_[base + p * kPlane + row * kOutRow + half * (kRun / 2 + 3) +
+                    k] = value(r, rank, i++, salt);
+    }
+    before_ = in_;
+    static constexpr char kId[] = DW_EXT_BLOCKS;
+    extension_ = {
+        {sizeof extension_, DW_EXT_REQUIRED, {kId, sizeof kId - 1}, nullptr},
+        in_blocks_.data(),
+        out_blocks_.data()};
+  }
+  Strided(const Strided&) = delete;
+  Strided& operator=(const Strided&) = delete;
+
+  dw_op op(bool waits) {
+    dw_op op = {};
+    op.struct_size = sizeof op;
+    op.kind = DW_OP_ALL_TO_ALL;
+    op.peer = -1;
+    op.flags = DW_FLAG_PER_RANK | (waits ? DW_FLAG_CALLER_WAITS : 0);
+    fill(&op.in, in_, in_counts_);
+    fill(&op.out, out_, out_counts_);
+    op.next = &extension_.head;
+    return op;
+  }
+  dw_block& block_from(int rank) {
+    return out_blocks_[static_cast<size_t>(rank)];
+  }
+  std::string wrong() const {
+    if (in_ != before_) return "wrote into the input";
+    for (size_t i = 0; i < out_.size(); ++i)
+      if (out_[i] != want_[i])
+        return (want_[i] == kGap ? "wrote between the runs, at byte "
+                                 : "a run is wrong, at byte ") +
+               std::to_string(i);
+    return "";
+  }
+
+ private:
+  static void fill(dw_buf* buf, std::vector<char>& bytes,
+                   const std::vector<int64_t>& counts) {
+    buf->data = bytes.data();
+    buf->dtype = {1, 8, 1};
+    buf->counts = counts.data();
+    for (const int64_t count : counts) buf->count += count;
+  }
+
+  std::vector<char> in_, out_, want_, before_;
+  std::vector<dw_block> in_blocks_, out_blocks_;
+  std::vector<int64_t> in_counts_, out_counts_;
+  dw_ext_blocks extension_ = {};
+};
+
+void exchange(Member& member, bool waits, int salt) {
+  Strided strided(member.rank, member.size, salt);
+  dw_op op = strided.op(waits);
+  op.seq = member.next_seq++;
+  Operation operation(op);
+  std::string wrong = operation.begin(member);
+  if (wrong.empty()) wrong = operation.end(member);
+  if (wrong.empty()) wrong = strided.wrong();
+  if (!wrong.empty()) member.find("blocks: " + wrong);
+}
+
+// A prepared exchange, whose blocks count from the addresses of each start.
+void start(Member& member, bool waits) {
+  if (member.api.plan_create == nullptr || member.api.plan_run == nullptr)
+    return;
+  Strided first(member.rank, member.size, 1);
+  const dw_op op = first.op(false);
+  dw_plan* plan = nullptr;
+  dw_error error = {};
+  if (member.api.plan_create(member.comm, &op, 1, &plan, &error) != DW_OK)
+    return member.find("blocks: plan_create: " + std::string(error.text));
+  Strided second(member.rank, member.size, 1);
+  for (Strided* const on : {&first, &second}) {
+    const dw_op at = on->op(waits);
+    dw_start how = {};
+    how.struct_size = sizeof how;
+    how.flags = waits ? DW_FLAG_CALLER_WAITS : 0;
+    how.seq = member.next_seq++;
+    how.in = at.in.data;
+    how.out = at.out.data;
+    dw_work work;
+    const int32_t code =
+        member.api.plan_run(plan, &how, waits ? nullptr : &work, &error);
+    if (code == DW_OK) wait_for(member, work, member.limits.operation);
+    std::string wrong =
+        code > DW_OK ? "plan_run: " + error_text(code, error) : on->wrong();
+    if (!wrong.empty()) member.find("blocks, prepared: " + wrong);
+  }
+  member.api.plan_destroy(plan, nullptr);
+}
+
+void refuse(Member& member) {
+  Strided strided(member.rank, member.size, 1);
+  int from = 0;
+  while (from < member.size && rows(from, member.rank, 1) == 0) ++from;
+  if (from == member.size) return;
+  const dw_op op = strided.op(true);
+  strided.block_from(from).run += 1;
+  if (member.api.query(member.comm, &op, nullptr) != DW_INVALID_ARGUMENT)
+    member.find("blocks: a block with more bytes than its count is taken");
+}
+
+}  // namespace
+
+void check_blocks(const dw_backend_api& api, int size, const Limits& limits,
+                  Findings& findings) {
+  run_team(api, size, limits, findings, [](Member& member) {
+    Strided strided(member.rank, member.size, 0);
+    const dw_op op = strided.op(true);
+    if (member.api.query(member.comm, &op, nullptr) != DW_OK) return;
+    for (int salt = 0; salt < 5; ++salt)
+      for (const bool waits : {true, false}) exchange(member, waits, salt);
+    for (const bool waits : {true, false}) start(member, waits);
+    refuse(member);
+  });
+}
+
+}  // namespace distwrap::conformance
