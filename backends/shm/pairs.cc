@@ -30,6 +30,9 @@ namespace {
 // Bytes of this rank's own piece that it copies while the others' pieces are
 // coming, also where CMA moves those and copies the rest.
 constexpr size_t kSoon = 16 << 10;
+// From this size on a row is written past the caches in an operation that
+// outgrows them.
+constexpr size_t kLongRow = 1 << 10;
 // The round behind all rounds of staging.
 constexpr uint32_t kStraightRound = kLastRound - 1;
 
@@ -91,6 +94,13 @@ class Exchange {
   Part part_in(uint32_t round, size_t bytes) const {
     const size_t begin = std::min(bytes, round * step_);
     return {begin, std::min(step_, bytes - begin)};
+  }
+  // The bytes that a piece fills in the caller's buffers: rows may have several
+  // places.
+  size_t placed(int from, size_t bytes) const {
+    return run_.call.has_rows && bytes != 0
+               ? run_.call.rows.placed_bytes(from, bytes)
+               : bytes;
   }
   // Copies a part of what this rank gives, and of what it takes.
   void stage(int to, Part part, char* data) const;
@@ -156,12 +166,12 @@ void Exchange::choose_way(int other) {
 }
 
 void Exchange::choose_ways() {
-  size_t result = own_taken().bytes, input = result;
+  size_t input = own_taken().bytes, result = placed(run_.rank, input);
   for (int other = 0; other < run_.size; ++other) {
     if (other == run_.rank) continue;
     Pair& pair = this->pair(other);
     const size_t gives = given(other).bytes, takes = taken(other).bytes;
-    result += takes;
+    result += placed(other, takes);
     input += gives;
     gives_ |= gives_to(other);
     takes_ |= takes_from(other);
@@ -192,6 +202,8 @@ void Exchange::land(int from, Part part, const char* data) const {
     return run_.take(from, taken(from).at + part.begin, data, part.bytes);
   run_.call.rows.scatter(from, part.begin, part.bytes, data,
                          [&](char* into, const char* row, size_t bytes) {
+                           if (run_.past_caches() && bytes >= kLongRow)
+                             return copy_past_caches(into, row, bytes);
                            run_.take(from, into, row, bytes);
                          });
 }

@@ -44,6 +44,15 @@ class MoeRows {
   uint64_t row_bytes() const { return row_bytes_; }
   const dw_ext_moe& lists() const { return ext_; }
 
+  // The bytes that the stream from rank `from`, of `bytes`, fills at its
+  // places.
+  uint64_t placed_bytes(int from, uint64_t bytes) const {
+    if (ext_.place_first == nullptr) return bytes;
+    const int64_t* const first = ext_.place_first + ext_.get_first[from];
+    const auto rows = static_cast<int64_t>(bytes / row_bytes_);
+    return static_cast<uint64_t>(first[rows] - first[0]) * row_bytes_;
+  }
+
   // The memory where entry 0 of `give`, or number 0 of the rows that come,
   // lies, if all others lie behind it in order; else NULL.
   const char* given_in_order() const {

@@ -283,6 +283,53 @@ TEST(RowsOfPairs, AreMovedByTheEngineItself) {
   });
 }
 
+// Each row of both ranks fills two places, at any alignment: 34 MB of output,
+// which no cache holds.
+TEST(RowsOfPairs, FillPlacesThatOutgrowTheCaches) {
+  constexpr uint64_t kRow = 131'009;
+  constexpr int32_t kRows = 64;
+  run_threads(2, [](conformance::Member& member) {
+    const auto byte = [](int rank, uint64_t i) {
+      return static_cast<uint8_t>(static_cast<uint64_t>(rank) * 91 + i % 251 +
+                                  i / kRow);
+    };
+    std::vector<uint8_t> in(kRow * kRows), out(4 * kRow * kRows + 1, 7);
+    for (uint64_t i = 0; i < in.size(); ++i) in[i] = byte(member.rank, i);
+    std::vector<int32_t> give, place;
+    Counts place_first;
+    for (int32_t i = 0; i < 2 * kRows; ++i) {
+      give.push_back(i % kRows);
+      place_first.push_back(2 * i);
+      place.push_back(4 * kRows - 1 - 2 * i);
+      place.push_back(4 * kRows - 2 - 2 * i);
+    }
+    place_first.push_back(4 * kRows);
+    constexpr auto kBytes = static_cast<int64_t>(kRow * kRows);
+    Divided sizes({kBytes, kBytes}, false);
+    Rows rows(sizes, sizes);
+    rows.channel = {in.data(), out.data(), kRow};
+    rows.give_first = rows.get_first = {0, kRows};
+    rows.lists.give_first = rows.give_first.data();
+    rows.lists.get_first = rows.get_first.data();
+    rows.lists.give = give.data();
+    rows.lists.place_first = place_first.data();
+    rows.lists.place = place.data();
+    dw_error error = {};
+    ASSERT_EQ(member.api.submit(member.comm, &rows.op, nullptr, &error),
+              DW_DONE)
+        << error.text;
+    for (int32_t i = 0; i < 2 * kRows; ++i)
+      for (int32_t j = 2 * i; j < 2 * i + 2; ++j)
+        for (uint64_t b = 0; b < kRow; ++b)
+          ASSERT_EQ(
+              out[static_cast<uint64_t>(place[static_cast<size_t>(j)]) * kRow +
+                  b],
+              byte(i / kRows, static_cast<uint64_t>(i % kRows) * kRow + b))
+              << "row " << i << ", byte " << b;
+    EXPECT_EQ(out.back(), 7);
+  });
+}
+
 // A difference is an error on both ranks, and delivers no byte: in rows that
 // fit a cell, one staged piece, or several rounds; or against a call without
 // rows.
