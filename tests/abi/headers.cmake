@@ -11,16 +11,16 @@ foreach(folder IN LISTS folders)
   if(NOT headers OR NOT sdk)
     message(FATAL_ERROR "no headers in ${folder} or ${SDK}")
   endif()
-  # 1.0 has no rows.
+  # What came with 1.2.
   if(NOT EXISTS ${folder}/distwrap/abi/moe.h)
-    list(REMOVE_ITEM sdk sdk/moe_rows.h)
+    list(REMOVE_ITEM sdk sdk/moe_rows.h sdk/blocks.h sdk/start.h)
   endif()
   foreach(header IN LISTS headers sdk)
     # One use makes the file non-empty, as -pedantic requires.
     string(CONCAT text "#include \"${header}\"\n#include \"${header}\"\n"
              "extern int dw_test_only;\n")
     set(languages c cc)
-    if(header MATCHES "^sdk/(atomics|buffers|descriptor_set|guard|half|kept_failure|limits|loaded_file|message_mismatch|moe_rows|process_barrier|shapes|spelling|thread|yielding)\\.h$")
+    if(header MATCHES "^sdk/(atomics|blocks|buffers|descriptor_set|guard|half|kept_failure|limits|loaded_file|message_mismatch|moe_rows|process_barrier|shapes|spelling|thread|yielding)\\.h$")
       set(languages cc)
     endif()
     foreach(language IN LISTS languages)
