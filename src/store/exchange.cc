@@ -175,9 +175,11 @@ absl::StatusOr<std::vector<std::string>> exchange(
                      rank, {}, deadline);
   };
   if (absl::Status status = presence.enter(deadline); !status.ok()) {
+    // The reason of another rank may be that it has no memory.
+    if (presence.is_over()) return as_own(status, key, rank, size, true);
     if (error_reason(status) == Reason::kOutOfMemory)
       give_up_alone(kNoMemory, status);
-    return presence.is_over() ? as_own(status, key, rank, size, true) : status;
+    return status;
   }
   absl::Status status = store.set(presence.blobs()[static_cast<size_t>(rank)],
                                   Presence::blob_text(blob), deadline);
