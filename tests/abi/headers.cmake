@@ -11,7 +11,7 @@ foreach(folder IN LISTS folders)
   if(NOT headers OR NOT sdk)
     message(FATAL_ERROR "no headers in ${folder} or ${SDK}")
   endif()
-  # What came with 1.2.
+  # Headers of the SDK that use what came with 1.2.
   if(NOT EXISTS ${folder}/distwrap/abi/moe.h)
     list(REMOVE_ITEM sdk sdk/moe_rows.h sdk/blocks.h sdk/start.h)
   endif()

@@ -32,7 +32,6 @@ constexpr size_t kToldCheckpoints = 8;
 void write(const ToldCalls::Call& call, Entry* entry) {
   constexpr auto kFree = std::memory_order_relaxed;
   entry->history.store(call.history, kFree);
-  entry->balance.store(call.balance, kFree);
   entry->what.store(call.what, kFree);
   entry->count.store(call.count, kFree);
   for (size_t i = 0; i < call.label.size(); ++i)
@@ -42,7 +41,10 @@ void write(const ToldCalls::Call& call, Entry* entry) {
 
 }  // namespace
 
-void GroupBoard::keep_checkpoint(uint64_t number, uint64_t history) {
+void GroupBoard::keep_checkpoint(uint64_t number) {
+  const uint64_t history =
+      page_->entries[number % GroupPage::kEntries].history.load(
+          std::memory_order_relaxed);
   Checkpoint& one =
       checkpoints_[number / kCheckpointEvery % checkpoints_.size()];
   one.number.store(0, std::memory_order_relaxed);
@@ -96,8 +98,7 @@ ToldCalls GroupBoard::told_calls(uint64_t upto, uint64_t inside,
   for (uint64_t n = upto == 0 ? 1 : oldest_kept(upto); n <= upto; ++n) {
     const std::optional<Seen> seen = read(*page_, n);
     if (!seen.has_value()) continue;
-    ToldCalls::Call call{n, seen->history, seen->balance, seen->call.what,
-                         seen->call.count};
+    ToldCalls::Call call{n, seen->history, seen->call.what, seen->call.count};
     const Entry& entry = page_->entries[n % GroupPage::kEntries];
     for (size_t i = 0; i < call.label.size(); ++i)
       call.label[i] = entry.label[i].load(std::memory_order_relaxed);
@@ -110,8 +111,15 @@ ToldCalls GroupBoard::told_calls(uint64_t upto, uint64_t inside,
         history.has_value())
       told.checkpoints.push_back({n - 1, *history});
   if (!alone) return told;
-  for (const auto& word : page_->counts.words)
-    told.counts.push_back(word.load(std::memory_order_relaxed));
+  // Two equal copies are not of a moment in which a call was being shown.
+  const auto copy = [this] {
+    std::vector<uint32_t> counts;
+    for (const auto& word : page_->counts.words)
+      counts.push_back(word.load(kOrder));
+    return counts;
+  };
+  told.counts = copy();
+  if (told.counts != copy()) told.counts.clear();
   while (!told.counts.empty() && told.counts.back() == 0)
     told.counts.pop_back();
   return told;
@@ -158,8 +166,9 @@ void GroupBoard::hear(absl::string_view text) {
     GroupPage& page = *far->page;
     for (const ToldCalls::Call& call : told->calls)
       write(call, &page.entries[call.number % GroupPage::kEntries]);
-    for (size_t i = 0; i < told->counts.size(); ++i)
-      page.counts.words[i].store(told->counts[i], std::memory_order_relaxed);
+    for (size_t i = 0; i < page.counts.words.size(); ++i)
+      page.counts.words[i].store(i < told->counts.size() ? told->counts[i] : 0,
+                                 std::memory_order_relaxed);
     const int64_t since_ns = Deadline::now_ns() - told->since_ns;
     const uint64_t inside = one.last >= told->inside ? told->inside : 0;
     page.last.store(one.last, std::memory_order_relaxed);

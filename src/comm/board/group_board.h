@@ -240,7 +240,8 @@ class GroupBoard {
   bool is_speaker(uint64_t inside) const;
   bool shows_pair_counts(uint64_t number) const;
   ToldCalls told_calls(uint64_t upto, uint64_t inside, int64_t now_ns);
-  void keep_checkpoint(uint64_t number, uint64_t history);
+  // Keeps the history at a call that no backend has refused.
+  void keep_checkpoint(uint64_t number);
   std::optional<uint64_t> history_at(uint64_t number) const;
   // By how much rarer than in a small job calls are told.
   int64_t scale() const;
@@ -324,8 +325,6 @@ class GroupBoard {
   // Zero before the first call.
   const uint64_t history = before.history.load(std::memory_order_relaxed);
   uint64_t balance = before.balance.load(std::memory_order_relaxed);
-  if ((op.seq & checkpoint_mask_) == 0) [[unlikely]]
-    keep_checkpoint(op.seq - 1, history);
   Entry& entry = page_->entries[op.seq % GroupPage::kEntries];
   entry.number.store(0, std::memory_order_relaxed);
   entry.history.store(mix(history + seen.print), kOrder);
@@ -344,6 +343,8 @@ class GroupBoard {
   page_->last.store(op.seq, kOrder);
   if ((op.flags & DW_FLAG_CALLER_WAITS) != 0)
     page_->inside.store(op.seq, kOrder);
+  if ((op.seq & checkpoint_mask_) == 0) [[unlikely]]
+    keep_checkpoint(op.seq - 1);
 }
 
 }  // namespace distwrap::comm

@@ -56,8 +56,8 @@ std::string ToldCalls::text() const {
   append(&text, static_cast<uint64_t>(since_ns));
   append(&text, calls.size());
   for (const Call& call : calls) {
-    for (const uint64_t value : {call.number, call.history, call.balance,
-                                 call.what, static_cast<uint64_t>(call.count)})
+    for (const uint64_t value : {call.number, call.history, call.what,
+                                 static_cast<uint64_t>(call.count)})
       append(&text, value);
     for (const uint64_t value : call.label) append(&text, value);
   }
@@ -85,8 +85,7 @@ std::optional<ToldCalls> ToldCalls::read(absl::string_view text) {
   told.since_ns = static_cast<int64_t>(words.number(kSigned));
   for (uint64_t n = words.number(kMost); n > 0; --n) {
     Call call;
-    for (uint64_t* const value :
-         {&call.number, &call.history, &call.balance, &call.what})
+    for (uint64_t* const value : {&call.number, &call.history, &call.what})
       *value = words.number();
     call.count = static_cast<int64_t>(words.number());
     for (uint64_t& value : call.label) value = words.number();

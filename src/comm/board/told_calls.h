@@ -24,9 +24,9 @@ struct ToldCalls {
     int64_t process = 0;
     uint64_t last = 0;  // number of the newest call that the speaker knows
   };
-  // As Entry of page.h.
+  // As Entry of page.h; balances are of one rank each, so they are not told.
   struct Call {
-    uint64_t number = 0, history = 0, balance = 0, what = 0;
+    uint64_t number = 0, history = 0, what = 0;
     int64_t count = 0;
     std::array<uint64_t, 3> label = {};
   };

@@ -143,13 +143,32 @@ TEST(FarCalls, CountsOfAPairOnTwoHostsAreNamed) {
   EXPECT_THAT(found->actual, HasSubstr("(rank 1): 5 elements to rank 2"));
 }
 
+// Zeros at the end of the counts are not told, and replace what was told
+// before.
+TEST(FarCalls, CountsOfACallDoNotStayForTheNext) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  const int64_t many[] = {9, 9, 9, 9}, none[] = {0, 0, 0, 0};
+  for (uint64_t seq = 1; seq <= 2; ++seq) {
+    for (const auto& rank : ranks) {
+      dw_op op = waiting(DW_OP_ALL_TO_ALL, 4, seq);
+      op.flags |= DW_FLAG_PER_RANK;
+      op.in.counts = op.out.counts = seq == 1 ? many : none;
+      rank->call(op);
+    }
+    // Time in which all of them tell their counts.
+    for (const auto& rank : ranks)
+      EXPECT_FALSE(rank->ear.wait(absl::Milliseconds(300)).has_value());
+  }
+}
+
 TEST(ToldCalls, AreReadAsTheyWereWritten) {
   ToldCalls told;
   told.host = "a";
   told.ranks = {{3, 77, 9}, {4, 78, 8}};
   told.inside = 9;
   told.since_ns = 5;
-  told.calls = {{8, ~uint64_t{0}, 1, 2, -1, {3, 4, 5}}, {9, 1, 0, 2, 6, {}}};
+  told.calls = {{8, ~uint64_t{0}, 2, -1, {3, 4, 5}}, {9, 1, 2, 6, {}}};
   told.checkpoints = {{255, 7}};
   told.counts = {1, 0, 2};
   const std::string text = told.text();
