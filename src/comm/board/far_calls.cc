@@ -111,15 +111,17 @@ ToldCalls GroupBoard::told_calls(uint64_t upto, uint64_t inside,
         history.has_value())
       told.checkpoints.push_back({n - 1, *history});
   if (!alone) return told;
-  // Two equal copies are not of a moment in which a call was being shown.
   const auto copy = [this] {
     std::vector<uint32_t> counts;
     for (const auto& word : page_->counts.words)
       counts.push_back(word.load(kOrder));
     return counts;
   };
-  told.counts = copy();
-  if (told.counts != copy()) told.counts.clear();
+  // Two equal copies are not of a moment in which a call was being shown.
+  for (int tries = 0; tries < 8 && told.counts.empty(); ++tries) {
+    told.counts = copy();
+    if (told.counts != copy()) told.counts.clear();
+  }
   while (!told.counts.empty() && told.counts.back() == 0)
     told.counts.pop_back();
   return told;
@@ -164,13 +166,20 @@ void GroupBoard::hear(absl::string_view text) {
     if (far == far_.end()) continue;  // a text of this host
     if (far->page == nullptr) far->page = std::make_unique<GroupPage>();
     GroupPage& page = *far->page;
+    const uint64_t inside = one.last >= told->inside ? told->inside : 0;
+    // Another rank of its host may know less of it than it has said itself.
+    const std::pair known(page.last.load(std::memory_order_relaxed),
+                          page.inside.load(std::memory_order_relaxed));
+    if (one.rank != told->ranks.front().rank &&
+        std::pair(one.last, inside) < known)
+      continue;
     for (const ToldCalls::Call& call : told->calls)
       write(call, &page.entries[call.number % GroupPage::kEntries]);
-    for (size_t i = 0; i < page.counts.words.size(); ++i)
+    for (size_t i = 0; !told->counts.empty() && i < page.counts.words.size();
+         ++i)
       page.counts.words[i].store(i < told->counts.size() ? told->counts[i] : 0,
                                  std::memory_order_relaxed);
     const int64_t since_ns = Deadline::now_ns() - told->since_ns;
-    const uint64_t inside = one.last >= told->inside ? told->inside : 0;
     page.last.store(one.last, std::memory_order_relaxed);
     page.inside.store(inside, std::memory_order_relaxed);
     page.pending.store(inside, std::memory_order_relaxed);

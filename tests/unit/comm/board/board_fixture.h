@@ -6,6 +6,7 @@
 #include "base/mutex.h"
 #include "comm/board/board.h"
 #include "comm/board/group_board.h"
+#include "comm/board/told_calls.h"
 
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,8 @@ class Ear final : public GroupBoard::Listener {
   void board_tells(std::string text) override {
     base::MutexLock lock(mutex_);
     for (GroupBoard* const other : others_) other->hear(text);
+    told_.push_back(std::move(text));
+    heard_.notify_all();
   }
   void board_hears(absl::string_view) override {}
   // The group boards that hear what is told.
@@ -51,6 +54,16 @@ class Ear final : public GroupBoard::Listener {
     others_ = std::move(others);
   }
 
+  // The first text that was told of a waiting call, or an empty one.
+  std::string told_waiting(absl::Duration patience) {
+    base::MutexLock lock(mutex_);
+    const Deadline deadline = Deadline::after(patience);
+    do {
+      for (const std::string& text : told_)
+        if (ToldCalls::read(text)->inside != 0) return text;
+    } while (heard_.wait_until(mutex_, deadline));
+    return "";
+  }
   std::vector<GroupBoard::Stuck> waits(size_t n, absl::Duration patience) {
     base::MutexLock lock(mutex_);
     const Deadline deadline = Deadline::after(patience);
@@ -73,6 +86,7 @@ class Ear final : public GroupBoard::Listener {
   std::optional<ErrorInfo> found_ ABSL_GUARDED_BY(mutex_);
   std::vector<GroupBoard::Stuck> waits_ ABSL_GUARDED_BY(mutex_);
   std::vector<GroupBoard*> others_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> told_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One rank with its group of all.

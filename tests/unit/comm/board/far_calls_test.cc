@@ -124,23 +124,41 @@ TEST(FarCalls, MissingRanksOfOtherHostsAreNamed) {
   EXPECT_EQ(missing[0].host, "b");
 }
 
+// Each rank calls an all-to-all with these counts.
+dw_op exchange(const int64_t* sends, const int64_t* expects) {
+  dw_op op = waiting(DW_OP_ALL_TO_ALL, 4, 1);
+  op.flags |= DW_FLAG_PER_RANK;
+  op.in.counts = sends;
+  op.out.counts = expects;
+  return op;
+}
+constexpr int64_t kOnes[] = {1, 1, 1, 1}, kFive[] = {1, 1, 5, 1};
+
 TEST(FarCalls, CountsOfAPairOnTwoHostsAreNamed) {
-  const int64_t ones[] = {1, 1, 1, 1}, five[] = {1, 1, 5, 1};
-  const auto exchange = [](const int64_t* sends, const int64_t* expects) {
-    dw_op op = waiting(DW_OP_ALL_TO_ALL, 4, 1);
-    op.flags |= DW_FLAG_PER_RANK;
-    op.in.counts = sends;
-    op.out.counts = expects;
-    return op;
-  };
   const TwoHosts job;
   const auto& ranks = job.ranks;
   for (size_t r = 0; r < 4; ++r)
-    ranks[r]->call(exchange(r == 1 ? five : ones, ones));
+    ranks[r]->call(exchange(r == 1 ? kFive : kOnes, kOnes));
   const std::optional<ErrorInfo> found = mismatch_of(*ranks[2]);
   ASSERT_TRUE(found.has_value());
   EXPECT_THAT(found->ranks, ElementsAre(1, 2));
   EXPECT_THAT(found->actual, HasSubstr("(rank 1): 5 elements to rank 2"));
+}
+
+TEST(FarCalls, WhatOthersSayOfARankDoesNotReplaceItsOwnWords) {
+  const auto ranks = meet(4, absl::InfiniteDuration(), {"a", "a", "b", "b"});
+  for (size_t r = 0; r < 3; ++r)
+    ranks[r]->call(exchange(r == 1 ? kFive : kOnes, kOnes));
+  const std::string own = ranks[1]->ear.told_waiting(kLong);
+  std::optional<ToldCalls> others = ToldCalls::read(own);
+  ASSERT_TRUE(others.has_value());
+  // Rank 0 spoke for both before it saw that rank 1 waits.
+  others->ranks = {{0, 1, 1}, {1, 1, 1}};
+  others->inside = 0;
+  others->counts.clear();
+  ranks[2]->group_board->hear(own);
+  ranks[2]->group_board->hear(others->text());
+  EXPECT_TRUE(mismatch_of(*ranks[2]).has_value());
 }
 
 // Zeros at the end of the counts are not told, and replace what was told
