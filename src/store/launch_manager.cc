@@ -3,6 +3,7 @@
 #include "distwrap/status.h"
 #include "store/pmi_manager.h"
 #include "store/pmix_client.h"
+#include "store/several_hosts.h"
 
 #include <absl/strings/str_cat.h>
 #include <climits>
@@ -28,7 +29,10 @@ absl::StatusOr<LaunchInfo> with_world_size(const Environment& environment,
     return without;
   const absl::StatusOr<int> size = pmix_job_size();
   if (!size.ok()) return size.status();
-  return detect_launch(environment.with(pmix.size, absl::StrCat(*size)), needs);
+  Environment told = environment.with(pmix.size, absl::StrCat(*size));
+  if (const absl::StatusOr<int> here = pmix_local_size(); here.ok())
+    told = told.with(pmix.local_size, absl::StrCat(*here));
+  return detect_launch(told, needs);
 }
 
 absl::StatusOr<LaunchInfo> with_manager(const Environment& environment,
@@ -56,6 +60,17 @@ absl::StatusOr<LaunchInfo> find_launch(const Environment& environment,
       !info->store_address.empty())
     return info;
   return with_manager(environment, needs, *std::move(info));
+}
+
+absl::StatusOr<std::string> find_first_host(const LaunchInfo& info,
+                                            const Environment& environment) {
+  std::string told = first_host(info, environment);
+  const bool has_pmix = info.launcher == row_of(Launcher::kOmpi).name ||
+                        info.launcher == row_of(Launcher::kPmix).name;
+  if (!told.empty() || !has_pmix ||
+      !environment.get(row_of(Launcher::kPmix).rank).has_value())
+    return told;
+  return pmix_first_host();
 }
 
 }  // namespace distwrap::store

@@ -10,14 +10,22 @@
 
 #include "store/launch_info.h"
 
+#include <string>
+
 namespace distwrap::store {
 
 // Asks only the manager of the launcher that is used, and only for missing
-// facts: PMI's for the job's identity, PMIx's for the world size. An identity
+// facts: PMI's for the job's identity, PMIx's for the world size
+// and the number of ranks on this host. An identity
 // that cannot be found stays empty, with the cause in `no_job_id`. Errors:
 // those of detect_launch.
 absl::StatusOr<LaunchInfo> find_launch(const base::Environment& environment,
                                        const LaunchNeeds& needs = {});
+
+// The host on which the launcher has started rank 0: what first_host tells,
+// else what PMIx tells. "" when neither does; errors of PMIx.
+absl::StatusOr<std::string> find_first_host(
+    const LaunchInfo& info, const base::Environment& environment);
 
 }  // namespace distwrap::store
 

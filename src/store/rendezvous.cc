@@ -166,8 +166,8 @@ absl::Status meet_by_launcher(const LaunchInfo& info,
                  "has, or give InitOptions::init_method",
                  info.no_job_id);
   if (!info.has_several_hosts()) return hosted(environment, place->job, place);
-  const std::string host = first_host(info, environment);
-  if (host.empty())
+  const absl::StatusOr<std::string> host = find_first_host(info, environment);
+  if (!host.ok() || host->empty())
     return error(
         Reason::kUnsupported,
         absl::StrCat(info.launcher_title,
@@ -175,10 +175,11 @@ absl::Status meet_by_launcher(const LaunchInfo& info,
                      info.local_world_size, " of ", info.world_size,
                      " ranks are here)"),
         "set DISTWRAP_STORE=tls://host:port on all hosts, with an address of "
-        "the host of rank 0");
+        "the host of rank 0",
+        host.ok() ? "" : std::string(host.status().message()));
   if (!key.has_value())
-    return JobKey::missing("a job on several hosts, which meets at", host);
-  return across_hosts(job_ports(host, place->job), environment, key, true,
+    return JobKey::missing("a job on several hosts, which meets at", *host);
+  return across_hosts(job_ports(*host, place->job), environment, key, true,
                       place);
 }
 

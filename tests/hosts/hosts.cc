@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 namespace distwrap::hosts_test {
@@ -64,9 +65,16 @@ Hosts::Hosts(int number)
     expect_run("ip -n " + at + " addr add " + address(host) + "/24 dev eth0");
     expect_run("ip -n " + at + " link set eth0 up");
   }
+  names_ = std::filesystem::temp_directory_path() / (prefix_ + "names");
+  std::ofstream names(names_);
+  names << "127.0.0.1 localhost\n";
+  for (int host = 0; host < number_; ++host)
+    names << address(host) << " " << name(host) << "\n";
 }
 
 Hosts::~Hosts() {
+  std::error_code error;
+  std::filesystem::remove(names_, error);
   for (int host = 0; host < number_; ++host)
     run("ip netns del " + space(name(host)));
   run("ip netns del " + space("bridge"));
@@ -84,6 +92,7 @@ std::string Hosts::name(int host) { return "host" + std::to_string(host); }
 
 std::unique_ptr<cli::Process> Hosts::start(int host, const Words& argv,
                                            const Variables& variables) const {
+  // ip gives the program a mount namespace, in which the hosts have names.
   Words all = {"/usr/bin/env",
                "ip",
                "netns",
@@ -93,11 +102,29 @@ std::unique_ptr<cli::Process> Hosts::start(int host, const Words& argv,
                "--uts",
                "sh",
                "-c",
-               "hostname \"$0\" && exec \"$@\"",
+               "mount --bind " + names_ +
+                   " /etc/hosts && hostname \"$0\" && exec \"$@\"",
                name(host)};
   all.insert(all.end(), argv.begin(), argv.end());
   return std::make_unique<cli::Process>(
       all, cli::Process::Options{.env = variables});
+}
+
+void Hosts::write_remote_shell(const std::string& path) const {
+  std::ofstream(path) << "#!/bin/sh\n"
+                         "name=$1; shift\n"
+                         "case $name in\n"
+                         "  host*) host=${name#host} ;;\n"
+                         "  *) host=$((${name##*.} - 1)) ;;\n"
+                         "esac\n"
+                         "exec ip netns exec "
+                      << space("host")
+                      << "$host unshare --uts sh -c "
+                         "'mount --bind "
+                      << names_
+                      << " /etc/hosts && hostname host'$host'"
+                         " && exec sh -c \"$*\"' sh \"$@\"\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
 std::string Hosts::output_of(int host, const Words& argv) const {

@@ -1,6 +1,7 @@
 // Network namespaces that stand for hosts: each has an interface of its own at
-// one bridge, its own loopback interface, and its own host name. The bridge is
-// in a namespace too, so that nothing outside of the test changes.
+// one bridge, its own loopback interface, and its own host name, which the
+// others resolve. The bridge is in a namespace too, so that nothing outside of
+// the test changes.
 //
 // Threads: one. Ownership: destruction removes the namespaces; a later test
 // also removes those of a test program that was killed.
@@ -41,6 +42,9 @@ class Hosts {
   // Starts a program on a host.
   std::unique_ptr<cli::Process> start(int host, const Words& argv,
                                       const Variables& variables = {}) const;
+  // Writes a program as mpirun asks for it: it takes a host's name or address
+  // and the words of a command, which it runs there.
+  void write_remote_shell(const std::string& path) const;
   // The standard output of a program that ends well there.
   std::string output_of(int host, const Words& argv) const;
   // Takes a host's cable out, or puts it back.
@@ -51,6 +55,7 @@ class Hosts {
 
   const std::string prefix_;
   const int number_;
+  std::string names_;  // the file that stands for /etc/hosts
 };
 
 }  // namespace distwrap::hosts_test

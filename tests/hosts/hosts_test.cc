@@ -224,6 +224,57 @@ TEST_F(HostsTest, RanksOfAnotherLauncherMeetAtItsMaster) {
   }
 }
 
+// Open MPI's own daemons start the ranks of the other host, and PMIx tells all
+// of them where rank 0 is. The second time the ranks do not see Open MPI's
+// variables, as under prterun.
+TEST_F(HostsTest, RanksOfMpirunMeetWherePmixSays) {
+  const Hosts hosts(2);
+  const std::string shell = folder_ + "/remote-shell";
+  hosts.write_remote_shell(shell);
+  for (const char* const hidden : {"-u NOTHING", "-u OMPI_COMM_WORLD_RANK"}) {
+    const std::string rank =
+        "export DISTWRAP_RUN_DIR=" + folder_ +
+        "/$(hostname) && mkdir -p -m 700 $DISTWRAP_RUN_DIR && exec env " +
+        hidden + " \"$0\" sum";
+    const std::string both =
+        Hosts::address(0) + ":2," + Hosts::address(1) + ":2";
+    const ProcessPtr job = hosts.start(0,
+                                       {"mpirun.openmpi",
+                                        "--allow-run-as-root",
+                                        "--oversubscribe",
+                                        "--bind-to",
+                                        "none",
+                                        "--mca",
+                                        "plm_rsh_agent",
+                                        shell,
+                                        "--mca",
+                                        "oob_tcp_if_include",
+                                        "eth0",
+                                        "--host",
+                                        both,
+                                        "-n",
+                                        "4",
+                                        "-x",
+                                        "DISTWRAP_JOB_KEY",
+                                        "-x",
+                                        "BACKEND",
+                                        "-x",
+                                        "DISTWRAP_INIT_TIMEOUT",
+                                        "sh",
+                                        "-c",
+                                        rank,
+                                        PROGRAM},
+                                       {{"DISTWRAP_JOB_KEY", key_},
+                                        {"BACKEND", "gloo"},
+                                        {"DISTWRAP_INIT_TIMEOUT", "60"},
+                                        {"TMPDIR", folder_}});
+    EXPECT_EQ(job->wait(), 0) << job->err();
+    for (int number = 0; number < 4; ++number)
+      EXPECT_THAT(job->out(), HasSubstr("rank " + std::to_string(number) +
+                                        " of 4 on 0011 backend gloo sum 6\n"));
+  }
+}
+
 TEST_F(HostsTest, RanksMeetAtAnInitMethod) {
   const Hosts hosts(2);
   for (const ProcessPtr& process : by_init_method(hosts, "sum")) {
