@@ -8,6 +8,7 @@ Ranks are forked from one process that has imported PyTorch. The first failure o
 any rank ends all of them: the others cannot know where to go on.
 """
 
+import faulthandler
 import os
 import signal
 import sys
@@ -70,6 +71,8 @@ def fork_ranks(count, body, timeout=60):
         child = os.fork()
         if child == 0:
             code = 1
+            # Where it stands just before it is ended.
+            faulthandler.dump_traceback_later(timeout - 1)
             try:
                 code = body(rank) or 0
             except BaseException:
