@@ -238,9 +238,10 @@ void resolve_auto(std::vector<BackendChoice>* choices, int size, bool one_host,
 }
 
 absl::Status check_reach(const std::vector<BackendChoice>& choices,
-                         bool one_host) {
+                         bool one_host, bool clear_data,
+                         plugin::Registry& registry) {
   if (one_host) return absl::OkStatus();
-  for (const BackendChoice& choice : choices)
+  for (const BackendChoice& choice : choices) {
     if (choice.backend == "shm")
       return base::make_error(
           {.reason = Reason::kUnsupported,
@@ -249,6 +250,19 @@ absl::Status check_reach(const std::vector<BackendChoice>& choices,
            .expected = "gloo or ucx, which reach other hosts",
            .actual = "shm",
            .next_step = "name gloo or ucx, or auto"});
+    if (clear_data) continue;
+    const absl::StatusOr<plugin::BackendPtr> table = load(choice, registry);
+    if (!table.ok()) return table.status();
+    if (((*table)->api().flags & DW_BACKEND_PROTECTS_DATA) == 0)
+      return base::make_error(
+          {.reason = Reason::kUnsupported,
+           .what = absl::StrCat("backend ", choice.backend,
+                                " sends data to other hosts in the clear, and "
+                                "DISTWRAP_CLEAR_DATA does not allow it"),
+           .next_step = "name a backend that encrypts its data; on a network "
+                        "that nobody else reaches, unset DISTWRAP_CLEAR_DATA "
+                        "on all ranks"});
+  }
   return absl::OkStatus();
 }
 

@@ -35,10 +35,13 @@ struct BackendChoice {
 absl::StatusOr<std::vector<BackendChoice>> parse_backends(
     absl::string_view text, plugin::Registry& registry);
 
-// kUnsupported, with backends that do, when one of these reaches no other host
-// and the group has ranks on several.
+// For a group with ranks on several hosts: kUnsupported, with a way out, when
+// one of these reaches no other host or, where data in the clear is not
+// allowed, does not protect its data (DW_BACKEND_PROTECTS_DATA).
+// Also the registry's errors.
 absl::Status check_reach(const std::vector<BackendChoice>& choices,
-                         bool one_host);
+                         bool one_host, bool clear_data,
+                         plugin::Registry& registry);
 
 // Loads all chosen backends. Errors: kPluginNotFound for a known backend that
 // is not installed, kUnsupported for two backends joined by '+',

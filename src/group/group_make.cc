@@ -203,7 +203,8 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
   parts.global_ranks = std::move(plan.global_ranks);
   for (const int rank : parts.global_ranks)
     parts.host_of.push_back(session.host_of()[static_cast<size_t>(rank)]);
-  if (absl::Status reach = check_reach(request.choices, is_on_one_host(parts));
+  if (absl::Status reach = check_reach(request.choices, is_on_one_host(parts),
+                                       session.clear_data(), session.plugins());
       !reach.ok())
     return located(parent, request.op, *error_info(reach));
   parts.choices = std::move(request.choices);

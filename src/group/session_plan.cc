@@ -162,6 +162,10 @@ absl::StatusOr<SessionPlan> plan_session(const InitOptions& options,
   } else if (options.rank < 0) {
     plan.device_id = local_rank_of(environment);
   }
+  const absl::StatusOr<std::optional<bool>> clear_data =
+      environment.get_flag(base::setting_name(base::Setting::kClearData));
+  if (!clear_data.ok()) return clear_data.status();
+  plan.clear_data = clear_data->value_or(true);
   if (absl::Status checked = environment.check(base::Setting::kCheck);
       !checked.ok())
     return checked;

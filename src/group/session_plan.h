@@ -42,6 +42,8 @@ struct SessionPlan {
   absl::Duration close_limit = absl::Milliseconds(400);
   int device_id = 0;
   std::optional<int> interrupt_fd = {};  // readable: the start ends
+  // Whether data may travel between hosts in the clear.
+  bool clear_data = true;
   // How many consecutive ranks count as on one host of their own; 0: the hosts
   // are as they are.
   int ranks_per_node = 0;

@@ -92,6 +92,7 @@ SessionState::SessionState(const SessionPlan& plan)
       init_timeout_(plan.init_timeout),
       close_limit_(plan.close_limit),
       drop_in_(plan.drop_in),
+      clear_data_(plan.clear_data),
       device_id_(plan.device_id),
       plugins_(plan.plugin_folders, plan.linked_in, {}, plan.allowed_plugins),
       instances_(
@@ -192,7 +193,9 @@ absl::Status SessionState::make(const SessionPlan& plan,
             !chosen.ok())
           return chosen;
       resolve_auto(&choices, world_size_, one_host(), plugins_, between_hosts_);
-      if (absl::Status reach = check_reach(choices, one_host()); !reach.ok())
+      if (absl::Status reach =
+              check_reach(choices, one_host(), clear_data_, plugins_);
+          !reach.ok())
         return reach;
       if (absl::Status news = open_news(plan, deadline); !news.ok()) {
         comm::refuse_communicator(*store_, world_setup(plan), news, deadline);

@@ -47,6 +47,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int world_size() const { return world_size_; }
   const std::shared_ptr<GroupState>& world() const { return world_; }
   bool drop_in() const { return drop_in_; }
+  // Whether data may travel between hosts in the clear.
+  bool clear_data() const { return clear_data_; }
   const std::shared_ptr<Store>& store() const { return store_; }
   bool full_check() const { return full_check_; }
   int device_id() const { return device_id_; }
@@ -129,7 +131,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   const int world_size_;
   const absl::Duration init_timeout_;
   const absl::Duration close_limit_;
-  const bool drop_in_;
+  const bool drop_in_, clear_data_;
   bool full_check_ = false;
   const int device_id_;
   plugin::Registry plugins_;

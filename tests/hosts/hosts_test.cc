@@ -160,6 +160,19 @@ TEST_F(HostsTest, ShmIsRefusedAndTheOthersAreNamed) {
   }
 }
 
+TEST_F(HostsTest, DataInTheClearIsRefusedWhereItIsNotAllowed) {
+  const Hosts hosts(2);
+  const Variables strict = {{"BACKEND", "gloo"}, {"DISTWRAP_CLEAR_DATA", "0"}};
+  const ProcessPtr first = node(hosts, 0, 0, kSum, strict);
+  const ProcessPtr second = node(hosts, 1, 1, kSum, strict);
+  for (Process* const one : {first.get(), second.get()}) {
+    EXPECT_NE(one->wait(), 0);
+    EXPECT_THAT(one->out(), AllOf(HasSubstr("failed kUnsupported"),
+                                  HasSubstr("backend gloo sends data to other "
+                                            "hosts in the clear")));
+  }
+}
+
 // The job's port is the only one that the control plane opens, on the host of
 // node 0 alone, and the key is in no process of the job.
 TEST_F(HostsTest, OnePortIsOpenAndTheKeyIsNowhere) {

@@ -138,6 +138,8 @@ std::vector<Fault> faults() {
        [](HostFacts& f) {
          f.backends.push_back({"x", "/x.so", "", {}, "writable by others"});
        }},
+      {"data in the clear", Health::kWarn, "data", "DISTWRAP_CLEAR_DATA",
+       [](HostFacts& f) { f.allows_clear_data = false; }},
       {"no backend", Health::kFail, "plugins", "0 backends",
        [](HostFacts& f) { f.backends.clear(); }},
       {"bad list of plugins", Health::kFail, "plugins", "line 3",

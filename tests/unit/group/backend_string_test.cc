@@ -1,6 +1,7 @@
 #include "group/backend_string.h"
 
 #include "base/error.h"
+#include "plugin/linked_in.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -101,11 +102,35 @@ TEST_F(BackendString, AutoFitsSizeAndHosts) {
 }
 
 TEST_F(BackendString, ShmReachesNoOtherHost) {
-  EXPECT_TRUE(check_reach(good("shm"), true).ok());
-  EXPECT_TRUE(check_reach(good("gloo"), false).ok());
-  const absl::Status refused = check_reach(good("shm"), false);
+  EXPECT_TRUE(check_reach(good("shm"), true, true, registry_).ok());
+  EXPECT_TRUE(check_reach(good("gloo"), false, true, registry_).ok());
+  const absl::Status refused = check_reach(good("shm"), false, true, registry_);
   EXPECT_EQ(error_reason(refused), Reason::kUnsupported);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("gloo or ucx"));
+}
+
+// A backend of this library, under a name and flags of the test.
+template <uint32_t kFlags>
+const dw_backend_api* renamed(const dw_host_info* host) {
+  static dw_backend_api api = *plugin::linked_in()[0].query(host);
+  api.name = kFlags == 0 ? "clear" : "safe";
+  api.flags |= kFlags;
+  return &api;
+}
+
+TEST_F(BackendString, DataInTheClearIsRefusedWhereItIsNotAllowed) {
+  constexpr plugin::LinkedIn kBoth[] = {
+      {"clear", &renamed<0>}, {"safe", &renamed<DW_BACKEND_PROTECTS_DATA>}};
+  plugin::Registry registry({}, kBoth);
+  const std::vector<BackendChoice> clear = {{"cpu", 1, "clear", "clear"}};
+  const std::vector<BackendChoice> safe = {{"cpu", 1, "safe", "safe"}};
+  EXPECT_TRUE(check_reach(clear, true, false, registry).ok());
+  EXPECT_TRUE(check_reach(clear, false, true, registry).ok());
+  EXPECT_TRUE(check_reach(safe, false, false, registry).ok());
+  const absl::Status refused = check_reach(clear, false, false, registry);
+  EXPECT_EQ(error_reason(refused), Reason::kUnsupported);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("unset DISTWRAP_CLEAR_DATA on all ranks"));
 }
 
 }  // namespace

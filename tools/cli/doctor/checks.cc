@@ -194,6 +194,26 @@ void check_plugins(const HostFacts& facts, Findings* findings) {
          loadable > 0 ? "" : "install distwrap again"});
 }
 
+void check_data(const HostFacts& facts, Findings* findings) {
+  std::vector<std::string> names;
+  for (const BackendFacts& backend : facts.backends)
+    if (backend.protects_data) names.push_back(backend.name);
+  if (!names.empty())
+    findings->push_back({Health::kOk, "data",
+                         absl::StrCat("between hosts it is encrypted by ",
+                                      absl::StrJoin(names, ", "), " alone")});
+  else if (facts.allows_clear_data)
+    findings->push_back({Health::kOk, "data",
+                         "no backend encrypts what it sends to other hosts"});
+  else
+    findings->push_back({Health::kWarn, "data",
+                         "no backend encrypts what it sends to other hosts, "
+                         "and DISTWRAP_CLEAR_DATA asks for it",
+                         "jobs on several hosts end when they start",
+                         "unset DISTWRAP_CLEAR_DATA on a network that nobody "
+                         "else reaches"});
+}
+
 void check_environment(const HostFacts& facts, Findings* findings) {
   const size_t before = findings->size();
   for (const SettingFacts& setting : facts.settings)
@@ -303,6 +323,7 @@ std::vector<Finding> judge(const HostFacts& facts) {
   check_memory(facts, &findings);
   check_network(facts.network, &findings);
   check_plugins(facts, &findings);
+  check_data(facts, &findings);
   check_environment(facts, &findings);
   check_clock(facts.clock, &findings);
   check_guard(facts.guard, &findings);

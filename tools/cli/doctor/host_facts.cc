@@ -139,6 +139,9 @@ HostFacts gather(const base::Environment& environment) {
     facts.registry_error = std::string(registry.status().message());
   facts.missing_folders = missing_folders(environment);
   facts.settings = setting_facts(environment);
+  const absl::StatusOr<std::optional<bool>> clear_data =
+      environment.get_flag(base::setting_name(base::Setting::kClearData));
+  facts.allows_clear_data = !clear_data.ok() || clear_data->value_or(true);
   facts.unknown = environment.unknown_settings();
   facts.launch = launch_facts(environment);
   facts.guard = guard_facts();

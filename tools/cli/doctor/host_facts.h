@@ -78,6 +78,7 @@ struct HostFacts {
   std::vector<std::string> missing_folders;  // folders of DISTWRAP_PLUGIN_PATH
                                              // that do not exist
   std::vector<SettingFacts> settings;
+  bool allows_clear_data = true;  // DISTWRAP_CLEAR_DATA
   std::vector<base::Environment::Unknown> unknown;
   LaunchFacts launch;
   GuardFacts guard;

@@ -103,6 +103,8 @@ std::vector<BackendFacts> backend_facts(plugin::Registry& registry) {
     if (backend.ok()) {
       facts.version = (*backend)->version();
       facts.devices = device_names((*backend)->api().devices);
+      facts.protects_data =
+          ((*backend)->api().flags & DW_BACKEND_PROTECTS_DATA) != 0;
     } else {
       facts.refusal = std::string(backend.status().message());
     }

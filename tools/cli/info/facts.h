@@ -23,7 +23,8 @@ struct BuildFacts {
 struct BackendFacts {
   std::string name, origin, version;
   std::vector<std::string> devices;
-  std::string refusal = {};  // why it cannot be loaded; else empty
+  std::string refusal = {};    // why it cannot be loaded; else empty
+  bool protects_data = false;  // what it sends to other hosts is encrypted
 };
 
 struct SettingFacts {

@@ -97,6 +97,7 @@ JsonObject to_json(const Facts& facts) {
                                   {"version", backend.version},
                                   {"devices", array_of(backend.devices)},
                                   {"loadable", backend.refusal.empty()},
+                                  {"protects_data", backend.protects_data},
                                   {"refusal", backend.refusal}});
   for (const SettingFacts& setting : facts.settings)
     settings.push_back(JsonObject{{"name", setting.name},
