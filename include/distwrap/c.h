@@ -515,6 +515,31 @@ DISTWRAP_EXPORT int32_t distwrap_batch_item(distwrap_batch batch, int32_t item,
 DISTWRAP_EXPORT int32_t distwrap_batch_size(distwrap_batch batch);
 DISTWRAP_EXPORT int32_t distwrap_batch_free(distwrap_batch batch);
 
+/* ---- prepared operations (prepared_operation.h) ---- */
+
+/* Takes the place of distwrap_batch_submit for a batch of one collective on
+ * host memory, which is checked and compared across the ranks once, to be
+ * started any number of times. All ranks of the group call, and all get an
+ * error where one of them cannot or their calls differ; the group stays whole.
+ * The buffers have to live as long as they are used by starts; the batch may be
+ * freed. = MPI_Allreduce_init and its like, - */
+DISTWRAP_EXPORT int32_t distwrap_batch_prepare(distwrap_batch batch,
+                                               distwrap_prepared* prepared,
+                                               distwrap_error* error);
+/* Starts a prepared operation; all ranks call. With `out` and `in` NULL it uses
+ * the buffers that it was prepared with, which no earlier start may use any
+ * more (DW_INVALID_ARGUMENT). Else it uses these, which have as many contiguous
+ * elements of the same type and lie in each other's place as the prepared ones:
+ * the same tensor twice where it was prepared in place, NULL for one that this
+ * rank has not. Of the options count `timeout`, which starts here, and `label`.
+ * = MPI_Start, - */
+DISTWRAP_EXPORT int32_t distwrap_prepared_start(
+    distwrap_prepared prepared, const distwrap_tensor* out,
+    const distwrap_tensor* in, const distwrap_op_options* options,
+    distwrap_work* work, distwrap_error* error);
+/* Frees the handle; a start that is under way goes on. = MPI_Request_free, - */
+DISTWRAP_EXPORT int32_t distwrap_prepared_free(distwrap_prepared prepared);
+
 /* ---- work: operations that were started ---- */
 
 /* Waits for the end of the operation, and returns its error. When the timeout
@@ -854,6 +879,12 @@ distwrap_plan_create(const distwrap_layout* from, const distwrap_layout* to,
                      const int64_t* shape, int32_t ndim, int64_t itemsize,
                      const distwrap_plan_options* options, distwrap_plan* plan,
                      distwrap_error* error);
+/* Plans how the gradient of what `plan` gives gets back to that of what it
+ * takes, with the same options. DW_INVALID_ARGUMENT (DW_REASON_PARTIAL_STATE)
+ * for partial layouts that have no gradient, such as P(max). */
+DISTWRAP_EXPORT int32_t distwrap_plan_backward(distwrap_plan plan,
+                                               distwrap_plan* backward,
+                                               distwrap_error* error);
 DISTWRAP_EXPORT int32_t distwrap_plan_free(distwrap_plan plan);
 /* The cost of a plan: steps, elements moved, memory, estimated time. */
 DISTWRAP_EXPORT int32_t distwrap_plan_read(distwrap_plan plan,

@@ -31,6 +31,7 @@ typedef struct distwrap_moe_plan_handle* distwrap_moe_plan;
 typedef struct distwrap_moe_pending_handle* distwrap_moe_pending;
 typedef struct distwrap_dedup_request_handle* distwrap_dedup_request;
 typedef struct distwrap_alltoallv_op_handle* distwrap_alltoallv_op;
+typedef struct distwrap_prepared_handle* distwrap_prepared;
 
 /* ---- values ---- */
 

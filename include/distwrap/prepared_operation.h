@@ -44,7 +44,8 @@ class DISTWRAP_EXPORT PreparedOperation {
 
   // Starts it on the buffers that it was prepared with. The time limit counts
   // from here, and without one is the group's; without a label the start has
-  // that of the prepared call. Errors: those of the collective.
+  // that of the prepared call. kInvalidArgument while an earlier start uses
+  // these buffers. Other errors: those of the collective.
   absl::StatusOr<Work> start(const CallOptions& options = {}) const;
   // Starts it on other buffers with as many elements of the same type; counts
   // per rank are as prepared. kInvalidArgument for others, for a list, for
@@ -56,9 +57,9 @@ class DISTWRAP_EXPORT PreparedOperation {
  private:
   friend class facade::BatchItems;
   explicit PreparedOperation(
-      std::shared_ptr<const facade::PreparedState> state);
+      std::shared_ptr<facade::PreparedState> state);
 
-  std::shared_ptr<const facade::PreparedState> state_;
+  std::shared_ptr<facade::PreparedState> state_;
 };
 
 }  // namespace distwrap

@@ -14,8 +14,8 @@ the same, better or absent.
 """
 
 from ._core import (  # noqa: F401
-    HashStore, Hook, MemAllocator, Memory, ProcessGroup, Session, Store, Window, WindowAttr,
-    Work, abort, add_hook, all_gather, all_gather_into_tensor, all_gather_v,
+    HashStore, Hook, MemAllocator, Memory, PreparedOperation, ProcessGroup, Session, Store,
+    Window, WindowAttr, Work, abort, add_hook, all_gather, all_gather_into_tensor, all_gather_v,
     all_reduce, all_to_all, all_to_all_single, barrier, bind_session, broadcast,
     connect_store, decode_object, empty, encode_object, exscan, format_backend,
     gather, gather_into_tensor, get_backend, get_global_rank, get_group_rank,

@@ -9,7 +9,27 @@ class Batch:
 
     def __init__(self):
         self._core = _core._Batch()
+        self._is_prepared = False
         self.work = None
+
+    def prepare(self):
+        """Called within the block, takes the place of the start at its end:
+        prepares the recorded operation, one collective on host memory, and
+        returns it as a PreparedOperation. All ranks call; they compare what
+        each of them prepares once, and later starts check and compare nothing.
+        Recording ends here.
+
+            with dist.batch() as batch:
+                dist.all_to_all_single(out, into, out_splits, in_splits)
+                exchange = batch.prepare()
+            for step in range(1000):
+                exchange.start()
+
+        Raises: kCallMismatch where the ranks' operations differ; the group
+        stays whole. MPI: MPI_Allreduce_init and its like.
+        """
+        self._is_prepared = True
+        return self._core.prepare()
 
     def item(self, index):
         """The Work of one operation, after the block of an asynchronous batch."""
@@ -35,7 +55,7 @@ class _Recording:
     def __exit__(self, kind, *error):
         core = self._batch._core
         core.end()
-        if kind is None:
+        if kind is None and not self._batch._is_prepared:
             self._batch.work = core.submit(self._async_op)
 
 

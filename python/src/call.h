@@ -160,6 +160,7 @@ struct Held {
   // One of the tensors, when they lie on a device; otherwise NULL.
   const Tensor* on_device = nullptr;
   std::vector<std::unique_ptr<Held>> parts;  // the operations of a batch
+  std::shared_ptr<Held> prepared;  // buffers of a prepared operation
   // For Work.result: the only output, or a list of several.
   nanobind::object outputs;
   bool has_list = false;
@@ -294,6 +295,11 @@ void wait_in_store(const F& f) {
 nanobind::object make_work(distwrap_work work, std::unique_ptr<Held> held,
                            nanobind::handle group, const char* name);
 
+// A PreparedOperation, which holds what the operation uses.
+nanobind::object make_prepared(distwrap_prepared prepared,
+                               std::unique_ptr<Held> held,
+                               nanobind::handle group);
+
 // One operation: its options, and its buffers, which lie on the stack while the
 // call waits and in memory of the operation otherwise.
 class OperationCall {
@@ -361,8 +367,8 @@ class OperationCall {
     return run_on(options_.group(), group_, f);
   }
   // Runs `f` for a call whose options name no group, and that no batch takes.
-  template <class F>
-  nanobind::object run_on(distwrap_group waits_on, nanobind::handle group,
+  template <class On, class F>
+  nanobind::object run_on(const On& waits_on, nanobind::handle group,
                           const F& f) {
     distwrap_work work = nullptr;
     wait_in(waits_on, [&](distwrap_error* error) {
@@ -370,6 +376,13 @@ class OperationCall {
     });
     if (!async_op_) return nanobind::none();
     return make_work(work, std::move(kept_), group, name_);
+  }
+  // The buffers are those of a prepared operation.
+  void use_buffers_of(const std::shared_ptr<Held>& prepared) {
+    held().prepared = prepared;
+    if (prepared->parts.empty()) return;
+    held().outputs = prepared->parts.front()->outputs;
+    held().has_list = prepared->parts.front()->has_list;
   }
   Options& options() { return options_; }
   // The buffers, for whoever makes the Work.
@@ -405,6 +418,7 @@ class OperationCall {
 // Adds the names of each part to the module.
 void add_operations(nanobind::module_& m);
 void add_work(nanobind::module_& m);
+void add_prepared(nanobind::module_& m);
 void add_groups(nanobind::module_& m);
 void add_objects(nanobind::module_& m);
 void add_meshes(nanobind::module_& m);

@@ -37,6 +37,7 @@ NB_MODULE(_core, m) {
   });
   add_operations(m);
   add_work(m);
+  add_prepared(m);
   add_groups(m);
   add_arrays(m);
   add_objects(m);

@@ -215,12 +215,19 @@ class LayoutPlan {
                                static_cast<int32_t>(shape.size()), itemsize,
                                &options, &handle_, &error.handle),
           error);
-    info_.struct_size = sizeof info_;
-    check(distwrap_plan_read(handle_, &info_, &error.handle), error);
+    read();
   }
+  explicit LayoutPlan(distwrap_plan taken) : handle_(taken) { read(); }
   LayoutPlan(const LayoutPlan&) = delete;
   LayoutPlan& operator=(const LayoutPlan&) = delete;
   ~LayoutPlan() { distwrap_plan_free(handle_); }
+
+  nb::object backward() const {
+    distwrap_plan made = nullptr;
+    Error error;
+    check(distwrap_plan_backward(handle_, &made, &error.handle), error);
+    return nb::cast(new LayoutPlan(made), nb::rv_policy::take_ownership);
+  }
 
   const distwrap_plan_info& info() const { return info_; }
   std::string text() const {
@@ -232,6 +239,12 @@ class LayoutPlan {
   }
 
  private:
+  void read() {
+    Error error;
+    info_.struct_size = sizeof info_;
+    check(distwrap_plan_read(handle_, &info_, &error.handle), error);
+  }
+
   distwrap_plan handle_ = nullptr;
   distwrap_plan_info info_ = {};
 };
@@ -285,6 +298,11 @@ void add_meshes(nb::module_& m) {
            "mode"_a = "fastest", "cap_bytes"_a = nb::none(),
            "ranks_per_host"_a = 0)
       .def("__str__", &LayoutPlan::text)
+      .def("backward", &LayoutPlan::backward,
+           "The plan for the gradient: from that of the result, of the layout "
+           "dst, to that of the tensor, of the layout src. S and R stay, R^ "
+           "becomes P, and P becomes R^. kPartialState for partial layouts "
+           "that have no gradient, such as P(max).")
       .def_prop_ro("text", &LayoutPlan::text,
                    "The plan as docs/redistribution.md "
                    "explains it.")

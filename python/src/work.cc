@@ -218,6 +218,17 @@ struct Batch {
     }
     return make_work(work, std::move(held), groups, "batch");
   }
+  nb::object prepare() {
+    if (!is_recording || recording != this)
+      raise_value("prepare", "the batch does not record",
+                  "call it within the block of the batch");
+    end();
+    distwrap_prepared prepared = nullptr;
+    wait_in(groups_of(groups), [&](auto* e) {
+      return distwrap_batch_prepare(handle, &prepared, e);
+    });
+    return make_prepared(prepared, std::move(held), groups);
+  }
   nb::object item(int32_t index) {
     distwrap_work work = nullptr;
     Error error;
@@ -281,6 +292,7 @@ void add_work(nb::module_& m) {
       .def("begin", &Batch::begin)
       .def("end", &Batch::end)
       .def("submit", &Batch::submit, "async_op"_a)
+      .def("prepare", &Batch::prepare)
       .def("item", &Batch::item, "index"_a)
       .def("__len__",
            [](const Batch& b) { return distwrap_batch_size(b.handle); });

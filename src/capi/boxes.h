@@ -16,6 +16,7 @@
 #include "distwrap/moe_plan.h"
 #include "distwrap/moe_raw.h"
 #include "distwrap/plan.h"
+#include "distwrap/prepared_operation.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
 #include "distwrap/store.h"
@@ -86,6 +87,7 @@ DISTWRAP_BOX(distwrap_moe_plan, kMoePlan, MoePlan)
 DISTWRAP_BOX(distwrap_moe_pending, kMoePending, std::unique_ptr<PendingBox>)
 DISTWRAP_BOX(distwrap_dedup_request, kDedupRequest, DedupRequest)
 DISTWRAP_BOX(distwrap_alltoallv_op, kAllToAllV, std::unique_ptr<PreparedBox>)
+DISTWRAP_BOX(distwrap_prepared, kPrepared, PreparedOperation)
 #undef DISTWRAP_BOX
 
 template <class Handle>

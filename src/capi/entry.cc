@@ -53,6 +53,8 @@ const char* name_of(Kind kind) {
       return "dedup request";
     case Kind::kAllToAllV:
       return "prepared exchange";
+    case Kind::kPrepared:
+      return "prepared operation";
   }
   return nullptr;
 }

@@ -51,6 +51,7 @@ enum class Kind : uint64_t {
   kMoePending,
   kDedupRequest,
   kAllToAllV,
+  kPrepared,
 };
 
 inline constexpr int kIndexBits = 20, kGenerationBits = 38, kKindShift = 58;

@@ -165,6 +165,22 @@ int32_t distwrap_plan_create(const distwrap_layout* from,
   });
 }
 
+int32_t distwrap_plan_backward(distwrap_plan plan, distwrap_plan* backward,
+                               distwrap_error* error) {
+  constexpr const char* kCall = "plan_backward";
+  return entry(kCall, error, [&]() -> absl::Status {
+    if (backward == nullptr) return refuse_null(kCall, "backward");
+    *backward = nullptr;
+    const auto found = held(kCall, plan);
+    if (!found.ok()) return found.status();
+    const Plan& of = ***found;
+    auto made = distwrap::backward_plan(of.shape(), of.itemsize(), of.source(),
+                                        of.target(), of.options());
+    if (!made.ok()) return made.status();
+    return hand_out(kCall, *std::move(made), backward);
+  });
+}
+
 int32_t distwrap_plan_free(distwrap_plan plan) { return free_handle(plan); }
 
 int32_t distwrap_plan_read(distwrap_plan plan, distwrap_plan_info* info,

@@ -57,7 +57,7 @@ absl::StatusOr<Work> BatchItems::submit() {
 absl::StatusOr<PreparedOperation> BatchItems::prepare() {
   absl::StatusOr<std::unique_ptr<comm::PreparedCall>> call = record_.prepare();
   if (!call.ok()) return call.status();
-  return PreparedOperation(std::make_shared<const PreparedState>(
+  return PreparedOperation(std::make_shared<PreparedState>(
       groups_.empty() ? nullptr : groups_.front(), *std::move(call)));
 }
 

@@ -21,10 +21,20 @@ absl::Status nothing_prepared() {
                            .next_step = "make it by Batch::prepare"});
 }
 
+absl::Status buffers_in_use(const comm::PreparedCall& call) {
+  return base::make_error(
+      {.reason = Reason::kInvalidArgument,
+       .what = "an earlier start still uses the prepared buffers",
+       .op = comm::op_shape(call.op().kind).name,
+       .next_step = "wait for the earlier start first, or give other buffers",
+       .label = std::string(call.label())});
+}
+
 // The address of a start's buffer, which has to be like the prepared one.
 absl::Status check_buffer(const TensorView& view, const dw_buf& buffer,
                           bool is_written, const char* name,
                           const dw_op& prepared) {
+  if (buffer.count == 0 && view.count() == 0) return absl::OkStatus();
   const dw_dtype dtype =
       comm::op_build::kAbiDTypes[static_cast<uint8_t>(view.dtype()) %
                                  std::size(comm::op_build::kAbiDTypes)];
@@ -49,14 +59,18 @@ absl::Status check_buffer(const TensorView& view, const dw_buf& buffer,
 }  // namespace
 
 PreparedOperation::PreparedOperation(
-    std::shared_ptr<const facade::PreparedState> state)
+    std::shared_ptr<facade::PreparedState> state)
     : state_(std::move(state)) {}
 
 absl::StatusOr<Work> PreparedOperation::start(
     const CallOptions& options) const {
   if (state_ == nullptr) return nothing_prepared();
   const comm::PreparedCall& call = state_->call();
-  return call.communicator().start_prepared(call, {}, options);
+  if (state_->buffers_in_use()) return buffers_in_use(call);
+  absl::StatusOr<Work> work =
+      call.communicator().start_prepared(call, {}, options);
+  if (options.async && work.ok()) state_->keep(*work);
+  return work;
 }
 
 absl::StatusOr<Work> PreparedOperation::start(

@@ -1,5 +1,5 @@
 /* A whole job in C11 on the ranks that `distwrap run` starts: every family of
- * operations, groups, a split, a batch, objects, work with callbacks, errors,
+ * operations, groups, a split, batches, objects, work with callbacks, errors,
  * the end. Three ranks or more. */
 #include <distwrap/c.h>
 
@@ -276,6 +276,116 @@ static void batches(void) {
   distwrap_work_free(item);
   distwrap_work_free(all);
   REQUIRE(distwrap_batch_free(batch) == DW_OK);
+}
+
+/* Rank `from` has so many elements for rank `to`. */
+static int64_t piece(int32_t from, int32_t to) { return (from + 2 * to) % 3; }
+
+/* Whether the elements of all ranks came, in the call with this number. */
+static int came(const Floats* f, int call) {
+  int64_t i = 0;
+  for (int32_t r = 0; r < size; ++r)
+    for (int64_t k = 0; k < piece(r, me); ++k, ++i)
+      if ((int)f->x[i] != 100 * call + r) return 0;
+  return i == f->count;
+}
+
+static void prepared_operations(void) {
+  Floats send, receive, other_send, other_receive;
+  int64_t to[kMost], from[kMost], sent = 0, received = 0;
+  for (int32_t r = 0; r < size; ++r) {
+    sent += to[r] = piece(me, r);
+    received += from[r] = piece(r, me);
+  }
+  const uint64_t n = (uint64_t)size;
+  const distwrap_tensor* in = floats(&send, sent, -1);
+  const distwrap_tensor* out = floats(&receive, received, -1);
+  distwrap_batch batch;
+  CALL(distwrap_batch_create(&batch, &error));
+  distwrap_op_options how = {
+      .struct_size = sizeof how, .batch = batch, .label = "rows"};
+  CALL(distwrap_all_to_all_single(out, in, from, n, to, n, &how, NULL, &error));
+  distwrap_prepared exchange;
+  CALL(distwrap_batch_prepare(batch, &exchange, &error));
+  REQUIRE(distwrap_batch_free(batch) == DW_OK);
+  for (int call = 1; call < 6; ++call) {
+    floats(&send, sent, (float)(100 * call + me));
+    floats(&receive, received, -1);
+    CALL(distwrap_prepared_start(exchange, NULL, NULL, NULL, NULL, &error));
+    REQUIRE(came(&receive, call));
+    const distwrap_tensor* from_others =
+        floats(&other_send, sent, (float)(100 * call + me));
+    const distwrap_tensor* to_others = floats(&other_receive, received, -1);
+    distwrap_op_options limited = {.struct_size = sizeof limited,
+                                   .timeout = 60000000000,
+                                   .label = "other rows"};
+    distwrap_work work;
+    CALL(distwrap_prepared_start(exchange, to_others, from_others, &limited,
+                                 &work, &error));
+    CALL(distwrap_work_wait(work, DW_FOREVER, &error));
+    REQUIRE(came(&other_receive, call));
+    distwrap_work_free(work);
+  }
+  /* While a start uses the buffers there is no second one on them. */
+  floats(&send, sent, (float)(100 + me));
+  floats(&receive, received, -1);
+  distwrap_work work, second;
+  if (me == 0) {
+    CALL(distwrap_prepared_start(exchange, NULL, NULL, NULL, &work, &error));
+    REQUIRE(distwrap_prepared_start(exchange, NULL, NULL, NULL, &second,
+                                    &error) == DW_INVALID_ARGUMENT);
+    REQUIRE(second == NULL);
+    REQUIRE(strstr(distwrap_error_text(error), "still uses") != NULL);
+    REQUIRE(strstr(distwrap_error_text(error), "rows") != NULL);
+    distwrap_error_free(error);
+  }
+  Floats word;
+  const distwrap_tensor* go = floats(&word, 1, 0);
+  for (int32_t r = 1; r < size; ++r) {
+    const distwrap_peer peer = {DW_RANK_OF_GROUP, me == 0 ? r : 0};
+    if (me == 0) CALL(distwrap_send(go, peer, 0, NULL, &error));
+    if (me == r) CALL(distwrap_recv(go, peer, 0, NULL, NULL, &error));
+  }
+  if (me != 0)
+    CALL(distwrap_prepared_start(exchange, NULL, NULL, NULL, &work, &error));
+  /* The start goes on without the handle. */
+  REQUIRE(distwrap_prepared_free(exchange) == DW_OK);
+  CALL(distwrap_work_wait(work, DW_FOREVER, &error));
+  REQUIRE(came(&receive, 1));
+  distwrap_work_free(work);
+  REQUIRE(distwrap_prepared_start(exchange, NULL, NULL, NULL, NULL, &error) ==
+          DW_INVALID_ARGUMENT);
+  distwrap_error_free(error);
+}
+
+/* Ranks of which only one has an input, and ranks that prepare other calls. */
+static void prepared_differences(void) {
+  Floats own, all;
+  const distwrap_tensor* out = floats(&own, 2, -1);
+  const distwrap_tensor* in = me == 0 ? floats(&all, 2 * size, 3) : NULL;
+  distwrap_batch batch;
+  CALL(distwrap_batch_create(&batch, &error));
+  distwrap_op_options how = {.struct_size = sizeof how, .batch = batch};
+  CALL(distwrap_scatter_tensor(out, in, kFirst, NULL, 0, &how, NULL, &error));
+  distwrap_prepared scattered;
+  CALL(distwrap_batch_prepare(batch, &scattered, &error));
+  distwrap_batch_free(batch);
+  Floats other;
+  CALL(distwrap_prepared_start(scattered, floats(&other, 2, -1), in, NULL, NULL,
+                               &error));
+  REQUIRE(all_are(&other, 3) && all_are(&own, -1));
+  distwrap_prepared_free(scattered);
+
+  CALL(distwrap_batch_create(&batch, &error));
+  how.batch = batch;
+  CALL(distwrap_all_reduce(out, out, me == 1 ? DW_REDUCE_MAX : DW_REDUCE_SUM,
+                           &how, NULL, &error));
+  REQUIRE(distwrap_batch_prepare(batch, &scattered, &error) != DW_OK);
+  REQUIRE(scattered == NULL);
+  REQUIRE(distwrap_error_reason(error) == DW_REASON_CALL_MISMATCH);
+  distwrap_error_free(error);
+  distwrap_batch_free(batch);
+  CALL(distwrap_barrier(NULL, NULL, &error));
 }
 
 static void objects(void) {
@@ -1049,6 +1159,8 @@ int main(void) {
   messages();
   groups();
   batches();
+  prepared_operations();
+  prepared_differences();
   objects();
   work();
   registry();

@@ -215,6 +215,22 @@ def test_a_plan_needs_no_ranks():
     equal(local_shape((2, 4), "S(0),S(0)", (5, 3), rank=5), ((1, 3), (4, 0)))
 
 
+def test_the_plan_of_a_gradient():
+    forward = plan((4,), (8, 4), "P", "S(0)", mode="fewest_bytes",
+                   cap_bytes=1 << 20)
+    back = forward.backward()
+    check(isinstance(back, Plan))
+    check("src=(S(0)) dst=(R^)" in back.text, back.text)
+    check("mode=fewest_bytes cap=1048576" in back.text, back.text)
+    equal((back.collectives, back.received), (1, 24))
+    del forward
+    again = back.backward()
+    check("src=(P(sum)) dst=(S(0))" in again.text, again.text)
+    check("reduce_scatter" in plan((4,), (8, 4), "S(0)", "R^").backward().text)
+    refused(plan((4,), (8,), "P(max)", "R").backward, reason="kPartialState",
+            kind=ValueError)
+
+
 def test_placements_of_torch_are_taken():
     def named(kind, **fields):
         return type(kind, (types.SimpleNamespace,), {})(**fields)

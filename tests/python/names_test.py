@@ -234,6 +234,9 @@ class Names(unittest.TestCase):
         window = dist.Window(count=2)
         ended = dist.Window(count=1)
         ended.destroy()
+        with dist.batch() as batch:
+            dist.all_reduce(x)
+            prepared = batch.prepare()
         store = dist.HashStore()
         by_argument = {
             "kReduceOp": {"op": "nosuch"}, "kWildcard": {"src": None},
@@ -244,6 +247,7 @@ class Names(unittest.TestCase):
         by_call = {
             "Work.wait": lambda: late.wait(0.01),
             "Work.result": late.result, "Work.cancel": done.cancel,
+            "PreparedOperation.start": lambda: prepared.start(y),
             "get_group_rank": lambda: dist.get_group_rank(None, 9),
             "get_global_rank": lambda: dist.get_global_rank(None, 9),
             "get_backend": lambda: dist.get_backend(device=(2, 0)),

@@ -20,6 +20,7 @@ namespace {
 
 using ::distwrap::testing::run_over_each;
 using ::distwrap::testing::run_ranks;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -275,6 +276,66 @@ TEST(Prepared, BuffersThatAreNotLikeThePreparedOnesAreRefused) {
     EXPECT_TRUE(sum->start(TensorView(y.data() + 8, 8), good).ok());
     EXPECT_TRUE(in_place->start(good, good).ok());
     EXPECT_TRUE(listed->start().ok());
+  });
+}
+
+TEST(Prepared, ARankWithoutAnInputStartsOnAnotherOutput) {
+  run_over_each(3, {}, [](Session& session) {
+    const OpOptions o{.group = session.world()};
+    const int me = session.rank();
+    std::vector<float> all(6), own(2), other(2);
+    std::iota(all.begin(), all.end(), 0.0F);
+    const TensorView in = me == 1 ? TensorView(all) : TensorView();
+    Batch batch;
+    batch.scatter_tensor(TensorView(own), in, Peer::group(1), {}, o);
+    const auto scattered = batch.prepare();
+    ASSERT_TRUE(scattered.ok()) << scattered.status();
+    const auto started = scattered->start(TensorView(other), in);
+    ASSERT_TRUE(started.ok()) << started.status();
+    EXPECT_EQ(other[1], static_cast<float>(2 * me + 1));
+    EXPECT_EQ(own[1], 0);
+  });
+}
+
+// The buffers of a start that is under way are its own.
+TEST(Prepared, ASecondStartOnBuffersInUseIsRefused) {
+  run_over_each(3, {}, [](Session& session) {
+    const OpOptions o{.group = session.world(), .label = "rows"};
+    Exchange own(session.rank(), 3), other(session.rank(), 3);
+    const auto exchange = prepare(own, o);
+    ASSERT_TRUE(exchange.ok()) << exchange.status();
+    own.fill(1);
+    other.fill(2);
+    float word = 0;
+    const TensorView message(&word, 1);
+    if (session.rank() == 0) {
+      // No other rank starts before it gets its message.
+      const auto first = exchange->start({.async = true});
+      ASSERT_TRUE(first.ok()) << first.status();
+      for (const bool async : {false, true}) {
+        const absl::Status second = exchange->start({.async = async}).status();
+        EXPECT_EQ(error_reason(second), Reason::kInvalidArgument) << second;
+        EXPECT_THAT(std::string(second.message()),
+                    AllOf(HasSubstr("still uses"), HasSubstr("rows")));
+      }
+      const auto beside = exchange->start(
+          TensorView(other.out), TensorView(other.in), {.async = true});
+      ASSERT_TRUE(beside.ok()) << beside.status();
+      for (const int to : {1, 2})
+        ASSERT_TRUE(send(message, Peer::group(to), 0, o).ok());
+      EXPECT_TRUE(first->wait().ok());
+      EXPECT_TRUE(beside->wait().ok());
+    } else {
+      ASSERT_TRUE(recv(message, Peer::group(0), 0, o).ok());
+      ASSERT_TRUE(exchange->start().ok());
+      ASSERT_TRUE(
+          exchange->start(TensorView(other.out), TensorView(other.in)).ok());
+    }
+    own.check(1);
+    other.check(2);
+    own.fill(3);
+    ASSERT_TRUE(exchange->start().ok());
+    own.check(3);
   });
 }
 

@@ -24,6 +24,9 @@ constexpr OptionRow kOptions[] = {
      "The ranks lie on H hosts, R consecutive ones on each (one host)"},
     {"--cap", "SIZE",
      "Memory between the steps that plans should keep to (16M)"},
+    {"--backward", nullptr,
+     "The plan of the gradient: from that of the --to layout to that of the "
+     "--from layout"},
     {"--json", nullptr, "As JSON"},
 };
 
@@ -49,13 +52,15 @@ absl::StatusOr<PlanComparison> compare(const PlanWish& wish) {
   const auto plan_by = [&](PlanMode mode) {
     PlanOptions options = wish.options;
     options.mode = mode;
-    return make_plan(wish.shape, wish.itemsize, *wish.from, *wish.to, options);
+    return (wish.backward ? backward_plan : make_plan)(
+        wish.shape, wish.itemsize, *wish.from, *wish.to, options);
   };
   const auto chosen = plan_by(wish.options.mode);
   if (!chosen.ok()) return chosen.status();
   const auto pytorch = plan_by(PlanMode::kPyTorch);
   if (!pytorch.ok()) return pytorch.status();
-  return PlanComparison{.chosen = *chosen, .pytorch = *pytorch};
+  return PlanComparison{
+      .chosen = *chosen, .pytorch = *pytorch, .backward = wish.backward};
 }
 
 }  // namespace

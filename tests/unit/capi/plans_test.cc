@@ -183,6 +183,46 @@ TEST_F(Plans, WhatIsImpossible) {
   EXPECT_EQ(y_[3], 4);
 }
 
+TEST_F(Plans, OfTheGradient) {
+  const auto planned = [&](const char* from, const char* to) {
+    const distwrap_layout source = {&two_, 1, from}, target = {&two_, 1, to};
+    EXPECT_EQ(plan(&source, &target), DW_OK) << text();
+    return plan_;
+  };
+  const auto text_of = [&](distwrap_plan of) {
+    distwrap_list list = nullptr;
+    EXPECT_EQ(distwrap_plan_text(of, &list, &error_), DW_OK) << text();
+    distwrap_bytes bytes = {};
+    EXPECT_EQ(distwrap_list_item(list, 0, &bytes, nullptr), DW_OK);
+    std::string copy(static_cast<const char*>(bytes.data), bytes.size);
+    EXPECT_EQ(distwrap_list_free(list), DW_OK);
+    return copy;
+  };
+  plan_options_.mode = DW_PLAN_FEWEST_BYTES;
+  const distwrap_plan forward = planned("R^", "S(0)");
+  distwrap_plan backward = nullptr;
+  EXPECT_EQ(distwrap_plan_backward(forward, nullptr, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_THAT(text(), HasSubstr("backward is NULL"));
+  ASSERT_EQ(distwrap_plan_backward(forward, &backward, &error_), DW_OK)
+      << text();
+  EXPECT_THAT(text_of(backward), HasSubstr("src=(S(0)) dst=(P(sum))"));
+  EXPECT_THAT(text_of(backward), HasSubstr("mode=fewest_bytes"));
+  EXPECT_EQ(distwrap_plan_free(forward), DW_OK);
+  EXPECT_EQ(distwrap_plan_free(backward), DW_OK);
+  EXPECT_EQ(distwrap_plan_backward(forward, &backward, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_EQ(backward, nullptr);
+  EXPECT_THAT(text(), HasSubstr("the plan handle is stale"));
+  // A maximum has no gradient here.
+  const distwrap_plan largest = planned("P(max)", "R");
+  EXPECT_EQ(distwrap_plan_backward(largest, &backward, &error_),
+            DW_INVALID_ARGUMENT);
+  EXPECT_EQ(distwrap_error_reason(error_), DW_REASON_PARTIAL_STATE);
+  EXPECT_THAT(text(), HasSubstr("P(max)"));
+  EXPECT_EQ(distwrap_plan_free(largest), DW_OK);
+}
+
 TEST_F(Plans, StaleHandles) {
   ASSERT_EQ(plan(&rows_, &whole_), DW_OK);
   EXPECT_EQ(distwrap_plan_free(plan_), DW_OK);

@@ -243,6 +243,18 @@ TEST_F(Commands, PlanShowsAWayWithoutRanks) {
   ASSERT_EQ(run(as_json), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("\"floor_bytes\": null"));
   EXPECT_TRUE(is_json(out_));
+  // The gradient takes the way back.
+  Words of_gradient = way;
+  of_gradient.push_back("--backward");
+  ASSERT_EQ(run(of_gradient), 0) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("src=(S(0),S(0)) dst=(R^,S(0))"),
+                          HasSubstr("exchange g=[0,1] kind=fetch"),
+                          HasSubstr("PyTorch's")));
+  of_gradient.push_back("--json");
+  ASSERT_EQ(run(of_gradient), 0) << err_;
+  EXPECT_THAT(
+      out_, AllOf(HasSubstr("\"backward\": true"), HasSubstr("dst=(R^,S(0))")));
+  EXPECT_TRUE(is_json(out_));
   // A mesh far beyond this host.
   ASSERT_EQ(run({"plan", "--mesh", "8x8", "--hosts", "8x8", "--shape",
                  "4096,4096", "--from", "S(0),S(1)", "--to", "R,S(0)"}),
@@ -300,6 +312,10 @@ TEST_F(Commands, PlanRefusesWhatItCannotRead) {
                  "--to", "P"}),
             1);
   EXPECT_THAT(err_, HasSubstr("kPartialTarget"));
+  EXPECT_EQ(run({"plan", "--mesh", "2", "--shape", "8", "--from", "P(max)",
+                 "--to", "R", "--backward"}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("kPartialState"));
 }
 
 TEST_F(Commands, ASessionTellsOfUnknownSettingsOnce) {

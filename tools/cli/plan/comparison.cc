@@ -74,6 +74,7 @@ JsonObject to_json(const PlanComparison& plans) {
     floor = plans.chosen->floor() * plans.chosen->itemsize();
   return {{"schema", 1},
           {"tool", "distwrap plan"},
+          {"backward", plans.backward},
           {"plan", json_of(*plans.chosen)},
           {"pytorch", json_of(*plans.pytorch)},
           {"floor_bytes", floor}};

@@ -14,6 +14,7 @@ namespace distwrap::cli {
 struct PlanComparison {
   PlanRef chosen;
   PlanRef pytorch;
+  bool backward = false;  // plans of the gradient
 };
 
 // The text of the plan, then a table of both.

@@ -125,6 +125,7 @@ absl::StatusOr<PlanWish> plan_wish(const Typed& typed) {
     if (!bytes.ok()) return refuse("--cap", bytes.status().message());
     wish.options.cap_bytes = *bytes;
   }
+  wish.backward = typed.has("--backward");
   return wish;
 }
 

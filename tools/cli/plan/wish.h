@@ -22,6 +22,7 @@ struct PlanWish {
   const Layout* from = nullptr;
   const Layout* to = nullptr;
   PlanOptions options;
+  bool backward = false;  // the plan of the gradient
 };
 
 // The error begins with the option that is wrong.
