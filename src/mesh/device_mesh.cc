@@ -18,9 +18,6 @@
 namespace distwrap {
 namespace {
 
-// A mesh keeps so many prepared redistributions; then it begins anew.
-constexpr size_t kMostPrepared = 256;
-
 absl::Status bad_ranks(std::string what, std::string expected) {
   return base::make_error({.reason = Reason::kMeshShape,
                            .what = std::move(what),
@@ -252,16 +249,11 @@ absl::StatusOr<Group> MeshState::group_of(const std::vector<int>& ranks,
 absl::StatusOr<Redistribution> MeshState::prepared(
     const MoveKey& key,
     absl::FunctionRef<absl::StatusOr<Redistribution>()> make) {
-  {
-    const base::MutexLock lock(mutex_);
-    const auto found = prepared_.find(key);
-    if (found != prepared_.end()) return found->second;
-  }
+  if (std::optional<Redistribution> found = prepared_.find(key))
+    return *std::move(found);
   absl::StatusOr<Redistribution> made = make();
   if (!made.ok()) return made.status();
-  const base::MutexLock lock(mutex_);
-  if (prepared_.size() >= kMostPrepared) prepared_.clear();
-  return prepared_.try_emplace(key, *std::move(made)).first->second;
+  return prepared_.add(key, *std::move(made));
 }
 
 }  // namespace mesh

@@ -5,11 +5,11 @@
 #define DISTWRAP_SRC_MESH_MESH_STATE_H_
 
 #include "base/mutex.h"
+#include "base/read_mostly_map.h"
 #include "distwrap/mesh.h"
 #include "distwrap/redistribute.h"
 #include "mesh/in_order.h"
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/container/inlined_vector.h>
 #include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,8 +96,7 @@ class MeshState {
   base::Mutex mutex_;
   std::map<std::vector<int>, std::unique_ptr<Slot>> groups_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<MoveKey, Redistribution> prepared_
-      ABSL_GUARDED_BY(mutex_);
+  base::ReadMostlyMap<MoveKey, Redistribution, 256> prepared_;
 };
 
 }  // namespace distwrap::mesh

@@ -1,12 +1,16 @@
 // The path of a finished call allocates nothing, takes no lock, reads no clock
-// and makes no system call.
+// and makes no system call. Calls that wait for other ranks allocate nothing
+// and take no lock either, where they are prepared.
 #include "crossing/crossing.h"
 
 #include "crossing/board_crossing.h"
+#include "distwrap/redistribute.h"
+#include "ranks/rank_threads.h"
 
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <functional>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -17,6 +21,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -121,6 +126,76 @@ TEST(Crossing, OnTheBoardItDoesNoneOfTheseEither) {
   EXPECT_EQ(counts, Tally{})
       << counts.allocations << " allocations, " << counts.locks << " locks, "
       << counts.clocks << " clock readings";
+}
+
+// Makes a call of two ranks over shm until both have what it keeps for the next
+// one, and counts what a thousand further ones do on each rank. Waiting for the
+// other rank may read a clock.
+void expect_no_allocations_and_locks(const std::function<bool()>& call) {
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(call());
+  counts = {};
+  counting = true;
+  bool good = true;
+  for (int i = 0; i < 1000; ++i) good = call() && good;
+  counting = false;
+  EXPECT_TRUE(good);
+  EXPECT_EQ(counts.allocations, 0);
+  EXPECT_EQ(counts.locks, 0);
+}
+
+// 4 KiB of each rank.
+constexpr int64_t kRows = 32, kColumns = 32;
+
+TEST(Crossing, AStartOfAPreparedOperationAllocatesAndLocksNothing) {
+  run_ranks(2, {.backend = "shm"}, [](Session& session) {
+    const OpOptions o{.group = session.world()};
+    const int me = session.rank();
+    std::vector<float> in(kRows * kColumns), out(in.size());
+    const std::vector<int64_t> to = {me == 0 ? 24 : 1000, me == 0 ? 1000 : 24};
+    Batch uneven;
+    uneven.all_to_all_single(TensorView(out), TensorView(in), to, to, o);
+    const auto exchange = uneven.prepare();
+    ASSERT_TRUE(exchange.ok()) << exchange.status();
+    expect_no_allocations_and_locks([&] { return exchange->start().ok(); });
+    expect_no_allocations_and_locks(
+        [&] { return exchange->start(TensorView(out), TensorView(in)).ok(); });
+    Batch reduction;
+    reduction.all_reduce(TensorView(out), TensorView(in), ReduceOp::kSum, o);
+    const auto sum = reduction.prepare();
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    expect_no_allocations_and_locks([&] { return sum->start().ok(); });
+  });
+}
+
+TEST(Crossing, ARedistributionAllocatesAndLocksNothing) {
+  run_ranks(2, {.backend = "shm"}, [](Session& session) {
+    bind_session(session);
+    const auto mesh = DeviceMesh::create({.sizes = {2}});
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const std::vector<int64_t> shape = {2 * kRows, kColumns};
+    std::vector<float> part(kRows * kColumns), other(part.size()),
+        whole(2 * part.size());
+    const auto layout = [&](const char* text) {
+      return *Layout::parse(mesh->shape(), text);
+    };
+    const Layout &rows = *layout("S(0)"), &columns = *layout("S(1)"),
+                 &all = *layout("R"), &sum = *layout("P");
+    expect_no_allocations_and_locks([&] {
+      return redistribute(*mesh, TensorView(other), columns, TensorView(part),
+                          rows, shape)
+          .ok();
+    });
+    expect_no_allocations_and_locks([&] {
+      return redistribute(*mesh, TensorView(whole), all, TensorView(part), rows,
+                          shape)
+          .ok();
+    });
+    expect_no_allocations_and_locks([&] {
+      return redistribute(*mesh, TensorView(part), rows, TensorView(whole), sum,
+                          shape)
+          .ok();
+    });
+  });
 }
 
 // Afterwards the kernel kills the process when this thread makes any system
