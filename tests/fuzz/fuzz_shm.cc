@@ -5,18 +5,26 @@
 // waits. The neighbour makes the same calls in a thread of its own, so that
 // code behind the comparisons is reached. The input is a list of words with
 // their places in the memory of the two ranks, written before this rank looks.
+//
+// In the seeds blocks_* the word lies in the cell that the neighbour publishes
+// for an exchange of blocks (backends/shm/blocks.cc), which is at byte 35456 of
+// its region.
 #include "backend.h"
+#include "distwrap/abi/blocks.h"
 #include "distwrap/abi/plugin.h"
 #include "host.h"
 #include "wait.h"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 extern "C" const dw_backend_api* dw_plugin_query_v1_shm(const dw_host_info*);
@@ -26,6 +34,8 @@ namespace {
 using distwrap::conformance::host_table;
 
 constexpr int64_t kPatienceNs = 3'000'000;
+// For the neighbour to show its first part.
+constexpr std::chrono::milliseconds kPatienceToShow(2);
 // Control areas, staging and mailboxes of a first group.
 constexpr size_t kSpan = 96 << 10;
 constexpr size_t kGuard = 64;
@@ -147,6 +157,40 @@ struct Buffers {
   Buffer in, out;
 };
 
+// The blocks of the two ranks, runs of which take turns, in place of packed
+// pieces.
+void lay_out_in_blocks(dw_op* op, int64_t count) {
+  static thread_local dw_block blocks[2];
+  static thread_local dw_ext_blocks extension;
+  constexpr uint64_t kRun = 2;
+  for (uint64_t r = 0; r < 2; ++r)
+    blocks[r] = {r * kRun,
+                 kRun,
+                 {1, 1, static_cast<uint64_t>(count) / kRun},
+                 {0, 0, 2 * kRun}};
+  extension = {{sizeof extension,
+                DW_EXT_REQUIRED,
+                {DW_EXT_BLOCKS, sizeof DW_EXT_BLOCKS - 1},
+                nullptr},
+               blocks,
+               blocks};
+  op->in.displs = op->out.displs = nullptr;
+  op->next = &extension.head;
+}
+
+// Prepares the operation and starts it once, with the caller waiting.
+int32_t start_prepared(dw_comm* comm, dw_op op, dw_error* error) {
+  dw_start start = {};
+  start.struct_size = sizeof start;
+  start.flags = DW_FLAG_CALLER_WAITS;
+  start.timeout_ns = std::exchange(op.timeout_ns, 0);
+  dw_plan* plan = nullptr;
+  require(api().plan_create(comm, &op, 1, &plan, error) == DW_OK);
+  const int32_t code = api().plan_run(plan, &start, nullptr, error);
+  api().plan_destroy(plan, nullptr);
+  return code;
+}
+
 dw_op operation(Data& data, int rank, Buffers& buffers, int64_t count) {
   static constexpr uint16_t kKinds[] = {
       DW_OP_ALL_REDUCE,     DW_OP_ALL_GATHER, DW_OP_ALL_TO_ALL, DW_OP_BROADCAST,
@@ -175,6 +219,7 @@ dw_op operation(Data& data, int rank, Buffers& buffers, int64_t count) {
     op.flags |= DW_FLAG_PER_RANK;
     op.in.counts = op.out.counts = counts;
     op.in.displs = op.out.displs = displs;
+    if (which >= 192) lay_out_in_blocks(&op, count);
   }
   if (op.kind == DW_OP_SEND) {
     op.kind = rank == 1 ? DW_OP_SEND : DW_OP_RECV;
@@ -231,6 +276,7 @@ class World {
     Buffers mine(bytes, there(0, 0), there(0, 1));
     Buffers theirs(bytes, there(1, 0), there(1, 1));
     const dw_op op = operation(data, 0, mine, count);
+    require(api().query(pair.comms[0], &op, nullptr) == DW_OK);
     dw_op other = operation(again, 1, theirs, count);
     // At a second operation, the agreements of the first one exist.
     const bool second = shape >= 128;
@@ -241,15 +287,20 @@ class World {
     const bool started =
         api().submit(pair.comms[1], &other, &work, nullptr) == DW_OK;
     shm_backend::Comm* const comm = shm_backend::of(pair.comms[1]);
-    for (int i = 0; i < 100 && started && !comm->operation_thread.idle() &&
-                    comm->room.mine().posts[second ? 3 : 1].ticket.load() == 0;
-         ++i)
-      shm_backend::pause();
+    const auto& first = comm->room.mine().posts[second ? 3 : 1].ticket;
+    const auto begun = std::chrono::steady_clock::now();
+    while (started && !comm->operation_thread.idle() && first.load() == 0 &&
+           std::chrono::steady_clock::now() - begun < kPatienceToShow)
+      std::this_thread::yield();
     scribble(*comm, data);
     dw_op called = op;
     called.flags |= DW_FLAG_CALLER_WAITS;
     dw_error error = {};
-    const int32_t code = api().submit(pair.comms[0], &called, nullptr, &error);
+    const bool is_message = op.kind == DW_OP_SEND || op.kind == DW_OP_RECV;
+    const int32_t code =
+        shared >= 128 && !is_message
+            ? start_prepared(pair.comms[0], op, &error)
+            : api().submit(pair.comms[0], &called, nullptr, &error);
     require(code == DW_DONE || (code > DW_OK && error.text[0] != '\0'));
     mine.prove();
     api().comm_abort(pair.comms[1], nullptr);

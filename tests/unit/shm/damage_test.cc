@@ -1,5 +1,6 @@
 // Somebody writes nonsense into the shared memory: operations may fail or give
 // wrong results, but they end, and touch nothing that is not theirs.
+#include "distwrap/abi/blocks.h"
 #include "distwrap/abi/note.h"
 #include "distwrap/abi/plugin.h"
 #include "host.h"
@@ -134,12 +135,54 @@ class Buffer {
   unsigned char* data_ = nullptr;
 };
 
+// The blocks of two ranks in a buffer of both, runs of which take turns.
+struct Blocks {
+  Blocks(uint64_t count, uint64_t run) {
+    for (uint64_t r = 0; r < 2; ++r)
+      each[r] = {r * run, run, {1, 1, count / run}, {0, 0, 2 * run}};
+    extension = {{sizeof extension,
+                  DW_EXT_REQUIRED,
+                  {DW_EXT_BLOCKS, sizeof DW_EXT_BLOCKS - 1},
+                  nullptr},
+                 each,
+                 each};
+  }
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  dw_block each[2];
+  dw_ext_blocks extension = {};
+};
+
+// Prepares an operation, starts it twice and ends it.
+int32_t start_twice(Member& member, dw_comm* comm, dw_op op, uint64_t* seq,
+                    dw_error* error) {
+  dw_start start = {};
+  start.struct_size = sizeof start;
+  start.flags = DW_FLAG_CALLER_WAITS;
+  start.timeout_ns = op.timeout_ns;
+  op.flags &= ~static_cast<uint32_t>(DW_FLAG_CALLER_WAITS);
+  op.seq = 0;
+  op.timeout_ns = 0;
+  dw_plan* plan = nullptr;
+  int32_t code = member.api.plan_create(comm, &op, 1, &plan, error);
+  EXPECT_EQ(code, DW_OK) << error->text;
+  if (code != DW_OK) return code;
+  for (int turn = 0; turn < 2 && code <= DW_OK; ++turn) {
+    start.seq = (*seq)++;
+    code = member.api.plan_run(plan, &start, nullptr, error);
+  }
+  --*seq;
+  member.api.plan_destroy(plan, nullptr);
+  return code;
+}
+
 // One operation after the other until one fails, or some have gone.
 void work(Member& member, dw_comm* comm, uint64_t seed) {
   std::mt19937_64 random(seed);
   constexpr uint16_t kKinds[] = {
-      DW_OP_ALL_REDUCE, DW_OP_ALL_GATHER, DW_OP_ALL_TO_ALL,     DW_OP_BROADCAST,
-      DW_OP_SEND,       DW_OP_GATHER,     DW_OP_REDUCE_SCATTER, DW_OP_SCATTER};
+      DW_OP_ALL_REDUCE,     DW_OP_ALL_GATHER, DW_OP_ALL_TO_ALL,
+      DW_OP_BROADCAST,      DW_OP_SEND,       DW_OP_GATHER,
+      DW_OP_REDUCE_SCATTER, DW_OP_SCATTER,    DW_OP_ALL_TO_ALL};
   constexpr int64_t kCounts[] = {2, 40, 3000, 200000};
   for (uint64_t seq = 1; seq < 40; ++seq) {
     const uint16_t kind = kKinds[random() % std::size(kKinds)];
@@ -169,6 +212,13 @@ void work(Member& member, dw_comm* comm, uint64_t seed) {
       op.in.counts = op.out.counts = counts;
       op.in.displs = op.out.displs = displs;
     }
+    const Blocks blocks(static_cast<uint64_t>(count),
+                        random() % 2 == 0 ? 2 : static_cast<uint64_t>(count));
+    if (op.in.displs != nullptr && random() % 2 == 0) {
+      op.in.displs = op.out.displs = nullptr;
+      op.next = &blocks.extension.head;
+      EXPECT_EQ(member.api.query(comm, &op, nullptr), DW_OK);
+    }
     if (kind == DW_OP_SEND) {
       op.kind = member.rank == 0 ? DW_OP_SEND : DW_OP_RECV;
       op.peer = 1 - member.rank;
@@ -176,7 +226,10 @@ void work(Member& member, dw_comm* comm, uint64_t seed) {
     op.seq = seq;
     op.timeout_ns = 50'000'000;
     dw_error error = {};
-    const int32_t code = member.api.submit(comm, &op, nullptr, &error);
+    const bool is_prepared = kind != DW_OP_SEND && random() % 3 == 0;
+    const int32_t code = is_prepared
+                             ? start_twice(member, comm, op, &seq, &error)
+                             : member.api.submit(comm, &op, nullptr, &error);
     EXPECT_TRUE(in.intact() && out.intact()) << "wrote outside of its buffers";
     if (code == DW_DONE) continue;
     EXPECT_GT(code, DW_OK);
