@@ -43,11 +43,13 @@ struct Candidate {
 // The best candidate first.
 constexpr Candidate kCandidates[] = {
 #if defined(__x86_64__)
-    {{"avx512_bf16", kernels::avx512_bf16::find}, has_avx512_bf16},
-    {{"avx512", kernels::avx512::find}, has_avx512},
-    {{"avx2", kernels::avx2::find}, has_avx2},
+    {{"avx512_bf16", kernels::avx512_bf16::find, kernels::avx512::sum_rows},
+     has_avx512_bf16},
+    {{"avx512", kernels::avx512::find, kernels::avx512::sum_rows}, has_avx512},
+    {{"avx2", kernels::avx2::find, kernels::avx2::sum_rows}, has_avx2},
 #endif
-    {{"portable", kernels::portable::find}, always}};
+    {{"portable", kernels::portable::find, kernels::portable::sum_rows},
+     always}};
 
 }  // namespace
 
@@ -61,6 +63,12 @@ std::vector<KernelVariant> kernel_variants() {
 dw_reduce_fn reduce_kernel(dw_dtype dtype, uint16_t reduce) {
   static const auto kFind = kernel_variants().front().find;
   return kFind(dtype, reduce);
+}
+
+const dw_moe_sum_api& row_sums() {
+  static const dw_moe_sum_api kSums = {sizeof(dw_moe_sum_api), 0,
+                                       kernel_variants().front().sum_rows};
+  return kSums;
 }
 
 }  // namespace distwrap::algo

@@ -9,6 +9,7 @@
 #ifndef DISTWRAP_SRC_ALGO_REDUCE_KERNELS_H_
 #define DISTWRAP_SRC_ALGO_REDUCE_KERNELS_H_
 
+#include "distwrap/abi/moe.h"
 #include "distwrap/abi/plugin.h"
 
 #include <vector>
@@ -21,11 +22,16 @@ namespace distwrap::algo {
 // bits. The first call chooses the best kernels for this machine's processor.
 dw_reduce_fn reduce_kernel(dw_dtype dtype, uint16_t reduce);
 
+// The sums of rows of experts (abi/moe.h), with the best kernels for this
+// machine's processor.
+const dw_moe_sum_api& row_sums();
+
 // All variants that run on this machine, the best one first. They give the same
 // bits, except for the payload of a NaN.
 struct KernelVariant {
   const char* name;
   dw_reduce_fn (*find)(dw_dtype dtype, uint16_t reduce);
+  decltype(dw_moe_sum_api::sum) sum_rows;
 };
 std::vector<KernelVariant> kernel_variants();
 

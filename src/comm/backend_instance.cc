@@ -48,7 +48,11 @@ dw_reduce_fn host_reduce_kernel(void*, dw_dtype dtype, uint16_t reduce) {
   return algo::reduce_kernel(dtype, reduce);
 }
 
-const void* host_extension(void*, dw_str, uint32_t) { return nullptr; }
+const void* host_extension(void*, dw_str id, uint32_t) {
+  return absl::string_view(id.data, id.size) == DW_EXT_MOE_SUM
+             ? &algo::row_sums()
+             : nullptr;
+}
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 #pragma GCC target("avx2,f16c")
 #endif
 
+#include "algo/kernels/row_sum.h"
 #include "algo/kernels/table.h"
 
 #if defined(__clang__)

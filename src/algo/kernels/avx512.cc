@@ -16,6 +16,7 @@
 #pragma GCC target("f16c,prefer-vector-width=512")
 #endif
 
+#include "algo/kernels/row_sum.h"
 #include "algo/kernels/table.h"
 
 #if defined(__clang__)

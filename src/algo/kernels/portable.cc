@@ -4,4 +4,5 @@
 #define DW_VARIANT portable
 #define DW_VARIANT_BYTES 16
 
+#include "algo/kernels/row_sum.h"
 #include "algo/kernels/table.h"

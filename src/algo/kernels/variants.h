@@ -9,6 +9,7 @@
 #ifndef DISTWRAP_SRC_ALGO_KERNELS_VARIANTS_H_
 #define DISTWRAP_SRC_ALGO_KERNELS_VARIANTS_H_
 
+#include "distwrap/abi/moe.h"
 #include "distwrap/abi/plugin.h"
 #include "distwrap/abi/types.h"
 #include "sdk/half.h"
@@ -28,17 +29,26 @@ namespace distwrap::algo::kernels {
 
 namespace portable {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
-}
+void sum_rows(void* out, dw_dtype out_type, dw_dtype in,
+              const dw_moe_operand* operands, uint64_t n, uint64_t width,
+              uint32_t flags);
+}  // namespace portable
 
 #if defined(__x86_64__)
 // The variant with AVX2 and F16C.
 namespace avx2 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
-}
+void sum_rows(void* out, dw_dtype out_type, dw_dtype in,
+              const dw_moe_operand* operands, uint64_t n, uint64_t width,
+              uint32_t flags);
+}  // namespace avx2
 // The variant with AVX-512 F, BW, DQ and VL.
 namespace avx512 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);
-}
+void sum_rows(void* out, dw_dtype out_type, dw_dtype in,
+              const dw_moe_operand* operands, uint64_t n, uint64_t width,
+              uint32_t flags);
+}  // namespace avx512
 // The variant with these and AVX-512 BF16.
 namespace avx512_bf16 {
 dw_reduce_fn find(dw_dtype dtype, uint16_t reduce);

@@ -253,7 +253,8 @@ struct Rows {
       : op(all_to_all(in, out, 1)),
         give_first(first_of(in)),
         get_first(first_of(out)) {
-    channel = {in.bytes.data(), const_cast<uint8_t*>(out.bytes.data()), 4};
+    channel = {in.bytes.data(), const_cast<uint8_t*>(out.bytes.data()), 4,
+               nullptr};
     lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId, nullptr};
     lists.channels = &channel;
     lists.n_channels = 1;
@@ -307,7 +308,7 @@ TEST(RowsOfPairs, FillPlacesThatOutgrowTheCaches) {
     constexpr auto kBytes = static_cast<int64_t>(kRow * kRows);
     Divided sizes({kBytes, kBytes}, false);
     Rows rows(sizes, sizes);
-    rows.channel = {in.data(), out.data(), kRow};
+    rows.channel = {in.data(), out.data(), kRow, nullptr};
     rows.give_first = rows.get_first = {0, kRows};
     rows.lists.give_first = rows.give_first.data();
     rows.lists.get_first = rows.get_first.data();

@@ -90,7 +90,7 @@ dw_comm* comm_of_one(const dw_backend_api& api, dw_backend* backend) {
 bool moves_rows(const dw_backend_api& api, dw_backend* backend) {
   dw_comm* const comm = comm_of_one(api, backend);
   if (comm == nullptr) return false;
-  const dw_moe_channel channel{nullptr, nullptr, 1};
+  const dw_moe_channel channel{nullptr, nullptr, 1, nullptr};
   const int64_t none = 0;
   dw_ext_moe lists{};
   lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId, nullptr};
