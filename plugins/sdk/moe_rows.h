@@ -1,6 +1,8 @@
 // Reads the extension distwrap.moe, and copies its rows as streams of bytes:
 // what this rank gives to another is one stream, its rows one behind the other,
-// of which any part may be gathered or scattered by itself.
+// of which any part may be gathered or scattered by itself. Rows that are sums
+// (distwrap.moe.sum) are added up where they are gathered; results are added by
+// `sums()`.
 //
 //   dw_sdk::MoeRows rows;
 //   if (int32_t code = rows.read(op, rank, size, error)) return code;
@@ -11,6 +13,7 @@
 #include "distwrap/abi/moe.h"
 #include "sdk/dtype.h"
 #include "sdk/fail.h"
+#include "sdk/moe_sums.h"
 #include "sdk/read_op.h"
 
 #include <algorithm>
@@ -33,16 +36,32 @@ class MoeRows {
   // the refusal.
   int32_t read(const dw_op& op, int rank, int size, dw_error* error);
 
-  // Takes lists that are known to be right.
-  void set(const dw_ext_moe& lists) {
+  // Takes lists that are known to be right; `sums` may be NULL.
+  void set(const dw_ext_moe& lists, const dw_ext_moe_sum* sums = nullptr) {
     ext_ = lists;
     row_bytes_ = 0;
     for (uint64_t c = 0; c < ext_.n_channels; ++c)
       row_bytes_ += ext_.channels[c].bytes;
+    sums_.clear();
+    if (sums != nullptr) sums_.set(lists, *sums);
   }
+  // The host's function, for operations with sums.
+  void use(const dw_moe_sum_api* api) { sums_.use(api); }
 
   uint64_t row_bytes() const { return row_bytes_; }
   const dw_ext_moe& lists() const { return ext_; }
+  const MoeSums& sums() const { return sums_; }
+  bool has_sums() const { return sums_.gives() || sums_.adds(); }
+  // One more than the highest number of a row that comes. `counts`: bytes by
+  // rank.
+  int64_t numbers(const int64_t* counts, int ranks) const {
+    int64_t end = 0;
+    for (int r = 0; r < ranks; ++r)
+      if (counts[r] > 0)
+        end = std::max(end, ext_.get_first[r] +
+                                counts[r] / static_cast<int64_t>(row_bytes_));
+    return end;
+  }
 
   // The bytes that the stream from rank `from`, of `bytes`, fills at its
   // places.
@@ -56,27 +75,33 @@ class MoeRows {
   // The memory where entry 0 of `give`, or number 0 of the rows that come,
   // lies, if all others lie behind it in order; else NULL.
   const char* given_in_order() const {
-    return ext_.n_channels == 1 && ext_.give == nullptr
+    return ext_.n_channels == 1 && ext_.give == nullptr && !sums_.gives()
                ? static_cast<const char*>(ext_.channels->in)
                : nullptr;
   }
   char* taken_in_order() const {
     return ext_.n_channels == 1 && ext_.place == nullptr &&
-                   ext_.place_first == nullptr
+                   ext_.place_first == nullptr && !sums_.adds()
                ? static_cast<char*>(ext_.channels->out)
                : nullptr;
   }
 
   // Copies a part of the stream for rank `to` to `data`.
   // `copy(char* to, const char* from, size_t bytes)` copies a part of a row.
+  // Parts of sums begin and end with a number.
   template <class Copy>
   void gather(int to, uint64_t begin, uint64_t bytes, char* data,
               const Copy& copy) const {
     const int64_t first = ext_.give_first[to];
+    const uint64_t size = sums_.gives() ? sums_.wire_bytes() : 1;
     each_part(begin, bytes,
               [&](const dw_moe_channel& channel, uint64_t row, uint64_t skip,
                   uint64_t n) {
-                copy(data, in_of(channel, first, row) + skip, n);
+                if (sums_.gives())
+                  sums_.give(first + static_cast<int64_t>(row), skip / size,
+                             n / size, data);
+                else
+                  copy(data, in_of(channel, first, row) + skip, n);
                 data += n;
               });
   }
@@ -142,8 +167,10 @@ class MoeRows {
                     uint64_t row) const {
     const int64_t k = first + static_cast<int64_t>(row);
     const int64_t at = ext_.give == nullptr ? k : ext_.give[k];
-    return static_cast<const char*>(channel.in) +
-           static_cast<uint64_t>(at) * channel.bytes;
+    return at < 0 ? static_cast<const char*>(channel.kept) +
+                        static_cast<uint64_t>(~at) * channel.bytes
+                  : static_cast<const char*>(channel.in) +
+                        static_cast<uint64_t>(at) * channel.bytes;
   }
   static char* out_of(const dw_moe_channel& channel, int64_t place) {
     return static_cast<char*>(channel.out) +
@@ -152,6 +179,7 @@ class MoeRows {
 
   dw_ext_moe ext_ = {};
   uint64_t row_bytes_ = 1;
+  MoeSums sums_;
 };
 
 // ---- implementation ----
@@ -199,7 +227,7 @@ inline int32_t MoeRows::read(const dw_op& op, int rank, int size,
   if (int32_t code = check_side(op.out, size, error)) return code;
   if (op.in.counts[rank] != op.out.counts[rank])
     return dw_invalid(error, "input and output do not fit");
-  return DW_OK;
+  return sums_.read(op, ext_, rank, error);
 }
 
 }  // namespace dw_sdk

@@ -10,6 +10,7 @@ std::vector<Check> all_checks() {
           {"Promises", check_promises, 2},
           {"Calls", check_calls, kAny},
           {"Rows", check_rows, kAny},
+          {"RowSums", check_row_sums, 3},
           {"Pairs", check_pairs, 4},
           {"OpenWorks", check_open_works, 2},
           {"ManyCommunicators", check_many_communicators, 3},

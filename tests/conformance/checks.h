@@ -34,6 +34,8 @@ DISTWRAP_CHECK(check_promises);
 DISTWRAP_CHECK(check_calls);
 // rows.cc: rows that lie apart are moved as their lists say, or refused.
 DISTWRAP_CHECK(check_rows);
+// row_sums.cc: rows are added up on their way, in order and to the bit.
+DISTWRAP_CHECK(check_row_sums);
 // together.cc: many operations at the same time, in one and several
 // communicators.
 DISTWRAP_CHECK(check_pairs);

@@ -1,6 +1,7 @@
 #include "host.h"
 
 #include "algo/reduce_kernels.h"
+#include "sdk/moe_sums.h"
 
 #include <cstdlib>
 
@@ -59,7 +60,10 @@ const dw_host_api& host_table() {
       [](void*, dw_dtype dtype, uint16_t reduce) {
         return algo::reduce_kernel(dtype, reduce);
       },
-      [](void*, dw_str, uint32_t) -> const void* { return nullptr; },
+      [](void*, dw_str id, uint32_t) -> const void* {
+        return dw_str_equal(id, dw_sdk::kMoeSumId) != 0 ? &algo::row_sums()
+                                                        : nullptr;
+      },
       [](dw_trace* trace) { trace->under_way.fetch_add(1); },
       [](dw_trace* trace) { trace->waits.fetch_add(1); }};
   return table;

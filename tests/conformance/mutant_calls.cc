@@ -144,6 +144,64 @@ void gives_rows_of_the_first_rank(const dw_op&, dw_ext_moe& lists) {
   lists.give_first = kZeros;
 }
 
+// Changes the sums of rows of a caller that waits.
+template <void (*kChange)(dw_ext_moe&, dw_ext_moe_sum&)>
+int32_t resummed(dw_comm* comm, const dw_op* op, dw_work* work,
+                 dw_error* error) {
+  dw_ext_moe lists;
+  dw_ext_moe_sum sums;
+  if (work != nullptr ||
+      dw_read_struct(&lists, sizeof lists, dw_sdk::moe_extension_of(*op),
+                     DW_EXT_MOE_SIZE_1_2) != DW_OK ||
+      dw_read_struct(&sums, sizeof sums, dw_sdk::moe_sum_extension_of(*op),
+                     DW_EXT_MOE_SUM_SIZE_1_2) != DW_OK)
+    return perfect_table().submit(comm, op, work, error);
+  dw_op other = *op;
+  other.next = &lists.head;
+  lists.head.next = &sums.head;
+  kChange(lists, sums);
+  return perfect_table().submit(comm, &other, work, error);
+}
+
+void forgets_weights(dw_ext_moe&, dw_ext_moe_sum& sums) {
+  sums.results.weights = nullptr;
+}
+
+void forgets_biases(dw_ext_moe&, dw_ext_moe_sum& sums) { sums.n_biases = 0; }
+
+void adds_later_terms_first(dw_ext_moe&, dw_ext_moe_sum& sums) {
+  thread_local std::vector<dw_moe_term> terms;
+  const dw_moe_terms& results = sums.results;
+  if (results.first == nullptr || results.terms == nullptr) return;
+  terms.assign(results.terms, results.terms + results.first[results.n]);
+  for (uint64_t i = 0; i < results.n; ++i)
+    if (results.first[i + 1] - results.first[i] > 2)
+      std::swap(terms[static_cast<size_t>(results.first[i])].row,
+                terms[static_cast<size_t>(results.first[i]) + 1].row),
+          std::swap(terms[static_cast<size_t>(results.first[i])].from,
+                    terms[static_cast<size_t>(results.first[i]) + 1].from);
+  sums.results.terms = terms.data();
+}
+
+void adds_all_into_one_sum(dw_ext_moe&, dw_ext_moe_sum& sums) {
+  thread_local std::vector<dw_moe_term> terms;
+  const dw_moe_terms& results = sums.results;
+  if (results.first == nullptr || results.terms == nullptr) return;
+  terms.assign(results.terms, results.terms + results.first[results.n]);
+  for (dw_moe_term& term : terms) {
+    term.into = 2;
+    term.then = 0;
+  }
+  sums.results.terms = terms.data();
+}
+
+int32_t knows_no_sums_but_adds(dw_comm* comm, const dw_op* op,
+                               dw_error* error) {
+  return dw_sdk::moe_sum_extension_of(*op) != nullptr
+             ? dw_unsupported(error, "no sums")
+             : perfect_table().query(comm, op, error);
+}
+
 int32_t knows_no_rows_but_moves_them(dw_comm* comm, const dw_op* op,
                                      dw_error* error) {
   return dw_sdk::moe_extension_of(*op) != nullptr
@@ -196,6 +254,12 @@ constexpr char kOutput[] = "the output is wrong";
         [](dw_backend_api & api) { api.submit = relisted<name>; } \
   }
 
+#define SUMS(name)                                                \
+  {                                                               \
+#name, check_row_sums, 3, "a sum is wrong",                   \
+        [](dw_backend_api & api) { api.submit = resummed<name>; } \
+  }
+
 std::vector<Mutant> mutants_of_calls() {
   return {
       AFTER(wrong_sum, kOutput),
@@ -217,6 +281,12 @@ std::vector<Mutant> mutants_of_calls() {
       ROWS(gives_each_row_one_place, "not at its place"),
       ROWS(gives_rows_in_order, "not at its place"),
       ROWS(gives_rows_of_the_first_rank, "not at its place"),
+      SUMS(forgets_weights),
+      SUMS(forgets_biases),
+      SUMS(adds_later_terms_first),
+      SUMS(adds_all_into_one_sum),
+      {"knows_no_sums_but_adds", check_row_sums, 3, "not known",
+       [](dw_backend_api& api) { api.query = knows_no_sums_but_adds; }},
       {"knows_no_rows_but_moves_them", check_rows, 3, "not known",
        [](dw_backend_api& api) { api.query = knows_no_rows_but_moves_them; }},
       {"takes_parts_for_another_rank", check_calls, 3, kOutput,

@@ -172,7 +172,8 @@ bool is_promised(const dw_op& op) {
          });
 }
 
-constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kBlocksId};
+constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kMoeSumId,
+                             dw_sdk::kBlocksId};
 
 bool blocks_fit(const dw_op& op, int size) {
   const auto* const found = reinterpret_cast<const dw_ext_blocks*>(
@@ -196,7 +197,7 @@ int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
   if (int32_t code = dw_read_op(&space, &op, given))
     return fail(error, code, "perfect: unknown size");
   if (!is_promised(*op) ||
-      dw_check_known_extensions(op->next, kKnown, 2) != DW_OK ||
+      dw_check_known_extensions(op->next, kKnown, 3) != DW_OK ||
       op->stream.device_type > DW_DEVICE_CPU)
     return fail(error, DW_UNIMPLEMENTED, "perfect: not supported");
   if (!blocks_fit(*op, of(comm)->hub->size()))

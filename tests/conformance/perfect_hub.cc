@@ -37,12 +37,14 @@ HeldBuffer::Piece HeldBuffer::piece(int rank, int size) const {
           count};
 }
 
-Held::Held(const dw_op& given, int own_rank, int size, dw_work* cell)
+Held::Held(const dw_op& given, int own_rank, int size, dw_work* cell,
+           const dw_moe_sum_api* sums)
     : op(given),
       rank(own_rank),
       in(given.in, size),
       out(given.out, size),
       work(cell) {
+  rows_.use(sums);
   has_rows_ = dw_sdk::moe_extension_of(given) != nullptr &&
               rows_.read(given, rank, size, nullptr) == DW_OK;
   const auto* const blocks = reinterpret_cast<const dw_ext_blocks*>(
@@ -104,7 +106,8 @@ void Hub::deliver(Held& send, Held& receive) {
 }
 
 std::shared_ptr<Held> Hub::enter(const dw_op& op, int rank, dw_work* work) {
-  auto held = std::make_shared<Held>(op, rank, size_, work);
+  auto held = std::make_shared<Held>(op, rank, size_, work,
+                                     dw_sdk::moe_sum_api_of(host_));
   std::lock_guard<std::mutex> lock(mutex_);
   if (aborted_) {
     end_aborted(*held);

@@ -35,7 +35,8 @@ struct HeldBuffer {
 
 // A submitted operation of one rank.
 struct Held {
-  Held(const dw_op& op, int rank, int size, dw_work* work);
+  Held(const dw_op& op, int rank, int size, dw_work* work,
+       const dw_moe_sum_api* sums);
 
   const dw_op op;
   const int rank;

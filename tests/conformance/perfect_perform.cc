@@ -45,14 +45,29 @@ class Performance {
     const auto copy = [](char* to, const char* from, size_t bytes) {
       std::memcpy(to, from, bytes);
     };
-    for (int from = 0; from < size_; ++from)
-      for (int to = 0; to < size_; ++to) {
+    for (int to = 0; to < size_; ++to) {
+      const dw_sdk::MoeRows& taken = *at(to).rows();
+      // Rows that are added up, by number.
+      std::string rows(
+          static_cast<size_t>(taken.numbers(at(to).out.counts.data(), size_)) *
+              taken.row_bytes(),
+          '\0');
+      for (int from = 0; from < size_; ++from) {
         const auto bytes =
             static_cast<uint64_t>(at(from).in.counts[static_cast<size_t>(to)]);
         std::string stream(bytes, '\0');
         at(from).rows()->gather(to, 0, bytes, stream.data(), copy);
-        at(to).rows()->scatter(from, 0, bytes, stream.data(), copy);
+        if (!taken.sums().adds())
+          taken.scatter(from, 0, bytes, stream.data(), copy);
+        else if (bytes != 0)
+          stream.copy(
+              rows.data() + static_cast<size_t>(taken.lists().get_first[from]) *
+                                taken.row_bytes(),
+              bytes);
       }
+      if (taken.sums().adds())
+        taken.sums().add_all(rows.data(), taken.row_bytes());
+    }
   }
 
   std::string copy(const HeldBuffer::Piece& piece) const {

@@ -1,10 +1,10 @@
 // The extension distwrap.moe: rows that lie apart. A backend moves them as the
 // lists say, or refuses the operation and touches nothing.
 #include "checks.h"
+#include "run_rows.h"
 #include "sdk/moe_rows.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <random>
 #include <string>
@@ -60,7 +60,7 @@ class Exchange {
         ins_[c][i] = value(rank_, c, i);
     for (size_t c = 0; c < ins_.size(); ++c)
       channels_.push_back(
-          {ins_[c].data(), outs_[c].data(), shape_.channels[c]});
+          {ins_[c].data(), outs_[c].data(), shape_.channels[c], nullptr});
     for (int r = 0; r < size_; ++r) {
       in_counts_.push_back(rows(rank_, r) * static_cast<int64_t>(row_bytes_));
       out_counts_.push_back(rows(r, rank_) * static_cast<int64_t>(row_bytes_));
@@ -80,21 +80,7 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   dw_op op(uint64_t seq) const {
-    dw_op op = {};
-    op.struct_size = sizeof op;
-    op.kind = DW_OP_ALL_TO_ALL;
-    op.flags = DW_FLAG_PER_RANK;
-    op.peer = -1;
-    op.seq = seq;
-    op.next = &lists_.head;
-    const auto fill = [](const std::vector<int64_t>& counts, dw_buf* buf) {
-      buf->dtype = {1, 8, 1};
-      buf->counts = counts.data();
-      buf->count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    };
-    fill(in_counts_, &op.in);
-    fill(out_counts_, &op.out);
-    return op;
+    return rows_op(&lists_.head, in_counts_, out_counts_, seq);
   }
   dw_ext_moe& lists() { return lists_; }
   std::vector<int64_t>& in_counts() { return in_counts_; }
@@ -199,31 +185,13 @@ class Exchange {
   dw_ext_moe lists_ = {};
 };
 
-int32_t run(Member& member, dw_op op, dw_work* work, dw_error* error) {
-  if (work == nullptr) op.flags |= DW_FLAG_CALLER_WAITS;
-  int32_t code = DW_AGAIN;
-  while (code == DW_AGAIN)
-    code = member.api.submit(member.comm, &op, work, error);
-  if (work == nullptr || code != DW_OK) return code;
-  const auto end = std::chrono::steady_clock::now() + member.limits.operation;
-  while (!work->wait(std::chrono::milliseconds(1))) {
-    if (member.api.progress != nullptr) member.api.progress(member.backend);
-    if (std::chrono::steady_clock::now() > end) {
-      member.aborts();
-      return DW_DEADLINE_EXCEEDED;
-    }
-  }
-  *error = work->error();
-  return work->code() == DW_OK ? int32_t{DW_DONE} : work->code();
-}
-
 void move(Member& member, const Shape& shape, uint64_t seed) {
   for (const bool waits : {true, false}) {
     Exchange exchange(shape, member.rank, member.size, seed);
     const dw_op op = exchange.op(member.next_seq++);
     dw_work work;
     dw_error error = {};
-    const int32_t code = run(member, op, waits ? nullptr : &work, &error);
+    const int32_t code = run_rows(member, op, waits ? nullptr : &work, &error);
     std::string wrong = code == DW_DONE ? exchange.wrong(true)
                                         : "rows: " + error_text(code, error);
     if (wrong.empty()) continue;
@@ -241,7 +209,7 @@ void refuse(Member& member, int32_t want, const char* what,
   dw_work work;
   for (dw_work* const cell : {static_cast<dw_work*>(nullptr), &work}) {
     dw_error error = {};
-    const int32_t code = run(member, op, cell, &error);
+    const int32_t code = run_rows(member, op, cell, &error);
     if (code != want)
       member.find(std::string("rows: ") + what + ": want code " +
                   std::to_string(want) + ", got " + error_text(code, error));

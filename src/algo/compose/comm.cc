@@ -22,7 +22,8 @@ bool is_message(uint16_t kind) {
 }
 
 bool requires_unknown(const dw_op& op) {
-  return dw_check_known_extensions(op.next, &dw_sdk::kMoeId, 1) != DW_OK;
+  static constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kMoeSumId};
+  return dw_check_known_extensions(op.next, kKnown, 2) != DW_OK;
 }
 
 Deadline patience(int64_t deadline_ns) {
@@ -91,23 +92,26 @@ int32_t Comm::plan_rows(const dw_op& op, Route* way, dw_error* error) {
   if (int32_t code = rows.read(op, rank_, size_, error)) return code;
   if (requires_unknown(op))
     return unsupported(error, "an extension that is required is not known");
+  if (rows.has_sums() && dw_sdk::moe_sum_api_of(backend_.host()) == nullptr)
+    return unsupported(error, "the host adds no rows");
   const Recipes& recipes = backend_.recipes();
   if (!recipes.on_host() ||
       (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU))
     return unsupported(error, "rows are composed in memory of the host only");
   constexpr uint32_t kForm = DW_FLAG_PER_RANK;
-  if (rows_.load(std::memory_order_relaxed) == Rows::kUnknown) {
+  if (rows_of(op).load(std::memory_order_relaxed) == Rows::kUnknown) {
     dw_op asked = op;
     asked.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
     const bool is_native =
         recipes.native(op.kind, kForm, DW_DTYPE_U8, DW_REDUCE_NONE) &&
         backend_.inner().query(inner_, &asked, nullptr) == DW_OK;
-    rows_.store(is_native ? Rows::kNative : Rows::kComposed,
-                std::memory_order_relaxed);
+    rows_of(op).store(is_native ? Rows::kNative : Rows::kComposed,
+                      std::memory_order_relaxed);
   }
-  *way = has_rows() ? Route::kNative : Route::kComposed;
-  if (has_rows() || recipes.recipe_of_form(op.kind, kForm, DW_DTYPE_U8,
-                                           DW_REDUCE_NONE) != Recipe::kRefused)
+  const bool native = moves_rows_of(op);
+  *way = native ? Route::kNative : Route::kComposed;
+  if (native || recipes.recipe_of_form(op.kind, kForm, DW_DTYPE_U8,
+                                       DW_REDUCE_NONE) != Recipe::kRefused)
     return DW_OK;
   return unsupported(error, "the backend has nothing that could move rows");
 }

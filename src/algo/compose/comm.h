@@ -62,8 +62,8 @@ class Comm {
                         dw_error* error);
   // Whether the backend below moves rows by itself (abi/moe.h); known once one
   // such operation was planned.
-  bool has_rows() const {
-    return rows_.load(std::memory_order_relaxed) == Rows::kNative;
+  bool moves_rows_of(const dw_op& op) const {
+    return rows_of(op).load(std::memory_order_relaxed) == Rows::kNative;
   }
   // Submits an operation whose `plan` is known.
   int32_t submit_planned(const dw_op& op, Route way, dw_work* work,
@@ -130,7 +130,11 @@ class Comm {
   std::atomic<bool> aborted_{false};
   std::atomic<bool> below_aborted_{false};
   enum class Rows : uint8_t { kUnknown, kNative, kComposed };
-  std::atomic<Rows> rows_{Rows::kUnknown};
+  std::atomic<Rows>& rows_of(const dw_op& op) const {
+    return dw_sdk::moe_sum_extension_of(op) == nullptr ? rows_ : sums_;
+  }
+  // Whether the backend below moves rows, and rows that are added up.
+  mutable std::atomic<Rows> rows_{Rows::kUnknown}, sums_{Rows::kUnknown};
   base::Mutex submits_, carried_;
   SelfMessages self_;
   Execution execution_;  // belongs to the caller's thread

@@ -5,7 +5,6 @@
 #include "algo/compose/comm.h"
 #include "algo/compose/scratch.h"
 #include "algo/decorator.h"
-#include "sdk/moe_rows.h"
 
 #include <cstring>
 
@@ -32,7 +31,7 @@ int32_t Execution::run(const dw_op& op, dw_error* error) {
                              &deadline_ns_))
     deadline_ns_ = 0;
   const bool composes_rows =
-      dw_sdk::moe_extension_of(op) != nullptr && !comm_.has_rows();
+      dw_sdk::moe_extension_of(op) != nullptr && !comm_.moves_rows_of(op);
   const int32_t code = composes_rows ? move_rows(op) : perform(op);
   if (code != DW_OK && error != nullptr) *error = error_;
   return code;

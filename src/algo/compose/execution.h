@@ -13,6 +13,7 @@
 #include "algo/compose/parts.h"
 #include "algo/compose/recipes.h"
 #include "distwrap/abi/plugin.h"
+#include "sdk/moe_rows.h"
 
 #include <cstdint>
 #include <vector>
@@ -127,6 +128,7 @@ class Execution {
   std::vector<dw_group_item> items_;
   std::vector<const void*> inputs_;
   Parts in_parts_, out_parts_;
+  dw_sdk::MoeRows rows_;
   std::vector<int64_t> counts_;  // counts and places of an exchange below
   Gate gate_;
 };

@@ -1,7 +1,6 @@
 // The extension distwrap.moe over a backend that does not know it: gathers the
-// rows for each rank, exchanges them as blocks, and scatters those that came.
-#include "sdk/moe_rows.h"
-
+// rows for each rank, exchanges them as blocks, and scatters those that came,
+// or adds them up.
 #include "algo/compose/comm.h"
 #include "algo/compose/execution.h"
 #include "algo/compose/scratch.h"
@@ -18,7 +17,8 @@ void copy_row(char* to, const char* from, size_t bytes) {
 }  // namespace
 
 int32_t Execution::move_rows(const dw_op& op) {
-  dw_sdk::MoeRows rows;
+  dw_sdk::MoeRows& rows = rows_;
+  rows.use(dw_sdk::moe_sum_api_of(comm_.backend().host()));
   if (int32_t code = rows.read(op, rank_, size_, &error_)) return failed(code);
   const dw_ext_moe& lists = rows.lists();
   const auto n = static_cast<size_t>(size_);
@@ -44,10 +44,15 @@ int32_t Execution::move_rows(const dw_op& op) {
   };
   char* const in_order = const_cast<char*>(rows.given_in_order());
   char* const out_in_order = rows.taken_in_order();
+  const bool adds = rows.sums().adds();
   const uint64_t gathered =
       lay_out(op.in, lists.give_first, in_order != nullptr, 0, &part.in);
-  const uint64_t scattered =
-      lay_out(op.out, lists.get_first, out_in_order != nullptr, 1, &part.out);
+  // Rows that are added up lie by their numbers.
+  uint64_t scattered = lay_out(op.out, lists.get_first,
+                               out_in_order != nullptr || adds, 1, &part.out);
+  if (adds)
+    scattered = static_cast<uint64_t>(rows.numbers(op.out.counts, size_)) *
+                rows.row_bytes();
   const bool has_scratch =
       gathered + scattered <= lists.scratch_bytes && lists.scratch != nullptr;
   const Scratch own(comm_.backend().host(),
@@ -63,6 +68,10 @@ int32_t Execution::move_rows(const dw_op& op) {
                 scratch + part.in.displs[r], copy_row);
   rows.keep(rank_, 0, static_cast<uint64_t>(op.in.counts[rank_]), copy_row);
   if (int32_t code = perform(part)) return code;
+  if (adds) {
+    rows.sums().add_all(scratch + gathered, rows.row_bytes());
+    return DW_OK;
+  }
   for (int r = 0; r < size_ && scattered != 0; ++r)
     rows.scatter(r, 0, static_cast<uint64_t>(part.out.counts[r]),
                  scratch + gathered + part.out.displs[r], copy_row);

@@ -24,6 +24,11 @@ Task::Task(const dw_op& op, int size, bool composed, dw_work* work, Gate* gate,
                                         DW_EXT_MOE_SIZE_1_2) == DW_OK) {
     rows_.head.next = nullptr;
     op_.next = &rows_.head;
+    if (dw_read_struct(&sums_, sizeof sums_, dw_sdk::moe_sum_extension_of(op),
+                       DW_EXT_MOE_SUM_SIZE_1_2) == DW_OK) {
+      sums_.head.next = nullptr;
+      rows_.head.next = &sums_.head;
+    }
   }
 }
 

@@ -33,6 +33,7 @@ class Task : private KeptOp {
 
  private:
   dw_ext_moe rows_;
+  dw_ext_moe_sum sums_;
   const bool composed_;
   dw_work* const work_;  // the cell to complete; null when the caller waits
   Gate* const gate_;

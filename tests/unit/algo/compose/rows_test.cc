@@ -1,6 +1,7 @@
 // Rows over a backend that does not know them: the same exchange below, memory
 // of the caller, and several at a time. The conformance suite has the rest.
 #include "calls.h"
+#include "checks.h"
 #include "perfect.h"
 #include "sdk/moe_rows.h"
 
@@ -26,7 +27,7 @@ struct Rows {
         if (i == 0) first.push_back(row);
       }
     counts.assign(first.size(), 8);
-    channel = {in.data(), out.data(), 4};
+    channel = {in.data(), out.data(), 4, nullptr};
     lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId, nullptr};
     lists.channels = &channel;
     lists.n_channels = 1;
@@ -123,6 +124,52 @@ TEST(ComposeRowsTest, TheBackendBelowMovesThemIfItCan) {
                if ((scratch[0] == -7) != native)
                  member.find("the other way was taken");
              });
+}
+
+// A backend that moves rows and does not add them up.
+const dw_backend_api& perfect_without_sums() {
+  static const dw_backend_api api = [] {
+    dw_backend_api table = perfect_table();
+    table.query = [](dw_comm* comm, const dw_op* op, dw_error* error) {
+      return dw_sdk::moe_sum_extension_of(*op) != nullptr
+                 ? dw_unsupported(error, "no sums")
+                 : perfect_table().query(comm, op, error);
+    };
+    table.submit = [](dw_comm* comm, const dw_op* op, dw_work* work,
+                      dw_error* error) {
+      return dw_sdk::moe_sum_extension_of(*op) != nullptr
+                 ? dw_unsupported(error, "no sums")
+                 : perfect_table().submit(comm, op, work, error);
+    };
+    return table;
+  }();
+  return api;
+}
+
+// Sums are made over it, and its rows stay native.
+TEST(ComposeRowsTest, SumsAreMadeOverABackendThatOnlyMovesRows) {
+  const dw_backend_api& api = compose_over<perfect_without_sums>();
+  Findings findings;
+  check_row_sums(api, 3, {}, findings);
+  check_rows(api, 3, {}, findings);
+  EXPECT_TRUE(findings.empty()) << findings.text();
+  on_ranks(api, 2, [](Member& member) {
+    Rows rows(member, 5);
+    dw_op op = rows.op(member);
+    EXPECT_EQ(member.api.query(member.comm, &op, nullptr), DW_OK);
+    dw_ext_moe_sum sums = {};
+    const std::vector<int64_t> first(3), counts(2);
+    sums.head = {sizeof sums, DW_EXT_REQUIRED, dw_sdk::kMoeSumId, nullptr};
+    sums.in = sums.wire = sums.out = {2, 32, 1};
+    sums.width = 1;
+    sums.results.first = first.data();
+    sums.results.n = 2;
+    rows.lists.place = nullptr;
+    rows.lists.head.next = &sums.head;
+    op.in.counts = op.out.counts = counts.data();
+    op.in.count = op.out.count = 0;
+    EXPECT_EQ(member.api.query(member.comm, &op, nullptr), DW_DONE);
+  });
 }
 
 }  // namespace
