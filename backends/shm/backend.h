@@ -15,6 +15,7 @@
 #include "reach.h"
 #include "room.h"
 #include "route.h"
+#include "row_results.h"
 #include "sdk/kept_failure.h"
 #include "sdk/trace.h"
 #include "sdk/yielding.h"
@@ -62,8 +63,11 @@ enum class Staging { kUnknown, kSmall, kLarge };
 // One per group, made by the last setup round.
 struct Comm {
   explicit Comm(Backend* backend)
-      : host(backend->host), moving(&backend->moving) {}
+      : host(backend->host),
+        sums(dw_sdk::moe_sum_api_of(*host)),
+        moving(&backend->moving) {}
   const dw_host_api* const host;
+  const dw_moe_sum_api* const sums;  // NULL: the host adds no rows
   Moving* const moving;
   std::atomic<int> movers = 0;  // threads that move its messages
   int rank = 0;
@@ -94,6 +98,7 @@ struct Comm {
   std::vector<Reach> reaches;
   std::vector<PeerTransfers> ways;
   std::vector<Pair> pairs;
+  std::vector<RowsFrom> rows_from;  // by rank, for the running operation
   size_t pair_part = 0;  // bytes of a pair's piece that go in one round
   bool straight = false;
   Tuning tuning;  // the group segment's

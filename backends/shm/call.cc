@@ -33,6 +33,7 @@ uint64_t agreed_sizes(const Comm* comm, const EngineOp& call) {
       return call.per_rank() ? digest_of(call.in_pieces, comm->size)
                              : call.out.bytes;
     case DW_OP_ALL_TO_ALL:
+      if (call.has_rows) return call.rows.row_bytes();
       return call.per_rank() ? 0 : call.in_pieces[0].bytes;
     case DW_OP_GATHER:
       return call.per_rank() ? 0 : call.in.bytes;
@@ -63,6 +64,7 @@ uint64_t print_base_of(const Comm* comm, const EngineOp& call) {
 // Reads an exchange of rows, which has passed check_form.
 int32_t read_rows(const Comm* comm, const dw_op& op, EngineOp* call,
                   dw_error* error) {
+  call->rows.use(comm->sums);
   if (int32_t code = call->rows.read(op, comm->rank, comm->size, error))
     return code;
   call->dtype = op.in.dtype;
@@ -82,9 +84,12 @@ int32_t read_rows(const Comm* comm, const dw_op& op, EngineOp* call,
 // knows.
 int32_t check_known_form(const Comm* comm, const dw_op& op,
                          const dw_sdk::Shape& shape, dw_error* error) {
-  static constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kBlocksId};
+  // The last one only if the host adds rows.
+  static constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kBlocksId,
+                                      dw_sdk::kMoeSumId};
   if (op.next == nullptr ||
-      dw_check_known_extensions(op.next, kKnown, 2) != DW_OK)
+      dw_check_known_extensions(op.next, kKnown,
+                                comm->sums == nullptr ? 2 : 3) != DW_OK)
     return dw_sdk::check_form(op, shape, comm->rank, comm->size, error);
   dw_op plain = op;
   plain.next = nullptr;
@@ -154,6 +159,8 @@ int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
   if (int32_t code = check_known_form(comm, *op, shape, error)) return code;
   call->has_rows = dw_sdk::moe_extension_of(*op) != nullptr;
   if (int32_t code = find_blocks(*op, &call->blocks, error)) return code;
+  if (!call->has_rows && dw_sdk::moe_sum_extension_of(*op) != nullptr)
+    return dw_unsupported(error, "only rows are added up");
   if (call->has_rows && call->blocks != nullptr)
     return dw_unsupported(error, "rows and blocks do not go together");
   const uint64_t types = dw_sdk::types_of(op->kind, op->reduce);
@@ -186,6 +193,8 @@ int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
   }
   call->print_base = print_base_of(comm, *call);
   if (call->blocks != nullptr) call->print_base = mix(call->print_base + 1);
+  if (call->has_rows && call->rows.has_sums())
+    call->print_base = mix(call->print_base + 2);
   call->print = print_of(*op, *call);
   return DW_OK;
 }

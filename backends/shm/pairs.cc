@@ -3,7 +3,8 @@
 //
 // The pieces of an all_to_all may be rows that lie apart (abi/moe.h). Then a
 // piece is a stream of bytes: its rows are gathered into the staging and
-// scattered from there, and nobody packs them.
+// scattered from there, and nobody packs them. Rows that are added up go in
+// whole rows, if a round has room for one.
 //
 // A rank that gives publishes a cell for each rank that takes: how much there
 // is, and where it is staged, or as much of it as goes in one round. Short
@@ -16,6 +17,7 @@
 #include "pairs.h"
 
 #include "parts.h"
+#include "row_results.h"
 #include "run.h"
 #include "straight.h"
 
@@ -43,10 +45,18 @@ class Exchange {
         kind_(run.call.kind),
         is_root_(run.call.peer == run.rank),
         in_line_(run.size == 2 || kind_ == DW_OP_GATHER),
-        step_(run.comm->pair_part) {}
+        adds_(run.call.has_rows && run.call.rows.sums().adds()),
+        step_(step_of(run)),
+        results_(run) {}
   void go();
 
  private:
+  static size_t step_of(const Run& run) {
+    const size_t step = run.comm->pair_part;
+    if (!run.call.has_rows || !run.call.rows.has_sums()) return step;
+    const size_t row = run.call.rows.row_bytes();
+    return row <= step ? step / row * row : step;
+  }
   bool gives_to(int other) const {
     return other != run_.rank &&
            (kind_ == DW_OP_ALL_TO_ALL ||
@@ -96,15 +106,17 @@ class Exchange {
     return {begin, std::min(step_, bytes - begin)};
   }
   // The bytes that a piece fills in the caller's buffers: rows may have several
-  // places.
+  // places. Results are counted apart.
   size_t placed(int from, size_t bytes) const {
+    if (adds_) return 0;
     return run_.call.has_rows && bytes != 0
                ? run_.call.rows.placed_bytes(from, bytes)
                : bytes;
   }
-  // Copies a part of what this rank gives, and of what it takes.
+  // Copies a part of what this rank gives, and of what it takes; that is
+  // `stays`: at its place until the round is done.
   void stage(int to, Part part, char* data) const;
-  void land(int from, Part part, const char* data) const;
+  void land(int from, Part part, const char* data, bool stays);
   uint32_t rounds_for(size_t bytes) const {
     return static_cast<uint32_t>(rounds_of(bytes, step_));
   }
@@ -118,8 +130,9 @@ class Exchange {
 
   Run& run_;
   const uint16_t kind_;
-  const bool is_root_, in_line_;
+  const bool is_root_, in_line_, adds_;
   const size_t step_;  // most bytes of a piece in a round
+  RowResults results_;
   bool gives_ = false, takes_ = false, straight_ = false, tries_ = false;
   uint32_t sends_ = 0, receives_ = 0;  // rounds
   size_t kept_ = 0;                    // bytes of the own piece that are copied
@@ -127,6 +140,7 @@ class Exchange {
 };
 
 void Exchange::go() {
+  if (adds_ && !results_.begin()) return;
   choose_ways();
   move_rounds();
   if (!run_.failed() && straight_ && !move_straight()) return;
@@ -181,6 +195,10 @@ void Exchange::choose_ways() {
   }
   if (gives_) sends_ = std::max(sends_, 1u);
   if (takes_) receives_ = 1;
+  if (adds_) {
+    const dw_sdk::MoeSums& sums = run_.call.rows.sums();
+    result += static_cast<size_t>(sums.results()) * sums.result_bytes();
+  }
   run_.expect(result, input);
   if (tries_) began_ns_ = run_.comm->host->now_ns(run_.comm->host->self);
 }
@@ -197,7 +215,8 @@ void Exchange::stage(int to, Part part, char* data) const {
                         });
 }
 
-void Exchange::land(int from, Part part, const char* data) const {
+void Exchange::land(int from, Part part, const char* data, bool stays) {
+  if (adds_) return results_.hold(from, part.begin, data, part.bytes, stays);
   if (!run_.call.has_rows)
     return run_.take(from, taken(from).at + part.begin, data, part.bytes);
   run_.call.rows.scatter(from, part.begin, part.bytes, data,
@@ -217,6 +236,7 @@ void Exchange::move_rounds() {
     const uint32_t round = turn - 1;
     for (int r = 0; r < run_.size && !run_.failed(); ++r)
       if (takes_from(r) && round < receives_) take(r, round);
+    if (adds_ && !run_.failed()) results_.add();
     // All other ranks wait for this before they reuse their staging, even from
     // a rank that reads nothing.
     if (turn < std::max(sends_, receives_)) run_.done(round);
@@ -276,7 +296,8 @@ void Exchange::take(int from, uint32_t round) {
   if ((cell.gives & ~Cell::kStraight) != whole ||
       cell.takes != given(from).bytes)
     return run_.fail_mismatch(from);
-  if (Cell::holds(whole) && !is_straight) return land(from, part, cell.inside);
+  if (Cell::holds(whole) && !is_straight)
+    return land(from, part, cell.inside, false);
   const Cell::Staged staged = cell.staged();
   if (round == 0) {
     if (is_straight && !may_go_straight(whole)) return run_.fail_nonsense(from);
@@ -290,7 +311,7 @@ void Exchange::take(int from, uint32_t round) {
     return run_.fail_nonsense(from);
   const char* const data =
       run_.look(from, round, Run::kStaged, staged.at, part.bytes);
-  if (data != nullptr) land(from, part, data);
+  if (data != nullptr) land(from, part, data, true);
 }
 
 void Exchange::keep_own(size_t upto) {

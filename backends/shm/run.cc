@@ -272,6 +272,11 @@ void Run::fail_mismatch(int other) {
   comm->room.leave(State::kMismatch);
 }
 
+void Run::fail_no_memory() {
+  code_ = dw_fail(error_, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
+                  "shm: no memory for the rows that come");
+}
+
 void Run::fail_nonsense(int other) {
   code_ = dw_fail(error_, DW_INTERNAL, DW_REASON_BACKEND_FAILED, other, 0,
                   "shm: a rank wrote invalid data to shared memory");

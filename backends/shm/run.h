@@ -157,6 +157,7 @@ class Run {
   // Fails the call: `rank` published a place where no memory is.
   void fail_missing(int rank, size_t place);
   void fail_mismatch(int rank);
+  void fail_no_memory();
   // Fails the call: `rank` has left the group or died.
   void fail_left(int rank);
 

@@ -42,7 +42,10 @@ void run_kind(Run& run) {
 
 // Runs an operation of a group with one rank.
 void run_alone(Comm* comm, const EngineOp& call) {
-  if (call.has_rows) return call.rows.keep(0, 0, call.in_pieces[0].bytes, copy);
+  if (call.has_rows) {
+    if (call.rows.sums().adds()) return call.rows.sums().add_all(nullptr, 0);
+    return call.rows.keep(0, 0, call.in_pieces[0].bytes, copy);
+  }
   if (call.blocks != nullptr)
     return dw_sdk::move_block(call.out.at, call.blocks->out[0], call.in.at,
                               call.blocks->in[0], 0, call.in_pieces[0].bytes,
