@@ -71,7 +71,7 @@ class MoeCall : public StagedCall {
 
   // Lends memory from the plan; kResourceLimit for a pending call too many.
   absl::Status open(bool limited);
-  // Packs and sends; with `async` the returned Work runs.
+  // Sends; with `async` the returned Work runs.
   absl::StatusOr<Work> first(bool async);
 
   // The whole call, waiting.
@@ -87,11 +87,6 @@ class MoeCall : public StagedCall {
   virtual absl::StatusOr<Work> send_first(bool async) = 0;
   virtual CallFacts facts() const = 0;
   int64_t call_tag() const;
-  // Sends `in` and receives `out` between the ranks of a second hop.
-  absl::StatusOr<Work> hand_on(const ByteParts& out, const ByteParts& in,
-                               bool async) const {
-    return exchange_.messages(out, in, call_tag(), async);
-  }
 
   const std::shared_ptr<PlanState> plan_;
   std::unique_ptr<Workspace> memory_;

@@ -1,9 +1,11 @@
 #include "moe/combine_call.h"
 
+#include "comm/op_build.h"
 #include "moe/dispatch_call.h"
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -23,8 +25,17 @@ MoeDedup level_of(const PlanState& plan, const CombineOptions& options) {
              : plan.parts.level;
 }
 
+dw_dtype abi_dtype(DType dtype) {
+  return comm::op_build::kAbiDTypes[static_cast<size_t>(dtype)];
+}
+
 bool sums_in_f32(DType dtype) {
   return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32;
+}
+
+bool adds_up(DType dtype) {
+  return sums_in_f32(dtype) || dtype == DType::kF64 || dtype == DType::kI32 ||
+         dtype == DType::kI64;
 }
 
 }  // namespace
@@ -38,11 +49,12 @@ std::optional<ErrorInfo> CombineCall::find_fault(
   check.same_row("y", y, "out", out);
   check.apart("y", y, "out", out);
   if (check.fault().has_value()) return check.fault();
-  check.require(sums_from(y.dtype()), Reason::kInvalidArgument,
+  check.require(adds_up(y.dtype()), Reason::kInvalidArgument,
                 "rows of this type cannot be added up",
                 "f16, bf16, f32, f64, i32 or i64", dtype_name(y.dtype()),
                 "convert the rows");
-  check.require(sums_into(y.dtype(), out.dtype()), Reason::kInvalidArgument,
+  check.require(out.dtype() == y.dtype() || out.dtype() == DType::kF32,
+                Reason::kInvalidArgument,
                 "the output has neither the type of y nor f32",
                 absl::StrCat(dtype_name(y.dtype()), " or f32"),
                 dtype_name(out.dtype()), "change the type of the output");
@@ -111,16 +123,12 @@ CombineCall::CombineCall(std::shared_ptr<PlanState> plan, CallPlace place,
       stride_(wire_row()) {
   two_hops_ = moves_.two_hops;
   // A row that travels by itself takes its weight along: a product is not
-  // rounded to the rows' type. The weights lie behind all staged rows.
+  // rounded to the rows' type.
   if (moves_.by_pair && weighting_ == MoeWeighting::kAtExpert) stride_ += 4;
-  for (const TensorView& bias : options.bias) {
-    const ByteRows rows = rows_of(bias);
-    biases_.push_back({rows.data, rows.bytes, bias.dtype()});
-  }
+  for (const TensorView& bias : options.bias) biases_.push_back(bias.data());
   for (const CombineOptions::Return& one : options.returns) {
     const int64_t bytes = dtype_size(one.in.dtype());
-    returns_.push_back(
-        {rows_of(one.in), rows_of(one.out), bytes, return_bytes_});
+    returns_.push_back({rows_of(one.in), rows_of(one.out), bytes});
     return_bytes_ += bytes;
   }
 }
@@ -142,156 +150,121 @@ absl::StatusOr<Work> CombineCall::send_first(bool async) {
   return Work::all({*std::move(rows), *std::move(values)});
 }
 
-// The rows take the way of a dispatch backwards, but for this rank's own, which
-// are added up where they are.
-absl::StatusOr<Work> CombineCall::move_rows(bool async) {
-  const Hop& hop = moves_.first;
-  const Layout& layout = plan_->parts.layout;
-  const int64_t row = wire_row();
-  uint8_t* const staged = memory_->staged.grow(hop.sent() * stride_);
-  RowExchange& rows = memory_->rows;
-  if (moves_.by_pair) {
-    rows.begin(layout.pair_first, hop.send_first);
-    rows.give = layout.place.data();
-    rows.channels.push_back({y_.data, staged, at(row)});
-    if (stride_ > row)
-      rows.channels.push_back({weights_, staged + hop.sent() * row, 4});
-  } else if (!plan_->expert_major() && wire_ == type_) {
-    // Rank-major rows already lie in the order in which they are sent.
-    rows.begin(layout.row_first, hop.send_first);
-    rows.channels.push_back({y_.data, staged, at(row)});
-  } else {
-    uint8_t* const send = memory_->send.grow(hop.received() * row);
-    add_up(plan_->program(Sum::kBuckets, level_), {}, send, row, wire_, {});
-    rows.begin(hop.recv_first, hop.send_first);
-    rows.channels.push_back({send, staged, at(row)});
-  }
-  rows.with_own = false;
-  return rows.start(exchange_, memory_->scratch, call_tag(), async);
-}
-
-absl::StatusOr<Work> CombineCall::send_sums(bool async) {
-  const Hop& hop = moves_.second;
-  PartSizes& in = memory_->sizes[0];
-  PartSizes& out = memory_->sizes[1];
-  uint8_t* const send = memory_->send.grow(hop.received() * stride_);
-  in.from_rows(hop.recv_first, stride_);
-  add_up(plan_->program(Sum::kBuckets, level_), {}, send, stride_, wire_, {});
-  uint8_t* const staged = memory_->staged.grow(
-      (moves_.first.sent() + moves_.second.sent()) * stride_);
-  out.from_rows(hop.send_first, stride_);
-  return exchange_.all_to_all({staged, out.counts, out.displs},
-                              {send, in.counts, in.displs}, call_tag(), async);
-}
-
-absl::StatusOr<Work> CombineCall::send_returns(bool async) {
-  const Layout& layout = plan_->parts.layout;
-  const Lists& own = plan_->parts.own;
-  uint8_t* to =
-      memory_->returns_out.grow(layout.pair_first.back() * return_bytes_);
-  uint8_t* const send = to;
-  for (int64_t i = 0; i < static_cast<int64_t>(layout.row_token.size()); ++i) {
-    const int64_t first = layout.pair_row_first[at(i)];
-    for (int64_t j = first; j < layout.pair_row_first[at(i) + 1];
-         ++j, to += return_bytes_)
-      for (const Return& one : returns_) {
-        const uint8_t* const from =
-            plan_->expert_major()
-                ? one.in.at(
-                      layout.place[at(layout.place_first[at(i)] + j - first)])
-                : one.in.at(i) + layout.pair_slot[at(j)] * one.bytes;
-        memcpy(to + one.offset, from, at(one.bytes));
-      }
-  }
-  uint8_t* const got = memory_->returns_in.grow(own.pairs() * return_bytes_);
-  PartSizes& in = memory_->sizes[4];
-  PartSizes& out = memory_->sizes[5];
-  in.from_rows(layout.pair_first, return_bytes_);
-  out.from_rows(own.pair_first, return_bytes_);
-  return exchange_.all_to_all({got, out.counts, out.displs},
-                              {send, in.counts, in.displs}, call_tag(), async);
-}
-
-void CombineCall::end_returns() {
-  const Lists& own = plan_->parts.own;
-  const uint8_t* from = memory_->returns_in.data();
-  for (const Return& one : returns_)
-    if (one.out.rows > 0)
-      memset(one.out.data, 0, at(one.out.rows * one.out.bytes));
-  int64_t pair = 0;
-  for (size_t i = 0; i < own.row_token.size(); ++i)
-    for (const int64_t last = pair + own.row_pairs[i]; pair < last;
-         ++pair, from += return_bytes_)
-      for (const Return& one : returns_)
-        memcpy(
-            one.out.at(own.row_token[i]) + own.pair_slot[at(pair)] * one.bytes,
-            from + one.offset, at(one.bytes));
-}
-
-absl::StatusOr<Work> CombineCall::second(bool async) {
-  // At the forwarder the first hop's rows are those that it once handed on.
-  const Hop& hop = moves_.first;
-  uint8_t* const send = memory_->send_on.grow(hop.received() * stride_);
-  add_up(plan_->program(Sum::kLanes, level_),
-         {memory_->staged.data(), stride_, wire_}, send, stride_, wire_, {});
-  PartSizes& in = memory_->sizes[2];
-  PartSizes& out = memory_->sizes[3];
-  in.from_rows(hop.recv_first, stride_);
-  out.from_rows(hop.send_first, stride_);
-  return hand_on({memory_->staged.data() + moves_.second.sent() * stride_,
-                  out.counts, out.displs},
-                 {send, in.counts, in.displs}, async);
-}
-
-void CombineCall::end() {
-  if (!two_hops_) memory_->rows.end(exchange_);
-  add_up(plan_->program(by_slot_ ? Sum::kSlots : Sum::kTree, level_),
-         {memory_->staged.data(), wire_row(), wire_}, out_.data, out_.bytes,
-         out_type_, biases_);
-  if (!returns_.empty()) end_returns();
-}
-
-absl::Span<const float> CombineCall::weights_of(const Program& program,
-                                                bool at_source) {
-  if (weighting_ == MoeWeighting::kNone) return {};
-  std::vector<float>& weights = memory_->term_weights;
-  weights.resize(program.terms.size());
+dw_moe_terms CombineCall::terms_of(const Program& program,
+                                   std::vector<float>* memory) {
+  dw_moe_terms list = {program.first.data(), program.terms.data(), nullptr,
+                       static_cast<uint64_t>(program.rows())};
+  if (weighting_ == MoeWeighting::kNone) return list;
+  memory->resize(program.terms.size());
+  const bool at_source = weighting_ == MoeWeighting::kAtSource;
   if (at_source) {
     const Routing& routing = plan_->parts.routing;
     memory_->slot_weights.resize(at(routing.size()));
     add_repeated(routing, weights_, memory_->slot_weights.data());
   }
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const Term& term = program.terms[i];
+  for (size_t i = 0; i < memory->size(); ++i) {
+    const dw_moe_term& term = program.terms[i];
     if (at_source)
-      weights[i] = memory_->slot_weights[at(term.slot)];
-    else if (term.row < 0)
-      weights[i] = weights_[~term.row];
-    else if (moves_.by_pair)
-      memcpy(&weights[i],
-             memory_->staged.data() + moves_.first.sent() * wire_row() +
-                 4 * int64_t{term.row},
-             4);
+      (*memory)[i] = memory_->slot_weights[at(program.slots[i])];
+    else if (term.from == DW_MOE_FROM_IN)
+      (*memory)[i] = weights_[term.row];
     else
-      weights[i] = 1;  // a sum of weighted rows
+      (*memory)[i] = 1;  // a sum of weighted rows, or one with its own weight
   }
-  return weights;
+  list.weights = memory->data();
+  return list;
 }
 
-void CombineCall::add_up(const Program& program, NumberRows staged,
-                         uint8_t* out, int64_t stride, DType dtype,
-                         absl::Span<const NumberRows> biases) {
-  memory_->sum.run(
-      program,
-      {.own = {y_.data, y_.bytes, type_},
-       .staged = staged,
-       .width = width_,
-       .out = out,
-       .out_stride = stride,
-       .out_dtype = dtype,
-       .biases = biases,
-       .weights = weights_of(program, weighting_ == MoeWeighting::kAtSource)},
-      0, program.rows());
+void CombineCall::set_types() {
+  dw_ext_moe_sum& sums = memory_->rows.sums;
+  sums.in = abi_dtype(type_);
+  sums.wire = abi_dtype(wire_);
+  sums.out = abi_dtype(out_type_);
+  sums.width = static_cast<uint64_t>(width_);
+  memory_->rows.with_own = false;
+}
+
+void CombineCall::add_results() {
+  dw_ext_moe_sum& sums = memory_->rows.sums;
+  sums.results =
+      terms_of(plan_->program(by_slot_ ? Sum::kSlots : Sum::kTree, level_),
+               &memory_->result_weights);
+  sums.n_biases = static_cast<uint32_t>(biases_.size());
+  std::copy(biases_.begin(), biases_.end(), sums.bias);
+}
+
+// The rows take the way of a dispatch backwards, but for this rank's own, which
+// are added up where they are.
+absl::StatusOr<Work> CombineCall::move_rows(bool async) {
+  const Hop& hop = moves_.first;
+  const Layout& layout = plan_->parts.layout;
+  RowExchange& rows = memory_->rows;
+  if (moves_.by_pair) {
+    rows.begin(layout.pair_first, hop.send_first);
+    rows.give = layout.place.data();
+  } else if (!plan_->expert_major() && wire_ == type_) {
+    // Rank-major rows already lie in the order in which they are sent.
+    rows.begin(layout.row_first, hop.send_first);
+  } else {
+    rows.begin(hop.recv_first, hop.send_first);
+    rows.sums.given = terms_of(plan_->program(Sum::kBuckets, level_),
+                               &memory_->given_weights);
+  }
+  rows.channels.push_back({y_.data, out_.data, at(wire_row()), nullptr});
+  if (stride_ > wire_row())
+    rows.channels.push_back({weights_, nullptr, 4, nullptr});
+  add_results();
+  set_types();
+  return rows.start(exchange_, &memory_->scratch, call_tag(), async);
+}
+
+absl::StatusOr<Work> CombineCall::send_sums(bool async) {
+  const Hop& hop = moves_.second;
+  RowExchange& rows = memory_->rows;
+  rows.begin(hop.recv_first, hop.send_first);
+  rows.sums.given =
+      terms_of(plan_->program(Sum::kBuckets, level_), &memory_->given_weights);
+  rows.channels.push_back({y_.data, memory_->staged.grow(hop.sent() * stride_),
+                           at(stride_), nullptr});
+  set_types();
+  return rows.start(exchange_, &memory_->scratch, call_tag(), async);
+}
+
+absl::StatusOr<Work> CombineCall::second(bool async) {
+  // At the forwarder the first hop's rows are those that it once handed on.
+  const Hop& hop = moves_.first;
+  RowExchange& rows = memory_->rows;
+  rows.end(exchange_);
+  rows.begin(hop.recv_first, hop.send_first);
+  rows.sums.given =
+      terms_of(plan_->program(Sum::kLanes, level_), &memory_->given_weights);
+  rows.channels.push_back(
+      {y_.data, out_.data, at(stride_), memory_->staged.data()});
+  rows.by_messages = true;
+  add_results();
+  set_types();
+  return rows.start(exchange_, &memory_->scratch, call_tag(), async);
+}
+
+// A value for each pair, from its row, or from its slot in a row, to its slot.
+absl::StatusOr<Work> CombineCall::send_returns(bool async) {
+  for (const Return& one : returns_)
+    if (one.out.rows > 0)
+      memset(one.out.data, 0, at(one.out.rows * one.out.bytes));
+  RowExchange& values = memory_->back;
+  values.begin(plan_->parts.layout.pair_first, plan_->parts.own.pair_first);
+  values.give = plan_->expert_major() ? plan_->parts.layout.place.data()
+                                      : plan_->pair_values().data();
+  values.place = plan_->own_pair_slots().data();
+  for (const Return& one : returns_)
+    values.channels.push_back(
+        {one.in.data, one.out.data, at(one.bytes), nullptr});
+  return values.start(exchange_, &memory_->scratch_back, call_tag(), async);
+}
+
+void CombineCall::end() {
+  memory_->rows.end(exchange_);
+  if (!returns_.empty()) memory_->back.end(exchange_);
 }
 
 }  // namespace distwrap::moe

@@ -32,17 +32,17 @@ class CombineCall final : public MoeCall {
     return {1, static_cast<int64_t>(type_), stride_ + return_bytes_,
             static_cast<int64_t>(level_)};
   }
-  // One hop: rows go from y, or from sums of its rows, to staging memory.
+  // One hop: rows go from y, or as sums of its rows, and are added up where
+  // they come in.
   absl::StatusOr<Work> move_rows(bool async);
-  // Two hops: sums go to the forwarders.
+  // Two hops: sums go to the forwarders' staging memory.
   absl::StatusOr<Work> send_sums(bool async);
   absl::StatusOr<Work> send_returns(bool async);
-  void end_returns();
-  // The sums of `program` into rows of staged numbers or into the output.
-  void add_up(const Program& program, NumberRows staged, uint8_t* out,
-              int64_t stride, DType dtype, absl::Span<const NumberRows> biases);
-  // The weight of each term, by the term's row or slot.
-  absl::Span<const float> weights_of(const Program& program, bool at_source);
+  // A program as a list of sums, with weights in `memory`.
+  dw_moe_terms terms_of(const Program& program, std::vector<float>* memory);
+  // The exchange whose results are the output.
+  void add_results();
+  void set_types();
   int64_t wire_row() const { return width_ * dtype_size(wire_); }
 
   const MoeDedup level_;
@@ -56,11 +56,10 @@ class CombineCall final : public MoeCall {
   const float* const weights_;
   DType wire_;      // type of rows that travel
   int64_t stride_;  // bytes that travel of a row
-  absl::InlinedVector<NumberRows, 2> biases_;
+  absl::InlinedVector<const void*, 2> biases_;
   struct Return {
     ByteRows in, out;
-    int64_t bytes;   // bytes of a value
-    int64_t offset;  // place in a pair's values
+    int64_t bytes;  // bytes of a value
   };
   absl::InlinedVector<Return, 2> returns_;
   int64_t return_bytes_ = 0;  // bytes of a pair

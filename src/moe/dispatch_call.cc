@@ -66,17 +66,12 @@ DispatchCall::DispatchCall(std::shared_ptr<PlanState> plan, CallPlace place,
   two_hops_ = moves_.two_hops;
   const auto add = [&](const TensorView& in, const TensorView& to,
                        bool weights) {
-    channels_.push_back({rows_of(in), rows_of(to), stride_, weights});
+    channels_.push_back({rows_of(in), rows_of(to), weights});
     stride_ += channels_.back().in.bytes;
   };
   add(x, out, false);
   for (const SideChannel& one : side)
     add(one.in, one.out, one.kind == SideChannel::Kind::kWeights);
-}
-
-void DispatchCall::pack(int64_t token, uint8_t* to) const {
-  for (const Channel& channel : channels_)
-    copy(to + channel.offset, channel.in.at(token), channel.in.bytes);
 }
 
 // From here on the weights of a token are those that travel.
@@ -103,7 +98,7 @@ absl::StatusOr<Work> DispatchCall::send_first(bool async) {
                     : two_hops_    ? crossings.node
                                    : crossings.rank,
                     stride_);
-  return two_hops_ ? send_packed(async) : move_rows(async);
+  return two_hops_ ? send_rows(async) : move_rows(async);
 }
 
 absl::StatusOr<Work> DispatchCall::move_rows(bool async) {
@@ -124,6 +119,11 @@ absl::StatusOr<Work> DispatchCall::move_rows(bool async) {
       rows.place = layout.place.data();
     }
   }
+  add_channels();
+  return rows.start(exchange_, &memory_->scratch, call_tag(), async);
+}
+
+void DispatchCall::add_channels() {
   // Weights of all slots fit an output row only in rank-major order.
   const auto is_apart = [&](const Channel& channel) {
     return channel.weights && plan_->expert_major();
@@ -132,12 +132,14 @@ absl::StatusOr<Work> DispatchCall::move_rows(bool async) {
   for (const Channel& channel : channels_)
     if (is_apart(channel)) apart += plan_->output_rows() * channel.in.bytes;
   uint8_t* weights = memory_->weights.grow(apart);
+  const uint8_t* kept = memory_->staged.data();
   for (const Channel& channel : channels_) {
     uint8_t* const out = is_apart(channel) ? weights : channel.out.data;
     if (is_apart(channel)) weights += plan_->output_rows() * channel.in.bytes;
-    rows.channels.push_back({channel.in.data, out, at(channel.in.bytes)});
+    memory_->rows.channels.push_back(
+        {channel.in.data, out, at(channel.in.bytes), kept});
+    if (two_hops_) kept += moves_.first.received() * channel.in.bytes;
   }
-  return rows.start(exchange_, memory_->scratch, call_tag(), async);
 }
 
 void DispatchCall::pick_weights(const Channel& channel, const uint8_t* came) {
@@ -164,73 +166,31 @@ void DispatchCall::pick_weights(const Channel& channel, const uint8_t* came) {
   }
 }
 
-absl::StatusOr<Work> DispatchCall::send_packed(bool async) {
-  const Hop& hop = moves_.first;
-  uint8_t* const send = memory_->send.grow(hop.sent() * stride_);
-  uint8_t* to = send;
-  for (const int32_t row : hop.send_row) {
-    pack(~row, to);
-    to += stride_;
+absl::StatusOr<Work> DispatchCall::send_rows(bool async) {
+  RowExchange& rows = memory_->rows;
+  rows.begin(plan_->parts.forward.row_first, moves_.first.recv_first);
+  rows.give = plan_->parts.forward.row_token.data();
+  rows.with_own = false;
+  uint8_t* staged = memory_->staged.grow(moves_.first.received() * stride_);
+  for (const Channel& channel : channels_) {
+    rows.channels.push_back(
+        {channel.in.data, staged, at(channel.in.bytes), nullptr});
+    staged += moves_.first.received() * channel.in.bytes;
   }
-  PartSizes& out = memory_->sizes[0];
-  PartSizes& in = memory_->sizes[1];
-  in.from_rows(hop.send_first, stride_);
-  out.from_rows(hop.recv_first, stride_);
-  uint8_t* const staged = memory_->staged.grow(
-      (hop.received() + moves_.second.received()) * stride_);
-  return exchange_.all_to_all({staged, out.counts, out.displs},
-                              {send, in.counts, in.displs}, call_tag(), async);
+  return rows.start(exchange_, &memory_->scratch, call_tag(), async);
 }
 
 absl::StatusOr<Work> DispatchCall::second(bool async) {
-  const Hop& hop = moves_.second;
-  uint8_t* const send = memory_->send_on.grow(hop.sent() * stride_);
-  uint8_t* to = send;
-  const uint8_t* const staged = memory_->staged.data();
-  for (const int32_t row : hop.send_row) {
-    if (row < 0)
-      pack(~row, to);
-    else
-      copy(to, staged + row * stride_, stride_);
-    to += stride_;
-  }
-  PartSizes& out = memory_->sizes[2];
-  PartSizes& in = memory_->sizes[3];
-  in.from_rows(hop.send_first, stride_);
-  out.from_rows(hop.recv_first, stride_);
-  return hand_on({memory_->staged.data() + moves_.first.received() * stride_,
-                  out.counts, out.displs},
-                 {send, in.counts, in.displs}, async);
-}
-
-void DispatchCall::write(const Channel& channel, const uint8_t* from,
-                         int64_t row, int64_t i, int64_t pair) {
-  if (!channel.weights) {
-    copy(channel.out.at(row), from, channel.out.bytes);
-    return;
-  }
-  const Layout& layout = plan_->parts.layout;
-  uint8_t* const to = channel.out.at(row);
-  const auto slot = [&](int64_t j) {
-    return from + 4 * layout.pair_slot[at(j)];
-  };
-  if (plan_->expert_major()) {
-    copy(to, slot(pair), 4);
-    return;
-  }
-  memset(to, 0, at(channel.out.bytes));
-  for (int64_t j = layout.pair_row_first[at(i)];
-       j < layout.pair_row_first[at(i) + 1]; ++j)
-    copy(to + 4 * layout.pair_slot[at(j)], slot(j), 4);
-}
-
-void DispatchCall::deliver(int64_t i, const uint8_t* row, int32_t token) {
-  const Layout& layout = plan_->parts.layout;
-  const int64_t first = layout.place_first[at(i)];
-  for (int64_t j = first; j < layout.place_first[at(i) + 1]; ++j)
-    for (const Channel& channel : channels_)
-      write(channel, source(channel, row, token), layout.place[at(j)], i,
-            layout.pair_row_first[at(i)] + j - first);
+  RowExchange& rows = memory_->rows;
+  rows.end(exchange_);
+  const Moves::Delivery& delivery = moves_.delivery;
+  rows.begin(delivery.give_first, delivery.get_first);
+  rows.give = delivery.give.data();
+  rows.place_first = delivery.place_first.data();
+  rows.place = delivery.place.data();
+  rows.by_messages = true;
+  add_channels();
+  return rows.start(exchange_, &memory_->scratch, call_tag(), async);
 }
 
 void DispatchCall::clear_padding() {
@@ -246,22 +206,11 @@ void DispatchCall::clear_padding() {
 }
 
 void DispatchCall::end() {
-  if (two_hops_) {
-    const Layout& layout = plan_->parts.layout;
-    const uint8_t* const staged = memory_->staged.data();
-    for (size_t i = 0; i < layout.row_token.size(); ++i) {
-      const int32_t from = moves_.from[i];
-      deliver(static_cast<int64_t>(i),
-              from < 0 ? nullptr : staged + from * stride_,
-              layout.row_token[i]);
-    }
-  } else {
-    memory_->rows.end(exchange_);
-    for (size_t c = 0; c < channels_.size(); ++c)
-      if (channels_[c].weights)
-        pick_weights(channels_[c], static_cast<const uint8_t*>(
-                                       memory_->rows.channels[c].out));
-  }
+  memory_->rows.end(exchange_);
+  for (size_t c = 0; c < channels_.size(); ++c)
+    if (channels_[c].weights)
+      pick_weights(channels_[c],
+                   static_cast<const uint8_t*>(memory_->rows.channels[c].out));
   clear_padding();
 }
 

@@ -31,7 +31,6 @@ class DispatchCall final : public MoeCall {
   // A part of what travels of a token: the payload, then the side rows.
   struct Channel {
     ByteRows in, out;
-    int64_t offset = 0;  // in a packed row
     bool weights = false;
   };
 
@@ -41,23 +40,16 @@ class DispatchCall final : public MoeCall {
             static_cast<int64_t>(channels_.size())};
   }
   void sum_weights();
+  // The last hop: rows go to their places.
+  void add_channels();
   // One hop: rows go from the input to their places.
   absl::StatusOr<Work> move_rows(bool async);
+  // Two hops: rows go from the input to the forwarders' staging memory.
+  absl::StatusOr<Work> send_rows(bool async);
   // The weights of all slots of a row's token are at `came`, by output row.
   // Leaves those of the row's pairs.
   void pick_weights(const Channel& channel, const uint8_t* came);
-  // Two hops: rows are packed, handed on and delivered.
-  absl::StatusOr<Work> send_packed(bool async);
-  void pack(int64_t token, uint8_t* to) const;
-  // Writes delivered row `i` to its output rows.
-  void deliver(int64_t i, const uint8_t* row, int32_t token);
-  void write(const Channel& channel, const uint8_t* from, int64_t row,
-             int64_t i, int64_t pair);
   void clear_padding();
-  const uint8_t* source(const Channel& channel, const uint8_t* row,
-                        int32_t token) const {
-    return row != nullptr ? row + channel.offset : channel.in.at(token);
-  }
 
   const Moves& moves_;
   const DType dtype_;

@@ -22,7 +22,6 @@ void one_hop(absl::Span<const int64_t> first,
     hop->recv_first.push_back(hop->recv_first.back() +
                               (travels ? in_first[r + 1] - in_first[r] : 0));
   }
-  hop->send_row.clear();
 }
 
 void no_second_hop(Moves* moves) {
@@ -30,8 +29,6 @@ void no_second_hop(Moves* moves) {
   for (std::vector<int64_t>* first :
        {&moves->second.send_first, &moves->second.recv_first})
     first->assign(moves->first.send_first.size(), 0);
-  moves->second.send_row.clear();
-  moves->from.clear();
   moves->handed_on.clear();
   moves->own_first.clear();
 }
@@ -116,10 +113,6 @@ bool move_by_node(const Lists& forward, const Lists& forwarded,
   one_hop(forward.row_first, forwarded.row_first, rank, &moves->first);
   no_second_hop(moves);
   moves->two_hops = true;
-  for (size_t p = 0; p < ranks; ++p)
-    for (int64_t i = forward.row_first[p];
-         p != at(rank) && i < forward.row_first[p + 1]; ++i)
-      moves->first.send_row.push_back(~forward.row_token[at(i)]);
 
   // The second hop: to each rank of the node its rows, by source and token.
   std::vector<int64_t>& counts = scratch->counts;
@@ -130,12 +123,13 @@ bool move_by_node(const Lists& forward, const Lists& forwarded,
   second.send_first.assign(1, 0);
   for (size_t r = 0; r < ranks; ++r)
     second.send_first.push_back(second.send_first.back() + counts[r]);
-  second.send_row.resize(at(second.sent()));
+  std::vector<int32_t>& given = scratch->given;
+  given.resize(at(second.sent()));
   moves->handed_on.resize(forwarded.pair_bucket.size());
   moves->own_first.assign(ranks, 0);
   std::vector<int64_t>& next = scratch->next;
   next = second.send_first;
-  // References of rows that this rank forwards to itself, by source and token.
+  // The rows that this rank forwards to itself, by source and token.
   std::vector<int32_t>& to_me = scratch->to_me;
   to_me.clear();
   std::vector<int64_t>& to_me_first = scratch->to_me_first;
@@ -147,8 +141,8 @@ bool move_by_node(const Lists& forward, const Lists& forwarded,
          ++i) {
       const auto reference = static_cast<int32_t>(
           s == at(rank)
-              ? ~int64_t{forwarded.row_token[at(i)]}
-              : moves->first.recv_first[s] + i - forwarded.row_first[s]);
+              ? int64_t{forwarded.row_token[at(i)]}
+              : ~(moves->first.recv_first[s] + i - forwarded.row_first[s]));
       for (const int64_t last = pair + forwarded.row_pairs[at(i)]; pair < last;
            ++pair) {
         const int32_t to = members[at(forwarded.pair_bucket[at(pair)])];
@@ -164,35 +158,54 @@ bool move_by_node(const Lists& forward, const Lists& forwarded,
         } else {
           const int64_t row = next[at(to)]++;
           moves->handed_on[at(pair)] = static_cast<int32_t>(row);
-          second.send_row[at(row)] = reference;
+          given[at(row)] = reference;
         }
       }
     }
     to_me_first.push_back(static_cast<int64_t>(to_me.size()));
   }
 
-  // The rows that come from the forwarders of this node, and where each row is.
+  // The rows that come from the forwarders of this node, this rank among them.
   counts.assign(ranks, 0);
   for (size_t s = 0; s < ranks; ++s) {
     const int by = topology.forwarder(static_cast<int>(s), node);
     const int64_t rows = layout.row_first[s + 1] - layout.row_first[s];
-    if (by != rank)
-      counts[at(by)] += rows;
-    else if (to_me_first[s + 1] - to_me_first[s] != rows)
-      return false;
+    counts[at(by)] += rows;
+    if (by == rank && to_me_first[s + 1] - to_me_first[s] != rows) return false;
   }
+  Moves::Delivery& delivery = moves->delivery;
+  delivery.give_first.assign(1, 0);
+  delivery.get_first.assign(1, 0);
+  delivery.give.clear();
   second.recv_first.assign(1, 0);
-  for (size_t r = 0; r < ranks; ++r)
-    second.recv_first.push_back(second.recv_first.back() + counts[r]);
-  next = second.recv_first;
-  moves->from.resize(layout.row_token.size());
+  for (size_t r = 0; r < ranks; ++r) {
+    const bool is_own = r == at(rank);
+    second.recv_first.push_back(second.recv_first.back() +
+                                (is_own ? 0 : counts[r]));
+    delivery.get_first.push_back(delivery.get_first.back() + counts[r]);
+    if (is_own)
+      delivery.give.insert(delivery.give.end(), to_me.begin(), to_me.end());
+    else
+      delivery.give.insert(delivery.give.end(),
+                           given.begin() + second.send_first[r],
+                           given.begin() + second.send_first[r + 1]);
+    delivery.give_first.push_back(static_cast<int64_t>(delivery.give.size()));
+  }
+  next.assign(delivery.get_first.begin(), delivery.get_first.end() - 1);
+  std::vector<int64_t>& row_of = scratch->row_of;
+  row_of.resize(layout.row_token.size());
   for (size_t s = 0; s < ranks; ++s) {
-    const int by = topology.forwarder(static_cast<int>(s), node);
+    const auto by = at(topology.forwarder(static_cast<int>(s), node));
     for (int64_t i = layout.row_first[s]; i < layout.row_first[s + 1]; ++i)
-      moves->from[at(i)] =
-          by == rank
-              ? to_me[at(to_me_first[s] + i - layout.row_first[s])]
-              : static_cast<int32_t>(moves->first.received() + next[at(by)]++);
+      row_of[at(next[by]++)] = i;
+  }
+  delivery.place_first.assign(1, 0);
+  delivery.place.clear();
+  for (const int64_t i : row_of) {
+    delivery.place.insert(delivery.place.end(),
+                          layout.place.begin() + layout.place_first[at(i)],
+                          layout.place.begin() + layout.place_first[at(i) + 1]);
+    delivery.place_first.push_back(static_cast<int64_t>(delivery.place.size()));
   }
   return true;
 }

@@ -24,7 +24,6 @@ namespace distwrap::moe {
 // rows for itself are in neither list.
 struct Hop {
   std::vector<int64_t> send_first;  // (R+1)
-  std::vector<int32_t> send_row;    // with two hops: references, by destination
   std::vector<int64_t> recv_first;  // (R+1)
 
   int64_t sent() const { return send_first.back(); }
@@ -40,8 +39,16 @@ struct Moves {
   // rank-major order only the first pair of a row has one.
   std::vector<int32_t> give;
   std::vector<int64_t> place_first;
-  // Only with two hops: where each delivered row comes from.
-  std::vector<int32_t> from;
+  // Only with two hops: the second one of a dispatch, as in dw_ext_moe, with
+  // this rank's rows for itself. Token t is given as t, row m of the first hop
+  // as ~m.
+  struct Delivery {
+    std::vector<int64_t> give_first, get_first;  // (R+1)
+    std::vector<int32_t> give;
+    std::vector<int64_t> place_first;
+    std::vector<int32_t> place;
+  };
+  Delivery delivery;
   // Only with two hops. For each (inbound row of a forwarder, local rank that
   // wants it): the row of the second hop's sending order, or ~i for row i of
   // the layout.
@@ -53,8 +60,8 @@ struct Moves {
 
 // Memory that the functions below use, for the next plan.
 struct MoveScratch {
-  std::vector<int64_t> counts, next, to_me_first;
-  std::vector<int32_t> to_me;
+  std::vector<int64_t> counts, next, row_of, to_me_first;
+  std::vector<int32_t> to_me, given;
 };
 
 // The tokens of `source` for each forwarder: Lists whose ranks are forwarders

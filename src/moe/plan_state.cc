@@ -32,7 +32,8 @@ void PlanState::begin_anew() {
   for (auto& row : has_program_)
     std::fill(std::begin(row), std::end(row), false);
   derived_.has_counts = derived_.has_token_in_rank = derived_.has_kept =
-      derived_.has_serving_slots = derived_.has_recv_ids = false;
+      derived_.has_serving_slots = derived_.has_recv_ids =
+          derived_.has_pair_values = derived_.has_own_pair_slots = false;
   traffic_ = {};
   wait_ns_.clear();
   error_ = absl::OkStatus();
@@ -97,6 +98,36 @@ const Program& PlanState::program(Sum sum, MoeDedup level) {
   }
   has_program_[s][i] = true;
   return program;
+}
+
+const std::vector<int32_t>& PlanState::pair_values() {
+  base::MutexLock lock(mutex_);
+  if (!derived_.has_pair_values) {
+    const Layout& layout = parts.layout;
+    derived_.pair_values.resize(layout.pair_slot.size());
+    for (int64_t i = 0; i < static_cast<int64_t>(layout.row_token.size()); ++i)
+      for (int64_t j = layout.pair_row_first[at(i)];
+           j < layout.pair_row_first[at(i) + 1]; ++j)
+        derived_.pair_values[at(j)] =
+            static_cast<int32_t>(i * slots() + layout.pair_slot[at(j)]);
+    derived_.has_pair_values = true;
+  }
+  return derived_.pair_values;
+}
+
+const std::vector<int32_t>& PlanState::own_pair_slots() {
+  base::MutexLock lock(mutex_);
+  if (!derived_.has_own_pair_slots) {
+    const Lists& own = parts.own;
+    derived_.own_pair_slots.resize(own.pair_slot.size());
+    int64_t pair = 0;
+    for (size_t i = 0; i < own.row_token.size(); ++i)
+      for (const int64_t last = pair + own.row_pairs[i]; pair < last; ++pair)
+        derived_.own_pair_slots[at(pair)] = static_cast<int32_t>(
+            own.row_token[i] * slots() + own.pair_slot[at(pair)]);
+    derived_.has_own_pair_slots = true;
+  }
+  return derived_.own_pair_slots;
 }
 
 void PlanState::fill_counts() {
@@ -285,9 +316,8 @@ absl::Status PlanState::prepare(int64_t row_bytes, int in_flight) {
   while (static_cast<int>(idle_.size()) + pendings_ < in_flight)
     idle_.push_back(std::make_unique<Workspace>());
   for (const std::unique_ptr<Workspace>& one : idle_) {
-    one->send.grow(bytes);
-    one->staged.grow(bytes);
-    if (parts.level != MoeDedup::kNode) one->scratch.grow(2 * bytes);
+    if (parts.level == MoeDedup::kNode) one->staged.grow(bytes);
+    one->scratch.grow(2 * bytes);
   }
   in_flight_ = in_flight;
   return absl::OkStatus();

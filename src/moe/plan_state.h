@@ -67,12 +67,17 @@ class PlanState {
     std::vector<uint8_t> token_in_rank, kept, counted;
     std::vector<int32_t> serving_slots;
     std::vector<int64_t> recv_ids64;
-    std::vector<int32_t> recv_ids32;
+    std::vector<int32_t> recv_ids32, pair_values, own_pair_slots;
+    bool has_pair_values = false, has_own_pair_slots = false;
     bool has_counts = false, has_token_in_rank = false, has_kept = false,
          has_serving_slots = false, has_recv_ids = false;
     // Extents that views borrow.
     int64_t tokens_by_ranks[2], tokens_by_slots[2], rows_by_slots[2];
   };
+  // By pair: the place of its value among the slots of all rows (rank-major
+  // order), and its slot among those of all tokens.
+  const std::vector<int32_t>& pair_values();
+  const std::vector<int32_t>& own_pair_slots();
   TensorView counts_per_rank();
   TensorView counts_per_node();
   TensorView counts_per_expert();

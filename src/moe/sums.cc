@@ -7,6 +7,9 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
+// The sums of a rank, of a node, and of all (dw_moe_term::into).
+constexpr uint8_t kRank = 0, kNode = 1, kTotal = 2;
+
 // Appends the terms of one result row, which are in the order of addition.
 // A sum of one operand is that operand, so a term that is alone in its sums is
 // added where they would be closed.
@@ -21,18 +24,15 @@ void append(absl::Span<const KeyedTerm> terms, Program* program) {
     const bool ends_rank = differs(i + 1, i + 1 < n, &KeyedTerm::rank);
     const bool opens_node = differs(i - 1, i > 0, &KeyedTerm::node);
     const bool ends_node = differs(i + 1, i + 1 < n, &KeyedTerm::node);
-    Term out{.row = term.row, .slot = term.slot};
-    if (opens_node && ends_node) {
-      out.level = Term::kTotal;
-    } else if (opens_rank && ends_rank) {
-      out.level = Term::kNode;
-    } else {
-      out.level = Term::kRank;
-      if (ends_rank) out.fold |= Term::kRankIntoNode;
+    dw_moe_term out{static_cast<int32_t>(term.row), term.from, kTotal, 0, 0};
+    if (!opens_node || !ends_node) {
+      const bool is_rank = opens_rank && ends_rank;
+      out.into = is_rank ? kNode : kRank;
+      if (!is_rank && ends_rank) out.then |= DW_MOE_CLOSE_0;
+      if (ends_node) out.then |= DW_MOE_CLOSE_1;
     }
-    if (out.level != Term::kTotal && ends_node)
-      out.fold |= Term::kNodeIntoTotal;
     program->terms.push_back(out);
+    program->slots.push_back(term.slot);
   }
   program->first.push_back(static_cast<int64_t>(program->terms.size()));
 }
@@ -40,6 +40,7 @@ void append(absl::Span<const KeyedTerm> terms, Program* program) {
 void clear(Program* program) {
   program->first.assign(1, 0);
   program->terms.clear();
+  program->slots.clear();
 }
 
 // Collects terms in the order of addition within each token.
@@ -80,7 +81,7 @@ void own_terms(const SumInput& in, int64_t i, const Add& add) {
   const int64_t first = layout.place_first[at(i)];
   for (int64_t j = first; j < layout.place_first[at(i) + 1]; ++j) {
     const int64_t pair = layout.pair_row_first[at(i)] + j - first;
-    add(~layout.place[at(j)],
+    add(layout.place[at(j)],
         static_cast<int32_t>(token * in.slots + layout.pair_slot[at(pair)]));
   }
 }
@@ -96,7 +97,7 @@ void sum_buckets(const SumInput& in, const Moves& moves, SumScratch* scratch,
   const auto add_row = [&](int64_t i) {
     terms.clear();
     own_terms(in, i, [&](int32_t row, int32_t) {
-      terms.push_back({row, -1, 0, 0});
+      terms.push_back({row, -1, 0, 0, DW_MOE_FROM_IN});
     });
     append(terms, program);
   };
@@ -130,10 +131,10 @@ void sum_lanes(const SumInput& in, const Moves& moves, SumScratch* scratch,
         const int32_t lane = forwarded.pair_bucket[at(pair)];
         const int32_t from = moves.handed_on[at(pair)];
         if (from >= 0) {
-          terms.push_back({from, -1, lane, 0});
+          terms.push_back({from, -1, lane, 0, DW_MOE_FROM_KEPT});
         } else {
           own_terms(in, ~from, [&](int32_t row, int32_t) {
-            terms.push_back({row, -1, lane, 0});
+            terms.push_back({row, -1, lane, 0, DW_MOE_FROM_IN});
           });
         }
       }
@@ -185,24 +186,28 @@ void sum_nodes(const SumInput& in, const Moves& moves, SumScratch* scratch,
   });
   tokens.begin();
   each_row([&](int32_t r, int node, int64_t i, int32_t token, bool forwarded) {
-    const auto add = [&](int64_t row, int32_t slot) {
-      tokens.add(token, {static_cast<int32_t>(row), slot, r, node});
+    const auto add = [&](uint8_t from, int64_t row, int32_t slot) {
+      tokens.add(token, {row, slot, r, node, from});
     };
     if (forwarded) {
-      add(moves.second.sent() + moves.first.send_first[at(r)] + i -
-              in.forward->row_first[at(r)],
-          -1);
+      add(DW_MOE_FROM_RANKS,
+          moves.first.send_first[at(r)] + i - in.forward->row_first[at(r)], -1);
     } else if (r == in.rank) {
-      own_terms(in, local_row(i), add);
+      own_terms(in, local_row(i), [&](int32_t row, int32_t slot) {
+        add(DW_MOE_FROM_IN, row, slot);
+      });
     } else if (moves.by_pair) {
       const int64_t first = pairs_before[at(i)];
       for (int64_t pair = first; pair < pairs_before[at(i) + 1]; ++pair)
-        add(moves.first.send_first[at(r)] + pair - own.pair_first[at(r)],
+        add(DW_MOE_FROM_RANKS,
+            moves.first.send_first[at(r)] + pair - own.pair_first[at(r)],
             static_cast<int32_t>(token * in.slots + own.pair_slot[at(pair)]));
     } else if (moves.two_hops) {
-      add(moves.own_first[at(r)] + i - own.row_first[at(r)], -1);
+      add(DW_MOE_FROM_KEPT, moves.own_first[at(r)] + i - own.row_first[at(r)],
+          -1);
     } else {
-      add(moves.first.send_first[at(r)] + i - own.row_first[at(r)], -1);
+      add(DW_MOE_FROM_RANKS,
+          moves.first.send_first[at(r)] + i - own.row_first[at(r)], -1);
     }
   });
   tokens.write(program);
@@ -222,6 +227,13 @@ void sum_slots(const SumInput& in, const Moves& moves, const Routing& routing,
   used.assign(ranks, -1);
   std::vector<int32_t>& touched = scratch->touched;
   const int64_t my_first_row = in.layout.row_first[at(in.rank)];
+  const auto add = [&](bool is_own, int64_t from_row, int32_t slot) {
+    program->terms.push_back(
+        {static_cast<int32_t>(from_row),
+         is_own ? uint8_t{DW_MOE_FROM_IN} : uint8_t{DW_MOE_FROM_RANKS}, kTotal,
+         0, 0});
+    program->slots.push_back(slot);
+  };
   for (int64_t t = 0; t < in.tokens; ++t) {
     touched.clear();
     for (int64_t k = 0; k < in.slots; ++k) {
@@ -242,21 +254,19 @@ void sum_slots(const SumInput& in, const Moves& moves, const Routing& routing,
         while (j < last && own.pair_bucket[at(j)] != bucket) ++j;
         if (j == last) continue;  // the pair was dropped
         const int64_t mine = my_first_row + row[r] - own.row_first[r];
-        program->terms.push_back(
-            {.row = static_cast<int32_t>(
-                 r == at(in.rank)
-                     ? ~int64_t{in.layout.place[at(
-                           in.layout.place_first[at(mine)] + j - pair[r])]}
-                     : moves.first.send_first[r] + j - own.pair_first[r]),
-             .slot = static_cast<int32_t>(t * in.slots + k)});
+        add(r == at(in.rank),
+            r == at(in.rank)
+                ? in.layout
+                      .place[at(in.layout.place_first[at(mine)] + j - pair[r])]
+                : moves.first.send_first[r] + j - own.pair_first[r],
+            static_cast<int32_t>(t * in.slots + k));
       } else if (first_of_rank) {
         const int64_t mine = my_first_row + row[r] - own.row_first[r];
-        program->terms.push_back(
-            {.row = static_cast<int32_t>(
-                 r == at(in.rank)
-                     ? ~int64_t{in.layout
-                                    .place[at(in.layout.place_first[at(mine)])]}
-                     : moves.first.send_first[r] + row[r] - own.row_first[r])});
+        add(r == at(in.rank),
+            r == at(in.rank)
+                ? in.layout.place[at(in.layout.place_first[at(mine)])]
+                : moves.first.send_first[r] + row[r] - own.row_first[r],
+            -1);
       }
     }
     for (const int32_t r : touched) {

@@ -7,6 +7,7 @@
 #ifndef DISTWRAP_SRC_MOE_SUMS_H_
 #define DISTWRAP_SRC_MOE_SUMS_H_
 
+#include "distwrap/abi/moe.h"
 #include "moe/moves.h"
 
 #include <cstdint>
@@ -14,21 +15,13 @@
 
 namespace distwrap::moe {
 
-// One term: a row of staging memory, or ~m for row m of this rank's own input.
-struct Term {
-  enum Level : uint8_t { kRank, kNode, kTotal };
-  // The sums that are closed after the term; together, in this order.
-  enum Fold : uint8_t { kNothing = 0, kRankIntoNode = 1, kNodeIntoTotal = 2 };
-  int32_t row = 0;
-  // The weight, by (token, slot) as one index at the source.
-  int32_t slot = -1;
-  Level level = kTotal;
-  uint8_t fold = kNothing;
-};
-
+// Terms lie in this rank's own input, among the rows that a first hop brought
+// (kept), or among those that come.
 struct Program {
   std::vector<int64_t> first;  // by result row, one more at the end
-  std::vector<Term> terms;
+  std::vector<dw_moe_term> terms;
+  // By term: its weight at the source, by (token, slot) as one index, or -1.
+  std::vector<int32_t> slots;
 
   int64_t rows() const { return static_cast<int64_t>(first.size()) - 1; }
 };
@@ -46,7 +39,9 @@ struct SumInput {
 
 // A term with the sums that it belongs to.
 struct KeyedTerm {
-  int32_t row, slot, rank, node;
+  int64_t row;
+  int32_t slot, rank, node;
+  uint8_t from;
 };
 // Memory that the functions below use, for the next plan.
 struct SumScratch {

@@ -5,7 +5,6 @@
 
 #include "moe/bytes.h"
 #include "moe/row_exchange.h"
-#include "moe/row_sum.h"
 
 #include <cstdint>
 #include <vector>
@@ -14,15 +13,18 @@ namespace distwrap::moe {
 
 struct Workspace {
   int64_t bytes() const {
-    return send.size() + staged.size() + scratch.size() + send_on.size() +
-           weights.size() + returns_out.size() + returns_in.size();
+    return staged.size() + scratch.size() + weights.size() +
+           scratch_back.size();
   }
 
-  Bytes send, staged, scratch, send_on, weights, returns_out, returns_in;
+  // Rows of a first hop by channel; rows on their way.
+  Bytes staged, scratch;
+  Bytes weights;
   RowExchange rows;
-  PartSizes sizes[6];
-  std::vector<float> slot_weights, term_weights;
-  RowSum sum;
+  std::vector<float> slot_weights, given_weights, result_weights;
+  // The values that a combine returns.
+  RowExchange back;
+  Bytes scratch_back;
 };
 
 }  // namespace distwrap::moe

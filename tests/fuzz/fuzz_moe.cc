@@ -43,31 +43,33 @@ class Input {
   size_t size_;
 };
 
-// Rows of a program lie in the staging memory or in the own input.
-void judge(const Program& program, int64_t staged, int64_t own) {
-  for (const Term& term : program.terms)
-    require(term.row < 0 ? ~term.row < own : term.row < staged,
+// Terms of a program lie in the own input, or among rows that were kept.
+void judge(const Program& program, int64_t kept, int64_t own) {
+  require(program.slots.size() == program.terms.size(),
+          "each term has a slot, or none");
+  for (const dw_moe_term& term : program.terms)
+    require(term.row >= 0 && term.from != DW_MOE_FROM_RANKS &&
+                term.row < (term.from == DW_MOE_FROM_IN ? own : kept),
             "a term lies in its buffer");
 }
 
 void judge(const PlanParts& parts, const Moves& moves) {
-  const int64_t received = moves.first.received() + moves.second.received();
-  for (const int32_t from : moves.from)
-    require(from < 0 ? ~from < parts.routing.tokens : from < received,
-            "a row comes from staging memory or from a token");
-  for (const Hop* hop : {&moves.first, &moves.second})
-    for (const int32_t row : hop->send_row)
-      require(
-          row < 0 ? ~row < parts.routing.tokens : row < moves.first.received(),
-          "a row that is sent exists");
+  const Moves::Delivery& delivery = moves.delivery;
+  for (const int32_t row : delivery.give)
+    require(
+        row < 0 ? ~row < moves.first.received() : row < parts.routing.tokens,
+        "a row that is given is a token, or came by the first hop");
+  require(delivery.place_first.size() == parts.layout.row_token.size() + 1,
+          "each row of the layout has places");
+  for (const int32_t place : delivery.place)
+    require(place >= 0 && place < parts.layout.rows, "a place is a row");
   SumScratch scratch;
   Program program;
   const SumInput input = parts.sum_input();
-  const int64_t back = moves.first.sent() + moves.second.sent();
   sum_buckets(input, moves, &scratch, &program);
   judge(program, 0, parts.layout.rows);
   sum_lanes(input, moves, &scratch, &program);
-  judge(program, back, parts.layout.rows);
+  judge(program, moves.second.sent(), parts.layout.rows);
 }
 
 void read_as_maps(Input& input, const MapShape& shape, int rank,

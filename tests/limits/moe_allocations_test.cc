@@ -73,7 +73,7 @@ class Router {
     // With the padding of both buckets.
     const int64_t most = kTokens * kSlots * ranks + 2 * options.alignment;
     y_.resize(static_cast<size_t>(most * kWidth));
-    row_weights_.resize(static_cast<size_t>(most));
+    row_weights_.resize(static_cast<size_t>(most * kSlots));
   }
 
   // Routings whose sequence begins anew.
@@ -103,10 +103,23 @@ class Router {
         SideChannel::weights(TensorView(weights_.data(), slots),
                              TensorView(row_weights_.data(), weights))};
     const bool expert_major = options_.layout == MoeLayout::kExpertMajor;
+    // The weights go to the experts and come back as values of the slots.
+    const std::array<int64_t, 2> row_slots = {
+        plan_.output_rows(), expert_major ? int64_t{1} : kSlots};
+    const CombineOptions::Return returns[] = {
+        {TensorView(row_weights_.data(), row_slots),
+         TensorView(back_.data(), slots)}};
+    const TensorView bias(bias_.data(), tokens);
+    CombineOptions combine{.bias = absl::MakeConstSpan(&bias, 1),
+                           .returns = returns};
+    if (expert_major) {
+      combine.weighting = MoeWeighting::kAtExpert;
+      combine.weights = TensorView(row_weights_.data(), weights);
+    }
     return moe_dispatch(plan_, x, y,
                         absl::MakeConstSpan(side, expert_major ? 1 : 0))
                .ok() &&
-           moe_combine(plan_, y, TensorView(out_.data(), tokens)).ok();
+           moe_combine(plan_, y, TensorView(out_.data(), tokens), combine).ok();
   }
 
   const int rank_, ranks_;
@@ -115,8 +128,9 @@ class Router {
   std::mt19937 random_{static_cast<uint32_t>(rank_)};
   std::vector<int32_t> ids_ = std::vector<int32_t>(kTokens * kSlots);
   std::vector<float> x_ = std::vector<float>(kTokens * kWidth, 1), out_ = x_,
-                     weights_ = std::vector<float>(kTokens * kSlots, 1), y_,
-                     row_weights_;
+                     bias_ = x_,
+                     weights_ = std::vector<float>(kTokens * kSlots, 1),
+                     back_ = weights_, y_, row_weights_;
 };
 
 int64_t allocations_of_routings(const char* backend, int ranks,
@@ -128,14 +142,19 @@ int64_t allocations_of_routings(const char* backend, int ranks,
               Router router(session.rank(), ranks, options);
               bool good = true;
               // The first pass makes the memory as large as it has to be.
+              const auto calls = [&] {
+                for (const int masked : options.masked_ranks)
+                  if (masked == session.rank()) return false;
+                return true;
+              }();
               router.begin();
-              for (int i = 0; i < routings && good; ++i)
+              for (int i = 0; i < routings && calls && good; ++i)
                 good = router.route_anew();
               router.begin();
               good = good && barrier().ok();
               if (session.rank() == 0) FailingNew::arm(int64_t{1} << 60);
               good = good && barrier().ok();
-              for (int i = 0; i < routings && good; ++i)
+              for (int i = 0; i < routings && calls && good; ++i)
                 good = router.route_anew();
               good = good && barrier().ok();
               if (session.rank() == 0) {
@@ -162,8 +181,24 @@ TEST(MoeAllocations, PlansInTheMemoryOfEarlierOnesAllocateNothing) {
             0);
   for (const MoeDedup level :
        {MoeDedup::kNone, MoeDedup::kRank, MoeDedup::kNode})
-    EXPECT_EQ(allocations_of_routings("shm", 4,
-                                      {.dedup = level, .node_of = nodes}, 1000),
+    for (const MoeLayout layout :
+         {MoeLayout::kRankMajor, MoeLayout::kExpertMajor})
+      EXPECT_EQ(allocations_of_routings(
+                    "shm", 4,
+                    {.dedup = level, .layout = layout, .node_of = nodes}, 1000),
+                0)
+          << static_cast<int>(level) << static_cast<int>(layout);
+}
+
+// Messages in place of collectives.
+TEST(MoeAllocations, RanksThatDoNotCallChangeNothing) {
+  const std::vector<int> masked = {1};
+  for (const MoeDedup level : {MoeDedup::kNone, MoeDedup::kRank})
+    EXPECT_EQ(allocations_of_routings("shm", 3,
+                                      {.dedup = level,
+                                       .layout = MoeLayout::kExpertMajor,
+                                       .masked_ranks = masked},
+                                      1000),
               0)
         << static_cast<int>(level);
 }

@@ -198,30 +198,32 @@ std::vector<std::vector<Row>> Movement::deliver_at_once() const {
 std::vector<std::vector<Row>> Movement::deliver(std::mt19937_64& random) const {
   if (level_ != MoeDedup::kNode) return deliver_at_once();
   const int n = ranks();
-  std::vector<std::vector<Row>> staged(at(n));
-  const auto row_at = [&](int rank, int32_t from) -> Row {
-    return from < 0 ? Row{rank, ~from} : staged[at(rank)][at(from)];
-  };
-  for (moe::Hop moe::Moves::*const which :
-       {&moe::Moves::first, &moe::Moves::second}) {
-    std::vector<std::vector<Row>> sent(at(n));
-    for (int s = 0; s < n; ++s)
-      for (const int32_t row : (moves_[at(s)].*which).send_row)
-        sent[at(s)].push_back(row_at(s, row));
-    const auto arrived =
-        hop(sent, &moe::Hop::send_first, &moe::Hop::recv_first, which, random);
+  std::vector<std::vector<Row>> sent(at(n));
+  for (int s = 0; s < n; ++s) {
+    const moe::Lists& forward = parts_[at(s)].forward;
     for (int r = 0; r < n; ++r)
-      staged[at(r)].insert(staged[at(r)].end(), arrived[at(r)].begin(),
-                           arrived[at(r)].end());
+      for (int64_t i = forward.row_first[at(r)];
+           r != s && i < forward.row_first[at(r) + 1]; ++i)
+        sent[at(s)].push_back({s, forward.row_token[at(i)]});
   }
+  const auto staged = hop(sent, &moe::Hop::send_first, &moe::Hop::recv_first,
+                          &moe::Moves::first, random);
   std::vector<std::vector<Row>> out(at(n));
   for (int r = 0; r < n; ++r) {
-    const moe::Layout& layout = parts_[at(r)].layout;
-    out[at(r)].assign(at(layout.rows), {-1, -1});
-    for (size_t i = 0; i < layout.row_token.size(); ++i)
-      for (int64_t j = layout.place_first[i]; j < layout.place_first[i + 1];
-           ++j)
-        out[at(r)][at(layout.place[at(j)])] = row_at(r, moves_[at(r)].from[i]);
+    out[at(r)].assign(at(parts_[at(r)].layout.rows), {-1, -1});
+    const moe::Moves::Delivery& to = moves_[at(r)].delivery;
+    for (int s = 0; s < n; ++s) {
+      const moe::Moves::Delivery& from = moves_[at(s)].delivery;
+      const int64_t count = from.give_first[at(r) + 1] - from.give_first[at(r)];
+      EXPECT_EQ(count, to.get_first[at(s) + 1] - to.get_first[at(s)]);
+      for (int64_t i = 0; i < count; ++i) {
+        const int32_t given = from.give[at(from.give_first[at(r)] + i)];
+        const Row row = given < 0 ? staged[at(s)][at(~given)] : Row{s, given};
+        const size_t k = at(to.get_first[at(s)] + i);
+        for (int64_t j = to.place_first[k]; j < to.place_first[k + 1]; ++j)
+          out[at(r)][at(to.place[at(j)])] = row;
+      }
+    }
   }
   return out;
 }
@@ -241,8 +243,15 @@ Movement::Numbers Movement::combine(const Numbers& y,
         int64_t sum = 0;
         for (int64_t t = program.first[at(i)]; t < program.first[at(i) + 1];
              ++t) {
-          const int32_t row = program.terms[at(t)].row;
-          sum += row < 0 ? y[at(r)][at(~row)] : staged[at(r)][at(row)];
+          const dw_moe_term& term = program.terms[at(t)];
+          // Rows that come lie behind those that were kept.
+          const int64_t kept =
+              term.from == DW_MOE_FROM_RANKS && moves_[at(r)].two_hops
+                  ? moves_[at(r)].second.sent()
+                  : 0;
+          sum += term.from == DW_MOE_FROM_IN
+                     ? y[at(r)][at(term.row)]
+                     : staged[at(r)][at(kept + term.row)];
         }
         out[at(r)].push_back(sum);
       }
