@@ -24,7 +24,7 @@ struct BackendFacts {
   std::string name, origin, version;
   std::vector<std::string> devices;
   std::string refusal = {};    // why it cannot be loaded; else empty
-  bool protects_data = false;  // what it sends to other hosts is encrypted
+  bool protects_data = false;  // true: it encrypts what leaves the host
 };
 
 struct SettingFacts {
