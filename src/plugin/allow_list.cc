@@ -2,19 +2,16 @@
 
 #include "base/error.h"
 #include "base/read_file.h"
+#include "base/secrets.h"
 #include "plugin/refusal.h"
 
 #include <absl/strings/ascii.h>
-#include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
-#include <array>
 #include <errno.h>
 #include <fstream>
-#include <memory>
-#include <openssl/evp.h>
 #include <optional>
 
 namespace distwrap::plugin {
@@ -76,20 +73,11 @@ absl::StatusOr<std::string> sha256_of_file(const std::string& path) {
   };
   std::ifstream file(path, std::ios::binary);
   if (!file) return unreadable(base::errno_text(errno));
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(
-      EVP_MD_CTX_new(), &EVP_MD_CTX_free);
-  if (context == nullptr ||
-      EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1)
-    return unreadable("OpenSSL has no SHA-256");
-  std::array<char, 1 << 16> buffer;
-  while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0)
-    EVP_DigestUpdate(context.get(), buffer.data(),
-                     static_cast<size_t>(file.gcount()));
+  if (absl::Status status = base::check_secrets(); !status.ok()) return status;
+  std::optional<std::string> digits = base::sha256_of(file);
+  if (!digits.has_value()) return unreadable("OpenSSL has no SHA-256");
   if (!file.eof()) return unreadable(base::errno_text(errno));
-  std::array<unsigned char, kDigits / 2> digest;
-  EVP_DigestFinal_ex(context.get(), digest.data(), nullptr);
-  return absl::BytesToHexString(absl::string_view(
-      reinterpret_cast<const char*>(digest.data()), digest.size()));
+  return *std::move(digits);
 }
 
 }  // namespace distwrap::plugin

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/mutex.h"
+#include "base/secrets.h"
 #include "base/settings.h"
 
 #include <absl/cleanup/cleanup.h>
@@ -10,16 +11,10 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/strip.h>
 
-#include <cstring>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/core_names.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/kdf.h>
-#include <openssl/params.h>
-#include <openssl/rand.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -42,7 +37,7 @@ absl::Status bad(std::string what, std::string expected = {},
                            .next_step = kMake});
 }
 
-void wipe(std::string* text) { OPENSSL_cleanse(text->data(), text->size()); }
+void wipe(std::string* text) { explicit_bzero(text->data(), text->size()); }
 
 // Reads all of a descriptor, which has a key's digits and perhaps a line's end.
 absl::StatusOr<std::string> read_all(int fd, absl::string_view origin) {
@@ -91,7 +86,7 @@ std::optional<std::string> take_variable(const char* name) {
   char* const value = secure_getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   std::string text = value;
-  OPENSSL_cleanse(value, std::strlen(value));
+  explicit_bzero(value, strlen(value));
   unsetenv(name);
   return text;
 }
@@ -100,23 +95,9 @@ std::optional<std::string> take_variable(const char* name) {
 
 absl::StatusOr<JobKey> JobKey::derive(const uint8_t* bytes, size_t size) {
   JobKey key;
-  EVP_KDF* const kdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
-  EVP_KDF_CTX* const context = kdf == nullptr ? nullptr : EVP_KDF_CTX_new(kdf);
-  // The label of RFC 5869: secrets for other uses get other labels.
-  char digest[] = "SHA256", label[] = "distwrap control 1";
-  OSSL_PARAM params[] = {
-      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY,
-                                        const_cast<uint8_t*>(bytes), size),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, label,
-                                        sizeof label - 1),
-      OSSL_PARAM_construct_end()};
-  const bool derived =
-      context != nullptr && EVP_KDF_derive(context, key.control_.data(),
-                                           key.control_.size(), params) == 1;
-  EVP_KDF_CTX_free(context);
-  EVP_KDF_free(kdf);
-  if (!derived) return bad("OpenSSL has no HKDF with SHA-256");
+  if (!base::derive_secret(bytes, size, "distwrap control 1",
+                           key.control_.data(), key.control_.size()))
+    return bad("OpenSSL has no HKDF with SHA-256");
   return key;
 }
 
@@ -144,11 +125,12 @@ absl::StatusOr<JobKey> JobKey::of_digits(std::string digits,
     bytes[i] = static_cast<uint8_t>(digit(2 * i) << 4 | digit(2 * i + 1));
   }
   absl::StatusOr<JobKey> key = derive(bytes.data(), bytes.size());
-  OPENSSL_cleanse(bytes.data(), bytes.size());
+  explicit_bzero(bytes.data(), bytes.size());
   return key;
 }
 
 absl::StatusOr<JobKey> JobKey::read(absl::string_view text) {
+  if (absl::Status status = base::check_secrets(); !status.ok()) return status;
   absl::string_view rest = text;
   if (rest == "none") {
     constexpr uint8_t kNothing[32] = {};
@@ -199,6 +181,7 @@ absl::StatusOr<std::optional<JobKey>> JobKey::of_process() {
 }
 
 absl::Status JobKey::make_file(const std::string& path) {
+  if (absl::Status status = base::check_secrets(); !status.ok()) return status;
   const auto failed = [&](int error) {
     return base::make_error(
         {.reason = Reason::kInvalidArgument,
@@ -208,14 +191,14 @@ absl::Status JobKey::make_file(const std::string& path) {
          .next_step = "name a file that does not exist, in a folder of yours"});
   };
   uint8_t bytes[kLeastDigits / 2];
-  if (RAND_priv_bytes(bytes, sizeof bytes) != 1) return failed(EAGAIN);
+  if (!base::random_secret(bytes, sizeof bytes)) return failed(EAGAIN);
   std::string text;
   for (const uint8_t byte : bytes)
     absl::StrAppend(&text, absl::Hex(byte, absl::kZeroPad2));
   text += '\n';
   const absl::Cleanup forget = [&] {
     wipe(&text);
-    OPENSSL_cleanse(bytes, sizeof bytes);
+    explicit_bzero(bytes, sizeof bytes);
   };
   const int fd = open(
       path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -232,6 +215,7 @@ absl::Status JobKey::make_file(const std::string& path) {
 
 absl::Status JobKey::missing(absl::string_view what,
                              absl::string_view address) {
+  if (absl::Status status = base::check_secrets(); !status.ok()) return status;
   return base::make_error(
       {.reason = Reason::kAuthFailed,
        .what = absl::StrCat(what, " ", address,

@@ -28,7 +28,8 @@ class JobKey {
   using Secret = std::array<uint8_t, 32>;
 
   // Errors: kAuthFailed with the form that was given, the fault and how to make
-  // a key. No error contains a digit of the key.
+  // a key; in a build without OpenSSL kUnsupported, here and below. No error
+  // contains a digit of the key.
   static absl::StatusOr<JobKey> read(absl::string_view text);
   // The key that DISTWRAP_JOB_KEY gives, read once in a process; nullopt when
   // the variable is unset. The variable is overwritten in the process's

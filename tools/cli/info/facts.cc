@@ -1,6 +1,7 @@
 #include "info/facts.h"
 
 #include "base/error.h"
+#include "base/secrets.h"
 #include "distwrap/abi/note.h"
 #include "plugin/allow_list.h"
 #include "plugin/module_paths.h"
@@ -76,7 +77,8 @@ BuildFacts build_facts() {
           .type = DISTWRAP_BUILD_TYPE,
           .sanitizer = sanitizer_name(DW_SANITIZER),
           .prefix = plugin::install_prefix(),
-          .guard = plugin::guard_path()};
+          .guard = plugin::guard_path(),
+          .tls = base::check_secrets().ok()};
 }
 
 absl::StatusOr<std::unique_ptr<plugin::Registry>> registry_of(

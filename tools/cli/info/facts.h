@@ -17,7 +17,8 @@ namespace distwrap::cli {
 
 struct BuildFacts {
   std::string version, abi, compiler, type, sanitizer, prefix,
-      guard;  // the library to preload; empty where there is none
+      guard;         // the library to preload; empty where there is none
+  bool tls = false;  // jobs may have several hosts
 };
 
 struct BackendFacts {

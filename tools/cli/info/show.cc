@@ -18,6 +18,7 @@ std::string build_text(const BuildFacts& build) {
                   {"build", build.type},
                   {"sanitizer", build.sanitizer},
                   {"prefix", build.prefix},
+                  {"TLS", build.tls ? "yes" : "no: jobs run on one host"},
                   {"guard", build.guard.empty() ? "-" : build.guard}},
                  "  ");
 }
@@ -116,6 +117,7 @@ JsonObject to_json(const Facts& facts) {
                                {"type", build.type},
                                {"sanitizer", build.sanitizer},
                                {"prefix", build.prefix},
+                               {"tls", build.tls},
                                {"guard", build.guard}}},
           {"backends", backends},
           {"settings", settings},
