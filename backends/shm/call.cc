@@ -102,8 +102,11 @@ int32_t find_blocks(const dw_op& op, const dw_ext_blocks** blocks,
   *blocks = nullptr;
   const dw_ext* const found = dw_find_extension(op.next, dw_sdk::kBlocksId);
   if (found == nullptr) return DW_OK;
-  if (found->struct_size < DW_EXT_BLOCKS_SIZE_1_2)
-    return dw_invalid(error, "blocks are shorter than in their first version");
+  dw_ext_blocks known;
+  if (int32_t code =
+          dw_read_struct(&known, sizeof known, found, DW_EXT_BLOCKS_SIZE_1_2))
+    return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
+                   "the blocks have a size or a field that is not known");
   constexpr dw_dtype kBytes = {1, 8, 1};
   if (op.kind != DW_OP_ALL_TO_ALL ||
       (op.flags & (DW_FLAG_PER_RANK | DW_FLAG_PARTS)) != DW_FLAG_PER_RANK ||

@@ -1,5 +1,6 @@
 // Plugins of other languages, compilers and versions under this host.
 #include "abi/drive.h"
+#include "distwrap/abi/blocks.h"
 #include "plugin/registry.h"
 
 #include <absl/strings/match.h>
@@ -82,6 +83,33 @@ TEST_P(Versions, UnknownKindIsUnimplemented) {
   EXPECT_EQ(
       rank.submit(sizeof(dw_op), &answer, 0, [](dw_op* op) { op->kind = 999; }),
       DW_UNIMPLEMENTED);
+}
+
+// Growth rule 6: strided pieces, which came with 1.2, are an extension that
+// whoever does not know it has to refuse.
+TEST_P(Versions, RefusesBlocksAndSkipsWhatIsOptional) {
+  static dw_block block = {0, 1, {1, 1, 1}, {0, 0, 0}};
+  static dw_ext_blocks blocks = {{sizeof blocks,
+                                  DW_EXT_REQUIRED,
+                                  {DW_EXT_BLOCKS, sizeof DW_EXT_BLOCKS - 1},
+                                  nullptr},
+                                 &block,
+                                 &block};
+  static dw_ext offer = {sizeof offer, 0, {"test.offer", 10}, nullptr};
+  OneRank rank(backend_->api());
+  echo_answer answer = {};
+  const auto submit = [&](void (*extend)(dw_op*)) {
+    return rank.submit(sizeof(dw_op), &answer, 0, extend);
+  };
+  EXPECT_EQ(submit([](dw_op* op) { op->next = &offer; }), DW_DONE);
+  answer = {};
+  EXPECT_EQ(submit([](dw_op* op) { op->next = &blocks.head; }),
+            DW_UNIMPLEMENTED);
+  // Behind an offer, too.
+  offer.next = &blocks.head;
+  EXPECT_EQ(submit([](dw_op* op) { op->next = &offer; }), DW_UNIMPLEMENTED);
+  EXPECT_EQ(answer.given_size, 0u) << "an answer to a refused call";
+  offer.next = nullptr;
 }
 
 // Growth rule 5, for tables and for notes: what a newer plugin only offers is

@@ -157,6 +157,29 @@ void refuse(Member& member) {
     member.find("blocks: a block with more bytes than its count is taken");
 }
 
+// Extensions of other versions: a struct that is too short, and a longer one.
+void refuse_sizes(Member& member) {
+  Strided strided(member.rank, member.size, 1);
+  dw_op op = strided.op(true);
+  struct Longer {
+    dw_ext_blocks known;
+    uint64_t tail;
+  } longer = {*reinterpret_cast<const dw_ext_blocks*>(op.next), 0};
+  op.next = &longer.known.head;
+  const auto expect = [&](uint32_t bytes, int32_t want, const char* what) {
+    longer.known.head.struct_size = bytes;
+    const int32_t code = member.api.query(member.comm, &op, nullptr);
+    if (code != want)
+      member.find("blocks with " + std::string(what) + ": want code " +
+                  std::to_string(want) + ", got " + std::to_string(code));
+  };
+  expect(sizeof longer, DW_OK, "a tail of zeros");
+  expect(DW_EXT_BLOCKS_SIZE_1_2 - 8, DW_INVALID_ARGUMENT,
+         "less than their first version");
+  longer.tail = 1;
+  expect(sizeof longer, DW_INCOMPATIBLE, "an unknown field");
+}
+
 }  // namespace
 
 void check_blocks(const dw_backend_api& api, int size, const Limits& limits,
@@ -169,6 +192,7 @@ void check_blocks(const dw_backend_api& api, int size, const Limits& limits,
       for (const bool waits : {true, false}) exchange(member, waits, salt);
     for (const bool waits : {true, false}) start(member, waits);
     refuse(member);
+    refuse_sizes(member);
   });
 }
 

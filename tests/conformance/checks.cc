@@ -17,6 +17,7 @@ std::vector<Check> all_checks() {
           {"UnderWay", check_under_way, 3},
           {"Prepared", check_prepared, 4},
           {"PreparedAbort", check_prepared_abort, 2},
+          {"Queued", check_queued, 3},
           {"Blocks", check_blocks, 5},
           {"Refusals", check_refusals, 2},
           {"Growth", check_growth, 2},

@@ -47,6 +47,8 @@ DISTWRAP_CHECK(check_under_way);
 // prepared.cc: operations that are prepared once and started many times.
 DISTWRAP_CHECK(check_prepared);
 DISTWRAP_CHECK(check_prepared_abort);
+// queued.cc: collectives that a waiting thread may run itself.
+DISTWRAP_CHECK(check_queued);
 // blocks.cc: strided pieces, where a backend has the extension.
 DISTWRAP_CHECK(check_blocks);
 // refusal.cc: operations without a promise are refused, and nothing is touched.

@@ -353,6 +353,22 @@ int32_t takes_any_block(dw_comm* comm, const dw_op* op, dw_error* error) {
   return code == DW_INVALID_ARGUMENT ? DW_OK : code;
 }
 
+// Reads no further than it knows.
+int32_t takes_any_extent(dw_comm* comm, const dw_op* op, dw_error* error) {
+  const int32_t code = sound().query(comm, op, error);
+  return code == DW_INCOMPATIBLE ? DW_OK : code;
+}
+
+// ---- operations that a waiting thread runs ----
+
+int32_t says_it_has_run(dw_comm*, uint64_t) { return DW_DONE; }
+
+// Returns when there is an operation with this number, which may be never.
+int32_t waits_for_any_number(dw_comm*, uint64_t seq) {
+  if (seq > 1000) std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  return DW_OK;
+}
+
 constexpr char kHangs[] = "did not";
 
 }  // namespace
@@ -423,9 +439,13 @@ std::vector<Mutant> mutants_of_rules() {
        }},
       SLOT(plan_run, starts_after_the_end, check_prepared_abort, 2,
            "after an abort"),
+      SLOT(run_queued, says_it_has_run, check_queued, 2, "has not ended"),
+      SLOT(run_queued, says_it_has_run, check_queued, 2, "never submitted"),
+      SLOT(run_queued, waits_for_any_number, check_queued, 2, kHangs),
       SUBMITS(packs_blocks, check_blocks, 2, "blocks: a run is wrong"),
       SUBMITS(fills_between_runs, check_blocks, 2, "between the runs"),
       SLOT(query, takes_any_block, check_blocks, 2, "than its count is taken"),
+      SLOT(query, takes_any_extent, check_blocks, 2, "an unknown field"),
   };
 }
 

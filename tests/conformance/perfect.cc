@@ -175,20 +175,23 @@ bool is_promised(const dw_op& op) {
 constexpr dw_str kKnown[] = {dw_sdk::kMoeId, dw_sdk::kMoeSumId,
                              dw_sdk::kBlocksId};
 
-bool blocks_fit(const dw_op& op, int size) {
-  const auto* const found = reinterpret_cast<const dw_ext_blocks*>(
-      dw_find_extension(op.next, dw_sdk::kBlocksId));
-  if (found == nullptr) return true;
+int32_t read_blocks(const dw_op& op, int size) {
+  const dw_ext* const found = dw_find_extension(op.next, dw_sdk::kBlocksId);
+  if (found == nullptr) return DW_OK;
+  dw_ext_blocks blocks;
+  if (int32_t code =
+          dw_read_struct(&blocks, sizeof blocks, found, DW_EXT_BLOCKS_SIZE_1_2))
+    return code;
   const auto fits = [](const dw_block& block, int64_t count) {
     uint64_t bytes, end;
     return count == 0 || (dw_sdk::measure(block, &bytes, &end) &&
                           bytes == static_cast<uint64_t>(count));
   };
   for (int r = 0; r < size; ++r)
-    if (!fits(found->in[r], op.in.counts[r]) ||
-        !fits(found->out[r], op.out.counts[r]))
-      return false;
-  return true;
+    if (!fits(blocks.in[r], op.in.counts[r]) ||
+        !fits(blocks.out[r], op.out.counts[r]))
+      return DW_INVALID_ARGUMENT;
+  return DW_OK;
 }
 
 int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
@@ -200,8 +203,8 @@ int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
       dw_check_known_extensions(op->next, kKnown, 3) != DW_OK ||
       op->stream.device_type > DW_DEVICE_CPU)
     return fail(error, DW_UNIMPLEMENTED, "perfect: not supported");
-  if (!blocks_fit(*op, of(comm)->hub->size()))
-    return fail(error, DW_INVALID_ARGUMENT, "perfect: a block does not fit");
+  if (int32_t code = read_blocks(*op, of(comm)->hub->size()))
+    return fail(error, code, "perfect: the blocks do not fit");
   if (dw_sdk::moe_extension_of(*op) != nullptr) {
     dw_sdk::MoeRows rows;
     const Comm& here = *of(comm);
@@ -317,6 +320,9 @@ int32_t plan_destroy(dw_plan* plan, dw_error*) {
   return DW_OK;
 }
 
+// Nothing waits for a thread here.
+int32_t run_queued(dw_comm*, uint64_t) { return DW_OK; }
+
 }  // namespace
 
 const dw_backend_api& perfect_table() {
@@ -343,6 +349,7 @@ const dw_backend_api& perfect_table() {
     api.plan_create = plan_create;
     api.plan_run = plan_run;
     api.plan_destroy = plan_destroy;
+    api.run_queued = run_queued;
     return api;
   }();
   return kTable;

@@ -131,13 +131,22 @@ static int32_t echo_comm_destroy(dw_comm* comm, int64_t deadline_ns,
   return DW_OK;
 }
 
+/* Required extensions are refused, since it knows none; others are skipped. */
+static int echo_can_skip(const dw_ext* next) {
+  for (; next != NULL; next = next->next)
+    if ((next->flags & DW_EXT_REQUIRED) != 0) return 0;
+  return 1;
+}
+
 static int32_t echo_query(dw_comm* comm, const dw_op* op, dw_error* error) {
   dw_op mine;
   const int32_t code =
       dw_read_struct(&mine, (uint32_t)sizeof mine, op, DW_OP_SIZE_1_0);
   (void)comm, (void)error;
   if (code != DW_OK) return code;
-  return mine.kind == DW_OP_ALL_REDUCE ? DW_OK : DW_UNIMPLEMENTED;
+  return mine.kind == DW_OP_ALL_REDUCE && echo_can_skip(mine.next)
+             ? DW_OK
+             : DW_UNIMPLEMENTED;
 }
 
 static int32_t echo_submit(dw_comm* comm, const dw_op* op, dw_work* work,
@@ -150,6 +159,7 @@ static int32_t echo_submit(dw_comm* comm, const dw_op* op, dw_work* work,
   if (code != DW_OK) return code;
   if (dw_unknown_flags(mine.flags, DW_FLAG_IN_PLACE | DW_FLAG_CALLER_WAITS))
     return DW_UNIMPLEMENTED;
+  if (!echo_can_skip(mine.next)) return DW_UNIMPLEMENTED;
   if (comm->aborted) return DW_ABORTED;
   if (mine.kind != DW_OP_ALL_REDUCE) {
     if (error != NULL) error->code = DW_UNIMPLEMENTED;
