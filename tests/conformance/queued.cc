@@ -17,7 +17,7 @@ namespace {
 // The time by which the last rank comes late.
 constexpr std::chrono::milliseconds kLate(30);
 
-// What the ranks know of each other's waits.
+// The number of waits that have returned, of all ranks.
 struct Waits {
   std::atomic<int> returned = 0;
 };
@@ -91,7 +91,7 @@ void check_queued(const dw_backend_api& api, int size, const Limits& limits,
       if (++calls > 4) break;
       wait_for_second(member, c, waits, calls);
     }
-    // Of a number that no operation has it knows nothing, and waits for none.
+    // A number that no operation has is not waited for.
     if (member.api.run_queued(member.comm, member.next_seq + 1000) == DW_DONE)
       member.find("queued: what was never submitted has run");
   });
