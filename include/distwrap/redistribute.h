@@ -119,8 +119,9 @@ DISTWRAP_EXPORT absl::StatusOr<Work> redistribute_async(
 
 // Redistributes several tensors of one element type, with a shape for each.
 // Tensors whose plans have equal steps share each collective, so many small
-// ones pay for one exchange instead of one each. kInvalidArgument: lists of
-// different lengths, or tensors of different types.
+// ones pay for one exchange instead of one each; large ones go alone where the
+// backend then need not pack them. kInvalidArgument: lists of different
+// lengths, or tensors of different types.
 DISTWRAP_EXPORT absl::Status redistribute_many(
     const DeviceMesh& mesh, absl::Span<const TensorView> outs, const Layout& to,
     absl::Span<const TensorView> ins, const Layout& from,

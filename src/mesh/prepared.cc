@@ -212,6 +212,7 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
     const int64_t room = room_for_packing(
         first.options().cap_bytes, (i == 0 ? 0 : held) + (is_last ? 0 : made));
     if (step.kind == Kind::kExchange && one.levels.ranks == 1) {
+      backend_moves_blocks_ |= StepCall::moves_blocks(one.group);
       std::vector<int64_t> members;
       layout::each_member(at, me, step.axes,
                           [&](int64_t member) { members.push_back(member); });

@@ -47,6 +47,10 @@ class Rounds {
   int64_t most_ = 0;  // elements that the rank with the most packs
 };
 
+// Exchanges of fewer bytes, held and gotten by a rank, are faster packed: they
+// need one slot of each rank.
+inline constexpr int64_t kLeastBlockBytes = 64 << 10;
+
 class Prepared {
  public:
   // `plans`: one for each tensor, with equal steps.
@@ -68,6 +72,10 @@ class Prepared {
   // The elements of this rank's part of each tensor.
   const std::vector<int64_t>& in_counts() const { return in_counts_; }
   const std::vector<int64_t>& out_counts() const { return out_counts_; }
+
+  // Whether there is an exchange, by a backend that moves strided pieces. Equal
+  // on all ranks of the mesh.
+  bool backend_moves_blocks() const { return backend_moves_blocks_; }
 
   // The asynchronous redistributions of the mesh that it is on, or from which
   // it leads.
@@ -204,9 +212,7 @@ class Prepared {
   template <class BlocksOf>
   bool leaves_blocks(const Group& group, absl::Span<const int64_t> ranks,
                      int64_t elements, const BlocksOf& blocks_of) const {
-    // Smaller ones are faster packed: they need one slot of each rank.
-    constexpr size_t kLeast = 64 << 10;
-    if (static_cast<size_t>(elements) < kLeast / size_) return false;
+    if (elements < kLeastBlockBytes / static_cast<int64_t>(size_)) return false;
     bool some_packs = false, all_fit = true;
     for (const int64_t rank : ranks) {
       const auto [send, receive] = blocks_of(rank);
@@ -237,6 +243,7 @@ class Prepared {
   const size_t size_;  // bytes of a value that travels
   const std::shared_ptr<InOrder> in_order_;
   std::vector<int64_t> in_counts_, out_counts_;
+  bool backend_moves_blocks_ = false;
   std::vector<Step> steps_;  // none: the parts are copied
   // Elements of the largest result between steps, of packed blocks, and of what
   // lies between the levels of a step.

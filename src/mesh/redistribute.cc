@@ -139,6 +139,11 @@ bool overlap(absl::Span<const TensorView> outs,
   return false;
 }
 
+absl::Status overlapping() {
+  return refuse(Reason::kInvalidArgument, "source and target overlap", "", "",
+                "give two buffers");
+}
+
 absl::Status check_parts(const mesh::Prepared& prepared,
                          absl::Span<const TensorView> outs,
                          absl::Span<const TensorView> ins) {
@@ -157,9 +162,7 @@ absl::Status check_parts(const mesh::Prepared& prepared,
                           prepared.dtype(), true);
     if (!status.ok()) return status;
   }
-  if (!overlap(outs, ins)) return absl::OkStatus();
-  return refuse(Reason::kInvalidArgument, "source and target overlap", "", "",
-                "give two buffers");
+  return overlap(outs, ins) ? overlapping() : absl::OkStatus();
 }
 
 absl::Status check_plan(const DeviceMesh& mesh, const PlanRef& plan,
@@ -403,6 +406,7 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
     std::vector<PlanRef> plans;
     std::vector<TensorView> outs, ins;
     Redistribution prepared;
+    bool is_ready = false;
   };
   std::vector<Together> all;
   for (size_t t = 0; t < shapes.size(); ++t) {
@@ -410,8 +414,20 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
         make_plan(shapes[t], dtype_size(options.wire_dtype.value_or(dtype)),
                   from, to, plan_options(mesh, options));
     if (!plan.ok()) return plan.status();
+    // The backend may move the blocks of a large tensor where they lie.
+    // Together with others they would be packed. This is decided without a look
+    // at the blocks, which may be regular on some ranks of the mesh alone.
+    if ((*plan)->peak() * (*plan)->itemsize() >= mesh::kLeastBlockBytes) {
+      absl::StatusOr<Redistribution> alone =
+          prepared_on(mesh, to, dtype, from, shapes[t], options);
+      if (!alone.ok()) return alone.status();
+      if (alone->prepared_->backend_moves_blocks()) {
+        all.push_back({{*plan}, {outs[t]}, {ins[t]}, *std::move(alone), true});
+        continue;
+      }
+    }
     auto found = std::find_if(all.begin(), all.end(), [&](const Together& one) {
-      return have_equal_steps(*one.plans.front(), **plan);
+      return !one.is_ready && have_equal_steps(*one.plans.front(), **plan);
     });
     if (found == all.end()) found = all.insert(all.end(), Together());
     found->plans.push_back(*plan);
@@ -419,7 +435,7 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
     found->ins.push_back(ins[t]);
   }
   // A mistake in any of them is refused before the first is sent.
-  for (Together& one : all) {
+  const auto prepare = [&](Together& one) -> absl::Status {
     mesh::MoveKey key = {.from = &from,
                          .to = &to,
                          .to_mesh = 0,
@@ -440,10 +456,15 @@ absl::Status redistribute_many(const DeviceMesh& mesh,
     });
     if (!prepared.ok()) return prepared.status();
     one.prepared = *std::move(prepared);
-    if (absl::Status status = one.prepared.check(one.outs, one.ins);
-        !status.ok())
-      return status;
+    return absl::OkStatus();
+  };
+  for (Together& one : all) {
+    absl::Status status;
+    if (!one.is_ready) status = prepare(one);
+    if (status.ok()) status = one.prepared.check(one.outs, one.ins);
+    if (!status.ok()) return status;
   }
+  if (overlap(outs, ins)) return overlapping();
   std::optional<absl::Duration> timeout = options.timeout;
   const Deadline deadline =
       timeout.has_value() ? Deadline::after(*timeout) : Deadline::never();

@@ -348,6 +348,56 @@ TEST_P(Redistribute, ManyTensorsMoveTogether) {
   });
 }
 
+// Large tensors among small ones, whole and uneven, in some places with one
+// that overlaps another.
+TEST_P(Redistribute, LargeTensorsAmongSmallOnes) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {9, 4}, {256, 512}, {4, 4}, {301, 257}, {256, 512}, {3, 300}};
+  testing::run_ranks(3, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{3}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const Layout& rows = **Layout::parse(shape, "S(0)");
+    const Layout& columns = **Layout::parse(shape, "S(1)");
+    std::vector<std::vector<float>> ins, outs, expected;
+    for (const std::vector<int64_t>& one : shapes) {
+      const auto part = [&](const Layout& layout) {
+        const auto local = layout.local_shape(one, mesh->rank());
+        const auto first = layout.offset(one, mesh->rank());
+        std::vector<float> values;
+        for (int64_t i = 0; i < (*local)[0]; ++i)
+          for (int64_t k = 0; k < (*local)[1]; ++k)
+            values.push_back(static_cast<float>(((*first)[0] + i) * one[1] +
+                                                (*first)[1] + k));
+        return values;
+      };
+      ins.push_back(part(rows));
+      expected.push_back(part(columns));
+      outs.emplace_back(expected.back().size(), -1.0F);
+    }
+    std::vector<TensorView> out_views, in_views;
+    for (size_t t = 0; t < shapes.size(); ++t) {
+      in_views.emplace_back(std::as_const(ins[t]));
+      out_views.emplace_back(outs[t]);
+    }
+    for (int call = 0; call < 3; ++call) {
+      for (std::vector<float>& one : outs) one.assign(one.size(), -1);
+      const absl::Status status =
+          redistribute_many(*mesh, out_views, columns, in_views, rows, shapes);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(outs, expected);
+    }
+    // The result of a tensor that goes alone lies in the source of another one.
+    out_views[4] = TensorView(ins[1].data(), out_views[4].count());
+    for (std::vector<float>& one : outs) one.assign(one.size(), -1);
+    EXPECT_EQ(error_reason(redistribute_many(*mesh, out_views, columns,
+                                             in_views, rows, shapes)),
+              Reason::kInvalidArgument);
+    EXPECT_EQ(outs[1][0], -1) << "something was sent";
+  });
+}
+
 // Redistributions that do not wait run in the order in which they are started,
 // and one that waits comes behind them.
 TEST_P(Redistribute, WithoutWaiting) {

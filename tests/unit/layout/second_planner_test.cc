@@ -98,7 +98,7 @@ void compare(std::mt19937& random, Seen& seen) {
     // A merged reduction of uneven pieces counts the largest for every rank,
     // where one axis after the other would count a little less.
     if (!is_even && is_partial && (*plan)->received() > *bound) {
-      ASSERT_LE(2 * (*plan)->received(), 3 * *bound);
+      ASSERT_LE((*plan)->received(), *bound + *bound / 2 + 6);
       ++seen.dearer;
       continue;
     }
