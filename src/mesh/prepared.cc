@@ -275,13 +275,14 @@ void Prepared::finish(const std::string& text) {
   places_ = std::min<size_t>(2, steps_.empty() ? 0 : steps_.size() - 1);
 }
 
-absl::Status Prepared::run(absl::Span<const Part> outs,
-                           absl::Span<const Part> ins,
+absl::Status Prepared::run(absl::Span<const LocalTensor> outs,
+                           absl::Span<const LocalTensor> ins,
                            std::optional<absl::Duration> timeout) const {
-  const auto converts = [&](absl::Span<const Part> parts) {
-    return !form_.is_plain() ||
-           std::any_of(parts.begin(), parts.end(),
-                       [](const Part& part) { return !part.strides.empty(); });
+  const auto converts = [&](absl::Span<const LocalTensor> parts) {
+    return !form_.is_plain() || std::any_of(parts.begin(), parts.end(),
+                                            [](const LocalTensor& tensor) {
+                                              return !tensor.strides.empty();
+                                            });
   };
   const bool converts_in = converts(ins), converts_out = converts(outs);
   const Staging staging(*this, converts_in, converts_out);

@@ -82,7 +82,8 @@ class Prepared {
   InOrder& in_order() const { return *in_order_; }
 
   // One part of each tensor, of the right size and type.
-  absl::Status run(absl::Span<const Part> outs, absl::Span<const Part> ins,
+  absl::Status run(absl::Span<const LocalTensor> outs,
+                   absl::Span<const LocalTensor> ins,
                    std::optional<absl::Duration> timeout) const;
 
  private:

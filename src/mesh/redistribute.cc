@@ -193,36 +193,36 @@ bool have_equal_steps(const Plan& a, const Plan& b) {
                     });
 }
 
-using Parts = absl::InlinedVector<mesh::Part, 2>;
+using LocalTensors = absl::InlinedVector<mesh::LocalTensor, 2>;
 
-Parts parts_of(absl::Span<const TensorView> views) {
-  Parts parts;
-  for (const TensorView& one : views) parts.emplace_back(one);
-  return parts;
+LocalTensors tensors_of(absl::Span<const TensorView> views) {
+  LocalTensors tensors;
+  for (const TensorView& one : views) tensors.emplace_back(one);
+  return tensors;
 }
 
-// Parts whose shapes and strides live as long as they do.
-class KeptParts {
+// Local tensors whose shapes and strides live as long as they do.
+class KeptTensors {
  public:
-  explicit KeptParts(absl::Span<const TensorView> views)
-      : parts_(parts_of(views)) {
+  explicit KeptTensors(absl::Span<const TensorView> views)
+      : tensors_(tensors_of(views)) {
     size_t count = 0;
-    for (const mesh::Part& one : parts_)
+    for (const mesh::LocalTensor& one : tensors_)
       count += one.shape.size() + one.strides.size();
     numbers_.reserve(count);
-    for (mesh::Part& one : parts_)
+    for (mesh::LocalTensor& one : tensors_)
       for (absl::Span<const int64_t>* span : {&one.shape, &one.strides}) {
         const int64_t* const begin = numbers_.data() + numbers_.size();
         numbers_.insert(numbers_.end(), span->begin(), span->end());
         *span = absl::MakeConstSpan(begin, span->size());
       }
   }
-  KeptParts(const KeptParts&) = delete;
-  KeptParts& operator=(const KeptParts&) = delete;
-  const Parts& get() const { return parts_; }
+  KeptTensors(const KeptTensors&) = delete;
+  KeptTensors& operator=(const KeptTensors&) = delete;
+  const LocalTensors& get() const { return tensors_; }
 
  private:
-  Parts parts_;
+  LocalTensors tensors_;
   std::vector<int64_t> numbers_;
 };
 
@@ -332,7 +332,7 @@ absl::Status Redistribution::run_many(
   }
   if (absl::Status status = check_parts(*prepared_, outs, ins); !status.ok())
     return status;
-  return prepared_->run(parts_of(outs), parts_of(ins), timeout);
+  return prepared_->run(tensors_of(outs), tensors_of(ins), timeout);
 } catch (...) {
   return base::error_of_exception(kCall);
 }
@@ -347,8 +347,8 @@ absl::StatusOr<Work> Redistribution::start(
   std::optional<Deadline> deadline;
   if (timeout.has_value()) deadline = Deadline::after(*timeout);
   return prepared_->in_order().start(
-      [prepared = prepared_, to = std::make_shared<KeptParts>(outs),
-       from = std::make_shared<KeptParts>(ins), deadline] {
+      [prepared = prepared_, to = std::make_shared<KeptTensors>(outs),
+       from = std::make_shared<KeptTensors>(ins), deadline] {
         std::optional<absl::Duration> left;
         if (deadline.has_value())
           left = std::max(deadline->remaining(), absl::Nanoseconds(1));

@@ -34,7 +34,8 @@ absl::Status refuse(DType dtype, std::string what, std::string next_step) {
 
 // Calls f(element, i) with the address of each element in row-major order.
 template <class F>
-void each_element(const Part& part, size_t size, int64_t count, const F& f) {
+void each_element(const LocalTensor& part, size_t size, int64_t count,
+                  const F& f) {
   if (part.strides.empty()) {
     for (int64_t i = 0; i < count; ++i)
       f(part.data + static_cast<size_t>(i) * size, i);
@@ -124,14 +125,15 @@ void with_type(DType dtype, const F& f) {
 
 // Copies elements unchanged, to packed memory or from there.
 template <bool kIn, size_t kSize>
-void copy_as(std::byte* packed, const Part& part, int64_t count) {
+void copy_as(std::byte* packed, const LocalTensor& part, int64_t count) {
   each_element(part, kSize, count, [&](std::byte* element, int64_t i) {
     std::byte* const place = packed + static_cast<size_t>(i) * kSize;
     std::memcpy(kIn ? place : element, kIn ? element : place, kSize);
   });
 }
 template <bool kIn>
-void copy(std::byte* packed, const Part& part, size_t size, int64_t count) {
+void copy(std::byte* packed, const LocalTensor& part, size_t size,
+          int64_t count) {
   switch (size) {
     case 1:
       return copy_as<kIn, 1>(packed, part, count);
@@ -216,7 +218,8 @@ absl::StatusOr<WireForm> WireForm::cast(DType dtype, DType wire) {
   return form;
 }
 
-void WireForm::enter(std::byte* to, const Part& from, int64_t count) const {
+void WireForm::enter(std::byte* to, const LocalTensor& from,
+                     int64_t count) const {
   const auto size = static_cast<size_t>(dtype_size(outside_));
   if (kind_ == Kind::kPlain) return copy<true>(to, from, size, count);
   with_type(outside_, [&](auto out) {
@@ -242,7 +245,7 @@ void WireForm::enter(std::byte* to, const Part& from, int64_t count) const {
   });
 }
 
-void WireForm::leave(const Part& to, const std::byte* from,
+void WireForm::leave(const LocalTensor& to, const std::byte* from,
                      int64_t count) const {
   const auto size = static_cast<size_t>(dtype_size(outside_));
   if (kind_ == Kind::kPlain)

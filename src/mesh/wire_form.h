@@ -1,7 +1,7 @@
 // The form in which values travel: packed, and of a type in which they can be
 // reduced without loss or moved with fewer bytes.
 //
-// Threads: none shared. Ownership: values; parts borrow their memory.
+// Threads: none shared. Ownership: values; local tensors borrow their memory.
 #ifndef DISTWRAP_SRC_MESH_WIRE_FORM_H_
 #define DISTWRAP_SRC_MESH_WIRE_FORM_H_
 
@@ -18,12 +18,12 @@
 namespace distwrap::mesh {
 
 // A rank's part of a tensor, as the caller has it.
-struct Part {
+struct LocalTensor {
   std::byte* data = nullptr;
   // Empty where the elements lie row-major without gaps.
   absl::Span<const int64_t> shape = {}, strides = {};
 
-  explicit Part(const TensorView& view)
+  explicit LocalTensor(const TensorView& view)
       : data(static_cast<std::byte*>(view.data())),
         shape(view.contiguous() ? absl::Span<const int64_t>() : view.shape()),
         strides(view.strides()) {}
@@ -56,8 +56,8 @@ class WireForm {
   bool divides() const { return kind_ == Kind::kSplit; }
 
   // Bring `count` values into this form, and back.
-  void enter(std::byte* to, const Part& from, int64_t count) const;
-  void leave(const Part& to, const std::byte* from, int64_t count) const;
+  void enter(std::byte* to, const LocalTensor& from, int64_t count) const;
+  void leave(const LocalTensor& to, const std::byte* from, int64_t count) const;
 
  private:
   enum class Kind {
