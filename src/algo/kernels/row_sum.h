@@ -16,7 +16,7 @@
 namespace distwrap::algo::kernels::DW_VARIANT {
 
 // Numbers of a block.
-inline constexpr uint64_t kSumBlock = 256;
+inline constexpr uint64_t kSumBlock = 512;
 
 constexpr int key_of(dw_dtype dtype) { return dtype.code << 8 | dtype.bits; }
 inline constexpr int kI32 = 0 << 8 | 32, kF16 = 2 << 8 | 16, kF32 = 2 << 8 | 32,
