@@ -52,10 +52,14 @@ void compare(std::mt19937& random, Seen& seen) {
   const std::vector<std::vector<int64_t>> meshes = {
       {2}, {3}, {4}, {2, 2}, {2, 3}, {3, 2}, {2, 4}, {2, 2, 2}, {2, 3, 2}};
   const std::vector<int64_t>& sizes = meshes[random() % meshes.size()];
+  int64_t ranks = 1;
+  for (const int64_t size : sizes) ranks *= size;
   const bool is_even = random() % 2 == 0;
   std::vector<int64_t> shape(1 + random() % (is_even ? 2 : 3));
   for (int64_t& extent : shape)
-    extent = is_even ? 12 : static_cast<int64_t>(random() % 8);
+    extent = !is_even          ? static_cast<int64_t>(random() % 8)
+             : 12 % ranks == 0 ? 12
+                               : ranks;
   constexpr PartialOp kOps[] = {PartialOp::kSum, PartialOp::kSum,
                                 PartialOp::kAvg, PartialOp::kMax};
   const PartialOp op = kOps[random() % 4];
