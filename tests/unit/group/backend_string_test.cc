@@ -113,7 +113,7 @@ TEST_F(BackendString, ShmReachesNoOtherHost) {
 template <uint32_t kFlags>
 const dw_backend_api* renamed(const dw_host_info* host) {
   static dw_backend_api api = *plugin::linked_in()[0].query(host);
-  api.name = kFlags == 0 ? "clear" : "safe";
+  api.name = kFlags == 0 ? dw_str{"clear", 5} : dw_str{"safe", 4};
   api.flags |= kFlags;
   return &api;
 }
