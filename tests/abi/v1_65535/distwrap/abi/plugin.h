@@ -124,6 +124,10 @@ typedef struct dw_open_info {
  * The host calls `progress` only for those that somebody waits for; without
  * this flag also from the session's thread, while any are in flight. */
 #define DW_BACKEND_HAS_THREADS 0x100000u
+/* An offer: what the backend sends to other hosts is encrypted, and nobody
+ * outside of the group can add to it. Jobs may ask for such a backend alone.
+ * Since 1.2. */
+#define DW_BACKEND_PROTECTS_DATA 0x200000u
 
 /* An offer: `comm_health` is cheap. Since 1.65535. */
 #define DW_BACKEND_KNOWS_HEALTH 0x40000000u
