@@ -25,14 +25,9 @@ RowResults::~RowResults() {
 bool RowResults::begin() {
   run_.comm->rows_from.assign(static_cast<size_t>(run_.size), {});
   const dw_ext_moe& lists = run_.call.rows.lists();
-  int64_t rows = 0;
-  for (int r = 0; r < run_.size; ++r) {
-    const size_t bytes = run_.call.out_pieces[r].bytes;
-    if (bytes != 0)
-      rows = std::max(
-          rows, lists.get_first[r] + static_cast<int64_t>(bytes / row_bytes_));
-  }
-  const size_t bytes = static_cast<size_t>(rows) * row_bytes_;
+  const size_t bytes = run_.call.rows.numbers(run_.size, [&](int r) {
+    return run_.call.out_pieces[r].bytes;
+  }) * row_bytes_;
   if (lists.scratch != nullptr && bytes <= lists.scratch_bytes) {
     store_ = static_cast<char*>(lists.scratch);
     return true;
@@ -57,16 +52,23 @@ int RowResults::rank_of(int64_t number) const {
          1;
 }
 
-bool RowResults::has_come(int64_t result) const {
+template <class Holds>
+bool RowResults::all_rows(int64_t result, const Holds& holds) const {
   const dw_moe_terms& results = run_.call.rows.sums().lists().results;
   const int64_t* const first = run_.call.rows.lists().get_first;
   for (int64_t t = results.first[result]; t < results.first[result + 1]; ++t) {
     const dw_moe_term& term = results.terms[t];
     if (term.from != DW_MOE_FROM_RANKS) continue;
     const int rank = rank_of(term.row);
-    if (term.row - first[rank] >= of(rank).came) return false;
+    if (!holds(of(rank), term.row - first[rank])) return false;
   }
   return true;
+}
+
+bool RowResults::has_come(int64_t result) const {
+  return all_rows(result, [](const RowsFrom& from, int64_t row) {
+    return row < from.came;
+  });
 }
 
 const char* RowResults::row(int64_t number) const {
@@ -81,14 +83,10 @@ const char* RowResults::row(int64_t number) const {
 }
 
 void RowResults::mark_used(int64_t result) {
-  const dw_moe_terms& results = run_.call.rows.sums().lists().results;
-  const int64_t* const first = run_.call.rows.lists().get_first;
-  for (int64_t t = results.first[result]; t < results.first[result + 1]; ++t) {
-    const dw_moe_term& term = results.terms[t];
-    if (term.from != DW_MOE_FROM_RANKS) continue;
-    const int rank = rank_of(term.row);
-    of(rank).used = std::max(of(rank).used, term.row - first[rank] + 1);
-  }
+  all_rows(result, [](RowsFrom& from, int64_t row) {
+    from.used = std::max(from.used, row + 1);
+    return true;
+  });
 }
 
 void RowResults::store(int from, size_t begin, const char* data, size_t bytes) {

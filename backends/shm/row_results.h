@@ -42,6 +42,10 @@ class RowResults {
  private:
   RowsFrom& of(int rank) const;
   int rank_of(int64_t number) const;
+  // Whether `holds(from, row)` is true for all rows of a result that come:
+  // row `row` of the stream `from`.
+  template <class Holds>
+  bool all_rows(int64_t result, const Holds& holds) const;
   bool has_come(int64_t result) const;
   const char* row(int64_t number) const;
   void mark_used(int64_t result);

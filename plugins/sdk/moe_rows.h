@@ -52,14 +52,15 @@ class MoeRows {
   const dw_ext_moe& lists() const { return ext_; }
   const MoeSums& sums() const { return sums_; }
   bool has_sums() const { return sums_.gives() || sums_.adds(); }
-  // One more than the highest number of a row that comes. `counts`: bytes by
-  // rank.
-  int64_t numbers(const int64_t* counts, int ranks) const {
-    int64_t end = 0;
+  // One more than the highest number of a row that comes; `bytes_of(r)` come
+  // from rank r.
+  template <class BytesOf>
+  uint64_t numbers(int ranks, const BytesOf& bytes_of) const {
+    uint64_t end = 0;
     for (int r = 0; r < ranks; ++r)
-      if (counts[r] > 0)
-        end = std::max(end, ext_.get_first[r] +
-                                counts[r] / static_cast<int64_t>(row_bytes_));
+      if (const auto bytes = static_cast<uint64_t>(bytes_of(r)); bytes != 0)
+        end = std::max(
+            end, static_cast<uint64_t>(ext_.get_first[r]) + bytes / row_bytes_);
     return end;
   }
 

@@ -49,7 +49,10 @@ class Performance {
       const dw_sdk::MoeRows& taken = *at(to).rows();
       // Rows that are added up, by number.
       std::string rows(
-          static_cast<size_t>(taken.numbers(at(to).out.counts.data(), size_)) *
+          taken.numbers(size_,
+                        [&](int from) {
+                          return at(to).out.counts[static_cast<size_t>(from)];
+                        }) *
               taken.row_bytes(),
           '\0');
       for (int from = 0; from < size_; ++from) {

@@ -393,37 +393,14 @@ class Exchange {
 };
 
 void add_up(Member& member, const Shape& shape, uint64_t seed) {
-  for (const bool waits : {true, false}) {
-    Exchange exchange(shape, member.rank, member.size, seed);
-    const dw_op op = exchange.op(member.next_seq++);
-    dw_work work;
-    dw_error error = {};
-    const int32_t code = run_rows(member, op, waits ? nullptr : &work, &error);
-    const std::string wrong = code == DW_DONE
-                                  ? exchange.wrong(true)
-                                  : "rows: " + error_text(code, error);
-    if (!wrong.empty())
-      member.find("sums of rows of " + std::to_string(shape.width) +
-                  (waits ? ": " : ", asynchronous: ") + wrong);
-  }
+  run_exchange<Exchange>(member, shape, seed,
+                         "sums of rows of " + std::to_string(shape.width));
 }
 
-// An exchange with one mistake is refused, and nothing is touched.
 void refuse(Member& member, int32_t want, const char* what,
             void (*spoil)(Exchange&, dw_op&)) {
-  Exchange exchange(shapes()[2], member.rank, member.size, 1);
-  dw_op op = exchange.op(member.next_seq);
-  spoil(exchange, op);
-  dw_work work;
-  for (dw_work* const cell : {static_cast<dw_work*>(nullptr), &work}) {
-    dw_error error = {};
-    const int32_t code = run_rows(member, op, cell, &error);
-    if (code != want)
-      member.find(std::string("sums: ") + what + ": want code " +
-                  std::to_string(want) + ", got " + error_text(code, error));
-  }
-  if (const std::string wrong = exchange.wrong(false); !wrong.empty())
-    member.find(std::string("sums: ") + what + ": " + wrong);
+  refuse_exchange(member, shapes()[2], want, std::string("sums: ") + what,
+                  spoil);
 }
 
 void refuse_mistakes(Member& member) {

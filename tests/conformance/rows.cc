@@ -186,36 +186,15 @@ class Exchange {
 };
 
 void move(Member& member, const Shape& shape, uint64_t seed) {
-  for (const bool waits : {true, false}) {
-    Exchange exchange(shape, member.rank, member.size, seed);
-    const dw_op op = exchange.op(member.next_seq++);
-    dw_work work;
-    dw_error error = {};
-    const int32_t code = run_rows(member, op, waits ? nullptr : &work, &error);
-    std::string wrong = code == DW_DONE ? exchange.wrong(true)
-                                        : "rows: " + error_text(code, error);
-    if (wrong.empty()) continue;
-    member.find("rows of " + std::to_string(shape.channels.size()) +
-                " channels" + (waits ? "" : ", asynchronous") + ": " + wrong);
-  }
+  run_exchange<Exchange>(
+      member, shape, seed,
+      "rows of " + std::to_string(shape.channels.size()) + " channels");
 }
 
-// An exchange with one mistake is refused, and nothing is touched.
 void refuse(Member& member, int32_t want, const char* what,
             void (*spoil)(Exchange&, dw_op&)) {
-  Exchange exchange(shapes()[2], member.rank, member.size, 1);
-  dw_op op = exchange.op(member.next_seq);
-  spoil(exchange, op);
-  dw_work work;
-  for (dw_work* const cell : {static_cast<dw_work*>(nullptr), &work}) {
-    dw_error error = {};
-    const int32_t code = run_rows(member, op, cell, &error);
-    if (code != want)
-      member.find(std::string("rows: ") + what + ": want code " +
-                  std::to_string(want) + ", got " + error_text(code, error));
-  }
-  if (const std::string wrong = exchange.wrong(false); !wrong.empty())
-    member.find(std::string("rows: ") + what + ": " + wrong);
+  refuse_exchange(member, shapes()[2], want, std::string("rows: ") + what,
+                  spoil);
 }
 
 void refuse_mistakes(Member& member) {

@@ -51,7 +51,7 @@ int32_t Execution::move_rows(const dw_op& op) {
   uint64_t scattered = lay_out(op.out, lists.get_first,
                                out_in_order != nullptr || adds, 1, &part.out);
   if (adds)
-    scattered = static_cast<uint64_t>(rows.numbers(op.out.counts, size_)) *
+    scattered = rows.numbers(size_, [&](int r) { return op.out.counts[r]; }) *
                 rows.row_bytes();
   const bool has_scratch =
       gathered + scattered <= lists.scratch_bytes && lists.scratch != nullptr;
