@@ -184,8 +184,14 @@ absl::Status SessionState::make(const SessionPlan& plan,
     }
     store_ = *std::move(store);
   }
-  absl::Status status = base::guarded(
-      "init", [&] { return enter_round(plan, terms_of(choices), deadline); });
+  absl::Status status = base::guarded("init", [&] {
+    // All ranks have to ask for protected data, or none.
+    return enter_round(
+        plan,
+        absl::StrCat(terms_of(choices),
+                     clear_data_ ? "" : ", data encrypted between hosts"),
+        deadline);
+  });
   if (status.ok())
     status = base::guarded("init", [&] {
       if (!one_host() && has_auto(choices))

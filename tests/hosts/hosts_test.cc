@@ -173,6 +173,18 @@ TEST_F(HostsTest, DataInTheClearIsRefusedWhereItIsNotAllowed) {
   }
 }
 
+TEST_F(HostsTest, RanksThatDifferOnDataInTheClearAreNamed) {
+  const Hosts hosts(2);
+  const ProcessPtr first = node(hosts, 0, 0, kSum, {{"BACKEND", "gloo"}});
+  const ProcessPtr second = node(
+      hosts, 1, 1, kSum, {{"BACKEND", "gloo"}, {"DISTWRAP_CLEAR_DATA", "0"}});
+  for (Process* const one : {first.get(), second.get()}) {
+    EXPECT_NE(one->wait(), 0);
+    EXPECT_THAT(one->out(), AllOf(HasSubstr("failed kCallMismatch"),
+                                  HasSubstr("data encrypted between hosts")));
+  }
+}
+
 // The job's port is the only one that the control plane opens, on the host of
 // node 0 alone, and the key is in no process of the job.
 TEST_F(HostsTest, OnePortIsOpenAndTheKeyIsNowhere) {
