@@ -94,15 +94,20 @@ Client connect() {
   return client;
 }
 
+const Client& own_client() {
+  static const Client* const client = new Client(connect());
+  return *client;
+}
+
 // Hands the fact's value to `read`, which says whether it could be read.
 template <class Read>
 absl::Status ask(const Fact& fact, const Read& read) {
-  static const Client* const client = new Client(connect());
-  if (!client->problem.empty()) return failed(fact, client->problem);
-  Process whom = client->process;
+  const Client& client = own_client();
+  if (!client.problem.empty()) return failed(fact, client.problem);
+  Process whom = client.process;
   whom.rank = fact.rank;
   Value* value = nullptr;
-  if (const int code = client->get(&whom, fact.key, nullptr, 0, &value);
+  if (const int code = client.get(&whom, fact.key, nullptr, 0, &value);
       code != 0 || value == nullptr)
     return failed(fact, absl::StrCat("PMIx_Get: ", code));
   const bool is_known = read(*value);

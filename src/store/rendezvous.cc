@@ -176,7 +176,7 @@ absl::Status meet_by_launcher(const LaunchInfo& info,
                      " ranks are here)"),
         "set DISTWRAP_STORE=tls://host:port on all hosts, with an address of "
         "the host of rank 0",
-        host.ok() ? "" : std::string(host.status().message()));
+        host.ok() ? "" : base::cause_text(host.status()));
   if (!key.has_value())
     return JobKey::missing("a job on several hosts, which meets at", *host);
   return across_hosts(job_ports(*host, place->job), environment, key, true,
