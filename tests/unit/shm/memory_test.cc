@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <iterator>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -207,7 +208,11 @@ int reduce_allocated(Rank& rank, Kernel kernel, const Reduction& what) {
   const uint64_t calls = kernel == Kernel::kAllowed ? 40 : 4;
   for (op.seq = 1; op.seq <= calls; ++op.seq) {
     for (size_t i = 0; i < all; ++i) in.data[i] = value(rank.rank, i);
-    if (rank.api.submit(rank.comm, &op, nullptr, &error) != DW_DONE) return 2;
+    if (rank.api.submit(rank.comm, &op, nullptr, &error) != DW_DONE) {
+      fprintf(stderr, "rank %d, call %d: %s\n", rank.rank,
+              static_cast<int>(op.seq), error.text);
+      return 2;
+    }
     if (op.seq > 1 && has_copied(rank, what, staged, comm.stage.next)) return 3;
     staged = comm.stage.next;
     if (what.kind == DW_OP_REDUCE && rank.rank != 0) continue;
@@ -219,6 +224,8 @@ int reduce_allocated(Rank& rank, Kernel kernel, const Reduction& what) {
   if (comm.straight != (kernel != Kernel::kForbidden)) return 6;
   for (const Buffer* one : {&in, &out})
     if (rank.api.mem_release(nullptr, one->memory, &error) != DW_OK) return 5;
+  // Others may be in the last call still, for which this rank has not died.
+  rank.api.comm_destroy(rank.comm, 0, nullptr);
   return 0;
 }
 
