@@ -161,6 +161,21 @@ TEST(FarCalls, WhatOthersSayOfARankDoesNotReplaceItsOwnWords) {
   EXPECT_TRUE(mismatch_of(*ranks[2]).has_value());
 }
 
+// The rank has found the difference before it was time to tell its own call.
+TEST(FarCalls, WhoHasFoundADifferenceStillTellsItsCalls) {
+  const auto ranks = meet(4, absl::InfiniteDuration(), {"a", "a", "b", "b"});
+  ranks[2]->call(exchange(kOnes, kOnes));
+  const std::string theirs = ranks[2]->ear.told_waiting(kLong);
+  ASSERT_FALSE(theirs.empty());
+  ranks[1]->group_board->hear(theirs);
+  ranks[1]->call(exchange(kFive, kOnes));
+  EXPECT_TRUE(mismatch_of(*ranks[1]).has_value());
+  const std::string own = ranks[1]->ear.told_waiting(kLong);
+  ASSERT_FALSE(own.empty());
+  ranks[2]->group_board->hear(own);
+  EXPECT_TRUE(mismatch_of(*ranks[2]).has_value());
+}
+
 // Zeros at the end of the counts are not told, and replace what was told
 // before.
 TEST(FarCalls, CountsOfACallDoNotStayForTheNext) {
