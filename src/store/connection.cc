@@ -15,22 +15,19 @@ uint64_t timer_ms(int64_t ns) {
 
 }  // namespace
 
-Connection::Connection(uv_loop_t* loop, Table* table, Events events)
-    : table_(*table), events_(std::move(events)) {
+Connection::Connection(uv_loop_t* loop, Table* table,
+                       std::function<void(Connection*)> on_closed)
+    : table_(*table), on_closed_(std::move(on_closed)) {
   uv_timer_init(loop, &timer_);
   uv_timer_init(loop, &silence_);
   timer_.data = silence_.data = this;
   wait_.ready = [this] { or_close([&] { finish_wait(); }); };
 }
 
-void Connection::accept(std::unique_ptr<LoopStream> stream,
-                        uv_stream_t* listener) {
+void Connection::take(std::unique_ptr<LoopStream> stream) {
   stream_ = std::move(stream);
   ++open_handles_;
-  stream_->accept(listener);
 }
-
-void Connection::on_trusted() { events_.on_trusted(this); }
 
 void Connection::close() {
   if (closing_) return;
@@ -51,7 +48,7 @@ void Connection::on_handle_closed() {
     } catch (const std::bad_alloc&) {
     }
   }
-  events_.on_closed(this);
+  on_closed_(this);
   delete this;
 }
 

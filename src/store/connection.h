@@ -20,24 +20,19 @@ namespace distwrap::store {
 
 class Connection final : private LoopStream::Owner {
  public:
-  // `on_trusted` is called when the client has proved that it may join.
-  struct Events {
-    std::function<void(Connection*)> on_trusted, on_closed;
-  };
-  Connection(uv_loop_t* loop, Table* table, Events events);
+  Connection(uv_loop_t* loop, Table* table,
+             std::function<void(Connection*)> on_closed);
 
   // The stream's owner is this object, so the stream is made after it.
   LoopStream::Owner* as_owner() { return this; }
-  // Accepts the client that `listener` announces. The connection closes itself
-  // when that fails or when the client may not join.
-  void accept(std::unique_ptr<LoopStream> stream, uv_stream_t* listener);
+  // The client's stream, before any of its bytes.
+  void take(std::unique_ptr<LoopStream> stream);
   void close();
 
  private:
   ~Connection() = default;
 
   // LoopStream::Owner
-  void on_trusted() override;
   void on_bytes(absl::string_view bytes) override;
   void on_end() override { close(); }
   void on_closed() override { on_handle_closed(); }
@@ -69,7 +64,7 @@ class Connection final : private LoopStream::Owner {
   }
 
   Table& table_;
-  Events events_;
+  const std::function<void(Connection*)> on_closed_;
   std::unique_ptr<LoopStream> stream_;
   // A silent client is looked at so often within its limit.
   static constexpr int kLooks = 4;

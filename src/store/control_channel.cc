@@ -11,7 +11,9 @@ namespace distwrap::store {
 absl::StatusOr<std::unique_ptr<ControlChannel>> ControlChannel::make(
     Role role, const TlsPsk& psk) {
   absl::StatusOr<std::unique_ptr<TlsChannel>> channel =
-      TlsChannel::make(role, psk);
+      TlsChannel::make(role == Role::kServer ? TlsChannel::Role::kServer
+                                             : TlsChannel::Role::kClient,
+                       psk);
   if (!channel.ok()) return channel.status();
   return std::unique_ptr<ControlChannel>(
       new ControlChannel(role, psk.identity, *std::move(channel)));
@@ -34,14 +36,14 @@ ControlChannel::State ControlChannel::hear() {
       decode_greeting(absl::string_view(first_).substr(kHeaderBytes, *size));
   first_.erase(0, kHeaderBytes + *size);
   if (!theirs.has_value()) return fail("its greeting cannot be read");
-  const bool is_server = theirs->role == Greeting::kServer;
-  if (is_server == (role_ == Role::kServer))
+  if ((theirs->role == Role::kServer) == (role_ == Role::kServer))
     return fail("it has the role of this side");
   if (theirs->version != Greeting::kVersion)
     return fail(absl::StrCat("it speaks version ", theirs->version,
                              " of the protocol, this side version ",
                              Greeting::kVersion));
   if (theirs->job != job_) return fail("it belongs to another job");
+  peer_ = theirs->role;
   return state_ = State::kOpen;
 }
 
@@ -54,9 +56,7 @@ ControlChannel::State ControlChannel::receive(absl::string_view bytes,
     return state_ = below;
   if (below == State::kOpen && !greeted_) {
     greeted_ = true;
-    tls_->send(encode(Greeting{
-        .role = role_ == Role::kServer ? Greeting::kServer : Greeting::kClient,
-        .job = job_}));
+    tls_->send(encode(Greeting{.role = role_, .job = job_}));
   }
   if (!was_open && hear() == State::kOpen) {
     plain->append(first_);

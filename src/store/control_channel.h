@@ -3,12 +3,13 @@
 //
 // Threads: one at a time. Ownership: a value that cannot be copied.
 //
-//   auto channel = ControlChannel::make(TlsChannel::Role::kClient, psk);
+//   auto channel = ControlChannel::make(Greeting::kClient, psk);
 //   for (;;) { socket.send(channel->take_output()); ... }
 #ifndef DISTWRAP_SRC_STORE_CONTROL_CHANNEL_H_
 #define DISTWRAP_SRC_STORE_CONTROL_CHANNEL_H_
 
 #include "store/tls_channel.h"
+#include "store/wire.h"
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
@@ -21,7 +22,7 @@ namespace distwrap::store {
 
 class ControlChannel {
  public:
-  using Role = TlsChannel::Role;
+  using Role = Greeting::Role;
   using State = TlsChannel::State;
 
   static absl::StatusOr<std::unique_ptr<ControlChannel>> make(
@@ -34,6 +35,8 @@ class ControlChannel {
   std::string take_output() { return tls_->take_output(); }
 
   State state() const { return state_; }
+  // The role that the peer claims, once the channel is open.
+  Role peer() const { return peer_; }
   const std::string& failure() const {
     return failure_.empty() ? tls_->failure() : failure_;
   }
@@ -46,6 +49,7 @@ class ControlChannel {
   State hear();
 
   const Role role_;
+  Role peer_ = Role::kClient;
   const std::string job_;
   std::unique_ptr<TlsChannel> tls_;
   State state_ = State::kHandshake;

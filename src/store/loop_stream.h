@@ -1,6 +1,6 @@
-// One accepted or dialled stream of bytes on an event loop: a Unix socket or a
-// TLS connection. The protocol of the store stands above this and does not know
-// which of the two carries it.
+// A stream of bytes on an event loop: a Unix socket, a TLS connection, or one
+// of the streams that such a connection carries. The protocol of the store
+// stands above this and does not know which of them it is.
 //
 // Threads: the loop's thread. Ownership: its owner, who calls `close` first and
 // destroys the stream when `on_closed` has been called, or within that call.
@@ -20,7 +20,7 @@ class LoopStream {
   class Owner {
    public:
     // The peer has proved that it may join. Called once, before any bytes.
-    virtual void on_trusted() = 0;
+    virtual void on_trusted() {}
     virtual void on_bytes(absl::string_view bytes) = 0;
     // The peer has gone, or broke a rule: nothing more arrives.
     virtual void on_end() = 0;
@@ -35,8 +35,6 @@ class LoopStream {
   LoopStream(const LoopStream&) = delete;
   LoopStream& operator=(const LoopStream&) = delete;
 
-  // Takes the client that `listener` announces, and reads. May call `on_end`.
-  virtual void accept(uv_stream_t* listener) = 0;
   // Queues bytes for the peer; false when the stream is broken.
   virtual bool send(std::string bytes) = 0;
   // The number of bytes that the system has not taken yet.

@@ -2,9 +2,9 @@
 
 #include "base/child_closes.h"
 #include "base/error.h"
+#include "store/carrier.h"
 #include "store/frame_follower.h"
 #include "store/socket.h"
-#include "store/tls_stream.h"
 #include "store/unix_stream.h"
 #include "store/wire.h"
 
@@ -26,24 +26,23 @@ constexpr int kBacklog = 1024;
 // Beats within the time that a client may be silent.
 constexpr int kBeats = 5;
 
-// One connection of this host and the one that carries it on. They end
+// One connection of this host and the stream that carries it on. They end
 // together.
 class Pair {
  public:
-  Pair(uv_loop_t* loop, const TlsPsk* psk, std::vector<char>* arrivals,
+  Pair(uv_loop_t* loop, Carrier* carrier, std::vector<char>* arrivals,
        std::function<void(Pair*)> on_closed)
       : near_(this), far_(this), on_closed_(std::move(on_closed)) {
     near_.stream = std::make_unique<UnixStream>(loop, arrivals, &near_);
-    far_.stream = std::make_unique<TlsStream>(loop, psk, arrivals, &far_);
+    far_.stream = carrier->open(&far_);
     near_.other = &far_;
     far_.other = &near_;
     uv_timer_init(loop, &beats_);
     beats_.data = this;
   }
 
-  void accept(uv_stream_t* listener, const NetworkAddress& root) {
-    near_.stream->accept(listener);
-    if (!closing_) static_cast<TlsStream&>(*far_.stream).dial(root);
+  void accept(uv_stream_t* listener) {
+    static_cast<UnixStream&>(*near_.stream).accept(listener);
   }
 
   void close() {
@@ -156,6 +155,7 @@ class Relay::Impl {
     abandoned_ = true;
     const std::vector<Pair*> open(pairs_.begin(), pairs_.end());
     for (Pair* const one : open) one->close();
+    if (carrier_ != nullptr) carrier_->close();
     if (const int fd = descriptor_of(*stream()); fd >= 0)
       base::ChildCloses::remove(fd);
     uv_close(reinterpret_cast<uv_handle_t*>(&listener_),
@@ -170,16 +170,32 @@ class Relay::Impl {
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&listener_); }
 
   void accept() {
-    auto* const one = new Pair(loop_, &psk_, &arrivals_, [this](Pair* closed) {
-      pairs_.erase(closed);
-      free_when_closed();
-    });
+    auto* const one =
+        new Pair(loop_, carrier(), &arrivals_, [this](Pair* closed) {
+          pairs_.erase(closed);
+          free_when_closed();
+        });
     pairs_.insert(one);
-    one->accept(stream(), root_);
+    one->accept(stream());
+  }
+
+  // The connection to the store, made anew after one that has ended.
+  Carrier* carrier() {
+    if (carrier_ != nullptr && !carrier_->is_closing()) return carrier_;
+    carrier_ = new Carrier(loop_, &psk_, &arrivals_,
+                           {.on_closed = [this](Carrier* closed) {
+                             if (carrier_ == closed) carrier_ = nullptr;
+                             --carriers_;
+                             free_when_closed();
+                           }});
+    ++carriers_;
+    carrier_->dial(root_);
+    return carrier_;
   }
 
   void free_when_closed() {
-    if (abandoned_ && !listens_ && pairs_.empty()) delete this;
+    if (abandoned_ && !listens_ && pairs_.empty() && carriers_ == 0)
+      delete this;
   }
 
   uv_loop_t* const loop_;
@@ -188,6 +204,8 @@ class Relay::Impl {
   uv_pipe_t listener_ = {};
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   std::set<Pair*> pairs_;
+  Carrier* carrier_ = nullptr;
+  int carriers_ = 0;  // with those that are closing
   bool listens_ = true, abandoned_ = false;
 };
 

@@ -1,6 +1,6 @@
-// Carries the store of another host to the processes of this one: each
-// connection to a Unix socket here goes on over a control connection of its
-// own. So the processes need neither the job's key nor a port.
+// A host's agent: carries the store of another host to the processes of this
+// one. What connects to a Unix socket here goes on as a stream of one control
+// connection, so the processes need neither the job's key nor a port.
 //
 // Threads: the loop's thread, which ignores or blocks SIGPIPE. Ownership: as of
 // Server.

@@ -2,10 +2,10 @@
 
 #include "base/child_closes.h"
 #include "base/error.h"
+#include "store/carrier.h"
 #include "store/connection.h"
 #include "store/socket.h"
 #include "store/table.h"
-#include "store/tls_stream.h"
 #include "store/unix_stream.h"
 
 #include <absl/strings/str_cat.h>
@@ -136,7 +136,9 @@ class Server::Impl {
     closing_ = true;
     const std::vector<Connection*> open(connections_.begin(),
                                         connections_.end());
-    for (Connection* connection : open) connection->close();
+    for (Connection* const connection : open) connection->close();
+    const std::vector<Carrier*> far(carriers_.begin(), carriers_.end());
+    for (Carrier* const carrier : far) carrier->close();
     close_listener(as_stream(&listener_));
     if (network_ != nullptr) close_listener(&network_->stream);
   }
@@ -192,44 +194,93 @@ class Server::Impl {
     return absl::OkStatus();
   }
 
-  std::unique_ptr<LoopStream> make_stream(uv_stream_t* listener,
-                                          LoopStream::Owner* owner) {
-    if (listener == as_stream(&listener_))
-      return std::make_unique<UnixStream>(loop_, &arrivals_, owner);
-    return std::make_unique<TlsStream>(loop_, &psk_, &arrivals_, owner,
-                                       options_.handshake);
+  // Makes an object that frees itself, and has memory for its place in a set
+  // first.
+  template <class T, class... Arguments>
+  static T* add_to(std::set<T*>* all, Arguments&&... arguments) {
+    std::set<T*> one = {nullptr};
+    T* const added = new T(std::forward<Arguments>(arguments)...);
+    auto node = one.extract(one.begin());
+    node.value() = added;
+    all->insert(std::move(node));
+    return added;
   }
 
   void accept(uv_stream_t* listener) {
-    const bool full =
-        connections_.size() >= options_.max_connections + strangers_.size();
-    Connection* connection = nullptr;
     try {
-      std::set<Connection*> one = {nullptr};
-      std::list<Connection*> stranger = {nullptr};
-      connection = new Connection(
-          loop_, &table_,
-          {.on_trusted =
-               [this](Connection* known) { strangers_.remove(known); },
-           .on_closed = [this](Connection* closed) { forget(closed); }});
-      auto node = one.extract(one.begin());
-      node.value() = connection;
-      connections_.insert(std::move(node));
-      ++open_;
-      stranger.front() = connection;
-      strangers_.splice(strangers_.end(), stranger);
-      connection->accept(make_stream(listener, connection->as_owner()),
-                         listener);
+      if (listener == as_stream(&listener_))
+        accept_here(listener);
+      else
+        accept_from_afar(listener);
     } catch (const std::bad_alloc&) {
-      if (connection != nullptr) connection->close();
-      return turn_away(listener);
+      turn_away(listener);
     }
-    if (full) return connection->close();
+  }
+
+  bool is_full() const {
+    return connections_.size() >= options_.max_connections;
+  }
+
+  Connection* connect() {
+    Connection* const connection =
+        add_to(&connections_, loop_, &table_,
+               [this](Connection* closed) { forget(closed); });
+    count();
+    return connection;
+  }
+
+  void accept_here(uv_stream_t* listener) {
+    const bool full = is_full();
+    Connection* const connection = connect();
+    try {
+      auto stream = std::make_unique<UnixStream>(loop_, &arrivals_,
+                                                 connection->as_owner());
+      UnixStream* const client = stream.get();
+      connection->take(std::move(stream));
+      client->accept(listener);
+    } catch (const std::bad_alloc&) {
+      connection->close();
+      throw;
+    }
+    if (full) connection->close();
+  }
+
+  void accept_from_afar(uv_stream_t* listener) {
+    std::list<Carrier*> stranger = {nullptr};
+    Carrier* const carrier =
+        add_to(&carriers_, loop_, &psk_, &arrivals_,
+               Carrier::Events{
+                   .on_trusted =
+                       [this](Carrier* known) {
+                         strangers_.remove(known);
+                         count();
+                       },
+                   .on_offer = [this](Carrier* from,
+                                      uint32_t number) { serve(from, number); },
+                   .on_closed = [this](Carrier* closed) { forget(closed); }},
+               options_.handshake);
+    stranger.front() = carrier;
+    strangers_.splice(strangers_.end(), stranger);
+    count();
+    carrier->accept(listener);
     if (strangers_.size() <= options_.max_strangers) return;
-    Connection* const oldest = strangers_.front();
+    Carrier* const oldest = strangers_.front();
     strangers_.pop_front();
     ++turned_away_count_;
     oldest->close();
+  }
+
+  // A process of another host connects over a stream of `carrier`.
+  void serve(Carrier* carrier, uint32_t number) {
+    if (is_full()) return carrier->refuse(number);
+    Connection* connection = nullptr;
+    try {
+      connection = connect();
+      connection->take(carrier->take(number, connection->as_owner()));
+    } catch (const std::bad_alloc&) {
+      if (connection != nullptr) connection->close();
+      carrier->refuse(number);
+    }
   }
 
   // Takes a client that there is no memory for and closes its connection: else
@@ -253,19 +304,27 @@ class Server::Impl {
 
   void forget(Connection* connection) {
     connections_.erase(connection);
-    --open_;
+    count();
+    free_when_closed();
+  }
+
+  void forget(Carrier* carrier) {
+    carriers_.erase(carrier);
     const auto stranger =
-        std::find(strangers_.begin(), strangers_.end(), connection);
+        std::find(strangers_.begin(), strangers_.end(), carrier);
     if (stranger != strangers_.end()) {
       strangers_.erase(stranger);
       ++turned_away_count_;
     }
+    count();
     free_when_closed();
   }
 
+  void count() { open_ = connections_.size() + strangers_.size(); }
+
   void free_when_closed() {
     if (abandoned_ && open_listeners_ == 0 && !turning_away_ &&
-        connections_.empty())
+        connections_.empty() && carriers_.empty())
       delete this;
   }
 
@@ -277,8 +336,9 @@ class Server::Impl {
   Table table_;
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   std::set<Connection*> connections_;
-  // Connections that have not proved yet that they may join, the oldest first.
-  std::list<Connection*> strangers_;
+  std::set<Carrier*> carriers_;
+  // Carriers that have not proved yet that they may join, the oldest first.
+  std::list<Carrier*> strangers_;
   // Other threads may read these.
   std::atomic<size_t> open_{0}, turned_away_count_{0};
   Listener turned_away_ = {};

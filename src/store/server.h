@@ -61,7 +61,7 @@ class Server {
   // Ends all connections; waiting calls end with kStoreUnreachable.
   void close();
 
-  // The present number, for any thread.
+  // The present number of clients, strangers among them, for any thread.
   size_t connections() const;
   // How many connections were closed before they had proved that they may join.
   size_t turned_away() const;

@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<TlsSocket>> TlsSocket::connect(
   absl::StatusOr<Socket> socket = Socket::connect(address, deadline, error);
   if (!socket.ok()) return socket.status();
   watch_peer(socket->descriptor());
-  auto channel = ControlChannel::make(ControlChannel::Role::kClient, psk);
+  auto channel = ControlChannel::make(Greeting::kClient, psk);
   if (!channel.ok()) return channel.status();
   std::unique_ptr<TlsSocket> made(
       new TlsSocket(*std::move(socket), *std::move(channel)));

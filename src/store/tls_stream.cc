@@ -52,8 +52,7 @@ void TlsStream::dial(const NetworkAddress& address) {
     if (self->closing_) return;
     if (status != 0) return self->owner_.on_end();
     self->or_end([self] {
-      auto channel =
-          ControlChannel::make(ControlChannel::Role::kClient, self->psk_);
+      auto channel = ControlChannel::make(Greeting::kAgent, self->psk_);
       if (!channel.ok()) return self->owner_.on_end();
       self->channel_ = *std::move(channel);
       self->start();
@@ -101,7 +100,7 @@ bool TlsStream::collect(absl::string_view bytes) {
   if (!absl::StrContains(absl::string_view(hello_).substr(kRecordHead, size),
                          psk_.identity))
     return false;
-  auto channel = ControlChannel::make(ControlChannel::Role::kServer, psk_);
+  auto channel = ControlChannel::make(Greeting::kServer, psk_);
   if (!channel.ok()) return false;
   channel_ = *std::move(channel);
   return true;

@@ -1,4 +1,4 @@
-// A control connection on an event loop, of a server or of a relay.
+// A control connection on an event loop, of a server or of an agent.
 //
 // A stranger costs little: a server's stream takes at most kMostBytes in the
 // time for a handshake before it trusts its peer, and makes no TLS object until
@@ -27,12 +27,16 @@ class TlsStream final : public LoopStream {
   TlsStream(uv_loop_t* loop, const TlsPsk* psk, std::vector<char>* arrivals,
             Owner* owner, absl::Duration handshake = absl::Seconds(5));
 
-  void accept(uv_stream_t* listener) override;
-  // Connects as a client instead.
+  // Takes the client that `listener` announces. May call `on_end`.
+  void accept(uv_stream_t* listener);
+  // Connects as an agent instead.
   void dial(const NetworkAddress& address);
   bool send(std::string bytes) override;
   size_t unsent() const override;
   void close() override;
+  bool is_server() const { return is_server_; }
+  // Once the peer is trusted.
+  bool peer_is_agent() const { return channel_->peer() == Greeting::kAgent; }
 
  private:
   void start();

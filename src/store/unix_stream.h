@@ -17,7 +17,8 @@ class UnixStream final : public LoopStream {
   // a loop share it.
   UnixStream(uv_loop_t* loop, std::vector<char>* arrivals, Owner* owner);
 
-  void accept(uv_stream_t* listener) override;
+  // Takes the client that `listener` announces. May call `on_end`.
+  void accept(uv_stream_t* listener);
   bool send(std::string bytes) override;
   size_t unsent() const override;
   bool peer_is_traced() const override { return base::is_traced(peer_); }

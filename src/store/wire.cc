@@ -77,8 +77,8 @@ std::optional<Greeting> decode_greeting(absl::string_view body) {
   greeting.version = in.u16();
   const uint8_t role = in.u8();
   greeting.job = std::string(in.text(kMaxGreetingBytes));
-  if (!in.done() || magic != kGreetingMagic ||
-      (role != Greeting::kClient && role != Greeting::kServer))
+  if (!in.done() || magic != kGreetingMagic || role < Greeting::kClient ||
+      role > Greeting::kAgent)
     return std::nullopt;
   greeting.role = static_cast<Greeting::Role>(role);
   return greeting;

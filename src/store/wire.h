@@ -77,10 +77,11 @@ struct Reply {
 };
 
 // The first frame of each side between hosts. A side that hears its own role
-// talks to a mirror of itself and closes (RFC 9257, section 4.1).
+// talks to a mirror of itself and closes (RFC 9257, section 4.1). Behind the
+// greeting of an agent the frames lie in those of carried.h.
 struct Greeting {
-  static constexpr uint16_t kVersion = 1;
-  enum Role : uint8_t { kClient = 1, kServer } role = kClient;
+  static constexpr uint16_t kVersion = 2;
+  enum Role : uint8_t { kClient = 1, kServer, kAgent } role = kClient;
   uint16_t version = kVersion;
   std::string job = {};
 };

@@ -1,5 +1,6 @@
 // Parsers that read what other hosts send, or people write, about a store. The
 // first byte chooses the parser.
+#include "store/carried.h"
 #include "store/control_channel.h"
 #include "store/network_address.h"
 #include "store/several_hosts.h"
@@ -38,11 +39,30 @@ void read_places(absl::string_view text) {
   (void)first_node(text);
 }
 
+// Pieces of any size say the same.
+void read_carried(absl::string_view bytes) {
+  std::string heard[2];
+  bool whole[2] = {};
+  for (const size_t way : {0, 1}) {
+    CarriedReader reader;
+    const size_t piece = way == 0 ? bytes.size() : 1;
+    whole[way] = true;
+    for (size_t at = 0; at < bytes.size() && whole[way]; at += piece)
+      whole[way] = reader.pass(
+          bytes.substr(at, piece),
+          [&](Carried what, uint32_t stream, absl::string_view of) {
+            heard[way] += what == Carried::kBytes ? std::string(of)
+                                                  : carried(what, stream);
+          });
+  }
+  expect(whole[0] == whole[1] && heard[0] == heard[1]);
+}
+
 // A stranger without the key never opens a channel.
 void join(absl::string_view bytes) {
   TlsPsk psk{.identity = "dw1:job"};
   psk.secret.fill(7);
-  const auto server = ControlChannel::make(ControlChannel::Role::kServer, psk);
+  const auto server = ControlChannel::make(Greeting::kServer, psk);
   expect(server.ok());
   std::string plain;
   for (size_t at = 0; at < bytes.size(); at += 64)
@@ -58,15 +78,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view rest(reinterpret_cast<const char*>(data) + 1,
                                size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       distwrap::store::read_frames(rest);
       break;
     case 1:
       distwrap::store::read_places(rest);
       break;
-    default:
+    case 2:
       distwrap::store::join(rest);
+      break;
+    default:
+      distwrap::store::read_carried(rest);
   }
   return 0;
 }

@@ -26,6 +26,8 @@ namespace {
 
 using ::distwrap::cli::Process;
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ProcessPtr = std::unique_ptr<Process>;
@@ -109,20 +111,24 @@ void expect_sums(const std::string& out, const std::string& hosts, int from,
   }
 }
 
-// All sockets that listen beyond a host's loopback interface.
-std::string open_ports(const Hosts& hosts, int host) {
+// The addresses of a host's sockets beyond its loopback interface that are in a
+// state, both as the kernel writes them.
+std::vector<std::string> sockets(const Hosts& hosts, int host,
+                                 const std::string& wanted) {
   const std::string all =
       hosts.output_of(host, {"sh", "-c", "cat /proc/net/tcp /proc/net/tcp6"});
-  std::string open;
+  std::vector<std::string> found;
   std::istringstream lines(all);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string slot, local, remote, state;
     words >> slot >> local >> remote >> state;
-    if (state == "0A" && local.rfind("0100007F", 0) != 0) open += local + " ";
+    if (state == wanted && local.rfind("0100007F", 0) != 0)
+      found.push_back(local);
   }
-  return open;
+  return found;
 }
+const char kListens[] = "0A", kEstablished[] = "01";
 
 TEST_F(HostsTest, TwoNodesAddTheirRanks) {
   const Hosts hosts(2);
@@ -194,9 +200,11 @@ TEST_F(HostsTest, OnePortIsOpenAndTheKeyIsNowhere) {
   const ProcessPtr second = node(hosts, 1, 1, kLoop, gloo);
   ASSERT_TRUE(first->read_until("sum 6", 2)) << first->err();
   ASSERT_TRUE(second->read_until("sum 6", 2)) << second->err();
-  // 29500 is 733C.
-  EXPECT_THAT(open_ports(hosts, 0), HasSubstr(":733C"));
-  EXPECT_THAT(open_ports(hosts, 1), Not(HasSubstr(":733C")));
+  const auto is_the_jobs = EndsWith(":733C");  // 29500
+  EXPECT_THAT(sockets(hosts, 0, kListens), Contains(is_the_jobs));
+  EXPECT_THAT(sockets(hosts, 1, kListens), Not(Contains(is_the_jobs)));
+  // Two of the launcher itself, and one that carries those of all its ranks.
+  EXPECT_THAT(sockets(hosts, 0, kEstablished), Contains(is_the_jobs).Times(3));
   std::ifstream file(key_.substr(key_.find('/')));
   std::string digits;
   std::getline(file, digits);

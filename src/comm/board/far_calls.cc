@@ -131,8 +131,8 @@ int64_t GroupBoard::scale() const {
   return std::max<int64_t>(1, board_->plan_.world_size / kRanks);
 }
 
-// Who has found a difference tells its calls all the same, or the others could
-// not find it.
+// A rank that has found a difference tells its calls all the same, or the
+// others could not find it.
 std::optional<std::string> GroupBoard::to_tell(int64_t now_ns) {
   if (!has_far_members()) return std::nullopt;
   if (told_ns_ == 0) told_ns_ = now_ns;

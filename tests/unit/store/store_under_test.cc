@@ -2,12 +2,18 @@
 
 #include "store/job_key.h"
 #include "store/network_address.h"
+#include "store/relay.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
 #include "store/store_place.h"
 
+#include <uv.h>
+
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <stdlib.h>
+#include <thread>
 #include <utility>
 
 namespace distwrap::store {
@@ -17,6 +23,7 @@ struct StoreTest::State {
   std::optional<RunDirectory> directory;
   std::unique_ptr<ServerThread> server;
   std::unique_ptr<NetworkStore> network;
+  std::unique_ptr<Agent> agent;
 };
 
 struct NetworkStore::State {
@@ -55,13 +62,67 @@ std::string NetworkStore::address() const {
 
 const Server& NetworkStore::server() const { return state_->server->server(); }
 
+int NetworkStore::carriers() const {
+  std::ifstream all("/proc/net/tcp");
+  int open = 0;
+  for (std::string line; std::getline(all, line);) {
+    std::istringstream words(line);
+    std::string slot, local, remote, state;
+    words >> slot >> local >> remote >> state;
+    const size_t colon = local.find(':');
+    open += state == "01" && colon != std::string::npos &&
+            std::stoi(local.substr(colon + 1), nullptr, 16) == port_;
+  }
+  return open;
+}
+
+struct Agent::State {
+  std::optional<RunDirectory> directory;
+  uv_loop_t loop = {};
+  uv_async_t stop = {};
+  std::unique_ptr<Relay> relay;
+  std::thread thread;
+};
+
+Agent::Agent(const NetworkStore& store) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  auto directory = RunDirectory::make(base::Environment::of_process());
+  EXPECT_TRUE(directory.ok()) << directory.status();
+  state.directory.emplace(*std::move(directory));
+  uv_loop_init(&state.loop);
+  uv_async_init(&state.loop, &state.stop, [](uv_async_t* stop) {
+    static_cast<State*>(stop->data)->relay.reset();
+    uv_close(reinterpret_cast<uv_handle_t*>(stop), nullptr);
+  });
+  state.stop.data = &state;
+  const auto key = JobKey::of_process();
+  auto relay = Relay::listen(&state.loop, state.directory->path() + "/store",
+                             resolve({"127.0.0.1", store.port()})->front(),
+                             {job_identity(""), (*key)->control()});
+  EXPECT_TRUE(relay.ok()) << relay.status();
+  state.relay = *std::move(relay);
+  state.thread = std::thread([&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
+}
+
+Agent::~Agent() {
+  uv_async_send(&state_->stop);
+  state_->thread.join();
+  EXPECT_EQ(uv_loop_close(&state_->loop), 0);
+}
+
+std::string Agent::address() const {
+  return "unix:" + state_->directory->path() + "/store";
+}
+
 StoreTest::StoreTest() : state_(std::make_unique<State>()) {
   if (GetParam() == Kind::kInMemory) {
     state_->in_memory = Store::in_memory();
     return;
   }
-  if (GetParam() == Kind::kNetwork) {
+  if (GetParam() == Kind::kNetwork || GetParam() == Kind::kAgent) {
     state_->network = std::make_unique<NetworkStore>();
+    if (GetParam() == Kind::kAgent)
+      state_->agent = std::make_unique<Agent>(*state_->network);
     return;
   }
   auto directory = RunDirectory::make(base::Environment::of_process());
@@ -77,7 +138,8 @@ StoreTest::~StoreTest() = default;
 std::shared_ptr<Store> StoreTest::connect() {
   if (GetParam() == Kind::kInMemory) return state_->in_memory;
   auto store =
-      Store::connect(GetParam() == Kind::kNetwork ? state_->network->address()
+      Store::connect(state_->agent != nullptr     ? state_->agent->address()
+                     : state_->network != nullptr ? state_->network->address()
                                                   : state_->server->address(),
                      soon());
   EXPECT_TRUE(store.ok()) << store.status();
@@ -87,6 +149,7 @@ std::shared_ptr<Store> StoreTest::connect() {
 std::string store_name(const ::testing::TestParamInfo<Kind>& info) {
   return info.param == Kind::kInMemory ? "InMemory"
          : info.param == Kind::kSocket ? "Socket"
+         : info.param == Kind::kAgent  ? "Agent"
                                        : "Network";
 }
 

@@ -16,7 +16,7 @@
 
 namespace distwrap::store {
 
-enum class Kind { kInMemory, kSocket, kNetwork };
+enum class Kind { kInMemory, kSocket, kNetwork, kAgent };
 
 class StoreTest : public ::testing::TestWithParam<Kind> {
  public:
@@ -33,7 +33,8 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
 };
 
 inline auto every_store() {
-  return ::testing::Values(Kind::kInMemory, Kind::kSocket, Kind::kNetwork);
+  return ::testing::Values(Kind::kInMemory, Kind::kSocket, Kind::kNetwork,
+                           Kind::kAgent);
 }
 std::string store_name(const ::testing::TestParamInfo<Kind>& info);
 
@@ -46,6 +47,8 @@ class NetworkStore {
   // "tls://127.0.0.1:<port>".
   std::string address() const;
   int port() const { return port_; }
+  // How many control connections are open.
+  int carriers() const;
   const Server& server() const;
   static void set_key(const std::string& key);
 
@@ -53,6 +56,18 @@ class NetworkStore {
   struct State;
   std::unique_ptr<State> state_;
   int port_ = 0;
+};
+
+// The agent of another host: a relay to a store.
+class Agent {
+ public:
+  explicit Agent(const NetworkStore& store);
+  ~Agent();
+  std::string address() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // A deadline that no passing test reaches.

@@ -34,8 +34,8 @@ TlsPsk psk(uint8_t number, const std::string& job = "job") {
 template <class Channel>
 struct Pair {
   Pair(const TlsPsk& server_psk, const TlsPsk& client_psk)
-      : server(*Channel::make(Role::kServer, server_psk)),
-        client(*Channel::make(Role::kClient, client_psk)) {}
+      : server(*Channel::make(Channel::Role::kServer, server_psk)),
+        client(*Channel::make(Channel::Role::kClient, client_psk)) {}
 
   // Carries bytes until both are silent.
   void carry() {
@@ -179,7 +179,7 @@ TEST(ControlChannel, GreetsAndCarries) {
 
 // A side with the key, whose greeting is another.
 State greeted_with(const std::string& greeting) {
-  auto server = *ControlChannel::make(Role::kServer, psk(1));
+  auto server = *ControlChannel::make(Greeting::kServer, psk(1));
   auto client = *TlsChannel::make(Role::kClient, psk(1));
   std::string plain;
   for (int round = 0; round < 3; ++round) {
@@ -196,7 +196,7 @@ State greeted_with(const std::string& greeting) {
 TEST(ControlChannel, RefusesOtherGreetings) {
   EXPECT_EQ(greeted_with(encode(Greeting{.job = "dw1:job"})), State::kOpen);
   EXPECT_EQ(greeted_with(encode(Greeting{.job = "dw1:other"})), State::kFailed);
-  EXPECT_EQ(greeted_with(encode(Greeting{.version = 2, .job = "dw1:job"})),
+  EXPECT_EQ(greeted_with(encode(Greeting{.version = 1, .job = "dw1:job"})),
             State::kFailed);
   // A mirror has the server's own role.
   EXPECT_EQ(greeted_with(

@@ -1,0 +1,206 @@
+// Streams of many processes over one connection between hosts.
+#include "base/mutex.h"
+#include "distwrap/status.h"
+#include "store/carried.h"
+#include "store/client.h"
+#include "store/news_line.h"
+#include "store/socket.h"
+#include "store_under_test.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace distwrap::store {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::string text_of(Carried what, uint32_t stream, absl::string_view bytes) {
+  return std::to_string(static_cast<int>(what)) + ":" + std::to_string(stream) +
+         ":" + std::string(bytes);
+}
+
+TEST(CarriedReader, TakesFramesInPiecesOfAnySize) {
+  const std::string all =
+      carried(Carried::kOpen, 7) + carried(Carried::kBytes, 7, "some bytes") +
+      carried(Carried::kBytes, 8, "") +
+      carried(Carried::kBytes, 1u << 31, "x") + carried(Carried::kEnd, 7);
+  for (size_t piece = 1; piece <= all.size(); ++piece) {
+    CarriedReader reader;
+    std::vector<std::string> heard;
+    std::string of_seven;
+    for (size_t at = 0; at < all.size(); at += piece)
+      EXPECT_TRUE(reader.pass(
+          absl::string_view(all).substr(at, piece),
+          [&](Carried what, uint32_t stream, absl::string_view bytes) {
+            if (what == Carried::kBytes && stream == 7)
+              of_seven.append(bytes.data(), bytes.size());
+            else
+              heard.push_back(text_of(what, stream, bytes));
+          }));
+    EXPECT_EQ(of_seven, "some bytes") << piece;
+    EXPECT_THAT(heard, ElementsAre("1:7:", "2:2147483648:x", "3:7:")) << piece;
+  }
+}
+
+TEST(CarriedReader, RefusesWhatIsNoFrame) {
+  const auto pass = [](absl::string_view bytes) {
+    CarriedReader reader;
+    return reader.pass(bytes, [](Carried, uint32_t, absl::string_view) {});
+  };
+  std::string long_end = carried(Carried::kBytes, 1, "x");
+  long_end[0] = static_cast<char>(Carried::kEnd);
+  EXPECT_FALSE(pass(long_end));
+  for (const char what : {'\0', '\4', '\xff'}) {
+    std::string unknown = carried(Carried::kOpen, 1);
+    unknown[0] = what;
+    EXPECT_FALSE(pass(unknown)) << static_cast<int>(what);
+  }
+}
+
+class CarrierTest : public ::testing::Test {
+ protected:
+  explicit CarrierTest(const ServerOptions& options = {})
+      : store_(std::make_unique<NetworkStore>(options)),
+        agent_(std::make_unique<Agent>(*store_)) {}
+
+  std::shared_ptr<Store> connect() {
+    auto client = Store::connect(agent_->address(), soon());
+    EXPECT_TRUE(client.ok()) << client.status();
+    return *std::move(client);
+  }
+
+  std::unique_ptr<NetworkStore> store_;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(CarrierTest, AllProcessesOfAHostShareOneConnection) {
+  constexpr int kClients = 100;
+  std::vector<std::shared_ptr<Store>> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back(connect());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i)
+    threads.emplace_back([&, i] {
+      const std::string next = std::to_string((i + 1) % kClients);
+      const std::string value(static_cast<size_t>(i * 1000), 'v');
+      EXPECT_TRUE(clients[i]->set(std::to_string(i), value, soon()).ok());
+      // Some of these wait, all at once.
+      EXPECT_EQ(clients[i]->get(next, soon())->size(),
+                static_cast<size_t>((i + 1) % kClients * 1000));
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(store_->carriers(), 1);
+}
+
+TEST_F(CarrierTest, AValueOfTheGreatestSizeComesWhole) {
+  std::string value(Store::kMaxValueBytes, '\0');
+  for (size_t i = 0; i < value.size(); ++i)
+    value[i] = static_cast<char>(i * 31 + i / 4096);
+  const auto client = connect();
+  ASSERT_TRUE(client->set("k", value, soon()).ok());
+  const auto back = client->get("k", soon());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == value);
+}
+
+// A process that sends no requests loses its connection, and no other does.
+TEST_F(CarrierTest, ABadClientEndsAlone) {
+  const auto client = connect();
+  auto bad = Socket::connect(agent_->address().substr(5), {.deadline = soon()});
+  ASSERT_TRUE(bad.ok()) << bad.status();
+  ASSERT_EQ(bad->send("\xff\xff\xff\xff\xff", soon()).kind, Io::kDone);
+  char byte = 0;
+  EXPECT_EQ(bad->receive(&byte, 1, soon()).kind, Io::kBroken);
+  EXPECT_TRUE(client->set("k", "v", soon()).ok());
+  EXPECT_EQ(store_->carriers(), 1);
+}
+
+class Heard final : public NewsLine::Listener {
+ public:
+  void on_news(absl::string_view text) override { add(std::string(text)); }
+  void on_line_lost(absl::string_view) override { add("line lost"); }
+  // The first entries, when there are so many.
+  std::vector<std::string> wait_for(size_t number) {
+    base::MutexLock lock(mutex_);
+    const Deadline deadline = soon();
+    while (entries_.size() < number && changed_.wait_until(mutex_, deadline)) {
+    }
+    return entries_;
+  }
+
+ private:
+  void add(std::string text) {
+    base::MutexLock lock(mutex_);
+    entries_.push_back(std::move(text));
+    changed_.notify_all();
+  }
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::vector<std::string> entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+std::unique_ptr<NewsLine> line_of(const std::string& address,
+                                  const std::string& will, Heard& heard) {
+  auto line = NewsLine::open(
+      {*StorePlace::parse(address), "news", will, absl::Seconds(20)}, heard,
+      soon());
+  EXPECT_TRUE(line.ok()) << line.status();
+  return *std::move(line);
+}
+
+TEST_F(CarrierTest, TheEndOfAProcessIsHeard) {
+  Heard here, there;
+  const auto root = line_of(store_->address(), "lost 0", here);
+  auto one = line_of(agent_->address(), "lost 1", there);
+  const auto two = line_of(agent_->address(), "lost 2", there);
+  one.reset();
+  EXPECT_THAT(here.wait_for(1), ElementsAre("lost 1"));
+}
+
+// The host of all of them is gone.
+TEST_F(CarrierTest, TheEndOfAnAgentIsTheEndOfAllItsProcesses) {
+  Heard here, there, too;
+  const auto root = line_of(store_->address(), "lost 0", here);
+  const auto one = line_of(agent_->address(), "lost 1", there);
+  const auto two = line_of(agent_->address(), "lost 2", too);
+  agent_.reset();
+  EXPECT_THAT(here.wait_for(2),
+              ::testing::UnorderedElementsAre("lost 1", "lost 2"));
+  EXPECT_EQ(there.wait_for(1).back(), "line lost");
+  EXPECT_EQ(too.wait_for(1).back(), "line lost");
+}
+
+TEST_F(CarrierTest, TheEndOfTheStoreIsHeardByAllProcesses) {
+  Heard there, too;
+  const auto one = line_of(agent_->address(), "lost 1", there);
+  const auto two = line_of(agent_->address(), "lost 2", too);
+  const auto client = connect();
+  store_.reset();
+  EXPECT_EQ(there.wait_for(1).back(), "line lost");
+  EXPECT_EQ(too.wait_for(1).back(), "line lost");
+  EXPECT_EQ(error_reason(client->set("k", "v", soon())),
+            Reason::kStoreUnreachable);
+}
+
+struct SmallStore : CarrierTest {
+  SmallStore() : CarrierTest({.max_connections = 2}) {}
+};
+TEST_F(SmallStore, RefusesOneProcessWithoutHarmToOthers) {
+  const auto one = connect(), two = connect();
+  auto more =
+      Socket::connect(agent_->address().substr(5), {.deadline = soon()});
+  ASSERT_TRUE(more.ok()) << more.status();
+  char byte = 0;
+  EXPECT_EQ(more->receive(&byte, 1, soon()).kind, Io::kBroken);
+  EXPECT_TRUE(one->set("k", "v", soon()).ok());
+  EXPECT_EQ(*two->get("k", soon()), "v");
+}
+
+}  // namespace
+}  // namespace distwrap::store
