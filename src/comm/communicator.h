@@ -392,6 +392,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::optional<ErrorInfo> ask_board(const ErrorInfo& info);
   void learn_first(ErrorInfo* info,
                    absl::Duration patience = FirstFailure::kShort);
+  void learn_loss_of_store(ErrorInfo* info, bool does_not_answer);
   // The part of `pending_mismatch` about messages, which are not on the board;
   // in message_mismatch.cc.
   absl::Status pending_message_mismatch();

@@ -66,7 +66,7 @@ void BackendCommunicator::abort(ErrorInfo cause) {
 
 void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {
   if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
-  if (!tell.passed()) first_failure_.agree(cause);
+  if (!tell.passed()) first_failure_.agree(cause).status().IgnoreError();
   abort(std::move(cause));
 }
 
@@ -76,7 +76,7 @@ void BackendCommunicator::abort_drain(ErrorInfo cause, Deadline tell) {
     base::MutexLock lock(mutex_);
     if (in_flight_ == 0) return;
   }
-  if (!tell.passed()) first_failure_.agree(cause);
+  if (!tell.passed()) first_failure_.agree(cause).status().IgnoreError();
   abort(std::move(cause));
 }
 
@@ -104,7 +104,7 @@ absl::Status BackendCommunicator::broken_by_exception(uint16_t kind) {
 }
 
 void BackendCommunicator::work_expired(const ErrorInfo& cause) {
-  first_failure_.agree(cause);
+  first_failure_.agree(cause).status().IgnoreError();
   abort(cause);
   base::MutexLock lock(mutex_);
   is_news_ = false;
@@ -203,7 +203,7 @@ absl::Status BackendCommunicator::pending_mismatch() {
   nanosleep(&moment, nullptr);
   const std::optional<ErrorInfo> found = look();
   if (!found.has_value()) return absl::OkStatus();
-  ErrorInfo first = first_failure_.agree(*found);
+  ErrorInfo first = first_failure_.agree(*found).value_or(*found);
   if (first.reason != Reason::kCallMismatch) return base::make_error(*found);
   first.my_rank = identity_.rank;
   return base::make_error(first);

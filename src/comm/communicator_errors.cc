@@ -203,7 +203,11 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
   // Engines do not tell which calls differ. The rank that knows from the board
   // may be the only one, and about to leave the board.
   if (info->reason == Reason::kCallMismatch) patience = FirstFailure::kLong;
-  ErrorInfo first = first_failure_.agree(*info, patience);
+  absl::StatusOr<ErrorInfo> answer = first_failure_.agree(*info, patience);
+  if (!answer.ok())
+    return learn_loss_of_store(
+        info, error_reason(answer.status()) == Reason::kTimedOut);
+  ErrorInfo first = *std::move(answer);
   if (first.reason == Reason::kCallMismatch && first.expected.empty() &&
       !info->expected.empty())
     return;
@@ -257,6 +261,21 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
     info->reason = first.reason;
     info->what = first.what;
   }
+}
+
+// Nobody can be asked what came first. When the store's host is gone, that did.
+void BackendCommunicator::learn_loss_of_store(ErrorInfo* info,
+                                              bool does_not_answer) {
+  if (identity_.news == nullptr || info->reason == Reason::kCallMismatch)
+    return;
+  std::optional<ErrorInfo> lost =
+      identity_.news->loss_of_store(does_not_answer);
+  if (!lost.has_value() ||
+      (lost->reason == info->reason && lost->ranks == info->ranks))
+    return;
+  if (!info->what.empty())
+    absl::StrAppend(&lost->cause, "; here: ", info->what);
+  *info = located(*std::move(lost), info->op, info->seq);
 }
 
 ErrorInfo BackendCommunicator::work_failed(const dw_op& op, int32_t code,

@@ -8,10 +8,11 @@ namespace distwrap::comm {
 FirstFailure::FirstFailure(std::shared_ptr<Store> store, std::string key)
     : store_(std::move(store)), key_(std::move(key)) {}
 
-ErrorInfo FirstFailure::agree(const ErrorInfo& mine, absl::Duration patience) {
+absl::StatusOr<ErrorInfo> FirstFailure::agree(const ErrorInfo& mine,
+                                              absl::Duration patience) {
   const absl::StatusOr<std::string> first = store_->compare_set(
       key_, "", base::encode_error(mine), Deadline::after(patience));
-  if (!first.ok()) return mine;
+  if (!first.ok()) return first.status();
   return base::decode_error(*first).value_or(mine);
 }
 

@@ -14,6 +14,9 @@
 #include "distwrap/status.h"
 #include "distwrap/store.h"
 
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+
 #include <memory>
 #include <string>
 
@@ -30,9 +33,9 @@ class FirstFailure {
   static constexpr absl::Duration kLong = absl::Milliseconds(300);
 
   // Returns the first failure of the group: `mine`, with its `my_rank` as
-  // reporter, or the one that another rank offered before. Also `mine` when the
-  // store has not answered in time.
-  ErrorInfo agree(const ErrorInfo& mine, absl::Duration patience = kShort);
+  // reporter, or the one that another rank offered before. Errors: the store's.
+  absl::StatusOr<ErrorInfo> agree(const ErrorInfo& mine,
+                                  absl::Duration patience = kShort);
 
  private:
   const std::shared_ptr<Store> store_;

@@ -17,6 +17,9 @@ namespace {
 
 // The time for an entry about a failure. Without the store nobody can be told.
 constexpr absl::Duration kSay = absl::Seconds(1);
+// The time in which the end of a connection comes to all ranks.
+constexpr absl::Duration kEndOfLine = absl::Milliseconds(200);
+constexpr char kHostGone[] = "the host of a rank cannot be reached";
 
 }  // namespace
 
@@ -79,25 +82,31 @@ void HostNews::on_lost(int rank, const Lost& lost) {
     // Another thread may have ended the group while a listener ran.
     if (std::find(groups_.begin(), groups_.end(), group) == groups_.end())
       continue;
-    const std::vector<int>& members = group->place_.global_ranks;
-    const auto member = std::find(members.begin(), members.end(), rank);
-    if (member == members.end()) continue;
-    const int number = static_cast<int>(member - members.begin());
-    ErrorInfo found{.reason = Reason::kPeerLost,
-                    .what = lost.what,
-                    .ranks = {number},
-                    .cause = lost.cause,
-                    .next_step =
-                        "look at that rank's own output and at the "
-                        "network between the hosts",
-                    .seen = {RankSeen{.rank = number,
-                                      .global_rank = rank,
-                                      .host = lost.host,
-                                      .pid = lost.process}}};
-    if (rank == plan_.rank)
-      found.what = "the other ranks have given this rank up";
-    tell(*group, std::move(found));
+    std::optional<ErrorInfo> found = loss_of(*group, rank, lost);
+    if (found.has_value()) tell(*group, *std::move(found));
   }
+}
+
+// The error that a group hears of a lost rank; nullopt when that is no member.
+std::optional<ErrorInfo> HostNews::loss_of(const GroupNews& group, int rank,
+                                           const Lost& lost) const {
+  const std::vector<int>& members = group.place_.global_ranks;
+  const auto member = std::find(members.begin(), members.end(), rank);
+  if (member == members.end()) return std::nullopt;
+  const int number = static_cast<int>(member - members.begin());
+  return ErrorInfo{.reason = Reason::kPeerLost,
+                   .what = rank == plan_.rank
+                               ? "the other ranks have given this rank up"
+                               : lost.what,
+                   .ranks = {number},
+                   .cause = lost.cause,
+                   .next_step =
+                       "look at that rank's own output and at the "
+                       "network between the hosts",
+                   .seen = {RankSeen{.rank = number,
+                                     .global_rank = rank,
+                                     .host = lost.host,
+                                     .pid = lost.process}}};
 }
 
 void HostNews::on_broken(uint64_t uid, int rank) {
@@ -133,7 +142,10 @@ void HostNews::on_line_lost(absl::string_view cause) {
     base::MutexLock lock(mutex_);
     // A store in rank 0's process ends with it, after rank 0 has left.
     if (leaving_ || left_.count(0) != 0) return;
+    line_lost_ = std::string(cause);
+    changed_.notify_all();
   }
+  store_->give_up(cause);
   base::log(
       base::LogLevel::kWarning,
       absl::StrCat("rank ", plan_.rank,
@@ -141,8 +153,30 @@ void HostNews::on_line_lost(absl::string_view cause) {
                    store_->address(), " is gone: ", cause));
   for (const int rank : plan_.store_host)
     if (rank != plan_.rank)
-      on_lost(rank, {.what = "the host of a rank cannot be reached",
-                     .cause = std::string(cause)});
+      on_lost(rank, {.what = kHostGone, .cause = std::string(cause)});
+}
+
+std::optional<ErrorInfo> HostNews::loss_of_store(const GroupNews& group,
+                                                 bool does_not_answer) {
+  // The line ends at once where the store refuses connections. A line that is
+  // merely silent ends on all ranks within one pause, and a line that is not
+  // silent has a store that is slow.
+  const absl::Duration pause = store::NewsLine::longest_pause(plan_.silence);
+  if (does_not_answer && line_ != nullptr && line_->pause() < 2 * pause)
+    return std::nullopt;
+  const Deadline deadline = Deadline::after(
+      kEndOfLine + (does_not_answer ? pause : absl::ZeroDuration()));
+  base::MutexLock lock(mutex_);
+  while (!line_lost_.has_value() && changed_.wait_until(mutex_, deadline)) {
+  }
+  if (!line_lost_.has_value()) return std::nullopt;
+  for (const int rank : plan_.store_host) {
+    std::optional<ErrorInfo> found;
+    if (rank != plan_.rank)
+      found = loss_of(group, rank, {.what = kHostGone, .cause = *line_lost_});
+    if (found.has_value()) return found;
+  }
+  return std::nullopt;
 }
 
 void HostNews::tell(GroupNews& group, ErrorInfo found) {
@@ -215,6 +249,12 @@ void GroupNews::break_off() {
     if (std::exchange(told_, true) || news->leaving_) return;
   }
   news->say(absl::StrCat("broken ", absl::Hex(place_.uid), " ", place_.rank));
+}
+
+std::optional<ErrorInfo> GroupNews::loss_of_store(bool does_not_answer) {
+  const std::shared_ptr<HostNews> news = news_.lock();
+  if (news == nullptr) return std::nullopt;
+  return news->loss_of_store(*this, does_not_answer);
 }
 
 void GroupNews::say_calls(absl::string_view text) {

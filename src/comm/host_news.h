@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -81,6 +82,10 @@ class HostNews final : private store::NewsLine::Listener {
   void on_line_lost(absl::string_view cause) override;
 
   void on_lost(int rank, const Lost& lost);
+  std::optional<ErrorInfo> loss_of(const GroupNews& group, int rank,
+                                   const Lost& lost) const;
+  std::optional<ErrorInfo> loss_of_store(const GroupNews& group,
+                                         bool does_not_answer);
   void on_broken(uint64_t uid, int rank);
   void on_calls(uint64_t uid, absl::string_view text);
   GroupNews* find(uint64_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -106,6 +111,8 @@ class HostNews final : private store::NewsLine::Listener {
   GroupNews* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread::id teller_ ABSL_GUARDED_BY(mutex_);
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  // Why nothing more is heard, once that is so.
+  std::optional<std::string> line_lost_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<store::NewsLine> line_;  // ended before the rest
 };
 
@@ -125,6 +132,11 @@ class GroupNews {
   void break_off();
   // Tells members on other hosts what this host's have called.
   void say_calls(absl::string_view text);
+  // The member that is lost because the store's host is gone. For a rank that
+  // has got no answer of the store: it waits for the moment in which all ranks
+  // come to know that. Otherwise a failure would have as many causes as there
+  // are ranks that see each other give up.
+  std::optional<ErrorInfo> loss_of_store(bool does_not_answer);
 
  private:
   friend class HostNews;

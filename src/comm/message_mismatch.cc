@@ -35,7 +35,7 @@ absl::Status BackendCommunicator::pending_message_mismatch() {
   if (board_ == nullptr) return absl::OkStatus();
   const std::optional<ErrorInfo> gave_up = board_->who_gave_up();
   if (!gave_up.has_value()) return absl::OkStatus();
-  ErrorInfo first = first_failure_.agree(*gave_up);
+  ErrorInfo first = first_failure_.agree(*gave_up).value_or(*gave_up);
   if (first.reason != Reason::kCallMismatch) return absl::OkStatus();
   first.my_rank = identity_.rank;
   return base::make_error(first);

@@ -151,6 +151,13 @@ class Client final : public ClientStore {
   }
 
   const StorePlace& place() const override { return place_; }
+  void give_up(absl::string_view cause) override {
+    MutexLock lock(mutex_);
+    if (gone_.has_value()) return;
+    gone_ = std::string(cause);
+    kept_.clear();
+    for (ByteStream* const stream : used_) stream->shut();
+  }
   std::string address() const override { return place_.address(); }
 
  private:
@@ -217,9 +224,13 @@ class Client final : public ClientStore {
 
   absl::StatusOr<Reply> ask_once(const StoreCall& call, const Request& request,
                                  Deadline until) {
-    absl::StatusOr<StreamPtr> stream = take(call.deadline());
+    absl::StatusOr<StreamPtr> stream = take(call);
     if (!stream.ok()) return stream.status();
-    absl::StatusOr<Reply> reply = round_trip(call, request, until, **stream);
+    absl::StatusOr<Reply> reply = absl::UnknownError("");
+    {
+      const Use use(this, stream->get());
+      reply = round_trip(call, request, until, **stream);
+    }
     if (!reply.ok()) return reply;
     put_back(*std::move(stream));
     if (reply->answer == Answer::kRefused)
@@ -257,14 +268,16 @@ class Client final : public ClientStore {
   }
 
   // Takes an idle connection or opens a new one.
-  absl::StatusOr<StreamPtr> take(Deadline deadline) {
+  absl::StatusOr<StreamPtr> take(const StoreCall& call) {
     {
       MutexLock lock(mutex_);
       // The connections that a forked child inherits carry the parent's calls.
       if (pid_ != getpid()) {
         kept_.clear();
+        used_.clear();
         pid_ = getpid();
       }
+      if (gone_.has_value()) return lost(call, *gone_);
       if (!kept_.empty()) {
         StreamPtr stream = std::move(kept_.back());
         kept_.pop_back();
@@ -273,7 +286,7 @@ class Client final : public ClientStore {
     }
     // The server has been there before, so a missing server has ended.
     bool hopeless = false;
-    return place_.dial({.deadline = deadline, .wait_for_server = false},
+    return place_.dial({.deadline = call.deadline(), .wait_for_server = false},
                        &hopeless);
   }
 
@@ -281,6 +294,28 @@ class Client final : public ClientStore {
     MutexLock lock(mutex_);
     if (kept_.size() < kKeptConnections) kept_.push_back(std::move(stream));
   }
+
+  // A call's use of a stream, which `give_up` ends.
+  class Use {
+   public:
+    Use(Client* client, ByteStream* stream)
+        : client_(*client), stream_(*stream) {
+      MutexLock lock(client_.mutex_);
+      client_.used_.push_back(stream);
+      if (client_.gone_.has_value()) stream->shut();
+    }
+    ~Use() {
+      MutexLock lock(client_.mutex_);
+      std::vector<ByteStream*>& all = client_.used_;
+      all.erase(std::remove(all.begin(), all.end(), &stream_), all.end());
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Client& client_;
+    ByteStream& stream_;
+  };
 
   absl::Status lost(const StoreCall& call, absl::string_view cause) const {
     return base::make_error(
@@ -302,6 +337,9 @@ class Client final : public ClientStore {
   Mutex mutex_;
   pid_t pid_ ABSL_GUARDED_BY(mutex_);
   std::vector<StreamPtr> kept_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ByteStream*> used_ ABSL_GUARDED_BY(mutex_);  // by calls
+  // Why the server is gone, once that is known.
+  std::optional<std::string> gone_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -23,6 +23,9 @@ class ClientStore : public Store {
                                          absl::string_view text,
                                          Deadline deadline) = 0;
   virtual const StorePlace& place() const = 0;
+  // The server is known to be gone: calls that wait and all later ones end with
+  // kStoreUnreachable and this cause.
+  virtual void give_up(absl::string_view cause) = 0;
 };
 
 // As Store::connect. Sets `*hopeless` when a further attempt would end in the

@@ -56,6 +56,14 @@ absl::StatusOr<std::unique_ptr<NewsLine>> NewsLine::open(Plan plan,
   return line;
 }
 
+absl::Duration NewsLine::longest_pause(absl::Duration silence) {
+  return silence / kBeats;
+}
+
+absl::Duration NewsLine::pause() const {
+  return absl::Nanoseconds(Deadline::now_ns() - heard_ns_);
+}
+
 NewsLine::~NewsLine() {
   ends_ = true;
   stream_->shut();
@@ -98,12 +106,13 @@ absl::Status NewsLine::check_not_behind(int64_t next) {
 void NewsLine::run() {
   const absl::Status status = base::guarded("news", [this] {
     for (int64_t next = 1; !ends_;) {
-      const absl::StatusOr<Reply> reply =
-          ask({.op = Op::kGetAll,
-               .timeout_ns = absl::ToInt64Nanoseconds(plan_.silence / kBeats),
-               .keys = {absl::StrCat(plan_.log, "/", next)}},
-              Deadline::after(plan_.silence));
+      const absl::StatusOr<Reply> reply = ask(
+          {.op = Op::kGetAll,
+           .timeout_ns = absl::ToInt64Nanoseconds(longest_pause(plan_.silence)),
+           .keys = {absl::StrCat(plan_.log, "/", next)}},
+          Deadline::after(plan_.silence));
       if (!reply.ok()) return reply.status();
+      heard_ns_ = Deadline::now_ns();
       if (reply->answer == Answer::kDone && reply->texts.size() == 1) {
         ++next;
         listener_.on_news(reply->texts.front());

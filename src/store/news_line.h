@@ -62,6 +62,11 @@ class NewsLine {
   NewsLine(const NewsLine&) = delete;
   NewsLine& operator=(const NewsLine&) = delete;
 
+  // How long the line may hear nothing at the most while the store lives, and
+  // for how long it has heard nothing.
+  static absl::Duration longest_pause(absl::Duration silence);
+  absl::Duration pause() const;
+
  private:
   NewsLine(Plan plan, Listener& listener, std::unique_ptr<ByteStream> stream)
       : plan_(std::move(plan)),
@@ -75,6 +80,7 @@ class NewsLine {
   Listener& listener_;
   const std::unique_ptr<ByteStream> stream_;
   std::atomic<bool> ends_{false};
+  std::atomic<int64_t> heard_ns_{Deadline::now_ns()};
   std::thread thread_;
 };
 

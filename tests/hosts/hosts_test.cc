@@ -80,21 +80,24 @@ class HostsTest : public ::testing::Test {
     return hosts.start(host, words, more);
   }
 
-  // The program's two ranks, each on a host of its own.
+  // The program's ranks without a launcher, so many on each host.
   std::vector<ProcessPtr> by_init_method(const Hosts& hosts,
-                                         const std::string& what) const {
-    std::vector<ProcessPtr> ranks;
-    for (int rank = 0; rank < 2; ++rank) {
-      Variables own = variables(rank, key_);
-      own["BACKEND"] = "gloo";
-      ranks.push_back(
-          hosts.start(rank,
-                      {PROGRAM, what,
-                       "tcp://" + Hosts::address(0) +
-                           ":29511?world_size=2&rank=" + std::to_string(rank)},
-                      own));
+                                         const std::string& what, int ranks = 2,
+                                         int on_a_host = 1,
+                                         Variables more = {}) const {
+    more.insert({"BACKEND", "gloo"});
+    std::vector<ProcessPtr> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      Variables own = variables(rank / on_a_host, key_);
+      own.merge(Variables(more));
+      all.push_back(hosts.start(
+          rank / on_a_host,
+          {PROGRAM, what,
+           "tcp://" + Hosts::address(0) + ":29511?world_size=" +
+               std::to_string(ranks) + "&rank=" + std::to_string(rank)},
+          own));
     }
-    return ranks;
+    return all;
   }
 
   std::string folder_, key_;
@@ -434,6 +437,33 @@ TEST_F(HostsTest, ACutIsHeardOnBothSides) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
   EXPECT_THAT(first->out(), HasSubstr("failed kPeerLost"));
   EXPECT_THAT(second->out(), HasSubstr("failed kPeerLost"));
+}
+
+// Rank 0 serves the store of a job without a launcher. When its host is gone,
+// groups of other hosts go on, and making a group fails.
+TEST_F(HostsTest, GroupsOfOtherHostsOutliveTheHostOfTheStore) {
+  for (const std::string backend : {"gloo", "ucx"})
+    for (const bool is_cut : {false, true}) {
+      SCOPED_TRACE(backend + (is_cut ? ", cut off" : ", killed"));
+      const Hosts hosts(3);
+      const std::vector<ProcessPtr> ranks =
+          by_init_method(hosts, "outlive", 6, 2,
+                         {{"BACKEND", backend}, {"DISTWRAP_HEARTBEAT", "2"}});
+      for (const ProcessPtr& rank : ranks)
+        ASSERT_TRUE(rank->read_until("is process", 1))
+            << rank->err() << rank->out();
+      if (is_cut) hosts.set_cable(0, false);
+      for (int rank = 0; rank < 2 && !is_cut; ++rank)
+        ranks[rank]->signal(SIGKILL);
+      for (size_t rank = 2; rank < 6; ++rank) {
+        EXPECT_EQ(ranks[rank]->wait(), 0) << ranks[rank]->err();
+        EXPECT_THAT(
+            ranks[rank]->out(),
+            AllOf(HasSubstr("failed kPeerLost ranks 0:"),
+                  HasSubstr("the rest adds to 6"),
+                  HasSubstr("failed kStoreUnreachable"), HasSubstr("closed")));
+      }
+    }
 }
 
 // The process of a rank, which the node's output tells.

@@ -5,12 +5,17 @@
 //                                        last host they are whole numbers
 //   hosts_program loop                   adds them until a call fails, and says
 //                                        which process it is
+//   hosts_program outlive [INIT_METHOD]  adds them until a call fails; then the
+//                                        ranks from 2 on, which have a group
+//                                        of their own, add theirs, and split it
 //   hosts_program leave CODE             the last rank ends with CODE after all
 //                                        have added; others wait to be ended
 //
 // It prints "rank R of N on HOSTS backend B sum S", where HOSTS are the numbers
 // of all ranks' hosts, or "failed REASON TEXT" with exit code 3. BACKEND names
 // the backend.
+#include "distwrap/distwrap.h"
+#include "distwrap/groups.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
 
@@ -36,6 +41,29 @@ int failed(const absl::Status& status) {
   return 3;
 }
 
+// The rest of a job goes on whose ranks 0 and 1, with the store, are gone.
+int go_on(const distwrap::Session& session, const distwrap::Group& rest) {
+  distwrap::Communicator& ranks = **rest.communicator();
+  double sum = 0;
+  for (int i = 0; i < 500; ++i) {
+    sum = rest.rank();
+    const absl::Status done =
+        ranks
+            .all_reduce(distwrap::TensorView(&sum, 1),
+                        distwrap::TensorView(&sum, 1), distwrap::ReduceOp::kSum)
+            .status();
+    if (!done.ok()) return failed(done);
+  }
+  std::printf("the rest adds to %g\n", sum);
+  const auto half =
+      distwrap::split_group({.parent = rest, .split_ranks = {{0, 2}, {1, 3}}});
+  if (!half.ok()) failed(half.status());
+  const absl::Status closed = session.close();
+  if (!closed.ok()) failed(closed);
+  std::printf("closed\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,7 +74,7 @@ int main(int argc, char** argv) {
   distwrap::InitOptions options;
   if (const char* const backend = std::getenv("BACKEND"))
     options.backend = backend;
-  if ((what == "sum" || what == "differ") && argc > 2)
+  if ((what == "sum" || what == "differ" || what == "outlive") && argc > 2)
     options.init_method = argv[2];
   const absl::StatusOr<distwrap::Session> session =
       distwrap::Session::create(options);
@@ -91,11 +119,21 @@ int main(int argc, char** argv) {
     done = ranks.all_reduce(number, number, distwrap::ReduceOp::kSum).status();
     if (!done.ok()) return failed(done);
   }
-  if (what == "loop")
+  distwrap::Group rest;
+  if (what == "outlive") {
+    distwrap::bind_session(*session);
+    const auto made = distwrap::split_group({.split_ranks = {{2, 3, 4, 5}}});
+    if (!made.ok()) return failed(made.status());
+    rest = *made;
+  }
+  if (what == "loop" || what == "outlive")
     std::printf("rank %d is process %d\n", world.rank(), getpid());
-  while (what == "loop") {
+  while (what == "loop" || what == "outlive") {
     done = add();
-    if (!done.ok()) return failed(done);
+    if (!done.ok()) {
+      const int code = failed(done);
+      return rest ? go_on(*session, rest) : code;
+    }
     sum = 1;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

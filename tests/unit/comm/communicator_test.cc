@@ -190,12 +190,14 @@ TEST_F(CommunicatorTest, AFailureNamesThePeerAndBreaksTheGroup) {
 TEST_F(CommunicatorTest, AnotherRanksEarlierFailureIsTheCause) {
   start();
   FirstFailure elsewhere(store_, "failure");
-  elsewhere.agree({.reason = Reason::kPeerLost,
-                   .what = "line cut",
-                   .op = "all_reduce",
-                   .my_rank = 2,
-                   .group_size = 4,
-                   .ranks = {3}});
+  ASSERT_TRUE(elsewhere
+                  .agree({.reason = Reason::kPeerLost,
+                          .what = "line cut",
+                          .op = "all_reduce",
+                          .my_rank = 2,
+                          .group_size = 4,
+                          .ranks = {3}})
+                  .ok());
   fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
     set_error(error, DW_REASON_PEER_LOST, 2, "closed by rank 2");
     return DW_UNAVAILABLE;
@@ -209,11 +211,12 @@ TEST_F(CommunicatorTest, AnotherRanksEarlierFailureIsTheCause) {
 // backend, a peer has heard of it and has cut its connections.
 TEST_F(CommunicatorTest, AnEarlierFailureOfThisRankIsTheCauseToo) {
   start();
-  FirstFailure(store_, "failure")
-      .agree({.reason = Reason::kAborted,
-              .what = "the group was aborted: enough",
-              .my_rank = 0,
-              .group_size = 4});
+  ASSERT_TRUE(FirstFailure(store_, "failure")
+                  .agree({.reason = Reason::kAborted,
+                          .what = "the group was aborted: enough",
+                          .my_rank = 0,
+                          .group_size = 4})
+                  .ok());
   fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
     set_error(error, DW_REASON_PEER_LOST, 1, "closed by rank 1");
     return DW_UNAVAILABLE;
@@ -227,8 +230,10 @@ TEST_F(CommunicatorTest, AnEarlierFailureOfThisRankIsTheCauseToo) {
 
 TEST_F(CommunicatorTest, APeerThatGaveUpIsNamedAsSuch) {
   start();
-  FirstFailure(store_, "failure")
-      .agree({.reason = Reason::kTimedOut, .my_rank = 1, .group_size = 4});
+  ASSERT_TRUE(
+      FirstFailure(store_, "failure")
+          .agree({.reason = Reason::kTimedOut, .my_rank = 1, .group_size = 4})
+          .ok());
   fake_.submit = [](const dw_op&, dw_work*, dw_error* error) {
     set_error(error, DW_REASON_PEER_LOST, 1, "closed by rank 1");
     return DW_UNAVAILABLE;

@@ -198,6 +198,27 @@ TEST_F(HostNewsTest, WithoutTheStoreItsHostIsLost) {
   mine->tell(nullptr);
 }
 
+// A rank that gets no answer of the store learns that its host was lost, where
+// the line tells so, and nothing where the store is merely slow.
+TEST_F(HostNewsTest, WhoGetsNoAnswerLearnsOfTheStoresEnd) {
+  const auto here = join(2);
+  Heard heard;
+  const auto mine = group(here, 2, heard);
+  const auto without = GroupNews::open(here, {"tp", 8, 0, {2, 1}});
+  EXPECT_FALSE(mine->loss_of_store(/*does_not_answer=*/true).has_value());
+  EXPECT_FALSE(mine->loss_of_store(/*does_not_answer=*/false).has_value());
+  server_.reset();
+  std::optional<ErrorInfo> found;
+  for (const Deadline patience = soon();
+       !found.has_value() && !patience.passed();)
+    found = mine->loss_of_store(/*does_not_answer=*/false);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kPeerLost);
+  EXPECT_THAT(found->ranks, ElementsAre(1));
+  EXPECT_FALSE(without->loss_of_store(/*does_not_answer=*/false).has_value());
+  mine->tell(nullptr);
+}
+
 TEST_F(HostNewsTest, AGroupOfOneRankNeedsNone) {
   EXPECT_EQ(GroupNews::open(join(0), {"alone", 1, 0, {0}}), nullptr);
   EXPECT_EQ(GroupNews::open(nullptr, {"dp", 1, 0, {0, 1}}), nullptr);

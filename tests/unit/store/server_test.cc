@@ -6,13 +6,16 @@
 #include "distwrap/abi/note.h"
 #include "distwrap/status.h"
 #include "distwrap/store.h"
+#include "store/client.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
 #include "store/socket.h"
+#include "store/store_place.h"
 #include "store/wire.h"
 #include "store_under_test.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/time/clock.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -142,6 +145,30 @@ TEST_F(SocketStore, ServerGoneInMidWait) {
         error_reason(
             store->add("n", 1, Deadline::after(absl::Seconds(60))).status()),
         Reason::kStoreUnreachable);
+}
+
+// The server lives, but another line to it has ended.
+TEST_F(SocketStore, GivingUpEndsCallsThatWaitAndLaterOnes) {
+  start();
+  bool hopeless = false;
+  const auto store =
+      *connect_to(*StorePlace::parse("unix:" + path_), soon(), &hopeless);
+  std::thread waiter([&] {
+    const absl::Status status =
+        store->wait({"never"}, Deadline::after(absl::Seconds(60)));
+    EXPECT_EQ(error_reason(status), Reason::kStoreUnreachable) << status;
+  });
+  const Deadline patience = soon();
+  while (server_->server().connections() < 1 && !patience.passed())
+    std::this_thread::yield();
+  absl::SleepFor(absl::Milliseconds(20));  // usually, the call waits by now
+  store->give_up("nothing was heard");
+  waiter.join();
+  EXPECT_EQ(error_reason(store->wait({"never"}, Deadline::never())),
+            Reason::kStoreUnreachable);
+  const absl::Status later = store->set("k", "v", Deadline::never());
+  EXPECT_EQ(error_reason(later), Reason::kStoreUnreachable);
+  EXPECT_THAT(std::string(later.message()), HasSubstr("nothing was heard"));
 }
 
 TEST_F(SocketStore, ClientThatLeavesIsForgotten) {

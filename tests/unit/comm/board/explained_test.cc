@@ -37,11 +37,12 @@ TEST_F(ExplainedTest, WhoIsAboutToSayThatItGaveUpIsNotLost) {
   fail_with(DW_REASON_PEER_LOST, DW_UNAVAILABLE, "closed by rank 1");
   std::thread slow([&] {
     absl::SleepFor(absl::Milliseconds(5));
-    FirstFailure(store_, "failure")
-        .agree({.reason = Reason::kAborted,
-                .what = "the group was aborted: enough",
-                .my_rank = 1,
-                .group_size = 4});
+    EXPECT_TRUE(FirstFailure(store_, "failure")
+                    .agree({.reason = Reason::kAborted,
+                            .what = "the group was aborted: enough",
+                            .my_rank = 1,
+                            .group_size = 4})
+                    .ok());
     other().break_off();
   });
   const absl::Status status = call().status();
@@ -73,12 +74,13 @@ TEST_F(ExplainedTest, WhoSaysNothingIsLost) {
 // The first to offer its failure may know less than this rank.
 TEST_F(ExplainedTest, CallsThatDifferAreNamedByWhoSeesThem) {
   start_on_board();
-  FirstFailure(store_, "failure")
-      .agree({.reason = Reason::kCallMismatch,
-              .what = "an engine found calls that differ",
-              .my_rank = 1,
-              .group_size = 4,
-              .ranks = {0}});
+  ASSERT_TRUE(FirstFailure(store_, "failure")
+                  .agree({.reason = Reason::kCallMismatch,
+                          .what = "an engine found calls that differ",
+                          .my_rank = 1,
+                          .group_size = 4,
+                          .ranks = {0}})
+                  .ok());
   ranks_[1]->call(op_of(DW_OP_BARRIER, 0, 1));
   fail_with(DW_REASON_CALL_MISMATCH, DW_FAILED_PRECONDITION, "differ");
   const absl::Status status = call().status();
