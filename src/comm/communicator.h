@@ -390,6 +390,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // group, as the board and the store, or the store alone, know it.
   void learn_root_cause(ErrorInfo* info);
   std::optional<ErrorInfo> ask_board(const ErrorInfo& info);
+  std::optional<ErrorInfo> heard_news();
   void learn_first(ErrorInfo* info,
                    absl::Duration patience = FirstFailure::kShort);
   void learn_loss_of_store(ErrorInfo* info, bool does_not_answer);

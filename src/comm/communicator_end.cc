@@ -114,8 +114,9 @@ void BackendCommunicator::board_found(ErrorInfo found) {
   if (life_.load(std::memory_order_acquire) != Life::kOpen) return;
   learn_first(&found);
   {
+    // The board and the news of other hosts may both have found it.
     base::MutexLock lock(mutex_);
-    is_news_ = life_.load(std::memory_order_relaxed) == Life::kOpen;
+    if (life_.load(std::memory_order_relaxed) == Life::kOpen) is_news_ = true;
   }
   abort(std::move(found));
 }

@@ -163,7 +163,7 @@ ErrorInfo BackendCommunicator::cause_for(absl::string_view call,
 // already seen what the board knows here, or has given up for a cause that it
 // told the store, which may not answer in time. An engine may be faster than
 // the board: it sees the end of a connection before the board sees the rank's
-// end and its reason.
+// end and its reason, or before the news of other hosts have come.
 std::optional<ErrorInfo> BackendCommunicator::ask_board(const ErrorInfo& info) {
   if (board_ == nullptr) return std::nullopt;
   const bool is_lost = info.reason == Reason::kPeerLost;
@@ -173,6 +173,7 @@ std::optional<ErrorInfo> BackendCommunicator::ask_board(const ErrorInfo& info) {
   for (const Deadline until = Deadline::after(kExplanation);;) {
     std::optional<ErrorInfo> known = board_->ask();
     if (!known.has_value() && is_lost) known = board_->who_gave_up();
+    if (!known.has_value()) known = heard_news();
     if (known.has_value()) return known;
     if (!is_there || info.ranks.size() != 1 ||
         !board_->may_explain(info.ranks[0]) || until.passed())
@@ -180,6 +181,14 @@ std::optional<ErrorInfo> BackendCommunicator::ask_board(const ErrorInfo& info) {
     const timespec moment{0, 1'000'000};
     nanosleep(&moment, nullptr);
   }
+}
+
+// The failure that the board or the news have just ended the group with.
+std::optional<ErrorInfo> BackendCommunicator::heard_news() {
+  base::MutexLock lock(mutex_);
+  if (!is_news_ || life_.load(std::memory_order_relaxed) != Life::kBroken)
+    return std::nullopt;
+  return first_cause_;
 }
 
 void BackendCommunicator::learn_root_cause(ErrorInfo* info) {
@@ -192,10 +201,12 @@ void BackendCommunicator::learn_root_cause(ErrorInfo* info) {
     }
     *info = *std::move(known);
   }
-  // An engine does not tell why a connection has ended.
-  learn_first(info, !known.has_value() && info->reason == Reason::kPeerLost
-                        ? FirstFailure::kLong
-                        : FirstFailure::kShort);
+  // An engine does not tell why a connection has ended, nor does the board tell
+  // why a rank gave up.
+  const bool knows_little =
+      (!known.has_value() && info->reason == Reason::kPeerLost) ||
+      info->reason == Reason::kAborted;
+  learn_first(info, knows_little ? FirstFailure::kLong : FirstFailure::kShort);
 }
 
 void BackendCommunicator::learn_first(ErrorInfo* info,

@@ -137,7 +137,7 @@ GroupNews* HostNews::find(uint64_t uid) {
 
 // The host of the store is gone, or this host is cut off: its ranks are lost to
 // this one. Groups without them go on, and hear no more news.
-void HostNews::on_line_lost(absl::string_view cause) {
+void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
   {
     base::MutexLock lock(mutex_);
     // A store in rank 0's process ends with it, after rank 0 has left.
@@ -145,15 +145,19 @@ void HostNews::on_line_lost(absl::string_view cause) {
     line_lost_ = std::string(cause);
     changed_.notify_all();
   }
-  store_->give_up(cause);
-  base::log(
-      base::LogLevel::kWarning,
-      absl::StrCat("rank ", plan_.rank,
-                   " hears nothing of other hosts any more: the store at ",
-                   store_->address(), " is gone: ", cause));
+  if (is_silent) store_->give_up(cause);
   for (const int rank : plan_.store_host)
     if (rank != plan_.rank)
       on_lost(rank, {.what = kHostGone, .cause = std::string(cause)});
+  base::MutexLock lock(mutex_);
+  // A group that has been told is over, and needs no news.
+  if (std::any_of(groups_.begin(), groups_.end(),
+                  [](const GroupNews* group) { return !group->told_; }))
+    base::log(
+        base::LogLevel::kWarning,
+        absl::StrCat("rank ", plan_.rank,
+                     " hears nothing of other hosts any more: the store at ",
+                     store_->address(), " is gone: ", cause));
 }
 
 std::optional<ErrorInfo> HostNews::loss_of_store(const GroupNews& group,

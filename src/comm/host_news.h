@@ -79,7 +79,7 @@ class HostNews final : private store::NewsLine::Listener {
 
   // store::NewsLine::Listener
   void on_news(absl::string_view text) override;
-  void on_line_lost(absl::string_view cause) override;
+  void on_line_lost(absl::string_view cause, bool is_silent) override;
 
   void on_lost(int rank, const Lost& lost);
   std::optional<ErrorInfo> loss_of(const GroupNews& group, int rank,

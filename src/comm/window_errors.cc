@@ -28,10 +28,12 @@ ErrorInfo Window::work_failed(const dw_op& op, int32_t code,
   const bool is_pair = op.signal_index == DW_SIGNAL_PAIR;
   ErrorInfo info;
   // A target may have ended its window because the group has broken there.
-  GroupBoard* const board = owner_.trace_.board;
   const bool gave_up =
-      error.reason == DW_REASON_STALE_EPOCH && board != nullptr &&
-      (board->ask().has_value() || board->who_gave_up().has_value());
+      error.reason == DW_REASON_STALE_EPOCH &&
+      owner_
+          .ask_board({.reason = Reason::kPeerLost,
+                      .ranks = {error.peer >= 0 ? error.peer : op.peer}})
+          .has_value();
   if (is_refusal(code) && !gave_up) {
     info = located(backend_error(code, error, owner_.backend_->name()), name);
     if (error.peer >= 0 && error.peer < size()) info.ranks = {error.peer};

@@ -19,10 +19,11 @@ namespace {
 constexpr int kBeats = 5;
 
 absl::Status broken(Io io) {
-  return absl::UnavailableError(
-      io.kind == Io::kTimedOut ? "the store does not answer"
-      : io.error == 0          ? "the store has closed the connection"
-                               : base::errno_text(io.error));
+  if (io.kind == Io::kTimedOut)
+    return absl::DeadlineExceededError("the store does not answer");
+  return absl::UnavailableError(io.error == 0
+                                    ? "the store has closed the connection"
+                                    : base::errno_text(io.error));
 }
 
 }  // namespace
@@ -122,7 +123,8 @@ void NewsLine::run() {
     }
     return absl::OkStatus();
   });
-  if (!status.ok() && !ends_) listener_.on_line_lost(status.message());
+  if (!status.ok() && !ends_)
+    listener_.on_line_lost(status.message(), absl::IsDeadlineExceeded(status));
 }
 
 }  // namespace distwrap::store

@@ -40,7 +40,8 @@ class NewsLine {
    public:
     virtual void on_news(absl::string_view text) = 0;
     // Nothing more is heard: the store is gone, or has given this process up.
-    virtual void on_line_lost(absl::string_view cause) = 0;
+    // `is_silent`: it does not answer, so other calls on it would wait.
+    virtual void on_line_lost(absl::string_view cause, bool is_silent) = 0;
 
    protected:
     ~Listener() = default;

@@ -287,7 +287,7 @@ void Nodes::on_news(absl::string_view text) {
   wake_();
 }
 
-void Nodes::on_line_lost(absl::string_view cause) {
+void Nodes::on_line_lost(absl::string_view cause, bool /*is_silent*/) {
   {
     base::MutexLock lock(mutex_);
     // Node 0 says that it leaves before it does.

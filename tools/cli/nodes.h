@@ -86,7 +86,7 @@ class Nodes final : private store::NewsLine::Listener {
 
   // store::NewsLine::Listener
   void on_news(absl::string_view text) override;
-  void on_line_lost(absl::string_view cause) override;
+  void on_line_lost(absl::string_view cause, bool is_silent) override;
 
   const Plan plan_;
   const std::function<void()> wake_;

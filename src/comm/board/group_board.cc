@@ -142,6 +142,9 @@ std::optional<ErrorInfo> GroupBoard::who_gave_up() {
 }
 
 bool GroupBoard::may_explain(int rank) {
+  if (std::any_of(far_.begin(), far_.end(),
+                  [&](const FarMember& member) { return member.rank == rank; }))
+    return true;
   base::MutexLock lock(board_->mutex_);
   return std::any_of(members_.begin(), members_.end(), [&](Member& member) {
     return member.rank == rank && member.who->fate == Board::Fate::kWell &&

@@ -98,8 +98,9 @@ class GroupBoard {
   // For a call whose connections other ranks ended: the rank that gave the
   // group up first.
   std::optional<ErrorInfo> who_gave_up();
-  // Whether `ask` or `who_gave_up` may still find out why the connection of
-  // `rank` ended: as far as this rank can see, that rank is still in the group.
+  // Whether `ask` or `who_gave_up`, or the news of other hosts, may still tell
+  // why the connection of `rank` ended: as far as this rank can see, that rank
+  // is still in the group.
   bool may_explain(int rank);
   // The members that have not come to a collective, or do not run, by rank; of
   // other hosts as far as they have told.

@@ -68,7 +68,7 @@ class CarrierTest : public ::testing::Test {
  protected:
   explicit CarrierTest(const ServerOptions& options = {})
       : store_(std::make_unique<NetworkStore>(options)),
-        agent_(std::make_unique<Agent>(*store_)) {}
+        agent_(store_->make_agent()) {}
 
   std::shared_ptr<Store> connect() {
     auto client = Store::connect(agent_->address(), soon());
@@ -77,7 +77,7 @@ class CarrierTest : public ::testing::Test {
   }
 
   std::unique_ptr<NetworkStore> store_;
-  std::unique_ptr<Agent> agent_;
+  std::unique_ptr<AgentThread> agent_;
 };
 
 TEST_F(CarrierTest, AllProcessesOfAHostShareOneConnection) {
@@ -124,7 +124,7 @@ TEST_F(CarrierTest, ABadClientEndsAlone) {
 class Heard final : public NewsLine::Listener {
  public:
   void on_news(absl::string_view text) override { add(std::string(text)); }
-  void on_line_lost(absl::string_view) override { add("line lost"); }
+  void on_line_lost(absl::string_view, bool) override { add("line lost"); }
   // The first entries, when there are so many.
   std::vector<std::string> wait_for(size_t number) {
     base::MutexLock lock(mutex_);

@@ -26,7 +26,7 @@ class Heard final : public NewsLine::Listener {
     entries_.emplace_back(text);
     changed_.notify_all();
   }
-  void on_line_lost(absl::string_view cause) override {
+  void on_line_lost(absl::string_view cause, bool) override {
     base::MutexLock lock(mutex_);
     entries_.push_back("line lost");
     lost_ = std::string(cause);
