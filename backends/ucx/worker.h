@@ -251,6 +251,7 @@ class Worker {
   void confirm();
   void settle_unsure(Transfer::State state);
   bool drain();
+  bool may_be_connected_afar() const;
   void abandon();
   void break_down(const dw_error& why, bool tells);
   void destroy();

@@ -4,6 +4,7 @@
 #include "sdk/message_mismatch.h"
 #include "worker.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -26,6 +27,7 @@ bool is_loss(ucs_status_t status) {
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_REJECTED:
     case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_IO_ERROR:  // a process of this host whose memory is gone
       return true;
     default:
       return false;
@@ -224,7 +226,7 @@ void Worker::tear_down(bool tells) {
   tearing_ = true;
   awaited_ = nullptr;
   if (tells) tell_peers();
-  if (drain()) {
+  if (drain() && !may_be_connected_afar()) {
     destroy();
   } else {
     abandon();
@@ -254,6 +256,14 @@ bool Worker::drain() {
     if (host_->now_ns(host_->self) >= until) return false;
   }
   return true;
+}
+
+// UCX 1.13 ends the process when a connection to another host is closed while
+// it is being made, or while a message comes in pieces over it, and tells
+// nobody whether that is so. Peers also connect to this rank by themselves.
+bool Worker::may_be_connected_afar() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.watched; });
 }
 
 // No thread drives the worker any more, so nothing moves; its memory is never
