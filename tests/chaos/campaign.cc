@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <unistd.h>
 
 namespace distwrap::chaos {
@@ -20,9 +21,11 @@ constexpr const char* kShiftedClock = "";
 #endif
 
 std::string command_of(const Setting& setting) {
-  return absl::StrCat("chaos --case ", setting.name, " --backend ",
-                      setting.backend, " --ranks ", setting.ranks, " --seed ",
-                      setting.seed);
+  return absl::StrCat(
+      "chaos --case ", setting.name, " --backend ", setting.backend,
+      " --ranks ", setting.ranks,
+      setting.hosts > 1 ? absl::StrCat(" --hosts ", setting.hosts) : "",
+      " --seed ", setting.seed);
 }
 
 void judge_ends(const Case& which, const Setting& setting, Job& job,
@@ -43,9 +46,11 @@ void judge_ends(const Case& which, const Setting& setting, Job& job,
 }
 
 Findings run_try(const Case& which, const Setting& setting,
-                 const CampaignOptions& options) {
+                 const CampaignOptions& options,
+                 const hosts_test::Hosts* hosts) {
   Findings findings;
-  Job job(setting, options.patience, which.preloads ? kShiftedClock : "");
+  Job job(setting, options.patience, which.preloads ? kShiftedClock : "",
+          hosts);
   which.direct(setting, job, findings);
   if (!findings.skipped().empty()) return findings;
   if (!job.wait_for_all()) {
@@ -70,7 +75,8 @@ Findings run_try(const Case& which, const Setting& setting,
 class Progress {
  public:
   Progress(const Setting& setting, int tries)
-      : name_(absl::StrCat(setting.name, " over ", setting.backend)),
+      : name_(absl::StrCat(setting.name, " over ", setting.backend,
+                           setting.hosts > 1 ? " on several hosts" : "")),
         tries_(tries),
         is_terminal_(isatty(2) != 0) {}
 
@@ -108,12 +114,15 @@ Tally run_tries(const Case& which, Setting setting, int tries,
     tally.why_skipped = "not with a sanitizer";
     return tally;
   }
+  std::unique_ptr<hosts_test::Hosts> hosts;
+  if (setting.hosts > 1)
+    hosts = std::make_unique<hosts_test::Hosts>(setting.hosts);
   for (int i = 0; i < tries; ++i, ++setting.seed) {
     if (options.says_plans)
       std::fprintf(stderr, "seed %llu: %s\n",
                    static_cast<unsigned long long>(setting.seed),
                    which.plan(setting).c_str());
-    const Findings findings = run_try(which, setting, options);
+    const Findings findings = run_try(which, setting, options, hosts.get());
     if (findings.skipped().empty()) {
       ++tally.tries;
     } else {

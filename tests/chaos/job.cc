@@ -1,6 +1,7 @@
 #include "chaos/job.h"
 
 #include "base/settings.h"
+#include "store/network_address.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -9,7 +10,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +26,9 @@ void sleep_for(absl::Duration duration) {
   const timespec span = absl::ToTimespec(duration);
   nanosleep(&span, nullptr);
 }
+
+// The port of the store between hosts.
+constexpr int kPort = 29600;
 
 // This process's environment, without variables that would give the ranks other
 // facts.
@@ -49,10 +55,31 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 }  // namespace
 
+std::unique_ptr<store::ServerThread> Job::serve() {
+  const std::string path = directory_.path() + "/store";
+  if (hosts_ == nullptr) return *store::ServerThread::start(path);
+  using hosts_test::Hosts;
+  const store::TlsPsk psk{.identity = "chaos"};
+  for (int host = 1; host < hosts_->number(); ++host)
+    agents_.push_back(std::make_unique<store::AgentThread>(
+        absl::StrCat(path, host),
+        store::resolve({Hosts::address(0), kPort})->front(), psk,
+        [this, host](const store::AgentThread::Body& body) {
+          const Hosts::Visit visit(*hosts_, host);
+          body();
+        }));
+  const Hosts::Visit visit(*hosts_, 0);
+  return *store::ServerThread::start(
+      path, {},
+      store::NetworkService{
+          .host = Hosts::address(0), .ports = {kPort}, .psk = psk});
+}
+
 Job::Job(const Setting& setting, absl::Duration patience,
-         const std::string& preload)
+         const std::string& preload, const hosts_test::Hosts* hosts)
     : directory_(*store::RunDirectory::make(base::Environment::of_process())),
-      server_(*store::ServerThread::start(directory_.path() + "/store")),
+      hosts_(hosts),
+      server_(serve()),
       deadline_(Deadline::after(patience)),
       ranks_(static_cast<size_t>(setting.ranks)) {
   for (int rank = 0; rank < setting.ranks; ++rank)
@@ -75,23 +102,30 @@ void Job::start(const Setting& setting, int number,
                 const std::string& preload) {
   Rank& rank = ranks_[static_cast<size_t>(number)];
   rank.output = memfd_create("output", MFD_CLOEXEC);
-  std::vector<std::string> argv = {"chaos",
-                                   "--case",
-                                   setting.name,
-                                   "--backend",
-                                   setting.backend,
-                                   "--ranks",
-                                   absl::StrCat(setting.ranks),
-                                   "--seed",
-                                   absl::StrCat(setting.seed),
-                                   "--rank",
-                                   absl::StrCat(number),
-                                   "--ledger",
-                                   absl::StrCat(memory_.fd())};
+  const int host = number * setting.hosts / setting.ranks;
+  std::vector<std::string> argv = {
+      std::filesystem::read_symlink("/proc/self/exe"),
+      "--case",
+      setting.name,
+      "--backend",
+      setting.backend,
+      "--ranks",
+      absl::StrCat(setting.ranks),
+      "--hosts",
+      absl::StrCat(setting.hosts),
+      "--seed",
+      absl::StrCat(setting.seed),
+      "--rank",
+      absl::StrCat(number),
+      "--ledger",
+      absl::StrCat(memory_.fd())};
   std::vector<std::string> env = {
       absl::StrCat("DISTWRAP_RANK=", number),
       absl::StrCat("DISTWRAP_WORLD_SIZE=", setting.ranks),
-      absl::StrCat("DISTWRAP_STORE=", server_->address()),
+      absl::StrCat("DISTWRAP_STORE=",
+                   host == 0
+                       ? server_->address()
+                       : agents_[static_cast<size_t>(host) - 1]->address()),
       // The recordings of thousands of broken groups would not be read.
       "DISTWRAP_RECORDER=0"};
   if (!preload.empty()) {
@@ -102,6 +136,14 @@ void Job::start(const Setting& setting, int number,
                                others == nullptr ? "" : others));
     env.push_back(absl::StrCat("CHAOS_CLOCK=", memory_.fd()));
   }
+  if (hosts_ != nullptr) {
+    argv = hosts_->words(host, argv);
+    const std::string folder = absl::StrCat(directory_.path(), "/", host);
+    mkdir(folder.c_str(), 0700);
+    env.push_back(absl::StrCat("DISTWRAP_RUN_DIR=", folder));
+    env.push_back(
+        absl::StrCat("DISTWRAP_ADDRESS=", hosts_test::Hosts::address(host)));
+  }
   env = environment(env);
   const std::vector<char*> arguments = pointers(argv),
                            variables = pointers(env);
@@ -111,7 +153,7 @@ void Job::start(const Setting& setting, int number,
     setpgid(0, group);
     dup2(rank.output, 1);
     dup2(rank.output, 2);
-    execve("/proc/self/exe", arguments.data(), variables.data());
+    execve(arguments[0], arguments.data(), variables.data());
     _exit(99);
   }
   if (pid < 0) {

@@ -1,5 +1,6 @@
 // The processes of a try, as the director sees them: each runs this program
-// again, as one rank. They meet at a store of the director.
+// again, as one rank. They meet at a store of the director, which is on the
+// first host.
 //
 // Threads: one. Ownership: processes that still run are killed with the object.
 //
@@ -12,8 +13,10 @@
 #include "chaos/ledger.h"
 #include "chaos/setting.h"
 #include "distwrap/deadline.h"
+#include "hosts/hosts.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
+#include "unit/store/agent_thread.h"
 
 #include <absl/time/time.h>
 
@@ -27,9 +30,10 @@ namespace distwrap::chaos {
 
 class Job {
  public:
-  // `preload`: a library for LD_PRELOAD, or empty.
+  // `preload`: a library for LD_PRELOAD, or empty. `hosts`: of a setting with
+  // several.
   Job(const Setting& setting, absl::Duration patience,
-      const std::string& preload);
+      const std::string& preload, const hosts_test::Hosts* hosts);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -60,6 +64,7 @@ class Job {
     int end = -1;
     int output = -1;
   };
+  std::unique_ptr<store::ServerThread> serve();
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void start(const Setting& setting, int rank, const std::string& preload);
   // Whether any rank still runs.
@@ -67,6 +72,8 @@ class Job {
 
   LedgerMemory memory_;
   store::RunDirectory directory_;
+  const hosts_test::Hosts* const hosts_;
+  std::vector<std::unique_ptr<store::AgentThread>> agents_;  // the first is that of host 1
   std::unique_ptr<store::ServerThread> server_;
   const Deadline deadline_;
   pid_t process_group_ = 0;

@@ -6,7 +6,7 @@
 //   chaos --set long --judge                 times held to the promises
 //
 // Exit code: 0 when no try was bad (and, with --judge, no promise was broken),
-// 1 otherwise, 2 for bad options.
+// 1 otherwise, 2 for bad options, 77 without network namespaces for --hosts.
 #include "chaos/campaign.h"
 #include "chaos/cases.h"
 #include "chaos/sets.h"
@@ -25,14 +25,17 @@
 namespace distwrap::chaos {
 namespace {
 
+constexpr int kSkipped = 77;
+
 constexpr char kUsage[] =
-    R"(usage: chaos --set sample|long|full [OPTION]...
+    R"(usage: chaos --set sample|long|full|hosts [OPTION]...
        chaos --case NAME [--tries N] [OPTION]...
        chaos --list
 
   --seed N        of the first try; the next ones follow. Default: random
   --backend NAME  gloo, shm or ucx; several with commas. Default: gloo,shm
   --ranks N       3 to 8. Default: 4
+  --hosts N       spread over so many network namespaces, each a host. Default: 1
   --tries N       of a case; default 1
   --slack SEC     how late something may be before its try is bad. Default: 5
   --patience SEC  after this a try counts as a hang. Default: 30
@@ -46,7 +49,7 @@ constexpr char kUsage[] =
 struct Options {
   std::string set, name, json;
   std::vector<std::string> backends = {"gloo", "shm"};
-  int ranks = 4, tries = 1, rank = -1, ledger = -1;
+  int ranks = 4, hosts = 1, tries = 1, rank = -1, ledger = -1;
   uint64_t seed = std::random_device()() % 1'000'000'000;
   bool lists = false, judges = false;
   CampaignOptions campaign;
@@ -81,6 +84,7 @@ bool read(int argc, char** argv, Options* o) {
         o->campaign.patience = absl::Seconds(seconds);
       } else if (!(name == "--seed" && absl::SimpleAtoi(value, &o->seed)) &&
                  !(name == "--ranks" && absl::SimpleAtoi(value, &o->ranks)) &&
+                 !(name == "--hosts" && absl::SimpleAtoi(value, &o->hosts)) &&
                  !(name == "--tries" && absl::SimpleAtoi(value, &o->tries)) &&
                  !(name == "--rank" && absl::SimpleAtoi(value, &o->rank)) &&
                  !(name == "--ledger" && absl::SimpleAtoi(value, &o->ledger))) {
@@ -89,13 +93,14 @@ bool read(int argc, char** argv, Options* o) {
     }
   }
   return o->lists || (o->ranks >= 3 && o->ranks <= int{kMostRanks} &&
-                      o->tries > 0 && o->set.empty() != o->name.empty());
+                      o->tries > 0 && o->hosts > 0 && o->hosts <= o->ranks &&
+                      o->set.empty() != o->name.empty());
 }
 
 // Runs in the process of a rank.
 int be_rank(const Case& which, const Options& o) {
   const LedgerMemory memory(o.ledger);
-  const Setting setting{o.name, o.backends.front(), o.ranks, o.seed};
+  const Setting setting{o.name, o.backends.front(), o.ranks, o.hosts, o.seed};
   Ledger& ledger = *memory;
   const Self self{setting, o.rank, ledger,
                   ledger.ranks[static_cast<size_t>(o.rank)]};
@@ -110,7 +115,8 @@ int direct(const Options& o, const std::vector<Share>& shares) {
   int bad = 0;
   for (const Share& share : shares)
     for (const std::string& backend : o.backends) {
-      const Setting setting{share.which->name, backend, o.ranks, o.seed};
+      const Setting setting{share.which->name, backend, o.ranks, o.hosts,
+                            o.seed};
       tallies.push_back(
           run_tries(*share.which, setting, share.tries, o.campaign));
       bad += tallies.back().bad;
@@ -151,6 +157,11 @@ int run(int argc, char** argv) {
                  "chaos: no such case or set; --list shows the cases\n");
     return 2;
   }
+  if (o.hosts > 1)
+    if (const std::string why = hosts_test::Hosts::why_not(); !why.empty()) {
+      std::fprintf(stderr, "chaos: skipped: %s\n", why.c_str());
+      return kSkipped;
+    }
   std::fprintf(stderr, "chaos: from seed %llu on\n",
                static_cast<unsigned long long>(o.seed));
   return direct(o, shares);

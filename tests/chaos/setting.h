@@ -17,6 +17,7 @@ struct Setting {
   std::string name;  // name of the case
   std::string backend = "gloo";
   int ranks = 4;
+  int hosts = 1;  // the ranks are spread evenly over them
   uint64_t seed = 0;
 };
 

@@ -1,10 +1,11 @@
 #include "hosts/hosts.h"
 
-#include <gtest/gtest.h>
-
+#include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <unistd.h>
 
 namespace distwrap::hosts_test {
@@ -16,8 +17,17 @@ int run(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str());
 }
 
-void expect_run(const std::string& command) {
-  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+void must_run(const std::string& command) {
+  if (std::system(command.c_str()) == 0) return;
+  std::fprintf(stderr, "failed: %s\n", command.c_str());
+  std::abort();
+}
+
+// Gives this thread another network.
+void enter(int space) {
+  if (setns(space, CLONE_NEWNET) == 0) return;
+  std::perror("setns");
+  std::abort();
 }
 
 // Removes the namespaces of programs that were killed.
@@ -51,19 +61,19 @@ Hosts::Hosts(int number)
     : prefix_(kPrefix + std::to_string(getpid()) + "-"), number_(number) {
   remove_old();
   const std::string middle = space("bridge");
-  expect_run("ip netns add " + middle);
-  expect_run("ip -n " + middle + " link add name bridge type bridge");
-  expect_run("ip -n " + middle + " link set bridge up");
+  must_run("ip netns add " + middle);
+  must_run("ip -n " + middle + " link add name bridge type bridge");
+  must_run("ip -n " + middle + " link set bridge up");
   for (int host = 0; host < number_; ++host) {
     const std::string at = space(name(host)),
                       port = "port" + std::to_string(host);
-    expect_run("ip netns add " + at);
-    expect_run("ip -n " + middle + " link add name " + port +
-               " type veth peer name eth0 netns " + at);
-    expect_run("ip -n " + middle + " link set " + port + " master bridge up");
-    expect_run("ip -n " + at + " link set lo up");
-    expect_run("ip -n " + at + " addr add " + address(host) + "/24 dev eth0");
-    expect_run("ip -n " + at + " link set eth0 up");
+    must_run("ip netns add " + at);
+    must_run("ip -n " + middle + " link add name " + port +
+             " type veth peer name eth0 netns " + at);
+    must_run("ip -n " + middle + " link set " + port + " master bridge up");
+    must_run("ip -n " + at + " link set lo up");
+    must_run("ip -n " + at + " addr add " + address(host) + "/24 dev eth0");
+    must_run("ip -n " + at + " link set eth0 up");
   }
   names_ = std::filesystem::temp_directory_path() / (prefix_ + "names");
   std::ofstream names(names_);
@@ -92,6 +102,24 @@ std::string Hosts::name(int host) { return "host" + std::to_string(host); }
 
 std::unique_ptr<cli::Process> Hosts::start(int host, const Words& argv,
                                            const Variables& variables) const {
+  return std::make_unique<cli::Process>(
+      words(host, argv), cli::Process::Options{.env = variables});
+}
+
+Hosts::Visit::Visit(const Hosts& hosts, int host)
+    : home_(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
+  const std::string path = "/run/netns/" + hosts.space(name(host));
+  const int there = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  enter(there);
+  close(there);
+}
+
+Hosts::Visit::~Visit() {
+  enter(home_);
+  close(home_);
+}
+
+Words Hosts::words(int host, const Words& argv) const {
   // ip gives the program a mount namespace, in which the hosts have names.
   Words all = {"/usr/bin/env",
                "ip",
@@ -106,8 +134,7 @@ std::unique_ptr<cli::Process> Hosts::start(int host, const Words& argv,
                    " /etc/hosts && hostname \"$0\" && exec \"$@\"",
                name(host)};
   all.insert(all.end(), argv.begin(), argv.end());
-  return std::make_unique<cli::Process>(
-      all, cli::Process::Options{.env = variables});
+  return all;
 }
 
 void Hosts::write_remote_shell(const std::string& path) const {
@@ -127,15 +154,9 @@ void Hosts::write_remote_shell(const std::string& path) const {
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
-std::string Hosts::output_of(int host, const Words& argv) const {
-  const std::unique_ptr<cli::Process> process = start(host, argv);
-  EXPECT_EQ(process->wait(), 0) << process->err();
-  return process->out();
-}
-
 void Hosts::set_cable(int host, bool in) const {
-  expect_run("ip -n " + space("bridge") + " link set port" +
-             std::to_string(host) + (in ? " up" : " down"));
+  must_run("ip -n " + space("bridge") + " link set port" +
+           std::to_string(host) + (in ? " up" : " down"));
 }
 
 }  // namespace distwrap::hosts_test

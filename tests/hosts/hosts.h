@@ -34,6 +34,7 @@ class Hosts {
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
 
+  int number() const { return number_; }
   // "10.77.0.1" for host 0.
   static std::string address(int host);
   // "host0"
@@ -42,11 +43,22 @@ class Hosts {
   // Starts a program on a host.
   std::unique_ptr<cli::Process> start(int host, const Words& argv,
                                       const Variables& variables = {}) const;
+  // The words that do so; the program gets the process that runs them.
+  Words words(int host, const Words& argv) const;
+  // Lets this thread be on a host, while the object lives.
+  class Visit {
+   public:
+    Visit(const Hosts& hosts, int host);
+    ~Visit();
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    const int home_;
+  };
   // Writes a program as mpirun asks for it: it takes a host's name or address
   // and the words of a command, which it runs there.
   void write_remote_shell(const std::string& path) const;
-  // The standard output of a program that ends well there.
-  std::string output_of(int host, const Words& argv) const;
   // Takes a host's cable out, or puts it back.
   void set_cable(int host, bool in) const;
 

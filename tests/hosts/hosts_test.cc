@@ -114,12 +114,19 @@ void expect_sums(const std::string& out, const std::string& hosts, int from,
   }
 }
 
+// The standard output of a program that ends well.
+std::string output_of(const Hosts& hosts, int host, const Words& argv) {
+  const ProcessPtr process = hosts.start(host, argv);
+  EXPECT_EQ(process->wait(), 0) << process->err();
+  return process->out();
+}
+
 // The addresses of a host's sockets beyond its loopback interface that are in a
 // state, both as the kernel writes them.
 std::vector<std::string> sockets(const Hosts& hosts, int host,
                                  const std::string& wanted) {
   const std::string all =
-      hosts.output_of(host, {"sh", "-c", "cat /proc/net/tcp /proc/net/tcp6"});
+      output_of(hosts, host, {"sh", "-c", "cat /proc/net/tcp /proc/net/tcp6"});
   std::vector<std::string> found;
   std::istringstream lines(all);
   for (std::string line; std::getline(lines, line);) {
@@ -523,7 +530,7 @@ TEST_F(HostsTest, StrangersReachNobody) {
       "  s.close()\n"
       "print(open)\n";
   ASSERT_TRUE(first->read_until("sum 6", 2)) << first->err();
-  EXPECT_EQ(hosts.output_of(2, {"python3", "-c", scan}), "1\n")
+  EXPECT_EQ(output_of(hosts, 2, {"python3", "-c", scan}), "1\n")
       << "only the job's own port answers";
   const ProcessPtr late = node(hosts, 2, 1, kLoop, gloo);
   EXPECT_EQ(late->wait(), 1) << "the job still answers";

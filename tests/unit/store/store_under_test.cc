@@ -2,18 +2,14 @@
 
 #include "store/job_key.h"
 #include "store/network_address.h"
-#include "store/relay.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
 #include "store/store_place.h"
-
-#include <uv.h>
 
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <stdlib.h>
-#include <thread>
 #include <utility>
 
 namespace distwrap::store {
@@ -23,7 +19,7 @@ struct StoreTest::State {
   std::optional<RunDirectory> directory;
   std::unique_ptr<ServerThread> server;
   std::unique_ptr<NetworkStore> network;
-  std::unique_ptr<Agent> agent;
+  std::unique_ptr<AgentThread> agent;
 };
 
 struct NetworkStore::State {
@@ -76,42 +72,12 @@ int NetworkStore::carriers() const {
   return open;
 }
 
-struct Agent::State {
-  std::optional<RunDirectory> directory;
-  uv_loop_t loop = {};
-  uv_async_t stop = {};
-  std::unique_ptr<Relay> relay;
-  std::thread thread;
-};
-
-Agent::Agent(const NetworkStore& store) : state_(std::make_unique<State>()) {
-  State& state = *state_;
-  auto directory = RunDirectory::make(base::Environment::of_process());
-  EXPECT_TRUE(directory.ok()) << directory.status();
-  state.directory.emplace(*std::move(directory));
-  uv_loop_init(&state.loop);
-  uv_async_init(&state.loop, &state.stop, [](uv_async_t* stop) {
-    static_cast<State*>(stop->data)->relay.reset();
-    uv_close(reinterpret_cast<uv_handle_t*>(stop), nullptr);
-  });
-  state.stop.data = &state;
+std::unique_ptr<AgentThread> NetworkStore::make_agent() const {
   const auto key = JobKey::of_process();
-  auto relay = Relay::listen(&state.loop, state.directory->path() + "/store",
-                             resolve({"127.0.0.1", store.port()})->front(),
-                             {job_identity(""), (*key)->control()});
-  EXPECT_TRUE(relay.ok()) << relay.status();
-  state.relay = *std::move(relay);
-  state.thread = std::thread([&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
-}
-
-Agent::~Agent() {
-  uv_async_send(&state_->stop);
-  state_->thread.join();
-  EXPECT_EQ(uv_loop_close(&state_->loop), 0);
-}
-
-std::string Agent::address() const {
-  return "unix:" + state_->directory->path() + "/store";
+  return std::make_unique<AgentThread>(
+      state_->directory->path() + "/agent",
+      resolve({"127.0.0.1", port_})->front(),
+      TlsPsk{job_identity(""), (*key)->control()});
 }
 
 StoreTest::StoreTest() : state_(std::make_unique<State>()) {
@@ -122,7 +88,7 @@ StoreTest::StoreTest() : state_(std::make_unique<State>()) {
   if (GetParam() == Kind::kNetwork || GetParam() == Kind::kAgent) {
     state_->network = std::make_unique<NetworkStore>();
     if (GetParam() == Kind::kAgent)
-      state_->agent = std::make_unique<Agent>(*state_->network);
+      state_->agent = state_->network->make_agent();
     return;
   }
   auto directory = RunDirectory::make(base::Environment::of_process());

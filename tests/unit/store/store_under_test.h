@@ -6,6 +6,7 @@
 #ifndef DISTWRAP_TESTS_UNIT_STORE_STORE_UNDER_TEST_H_
 #define DISTWRAP_TESTS_UNIT_STORE_STORE_UNDER_TEST_H_
 
+#include "agent_thread.h"
 #include "distwrap/store.h"
 #include "store/server.h"
 
@@ -47,6 +48,8 @@ class NetworkStore {
   // "tls://127.0.0.1:<port>".
   std::string address() const;
   int port() const { return port_; }
+  // The agent of another host. The store may end before it does.
+  std::unique_ptr<AgentThread> make_agent() const;
   // How many control connections are open.
   int carriers() const;
   const Server& server() const;
@@ -56,18 +59,6 @@ class NetworkStore {
   struct State;
   std::unique_ptr<State> state_;
   int port_ = 0;
-};
-
-// The agent of another host: a relay to a store.
-class Agent {
- public:
-  explicit Agent(const NetworkStore& store);
-  ~Agent();
-  std::string address() const;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
 };
 
 // A deadline that no passing test reaches.
