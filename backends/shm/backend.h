@@ -15,6 +15,7 @@
 #include "reach.h"
 #include "room.h"
 #include "route.h"
+#include "row_list.h"
 #include "row_results.h"
 #include "sdk/kept_failure.h"
 #include "sdk/trace.h"
@@ -99,6 +100,10 @@ struct Comm {
   std::vector<PeerTransfers> ways;
   std::vector<Pair> pairs;
   std::vector<RowsFrom> rows_from;  // by rank, for the running operation
+  RowListMemory row_lists;
+  // Sums of rows that others lend, and their operands.
+  std::vector<char> row_sums;
+  std::vector<dw_moe_operand> operands;
   size_t pair_part = 0;  // bytes of a pair's piece that go in one round
   bool straight = false;
   Tuning tuning;  // the group segment's

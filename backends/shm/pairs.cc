@@ -4,7 +4,9 @@
 // The pieces of an all_to_all may be rows that lie apart (abi/moe.h). Then a
 // piece is a stream of bytes: its rows are gathered into the staging and
 // scattered from there, and nobody packs them. Rows that are added up go in
-// whole rows, if a round has room for one.
+// whole rows, if a round has room for one. Two ranks with many rows for each
+// other first tell each other in round 0 what they lend: lent rows do not pass
+// the staging (lent_rows.h), and staged ones begin in round 1.
 //
 // A rank that gives publishes a cell for each rank that takes: how much there
 // is, and where it is staged, or as much of it as goes in one round. Short
@@ -16,6 +18,7 @@
 // faster, and tells the giver (`Lending`).
 #include "pairs.h"
 
+#include "lent_rows.h"
 #include "parts.h"
 #include "row_results.h"
 #include "run.h"
@@ -47,7 +50,8 @@ class Exchange {
         in_line_(run.size == 2 || kind_ == DW_OP_GATHER),
         adds_(run.call.has_rows && run.call.rows.sums().adds()),
         step_(step_of(run)),
-        results_(run) {}
+        results_(run),
+        lent_(run, adds_) {}
   void go();
 
  private:
@@ -94,6 +98,27 @@ class Exchange {
     return run_.comm->room.lane(from, to);
   }
 
+  // Whether this rank and another one tell each other what they lend.
+  bool is_told(int other) const {
+    return run_.call.has_rows && other != run_.rank &&
+           LentRows::is_told(given(other).bytes, taken(other).bytes);
+  }
+  // Bytes of a piece that pass the staging.
+  size_t staged_for(int to) const {
+    if (pair(to).gives_straight) return 0;
+    const size_t bytes = given(to).bytes;
+    return is_told(to) ? lent_.staged(pair(to).rows_given, bytes) : bytes;
+  }
+  size_t staged_from(int from) const {
+    if (pair(from).takes_straight) return 0;
+    const size_t bytes = taken(from).bytes;
+    return is_told(from) ? lent_.staged(pair(from).rows_come, bytes) : bytes;
+  }
+  // The rows that are staged: all channels, or those that are not lent.
+  const dw_sdk::MoeRows& rows_by(RowWay way) const {
+    return way == RowWay::kStaged ? run_.call.rows : rest_;
+  }
+
   void choose_ways();
   void choose_way(int other);
   bool may_go_straight(size_t bytes) const;
@@ -101,7 +126,8 @@ class Exchange {
   struct Part {
     size_t begin, bytes;
   };
-  Part part_in(uint32_t round, size_t bytes) const {
+  Part part_in(uint32_t round, int other, size_t bytes) const {
+    if (is_told(other) && round-- == 0) return {0, 0};
     const size_t begin = std::min(bytes, round * step_);
     return {begin, std::min(step_, bytes - begin)};
   }
@@ -117,12 +143,16 @@ class Exchange {
   // `stays`: at its place until the round is done.
   void stage(int to, Part part, char* data) const;
   void land(int from, Part part, const char* data, bool stays);
-  uint32_t rounds_for(size_t bytes) const {
-    return static_cast<uint32_t>(rounds_of(bytes, step_));
+  uint32_t rounds_for(int other, size_t bytes) const {
+    return static_cast<uint32_t>(rounds_of(bytes, step_)) +
+           (is_told(other) ? 1 : 0);
   }
   void show(uint32_t round);
   void take(int from, uint32_t round);
+  void take_all(uint32_t round);
+  void agree(int other, const RowOffer& theirs);
   void move_rounds();
+  void move_lent();
   // Copies this rank's own piece up to byte `upto`.
   void keep_own(size_t upto = SIZE_MAX);
   bool move_straight();
@@ -133,6 +163,9 @@ class Exchange {
   const bool is_root_, in_line_, adds_;
   const size_t step_;  // most bytes of a piece in a round
   RowResults results_;
+  LentRows lent_;
+  dw_sdk::MoeRows rest_;  // the channels that are not lent
+  bool tells_ = false;    // some ranks what this one lends
   bool gives_ = false, takes_ = false, straight_ = false, tries_ = false;
   uint32_t sends_ = 0, receives_ = 0;  // rounds
   size_t kept_ = 0;                    // bytes of the own piece that are copied
@@ -142,12 +175,18 @@ class Exchange {
 void Exchange::go() {
   if (adds_ && !results_.begin()) return;
   choose_ways();
+  if (tells_) lent_.offer();
   move_rounds();
   if (!run_.failed() && straight_ && !move_straight()) return;
-  if (run_.failed()) return;
-  if (tries_) tell();
-  keep_own();
-  run_.finish(takes_ && kind_ != DW_OP_SCATTER);
+  if (tells_ && !run_.failed()) move_lent();
+  if (!run_.failed()) {
+    if (tries_) tell();
+    keep_own();
+    lent_.lends() ? run_.finish_together()
+                  : run_.finish(takes_ && kind_ != DW_OP_SCATTER);
+  }
+  if (!tells_) return;
+  run_.failed() ? lent_.give_up() : lent_.learn();
 }
 
 bool Exchange::may_go_straight(size_t bytes) const {
@@ -166,6 +205,7 @@ void Exchange::choose_way(int other) {
   const bool by_taken = may_take && (!may_give || takes > gives ||
                                      (takes == gives && run_.rank < other));
   pair.gives_straight = pair.takes_straight = pair.tries = false;
+  pair.rows_given = pair.rows_come = RowWay::kStaged;
   if (by_taken) {
     pair.takes.heard(pair.takes.preferred());
     pair.gives_straight = may_give && pair.takes.lends(takes, pair.taken);
@@ -191,7 +231,10 @@ void Exchange::choose_ways() {
     takes_ |= takes_from(other);
     choose_way(other);
     straight_ |= pair.gives_straight;
-    if (!pair.gives_straight) sends_ = std::max(sends_, rounds_for(gives));
+    if (is_told(other))
+      tells_ = true;
+    else if (!pair.gives_straight)
+      sends_ = std::max(sends_, rounds_for(other, gives));
   }
   if (gives_) sends_ = std::max(sends_, 1u);
   if (takes_) receives_ = 1;
@@ -206,36 +249,40 @@ void Exchange::choose_ways() {
 // ---- rounds of staging ----
 
 void Exchange::stage(int to, Part part, char* data) const {
+  if (part.bytes == 0) return;
   const Comm& comm = *run_.comm;
   if (!run_.call.has_rows)
     return comm.stage_copy(data, given(to).at + part.begin, part.bytes);
-  run_.call.rows.gather(to, part.begin, part.bytes, data,
-                        [&](char* into, const char* row, size_t bytes) {
-                          comm.stage_copy(into, row, bytes);
-                        });
+  rows_by(pair(to).rows_given)
+      .gather(to, part.begin, part.bytes, data,
+              [&](char* into, const char* row, size_t bytes) {
+                comm.stage_copy(into, row, bytes);
+              });
 }
 
 void Exchange::land(int from, Part part, const char* data, bool stays) {
   if (adds_) return results_.hold(from, part.begin, data, part.bytes, stays);
   if (!run_.call.has_rows)
     return run_.take(from, taken(from).at + part.begin, data, part.bytes);
-  run_.call.rows.scatter(from, part.begin, part.bytes, data,
-                         [&](char* into, const char* row, size_t bytes) {
-                           if (run_.past_caches() && bytes >= kLongRow)
-                             return copy_past_caches(into, row, bytes);
-                           run_.take(from, into, row, bytes);
-                         });
+  rows_by(pair(from).rows_come)
+      .scatter(from, part.begin, part.bytes, data,
+               [&](char* into, const char* row, size_t bytes) {
+                 if (run_.past_caches() && bytes >= kLongRow)
+                   return copy_past_caches(into, row, bytes);
+                 run_.take(from, into, row, bytes);
+               });
 }
 
 void Exchange::move_rounds() {
   for (uint32_t turn = 0;
        turn < std::max(sends_, receives_ + 1) && !run_.failed(); ++turn) {
+    // What others lend decides what this rank stages.
+    if (turn == 1 && tells_) take_all(0);
     if (turn < sends_) show(turn);
     keep_own(straight_ ? kSoon : (turn + size_t{1}) * step_);
     if (turn == 0) continue;
     const uint32_t round = turn - 1;
-    for (int r = 0; r < run_.size && !run_.failed(); ++r)
-      if (takes_from(r) && round < receives_) take(r, round);
+    if (round != 0 || !tells_) take_all(round);
     if (adds_ && !run_.failed()) results_.add();
     // All other ranks wait for this before they reuse their staging, even from
     // a rank that reads nothing.
@@ -243,27 +290,34 @@ void Exchange::move_rounds() {
   }
 }
 
+void Exchange::take_all(uint32_t round) {
+  for (int r = 0; r < run_.size && !run_.failed(); ++r)
+    if (takes_from(r) && round < receives_) take(r, round);
+}
+
 void Exchange::show(uint32_t round) {
   if (run_.has_shown(round)) return;
   const auto is_staged = [&](int to, size_t bytes) {
-    return !pair(to).gives_straight && !Cell::holds(bytes);
+    return !pair(to).gives_straight && (is_told(to) || !Cell::holds(bytes));
   };
   const size_t table = in_line_ ? 0 : Cell::place(run_.size);
   size_t total = table;
   for (int to = 0; to < run_.size; ++to)
     if (gives_to(to) && is_staged(to, given(to).bytes))
-      total += whole_lines(part_in(round, given(to).bytes).bytes);
+      total += whole_lines(part_in(round, to, staged_for(to)).bytes);
   char* const block = total == 0 ? nullptr : run_.prepare(round, total, true);
   if (run_.failed()) return;
   size_t next = table;
   for (int to = 0; to < run_.size; ++to) {
     if (!gives_to(to)) continue;
     const size_t whole = given(to).bytes;
-    const Part part = part_in(round, whole);
+    const Part part = part_in(round, to, staged_for(to));
     const bool is_straight = pair(to).gives_straight;
     Cell cell = {
         whole | (is_straight ? Cell::kStraight : 0), taken(to).bytes, {}};
-    if (is_staged(to, whole) || is_straight) {
+    if (round == 0 && is_told(to)) {
+      cell.set_offer(lent_.offer_to(to));
+    } else if (is_staged(to, whole) || is_straight) {
       cell.set({next, began_ns_});
       if (!is_straight) {
         stage(to, part, block + next);
@@ -282,9 +336,9 @@ void Exchange::show(uint32_t round) {
 // both sizes.
 void Exchange::take(int from, uint32_t round) {
   const size_t whole = taken(from).bytes;
-  const Part part = part_in(round, whole);
+  const Part part = part_in(round, from, staged_from(from));
   Pair& pair = this->pair(from);
-  if (round != 0 && (part.bytes == 0 || pair.takes_straight)) return;
+  if (round != 0 && part.bytes == 0) return;
   const char* const seen =
       in_line_ ? run_.look(from, round, sizeof(Cell))
                : run_.look(from, round, Run::kStaged, Cell::place(run_.rank),
@@ -296,7 +350,8 @@ void Exchange::take(int from, uint32_t round) {
   if ((cell.gives & ~Cell::kStraight) != whole ||
       cell.takes != given(from).bytes)
     return run_.fail_mismatch(from);
-  if (Cell::holds(whole) && !is_straight)
+  if (round == 0 && is_told(from)) return agree(from, cell.offer());
+  if (Cell::holds(whole) && !is_straight && !is_told(from))
     return land(from, part, cell.inside, false);
   const Cell::Staged staged = cell.staged();
   if (round == 0) {
@@ -304,7 +359,7 @@ void Exchange::take(int from, uint32_t round) {
     pair.began_ns = staged.began_ns;
     pair.takes_straight = is_straight;
     straight_ |= is_straight;
-    if (!is_straight) receives_ = std::max(receives_, rounds_for(whole));
+    if (!is_straight) receives_ = std::max(receives_, rounds_for(from, whole));
   }
   if (is_straight || part.bytes == 0) return;
   if (staged.at > run_.comm->room.arena()->plot_bytes())
@@ -312,6 +367,34 @@ void Exchange::take(int from, uint32_t round) {
   const char* const data =
       run_.look(from, round, Run::kStaged, staged.at, part.bytes);
   if (data != nullptr) land(from, part, data, true);
+}
+
+// The ways of the rows between this rank and another one are known.
+void Exchange::agree(int other, const RowOffer& theirs) {
+  lent_.agree(other, theirs);
+  if (run_.failed()) return;
+  const Pair& pair = this->pair(other);
+  sends_ = std::max(sends_, rounds_for(other, staged_for(other)));
+  receives_ = std::max(receives_, rounds_for(other, staged_from(other)));
+  if (pair.rows_come == RowWay::kRead) results_.borrow(other, pair.list);
+  if (pair.rows_given != RowWay::kWritten && pair.rows_come != RowWay::kWritten)
+    return;
+  dw_ext_moe rest = run_.call.rows.lists();
+  ++rest.channels;
+  --rest.n_channels;
+  rest_.set(rest);
+}
+
+// Writes rows to memory that others lend, a part for each in turn: a row that
+// goes to several ranks is read while it is in the caches.
+void Exchange::move_lent() {
+  bool more = true;
+  for (size_t upto = step_; more && !run_.failed(); upto += step_) {
+    more = false;
+    for (int to = 0; to < run_.size; ++to)
+      if (is_told(to)) more |= lent_.write(to, upto);
+    if (more) keep_own(upto);
+  }
 }
 
 void Exchange::keep_own(size_t upto) {

@@ -5,12 +5,33 @@
 
 #include "layout.h"
 #include "lending.h"
+#include "row_list.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace shm_backend {
+
+// How rows move from one rank to another.
+enum class RowWay {
+  kStaged,
+  kWritten,  // the giver writes them to their places in the taker's memory
+  kRead      // the taker adds them up where they lie in the giver's memory
+};
+
+// What a rank tells one other of memory that it lends for rows (lent_rows.h).
+struct RowOffer {
+  uint64_t place = 0;  // of the memory in its heap; 0: nothing is lent
+  uint64_t list = 0;   // where the list for the other rank lies there
+  // Bytes of the part of a row that may be lent, and the bits below.
+  uint64_t part = 0;
+  int64_t began_ns = 0;  // when the operation began
+
+  static constexpr uint64_t kAdds = uint64_t{1} << 63;   // adds rows up
+  static constexpr uint64_t kWants = uint64_t{1} << 62;  // wants lent rows
+  static constexpr uint64_t kFlags = kAdds | kWants;
+};
 
 // A cell: the message of one rank to one other rank in a round.
 struct Cell {
@@ -20,7 +41,8 @@ struct Cell {
   };
   uint64_t gives;  // bytes of the whole piece; kStraight: by CMA
   uint64_t takes;  // bytes that it takes from the other
-  char inside[kInside - 2 * sizeof(uint64_t)];  // the piece itself, or Staged
+  // The piece itself, Staged, or RowOffer.
+  char inside[kInside - 2 * sizeof(uint64_t)];
 
   static constexpr uint64_t kStraight = uint64_t{1} << 63;
   // Offset of a rank's cell in a table with a line for each.
@@ -35,6 +57,15 @@ struct Cell {
   }
   void set(const Staged& staged) {
     std::memcpy(inside, &staged, sizeof staged);
+  }
+  RowOffer offer() const {
+    RowOffer offer;
+    std::memcpy(&offer, inside, sizeof offer);
+    return offer;
+  }
+  void set_offer(const RowOffer& offer) {
+    static_assert(sizeof offer <= sizeof inside);
+    std::memcpy(inside, &offer, sizeof offer);
   }
 };
 static_assert(sizeof(Cell) == kInside);
@@ -54,6 +85,16 @@ struct Pair {
   // and for a try when the other rank entered the operation.
   bool gives_straight = false, takes_straight = false, tries = false;
   int64_t began_ns = 0;
+
+  // Tuning for the rows that this rank takes.
+  Lending takes_rows{Lending::kAnySize};
+  uint32_t rows_taken = 0;
+  // For the running operation, if its rows are told (lent_rows.h).
+  RowWay rows_given = RowWay::kStaged, rows_come = RowWay::kStaged;
+  bool tries_rows = false;
+  RowOffer offer;      // this rank's
+  RowList list;        // the other's
+  size_t written = 0;  // bytes of lent parts
 };
 
 }  // namespace shm_backend

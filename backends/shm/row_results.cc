@@ -71,15 +71,55 @@ bool RowResults::has_come(int64_t result) const {
   });
 }
 
-const char* RowResults::row(int64_t number) const {
+dw_sdk::MoeCame RowResults::row(int64_t number) {
   const int rank = rank_of(number);
   const RowsFrom& from = of(rank);
+  if (from.lent != nullptr)
+    return lent_row(
+        *from.lent,
+        static_cast<size_t>(number - run_.call.rows.lists().get_first[rank]));
   const auto begin =
       static_cast<size_t>(number - run_.call.rows.lists().get_first[rank]) *
       row_bytes_;
-  return from.piece != nullptr && begin >= from.begin
-             ? from.piece + (begin - from.begin)
-             : store_ + static_cast<size_t>(number) * row_bytes_;
+  return run_.call.rows.sums().staged(
+      from.piece != nullptr && begin >= from.begin
+          ? from.piece + (begin - from.begin)
+          : store_ + static_cast<size_t>(number) * row_bytes_);
+}
+
+dw_sdk::MoeCame RowResults::lent_row(const RowList& list, size_t i) {
+  const auto [begin, end] = list.entries_of(i);
+  if (!list.has_terms()) return {list.row(begin), list.weight(begin)};
+  const dw_sdk::MoeSums& sums = run_.call.rows.sums();
+  std::vector<dw_moe_operand>& operands = run_.comm->operands;
+  operands.clear();
+  for (size_t entry = begin; entry < end; ++entry) {
+    const char* at;
+    const dw_moe_term term = list.term(entry, &at);
+    const float* const weight = list.weight(entry);
+    operands.push_back({at,
+                        list.in(),
+                        weight == nullptr ? 1 : *weight,
+                        term.into,
+                        term.then,
+                        {}});
+  }
+  char* const sum = run_.comm->row_sums.data() + sums_++ * row_bytes_;
+  sums.add_up(sum, list.in(), operands.data(), operands.size(),
+              list.weight(0) != nullptr);
+  return {sum, nullptr};
+}
+
+// Makes room for the sums of lent rows that a result has as terms.
+void RowResults::reserve_sums(int64_t result) {
+  size_t n = 0;
+  all_rows(result, [&n](const RowsFrom& from, int64_t) {
+    n += from.lent != nullptr && from.lent->has_terms();
+    return true;
+  });
+  std::vector<char>& memory = run_.comm->row_sums;
+  if (memory.size() < n * row_bytes_) memory.resize(n * row_bytes_);
+  sums_ = 0;
 }
 
 void RowResults::mark_used(int64_t result) {
@@ -111,13 +151,21 @@ void RowResults::hold(int from, size_t begin, const char* data, size_t bytes,
   rows.end = end;
 }
 
+void RowResults::borrow(int from, const RowList& list) {
+  RowsFrom& rows = of(from);
+  rows.lent = &list;
+  rows.came =
+      static_cast<int64_t>(run_.call.out_pieces[from].bytes / row_bytes_);
+}
+
 void RowResults::add() {
   const dw_sdk::MoeSums& sums = run_.call.rows.sums();
   const uint32_t flags =
       run_.past_caches() && sums.result_bytes() >= kLongResult
           ? DW_MOE_SUM_PAST_CACHES
           : 0;
-  for (; next_ < sums.results() && has_come(next_); ++next_) {
+  for (; next_ < sums.results() && !run_.failed() && has_come(next_); ++next_) {
+    reserve_sums(next_);
     sums.add(
         next_, [this](int64_t k) { return row(k); }, flags);
     mark_used(next_);

@@ -208,6 +208,18 @@ const char* Run::find(int other, size_t at, size_t bytes) {
   return found;
 }
 
+char* Run::find_lent(int other, size_t place, size_t bytes) {
+  borrow();
+  if (place < comm->room.arena()->plot_bytes()) {
+    fail_nonsense(other);
+    return nullptr;
+  }
+  char* const found = comm->room.find(other, place, bytes);
+  if (found == nullptr) [[unlikely]]
+    fail_missing(other, place);
+  return found;
+}
+
 const char* Run::look(int other, uint32_t round, size_t total, size_t offset,
                       size_t bytes, uint32_t print) {
   const Post* const post = wait_for_post(other, round, print);

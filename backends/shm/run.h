@@ -128,10 +128,22 @@ class Run {
   size_t lend_in() { return lend_in(call.in); }
   size_t lend_in(const Piece& all) { return lend(comm->lease.in, all); }
   size_t lend_out() { return lend(comm->lease.out, call.out); }
+  // As these, at any byte.
+  size_t lend_bytes(Lease::Range& range, const Piece& piece) {
+    const size_t place =
+        comm->room.arena()->heap().place_of(piece.at, piece.bytes);
+    if (place == 0) return 0;
+    lend();
+    range.begin.store(place, std::memory_order_relaxed);
+    range.end.store(place + piece.bytes, std::memory_order_release);
+    return place;
+  }
   // Says that this rank reads memory that others lend. A lender that gives up
   // announces that before it uses the memory again, so `finish` checks the
   // lenders.
   void borrow() { borrows_ = true; }
+  // Memory in the heap of a lender; NULL when the call has failed.
+  char* find_lent(int other, size_t place, size_t bytes);
   // Publishes data at `place` in this rank's heap; the operation has to end by
   // `finish_together`.
   void show_at(uint32_t round, size_t place) {
@@ -167,10 +179,7 @@ class Run {
         comm->room.arena()->heap().place_of(piece.at, piece.bytes);
     if (place == 0 || place % kLine != 0) [[likely]]
       return 0;
-    lend();
-    range.begin.store(place, std::memory_order_relaxed);
-    range.end.store(place + piece.bytes, std::memory_order_release);
-    return place;
+    return lend_bytes(range, piece);
   }
   // Waits for a rank's slot; NULL when the call has failed.
   const Post* wait_for_post(int other, uint32_t round, uint32_t print);

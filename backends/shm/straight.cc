@@ -13,8 +13,6 @@ constexpr size_t kSmallestPart = 16 << 10, kLargestPart = 512 << 10;
 constexpr size_t kMostParts = 30000;  // 16 bits count them, from both ends
 // Bytes moved before the clock is read.
 constexpr size_t kTurn = 1 << 20;
-// Longest wait for a kernel's write in progress when its receiver gives up.
-constexpr int64_t kLastWriteNs = 50'000'000;
 
 size_t up(size_t bytes, size_t step) {
   return (bytes + step - 1) / step * step;
@@ -320,17 +318,19 @@ void Straight::give_up() {
   // data for the operation's.
   comm->room.leave(State::kAborted);
   const int64_t end = comm->host->now_ns(comm->host->self) + kLastWriteNs;
-  for (int other = 0; other < run_.size; ++other) {
-    if (way(other).take.piece.bytes == 0) continue;
-    CmaPiece& mine = lane(other, run_.rank);
-    mine.begun.store(kNoMore, std::memory_order_release);
-    // no write is in progress
-    if (mine.length.exchange(kNoMore) == 0) continue;
-    while (mine.sent.load(std::memory_order_acquire) != kNoMore &&
-           !comm->room.has_died(other) &&
-           comm->host->now_ns(comm->host->self) < end)
-      sched_yield();
-  }
+  for (int other = 0; other < run_.size; ++other)
+    if (way(other).take.piece.bytes != 0) stop_writes_of(other, comm, end);
+}
+
+void stop_writes_of(int from, Comm* comm, int64_t end_ns) {
+  CmaPiece& mine = comm->room.lane(from, comm->rank);
+  mine.begun.store(kNoMore, std::memory_order_release);
+  // no write is in progress
+  if (mine.length.exchange(kNoMore) == 0) return;
+  while (mine.sent.load(std::memory_order_acquire) != kNoMore &&
+         !comm->room.has_died(from) &&
+         comm->host->now_ns(comm->host->self) < end_ns)
+    sched_yield();
 }
 
 }  // namespace shm_backend

@@ -34,6 +34,7 @@
 namespace shm_backend {
 
 class Run;
+struct Comm;
 
 // This rank's transfers with one other rank in one operation.
 struct PeerTransfers {
@@ -52,6 +53,13 @@ struct PeerTransfers {
   bool due = false;   // this rank has yet to read what the other publishes
   bool lost = false;  // the transfer will not end; the reason will be told
 };
+
+// Called by a rank that has given up, and has said so: no write of `from` into
+// its memory begins any more, and one that has begun has ended, unless that
+// takes until `end_ns`.
+void stop_writes_of(int from, Comm* comm, int64_t end_ns);
+// The longest wait for writes in progress.
+inline constexpr int64_t kLastWriteNs = 50'000'000;
 
 class Straight final : public Condition {
  public:

@@ -87,6 +87,11 @@ class MoeRows {
                : nullptr;
   }
 
+  // The first channel's part of row `row` for rank `to`, which is no sum.
+  const char* given_row(int to, uint64_t row) const {
+    return in_of(*ext_.channels, ext_.give_first[to], row);
+  }
+
   // Copies a part of the stream for rank `to` to `data`.
   // `copy(char* to, const char* from, size_t bytes)` copies a part of a row.
   // Parts of sums begin and end with a number.

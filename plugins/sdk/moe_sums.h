@@ -5,7 +5,7 @@
 //   if (int32_t code = sums.read(op, lists, rank, error)) return code;
 //   sums.use(dw_sdk::moe_sum_api_of(*host));
 //   sums.give(entry, 0, sums.width(), staging);
-//   sums.add(result, [&](int64_t k) { return rows + k * row_bytes; }, 0);
+//   sums.add(result, [&](int64_t k) { return sums.staged(row(k)); }, 0);
 #ifndef DISTWRAP_PLUGINS_SDK_MOE_SUMS_H_
 #define DISTWRAP_PLUGINS_SDK_MOE_SUMS_H_
 
@@ -36,6 +36,12 @@ inline const dw_moe_sum_api* moe_sum_api_of(const dw_host_api& host) {
                    host.extension(host.self, kMoeSumId, DW_ABI_MINOR));
 }
 
+// A row that came: its numbers, and its weight where rows have one.
+struct MoeCame {
+  const char* row;
+  const void* weight;
+};
+
 // Borrows the lists and the rows.
 //
 // Threads: one at a time. Ownership: keeps memory for the operands of a sum.
@@ -65,11 +71,21 @@ class MoeSums {
     return sums_.width * dw_dtype_bytes(sums_.out);
   }
   uint64_t wire_bytes() const { return dw_dtype_bytes(sums_.wire); }
+  // A row that came with its weight behind it.
+  MoeCame staged(const char* row) const {
+    return {row, row + sums_.width * wire_bytes()};
+  }
 
   // Writes `count` numbers of the given sum `i`, from number `begin` on.
   void give(int64_t i, uint64_t begin, uint64_t count, char* to) const;
-  // Writes result `i`. `came(k)`: where row k of those that came lies, its
-  // weight behind it. `flags`: 0 or DW_MOE_SUM_PAST_CACHES.
+  // Writes a sum of any operands, rows of the type `in`, as a row that travels.
+  void add_up(char* to, dw_dtype in, const dw_moe_operand* operands, uint64_t n,
+              bool weighted) const {
+    api_->sum(to, sums_.wire, in, operands, n, sums_.width,
+              weighted ? DW_MOE_SUM_WEIGHTED : 0);
+  }
+  // Writes result `i`. `came(k)` is the MoeCame of row k of those that came.
+  // `flags`: 0 or DW_MOE_SUM_PAST_CACHES.
   template <class Came>
   void add(int64_t i, const Came& came, uint32_t flags) const;
   // Writes all results, with row k at base + k * row_bytes.
@@ -78,7 +94,7 @@ class MoeSums {
       add(
           i,
           [&](int64_t k) {
-            return base + static_cast<uint64_t>(k) * row_bytes;
+            return staged(base + static_cast<uint64_t>(k) * row_bytes);
           },
           0);
   }
@@ -198,9 +214,10 @@ void MoeSums::add(int64_t i, const Came& came, uint32_t flags) const {
     const dw_moe_term& term = results.terms[t];
     float weight = results.weights != nullptr ? results.weights[t] : 1;
     if (term.from == DW_MOE_FROM_RANKS) {
-      const char* const row = came(term.row);
-      if (has_weights_) std::memcpy(&weight, row + wire_row, sizeof weight);
-      operands_.push_back({row, sums_.wire, weight, term.into, term.then, {}});
+      const MoeCame row = came(term.row);
+      if (has_weights_) std::memcpy(&weight, row.weight, sizeof weight);
+      operands_.push_back(
+          {row.row, sums_.wire, weight, term.into, term.then, {}});
     } else {
       const bool is_kept = term.from == DW_MOE_FROM_KEPT;
       operands_.push_back(operand(term, is_kept ? row_.kept : row_.in,

@@ -6,9 +6,11 @@
 #include "sdk/half.h"
 #include "sdk/moe_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@ struct Shape {
   Weights weights;
   bool gives, adds;  // rows that travel are sums; those that come are added
   uint32_t biases;
+  bool keeps = true;  // sums that travel have rows of `kept`
 };
 // Rows that fit a slot, that go in several pieces of a staging ring, and larger
 // than a piece.
@@ -44,6 +47,8 @@ const std::vector<Shape>& shapes() {
       {kI32, kI32, kI32, 513, 20, Weights::kNone, true, true, 0},
       {kBF16, kF32, kBF16, 640, 30, Weights::kOfTerms, true, false, 0},
       {kF32, kF32, kF32, 40000, 3, Weights::kOfTerms, true, true, 1},
+      {kBF16, kBF16, kF32, 3000, 40, Weights::kOfTerms, true, true, 1, false},
+      {kF16, kF32, kF16, 2000, 30, Weights::kNone, true, true, 2, false},
   };
   return kShapes;
 }
@@ -81,9 +86,15 @@ using Terms = std::vector<Term>;
 // One exchange, in which every rank can work out what any rank does.
 class Exchange {
  public:
-  Exchange(const Shape& shape, int rank, int size, uint64_t seed)
-      : shape_(shape), rank_(rank), size_(size), seed_(seed) {
-    fill(&in_, kRows, shape_.in, 1);
+  Exchange(const Shape& shape, const Member& member, uint64_t seed)
+      : shape_(shape),
+        rank_(member.rank),
+        size_(member.size),
+        seed_(seed),
+        in_(member, allocates_inputs(seed, rank_), rows_bytes(kRows, shape.in),
+            0) {
+    fill(&kept_, kRows, shape_.in, 1);
+    std::copy(kept_.begin(), kept_.end(), in_.data());
     fill(&kept_, kRows, shape_.wire, 2);
     fill(&bias_[0], shape_.results, shape_.out, 3);
     fill(&bias_[1], shape_.results, shape_.out, 4);
@@ -104,9 +115,10 @@ class Exchange {
     }
     for (int i = 0; i < shape_.results; ++i) results_.add(result(rank_, i));
     for (int m = 0; m < kRows; ++m) weights_.push_back(row_weight(rank_, m));
-    out_.assign(static_cast<size_t>(outputs()) * out_row() + kGuard,
-                kUntouched);
-    channels_.push_back({in_.data(), out_.data(),
+    out_.emplace(member, allocates_outputs(seed, rank_),
+                 static_cast<size_t>(outputs()) * out_row() + kGuard,
+                 kUntouched);
+    channels_.push_back({in_.data(), out_->data(),
                          shape_.width * dw_dtype_bytes(shape_.wire),
                          kept_.data()});
     if (shape_.weights == Weights::kOfRows)
@@ -143,7 +155,7 @@ class Exchange {
 
   // The mistakes after an exchange that `moved` rows; "" when all is right.
   std::string wrong(bool moved) const {
-    Bytes want(out_.size(), kUntouched);
+    Bytes want(out_->size(), kUntouched);
     const size_t size = dw_dtype_bytes(type_of_output());
     for (int64_t i = 0; moved && i < outputs(); ++i) {
       const Numbers row = shape_.adds ? added(i) : came(i);
@@ -152,12 +164,14 @@ class Exchange {
               want.data() + static_cast<size_t>(i) * out_row() + x * size);
     }
     for (size_t i = 0; i < want.size(); ++i)
-      if (want[i] != out_[i])
+      if (want[i] != (*out_)[i])
         return "a sum is wrong at byte " + std::to_string(i % out_row()) +
                " of row " + std::to_string(i / out_row());
     Bytes in;
     fill(&in, kRows, shape_.in, 1);
-    return in == in_ ? "" : "wrote into the input";
+    return std::equal(in.begin(), in.end(), in_.data())
+               ? ""
+               : "wrote into the input";
   }
 
  private:
@@ -204,11 +218,14 @@ class Exchange {
                    static_cast<int>(x % 9) - 4);
     return rounded(dtype, x % 2 == 0 ? size : -size);
   }
+  size_t rows_bytes(int count, dw_dtype dtype) const {
+    return static_cast<size_t>(count) * static_cast<size_t>(shape_.width) *
+           dw_dtype_bytes(dtype);
+  }
   void fill(Bytes* rows, int count, dw_dtype dtype, uint64_t which) const {
     const size_t size = dw_dtype_bytes(dtype);
-    const auto n =
-        static_cast<size_t>(count) * static_cast<size_t>(shape_.width);
-    rows->resize(n * size);
+    rows->resize(rows_bytes(count, dtype));
+    const size_t n = rows->size() / size;
     for (size_t i = 0; i < n; ++i)
       store(dtype, number(dtype, rank_, which, i), rows->data() + i * size);
   }
@@ -246,7 +263,8 @@ class Exchange {
     const int n = 1 + static_cast<int>(mixed(from, to, i, 2) % 3);
     for (int k = 0; k < n; ++k) {
       const uint64_t x = mixed(from, to, i, 3 + static_cast<uint64_t>(k));
-      const uint8_t lies = x % 4 == 0 ? DW_MOE_FROM_KEPT : DW_MOE_FROM_IN;
+      const uint8_t lies =
+          shape_.keeps && x % 4 == 0 ? DW_MOE_FROM_KEPT : DW_MOE_FROM_IN;
       sum.push_back(
           {term(lies, static_cast<int>(x / 4 % kRows), x >> 8), weight(x)});
     }
@@ -382,7 +400,9 @@ class Exchange {
   int64_t got_ = 0;
   size_t gives_ = 0;
   uint64_t row_bytes_ = 0;
-  Bytes in_, kept_, bias_[2], out_;
+  RowMemory in_;
+  std::optional<RowMemory> out_;
+  Bytes kept_, bias_[2];
   Lists given_, results_;
   std::vector<float> weights_;
   std::vector<int32_t> give_;
@@ -438,13 +458,14 @@ void check_row_sums(const dw_backend_api& api, int size, const Limits& limits,
                     Findings& findings) {
   run_team(api, size, limits, findings, [](Member& member) {
     {
-      Exchange asked(shapes()[1], member.rank, member.size, 0);
+      Exchange asked(shapes()[1], member, 0);
       const dw_op op = asked.op(member.next_seq);
       if (member.api.query(member.comm, &op, nullptr) > DW_OK)
         return refuse(member, DW_UNIMPLEMENTED, "not known",
                       [](Exchange&, dw_op&) {});
     }
-    for (const Shape& shape : shapes()) add_up(member, shape, 1);
+    for (const uint64_t seed : {1, 2})
+      for (const Shape& shape : shapes()) add_up(member, shape, seed);
     refuse_mistakes(member);
   });
 }

@@ -1,9 +1,35 @@
 #include "run_rows.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
 namespace distwrap::conformance {
+
+RowMemory::RowMemory(const Member& member, bool allocated, size_t bytes,
+                     unsigned char fill)
+    : member_(member), bytes_(bytes) {
+  void* data = nullptr;
+  if (allocated && member.api.mem_alloc != nullptr &&
+      member.api.mem_alloc(member.backend, bytes, &memory_, &data, nullptr) ==
+          DW_OK) {
+    data_ = static_cast<unsigned char*>(data);
+  } else {
+    own_ = std::make_unique<unsigned char[]>(bytes);
+    data_ = own_.get();
+  }
+  std::fill_n(data_, bytes, fill);
+}
+
+RowMemory::~RowMemory() {
+  if (memory_ == nullptr) return;
+  dw_error error = {};
+  const int32_t code =
+      member_.api.mem_release(member_.backend, memory_, &error);
+  if (code != DW_OK)
+    member_.find("memory of rows cannot be released: " +
+                 error_text(code, error));
+}
 
 dw_op rows_op(const dw_ext* rows, const std::vector<int64_t>& in_counts,
               const std::vector<int64_t>& out_counts, uint64_t seq) {

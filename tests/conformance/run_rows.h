@@ -4,7 +4,9 @@
 
 #include "team.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,13 +20,43 @@ dw_op rows_op(const dw_ext* rows, const std::vector<int64_t>& in_counts,
 // the error.
 int32_t run_rows(Member& member, dw_op op, dw_work* work, dw_error* error);
 
+// Bytes in memory of the backend, or of the process.
+class RowMemory {
+ public:
+  RowMemory(const Member& member, bool allocated, size_t bytes,
+            unsigned char fill);
+  ~RowMemory();
+  RowMemory(const RowMemory&) = delete;
+  RowMemory& operator=(const RowMemory&) = delete;
+  unsigned char* data() { return data_; }
+  const unsigned char* data() const { return data_; }
+  size_t size() const { return bytes_; }
+  unsigned char operator[](size_t i) const { return data_[i]; }
+
+ private:
+  const Member& member_;
+  const size_t bytes_;
+  dw_mem* memory_ = nullptr;
+  std::unique_ptr<unsigned char[]> own_;
+  unsigned char* data_ = nullptr;
+};
+
+// Whether a rank's inputs, and its outputs, are memory of the backend in the
+// exchange with a seed: those of all ranks, of some, or of none.
+inline bool allocates_inputs(uint64_t seed, int rank) {
+  return seed % 4 == 1 || seed % 4 == 2 + static_cast<uint64_t>(rank) % 2;
+}
+inline bool allocates_outputs(uint64_t seed, int rank) {
+  return seed % 4 == 1 || seed % 4 == 3 - static_cast<uint64_t>(rank) % 2;
+}
+
 // Runs an exchange of a shape, in the call and without waiting, and compares
 // what came. `what` names it.
 template <class Exchange, class Shape>
 void run_exchange(Member& member, const Shape& shape, uint64_t seed,
                   const std::string& what) {
   for (const bool waits : {true, false}) {
-    Exchange exchange(shape, member.rank, member.size, seed);
+    Exchange exchange(shape, member, seed);
     const dw_op op = exchange.op(member.next_seq++);
     dw_work work;
     dw_error error = {};
@@ -42,7 +74,7 @@ template <class Exchange, class Shape>
 void refuse_exchange(Member& member, const Shape& shape, int32_t want,
                      const std::string& what,
                      void (*spoil)(Exchange&, dw_op&)) {
-  Exchange exchange(shape, member.rank, member.size, 1);
+  Exchange exchange(shape, member, 0);
   dw_op op = exchange.op(member.next_seq);
   spoil(exchange, op);
   dw_work work;

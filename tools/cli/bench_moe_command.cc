@@ -37,6 +37,9 @@ constexpr OptionRow kOptions[] = {
      "Experts of each token: a line of K ids for each token, rank by rank"},
     {"--layout", "LAYOUT", "rank_major or expert_major (expert_major)"},
     {"--dedup", "LEVEL", "auto, none, rank or node (auto)"},
+    {"--memory", "WHERE",
+     "Rows of distwrap: private, or shared, allocated by its backend "
+     "(private)"},
     {"--rounds", "N", "Timed blocks of each; the two take turns (21)"},
     {"--vs", "LIST",
      "Libraries to measure as well, each in a run of its own: torch, openmpi, "
@@ -195,6 +198,10 @@ absl::StatusOr<Options> check(const Typed& typed) {
   if (spec.dedup != "auto" && spec.dedup != "none" && spec.dedup != "rank" &&
       spec.dedup != "node")
     return refuse("--dedup", spec.dedup, "auto, none, rank or node");
+  const std::string memory = typed.value("--memory").value_or("private");
+  if (memory != "private" && memory != "shared")
+    return refuse("--memory", memory, "private or shared");
+  spec.shared_memory = memory == "shared";
   if (router.topk > router.experts)
     return refuse("--topk", absl::StrCat(router.topk),
                   absl::StrCat("at most ", router.experts, " experts"));
@@ -236,14 +243,15 @@ Words rank_words(const Options& options) {
           absl::StrCat(router.most_groups),
           spec.dtype == DType::kF32 ? "f32" : "bf16",
           absl::StrCat(spec.capacity),
-          spec.router_file.empty() ? "-" : spec.router_file};
+          spec.router_file.empty() ? "-" : spec.router_file,
+          spec.shared_memory ? "shared" : "private"};
 }
 
 std::optional<absl::Status> measure(const Words& words) {
   bench::MoeLayerSpec spec;
   bench::RouterSpec& router = spec.router;
   int rounds = 0;
-  if (words.size() != 15 || !absl::SimpleAtoi(words[1], &router.tokens) ||
+  if (words.size() != 16 || !absl::SimpleAtoi(words[1], &router.tokens) ||
       !absl::SimpleAtoi(words[2], &spec.hidden) ||
       !absl::SimpleAtoi(words[3], &router.experts) ||
       !absl::SimpleAtoi(words[4], &router.topk) ||
@@ -257,7 +265,8 @@ std::optional<absl::Status> measure(const Words& words) {
   spec.layout = words[6];
   spec.dedup = words[7];
   if (words[13] != "-") spec.router_file = words[13];
-  return bench::measure_moe(words[0], spec, rounds, words[14]);
+  spec.shared_memory = words[14] == "shared";
+  return bench::measure_moe(words[0], spec, rounds, words[15]);
 }
 
 // The libraries that were named, one after the other. One that cannot run is

@@ -5,6 +5,7 @@
 #include "distwrap/abi/plugin.h"
 #include "host.h"
 #include "layout.h"
+#include "sdk/moe_rows.h"
 #include "thread_ranks.h"
 
 #include <gtest/gtest.h>
@@ -153,6 +154,46 @@ struct Blocks {
   dw_ext_blocks extension = {};
 };
 
+// The pieces of two ranks as rows of eight bytes, one of which is added up.
+struct Rows {
+  Rows(const dw_buf& in, const dw_buf& out, int rank, int64_t count, bool adds)
+      : channel{in.data, out.data, kRow, nullptr} {
+    for (int64_t r = 0; r < 2; ++r) {
+      each[r] = adds && r == rank ? 0 : count / 8 * 8;
+      first[r] = adds ? 0 : r * (count / 8);
+      all += each[r];
+    }
+    for (int64_t i = 0; i < each[1 - rank] / 8; ++i) {
+      terms.push_back({static_cast<int32_t>(i), DW_MOE_FROM_RANKS, 2, 0, 0});
+      term_first.push_back(i + 1);
+    }
+    lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId,
+                  adds ? &sums.head : nullptr};
+    lists.channels = &channel;
+    lists.n_channels = 1;
+    lists.give_first = lists.get_first = first;
+    sums.head = {sizeof sums, DW_EXT_REQUIRED, dw_sdk::kMoeSumId, nullptr};
+    sums.in = sums.wire = sums.out = {2, 32, 1};
+    sums.width = 2;
+    sums.results = {term_first.data(), terms.data(), nullptr, terms.size()};
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+  void put(dw_buf* buf) const {
+    buf->data = nullptr;
+    buf->displs = nullptr;
+    buf->counts = each;
+    buf->count = all;
+  }
+  static constexpr uint64_t kRow = 8;
+  int64_t each[2], first[2], all = 0;
+  std::vector<dw_moe_term> terms;
+  std::vector<int64_t> term_first = {0};
+  dw_moe_channel channel;
+  dw_ext_moe lists = {};
+  dw_ext_moe_sum sums = {};
+};
+
 // Prepares an operation, starts it twice and ends it.
 int32_t start_twice(Member& member, dw_comm* comm, dw_op op, uint64_t* seq,
                     dw_error* error) {
@@ -217,6 +258,14 @@ void work(Member& member, dw_comm* comm, uint64_t seed) {
     if (op.in.displs != nullptr && random() % 2 == 0) {
       op.in.displs = op.out.displs = nullptr;
       op.next = &blocks.extension.head;
+      EXPECT_EQ(member.api.query(comm, &op, nullptr), DW_OK);
+    }
+    const Rows rows(in.view(), out.view(), member.rank, count,
+                    random() % 2 == 0);
+    if (op.in.displs != nullptr && random() % 2 == 0) {
+      rows.put(&op.in);
+      rows.put(&op.out);
+      op.next = &rows.lists.head;
       EXPECT_EQ(member.api.query(comm, &op, nullptr), DW_OK);
     }
     if (kind == DW_OP_SEND) {

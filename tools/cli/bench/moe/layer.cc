@@ -4,6 +4,7 @@
 #include "bench/moe/by_hand.h"
 #include "bench/turns.h"
 #include "distwrap/distwrap.h"
+#include "distwrap/memory.h"
 #include "distwrap/moe.h"
 
 #include <absl/strings/numbers.h>
@@ -56,6 +57,22 @@ Bytes draw_tokens(const MoeLayerSpec& spec, int rank) {
                                    : tokens_of<BF16>(spec, rank);
 }
 
+// The bytes' memory for calls: their own, or memory of the backend with a copy
+// of them, which `held` keeps.
+absl::StatusOr<uint8_t*> memory_for(const MoeLayerSpec& spec, Bytes* bytes,
+                                    std::vector<Memory>* held) {
+  if (!spec.shared_memory) return bytes->data();
+  const absl::StatusOr<MemAllocator> allocator = get_mem_allocator();
+  if (!allocator.ok()) return allocator.status();
+  absl::StatusOr<Memory> made =
+      allocator->allocate(static_cast<int64_t>(bytes->size()));
+  if (!made.ok()) return made.status();
+  held->push_back(*std::move(made));
+  auto* const data = static_cast<uint8_t*>(held->back().data());
+  memcpy(data, bytes->data(), bytes->size());
+  return data;
+}
+
 // Whether all ranks' sums are those by hand. Those count a token once for each
 // expert and drop none, as expert-major rows without a capacity do; rank-major
 // rows are once for each rank.
@@ -102,7 +119,10 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
   const int64_t id_shape[] = {spec.router.tokens, spec.router.topk};
   const int64_t x_shape[] = {spec.router.tokens, spec.hidden};
   const TensorView id_view(ids.data(), id_shape);
-  const TensorView x_view(x.data(), x_shape, spec.dtype);
+  std::vector<Memory> held;
+  const auto x_at = memory_for(spec, &x, &held);
+  if (!x_at.ok()) return x_at.status();
+  const TensorView x_view(*x_at, x_shape, spec.dtype);
 
   MoePlan plan;
   const auto make_plan = [&] {
@@ -119,8 +139,12 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
   const int64_t row_shape[] = {plan.output_rows(), spec.hidden};
   Bytes rows(at(plan.output_rows() * row_bytes)), back(x.size()),
       by_hand(x.size());
-  const TensorView row_view(rows.data(), row_shape, spec.dtype);
-  const TensorView back_view(back.data(), x_shape, spec.dtype);
+  const auto rows_at = memory_for(spec, &rows, &held);
+  if (!rows_at.ok()) return rows_at.status();
+  const auto back_at = memory_for(spec, &back, &held);
+  if (!back_at.ok()) return back_at.status();
+  const TensorView row_view(*rows_at, row_shape, spec.dtype);
+  const TensorView back_view(*back_at, x_shape, spec.dtype);
   status = plan.prepare(row_bytes);
   if (!status.ok()) return status;
 
@@ -145,6 +169,7 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
         [&] { return moe_combine(plan, row_view, back_view).status(); },
         [&] { return hand.combine(&by_hand); });
   if (!status.ok()) return status;
+  if (*back_at != back.data()) memcpy(back.data(), *back_at, back.size());
   const absl::StatusOr<bool> equal = compare(spec, back, by_hand);
   if (!equal.ok()) return equal.status();
   cost.equal = *equal;
@@ -162,8 +187,8 @@ absl::Status measure_moe(const std::string& backend, const MoeLayerSpec& spec,
   cost.dedup = kLevels[static_cast<size_t>(plan.dedup())];
   const Timed copies[] = {[&] {
     for (int64_t i = 0; i < cost.rows; ++i)
-      memcpy(rows.data() + i * row_bytes,
-             x.data() + i % spec.router.tokens * row_bytes, at(row_bytes));
+      memcpy(*rows_at + i * row_bytes,
+             *x_at + i % spec.router.tokens * row_bytes, at(row_bytes));
     return absl::OkStatus();
   }};
   const auto copied = take_turns(copies, rounds, 2);

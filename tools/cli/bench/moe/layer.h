@@ -27,6 +27,7 @@ struct MoeLayerSpec {
   int64_t capacity = 0;          // most pairs of an expert; 0: no limit
   std::string router_file = {};  // empty: the experts are drawn
   std::string layout = "expert_major", dedup = "auto";
+  bool shared_memory = false;  // rows in memory that the backend allocates
 };
 
 // One phase, as rank 0 has timed it in turns with the calls by hand.
