@@ -82,7 +82,7 @@ class LentRows {
   const bool adds_;
   const size_t row_bytes_, part_;  // bytes of a row, and of its lent part
   bool lends_ = false;
-  size_t rows_ = 0;  // that the lent memory has to have
+  size_t rows_ = 0;  // the rows of the lent memory
   int64_t began_ns_ = 0;
 };
 

@@ -276,7 +276,7 @@ void Exchange::land(int from, Part part, const char* data, bool stays) {
 void Exchange::move_rounds() {
   for (uint32_t turn = 0;
        turn < std::max(sends_, receives_ + 1) && !run_.failed(); ++turn) {
-    // What others lend decides what this rank stages.
+    // This rank does not stage rows that others lend.
     if (turn == 1 && tells_) take_all(0);
     if (turn < sends_) show(turn);
     keep_own(straight_ ? kSoon : (turn + size_t{1}) * step_);

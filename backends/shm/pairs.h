@@ -20,9 +20,10 @@ enum class RowWay {
   kRead      // the taker adds them up where they lie in the giver's memory
 };
 
-// What a rank tells one other of memory that it lends for rows (lent_rows.h).
+// A rank's message to one other about memory that it lends for rows
+// (lent_rows.h).
 struct RowOffer {
-  uint64_t place = 0;  // of the memory in its heap; 0: nothing is lent
+  uint64_t place = 0;  // the memory's place in its heap; 0: nothing is lent
   uint64_t list = 0;   // where the list for the other rank lies there
   // Bytes of the part of a row that may be lent, and the bits below.
   uint64_t part = 0;
@@ -89,11 +90,12 @@ struct Pair {
   // Tuning for the rows that this rank takes.
   Lending takes_rows{Lending::kAnySize};
   uint32_t rows_taken = 0;
-  // For the running operation, if its rows are told (lent_rows.h).
+  // For the running operation, if its rows are told (lent_rows.h): `offer` is
+  // this rank's, and `list` belongs to the other one.
   RowWay rows_given = RowWay::kStaged, rows_come = RowWay::kStaged;
   bool tries_rows = false;
-  RowOffer offer;      // this rank's
-  RowList list;        // the other's
+  RowOffer offer;
+  RowList list;
   size_t written = 0;  // bytes of lent parts
 };
 

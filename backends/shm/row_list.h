@@ -19,13 +19,13 @@ class Run;
 
 // Behind it follow `firsts` numbers of 32 bits, the entries, and the weights.
 struct RowListHead {
-  uint64_t rows;   // of the lent memory; every entry is less
+  uint64_t rows;   // rows of the lent memory; every entry is less
   uint64_t first;  // without entries, row i of the list is row first + i
-  uint64_t
-      firsts;  // 0: a row has one entry; else one more than the list's rows
-  uint64_t entries;   // of int32_t, or of dw_moe_term if rows are sums
-  uint64_t weights;   // of float: for each entry, or for each row; 0: none
-  dw_dtype in, wire;  // of rows that are added up; else 0
+  // 0: a row has one entry; otherwise one more than the list has rows.
+  uint64_t firsts;
+  uint64_t entries;   // each an int32_t, or a dw_moe_term if rows are sums
+  uint64_t weights;   // a float for each entry or each row; 0: none
+  dw_dtype in, wire;  // types of rows that are added up
 
   bool has_terms() const { return in.bits != 0 && firsts != 0; }
   size_t entry_bytes() const {
@@ -40,10 +40,10 @@ struct RowListHead {
 // loaded once, and checked before it serves as a place.
 class RowList {
  public:
-  // What the reader of a list knows of it.
+  // A reader's own numbers of a list.
   struct Known {
-    size_t rows;       // of the list
-    size_t row_bytes;  // of a row that is placed
+    size_t rows;
+    size_t row_bytes;  // bytes of a row that is placed
     bool adds;         // rows are added up, `width` numbers of the type `wire`
     uint64_t width;
     dw_dtype wire;

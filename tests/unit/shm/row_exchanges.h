@@ -17,7 +17,7 @@ namespace distwrap::shm_test {
 using Counts = std::vector<int64_t>;
 
 inline constexpr dw_dtype kF32 = {2, 32, 1};
-inline constexpr int kRows = 60;     // of an input
+inline constexpr int kRows = 60;     // rows of an input
 inline constexpr int kWidth = 1027;  // numbers of a row
 inline constexpr float kUntouched = -7;
 
