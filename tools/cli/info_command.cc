@@ -104,8 +104,9 @@ int show_backend(const std::string& name, const Typed& typed,
   const auto promises = backend_promises(**backend);
   if (!promises.ok()) return complain(promises.status().message(), kFailed);
   const int32_t device = device_type_of(**backend);
-  const CapabilityTable table = capability_table(
-      (*backend)->name(), promises->rows, device, promises->moves_rows);
+  const CapabilityTable table =
+      capability_table((*backend)->name(), promises->rows, device,
+                       promises->moves_rows, promises->adds_rows);
   if (typed.has("--markdown")) return print(to_markdown(table));
   if (typed.has("--json"))
     return print(bench::json_text(

@@ -54,16 +54,22 @@ TEST(CapabilityTable, ABackendWithoutRowsServesNothingButMessagesToItself) {
 TEST(CapabilityTable, TellsHowRowsMove) {
   const std::vector<dw_caps_row> messages = {
       row(DW_BIT(DW_OP_SEND) | DW_BIT(DW_OP_RECV), kAllTypes, 1, 0)};
-  const auto how = [&](bool native, int device = DW_DEVICE_CPU) {
-    return rows_of(capability_table("x", messages, device, native), "moe rows")
+  const auto how = [&](bool native, int device = DW_DEVICE_CPU,
+                       const char* op = "moe rows", bool adds = false) {
+    return rows_of(capability_table("x", messages, device, native, adds), op)
         .front();
   };
   EXPECT_EQ(how(true).how, "native");
   EXPECT_EQ(how(false).how, "composed");
   EXPECT_EQ(how(false).of, "all_to_all");
   EXPECT_EQ(how(false, DW_DEVICE_CUDA).how, "refused");
-  EXPECT_EQ(rows_of(capability_table("none", {}), "moe rows").front().how,
-            "refused");
+  for (const char* op : {"moe rows", "moe sums"})
+    EXPECT_EQ(rows_of(capability_table("none", {}), op).front().how, "refused");
+  // A backend may know the one and not the other.
+  EXPECT_EQ(how(true, DW_DEVICE_CPU, "moe sums").how, "composed");
+  EXPECT_EQ(how(true, DW_DEVICE_CPU, "moe sums", true).how, "native");
+  EXPECT_THAT(how(true, DW_DEVICE_CPU, "moe sums").dtypes,
+              testing::ElementsAre("f16", "bf16", "f32", "f64", "i32", "i64"));
 }
 
 TEST(CapabilityTable, EqualAnswersAreOneRow) {
@@ -171,7 +177,7 @@ TEST(CapabilityTable, LeavesNothingOutAndSaysNothingTwice) {
 
   std::set<std::tuple<uint16_t, uint32_t, int, uint16_t>> told;
   for (const CapabilityRow& r : table.rows) {
-    if (r.op == "moe rows") continue;  // an extension
+    if (r.op == "moe rows" || r.op == "moe sums") continue;  // extensions
     const uint16_t kind = ops.at(r.op);
     if (kind >= Recipes::kKinds || kind == DW_OP_BARRIER) continue;
     std::vector<uint16_t> values;

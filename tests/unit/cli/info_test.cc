@@ -112,10 +112,11 @@ TEST(Info, AsksABackendForItsPromises) {
   const auto promises = backend_promises(**loopback);
   ASSERT_TRUE(promises.ok()) << promises.status();
   EXPECT_THAT(promises->rows, Not(IsEmpty()));
-  EXPECT_FALSE(promises->moves_rows);
+  EXPECT_FALSE(promises->moves_rows || promises->adds_rows);
   const auto shm = (*registry)->find("shm");
   ASSERT_TRUE(shm.ok());
   EXPECT_TRUE(backend_promises(**shm)->moves_rows);
+  EXPECT_TRUE(backend_promises(**shm)->adds_rows);
 }
 
 TEST(ErrorPages, AreWholeForEveryReason) {

@@ -42,8 +42,10 @@ dw_host_api host_without_work() {
           [](void*, dw_dtype dtype, uint16_t reduce) {
             return algo::reduce_kernel(dtype, reduce);
           },
-      .extension = [](void*, dw_str, uint32_t) -> const void* {
-        return nullptr;
+      .extension = [](void*, dw_str id, uint32_t) -> const void* {
+        return absl::string_view(id.data, id.size) == DW_EXT_MOE_SUM
+                   ? &algo::row_sums()
+                   : nullptr;
       },
       .under_way = nullptr,
       .waits = nullptr,
@@ -86,17 +88,23 @@ dw_comm* comm_of_one(const dw_backend_api& api, dw_backend* backend) {
   return code == DW_DONE ? result.comm : nullptr;
 }
 
-// Asks about an exchange without rows.
-bool moves_rows(const dw_backend_api& api, dw_backend* backend) {
+// Asks about an exchange without rows, and about one without sums.
+void ask_for_rows(const dw_backend_api& api, dw_backend* backend,
+                  BackendPromises* promises) {
   dw_comm* const comm = comm_of_one(api, backend);
-  if (comm == nullptr) return false;
-  const dw_moe_channel channel{nullptr, nullptr, 1, nullptr};
+  if (comm == nullptr) return;
+  const dw_moe_channel channel{nullptr, nullptr, sizeof(float), nullptr};
   const int64_t none = 0;
   dw_ext_moe lists{};
   lists.head = {sizeof lists, DW_EXT_REQUIRED, dw_sdk::kMoeId, nullptr};
   lists.channels = &channel;
   lists.n_channels = 1;
   lists.give_first = lists.get_first = &none;
+  dw_ext_moe_sum sums{};
+  sums.head = {sizeof sums, DW_EXT_REQUIRED, dw_sdk::kMoeSumId, nullptr};
+  sums.in = sums.wire = sums.out = dw_dtype_of(DW_DTYPE_F32);
+  sums.width = 1;
+  sums.results.first = &none;
   dw_op op{};
   op.struct_size = sizeof op;
   op.kind = DW_OP_ALL_TO_ALL;
@@ -106,9 +114,10 @@ bool moves_rows(const dw_backend_api& api, dw_backend* backend) {
   op.in.counts = op.out.counts = &none;
   op.stream.device_type = DW_DEVICE_CPU;
   op.next = &lists.head;
-  const bool native = api.query(comm, &op, nullptr) == DW_OK;
+  promises->moves_rows = api.query(comm, &op, nullptr) == DW_OK;
+  lists.head.next = &sums.head;
+  promises->adds_rows = api.query(comm, &op, nullptr) == DW_OK;
   api.comm_destroy(comm, Deadline::after(absl::Seconds(5)).ns(), nullptr);
-  return native;
 }
 
 }  // namespace
@@ -143,8 +152,8 @@ absl::StatusOr<BackendPromises> backend_promises(
   BackendPromises promises;
   if (code == DW_OK) {
     promises.rows.assign(rows, rows + n_rows);
-    promises.moves_rows =
-        info.device_type == DW_DEVICE_CPU && moves_rows(backend.api(), opened);
+    if (info.device_type == DW_DEVICE_CPU)
+      ask_for_rows(backend.api(), opened, &promises);
   }
   backend.api().close(opened);
   if (code != DW_OK) return failed(backend, code, error);

@@ -19,9 +19,10 @@ int32_t device_type_of(const plugin::BackendTable& backend);
 
 struct BackendPromises {
   std::vector<dw_caps_row> rows;
-  // Whether it knows the extension distwrap.moe (abi/moe.h), as a communicator
-  // of one rank answers `query`; false for backends of devices.
-  bool moves_rows = false;
+  // Whether it knows the extensions distwrap.moe and distwrap.moe.sum
+  // (abi/moe.h), as a communicator of one rank answers `query`; false for
+  // backends of devices.
+  bool moves_rows = false, adds_rows = false;
 };
 
 // The promises of an instance for that device type. Errors: the backend's own.

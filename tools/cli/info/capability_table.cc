@@ -218,14 +218,16 @@ void add_window_operation(const Recipes& recipes,
              table);
 }
 
-// Rows that lie apart are an all_to_all of bytes with counts.
-CapabilityRow rows_of_experts(const Recipes& recipes, bool native) {
+// Rows that lie apart are an all_to_all of bytes with counts, and so are those
+// that are added up on their way.
+CapabilityRow rows_of_experts(const Recipes& recipes, const char* op,
+                              std::vector<std::string> dtypes, bool native) {
   const Recipes::Answer blocks = recipes.find(
       DW_OP_ALL_TO_ALL, DW_FLAG_PER_RANK, DW_DTYPE_U8, DW_REDUCE_NONE);
   CapabilityRow row;
-  row.op = "moe rows";
+  row.op = op;
   row.forms = {"per rank"};
-  row.dtypes = {"u8"};
+  row.dtypes = std::move(dtypes);
   row.how = native                              ? "native"
             : blocks.how == Recipes::kIsRefused ? "refused"
                                                 : "composed";
@@ -281,7 +283,8 @@ JsonArray array_of(const std::vector<std::string>& names) {
 
 CapabilityTable capability_table(const std::string& backend,
                                  absl::Span<const dw_caps_row> promised,
-                                 int device_type, bool moves_rows) {
+                                 int device_type, bool moves_rows,
+                                 bool adds_rows) {
   CapabilityTable table;
   table.backend = backend;
   // The rows for this memory, which is the host's from here on.
@@ -299,7 +302,11 @@ CapabilityTable capability_table(const std::string& backend,
     }
     add_window_operation(recipes, rows, op, &table.rows);
   }
-  table.rows.push_back(rows_of_experts(recipes, moves_rows));
+  table.rows.push_back(
+      rows_of_experts(recipes, "moe rows", {"u8"}, moves_rows));
+  table.rows.push_back(
+      rows_of_experts(recipes, "moe sums",
+                      {"f16", "bf16", "f32", "f64", "i32", "i64"}, adds_rows));
   // Nothing is composed of operations on the memory of a device.
   if (device_type != DW_DEVICE_CPU)
     for (CapabilityRow& row : table.rows)

@@ -19,7 +19,8 @@
 namespace distwrap::cli {
 
 struct CapabilityRow {
-  // The name of an operation; "moe rows" for the extension distwrap.moe.
+  // The name of an operation; "moe rows" for the extension distwrap.moe, and
+  // "moe sums" for distwrap.moe.sum.
   std::string op;
   // "plain", "in place", "per rank", "parts", "exclusive".
   std::vector<std::string> forms;
@@ -37,12 +38,13 @@ struct CapabilityTable {
   std::vector<CapabilityRow> rows;
 };
 
-// The table for memory of a device type. `moves_rows`: whether the backend
-// knows the extension distwrap.moe.
+// The table for memory of a device type. `moves_rows`, `adds_rows`: whether the
+// backend knows the extensions distwrap.moe and distwrap.moe.sum.
 CapabilityTable capability_table(const std::string& backend,
                                  absl::Span<const dw_caps_row> promised,
                                  int device_type = DW_DEVICE_CPU,
-                                 bool moves_rows = false);
+                                 bool moves_rows = false,
+                                 bool adds_rows = false);
 
 std::string to_text(const CapabilityTable& table);
 std::string to_markdown(const CapabilityTable& table);
