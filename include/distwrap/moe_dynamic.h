@@ -3,7 +3,8 @@
 // Threads and ownership: as in operations.h; lists of tensors are copied. Sizes
 // and ids are i64 in host memory. The call reads them when it executes, which
 // is before it returns, and never changes them; with `async` only the data may
-// still move afterwards.
+// still move afterwards. On a stream the host would have to read them later, so
+// a stream is kUnsupported, on all ranks.
 //
 //   distwrap::alltoallv_dynamic(outs, received, ins, counts);
 //   distwrap::alltoallv_dynamic_dispatch(outs, gathered, in, sizes, ids,

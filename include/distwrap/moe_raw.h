@@ -62,8 +62,8 @@ DISTWRAP_EXPORT absl::StatusOr<DedupRequest> alltoallv_dedup_init(
 // source-local numbers. A fault of one rank is one error on all ranks, before
 // anything is written: kIndexMap for a map that is not compact or does not fit
 // those of other ranks, kCapacity for an output that is too small,
-// kMetadataType, kInvalidArgument. On this rank alone kPlanMismatch for a
-// request of another group, or none.
+// kMetadataType, kInvalidArgument; kUnsupported for a stream. On this rank
+// alone kPlanMismatch for a request of another group, or none.
 DISTWRAP_EXPORT absl::StatusOr<Work> alltoallv_dedup_exec(
     TensorView output, TensorView recv_block_ids, TensorView input,
     TensorView send_indices, TensorView forward_indices,

@@ -49,7 +49,8 @@ namespace facade {
 
 absl::StatusOr<CallPlace> moe_place(const char* name,
                                     std::shared_ptr<group::GroupState> group,
-                                    const OpOptions& options) {
+                                    const OpOptions& options,
+                                    StreamFault stream) {
   CallPlace place{.name = name,
                   .group = std::move(group),
                   .timeout = options.timeout,
@@ -57,10 +58,8 @@ absl::StatusOr<CallPlace> moe_place(const char* name,
   place.communicator = place.group->find(kCpu);
   if (place.communicator == nullptr)
     return place.group->no_communicator(kCpu, name);
-  if (options.stream.native != nullptr)
-    return refuse(place, {.reason = Reason::kUnsupported,
-                          .what = "calls on host memory take no stream",
-                          .next_step = "leave `stream` out"});
+  if (options.stream.native != nullptr && stream == StreamFault::kRefused)
+    return refuse(place, no_stream());
   if (options.group && options.group.state() != place.group)
     return refuse(place, {.reason = Reason::kPlanMismatch,
                           .what = "the plan belongs to another group",

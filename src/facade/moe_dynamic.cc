@@ -25,6 +25,9 @@ constexpr char kCorrect[] = "correct the argument";
 // a call is not refused on one rank alone.
 class Arguments {
  public:
+  explicit Arguments(const OpOptions& options) {
+    if (options.stream.native != nullptr) fault_.set(facade::no_stream());
+  }
   // A list of i64, which is read here and not later.
   std::vector<int64_t> numbers(const char* name, const TensorView& view,
                                int64_t count = -1) {
@@ -113,7 +116,8 @@ absl::StatusOr<CallPlace> place_of(const char* name, const OpOptions& options) {
   std::shared_ptr<group::GroupState> group =
       facade::kept_group_of(options.group);
   if (group == nullptr) return facade::not_initialized(name);
-  return facade::moe_place(name, std::move(group), options);
+  return facade::moe_place(name, std::move(group), options,
+                           facade::StreamFault::kTold);
 }
 
 // Element type of a list of tensors; that of an empty one does not matter.
@@ -190,7 +194,7 @@ absl::StatusOr<Work> alltoallv_dynamic_dispatch(
       place_of("alltoallv_dynamic_dispatch", options);
   if (!place.ok()) return place.status();
   const int64_t ranks = place->group->size();
-  Arguments check;
+  Arguments check(options);
   check.list("output", outs, ranks, input.dtype(), true);
   check.require(row_elements > 0, "a row has no elements", "1 or more",
                 absl::StrCat(row_elements));
@@ -222,7 +226,7 @@ absl::StatusOr<Work> alltoallv_dynamic_combine(
       place_of("alltoallv_dynamic_combine", options);
   if (!place.ok()) return place.status();
   const int64_t ranks = place->group->size();
-  Arguments check;
+  Arguments check(options);
   check.require(row_elements > 0, "a row has no elements", "1 or more",
                 absl::StrCat(row_elements));
   const std::vector<int64_t> sizes =
@@ -262,7 +266,7 @@ absl::StatusOr<Work> alltoallv_dynamic(absl::Span<const TensorView> outs,
   if (!place.ok()) return place.status();
   const int64_t ranks = place->group->size();
   const DType dtype = dtype_of_list(ins);
-  Arguments check;
+  Arguments check(options);
   check.list("output", outs, ranks, dtype, true);
   check.list("input", ins, ranks, dtype, false);
   const std::vector<int64_t> counts =
@@ -292,7 +296,7 @@ absl::StatusOr<Work> alltoallv_dynamic_split(absl::Span<const TensorView> outs,
       place_of("alltoallv_dynamic_split", options);
   if (!place.ok()) return place.status();
   const int64_t ranks = place->group->size();
-  Arguments check;
+  Arguments check(options);
   check.list("output", outs, ranks, input.dtype(), true);
   check.data("input", input, input.dtype(), false);
   const std::vector<int64_t> counts =
@@ -325,7 +329,7 @@ absl::StatusOr<Work> device_alltoallv_single(
       place_of("device_alltoallv_single", options);
   if (!place.ok()) return place.status();
   const int64_t ranks = place->group->size();
-  Arguments check;
+  Arguments check(options);
   check.data("input", input, input.dtype(), false);
   check.data("output", output, input.dtype(), true);
   check_hints(check, hints);

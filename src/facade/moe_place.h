@@ -19,11 +19,23 @@ inline absl::Status refuse(const moe::CallPlace& place, ErrorInfo info) {
   return moe::Exchange(place).error(std::move(info));
 }
 
+// kUnsupported: the sizes of these calls are read by the host, which an
+// operation on a stream does not wait for.
+inline ErrorInfo no_stream() {
+  return {.reason = Reason::kUnsupported,
+          .what = "calls on host memory take no stream",
+          .next_step = "wait for the stream, and leave `stream` out"};
+}
+
+// A stream is refused on the rank that gave it, or is a fault that the call
+// tells to all ranks.
+enum class StreamFault { kRefused, kTold };
+
 // The place of a call on host memory in its group. kPlanMismatch if the options
 // name another one.
 absl::StatusOr<moe::CallPlace> moe_place(
     const char* name, std::shared_ptr<group::GroupState> group,
-    const OpOptions& options);
+    const OpOptions& options, StreamFault stream = StreamFault::kRefused);
 
 // Shows the call to hooks, and breaks the group if it throws in the middle.
 template <class Body>

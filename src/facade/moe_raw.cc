@@ -28,7 +28,8 @@ absl::StatusOr<CallPlace> place_of(const char* name,
          .what = "there is no request",
          .op = name,
          .next_step = "make one with alltoallv_dedup_init"});
-  return facade::moe_place(name, request.state()->group, options);
+  return facade::moe_place(name, request.state()->group, options,
+                           facade::StreamFault::kTold);
 }
 
 // Rows of the request's tokens: any contiguous view of whole tokens.
@@ -97,6 +98,7 @@ absl::StatusOr<Work> alltoallv_dedup_exec(
   if (!place.ok()) return place.status();
   moe::DedupState& state = *request.state();
   moe::Fault fault;
+  if (options.stream.native != nullptr) fault.set(facade::no_stream());
   int64_t out_shape[2] = {}, in_shape[2] = {};
   const TensorView out =
       token_rows("output", output, state, state.dtype, out_shape, &fault);
@@ -145,6 +147,7 @@ absl::StatusOr<Work> alltoallv_dedup_combine(
   if (!place.ok()) return place.status();
   moe::DedupState& state = *request.state();
   moe::Fault fault;
+  if (options.stream.native != nullptr) fault.set(facade::no_stream());
   if (combine.order != MoeOrder::kTree || !combine.returns.empty() ||
       combine.weighting == MoeWeighting::kAtSource)
     fault.set({.reason = Reason::kInvalidArgument,
