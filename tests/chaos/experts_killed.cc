@@ -2,11 +2,13 @@
 // are made, in a dispatch or combine, or between the two phases of one. Every
 // other rank learns at once which rank has gone, and lives on.
 #include "chaos/cases.h"
+#include "distwrap/memory.h"
 #include "distwrap/moe.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <csignal>
+#include <utility>
 #include <vector>
 
 namespace distwrap::chaos {
@@ -22,13 +24,15 @@ struct Plan {
     level = static_cast<MoeDedup>(1 + draw.below(3));
     constexpr int64_t kWidths[] = {1, 512, 16384};
     width = draw.one_of(kWidths);
+    allocates = draw.coin();
   }
   int victim;
   uint64_t round;
   double part;  // part of a round's time
   bool pauses;  // between the phases of a dispatch, where the victim dies
   MoeDedup level;
-  int64_t width;  // elements of a token
+  int64_t width;   // elements of a token
+  bool allocates;  // rows in memory of the backend, which others write and read
 };
 
 std::string plan(const Setting& setting) {
@@ -40,7 +44,8 @@ std::string plan(const Setting& setting) {
           ? "between start and finish"
           : absl::StrCat("after ", static_cast<int>(plan.part * 100), " %"),
       " of round ", plan.round, ", level ",
-      kLevels[static_cast<int>(plan.level)], ", tokens of ", plan.width);
+      kLevels[static_cast<int>(plan.level)], ", tokens of ", plan.width,
+      plan.allocates ? ", in memory of the backend" : "");
 }
 
 // A layer of experts: every token wants two of them.
@@ -67,8 +72,7 @@ class Layer {
         {.num_experts = experts, .dedup = plan_.level, .node_of = node_of_});
     if (!made.ok()) return made.status();
     const int64_t received[] = {made->recv_rows(), plan_.width};
-    rows_.resize(static_cast<size_t>(received[0] * received[1]));
-    const TensorView rows(rows_.data(), received);
+    const TensorView rows(memory(received[0] * received[1]), received);
     absl::StatusOr<MoePending> started =
         moe_dispatch_start(*made, TensorView(x_.data(), tokens), rows);
     if (!started.ok()) return started.status();
@@ -81,11 +85,27 @@ class Layer {
   }
 
  private:
+  // Memory for `count` numbers, of the backend where it has some.
+  float* memory(int64_t count) {
+    if (plan_.allocates && allocated_.bytes() < count * 4) {
+      const absl::StatusOr<MemAllocator> allocator = get_mem_allocator();
+      absl::StatusOr<Memory> made =
+          allocator.ok() ? allocator->allocate(2 * count * 4)
+                         : absl::StatusOr<Memory>(allocator.status());
+      if (made.ok()) allocated_ = *std::move(made);
+    }
+    if (allocated_.bytes() >= count * 4)
+      return static_cast<float*>(allocated_.data());
+    rows_.resize(static_cast<size_t>(count));
+    return rows_.data();
+  }
+
   static constexpr int64_t kTokens = 24;
   const Self& self_;
   const Plan& plan_;
   std::vector<int32_t> node_of_;
   std::vector<float> x_, out_, rows_;
+  Memory allocated_;
 };
 
 void rank(const Self& self) {

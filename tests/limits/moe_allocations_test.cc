@@ -1,6 +1,7 @@
 // After the first calls a dispatch and a combine that wait allocate nothing,
 // and neither does a plan in the memory of an earlier one.
 #include "distwrap/distwrap.h"
+#include "distwrap/memory.h"
 #include "distwrap/moe.h"
 #include "failing_new.h"
 #include "ranks/rank_threads.h"
@@ -188,6 +189,73 @@ TEST(MoeAllocations, PlansInTheMemoryOfEarlierOnesAllocateNothing) {
                     {.dedup = level, .layout = layout, .node_of = nodes}, 1000),
                 0)
           << static_cast<int>(level) << static_cast<int>(layout);
+}
+
+// Rows in memory of the backend, which are lent in the first of these calls,
+// staged in others, and then go the faster way.
+int64_t allocations_of_allocated_rows(bool weighted) {
+  constexpr int64_t kTokens = 64, kSlots = 2, kWidth = 1024;
+  int64_t counted = -1;
+  run_ranks(
+      2, {.backend = "shm", .timeout = absl::Seconds(60)},
+      [&](Session& session) {
+        bind_session(session);
+        std::vector<int32_t> ids(kTokens * kSlots);
+        for (size_t i = 0; i < ids.size(); ++i)
+          ids[i] = static_cast<int32_t>(i * 3 % 4);
+        const std::array<int64_t, 2> slots = {kTokens, kSlots};
+        const absl::StatusOr<MoePlan> plan =
+            moe_plan(TensorView(ids.data(), slots),
+                     {.num_experts = 4, .layout = MoeLayout::kExpertMajor});
+        const absl::StatusOr<MemAllocator> allocator = get_mem_allocator();
+        ASSERT_TRUE(plan.ok() && allocator.ok()) << allocator.status();
+        const std::array<int64_t, 2> tokens = {kTokens, kWidth},
+                                     received = {plan->recv_rows(), kWidth};
+        auto x = allocator->allocate(kTokens * kWidth * 4),
+             y = allocator->allocate(received[0] * kWidth * 4),
+             out = allocator->allocate(kTokens * kWidth * 4);
+        ASSERT_TRUE(x.ok() && y.ok() && out.ok());
+        const auto floats = [](Memory& memory, const auto& shape) {
+          return TensorView(static_cast<float*>(memory.data()), shape);
+        };
+        std::vector<float> weights(ids.size(), 1),
+            row_weights(static_cast<size_t>(received[0]));
+        const SideChannel side[] = {SideChannel::weights(
+            TensorView(weights.data(), slots), TensorView(row_weights))};
+        CombineOptions combine;
+        if (weighted) {
+          combine.weighting = MoeWeighting::kAtExpert;
+          combine.weights = TensorView(row_weights);
+        }
+        bool good = true;
+        for (int i = 0; i < 60; ++i) {
+          if (i == 30) {
+            good = good && barrier().ok();
+            if (session.rank() == 0) FailingNew::arm(int64_t{1} << 60);
+            good = good && barrier().ok();
+          }
+          good = good &&
+                 moe_dispatch(*plan, floats(*x, tokens), floats(*y, received),
+                              absl::MakeConstSpan(side, weighted ? 1 : 0))
+                     .ok() &&
+                 moe_combine(*plan, floats(*y, received), floats(*out, tokens),
+                             combine)
+                     .ok();
+        }
+        good = good && barrier().ok();
+        if (session.rank() == 0) {
+          FailingNew::disarm();
+          counted = FailingNew::counted();
+        }
+        EXPECT_TRUE(good && barrier().ok());
+        bind_session({});
+      });
+  return counted;
+}
+
+TEST(MoeAllocations, MemoryOfTheBackendChangesNothing) {
+  for (const bool weighted : {false, true})
+    EXPECT_EQ(allocations_of_allocated_rows(weighted), 0) << weighted;
 }
 
 // Messages in place of collectives.
