@@ -1055,6 +1055,24 @@ DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_combine(
     const distwrap_tensor* input_split_indices,
     const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
     const distwrap_op_options* options, distwrap_error* error);
+/* Start the same. The sizes and ids are read before the call returns, and the
+ * gathered sizes written; the data have to live until `work` has ended. A NULL
+ * `work`: waits. */
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_dispatch_async(
+    const distwrap_tensor* const* outs, uint64_t outs_count,
+    const distwrap_tensor* output_split_sizes, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_sizes,
+    const distwrap_tensor* input_split_indices,
+    const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
+DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic_combine_async(
+    const distwrap_tensor* output, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_sizes,
+    const distwrap_tensor* input_split_indices,
+    const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
 /* Sends the first input_counts[r] elements of ins[r] to rank r; outs[p] gets
  * what rank p sends, and `output_counts` (R) how much. Counts are i64. */
 DISTWRAP_EXPORT int32_t distwrap_alltoallv_dynamic(

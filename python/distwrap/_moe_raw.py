@@ -54,29 +54,34 @@ def dedup_maps(topk_all, experts_per_rank, ranks_per_node, rank):
 def alltoallv_dynamic_dispatch(outs, output_split_sizes, input,
                                input_split_sizes, input_split_indices,
                                input_split_indices_per_rank, row_elements, *,
-                               group=None, timeout=None, label=None):
+                               group=None, async_op=False, timeout=None,
+                               label=None):
     """Sends chunks of input whose sizes this rank alone knows. outs has an
     output for each rank, and outs[p] gets the chunks of rank p that list this
     rank, at the offsets that they have there. input_split_sizes (C): rows of
     each chunk. input_split_indices: chunks for each rank, grouped by rank and
     ascending inside; input_split_indices_per_rank (R): how many.
-    output_split_sizes (R*C) gets the sizes of all ranks. All lists are int64;
-    row_elements: elements of a row. Waits."""
-    _core._dynamic_dispatch(outs, output_split_sizes, input, input_split_sizes,
-                            input_split_indices, input_split_indices_per_rank,
-                            row_elements, group, timeout, label)
+    output_split_sizes (R*C) gets the sizes of all ranks. All lists are int64,
+    and are read before the call returns; row_elements: elements of a row.
+    Returns a Work with async_op, else None."""
+    return _core._dynamic_dispatch(outs, output_split_sizes, input,
+                                   input_split_sizes, input_split_indices,
+                                   input_split_indices_per_rank, row_elements,
+                                   group, async_op, timeout, label)
 
 
 def alltoallv_dynamic_combine(output, input, input_split_sizes,
                               input_split_indices,
                               input_split_indices_per_rank, row_elements, *,
-                              group=None, timeout=None, label=None):
+                              group=None, async_op=False, timeout=None,
+                              label=None):
     """Brings chunks back. input has R equal slabs, slab q what came from rank
     q; input_split_sizes (R*C): the gathered sizes. Ids are q*C + c, for rank q
-    those of row q alone. Waits."""
-    _core._dynamic_combine(output, input, input_split_sizes,
-                           input_split_indices, input_split_indices_per_rank,
-                           row_elements, group, timeout, label)
+    those of row q alone. Returns a Work with async_op, else None."""
+    return _core._dynamic_combine(output, input, input_split_sizes,
+                                  input_split_indices,
+                                  input_split_indices_per_rank, row_elements,
+                                  group, async_op, timeout, label)
 
 
 def alltoallv_dynamic(outs, output_counts, ins, input_counts, *, group=None,

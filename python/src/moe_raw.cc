@@ -162,38 +162,40 @@ nb::tuple make_maps(H topk_all, int32_t experts_per_rank,
   return nb::make_tuple(maps[0], maps[1], maps[2]);
 }
 
-void dynamic_dispatch(H outs, H output_split_sizes, H input,
-                      H input_split_sizes, H input_split_indices,
-                      H input_split_indices_per_rank, int64_t row_elements,
-                      H group, H timeout, H label) {
+nb::object dynamic_dispatch(H outs, H output_split_sizes, H input,
+                            H input_split_sizes, H input_split_indices,
+                            H input_split_indices_per_rank,
+                            int64_t row_elements, H group, bool async_op,
+                            H timeout, H label) {
   constexpr const char* kCall = "alltoallv_dynamic_dispatch";
-  OperationCall call(kCall, group, false, timeout, label);
+  OperationCall call(kCall, group, async_op, timeout, label);
   const Tensors& to = call.list(outs, "outs", Use::kWritten);
   const auto* const gathered =
       call.tensor(output_split_sizes, "output_split_sizes", Use::kWritten);
   const auto* const from = call.tensor(input, "input", Use::kRead);
   const Chunks chunks(call, input_split_sizes, input_split_indices,
                       input_split_indices_per_rank);
-  wait_in(call.options().group(), [&](distwrap_error* error) {
-    return distwrap_alltoallv_dynamic_dispatch(
+  return call.run([&](auto* o, auto* w, auto* e) {
+    return distwrap_alltoallv_dynamic_dispatch_async(
         to.data(), to.size(), gathered, from, chunks.sizes, chunks.ids,
-        chunks.counts, row_elements, call.options().get(), error);
+        chunks.counts, row_elements, o, w, e);
   });
 }
 
-void dynamic_combine(H output, H input, H input_split_sizes,
-                     H input_split_indices, H input_split_indices_per_rank,
-                     int64_t row_elements, H group, H timeout, H label) {
+nb::object dynamic_combine(H output, H input, H input_split_sizes,
+                           H input_split_indices,
+                           H input_split_indices_per_rank, int64_t row_elements,
+                           H group, bool async_op, H timeout, H label) {
   constexpr const char* kCall = "alltoallv_dynamic_combine";
-  OperationCall call(kCall, group, false, timeout, label);
+  OperationCall call(kCall, group, async_op, timeout, label);
   const auto* const to = call.tensor(output, "output", Use::kWritten);
   const auto* const from = call.tensor(input, "input", Use::kRead);
   const Chunks chunks(call, input_split_sizes, input_split_indices,
                       input_split_indices_per_rank);
-  wait_in(call.options().group(), [&](distwrap_error* error) {
-    return distwrap_alltoallv_dynamic_combine(
-        to, from, chunks.sizes, chunks.ids, chunks.counts, row_elements,
-        call.options().get(), error);
+  return call.run([&](auto* o, auto* w, auto* e) {
+    return distwrap_alltoallv_dynamic_combine_async(to, from, chunks.sizes,
+                                                    chunks.ids, chunks.counts,
+                                                    row_elements, o, w, e);
   });
 }
 
@@ -218,12 +220,12 @@ void add_moe_raw(nb::module_& m) {
   m.def("_dynamic_dispatch", &dynamic_dispatch, "outs"_a,
         "output_split_sizes"_a, "input"_a, "input_split_sizes"_a,
         "input_split_indices"_a, "input_split_indices_per_rank"_a,
-        "row_elements"_a, "group"_a.none(), "timeout"_a.none(),
+        "row_elements"_a, "group"_a.none(), "async_op"_a, "timeout"_a.none(),
         "label"_a.none());
   m.def("_dynamic_combine", &dynamic_combine, "output"_a, "input"_a,
         "input_split_sizes"_a, "input_split_indices"_a,
         "input_split_indices_per_rank"_a, "row_elements"_a, "group"_a.none(),
-        "timeout"_a.none(), "label"_a.none());
+        "async_op"_a, "timeout"_a.none(), "label"_a.none());
 }
 
 }  // namespace distwrap_python

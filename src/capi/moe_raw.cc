@@ -182,17 +182,19 @@ int32_t distwrap_dedup_maps(const distwrap_tensor* topk_all,
   });
 }
 
-int32_t distwrap_alltoallv_dynamic_dispatch(
+int32_t distwrap_alltoallv_dynamic_dispatch_async(
     const distwrap_tensor* const* outs, uint64_t outs_count,
     const distwrap_tensor* output_split_sizes, const distwrap_tensor* input,
     const distwrap_tensor* input_split_sizes,
     const distwrap_tensor* input_split_indices,
     const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
-    const distwrap_op_options* options, distwrap_error* error) {
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error) {
   constexpr const char* kCall = "alltoallv_dynamic_dispatch";
+  if (work != nullptr) *work = nullptr;
   return entry(kCall, error, [&]() -> absl::Status {
     Arguments arguments(kCall);
-    arguments.read(options, false);
+    arguments.read(options, work != nullptr);
     arguments.refuse_batch();
     const Views to = arguments.of(TensorList{outs, outs_count, "outs"});
     const TensorView gathered =
@@ -202,11 +204,52 @@ int32_t distwrap_alltoallv_dynamic_dispatch(
         chunks_of(arguments, input_split_sizes, input_split_indices,
                   input_split_indices_per_rank);
     if (!arguments.status().ok()) return arguments.status();
-    return distwrap::alltoallv_dynamic_dispatch(
-               to, gathered, from, chunks.sizes, chunks.ids, chunks.counts,
-               row_elements, arguments.options())
-        .status();
+    return hand_out_work(kCall, work, [&] {
+      return distwrap::alltoallv_dynamic_dispatch(
+          to, gathered, from, chunks.sizes, chunks.ids, chunks.counts,
+          row_elements, arguments.options());
+    });
   });
+}
+
+int32_t distwrap_alltoallv_dynamic_combine_async(
+    const distwrap_tensor* output, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_sizes,
+    const distwrap_tensor* input_split_indices,
+    const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
+    const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error) {
+  constexpr const char* kCall = "alltoallv_dynamic_combine";
+  if (work != nullptr) *work = nullptr;
+  return entry(kCall, error, [&]() -> absl::Status {
+    Arguments arguments(kCall);
+    arguments.read(options, work != nullptr);
+    arguments.refuse_batch();
+    const TensorView to = arguments.of(Tensor{output, "output"});
+    const TensorView from = arguments.of(Tensor{input, "input"});
+    const Chunks chunks =
+        chunks_of(arguments, input_split_sizes, input_split_indices,
+                  input_split_indices_per_rank);
+    if (!arguments.status().ok()) return arguments.status();
+    return hand_out_work(kCall, work, [&] {
+      return distwrap::alltoallv_dynamic_combine(
+          to, from, chunks.sizes, chunks.ids, chunks.counts, row_elements,
+          arguments.options());
+    });
+  });
+}
+
+int32_t distwrap_alltoallv_dynamic_dispatch(
+    const distwrap_tensor* const* outs, uint64_t outs_count,
+    const distwrap_tensor* output_split_sizes, const distwrap_tensor* input,
+    const distwrap_tensor* input_split_sizes,
+    const distwrap_tensor* input_split_indices,
+    const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
+    const distwrap_op_options* options, distwrap_error* error) {
+  return distwrap_alltoallv_dynamic_dispatch_async(
+      outs, outs_count, output_split_sizes, input, input_split_sizes,
+      input_split_indices, input_split_indices_per_rank, row_elements, options,
+      nullptr, error);
 }
 
 int32_t distwrap_alltoallv_dynamic_combine(
@@ -215,20 +258,7 @@ int32_t distwrap_alltoallv_dynamic_combine(
     const distwrap_tensor* input_split_indices,
     const distwrap_tensor* input_split_indices_per_rank, int64_t row_elements,
     const distwrap_op_options* options, distwrap_error* error) {
-  constexpr const char* kCall = "alltoallv_dynamic_combine";
-  return entry(kCall, error, [&]() -> absl::Status {
-    Arguments arguments(kCall);
-    arguments.read(options, false);
-    arguments.refuse_batch();
-    const TensorView to = arguments.of(Tensor{output, "output"});
-    const TensorView from = arguments.of(Tensor{input, "input"});
-    const Chunks chunks =
-        chunks_of(arguments, input_split_sizes, input_split_indices,
-                  input_split_indices_per_rank);
-    if (!arguments.status().ok()) return arguments.status();
-    return distwrap::alltoallv_dynamic_combine(
-               to, from, chunks.sizes, chunks.ids, chunks.counts, row_elements,
-               arguments.options())
-        .status();
-  });
+  return distwrap_alltoallv_dynamic_combine_async(
+      output, input, input_split_sizes, input_split_indices,
+      input_split_indices_per_rank, row_elements, options, nullptr, error);
 }

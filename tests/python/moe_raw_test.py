@@ -161,7 +161,13 @@ def offsets(sizes):
     return np.concatenate([[0], np.cumsum(sizes)]).astype(int)
 
 
-def test_dynamic_there_and_back():
+def there_and_back(async_op):
+    def run(call, *arguments):
+        work = call(*arguments, async_op=async_op)
+        check((work is None) != async_op)
+        if async_op:
+            work.wait()
+
     sizes = chunks_of(rank())
     total = int(sizes.sum())
     rows = x_of(rank(), "f4").repeat(4, axis=0)[:total]
@@ -170,8 +176,8 @@ def test_dynamic_there_and_back():
     outs = [np.full((int(chunks_of(p).sum()) + 1, WIDTH), -7, "f4")
             for p in range(size())]
     gathered = np.empty(size() * (size() + 1), "i8")
-    moe.alltoallv_dynamic_dispatch(outs, gathered, rows, sizes,
-                                   ids.astype("i8"), counts, WIDTH)
+    run(moe.alltoallv_dynamic_dispatch, outs, gathered, rows, sizes,
+        ids.astype("i8"), counts, WIDTH)
     check((gathered == np.concatenate([chunks_of(p) for p in range(size())]))
           .all())
     for p, out in enumerate(outs):
@@ -193,13 +199,18 @@ def test_dynamic_there_and_back():
     back_counts = np.array([len(listed(q, rank())) for q in range(size())],
                            "i8")
     back = np.full_like(rows, -7)
-    moe.alltoallv_dynamic_combine(back, slabs, gathered, back_ids, back_counts,
-                                  WIDTH)
+    run(moe.alltoallv_dynamic_combine, back, slabs, gathered, back_ids,
+        back_counts, WIDTH)
     sent = {c for to in range(size()) for c in listed(rank(), to)}
     begin = offsets(sizes)
     for c in range(size() + 1):
         part = slice(begin[c], begin[c + 1])
         check((back[part] == (rows[part] if c in sent else -7)).all(), c)
+
+
+def test_dynamic_there_and_back():
+    for async_op in (False, True):
+        there_and_back(async_op)
 
 
 def test_dynamic_bad_arguments():

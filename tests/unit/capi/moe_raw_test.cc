@@ -159,6 +159,26 @@ TEST_F(MoeRawOfC, Chunks) {
             DW_OK)
       << text();
   EXPECT_EQ(back_data_, (std::vector<float>{0, 0, 3, 4}));
+  distwrap_work work = nullptr;
+  const auto wait = [&] {
+    EXPECT_EQ(distwrap_work_wait(work, DW_FOREVER, &error_), DW_OK) << text();
+    EXPECT_EQ(distwrap_work_free(work), DW_OK);
+  };
+  rows_data_.assign(4, 0);
+  ASSERT_EQ(
+      distwrap_alltoallv_dynamic_dispatch_async(
+          outs, 1, all, in_, rows, chunks, many, 2, nullptr, &work, &error_),
+      DW_OK)
+      << text();
+  wait();
+  EXPECT_EQ(rows_data_, (std::vector<float>{0, 0, 3, 4}));
+  back_data_.assign(4, 0);
+  ASSERT_EQ(distwrap_alltoallv_dynamic_combine_async(
+                back_, rows_, all, chunks, many, 2, nullptr, &work, &error_),
+            DW_OK)
+      << text();
+  wait();
+  EXPECT_EQ(back_data_, (std::vector<float>{0, 0, 3, 4}));
   wanted[0] = 2;
   EXPECT_EQ(distwrap_alltoallv_dynamic_dispatch(outs, 1, all, in_, rows, chunks,
                                                 many, 2, nullptr, &error_),
