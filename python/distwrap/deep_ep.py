@@ -2,7 +2,7 @@
 
     from distwrap.deep_ep import Buffer    # was: from deep_ep import Buffer
 
-    buffer = Buffer(group)
+    buffer = Buffer(group)                 # distwrap's group, or PyTorch's
     per_rank, _, per_expert, in_rank, _ = buffer.get_dispatch_layout(ids, 8)
     rows, row_ids, row_weights, counts, handle, _ = buffer.dispatch(
         x, topk_idx=ids, topk_weights=weights, num_tokens_per_rank=per_rank,
@@ -13,12 +13,39 @@
 Names, arguments and returned tuples are DeepEP's. Every call has ended when it
 returns, so an event has nothing to wait for, and settings of a GPU are taken
 and not used. docs/moe.md has a table of both. Tensors are NumPy's arrays or
-PyTorch's.
+PyTorch's. After install() a program that imports `deep_ep` gets this module.
 """
 
 import sys
 
 from . import _core, moe
+
+# The modules that the program had under these names before install().
+_before = None
+_NAMES = ("deep_ep", "deep_ep.utils")
+
+
+def install():
+    """Gives the name "deep_ep" to this module, so that a program of DeepEP runs
+    over it unchanged: `import deep_ep`, `from deep_ep.utils import
+    EventOverlap`. What was imported before stays as it is."""
+    global _before
+    if _before is None:
+        _before = {name: sys.modules.get(name) for name in _NAMES}
+        sys.modules.update(dict.fromkeys(_NAMES, sys.modules[__name__]))
+
+
+def uninstall():
+    """Gives the name "deep_ep" back."""
+    global _before
+    if _before is None:
+        return
+    for name, module in _before.items():
+        if module is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = module
+    _before = None
 
 
 class EventHandle:
@@ -59,7 +86,8 @@ class Config:
 
 
 class Buffer:
-    """Dispatch and combine of a group of ranks. group: None is the world."""
+    """Dispatch and combine of a group of ranks. group: None is the world; a group
+    of PyTorch is one that distwrap serves."""
 
     num_sms = 20
 
@@ -71,8 +99,9 @@ class Buffer:
                 "use distwrap.moe with layout='expert_major', bases='fixed' "
                 "and dispatch_start", moe._reason("kUnsupported"))
         self.group, self.settings = group, settings
-        self.rank = _core.get_rank(group)
-        self.group_size = _core.get_world_size(group)
+        self._served = _served(group)
+        self.rank = _core.get_rank(self._served)
+        self.group_size = _core.get_world_size(self._served)
         self.num_nvl_bytes = num_nvl_bytes
         self.num_rdma_bytes = num_rdma_bytes
         self.low_latency_mode = False
@@ -160,7 +189,7 @@ class Buffer:
         capacity = {"overflow": "error", "row_capacity": num_worst_tokens}
         plan = moe.plan(
             routing, self.group_size if topk_idx is None else
-            len(num_tokens_per_expert), group=self.group,
+            len(num_tokens_per_expert), group=self._served,
             **(capacity if num_worst_tokens else {}))
         recv, weights = self._send(plan, x, scales, topk_weights)
         ids = None
@@ -184,7 +213,7 @@ class Buffer:
         plan, returns, combined = handle.plan, (), None
         if topk_weights is not None:
             combined = moe._like(topk_weights, (plan.tokens, plan.slots))
-            returns = ((topk_weights, combined),)
+            returns = ((_dense(topk_weights), combined),)
         if bias is None:
             bias = ()
         elif not isinstance(bias, tuple):
@@ -208,7 +237,7 @@ class Buffer:
             return [int(count) for count in plan.expert_counts]
         sent = _numpy().ascontiguousarray(_array(num_tokens_per_expert), "i4")
         got = _numpy().empty_like(sent)
-        _core.all_to_all_single(got, sent, group=self.group)
+        _core.all_to_all_single(got, sent, group=self._served)
         return got.reshape(self.group_size, -1).sum(0).tolist()
 
 
@@ -220,6 +249,13 @@ class Handle:
         self.plan = plan
 
 
+def _served(group):
+    """The group of distwrap behind one of PyTorch; any other group as it is."""
+    groups = sys.modules.get("distwrap.torch._groups")
+    core = None if groups is None else groups.core_of(group)
+    return group if core is None else core
+
+
 def _numpy():
     import numpy
     return numpy
@@ -229,6 +265,12 @@ def _array(tensor):
     """A tensor as an array of NumPy, without a copy where possible."""
     return (tensor.numpy() if hasattr(tensor, "new_empty") else
             _numpy().asarray(tensor))
+
+
+def _dense(tensor):
+    """A gradient may be one number that is shown many times."""
+    return (tensor.contiguous() if hasattr(tensor, "new_empty") else
+            _numpy().ascontiguousarray(tensor))
 
 
 def _like(tensor, array):

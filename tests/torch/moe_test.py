@@ -257,6 +257,22 @@ def test_buffer():
     equal(again, rows.bfloat16())
 
 
+def test_buffer_of_a_group_of_pytorch():
+    """The session's world is PyTorch's, too; so its groups are distwrap's."""
+    world = torch.distributed.group.WORLD
+    buffer = Buffer(world)
+    equal((buffer.rank, buffer.group_size, buffer.group),
+          (rank(), RANKS, world))
+    x, ids = x_of(rank()), ids_of(rank())
+    _, _, per_expert, in_rank, _ = buffer.get_dispatch_layout(ids,
+                                                              experts(RANKS))
+    rows, _, _, _, handle, _ = buffer.dispatch(
+        x, topk_idx=ids, is_token_in_rank=in_rank,
+        num_tokens_per_expert=per_expert)
+    near(buffer.combine(rows, handle)[0], x * in_rank.sum(1, keepdim=True),
+         1e-12)
+
+
 def test_what_has_no_gradient_is_refused():
     plan = moe.plan(ids_of(rank()), experts(RANKS))
     x = x_of(rank()).requires_grad_()
