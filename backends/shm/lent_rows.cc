@@ -16,6 +16,28 @@ constexpr size_t kWrite = 256 << 10;
 // outgrows them.
 constexpr size_t kLongRow = 1 << 10;
 
+// Copies entries of a list; returns the highest row that they name, -1 if one
+// of them is no row of lent memory.
+int64_t copy_entries(const int32_t* from, size_t n, int32_t* to) {
+  int64_t least = 0, last = 0;
+  for (size_t i = 0; i < n; ++i) {
+    least = std::min<int64_t>(least, from[i]);
+    last = std::max<int64_t>(last, from[i]);
+    to[i] = from[i];
+  }
+  return least < 0 ? -1 : last;
+}
+
+int64_t copy_entries(const dw_moe_term* from, size_t n, dw_moe_term* to) {
+  int64_t last = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (from[i].from != DW_MOE_FROM_IN) return -1;
+    last = std::max<int64_t>(last, from[i].row);
+    to[i] = from[i];
+  }
+  return last;
+}
+
 }  // namespace
 
 LentRows::LentRows(Run& run, bool adds)
@@ -93,57 +115,43 @@ RowListHead LentRows::head_for(int other) const {
   return head;
 }
 
-// Writes a list. False: some of its rows lie in memory that is not lent.
+// Writes a list. False: there are no rows, or some lie in memory that is not
+// lent.
 bool LentRows::fill(int other, RowListHead head, char* at) {
   const dw_ext_moe& lists = run_.call.rows.lists();
-  const dw_sdk::MoeSums& sums = run_.call.rows.sums();
-  const size_t n = listed(other);
-  if (head.entries > UINT32_MAX) return false;
+  const dw_moe_terms& given = run_.call.rows.sums().lists().given;
+  const auto n = static_cast<int64_t>(listed(other));
+  if (head.entries > UINT32_MAX || (head.firsts != 0 && head.entries == 0))
+    return false;
   const int64_t first =
       adds_ ? lists.give_first[other] : lists.get_first[other];
-  auto* const firsts = reinterpret_cast<uint32_t*>(at + sizeof head);
-  const int64_t* from_first = nullptr;
-  if (head.firsts != 0)
-    from_first = (adds_ ? sums.lists().given.first : lists.place_first) + first;
-  for (size_t i = 0; i < head.firsts; ++i)
-    firsts[i] = static_cast<uint32_t>(from_first[i] - from_first[0]);
-
-  int64_t last = first + static_cast<int64_t>(n) - 1, least = first;
-  if (head.has_terms()) {
-    const dw_moe_term* const terms =
-        sums.lists().given.terms + (head.entries == 0 ? 0 : from_first[0]);
-    auto* const to = reinterpret_cast<dw_moe_term*>(at + head.entries_at());
-    last = 0;
-    for (size_t i = 0; i < head.entries; ++i) {
-      if (terms[i].from != DW_MOE_FROM_IN) return false;
-      last = std::max<int64_t>(last, terms[i].row);
-      to[i] = terms[i];
-    }
-  } else if (head.firsts != 0 || head.entries != 0) {
-    const int32_t* const entries =
-        adds_ ? lists.give + first
-              : lists.place + (from_first == nullptr ? first : from_first[0]);
-    auto* const to = reinterpret_cast<int32_t*>(at + head.entries_at());
-    last = least = 0;
-    for (size_t i = 0; i < head.entries; ++i) {
-      last = std::max<int64_t>(last, entries[i]);
-      least = std::min<int64_t>(least, entries[i]);
-      to[i] = entries[i];
-    }
+  int64_t first_entry = first;
+  if (head.firsts != 0) {
+    const int64_t* const from =
+        (adds_ ? given.first : lists.place_first) + first;
+    auto* const firsts = reinterpret_cast<uint32_t*>(at + sizeof head);
+    first_entry = from[0];
+    for (size_t i = 0; i < head.firsts; ++i)
+      firsts[i] = static_cast<uint32_t>(from[i] - first_entry);
   }
-  if (least < 0) return false;
+  int64_t last = first + n - 1;
+  char* const entries = at + head.entries_at();
+  if (head.has_terms())
+    last = copy_entries(given.terms + first_entry, head.entries,
+                        reinterpret_cast<dw_moe_term*>(entries));
+  else if (head.entries != 0)
+    last = copy_entries((adds_ ? lists.give : lists.place) + first_entry,
+                        head.entries, reinterpret_cast<int32_t*>(entries));
+  if (last < 0) return false;
 
   auto* const weights = reinterpret_cast<float*>(at + head.weights_at());
-  const auto* const of_rows =
-      static_cast<const float*>(lists.channels[lists.n_channels - 1].in);
-  for (size_t i = 0; i < head.weights; ++i)
-    weights[i] =
-        head.has_terms()
-            ? sums.lists()
-                  .given.weights[from_first[0] + static_cast<int64_t>(i)]
-        : lists.give != nullptr
-            ? of_rows[lists.give[first + static_cast<int64_t>(i)]]
-            : of_rows[first + static_cast<int64_t>(i)];
+  if (head.weights != 0 && head.has_terms())
+    std::copy_n(given.weights + first_entry, head.weights, weights);
+  else if (head.weights != 0)
+    for (int64_t i = first; i < first + n; ++i)
+      weights[i - first] = static_cast<const float*>(
+          lists.channels[1]
+              .in)[lists.give == nullptr ? i : int64_t{lists.give[i]}];
   head.rows = static_cast<uint64_t>(last) + 1;
   rows_ = std::max<size_t>(rows_, head.rows);
   std::memcpy(at, &head, sizeof head);

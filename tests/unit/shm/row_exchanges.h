@@ -88,7 +88,9 @@ inline bool goes(int from, int row, int to) {
 // Rows that go to some ranks, in any order, with two places each or none.
 class Dispatch {
  public:
-  Dispatch(const Peer& peer, bool in, bool out, bool with_side)
+  // `drops`: no row has a place, and the output has room for none.
+  Dispatch(const Peer& peer, bool in, bool out, bool with_side,
+           bool drops = false)
       : peer_(peer),
         x_(peer, in, size_t{kRows} * kWidth),
         side_(peer, false, kRows) {
@@ -108,11 +110,11 @@ class Dispatch {
     give_first_.push_back(static_cast<int64_t>(give_.size()));
     get_first_.push_back(static_cast<int64_t>(came_.size()));
     const size_t places = 2 * came_.size();
-    out_.emplace(peer, out, places * kWidth);
+    out_.emplace(peer, out, drops ? 1 : places * kWidth);
     side_out_.emplace(peer, false, places);
     place_first_.push_back(0);
     for (size_t k = 0; k < came_.size(); ++k) {
-      if (k % 7 != 0) {
+      if (k % 7 != 0 && !drops) {
         place_.push_back(static_cast<int32_t>(places - 1 - 2 * k));
         place_.push_back(static_cast<int32_t>(places - 2 - 2 * k));
       }
@@ -130,15 +132,19 @@ class Dispatch {
     lists_.place = place_.data();
   }
 
-  dw_op op(uint64_t seq) {
+  // `with_own`: the rank's rows for itself move, too.
+  dw_op op(uint64_t seq, bool with_own = true) {
     const int64_t row = (kWidth + (lists_.n_channels == 2 ? 1 : 0)) * 4;
     const auto fill = [&](const Counts& first, Counts* counts, dw_buf* buf) {
       counts->clear();
-      for (int r = 0; r < peer_.size; ++r)
-        counts->push_back(row * (first[static_cast<size_t>(r) + 1] -
-                                 first[static_cast<size_t>(r)]));
+      for (int r = 0; r < peer_.size; ++r) {
+        const bool moves = with_own || r != peer_.rank;
+        counts->push_back(moves ? row * (first[static_cast<size_t>(r) + 1] -
+                                         first[static_cast<size_t>(r)])
+                                : 0);
+        buf->count += counts->back();
+      }
       buf->counts = counts->data();
-      buf->count = row * first.back();
       buf->dtype = {1, 8, 1};
     };
     dw_op op = {};
