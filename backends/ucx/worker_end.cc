@@ -28,6 +28,7 @@ bool is_loss(ucs_status_t status) {
     case UCS_ERR_REJECTED:
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_IO_ERROR:  // a process of this host whose memory is gone
+    case UCS_ERR_CANCELED:  // by UCX, whose connection has ended
       return true;
     default:
       return false;
