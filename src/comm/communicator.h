@@ -165,6 +165,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // Fails all operations in flight and all later ones on this rank and, through
   // the backend's connections, on the others.
   void abort(ErrorInfo cause);
+  // Whether a failure has ended it, and not its owner.
+  bool is_broken() const {
+    return life_.load(std::memory_order_acquire) == Life::kBroken;
+  }
   // Tells the others the cause first, unless `tell` has passed.
   void abort_everywhere(ErrorInfo cause, Deadline tell);
   // Ends the operations for which `drain` waits in another thread.

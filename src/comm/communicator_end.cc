@@ -88,6 +88,9 @@ void BackendCommunicator::break_by(const absl::Status& error) {
     cause.my_rank = identity_.rank;
     cause.group_size = identity_.size;
     abort_everywhere(std::move(cause), Deadline::after(kLeaveAfterAbort));
+    // The caller returns the error, also where the group was broken before.
+    base::MutexLock lock(mutex_);
+    is_news_ = false;
   } catch (const std::bad_alloc&) {
     abort({.reason = Reason::kOutOfMemory});
   }

@@ -261,7 +261,10 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
                              " failed first: ", base::cause_text(first));
   info->ranks = first.ranks;
   info->seen = first.seen;
-  if (first.ranks.empty() || first.reason == Reason::kTimedOut) {
+  const bool lost_elsewhere =
+      first.ranks.empty() && first.reason == Reason::kPeerLost;
+  if ((first.ranks.empty() && !lost_elsewhere) ||
+      first.reason == Reason::kTimedOut) {
     // The deadline of the group's abort has passed.
     info->reason = Reason::kAborted;
     info->what = absl::StrCat("rank ", first.my_rank, " gave up");

@@ -105,6 +105,7 @@ absl::StatusOr<std::shared_ptr<Prepared>> Prepared::make_between(
     form = WireForm::cast(dtype, wire.value_or(dtype));
   if (!form.ok()) return form.status();
   std::shared_ptr<Prepared> made(new Prepared(*form, from_mesh));
+  made->meshes_.emplace_back(to_mesh.state());
   const bool gives = from_mesh.rank() >= 0, takes = to_mesh.rank() >= 0;
   made->in_counts_ = {gives ? Regions(from, shape).count(from_mesh.rank()) : 0};
   if (gives)

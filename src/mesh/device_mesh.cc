@@ -243,6 +243,8 @@ absl::StatusOr<Group> MeshState::group_of(const std::vector<int>& ranks,
                                           .sort_ranks = false});
   if (!made.ok()) return made.status();
   slot->group = *std::move(made);
+  const base::MutexLock growing(mutex_);
+  made_.push_back(slot->group);
   return slot->group;
 }
 

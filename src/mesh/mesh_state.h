@@ -73,6 +73,12 @@ class MeshState {
   absl::StatusOr<Group> group_of(const std::vector<int>& ranks,
                                  const std::string& description);
 
+  // All groups of the mesh that this rank has made.
+  std::vector<Group> groups() const {
+    const base::MutexLock lock(mutex_);
+    return made_;
+  }
+
   // The redistribution that was prepared under this key, or what `make` gives.
   absl::StatusOr<Redistribution> prepared(
       const MoveKey& key,
@@ -93,7 +99,8 @@ class MeshState {
     base::Mutex making;
     Group group ABSL_GUARDED_BY(making);
   };
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
+  std::vector<Group> made_ ABSL_GUARDED_BY(mutex_);
   std::map<std::vector<int>, std::unique_ptr<Slot>> groups_
       ABSL_GUARDED_BY(mutex_);
   base::ReadMostlyMap<MoveKey, Redistribution, 256> prepared_;

@@ -336,8 +336,10 @@ absl::Status Prepared::run_steps(absl::Span<std::byte* const> out,
       timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
     if (absl::Status status =
             run_step(step, to.data(), from.data(), staging, timeout);
-        !status.ok())
+        !status.ok()) {
+      break_groups(status);
       return status;
+    }
     from.assign(to.begin(), to.end());
   }
   return absl::OkStatus();

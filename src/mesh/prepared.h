@@ -145,7 +145,10 @@ class Prepared {
   };
 
   Prepared(const WireForm& form, const DeviceMesh& mesh)
-      : form_(form), size_(form.size()), in_order_(mesh.state()->in_order()) {}
+      : form_(form),
+        size_(form.size()),
+        in_order_(mesh.state()->in_order()),
+        meshes_{mesh.state()} {}
 
   // Add steps to the end.
   absl::Status add_plans(const DeviceMesh& mesh,
@@ -164,6 +167,12 @@ class Prepared {
                          absl::Span<const std::byte* const> in,
                          const Staging& staging,
                          std::optional<absl::Duration> timeout) const;
+  // After a step has failed and broken its group: breaks the groups of the
+  // other steps, too, with the same cause. A rank of theirs may share no group
+  // with the rank that failed, and would wait for this one until its deadline.
+  // Where ranks asked for different plans, they may wait in any group of the
+  // mesh.
+  void break_groups(const absl::Status& failure) const;
   absl::Status run_step(const Step& step, std::byte* const* to,
                         const std::byte* const* from, const Staging& staging,
                         std::optional<absl::Duration> timeout) const;
@@ -243,6 +252,8 @@ class Prepared {
   const WireForm form_;
   const size_t size_;  // bytes of a value that travels
   const std::shared_ptr<InOrder> in_order_;
+  // A mesh keeps what is prepared on it, so not the other way round.
+  std::vector<std::weak_ptr<MeshState>> meshes_;
   std::vector<int64_t> in_counts_, out_counts_;
   bool backend_moves_blocks_ = false;
   std::vector<Step> steps_;  // none: the parts are copied

@@ -34,9 +34,9 @@ void Self::wait_for_all_ready() const {
 
 absl::Span<const Case* const> all_cases() {
   static const Case* const kAll[] = {
-      &kKilled,   &kGroupsKilled, &kLeftChild,   &kStopped,
-      &kMutated,  &kAborted,      &kLives,       &kForked,
-      &kThreaded, &kStepped,      &kWindowsLost, &kExpertsKilled};
+      &kKilled,      &kGroupsKilled,  &kLeftChild, &kStopped,  &kMutated,
+      &kAborted,     &kLives,         &kForked,    &kThreaded, &kStepped,
+      &kWindowsLost, &kExpertsKilled, &kMeshesLost};
   return kAll;
 }
 
@@ -84,15 +84,22 @@ void sleep_for(absl::Duration duration) {
 
 void die_within(const Self& self, int64_t began_ns, double part,
                 int64_t took_ns) {
-  const auto after = static_cast<int64_t>(part * static_cast<double>(took_ns));
-  die_at(self, began_ns + std::max<int64_t>(1, after));
+  strike_within(self, began_ns, part, took_ns, SIGKILL);
 }
 
-void die_at(const Self& self, int64_t ns) {
+void strike_within(const Self& self, int64_t began_ns, double part,
+                   int64_t took_ns, int signal) {
+  const auto after = static_cast<int64_t>(part * static_cast<double>(took_ns));
+  strike_at(self, began_ns + std::max<int64_t>(1, after), signal);
+}
+
+void die_at(const Self& self, int64_t ns) { strike_at(self, ns, SIGKILL); }
+
+void strike_at(const Self& self, int64_t ns, int signal) {
   self.ledger.struck_ns.store(ns);
   sigevent how = {};
   how.sigev_notify = SIGEV_SIGNAL;
-  how.sigev_signo = SIGKILL;
+  how.sigev_signo = signal;
   timer_t timer;
   itimerspec when = {};
   when.it_value.tv_sec = ns / 1'000'000'000;

@@ -109,13 +109,17 @@ void expect_loss(Job& job, int ranks, int victim, Findings& findings);
 void close_broken(const Self& self, const absl::Status& later);
 
 void sleep_for(absl::Duration duration);
-// Kills this process at that time of CLOCK_MONOTONIC, whatever it is doing, and
-// tells the others the time.
+// Sends this process a signal, SIGKILL or SIGSTOP, at that time of
+// CLOCK_MONOTONIC, whatever it is doing, and tells the others the time.
+void strike_at(const Self& self, int64_t ns, int signal);
 void die_at(const Self& self, int64_t ns);
 // Kills this process within a call that began at `began_ns`, after this part of
 // the time that the previous call took.
 void die_within(const Self& self, int64_t began_ns, double part,
                 int64_t took_ns);
+// As die_within, with any signal of strike_at.
+void strike_within(const Self& self, int64_t began_ns, double part,
+                   int64_t took_ns, int signal);
 
 }  // namespace distwrap::chaos
 

@@ -18,6 +18,7 @@ extern const Case kThreaded;       // threads.cc
 extern const Case kStepped;        // stepped.cc
 extern const Case kWindowsLost;    // windows_lost.cc
 extern const Case kExpertsKilled;  // experts_killed.cc
+extern const Case kMeshesLost;     // meshes_lost.cc
 
 }  // namespace distwrap::chaos
 

@@ -17,7 +17,8 @@ constexpr Row kRows[] = {
     {&kMutated, 16, 2000, 0},   {&kAborted, 4, 100, 0},
     {&kLives, 4, 200, 0},       {&kForked, 3, 150, 0},
     {&kThreaded, 2, 30, 0},     {&kStepped, 2, 50, 0},
-    {&kWindowsLost, 6, 300, 4}, {&kExpertsKilled, 6, 300, 3}};
+    {&kWindowsLost, 6, 300, 4}, {&kExpertsKilled, 6, 300, 3},
+    {&kMeshesLost, 6, 200, 3}};
 
 }  // namespace
 

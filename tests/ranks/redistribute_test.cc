@@ -650,6 +650,35 @@ TEST_P(Redistribute, DifferentTargetsAreAMismatchOnAllRanks) {
   });
 }
 
+// Ranks whose first step has the same call on all its members get the error,
+// too: the rank with another plan is in none of their first groups.
+TEST_P(Redistribute, AnotherPlanOfOneRankIsAMismatchInAllGroups) {
+  testing::run_ranks(4, {.backend = GetParam()}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2, 2}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const Layout& from = **Layout::parse(shape, "P,S(0)");
+    const auto go = [&](const char* to) {
+      const std::vector<float> in(32, 1);
+      std::vector<float> out(16);
+      return redistribute(*mesh, TensorView(out), **Layout::parse(shape, to),
+                          TensorView(in), from, {8, 8},
+                          {.timeout = absl::Seconds(20)});
+    };
+    // The groups are there.
+    ASSERT_TRUE(go("S(0),S(0)").ok());
+    ASSERT_TRUE(go("S(1),S(1)").ok());
+    // An engine that does not compare calls may end one before the board tells.
+    const int64_t began = Deadline::now_ns();
+    absl::Status status;
+    for (int i = 0; i < 20 && status.ok(); ++i)
+      status = go(session.rank() == 3 ? "S(1),S(1)" : "S(0),S(0)");
+    EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
+    EXPECT_LT(absl::Nanoseconds(Deadline::now_ns() - began), absl::Seconds(10));
+  });
+}
+
 // Threads that want one group for the first time get the same one.
 TEST(RedistributeThreads, MakeAGroupOnce) {
   testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
