@@ -1,10 +1,11 @@
-// An exchange of strided pieces (the extension distwrap.blocks). A rank stages
-// the runs of a block where it would stage a packed piece, and takes them out
-// to where they belong: two copies and no pass to pack. Blocks in memory that
-// the backend has allocated are read where they lie: one copy.
+// An exchange and a gather of strided pieces (the extension distwrap.blocks). A
+// rank stages the runs of a block where it would stage a packed piece, and
+// takes them out to where they belong: two copies and no pass to pack. Blocks
+// in memory that the backend has allocated are read where they lie: one copy.
 //
-// A rank publishes a cell for each other rank, and then in rounds what it has
-// staged for it. A rank that lends its memory stays until all have read.
+// In an exchange a rank publishes a cell for each other rank, and then in
+// rounds what it has staged for it; in a gather one cell and what it has staged
+// for all. A rank that lends its memory stays until all have read.
 #include "sdk/blocks.h"
 
 #include "parts.h"
@@ -30,6 +31,53 @@ struct BlockCell {
   }
 };
 static_assert(sizeof(BlockCell) <= BlockCell::kBytes);
+
+// Reads a block where it lies in the memory of `from`. What that rank says of
+// it is checked before it serves as a place.
+void read_lent(Run& run, int from, uint64_t place, const dw_block& block,
+               const dw_block& to, uint64_t want) {
+  uint64_t bytes, upto;
+  if (!dw_sdk::measure(block, &bytes, &upto) || bytes != want)
+    return run.fail_nonsense(from);
+  run.borrow();
+  const char* const base = run.comm->room.find(from, static_cast<size_t>(place),
+                                               static_cast<size_t>(upto));
+  if (base == nullptr)
+    return run.fail_missing(from, static_cast<size_t>(place));
+  dw_sdk::move_block(run.call.out.at, to, base, block, 0, bytes,
+                     [&](char* at, const char* data, size_t some) {
+                       run.take(from, at, data, some);
+                     });
+}
+
+// Stages the bytes of a block from `begin` to `end`.
+void stage_block(Run& run, char* staged, const dw_block& block, size_t begin,
+                 size_t end) {
+  // Non-temporal stores of short runs would wait for each other.
+  const bool past = block.run >= kPage && run.comm->goes_past(end - begin);
+  dw_sdk::gather(staged, run.call.in.at, block, begin, end,
+                 [past](char* to, const char* data, size_t bytes) {
+                   copy_for_peers(to, data, bytes, past);
+                 });
+}
+
+// Takes the bytes of a block that `from` has staged.
+void take_staged(Run& run, int from, const dw_block& block, const char* staged,
+                 size_t begin, size_t end) {
+  dw_sdk::scatter(run.call.out.at, block, staged, begin, end,
+                  [&](char* to, const char* data, size_t bytes) {
+                    run.take(from, to, data, bytes);
+                  });
+}
+
+// Copies the bytes of this rank's own block.
+void keep_block(Run& run, const dw_block& to, const dw_block& from,
+                size_t begin, size_t end) {
+  dw_sdk::move_block(run.call.out.at, to, run.call.in.at, from, begin, end,
+                     [&](char* at, const char* data, size_t bytes) {
+                       run.keep(at, data, bytes);
+                     });
+}
 
 class BlockExchange {
  public:
@@ -67,9 +115,7 @@ class BlockExchange {
   Run& run_;
   const size_t table_;  // bytes
   const size_t step_;   // most bytes of a block in a round
-  char* const in_;
-  char* const out_;
-  size_t place_ = 0;  // 0: not lent; else where the input lies in the heap
+  size_t place_ = 0;    // 0: not lent; else where the input lies in the heap
   uint32_t sends_ = 1, receives_ = 1;
   size_t kept_ = 0;         // bytes of the own block that are copied
   std::vector<bool> lent_;  // by rank: its block has been read
@@ -86,8 +132,6 @@ BlockExchange::BlockExchange(Run& run)
     : run_(run),
       table_(BlockCell::at(run.size)),
       step_(step_of(run, table_)),
-      in_(run.call.in.at),
-      out_(run.call.out.at),
       lent_(static_cast<size_t>(run.size)) {}
 
 void BlockExchange::go() {
@@ -123,7 +167,8 @@ void BlockExchange::lend() {
     if (gives(to) != 0 && dw_sdk::measure(given(to), &bytes, &upto))
       last = std::max(last, upto);
   });
-  if (last != 0) place_ = run_.lend_in({in_, static_cast<size_t>(last)});
+  if (last != 0)
+    place_ = run_.lend_in({run_.call.in.at, static_cast<size_t>(last)});
 }
 
 void BlockExchange::show(uint32_t round) {
@@ -142,13 +187,7 @@ void BlockExchange::show(uint32_t round) {
                             gives(to) == 0 ? dw_block{} : given(to)};
     std::memcpy(block + BlockCell::at(to), &cell, sizeof cell);
     if (place_ != 0) return;
-    // Non-temporal stores of short runs would wait for each other.
-    const bool past =
-        given(to).run >= kPage && run_.comm->goes_past(upto - from);
-    dw_sdk::gather(block + next, in_, given(to), from, upto,
-                   [past](char* staged, const char* data, size_t bytes) {
-                     copy_for_peers(staged, data, bytes, past);
-                   });
+    stage_block(run_, block + next, given(to), from, upto);
     next += whole_lines(upto - from);
   });
   run_.show_prepared(round);
@@ -175,42 +214,129 @@ void BlockExchange::take(int from, uint32_t round) {
   const char* const data =
       run_.look(from, round, Run::kStaged, cell.staged, last - first);
   if (data == nullptr) return;
-  dw_sdk::scatter(out_, taken(from), data, first, last,
-                  [&](char* to, const char* staged, size_t bytes) {
-                    run_.take(from, to, staged, bytes);
-                  });
+  take_staged(run_, from, taken(from), data, first, last);
 }
 
-// Reads the block where it lies. What the cell says is checked before it serves
-// as a place.
 void BlockExchange::take_lent(int from, const BlockCell& cell) {
-  uint64_t bytes, upto;
-  if (!dw_sdk::measure(cell.block, &bytes, &upto) || bytes != cell.gives)
-    return run_.fail_nonsense(from);
-  run_.borrow();
   lent_[static_cast<size_t>(from)] = true;
-  const char* const base = run_.comm->room.find(
-      from, static_cast<size_t>(cell.place), static_cast<size_t>(upto));
-  if (base == nullptr)
-    return run_.fail_missing(from, static_cast<size_t>(cell.place));
-  dw_sdk::move_block(out_, taken(from), base, cell.block, 0, bytes,
-                     [&](char* to, const char* data, size_t some) {
-                       run_.take(from, to, data, some);
-                     });
+  read_lent(run_, from, cell.place, cell.block, taken(from), cell.gives);
 }
 
 void BlockExchange::keep_own(size_t upto) {
   const size_t last = std::min(takes(run_.rank), upto);
   if (last <= kept_) return;
-  dw_sdk::move_block(out_, taken(run_.rank), in_, given(run_.rank), kept_, last,
-                     [&](char* to, const char* from, size_t bytes) {
-                       run_.keep(to, from, bytes);
-                     });
+  keep_block(run_, taken(run_.rank), given(run_.rank), kept_, last);
   kept_ = last;
+}
+
+// The head of what a rank publishes in each round of a gather.
+struct GatherCell {
+  uint64_t place;  // as in BlockCell
+  dw_block block;
+
+  static constexpr size_t kBytes = 2 * kLine;
+};
+static_assert(sizeof(GatherCell) <= GatherCell::kBytes);
+
+class BlockGather {
+ public:
+  explicit BlockGather(Run& run) : run_(run) {}
+  void go();
+
+ private:
+  const dw_block& given() const { return run_.call.blocks->in[0]; }
+  const dw_block& taken(int from) const { return run_.call.blocks->out[from]; }
+  size_t bytes_of(int rank) const { return run_.call.out_pieces[rank].bytes; }
+  size_t at(size_t round, int rank) const {
+    return std::min(round * step_, bytes_of(rank));
+  }
+
+  void lend();
+  void show(uint32_t round);
+  void take(int from, uint32_t round);
+
+  Run& run_;
+  size_t step_ = 0;  // most bytes of a block in a round
+  size_t place_ = 0;
+  std::vector<bool> lent_;  // by rank: its block has been read
+};
+
+void BlockGather::go() {
+  const size_t longest = run_.call.out_pieces.longest();
+  size_t result = 0;
+  for (int r = 0; r < run_.size; ++r) result += bytes_of(r);
+  run_.expect(result, longest);
+  run_.share_caches(result);
+  // As in an all_gather, beside the head; in rounds of one size.
+  const size_t most =
+      std::clamp(
+          run_.ring() / 4 / kLine * kLine, kLine + GatherCell::kBytes,
+          run_.comm->oversubscribed ? kMostInRound / 2 : 2 * kMostInRound) -
+      GatherCell::kBytes;
+  // A rank without elements publishes the first round, too, so that all know
+  // that it has come.
+  const size_t rounds = std::max<size_t>(1, rounds_of(longest, most));
+  step_ = std::max(kLine, whole_lines((longest + rounds - 1) / rounds));
+  lent_.assign(static_cast<size_t>(run_.size), false);
+  lend();
+  for (size_t turn = 0; turn < rounds + 1 && !run_.failed(); ++turn) {
+    if (turn < rounds) {
+      show(static_cast<uint32_t>(turn));
+      keep_block(run_, taken(run_.rank), given(), at(turn, run_.rank),
+                 at(turn + 1, run_.rank));
+    }
+    if (turn == 0) continue;
+    const auto round = static_cast<uint32_t>(turn - 1);
+    for (int i = 1; i < run_.size && !run_.failed(); ++i)
+      take((run_.rank + i) % run_.size, round);
+    if (turn < rounds) run_.done(round);
+  }
+  if (run_.failed()) return;
+  place_ != 0 ? run_.finish_together() : run_.finish(true);
+}
+
+void BlockGather::lend() {
+  uint64_t bytes, upto;
+  if (bytes_of(run_.rank) != 0 && dw_sdk::measure(given(), &bytes, &upto))
+    place_ = run_.lend_in({run_.call.in.at, static_cast<size_t>(upto)});
+}
+
+void BlockGather::show(uint32_t round) {
+  const size_t first = at(round, run_.rank), last = at(round + 1, run_.rank);
+  if (round != 0 && (place_ != 0 || first == last)) return;
+  if (run_.has_shown(round)) return;
+  const size_t staged = place_ == 0 ? last - first : 0;
+  char* const to = run_.prepare(round, GatherCell::kBytes + staged, true);
+  if (to == nullptr) return;
+  const GatherCell cell = {place_,
+                           bytes_of(run_.rank) == 0 ? dw_block{} : given()};
+  std::memcpy(to, &cell, sizeof cell);
+  if (staged != 0)
+    stage_block(run_, to + GatherCell::kBytes, given(), first, last);
+  run_.show_prepared(round);
+}
+
+void BlockGather::take(int from, uint32_t round) {
+  const size_t first = at(round, from), last = at(round + 1, from);
+  if (lent_[static_cast<size_t>(from)] || (round != 0 && first == last)) return;
+  const char* const seen =
+      run_.look(from, round, Run::kStaged, 0, sizeof(GatherCell));
+  if (seen == nullptr || first == last) return;
+  GatherCell cell;
+  std::memcpy(&cell, seen, sizeof cell);
+  if (cell.place != 0) {
+    lent_[static_cast<size_t>(from)] = true;
+    return read_lent(run_, from, cell.place, cell.block, taken(from),
+                     bytes_of(from));
+  }
+  const char* const data =
+      run_.look(from, round, Run::kStaged, GatherCell::kBytes, last - first);
+  if (data != nullptr) take_staged(run_, from, taken(from), data, first, last);
 }
 
 }  // namespace
 
 void run_blocks(Run& run) { BlockExchange(run).go(); }
+void run_block_gather(Run& run) { BlockGather(run).go(); }
 
 }  // namespace shm_backend

@@ -108,11 +108,12 @@ int32_t find_blocks(const dw_op& op, const dw_ext_blocks** blocks,
     return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
                    "the blocks have a size or a field that is not known");
   constexpr dw_dtype kBytes = {1, 8, 1};
-  if (op.kind != DW_OP_ALL_TO_ALL ||
+  if ((op.kind != DW_OP_ALL_TO_ALL && op.kind != DW_OP_ALL_GATHER) ||
       (op.flags & (DW_FLAG_PER_RANK | DW_FLAG_PARTS)) != DW_FLAG_PER_RANK ||
       op.in.displs != nullptr || op.out.displs != nullptr ||
       !dw_dtype_equal(op.in.dtype, kBytes))
-    return dw_unsupported(error, "blocks are bytes of an all_to_all by counts");
+    return dw_unsupported(
+        error, "blocks are bytes of an all_to_all or all_gather by counts");
   *blocks = reinterpret_cast<const dw_ext_blocks*>(found);
   return DW_OK;
 }
@@ -120,15 +121,18 @@ int32_t find_blocks(const dw_op& op, const dw_ext_blocks** blocks,
 // Every block has as many bytes as its rank's count.
 int32_t check_blocks(const Comm& comm, const EngineOp* call, dw_error* error) {
   const auto fits = [](const dw_block& block, size_t count) {
-    uint64_t bytes, end;
+    uint64_t bytes = 0, end = 0;
     return count == 0 ||
            (dw_sdk::measure(block, &bytes, &end) && bytes == count);
   };
+  const bool gathers = call->kind == DW_OP_ALL_GATHER;
+  bool fit = !gathers || fits(call->blocks->in[0], call->in.bytes);
   for (int r = 0; r < comm.size; ++r)
-    if (!fits(call->blocks->in[r], call->in_pieces[r].bytes) ||
-        !fits(call->blocks->out[r], call->out_pieces[r].bytes))
-      return dw_invalid(error, "a block has other bytes than its count says");
-  return DW_OK;
+    fit = fit &&
+          (gathers || fits(call->blocks->in[r], call->in_pieces[r].bytes)) &&
+          fits(call->blocks->out[r], call->out_pieces[r].bytes);
+  return fit ? DW_OK
+             : dw_invalid(error, "a block has other bytes than its count says");
 }
 
 bool is_divided(const dw_op& op) {
@@ -172,12 +176,12 @@ int32_t read_call(const Comm* comm, const dw_op* given, EngineOp* call,
                          : dw_sdk::read_buffers(*op, shape, types, comm->rank,
                                                 comm->size, call, error))
     return code;
+  call->kind = op->kind;
   if (call->blocks != nullptr) {
     if (int32_t code = check_blocks(*comm, call, error)) return code;
     call->in.at = static_cast<char*>(op->in.data);
     call->out.at = static_cast<char*>(op->out.data);
   }
-  call->kind = op->kind;
   call->reduce = op->reduce;
   call->flags = op->flags;
   call->peer = op->peer;

@@ -37,7 +37,7 @@ struct EngineOp : dw_sdk::Buffers {
   uint64_t print_base = 0;
   const void* scale = nullptr;
   int64_t deadline_ns = 0, timeout_ns = 0;
-  // The strided pieces of an exchange; NULL: they are packed.
+  // The strided pieces of an exchange or a gather; NULL: they are packed.
   const dw_ext_blocks* blocks = nullptr;
   dw_trace* trace = nullptr;  // only on the thread of a caller that waits
   // The pieces of an all_to_all are rows that lie apart: streams of bytes

@@ -38,9 +38,10 @@ int32_t agree_on(Comm* comm, const EngineOp& call, Choice& choice,
 
 // Ranks that share processors also share the kernel's work, which is most of
 // the cost: such calls take a half to a fifth of the time by staging. The time
-// of one of them tells more about the scheduling than about the way.
+// of one of them tells more about the scheduling than about the way. Strided
+// pieces have one way.
 size_t tried_from(const Comm& comm, const EngineOp& call) {
-  if (comm.oversubscribed) return SIZE_MAX;
+  if (comm.oversubscribed || call.blocks != nullptr) return SIZE_MAX;
   switch (call.kind) {
     case DW_OP_BROADCAST:
     case DW_OP_GATHER:

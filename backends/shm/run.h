@@ -237,8 +237,9 @@ void run_direct(Run& run);
 void run_direct_reduce_scatter(Run& run);
 // pairs.cc: operations whose sizes only pairs of ranks know.
 void run_pairs(Run& run);
-// blocks.cc: an exchange of strided pieces.
+// blocks.cc: an exchange and a gather of strided pieces.
 void run_blocks(Run& run);
+void run_block_gather(Run& run);
 // moves.cc
 void run_barrier(Run& run);
 void run_broadcast(Run& run);

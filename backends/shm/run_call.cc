@@ -12,7 +12,9 @@ void run_reduction(Run& run) {
 }
 
 void run_kind(Run& run) {
-  if (run.call.blocks != nullptr) return run_blocks(run);
+  if (run.call.blocks != nullptr)
+    return run.call.kind == DW_OP_ALL_GATHER ? run_block_gather(run)
+                                             : run_blocks(run);
   if (kShapes[run.call.kind].pairwise && run.call.per_rank())
     return run_pairs(run);
   if (run.is_in_place() && run_straight(run)) return;
@@ -48,7 +50,7 @@ void run_alone(Comm* comm, const EngineOp& call) {
   }
   if (call.blocks != nullptr)
     return dw_sdk::move_block(call.out.at, call.blocks->out[0], call.in.at,
-                              call.blocks->in[0], 0, call.in_pieces[0].bytes,
+                              call.blocks->in[0], 0, call.out_pieces[0].bytes,
                               copy);
   const bool reduces = kShapes[call.kind].reduces;
   const Piece in = kShapes[call.kind].in_pieces ? call.in_pieces[0] : call.in;

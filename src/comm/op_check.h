@@ -45,7 +45,8 @@ struct CallRest {
   // operation has ended.
   const dw_ext* next = nullptr;
   // A v form of bytes whose extension says where they lie: there are counts,
-  // and neither views nor displacements.
+  // and neither views nor displacements. The input of an all_gather has a view
+  // with its bytes.
   bool placed_by_extension = false;
 };
 
@@ -124,7 +125,8 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
 
 // The part of `check_any_call` about counts whose memory an extension knows.
 // In op_check_divided.cc.
-CheckedCall check_placed_call(const AnyCall& call, int rank, int size);
+CheckedCall check_placed_call(uint16_t kind, const AnyCall& call, int rank,
+                              int size);
 
 // The part of `check_any_call` about lists. In op_check_list.cc.
 CheckedCall check_list_call(const OpShape& shape, const AnyCall& call, int rank,

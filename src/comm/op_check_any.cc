@@ -140,7 +140,7 @@ CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
     if (call.reduce == DW_REDUCE_PREMUL_SUM) plain.reduce = DW_REDUCE_SUM;
   }
   if (call.placed_by_extension)
-    checked = check_placed_call(call, rank, size);
+    checked = check_placed_call(kind, call, rank, size);
   else if (!call.lists)
     checked = call.per_rank
                   ? op_check::check_divided(shape, kind, call, call.in_counts,

@@ -52,19 +52,24 @@ uintptr_t piece_address(const Range& range, const Counts& division, int rank,
 
 namespace distwrap::comm {
 
-CheckedCall check_placed_call(const AnyCall& call, int rank, int size) {
+CheckedCall check_placed_call(uint16_t kind, const AnyCall& call, int rank,
+                              int size) {
   using namespace op_check;
   // Sizes that every backend can count with.
   constexpr int64_t kMost = INT64_MAX / 64;
   CheckedCall checked;
-  checked.fault =
-      check_division(call.in_counts, kMost, size, kOfInput, &checked.in_sum);
+  // The input of an all_gather is one piece.
+  const bool is_divided = kind != DW_OP_ALL_GATHER;
+  if (is_divided)
+    checked.fault =
+        check_division(call.in_counts, kMost, size, kOfInput, &checked.in_sum);
   if (checked.fault == Fault::kNone)
     checked.fault = check_division(call.out_counts, kMost, size, kOfOutput,
                                    &checked.out_sum);
   const auto own = static_cast<size_t>(rank);
   if (checked.fault == Fault::kNone &&
-      call.in_counts.counts[own] != call.out_counts.counts[own])
+      (is_divided ? call.in_counts.counts[own] : call.in.count()) !=
+          call.out_counts.counts[own])
     checked.fault = Fault::kOwnPieceDiffers;
   return checked;
 }

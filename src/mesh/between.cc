@@ -168,7 +168,7 @@ absl::Status Prepared::add_exchange(const DeviceMesh& to_mesh, const Layout& to,
   };
   std::tie(step.send, step.receive) = blocks_of(get_rank());
   step.moves_blocks = leaves_blocks(
-      step.group, std::vector<int64_t>(both.begin(), both.end()),
+      step, std::vector<int64_t>(both.begin(), both.end()),
       held.largest() + wanted.largest(),
       [&](int64_t rank) { return blocks_of(static_cast<int>(rank)); });
   if (!step.moves_blocks &&

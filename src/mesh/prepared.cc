@@ -211,13 +211,13 @@ absl::Status Prepared::add_plans(const DeviceMesh& mesh,
     const int64_t held = largest(regions), made = largest(next);
     const int64_t room = room_for_packing(
         first.options().cap_bytes, (i == 0 ? 0 : held) + (is_last ? 0 : made));
-    if (step.kind == Kind::kExchange && one.levels.ranks == 1) {
-      backend_moves_blocks_ |= StepCall::moves_blocks(one.group);
+    if ((step.kind == Kind::kExchange || step.kind == Kind::kAllGather) &&
+        one.levels.ranks == 1) {
+      backend_moves_blocks_ |= moves_blocks(one);
       std::vector<int64_t> members;
       layout::each_member(at, me, step.axes,
                           [&](int64_t member) { members.push_back(member); });
-      one.moves_blocks =
-          leaves_blocks(one.group, members, held + made, blocks_of);
+      one.moves_blocks = leaves_blocks(one, members, held + made, blocks_of);
     }
     if (one.group && !one.moves_blocks &&
         held + made > room / static_cast<int64_t>(size_)) {
@@ -387,6 +387,12 @@ absl::Status Prepared::run_step(const Step& step, std::byte* const* to,
   return absl::OkStatus();
 }
 
+bool Prepared::moves_blocks(const Step& step) {
+  return StepCall::moves_blocks(step.group, step.kind == Kind::kAllGather
+                                                ? DW_OP_ALL_GATHER
+                                                : DW_OP_ALL_TO_ALL);
+}
+
 absl::Status Prepared::run_blocks(const Step& step, std::byte* to,
                                   const std::byte* from,
                                   std::optional<absl::Duration> timeout) const {
@@ -399,9 +405,13 @@ absl::Status Prepared::run_blocks(const Step& step, std::byte* to,
     call.in = in;
     call.per_rank = true;
     call.out_counts = Counts{.counts = step.blocks->out_counts()};
-    call.in_counts = Counts{.counts = step.blocks->in_counts()};
     call.next = step.blocks->extension();
     call.placed_by_extension = true;
+    if (step.kind == Kind::kAllGather) {
+      call.in = TensorView(in.data(), step.blocks->in_counts()[0], in.dtype());
+      return {DW_OP_ALL_GATHER, call};
+    }
+    call.in_counts = Counts{.counts = step.blocks->in_counts()};
     return {DW_OP_ALL_TO_ALL, call};
   };
   return step.call->run(out, in, {.timeout = timeout, .label = step.label},

@@ -73,8 +73,8 @@ class Prepared {
   const std::vector<int64_t>& in_counts() const { return in_counts_; }
   const std::vector<int64_t>& out_counts() const { return out_counts_; }
 
-  // Whether there is an exchange, by a backend that moves strided pieces. Equal
-  // on all ranks of the mesh.
+  // Whether there is an exchange or a gather, by a backend that moves strided
+  // pieces. Equal on all ranks of the mesh.
   bool backend_moves_blocks() const { return backend_moves_blocks_; }
 
   // The asynchronous redistributions of the mesh that it is on, or from which
@@ -110,8 +110,8 @@ class Prepared {
     std::string label;
     // Null: the step has no group, or goes in rounds.
     std::unique_ptr<StepCall> call;
-    // Whether the backend moves the blocks of this exchange where they lie.
-    // Equal on all ranks of the group.
+    // Whether the backend moves the blocks of this exchange or gather where
+    // they lie. Equal on all ranks of the group.
     bool moves_blocks = false;
     // Null: the pieces are packed.
     std::unique_ptr<StepBlocks> blocks;
@@ -212,15 +212,16 @@ class Prepared {
   }
   absl::Status communicate(const Step& step, TensorView to, TensorView from,
                            std::optional<absl::Duration> timeout) const;
-  // An exchange whose blocks the backend moves where they lie.
+  // An exchange or gather whose blocks the backend moves where they lie.
   absl::Status run_blocks(const Step& step, std::byte* to,
                           const std::byte* from,
                           std::optional<absl::Duration> timeout) const;
-  // Whether the exchange among these ranks of `group` is left to a backend that
-  // moves strided pieces: some rank would have to pack, and the blocks of all
-  // can be described. `elements`: that a rank holds and gets, at most.
+  // Whether the exchange or gather among these ranks of its group is left to a
+  // backend that moves strided pieces: some rank would have to pack, and the
+  // blocks of all can be described. `elements`: that a rank holds and gets, at
+  // most.
   template <class BlocksOf>
-  bool leaves_blocks(const Group& group, absl::Span<const int64_t> ranks,
+  bool leaves_blocks(const Step& step, absl::Span<const int64_t> ranks,
                      int64_t elements, const BlocksOf& blocks_of) const {
     if (elements < kLeastBlockBytes / static_cast<int64_t>(size_)) return false;
     bool some_packs = false, all_fit = true;
@@ -230,8 +231,10 @@ class Prepared {
       all_fit &=
           StepBlocks::fit(send, size_) && StepBlocks::fit(receive, size_);
     }
-    return some_packs && all_fit && StepCall::moves_blocks(group);
+    return some_packs && all_fit && moves_blocks(step);
   }
+  // Whether the backend of the step's group moves strided pieces.
+  static bool moves_blocks(const Step& step);
   absl::Status communicate_share(const Step& step, Share share, TensorView to,
                                  TensorView from,
                                  const OpOptions& options) const;

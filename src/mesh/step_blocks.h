@@ -26,7 +26,7 @@ class StepBlocks {
   StepBlocks(const StepBlocks&) = delete;
   StepBlocks& operator=(const StepBlocks&) = delete;
 
-  // By rank, in bytes.
+  // By rank, in bytes; the input of a gather is one block for all.
   const std::vector<int64_t>& in_counts() const { return in_counts_; }
   const std::vector<int64_t>& out_counts() const { return out_counts_; }
   const dw_ext* extension() const { return &extension_.head; }

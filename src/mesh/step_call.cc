@@ -18,24 +18,23 @@ uint64_t fingerprint_of(absl::string_view text) {
   return hash == 0 ? 1 : hash;
 }
 
-bool StepCall::moves_blocks(const Group& group) {
+bool StepCall::moves_blocks(const Group& group, uint16_t kind) {
   comm::BackendCommunicator* const communicator = group.state()->find(kCpu);
   if (communicator == nullptr) return false;
   const comm::BackendCommunicator::Reference kept(communicator);
   if (kept.comm() == nullptr) return false;
-  // An exchange of nothing.
+  // An operation that moves nothing.
   const std::vector<dw_block> blocks(static_cast<size_t>(group.size()));
   const std::vector<int64_t> counts(blocks.size());
   const dw_ext_blocks extension = blocks_of(blocks.data(), blocks.data());
   dw_op op = {};
   op.struct_size = sizeof op;
-  op.kind = DW_OP_ALL_TO_ALL;
+  op.kind = kind;
   op.flags = DW_FLAG_PER_RANK | DW_FLAG_CALLER_WAITS;
   op.peer = -1;
-  for (dw_buf* buf : {&op.in, &op.out}) {
-    buf->dtype = {1, 8, 1};
-    buf->counts = counts.data();
-  }
+  op.in.dtype = op.out.dtype = {1, 8, 1};
+  op.out.counts = counts.data();
+  if (kind == DW_OP_ALL_TO_ALL) op.in.counts = counts.data();
   op.next = &extension.head;
   return communicator->instance()->api().query(kept.comm(), &op, nullptr) ==
          DW_OK;

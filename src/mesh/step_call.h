@@ -32,8 +32,9 @@ class StepCall {
       : group_(std::move(group)), fingerprint_(fingerprint) {}
   ~StepCall() { delete call_.load(std::memory_order_acquire); }
   // Whether the group's backend moves blocks (distwrap/abi/blocks.h) from where
-  // they lie to where they belong. Equal on all ranks.
-  static bool moves_blocks(const Group& group);
+  // they lie to where they belong, in an all_to_all or an all_gather. Equal on
+  // all ranks.
+  static bool moves_blocks(const Group& group, uint16_t kind);
   StepCall(const StepCall&) = delete;
   StepCall& operator=(const StepCall&) = delete;
 

@@ -330,27 +330,54 @@ int32_t starts_after_the_end(dw_plan* plan, const dw_start* start,
 
 // ---- strided pieces ----
 
+template <uint16_t kKind>
 int32_t packs_blocks(dw_comm* comm, const dw_op* op, dw_work* work,
                      dw_error* error) {
   dw_op packed = *op;
-  packed.next = nullptr;
+  if (op->kind == kKind) packed.next = nullptr;
   return sound().submit(comm, &packed, work, error);
 }
 
 // Runs a little longer than they are.
+template <uint16_t kKind>
 int32_t fills_between_runs(dw_comm* comm, const dw_op* op, dw_work* work,
                            dw_error* error) {
   const int32_t code = sound().submit(comm, op, work, error);
-  if (op->next != nullptr && code == DW_DONE) {
+  if (op->kind == kKind && op->next != nullptr && code == DW_DONE) {
     const auto& blocks = *reinterpret_cast<const dw_ext_blocks*>(op->next);
     output(op)[blocks.out[0].begin + blocks.out[0].run] = 0x11;
   }
   return code;
 }
 
+template <uint16_t kKind>
 int32_t takes_any_block(dw_comm* comm, const dw_op* op, dw_error* error) {
   const int32_t code = sound().query(comm, op, error);
-  return code == DW_INVALID_ARGUMENT ? DW_OK : code;
+  return op->kind == kKind && code == DW_INVALID_ARGUMENT ? DW_OK : code;
+}
+
+constexpr auto packs_exchanged_blocks = packs_blocks<DW_OP_ALL_TO_ALL>;
+constexpr auto packs_gathered_blocks = packs_blocks<DW_OP_ALL_GATHER>;
+constexpr auto fills_between_exchanged_runs =
+    fills_between_runs<DW_OP_ALL_TO_ALL>;
+constexpr auto fills_between_gathered_runs =
+    fills_between_runs<DW_OP_ALL_GATHER>;
+constexpr auto takes_any_exchanged_block = takes_any_block<DW_OP_ALL_TO_ALL>;
+constexpr auto takes_any_gathered_block = takes_any_block<DW_OP_ALL_GATHER>;
+
+// Looks at the blocks of the output alone.
+int32_t takes_any_gathered_input(dw_comm* comm, const dw_op* op,
+                                 dw_error* error) {
+  const int32_t code = sound().query(comm, op, error);
+  if (op->kind != DW_OP_ALL_GATHER || op->next == nullptr ||
+      code != DW_INVALID_ARGUMENT)
+    return code;
+  dw_ext_blocks blocks = *reinterpret_cast<const dw_ext_blocks*>(op->next);
+  const dw_block fits = {0, static_cast<uint64_t>(op->in.count), {1, 1, 1}, {}};
+  blocks.in = &fits;
+  dw_op with_it = *op;
+  with_it.next = &blocks.head;
+  return sound().query(comm, &with_it, error);
 }
 
 // Reads no further than it knows.
@@ -442,9 +469,20 @@ std::vector<Mutant> mutants_of_rules() {
       SLOT(run_queued, says_it_has_run, check_queued, 2, "has not ended"),
       SLOT(run_queued, says_it_has_run, check_queued, 2, "never submitted"),
       SLOT(run_queued, waits_for_any_number, check_queued, 2, kHangs),
-      SUBMITS(packs_blocks, check_blocks, 2, "blocks: a run is wrong"),
-      SUBMITS(fills_between_runs, check_blocks, 2, "between the runs"),
-      SLOT(query, takes_any_block, check_blocks, 2, "than its count is taken"),
+      SUBMITS(packs_exchanged_blocks, check_blocks, 2,
+              "blocks: a run is wrong"),
+      SUBMITS(packs_gathered_blocks, check_blocks, 2,
+              "gathered blocks: wrote between the runs"),
+      SUBMITS(fills_between_exchanged_runs, check_blocks, 2,
+              "blocks: wrote between the runs"),
+      SUBMITS(fills_between_gathered_runs, check_blocks, 2,
+              "gathered blocks: wrote between the runs"),
+      SLOT(query, takes_any_exchanged_block, check_blocks, 2,
+           "blocks: a block of the output"),
+      SLOT(query, takes_any_gathered_block, check_blocks, 2,
+           "gathered blocks: a block of the output"),
+      SLOT(query, takes_any_gathered_input, check_blocks, 2,
+           "gathered blocks: a block of the input"),
       SLOT(query, takes_any_extent, check_blocks, 2, "an unknown field"),
   };
 }

@@ -187,8 +187,10 @@ int32_t read_blocks(const dw_op& op, int size) {
     return count == 0 || (dw_sdk::measure(block, &bytes, &end) &&
                           bytes == static_cast<uint64_t>(count));
   };
+  const bool gathers = op.kind == DW_OP_ALL_GATHER;
+  if (gathers && !fits(blocks.in[0], op.in.count)) return DW_INVALID_ARGUMENT;
   for (int r = 0; r < size; ++r)
-    if (!fits(blocks.in[r], op.in.counts[r]) ||
+    if ((!gathers && !fits(blocks.in[r], op.in.counts[r])) ||
         !fits(blocks.out[r], op.out.counts[r]))
       return DW_INVALID_ARGUMENT;
   return DW_OK;

@@ -50,7 +50,8 @@ Held::Held(const dw_op& given, int own_rank, int size, dw_work* cell,
   const auto* const blocks = reinterpret_cast<const dw_ext_blocks*>(
       dw_find_extension(given.next, dw_sdk::kBlocksId));
   if (blocks == nullptr) return;
-  in_blocks.assign(blocks->in, blocks->in + size);
+  in_blocks.assign(blocks->in,
+                   blocks->in + (given.kind == DW_OP_ALL_GATHER ? 1 : size));
   out_blocks.assign(blocks->out, blocks->out + size);
 }
 

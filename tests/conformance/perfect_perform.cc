@@ -80,7 +80,9 @@ class Performance {
 
   static std::string gathered(const Held& held, int to) {
     const auto r = static_cast<size_t>(to);
-    std::string packed(static_cast<size_t>(held.in.counts[r]), '\0');
+    const int64_t bytes =
+        held.in.counts.empty() ? held.in.buf.count : held.in.counts[r];
+    std::string packed(static_cast<size_t>(bytes), '\0');
     dw_sdk::gather(packed.data(), static_cast<const char*>(held.in.buf.data),
                    held.in_blocks[r], 0, packed.size(), std::memcpy);
     return packed;
@@ -136,7 +138,8 @@ class Performance {
       default:
         for (int r = 0; r < size_; ++r)
           if (!at(rank).out_blocks.empty())
-            scatter(at(rank), r, input(r, rank));
+            scatter(at(rank), r,
+                    input(r, kind_ == DW_OP_ALL_TO_ALL ? rank : 0));
           else
             write(out.piece(r, size_),
                   input(r, kind_ == DW_OP_ALL_TO_ALL ? rank : 0));

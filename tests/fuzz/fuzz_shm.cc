@@ -221,6 +221,12 @@ dw_op operation(Data& data, int rank, Buffers& buffers, int64_t count) {
     op.in.displs = op.out.displs = displs;
     if (which >= 192) lay_out_in_blocks(&op, count);
   }
+  if (op.kind == DW_OP_ALL_GATHER && which >= 192) {
+    counts[0] = counts[1] = count;
+    op.flags |= DW_FLAG_PER_RANK;
+    op.out.counts = counts;
+    lay_out_in_blocks(&op, count);
+  }
   if (op.kind == DW_OP_SEND) {
     op.kind = rank == 1 ? DW_OP_SEND : DW_OP_RECV;
     op.peer = 1 - rank;

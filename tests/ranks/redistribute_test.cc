@@ -160,8 +160,8 @@ TEST_P(Redistribute, LargeUnevenPartsOfEveryWidth) {
 TEST_P(Redistribute, LargeStridedPieces) {
   for (const auto& [mesh_shape, texts] :
        {std::pair<MeshShape, std::vector<std::string>>{
-            {{3}}, {"S(0)", "S(1)", "SS(1,2)"}},
-        {{{2, 2}}, {"S(0),S(1)", "S(1),S(2)"}}}) {
+            {{3}}, {"S(0)", "S(1)", "SS(1,2)", "R"}},
+        {{{2, 2}}, {"S(0),S(1)", "S(1),S(2)", "S(1),R"}}}) {
     int ranks = 1;
     for (const int64_t size : mesh_shape.sizes) ranks *= static_cast<int>(size);
     testing::run_ranks(
@@ -180,6 +180,23 @@ TEST_P(Redistribute, LargeStridedPieces) {
             }
         });
   }
+}
+
+// A gather of strided pieces packs nothing, so that the cap does not matter.
+TEST(RedistributeMemory, AGatherOfStridedPiecesIsOneCall) {
+  testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const auto group = mesh->group_along({0});
+    ASSERT_TRUE(group.ok()) << group.status();
+    testing::Diary diary;
+    const auto hook = add_hook(*group, testing::writing(diary));
+    check<double>(*mesh, {100, 103}, **Layout::parse(shape, "S(1)"),
+                  **Layout::parse(shape, "R"), {.cap_bytes = 4096});
+    EXPECT_EQ(diary.take().size() / 2, 1u);
+  });
 }
 
 // Memory of the backend is read where it lies, also by ranks without any.
@@ -219,6 +236,18 @@ TEST(RedistributeMemory, StridedPiecesOfTheBackendsMemory) {
               out[static_cast<size_t>(i * wide + j)],
               1000 * lenders + static_cast<double>(i * kColumns + left + j))
               << i << ", " << j;
+      // Gathered, too: the parts of all ranks' columns.
+      double* const strip = session.rank() < lenders
+                                ? static_cast<double*>(memory->data())
+                                : out.data();
+      std::copy(out.begin(), out.end(), strip);
+      std::vector<double> all(static_cast<size_t>(kRows * kColumns));
+      ASSERT_TRUE(redistribute(*mesh, TensorView(all),
+                               **Layout::parse(shape, "R"),
+                               TensorView(strip, kRows * wide), columns, matrix)
+                      .ok());
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_EQ(all[i], 1000 * lenders + static_cast<double>(i)) << i;
     }
   });
 }

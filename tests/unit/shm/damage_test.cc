@@ -255,7 +255,12 @@ void work(Member& member, dw_comm* comm, uint64_t seed) {
     }
     const Blocks blocks(static_cast<uint64_t>(count),
                         random() % 2 == 0 ? 2 : static_cast<uint64_t>(count));
-    if (op.in.displs != nullptr && random() % 2 == 0) {
+    const bool gathers = kind == DW_OP_ALL_GATHER;
+    if ((op.in.displs != nullptr || gathers) && random() % 2 == 0) {
+      if (gathers) {
+        op.flags |= DW_FLAG_PER_RANK;
+        op.out.counts = counts;
+      }
       op.in.displs = op.out.displs = nullptr;
       op.next = &blocks.extension.head;
       EXPECT_EQ(member.api.query(comm, &op, nullptr), DW_OK);

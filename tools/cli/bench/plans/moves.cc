@@ -73,6 +73,20 @@ constexpr Move kMoves[] = {
      [](const Matrix&, Floats& in, Floats&, Floats& out) {
        return all_gather_into_tensor(TensorView(out), TensorView(in)).status();
      }},
+    {"S(1)", "R", "all_gather_into_tensor, unpack",
+     [](const Matrix& m, Floats& in, Floats& spare, Floats& out) {
+       absl::Status status =
+           all_gather_into_tensor(TensorView(spare.data(), m.whole()),
+                                  TensorView(in))
+               .status();
+       // Of each rank its columns of all rows.
+       const float* columns = spare.data();
+       for (int64_t from = 0; from < m.ranks; ++from)
+         for (int64_t i = 0; i < m.side(); ++i, columns += m.block)
+           memcpy(out.data() + i * m.side() + from * m.block, columns,
+                  at(m.block) * sizeof(float));
+       return status;
+     }},
     {"P(sum)", "S(0)", "reduce_scatter_tensor",
      [](const Matrix&, Floats& in, Floats&, Floats& out) {
        return reduce_scatter_tensor(TensorView(out), TensorView(in),
@@ -116,8 +130,8 @@ absl::StatusOr<MoveCost> measure(const DeviceMesh& mesh, const Move& move,
   const auto to = Layout::parse(mesh.shape(), move.to);
   if (!from.ok()) return from.status();
   if (!to.ok()) return to.status();
-  Floats in(at(elements(m, move.from))), spare(in.size());
-  Floats planned(at(elements(m, move.to))), by_hand(planned.size());
+  Floats in(at(elements(m, move.from))), planned(at(elements(m, move.to))),
+      by_hand(planned.size()), spare(std::max(in.size(), planned.size()));
   for (size_t i = 0; i < in.size(); ++i)
     in[i] = static_cast<float>((i + at(mesh.rank()) * 31) % 1009);
   const std::vector<int64_t> shape = m.shape();

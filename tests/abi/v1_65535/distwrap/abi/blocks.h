@@ -1,15 +1,18 @@
-/* The extension distwrap.blocks: an exchange of strided pieces. Since 1.2.
+/* The extension distwrap.blocks: an exchange or a gather of strided pieces.
+ * Since 1.2.
  *
- * A plain all_to_all with counts moves packed pieces. With this extension,
- * which is required, the pieces lie as blocks in larger buffers: runs of bytes
- * at regular distances. So neither side packs them. A host asks by `query`
- * whether a backend has it, and packs where it has not; all ranks of a call
- * have the extension, or none.
+ * A plain all_to_all or all_gather with counts moves packed pieces. With this
+ * extension, which is required, the pieces lie as blocks in larger buffers:
+ * runs of bytes at regular distances. So neither side packs them. A host asks
+ * by `query` whether a backend has it for the operation, and packs where it has
+ * not; all ranks of a call have the extension, or none.
  *
- * The operation is an all_to_all with counts per rank, of u8, without `displs`
- * and `parts`. `data` of a buffer is the address from which its blocks count,
- * and counts[r] are the bytes of block r. A block of no bytes is not looked at.
- * Blocks of the input may overlap each other, those of the output do not.
+ * The operation is an all_to_all or an all_gather with counts per rank, of u8,
+ * without `displs` and `parts`. `data` of a buffer is the address from which
+ * its blocks count, and counts[r] are the bytes of block r. The input of an
+ * all_gather has no counts: it is one block of `count` bytes, which all ranks
+ * get. A block of no bytes is not looked at. Blocks of the input may overlap
+ * each other, those of the output do not.
  *
  * The host has checked that the blocks lie in the caller's memory. The struct
  * and its lists are borrowed for the call, those of a prepared operation until
@@ -32,7 +35,8 @@ typedef struct dw_block { /* leaf; since 1.2 */
 
 typedef struct dw_ext_blocks { /* since 1.2 */
   dw_ext head;                 /* id DW_EXT_BLOCKS, flags DW_EXT_REQUIRED */
-  const dw_block* in;          /* by rank: what it is given  */
+  const dw_block* in;          /* by rank: what it is given; of an
+                                  all_gather one block for all */
   const dw_block* out;         /* by rank: what comes from it */
 } dw_ext_blocks;
 
