@@ -31,6 +31,8 @@ using Kind = Placement::Kind;
 // At most so many replicated axes are tried in every combination.
 constexpr size_t kMostSliced = 5;
 constexpr size_t kMostChoices = 32;
+// A reduction, an exchange and a gather.
+constexpr int kMostCollectives = 3;
 
 absl::Status refuse(Reason reason, std::string what, std::string next_step) {
   return base::make_error({.reason = reason,
@@ -69,6 +71,8 @@ class PlanMaker {
       return refuse(Reason::kStrideOrder,
                     "a strided cut stands beside an axis that becomes partial",
                     "replicate the tensor first");
+    if (!follows && options_.mode == PlanMode::kFewestBytes)
+      add_shortest(pytorch.has_value() ? pytorch->collectives() : 0);
     if (!follows)
       for (Candidate& one : found_)
         layout::choose_levels(one, itemsize_, options_);
@@ -105,6 +109,26 @@ class PlanMaker {
       return;
     goal_ = &target_;
     collect(begun);
+  }
+
+  // A reduction of several axes at once counts the largest piece for every
+  // rank. Of uneven pieces one axis after the other may receive a little less,
+  // and so may a move to even pieces before the reduction. Such a way has no
+  // more collectives than other candidates, or than PyTorch's steps.
+  void add_shortest(int pytorchs_collectives) {
+    if (!source_.is_partial() && !target_.is_partial()) return;
+    const absl::Span<const int64_t> shape = regions_.shape();
+    if (std::all_of(shape.begin(), shape.end(), [&](int64_t extent) {
+          return extent % source_.ranks() == 0;
+        }))
+      return;
+    const Candidate now = best();
+    std::optional<Candidate> shortest = layout::shortest_steps(
+        regions_, source_, target_, partials_, now.received(),
+        std::max(kMostCollectives, pytorchs_collectives));
+    if (!shortest.has_value()) return;
+    divide(*shortest);
+    found_.push_back(*std::move(shortest));
   }
 
   void collect(const Candidate& begun) {
@@ -245,13 +269,18 @@ class PlanMaker {
   // Adds every way to go on to the goal.
   void add(const Candidate& begun) {
     for (Candidate& one : layout::moves(regions_, begun, *goal_)) {
-      if (partials_.divisor != 1)
-        one.steps.push_back({.kind = PlanStep::Kind::kDivide,
-                             .divisor = partials_.divisor,
-                             .to = one.at,
-                             .largest = regions_.of(*one.at).largest()});
+      divide(one);
       found_.push_back(std::move(one));
     }
+  }
+
+  // Averages that travelled as a sum.
+  void divide(Candidate& plan) {
+    if (partials_.divisor == 1) return;
+    plan.steps.push_back({.kind = PlanStep::Kind::kDivide,
+                          .divisor = partials_.divisor,
+                          .to = plan.at,
+                          .largest = regions_.of(*plan.at).largest()});
   }
 
   Candidate best() const {

@@ -19,38 +19,6 @@ std::vector<size_t> cutting(const std::vector<Placement>& placements, int dim,
   return axes;
 }
 
-// One step on one axis; false when it would lose elements.
-bool step(Candidate& plan, RegionCache& regions, int axis,
-          const Placement& from, const Layout& to) {
-  const std::vector<int> along = {axis};
-  const bool was_cut = from.kind == Kind::kShard;
-  const Placement& target = to.placements()[static_cast<size_t>(axis)];
-  if (target.kind == Kind::kPartial) return fill(plan, regions, target.op, to);
-  if (from.kind == Kind::kPartial) {
-    if (target.kind == Kind::kReplicate) {
-      all_reduce(plan, regions, along, from.op, to);
-      return true;
-    }
-    const bool divides = gathers(regions, to, *plan.at, along);
-    reduce_scatter(plan, regions, along, from.op, to);
-    return divides;
-  }
-  if (!was_cut) {
-    if (lacking(regions, *plan.at, to) != 0) return false;
-    slice(plan, regions, to);
-    return true;
-  }
-  if (target.kind == Kind::kReplicate) {
-    const bool whole = gathers(regions, *plan.at, to, along);
-    all_gather(plan, regions, along, to);
-    return whole;
-  }
-  for (const int crossed : crossed_axes(regions, *plan.at, to))
-    if (crossed != axis) return false;
-  exchange(plan, regions, to);
-  return true;
-}
-
 }  // namespace
 
 std::optional<Candidate> pytorch_steps(RegionCache& regions, const Layout& from,
@@ -67,7 +35,7 @@ std::optional<Candidate> pytorch_steps(RegionCache& regions, const Layout& from,
     now[axis] = target;
     const auto next = Layout::make(from.mesh(), now);
     fits = fits && next.ok() &&
-           step(plan, regions, static_cast<int>(axis), before, **next);
+           axis_step(plan, regions, static_cast<int>(axis), before.op, **next);
   };
   bool is_cut = false;
   for (size_t a = 0; a < now.size(); ++a)

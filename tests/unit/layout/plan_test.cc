@@ -414,5 +414,32 @@ TEST(Plan, RefusesBadArguments) {
             Reason::kInvalidArgument);
 }
 
+// A reduction of several axes at once counts the largest of uneven pieces for
+// every rank. A way of steps on one axis each may then receive less.
+TEST(Plan, FewestBytesOfUnevenPieces) {
+  struct Case {
+    MeshShape mesh;
+    std::vector<int64_t> shape;
+    const char *from, *to;
+    int64_t shortest;
+  };
+  const Case cases[] = {
+      {{{2, 2}}, {6, 3, 3}, "P(max),P(max)", "S(2),R", 63},
+      {{{2, 2}}, {6, 7}, "P(max),P(max)", "R,S(1)", 45},
+      {{{2, 3, 2}}, {6, 7}, "P,P,P", "S(1),P,S(0)", 33},
+      // A move to even pieces before the reduction.
+      {{{2, 3}}, {4, 2, 7}, "S(2),P", "S(0),R", 53},
+      {{{2, 3}}, {7, 5}, "P,S(0)", "S(1),S(1) order=1:[1,0]", 15},
+  };
+  for (const Case& one : cases) {
+    const auto from = Layout::parse(one.mesh, one.from);
+    const auto to = Layout::parse(one.mesh, one.to);
+    ASSERT_TRUE(from.ok() && to.ok());
+    const PlanRef plan = *make_plan(one.shape, 8, **from, **to,
+                                    {.mode = PlanMode::kFewestBytes});
+    EXPECT_EQ(plan->received(), one.shortest) << plan->text();
+  }
+}
+
 }  // namespace
 }  // namespace distwrap::layout

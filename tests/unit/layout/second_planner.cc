@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <tuple>
 #include <utility>
 
 namespace distwrap::layout {
@@ -220,7 +220,7 @@ std::optional<SecondPlanner::Step> SecondPlanner::rewrite(
 // the others.
 std::optional<SecondPlanner::Step> SecondPlanner::reduce(
     const Placing& to, int axis, bool is_gathered, const Data& data) const {
-  Step step{nothing(), 0};
+  Step step{nothing(), 0, 0};
   const int64_t among = sizes_[static_cast<size_t>(axis)];
   const double divisor =
       op_ == PartialOp::kAvg ? static_cast<double>(among) : 1;
@@ -241,6 +241,7 @@ std::optional<SecondPlanner::Step> SecondPlanner::reduce(
   }
   const int64_t piece = is_gathered ? (largest + among - 1) / among : largest;
   step.received = (among - 1) * piece * (is_gathered ? 2 : 1);
+  step.collectives = 1;
   return step;
 }
 
@@ -248,7 +249,7 @@ std::optional<SecondPlanner::Step> SecondPlanner::reduce(
 std::optional<SecondPlanner::Step> SecondPlanner::move(const Placing& to,
                                                        int axis,
                                                        const Data& data) const {
-  Step step{nothing(), 0};
+  Step step{nothing(), 0, 0};
   for (int64_t rank = 0; rank < ranks_; ++rank) {
     int64_t received = 0;
     for (const int64_t i : region(to, rank)) {
@@ -264,6 +265,7 @@ std::optional<SecondPlanner::Step> SecondPlanner::move(const Placing& to,
     }
     step.received = std::max(step.received, received);
   }
+  step.collectives = step.received == 0 ? 0 : 1;
   return step;
 }
 
@@ -277,7 +279,7 @@ std::optional<SecondPlanner::Step> SecondPlanner::fill(const Placing& from,
   bool was_cut = false;
   for (const std::vector<int>& cuts : from.cuts)
     was_cut |= std::find(cuts.begin(), cuts.end(), axis) != cuts.end();
-  Step step{nothing(), 0};
+  Step step{nothing(), 0, 0};
   for (int64_t rank = 0; rank < ranks_; ++rank)
     for (const int64_t i : region(to, rank)) {
       int64_t holders = 0;
@@ -297,6 +299,7 @@ std::optional<SecondPlanner::Step> SecondPlanner::fill(const Placing& from,
 std::optional<int64_t> SecondPlanner::cheapest(const Placing& from,
                                                const Placing& to,
                                                const Data& data,
+                                               int collectives,
                                                Data* end) const {
   // An axis becomes partial only where that is wanted, and then stays so:
   // otherwise a sum that shall be partial would be reduced, since a third of it
@@ -309,29 +312,31 @@ std::optional<int64_t> SecondPlanner::cheapest(const Placing& from,
            : next.partial.size() < now.partial.size() ? !is_wanted
                                                       : true;
   };
-  std::map<Placing, Step> reached = {{from, {data, 0}}};
-  std::set<std::pair<int64_t, Placing>> open = {{0, from}};
-  std::set<Placing> closed;
+  // Ways to a placing, by what they receive and how many collectives they have.
+  using Way = std::tuple<int64_t, int, Placing>;
+  std::map<Way, Step> open;
+  open[{0, 0, from}] = {data, 0, 0};
+  std::map<Placing, int> fewest;
   while (!open.empty()) {
-    const auto [received, now] = *open.begin();
-    open.erase(open.begin());
-    if (!closed.insert(now).second) continue;
+    const auto first = open.extract(open.begin());
+    const auto& [received, count, now] = first.key();
+    const auto there = fewest.try_emplace(now, count);
+    if (!there.second && there.first->second <= count) continue;
+    there.first->second = count;
     if (now == to) {
-      *end = reached.at(now).data;
+      *end = first.mapped().data;
       return received;
     }
     for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis)
       for (const Placing& next : neighbours(now, axis)) {
-        if (closed.contains(next) || !may_change(now, next, axis)) continue;
+        if (!may_change(now, next, axis)) continue;
         std::optional<Step> step =
-            rewrite(now, next, axis, reached.at(now).data);
-        if (!step) continue;
+            rewrite(now, next, axis, first.mapped().data);
+        if (!step || count + step->collectives > collectives) continue;
         step->received += received;
-        const auto there = reached.find(next);
-        if (there != reached.end() && there->second.received <= step->received)
-          continue;
-        open.insert({step->received, next});
-        reached[next] = *std::move(step);
+        step->collectives += count;
+        Way way(step->received, step->collectives, next);
+        open.try_emplace(std::move(way), *std::move(step));
       }
   }
   return std::nullopt;

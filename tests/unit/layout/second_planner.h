@@ -51,15 +51,17 @@ class SecondPlanner {
   int64_t lacking(const Placing& from, const Placing& to) const;
 
   // The elements that the ranks with the most receive in the steps of the
-  // cheapest row of rewrites. It moves the data; `end` gets the last ones.
-  // Nothing where there is no such row.
+  // cheapest row of rewrites with at most so many collectives. It moves the
+  // data; `end` gets the last ones. Nothing where there is no such row.
   std::optional<int64_t> cheapest(const Placing& from, const Placing& to,
-                                  const Data& data, Data* end) const;
+                                  const Data& data, int collectives,
+                                  Data* end) const;
 
  private:
   struct Step {
     Data data;
     int64_t received = 0;
+    int collectives = 0;
   };
 
   int64_t coordinate(int64_t rank, int axis) const;

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -45,7 +46,7 @@ std::optional<Data> data_of(const Parts& parts, const Data& like) {
 }
 
 struct Seen {
-  int plans = 0, cheaper = 0, dearer = 0;
+  int plans = 0, cheaper = 0;
 };
 
 void compare(std::mt19937& random, Seen& seen) {
@@ -73,15 +74,20 @@ void compare(std::mt19937& random, Seen& seen) {
   const Layout &src = second.layout(from), &dst = second.layout(to);
   SCOPED_TRACE(src.text() + " to " + dst.text());
 
+  const auto plan_by = [&](PlanMode mode) {
+    return make_plan(shape, 8, src, dst,
+                     {.mode = mode, .cap_bytes = int64_t{1} << 40});
+  };
+  // A reduction, an exchange and a gather, or as many as PyTorch's steps.
+  const auto pytorch = plan_by(PlanMode::kPyTorch);
+  ASSERT_TRUE(pytorch.ok()) << pytorch.status();
+  const int collectives =
+      (*pytorch)->diverged() ? 3 : std::max(3, (*pytorch)->collectives());
   Data rewritten;
-  const std::optional<int64_t> bound =
-      second.cheapest(from, to, given, &rewritten);
-  ASSERT_TRUE(bound.has_value());
-  ASSERT_EQ(second.gathered(to, rewritten), whole);
+  std::optional<int64_t> bound;
   for (const PlanMode mode :
        {PlanMode::kFewestBytes, PlanMode::kFastest, PlanMode::kPyTorch}) {
-    const auto plan = make_plan(shape, 8, src, dst,
-                                {.mode = mode, .cap_bytes = int64_t{1} << 40});
+    const auto plan = plan_by(mode);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ++seen.plans;
     SCOPED_TRACE((*plan)->text());
@@ -99,16 +105,16 @@ void compare(std::mt19937& random, Seen& seen) {
       ASSERT_EQ((*plan)->received(), second.lacking(from, to));
       ASSERT_EQ((*plan)->floor(), second.lacking(from, to));
     }
-    // A merged reduction of uneven pieces counts the largest for every rank,
-    // where one axis after the other would count a little less.
-    if (!is_even && is_partial && (*plan)->received() > *bound) {
-      ASSERT_LE((*plan)->received(), *bound + *bound / 2 + 6);
-      ++seen.dearer;
-      continue;
-    }
+    ASSERT_LE((*plan)->collectives(), collectives);
+    bound = second.cheapest(from, to, given, collectives, &rewritten);
+    if (!bound.has_value()) continue;
     ASSERT_LE((*plan)->received(), *bound);
     if ((*plan)->received() < *bound) ++seen.cheaper;
   }
+  if (!bound.has_value())
+    bound = second.cheapest(from, to, given, 99, &rewritten);
+  ASSERT_TRUE(bound.has_value());
+  ASSERT_EQ(second.gathered(to, rewritten), whole);
 }
 
 TEST(SecondPlanner, AgreesAndIsNeverCheaper) {
@@ -124,7 +130,6 @@ TEST(SecondPlanner, AgreesAndIsNeverCheaper) {
   EXPECT_EQ(seen.plans, 3 * rounds);
   // Some rows of rewrites receive more.
   EXPECT_GT(seen.cheaper, rounds / 20);
-  EXPECT_LE(seen.dearer, rounds / 100);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ constexpr Move kMoves[] = {
            all_gather_into_tensor(TensorView(spare.data(), m.whole()),
                                   TensorView(in))
                .status();
-       // Of each rank its columns of all rows.
+       // The columns of one rank after those of another.
        const float* columns = spare.data();
        for (int64_t from = 0; from < m.ranks; ++from)
          for (int64_t i = 0; i < m.side(); ++i, columns += m.block)
