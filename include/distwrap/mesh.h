@@ -13,9 +13,11 @@
 #include "distwrap/export.h"
 #include "distwrap/group.h"
 #include "distwrap/layout.h"
+#include "distwrap/plan.h"
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
+#include <absl/time/time.h>
 #include <absl/types/span.h>
 
 #include <cstdint>
@@ -70,6 +72,17 @@ class DISTWRAP_EXPORT DeviceMesh {
   absl::StatusOr<DeviceMesh> along(absl::Span<const int> axes) const;
   absl::StatusOr<DeviceMesh> operator[](
       std::initializer_list<absl::string_view> names) const;
+
+  // Measures what collectives cost here, for about `limit`, and gives the
+  // redistributions of this mesh that are planned from now on these prices. All
+  // ranks of the mesh call. The first figures of a job stay in its store: a
+  // later call, also on another mesh, gets them without measuring, so that all
+  // ranks plan by the same ones. What cannot be measured, such as the network
+  // where all ranks share a host, keeps its built-in price.
+  // kMeshShape: a mesh of one rank. kMeshMismatch: outside of the mesh.
+  // kInvalidArgument: a limit that is not positive.
+  absl::StatusOr<PlanPrices> measure_prices(
+      absl::Duration limit = absl::Seconds(1)) const;
 
   const std::shared_ptr<mesh::MeshState>& state() const { return state_; }
 

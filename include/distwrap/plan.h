@@ -75,6 +75,16 @@ DISTWRAP_EXPORT absl::string_view plan_step_name(PlanStep::Kind kind);
 class Plan;
 using PlanRef = std::shared_ptr<const Plan>;
 
+// What the steps of plans cost, in nanoseconds: to begin a collective, and for
+// 1,024 bytes that a rank gets on its own host, that a host gets from others,
+// and that a rank copies. The built-in figures are those of shared memory and
+// of a network of 25 Gbit/s; DeviceMesh::measure_prices gives others.
+struct PlanPrices {
+  int64_t begin = 1000;
+  int64_t near = 200, far = 400, copy = 100;
+  friend bool operator==(const PlanPrices&, const PlanPrices&) = default;
+};
+
 struct PlanOptions {
   PlanMode mode = PlanMode::kFastest;
   // Bytes for what lies between the steps, beside source and target. Plans that
@@ -83,6 +93,8 @@ struct PlanOptions {
   // Ranks that share a host: each so many consecutive ranks of the mesh. 0:
   // all.
   int64_t ranks_per_host = 0;
+  // Equal on all ranks, as all options; each from 1 to a second.
+  PlanPrices prices = {};
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
@@ -107,7 +119,7 @@ class DISTWRAP_EXPORT Plan {
   // Whether PyTorch's steps give another result, so that this plan is the
   // fastest in their place.
   bool diverged() const { return diverged_; }
-  // The estimated time in nanoseconds by the built-in table.
+  // The estimated time in nanoseconds by the prices of the options.
   int64_t price() const { return price_; }
   // The plan as text, equal on all ranks and in all runs
   // (docs/redistribution.md).

@@ -31,6 +31,7 @@ using Kind = Placement::Kind;
 // At most so many replicated axes are tried in every combination.
 constexpr size_t kMostSliced = 5;
 constexpr size_t kMostChoices = 32;
+constexpr int64_t kMostPrice = 1'000'000'000;
 // A reduction, an exchange and a gather.
 constexpr int kMostCollectives = 3;
 
@@ -381,6 +382,12 @@ absl::StatusOr<PlanRef> make_plan(absl::Span<const int64_t> shape,
                      " ranks a host are impossible"),
         "give 1 to 4096 bytes, a cap of 1 or more, and 0 or more "
         "ranks");
+  for (const int64_t price : {options.prices.begin, options.prices.near,
+                              options.prices.far, options.prices.copy})
+    if (price < 1 || price > kMostPrice)
+      return refuse(Reason::kInvalidArgument,
+                    absl::StrCat("a price of ", price, " ns is impossible"),
+                    "give prices from 1 ns to 1 s");
   for (const Layout* one : {&source, &target})
     if (absl::Status status = layout::check_shape(*one, shape); !status.ok())
       return status;

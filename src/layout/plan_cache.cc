@@ -32,6 +32,9 @@ PlanRef& plan_slot(absl::Span<const int64_t> shape, int64_t itemsize,
   mix(static_cast<uint64_t>(options.mode));
   mix(static_cast<uint64_t>(options.cap_bytes));
   mix(static_cast<uint64_t>(options.ranks_per_host));
+  const PlanPrices& prices = options.prices;
+  for (const int64_t one : {prices.begin, prices.near, prices.far, prices.copy})
+    mix(static_cast<uint64_t>(one));
   return table()[hash >> (64 - kSlotBits)];
 }
 

@@ -8,12 +8,8 @@
 namespace distwrap::layout {
 namespace {
 
-// Nanoseconds: to begin a collective, what an exchange takes more for its
-// blocks, and for 1,024 bytes that a rank gets on its own host, from another
-// host, or copies by itself. The figures are those of shared memory and of a
-// network of 25 Gbit/s, rounded.
-constexpr int64_t kBegin = 1000, kBlocks = 10;
-constexpr int64_t kNear = 200, kFar = 400, kCopy = 100;
+// Nanoseconds that an exchange takes more for its blocks.
+constexpr int64_t kBlocks = 10;
 
 // Whether a group along `axes` has ranks of several hosts.
 bool spans_hosts(const Layout& layout, absl::Span<const int> axes,
@@ -59,14 +55,16 @@ std::vector<int> near_axes(const PlanStep& step, int64_t ranks_per_host) {
 
 int64_t price_of(const PlanStep& step, int64_t itemsize,
                  const PlanOptions& options) {
-  const int64_t copies = time_of(step.largest * itemsize, kCopy);
+  const PlanPrices& prices = options.prices;
+  const int64_t copies = time_of(step.largest * itemsize, prices.copy);
   if (step.axes.empty()) return copies;
   const auto near = [&](int64_t elements) {
-    return kBegin + time_of(elements * itemsize, kNear);
+    return prices.begin + time_of(elements * itemsize, prices.near);
   };
   // All ranks of a host share its network.
   const auto far = [&](int64_t elements) {
-    return kBegin + time_of(elements * options.ranks_per_host * itemsize, kFar);
+    return prices.begin +
+           time_of(elements * options.ranks_per_host * itemsize, prices.far);
   };
   const int64_t blocks = step.kind == PlanStep::Kind::kExchange ? kBlocks : 0;
   if (step.near.empty())

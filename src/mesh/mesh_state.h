@@ -73,6 +73,16 @@ class MeshState {
   absl::StatusOr<Group> group_of(const std::vector<int>& ranks,
                                  const std::string& description);
 
+  // By which its redistributions are planned.
+  PlanPrices prices() const {
+    const base::MutexLock lock(mutex_);
+    return prices_;
+  }
+  void set_prices(const PlanPrices& prices) {
+    const base::MutexLock lock(mutex_);
+    prices_ = prices;
+  }
+
   // All groups of the mesh that this rank has made.
   std::vector<Group> groups() const {
     const base::MutexLock lock(mutex_);
@@ -100,6 +110,7 @@ class MeshState {
     Group group ABSL_GUARDED_BY(making);
   };
   mutable base::Mutex mutex_;
+  PlanPrices prices_ ABSL_GUARDED_BY(mutex_);
   std::vector<Group> made_ ABSL_GUARDED_BY(mutex_);
   std::map<std::vector<int>, std::unique_ptr<Slot>> groups_
       ABSL_GUARDED_BY(mutex_);

@@ -235,7 +235,8 @@ PlanOptions plan_options(const DeviceMesh& mesh,
                          const RedistributeOptions& options) {
   return {.mode = options.mode,
           .cap_bytes = options.cap_bytes,
-          .ranks_per_host = mesh.state()->ranks_per_host()};
+          .ranks_per_host = mesh.state()->ranks_per_host(),
+          .prices = mesh.state()->prices()};
 }
 
 // The redistribution that the mesh remembers, or has prepared now.

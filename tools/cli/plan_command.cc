@@ -24,6 +24,9 @@ constexpr OptionRow kOptions[] = {
      "The ranks lie on H hosts, R consecutive ones on each (one host)"},
     {"--cap", "SIZE",
      "Memory between the steps that plans should keep to (16M)"},
+    {"--prices", "NS,NS,NS,NS",
+     "Nanoseconds to begin a collective, and for 1 KiB on a host, between "
+     "hosts, and copied (1000,200,400,100)"},
     {"--backward", nullptr,
      "The plan of the gradient: from that of the --to layout to that of the "
      "--from layout"},

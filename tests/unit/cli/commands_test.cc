@@ -255,6 +255,11 @@ TEST_F(Commands, PlanShowsAWayWithoutRanks) {
   EXPECT_THAT(
       out_, AllOf(HasSubstr("\"backward\": true"), HasSubstr("dst=(R^,S(0))")));
   EXPECT_TRUE(is_json(out_));
+  // By other prices: two collectives and next to nothing besides.
+  Words dear = way;
+  dear.insert(dear.end(), {"--prices", "900000,1,1,1"});
+  ASSERT_EQ(run(dear), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("1800.0 us"));
   // A mesh far beyond this host.
   ASSERT_EQ(run({"plan", "--mesh", "8x8", "--hosts", "8x8", "--shape",
                  "4096,4096", "--from", "S(0),S(1)", "--to", "R,S(0)"}),
@@ -290,6 +295,7 @@ TEST_F(Commands, PlanRefusesWhatItCannotRead) {
       {{"--hosts", "2"}, "HOSTSxRANKS"},
       {{"--hosts", "4x4"}, "8 ranks"},
       {{"--cap", "much"}, "'much'"},
+      {{"--prices", "1,2,3"}, "'1,2,3'"},
   };
   for (const auto& [wrong, said] : bad) {
     std::map<std::string, std::string> options = {{"--mesh", "2x4"},

@@ -380,6 +380,32 @@ TEST(Plan, EveryPairByHostsDeliversTheValue) {
 }
 
 // A plan that keeps to the cap wins, and without one the best is taken.
+// Prices decide: a collective that costs nothing to begin is worth two levels.
+TEST(Plan, FollowsThePrices) {
+  const MeshShape mesh{{3, 2}};
+  const Layout& from = **Layout::parse(mesh, "S(0),S(0)");
+  const Layout& to = **Layout::parse(mesh, "R,R");
+  const auto plan_at = [&](const PlanPrices& prices) {
+    return *make_plan({60, 34}, 8, from, to,
+                      {.ranks_per_host = 2, .prices = prices});
+  };
+  const PlanRef table = plan_at({}), cheap = plan_at({.begin = 1}),
+                dear = plan_at({.begin = 1'000'000});
+  EXPECT_LT(cheap->price(), table->price());
+  EXPECT_LT(table->price(), dear->price());
+  const auto has_levels = [](const PlanRef& plan) {
+    return std::any_of(plan->steps().begin(), plan->steps().end(),
+                       [](const PlanStep& step) { return !step.near.empty(); });
+  };
+  EXPECT_TRUE(has_levels(cheap)) << cheap->text();
+  EXPECT_FALSE(has_levels(dear)) << dear->text();
+  for (const int64_t price : {int64_t{0}, int64_t{1} << 40})
+    EXPECT_EQ(error_reason(
+                  make_plan({60, 34}, 8, from, to, {.prices = {.copy = price}})
+                      .status()),
+              Reason::kInvalidArgument);
+}
+
 TEST(Plan, TheCapPrefersPlansWithoutMuchInBetween) {
   const auto capped = [](int64_t bytes) {
     return planned({{2, 4}}, {8, 6}, "R,P(sum)", "R,R",

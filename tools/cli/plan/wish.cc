@@ -125,6 +125,14 @@ absl::StatusOr<PlanWish> plan_wish(const Typed& typed) {
     if (!bytes.ok()) return refuse("--cap", bytes.status().message());
     wish.options.cap_bytes = *bytes;
   }
+  if (const auto text = typed.value("--prices")) {
+    const auto ns = numbers(*text, ',', 1);
+    if (!ns.has_value() || ns->size() != 4)
+      return refuse("--prices", absl::StrCat("'", *text,
+                                             "' is no list such as "
+                                             "1000,200,400,100"));
+    wish.options.prices = {(*ns)[0], (*ns)[1], (*ns)[2], (*ns)[3]};
+  }
   wish.backward = typed.has("--backward");
   return wish;
 }
