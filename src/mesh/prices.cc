@@ -1,4 +1,4 @@
-// What collectives cost on a mesh, measured on request.
+// The prices of collectives on a mesh, measured on request.
 #include "base/error.h"
 #include "base/exceptions.h"
 #include "distwrap/deadline.h"
@@ -23,7 +23,7 @@ namespace distwrap {
 namespace {
 
 constexpr char kCall[] = "DeviceMesh::measure_prices";
-// Of the job, in the world's part of the store.
+// The key of the job's prices in the store.
 constexpr char kKey[] = "plan_prices";
 constexpr absl::Duration kStoreLimit = absl::Seconds(30);
 // Bytes that a rank gets in a short and in a long exchange.

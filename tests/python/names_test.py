@@ -13,6 +13,7 @@ import unittest
 import numpy as np
 
 import distwrap as dist
+from distwrap import dtensor
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -148,6 +149,40 @@ class Names(unittest.TestCase):
                 compared += self.compare_class(stubs[name],
                                                getattr(dist, name))
         self.assertGreater(compared, 90)
+
+    def test_the_stub_of_dtensor_has_what_the_module_has(self):
+        text = (ROOT / "python" / "distwrap" / "dtensor.pyi").read_text(
+            encoding="utf-8")
+        nodes = ast.parse(text).body
+        stubs = {node.name: node for node in nodes if hasattr(node, "name")}
+        types_only = {node.targets[0].id for node in nodes
+                      if isinstance(node, ast.Assign)}
+        public = {name: value for name, value in vars(dtensor).items()
+                  if not name.startswith("_")
+                  and getattr(value, "__module__", "").startswith("distwrap")}
+        self.assertEqual(set(stubs), set(public))
+        self.assertEqual(types_only & set(public), set())
+        compared = 0
+        for node in nodes:  # a function may be overloaded
+            if isinstance(node, ast.FunctionDef):
+                compared += self.compare(node, public[node.name])
+            elif isinstance(node, ast.ClassDef):
+                compared += self.compare_class(node, public[node.name])
+        self.assertGreater(compared, 10)
+        # The documents of the compiled class, which no editor can read.
+        members = {node.name: node for node in stubs["Plan"].body
+                   if isinstance(node, ast.FunctionDef)}
+        self.assertEqual({name for name in vars(dtensor.Plan)
+                          if not name.startswith("_")},
+                         {name for name in members if not name.startswith("_")})
+        for name, node in [("Plan", stubs["Plan"])] + list(members.items()):
+            if name == "__init__":
+                self.compare(node, dtensor.Plan.__init__)
+                continue
+            found = dtensor.Plan if name == "Plan" else getattr(
+                dtensor.Plan, name)
+            self.assertTrue(" ".join(found.__doc__.split()).endswith(
+                " ".join(ast.get_docstring(node).split())), name)
 
     def compare_class(self, stub, found):
         members = {node.name: node for node in stub.body

@@ -113,7 +113,7 @@ class Wheels(unittest.TestCase):
                          "lib/pkgconfig/distwrap.pc", "bin/distwrap",
                          "lib/distwrap/plugins/libdistwrap_gloo.so",
                          "lib/distwrap/libdistwrap_guard.so", "py.typed",
-                         "__init__.pyi", "torch/__init__.py"):
+                         "__init__.pyi", "dtensor.pyi", "torch/__init__.py"):
                 self.assertTrue((package / name).exists(), name)
             self.assertTrue((place / "distwrap_torch/__init__.py").exists())
             # One copy of the library, and nothing of the tests.
