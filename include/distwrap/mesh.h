@@ -73,6 +73,14 @@ class DISTWRAP_EXPORT DeviceMesh {
   absl::StatusOr<DeviceMesh> operator[](
       std::initializer_list<absl::string_view> names) const;
 
+  // The mesh of one axis, of the ranks that differ from this one at most along
+  // these axes, row-major. Errors: as group.
+  absl::StatusOr<DeviceMesh> flatten(absl::Span<const int> axes,
+                                     absl::string_view name = "") const;
+  absl::StatusOr<DeviceMesh> flatten(
+      std::initializer_list<absl::string_view> names,
+      absl::string_view name = "") const;
+
   // Measures what collectives cost here, for about `limit`, and gives the
   // redistributions of this mesh that are planned from now on these prices. All
   // ranks of the mesh call. The first figures of a job stay in its store: a

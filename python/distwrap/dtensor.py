@@ -135,6 +135,13 @@ class DeviceMesh:
                 self.mesh_dim_names[self._axis(name)] for name in names)
         return part
 
+    def flatten(self, mesh_dim_name=None):
+        """The mesh of one axis that has the ranks of this one, row-major:
+        mesh["dp", "tp"].flatten("all"). torch has _flatten."""
+        return DeviceMesh(
+            (self.size(),),
+            None if mesh_dim_name is None else (mesh_dim_name,), self.ranks)
+
     def __repr__(self):
         names = self.mesh_dim_names or range(self.ndim)
         axes = ", ".join(f"{name}={size}"

@@ -209,6 +209,29 @@ absl::StatusOr<DeviceMesh> DeviceMesh::operator[](
   return along(*axes);
 }
 
+absl::StatusOr<DeviceMesh> DeviceMesh::flatten(absl::Span<const int> axes,
+                                               absl::string_view name) const
+    try {
+  if (absl::Status status = check_axes(shape(), axes); !status.ok())
+    return status;
+  if (rank() < 0) return outside();
+  std::vector<int> members = members_of(*state_, axes);
+  MeshShape line{.sizes = {static_cast<int64_t>(members.size())}};
+  if (!name.empty()) line.names.emplace_back(name);
+  return create(line, members);
+} catch (...) {
+  return base::error_of_exception("DeviceMesh");
+}
+
+absl::StatusOr<DeviceMesh> DeviceMesh::flatten(
+    std::initializer_list<absl::string_view> names,
+    absl::string_view name) const {
+  const absl::StatusOr<std::vector<int>> axes =
+      axes_of(shape(), absl::MakeConstSpan(names.begin(), names.size()));
+  if (!axes.ok()) return axes.status();
+  return flatten(*axes, name);
+}
+
 namespace mesh {
 
 uint64_t MeshState::next_id() {

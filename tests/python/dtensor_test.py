@@ -184,6 +184,9 @@ def test_a_mesh_knows_its_axes():
     equal((tp.shape, tp.mesh_dim_names, repr(tp)),
           ((size(),), ("tp",), f"DeviceMesh(tp={size()})"))
     equal(mesh["tp", "dp"].shape, (size(), 1))
+    flat = mesh["tp", "dp"].flatten("all")
+    equal((flat.shape, flat.mesh_dim_names), ((size(),), ("all",)))
+    equal(flat.ranks, mesh["tp", "dp"].ranks)
     for group in (tp.get_group(), mesh.get_group("tp"),
                   mesh.get_group(("dp", "tp"))):
         x = np.ones(1)
