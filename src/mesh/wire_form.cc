@@ -198,8 +198,10 @@ absl::StatusOr<WireForm> WireForm::make(const Plan& plan, DType dtype,
     form.inside_ = DType::kF64;
   } else if (averages && is_integer(dtype)) {
     form.inside_ = DType::kI64;
+    // Divided once, at the end: after each of several steps it would be cut off
+    // several times.
     const bool is_wide = dtype_size(dtype) == 8;
-    form.kind_ = is_wide ? Kind::kSplit : Kind::kCast;
+    form.kind_ = is_wide ? Kind::kSplit : Kind::kSummed;
     form.words_ = is_wide ? 2 : 1;
   }
   return form;
@@ -266,6 +268,8 @@ void WireForm::leave(const LocalTensor& to, const std::byte* from,
         In value = load<In>(from + static_cast<size_t>(i) * sizeof(In));
         if constexpr (std::is_same_v<In, double>)
           if (kind_ == Kind::kPowers) value = std::pow(value, 1 / norm_);
+        if constexpr (std::is_same_v<In, int64_t>)
+          if (kind_ == Kind::kSummed) value /= divisor_;
         store(one, converted<Out>(value));
       });
     });

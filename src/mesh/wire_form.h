@@ -53,7 +53,9 @@ class WireForm {
   // Whether a packed part is in this form as it is.
   bool is_plain() const { return kind_ == Kind::kPlain; }
   // Whether this form does the divisions of the plan's averages.
-  bool divides() const { return kind_ == Kind::kSplit; }
+  bool divides() const {
+    return kind_ == Kind::kSplit || kind_ == Kind::kSummed;
+  }
 
   // Bring `count` values into this form, and back.
   void enter(std::byte* to, const LocalTensor& from, int64_t count) const;
@@ -63,6 +65,7 @@ class WireForm {
   enum class Kind {
     kPlain,
     kCast,
+    kSummed,  // an i64, which is divided when it leaves
     kSplit,   // quotient and remainder by the divisor, each an i64
     kPowers,  // |x|^norm
   };
