@@ -121,7 +121,7 @@ class DISTWRAP_EXPORT Layout {
                                              absl::string_view text);
   // The spelling by the dimensions of the tensor. Axes in `partial` are
   // partial, and the others replicated. kPlacement for an axis that does not
-  // exist or is named twice.
+  // exist or is named twice, kPartialState for one that is cut and partial.
   static absl::StatusOr<const Layout*> from_alias_map(
       const MeshShape& mesh, const AliasMap& map,
       const std::map<std::string, PartialOp>& partial = {});

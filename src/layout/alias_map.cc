@@ -77,9 +77,18 @@ absl::StatusOr<const Layout*> Layout::from_alias_map(
       if (!axis.ok()) return axis.status();
       order[static_cast<int>(d)].push_back(*axis);
     }
-  for (const auto& [name, op] : partial)
+  for (const auto& [name, op] : partial) {
+    const auto is_cut = [&, &name = name](const std::vector<std::string>& cut) {
+      return std::find(cut.begin(), cut.end(), name) != cut.end();
+    };
+    if (std::any_of(map.begin(), map.end(), is_cut))
+      return base::make_error(
+          {.reason = Reason::kPartialState,
+           .what = absl::StrCat("axis \"", name, "\" is cut and partial"),
+           .next_step = "name each axis once, as a cut or as partial"});
     if (const auto axis = place(name, Placement::partial(op)); !axis.ok())
       return axis.status();
+  }
   return make(mesh, placements, order);
 }
 

@@ -78,6 +78,52 @@ TEST_P(Redistribute, AnotherPlanOfOneRankIsAMismatchInAllGroups) {
   });
 }
 
+// Ranks that agree on the layouts, and not on element type or shape.
+TEST_P(Redistribute, AnotherElementTypeOrShapeIsAMismatch) {
+  for (const bool types_differ : {true, false})
+    testing::run_ranks(2, {.backend = GetParam()}, [&](Session& session) {
+      bind_session(session);
+      const MeshShape shape{{2}};
+      const auto mesh = DeviceMesh::create(shape);
+      ASSERT_TRUE(mesh.ok()) << mesh.status();
+      const bool is_other = session.rank() == 1;
+      const DType dtype = types_differ && is_other ? DType::kI32 : DType::kF32;
+      // Both have parts of 8 elements.
+      const std::vector<int64_t> tensor = {!types_differ && is_other ? 2 : 4,
+                                           !types_differ && is_other ? 8 : 4};
+      std::vector<float> in(8, 1), out(8);
+      const absl::Status status = redistribute(
+          *mesh, TensorView(out.data(), 8, dtype),
+          **Layout::parse(shape, "S(1)"), TensorView(in.data(), 8, dtype),
+          **Layout::parse(shape, "S(0)"), tensor,
+          {.timeout = absl::Seconds(20)});
+      // An engine that does not compare calls may end one before the board
+      // tells; then the end of the session does.
+      if (status.ok())
+        EXPECT_EQ(error_reason(destroy_process_group()), Reason::kCallMismatch);
+      else
+        EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
+    });
+}
+
+TEST(RedistributeArguments, AfterTheEndOfTheSession) {
+  testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
+    bind_session(session);
+    const MeshShape shape{{2}};
+    const auto mesh = DeviceMesh::create(shape);
+    ASSERT_TRUE(mesh.ok()) << mesh.status();
+    const std::vector<float> in(4, 1);
+    std::vector<float> out(8);
+    const auto go = [&] {
+      return redistribute(*mesh, TensorView(out), **Layout::parse(shape, "R"),
+                          TensorView(in), **Layout::parse(shape, "S(0)"), {8});
+    };
+    ASSERT_TRUE(go().ok());
+    ASSERT_TRUE(destroy_process_group().ok());
+    EXPECT_EQ(error_reason(go()), Reason::kGroupClosed);
+  });
+}
+
 TEST(RedistributeArguments, AreRefusedBeforeAnythingIsSent) {
   testing::run_ranks(2, {.backend = "shm"}, [&](Session& session) {
     bind_session(session);

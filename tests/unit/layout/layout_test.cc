@@ -155,6 +155,10 @@ TEST(Layout, RefusesWhatIsImpossible) {
        {AliasMap{{"pp"}}, AliasMap{{"dp"}, {"dp"}}, AliasMap{{"dp", "dp"}}})
     EXPECT_EQ(reason_of(Layout::from_alias_map(kNamed, map).status()),
               Reason::kPlacement);
+  EXPECT_EQ(reason_of(Layout::from_alias_map(kNamed, {{"dp"}},
+                                             {{"dp", PartialOp::kSum}})
+                          .status()),
+            Reason::kPartialState);
   const Layout* const layout = parsed(kNamed, "R,S(2)");
   EXPECT_EQ(reason_of(layout->local_shape({4, 4}, 0).status()),
             Reason::kPlacement);
