@@ -3,6 +3,7 @@
 #include "bench_command.h"
 #include "memcpy.h"
 #include "raw_gloo.h"
+#include "redistribute.h"
 #ifdef DISTWRAP_HAS_UCX
 #include "raw_ucx.h"
 #endif
@@ -20,6 +21,8 @@ int main(int argc, char** argv) {
                    distwrap::peers::make_raw_ucx});
 #endif
   for (auto& kind : distwrap::bench::mpi::kinds()) kinds.push_back(kind);
+  kinds.push_back({"redistribute", "collectives as redistributions, over shm",
+                   "", distwrap::peers::make_redistribute});
   kinds.push_back({"memcpy", "every rank copies the bytes", "", make_memcpy});
   return distwrap::cli::run_bench(
       {}, std::vector<std::string>(argv + 1, argv + argc), kinds);

@@ -88,7 +88,7 @@ TEST_P(Redistribute, AnotherElementTypeOrShapeIsAMismatch) {
       ASSERT_TRUE(mesh.ok()) << mesh.status();
       const bool is_other = session.rank() == 1;
       const DType dtype = types_differ && is_other ? DType::kI32 : DType::kF32;
-      // Both have parts of 8 elements.
+      // Each rank has a part of 8 elements.
       const std::vector<int64_t> tensor = {!types_differ && is_other ? 2 : 4,
                                            !types_differ && is_other ? 8 : 4};
       std::vector<float> in(8, 1), out(8);

@@ -222,6 +222,18 @@ TEST_F(UnknownPeers, ListWhatThereIs) {
                   "  raw_gloo: ", "  openmpi: ", "  memcpy: "});
 }
 
+class PlannedPeers : public UnknownPeers {};
+
+TEST_F(PlannedPeers, DoWhatTheCollectivesDo) {
+  program_ = DISTWRAP_BENCH_PEERS;
+  auto bench = start({"all_reduce", "reduce_scatter", "all_gather",
+                      "all_to_all", "--vs", "redistribute", "-n", "2",
+                      "--backend", "shm", "--rounds", "1", "--sizes", "64,4K"});
+  ASSERT_EQ(bench->wait(), 0) << bench->err();
+  EXPECT_THAT(bench->out(), HasSubstr("/ redistribute"));
+  EXPECT_THAT(bench->out(), HasSubstr("all results correct"));
+}
+
 TEST_F(UnknownPeers, AreNotStartedWithoutTheirLauncher) {
   if (!is_here("mpich")) GTEST_SKIP() << "no mpich";
   options_.env["PATH"] = folder_;
