@@ -8,17 +8,20 @@ namespace {
 struct Row {
   const Case* which;
   int sample, half_hour;
-  int hosts;  // tries on several hosts, where the case is promised the same
+  // Tries on several hosts, where the case is promised the same. They run
+  // beside other tests, so no rank is stopped in them: its heartbeat would
+  // measure the machine.
+  int hosts;
 };
 
 constexpr Row kRows[] = {
     {&kKilled, 12, 2000, 6},    {&kGroupsKilled, 8, 500, 4},
-    {&kLeftChild, 4, 200, 3},   {&kStopped, 3, 80, 2},
+    {&kLeftChild, 4, 200, 3},   {&kStopped, 3, 80, 0},
     {&kMutated, 16, 2000, 0},   {&kAborted, 4, 100, 0},
     {&kLives, 4, 200, 0},       {&kForked, 3, 150, 0},
     {&kThreaded, 2, 30, 0},     {&kStepped, 2, 50, 0},
     {&kWindowsLost, 6, 300, 4}, {&kExpertsKilled, 6, 300, 3},
-    {&kMeshesLost, 6, 200, 3}};
+    {&kMeshesLost, 6, 200, 2}};
 
 }  // namespace
 
