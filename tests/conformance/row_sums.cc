@@ -108,8 +108,9 @@ class Exchange {
         given_.add(given(rank_, r, i));
       }
       got_ += gets;
-      row_bytes_ = shape_.width * dw_dtype_bytes(shape_.wire) +
-                   (shape_.weights == Weights::kOfRows ? 4 : 0);
+      row_bytes_ =
+          static_cast<size_t>(shape_.width) * dw_dtype_bytes(shape_.wire) +
+          (shape_.weights == Weights::kOfRows ? 4 : 0);
       in_counts_.push_back(gives * static_cast<int64_t>(row_bytes_));
       out_counts_.push_back(gets * static_cast<int64_t>(row_bytes_));
     }
@@ -118,9 +119,10 @@ class Exchange {
     out_.emplace(member, allocates_outputs(seed, rank_),
                  static_cast<size_t>(outputs()) * out_row() + kGuard,
                  kUntouched);
-    channels_.push_back({in_.data(), out_->data(),
-                         shape_.width * dw_dtype_bytes(shape_.wire),
-                         kept_.data()});
+    channels_.push_back(
+        {in_.data(), out_->data(),
+         static_cast<size_t>(shape_.width) * dw_dtype_bytes(shape_.wire),
+         kept_.data()});
     if (shape_.weights == Weights::kOfRows)
       channels_.push_back({weights_.data(), nullptr, 4, nullptr});
     lists_.head = {sizeof lists_, DW_EXT_REQUIRED, dw_sdk::kMoeId, &sums_.head};
@@ -464,7 +466,7 @@ void check_row_sums(const dw_backend_api& api, int size, const Limits& limits,
         return refuse(member, DW_UNIMPLEMENTED, "not known",
                       [](Exchange&, dw_op&) {});
     }
-    for (const uint64_t seed : {1, 2})
+    for (const uint64_t seed : {1u, 2u})
       for (const Shape& shape : shapes()) add_up(member, shape, seed);
     refuse_mistakes(member);
   });

@@ -240,7 +240,7 @@ void check_rows(const dw_backend_api& api, int size, const Limits& limits,
                       [](Exchange&, dw_op&) {});
     }
     // First with memory of the backend on all ranks, which is tried first.
-    for (const uint64_t seed : {1, 2, 3, 0})
+    for (const uint64_t seed : {1u, 2u, 3u, 0u})
       for (const Shape& shape : shapes()) move(member, shape, seed);
     refuse_mistakes(member);
   });

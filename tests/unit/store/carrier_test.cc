@@ -81,18 +81,18 @@ class CarrierTest : public ::testing::Test {
 };
 
 TEST_F(CarrierTest, AllProcessesOfAHostShareOneConnection) {
-  constexpr int kClients = 100;
+  constexpr size_t kClients = 100;
   std::vector<std::shared_ptr<Store>> clients;
-  for (int i = 0; i < kClients; ++i) clients.push_back(connect());
+  for (size_t i = 0; i < kClients; ++i) clients.push_back(connect());
   std::vector<std::thread> threads;
-  for (int i = 0; i < kClients; ++i)
+  for (size_t i = 0; i < kClients; ++i)
     threads.emplace_back([&, i] {
       const std::string next = std::to_string((i + 1) % kClients);
-      const std::string value(static_cast<size_t>(i * 1000), 'v');
+      const std::string value(i * 1000, 'v');
       EXPECT_TRUE(clients[i]->set(std::to_string(i), value, soon()).ok());
       // Some of these wait, all at once.
       EXPECT_EQ(clients[i]->get(next, soon())->size(),
-                static_cast<size_t>((i + 1) % kClients * 1000));
+                (i + 1) % kClients * 1000);
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(store_->carriers(), 1);
