@@ -226,11 +226,7 @@ class Client final : public ClientStore {
                                  Deadline until) {
     absl::StatusOr<StreamPtr> stream = take(call);
     if (!stream.ok()) return stream.status();
-    absl::StatusOr<Reply> reply = absl::UnknownError("");
-    {
-      const Use use(this, stream->get());
-      reply = round_trip(call, request, until, **stream);
-    }
+    absl::StatusOr<Reply> reply = round_trip(call, request, until, **stream);
     if (!reply.ok()) return reply;
     put_back(*std::move(stream));
     if (reply->answer == Answer::kRefused)
@@ -242,7 +238,8 @@ class Client final : public ClientStore {
 
   absl::StatusOr<Reply> round_trip(const StoreCall& call,
                                    const Request& request, Deadline until,
-                                   ByteStream& stream) const {
+                                   ByteStream& stream) {
+    const Use use(this, &stream);
     // Without an answer, this rank does not know which keys exist.
     const auto failed = [&](Io io) {
       if (io.kind == Io::kTimedOut)

@@ -169,19 +169,22 @@ class Relay::Impl {
  private:
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&listener_); }
 
+  // The connection to the store is made for the first client, and anew after
+  // one that has ended.
   void accept() {
-    auto* const one =
-        new Pair(loop_, carrier(), &arrivals_, [this](Pair* closed) {
-          pairs_.erase(closed);
-          free_when_closed();
-        });
+    const bool dials = carrier_ == nullptr || carrier_->is_closing();
+    if (dials) make_carrier();
+    auto* const one = new Pair(loop_, carrier_, &arrivals_, [this](Pair* gone) {
+      pairs_.erase(gone);
+      free_when_closed();
+    });
     pairs_.insert(one);
     one->accept(stream());
+    // This may fail at once, and then ends the client.
+    if (dials) carrier_->dial(root_);
   }
 
-  // The connection to the store, made anew after one that has ended.
-  Carrier* carrier() {
-    if (carrier_ != nullptr && !carrier_->is_closing()) return carrier_;
+  void make_carrier() {
     carrier_ = new Carrier(loop_, &psk_, &arrivals_,
                            {.on_closed = [this](Carrier* closed) {
                              if (carrier_ == closed) carrier_ = nullptr;
@@ -189,8 +192,6 @@ class Relay::Impl {
                              free_when_closed();
                            }});
     ++carriers_;
-    carrier_->dial(root_);
-    return carrier_;
   }
 
   void free_when_closed() {

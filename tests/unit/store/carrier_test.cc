@@ -3,7 +3,9 @@
 #include "distwrap/status.h"
 #include "store/carried.h"
 #include "store/client.h"
+#include "store/network_address.h"
 #include "store/news_line.h"
+#include "store/run_directory.h"
 #include "store/socket.h"
 #include "store_under_test.h"
 
@@ -186,6 +188,21 @@ TEST_F(CarrierTest, TheEndOfTheStoreIsHeardByAllProcesses) {
   EXPECT_EQ(too.wait_for(1).back(), "line lost");
   EXPECT_EQ(error_reason(client->set("k", "v", soon())),
             Reason::kStoreUnreachable);
+}
+
+// The system refuses this connection before it is tried.
+TEST(CarrierAlone, AStoreThatCannotBeDialledEndsItsClientsAtOnce) {
+  const auto directory = RunDirectory::make(base::Environment::of_process());
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const AgentThread agent(directory->path() + "/agent",
+                          resolve({"255.255.255.255", 29500})->front(), {});
+  for (int i = 0; i < 2; ++i) {
+    auto client =
+        Socket::connect(agent.address().substr(5), {.deadline = soon()});
+    ASSERT_TRUE(client.ok()) << client.status();
+    char byte = 0;
+    EXPECT_EQ(client->receive(&byte, 1, soon()).kind, Io::kBroken);
+  }
 }
 
 struct SmallStore : CarrierTest {
