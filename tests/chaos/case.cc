@@ -58,14 +58,22 @@ void expect_news(Job& job, int rank, size_t group, Reason reason,
                               absl::Hex(culprits), " (bits): ", news.text));
 }
 
-void expect_loss(Job& job, int ranks, int victim, Findings& findings) {
+void expect_loss(Job& job, int ranks, int victim, Findings& findings,
+                 size_t first) {
   const int64_t struck = job.ledger().struck_ns.load();
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == victim) continue;
     expect_news(job, rank, 0, Reason::kPeerLost, bit(victim), findings);
-    findings.took(0, job.page(rank).news[0].heard_ns.load() - struck);
-    findings.took(1, job.page(rank).took_ns[0].load());
+    findings.took(first, job.page(rank).news[0].heard_ns.load() - struck);
+    findings.took(first + 1, job.page(rank).took_ns[0].load());
   }
+}
+
+void expect_stop(Job& job, int ranks, int victim, Findings& findings,
+                 size_t first) {
+  if (!job.page(victim).news[0].is_there())
+    findings.bad("the rank that stood still was not told");
+  expect_loss(job, ranks, victim, findings, first);
 }
 
 void close_broken(const Self& self, const absl::Status& later) {

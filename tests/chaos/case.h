@@ -100,10 +100,14 @@ const Case* find_case(absl::string_view name);
 void expect_news(Job& job, int rank, size_t group, Reason reason,
                  uint64_t culprits, Findings& findings);
 inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
-// Judges the ranks of a job whose rank `victim` was killed: each of the others
-// was told. Their measures are 0, the time from the fault to the error, and 1,
-// that of `close_broken`.
-void expect_loss(Job& job, int ranks, int victim, Findings& findings);
+// Judges the ranks of a job whose rank `victim` was killed or stopped: each of
+// the others was told. Their measures are `first`, the time from the fault to
+// the error, and the next one, that of `close_broken`.
+void expect_loss(Job& job, int ranks, int victim, Findings& findings,
+                 size_t first = 0);
+// The same for a victim that goes on after a stop: it was told, too.
+void expect_stop(Job& job, int ranks, int victim, Findings& findings,
+                 size_t first);
 // Ends a rank whose group is broken: `later` is the status of a call after the
 // error. The time of the close goes to the page.
 void close_broken(const Self& self, const absl::Status& later);

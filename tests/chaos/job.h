@@ -73,7 +73,8 @@ class Job {
   LedgerMemory memory_;
   store::RunDirectory directory_;
   const hosts_test::Hosts* const hosts_;
-  std::vector<std::unique_ptr<store::AgentThread>> agents_;  // the first is that of host 1
+  // The first one is on host 1.
+  std::vector<std::unique_ptr<store::AgentThread>> agents_;
   std::unique_ptr<store::ServerThread> server_;
   const Deadline deadline_;
   pid_t process_group_ = 0;

@@ -279,16 +279,10 @@ void direct(const Setting& setting, Job& job, Findings& findings) {
   const Plan plan(setting);
   if (plan.stops) resume(setting, plan, job);
   if (!job.wait_for_all()) return;
-  if (plan.stops && !job.page(plan.victim).news[0].is_there())
-    findings.bad("the rank that stood still was not told");
-  const int64_t struck = job.ledger().struck_ns.load();
-  for (int rank = 0; rank < setting.ranks; ++rank) {
-    if (rank == plan.victim) continue;
-    expect_news(job, rank, 0, Reason::kPeerLost, bit(plan.victim), findings);
-    findings.took(plan.stops ? 2 : 0,
-                  job.page(rank).news[0].heard_ns.load() - struck);
-    findings.took(plan.stops ? 3 : 1, job.page(rank).took_ns[0].load());
-  }
+  if (plan.stops)
+    expect_stop(job, setting.ranks, plan.victim, findings, 2);
+  else
+    expect_loss(job, setting.ranks, plan.victim, findings);
 }
 
 bool ends_well(const Setting& setting, int rank, int code) {

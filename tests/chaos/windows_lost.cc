@@ -151,11 +151,11 @@ void rank(const Self& self) {
 
 // Stops the victim in one of its rounds, and lets it go on when all others have
 // ended.
-int64_t stop(const Setting& setting, const Plan& plan, Job& job) {
+void stop(const Setting& setting, const Plan& plan, Job& job) {
   if (!job.wait_until([&] { return job.page(plan.victim).ready.load(); }))
-    return 0;
+    return;
   sleep_for(absl::Microseconds(1000 * plan.part));
-  const int64_t stopped_ns = Deadline::now_ns();
+  job.ledger().struck_ns.store(Deadline::now_ns());
   job.signal(plan.victim, SIGSTOP);
   job.wait_until([&] {
     for (int rank = 0; rank < setting.ranks; ++rank)
@@ -166,24 +166,16 @@ int64_t stop(const Setting& setting, const Plan& plan, Job& job) {
   job.signal(plan.victim, SIGCONT);
   sleep_for(absl::Milliseconds(50));
   job.ledger().go.store(1);
-  return stopped_ns;
 }
 
 void direct(const Setting& setting, Job& job, Findings& findings) {
   const Plan plan(setting);
-  const int64_t stopped_ns = plan.stops ? stop(setting, plan, job) : 0;
+  if (plan.stops) stop(setting, plan, job);
   if (!job.wait_for_all()) return;
-  const int64_t struck =
-      plan.stops ? stopped_ns : job.ledger().struck_ns.load();
-  if (plan.stops && !job.page(plan.victim).news[0].is_there())
-    findings.bad("the rank that stood still was not told");
-  for (int rank = 0; rank < setting.ranks; ++rank) {
-    if (rank == plan.victim) continue;
-    expect_news(job, rank, 0, Reason::kPeerLost, bit(plan.victim), findings);
-    findings.took(plan.stops ? 2 : 0,
-                  job.page(rank).news[0].heard_ns.load() - struck);
-    findings.took(plan.stops ? 3 : 1, job.page(rank).took_ns[0].load());
-  }
+  if (plan.stops)
+    expect_stop(job, setting.ranks, plan.victim, findings, 2);
+  else
+    expect_loss(job, setting.ranks, plan.victim, findings);
 }
 
 bool ends_well(const Setting& setting, int rank, int code) {
