@@ -75,10 +75,11 @@ DISTWRAP_EXPORT absl::string_view plan_step_name(PlanStep::Kind kind);
 class Plan;
 using PlanRef = std::shared_ptr<const Plan>;
 
-// The costs of the steps of plans, in nanoseconds: to begin a collective, and for
-// 1,024 bytes that a rank gets on its own host, that a host gets from others,
-// and that a rank copies. The built-in figures are those of shared memory and
-// of a network of 25 Gbit/s; DeviceMesh::measure_prices gives others.
+// The costs of the steps of plans, in nanoseconds: to begin a collective, and
+// for 1,024 bytes that a rank gets on its own host, that a host gets from
+// others, and that a rank copies. The built-in figures are those of shared
+// memory and of a network of 25 Gbit/s; DeviceMesh::measure_prices gives
+// others.
 struct PlanPrices {
   int64_t begin = 1000;
   int64_t near = 200, far = 400, copy = 100;

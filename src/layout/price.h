@@ -8,8 +8,8 @@
 
 namespace distwrap::layout {
 
-// The time of the steps in nanoseconds, by the prices of the options. Integers, so that
-// every rank computes the same.
+// The time of the steps in nanoseconds, by the prices of the options. Integers,
+// so that every rank computes the same.
 int64_t price(const Candidate& plan, int64_t itemsize,
               const PlanOptions& options);
 

@@ -105,7 +105,7 @@ inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
 // the error, and the next one, that of `close_broken`.
 void expect_loss(Job& job, int ranks, int victim, Findings& findings,
                  size_t first = 0);
-// The same for a victim that goes on after a stop: it was told, too.
+// Judges also a victim that goes on after a stop: it was told, too.
 void expect_stop(Job& job, int ranks, int victim, Findings& findings,
                  size_t first);
 // Ends a rank whose group is broken: `later` is the status of a call after the

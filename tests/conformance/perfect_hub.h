@@ -42,8 +42,8 @@ struct Held {
   const int rank;
   const HeldBuffer in, out;
   const dw_sdk::MoeRows* rows() const { return has_rows_ ? &rows_ : nullptr; }
-  // By rank, of an exchange or a gather of strided pieces; else empty. The input
-  // of a gather is one block.
+  // By rank, of an exchange or a gather of strided pieces; else empty. The
+  // input of a gather is one block.
   std::vector<dw_block> in_blocks, out_blocks;
   dw_work* const work;  // NULL: the caller waits
   int32_t code = DW_AGAIN;
