@@ -166,11 +166,12 @@ std::optional<ErrorInfo> HostNews::loss_of_store(const GroupNews& group,
   // merely silent ends on all ranks within one pause, and a line that is not
   // silent has a store that is slow.
   const absl::Duration pause = store::NewsLine::longest_pause(plan_.silence);
-  if (does_not_answer && line_ != nullptr && line_->pause() < 2 * pause)
-    return std::nullopt;
   const Deadline deadline = Deadline::after(
       kEndOfLine + (does_not_answer ? pause : absl::ZeroDuration()));
   base::MutexLock lock(mutex_);
+  // The line stays until `leave` has told that it leaves.
+  if (leaving_ || (does_not_answer && line_->pause() < 2 * pause))
+    return std::nullopt;
   while (!line_lost_.has_value() && changed_.wait_until(mutex_, deadline)) {
   }
   if (!line_lost_.has_value()) return std::nullopt;
