@@ -9,7 +9,9 @@
 #include "window.h"
 
 #include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 namespace ucx_backend {
@@ -55,12 +57,12 @@ struct Item {
   Comm* comm;
   dw_work* work;
   EngineOp call;
-  std::unique_ptr<Transfer> transfer;  // the transfer for which its set waits
+  Transfer* transfer;  // the transfer for which its set waits
 };
+using Items = std::pmr::vector<Item>;
 
-int32_t read_items(const dw_group_item* given, uint64_t n,
-                   std::vector<Item>* items, bool* caller_waits,
-                   dw_error* error) {
+int32_t read_items(const dw_group_item* given, uint64_t n, Items* items,
+                   bool* caller_waits, dw_error* error) {
   items->resize(n);
   *caller_waits = true;
   for (uint64_t i = 0; i < n; ++i) {
@@ -84,7 +86,7 @@ int32_t read_items(const dw_group_item* given, uint64_t n,
 
 // Breaks all communicators, so that no other message of the set still uses the
 // caller's memory.
-void break_all(const std::vector<Item>& items) {
+void break_all(const Items& items) {
   dw_error why;
   dw_fail(&why, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, 0,
           "ucx: another operation of the set failed");
@@ -95,12 +97,15 @@ void break_all(const std::vector<Item>& items) {
   }
 }
 
-int32_t run_all(std::vector<Item>& items, dw_error* error) {
+int32_t run_all(Items& items, dw_error* error) {
+  std::pmr::memory_resource& memory = *items.get_allocator().resource();
+  static_assert(std::is_trivially_destructible_v<Transfer>);
   for (Item& item : items)
-    item.transfer = std::make_unique<Transfer>(item.call);
+    item.transfer = new (memory.allocate(sizeof(Transfer), alignof(Transfer)))
+        Transfer(item.call);
   for (Item& item : items) {
     Worker::Hold hold(item.comm->worker);
-    item.comm->worker.begin(item.transfer.get());
+    item.comm->worker.begin(item.transfer);
   }
   for (Item& item : items) {
     if (item.transfer->is_open()) {
@@ -118,15 +123,17 @@ int32_t run_all(std::vector<Item>& items, dw_error* error) {
 
 // Once one item has started, all of them count as started: an item that cannot
 // start any more completes with the error.
-int32_t start_all(std::vector<Item>& items) {
-  for (Item& item : items)
-    item.transfer = std::make_unique<Transfer>(item.call, item.work);
-  for (Item& item : items) {
+int32_t start_all(const Items& items) {
+  std::vector<std::unique_ptr<Transfer>> transfers;
+  for (const Item& item : items)
+    transfers.push_back(std::make_unique<Transfer>(item.call, item.work));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
     bool done;
     {
       Worker::Hold hold(item.comm->worker);
-      done = item.comm->worker.begin_with_work(item.transfer.get());
-      if (!done) item.transfer.release();
+      done = item.comm->worker.begin_with_work(transfers[i].get());
+      if (!done) transfers[i].release();
     }
     if (done) item.comm->host->complete(item.work, DW_OK, nullptr);
   }
@@ -163,7 +170,10 @@ int32_t submit(dw_comm* given, const dw_op* op, dw_work* work,
 int32_t submit_group(dw_backend* /*backend*/, const dw_group_item* given,
                      uint64_t n, dw_error* error) {
   try {
-    std::vector<Item> items;
+    // A few messages, as of a composed operation, need no heap.
+    char few[6 << 10];
+    std::pmr::monotonic_buffer_resource memory(few, sizeof few);
+    Items items(&memory);
     bool caller_waits;
     if (int32_t code = read_items(given, n, &items, &caller_waits, error))
       return code;

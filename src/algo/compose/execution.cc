@@ -15,7 +15,8 @@ Execution::Execution(Comm& comm, bool may_block)
       may_block_(may_block),
       rank_(comm.rank()),
       size_(comm.size()),
-      ranks_(comm.size()) {}
+      ranks_(comm.size()),
+      scratch_(comm.backend().host()) {}
 
 int32_t Execution::run(const dw_op& op, dw_error* error) {
   seq_ = op.seq;
@@ -163,7 +164,7 @@ int32_t Execution::without_alias(const dw_op& op) {
   dw_buf& staged = stage_in ? part.in : part.out;
   Parts& parts = stage_in ? in_parts_ : out_parts_;
   const uint64_t bytes = static_cast<uint64_t>(staged.count) * element;
-  const Scratch scratch(comm_.backend().host(), bytes);
+  const Scratch scratch(scratch_, bytes);
   if (!scratch.ok()) return no_memory();
   // Only all_to_all has counts in the smaller, or equally large, buffer.
   const bool split = staged.counts != nullptr || staged.parts != nullptr;
@@ -192,14 +193,13 @@ int32_t Execution::without_parts(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   dw_op part = op;
   part.flags &= ~uint32_t{DW_FLAG_PARTS};
-  const dw_host_api& host = comm_.backend().host();
   const uint64_t in_bytes =
       op.in.parts == nullptr ? 0 : static_cast<uint64_t>(op.in.count) * element;
   const uint64_t out_bytes =
       op.out.parts == nullptr ? 0
                               : static_cast<uint64_t>(op.out.count) * element;
-  const Scratch in(host, in_bytes);
-  const Scratch out(host, out_bytes);
+  const Scratch in(scratch_, in_bytes);
+  const Scratch out(scratch_, out_bytes);
   if (!in.ok() || !out.ok()) return no_memory();
   if (op.in.parts != nullptr) {
     Parts parts;

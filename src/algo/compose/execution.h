@@ -12,6 +12,7 @@
 #include "algo/below/cell.h"
 #include "algo/compose/parts.h"
 #include "algo/compose/recipes.h"
+#include "algo/compose/scratch.h"
 #include "distwrap/abi/plugin.h"
 #include "sdk/moe_rows.h"
 
@@ -123,6 +124,7 @@ class Execution {
   bool broken_ = false;
   dw_error error_ = {};
 
+  ScratchMemory scratch_;
   std::vector<Message> messages_;
   std::vector<dw_op> ops_;
   std::vector<dw_group_item> items_;

@@ -55,8 +55,7 @@ int32_t Execution::move_rows(const dw_op& op) {
                 rows.row_bytes();
   const bool has_scratch =
       gathered + scattered <= lists.scratch_bytes && lists.scratch != nullptr;
-  const Scratch own(comm_.backend().host(),
-                    has_scratch ? 0 : gathered + scattered);
+  const Scratch own(scratch_, has_scratch ? 0 : gathered + scattered);
   if (!own.ok()) return no_memory();
   char* const scratch =
       has_scratch ? static_cast<char*>(lists.scratch) : own.data();

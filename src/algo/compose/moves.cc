@@ -117,8 +117,7 @@ int32_t Execution::all_to_all(const dw_op& op) {
   in_parts_.set(op.in, size_, element);
   out_parts_.set(op.out, size_, element);
   const bool in_place = (op.flags & DW_FLAG_IN_PLACE) != 0;
-  const Scratch staged(comm_.backend().host(),
-                       in_place ? in_parts_.all_bytes() : 0);
+  const Scratch staged(scratch_, in_place ? in_parts_.all_bytes() : 0);
   if (!staged.ok()) return no_memory();
   char* at = staged.data();
   const auto outgoing = [&](int r) {
@@ -144,10 +143,9 @@ int32_t Execution::all_to_all(const dw_op& op) {
 int32_t Execution::gather_by_all_gather(const dw_op& op) {
   const bool root = rank_ == op.peer;
   const auto n = static_cast<uint64_t>(size_);
-  const Scratch all(comm_.backend().host(),
-                    root ? 0
-                         : n * static_cast<uint64_t>(op.in.count) *
-                               dtype_bytes(op_dtype(op)));
+  const Scratch all(scratch_, root ? 0
+                                   : n * static_cast<uint64_t>(op.in.count) *
+                                         dtype_bytes(op_dtype(op)));
   if (!all.ok()) return no_memory();
   dw_op part = part_of(op, DW_OP_ALL_GATHER);
   part.in = op.in;
@@ -167,7 +165,7 @@ int32_t Execution::scatter_by_broadcast(const dw_op& op) {
   const uint64_t own =
       static_cast<uint64_t>(op.out.count) * dtype_bytes(op_dtype(op));
   const auto n = static_cast<uint64_t>(size_);
-  const Scratch all(comm_.backend().host(), n * own);
+  const Scratch all(scratch_, n * own);
   if (!all.ok()) return no_memory();
   if (root) {
     in_parts_.set(op.in, size_, dtype_bytes(op_dtype(op)));
@@ -194,8 +192,8 @@ int32_t Execution::all_gather_padded(const dw_op& op) {
   const int64_t most = *std::max_element(op.out.counts, op.out.counts + size_);
   const uint64_t bytes = static_cast<uint64_t>(most) * element;
   const auto n = static_cast<uint64_t>(size_);
-  const Scratch staged(comm_.backend().host(), bytes);
-  const Scratch all(comm_.backend().host(), n * bytes);
+  const Scratch staged(scratch_, bytes);
+  const Scratch all(scratch_, n * bytes);
   if (!staged.ok() || !all.ok()) return no_memory();
   const uint64_t own = static_cast<uint64_t>(op.in.count) * element;
   copy(staged.data(), op.in.data, own);
@@ -218,9 +216,8 @@ int32_t Execution::all_to_all_by_all_gather(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   const auto n = static_cast<uint64_t>(size_);
   const uint64_t bytes = static_cast<uint64_t>(op.in.count) * element;
-  const Scratch staged(comm_.backend().host(),
-                       op.in.parts == nullptr ? 0 : bytes);
-  const Scratch all(comm_.backend().host(), n * bytes);
+  const Scratch staged(scratch_, op.in.parts == nullptr ? 0 : bytes);
+  const Scratch all(scratch_, n * bytes);
   if (!staged.ok() || !all.ok()) return no_memory();
   in_parts_.set(op.in, size_, element);
   const uint64_t piece = in_parts_.bytes(0);

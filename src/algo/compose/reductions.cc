@@ -68,8 +68,7 @@ int32_t Execution::scale_then_sum(const dw_op& op) {
   const dw_reduce_fn scale = kernel_of(op, DW_REDUCE_PREMUL_SUM);
   if (scale == nullptr) return no_kernel();
   const uint64_t element = dtype_bytes(op_dtype(op));
-  const Scratch scaled(comm_.backend().host(),
-                       static_cast<uint64_t>(op.in.count) * element);
+  const Scratch scaled(scratch_, static_cast<uint64_t>(op.in.count) * element);
   if (!scaled.ok()) return no_memory();
   dw_op sum = op;
   sum.reduce = DW_REDUCE_SUM;
@@ -101,7 +100,7 @@ int32_t Execution::reduce_whole(const dw_op& op, int to, dw_reduce_fn kernel) {
       static_cast<uint64_t>(op.in.count) * dtype_bytes(op_dtype(op));
   const bool receives = to < 0 || to == rank_;
   const auto others = static_cast<uint64_t>(size_ - 1);
-  const Scratch all(comm_.backend().host(), receives ? others * bytes : 0);
+  const Scratch all(scratch_, receives ? others * bytes : 0);
   if (!all.ok()) return no_memory();
   inputs_.clear();
   char* next = all.data();
@@ -130,8 +129,7 @@ int32_t Execution::reduce_blocks(const dw_op& op, void* out,
   const int64_t begin = block_begin(rank_, op.in.count);
   const int64_t count = block_begin(rank_ + 1, op.in.count) - begin;
   const uint64_t bytes = static_cast<uint64_t>(count) * element;
-  const Scratch all(comm_.backend().host(),
-                    static_cast<uint64_t>(size_ - 1) * bytes);
+  const Scratch all(scratch_, static_cast<uint64_t>(size_ - 1) * bytes);
   if (!all.ok()) return no_memory();
   inputs_.clear();
   char* next = all.data();
@@ -165,7 +163,7 @@ int32_t Execution::reduce(const dw_op& op) {
   const int64_t end = block_begin(rank_ + 1, op.in.count);
   const uint64_t own = static_cast<uint64_t>(end - begin) * element;
   const bool root = rank_ == op.peer;
-  const Scratch block(comm_.backend().host(), root ? 0 : own);
+  const Scratch block(scratch_, root ? 0 : own);
   if (!block.ok()) return no_memory();
   void* const reduced = root ? at(op.out.data, begin, element) : block.data();
   if (int32_t code = reduce_blocks(op, reduced, kernel)) return code;
@@ -213,8 +211,7 @@ int32_t Execution::reduce_scatter(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   in_parts_.set(op.in, size_, element);
   const uint64_t own = in_parts_.bytes(rank_);
-  const Scratch all(comm_.backend().host(),
-                    static_cast<uint64_t>(size_ - 1) * own);
+  const Scratch all(scratch_, static_cast<uint64_t>(size_ - 1) * own);
   if (!all.ok()) return no_memory();
   inputs_.clear();
   char* next = all.data();
@@ -237,10 +234,9 @@ int32_t Execution::reduce_scatter(const dw_op& op) {
 
 int32_t Execution::reduce_by_all_reduce(const dw_op& op) {
   const bool root = rank_ == op.peer;
-  const Scratch dropped(
-      comm_.backend().host(),
-      root ? 0
-           : static_cast<uint64_t>(op.in.count) * dtype_bytes(op_dtype(op)));
+  const Scratch dropped(scratch_, root ? 0
+                                       : static_cast<uint64_t>(op.in.count) *
+                                             dtype_bytes(op_dtype(op)));
   if (!dropped.ok()) return no_memory();
   dw_op part = op;
   part.kind = DW_OP_ALL_REDUCE;
@@ -260,8 +256,8 @@ int32_t Execution::all_reduce_by_reduce_scatter(const dw_op& op) {
   const uint64_t own = static_cast<uint64_t>(share) * element;
   const uint64_t bytes = static_cast<uint64_t>(op.in.count) * element;
   const uint64_t all = own * static_cast<uint64_t>(size_);
-  const Scratch staged(comm_.backend().host(), padded ? all : 0);
-  const Scratch block(comm_.backend().host(), own);
+  const Scratch staged(scratch_, padded ? all : 0);
+  const Scratch block(scratch_, own);
   if (!staged.ok() || !block.ok()) return no_memory();
   dw_op part = part_of(op, DW_OP_REDUCE_SCATTER);
   part.reduce = op.reduce;
@@ -306,7 +302,7 @@ int32_t Execution::reduce_scatter_by_all_to_all(const dw_op& op) {
   if (kernel == nullptr) return no_kernel();
   const uint64_t own =
       static_cast<uint64_t>(op.out.count) * dtype_bytes(op_dtype(op));
-  const Scratch all(comm_.backend().host(), static_cast<uint64_t>(size_) * own);
+  const Scratch all(scratch_, static_cast<uint64_t>(size_) * own);
   if (!all.ok()) return no_memory();
   dw_op part = part_of(op, DW_OP_ALL_TO_ALL);
   part.flags = op.flags & (DW_FLAG_PER_RANK | DW_FLAG_PARTS);
@@ -328,8 +324,8 @@ int32_t Execution::reduce_scatter_by_all_reduce(const dw_op& op) {
   const uint64_t element = dtype_bytes(op_dtype(op));
   in_parts_.set(op.in, size_, element);
   const uint64_t bytes = in_parts_.all_bytes();
-  const Scratch staged(comm_.backend().host(), in_parts_.packed() ? 0 : bytes);
-  const Scratch reduced(comm_.backend().host(), bytes);
+  const Scratch staged(scratch_, in_parts_.packed() ? 0 : bytes);
+  const Scratch reduced(scratch_, bytes);
   if (!staged.ok() || !reduced.ok()) return no_memory();
   uint64_t own = 0, offset = 0;
   for (int r = 0; r < size_; ++r) {
@@ -354,8 +350,7 @@ int32_t Execution::kernel_by_all_gather(const dw_op& op) {
   if (kernel == nullptr) return no_kernel();
   const uint64_t bytes =
       static_cast<uint64_t>(op.in.count) * dtype_bytes(op_dtype(op));
-  const Scratch all(comm_.backend().host(),
-                    static_cast<uint64_t>(size_) * bytes);
+  const Scratch all(scratch_, static_cast<uint64_t>(size_) * bytes);
   if (!all.ok()) return no_memory();
   dw_op part = part_of(op, DW_OP_ALL_GATHER);
   part.in = op.in;

@@ -20,8 +20,7 @@ int32_t Execution::scan(const dw_op& op) {
   const uint64_t bytes =
       static_cast<uint64_t>(op.in.count) * dtype_bytes(op_dtype(op));
   if (bytes > kWhole && size_ > 2) return scan_by_blocks(op, kernel);
-  const Scratch lower(comm_.backend().host(),
-                      static_cast<uint64_t>(rank_) * bytes);
+  const Scratch lower(scratch_, static_cast<uint64_t>(rank_) * bytes);
   if (!lower.ok()) return no_memory();
   inputs_.clear();
   for (int r = 0; r < rank_; ++r) {
@@ -53,8 +52,8 @@ int32_t Execution::scan_by_blocks(const dw_op& op, dw_reduce_fn kernel) {
   };
   const uint64_t own = block(rank_ + 1) - block(rank_);
   const auto n = static_cast<uint64_t>(size_);
-  const Scratch inputs(comm_.backend().host(), n * own);
-  const Scratch prefixes(comm_.backend().host(), n * own);
+  const Scratch inputs(scratch_, n * own);
+  const Scratch prefixes(scratch_, n * own);
   if (!inputs.ok() || !prefixes.ok()) return no_memory();
   inputs_.clear();
   for (int r = 0; r < size_; ++r) {
