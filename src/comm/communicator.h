@@ -281,8 +281,10 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   class PromptTrace;
   template <uint16_t kKind>
   class LaterTrace;
+  class NoTrace;
   template <uint16_t kKind>
-  void write_trace(const Entry& entry, const dw_op& op, CallTrace* trace);
+  void write_trace(const dw_op& op, Recorder::Numbers& numbers,
+                   CallGuard::Slot* slot, CallTrace* trace);
   template <class Trace>
   absl::StatusOr<Work> wait_with(Trace& trace, dw_op& op,
                                  const CallOptions& options,
@@ -291,10 +293,17 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   template <uint16_t kKind>
   absl::StatusOr<Work> wait_for(dw_op& op, const CallOptions& options,
                                 const Entry& entry);
-  // A call, compiled once and not inlined.
+  // A call, compiled once and not inlined: its trace is written before the
+  // backend has the operation, or when that says that it is under way.
+  template <uint16_t kKind>
+  absl::StatusOr<Work> wait_prompt(dw_op& op, const CallOptions& options,
+                                   const Runner& by, CallGuard::Slot& slot);
+  template <uint16_t kKind>
+  absl::StatusOr<Work> wait_later(dw_op& op, const CallOptions& options,
+                                  const Runner& by, CallGuard::Slot& slot);
   template <uint16_t kKind>
   absl::StatusOr<Work> wait_traced(dw_op& op, const CallOptions& options,
-                                   CallGuard::Slot& slot);
+                                   const Runner& by, CallGuard::Slot& slot);
   // The rest of it, when the backend did not finish at once.
   absl::StatusOr<Work> wait_again(dw_op& op, int32_t code, dw_error* error,
                                   const CallOptions& options,

@@ -131,9 +131,9 @@ template <uint16_t kKind, class Form>
   if constexpr (kOpShapes[kKind].collective()) stamp(&op);
   if (options.async) return start_and_conclude(op, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  if (traced_) return wait_traced<kKind>(op, options, inside.slot());
-  say_waits(inside.slot(), kOpShapes[kKind].collective());
   const Runner& by = runner(kKind, op.peer);
+  if (traced_) return wait_traced<kKind>(op, options, by, inside.slot());
+  say_waits(inside.slot(), kOpShapes[kKind].collective());
   if (by.host_watches())
     return wait_watched(op, options, entry(kKind, op.peer, inside.slot()));
   dw_error error;
@@ -149,16 +149,31 @@ template <uint16_t kKind, class Form>
 template class CallForms<BackendCommunicator>;
 
 template <uint16_t kKind>
-[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::wait_traced(
-    dw_op& op, const CallOptions& options, CallGuard::Slot& slot) try {
-  // The uppermost decorator sees the extension: it may have to do what the
-  // backend below cannot.
-  if (kKind == kAnyKind && op.next != nullptr)
-    return wait_for<kAnyKind>(op, options, entry(any_, slot));
-  return wait_for<kKind>(
-      op, options, entry(kKind == kAnyKind ? op.kind : kKind, op.peer, slot));
+[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::wait_prompt(
+    dw_op& op, const CallOptions& options, const Runner& by,
+    CallGuard::Slot& slot) try {
+  return wait_for<kKind>(op, options, entry(by, slot));
 } catch (...) {
   return broken_by_exception(op.kind);
+}
+
+template <uint16_t kKind>
+[[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::wait_later(
+    dw_op& op, const CallOptions& options, const Runner& by,
+    CallGuard::Slot& slot) try {
+  LaterTrace<kKind> trace(*this, slot, op, options.label);
+  return wait_with(trace, op, options, entry(by, slot));
+} catch (...) {
+  return broken_by_exception(op.kind);
+}
+
+// Two functions, so that neither saves what the other one needs.
+template <uint16_t kKind>
+[[gnu::always_inline]] inline absl::StatusOr<Work>
+BackendCommunicator::wait_traced(dw_op& op, const CallOptions& options,
+                                 const Runner& by, CallGuard::Slot& slot) {
+  return by.says_under_way() ? wait_later<kKind>(op, options, by, slot)
+                             : wait_prompt<kKind>(op, options, by, slot);
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_copy(uint16_t kind, AnyCall call,
@@ -340,10 +355,12 @@ absl::StatusOr<Work> BackendCommunicator::run_built(CallContext& context,
         op, start_by(later, op, options, own_scale, *this, record_numbers_),
         *this, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  if (prepared == nullptr)
-    return wait_traced<kAnyKind>(op, options, context.slot);
-  return wait_for<kAnyKind>(op, options,
-                            entry(prepared->waiting(), context.slot));
+  // The uppermost decorator sees an extension: it may have to do what the
+  // backend below cannot.
+  const Runner& by = prepared != nullptr  ? prepared->waiting()
+                     : op.next != nullptr ? any_
+                                          : runner(op.kind, op.peer);
+  return wait_traced<kAnyKind>(op, options, by, context.slot);
 }
 
 absl::Status BackendCommunicator::check_and_build(

@@ -12,12 +12,12 @@ namespace distwrap::comm {
 // Writes which operation this is, and that its thread waits.
 template <uint16_t kKind>
 [[gnu::always_inline]] inline void BackendCommunicator::write_trace(
-    const Entry& entry, const dw_op& op, CallTrace* trace) {
+    const dw_op& op, Recorder::Numbers& numbers, CallGuard::Slot* slot,
+    CallTrace* trace) {
   const uint16_t kind = kKind == kAnyKind ? op.kind : kKind;
-  trace->begin(kind, entry.numbers);
+  trace->begin(kind, numbers);
   // The thread has nothing left to do but wait.
-  if (entry.slot != nullptr)
-    say_waits(*entry.slot, op_shape(kind).collective());
+  if (slot != nullptr) say_waits(*slot, op_shape(kind).collective());
 }
 
 // Moving so few elements takes no longer than reading a clock.
@@ -35,57 +35,60 @@ class BackendCommunicator::PromptTrace {
   [[gnu::always_inline]] PromptTrace(BackendCommunicator& owner,
                                      const Entry& entry, dw_op& op,
                                      absl::string_view label, WaitsMark& said)
-      : entry_(entry), op_(op), said_(said), trace_(entry.trace, op, label) {
+      : op_(op), said_(said), trace_(entry.trace, op, label) {
     if (entry.runner.says_waits()) op.trace = said.abi();
-    owner.write_trace<kKind>(entry, op, &trace_);
+    owner.write_trace<kKind>(op, entry.numbers, entry.slot, &trace_);
   }
-  [[gnu::always_inline]] void returned(uint16_t outcome) {
-    trace_.returned(outcome, outcome == Recorder::kDone && entry_.quick &&
+  [[gnu::always_inline]] void returned(uint16_t outcome, bool quick) {
+    trace_.returned(outcome, outcome == Recorder::kDone && quick &&
                                  !said_.waited() && moves_little(op_));
   }
 
  private:
-  const Entry& entry_;
   const dw_op& op_;
   const WaitsMark& said_;
   CallTrace trace_;
 };
 
-// A trace that is written when the backend says that the call is under way.
+// A trace that is written when the backend says that the call is under way. The
+// backend can reach it, so it refers to no other object of the call: those stay
+// in registers.
 template <uint16_t kKind>
 class BackendCommunicator::LaterTrace final : public DeferredTrace {
  public:
-  LaterTrace(BackendCommunicator& owner, const Entry& entry, dw_op& op,
+  LaterTrace(BackendCommunicator& owner, CallGuard::Slot& slot, dw_op& op,
              absl::string_view label)
-      : owner_(owner), entry_(entry), op_(op), trace_(entry.trace, op, label) {
+      : owner_(owner), slot_(slot), op_(op), trace_(owner.trace_, op, label) {
     op.trace = abi();
   }
-  [[gnu::always_inline]] void returned(uint16_t outcome) {
+  [[gnu::always_inline]] void returned(uint16_t outcome, bool quick) {
     if (!begun_) write_now();
-    trace_.returned(outcome, outcome == Recorder::kDone && entry_.quick &&
-                                 !waited() && moves_little(op_));
+    trace_.returned(outcome, outcome == Recorder::kDone && quick && !waited() &&
+                                 moves_little(op_));
   }
 
  private:
   void write() override { write_now(); }
   [[gnu::always_inline]] void write_now() {
-    owner_.write_trace<kKind>(entry_, op_, &trace_);
+    owner_.write_trace<kKind>(op_, owner_.record_numbers_, &slot_, &trace_);
   }
 
   BackendCommunicator& owner_;
-  const Entry& entry_;
+  CallGuard::Slot& slot_;
   const dw_op& op_;
   CallTrace trace_;
+};
+
+// The trace of an operation that leaves none.
+class BackendCommunicator::NoTrace {
+ public:
+  void returned(uint16_t /*outcome*/, bool /*quick*/) {}
 };
 
 template <uint16_t kKind>
 [[gnu::always_inline]] inline absl::StatusOr<Work>
 BackendCommunicator::wait_for(dw_op& op, const CallOptions& options,
                               const Entry& entry) {
-  if (entry.runner.says_under_way()) {
-    LaterTrace<kKind> trace(*this, entry, op, options.label);
-    return wait_with(trace, op, options, entry);
-  }
   WaitsMark said;
   PromptTrace<kKind> trace(*this, entry, op, options.label, said);
   return wait_with(trace, op, options, entry);
@@ -102,7 +105,7 @@ BackendCommunicator::wait_with(Trace& trace, dw_op& op,
   if (!by.host_watches()) [[likely]] {
     code = by.submit(by.comm, &op, nullptr, &error);
     if (code == DW_DONE) [[likely]] {
-      trace.returned(Recorder::kDone);
+      trace.returned(Recorder::kDone, entry.quick);
       return Work();
     }
   }
@@ -110,7 +113,8 @@ BackendCommunicator::wait_with(Trace& trace, dw_op& op,
       by.host_watches() ? wait_watched(op, options, entry)
                         : wait_again(op, code, &error, options, entry);
   trace.returned(result.ok() ? Recorder::kDone
-                             : Recorder::failed(error_reason(result.status())));
+                             : Recorder::failed(error_reason(result.status())),
+                 entry.quick);
   return result;
 }
 

@@ -186,14 +186,17 @@ template <uint16_t kKind>
   if (options.async) [[unlikely]]
     return start(op, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
-  constexpr TraceTarget kNowhere;
-  return owner_.wait_for<kKind>(op, options,
-                                {.runner = waiting_,
-                                 .owner = *this,
-                                 .trace = is_idle(op) ? kNowhere : trace_,
-                                 .numbers = numbers(),
-                                 .slot = nullptr,
-                                 .quick = is_quick(op)});
+  const bool idle = is_idle(kind);
+  const BackendCommunicator::Entry entry = {
+      .runner = waiting_,
+      .owner = *this,
+      .trace = trace_,
+      .numbers = idle ? owner_.record_numbers_ : numbers(),
+      .slot = nullptr,
+      .quick = !idle && is_quick(kind, op.peer)};
+  if (!idle) return owner_.wait_for<kKind>(op, options, entry);
+  BackendCommunicator::NoTrace none;
+  return owner_.wait_with(none, op, options, entry);
 }
 
 absl::StatusOr<Work> Window::start(dw_op& op, const CallOptions& options) {

@@ -99,13 +99,13 @@ class Window final : private WorkOwner,
                        absl::Status* refused) const;
   WindowPlace place() const;
   // Whether an operation is done by loads and stores, which wait for no rank.
-  bool is_quick(const dw_op& op) const {
-    return op.kind != DW_OP_WAIT_SIGNAL && op.peer >= 0 &&
-           mapped_[static_cast<size_t>(op.peer)] != 0;
+  bool is_quick(uint16_t kind, int32_t peer) const {
+    return kind != DW_OP_WAIT_SIGNAL && peer >= 0 &&
+           mapped_[static_cast<size_t>(peer)] != 0;
   }
   // Whether an operation waits for nothing, and so is not recorded.
-  bool is_idle(const dw_op& op) const {
-    return all_mapped_ && (op.kind == DW_OP_FLUSH || op.kind == DW_OP_FENCE);
+  bool is_idle(uint16_t kind) const {
+    return all_mapped_ && (kind == DW_OP_FLUSH || kind == DW_OP_FENCE);
   }
 
   // WorkOwner
