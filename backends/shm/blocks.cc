@@ -53,9 +53,20 @@ void read_lent(Run& run, int from, uint64_t place, const dw_block& block,
 // Stages the bytes of a block from `begin` to `end`.
 void stage_block(Run& run, char* staged, const dw_block& block, size_t begin,
                  size_t end) {
-  // Non-temporal stores of short runs would wait for each other.
-  const bool past = block.run >= kPage && run.comm->goes_past(end - begin);
-  dw_sdk::gather(staged, run.call.in.at, block, begin, end,
+  const char* const base = run.call.in.at;
+  const bool past = run.comm->goes_past(end - begin);
+  if (past && block.run < kPage) {
+    // Non-temporal stores of short runs would wait for each other, and others
+    // for lines that a distant processor has. So a page is packed first.
+    alignas(kLine) char page[kPage];
+    for (size_t at = begin, bytes; at < end; at += bytes) {
+      bytes = std::min(end - at, kPage);
+      dw_sdk::gather(page, base, block, at, at + bytes, copy);
+      copy_for_peers(staged + (at - begin), page, bytes, true);
+    }
+    return;
+  }
+  dw_sdk::gather(staged, base, block, begin, end,
                  [past](char* to, const char* data, size_t bytes) {
                    copy_for_peers(to, data, bytes, past);
                  });
