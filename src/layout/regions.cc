@@ -18,13 +18,20 @@ Coordinates::Coordinates(absl::Span<const int64_t> sizes)
 }
 
 Regions::Regions(const Layout& layout, absl::Span<const int64_t> shape)
-    : at_(layout.mesh().sizes), dims_(shape.size()) {
+    : dims_(shape.size()) {
+  const Coordinates at(layout.mesh().sizes);
   for (size_t d = 0; d < shape.size(); ++d) {
     Dim& dim = dims_[d];
     dim.sets.push_back(IndexSet::all(shape[d]));
     for (const Layout::Cut& cut : layout.cuts(static_cast<int>(d))) {
-      const int64_t n = at_.size(cut.axis);
-      dim.axes.push_back(cut.axis);
+      const int64_t n = at.size(cut.axis);
+      dim.of_rank.resize(static_cast<size_t>(at.ranks()));
+      // The coordinate on an axis is the same for `stride` ranks in a row.
+      for (size_t rank = 0; rank < dim.of_rank.size();)
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t k = 0; k < at.stride(cut.axis); ++k, ++rank)
+            dim.of_rank[rank] = dim.of_rank[rank] * static_cast<uint32_t>(n) +
+                                static_cast<uint32_t>(i);
       std::vector<IndexSet> next;
       next.reserve(dim.sets.size() * static_cast<size_t>(n));
       for (const IndexSet& outer : dim.sets)
@@ -33,14 +40,6 @@ Regions::Regions(const Layout& layout, absl::Span<const int64_t> shape)
       dim.sets = std::move(next);
     }
   }
-}
-
-const IndexSet& Regions::set(int64_t rank, int dim) const {
-  const Dim& one = dims_[static_cast<size_t>(dim)];
-  int64_t index = 0;
-  for (const int axis : one.axes)
-    index = index * at_.size(axis) + at_.of(rank, axis);
-  return one.sets[static_cast<size_t>(index)];
 }
 
 int64_t Regions::count(int64_t rank) const {

@@ -42,7 +42,11 @@ class Regions {
   Regions(const Layout& layout, absl::Span<const int64_t> shape);
 
   int dims() const { return static_cast<int>(dims_.size()); }
-  const IndexSet& set(int64_t rank, int dim) const;
+  const IndexSet& set(int64_t rank, int dim) const {
+    const Dim& one = dims_[static_cast<size_t>(dim)];
+    if (one.of_rank.empty()) return one.sets[0];
+    return one.sets[one.of_rank[static_cast<size_t>(rank)]];
+  }
   // The number of elements of a rank.
   int64_t count(int64_t rank) const;
   // The number of elements of the rank with the most.
@@ -50,10 +54,10 @@ class Regions {
 
  private:
   struct Dim {
-    std::vector<int> axes;
-    std::vector<IndexSet> sets;  // row-major by the coordinates on `axes`
+    std::vector<IndexSet> sets;
+    std::vector<uint32_t> of_rank;  // number of its set; empty: all have the
+                                    // only one
   };
-  Coordinates at_;
   std::vector<Dim> dims_;
 };
 
