@@ -1,8 +1,10 @@
 #include "bench_redistribute_command.h"
 
 #include "bench/plans/moves.h"
+#include "bench/plans/torch_moves.h"
 #include "bench/size.h"
 #include "ranks_bench.h"
+#include "told_by_ranks.h"
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -22,6 +24,9 @@ constexpr OptionRow kOptions[] = {
     {"--sizes", "SIZE,...",
      "Bytes of a rank's part where the matrix is cut (4K,64K,1M,16M)"},
     {"--rounds", "N", "Timed blocks of each; the two take turns (31)"},
+    {"--python", "PATH",
+     "A Python with torch, to measure DTensor over Gloo as well, in a run of "
+     "its own"},
     {"--json", nullptr, "As JSON"},
 };
 
@@ -34,19 +39,21 @@ constexpr CommandRow kRedistribute = {
     "last row of a size 64\ntensors share its bytes and move together, or each "
     "by a call. The ratio is the median over\nthe rounds, with its 95 % "
     "interval. The elements of both are compared.\n\n"
-    "Example:\n"
-    "  distwrap bench redistribute --ranks 4 --sizes 64K,4M\n\n"
+    "Examples:\n"
+    "  distwrap bench redistribute --ranks 4 --sizes 64K,4M\n"
+    "  distwrap bench redistribute --python venv/bin/python\n\n"
     "Exit code: 0; 1 when ranks failed or elements differ; 2 for bad options."};
 
 struct Options {
   int ranks = 2, rounds = 31;
-  std::string backend = "shm", sizes = kSizes;
+  std::string backend = "shm", sizes = kSizes, python;
 };
 
 absl::StatusOr<Options> check(const Typed& typed) {
   Options options;
   options.backend = typed.value("--backend").value_or(options.backend);
   options.sizes = typed.value("--sizes").value_or(options.sizes);
+  options.python = typed.value("--python").value_or("");
   absl::Status status =
       read_number(typed, "--ranks", 1, kMostRanks, &options.ranks);
   if (status.ok())
@@ -79,6 +86,15 @@ absl::StatusOr<int> print(const Options& options, const std::string& told,
                           bool json) {
   absl::StatusOr<std::vector<bench::MoveCost>> moves = bench::read_moves(told);
   if (!moves.ok()) return moves.status();
+  if (!options.python.empty()) {
+    const auto torch = told_by_ranks(
+        options.ranks,
+        bench::torch_words(options.python, *bench::parse_sizes(options.sizes),
+                           options.rounds));
+    if (!torch.ok()) return torch.status();
+    if (absl::Status added = bench::add_torch(*torch, &*moves); !added.ok())
+      return added;
+  }
   const bench::MovesReport report{options.backend, options.ranks,
                                   options.rounds, *std::move(moves)};
   std::fputs(json ? bench::moves_json(report).c_str()

@@ -24,8 +24,9 @@ struct MoveCost {
   std::string from, to, by_hand;
   int64_t bytes = 0;
   double plan_us = 0, hand_us = 0;
-  Ratio ratio;        // plan over calls by hand
-  bool equal = true;  // whether both gave the same elements
+  double torch_us = -1;  // by DTensor of PyTorch; negative: not measured
+  Ratio ratio;           // plan over calls by hand
+  bool equal = true;     // whether both gave the same elements
 };
 
 // The body of one rank; rank 0 writes `path`.
