@@ -186,6 +186,21 @@ TEST_F(Commands, BenchRedistributeComparesWithCallsByHand) {
   EXPECT_THAT(err_, HasSubstr("--sizes"));
 }
 
+// In place of a Python with PyTorch: a program that is given the same words.
+TEST_F(Commands, BenchRedistributeShowsTheTimesOfDTensor) {
+  const std::string python = folder_ + "/python";
+  std::ofstream(python) << "#!/bin/sh\n"
+                           "printf 'S(0)\\tR\\t8464\\t1e6\\n' > \"$5\"\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const Words words = {"bench", "redistribute", "--sizes", "4K", "--rounds",
+                       "1",     "--python",     python};
+  ASSERT_EQ(run(words), 0) << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("plan / DTensor"), HasSubstr("1000000")));
+  std::ofstream(python) << "#!/bin/sh\necho nothing > \"$5\"\n";
+  EXPECT_EQ(run(words), 1);
+  EXPECT_THAT(err_, HasSubstr("PyTorch reported no times"));
+}
+
 TEST_F(Commands, BenchMoeComparesWithCallsByHand) {
   for (const char* layout : {"expert_major", "rank_major"}) {
     const Words words = {
