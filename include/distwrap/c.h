@@ -582,8 +582,8 @@ DISTWRAP_EXPORT int32_t distwrap_work_on_done(distwrap_work work,
  * stays open as long as a handle of the work exists. */
 DISTWRAP_EXPORT int32_t distwrap_work_event_fd(distwrap_work work, int32_t* fd,
                                                distwrap_error* error);
-/* Takes back an operation in the state DW_WORK_QUEUED, which ends as aborted.
- * Otherwise DW_FAILED_PRECONDITION, and the operation goes on. = MPI_Cancel, -
+/* Takes back a queued operation that the backend does not have yet, which ends
+ * as aborted. Otherwise DW_FAILED_PRECONDITION, and the operation goes on. = MPI_Cancel, -
  */
 DISTWRAP_EXPORT int32_t distwrap_work_cancel(distwrap_work work,
                                              distwrap_error* error);

@@ -35,7 +35,8 @@ class Completion;
 }
 
 // The states of an operation. kQueued means that the backend had no resources
-// for it yet: whichever thread makes progress submits it again.
+// for it yet, and whichever thread makes progress submits it again; or, on a
+// device, that work before it in its stream has not ended.
 enum class WorkState { kQueued, kRunning, kDone, kFailed, kTimedOut, kAborted };
 
 class DISTWRAP_EXPORT Work {
@@ -89,11 +90,11 @@ class DISTWRAP_EXPORT Work {
   // ended. The caller must not read or close it; the last handle closes it.
   // kResourceLimit when the process has no file descriptors left.
   absl::StatusOr<int> event_fd() const;
-  // Takes back an operation in the state kQueued: it ends as kAborted. An item
-  // of a batch can be taken back alone; the Work of a batch takes back all
-  // items, if the backend has none of them yet. Otherwise kAlreadySubmitted,
-  // and the operation goes on. A collective cannot be taken back while the
-  // group has made another one after it.
+  // Takes back a queued operation that the backend does not have yet: it ends
+  // as kAborted. An item of a batch can be taken back alone; the Work of a
+  // batch takes back all items, if the backend has none of them yet. Otherwise
+  // kAlreadySubmitted, and the operation goes on. A collective cannot be taken
+  // back while the group has made another one after it.
   absl::Status cancel() const;
 
  private:

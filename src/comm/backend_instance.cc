@@ -103,7 +103,8 @@ BackendInstance::BackendInstance(plugin::BackendPtr engine, Device device)
            .reduce_kernel = host_reduce_kernel,
            .extension = host_extension,
            .under_way = DeferredTrace::under_way,
-           .waits = DeferredTrace::waits};
+           .waits = DeferredTrace::waits,
+           .begun = WorkCell::begun};
 }
 
 absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
@@ -160,6 +161,7 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
     failed.op = "init";
     return base::make_error(failed);
   }
+  instance->says_begun_ = instance->stack_.all_have(DW_BACKEND_SAYS_BEGUN);
   instance->capabilities_ =
       Capabilities(absl::MakeConstSpan(rows, n_rows), device);
   return instance;

@@ -53,6 +53,8 @@ class BackendInstance {
 
   // Whether operations may be put on streams of its device.
   bool has_streams() const;
+  // Whether it tells when a pending operation begins on the device.
+  bool says_begun() const { return says_begun_; }
   // Whether one thread may submit an operation that does not wait while another
   // thread's call on the same communicator waits.
   bool submits_beside() const;
@@ -95,6 +97,7 @@ class BackendInstance {
   dw_host_api host_;
   BackendStack stack_;
   Capabilities capabilities_;
+  bool says_begun_ = false;
   mutable base::Mutex calls_;
   base::Mutex sets_;
   mutable SubmitQueue queue_;

@@ -27,6 +27,7 @@
 #include "comm/first_failure.h"
 #include "comm/hooks.h"
 #include "comm/host_news.h"
+#include "comm/on_device.h"
 #include "comm/op_build.h"
 #include "comm/op_check.h"
 #include "comm/op_shape.h"
@@ -332,6 +333,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   WorkCell* begin(dw_op& op, absl::string_view label, bool own_scale,
                   WorkOwner& owner, Recorder::Numbers& numbers,
                   uint32_t record_flags = 0);
+  // The backend has taken the operation, or refused it.
+  void left_host(const WorkCell& cell);
   absl::StatusOr<Work> conclude(const dw_op& op, Started started,
                                 WorkOwner& owner, const CallOptions& options);
   // A plain call that completes later.
@@ -434,8 +437,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   void run_queued(uint64_t seq) override;
   bool work_cancel(const dw_op& op, const WorkCell& cell) override;
   void work_begun() override;
-  void work_ended(uint64_t seq, uint64_t record, Reason reason,
-                  bool good) override;
+  void work_on_device(const dw_op& op, const WorkCell& cell) override;
+  std::string why_queued(const dw_op& op) override;
+  void work_ended(const WorkCell& cell, Reason reason, bool good) override;
   void work_finished() override;
 
   // GroupBoard::Listener
@@ -463,6 +467,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::atomic<uint64_t> seq_{0};
   std::atomic<Life> life_{Life::kOpen};
   std::atomic<int> queued_{0};  // operations in the queue of the instance
+
+  OnDevice on_device_;
 
   mutable base::Mutex mutex_;
   base::CondVar changed_;

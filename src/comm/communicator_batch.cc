@@ -102,11 +102,9 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
     absl::Span<const BatchItem> items) try {
   std::vector<Work> works;
   std::vector<WorkCell*> cells;
-  std::vector<uint64_t> records;
   std::vector<dw_group_item> group;
   works.reserve(items.size());
   cells.reserve(items.size());
-  records.reserve(items.size());
   group.reserve(items.size());
   BatchEntry visit;
   if (absl::Status entered = visit.enter(items); !entered.ok()) return entered;
@@ -151,7 +149,6 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
       unwind(code, error).IgnoreError();
       return status;
     }
-    records.push_back(cells.back()->record());
     works.push_back(cells.back()->handle());
     group.push_back({owner.comm_, &op, cells.back()->abi()});
   }
@@ -177,9 +174,8 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
       code = dw_sdk::error_of_exception("a batch", &error);
     }
   }
-  for (size_t i = 0; i < records.size(); ++i)
-    if (records[i] != 0)
-      items[i].communicator->trace_.recorder->started(records[i]);
+  for (size_t i = 0; i < cells.size(); ++i)
+    items[i].communicator->left_host(*cells[i]);
   if (code == DW_OK) return works;
   if (code != DW_DONE) return unwind(code, error);
   for (WorkCell* const cell : cells) cell->finish(WorkState::kDone);

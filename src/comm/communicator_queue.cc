@@ -115,8 +115,7 @@ void BackendCommunicator::leave_queue() {
 
 void BackendCommunicator::conclude_queued(const QueuedOp& queued, int32_t code,
                                           const dw_error& error) {
-  if (const uint64_t record = queued.cell->record(); record != 0)
-    trace_.recorder->started(record);
+  left_host(*queued.cell);
   if (code == DW_OK) return queued.cell->unqueue();
   if (code == DW_DONE) return queued.cell->finish(WorkState::kDone);
   // Later collectives already have their numbers, so a missing one ends the

@@ -23,6 +23,7 @@ WorkCell* BackendCommunicator::begin(dw_op& op, absl::string_view label,
                    deadline, label, trace.record());
   if (trace_.board != nullptr && op.seq != 0) trace_.board->began(op.seq);
   if (own_scale) op.scale = cell->keep_scale(op.scale);
+  if (backend_->says_begun()) cell->await_begin();
   owner.work_begun();
   cell->arm();
   return cell;
@@ -50,11 +51,16 @@ BackendCommunicator::Started BackendCommunicator::start_by(
       started.code = dw_sdk::error_of_exception("an operation", &started.error);
     }
   }
-  if (const uint64_t record = started.cell->record(); record != 0)
-    trace_.recorder->started(record);
+  left_host(*started.cell);
   // Under the submit mutex, where there is one.
   if (is_refusal(started.code)) unstamp(op);
   return started;
+}
+
+// From here on it runs, unless the backend tells when that begins.
+void BackendCommunicator::left_host(const WorkCell& cell) {
+  if (cell.record() != 0 && !cell.awaits_begin())
+    trace_.recorder->started(cell.record());
 }
 
 absl::StatusOr<Work> BackendCommunicator::conclude(const dw_op& op,
@@ -129,11 +135,23 @@ void BackendCommunicator::work_begun() {
   ++in_flight_;
 }
 
-void BackendCommunicator::work_ended(uint64_t seq, uint64_t record,
-                                     Reason reason, bool good) {
-  if (trace_.board != nullptr && seq != 0) trace_.board->finished(seq);
-  if (record != 0)
-    trace_.recorder->end(record,
+void BackendCommunicator::work_on_device(const dw_op& op,
+                                         const WorkCell& cell) {
+  on_device_.begun(&cell, op);
+  if (cell.record() != 0) trace_.recorder->started(cell.record());
+}
+
+std::string BackendCommunicator::why_queued(const dw_op& op) {
+  return on_device_.why_queued(op);
+}
+
+void BackendCommunicator::work_ended(const WorkCell& cell, Reason reason,
+                                     bool good) {
+  if (cell.awaits_begin()) on_device_.ended(&cell);
+  if (trace_.board != nullptr && cell.seq() != 0)
+    trace_.board->finished(cell.seq());
+  if (cell.record() != 0)
+    trace_.recorder->end(cell.record(),
                          good ? Recorder::kDone : Recorder::failed(reason));
 }
 

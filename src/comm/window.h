@@ -120,8 +120,9 @@ class Window final : private WorkOwner,
   void run_queued(uint64_t /*seq*/) override {}
   bool work_cancel(const dw_op& op, const WorkCell& cell) override;
   void work_begun() override;
-  void work_ended(uint64_t seq, uint64_t record, Reason reason,
-                  bool good) override;
+  void work_on_device(const dw_op& op, const WorkCell& cell) override;
+  std::string why_queued(const dw_op& op) override;
+  void work_ended(const WorkCell& cell, Reason reason, bool good) override;
   void work_finished() override;
 
   const base::ForkMark process_;

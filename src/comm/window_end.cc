@@ -106,9 +106,14 @@ void Window::work_begun() {
   base::MutexLock lock(mutex_);
   ++in_flight_;
 }
-void Window::work_ended(uint64_t seq, uint64_t record, Reason reason,
-                        bool good) {
-  owner_.work_ended(seq, record, reason, good);
+void Window::work_on_device(const dw_op& op, const WorkCell& cell) {
+  owner_.work_on_device(op, cell);
+}
+std::string Window::why_queued(const dw_op& op) {
+  return owner_.why_queued(op);
+}
+void Window::work_ended(const WorkCell& cell, Reason reason, bool good) {
+  owner_.work_ended(cell, reason, good);
 }
 void Window::work_finished() {
   BackendCommunicator& owner = owner_;

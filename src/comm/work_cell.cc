@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/exceptions.h"
 #include "comm/backend_instance.h"
+#include "comm/on_device.h"
 #include "comm/op_build.h"
 
 #include <absl/strings/str_cat.h>
@@ -63,8 +64,21 @@ void WorkCell::complete(dw_work* work, int32_t code, const dw_error* error) {
   cell->leave();
 }
 
+void WorkCell::begun(dw_work* work) {
+  reinterpret_cast<WorkCell*>(work)->begin();
+}
+
+void WorkCell::begin() {
+  begun_ns_.store(Deadline::now_ns(), std::memory_order_release);
+  set_queued(false);
+  owner_.work_on_device(op_, *this);
+}
+
 void WorkCell::completed(int32_t code, const dw_error* error) {
   if (code == DW_OK) {
+    // A short operation has ended before anybody saw it begin.
+    if (awaits_begin_ && begun_ns_.load(std::memory_order_relaxed) == 0)
+      begin();
     end_as(WorkState::kDone, {});
   } else if (expired_.load(std::memory_order_acquire)) {
     // The abort that followed the deadline failed it; the deadline is the
@@ -91,6 +105,7 @@ Deadline WorkCell::expired() {
     late_ = owner_.work_timeout(op_);
     late_.elapsed = elapsed();
     owner_.name_missing(&late_);
+    describe_on_device(&late_);
     expired_.store(true, std::memory_order_release);
     owner_.work_expired(late_);
     return Deadline::after(kQuiesce);
@@ -103,9 +118,21 @@ Deadline WorkCell::expired() {
   return Deadline::never();
 }
 
+void WorkCell::describe_on_device(ErrorInfo* late) const {
+  if (!awaits_begin_ || in_queue_.load(std::memory_order_acquire)) return;
+  const int64_t since_ns = begun_ns_.load(std::memory_order_acquire);
+  if (since_ns != 0) {
+    absl::StrAppend(&late->what, "; on the device it has been running for ",
+                    running_time(since_ns));
+    return;
+  }
+  late->what = "the device has not begun the operation in time";
+  late->cause = absl::StrCat("it is ", owner_.why_queued(op_));
+}
+
 void WorkCell::end_as(WorkState state, ErrorInfo error) {
   // Done first: a thread that waits for the work may end the program.
-  owner_.work_ended(op_.seq, record_, error.reason, state == WorkState::kDone);
+  owner_.work_ended(*this, error.reason, state == WorkState::kDone);
   if (state == WorkState::kDone)
     return end(state, absl::OkStatus(), watchdog_.callbacks());
   absl::Status status = base::guarded("", [&] {
@@ -125,7 +152,7 @@ bool WorkCell::poll() {
   const std::shared_ptr<const BackendInstance> engine = engine_.lock();
   if (engine == nullptr) return false;
   const bool again = engine->progress();
-  if (state() != WorkState::kQueued) return again;
+  if (!can_cancel()) return again;
   engine->queue().try_all();
   return true;
 }

@@ -35,6 +35,10 @@ class WorkOwner {
   // and ends the backend's work.
   virtual void name_missing(ErrorInfo* cause) = 0;
   virtual void work_expired(const ErrorInfo& cause) = 0;
+  // The device has begun the operation.
+  virtual void work_on_device(const dw_op& op, const WorkCell& cell) = 0;
+  // Why the device has not begun an operation: "queued behind ...".
+  virtual std::string why_queued(const dw_op& op) = 0;
   // The backend failed the operation: the error as the user will see it. The
   // arrays that `op` points to may be gone.
   virtual ErrorInfo work_failed(const dw_op& op, int32_t code,
@@ -51,10 +55,9 @@ class WorkOwner {
   virtual bool work_cancel(const dw_op& op, const WorkCell& cell) = 0;
   // Keeps the owner until `work_finished`.
   virtual void work_begun() = 0;
-  // How the operation ended; without a record `record` is 0. Called twice for
-  // an operation whose buffers stay in use.
-  virtual void work_ended(uint64_t seq, uint64_t record, Reason reason,
-                          bool good) = 0;
+  // How the operation ended. Called twice for an operation whose buffers stay
+  // in use.
+  virtual void work_ended(const WorkCell& cell, Reason reason, bool good) = 0;
   // The operation is no longer in flight; the cell does not use the owner any
   // more.
   virtual void work_finished() = 0;
@@ -78,18 +81,32 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   const void* keep_scale(const void* scale);
   // Begins to watch the deadline; before submission.
   void arm();
+  // The backend will tell when the device begins it; before submission.
+  void await_begin() {
+    awaits_begin_ = true;
+    set_queued(true);
+  }
   // The backend has no resources for it yet.
-  void queue() { set_queued(true); }
+  void queue() {
+    in_queue_.store(true, std::memory_order_release);
+    set_queued(true);
+  }
   // The backend has the operation now; it may have ended meanwhile.
-  void unqueue() { set_queued(false); }
+  void unqueue() {
+    in_queue_.store(false, std::memory_order_release);
+    if (!awaits_begin_) set_queued(false);
+  }
   // Nothing was started, or the operation finished inside submit: the cell is
   // no longer in flight, and no completion comes.
   void finish(WorkState state, ErrorInfo error = {});
 
-  // The slot `complete` of the host table.
+  // The slots `complete` and `begun` of the host table.
   static void complete(dw_work* work, int32_t code, const dw_error* error);
+  static void begun(dw_work* work);
 
+  // The number of its record; 0: there is none.
   uint64_t record() const { return record_; }
+  bool awaits_begin() const { return awaits_begin_; }
 
   bool poll() override;
   void run_here(Deadline deadline) override;
@@ -97,12 +114,19 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   std::vector<TensorView> result() const override { return outputs_; }
   absl::Status expired_wait() override;
   absl::Status wait_stream(const Stream& stream) override;
+  bool can_cancel() const override {
+    return state() == WorkState::kQueued &&
+           in_queue_.load(std::memory_order_acquire);
+  }
   absl::Status cancel() override;
 
  private:
   ~WorkCell() override = default;
   Deadline expired() override;
   absl::Duration elapsed() const;
+  void begin();
+  // Adds to an error what the device was doing with the operation.
+  void describe_on_device(ErrorInfo* late) const;
   void completed(int32_t code, const dw_error* error);
   void end_as(WorkState state, ErrorInfo error);
   void leave();
@@ -120,6 +144,9 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   const std::vector<TensorView> outputs_;
   ScaleBytes scale_;
   std::atomic<bool> expired_{false};
+  bool awaits_begin_ = false;
+  std::atomic<bool> in_queue_{false};  // the host's, for lack of resources
+  std::atomic<int64_t> begun_ns_{0};   // 0: the device has not begun it
 };
 
 }  // namespace distwrap::comm

@@ -65,7 +65,8 @@ const dw_host_api& host_table() {
                                                         : nullptr;
       },
       [](dw_trace* trace) { trace->under_way.fetch_add(1); },
-      [](dw_trace* trace) { trace->waits.fetch_add(1); }};
+      [](dw_trace* trace) { trace->waits.fetch_add(1); },
+      [](dw_work* work) { work->begin(); }};
   return table;
 }
 

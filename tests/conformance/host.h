@@ -20,11 +20,14 @@ struct dw_work {
   dw_error error() const;
 
   void complete(int32_t code, const dw_error* error);
+  void begin() { begins_.fetch_add(1); }
+  int begins() const { return begins_; }
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable completed_;
   int completions_ = 0;
+  std::atomic<int> begins_ = 0;
   int32_t code_ = DW_OK;
   dw_error error_ = {};
 };

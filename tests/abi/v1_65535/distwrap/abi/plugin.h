@@ -74,6 +74,10 @@ typedef struct dw_host_api {
   /* The operation waits for others, longer than a few microseconds. Any number
    * of times. For DW_BACKEND_SAYS_WAITS. */
   void (*waits)(dw_trace* trace);
+  /* Since 1.2. The device has begun the pending operation: what its stream had
+   * before has ended. At most once, before `complete`, and not from inside a
+   * slot. For DW_BACKEND_SAYS_BEGUN. */
+  void (*begun)(dw_work* work);
 } dw_host_api;
 
 typedef struct dw_backend_api dw_backend_api;
@@ -128,6 +132,9 @@ typedef struct dw_open_info {
  * outside of the group can add to it. Jobs may ask for such a backend alone.
  * Since 1.2. */
 #define DW_BACKEND_PROTECTS_DATA 0x200000u
+/* An offer: a pending operation waits in a queue of the device until the
+ * backend calls `begun` for it. Since 1.2. */
+#define DW_BACKEND_SAYS_BEGUN 0x400000u
 
 /* An offer: `comm_health` is cheap. Since 1.65535. */
 #define DW_BACKEND_KNOWS_HEALTH 0x40000000u
