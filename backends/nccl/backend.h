@@ -31,6 +31,25 @@ struct Backend {
   std::unique_ptr<Watch> watch;
 };
 
+// NCCL's part of a communicator. Threads that end it, and a setup that makes
+// another one of it, may outlive the communicator.
+struct NcclPart {
+  // Whether it was, or is being, ended. Precondition: `inside` is held.
+  bool is_gone() const { return handle == nullptr && !revoking; }
+
+  // Held while a thread is inside NCCL with it. An abort waits for it, since
+  // NCCL frees the communicator.
+  std::mutex inside;
+  ncclComm* handle = nullptr;      // null once it was handed over to its end
+  std::shared_ptr<Ending> ending;  // set when the abort begins
+  // By ncclCommRevoke: NCCL has let go of all buffers, and keeps what the
+  // handle names. A thread that revokes has the handle meanwhile.
+  bool revoking = false, revoked = false;
+  // Where a thread of NCCL puts the communicator that it makes of this one;
+  // null while no setup wants that.
+  std::unique_ptr<ncclComm*> child;
+};
+
 // One for each group, made by the last setup round.
 struct Comm {
   Comm(Backend* by, int my_rank, int ranks)
@@ -38,18 +57,15 @@ struct Comm {
 
   Backend* const backend;
   const int rank, size;
+  uint64_t uid = 0;  // equal on all ranks
   Hints hints;
   // Operations in host order, and those aside, run here.
   CUstream_st* stream = nullptr;
-  CUdeviceptr scratch = 0;       // kScratchBytes, used by barriers
-  CUevent_st* before = nullptr;  // where an operation aside begins
+  CUdeviceptr scratch = 0;  // kScratchBytes, used by barriers
+  int64_t last_end_ns = 0;  // when the Watch saw an operation end
   dw_sdk::KeptFailure failure{"nccl"};
 
-  // Held while a thread is inside NCCL with this communicator. An abort waits
-  // for it, since NCCL frees the communicator.
-  std::mutex inside;
-  ncclComm* handle = nullptr;      // null once it was handed over to its end
-  std::shared_ptr<Ending> ending;  // set when the abort begins
+  const std::shared_ptr<NcclPart> part = std::make_shared<NcclPart>();
 
   // Used by one operation at a time.
   dw_sdk::Buffers buffers;

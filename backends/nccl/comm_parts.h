@@ -5,10 +5,11 @@
 #include "backend.h"
 
 #include <memory>
+#include <mutex>
 
 namespace nccl_backend {
 
-// Makes the stream, the event and the scratch memory. Precondition: the
+// Makes the stream and the scratch memory. Precondition: the
 // device's context is current.
 int32_t make_parts(Comm* comm, dw_error* error);
 
@@ -17,6 +18,12 @@ enum class EndBy : uint8_t { kDestroy, kAbort };
 // Ends a communicator in a thread of its own, behind an abort that has begun,
 // and frees what it owned. The instance's thread does not know it any more.
 std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by);
+
+// Begins the abort of NCCL's part, which has a handle, in a thread of its own.
+// Where NCCL can revoke it, the part gets the handle back when that is done; a
+// second abort ends it. `inside` holds the part's mutex.
+void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
+                std::unique_lock<std::mutex> inside);
 
 }  // namespace nccl_backend
 

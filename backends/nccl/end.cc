@@ -21,11 +21,23 @@ constexpr std::chrono::seconds kDestroyPatience{2};
 struct Owned {
   Nccl nccl;
   std::shared_ptr<Device> device;
+  std::shared_ptr<NcclPart> part;
   ncclComm* handle = nullptr;
   CUstream_st* stream = nullptr;
-  CUevent_st* before = nullptr;
   CUdeviceptr scratch = 0;
 };
+
+void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
+  nccl.ncclCommAbort(handle);
+  // A communicator that NCCL was making of it has failed, or was made just
+  // before.
+  ncclComm* child = nullptr;
+  {
+    const std::lock_guard<std::mutex> inside(part.inside);
+    if (part.child != nullptr) child = std::exchange(*part.child, nullptr);
+  }
+  if (child != nullptr) nccl.ncclCommAbort(child);
+}
 
 void destroy_in_peace(const Owned& owned, Ending& ending) {
   int result;
@@ -48,12 +60,24 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 2, microseconds(10000));
   }
-  owned.nccl.ncclCommAbort(owned.handle);
+  abort_all(owned.nccl, *owned.part, owned.handle);
+}
+
+// Ends the operations and keeps the communicator. False when NCCL cannot.
+bool revoke(const Nccl& nccl, ncclComm* handle) {
+  int result = nccl.ncclCommRevoke(handle, NCCL_REVOKE_DEFAULT);
+  microseconds nap(50);
+  while (result == ncclInProgress) {
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, microseconds(1000));
+    const int asked = nccl.ncclCommGetAsyncError(handle, &result);
+    if (asked != ncclSuccess) result = asked;
+  }
+  return result == ncclSuccess;
 }
 
 void free_parts(const Owned& owned) {
   const Driver& driver = owned.device->driver();
-  if (owned.before != nullptr) driver.cuEventDestroy_v2(owned.before);
   if (owned.stream != nullptr) driver.cuStreamDestroy_v2(owned.stream);
   if (owned.scratch != 0) driver.cuMemFree_v2(owned.scratch);
 }
@@ -65,9 +89,6 @@ int32_t make_parts(Comm* comm, dw_error* error) {
   if (int result = driver.cuStreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
       result != CUDA_SUCCESS)
     return fail_driver(driver, "a stream cannot be made", result, error);
-  if (int result = driver.cuEventCreate(&comm->before, CU_EVENT_DISABLE_TIMING);
-      result != CUDA_SUCCESS)
-    return fail_driver(driver, "an event cannot be made", result, error);
   if (int result = driver.cuMemAlloc_v2(&comm->scratch, kScratchBytes);
       result != CUDA_SUCCESS)
     return fail_driver(driver, "memory of the device", result, error);
@@ -75,24 +96,28 @@ int32_t make_parts(Comm* comm, dw_error* error) {
 }
 
 std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
-  Owned owned = {comm->backend->nccl, comm->backend->device, nullptr,
-                 comm->stream,        comm->before,          comm->scratch};
-  std::shared_ptr<Ending> abort;
-  {
-    const std::lock_guard<std::mutex> inside(comm->inside);
-    owned.handle = std::exchange(comm->handle, nullptr);
-    abort = comm->ending;
-  }
-  return comm->backend->endings.begin([owned, abort, by](Ending& ending) {
+  Owned owned = {comm->backend->nccl, comm->backend->device,
+                 comm->part,          nullptr,
+                 comm->stream,        comm->scratch};
+  return comm->backend->endings.begin([owned, by](Ending& ending) mutable {
     const CurrentContext current(*owned.device);
     // Freeing memory in another mode would end captures of other threads.
     const RelaxedCapture relaxed(owned.device->driver());
+    std::shared_ptr<Ending> abort;
+    {
+      const std::lock_guard<std::mutex> inside(owned.part->inside);
+      abort = owned.part->ending;
+    }
     // An abort that hangs keeps this thread, too; both are left behind.
     while (abort != nullptr && !abort->wait(std::chrono::hours(1))) {
     }
+    {
+      const std::lock_guard<std::mutex> inside(owned.part->inside);
+      owned.handle = std::exchange(owned.part->handle, nullptr);
+    }
     if (owned.handle != nullptr) {
       if (by == EndBy::kAbort)
-        owned.nccl.ncclCommAbort(owned.handle);
+        abort_all(owned.nccl, *owned.part, owned.handle);
       else
         destroy_in_peace(owned, ending);
     }
@@ -100,18 +125,34 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
   });
 }
 
-bool abort_if_broken(Comm* comm) {
-  std::unique_lock<std::mutex> inside(comm->inside, std::try_to_lock);
-  if (!inside.owns_lock()) return false;
-  if (comm->handle == nullptr) return true;
-  const Nccl nccl = comm->backend->nccl;
-  const std::shared_ptr<Device> device = comm->backend->device;
-  ncclComm* const handle = std::exchange(comm->handle, nullptr);
-  comm->ending = comm->backend->endings.begin([nccl, device, handle](Ending&) {
+void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
+                std::unique_lock<std::mutex> inside) {
+  const std::shared_ptr<Ending> ending = backend.endings.add();
+  part->ending = ending;
+  ncclComm* const handle = std::exchange(part->handle, nullptr);
+  part->revoking = backend.nccl.ncclCommRevoke != nullptr && !part->revoked;
+  inside.unlock();
+  backend.endings.run(ending, [nccl = backend.nccl, device = backend.device,
+                               part, handle](Ending&) {
     const CurrentContext current(*device);
     const RelaxedCapture relaxed(device->driver());
-    nccl.ncclCommAbort(handle);
+    if (part->revoking) {
+      const bool revoked = revoke(nccl, handle);
+      const std::lock_guard<std::mutex> again(part->inside);
+      part->revoking = false;
+      part->revoked = revoked;
+      if (revoked) part->handle = handle;
+      if (revoked) return;
+    }
+    abort_all(nccl, *part, handle);
   });
+}
+
+bool abort_if_broken(Comm* comm) {
+  std::unique_lock<std::mutex> inside(comm->part->inside, std::try_to_lock);
+  if (!inside.owns_lock()) return false;
+  if (comm->part->handle != nullptr && !comm->part->revoked)
+    abort_part(*comm->backend, comm->part, std::move(inside));
   return true;
 }
 
@@ -122,8 +163,8 @@ void wait_for_abort(Comm* comm, nanoseconds patience) {
     if (now >= limit) return;
     std::shared_ptr<Ending> ending;
     {
-      const std::lock_guard<std::mutex> inside(comm->inside);
-      ending = comm->ending;
+      const std::lock_guard<std::mutex> inside(comm->part->inside);
+      ending = comm->part->ending;
     }
     if (ending != nullptr) {
       ending->wait(limit - now);

@@ -31,17 +31,20 @@ void Ending::reach(State state) {
   changed_.notify_all();
 }
 
-std::shared_ptr<Ending> Endings::begin(std::function<void(Ending&)> body) {
+std::shared_ptr<Ending> Endings::add() {
   const auto ending = std::make_shared<Ending>();
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    all_.erase(std::remove_if(all_.begin(), all_.end(),
-                              [](const std::shared_ptr<Ending>& one) {
-                                return one->wait(std::chrono::seconds(0));
-                              }),
-               all_.end());
-    all_.push_back(ending);
-  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  all_.erase(std::remove_if(all_.begin(), all_.end(),
+                            [](const std::shared_ptr<Ending>& one) {
+                              return one->wait(std::chrono::seconds(0));
+                            }),
+             all_.end());
+  all_.push_back(ending);
+  return ending;
+}
+
+void Endings::run(const std::shared_ptr<Ending>& ending,
+                  std::function<void(Ending&)> body) {
   const auto run = [ending, body = std::move(body)] {
     body(*ending);
     ending->ended();
@@ -51,7 +54,6 @@ std::shared_ptr<Ending> Endings::begin(std::function<void(Ending&)> body) {
     thread.detach();
   else
     run();
-  return ending;
 }
 
 size_t Endings::wait_for_all(std::chrono::nanoseconds patience) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace nccl_backend {
@@ -40,7 +41,15 @@ class Endings {
  public:
   // Runs `body` in a thread of its own. When no thread can be started, in this
   // one.
-  std::shared_ptr<Ending> begin(std::function<void(Ending&)> body);
+  std::shared_ptr<Ending> begin(std::function<void(Ending&)> body) {
+    const std::shared_ptr<Ending> ending = add();
+    run(ending, std::move(body));
+    return ending;
+  }
+  // The two steps of `begin`.
+  std::shared_ptr<Ending> add();
+  void run(const std::shared_ptr<Ending>& ending,
+           std::function<void(Ending&)> body);
   // Waits for all of them, at the latest until `patience` has passed. Returns
   // how many are left behind.
   size_t wait_for_all(std::chrono::nanoseconds patience);

@@ -37,14 +37,14 @@ class EnqueuedCall {
             "ncclBroadcast",
             nccl_.ncclBroadcast(at_root_ ? buffers_.in.at : buffers_.out.at,
                                 buffers_.out.at, units(buffers_.out), type_,
-                                op_.peer, comm_.handle, stream_));
+                                op_.peer, comm_.part->handle, stream_));
       case DW_OP_REDUCE:
         return reduce(buffers_.in, buffers_.out.at, op_.peer);
       case DW_OP_ALL_REDUCE:
         return said("ncclAllReduce",
                     nccl_.ncclAllReduce(buffers_.in.at, buffers_.out.at,
                                         units(buffers_.in), type_, reduction_,
-                                        comm_.handle, stream_));
+                                        comm_.part->handle, stream_));
       case DW_OP_GATHER:
         return gather();
       case DW_OP_SCATTER:
@@ -80,29 +80,30 @@ class EnqueuedCall {
     void* const scratch = reinterpret_cast<void*>(comm_.scratch);
     return said("ncclAllReduce",
                 nccl_.ncclAllReduce(scratch, scratch, kScratchBytes, ncclUint8,
-                                    ncclMax, comm_.handle, stream_));
+                                    ncclMax, comm_.part->handle, stream_));
   }
   int send(const Piece& piece, int peer) {
     return said("ncclSend", nccl_.ncclSend(piece.at, units(piece), type_, peer,
-                                           comm_.handle, stream_));
+                                           comm_.part->handle, stream_));
   }
   int recv(const Piece& piece, int peer) {
     return said("ncclRecv", nccl_.ncclRecv(piece.at, units(piece), type_, peer,
-                                           comm_.handle, stream_));
+                                           comm_.part->handle, stream_));
   }
   int reduce(const Piece& in, char* out, int root) {
     return said("ncclReduce",
                 nccl_.ncclReduce(in.at, out, units(in), type_, reduction_, root,
-                                 comm_.handle, stream_));
+                                 comm_.part->handle, stream_));
   }
 
   int gather() {
     if (plain() && nccl_.ncclGather != nullptr)
       return said(
           "ncclGather",
-          nccl_.ncclGather(
-              buffers_.in.at, at_root_ ? buffers_.out_pieces[0].at : nullptr,
-              units(buffers_.in), type_, op_.peer, comm_.handle, stream_));
+          nccl_.ncclGather(buffers_.in.at,
+                           at_root_ ? buffers_.out_pieces[0].at : nullptr,
+                           units(buffers_.in), type_, op_.peer,
+                           comm_.part->handle, stream_));
     int result = send(buffers_.in, op_.peer);
     for (int r = 0; at_root_ && r < comm_.size && result == ncclSuccess; ++r)
       result = recv(buffers_.out_pieces[r], r);
@@ -115,7 +116,7 @@ class EnqueuedCall {
           "ncclScatter",
           nccl_.ncclScatter(at_root_ ? buffers_.in_pieces[0].at : nullptr,
                             buffers_.out.at, units(buffers_.out), type_,
-                            op_.peer, comm_.handle, stream_));
+                            op_.peer, comm_.part->handle, stream_));
     int result = ncclSuccess;
     for (int r = 0; at_root_ && r < comm_.size && result == ncclSuccess; ++r)
       result = send(buffers_.in_pieces[r], r);
@@ -126,15 +127,15 @@ class EnqueuedCall {
     if (plain())
       return said("ncclAllGather",
                   nccl_.ncclAllGather(buffers_.in.at, buffers_.out_pieces[0].at,
-                                      units(buffers_.in), type_, comm_.handle,
-                                      stream_));
+                                      units(buffers_.in), type_,
+                                      comm_.part->handle, stream_));
     int result = ncclSuccess;
     for (int r = 0; r < comm_.size && result == ncclSuccess; ++r) {
       const Piece piece = buffers_.out_pieces[r];
       result = said("ncclBroadcast",
                     nccl_.ncclBroadcast(
                         r == comm_.rank ? buffers_.in.at : piece.at, piece.at,
-                        units(piece), type_, r, comm_.handle, stream_));
+                        units(piece), type_, r, comm_.part->handle, stream_));
     }
     return result;
   }
@@ -145,7 +146,7 @@ class EnqueuedCall {
           "ncclReduceScatter",
           nccl_.ncclReduceScatter(buffers_.in_pieces[0].at, buffers_.out.at,
                                   units(buffers_.out), type_, reduction_,
-                                  comm_.handle, stream_));
+                                  comm_.part->handle, stream_));
     int result = ncclSuccess;
     for (int r = 0; r < comm_.size && result == ncclSuccess; ++r)
       result = reduce(buffers_.in_pieces[r],
@@ -159,7 +160,7 @@ class EnqueuedCall {
                   nccl_.ncclAlltoAll(buffers_.in_pieces[0].at,
                                      buffers_.out_pieces[0].at,
                                      units(buffers_.out_pieces[0]), type_,
-                                     comm_.handle, stream_));
+                                     comm_.part->handle, stream_));
     int result = ncclSuccess;
     for (int r = 0; r < comm_.size && result == ncclSuccess; ++r) {
       result = send(buffers_.in_pieces[r], r);
@@ -193,7 +194,7 @@ int make_reduction(const Comm& comm, const dw_op& op, int* reduction,
                             : ncclScalarHostImmediate;
   const int result = comm.backend->nccl.ncclRedOpCreatePreMulSum(
       reduction, const_cast<void*>(op.scale), moved_type(dtype).type, residence,
-      comm.handle);
+      comm.part->handle);
   *made = result == ncclSuccess;
   return result;
 }

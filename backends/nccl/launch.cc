@@ -62,13 +62,13 @@ class Launch {
   // Every communicator of the set is entered once, in the order of addresses.
   void enter() {
     if (items_.size() == 1) {
-      inside_one_ = std::unique_lock<std::mutex>(items_[0].comm->inside);
+      inside_one_ = std::unique_lock<std::mutex>(items_[0].comm->part->inside);
       return;
     }
     for (const LaunchItem& item : items_) comms_.push_back(item.comm);
     std::sort(comms_.begin(), comms_.end());
     comms_.erase(std::unique(comms_.begin(), comms_.end()), comms_.end());
-    for (Comm* const comm : comms_) inside_.emplace_back(comm->inside);
+    for (Comm* const comm : comms_) inside_.emplace_back(comm->part->inside);
   }
   void leave() {
     inside_.clear();
@@ -95,7 +95,7 @@ class Launch {
                                       &item->made_reduction);
     if (result == ncclSuccess) return DW_OK;
     return fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
-                     item->comm->handle, error);
+                     item->comm->part->handle, error);
   }
 
   // Events and reductions, before anything is enqueued.
@@ -133,23 +133,39 @@ class Launch {
            backend_.host->now_ns(backend_.host->self) >= deadline_ns_;
   }
 
-  // An operation aside begins behind what the caller's stream has now.
-  int go_aside(const LaunchItem& item) {
-    const int result =
-        driver_.cuEventRecord(item.comm->before, item.call.stream);
-    return result != CUDA_SUCCESS
-               ? result
-               : driver_.cuStreamWaitEvent(item.comm->stream, item.comm->before,
-                                           0);
+  // An operation begins behind what the caller's stream has now. Those of one
+  // group on one stream share an event.
+  int record_begin(LaunchItem& item, const LaunchItem* before) {
+    if (item.flight == nullptr) return CUDA_SUCCESS;
+    Flight& flight = *item.flight;
+    flight.comm = item.comm;
+    flight.kind = item.op->kind;
+    flight.seq = item.op->seq;
+    flight.stream = item.stream();
+    if (before != nullptr && before->flight != nullptr &&
+        before->stream() == item.stream() &&
+        before->call.stream == item.call.stream) {
+      flight.begins = Begins::kWithPrevious;
+      return CUDA_SUCCESS;
+    }
+    flight.begins = Begins::kAfterPrevious;
+    if (item.call.order == Order::kHost) return CUDA_SUCCESS;
+    flight.begins = Begins::kAtEvent;
+    const int result = driver_.cuEventRecord(flight.before, item.call.stream);
+    if (result != CUDA_SUCCESS || item.call.order != Order::kAside)
+      return result;
+    return driver_.cuStreamWaitEvent(item.comm->stream, flight.before, 0);
   }
 
   int32_t enqueue_all(dw_error* error) {
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
-    for (const LaunchItem& item : items_)
-      if (item.call.order == Order::kAside)
-        if (int result = go_aside(item); result != CUDA_SUCCESS)
-          return fail_driver(driver_, "the stream cannot be left", result,
-                             error);
+    const LaunchItem* before = nullptr;
+    for (LaunchItem& item : items_) {
+      if (int result = record_begin(item, before); result != CUDA_SUCCESS)
+        return fail_driver(driver_, "the begin cannot be recorded", result,
+                           error);
+      before = &item;
+    }
     const char* what = "ncclGroupStart";
     int result = nccl_.ncclGroupStart();
     if (result != ncclSuccess) return fail(what, result, error);
@@ -180,7 +196,7 @@ class Launch {
   }
 
   int32_t fail(const char* what, int result, dw_error* error) {
-    return fail_nccl(nccl_, what, result, items_[0].comm->handle, error);
+    return fail_nccl(nccl_, what, result, items_[0].comm->part->handle, error);
   }
 
   // NCCL has not launched while a communicator is in progress.
@@ -192,7 +208,8 @@ class Launch {
       for_each_comm([&](Comm* comm) {
         if (result != ncclSuccess) return;
         int state = ncclSuccess;
-        const int asked = nccl_.ncclCommGetAsyncError(comm->handle, &state);
+        const int asked =
+            nccl_.ncclCommGetAsyncError(comm->part->handle, &state);
         result = asked != ncclSuccess ? asked : state;
       });
       if (result == ncclSuccess) break;
@@ -212,7 +229,7 @@ class Launch {
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
     for (LaunchItem& item : items_) {
       if (!item.made_reduction) continue;
-      nccl_.ncclRedOpDestroy(item.reduction, item.comm->handle);
+      nccl_.ncclRedOpDestroy(item.reduction, item.comm->part->handle);
       item.made_reduction = false;
     }
   }
@@ -220,7 +237,6 @@ class Launch {
   int32_t record_ends(dw_error* error) {
     for (const LaunchItem& item : items_) {
       if (item.flight == nullptr) continue;
-      item.flight->stream = item.stream();
       if (int result = driver_.cuEventRecord(item.flight->event, item.stream());
           result != CUDA_SUCCESS)
         return fail_driver(driver_, "the end cannot be recorded", result,
@@ -234,7 +250,6 @@ class Launch {
     for (LaunchItem& item : items_) {
       if (item.flight == nullptr) continue;
       flies = true;
-      item.flight->comm = item.comm;
       item.flight->work = item.work;
       backend_.watch->depart(item.flight);
       item.flight = nullptr;
@@ -244,6 +259,7 @@ class Launch {
 
   int32_t wait_for_ends(dw_error* error) {
     const RelaxedCapture relaxed(driver_);
+    const int64_t since_ns = backend_.host->now_ns(backend_.host->self);
     Pause pause;
     for (const LaunchItem& item : items_) {
       for (;;) {
@@ -253,9 +269,13 @@ class Launch {
           return broken(
               fail_driver(driver_, "the device failed", result, error), error);
         int32_t code = check_failures(error);
-        if (code == DW_OK && is_late())
+        if (code == DW_OK && is_late()) {
+          const std::string text =
+              "nccl: the device has not ended the operation in time: " +
+              backend_.watch->why_late(*item.flight, since_ns);
           code = dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1,
-                         0, "nccl: the device has not ended it in time");
+                         0, text.c_str());
+        }
         if (code != DW_OK) {
           broken(code, error);
           wait_for_device();

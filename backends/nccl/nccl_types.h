@@ -57,6 +57,9 @@ enum : int {
 // ncclScalarResidence_t
 enum : int { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 };
 
+// Flags of ncclCommShrink and ncclCommRevoke.
+enum : int { NCCL_SHRINK_DEFAULT = 0, NCCL_REVOKE_DEFAULT = 0 };
+
 struct ncclUniqueId {
   char internal[128];
 };

@@ -1,9 +1,12 @@
 // A communicator is built in rounds. In the first the ranks tell each other
 // their versions, devices and NCCL's ids; then NCCL builds the communicator by
 // itself, in threads of its own, and in each further round the ranks tell
-// whether it is ready. So a rank that is missing is missing in a round, where
-// the host names it, and a setup can be cancelled at any time.
+// whether it is ready. Ranks that are left of a failed communicator need no
+// ids, if all of them still have it (child.h). So a rank that is missing is
+// missing in a round, where the host names it, and a setup can be cancelled at
+// any time.
 #include "backend.h"
+#include "child.h"
 #include "comm_parts.h"
 #include "config.h"
 #include "hostmem/setup_exchange.h"
@@ -11,6 +14,7 @@
 #include "sdk/guard.h"
 #include "sdk/open.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -24,7 +28,7 @@
 namespace nccl_backend {
 namespace {
 
-constexpr dw_hostmem::SetupExchange::Kind kKind = {"nccl", 0x6c63636e, 1};
+constexpr dw_hostmem::SetupExchange::Kind kKind = {"nccl", 0x6c63636e, 2};
 
 // The longest wait for NCCL in one round: in the first rounds, and later.
 constexpr std::chrono::microseconds kShortLook{2000}, kLongLook{20000};
@@ -36,7 +40,8 @@ constexpr int kRanksOnOneGpuSince = version_code(2, 30, 3);
 struct Hello {
   int32_t version, device;
   CUuuid uuid;
-  uint64_t hints;  // hash of what the ranks need in common
+  uint64_t hints;   // hash of what the ranks need in common
+  uint64_t parent;  // uid of the one that this rank would shrink; 0: none
   uint32_t has_id, reserved;
   ncclUniqueId id;
 };
@@ -68,33 +73,26 @@ class Setup final : public dw_hostmem::SetupExchange {
         rank_(info.rank),
         size_(info.size),
         comm_(std::make_unique<Comm>(backend, info.rank, info.size)) {
+    comm_->uid = info.uid;
     comm_->hints = std::move(hints);
   }
   ~Setup() override {
     if (comm_ != nullptr) end_comm(std::move(comm_), EndBy::kAbort);
   }
 
-  int32_t begin(dw_error* error) {
+  int32_t begin(const dw_setup_info& info, dw_error* error) {
     const CurrentContext current(*backend_.device);
     if (int32_t code = make_parts(comm_.get(), error)) return code;
     // Before any rank hears of the others: what the hints ask of this version.
     if (int32_t code =
             fill_config(backend_.nccl.version, comm_->hints, &config_, error))
       return code;
-    Hello hello = {};
-    hello.version = backend_.nccl.version;
-    hello.device = backend_.device->ordinal();
-    hello.uuid = backend_.device->uuid();
-    hello.hints = hash_of(comm_->hints.common());
-    if (makes_id(rank_, size_, count_ids())) {
-      hello.has_id = 1;
-      if (int result = backend_.nccl.ncclGetUniqueId(&hello.id);
-          result != ncclSuccess)
-        return fail_nccl(backend_.nccl, "ncclGetUniqueId", result, nullptr,
-                         error);
-    }
-    say_object(hello);
-    return DW_OK;
+    hello_.version = backend_.nccl.version;
+    hello_.device = backend_.device->ordinal();
+    hello_.uuid = backend_.device->uuid();
+    hello_.hints = hash_of(comm_->hints.common());
+    child_ = Child::offer(backend_, info);
+    return say_hello(error);
   }
 
   dw_setup_result take() override {
@@ -113,8 +111,9 @@ class Setup final : public dw_hostmem::SetupExchange {
 
   int32_t hear(uint32_t round, const Words& words, dw_error* error) override {
     const CurrentContext current(*backend_.device);
-    if (round == 0) {
+    if (!is_building_) {
       if (int32_t code = hear_hellos(words, error)) return code;
+      if (!is_building_) return DW_OK;
     } else {
       std::vector<Ready> all;
       if (int32_t code = read(words, &all, error)) return code;
@@ -130,25 +129,51 @@ class Setup final : public dw_hostmem::SetupExchange {
     return DW_OK;
   }
 
+  int32_t say_hello(dw_error* error) {
+    hello_.parent = child_ == nullptr ? 0 : child_->parent_uid();
+    if (child_ == nullptr && makes_id(rank_, size_, count_ids())) {
+      hello_.has_id = 1;
+      if (int result = backend_.nccl.ncclGetUniqueId(&hello_.id);
+          result != ncclSuccess)
+        return fail_nccl(backend_.nccl, "ncclGetUniqueId", result, nullptr,
+                         error);
+    }
+    say_object(hello_);
+    return DW_OK;
+  }
+
   int32_t hear_hellos(const Words& words, dw_error* error) {
     std::vector<Hello> all;
     if (int32_t code = read(words, &all, error)) return code;
     std::vector<ncclUniqueId> ids;
+    int from_parent = 0;
     for (int r = 0; r < size_; ++r) {
       if (int32_t code = check(all, r, error)) return code;
-      if (all[static_cast<size_t>(r)].has_id != 0)
-        ids.push_back(all[static_cast<size_t>(r)].id);
+      const Hello& one = all[static_cast<size_t>(r)];
+      if (one.has_id != 0) ids.push_back(one.id);
+      if (one.parent != 0 && one.parent == all[0].parent) ++from_parent;
+    }
+    is_building_ = true;
+    if (from_parent == size_) return DW_OK;
+    const bool some = std::any_of(all.begin(), all.end(), [](const Hello& one) {
+      return one.parent != 0;
+    });
+    if (some) {
+      // In the next round all ranks have ids.
+      is_building_ = false;
+      child_ = nullptr;
+      return say_hello(error);
     }
     if (ids.size() != static_cast<size_t>(count_ids()))
       return refuse(0, "the ranks made another number of ids", error);
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
     const int result =
         ids.size() == 1
-            ? backend_.nccl.ncclCommInitRankConfig(&comm_->handle, size_,
+            ? backend_.nccl.ncclCommInitRankConfig(&comm_->part->handle, size_,
                                                    ids[0], rank_, &config_)
             : backend_.nccl.ncclCommInitRankScalable(
-                  &comm_->handle, size_, rank_, static_cast<int>(ids.size()),
-                  ids.data(), &config_);
+                  &comm_->part->handle, size_, rank_,
+                  static_cast<int>(ids.size()), ids.data(), &config_);
     if (result == ncclSuccess || result == ncclInProgress) return DW_OK;
     return fail_nccl(backend_.nccl, "the communicator cannot be built", result,
                      nullptr, error);
@@ -188,27 +213,40 @@ class Setup final : public dw_hostmem::SetupExchange {
   }
 
   int32_t look(std::chrono::microseconds patience, bool* ready,
-               dw_error* error) const {
+               dw_error* error) {
     const auto limit = std::chrono::steady_clock::now() + patience;
     for (;;) {
-      int state = ncclSuccess;
-      const int asked =
-          backend_.nccl.ncclCommGetAsyncError(comm_->handle, &state);
-      const int result = asked != ncclSuccess ? asked : state;
-      *ready = result == ncclSuccess;
-      if (*ready) return DW_OK;
-      if (result != ncclInProgress)
-        return fail_nccl(backend_.nccl, "the communicator cannot be built",
-                         result, comm_->handle, error);
-      if (std::chrono::steady_clock::now() >= limit) return DW_OK;
+      if (int32_t code = ask(ready, error)) return code;
+      if (*ready || std::chrono::steady_clock::now() >= limit) return DW_OK;
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
+  }
+
+  int32_t ask(bool* ready, dw_error* error) {
+    if (child_ != nullptr) {
+      if (int32_t code =
+              child_->look(&config_, &comm_->part->handle, ready, error))
+        return code;
+      if (!*ready) return DW_OK;
+      child_ = nullptr;
+    }
+    int state = ncclSuccess;
+    const int asked =
+        backend_.nccl.ncclCommGetAsyncError(comm_->part->handle, &state);
+    const int result = asked != ncclSuccess ? asked : state;
+    *ready = result == ncclSuccess;
+    if (*ready || result == ncclInProgress) return DW_OK;
+    return fail_nccl(backend_.nccl, "the communicator cannot be built", result,
+                     comm_->part->handle, error);
   }
 
   Backend& backend_;
   const int rank_, size_;
   std::unique_ptr<Comm> comm_;
   ncclConfig config_ = {};
+  Hello hello_ = {};
+  std::unique_ptr<Child> child_;  // until NCCL has made it
+  bool is_building_ = false;
 };
 
 }  // namespace
@@ -227,7 +265,7 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
           return code;
         auto building =
             std::make_unique<Setup>(of(backend), info, std::move(hints));
-        if (int32_t code = building->begin(error)) return code;
+        if (int32_t code = building->begin(info, error)) return code;
         *made = std::move(building);
         return DW_OK;
       },

@@ -3,9 +3,11 @@
 #include "backend.h"
 #include "sdk/fail.h"
 #include "sdk/thread.h"
+#include "sdk/trace.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <new>
 #include <sys/prctl.h>
 
@@ -19,6 +21,26 @@ using std::chrono::milliseconds;
 // NCCL's asynchronous errors.
 constexpr microseconds kFirstNap{20}, kLongestNap{100};
 constexpr milliseconds kErrorsEvery{10};
+
+// "all_reduce #4"
+std::string name_of(const Flight& flight) {
+  std::string name = "an operation";
+  switch (flight.kind) {
+#define DW_OP(value, name_of_kind, enumerator, text, peer, in, out, summary) \
+  case value:                                                                \
+    name = #text;                                                            \
+    break;
+#include "distwrap/abi/ops.def"
+  }
+  return flight.seq == 0 ? name : name + " #" + std::to_string(flight.seq);
+}
+
+std::string running_for(int64_t ns) {
+  char text[48];
+  std::snprintf(text, sizeof text, "has been running for %.3f s",
+                static_cast<double>(ns) / 1e9);
+  return text;
+}
 
 }  // namespace
 
@@ -39,6 +61,7 @@ Watch::~Watch() {
   const CurrentContext current(*backend_->device);
   while (free_ != nullptr) {
     Flight* const next = free_->next;
+    backend_->device->driver().cuEventDestroy_v2(free_->before);
     backend_->device->driver().cuEventDestroy_v2(free_->event);
     delete free_;
     free_ = next;
@@ -64,11 +87,15 @@ void Watch::hurry() {
 }
 
 int32_t Watch::take(Flight** flight, dw_error* error) {
+  uint64_t number;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    number = ++taken_;
     if (free_ != nullptr) {
       *flight = free_;
       free_ = free_->next;
+      (*flight)->number = number;
+      (*flight)->begun_ns = 0;
       return DW_OK;
     }
   }
@@ -76,9 +103,14 @@ int32_t Watch::take(Flight** flight, dw_error* error) {
   if (made == nullptr)
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
                    "nccl: no memory for an operation");
+  made->number = number;
   const Driver& driver = backend_->device->driver();
-  if (int result = driver.cuEventCreate(&made->event, CU_EVENT_DISABLE_TIMING);
-      result != CUDA_SUCCESS) {
+  int result = driver.cuEventCreate(&made->before, CU_EVENT_DISABLE_TIMING);
+  if (result == CUDA_SUCCESS) {
+    result = driver.cuEventCreate(&made->event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS) driver.cuEventDestroy_v2(made->before);
+  }
+  if (result != CUDA_SUCCESS) {
     delete made;
     return fail_driver(driver, "an event cannot be made", result, error);
   }
@@ -104,24 +136,50 @@ void Watch::depart(Flight* flight) {
   if (first) changed_.notify_all();
 }
 
+bool Watch::has_begun(const Flight& flight) const {
+  return flight.begins != Begins::kAtEvent ||
+         backend_->device->driver().cuEventQuery(flight.before) !=
+             CUDA_ERROR_NOT_READY;
+}
+
+void Watch::tell_begun(Flight* flight) {
+  if (flight->begun_ns != 0) return;
+  flight->begun_ns = backend_->host->now_ns(backend_->host->self);
+  dw_begun(backend_->host, flight->work);
+}
+
 void Watch::collect(Flight** ended) {
   const Driver& driver = backend_->device->driver();
+  // The first of each stream that has not ended. Operations of one stream run
+  // in their order: to ask for each would keep the callers' threads from the
+  // driver and from this list.
+  Flight* heads = nullptr;
   Flight** at = &flying_;
-  // Operations of one stream end in their order. To ask for each would keep the
-  // callers' threads from the driver and from this list.
-  CUstream_st* busy = nullptr;
   while (*at != nullptr) {
-    if ((*at)->stream == busy ||
-        driver.cuEventQuery((*at)->event) == CUDA_ERROR_NOT_READY) {
-      busy = (*at)->stream;
-      at = &(*at)->next;
+    Flight* const flight = *at;
+    Flight* head = heads;
+    while (head != nullptr && head->stream != flight->stream)
+      head = head->next_head;
+    if (head != nullptr) {
+      head->group_begun &= flight->begins == Begins::kWithPrevious;
+      if (head->group_begun) tell_begun(flight);
+      at = &flight->next;
       continue;
     }
-    Flight* const found = *at;
-    *at = found->next;
-    found->next = nullptr;
-    *ended = found;
-    ended = &found->next;
+    const bool begun = flight->begun_ns != 0 || has_begun(*flight);
+    if (!begun || driver.cuEventQuery(flight->event) == CUDA_ERROR_NOT_READY) {
+      if (begun) tell_begun(flight);
+      flight->group_begun = begun;
+      flight->next_head = heads;
+      heads = flight;
+      at = &flight->next;
+      continue;
+    }
+    flight->comm->last_end_ns = backend_->host->now_ns(backend_->host->self);
+    *at = flight->next;
+    flight->next = nullptr;
+    *ended = flight;
+    ended = &flight->next;
   }
   last_ = at;
 }
@@ -177,19 +235,35 @@ int32_t Watch::wait_stream(const dw_work* work, CUstream_st* stream,
   return DW_DONE;
 }
 
+std::string Watch::why_late(const Flight& flight, int64_t since_ns) {
+  const int64_t now_ns = backend_->host->now_ns(backend_->host->self);
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const Flight* one = flying_; one != nullptr; one = one->next) {
+    if (one->stream != flight.stream || one->number > flight.number) continue;
+    return "it is queued behind " + name_of(*one) + ", which " +
+           (one->begun_ns == 0 ? "is queued itself"
+                               : running_for(now_ns - one->begun_ns));
+  }
+  if (!has_begun(flight)) return "it is queued behind other work of its stream";
+  return "it " +
+         running_for(now_ns - std::max(since_ns, flight.comm->last_end_ns));
+}
+
 bool Watch::idle() const { return flying_ == nullptr && !hurried_ && !ending_; }
 
 void Watch::ask_for_errors() {
   for (Comm* const comm : comms_) {
-    std::unique_lock<std::mutex> inside(comm->inside, std::try_to_lock);
-    if (!inside.owns_lock() || comm->handle == nullptr) continue;
+    std::unique_lock<std::mutex> inside(comm->part->inside, std::try_to_lock);
+    if (!inside.owns_lock() || comm->part->handle == nullptr ||
+        comm->part->revoked)
+      continue;
     int result = ncclSuccess;
     const int asked =
-        backend_->nccl.ncclCommGetAsyncError(comm->handle, &result);
+        backend_->nccl.ncclCommGetAsyncError(comm->part->handle, &result);
     if (asked != ncclSuccess) result = asked;
     if (result == ncclSuccess || result == ncclInProgress) continue;
     dw_error error = {};
-    fail_nccl(backend_->nccl, "an operation failed", result, comm->handle,
+    fail_nccl(backend_->nccl, "an operation failed", result, comm->part->handle,
               &error);
     comm->failure.fail(error, nullptr);
   }

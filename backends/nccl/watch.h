@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,12 +20,29 @@ namespace nccl_backend {
 struct Backend;
 struct Comm;
 
-// An enqueued operation. It is one of a list, and used again with its event.
+// When the device begins an operation. Those of one stream follow each other.
+enum class Begins : uint8_t {
+  kAfterPrevious,  // when the one before it in its stream has ended
+  kAtEvent,        // then, and when `before` has happened
+  kWithPrevious,   // with that one: both are of one group of NCCL
+};
+
+// An enqueued operation. It is one of a list, and used again with its events.
 struct Flight {
   Comm* comm = nullptr;
   dw_work* work = nullptr;
-  CUevent_st* event = nullptr;
-  CUstream_st* stream = nullptr;  // where the event is
+  CUevent_st* before = nullptr;   // the end of earlier work of its stream
+  CUevent_st* event = nullptr;    // the end of the operation
+  CUstream_st* stream = nullptr;  // where it runs
+  Begins begins = Begins::kAfterPrevious;
+  uint16_t kind = 0;
+  uint64_t seq = 0;
+  uint64_t number = 0;   // rises in the order in which they are enqueued
+  int64_t begun_ns = 0;  // 0: the device has not begun it
+  // Of the Watch, while it looks at the first one of a stream: the next such
+  // one, and whether those of its group so far have begun.
+  Flight* next_head = nullptr;
+  bool group_begun = false;
   Flight* next = nullptr;
 };
 
@@ -45,7 +63,7 @@ class Watch {
   // A communicator has broken.
   void hurry();
 
-  // A flight with an event of the device. It goes back by `put_back`, or by
+  // A flight with events of the device. It goes back by `put_back`, or by
   // `depart`, which makes it known to the thread.
   int32_t take(Flight** flight, dw_error* error);
   void put_back(Flight* flight);
@@ -57,11 +75,18 @@ class Watch {
   // Lets `stream` wait for the operation of `work`. DW_DONE when it has ended.
   int32_t wait_stream(const dw_work* work, CUstream_st* stream,
                       dw_error* error);
+  // Says what the device does with an operation that has not departed, and for
+  // which its caller has waited since `since_ns`: "it has been running for
+  // 3.000 s".
+  std::string why_late(const Flight& flight, int64_t since_ns);
 
  private:
   void run();
-  // Moves ended flights to `*ended`. Precondition: the mutex is held.
+  // Tells the host what the device has begun, and moves ended flights to
+  // `*ended`. Precondition: the mutex is held.
   void collect(Flight** ended);
+  bool has_begun(const Flight& flight) const;
+  void tell_begun(Flight* flight);
   // Tells the host of them, and keeps them for later. Returns their number.
   int finish(Flight* ended);
   void ask_for_errors();
@@ -75,6 +100,7 @@ class Watch {
   Flight* flying_ = nullptr;
   Flight** last_ = &flying_;
   Flight* free_ = nullptr;
+  uint64_t taken_ = 0;
   bool ending_ = false, hurried_ = false;
   std::thread thread_;
 };

@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <thread>
 #include <vector>
@@ -223,6 +225,98 @@ TEST(NcclFacade, ALateRankIsNamed) {
     EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
     EXPECT_EQ(error_reason(all_reduce(x.view(), ReduceOp::kSum).status()),
               Reason::kGroupBroken);
+    stream.synchronize();
+  });
+}
+
+void wait_until(const Work& work, WorkState state) {
+  for (int i = 0; i < 10000 && work.state() != state; ++i)
+    absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(work.state(), state);
+}
+
+// The recorder's word for the state of the last operation.
+std::string recorded_state(Session& session) {
+  const absl::StatusOr<std::string> path = session.save_recording();
+  EXPECT_TRUE(path.ok()) << path.status();
+  std::ifstream file(*path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string key = "\"state\": \"";
+  const size_t at = text.rfind(key) + key.size();
+  return text.substr(at, text.find('"', at) - at);
+}
+
+// An operation is queued until its stream has come to it, and runs from then
+// on. What the backend has cannot be taken back.
+TEST(NcclFacade, AnOperationIsQueuedUntilTheDeviceBeginsIt) {
+  Moment comes;
+  run(2, [&](Session& session) {
+    const int me = session.rank();
+    CUstream_st stream(me);
+    Moment gate;
+    const OnDevice x(me, {1});
+    ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum).ok());
+    if (me == 1) comes.wait();
+    stream.put([&] { gate.wait(); });
+    const absl::StatusOr<Work> sum =
+        all_reduce(x.view(), ReduceOp::kSum, {.stream = handle(stream)});
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_EQ(sum->state(), WorkState::kQueued);
+    EXPECT_EQ(error_reason(sum->cancel()), Reason::kAlreadySubmitted);
+    if (me == 0) {
+      EXPECT_EQ(recorded_state(session), "queued");
+    }
+    gate.happen();
+    if (me == 0) {
+      wait_until(*sum, WorkState::kRunning);
+      EXPECT_EQ(recorded_state(session), "running");
+      comes.happen();
+    }
+    EXPECT_TRUE(sum->wait().ok());
+    EXPECT_EQ(recorded_state(session), "done");
+  });
+}
+
+// Rank 1 does not come: the first call has been running on the device, and the
+// second is queued behind it.
+TEST(NcclFacade, ATimeOutSaysWhatTheDeviceDoes) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const OnDevice x(me, {1});
+    ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum).ok());
+    if (me == 1) return;
+    CUstream_st stream(me);
+    const auto sum = [&](absl::Duration timeout) {
+      return all_reduce(x.view(), ReduceOp::kSum,
+                        {.timeout = timeout, .stream = handle(stream)});
+    };
+    const absl::StatusOr<Work> first = sum(absl::Seconds(50));
+    ASSERT_TRUE(first.ok()) << first.status();
+    wait_until(*first, WorkState::kRunning);
+    const absl::StatusOr<Work> second = sum(absl::Milliseconds(50));
+    ASSERT_TRUE(second.ok()) << second.status();
+    const absl::Status late = second->wait();
+    EXPECT_EQ(error_reason(late), Reason::kTimedOut);
+    EXPECT_THAT(
+        std::string(late.message()),
+        testing::ContainsRegex("device has not begun the operation in time.*"
+                               "queued behind all_reduce #[0-9]+, which has "
+                               "been running for [0-9]+ms"));
+    stream.synchronize();
+  });
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const OnDevice x(me, {1});
+    ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum).ok());
+    if (me == 1) return;
+    CUstream_st stream(me);
+    const absl::StatusOr<Work> sum = all_reduce(
+        x.view(), ReduceOp::kSum,
+        {.timeout = absl::Milliseconds(50), .stream = handle(stream)});
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_THAT(std::string(sum->wait().message()),
+                testing::ContainsRegex("on the device it has been running for "
+                                       "[0-9]+ms"));
     stream.synchronize();
   });
 }

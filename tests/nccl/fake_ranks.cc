@@ -42,14 +42,19 @@ int32_t FakeRank::open(HintMap hints) {
 int32_t FakeRank::build(const HintMap& hints, int rounds, uint64_t uid) {
   const std::vector<dw_hint> given = abi_hints(hints);
   dw_setup_info info = {};
-  info.struct_size = sizeof info;
-  info.flags = DW_SETUP_COMMUNICATOR;
   info.rank = rank;
   info.size = size;
   info.uid = uid;
-  info.epoch = 1;
   info.hints = given.data();
   info.n_hints = given.size();
+  return build(info, meeting, &comm, rounds);
+}
+
+int32_t FakeRank::build(dw_setup_info info, conformance::Meeting& with,
+                        dw_comm** made, int rounds) {
+  info.struct_size = sizeof info;
+  info.flags |= DW_SETUP_COMMUNICATOR;
+  info.epoch = 1;
   error = {};
   dw_setup* setup = nullptr;
   dw_blob blob = {};
@@ -59,7 +64,7 @@ int32_t FakeRank::build(const HintMap& hints, int rounds, uint64_t uid) {
     std::string mine;
     if (code == DW_OK)
       mine.assign(static_cast<const char*>(blob.data), blob.size);
-    const std::vector<std::string> all = meeting.swap(rank, mine);
+    const std::vector<std::string> all = with.swap(info.rank, mine);
     if (code != DW_OK) return code;
     std::vector<dw_blob> blobs;
     for (const std::string& one : all)
@@ -68,7 +73,7 @@ int32_t FakeRank::build(const HintMap& hints, int rounds, uint64_t uid) {
     code = nccl().setup_step(setup, blobs.data(), blobs.size(), &blob, &result,
                              &error);
     if (code == DW_DONE) {
-      comm = result.comm;
+      *made = result.comm;
       return DW_OK;
     }
   }

@@ -43,6 +43,10 @@ class FakeRank {
   int32_t open(HintMap hints = {});
   // Runs the rounds of a communicator with the others, at most `rounds`.
   int32_t build(const HintMap& hints = {}, int rounds = 1000, uint64_t uid = 7);
+  // Builds another communicator, with the ranks that meet there. `info` says
+  // which one, of which parent.
+  int32_t build(dw_setup_info info, conformance::Meeting& with, dw_comm** made,
+                int rounds = 1000);
   void close();
 
   // Operations on device memory, in host order.

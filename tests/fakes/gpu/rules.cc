@@ -15,7 +15,7 @@ struct State {
   std::vector<std::string> rules, notes;
   int fail_at = 0, fail_with = 0, counted = 0;
   bool failed = false;
-  std::atomic<int> asynchronous = 0;
+  std::atomic<int> asynchronous = 0, revocation = 0;
   std::atomic<bool> hang = false;
 };
 State& state() {
@@ -81,6 +81,8 @@ int planned_failure() {
 
 void fail_asynchronously(int result) { state().asynchronous = result; }
 int asynchronous_failure() { return state().asynchronous; }
+void fail_revocations(int result) { state().revocation = result; }
+int planned_revocation() { return state().revocation; }
 void hang_ends(bool on) { state().hang = on; }
 bool ends_hang() { return state().hang; }
 

@@ -36,6 +36,9 @@ FAKE_EXPORT int planned_failure();
 // Makes every communicator in use report `result` as its asynchronous error.
 FAKE_EXPORT void fail_asynchronously(int result);
 FAKE_EXPORT int asynchronous_failure();
+// Revocations answer `result`; 0: they work.
+FAKE_EXPORT void fail_revocations(int result);
+FAKE_EXPORT int planned_revocation();
 // Aborts and destroys of NCCL do not return while this is on.
 FAKE_EXPORT void hang_ends(bool on);
 FAKE_EXPORT bool ends_hang();

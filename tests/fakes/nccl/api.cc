@@ -103,6 +103,10 @@ bool is_ready(ncclComm* comm, const char* call) {
     gpu::broken("use after finalize", call);
     return false;
   }
+  if (comm->revoked) {
+    gpu::broken("use after revoke", call);
+    return false;
+  }
   if (comm->state != ncclInProgress) return true;
   gpu::broken("call while in progress",
               std::string(call) + " before the last call has finished");
@@ -215,6 +219,15 @@ void note_config(const ncclConfig& config) {
   note_field("nvlinkCentricSched", config.nvlinkCentricSched);
 }
 
+// NCCL's thread meets the other ranks of a communicator that is built.
+bool meet_ranks(ncclComm* made, int ranks, const std::function<bool()>& gone) {
+  const bool all =
+      made->clique->wait_for_all({0, 0, 0, 0}, made->rank, ranks, gone);
+  std::this_thread::sleep_for(std::chrono::microseconds(300));
+  made->state = ncclSuccess;
+  return all;
+}
+
 int init(ncclComm** comm, int ranks, int rank, const std::string& id,
          const ncclConfig* config) {
   if (const int planned = gpu::planned_failure()) return planned;
@@ -238,10 +251,37 @@ int init(ncclComm** comm, int ranks, int rank, const std::string& id,
   }
   ncclComm* const made = *comm;
   made->later([made, ranks] {
-    made->clique->wait_for_all({0, 0, 0, 0}, made->rank, ranks,
-                               [made] { return made->is_gone(); });
-    std::this_thread::sleep_for(std::chrono::microseconds(300));
-    made->state = ncclSuccess;
+    meet_ranks(made, ranks, [made] { return made->is_gone(); });
+  });
+  return ncclInProgress;
+}
+
+// The ranks that are left of `parent` build a communicator. `*child` is set
+// when it is ready, and until then the parent is in progress.
+[[maybe_unused]] int make_child(ncclComm* parent, const std::string& id,
+                                int ranks, int rank, ncclComm** child,
+                                const ncclConfig* config) {
+  if (!config_fits(*config)) return ncclInvalidArgument;
+  note_config(*config);
+  ncclComm* made;
+  {
+    std::lock_guard<std::mutex> lock(library().mutex);
+    std::shared_ptr<nccl::Clique>& place = library().cliques[id];
+    if (place == nullptr) place = std::make_shared<nccl::Clique>(ranks);
+    made = new ncclComm(place, rank, parent->device);
+    library().comms.insert(made);
+  }
+  *child = nullptr;
+  parent->state = ncclInProgress;
+  parent->child_clique = made->clique;
+  parent->later([parent, made, ranks, child] {
+    const bool all =
+        meet_ranks(made, ranks, [parent] { return parent->aborted.load(); });
+    if (all)
+      *child = made;
+    else
+      made->over = true;
+    parent->state = ncclSuccess;
   });
   return ncclInProgress;
 }
@@ -334,6 +374,7 @@ FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   comm->over = true;
   comm->aborted = true;
   comm->clique->wake();
+  if (comm->child_clique != nullptr) comm->child_clique->wake();
   comm->join();
   return ncclSuccess;
 }
@@ -463,6 +504,54 @@ FAKE_EXPORT int ncclScatter(const void* in, void* out, size_t count, int type,
   return call(comm, stream,
               part_of(Kind::kScatter, in, out, count, type, ncclSum, root),
               "ncclScatter");
+}
+#endif
+#if FAKE_NCCL_VERSION >= 22807
+FAKE_EXPORT int ncclCommRevoke(ncclComm* comm, int flags) {
+  if (!is_alive(comm, "ncclCommRevoke")) return ncclInvalidArgument;
+  if (flags != NCCL_REVOKE_DEFAULT) return ncclInvalidArgument;
+  if (comm->revoked || comm->finalized) {
+    gpu::broken("revoked in vain", "it was revoked or finalized before");
+    return ncclInvalidArgument;
+  }
+  if (const int planned = gpu::planned_revocation()) return planned;
+  while (gpu::ends_hang())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  comm->revoked = true;
+  comm->state = ncclInProgress;
+  comm->clique->wake();
+  comm->later([comm] {
+    if (comm->last_kernel != nullptr) comm->last_kernel->wait();
+    comm->state = ncclSuccess;
+  });
+  return ncclInProgress;
+}
+#endif
+#if FAKE_NCCL_VERSION >= 22703
+FAKE_EXPORT int ncclCommShrink(ncclComm* comm, int* excluded, int n_excluded,
+                               ncclComm** child, ncclConfig* config,
+                               int /*flags*/) {
+  if (!is_alive(comm, "ncclCommShrink")) return ncclInvalidArgument;
+  if (const int planned = gpu::planned_failure()) return planned;
+  if (comm->state == ncclInProgress)
+    gpu::broken("call while in progress", "ncclCommShrink");
+  if (!comm->revoked && comm->last_kernel != nullptr &&
+      !comm->last_kernel->has_happened())
+    gpu::broken("operations under way", "ncclCommShrink waits for them");
+  std::string id = "shrunk " + std::to_string(comm->children++);
+  int rank = comm->rank;
+  for (int i = 0; i < n_excluded; ++i) {
+    if (excluded[i] == comm->rank) return ncclInvalidArgument;
+    if (excluded[i] < comm->rank) --rank;
+    id += " " + std::to_string(excluded[i]);
+  }
+  if (n_excluded == 0) return ncclInvalidArgument;
+  const Inside entry(comm->device);
+  gpu::note("ncclCommShrink");
+  id +=
+      " of " + std::to_string(reinterpret_cast<uintptr_t>(comm->clique.get()));
+  return make_child(comm, id, comm->clique->size() - n_excluded, rank, child,
+                    config);
 }
 #endif
 

@@ -33,17 +33,22 @@ struct ncclComm {
   const int rank, device;
   std::atomic<int> state{ncclInProgress};
   std::atomic<bool> aborted{false}, over{false}, finalized{false};
+  std::atomic<bool> revoked{false};
   // Captured graphs that have kernels of this communicator.
   std::shared_ptr<int> graphs = std::make_shared<int>(0);
   std::map<int, fakes::nccl::Part> reductions;  // the factors of premul_sum
   int next_reduction = ncclNumOps;
   int groups = 0;           // launched so far
+  int children = 0;         // made of it so far
   std::set<int> connected;  // peers; -1: all, for collectives
   // How many calls of each sort there were, by the first words of their key.
   std::map<fakes::nccl::Key, uint64_t> counts;
   std::shared_ptr<fakes::gpu::Moment> last_kernel;
+  // Where it meets for a communicator that is made of it.
+  std::shared_ptr<fakes::nccl::Clique> child_clique;
 
-  bool is_gone() const { return aborted; }
+  // Whether kernels end without their results.
+  bool is_gone() const { return aborted || revoked; }
   // Runs `task` in NCCL's thread.
   void later(std::function<void()> task);
   // Ends the thread; what it waits for has to be gone.
