@@ -8,9 +8,9 @@
 //   auto memory = allocator->allocate(1 << 20);
 //   distwrap::all_reduce(memory->view(DType::kF32), ReduceOp::kSum);
 //
-// Every call accepts this memory wherever it accepts other memory, and the
-// ranks of one call need not agree on it. docs/memory.md explains what shm does
-// with it.
+// Every call accepts this memory wherever it accepts other memory. Over shm the
+// ranks of one call need not agree on it, over nccl they have to. See
+// docs/memory.md.
 #ifndef DISTWRAP_MEMORY_H_
 #define DISTWRAP_MEMORY_H_
 

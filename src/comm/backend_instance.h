@@ -8,6 +8,7 @@
 
 #include "base/fork_mark.h"
 #include "base/mutex.h"
+#include "comm/allocations.h"
 #include "comm/backend_stack.h"
 #include "comm/capabilities.h"
 #include "comm/hints.h"
@@ -87,6 +88,8 @@ class BackendInstance {
   // backend.
   bool is_of_parent() const { return process_.is_of_parent(); }
   Device device() const { return device_; }
+  // Memory of its `mem_alloc`, kept where operations tell it from other memory.
+  Allocations& allocations() { return allocations_; }
   const Capabilities& capabilities() const { return capabilities_; }
 
  private:
@@ -98,6 +101,7 @@ class BackendInstance {
   BackendStack stack_;
   Capabilities capabilities_;
   bool says_begun_ = false;
+  Allocations allocations_;
   mutable base::Mutex calls_;
   base::Mutex sets_;
   mutable SubmitQueue queue_;

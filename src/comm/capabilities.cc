@@ -34,6 +34,8 @@ Capabilities::Capabilities(absl::Span<const dw_caps_row> rows, Device device)
 }
 
 void Capabilities::add(const dw_caps_row& row) {
+  if ((row.flags & DW_FLAG_REGISTERED) != 0)
+    registering_ |= row.ops & kCollectiveOps;
   for (uint16_t kind = 1; kind < kOpKinds; ++kind) {
     if ((row.ops & DW_BIT(kind)) == 0) continue;
     const OpShape& shape = op_shape(kind);

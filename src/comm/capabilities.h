@@ -35,6 +35,8 @@ class Capabilities {
     return reductions_[kind][static_cast<uint8_t>(dtype)] != 0;
   }
   bool supports_kind(uint16_t kind) const;
+  // The kinds whose rows have DW_FLAG_REGISTERED.
+  uint64_t registering() const { return registering_; }
   // The promises for a collective of `bytes` on each rank: these, or these with
   // those of rows that have size limits.
   const Capabilities& at(uint16_t kind, DType dtype, uint16_t reduce,
@@ -52,6 +54,7 @@ class Capabilities {
   std::array<std::array<uint16_t, 16>, kOpKinds> reductions_{};
   Device device_ = kCpu;
   uint32_t memory_ = 0;
+  uint64_t registering_ = 0;
   std::vector<dw_caps_row> limited_;  // rows with limits of sizes
   // These promises together with those of `limited_` without their limits;
   // null: equal to these.

@@ -25,6 +25,8 @@ BackendCommunicator::BackendCommunicator(
       watchdog_(std::move(watchdog)),
       lock_(this, backend_->submits_beside()),
       board_(std::move(board)) {
+  // Every call takes the way on which its memory is looked up.
+  if (capabilities_.registering() != 0) lock_.watch(true);
   if (identity_.hooks != nullptr) identity_.hooks->attach(lock_);
   if (board_ != nullptr) board_->tell(this);
   if (identity_.news != nullptr) identity_.news->tell(this);

@@ -243,6 +243,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
                                const CallOptions& options, ScaleBytes* scale,
                                ListArrays* lists, bool* own_scale,
                                dw_op* op) const;
+  // Sets DW_FLAG_REGISTERED where that is so.
+  void say_registered(dw_op* op) const;
   void stamp(dw_op* op);
   // A refused call has used no sequence number.
   void unstamp(const dw_op& op);

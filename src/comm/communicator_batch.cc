@@ -136,6 +136,7 @@ absl::StatusOr<std::vector<Work>> BackendCommunicator::submit_batch(
       unwind(DW_INVALID_ARGUMENT, dw_error{}).IgnoreError();
       return open;
     }
+    owner.say_registered(&op);
     if (op_shape(op.kind).collective()) owner.stamp(&op);
     try {
       cells.push_back(owner.begin(op, item.prepared->label,

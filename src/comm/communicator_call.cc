@@ -334,6 +334,7 @@ absl::StatusOr<Work> BackendCommunicator::run_built(CallContext& context,
   const Runner& later = prepared == nullptr ? any_ : prepared->later();
   const bool caller_waits = !options.async && context.stream == nullptr;
   const bool collective = op_shape(context.kind).collective();
+  say_registered(&op);
   if (context.place == BiasedLock::Place::kBeside) {
     Started started;
     {
@@ -386,6 +387,17 @@ absl::Status BackendCommunicator::check_open(uint16_t kind) const {
       life_.load(std::memory_order_seq_cst) == Life::kOpen)
     return absl::OkStatus();
   return refuse_closed(kind);
+}
+
+void BackendCommunicator::say_registered(dw_op* op) const {
+  if ((capabilities_.registering() & DW_BIT(op->kind)) == 0) return;
+  constexpr uint32_t kDivided = DW_FLAG_PER_RANK | DW_FLAG_PARTS;
+  const Allocations& known = backend_->allocations();
+  if (!known.any() || (op->flags & kDivided) != 0) return;
+  const bool all = (op->in.data == nullptr || known.have(op->in.data)) &&
+                   (op->out.data == nullptr || known.have(op->out.data));
+  const bool some = op->in.data != nullptr || op->out.data != nullptr;
+  if (some && all) op->flags |= DW_FLAG_REGISTERED;
 }
 
 void BackendCommunicator::stamp(dw_op* op) {

@@ -40,6 +40,8 @@ absl::StatusOr<std::shared_ptr<Allocation>> Allocation::make(
       backend->backend(), static_cast<uint64_t>(bytes), &memory, &data, &error);
   if (code != DW_OK)
     return base::make_error(backend_error(code, error, backend->name()));
+  if (backend->capabilities().registering() != 0)
+    backend->allocations().add(data, bytes);
   return std::shared_ptr<Allocation>(
       new Allocation(std::move(backend), memory, data, bytes));
 }
@@ -88,6 +90,7 @@ absl::Status Allocation::release() {
       backend_->api().mem_release(backend_->backend(), memory_, &error);
   if (code != DW_OK)
     return base::make_error(backend_error(code, error, backend_->name()));
+  backend_->allocations().remove(data_);
   released_.store(true, std::memory_order_release);
   return absl::OkStatus();
 }

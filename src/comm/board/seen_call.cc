@@ -19,12 +19,14 @@ std::string SeenCall::text() const {
   const OpShape& shape = op_shape(static_cast<uint16_t>(what & 0xff));
   std::string text =
       absl::StrCat((what & kExclusive) != 0 ? "exclusive " : "", shape.name);
-  const dw_dtype dtype = {static_cast<uint8_t>(what >> 16),
+  const dw_dtype dtype = {static_cast<uint8_t>(what >> 16 & 0x7f),
                           static_cast<uint8_t>(what >> 24), 1};
   if (const absl::string_view name = dtype_text(dtype); !name.empty()) {
     absl::StrAppend(&text, " ", name);
     if (count >= 0) absl::StrAppend(&text, " x ", count);
   }
+  if ((what & kRegistered) != 0)
+    absl::StrAppend(&text, " in the backend's memory");
   if ((what & kCaptured) != 0) absl::StrAppend(&text, " captured");
   if ((what & kWithCounts) != 0) absl::StrAppend(&text, " with counts");
   if ((what & kPrepared) != 0) absl::StrAppend(&text, " prepared");

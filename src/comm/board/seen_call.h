@@ -21,10 +21,11 @@ struct SeenCall {
   // another.
   uint64_t print = 0;
   // kind 8, reduction 4, kWithCounts, kExclusive, kCaptured, kPrepared, dtype's
-  // code 8 and bits 8, root 32
+  // code 7, kRegistered, dtype's bits 8, root 32
   uint64_t what = 0;
   static constexpr uint64_t kWithCounts = 1 << 12, kExclusive = 1 << 13,
-                            kCaptured = 1 << 14, kPrepared = 1 << 15;
+                            kCaptured = 1 << 14, kPrepared = 1 << 15,
+                            kRegistered = 1 << 23;
   // Elements per rank; kOwnCount when each rank has its own.
   int64_t count = 0;
   static constexpr int64_t kOwnCount = -1;
@@ -96,10 +97,12 @@ uint64_t print_of(const int64_t* counts, int size);
         [[unlikely]]
       sizes += seen_call::print_of(counts, size);
   }
-  if (((op.flags & (DW_FLAG_EXCLUSIVE | DW_FLAG_CAPTURE)) | op.fingerprint) !=
-      0) [[unlikely]] {
+  constexpr uint32_t kShown =
+      DW_FLAG_EXCLUSIVE | DW_FLAG_CAPTURE | DW_FLAG_REGISTERED;
+  if (((op.flags & kShown) | op.fingerprint) != 0) [[unlikely]] {
     if ((op.flags & DW_FLAG_EXCLUSIVE) != 0) seen.what |= kExclusive;
     if ((op.flags & DW_FLAG_CAPTURE) != 0) seen.what |= kCaptured;
+    if ((op.flags & DW_FLAG_REGISTERED) != 0) seen.what |= kRegistered;
     if (op.fingerprint != 0) seen.what |= kPrepared;
     sizes += mix(op.fingerprint);
   }

@@ -75,6 +75,10 @@ enum {
 /* On a stream: what is put there later does not wait for the operation.
  * Known to every backend with DW_BACKEND_STREAMS, whatever its rows say. */
 #define DW_FLAG_ASIDE 0x100u
+/* Since 1.2. All buffers that this rank brings lie in memory of `mem_alloc`. Set
+ * in collectives without lists and counts per rank, where the rows have it: on
+ * all ranks of the call or on none. */
+#define DW_FLAG_REGISTERED 0x200u
 
 /* Tags of send and recv: bits 0..31 number a message within a class, bits
  * 32..39 name the class, the rest is zero. A receive takes the oldest message
