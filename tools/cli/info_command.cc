@@ -13,6 +13,7 @@
 #include "tensor_tool.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <cstdio>
 
@@ -108,13 +109,15 @@ int show_backend(const std::string& name, const Typed& typed,
       capability_table((*backend)->name(), promises->rows, device,
                        promises->moves_rows, promises->adds_rows);
   if (typed.has("--markdown")) return print(to_markdown(table));
+  JsonArray notes(promises->notes.begin(), promises->notes.end());
   if (typed.has("--json"))
     return print(bench::json_text(
         JsonObject{{"schema", 1},
                    {"tool", "distwrap info"},
                    {"backend", JsonObject{{"name", (*backend)->name()},
                                           {"version", (*backend)->version()},
-                                          {"origin", (*backend)->origin()}}},
+                                          {"origin", (*backend)->origin()},
+                                          {"notes", std::move(notes)}}},
                    {"capabilities", to_json(table)}}));
   return print(absl::StrCat(
       table.backend, " ", (*backend)->version(), ", ", (*backend)->origin(),
@@ -122,7 +125,8 @@ int show_backend(const std::string& name, const Typed& typed,
       device == DW_DEVICE_CPU
           ? "host memory"
           : absl::StrCat("memory of device type ", device_type_name(device)),
-      "\n", to_text(table)));
+      "\n", absl::StrJoin(promises->notes, "\n"),
+      promises->notes.empty() ? "" : "\n", to_text(table)));
 }
 
 int show_recordings(const std::string& folder, const Typed& typed) {

@@ -117,6 +117,18 @@ TEST(Info, AsksABackendForItsPromises) {
   ASSERT_TRUE(shm.ok());
   EXPECT_TRUE(backend_promises(**shm)->moves_rows);
   EXPECT_TRUE(backend_promises(**shm)->adds_rows);
+  // A backend may say what it has found.
+  dw_backend_api tells = (*loopback)->api();
+  static const auto open_loopback = tells.open;
+  tells.open = [](const dw_host_api* host, const dw_open_info* info,
+                  dw_backend** backend, dw_error* error) {
+    host->log(host->self, DW_LOG_DEBUG, {"version 7", 9});
+    return open_loopback(host, info, backend, error);
+  };
+  const auto told = plugin::make_backend(&tells, "linked in");
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_THAT(backend_promises(**told)->notes,
+              testing::ElementsAre("version 7"));
 }
 
 TEST(ErrorPages, AreWholeForEveryReason) {

@@ -2,7 +2,6 @@
 
 #include "algo/reduce_kernels.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "distwrap/deadline.h"
 #include "sdk/moe_rows.h"
 
@@ -15,18 +14,19 @@
 namespace distwrap::cli {
 namespace {
 
-// A host without communicators, in which no operation ever completes.
-dw_host_api host_without_work() {
+// A host without communicators, in which no operation ever completes. It keeps
+// what is logged.
+dw_host_api host_without_work(std::vector<std::string>* notes) {
   return {
       .struct_size = sizeof(dw_host_api),
       .abi_major = DW_ABI_MAJOR,
       .abi_minor = DW_ABI_MINOR,
-      .self = nullptr,
+      .self = notes,
       .complete = [](dw_work*, int32_t, const dw_error*) {},
       .log =
-          [](void*, int32_t, dw_str text) {
-            base::log(base::LogLevel::kInfo,
-                      absl::string_view(text.data, text.size));
+          [](void* self, int32_t, dw_str text) {
+            static_cast<std::vector<std::string>*>(self)->emplace_back(
+                text.data, text.size);
           },
       .now_ns = [](void*) { return Deadline::now_ns(); },
       .wake = [](void*) {},
@@ -49,6 +49,7 @@ dw_host_api host_without_work() {
       },
       .under_way = nullptr,
       .waits = nullptr,
+      .begun = nullptr,
   };
 }
 
@@ -131,7 +132,8 @@ int32_t device_type_of(const plugin::BackendTable& backend) {
 
 absl::StatusOr<BackendPromises> backend_promises(
     const plugin::BackendTable& backend) {
-  const dw_host_api host = host_without_work();
+  BackendPromises promises;
+  const dw_host_api host = host_without_work(&promises.notes);
   const dw_open_info info{.struct_size = sizeof(dw_open_info),
                           .flags = 0,
                           .device_type = device_type_of(backend),
@@ -149,7 +151,6 @@ absl::StatusOr<BackendPromises> backend_promises(
   uint64_t n_rows = 0;
   code = backend.api().caps(opened, &rows, &n_rows, &error);
   // The rows belong to the instance, so they are copied before it closes.
-  BackendPromises promises;
   if (code == DW_OK) {
     promises.rows.assign(rows, rows + n_rows);
     if (info.device_type == DW_DEVICE_CPU)

@@ -9,6 +9,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <string>
 #include <vector>
 
 namespace distwrap::cli {
@@ -18,6 +19,8 @@ namespace distwrap::cli {
 int32_t device_type_of(const plugin::BackendTable& backend);
 
 struct BackendPromises {
+  // The lines that the instance logs when it opens: versions, devices.
+  std::vector<std::string> notes;
   std::vector<dw_caps_row> rows;
   // Whether it knows the extensions distwrap.moe and distwrap.moe.sum
   // (abi/moe.h), as a communicator of one rank answers `query`; false for
