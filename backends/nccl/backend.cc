@@ -1,13 +1,16 @@
 // Opening and closing an instance.
 #include "backend.h"
 
+#include "encryption.h"
 #include "promises.h"
 #include "sdk/fail.h"
 #include "sdk/guard.h"
 #include "sdk/read_op.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace nccl_backend {
 namespace {
@@ -34,6 +37,33 @@ void log(const Backend& backend, int level, const std::string& text) {
   backend.host->log(backend.host->self, level, {text.data(), text.size()});
 }
 
+// For `distwrap info --backend nccl`, and for the log.
+void log_facts(const Backend& backend) {
+  const Device& device = *backend.device;
+  int driver = 0;
+  device.driver().cuDriverGetVersion(&driver);
+  const std::string number = std::to_string(device.ordinal());
+  log(backend, DW_LOG_DEBUG,
+      "NCCL " + version_text(backend.nccl.version) + " on a driver of CUDA " +
+          std::to_string(driver / 1000) + "." +
+          std::to_string(driver % 1000 / 10));
+  std::string missing;
+#define NCCL_OPTIONAL(type, name, parameters) \
+  if (backend.nccl.name == nullptr) missing += " " #name;
+#include "symbols.def"
+  log(backend, DW_LOG_DEBUG,
+      missing.empty() ? "this NCCL has everything that is used"
+                      : "this NCCL lacks" + missing);
+  const char* const off = std::getenv("NCCL_MNNVL_ENABLE");
+  log(backend, DW_LOG_DEBUG,
+      "device " + number + ": NVLink between hosts (MNNVL) is " +
+          (!device.exports_fabric()
+               ? "not possible, the device exports no fabric handles"
+           : off != nullptr && std::string_view(off) == "0"
+               ? "switched off by NCCL_MNNVL_ENABLE=0"
+               : "possible, the device exports fabric handles"));
+}
+
 }  // namespace
 
 int32_t open(const dw_host_api* host, const dw_open_info* given,
@@ -55,18 +85,19 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
     if (int32_t code = open_nccl(nccl_file.empty() ? kNcclName : nccl_file,
                                  &made->nccl, error))
       return code;
+    const std::string& key_file = made->hints.encryption_key_file;
+    if (!key_file.empty())
+      if (int32_t code = set_encryption(made->nccl, key_file, error))
+        return code;
     if (int32_t code =
             Device::open(driver, info.device_id, &made->device, error))
       return code;
     made->rows = rows_of(made->nccl.version, made->device->capability());
+    if (made->hints.register_memory == 0)
+      for (dw_caps_row& row : made->rows) row.flags &= ~DW_FLAG_REGISTERED;
     made->watch = std::make_unique<Watch>(made.get());
     if (int32_t code = made->watch->start(error)) return code;
-    int driver_version = 0;
-    driver.cuDriverGetVersion(&driver_version);
-    log(*made, DW_LOG_DEBUG,
-        "nccl: NCCL " + version_text(made->nccl.version) +
-            " on a driver of CUDA " + std::to_string(driver_version / 1000) +
-            "." + std::to_string(driver_version % 1000 / 10));
+    log_facts(*made);
     *backend = reinterpret_cast<dw_backend*>(made.release());
     return DW_OK;
   });

@@ -7,11 +7,13 @@
 #include "ending.h"
 #include "hints.h"
 #include "library.h"
+#include "registered.h"
 #include "sdk/buffers.h"
 #include "sdk/kept_failure.h"
 #include "watch.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +29,7 @@ struct Backend {
   Hints hints;
   std::vector<dw_caps_row> rows;
   std::string version;
+  Blocks blocks;
   Endings endings;
   std::unique_ptr<Watch> watch;
 };
@@ -40,11 +43,14 @@ struct NcclPart {
   // Held while a thread is inside NCCL with it. An abort waits for it, since
   // NCCL frees the communicator.
   std::mutex inside;
+  dw_sdk::KeptFailure failure{"nccl"};
   ncclComm* handle = nullptr;      // null once it was handed over to its end
   std::shared_ptr<Ending> ending;  // set when the abort begins
   // By ncclCommRevoke: NCCL has let go of all buffers, and keeps what the
   // handle names. A thread that revokes has the handle meanwhile.
   bool revoking = false, revoked = false;
+  // NCCL's handles of the memory that is registered with it, by address.
+  std::map<const void*, void*> registered;
   // Where a thread of NCCL puts the communicator that it makes of this one;
   // null while no setup wants that.
   std::unique_ptr<ncclComm*> child;
@@ -63,9 +69,9 @@ struct Comm {
   CUstream_st* stream = nullptr;
   CUdeviceptr scratch = 0;  // kScratchBytes, used by barriers
   int64_t last_end_ns = 0;  // when the Watch saw an operation end
-  dw_sdk::KeptFailure failure{"nccl"};
 
   const std::shared_ptr<NcclPart> part = std::make_shared<NcclPart>();
+  dw_sdk::KeptFailure& failure = part->failure;
 
   // Used by one operation at a time.
   dw_sdk::Buffers buffers;

@@ -7,6 +7,7 @@
 #include <utility>
 
 namespace nccl_backend {
+
 std::unique_ptr<Child> Child::offer(Backend& backend,
                                     const dw_setup_info& info) {
   Comm* const parent = of(info.parent);

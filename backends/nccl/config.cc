@@ -3,6 +3,7 @@
 #include "library.h"
 #include "sdk/fail.h"
 
+#include <iterator>
 #include <string>
 
 namespace nccl_backend {
@@ -16,18 +17,20 @@ struct FormOfConfig {
 };
 constexpr size_t up_to(size_t end) { return (end + 7) / 8 * 8; }
 constexpr FormOfConfig kForms[] = {
-    {22803, sizeof(ncclConfig)},
+    {23100, sizeof(ncclConfig)},
+    {22803, up_to(offsetof(ncclConfig, graphUsageMode))},
     {22703, up_to(offsetof(ncclConfig, nChannelsPerNetPeer))},
     {22600, up_to(offsetof(ncclConfig, commName))},
     {21700, up_to(offsetof(ncclConfig, trafficClass))},
 };
-static_assert(sizeof(ncclConfig) == 80);
+static_assert(sizeof(ncclConfig) == 120);
+static_assert(up_to(offsetof(ncclConfig, graphUsageMode)) == 80);
 static_assert(offsetof(ncclConfig, splitShare) == 40);
 
 const FormOfConfig& form_of(int version) {
   for (const FormOfConfig& form : kForms)
     if (version >= form.since) return form;
-  return kForms[3];
+  return kForms[std::size(kForms) - 1];
 }
 
 int32_t too_old(const char* hint, int since, int version, dw_error* error) {
@@ -55,6 +58,10 @@ int32_t fill_config(int version, const Hints& hints, ncclConfig* config,
   config->collnetEnable = config->CTAPolicy = config->shrinkShare = kUnset;
   config->nvlsCTAs = config->nChannelsPerNetPeer = kUnset;
   config->nvlinkCentricSched = kUnset;
+  config->graphUsageMode = config->numRmaCtx = config->maxP2pPeers = kUnset;
+  config->graphStreamOrdering = config->launchOrderImplicit = kUnset;
+  config->numRmaSig = config->rmaEagerInit = config->hostCftMode = kUnset;
+  config->nvlsHostMode = kUnset;
   config->blocking = 0;
 #define NCCL_FIELD_HINT(name, field, first, least, most)               \
   if (hints.name != kUnset) {                                          \

@@ -51,6 +51,13 @@ int32_t Device::open(const Driver& driver, int ordinal,
           made->handle_);
       result != CUDA_SUCCESS)
     return fail_driver(driver, "the device has no capability", result, error);
+  // Older drivers do not know the attribute.
+  int exports = 0;
+  made->exports_fabric_ =
+      driver.cuDeviceGetAttribute(
+          &exports, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+          made->handle_) == CUDA_SUCCESS &&
+      exports != 0;
   if (int result =
           driver.cuDevicePrimaryCtxRetain(&made->context_, made->handle_);
       result != CUDA_SUCCESS)

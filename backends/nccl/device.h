@@ -26,6 +26,8 @@ class Device {
   const CUuuid& uuid() const { return uuid_; }
   // The first number of its compute capability: 9 for sm_90.
   int capability() const { return capability_; }
+  // Whether its memory can be shared by NVLink between hosts (MNNVL).
+  bool exports_fabric() const { return exports_fabric_; }
   // Held around a call that enqueues: NCCL wants one thread at a time for each
   // device. Calls that may hang, abort and destroy, do not take it.
   std::mutex& calls() { return calls_; }
@@ -40,6 +42,7 @@ class Device {
   CUctx_st* context_ = nullptr;
   CUuuid uuid_ = {};
   int capability_ = 0;
+  bool exports_fabric_ = false;
   std::mutex calls_;
 };
 

@@ -42,7 +42,11 @@ void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
 void destroy_in_peace(const Owned& owned, Ending& ending) {
   int result;
   {
+    const std::lock_guard<std::mutex> inside(owned.part->inside);
     const std::lock_guard<std::mutex> calls(owned.device->calls());
+    for (const auto& [address, registration] : owned.part->registered)
+      owned.nccl.ncclCommDeregister(owned.handle, registration);
+    owned.part->registered.clear();
     result = owned.nccl.ncclCommFinalize(owned.handle);
   }
   // NCCL finalizes when all ranks do, and when no captured graph is left that
@@ -96,18 +100,20 @@ int32_t make_parts(Comm* comm, dw_error* error) {
 }
 
 std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
+  Endings& endings = comm->backend->endings;
   Owned owned = {comm->backend->nccl, comm->backend->device,
                  comm->part,          nullptr,
                  comm->stream,        comm->scratch};
-  return comm->backend->endings.begin([owned, by](Ending& ending) mutable {
+  const std::shared_ptr<Ending> ended = endings.add();
+  std::shared_ptr<Ending> abort;
+  {
+    const std::lock_guard<std::mutex> inside(owned.part->inside);
+    abort = std::exchange(owned.part->ending, ended);
+  }
+  endings.run(ended, [owned, by, abort](Ending& ending) mutable {
     const CurrentContext current(*owned.device);
     // Freeing memory in another mode would end captures of other threads.
     const RelaxedCapture relaxed(owned.device->driver());
-    std::shared_ptr<Ending> abort;
-    {
-      const std::lock_guard<std::mutex> inside(owned.part->inside);
-      abort = owned.part->ending;
-    }
     // An abort that hangs keeps this thread, too; both are left behind.
     while (abort != nullptr && !abort->wait(std::chrono::hours(1))) {
     }
@@ -123,6 +129,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
     }
     free_parts(owned);
   });
+  return ended;
 }
 
 void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,

@@ -49,6 +49,8 @@ std::string Hints::common() const {
 #define NCCL_FIELD_HINT(name, field, since, least, most) \
   if (name != kUnset) text += #name "=" + std::to_string(name) + " ";
 #include "hints.def"
+  // Ranks without a key cannot reach those with one.
+  text += encryption_key_file.empty() ? "" : "encrypted ";
   return text;
 }
 

@@ -105,6 +105,7 @@ class Launch {
       if (item.call.order != Order::kCaptured)
         if (int32_t code = backend_.watch->take(&item.flight, error))
           return code;
+      if (item.flight != nullptr) find_memory(item);
       if (item.op->reduce != DW_REDUCE_PREMUL_SUM) continue;
       // The buffers of the communicator are another item's by now.
       ReadCall again;
@@ -114,6 +115,31 @@ class Launch {
           return code;
       if (int32_t code = make_reduction_of(&item, error))
         return broken(code, error);
+    }
+    return DW_OK;
+  }
+
+  // NCCL registers the memory of a captured operation itself.
+  void find_memory(LaunchItem& item) {
+    if ((item.op->flags & DW_FLAG_REGISTERED) == 0 ||
+        item.comm->hints.register_memory == 0)
+      return;
+    item.flight->in = backend_.blocks.use(item.op->in.data);
+    item.flight->out = backend_.blocks.use(item.op->out.data);
+  }
+
+  int32_t register_memory(const LaunchItem& item, dw_error* error) {
+    if (item.flight == nullptr) return DW_OK;
+    NcclPart& part = *item.comm->part;
+    for (Block* const block : {item.flight->in, item.flight->out}) {
+      if (block == nullptr || part.registered.count(block->at) != 0) continue;
+      const RelaxedCapture relaxed(driver_);
+      void* registration = nullptr;
+      const int result = nccl_.ncclCommRegister(part.handle, block->at,
+                                                block->bytes, &registration);
+      if (result != ncclSuccess) return fail("ncclCommRegister", result, error);
+      part.registered[block->at] = registration;
+      backend_.blocks.registered(block, item.comm->part);
     }
     return DW_OK;
   }
@@ -161,6 +187,7 @@ class Launch {
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
     const LaunchItem* before = nullptr;
     for (LaunchItem& item : items_) {
+      if (int32_t code = register_memory(item, error)) return code;
       if (int result = record_begin(item, before); result != CUDA_SUCCESS)
         return fail_driver(driver_, "the begin cannot be recorded", result,
                            error);

@@ -58,7 +58,8 @@ int32_t open_driver(const std::string& path, Driver* driver, dw_error* error) {
     return refuse(error, path + " has no " + missing +
                              "; the driver of CUDA 11.0 or newer is needed");
   if (int result = found.cuInit(0); result != CUDA_SUCCESS)
-    return fail_driver(found, "the CUDA driver does not start", result, error);
+    return refuse(
+        error, "the CUDA driver does not start: " + found.error_name(result));
   *driver = found;
   return DW_OK;
 }

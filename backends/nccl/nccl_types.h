@@ -77,6 +77,18 @@ struct ncclConfig {
   const char* commName;
   int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs;  // 2.27.3
   int nChannelsPerNetPeer, nvlinkCentricSched;          // 2.28.3
+  // 2.31; some of these are older, in forms that are not used.
+  int graphUsageMode, numRmaCtx, maxP2pPeers, graphStreamOrdering;
+  int launchOrderImplicit, numRmaSig, rmaEagerInit, hostCftMode, nvlsHostMode;
+};
+
+// ncclEncryptionConfig_t
+enum : int { NCCL_ENCRYPTION_MODE_NONE = 0, NCCL_ENCRYPTION_MODE_PSK = 1 };
+struct ncclEncryptionConfig {
+  size_t size;
+  unsigned magic, version;
+  int mode;
+  const char* psk;
 };
 
 }  // extern "C"

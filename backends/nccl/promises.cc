@@ -53,6 +53,8 @@ uint32_t allowed_flags(uint16_t kind) {
   if (kind == DW_OP_ALL_TO_ALL) flags &= ~uint32_t{DW_FLAG_IN_PLACE};
   if ((DW_BIT(kind) & dw_sdk::kReductions) != 0)
     flags |= DW_FLAG_SCALE_ON_DEVICE;
+  if ((DW_BIT(kind) & (dw_sdk::kMessages | DW_BIT(DW_OP_BARRIER))) == 0)
+    flags |= DW_FLAG_REGISTERED;
   return flags;
 }
 

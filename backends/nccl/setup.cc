@@ -263,6 +263,10 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
         Hints hints = of(backend)->hints;
         if (int32_t code = read_hints(info.hints, info.n_hints, &hints, error))
           return code;
+        if (hints.encryption_key_file != of(backend)->hints.encryption_key_file)
+          return dw_invalid(error,
+                            "nccl: encryption_key_file is a hint of the "
+                            "session: NCCL has one key for all groups");
         auto building =
             std::make_unique<Setup>(of(backend), info, std::move(hints));
         if (int32_t code = building->begin(info, error)) return code;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <new>
 #include <sys/prctl.h>
+#include <utility>
 
 namespace nccl_backend {
 namespace {
@@ -119,6 +120,8 @@ int32_t Watch::take(Flight** flight, dw_error* error) {
 }
 
 void Watch::put_back(Flight* flight) {
+  for (Block** const used : {&flight->in, &flight->out})
+    if (*used != nullptr) backend_->blocks.leave(std::exchange(*used, nullptr));
   std::lock_guard<std::mutex> lock(mutex_);
   flight->next = free_;
   free_ = flight;

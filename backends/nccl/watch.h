@@ -18,6 +18,7 @@
 namespace nccl_backend {
 
 struct Backend;
+struct Block;
 struct Comm;
 
 // When the device begins an operation. Those of one stream follow each other.
@@ -34,6 +35,9 @@ struct Flight {
   CUevent_st* before = nullptr;   // the end of earlier work of its stream
   CUevent_st* event = nullptr;    // the end of the operation
   CUstream_st* stream = nullptr;  // where it runs
+  // Memory of mem_alloc that it uses.
+  Block* in = nullptr;
+  Block* out = nullptr;
   Begins begins = Begins::kAfterPrevious;
   uint16_t kind = 0;
   uint64_t seq = 0;

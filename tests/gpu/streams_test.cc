@@ -72,7 +72,7 @@ TEST_F(GpuStreams, AsideTheStreamGoesOn) {
   ASSERT_TRUE(sum->wait_stream(handle(stream_)).ok());
   stream_.copy(z_, y_);
   EXPECT_FALSE(stream_.is_idle()) << "it waits for the operation";
-  EXPECT_EQ(sum->state(), WorkState::kRunning);
+  EXPECT_EQ(sum->state(), WorkState::kQueued);
   gate.open();
   stream_.synchronize();
   EXPECT_EQ(read(z_), Bytes(kBytes, 9));

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <mutex>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace distwrap::nccl_test {
 namespace {
@@ -54,6 +57,15 @@ TEST(NcclOpen, NamesTheNumberOfDevices) {
   EXPECT_EQ(error.code, DW_UNAVAILABLE);
   EXPECT_THAT(error.text,
               AllOf(HasSubstr("no device 64"), HasSubstr("sees 64")));
+}
+
+TEST(NcclOpen, SaysThatThereIsNoDevice) {
+  fakes::gpu::set_machine(0, 9);
+  const dw_error error = open_with({});
+  fakes::gpu::set_machine(64, 9);
+  EXPECT_EQ(error.code, DW_UNAVAILABLE);
+  EXPECT_THAT(error.text, AllOf(HasSubstr("driver does not start"),
+                                HasSubstr("CUDA_ERROR_NO_DEVICE")));
 }
 
 TEST(NcclOpen, RefusesHintsThatAreWrong) {
@@ -128,14 +140,116 @@ TEST(NcclHints, ReachNccl) {
       {"traffic_class", "7"},    {"comm_name", "dp"},
       {"collnet", "1"},          {"cta_policy", "2"},
       {"nvls_ctas", "3"},        {"channels_per_net_peer", "5"},
-      {"nvlink_centric", "0"}};
+      {"nvlink_centric", "0"},   {"launch_order", "1"}};
   run_ranks({.size = 1, .hints = hints}, [](FakeRank&) {});
   EXPECT_THAT(
       fakes::gpu::take_notes(),
       testing::UnorderedElementsAre(
           "minCTAs=2", "maxCTAs=4", "cgaClusterSize=1", "netName=Socket",
           "trafficClass=7", "commName=dp", "collnetEnable=1", "CTAPolicy=2",
-          "nvlsCTAs=3", "nChannelsPerNetPeer=5", "nvlinkCentricSched=0"));
+          "nvlsCTAs=3", "nChannelsPerNetPeer=5", "nvlinkCentricSched=0",
+          "launchOrderImplicit=1"));
+}
+
+// A file with these bytes, readable by this user only unless told otherwise.
+class KeyFile {
+ public:
+  explicit KeyFile(const std::string& bytes, mode_t mode = 0600) {
+    const int fd = mkstemp(path_.data());
+    EXPECT_EQ(write(fd, bytes.data(), bytes.size()),
+              static_cast<ssize_t>(bytes.size()));
+    fchmod(fd, mode);
+    close(fd);
+  }
+  ~KeyFile() { unlink(path_.c_str()); }
+  KeyFile(const KeyFile&) = delete;
+  KeyFile& operator=(const KeyFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = testing::TempDir() + "/nccl_key_XXXXXX";
+};
+
+const std::string kKey = "a key of this test with its 32 bytes";
+
+TEST(NcclHints, AKeyThatIsWrongIsRefused) {
+  const KeyFile good(kKey), open_to_all(kKey, 0644), brief("brief\n"),
+      zero(kKey + '\0' + "x");
+  const auto text_of = [](const std::string& path) {
+    return std::string(open_with({{"encryption_key_file", path}}).text);
+  };
+  EXPECT_THAT(text_of("/nowhere/key"), HasSubstr("cannot be opened"));
+  EXPECT_THAT(text_of("/"), HasSubstr("no file of this user"));
+  EXPECT_THAT(text_of(open_to_all.path()), HasSubstr("others cannot read"));
+  EXPECT_THAT(text_of(brief.path()), HasSubstr("32 to 4096 bytes"));
+  EXPECT_THAT(text_of(zero.path()), HasSubstr("zero byte"));
+  const dw_error old = open_with({{"encryption_key_file", good.path()},
+                                  {"nccl_library", fake_nccl(22902)}});
+  EXPECT_EQ(old.code, DW_INVALID_ARGUMENT);
+  EXPECT_THAT(old.text, AllOf(HasSubstr("2.32.3"), HasSubstr("2.29.2")));
+}
+
+// NCCL has one key for the process.
+TEST(NcclHints, AKeyReachesNcclOnce) {
+  const KeyFile key(kKey + "\n"), again(kKey), other(kKey + " or another");
+  fakes::gpu::take_notes();
+  static bool given = false;  // when the test is repeated
+  for (const KeyFile* const one : {&key, &again})
+    EXPECT_STREQ(open_with({{"encryption_key_file", one->path()}}).text, "");
+  EXPECT_THAT(fakes::gpu::take_notes(),
+              testing::Contains("key=" + kKey).Times(given ? 0 : 1));
+  given = true;
+  EXPECT_THAT(open_with({{"encryption_key_file", other.path()}}).text,
+              HasSubstr("another key in use"));
+  run_unopened({.size = 1}, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK);
+    EXPECT_EQ(rank.build({{"encryption_key_file", key.path()}}),
+              DW_INVALID_ARGUMENT);
+    EXPECT_THAT(rank.error.text, HasSubstr("a hint of the session"));
+  });
+  // A rank without the key could not be reached.
+  run_unopened({.size = 2}, [&](FakeRank& rank) {
+    HintMap hints;
+    if (rank.rank == 0) hints["encryption_key_file"] = key.path();
+    ASSERT_EQ(rank.open(hints), DW_OK) << rank.error.text;
+    EXPECT_NE(rank.build(), DW_OK);
+    EXPECT_THAT(rank.error.text, HasSubstr("hints differ"));
+  });
+}
+
+// `distwrap info --backend nccl` shows these lines.
+TEST(NcclOpen, TellsWhatItHasFound) {
+  static std::mutex mutex;
+  static std::vector<std::string> lines;
+  lines.clear();
+  dw_host_api host = conformance::host_table();
+  host.log = [](void*, int32_t, dw_str text) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    lines.emplace_back(text.data, text.size);
+  };
+  for (const int version : {22803, 23203}) {
+    const std::string library = fake_nccl(version), driver = fake_driver();
+    const dw_hint hints[] = {
+        {{"nccl_library", 12}, {library.data(), library.size()}},
+        {{"cuda_driver", 11}, {driver.data(), driver.size()}}};
+    dw_open_info info = {};
+    info.struct_size = sizeof info;
+    info.device_type = DW_DEVICE_CUDA;
+    info.hints = hints;
+    info.n_hints = 2;
+    dw_backend* backend = nullptr;
+    dw_error error = {};
+    ASSERT_EQ(nccl().open(&host, &info, &backend, &error), DW_OK) << error.text;
+    nccl().close(backend);
+  }
+  EXPECT_THAT(
+      lines,
+      testing::IsSupersetOf(
+          {HasSubstr("NCCL 2.28.3 on a driver of CUDA 12.8"),
+           HasSubstr("lacks ncclCommRevoke ncclSetEncryption"),
+           HasSubstr("NCCL 2.32.3"), HasSubstr("has everything that is used"),
+           HasSubstr("NVLink between hosts (MNNVL) is possible")}));
 }
 
 TEST(NcclHints, RanksPerIdSpreadsIds) {
@@ -240,6 +354,34 @@ TEST(NcclCalls, TagsInOrderAreAllowedByAHint) {
   });
 }
 
+// NCCL reduces floats of 8 bits from sm_90 and 2.24.3 on, and moves them
+// everywhere.
+TEST(NcclCalls, FloatsOf8BitsByDevice) {
+  for (const int capability : {8, 9}) {
+    for (const int version : {22304, 23203}) {
+      fakes::gpu::set_machine(64, capability);
+      // A device that is open stays as it was.
+      const int device = 40 + capability;
+      run_ranks({.size = 1, .version = version, .devices = {device}},
+                [=](FakeRank& rank) {
+                  const DeviceInts x(rank, {0});
+                  dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 8);
+                  op.in.dtype = op.out.dtype = {10, 8, 1};
+                  if (capability < 9 || version < 22403) {
+                    EXPECT_EQ(rank.call(op), DW_UNIMPLEMENTED);
+                  } else {
+                    EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
+                  }
+                  op.kind = DW_OP_BROADCAST;
+                  op.peer = 0;
+                  op.reduce = DW_REDUCE_NONE;
+                  EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
+                });
+    }
+  }
+  fakes::gpu::set_machine(64, 9);
+}
+
 // Signed averages are wrong in NCCL before 2.24.3.
 TEST(NcclCalls, SignedAveragesByVersion) {
   for (const int version : versions())
@@ -254,6 +396,102 @@ TEST(NcclCalls, SignedAveragesByVersion) {
       EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
       EXPECT_EQ(x.values(), Ints{-1});
     });
+}
+
+// Memory of mem_alloc.
+class Allocated {
+ public:
+  Allocated(const FakeRank& rank, const Ints& values) : rank_(rank) {
+    EXPECT_EQ(
+        nccl().mem_alloc(rank.backend, values.size() * 8, &mem, &data, nullptr),
+        DW_OK);
+    fakes::gpu::write(data, values.data(), values.size() * 8);
+  }
+  int32_t release(dw_error* error = nullptr) {
+    return nccl().mem_release(rank_.backend, mem, error);
+  }
+
+  dw_mem* mem = nullptr;
+  void* data = nullptr;
+
+ private:
+  const FakeRank& rank_;
+};
+
+dw_op registered(dw_op op) {
+  op.flags |= DW_FLAG_REGISTERED;
+  return op;
+}
+
+// Each block is registered once with each communicator, and no longer when it
+// is released, or when the communicator ends.
+TEST(NcclMemory, IsRegisteredAtFirstUse) {
+  for (const int version : versions()) {
+    fakes::gpu::take_notes();
+    run_ranks({.size = 2, .version = version}, [](FakeRank& rank) {
+      Allocated x(rank, {1, 2}), y(rank, {0, 0});
+      const dw_op op = registered(rank.op(DW_OP_ALL_REDUCE, x.data, y.data, 2));
+      for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(rank.call(op), DW_DONE) << rank.error.text;
+      EXPECT_EQ(x.release(), DW_OK);
+      EXPECT_EQ(nccl().comm_destroy(
+                    rank.comm, conformance::now_ns() + 5'000'000'000, nullptr),
+                DW_OK);
+      ASSERT_EQ(rank.build({}, 1000, 8), DW_OK) << rank.error.text;
+      EXPECT_EQ(
+          rank.call(registered(rank.op(DW_OP_BROADCAST, y.data, y.data, 2, 0))),
+          DW_DONE)
+          << rank.error.text;
+      EXPECT_EQ(y.release(), DW_OK);
+    });
+    const std::vector<std::string> notes = fakes::gpu::take_notes();
+    EXPECT_THAT(notes, testing::Contains("ncclCommRegister").Times(6));
+    EXPECT_THAT(notes, testing::Contains("ncclCommDeregister").Times(6));
+  }
+}
+
+TEST(NcclMemory, IsNotRegisteredWithoutNeed) {
+  fakes::gpu::take_notes();
+  run_ranks(
+      {.size = 1, .hints = {{"register_memory", "0"}}}, [](FakeRank& rank) {
+        Allocated x(rank, {1});
+        EXPECT_EQ(
+            rank.call(registered(rank.op(DW_OP_ALL_REDUCE, x.data, x.data, 1))),
+            DW_DONE);
+        EXPECT_EQ(x.release(), DW_OK);
+      });
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    Allocated x(rank, {1});
+    EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_REDUCE, x.data, x.data, 1)), DW_DONE);
+    EXPECT_EQ(x.release(), DW_OK);
+  });
+  EXPECT_THAT(fakes::gpu::take_notes(), testing::IsEmpty());
+}
+
+// Nothing changes when memory is released that an operation uses.
+TEST(NcclMemory, IsKeptWhileAnOperationUsesIt) {
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    CUstream_st stream(rank.device);
+    fakes::gpu::Moment gate;
+    stream.put([&] { gate.wait(); });
+    Allocated x(rank, {1});
+    dw_work work;
+    ASSERT_EQ(
+        rank.submit(registered(rank.on(
+                        rank.op(DW_OP_ALL_REDUCE, x.data, x.data, 1), stream)),
+                    &work),
+        DW_OK);
+    dw_error error = {};
+    EXPECT_EQ(x.release(&error), DW_INVALID_ARGUMENT);
+    EXPECT_THAT(error.text, HasSubstr("an operation uses the memory"));
+    gate.happen();
+    ASSERT_TRUE(work.wait(std::chrono::seconds(10)));
+    EXPECT_EQ(x.release(&error), DW_OK) << error.text;
+    EXPECT_EQ(nccl().mem_release(rank.backend, x.mem, &error),
+              DW_INVALID_ARGUMENT);
+    EXPECT_THAT(error.text, HasSubstr("no memory of the backend"));
+  });
 }
 
 TEST(NcclMemory, IsAllocatedOnTheDevice) {

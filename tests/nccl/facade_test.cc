@@ -2,6 +2,7 @@
 // with a device of its own.
 #include "base/settings.h"
 #include "distwrap/distwrap.h"
+#include "distwrap/memory.h"
 #include "fake_nccl.h"
 #include "group/session_state.h"
 #include "plugin/linked_in.h"
@@ -319,6 +320,43 @@ TEST(NcclFacade, ATimeOutSaysWhatTheDeviceDoes) {
                                        "[0-9]+ms"));
     stream.synchronize();
   });
+}
+
+// Memory of the backend is registered with the group's communicator, so all
+// ranks have to use such memory, or none.
+TEST(NcclFacade, MemoryOfTheBackendOnOneRankIsAMismatch) {
+  fakes::gpu::take_notes();
+  // NCCL may have launched the call when the host finds that it differs.
+  const fakes::gpu::Collected collected;
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const Device device{DW_DEVICE_CUDA, me};
+    const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
+    ASSERT_TRUE(group.ok()) << group.status();
+    absl::StatusOr<MemAllocator> allocator = get_mem_allocator(*group, device);
+    ASSERT_TRUE(allocator.ok()) << allocator.status();
+    absl::StatusOr<Memory> memory = allocator->allocate(8);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    const OnDevice other(me, {1});
+    const OpOptions in{.group = *group};
+    const TensorView own = memory->view(DType::kI64);
+    EXPECT_TRUE(all_reduce(own, ReduceOp::kSum, in).ok());
+    absl::Status differs =
+        all_reduce(me == 0 ? own : other.view(), ReduceOp::kSum, in).status();
+    // The fake has moved the data all the same; then the end tells.
+    const absl::Status ended = destroy_process_group(*group);
+    if (differs.ok()) differs = ended;
+    EXPECT_THAT(std::string(differs.message()),
+                HasSubstr("in the backend's memory"));
+    EXPECT_TRUE(error_reason(differs) == Reason::kCallMismatch ||
+                error_reason(differs) == Reason::kGroupBroken)
+        << differs;
+    EXPECT_TRUE(memory->release().ok());
+  });
+  EXPECT_THAT(fakes::gpu::take_notes(),
+              testing::Contains("ncclCommRegister").Times(2));
+  EXPECT_THAT(collected.rules(),
+              testing::Each("registered on some ranks only"));
 }
 
 // Without a device_id, the launcher's local rank chooses the device.

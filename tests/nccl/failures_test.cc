@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -195,6 +196,59 @@ void run_program(FakeRank& rank, bool* all_good) {
       EXPECT_NE(rank.error.text[0], '\0');
       EXPECT_NE(rank.call(op), DW_DONE) << "the group is broken";
     }
+  dw_mem* mem = nullptr;
+  void* data = nullptr;
+  if (nccl().mem_alloc(rank.backend, 16, &mem, &data, nullptr) != DW_OK) {
+    *all_good = false;
+    return;
+  }
+  dw_op registered = rank.op(DW_OP_ALL_REDUCE, data, data, 2);
+  registered.flags |= DW_FLAG_REGISTERED;
+  // In a group that has failed it fails, too.
+  if (rank.call(registered) != DW_DONE) *all_good = false;
+  if (nccl().mem_release(rank.backend, mem, nullptr) == DW_OK) return;
+  // Nothing has changed.
+  *all_good = false;
+  EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr), DW_OK);
+}
+
+// Each call of NCCL returns late, long after its group was aborted. The abort
+// returns at once, other devices go on, and in the end nothing is left.
+TEST(NcclErrors, NoReturnAtEveryCall) {
+  for (int nth = 1;; ++nth) {
+    bool happened = false;
+    run_unopened({.size = 1}, [&](FakeRank& rank) {
+      fakes::gpu::hang_call(nth);
+      std::atomic<bool> over = false;
+      std::thread program([&] {
+        bool good = false;
+        run_program(rank, &good);
+        over = true;
+      });
+      while (!over && !fakes::gpu::call_hangs()) std::this_thread::yield();
+      happened = fakes::gpu::call_hangs();
+      if (happened) {
+        const auto begun = Clock::now();
+        const dw_error why = why_of("NCCL does not return");
+        if (dw_comm* const comm = rank.comm) {
+          EXPECT_EQ(nccl().comm_abort(comm, &why), DW_OK);
+        }
+        EXPECT_LT(Clock::now() - begun, kSoon) << "call " << nth;
+        run_ranks({.size = 1, .devices = {1}}, [](FakeRank& other) {
+          EXPECT_EQ(other.call(other.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                    DW_DONE)
+              << other.error.text;
+        });
+      }
+      fakes::gpu::let_go();
+      program.join();
+      rank.close();
+    });
+    if (!happened) {
+      EXPECT_GT(nth, 10);
+      break;
+    }
+  }
 }
 
 // Each call of NCCL fails once, with each of its codes. The error comes out,

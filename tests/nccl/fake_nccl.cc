@@ -81,8 +81,8 @@ int32_t caps_here(dw_backend* backend, const dw_caps_row** rows, uint64_t* n,
     // NCCL's messages have no tags and come in order, as the suite's do not.
     row.ops &= ~dw_sdk::kMessages;
     // Nothing of these exists without a stream of the caller's.
-    row.flags &=
-        ~uint32_t{DW_FLAG_ASIDE | DW_FLAG_CAPTURE | DW_FLAG_SCALE_ON_DEVICE};
+    row.flags &= ~uint32_t{DW_FLAG_ASIDE | DW_FLAG_CAPTURE |
+                           DW_FLAG_SCALE_ON_DEVICE | DW_FLAG_REGISTERED};
   }
   *rows = mine.data();
   return DW_OK;

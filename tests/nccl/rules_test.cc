@@ -28,7 +28,8 @@ ncclConfig good_config() {
   ncclConfig config = {};
   config.size = sizeof config;
   config.magic = nccl_backend::kConfigMagic;
-  config.version = 22803;
+  config.version = 23100;
+  config.launchOrderImplicit = nccl_backend::kUnset;
   config.cgaClusterSize = config.minCTAs = config.maxCTAs =
       nccl_backend::kUnset;
   return config;
@@ -289,6 +290,95 @@ TEST_F(NcclRules, MemoryFreedInFlight) {
     gate.happen();
     stream.synchronize();
   }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, MemoryFreedWhileRegistered) {
+  ncclComm* const comm = make();
+  void *memory, *registration;
+  nccl.ncclMemAlloc(&memory, kBytes);
+  nccl.ncclCommRegister(comm, memory, kBytes, &registration);
+  {
+    const Collected collected;
+    nccl.ncclMemFree(memory);
+    EXPECT_THAT(collected.rules(), Contains("memory freed while registered"));
+  }
+  nccl.ncclCommDeregister(comm, registration);
+  destroy(comm);
+}
+
+TEST_F(NcclRules, RegistrationsThatAreWrong) {
+  ncclComm* const comm = make();
+  void* registration;
+  void* const there = fakes::gpu::allocate(3, kBytes);
+  {
+    const Collected collected;
+    nccl.ncclCommRegister(comm, there, kBytes, &registration);
+    EXPECT_THAT(collected.rules(),
+                Contains("registered memory of another device"));
+  }
+  fakes::gpu::release(there);
+  nccl.ncclCommRegister(comm, x, kBytes, &registration);
+  {
+    const Collected collected;
+    nccl.ncclCommRegister(comm, x, kBytes, &registration);
+    EXPECT_THAT(collected.rules(), Contains("registered twice"));
+  }
+  nccl.ncclCommDeregister(comm, registration);
+  {
+    const Collected collected;
+    nccl.ncclCommDeregister(comm, registration);
+    EXPECT_THAT(collected.rules(), Contains("unknown registration"));
+  }
+  destroy(comm);
+}
+
+TEST_F(NcclRules, MemoryThatIsRegisteredOnOneRankOnly) {
+  const Collected collected;
+  two_ranks([&](int rank, ncclComm* comm, CUstream_st* on, void* memory) {
+    void* registration;
+    if (rank == 0) nccl.ncclCommRegister(comm, memory, kBytes, &registration);
+    all_reduce(comm, on, memory, 8);
+  });
+  EXPECT_THAT(collected.rules(), Contains("registered on some ranks only"));
+}
+
+TEST_F(NcclRules, UsesAfterRevoke) {
+  ncclComm* const comm = make();
+  nccl.ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+  wait(comm);
+  {
+    const Collected collected;
+    nccl.ncclGroupStart();
+    all_reduce(comm, &stream, x);
+    nccl.ncclGroupEnd();
+    nccl.ncclCommFinalize(comm);
+    EXPECT_THAT(collected.rules(), Contains("use after revoke").Times(2));
+  }
+  {
+    const Collected collected;
+    nccl.ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+    EXPECT_THAT(collected.rules(), Contains("revoked in vain"));
+  }
+  nccl.ncclCommAbort(comm);
+}
+
+// One rank of two is left; an operation of it waits behind the gate.
+TEST_F(NcclRules, ShrinkingBesideOperations) {
+  ncclComm* const comm = make();
+  Moment gate;
+  stream.put([&] { gate.wait(); });
+  grouped(comm, &stream, x);
+  {
+    const Collected collected;
+    int nobody = 7;
+    ncclComm* child = nullptr;
+    ncclConfig config = good_config();
+    nccl.ncclCommShrink(comm, &nobody, 0, &child, &config, NCCL_SHRINK_DEFAULT);
+    EXPECT_THAT(collected.rules(), Contains("operations under way"));
+  }
+  gate.happen();
+  stream.synchronize();
   destroy(comm);
 }
 

@@ -6,6 +6,7 @@
 #include "fakes/gpu/stream.h"
 #include "nccl/cuda_types.h"
 
+#include <atomic>
 #include <map>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@ constexpr int kDevices = 64;
 
 struct Machine {
   std::mutex mutex;
+  std::atomic<int> devices{kDevices}, capability{9};
   CUctx_st contexts[kDevices];
   int retained[kDevices] = {};
   std::map<int, std::unique_ptr<CUstream_st>> legacy;
@@ -79,6 +81,11 @@ CUstream_st* stream_of(CUstream_st* handle) {
 
 CUctx_st* context_of(int device) { return &machine().contexts[device]; }
 
+void set_machine(int devices, int capability) {
+  machine().devices = devices;
+  machine().capability = capability;
+}
+
 int contexts_in_use() {
   std::lock_guard<std::mutex> lock(machine().mutex);
   int n = 0;
@@ -111,13 +118,18 @@ using namespace fakes::gpu;
 
 extern "C" {
 
-FAKE_EXPORT int cuInit(unsigned) { return CUDA_SUCCESS; }
+FAKE_EXPORT int cuInit(unsigned) {
+  return machine().devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
 FAKE_EXPORT int cuDriverGetVersion(int* version) {
   *version = 12080;
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuGetErrorName(int result, const char** name) {
   switch (result) {
+    case CUDA_ERROR_NO_DEVICE:
+      *name = "CUDA_ERROR_NO_DEVICE";
+      return CUDA_SUCCESS;
     case CUDA_ERROR_INVALID_HANDLE:
       *name = "CUDA_ERROR_INVALID_HANDLE";
       return CUDA_SUCCESS;
@@ -130,20 +142,27 @@ FAKE_EXPORT int cuGetErrorName(int result, const char** name) {
   }
 }
 FAKE_EXPORT int cuDeviceGetCount(int* count) {
-  *count = kDevices;
+  *count = machine().devices;
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuDeviceGet(CUdevice* device, int ordinal) {
-  if (ordinal < 0 || ordinal >= kDevices) return CUDA_ERROR_INVALID_DEVICE;
+  if (ordinal < 0 || ordinal >= machine().devices)
+    return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuDeviceGetAttribute(int* value, int attribute,
                                      CUdevice /*device*/) {
-  if (attribute != CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
-    return CUDA_ERROR_INVALID_VALUE;
-  *value = 9;
-  return CUDA_SUCCESS;
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = machine().capability;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+      *value = 1;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 FAKE_EXPORT int cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   *uuid = {};

@@ -18,6 +18,9 @@ namespace fakes::gpu {
 FAKE_EXPORT CUctx_st* context_of(int device);
 // The devices whose primary context is retained.
 FAKE_EXPORT int contexts_in_use();
+// From now on there are so many devices, of this compute capability; at first
+// 64 of 9.
+FAKE_EXPORT void set_machine(int devices, int capability);
 
 // Captures `stream`, in the global mode unless told otherwise: its tasks go
 // into `graph`.

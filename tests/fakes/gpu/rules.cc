@@ -1,6 +1,7 @@
 #include "fakes/gpu/rules.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -15,6 +16,9 @@ struct State {
   std::vector<std::string> rules, notes;
   int fail_at = 0, fail_with = 0, counted = 0;
   bool failed = false;
+  int hang_at = 0;
+  bool hangs = false;
+  std::condition_variable goes_on;
   std::atomic<int> asynchronous = 0, revocation = 0;
   std::atomic<bool> hang = false;
 };
@@ -72,9 +76,33 @@ bool has_failed() {
   return state().failed;
 }
 
-int planned_failure() {
+void hang_call(int nth) {
   std::lock_guard<std::mutex> lock(state().mutex);
-  if (++state().counted != state().fail_at) return 0;
+  state().hang_at = nth;
+  state().counted = 0;
+}
+
+bool call_hangs() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return state().hangs;
+}
+
+void let_go() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().hang_at = 0;
+  state().hangs = false;
+  state().goes_on.notify_all();
+}
+
+int planned_failure() {
+  std::unique_lock<std::mutex> lock(state().mutex);
+  ++state().counted;
+  if (state().counted == state().hang_at) {
+    state().hangs = true;
+    state().goes_on.wait(lock, [] { return !state().hangs; });
+    return 0;
+  }
+  if (state().counted != state().fail_at) return 0;
   state().failed = true;
   return state().fail_with;
 }

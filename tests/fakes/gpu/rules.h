@@ -31,6 +31,11 @@ FAKE_EXPORT void fail_call(int nth, int result);
 // The calls since then, and whether the failure has happened.
 FAKE_EXPORT int calls_counted();
 FAKE_EXPORT bool has_failed();
+// Makes the `nth` call of NCCL from now on, counted as those, return only when
+// `let_go` is called; 0 switches it off. Whether a call hangs now.
+FAKE_EXPORT void hang_call(int nth);
+FAKE_EXPORT bool call_hangs();
+FAKE_EXPORT void let_go();
 // For the fake of NCCL: the answer that this call has to give, 0 for its own.
 FAKE_EXPORT int planned_failure();
 // Makes every communicator in use report `result` as its asynchronous error.

@@ -142,6 +142,9 @@ int make_call(ncclComm* comm, CUstream_st* handle, Part part,
   }
   if (part.peer < -1 || part.peer >= comm->clique->size())
     return ncclInvalidArgument;
+  if (part.in != nullptr || part.out != nullptr)
+    part.registered = (part.in == nullptr || comm->is_registered(part.in)) &&
+                      (part.out == nullptr || comm->is_registered(part.out));
   ++stream->unlaunched;
   group().calls.push_back({comm, stream, part, {}});
   std::vector<std::shared_ptr<void>>& held = group().calls.back().held;
@@ -187,7 +190,9 @@ void note_field(const char* name, int value) {
 bool config_fits(const ncclConfig& config) {
   const bool known = config.magic == 0xcafebeef &&
                      config.version <= static_cast<unsigned>(kVersion) &&
-                     ((config.version >= 22803 && config.size == 80) ||
+                     ((config.version >= 23100 && config.size == 120) ||
+                      (config.version >= 22803 && config.version < 23100 &&
+                       config.size == 80) ||
                       (config.version >= 22703 && config.version < 22803 &&
                        config.size == 72) ||
                       (config.version >= 21700 && config.version < 22703 &&
@@ -217,6 +222,8 @@ void note_config(const ncclConfig& config) {
   if (config.size < 80) return;
   note_field("nChannelsPerNetPeer", config.nChannelsPerNetPeer);
   note_field("nvlinkCentricSched", config.nvlinkCentricSched);
+  if (config.size < 120) return;
+  note_field("launchOrderImplicit", config.launchOrderImplicit);
 }
 
 // NCCL's thread meets the other ranks of a communicator that is built.
@@ -389,7 +396,44 @@ FAKE_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
   return *address == nullptr ? ncclUnhandledCudaError : ncclSuccess;
 }
 FAKE_EXPORT int ncclMemFree(void* address) {
+  {
+    std::lock_guard<std::mutex> lock(library().mutex);
+    for (const ncclComm* const comm : library().comms)
+      if (!comm->over && comm->is_registered(address))
+        gpu::broken("memory freed while registered",
+                    "a communicator still knows it");
+  }
   return gpu::release(address) ? ncclSuccess : ncclInvalidArgument;
+}
+
+FAKE_EXPORT int ncclCommRegister(ncclComm* comm, void* address, size_t bytes,
+                                 void** registration) {
+  if (!is_ready(comm, "ncclCommRegister")) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  const Inside entry(comm->device);
+  if (gpu::device_of(address) != comm->device) {
+    gpu::broken("registered memory of another device",
+                "its device is " + std::to_string(gpu::device_of(address)));
+    return ncclInvalidArgument;
+  }
+  if (comm->is_registered(address))
+    gpu::broken("registered twice", "with the same communicator");
+  char* const begin = static_cast<char*>(address);
+  std::lock_guard<std::mutex> lock(library().mutex);
+  comm->registered[begin] = begin + bytes;
+  *registration = address;
+  gpu::note("ncclCommRegister");
+  return ncclSuccess;
+}
+FAKE_EXPORT int ncclCommDeregister(ncclComm* comm, void* registration) {
+  if (!is_ready(comm, "ncclCommDeregister")) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  const Inside entry(comm->device);
+  std::lock_guard<std::mutex> lock(library().mutex);
+  if (comm->registered.erase(static_cast<char*>(registration)) != 1)
+    gpu::broken("unknown registration", "it has ended, or never was");
+  gpu::note("ncclCommDeregister");
+  return ncclSuccess;
 }
 
 FAKE_EXPORT int ncclGroupStart() {
@@ -525,6 +569,18 @@ FAKE_EXPORT int ncclCommRevoke(ncclComm* comm, int flags) {
     comm->state = ncclSuccess;
   });
   return ncclInProgress;
+}
+#endif
+#if FAKE_NCCL_VERSION >= 23203
+// A process has one key, for all its communicators.
+FAKE_EXPORT int ncclSetEncryption(const ncclEncryptionConfig* config) {
+  if (config->magic != nccl_backend::kConfigMagic ||
+      config->size != sizeof *config ||
+      config->mode != NCCL_ENCRYPTION_MODE_PSK || config->psk == nullptr ||
+      std::strlen(config->psk) < 32)
+    return ncclInvalidArgument;
+  gpu::note(std::string("key=") + config->psk);
+  return ncclSuccess;
 }
 #endif
 #if FAKE_NCCL_VERSION >= 22703

@@ -164,6 +164,12 @@ void Clique::post(const Key& key, const Posted& posted) {
                     std::to_string(posted.rank) + " made " +
                     text_of(posted.part));
   }
+  for (const Posted& other : meeting.posted)
+    if (other.part.registered.value_or(false) !=
+            posted.part.registered.value_or(false) &&
+        other.part.registered.has_value() && posted.part.registered.has_value())
+      gpu::broken("registered on some ranks only",
+                  text_of(posted.part) + ": NCCL leaves open what happens");
   meeting.posted.push_back(posted);
   if (meeting.posted.size() < wanted) return;
   std::sort(meeting.posted.begin(), meeting.posted.end(),

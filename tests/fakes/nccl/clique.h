@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ struct Part {
   const void* factor_at = nullptr;  // where the device reads it
   int peer = -1;                    // root; the other rank of a message
   bool sends = false;
+  // Whether the memory of the call is, where there is any.
+  std::optional<bool> registered;
 };
 
 // The ranks meet by keys: what the call is, and the how-manieth of its sort.

@@ -4,11 +4,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 void ncclComm::later(std::function<void()> task) {
   std::lock_guard<std::mutex> lock(mutex_);
   tasks_.push_back(std::move(task));
   changed_.notify_all();
+}
+
+bool ncclComm::is_registered(const void* at) const {
+  const char* const address = static_cast<const char*>(at);
+  const auto next = registered.upper_bound(address);
+  return next != registered.begin() && address < std::prev(next)->second;
 }
 
 void ncclComm::join() {

@@ -38,6 +38,8 @@ struct ncclComm {
   std::shared_ptr<int> graphs = std::make_shared<int>(0);
   std::map<int, fakes::nccl::Part> reductions;  // the factors of premul_sum
   int next_reduction = ncclNumOps;
+  // Registered memory: the end of each block, by its beginning.
+  std::map<const char*, const char*> registered;
   int groups = 0;           // launched so far
   int children = 0;         // made of it so far
   std::set<int> connected;  // peers; -1: all, for collectives
@@ -49,6 +51,7 @@ struct ncclComm {
 
   // Whether kernels end without their results.
   bool is_gone() const { return aborted || revoked; }
+  bool is_registered(const void* at) const;
   // Runs `task` in NCCL's thread.
   void later(std::function<void()> task);
   // Ends the thread; what it waits for has to be gone.
