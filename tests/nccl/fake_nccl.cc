@@ -16,10 +16,10 @@ namespace {
 
 // The version that `open_here` opens; tests of several come one by one.
 std::atomic<int> current_version{0};
+std::atomic<int> next_device{0};
 
 int32_t open_here(const dw_host_api* host, const dw_open_info* given,
                   dw_backend** backend, dw_error* error) {
-  static std::atomic<int> next_device{0};
   dw_open_info info;
   if (int32_t code =
           dw_read_struct(&info, sizeof info, given, DW_OPEN_INFO_SIZE_1_0);
@@ -48,7 +48,7 @@ int32_t step_here(dw_setup* setup, const dw_blob* in, uint64_t n, dw_blob* out,
   barrier.struct_size = sizeof barrier;
   barrier.kind = DW_OP_BARRIER;
   barrier.flags = DW_FLAG_CALLER_WAITS;
-  barrier.timeout_ns = 100'000'000;
+  barrier.timeout_ns = 10'000'000'000;
   dw_error late;
   nccl().submit(result->comm, &barrier, nullptr, &late);
   return code;
@@ -108,6 +108,8 @@ std::string fake_nccl(int version) {
 std::string fake_driver() { return FAKE_LIBRARIES "/libdistwrap_fake_cuda.so"; }
 
 std::vector<int> versions() { return {21903, 22304, 22803, 22902, 23203}; }
+
+void use_devices_from(int device) { next_device = device; }
 
 const dw_backend_api& on_host_memory(int version) {
   current_version = version;

@@ -23,6 +23,8 @@ std::vector<int> versions();
 // operations on host memory, which the fakes then allow. Every instance has a
 // device of its own.
 const dw_backend_api& on_host_memory(int version);
+// The next instances of that have the devices from this one on.
+void use_devices_from(int device);
 
 }  // namespace distwrap::nccl_test
 

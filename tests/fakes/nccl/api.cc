@@ -251,7 +251,7 @@ int init(ncclComm** comm, int ranks, int rank, const std::string& id,
   {
     std::lock_guard<std::mutex> lock(library().mutex);
     std::shared_ptr<nccl::Clique>& place = library().cliques[id];
-    if (place == nullptr) place = std::make_shared<nccl::Clique>(ranks);
+    if (place == nullptr) place = nccl::make_clique(id, ranks);
     clique = place;
     *comm = new ncclComm(clique, rank, device);
     library().comms.insert(*comm);
@@ -274,7 +274,7 @@ int init(ncclComm** comm, int ranks, int rank, const std::string& id,
   {
     std::lock_guard<std::mutex> lock(library().mutex);
     std::shared_ptr<nccl::Clique>& place = library().cliques[id];
-    if (place == nullptr) place = std::make_shared<nccl::Clique>(ranks);
+    if (place == nullptr) place = nccl::make_clique(id, ranks);
     made = new ncclComm(place, rank, parent->device);
     library().comms.insert(made);
   }
@@ -604,8 +604,7 @@ FAKE_EXPORT int ncclCommShrink(ncclComm* comm, int* excluded, int n_excluded,
   if (n_excluded == 0) return ncclInvalidArgument;
   const Inside entry(comm->device);
   gpu::note("ncclCommShrink");
-  id +=
-      " of " + std::to_string(reinterpret_cast<uintptr_t>(comm->clique.get()));
+  id += " of " + comm->clique->id();
   return make_child(comm, id, comm->clique->size() - n_excluded, rank, child,
                     config);
 }

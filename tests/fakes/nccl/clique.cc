@@ -135,8 +135,8 @@ class Exchange {
   const size_t n_, bytes_;
 };
 
-bool Clique::wait_for_all(const Key& key, int rank, int ranks,
-                          const std::function<bool()>& gone) {
+bool LocalClique::wait_for_all(const Key& key, int rank, int ranks,
+                               const std::function<bool()>& gone) {
   std::unique_lock<std::mutex> lock(mutex_);
   std::set<int>& here = joined_[key];
   here.insert(rank);
@@ -147,15 +147,15 @@ bool Clique::wait_for_all(const Key& key, int rank, int ranks,
   return here.size() >= static_cast<size_t>(ranks);
 }
 
-void Clique::wake() {
+void LocalClique::wake() {
   const std::lock_guard<std::mutex> lock(mutex_);
   changed_.notify_all();
 }
 
-void Clique::post(const Key& key, const Posted& posted) {
+void LocalClique::post(const Key& key, const Posted& posted) {
   Meeting& meeting = meetings_[key];
   const size_t wanted =
-      posted.part.kind == Kind::kMessage ? 2 : static_cast<size_t>(size_);
+      posted.part.kind == Kind::kMessage ? 2 : static_cast<size_t>(size());
   if (!meeting.posted.empty() && !alike(meeting.posted[0].part, posted.part)) {
     meeting.differs = true;
     gpu::broken("different calls",
@@ -182,9 +182,9 @@ void Clique::post(const Key& key, const Posted& posted) {
   meeting.left = static_cast<int>(wanted);
 }
 
-void Clique::run(int rank, int device,
-                 const std::vector<std::pair<Key, Part>>& parts,
-                 const std::function<bool()>& gone) {
+void LocalClique::run(int rank, int device,
+                      const std::vector<std::pair<Key, Part>>& parts,
+                      const std::function<bool()>& gone) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (gone()) return;
   for (const auto& [key, part] : parts) post(key, {part, rank, device});

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fakes::nccl {
@@ -52,21 +53,44 @@ using Key = std::array<uint64_t, 4>;
 // Threads: any.
 class Clique {
  public:
-  explicit Clique(int ranks) : size_(ranks) {}
+  Clique(std::string id, int ranks) : id_(std::move(id)), size_(ranks) {}
+  virtual ~Clique() = default;
 
+  // Equal on all ranks.
+  const std::string& id() const { return id_; }
   int size() const { return size_; }
 
   // A rank joins, or connects; `true` once all of `ranks` have come by this
   // key. `gone` ends the wait.
-  bool wait_for_all(const Key& key, int rank, int ranks,
-                    const std::function<bool()>& gone);
+  virtual bool wait_for_all(const Key& key, int rank, int ranks,
+                            const std::function<bool()>& gone) = 0;
   // Runs the parts of one kernel, all at the same time: posts them, then waits
   // until the other ranks have posted theirs. The last one moves the data.
   // `gone` ends the wait; parts that nobody has met are then withdrawn.
-  void run(int rank, int device, const std::vector<std::pair<Key, Part>>& parts,
-           const std::function<bool()>& gone);
+  virtual void run(int rank, int device,
+                   const std::vector<std::pair<Key, Part>>& parts,
+                   const std::function<bool()>& gone) = 0;
   // Looks at `gone` again.
-  void wake();
+  virtual void wake() {}
+
+ private:
+  const std::string id_;
+  const int size_;
+};
+
+// Where the ranks are threads of this process, or processes that meet by a hub
+// (hub.h), which this process has been told of.
+std::shared_ptr<Clique> make_clique(const std::string& id, int ranks);
+
+// Ranks that are threads.
+class LocalClique final : public Clique {
+ public:
+  using Clique::Clique;
+  bool wait_for_all(const Key& key, int rank, int ranks,
+                    const std::function<bool()>& gone) override;
+  void run(int rank, int device, const std::vector<std::pair<Key, Part>>& parts,
+           const std::function<bool()>& gone) override;
+  void wake() override;
 
  private:
   struct Posted {
@@ -81,7 +105,6 @@ class Clique {
 
   void post(const Key& key, const Posted& posted);
 
-  const int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, Meeting> meetings_;
