@@ -322,6 +322,85 @@ TEST(NcclFacade, ATimeOutSaysWhatTheDeviceDoes) {
   });
 }
 
+// F20: threads with streams of their own call on one group.
+TEST(NcclFacade, ManyThreadsOnAGroup) {
+  constexpr int kThreads = 8, kCalls = 20;
+  run(1, [](Session& session) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&session, t] {
+        bind_session(session);
+        CUstream_st stream(0);
+        const OnDevice x(0, {t}), y(0, {-1});
+        for (int i = 0; i < kCalls; ++i) {
+          const bool async = i % 2 == 0;
+          const absl::StatusOr<Work> sum = all_gather_into_tensor(
+              y.view(), x.view(), {.async = async, .stream = handle(stream)});
+          ASSERT_TRUE(sum.ok()) << sum.status();
+          ASSERT_TRUE(sum->wait().ok());
+          ASSERT_EQ(y.values(), Ints{t});
+          y.set({-1});
+        }
+        bind_session({});
+      });
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+// F9: calls that differ in one property are named on both ranks, by the call or
+// at the latest by the end of the group. NCCL may have launched them.
+TEST(NcclFacade, CallsThatDifferAreMismatches) {
+  using Make = std::function<absl::Status(int me, const OnDevice& x,
+                                          const OnDevice& y, OpOptions in)>;
+  const std::vector<std::pair<const char*, Make>> all = {
+      {"operation",
+       [](int me, const OnDevice& x, const OnDevice&, OpOptions in) {
+         return me == 0 ? all_reduce(x.view(), ReduceOp::kSum, in).status()
+                        : broadcast(x.view(), Peer::group(0), in).status();
+       }},
+      {"count",
+       [](int me, const OnDevice& x, const OnDevice& y, OpOptions in) {
+         return all_reduce(me == 0 ? x.view() : y.view(), ReduceOp::kSum, in)
+             .status();
+       }},
+      {"reduction",
+       [](int me, const OnDevice& x, const OnDevice&, OpOptions in) {
+         return all_reduce(x.view(), me == 0 ? ReduceOp::kSum : ReduceOp::kMax,
+                           in)
+             .status();
+       }},
+      {"root",
+       [](int me, const OnDevice& x, const OnDevice&, OpOptions in) {
+         return broadcast(x.view(), Peer::group(me), in).status();
+       }},
+      {"element type",
+       [](int me, const OnDevice& x, const OnDevice&, OpOptions in) {
+         TensorView view = x.view();
+         if (me == 1)
+           view = TensorView(view.data(), view.count(), DType::kU64,
+                             view.device());
+         return all_reduce(view, ReduceOp::kSum, in).status();
+       }},
+  };
+  for (const auto& [property, make] : all) {
+    SCOPED_TRACE(property);
+    const fakes::gpu::Collected collected;
+    run(2, [&, call = make](Session& session) {
+      const int me = session.rank();
+      const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
+      ASSERT_TRUE(group.ok()) << group.status();
+      const OnDevice x(me, {1, 2}), y(me, {1});
+      const OpOptions in{.group = *group};
+      ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum, in).ok());
+      absl::Status told = call(me, x, y, in);
+      const absl::Status ended = destroy_process_group(*group);
+      if (told.ok()) told = ended;
+      EXPECT_EQ(error_reason(told), Reason::kCallMismatch) << told;
+    });
+    EXPECT_THAT(collected.rules(), testing::Each("different calls"));
+  }
+}
+
 // Memory of the backend is registered with the group's communicator, so all
 // ranks have to use such memory, or none.
 TEST(NcclFacade, MemoryOfTheBackendOnOneRankIsAMismatch) {
