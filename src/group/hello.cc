@@ -1,6 +1,7 @@
 #include "group/hello.h"
 
 #include "base/bytes.h"
+#include "base/settings.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -15,10 +16,7 @@ constexpr size_t kMaxHelloText = 4096;
 
 std::string encode(const Hello& hello) {
   base::ByteWriter out;
-  out.text(hello.version);
-  out.text(hello.backend);
-  out.i64(hello.rank);
-  out.i64(hello.world_size);
+  out.u64(hello.terms);
   out.i64(hello.pid);
   out.u64(hello.draw);
   out.text(hello.host);
@@ -29,10 +27,7 @@ std::string encode(const Hello& hello) {
 Hello decode(absl::string_view bytes) {
   base::ByteReader in(bytes);
   Hello hello;
-  hello.version = std::string(in.text(kMaxHelloText));
-  hello.backend = std::string(in.text(kMaxHelloText));
-  hello.rank = static_cast<int>(in.i64());
-  hello.world_size = static_cast<int>(in.i64());
+  hello.terms = in.u64();
   hello.pid = in.i64();
   hello.draw = in.u64();
   hello.host = std::string(in.text(kMaxHelloText));
@@ -40,13 +35,9 @@ Hello decode(absl::string_view bytes) {
   return in.done() ? hello : Hello{};
 }
 
-std::string terms(const Hello& hello) {
-  return absl::StrCat("distwrap ", hello.version, ", world size ",
-                      hello.world_size, ", backend ", hello.backend);
-}
-
-std::string describe(const Hello& hello) {
-  return absl::StrCat(terms(hello), ", pid ", hello.pid);
+std::string terms_of_session(int world_size, absl::string_view backend) {
+  return absl::StrCat("distwrap ", base::library_version(), ", world size ",
+                      world_size, ", backend ", backend);
 }
 
 std::vector<int32_t> number_hosts(absl::Span<const comm::BoardOffer> offers) {

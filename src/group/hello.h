@@ -1,5 +1,6 @@
 // The setup message that every rank of a session sends first: who it is, and
-// where its host's other ranks find it.
+// where its host's other ranks find it. All ranks read all of them, so what has
+// to be equal is in them as a hash.
 #ifndef DISTWRAP_SRC_GROUP_HELLO_H_
 #define DISTWRAP_SRC_GROUP_HELLO_H_
 
@@ -15,8 +16,7 @@
 namespace distwrap::group {
 
 struct Hello {
-  std::string version, backend;
-  int rank = 0, world_size = 0;
+  uint64_t terms = 0;  // hash of `terms_of_session`
   int64_t pid = 0;
   uint64_t draw = 0;     // random; rank 0's becomes the uid of the world
   std::string host;      // empty: not known
@@ -27,9 +27,8 @@ std::string encode(const Hello& hello);
 // An empty Hello when the bytes are not one.
 Hello decode(absl::string_view bytes);
 
-// The parameters that must be equal on all ranks, and with the process.
-std::string terms(const Hello& hello);
-std::string describe(const Hello& hello);
+// The parameters that must be equal on all ranks, for people.
+std::string terms_of_session(int world_size, absl::string_view backend);
 
 // By rank, the number of its host, counted in order of the first ranks. A host
 // that is not known has one rank.

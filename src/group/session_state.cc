@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "group/group_build.h"
 #include "group/group_end.h"
-#include "group/hello.h"
+#include "group/split_plan.h"
 #include "store/client.h"
 #include "store/exchange.h"
 #include "store/interrupt.h"
@@ -222,14 +222,8 @@ absl::Status SessionState::make(const SessionPlan& plan,
 absl::Status SessionState::enter_round(const SessionPlan& plan,
                                        const std::string& backend,
                                        Deadline deadline) {
-  Hello mine{std::string(base::library_version()),
-             backend,
-             rank_,
-             world_size_,
-             getpid(),
-             random_number(),
-             {},
-             {}};
+  const std::string terms = terms_of_session(world_size_, backend);
+  Hello mine{hash_text(terms), getpid(), random_number(), {}, {}};
   if (world_size_ > 1) mine.host = base::host_identity();
   if (plan.ranks_per_node > 0)
     mine.host = absl::StrCat("forced ", rank_ / plan.ranks_per_node, " of ",
@@ -246,13 +240,14 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
     });
   };
   absl::StatusOr<store::Round> round = store::Round::enter(
-      store_, {plan.place.job, rank_, world_size_, terms(mine)}, deadline);
+      store_, {plan.place.job, rank_, world_size_, terms}, deadline);
   if (!round.ok()) return in_group(round.status());
   round_ = *std::move(round);
   if (absl::Status status = round_->agree(deadline); !status.ok()) {
     if (error_reason(status) == Reason::kCallMismatch) {
       round_->give_up(failure_note(status, rank_), leave_by(deadline));
-      tell_mismatch(describe(mine), *error_info(status), deadline);
+      tell_mismatch(absl::StrCat(terms, ", pid ", getpid()),
+                    *error_info(status), deadline);
     }
     return in_group(status);
   }
@@ -267,7 +262,7 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
   if (handover.has_value()) mine.handover = handover->name();
   absl::Status met;
   try {
-    met = say_hello(plan, encode(mine), std::move(handover), deadline);
+    met = say_hello(plan, terms, mine, std::move(handover), deadline);
   } catch (...) {
     // An exception ended the exchange half-way, so the other ranks were not
     // told.
@@ -316,20 +311,20 @@ void SessionState::tell_why(const ErrorInfo& why, Deadline deadline) {
 }
 
 absl::Status SessionState::say_hello(
-    const SessionPlan& plan, const std::string& encoded,
+    const SessionPlan& plan, const std::string& terms, const Hello& mine,
     std::optional<comm::DescriptorHandover> handover, Deadline deadline) {
-  const absl::StatusOr<std::vector<std::string>> hellos = store::exchange(
-      *store_, round_->key("hello"), rank_, world_size_, encoded, deadline);
+  const absl::StatusOr<std::vector<std::string>> hellos =
+      store::exchange(*store_, round_->key("hello"), rank_, world_size_,
+                      encode(mine), deadline);
   if (!hellos.ok()) return hellos.status();
-  const Hello mine = decode(encoded);
   uid_ = decode(hellos->front()).draw;
   std::vector<comm::BoardOffer> offers;
-  for (const std::string& hello : *hellos) {
-    const Hello theirs = decode(hello);
+  for (size_t rank = 0; rank < hellos->size(); ++rank) {
+    const Hello theirs = decode((*hellos)[rank]);
     offers.push_back({theirs.host, theirs.handover, theirs.draw});
-    if (theirs.version == mine.version && theirs.backend == mine.backend &&
-        theirs.world_size == mine.world_size)
-      continue;
+    if (theirs.terms == mine.terms) continue;
+    // Terms were compared before, so this rank has agreed with a rank that has
+    // left since.
     return base::make_error(
         {.reason = Reason::kCallMismatch,
          .what = "ranks were started differently",
@@ -337,9 +332,10 @@ absl::Status SessionState::say_hello(
          .group = plan.group_name,
          .my_rank = rank_,
          .group_size = world_size_,
-         .ranks = {theirs.rank},
-         .expected = absl::StrCat(describe(mine), " (here)"),
-         .actual = describe(theirs),
+         .ranks = {static_cast<int>(rank)},
+         .expected = absl::StrCat(terms, ", pid ", mine.pid, " (here)"),
+         .actual =
+             absl::StrCat(round_->other_terms(deadline), ", pid ", theirs.pid),
          .next_step = "start all ranks with the same options"});
   }
   host_of_ = number_hosts(offers);

@@ -19,6 +19,7 @@
 #include "group/deferred_destroy.h"
 #include "group/group_state.h"
 #include "group/guard.h"
+#include "group/hello.h"
 #include "group/instances.h"
 #include "group/session_plan.h"
 #include "plugin/registry.h"
@@ -112,7 +113,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                      Deadline deadline);
   void tell_why(const ErrorInfo& why, Deadline deadline);
   comm::SetupPlan world_setup(const SessionPlan& plan) const;
-  absl::Status say_hello(const SessionPlan& plan, const std::string& encoded,
+  absl::Status say_hello(const SessionPlan& plan, const std::string& terms,
+                         const Hello& mine,
                          std::optional<comm::DescriptorHandover> handover,
                          Deadline deadline);
   // Chooses what `auto` means between hosts: ucx if every rank can open it.

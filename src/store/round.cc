@@ -275,6 +275,15 @@ absl::Status Round::agree(Deadline deadline) {
        .next_step = "start all ranks with the same options"});
 }
 
+std::string Round::other_terms(Deadline deadline) const {
+  const absl::StatusOr<std::string> value =
+      peek(*store_, key("terms"), deadline);
+  const std::vector<std::string> parts =
+      absl::StrSplit(value.value_or(""), absl::MaxSplits(' ', 3));
+  return parts.size() == 4 && parts[3] != member_.terms ? parts[3]
+                                                        : "other options";
+}
+
 // Moves the counter to `next` unless the round has already ended; returns the
 // counter afterwards.
 absl::StatusOr<Round::Count> Round::end_with(const Count& next,

@@ -47,6 +47,8 @@ class Round {
   // Compares the terms with those of the first rank. Errors: kCallMismatch with
   // both terms; `ranks` names the first rank.
   absl::Status agree(Deadline deadline);
+  // The terms in force now, if they are other ones, for an error.
+  std::string other_terms(Deadline deadline) const;
   // The number of ranks for which the first rank waits; valid after `agree`.
   int first_size() const { return first_size_; }
 

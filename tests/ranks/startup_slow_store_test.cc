@@ -3,8 +3,10 @@
 #include "base/log.h"
 #include "distwrap/status.h"
 #include "distwrap/store.h"
+#include "ranks/counting_store.h"
 #include "ranks/startup_campaign.h"
 
+#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,6 +96,38 @@ TEST(StartUpSlowStore, WhoDoesNotFitTellsThoseThatWait) {
   for (const RankEnd& end : ends)
     EXPECT_EQ(error_reason(end.init), Reason::kCallMismatch) << end.init;
   EXPECT_EQ(reports, 0);
+}
+
+// Lets each rank believe that it is the first, as when those before have left.
+class ForgetsTerms final : public CountingStore {
+ public:
+  absl::StatusOr<std::string> compare_set(absl::string_view key,
+                                          absl::string_view expected,
+                                          absl::string_view desired,
+                                          Deadline deadline) override {
+    const absl::StatusOr<std::string> value =
+        CountingStore::compare_set(key, expected, desired, deadline);
+    return absl::EndsWith(key, "/terms") && expected.empty()
+               ? std::string(desired)
+               : value;
+  }
+};
+
+TEST(StartUpTerms, ADifferenceThatComesLateIsFoundByItsHash) {
+  const auto store = std::make_shared<ForgetsTerms>();
+  std::vector<RankStart> ranks;
+  for (const int rank : {0, 1})
+    ranks.push_back({.options = {.backend = rank == 0 ? "gloo" : "shm",
+                                 .rank = rank,
+                                 .world_size = 2,
+                                 .store = store,
+                                 .timeout = kLong,
+                                 .init_timeout = kLong}});
+  for (const RankEnd& end : run_try(ranks)) {
+    EXPECT_EQ(error_reason(end.init), Reason::kCallMismatch) << end.init;
+    EXPECT_THAT(std::string(end.init.message()),
+                ::testing::HasSubstr("ranks were started differently"));
+  }
 }
 
 }  // namespace
