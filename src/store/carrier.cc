@@ -1,5 +1,6 @@
 #include "store/carrier.h"
 
+#include <new>
 #include <utility>
 
 namespace distwrap::store {
@@ -16,6 +17,8 @@ class Carrier::Stream final : public LoopStream {
       : carrier_(*carrier), number_(number), user_(*user) {}
 
   Owner& user() { return user_; }
+  // Whether what the carrier holds is for this stream, too.
+  bool is_held_for = false;
   bool send(std::string bytes) override {
     return carrier_.send(number_, std::move(bytes));
   }
@@ -23,6 +26,7 @@ class Carrier::Stream final : public LoopStream {
   size_t unsent() const override {
     return carrier_.carries_many_ ? 0 : carrier_.tls_.unsent();
   }
+  bool shares_bytes() const override { return carrier_.carries_many_; }
   void close() override {
     if (carrier_.streams_.erase(number_) != 0) carrier_.end(number_);
     user_.on_closed();
@@ -33,6 +37,14 @@ class Carrier::Stream final : public LoopStream {
   const uint32_t number_;
   Owner& user_;
 };
+
+Carrier::Carrier(uv_loop_t* loop, const TlsPsk* psk,
+                 std::vector<char>* arrivals, Events events,
+                 absl::Duration handshake)
+    : tls_(loop, psk, arrivals, this, handshake), events_(std::move(events)) {
+  uv_prepare_init(loop, &before_sleep_);
+  before_sleep_.data = this;
+}
 
 std::unique_ptr<LoopStream> Carrier::take(uint32_t number,
                                           LoopStream::Owner* user) {
@@ -53,15 +65,21 @@ std::unique_ptr<LoopStream> Carrier::open(LoopStream::Owner* user) {
 
 void Carrier::close() {
   if (std::exchange(closing_, true)) return;
+  send_held();
   while (!streams_.empty()) {
     Stream* const stream = streams_.begin()->second;
     streams_.erase(streams_.begin());
     stream->user().on_end();
   }
   tls_.close();
+  uv_close(reinterpret_cast<uv_handle_t*>(&before_sleep_),
+           [](uv_handle_t* handle) {
+             static_cast<Carrier*>(handle->data)->on_handle_closed();
+           });
 }
 
-void Carrier::on_closed() {
+void Carrier::on_handle_closed() {
+  if (--open_handles_ > 0) return;
   events_.on_closed(this);
   delete this;
 }
@@ -103,6 +121,8 @@ void Carrier::on_carried(Carried what, uint32_t number,
     case Carried::kBytes:
       if (stream != nullptr) stream->user().on_bytes(bytes);
       return;
+    case Carried::kCopies:  // the reader gives these as kBytes
+      return;
     case Carried::kEnd:
       if (stream == nullptr) return;
       streams_.erase(found);
@@ -111,9 +131,42 @@ void Carrier::on_carried(Carried what, uint32_t number,
 }
 
 bool Carrier::send(uint32_t number, std::string bytes) {
-  if (streams_.count(number) == 0) return false;
-  return tls_.send(carries_many_ ? carried(Carried::kBytes, number, bytes)
-                                 : std::move(bytes));
+  const auto found = streams_.find(number);
+  if (found == streams_.end()) return false;
+  if (!carries_many_) return tls_.send(std::move(bytes));
+  if (!tls_.is_server())
+    return tls_.send(carried(Carried::kBytes, number, bytes));
+  Stream& stream = *found->second;
+  const bool is_copy = !held_for_.empty() && !stream.is_held_for &&
+                       held_for_.size() < kMostCopies && bytes == held_;
+  if (!is_copy) {
+    if (!send_held() || closing_) return false;
+    held_ = std::move(bytes);
+    uv_prepare_start(&before_sleep_, [](uv_prepare_t* handle) {
+      auto* const self = static_cast<Carrier*>(handle->data);
+      if (!self->send_held()) self->close();
+    });
+  }
+  held_for_.push_back(number);
+  stream.is_held_for = true;
+  return true;
+}
+
+bool Carrier::send_held() {
+  uv_prepare_stop(&before_sleep_);
+  if (held_for_.empty()) return true;
+  for (const uint32_t number : held_for_)
+    if (const auto found = streams_.find(number); found != streams_.end())
+      found->second->is_held_for = false;
+  const std::vector<uint32_t> streams = std::exchange(held_for_, {});
+  const std::string bytes = std::exchange(held_, {});
+  try {
+    return tls_.send(streams.size() == 1
+                         ? carried(Carried::kBytes, streams.front(), bytes)
+                         : carried_to(streams, bytes));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 // The stream's user has ended it, or there is none.
@@ -121,7 +174,8 @@ void Carrier::end(uint32_t number) {
   if (closing_) return;
   if (!carries_many_) return close();
   // Before the handshake the peer has not heard of it.
-  if (trusted_ && !tls_.send(carried(Carried::kEnd, number))) close();
+  if (trusted_ && (!send_held() || !tls_.send(carried(Carried::kEnd, number))))
+    close();
 }
 
 }  // namespace distwrap::store

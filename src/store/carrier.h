@@ -4,7 +4,9 @@
 // host, whatever the number of ranks there.
 //
 // A stream's user is served as if it had a connection alone: it hears the end
-// when the carrier ends, and its own end leaves the others as they are.
+// when the carrier ends, and its own end leaves the others as they are. Equal
+// answers that a server gives to several streams in one turn of its loop cross
+// the network once: those to ranks that wait for the same words, and news.
 //
 // Threads: the loop's thread. Ownership: a carrier deletes itself after
 // `close`, when its socket is closed, and then calls `on_closed`. Its streams
@@ -40,9 +42,7 @@ class Carrier final : private LoopStream::Owner {
   };
   // `psk` and `arrivals` outlive the carrier. `handshake`: the time for it.
   Carrier(uv_loop_t* loop, const TlsPsk* psk, std::vector<char>* arrivals,
-          Events events, absl::Duration handshake = absl::Seconds(5))
-      : tls_(loop, psk, arrivals, this, handshake),
-        events_(std::move(events)) {}
+          Events events, absl::Duration handshake = absl::Seconds(5));
 
   // A server's: takes the client that `listener` announces.
   void accept(uv_stream_t* listener) { tls_.accept(listener); }
@@ -65,14 +65,22 @@ class Carrier final : private LoopStream::Owner {
   void on_trusted() override;
   void on_bytes(absl::string_view bytes) override;
   void on_end() override { close(); }
-  void on_closed() override;
+  void on_closed() override { on_handle_closed(); }
 
   void on_carried(Carried what, uint32_t number, absl::string_view bytes);
   bool send(uint32_t number, std::string bytes);
+  bool send_held();
   void end(uint32_t number);
+  void on_handle_closed();
 
   TlsStream tls_;
   const Events events_;
+  int open_handles_ = 2;  // the connection, and the one below
+  // Runs before the loop sleeps, and sends what is held.
+  uv_prepare_t before_sleep_ = {};
+  // The last answer, and the streams that get it.
+  std::string held_;
+  std::vector<uint32_t> held_for_;
   // Whether bytes go in frames: to and from an agent.
   bool carries_many_ = false;
   bool trusted_ = false, closing_ = false;

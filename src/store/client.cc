@@ -15,6 +15,7 @@
 #include "store/store_place.h"
 #include "store/wire.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -77,7 +78,7 @@ class Client final : public ClientStore {
                     Deadline deadline) override try {
     const StoreCall call("store wait", deadline);
     if (absl::Status status = call.check(keys); !status.ok()) return status;
-    return ask(call, Request{.op = Op::kWait, .keys = keys}).status();
+    return ask(call, request_for(Op::kWait, keys)).status();
   } catch (...) {
     return base::error_of_exception("store wait");
   }
@@ -86,8 +87,7 @@ class Client final : public ClientStore {
       const std::vector<std::string>& keys, Deadline deadline) override try {
     const StoreCall call("store get_all", deadline);
     if (absl::Status status = call.check(keys); !status.ok()) return status;
-    absl::StatusOr<Reply> reply =
-        ask(call, Request{.op = Op::kGetAll, .keys = keys});
+    absl::StatusOr<Reply> reply = ask(call, request_for(Op::kGetAll, keys));
     if (!reply.ok()) return reply.status();
     if (reply->answer == Answer::kTooLong)
       return Store::get_all(keys, deadline);
@@ -163,6 +163,22 @@ class Client final : public ClientStore {
  private:
   using StreamPtr = std::unique_ptr<ByteStream>;
 
+  // Ranks that meet wait for a key of each, which is shorter as a series.
+  static Request request_for(Op op, const std::vector<std::string>& keys) {
+    const Request all{.op = op, .keys = keys};
+    if (keys.size() < 2 ||
+        static_cast<int64_t>(keys.size()) > Request::kMostOfSeries ||
+        !absl::EndsWith(keys[0], "/0"))
+      return all;
+    const absl::string_view name =
+        absl::string_view(keys[0]).substr(0, keys[0].size() - 2);
+    if (name.empty()) return all;
+    for (size_t i = 1; i < keys.size(); ++i)
+      if (keys[i] != key_of_series(name, static_cast<int64_t>(i))) return all;
+    return {.op = op,
+            .keys = {std::string(name)},
+            .number = static_cast<int64_t>(keys.size())};
+  }
   static Request one_key(Op op, absl::string_view key) {
     return {.op = op, .keys = {std::string(key)}};
   }
@@ -216,8 +232,9 @@ class Client final : public ClientStore {
       if (reply->answer != Answer::kTimedOut) return reply;
       missing.clear();
       seen_ns = Deadline::now_ns();
+      const std::vector<std::string> keys = keys_of(request);
       for (const uint32_t index : reply->indices)
-        if (index < request.keys.size()) missing.push_back(request.keys[index]);
+        if (index < keys.size()) missing.push_back(keys[index]);
       if (end.passed()) return call.timed_out(missing);
     }
   }

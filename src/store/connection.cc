@@ -4,7 +4,9 @@
 
 #include <absl/strings/match.h>
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace distwrap::store {
 namespace {
@@ -15,9 +17,9 @@ uint64_t timer_ms(int64_t ns) {
 
 }  // namespace
 
-Connection::Connection(uv_loop_t* loop, Table* table,
+Connection::Connection(uv_loop_t* loop, Table* table, SeriesWaits* series,
                        std::function<void(Connection*)> on_closed)
-    : table_(*table), on_closed_(std::move(on_closed)) {
+    : table_(*table), series_(*series), on_closed_(std::move(on_closed)) {
   uv_timer_init(loop, &timer_);
   uv_timer_init(loop, &silence_);
   timer_.data = silence_.data = this;
@@ -33,6 +35,7 @@ void Connection::close() {
   if (closing_) return;
   closing_ = true;
   table_.cancel(&wait_);
+  series_.cancel(this);
   if (stream_ != nullptr) stream_->close();
   for (uv_timer_t* const timer : {&timer_, &silence_})
     uv_close(reinterpret_cast<uv_handle_t*>(timer),
@@ -71,7 +74,7 @@ bool Connection::next_frame() {
     return true;
   }
   // One request at a time, so that neither input nor output can pile up.
-  if (wait_.parked || stream_->unsent() != 0) {
+  if (wait_.parked || waits_for_series_ || stream_->unsent() != 0) {
     if (!absl::StartsWith(kBeat, input_)) close();
     return false;
   }
@@ -156,9 +159,15 @@ void Connection::beat() {
 }
 
 void Connection::start_wait(Request request) {
-  wait_.keys = std::move(request.keys);
-  wait_wants_values_ = request.op == Op::kGetAll;
-  if (table_.start(&wait_)) return finish_wait();
+  if (request.number != 0) {
+    waits_for_series_ = true;
+    series_.start(request, this);
+    if (!waits_for_series_) return;
+  } else {
+    wait_.keys = std::move(request.keys);
+    wait_wants_values_ = request.op == Op::kGetAll;
+    if (table_.start(&wait_)) return finish_wait();
+  }
   if (request.timeout_ns < 0) return;
   // uv_now() is the time of the loop's last wake-up, so it is updated first.
   uv_update_time(timer_.loop);
@@ -173,24 +182,28 @@ void Connection::start_wait(Request request) {
 // Replies to a wait all of whose keys exist.
 void Connection::finish_wait() {
   uv_timer_stop(&timer_);
-  Reply answer;
-  size_t total = 0;
-  for (const std::string& key : wait_.keys) {
-    if (!wait_wants_values_) break;
-    const std::string& value = *table_.find(key);
-    total += value.size() + sizeof(uint32_t);
-    if (total > Store::kMaxValueBytes + sizeof(uint32_t)) {
-      answer = {.answer = Answer::kTooLong};
-      break;
-    }
-    answer.texts.push_back(value);
-  }
-  reply(answer);
+  reply(values_of(table_, wait_.keys, wait_wants_values_));
+}
+
+size_t Connection::on_series(const std::string& answer) {
+  waits_for_series_ = false;
+  uv_timer_stop(&timer_);
+  or_close([&] {
+    if (!closing_ && !stream_->send(answer)) close();
+  });
+  return closing_ || stream_->shares_bytes() ? 0 : answer.size();
 }
 
 void Connection::on_timeout() {
-  table_.cancel(&wait_);
   Reply answer{.answer = Answer::kTimedOut};
+  if (waits_for_series_) {
+    std::optional<std::vector<uint32_t>> missing = series_.give_up(this);
+    if (!missing.has_value()) return;
+    waits_for_series_ = false;
+    answer.indices = *std::move(missing);
+    return reply(answer);
+  }
+  table_.cancel(&wait_);
   for (size_t i = 0; i < wait_.keys.size(); ++i)
     if (table_.find(wait_.keys[i]) == nullptr)
       answer.indices.push_back(static_cast<uint32_t>(i));

@@ -6,6 +6,7 @@
 #define DISTWRAP_SRC_STORE_CONNECTION_H_
 
 #include "store/loop_stream.h"
+#include "store/series_waits.h"
 #include "store/table.h"
 #include "store/wire.h"
 
@@ -18,9 +19,11 @@
 
 namespace distwrap::store {
 
-class Connection final : private LoopStream::Owner {
+class Connection final : private LoopStream::Owner,
+                         private SeriesWaits::Client {
  public:
-  Connection(uv_loop_t* loop, Table* table,
+  // `table` and `series` outlive the connection.
+  Connection(uv_loop_t* loop, Table* table, SeriesWaits* series,
              std::function<void(Connection*)> on_closed);
 
   // The stream's owner is this object, so the stream is made after it.
@@ -36,6 +39,11 @@ class Connection final : private LoopStream::Owner {
   void on_bytes(absl::string_view bytes) override;
   void on_end() override { close(); }
   void on_closed() override { on_handle_closed(); }
+
+  // SeriesWaits::Client
+  size_t on_series(const std::string& answer) override;
+  size_t unsent() const override { return stream_->unsent(); }
+  void on_no_memory() override { close(); }
 
   bool next_frame();
   void serve(Request request);
@@ -64,6 +72,7 @@ class Connection final : private LoopStream::Owner {
   }
 
   Table& table_;
+  SeriesWaits& series_;
   const std::function<void(Connection*)> on_closed_;
   std::unique_ptr<LoopStream> stream_;
   // A silent client is looked at so often within its limit.
@@ -75,6 +84,7 @@ class Connection final : private LoopStream::Owner {
   std::string input_;  // the incomplete rest of the input
   Wait wait_;
   bool wait_wants_values_ = false;
+  bool waits_for_series_ = false;
   // Appended to the log `will_log_` when the client has gone or is silent.
   std::string will_log_, will_;
 };

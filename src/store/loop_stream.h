@@ -39,6 +39,8 @@ class LoopStream {
   virtual bool send(std::string bytes) = 0;
   // The number of bytes that the system has not taken yet.
   virtual size_t unsent() const = 0;
+  // Whether equal bytes to several such streams take the memory of one.
+  virtual bool shares_bytes() const { return false; }
   // Whether the peer is a process of this host that a debugger holds.
   virtual bool peer_is_traced() const { return false; }
   virtual void close() = 0;

@@ -90,9 +90,10 @@ absl::Status cannot_listen(const NetworkAddress& address, int error) {
 class Server::Impl {
  public:
   Impl(uv_loop_t* loop, const ServerOptions& options)
-      : loop_(loop), options_(options) {
+      : loop_(loop), options_(options), series_(loop, &table_) {
     uv_pipe_init(loop, &listener_, 0);
     listener_.data = this;
+    ++open_handles_;  // the timer of `series_`
   }
 
   absl::Status listen(const std::string& path) {
@@ -141,6 +142,7 @@ class Server::Impl {
     for (Carrier* const carrier : far) carrier->close();
     close_listener(as_stream(&listener_));
     if (network_ != nullptr) close_listener(&network_->stream);
+    series_.close([this] { on_handle_closed(); });
   }
 
   // The Server object has been destroyed; only its handles need this one now.
@@ -163,10 +165,13 @@ class Server::Impl {
     if (const int fd = descriptor_of(*listener); fd >= 0)
       base::ChildCloses::remove(fd);
     uv_close(reinterpret_cast<uv_handle_t*>(listener), [](uv_handle_t* handle) {
-      auto* const impl = static_cast<Impl*>(handle->data);
-      --impl->open_listeners_;
-      impl->free_when_closed();
+      static_cast<Impl*>(handle->data)->on_handle_closed();
     });
+  }
+
+  void on_handle_closed() {
+    --open_handles_;
+    free_when_closed();
   }
 
   // A port that is taken leaves a handle behind, which has to be closed.
@@ -189,7 +194,7 @@ class Server::Impl {
       return cannot_listen(address, -error);
     }
     network_.reset(listener);
-    ++open_listeners_;
+    ++open_handles_;
     base::ChildCloses::add(descriptor_of(listener->stream));
     return absl::OkStatus();
   }
@@ -223,7 +228,7 @@ class Server::Impl {
 
   Connection* connect() {
     Connection* const connection =
-        add_to(&connections_, loop_, &table_,
+        add_to(&connections_, loop_, &table_, &series_,
                [this](Connection* closed) { forget(closed); });
     count();
     return connection;
@@ -323,7 +328,7 @@ class Server::Impl {
   void count() { open_ = connections_.size() + strangers_.size(); }
 
   void free_when_closed() {
-    if (abandoned_ && open_listeners_ == 0 && !turning_away_ &&
+    if (abandoned_ && open_handles_ == 0 && !turning_away_ &&
         connections_.empty() && carriers_.empty())
       delete this;
   }
@@ -334,6 +339,7 @@ class Server::Impl {
   std::unique_ptr<Listener> network_;
   TlsPsk psk_;
   Table table_;
+  SeriesWaits series_;
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   std::set<Connection*> connections_;
   std::set<Carrier*> carriers_;
@@ -342,7 +348,7 @@ class Server::Impl {
   // Other threads may read these.
   std::atomic<size_t> open_{0}, turned_away_count_{0};
   Listener turned_away_ = {};
-  int open_listeners_ = 1;
+  int open_handles_ = 1;  // listeners and the like
   bool turning_away_ = false;
   bool closing_ = false, abandoned_ = false;
 };

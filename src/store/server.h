@@ -26,8 +26,9 @@ struct uv_loop_s;
 namespace distwrap::store {
 
 struct ServerOptions {
-  // Further connections are closed at once.
-  size_t max_connections = 1024;
+  // Further connections are closed at once. A rank has two or more; those that
+  // an agent carries need no descriptor here.
+  size_t max_connections = 65'536;
   // With more connections than this that have not proved that they may join,
   // the oldest is closed: strangers cannot keep the job's own processes out.
   size_t max_strangers = 1024;

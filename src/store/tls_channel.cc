@@ -202,6 +202,13 @@ std::string TlsChannel::take_output() {
   const size_t size = BIO_ctrl_pending(out);
   std::string bytes(size, '\0');
   if (size != 0) BIO_read(out, bytes.data(), static_cast<int>(size));
+  // The buffer of a long message would stay as long as the connection.
+  if (size > kRecord) {
+    if (BIO* const small = BIO_new(BIO_s_mem()); small != nullptr) {
+      BIO_set_mem_eof_return(small, -1);
+      SSL_set0_wbio(ssl_, small);
+    }
+  }
   return bytes;
 }
 

@@ -3,6 +3,8 @@
 #include "base/bytes.h"
 #include "distwrap/store.h"
 
+#include <absl/strings/str_cat.h>
+
 namespace distwrap::store {
 namespace {
 
@@ -84,6 +86,19 @@ std::optional<Greeting> decode_greeting(absl::string_view body) {
   return greeting;
 }
 
+std::string key_of_series(absl::string_view name, int64_t index) {
+  return absl::StrCat(name, "/", index);
+}
+
+std::vector<std::string> keys_of(const Request& request) {
+  if (!has_many_keys(request.op) || request.number == 0) return request.keys;
+  std::vector<std::string> keys;
+  keys.reserve(static_cast<size_t>(request.number));
+  for (int64_t i = 0; i < request.number; ++i)
+    keys.push_back(key_of_series(request.keys.front(), i));
+  return keys;
+}
+
 std::string encode(const Request& request) {
   ByteWriter out;
   out.u32(0);
@@ -125,6 +140,10 @@ std::optional<Request> decode_request(absl::string_view body) {
   request.number = in.i64();
   if (!in.done() || !is_known(request.op)) return std::nullopt;
   if (!has_many_keys(request.op) && request.keys.size() != 1)
+    return std::nullopt;
+  if (has_many_keys(request.op) && request.number != 0 &&
+      (request.keys.size() != 1 || request.number < 0 ||
+       request.number > Request::kMostOfSeries))
     return std::nullopt;
   for (const std::string& key : request.keys)
     if (key.empty()) return std::nullopt;

@@ -59,8 +59,15 @@ struct Request {
   std::vector<std::string> keys = {};  // one key, except for kWait and kGetAll
   std::string value = {};              // for kSet, kCompareSet, kAppend, kWill
   std::string expected = {};           // for kCompareSet
-  int64_t number = 0;                  // for kAdd
+  // For kAdd. Of kWait and kGetAll: the number of keys in the series that
+  // begins with "<keys[0]>/0"; 0: the keys are those listed.
+  int64_t number = 0;
+  static constexpr int64_t kMostOfSeries = int64_t{1} << 20;
 };
+
+// The name of a key in a series, and the keys that a request means.
+std::string key_of_series(absl::string_view name, int64_t index);
+std::vector<std::string> keys_of(const Request& request);
 
 enum class Answer : uint8_t {
   kDone = 1,
@@ -80,7 +87,7 @@ struct Reply {
 // talks to a mirror of itself and closes (RFC 9257, section 4.1). Behind the
 // greeting of an agent the frames lie in those of carried.h.
 struct Greeting {
-  static constexpr uint16_t kVersion = 2;
+  static constexpr uint16_t kVersion = 3;
   enum Role : uint8_t { kClient = 1, kServer, kAgent } role = kClient;
   uint16_t version = kVersion;
   std::string job = {};

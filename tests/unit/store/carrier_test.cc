@@ -7,13 +7,18 @@
 #include "store/news_line.h"
 #include "store/run_directory.h"
 #include "store/socket.h"
+#include "store/wire.h"
 #include "store_under_test.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -51,6 +56,26 @@ TEST(CarriedReader, TakesFramesInPiecesOfAnySize) {
   }
 }
 
+TEST(CarriedReader, CopiesReachEachOfTheirStreams) {
+  const std::string all = carried_to({7, 9, 8}, "some bytes") +
+                          carried_to({9, 8}, "") +
+                          carried(Carried::kBytes, 9, " more");
+  for (size_t piece = 1; piece <= all.size(); ++piece) {
+    CarriedReader reader;
+    std::map<uint32_t, std::string> heard;
+    for (size_t at = 0; at < all.size(); at += piece)
+      EXPECT_TRUE(reader.pass(
+          absl::string_view(all).substr(at, piece),
+          [&](Carried what, uint32_t stream, absl::string_view bytes) {
+            EXPECT_EQ(what, Carried::kBytes);
+            heard[stream].append(bytes.data(), bytes.size());
+          }));
+    EXPECT_EQ(heard[7], "some bytes") << piece;
+    EXPECT_EQ(heard[8], "some bytes") << piece;
+    EXPECT_EQ(heard[9], "some bytes more") << piece;
+  }
+}
+
 TEST(CarriedReader, RefusesWhatIsNoFrame) {
   const auto pass = [](absl::string_view bytes) {
     CarriedReader reader;
@@ -59,7 +84,12 @@ TEST(CarriedReader, RefusesWhatIsNoFrame) {
   std::string long_end = carried(Carried::kBytes, 1, "x");
   long_end[0] = static_cast<char>(Carried::kEnd);
   EXPECT_FALSE(pass(long_end));
-  for (const char what : {'\0', '\4', '\xff'}) {
+  for (const uint32_t streams : {0u, 1u, uint32_t{kMostCopies} + 1, ~0u}) {
+    std::string copies = carried(Carried::kBytes, streams, "x");
+    copies[0] = static_cast<char>(Carried::kCopies);
+    EXPECT_FALSE(pass(copies)) << streams;
+  }
+  for (const char what : {'\0', '\5', '\xff'}) {
     std::string unknown = carried(Carried::kOpen, 1);
     unknown[0] = what;
     EXPECT_FALSE(pass(unknown)) << static_cast<int>(what);
@@ -98,6 +128,44 @@ TEST_F(CarrierTest, AllProcessesOfAHostShareOneConnection) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(store_->carriers(), 1);
+}
+
+// All wait for the same words, as ranks do that meet.
+TEST_F(CarrierTest, AnAnswerToAllProcessesOfAHostCrossesOnce) {
+  constexpr size_t kClients = 50, kBytes = 100'000, kTlsRecord = 22;
+  const auto ask = [](Socket& socket, const Request& request) {
+    const std::string frame = encode(request);
+    EXPECT_EQ(socket.send(frame, soon()).kind, Io::kDone);
+    return frame.size() + carried(Carried::kBytes, 0).size() + kTlsRecord;
+  };
+  const auto answer = [](Socket& socket) {
+    char head[kHeaderBytes] = {};
+    EXPECT_EQ(socket.receive(head, sizeof head, soon()).kind, Io::kDone);
+    std::string body(decode_header({head, sizeof head}).value_or(0), '\0');
+    EXPECT_EQ(socket.receive(body.data(), body.size(), soon()).kind, Io::kDone);
+    return decode_reply(body).value_or(Reply{}).texts;
+  };
+  std::vector<Socket> clients;
+  for (size_t i = 0; i < kClients; ++i) {
+    auto client =
+        Socket::connect(agent_->address().substr(5), {.deadline = soon()});
+    ASSERT_TRUE(client.ok()) << client.status();
+    clients.push_back(*std::move(client));
+    ask(clients.back(), {.op = Op::kSet, .keys = {"hello"}});
+    answer(clients.back());
+  }
+  const NetworkStore::Traffic before = store_->traffic();
+  uint64_t asked = 0;
+  for (Socket& client : clients)
+    asked += ask(client, {.op = Op::kGetAll, .keys = {"word"}});
+  const Deadline deadline = soon();
+  while (store_->traffic().received - before.received < asked)
+    ASSERT_FALSE(deadline.passed());
+  // This request arrives behind all the questions.
+  ASSERT_TRUE(connect()->set("word", std::string(kBytes, 'w'), soon()).ok());
+  for (Socket& client : clients)
+    EXPECT_THAT(answer(client), ElementsAre(std::string(kBytes, 'w')));
+  EXPECT_LT(store_->traffic().sent - before.sent, 2 * kBytes);
 }
 
 TEST_F(CarrierTest, AValueOfTheGreatestSizeComesWhole) {
@@ -203,6 +271,28 @@ TEST(CarrierAlone, AStoreThatCannotBeDialledEndsItsClientsAtOnce) {
     char byte = 0;
     EXPECT_EQ(client->receive(&byte, 1, soon()).kind, Io::kBroken);
   }
+}
+
+// A job of a thousand ranks has more connections than a process has descriptors
+// by default.
+TEST_F(CarrierTest, AnAgentCarriesThousandsOfConnections) {
+  constexpr int kClients = 1100;
+  rlimit files = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit before = files;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4 * kClients);
+  if (files.rlim_cur < 3 * kClients || setrlimit(RLIMIT_NOFILE, &files) != 0)
+    GTEST_SKIP() << "this process may have no more descriptors";
+  {
+    std::vector<std::shared_ptr<Store>> clients;
+    for (int i = 0; i < kClients; ++i) clients.push_back(connect());
+    for (const auto& client : clients)
+      ASSERT_TRUE(client->add("n", 1, soon()).ok());
+    EXPECT_EQ(*clients.front()->add("n", 0, soon()), kClients);
+    EXPECT_EQ(store_->carriers(), 1);
+    agent_.reset();
+  }
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 struct SmallStore : CarrierTest {

@@ -153,6 +153,21 @@ TEST(NetworkStoreTest, SilentStrangersKeepNobodyOut) {
   EXPECT_GE(store.server().turned_away(), 148u);
 }
 
+// Ranks ask for the keys of all ranks by one name.
+TEST(NetworkStoreTest, TheKeysOfManyRanksAreAskedForByOneName) {
+  const NetworkStore network;
+  const auto store = Store::connect(network.address(), soon());
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < 1000; ++rank) {
+    keys.push_back("session/1/hello/" + std::to_string(rank));
+    ASSERT_TRUE((*store)->set(keys.back(), "", soon()).ok());
+  }
+  const uint64_t before = network.traffic().received;
+  EXPECT_TRUE((*store)->wait(keys, soon()).ok());
+  EXPECT_LT(network.traffic().received - before, 200u);
+}
+
 TEST(NetworkStoreTest, ManyThreadsUseOneStore) {
   const NetworkStore store;
   const auto client = Store::connect(store.address(), soon());

@@ -224,6 +224,27 @@ TEST_F(SocketStore, ManyTimedOutWaitsKeepTheirConnection) {
   EXPECT_TRUE(store->set("k", "v", soon()).ok());
 }
 
+// Clients that take no answers keep those of others back for a moment only.
+TEST_F(SocketStore, StuckReadersOfASeriesDelayNobody) {
+  start();
+  const auto store = connect();
+  for (const char* const key : {"word/0", "word/1"})
+    ASSERT_TRUE(store->set(key, std::string(1 << 20, 'w'), soon()).ok());
+  std::vector<Socket> stuck;
+  for (int i = 0; i < 8; ++i) {
+    stuck.push_back(raw());
+    ASSERT_EQ(stuck.back()
+                  .send(encode(Request{
+                            .op = Op::kGetAll, .keys = {"word"}, .number = 2}),
+                        soon())
+                  .kind,
+              Io::kDone);
+  }
+  const auto all = store->get_all({"word/0", "word/1"}, soon());
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ((*all)[1].size(), size_t{1} << 20);
+}
+
 // The peer closed without an answer.
 void expect_closed(Socket& socket) {
   char byte;

@@ -96,12 +96,13 @@ class SlowServer {
         break;
       case Op::kWait:
       case Op::kGetAll:
-        for (uint32_t i = 0; i < request.keys.size(); ++i) {
-          const std::string* const value = table_.find(request.keys[i]);
+        for (uint32_t i = 0; const std::string& one : keys_of(request)) {
+          const std::string* const value = table_.find(one);
           if (value == nullptr)
             reply.indices.push_back(i);
           else
             reply.texts.push_back(*value);
+          ++i;
         }
         if (!reply.indices.empty()) reply.answer = Answer::kTimedOut;
     }

@@ -5,6 +5,8 @@
 #include "store_under_test.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/types/span.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,6 +132,40 @@ TEST_P(AnyStore, GetAllKeepsTheOrder) {
               ElementsAre("c!", "a!", "b!", "a!"));
   EXPECT_TRUE(store->get_all({}, soon())->empty());
   EXPECT_TRUE(store->wait({}, soon()).ok());
+}
+
+// The keys of ranks, which clients ask for as a series.
+TEST_P(AnyStore, ManyWaitForTheKeysOfAllRanks) {
+  constexpr int kRanks = 12;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < kRanks; ++rank)
+    keys.push_back(absl::StrCat("word/", rank));
+  const auto first = connect();
+  ASSERT_TRUE(first->set(keys[3], "3!", soon()).ok());
+  const absl::Status early =
+      first->get_all(keys, Deadline::after(kShort)).status();
+  EXPECT_EQ(
+      error_info(early)->expected,
+      absl::StrCat(absl::StrJoin(absl::MakeSpan(keys).subspan(0, 3), "\n"),
+                   "\n", absl::StrJoin(absl::MakeSpan(keys).subspan(4), "\n")));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto store = connect();
+      const auto number = static_cast<size_t>(rank);
+      EXPECT_TRUE(
+          store->set(keys[number], absl::StrCat(rank, "!"), soon()).ok());
+      // Some give up before all have come.
+      if (rank % 3 == 0)
+        store->wait(keys, Deadline::after(absl::Milliseconds(1))).IgnoreError();
+      const auto all = store->get_all(keys, soon());
+      ASSERT_TRUE(all.ok()) << all.status();
+      ASSERT_EQ(all->size(), keys.size());
+      for (int other = 0; other < kRanks; ++other)
+        EXPECT_EQ((*all)[static_cast<size_t>(other)], absl::StrCat(other, "!"));
+      EXPECT_TRUE(store->wait(keys, soon()).ok());
+    });
+  for (std::thread& rank : ranks) rank.join();
 }
 
 TEST_P(AnyStore, TimeOutNamesTheMissingKeys) {

@@ -6,10 +6,15 @@
 #include "store/server_thread.h"
 #include "store/store_place.h"
 
+#include <arpa/inet.h>
+#include <filesystem>
 #include <fstream>
+#include <linux/tcp.h>  // more of tcp_info than netinet/tcp.h
+#include <netinet/in.h>
 #include <optional>
 #include <sstream>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <utility>
 
 namespace distwrap::store {
@@ -70,6 +75,26 @@ int NetworkStore::carriers() const {
             std::stoi(local.substr(colon + 1), nullptr, 16) == port_;
   }
   return open;
+}
+
+// The store is in this process, and so are its ends of the connections.
+NetworkStore::Traffic NetworkStore::traffic() const {
+  Traffic all;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_in here = {};
+    socklen_t size = sizeof here;
+    tcp_info info = {};
+    socklen_t known = sizeof info;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0 ||
+        here.sin_family != AF_INET || ntohs(here.sin_port) != port_ ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &known) != 0)
+      continue;
+    all.received += info.tcpi_bytes_received;
+    all.sent += info.tcpi_bytes_sent;
+  }
+  return all;
 }
 
 std::unique_ptr<AgentThread> NetworkStore::make_agent() const {

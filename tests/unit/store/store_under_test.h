@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -52,6 +53,11 @@ class NetworkStore {
   std::unique_ptr<AgentThread> make_agent() const;
   // How many control connections are open.
   int carriers() const;
+  // The bytes that these have brought to the store, and from it.
+  struct Traffic {
+    uint64_t received = 0, sent = 0;
+  };
+  Traffic traffic() const;
   const Server& server() const;
   static void set_key(const std::string& key);
 

@@ -70,6 +70,20 @@ TEST(Wire, CountsBeyondTheFrame) {
   EXPECT_FALSE(decode_request(body).has_value());
 }
 
+TEST(Wire, ASeriesHasOneNameAndALimit) {
+  const auto read = [](const Request& request) {
+    return decode_request(body_of(encode(request))).has_value();
+  };
+  constexpr int64_t kMost = Request::kMostOfSeries;
+  for (const Op op : {Op::kWait, Op::kGetAll}) {
+    EXPECT_TRUE(read({.op = op, .keys = {"a"}, .number = kMost}));
+    EXPECT_FALSE(read({.op = op, .keys = {"a"}, .number = kMost + 1}));
+    EXPECT_FALSE(read({.op = op, .keys = {"a"}, .number = -1}));
+    EXPECT_FALSE(read({.op = op, .keys = {"a", "b"}, .number = 2}));
+    EXPECT_FALSE(read({.op = op, .keys = {}, .number = 2}));
+  }
+}
+
 TEST(Wire, RandomBodies) {
   std::mt19937 random(7);
   for (int i = 0; i < 100000; ++i) {
