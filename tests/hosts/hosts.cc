@@ -57,24 +57,34 @@ std::string Hosts::why_not() {
   return can ? "" : "no network namespaces are permitted";
 }
 
-Hosts::Hosts(int number)
+Hosts::Hosts(int number, Wires wires)
     : prefix_(kPrefix + std::to_string(getpid()) + "-"), number_(number) {
   remove_old();
   const std::string middle = space("bridge");
-  must_run("ip netns add " + middle);
-  must_run("ip -n " + middle + " link add name bridge type bridge");
-  must_run("ip -n " + middle + " link set bridge up");
+  if (wires == Wires::kCable) {
+    cable_ = std::make_unique<Cable>();
+  } else {
+    must_run("ip netns add " + middle);
+    must_run("ip -n " + middle + " link add name bridge type bridge");
+    must_run("ip -n " + middle + " link set bridge up");
+  }
   for (int host = 0; host < number_; ++host) {
     const std::string at = space(name(host)),
                       port = "port" + std::to_string(host);
     must_run("ip netns add " + at);
-    must_run("ip -n " + middle + " link add name " + port +
-             " type veth peer name eth0 netns " + at);
-    must_run("ip -n " + middle + " link set " + port + " master bridge up");
+    if (wires == Wires::kCable) {
+      const Visit visit(*this, host);
+      cable_->plug_in("eth0");
+    } else {
+      must_run("ip -n " + middle + " link add name " + port +
+               " type veth peer name eth0 netns " + at);
+      must_run("ip -n " + middle + " link set " + port + " master bridge up");
+    }
     must_run("ip -n " + at + " link set lo up");
     must_run("ip -n " + at + " addr add " + address(host) + "/24 dev eth0");
     must_run("ip -n " + at + " link set eth0 up");
   }
+  if (cable_ != nullptr) cable_->start();
   names_ = std::filesystem::temp_directory_path() / (prefix_ + "names");
   std::ofstream names(names_);
   names << "127.0.0.1 localhost\n";
@@ -85,9 +95,11 @@ Hosts::Hosts(int number)
 Hosts::~Hosts() {
   std::error_code error;
   std::filesystem::remove(names_, error);
+  const bool has_bridge = cable_ == nullptr;
+  cable_.reset();
   for (int host = 0; host < number_; ++host)
     run("ip netns del " + space(name(host)));
-  run("ip netns del " + space("bridge"));
+  if (has_bridge) run("ip netns del " + space("bridge"));
 }
 
 std::string Hosts::space(const std::string& what) const {

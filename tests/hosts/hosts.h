@@ -1,7 +1,7 @@
 // Network namespaces that stand for hosts: each has an interface of its own at
-// one bridge, its own loopback interface, and its own host name, which the
-// others resolve. The bridge is in a namespace too, so that nothing outside of
-// the test changes.
+// one bridge or cable, its own loopback interface, and its own host name, which
+// the others resolve. The bridge is in a namespace too, so that nothing outside
+// of the test changes.
 //
 // Threads: one. Ownership: destruction removes the namespaces; a later test
 // also removes those of a test program that was killed.
@@ -12,6 +12,7 @@
 #ifndef DISTWRAP_TESTS_HOSTS_HOSTS_H_
 #define DISTWRAP_TESTS_HOSTS_HOSTS_H_
 
+#include "hosts/cable.h"
 #include "unit/cli/process.h"
 
 #include <map>
@@ -29,7 +30,10 @@ class Hosts {
   // Why this process may not make namespaces; "" when it may.
   static std::string why_not();
 
-  explicit Hosts(int number);
+  // kCable: the hosts are joined by a cable of this program instead of the
+  // kernel's bridge.
+  enum class Wires { kBridge, kCable };
+  explicit Hosts(int number, Wires wires = Wires::kBridge);
   ~Hosts();
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
@@ -59,8 +63,10 @@ class Hosts {
   // Writes a program as mpirun asks for it: it takes a host's name or address
   // and the words of a command, which it runs there.
   void write_remote_shell(const std::string& path) const;
-  // Takes a host's cable out, or puts it back.
+  // Takes a host's cable out of the bridge, or puts it back.
   void set_cable(int host, bool in) const;
+  // With kCable.
+  Cable& cable() const { return *cable_; }
 
  private:
   std::string space(const std::string& what) const;
@@ -68,6 +74,7 @@ class Hosts {
   const std::string prefix_;
   const int number_;
   std::string names_;  // the file that stands for /etc/hosts
+  std::unique_ptr<Cable> cable_;
 };
 
 }  // namespace distwrap::hosts_test

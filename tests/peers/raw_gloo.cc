@@ -260,7 +260,9 @@ absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_gloo(
     const bench::Setup& setup) {
   try {
     gloo::transport::tcp::attr attributes;
-    attributes.iface = "lo";
+    const auto interface = setup.hints.find("interface");
+    attributes.iface =
+        interface == setup.hints.end() ? "lo" : interface->second;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     GlooStore store(setup.store, absl::StrCat("peers/", setup.name, "/"),
                     setup.timeout);

@@ -113,7 +113,6 @@ absl::StatusOr<std::unique_ptr<bench::Contestant>> make_redistribute(
   options.store = setup.store;
   options.timeout = options.init_timeout = setup.timeout;
   options.group_name = setup.name;
-  options.hints = setup.hints;
   absl::StatusOr<Session> session = Session::create(options);
   if (!session.ok()) return session.status();
   return std::make_unique<Redistributing>(setup.name, *std::move(session));

@@ -70,7 +70,7 @@ absl::StatusOr<Field> make_field(const Options& options,
     });
   };
   const auto add_peer = [&](const std::string& name, absl::string_view mark) {
-    setup.hints = {};
+    setup.hints = options.hints;
     return add(absl::StrCat(name, mark), find_kind(kinds, name)->make);
   };
 
