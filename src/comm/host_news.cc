@@ -56,6 +56,7 @@ void HostNews::on_news(absl::string_view text) {
   if (parts.size() < 2) return;
   int rank = -1;
   if (parts[0] == "left" && absl::SimpleAtoi(parts[1], &rank)) {
+    show_end(rank, false);
     base::MutexLock lock(mutex_);
     left_.insert(rank);
   } else if (parts[0] == "lost" && absl::SimpleAtoi(parts[1], &rank)) {
@@ -74,7 +75,14 @@ void HostNews::on_news(absl::string_view text) {
   }
 }
 
+// For `distwrap info --live`.
+void HostNews::show_end(int rank, bool is_lost) const {
+  if (plan_.board != nullptr && rank >= 0 && rank < plan_.world_size)
+    plan_.board->far_rank_ended(rank, is_lost);
+}
+
 void HostNews::on_lost(int rank, const Lost& lost) {
+  show_end(rank, true);
   base::MutexLock lock(mutex_);
   if (leaving_ || !left_.insert(rank).second) return;
   const std::vector<GroupNews*> all = groups_;
@@ -135,6 +143,15 @@ GroupNews* HostNews::find(uint64_t uid) {
   return group == groups_.end() ? nullptr : *group;
 }
 
+// A store that has closed the line and still answers has given this rank up,
+// which was silent for too long.
+bool HostNews::is_expelled() {
+  constexpr char kNever[] = "?";  // a compare_set that changes nothing
+  return store_
+      ->compare_set(kNever, kNever, kNever, Deadline::after(kEndOfLine))
+      .ok();
+}
+
 // The host of the store is gone, or this host is cut off: its ranks are lost to
 // this one. Groups without them go on, and hear no more news.
 void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
@@ -145,7 +162,10 @@ void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
     line_lost_ = std::string(cause);
     changed_.notify_all();
   }
-  if (is_silent) store_->give_up(cause);
+  if (is_silent)
+    store_->give_up(cause);
+  else if (is_expelled())
+    return on_lost(plan_.rank, {.cause = std::string(cause)});
   for (const int rank : plan_.store_host)
     if (rank != plan_.rank)
       on_lost(rank, {.what = kHostGone, .cause = std::string(cause)});

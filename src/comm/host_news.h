@@ -22,6 +22,7 @@
 #define DISTWRAP_SRC_COMM_HOST_NEWS_H_
 
 #include "base/mutex.h"
+#include "comm/board/board.h"
 #include "comm/board/group_board.h"
 #include "comm/watchdog.h"
 #include "store/client.h"
@@ -48,11 +49,13 @@ class HostNews final : private store::NewsLine::Listener {
  public:
   struct Plan {
     std::string log;  // this session's only
-    int rank = 0;
+    int rank = 0, world_size = 0;
     std::string host = {};
     // After this time without a sign a rank counts as lost.
     absl::Duration silence;
     std::shared_ptr<Watchdog> watchdog;
+    // Shows who is gone; null: nothing does.
+    std::shared_ptr<Board> board = nullptr;
     // The ranks of the host on which the store is served.
     std::vector<int> store_host = {};
   };
@@ -81,6 +84,8 @@ class HostNews final : private store::NewsLine::Listener {
   void on_news(absl::string_view text) override;
   void on_line_lost(absl::string_view cause, bool is_silent) override;
 
+  void show_end(int rank, bool is_lost) const;
+  bool is_expelled();
   void on_lost(int rank, const Lost& lost);
   std::optional<ErrorInfo> loss_of(const GroupNews& group, int rank,
                                    const Lost& lost) const;

@@ -391,9 +391,11 @@ absl::Status SessionState::open_news(const SessionPlan& plan,
   if (store == nullptr) return absl::OkStatus();
   comm::HostNews::Plan news{.log = round_->key("news"),
                             .rank = rank_,
+                            .world_size = world_size_,
                             .host = host_name(),
                             .silence = plan.heartbeat,
-                            .watchdog = watchdog_};
+                            .watchdog = watchdog_,
+                            .board = board_};
   // Rank 0's host serves the store.
   for (int rank = 0; rank < world_size_; ++rank)
     if (host_of_[static_cast<size_t>(rank)] == 0)

@@ -244,6 +244,9 @@ absl::StatusOr<Rendezvous> find_rendezvous(const InitRequest& request,
   if (absl::Status status = check_place(place.rank, place.world_size);
       !status.ok())
     return status;
+  const std::string given =
+      environment.get(base::Setting::kAddress).value_or("");
+  place.own_address = given;
   // A single rank needs no meeting place.
   if (request.has_store || place.world_size == 1) return place;
   const absl::Status status =
@@ -253,8 +256,7 @@ absl::StatusOr<Rendezvous> find_rendezvous(const InitRequest& request,
                                request.key, &place)
                 : meet_by_launcher(info, environment, request.key, &place);
   if (!status.ok()) return status;
-  if (const auto own = environment.get(base::Setting::kAddress))
-    place.own_address = *own;
+  if (!given.empty()) place.own_address = given;
   return place;
 }
 

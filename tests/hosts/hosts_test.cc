@@ -2,6 +2,7 @@
 // kept out, and how they end.
 #include "hosts/hosts.h"
 
+#include "host_backends.h"
 #include "unit/cli/debugger.h"
 
 #include <absl/time/clock.h>
@@ -326,6 +327,34 @@ TEST_F(HostsTest, RanksMeetAtAnInitMethod) {
   }
 }
 
+TEST_F(HostsTest, RandomProgramsComeOutRight) {
+  for (const std::string backend :
+       testing::and_ucx<const char*>({"gloo"}, {"ucx"})) {
+    const Hosts hosts(2);
+    for (const ProcessPtr& process :
+         by_init_method(hosts, "play", 4, 2, {{"BACKEND", backend}})) {
+      EXPECT_EQ(process->wait(), 0) << process->err() << process->out();
+      EXPECT_THAT(process->out(), HasSubstr("played"));
+    }
+  }
+}
+
+// `distwrap bench` compares each result with that of the reference.
+TEST_F(HostsTest, EveryOperationHasTheResultOfTheReference) {
+  for (const std::string backend :
+       testing::and_ucx<const char*>({"gloo"}, {"ucx"})) {
+    const Hosts hosts(2);
+    const Words words = {DISTWRAP_TOOL, "bench",    "all", "--backend", backend,
+                         "--sizes",     "8,4K",     "-n",  "1",         "-w",
+                         "1",           "--rounds", "1",   "--check",   "1"};
+    const ProcessPtr second = node(hosts, 1, 1, words);
+    const ProcessPtr first = node(hosts, 0, 0, words);
+    EXPECT_EQ(first->wait(), 0) << first->err() << first->out();
+    EXPECT_EQ(second->wait(), 0) << second->err() << second->out();
+    EXPECT_THAT(first->out(), HasSubstr("all_to_all_v"));
+  }
+}
+
 // No engine sees a difference, because both calls move as many bytes.
 TEST_F(HostsTest, CallsThatDifferAreNamedOnAllHosts) {
   const Hosts hosts(2);
@@ -508,6 +537,28 @@ TEST_F(HostsTest, ARankThatADebuggerHoldsIsNotLost) {
     EXPECT_THAT(all, Not(HasSubstr("given this rank up")));
     EXPECT_THAT(all, Not(HasSubstr("stopped running")));
   }
+}
+
+// A rank sees the calls of ranks on other hosts, and that one of them is gone.
+TEST_F(HostsTest, InfoShowsTheRanksOfAllHosts) {
+  const Hosts hosts(2);
+  const std::vector<ProcessPtr> ranks = by_init_method(hosts, "loop", 4, 2);
+  for (const ProcessPtr& rank : ranks)
+    ASSERT_TRUE(rank->read_until("is process", 1)) << rank->err();
+  for (const int host : {0, 1}) {
+    const std::string there = host == 0 ? " host1 " : " host0 ";
+    const Process& one = *ranks[host == 0 ? 0 : 3];
+    std::string seen;
+    const absl::Time start = absl::Now();
+    while (seen.find("2 told of by others") == std::string::npos &&
+           absl::Now() - start < absl::Seconds(30))
+      seen = output_of(hosts, host,
+                       {DISTWRAP_TOOL, "info", "--live", "--once", "--job",
+                        std::to_string(one.pid())});
+    EXPECT_THAT(seen, AllOf(HasSubstr("2 of 4 ranks on this host"),
+                            HasSubstr(there), Not(HasSubstr("not seen"))));
+  }
+  for (const ProcessPtr& rank : ranks) rank->signal(SIGKILL);
 }
 
 // A stranger in the job's network, at the job's port and at those of gloo.

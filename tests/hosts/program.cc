@@ -3,21 +3,27 @@
 //   hosts_program sum [INIT_METHOD]      adds the ranks' numbers, once
 //   hosts_program differ [INIT_METHOD]   adds them until a call fails; on the
 //                                        last host they are whole numbers
-//   hosts_program loop                   adds them until a call fails, and says
+//   hosts_program loop [INIT_METHOD]     adds them until a call fails, and says
 //                                        which process it is
 //   hosts_program outlive [INIT_METHOD]  adds them until a call fails; then the
 //                                        ranks from 2 on, which have a group
 //                                        of their own, add theirs, and split it
+//   hosts_program play INIT_METHOD       runs random programs of that many
+//   ranks
+//                                        (tests/programs), and prints "played"
 //   hosts_program leave CODE             the last rank ends with CODE after all
 //                                        have added; others wait to be ended
 //
 // It prints "rank R of N on HOSTS backend B sum S", where HOSTS are the numbers
 // of all ranks' hosts, or "failed REASON TEXT" with exit code 3. BACKEND names
 // the backend.
+#include "programs/program.h"
+
 #include "distwrap/distwrap.h"
 #include "distwrap/groups.h"
 #include "distwrap/session.h"
 #include "distwrap/status.h"
+#include "programs/player.h"
 
 #include <chrono>
 #include <cstdint>
@@ -28,6 +34,29 @@
 #include <unistd.h>
 
 namespace {
+
+// The seeds of this many programs for `ranks` ranks, the same on all of them.
+constexpr int kPrograms = 6, kSteps = 40;
+
+int play(const distwrap::Session& session) {
+  namespace programs = distwrap::programs;
+  distwrap::bind_session(session);
+  int played = 0;
+  for (uint64_t seed = 1; played < kPrograms; ++seed) {
+    const programs::Program program =
+        programs::make_program(seed, session.world_size(), kSteps);
+    if (program.ranks != session.world_size()) continue;
+    ++played;
+    const std::string wrong = programs::Player(program, session, false).play();
+    if (wrong.empty()) continue;
+    std::printf("wrong: %s\n%s\n", wrong.c_str(), program.text().c_str());
+    return 4;
+  }
+  const absl::Status closed = session.close();
+  if (!closed.ok()) return 4;
+  std::printf("played %d programs\n", played);
+  return 0;
+}
 
 int failed(const absl::Status& status) {
   const auto info = distwrap::error_info(status);
@@ -74,11 +103,11 @@ int main(int argc, char** argv) {
   distwrap::InitOptions options;
   if (const char* const backend = std::getenv("BACKEND"))
     options.backend = backend;
-  if ((what == "sum" || what == "differ" || what == "outlive") && argc > 2)
-    options.init_method = argv[2];
+  if (what != "leave" && argc > 2) options.init_method = argv[2];
   const absl::StatusOr<distwrap::Session> session =
       distwrap::Session::create(options);
   if (!session.ok()) return failed(session.status());
+  if (what == "play") return play(*session);
   const distwrap::Group world = session->world();
   std::string hosts;
   for (const int32_t host : world.host_of()) hosts += std::to_string(host);

@@ -38,25 +38,24 @@ int live_command(const LiveWish& wish) {
                ? process_state(pid)
                : "runs";
   };
-  if (wish.json)
-    return print(bench::json_text(
-               to_json(job->board, Deadline::now_ns(), state_of)))
-               ? 0
-               : kFailed;
   const bool once = wish.once || isatty(STDOUT_FILENO) == 0;
-  comm::LiveBoard board = job->board;
   for (;;) {
+    const absl::StatusOr<comm::LiveBoard> read = read_board(*job);
+    if (!read.ok()) {
+      std::fprintf(stderr, "distwrap info: %s\n",
+                   std::string(read.status().message()).c_str());
+      return kFailed;
+    }
+    const comm::LiveBoard& board = *read;
+    if (wish.json)
+      return print(
+                 bench::json_text(to_json(board, Deadline::now_ns(), state_of)))
+                 ? 0
+                 : kFailed;
     const std::string text = to_text(board, Deadline::now_ns(), state_of);
     if (!print(once ? text : kClear + text)) return kFailed;
     if (once || has_ended(board)) return 0;
     absl::SleepFor(kRefresh);
-    auto next = comm::LiveBoard::read(job->memory.get());
-    if (!next.ok()) {
-      std::fprintf(stderr, "distwrap info: %s\n",
-                   std::string(next.status().message()).c_str());
-      return kFailed;
-    }
-    board = *std::move(next);
   }
 }
 

@@ -113,6 +113,9 @@ Board::Board(Plan plan, std::unique_ptr<HostMemory> memory,
              std::vector<int> ranks)
     : plan_(std::move(plan)),
       memory_(std::move(memory)),
+      far_memory_(plan_.hears_hosts
+                      ? FarMemory::make(plan_.job, plan_.world_size)
+                      : nullptr),
       oversubscribed_(ranks.size() > usable_processors()) {
   for (size_t area = 0; area < ranks.size(); ++area)
     if (ranks[area] == plan_.rank)
@@ -322,14 +325,7 @@ int Board::add(GroupBoard& group_board, uint64_t uid) {
   const auto place = static_cast<size_t>(free - own.groups.begin());
   GroupPage& page = memory_->area(own_).groups[place];
   if (!grow_to(place + 1).ok()) return -1;
-  for (auto* const word : {&page.last, &page.inside, &page.aside, &page.pending,
-                           &page.told, &page.met})
-    word->store(0, std::memory_order_relaxed);
-  page.since_ns.store(0, std::memory_order_relaxed);
-  page.moved_ns.store(0, std::memory_order_relaxed);
-  for (Entry& entry : page.entries)
-    for (auto* const word : {&entry.number, &entry.history, &entry.balance})
-      word->store(0, std::memory_order_relaxed);
+  clear(&page);
   group_board.open_meetings(&page);
   group_board.describe(&page.facts);
   group_board.page_ = &page;
@@ -349,6 +345,11 @@ void Board::remove(GroupBoard& group_board, int place) {
   groups_.erase(std::find(groups_.begin(), groups_.end(), &group_board));
   front(own_).groups[static_cast<size_t>(place)].store(
       0, std::memory_order_release);
+}
+
+void Board::far_rank_ended(int rank, bool is_lost) {
+  base::MutexLock lock(mutex_);
+  if (far_memory_ != nullptr) far_memory_->end(rank, is_lost);
 }
 
 void Board::break_off(uint64_t uid) {

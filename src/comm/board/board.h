@@ -21,6 +21,7 @@
 
 #include "base/fork_mark.h"
 #include "base/mutex.h"
+#include "comm/board/far_memory.h"
 #include "comm/board/handover.h"
 #include "comm/board/host_memory.h"
 #include "comm/watchdog.h"
@@ -79,6 +80,9 @@ class Board final : private Watchdog::Watch,
   // Tells the others that this rank leaves. No group page is used afterwards.
   void leave();
 
+  // A rank of another host has left, or is lost. Any thread.
+  void far_rank_ended(int rank, bool is_lost);
+
   // Keeps a page reserved for one group page, as long as the Room lives.
   class Room;
   // Reserves the page of a new group of `members` (ranks of the world) before
@@ -135,6 +139,8 @@ class Board final : private Watchdog::Watch,
   const base::ForkMark process_;
   const Plan plan_;
   const std::unique_ptr<HostMemory> memory_;
+  // Null unless ranks of other hosts tell what they call.
+  const std::shared_ptr<FarMemory> far_memory_;
   size_t own_ = 0;
   const bool oversubscribed_;  // more ranks on this host than processors
 

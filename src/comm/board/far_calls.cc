@@ -157,6 +157,15 @@ std::optional<std::string> GroupBoard::to_tell(int64_t now_ns) {
   return told_calls(upto, inside, now_ns).text();
 }
 
+FarPage GroupBoard::page_for(int rank) const {
+  if (board_->far_memory_ == nullptr) return FarMemory::take_private();
+  GroupFacts facts = {};
+  describe(&facts);
+  facts.rank = rank;
+  return board_->far_memory_->take(
+      place_.global_ranks[static_cast<size_t>(rank)], place_.uid, facts);
+}
+
 void GroupBoard::hear(absl::string_view text) {
   const std::optional<ToldCalls> told = ToldCalls::read(text);
   if (!told.has_value()) return;
@@ -166,7 +175,11 @@ void GroupBoard::hear(absl::string_view text) {
         far_.begin(), far_.end(),
         [&](const FarMember& member) { return member.rank == one.rank; });
     if (far == far_.end()) continue;  // a text of this host
-    if (far->page == nullptr) far->page = std::make_unique<GroupPage>();
+    if (far->page == nullptr) far->page = page_for(far->rank);
+    if (board_->far_memory_ != nullptr)
+      board_->far_memory_->know(
+          place_.global_ranks[static_cast<size_t>(far->rank)], told->host,
+          one.process);
     GroupPage& page = *far->page;
     const uint64_t inside = one.last >= told->inside ? told->inside : 0;
     // Another rank of its host may know less of it than it has said itself.

@@ -183,7 +183,7 @@ class GroupBoard {
   };
   // A member on another host.
   struct FarMember : Compared {
-    std::unique_ptr<GroupPage> page = {};  // as it was told; null: nothing was
+    FarPage page = {};  // as it was told; null: nothing was
     std::string host = {};
     int64_t process = 0;
     std::vector<ToldCalls::Checkpoint> checkpoints = {};
@@ -234,6 +234,7 @@ class GroupBoard {
   void describe(GroupFacts* facts) const;
   // far_calls.cc
   bool has_far_members() const { return !far_.empty(); }
+  FarPage page_for(int rank) const;
   std::optional<ErrorInfo> look_at_far();
   std::optional<ErrorInfo> compare_checkpoints(FarMember& member);
   // The text that the other hosts should hear now, if there is one.

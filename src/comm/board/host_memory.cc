@@ -43,11 +43,11 @@ absl::Status check_file_size(uint64_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::make(size_t ranks) {
+absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::make(size_t ranks,
+                                                             const char* name) {
   if (absl::Status status = check_file_size(ranks * kAreaBytes); !status.ok())
     return status;
-  base::Descriptor memory(
-      memfd_create("distwrap board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  base::Descriptor memory(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.is_open()) return failed("no memory that ranks can share", errno);
   if (ftruncate(memory.get(), static_cast<off_t>(ranks * kAreaBytes)) != 0 ||
       fcntl(memory.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)

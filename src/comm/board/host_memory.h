@@ -21,9 +21,12 @@ namespace distwrap::comm {
 
 class HostMemory {
  public:
+  // The name of the board's memory for other processes.
+  static constexpr char kName[] = "distwrap board";
   // Areas for that many ranks, with nothing reserved. Errors: kOutOfMemory,
   // kResourceLimit.
-  static absl::StatusOr<std::unique_ptr<HostMemory>> make(size_t ranks);
+  static absl::StatusOr<std::unique_ptr<HostMemory>> make(
+      size_t ranks, const char* name = kName);
   // Maps memory that another rank made. Errors: kRefused when it is not of that
   // size, or not sealed; as `make`.
   static absl::StatusOr<std::unique_ptr<HostMemory>> adopt(

@@ -13,6 +13,7 @@
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace distwrap::comm {
 namespace {
@@ -145,6 +146,32 @@ absl::StatusOr<LiveBoard> LiveBoard::read(int memory) {
     }
   }
   return board;
+}
+
+void LiveBoard::add_told(const LiveBoard& told) {
+  for (const LiveRank& heard : told.ranks) {
+    if (heard.state == LiveRank::State::kStarting) continue;
+    const auto known =
+        std::find_if(ranks.begin(), ranks.end(), [&](const LiveRank& rank) {
+          return rank.is_told && rank.rank == heard.rank;
+        });
+    if (known == ranks.end()) {
+      ranks.push_back(heard);
+      ranks.back().is_told = true;
+      continue;
+    }
+    // Several ranks of this host have heard of it, one perhaps less.
+    for (const LiveGroup& group : heard.groups) {
+      const auto same = std::find_if(
+          known->groups.begin(), known->groups.end(),
+          [&](const LiveGroup& one) { return one.uid == group.uid; });
+      if (same == known->groups.end())
+        known->groups.push_back(group);
+      else if (std::pair(same->last, same->inside) <
+               std::pair(group.last, group.inside))
+        *same = group;
+    }
+  }
 }
 
 }  // namespace distwrap::comm

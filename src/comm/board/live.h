@@ -50,6 +50,8 @@ struct LiveRank {
   int guard = 0;  // GuardMode of the rank's session; another number is nonsense
   bool has_door = false;  // whether it can refuse calls of C
   uint64_t refused = 0;   // calls that the door refused, or told of
+  // The rank is on another host, and this is what it has told of itself.
+  bool is_told = false;
 };
 
 struct LiveBoard {
@@ -60,6 +62,8 @@ struct LiveBoard {
   // Errors: kRefused when the memory is not a board, or is the board of another
   // version of this library.
   static absl::StatusOr<LiveBoard> read(int memory);
+  // Adds what a rank of this host has heard of those of others (far_memory.h).
+  void add_told(const LiveBoard& told);
 };
 
 }  // namespace distwrap::comm

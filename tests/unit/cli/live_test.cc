@@ -4,12 +4,14 @@
 
 #include "base/descriptor.h"
 #include "bench/json.h"
+#include "comm/board/far_memory.h"
 #include "comm/board/host_memory.h"
 #include "comm/board/seen_call.h"
 #include "distwrap/status.h"
 #include "live/jobs.h"
 #include "live/view.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,6 +30,7 @@ namespace {
 using comm::LiveBoard;
 using comm::LiveGroup;
 using comm::LiveRank;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -112,6 +115,59 @@ TEST(Live, ShowsDirectCallsOfRanksThatGuard) {
   for (const char* part :
        {"\"guard\": \"block\"", "\"door\": true", "\"refused\": 3"})
     EXPECT_THAT(json, HasSubstr(part));
+}
+
+// Two ranks of this host have heard of a rank of another one.
+TEST(Live, ShowsWhatOtherHostsHaveTold) {
+  LiveBoard board = some();
+  board.ranks.pop_back();
+  constexpr uint64_t kGroup = 77;
+  for (const uint64_t last : {5, 6, 5}) {
+    const auto far = comm::FarMemory::make(0xabc, 8);
+    ASSERT_NE(far, nullptr);
+    comm::GroupFacts facts = {.rank = 3, .size = 4, .name = {'d', 'p'}};
+    const comm::FarPage page = far->take(7, kGroup, facts);
+    far->know(7, "there", 4711);
+    page->last.store(last);
+    page->moved_ns.store(kNow - 2'000'000'000);
+    int fd = -1;
+    for (const RunningJob& job : running_jobs())
+      EXPECT_NE(job.board.job, 0xabc);
+    for (int one = 3; one < 1000 && fd < 0; ++one) {
+      char target[128] = {};
+      if (readlink(absl::StrCat("/proc/self/fd/", one).c_str(), target,
+                   sizeof target - 1) > 0 &&
+          absl::StrContains(target, comm::FarMemory::kName))
+        fd = one;
+    }
+    const auto told = LiveBoard::read(fd);
+    ASSERT_TRUE(told.ok()) << told.status();
+    board.add_told(*told);
+  }
+  EXPECT_THAT(to_text(board, kNow, runs),
+              AllOf(HasSubstr("3 of 8 ranks on this host, 1 told of by others"),
+                    HasSubstr("  7     4711     there  runs\n"),
+                    HasSubstr("  3     4711     behind  a call #6"),
+                    HasSubstr("=> #7 waits for ranks 1, 3\n")));
+}
+
+TEST(Live, APageOfAFarRankIsFreeAgain) {
+  const auto far = comm::FarMemory::make(0xabc, 3);
+  ASSERT_NE(far, nullptr);
+  comm::GroupPage* first = nullptr;
+  for (int round = 0; round < 2; ++round) {
+    comm::FarPage page = far->take(2, 77, {});
+    if (round == 0) first = page.get();
+    EXPECT_EQ(page.get(), first);
+    EXPECT_EQ(page->last.load(), 0u);
+    page->last.store(9);
+    // Another group has another page, and more than there are private ones.
+    std::vector<comm::FarPage> more;
+    for (uint64_t uid = 100; uid < 100 + comm::kMostGroupPages; ++uid) {
+      more.push_back(far->take(2, uid, {}));
+      EXPECT_NE(more.back().get(), first);
+    }
+  }
 }
 
 TEST(Live, SaysWhenNobodyWaits) {

@@ -2,6 +2,7 @@
 // with a line of its own to one store.
 #include "comm/host_news.h"
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,12 +80,19 @@ class HostNewsTest : public ::testing::Test {
     server_ = *std::move(server);
   }
 
-  std::shared_ptr<HostNews> join(int rank, std::vector<int> store_host = {0}) {
+  std::shared_ptr<store::ClientStore> connect() {
     bool hopeless = false;
     auto store = store::connect_to(
         *store::StorePlace::parse(server_->address()), soon(), &hopeless);
     EXPECT_TRUE(store.ok()) << store.status();
-    auto news = HostNews::open(*std::move(store),
+    return *std::move(store);
+  }
+  std::shared_ptr<HostNews> join(int rank, std::vector<int> store_host = {0}) {
+    return join_over(connect(), rank, std::move(store_host));
+  }
+  std::shared_ptr<HostNews> join_over(std::shared_ptr<store::ClientStore> store,
+                                      int rank, std::vector<int> store_host) {
+    auto news = HostNews::open(std::move(store),
                                {.log = "news",
                                 .rank = rank,
                                 .host = "host" + std::to_string(rank),
@@ -196,6 +205,73 @@ TEST_F(HostNewsTest, WithoutTheStoreItsHostIsLost) {
   EXPECT_EQ(other.times(), 0u) << "groups without its ranks go on";
   without->tell(nullptr);
   mine->tell(nullptr);
+}
+
+// A store that answers calls although it has closed the line.
+class Expelling final : public store::ClientStore {
+ public:
+  explicit Expelling(store::StorePlace place) : place_(std::move(place)) {}
+  const store::StorePlace& place() const override { return place_; }
+  void give_up(absl::string_view) override {}
+  absl::StatusOr<int64_t> append(absl::string_view log, absl::string_view,
+                                 Deadline deadline) override {
+    return calls_->add(log, 1, deadline);
+  }
+  absl::Status set(absl::string_view key, absl::string_view value,
+                   Deadline deadline) override {
+    return calls_->set(key, value, deadline);
+  }
+  absl::StatusOr<std::string> get(absl::string_view key,
+                                  Deadline deadline) override {
+    return calls_->get(key, deadline);
+  }
+  absl::Status wait(const std::vector<std::string>& keys,
+                    Deadline deadline) override {
+    return calls_->wait(keys, deadline);
+  }
+  absl::StatusOr<int64_t> add(absl::string_view key, int64_t delta,
+                              Deadline deadline) override {
+    return calls_->add(key, delta, deadline);
+  }
+  absl::StatusOr<std::string> compare_set(absl::string_view key,
+                                          absl::string_view expected,
+                                          absl::string_view desired,
+                                          Deadline deadline) override {
+    return calls_->compare_set(key, expected, desired, deadline);
+  }
+  absl::StatusOr<bool> delete_key(absl::string_view key,
+                                  Deadline deadline) override {
+    return calls_->delete_key(key, deadline);
+  }
+  std::string address() const override { return "expelling"; }
+
+ private:
+  const store::StorePlace place_;
+  const std::shared_ptr<Store> calls_ = Store::in_memory();
+};
+
+// Each of its groups learns that, and no line is written.
+TEST_F(HostNewsTest, ARankThatIsGivenUpIsToldInAllItsGroups) {
+  std::atomic<int> lines{0};
+  base::set_log_sink([&](base::LogLevel, absl::string_view) { ++lines; });
+  const auto here =
+      join_over(std::make_shared<Expelling>(
+                    *store::StorePlace::parse(server_->address())),
+                2, {0});
+  Heard heard, other;
+  const auto mine = group(here, 2, heard);
+  const auto without = GroupNews::open(here, {"tp", 8, 1, {1, 2}});
+  without->tell(&other);
+  server_.reset();
+  for (Heard* const one : {&heard, &other}) {
+    const std::optional<ErrorInfo> found = one->wait();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->reason, Reason::kPeerLost);
+    EXPECT_THAT(found->what, HasSubstr("have given this rank up"));
+  }
+  EXPECT_EQ(lines, 0);
+  for (const auto& one : {mine, without}) one->tell(nullptr);
+  base::set_log_sink({});
 }
 
 // A rank that gets no answer of the store learns that its host was lost, where

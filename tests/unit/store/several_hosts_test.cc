@@ -166,6 +166,10 @@ TEST_F(SeveralHostsTest, TheAddressForDataCanBeGiven) {
   Variables variables = torchrun("2", "192.0.2.7");
   variables["DISTWRAP_ADDRESS"] = "10.1.2.3";
   EXPECT_EQ(find(variables)->own_address, "10.1.2.3");
+  // Ranks that meet in a store of the program's own need it as well.
+  EXPECT_EQ(find(variables, {.rank = 0, .world_size = 2, .has_store = true})
+                ->own_address,
+            "10.1.2.3");
 }
 
 }  // namespace

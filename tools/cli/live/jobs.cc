@@ -1,5 +1,8 @@
 #include "live/jobs.h"
 
+#include "comm/board/far_memory.h"
+#include "comm/board/host_memory.h"
+
 #include <absl/status/status.h>
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
@@ -22,7 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMemory[] = "/memfd:distwrap board";
+// Links to memory without a name begin with these.
+const std::string kMemory =
+    absl::StrCat("/memfd:", comm::HostMemory::kName, " (");
+const std::string kFarMemory =
+    absl::StrCat("/memfd:", comm::FarMemory::kName, " (");
 // The length of a job's id.
 constexpr size_t kIdLetters = 16;
 
@@ -72,14 +79,23 @@ std::string id_of(const RunningJob& job) {
   return absl::StrCat(absl::Hex(job.board.job, absl::kZeroPad16));
 }
 
-// Adds the boards that a process has open.
-void look_into(int64_t pid, std::vector<RunningJob>* jobs) {
+// Memory in which a process keeps what it has heard of a job.
+struct Told {
+  base::Descriptor memory;
+  uint64_t job;
+  int64_t pid;
+};
+
+// Adds the boards that a process has open, and what it has heard.
+void look_into(int64_t pid, std::vector<RunningJob>* jobs,
+               std::vector<Told>* all_told) {
   std::error_code error;
   fs::directory_iterator entry(folder_of(pid) + "/fd", error), end;
   for (; !error && entry != end; entry.increment(error)) {
     std::error_code unread;
     const std::string target = fs::read_symlink(entry->path(), unread);
-    if (unread || !absl::StartsWith(target, kMemory)) continue;
+    const bool is_far = absl::StartsWith(target, kFarMemory);
+    if (unread || (!is_far && !absl::StartsWith(target, kMemory))) continue;
     // Ranks have it open for writing; a process that only reads is an observer
     // like this one.
     struct stat link = {};
@@ -90,6 +106,12 @@ void look_into(int64_t pid, std::vector<RunningJob>* jobs) {
                                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info = {};
     if (!memory.is_open() || fstat(memory.get(), &info) != 0) continue;
+    if (is_far) {
+      auto heard = comm::LiveBoard::read(memory.get());
+      if (heard.ok() && heard->job != 0)
+        all_told->push_back({std::move(memory), heard->job, pid});
+      continue;
+    }
     const auto known =
         std::find_if(jobs->begin(), jobs->end(), [&](const RunningJob& job) {
           return job.device == info.st_dev && job.inode == info.st_ino;
@@ -138,9 +160,25 @@ absl::Status no_such_process(int64_t pid) {
 
 std::vector<RunningJob> running_jobs() {
   std::vector<RunningJob> jobs;
+  std::vector<Told> all_told;
   for (const int64_t pid : processes())
-    if (user_of(pid) == geteuid()) look_into(pid, &jobs);
+    if (user_of(pid) == geteuid()) look_into(pid, &jobs, &all_told);
+  for (Told& told : all_told)
+    for (RunningJob& job : jobs)
+      if (job.board.job == told.job && told.memory.is_open() &&
+          std::binary_search(job.pids.begin(), job.pids.end(), told.pid))
+        job.told.push_back(std::move(told.memory));
   return jobs;
+}
+
+absl::StatusOr<comm::LiveBoard> read_board(const RunningJob& job) {
+  absl::StatusOr<comm::LiveBoard> board =
+      comm::LiveBoard::read(job.memory.get());
+  if (!board.ok()) return board;
+  for (const base::Descriptor& memory : job.told)
+    if (const auto told = comm::LiveBoard::read(memory.get()); told.ok())
+      board->add_told(*told);
+  return board;
 }
 
 absl::StatusOr<RunningJob> find_job(const std::string& which) {

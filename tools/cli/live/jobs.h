@@ -25,7 +25,13 @@ struct RunningJob {
   ino_t inode = 0;
   std::vector<int64_t> pids;  // processes that have it open, ascending
   comm::LiveBoard board;      // the state when it was read
+  // What these processes have heard of ranks of other hosts.
+  std::vector<base::Descriptor> told = {};
 };
+
+// The present state, with that of ranks of other hosts as far as they have
+// told.
+absl::StatusOr<comm::LiveBoard> read_board(const RunningJob& job);
 
 // The jobs whose memory is a board of this version.
 std::vector<RunningJob> running_jobs();

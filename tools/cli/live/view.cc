@@ -26,7 +26,7 @@ std::string state_text(const LiveRank& rank, StateOf state_of) {
     case LiveRank::State::kRuns:
       break;
   }
-  return state_of(rank.pid);
+  return rank.is_told ? "runs" : state_of(rank.pid);
 }
 
 const char* guard_word(const LiveRank& rank) {
@@ -123,17 +123,21 @@ std::vector<LiveGroupView> groups_of(const LiveBoard& board) {
 }
 
 bool has_ended(const LiveBoard& board) {
-  return std::all_of(board.ranks.begin(), board.ranks.end(),
-                     [](const LiveRank& rank) {
-                       return rank.state == LiveRank::State::kEnded ||
-                              rank.state == LiveRank::State::kLeft;
-                     });
+  return std::all_of(
+      board.ranks.begin(), board.ranks.end(), [](const LiveRank& rank) {
+        return rank.is_told || rank.state == LiveRank::State::kEnded ||
+               rank.state == LiveRank::State::kLeft;
+      });
 }
 
 std::string to_text(const LiveBoard& board, int64_t now_ns, StateOf state_of) {
-  std::string text =
-      absl::StrCat("job ", id_text(board.job), ": ", board.ranks.size(), " of ",
-                   board.world_size, " ranks on this host\n");
+  const auto told = static_cast<size_t>(
+      std::count_if(board.ranks.begin(), board.ranks.end(),
+                    [](const LiveRank& rank) { return rank.is_told; }));
+  std::string text = absl::StrCat(
+      "job ", id_text(board.job), ": ", board.ranks.size() - told, " of ",
+      board.world_size, " ranks on this host",
+      told == 0 ? "" : absl::StrCat(", ", told, " told of by others"), "\n");
   const bool guarded =
       std::any_of(board.ranks.begin(), board.ranks.end(), guards);
   std::vector<Row> rows = {{"rank", "process", "host", "state"}};
@@ -169,6 +173,7 @@ JsonObject to_json(const LiveBoard& board, int64_t now_ns, StateOf state_of) {
                                {"pid", rank.pid},
                                {"host", rank.host},
                                {"state", state_text(rank, state_of)},
+                               {"told", rank.is_told},
                                {"guard", guard_word(rank)},
                                {"door", rank.has_door},
                                {"refused", rank.refused}});
