@@ -212,7 +212,7 @@ int32_t read_hosts(const SetupHeader& own, const dw_blob* in, uint64_t n,
     if (head.magic != kHostsMagic || head.version != kVersion ||
         head.rank != peer || head.size != own.size || head.uid != own.uid ||
         head.epoch != own.epoch ||
-        !decode_addresses(rest, &(*hosts)[static_cast<size_t>(peer)]))
+        !dw_sdk::decode_addresses(rest, &(*hosts)[static_cast<size_t>(peer)]))
       return refuse_blob(error, peer,
                          "gloo: a rank's blob does not tell its host");
   }
@@ -247,7 +247,7 @@ int32_t begin(dw_backend* backend, const dw_setup_info& info,
     SetupHeader head = setup->head;
     head.magic = kHostsMagic;
     setup->blob.assign(reinterpret_cast<const char*>(&head), sizeof head);
-    setup->blob += encode_addresses(own_addresses());
+    setup->blob += dw_sdk::encode_addresses(dw_sdk::own_addresses());
     return DW_OK;
   }
   setup->blob = addresses(setup->head, nullptr);

@@ -9,30 +9,13 @@
 #define DISTWRAP_BACKENDS_GLOO_STRANGERS_H_
 
 #include "address.h"
+#include "sdk/host_filter.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace gloo_backend {
 
-// An address of a host: IPv4 addresses have four bytes, then zeros.
-struct HostAddress {
-  uint8_t bytes_used = 0;
-  std::array<uint8_t, 16> bytes = {};
-};
-
-// The addresses from which this host may call another, at most kMostAddresses.
-std::vector<HostAddress> own_addresses();
-inline constexpr size_t kMostAddresses = 24;
-
-// The addresses as a setup message, and back. False for bytes that are none.
-std::string encode_addresses(const std::vector<HostAddress>& addresses);
-bool decode_addresses(std::string_view bytes,
-                      std::vector<HostAddress>* addresses);
+using dw_sdk::HostAddress;
 
 // A listener of this process, and the host whose packets it takes.
 struct Listener {

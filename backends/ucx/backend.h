@@ -60,6 +60,8 @@ struct Comm {
   std::string transports;    // hint
   std::vector<uint8_t> far;  // by rank: whether it is on another host
   bool one_host = true;
+  // Addresses of all ranks' hosts, when there are several.
+  std::vector<dw_sdk::HostAddress> hosts;
   bool oversubscribed = false;  // more ranks than processors
   mutable dw_sdk::Yielding yielding;
   int looks = 0;  // polls of a transfer between two readings of the clock

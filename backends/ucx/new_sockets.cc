@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 namespace ucx_backend {
@@ -28,6 +29,22 @@ void visit_sockets(const Visit& visit) {
 NewSockets::NewSockets() {
   visit_sockets([this](int number) { before_.push_back(number); });
   std::sort(before_.begin(), before_.end());
+}
+
+std::vector<int> NewSockets::listeners() const {
+  std::vector<int> found;
+  visit_sockets([&](int number) {
+    int listens = 0;
+    int domain = 0;
+    socklen_t size = sizeof listens;
+    if (!std::binary_search(before_.begin(), before_.end(), number) &&
+        getsockopt(number, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
+        listens != 0 &&
+        getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+        (domain == AF_INET || domain == AF_INET6))
+      found.push_back(number);
+  });
+  return found;
 }
 
 NewSockets::~NewSockets() {

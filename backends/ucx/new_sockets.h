@@ -13,6 +13,8 @@ class NewSockets {
  public:
   NewSockets();
   ~NewSockets();
+  // Listeners of TCP among them.
+  std::vector<int> listeners() const;
   NewSockets(const NewSockets&) = delete;
   NewSockets& operator=(const NewSockets&) = delete;
 

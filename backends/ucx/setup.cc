@@ -13,8 +13,10 @@
 #include "window.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,12 +47,14 @@ bool is_far(const dw_setup_info& info, int rank) {
 using dw_hostmem::Processors;
 using dw_hostmem::SetupExchange;
 
-constexpr SetupExchange::Kind kCommunicator = {"ucx", 0x7863752e, 3};
+constexpr SetupExchange::Kind kCommunicator = {"ucx", 0x7863752e, 4};
 
-// A rank's setup message of the first round; the name of its host follows.
+// A rank's setup message of the first round. The name of its host follows, and
+// between hosts the host's addresses.
 struct Hello {
   uint32_t major, minor;  // version of UCX
   Processors processors;
+  uint32_t name_bytes;
 };
 
 class CommSetup final : public SetupExchange {
@@ -63,8 +67,13 @@ class CommSetup final : public SetupExchange {
     for (int rank = 0; rank < info.size; ++rank)
       comm_->far.push_back(is_far(info, rank) ? 1 : 0);
     const Hello mine = {backend->library.major, backend->library.minor,
-                        Processors::usable()};
-    say(std::string(reinterpret_cast<const char*>(&mine), sizeof mine) + host_);
+                        Processors::usable(),
+                        static_cast<uint32_t>(host_.size())};
+    const bool may_be_far =
+        !host_.empty() ||
+        std::find(comm_->far.begin(), comm_->far.end(), 1) != comm_->far.end();
+    say(std::string(reinterpret_cast<const char*>(&mine), sizeof mine) + host_ +
+        (may_be_far ? dw_sdk::encode_addresses(dw_sdk::own_addresses()) : ""));
   }
   dw_setup_result take() override {
     return {reinterpret_cast<dw_comm*>(comm_.release()), nullptr};
@@ -91,6 +100,8 @@ int32_t CommSetup::meet_hosts(const Words& words, dw_error* error) {
   const Library& own = comm.backend->library;
   Processors all = Processors::usable();
   int here = 0;
+  std::map<std::pair<uint8_t, std::array<uint8_t, 16>>, dw_sdk::HostAddress>
+      hosts;
   for (size_t rank = 0; rank < words.size(); ++rank) {
     Hello hello;
     if (words[rank].size() < sizeof hello)
@@ -104,12 +115,21 @@ int32_t CommSetup::meet_hosts(const Words& words, dw_error* error) {
               ", rank " + std::to_string(comm.rank) + " has " +
               std::to_string(own.major) + "." + std::to_string(own.minor),
           error);
-    if (words[rank].substr(sizeof hello) != host_) comm.far[rank] = 1;
+    const std::string_view rest = words[rank].substr(sizeof hello);
+    if (hello.name_bytes > rest.size())
+      return refuse_size(static_cast<int>(rank), error);
+    if (rest.substr(0, hello.name_bytes) != host_) comm.far[rank] = 1;
+    std::vector<dw_sdk::HostAddress> theirs;
+    if (dw_sdk::decode_addresses(rest.substr(hello.name_bytes), &theirs))
+      for (const dw_sdk::HostAddress& one : theirs)
+        hosts.emplace(std::pair(one.bytes_used, one.bytes), one);
     if (comm.far[rank] != 0) continue;
     ++here;
     all.add(hello.processors);
   }
   comm.one_host = here == comm.size;
+  for (const auto& [bytes, address] : hosts)
+    if (!comm.one_host) comm.hosts.push_back(address);
   comm.oversubscribed = here > all.count();
   comm.looks = comm.oversubscribed ? kLooksOversubscribed : kLooks;
   return DW_OK;
@@ -121,7 +141,8 @@ int32_t CommSetup::open_worker(dw_error* error) {
   if (int32_t code =
           context_for(comm, Context::Use::kMessages, &context, error))
     return code;
-  if (int32_t code = comm.worker.open(std::move(context), error)) return code;
+  if (int32_t code = comm.worker.open(std::move(context), comm.hosts, error))
+    return code;
   say(comm.worker.address());
   return DW_OK;
 }

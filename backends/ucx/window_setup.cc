@@ -104,7 +104,7 @@ int32_t WindowSetup::begin(const dw_setup_info& info, dw_error* error) {
   std::string address;
   if (maps && comm_->size > 1) {
     if (!comm_->mapper.is_open())
-      if (int32_t code = comm_->mapper.open(context, error)) return code;
+      if (int32_t code = comm_->mapper.open(context, {}, error)) return code;
     address = comm_->mapper.address();
   }
   mine.address_bytes = static_cast<uint32_t>(address.size());
@@ -181,7 +181,8 @@ int32_t WindowSetup::open_worker(dw_error* error) {
     return code;
   const LogTo log(comm_->host);
   Window& window = *window_;
-  if (int32_t code = window.worker.open(context, error)) return code;
+  if (int32_t code = window.worker.open(context, comm_->hosts, error))
+    return code;
   window.has_worker = true;
   if (int32_t code = window.worker.hear(hear_window, &window, error))
     return code;

@@ -4,8 +4,13 @@
 #include "sdk/fail.h"
 #include "sdk/thread.h"
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
+#include <netinet/in.h>
 #include <new>
+#include <sys/socket.h>
 #include <utility>
 
 namespace ucx_backend {
@@ -14,11 +19,29 @@ namespace {
 // Longer messages may be read directly from the sender's memory.
 constexpr size_t kMayBeRead = 512;
 
+// Whether a worker's address has the port of a listener: another thread of the
+// program may have opened one at the same time.
+bool is_at(int listener, const std::string& address) {
+  sockaddr_storage here = {};
+  socklen_t size = sizeof here;
+  if (getsockname(listener, reinterpret_cast<sockaddr*>(&here), &size) != 0)
+    return false;
+  in_port_t port = 0;  // at the same place in both kinds of addresses
+  std::memcpy(
+      &port,
+      reinterpret_cast<const char*>(&here) + offsetof(sockaddr_in, sin_port),
+      sizeof port);
+  const std::string bytes(reinterpret_cast<const char*>(&port), sizeof port);
+  return address.find(bytes) != std::string::npos;
+}
+
 }  // namespace
 
 // ---- life ----
 
-int32_t Worker::open(std::shared_ptr<Context> context, dw_error* error) {
+int32_t Worker::open(std::shared_ptr<Context> context,
+                     const std::vector<dw_sdk::HostAddress>& hosts,
+                     dw_error* error) {
   context_ = std::move(context);
   ucp_ = &context_->library();
   if (int32_t code = check_room(error)) return code;
@@ -27,10 +50,12 @@ int32_t Worker::open(std::shared_ptr<Context> context, dw_error* error) {
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucs_status_t status;
+  std::vector<int> listeners;
   {
     const dw_sdk::SignalsBlocked blocked;
     const NewSockets opened;
     status = ucp_->ucp_worker_create(context_->get(), &params, &worker_);
+    if (!hosts.empty()) listeners = opened.listeners();
   }
   if (status != UCS_OK) {
     worker_ = nullptr;
@@ -46,6 +71,11 @@ int32_t Worker::open(std::shared_ptr<Context> context, dw_error* error) {
     return fail_ucx(*ucp_, "ucp_worker_get_address", status, error);
   address_.assign(reinterpret_cast<const char*>(address), bytes);
   ucp_->ucp_worker_release_address(worker_, address);
+  for (const int listener : listeners)
+    if (is_at(listener, address_) && !dw_sdk::take_from(listener, hosts) &&
+        errno != E2BIG)
+      return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, errno,
+                     "ucx: a listener cannot keep strangers out");
   return DW_OK;
 }
 

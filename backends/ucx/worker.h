@@ -15,6 +15,7 @@
 #include "hostmem/lock.h"
 #include "hostmem/window.h"
 #include "quiet.h"
+#include "sdk/host_filter.h"
 #include "sdk/kept_failure.h"
 #include "transfer.h"
 
@@ -56,7 +57,10 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   // ---- before the first transfer ----
-  int32_t open(std::shared_ptr<Context> context, dw_error* error);
+  // `hosts`: the addresses of the other ranks' hosts, from which its listeners
+  // take connections; empty: from all.
+  int32_t open(std::shared_ptr<Context> context,
+               const std::vector<dw_sdk::HostAddress>& hosts, dw_error* error);
   const std::string& address() const { return address_; }
   struct Peer {
     std::string address;

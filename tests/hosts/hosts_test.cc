@@ -561,6 +561,37 @@ TEST_F(HostsTest, InfoShowsTheRanksOfAllHosts) {
   for (const ProcessPtr& rank : ranks) rank->signal(SIGKILL);
 }
 
+// UCX listens on a port of its own choice, which only the job's hosts reach.
+TEST_F(HostsTest, StrangersDoNotReachUcx) {
+  if (testing::and_ucx<int>({}, {1}).empty()) GTEST_SKIP() << "without UCX";
+  const Hosts hosts(3);
+  const Variables ucx = {{"BACKEND", "ucx"}};
+  const ProcessPtr first = node(hosts, 0, 0, kLoop, ucx);
+  const ProcessPtr second = node(hosts, 1, 1, kLoop, ucx);
+  ASSERT_TRUE(first->read_until("sum 6", 2)) << first->err();
+  int ports = 0;
+  for (const std::string& place : sockets(hosts, 0, kListens)) {
+    const int port = std::stoi(place.substr(place.find(':') + 1), nullptr, 16);
+    if (port == 29500) continue;
+    ++ports;
+    const std::string call =
+        "import socket\n"
+        "s = socket.socket()\n"
+        "s.settimeout(0.5)\n"
+        "try:\n"
+        "  s.connect(('10.77.0.1', " +
+        std::to_string(port) +
+        "))\n"
+        "  print('in')\n"
+        "except OSError: print('out')\n";
+    EXPECT_EQ(output_of(hosts, 2, {"python3", "-c", call}), "out\n") << port;
+    EXPECT_EQ(output_of(hosts, 1, {"python3", "-c", call}), "in\n") << port;
+  }
+  EXPECT_GE(ports, 2) << "each rank of host 0 has one";
+  first->signal(SIGTERM);
+  EXPECT_NE(first->wait(), 0);
+}
+
 // A stranger in the job's network, at the job's port and at those of gloo.
 TEST_F(HostsTest, StrangersReachNobody) {
   const Hosts hosts(3);

@@ -87,17 +87,17 @@ TEST_F(Strangers, AListenerThatIsNotThereIsAnError) {
 }
 
 TEST(HostAddresses, TravelAsBytes) {
-  const std::vector<HostAddress> own = own_addresses();
+  const std::vector<HostAddress> own = dw_sdk::own_addresses();
   ASSERT_FALSE(own.empty());
   std::vector<HostAddress> heard;
-  ASSERT_TRUE(decode_addresses(encode_addresses(own), &heard));
+  ASSERT_TRUE(dw_sdk::decode_addresses(dw_sdk::encode_addresses(own), &heard));
   ASSERT_EQ(heard.size(), own.size());
   EXPECT_EQ(heard[0].bytes, own[0].bytes);
-  EXPECT_FALSE(decode_addresses("", &heard));
-  EXPECT_FALSE(decode_addresses("x", &heard));
-  EXPECT_FALSE(decode_addresses(std::string(17, '\x05'), &heard));
-  EXPECT_FALSE(decode_addresses(std::string(17 * 25, '\x04'), &heard));
-  EXPECT_TRUE(decode_addresses(std::string(17, '\x04'), &heard));
+  EXPECT_FALSE(dw_sdk::decode_addresses("", &heard));
+  EXPECT_FALSE(dw_sdk::decode_addresses("x", &heard));
+  EXPECT_FALSE(dw_sdk::decode_addresses(std::string(17, '\x05'), &heard));
+  EXPECT_FALSE(dw_sdk::decode_addresses(std::string(17 * 25, '\x04'), &heard));
+  EXPECT_TRUE(dw_sdk::decode_addresses(std::string(17, '\x04'), &heard));
 }
 
 }  // namespace

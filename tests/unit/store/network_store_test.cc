@@ -151,7 +151,7 @@ TEST(NetworkStoreTest, StrangersAreClosedAndHarmNobody) {
 // Silent strangers fill all places: the job still gets in, since the oldest of
 // them leaves for it.
 TEST(NetworkStoreTest, SilentStrangersKeepNobodyOut) {
-  // Both ends of their connections are in this process.
+  // This process has both ends of their connections.
   constexpr int kSilent = 1000;
   rlimit files = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
