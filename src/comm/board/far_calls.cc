@@ -62,10 +62,10 @@ std::optional<uint64_t> GroupBoard::history_at(uint64_t number) const {
 }
 
 // The member on this host that has come furthest speaks for those that called
-// the same. Who waits with counts of its own speaks for itself.
+// the same. A member whose newest call has counts of its own speaks for itself.
 bool GroupBoard::is_speaker(uint64_t inside) const {
   const uint64_t last = page_->last.load(kOrder);
-  return shows_pair_counts(inside) ||
+  return shows_pair_counts(inside != 0 ? inside : last) ||
          std::none_of(
              members_.begin(), members_.end(), [&](const Member& member) {
                return member.who->fate == Board::Fate::kWell &&
@@ -85,7 +85,7 @@ ToldCalls GroupBoard::told_calls(uint64_t upto, uint64_t inside,
   ToldCalls told;
   told.host = board_->plan_.host;
   told.ranks.push_back({place_.rank, getpid(), upto});
-  const bool alone = shows_pair_counts(inside);
+  const bool alone = shows_pair_counts(inside != 0 ? inside : upto);
   for (const Member& member : members_)
     if (!alone && member.suspect == 0 &&
         member.agreed >= std::min(member.reached, upto))
@@ -151,7 +151,7 @@ std::optional<std::string> GroupBoard::to_tell(int64_t now_ns) {
   // A call is visible for a moment before its backend refuses it.
   const uint64_t upto = busy_ && inside != last && last != 0 ? last - 1 : last;
   asked_ = false;
-  told_last_ = last;
+  told_last_ = upto;
   told_inside_ = inside;
   told_ns_ = now_ns;
   return told_calls(upto, inside, now_ns).text();

@@ -146,6 +146,20 @@ TEST(FarCalls, CountsOfAPairOnTwoHostsAreNamed) {
   EXPECT_THAT(found->actual, HasSubstr("(rank 1): 5 elements to rank 2"));
 }
 
+// The calls have ended on all ranks, whatever their engine made of them.
+TEST(FarCalls, CountsOfAPairAreComparedThoughNobodyWaits) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (size_t r = 0; r < 4; ++r) {
+    dw_op op = exchange(r == 1 ? kFive : kOnes, kOnes);
+    op.flags &= ~uint32_t{DW_FLAG_CALLER_WAITS};
+    ranks[r]->call(op);
+  }
+  const std::optional<ErrorInfo> found = mismatch_of(*ranks[2]);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_THAT(found->ranks, ElementsAre(1, 2));
+}
+
 TEST(FarCalls, WhatOthersSayOfARankDoesNotReplaceItsOwnWords) {
   const auto ranks = meet(4, absl::InfiniteDuration(), {"a", "a", "b", "b"});
   for (size_t r = 0; r < 3; ++r)
