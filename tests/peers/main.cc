@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
 #ifdef DISTWRAP_HAS_UCX
   kinds.push_back({"raw_ucx", "UCX itself, messages and windows", "",
                    distwrap::peers::make_raw_ucx});
+  kinds.push_back({"raw_ucx_watched", "UCX itself, with watched connections",
+                   "", distwrap::peers::make_raw_ucx_watched});
 #endif
   for (auto& kind : distwrap::bench::mpi::kinds()) kinds.push_back(kind);
   kinds.push_back({"redistribute", "collectives as redistributions, over shm",

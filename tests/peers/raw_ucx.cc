@@ -83,15 +83,29 @@ class RawUcx final : public bench::Contestant {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_ucx(
-    const bench::Setup& setup) {
-  auto ucx = std::make_unique<Ucx>(UCP_FEATURE_TAG);
+namespace {
+
+absl::StatusOr<std::unique_ptr<bench::Contestant>> make(
+    const bench::Setup& setup, bool watches) {
+  auto ucx = std::make_unique<Ucx>(UCP_FEATURE_TAG, watches);
   absl::Status status =
       ucx->connect(setup, absl::StrCat("peers/", setup.name, "/"));
   if (!status.ok())
     return absl::UnavailableError(
         absl::StrCat(setup.name, " cannot connect: ", status.message()));
   return std::make_unique<RawUcx>(setup, std::move(ucx));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_ucx(
+    const bench::Setup& setup) {
+  return make(setup, false);
+}
+
+absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_ucx_watched(
+    const bench::Setup& setup) {
+  return make(setup, true);
 }
 
 }  // namespace distwrap::peers

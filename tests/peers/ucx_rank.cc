@@ -43,6 +43,10 @@ absl::Status Ucx::connect(const bench::Setup& setup,
     if (!theirs.ok()) return theirs.status();
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    if (watches_) {
+      params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+      params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    }
     params.address = reinterpret_cast<const ucp_address_t*>(theirs->data());
     ucp_ep_h endpoint = nullptr;
     if (const ucs_status_t status = ucp_ep_create(worker_, &params, &endpoint);

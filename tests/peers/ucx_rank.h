@@ -21,8 +21,10 @@ absl::Status ucx_failed(const char* what, ucs_status_t status);
 
 class Ucx {
  public:
-  // `features`: the UCP_FEATURE_ flags that will be used.
-  explicit Ucx(uint64_t features) : features_(features) {}
+  // `features`: the UCP_FEATURE_ flags that will be used. `watches`: whether
+  // UCX watches its connections, as a library needs that notices lost peers.
+  explicit Ucx(uint64_t features, bool watches = false)
+      : features_(features), watches_(watches) {}
   ~Ucx();
   Ucx(const Ucx&) = delete;
   Ucx& operator=(const Ucx&) = delete;
@@ -40,6 +42,7 @@ class Ucx {
   absl::Status open();
 
   const uint64_t features_;
+  const bool watches_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   std::vector<ucp_ep_h> endpoints_;
