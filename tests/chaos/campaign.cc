@@ -49,6 +49,7 @@ Findings run_try(const Case& which, const Setting& setting,
                  const CampaignOptions& options,
                  const hosts_test::Hosts* hosts) {
   Findings findings;
+  if (which.on_cable) hosts->cable().mend();
   Job job(setting, options.patience, which.preloads ? kShiftedClock : "",
           hosts);
   which.direct(setting, job, findings);
@@ -114,9 +115,17 @@ Tally run_tries(const Case& which, Setting setting, int tries,
     tally.why_skipped = "not with a sanitizer";
     return tally;
   }
-  std::unique_ptr<hosts_test::Hosts> hosts;
+  if (which.needs_hosts() && setting.hosts == 1) {
+    tally.skipped = tries;
+    tally.why_skipped = "only with --hosts";
+    return tally;
+  }
+  using hosts_test::Hosts;
+  std::unique_ptr<Hosts> hosts;
   if (setting.hosts > 1)
-    hosts = std::make_unique<hosts_test::Hosts>(setting.hosts);
+    hosts = std::make_unique<Hosts>(setting.hosts, which.on_cable
+                                                       ? Hosts::Wires::kCable
+                                                       : Hosts::Wires::kBridge);
   for (int i = 0; i < tries; ++i, ++setting.seed) {
     if (options.says_plans)
       std::fprintf(stderr, "seed %llu: %s\n",

@@ -34,9 +34,11 @@ void Self::wait_for_all_ready() const {
 
 absl::Span<const Case* const> all_cases() {
   static const Case* const kAll[] = {
-      &kKilled,      &kGroupsKilled,  &kLeftChild, &kStopped,  &kMutated,
-      &kAborted,     &kLives,         &kForked,    &kThreaded, &kStepped,
-      &kWindowsLost, &kExpertsKilled, &kMeshesLost};
+      &kKilled,     &kGroupsKilled, &kLeftChild,   &kStopped,
+      &kMutated,    &kAborted,      &kLives,       &kForked,
+      &kThreaded,   &kStepped,      &kWindowsLost, &kExpertsKilled,
+      &kMeshesLost, &kNetworkCut,   &kNetworkPoor, &kNetworkDamaged,
+      &kRootLost,   &kAgentKilled,  &kTwoKilled};
   return kAll;
 }
 
@@ -56,6 +58,25 @@ void expect_news(Job& job, int rank, size_t group, Reason reason,
     findings.bad(absl::StrCat("rank ", rank, " was told of group ", group,
                               " other than ", reason_name(reason), " of ranks ",
                               absl::Hex(culprits), " (bits): ", news.text));
+}
+
+void expect_lost_host(const Setting& setting, Job& job, int rank, int host,
+                      Findings& findings, bool may_give_up) {
+  uint64_t there = 0;
+  for (int other = 0; other < setting.ranks; ++other)
+    if (host_of(setting, other) == host) there |= bit(other);
+  const News& news = job.page(rank).news[0];
+  if (!news.is_there())
+    return findings.bad(absl::StrCat("rank ", rank, " was told nothing"));
+  const bool is_there = (there & bit(rank)) != 0;
+  const bool fits =
+      is_there ? (news.culprits & there) == 0 || news.culprits == bit(rank)
+               : (news.culprits & ~there) == 0;
+  const bool is_named = news.reason == Reason::kPeerLost ||
+                        (may_give_up && news.reason == Reason::kAborted);
+  if (!is_named || news.culprits == 0 || !fits)
+    findings.bad(absl::StrCat("rank ", rank, " of host ",
+                              host_of(setting, rank), ": ", news.text));
 }
 
 void expect_loss(Job& job, int ranks, int victim, Findings& findings,

@@ -81,6 +81,9 @@ struct Case {
   // Not with a sanitizer: it has locks that a forked child never gets, and it
   // must come before all other libraries.
   bool only_plain = false;
+  // Only with several hosts; and joined by a cable of the tests' own.
+  bool on_hosts = false, on_cable = false;
+  bool needs_hosts() const { return on_hosts || on_cable; }
   absl::Span<const Measure> measures = {};
   // The plan in words, equal to the one that ranks draw.
   std::string (*plan)(const Setting& setting);
@@ -99,6 +102,11 @@ const Case* find_case(absl::string_view name);
 // Whether this is the first error of `group` that each rank except `rank` got.
 void expect_news(Job& job, int rank, size_t group, Reason reason,
                  uint64_t culprits, Findings& findings);
+// Whether the first error of `rank` says that ranks of a host are lost, and on
+// that host that ranks of others are, or that the others gave this rank up.
+// `may_give_up`: that one of that host has given up is told as well.
+void expect_lost_host(const Setting& setting, Job& job, int rank, int host,
+                      Findings& findings, bool may_give_up = false);
 inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
 // Judges the ranks of a job whose rank `victim` was killed or stopped: each of
 // the others was told. Their measures are `first`, the time from the fault to

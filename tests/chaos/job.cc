@@ -27,9 +27,6 @@ void sleep_for(absl::Duration duration) {
   nanosleep(&span, nullptr);
 }
 
-// The port of the store between hosts.
-constexpr int kPort = 29600;
-
 // This process's environment, without variables that would give the ranks other
 // facts.
 std::vector<std::string> environment(const std::vector<std::string>& more) {
@@ -63,7 +60,7 @@ std::unique_ptr<store::ServerThread> Job::serve() {
   for (int host = 1; host < hosts_->number(); ++host)
     agents_.push_back(std::make_unique<store::AgentThread>(
         absl::StrCat(path, host),
-        store::resolve({Hosts::address(0), kPort})->front(), psk,
+        store::resolve({Hosts::address(0), kStorePort})->front(), psk,
         [this, host](const store::AgentThread::Body& body) {
           const Hosts::Visit visit(*hosts_, host);
           body();
@@ -72,7 +69,7 @@ std::unique_ptr<store::ServerThread> Job::serve() {
   return *store::ServerThread::start(
       path, {},
       store::NetworkService{
-          .host = Hosts::address(0), .ports = {kPort}, .psk = psk});
+          .host = Hosts::address(0), .ports = {kStorePort}, .psk = psk});
 }
 
 Job::Job(const Setting& setting, absl::Duration patience,
@@ -102,7 +99,7 @@ void Job::start(const Setting& setting, int number,
                 const std::string& preload) {
   Rank& rank = ranks_[static_cast<size_t>(number)];
   rank.output = memfd_create("output", MFD_CLOEXEC);
-  const int host = number * setting.hosts / setting.ranks;
+  const int host = host_of(setting, number);
   std::vector<std::string> argv = {
       std::filesystem::read_symlink("/proc/self/exe"),
       "--case",
@@ -170,6 +167,12 @@ void Job::signal(int rank, int number) const {
   if (at(rank).end < 0) kill(at(rank).pid, number);
 }
 
+bool Job::all_ready() {
+  for (int rank = 0; rank < size(); ++rank)
+    if (!page(rank).ready.load()) return false;
+  return true;
+}
+
 bool Job::reap() {
   bool any = false;
   for (Rank& rank : ranks_) {
@@ -219,6 +222,7 @@ std::string Job::who_hangs() {
     const RankPage& page = this->page(rank);
     absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ", rank,
                     " (process ", pid(rank), ", round ", page.rounds.load(),
+                    page.news[0].is_there() ? ", told" : "",
                     page.finished.load() ? ", at its end" : "",
                     page.ready.load() ? "" : ", not ready", ")");
   }

@@ -44,6 +44,15 @@ class Job {
   }
   int size() const { return static_cast<int>(ranks_.size()); }
 
+  // The port of the store between hosts.
+  static constexpr int kStorePort = 29600;
+  const hosts_test::Hosts& hosts() const { return *hosts_; }
+  // Whether all ranks have said that they are ready.
+  bool all_ready();
+  // Ends the store, or the agent of another host than the first.
+  void end_store() { server_.reset(); }
+  void end_agent(int host) { agents_[static_cast<size_t>(host) - 1].reset(); }
+
   void signal(int rank, int number) const;
   pid_t pid(int rank) const { return at(rank).pid; }
   // False when the condition did not become true within the patience of the

@@ -18,7 +18,7 @@
 
 namespace distwrap::chaos {
 
-inline constexpr size_t kMostRanks = 8;
+inline constexpr size_t kMostRanks = 16;
 inline constexpr size_t kMostGroups = 8;
 inline constexpr size_t kMostCalls = 32;
 

@@ -34,7 +34,7 @@ constexpr char kUsage[] =
 
   --seed N        of the first try; the next ones follow. Default: random
   --backend NAME  gloo, shm or ucx; several with commas. Default: gloo,shm
-  --ranks N       3 to 8. Default: 4
+  --ranks N       3 to 16. Default: 4
   --hosts N       spread over so many network namespaces, each a host. Default: 1
   --tries N       of a case; default 1
   --slack SEC     how late something may be before its try is bad. Default: 5

@@ -21,6 +21,10 @@ struct Setting {
   uint64_t seed = 0;
 };
 
+inline int host_of(const Setting& setting, int rank) {
+  return rank * setting.hosts / setting.ranks;
+}
+
 // Gives equal numbers in every process of a try, and in each repetition.
 class Draw {
  public:

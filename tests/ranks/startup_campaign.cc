@@ -3,6 +3,7 @@
 #include "distwrap/distwrap.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
+#include "unit/store/store_under_test.h"
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -80,11 +81,19 @@ struct TryStore::State {
   std::shared_ptr<Store> in_memory;
   std::optional<store::RunDirectory> directory;
   std::unique_ptr<store::ServerThread> server;
+  std::unique_ptr<store::NetworkStore> network;
+  std::unique_ptr<store::AgentThread> agent;
   std::string address;
 };
 
-TryStore::TryStore(bool over_socket) : state_(std::make_unique<State>()) {
-  if (!over_socket) {
+TryStore::TryStore(Kind kind) : state_(std::make_unique<State>()) {
+  if (kind == Kind::kHosts) {
+    state_->network = std::make_unique<store::NetworkStore>();
+    state_->agent = state_->network->make_agent();
+    state_->address = state_->agent->address();
+    return;
+  }
+  if (kind == Kind::kInMemory) {
     state_->in_memory = Store::in_memory();
     return;
   }
@@ -108,7 +117,15 @@ std::shared_ptr<Store> TryStore::connect() const {
   return *std::move(store);
 }
 
-void TryStore::die() { state_->server.reset(); }
+std::optional<int> TryStore::ranks_per_node() const {
+  if (state_->network == nullptr) return std::nullopt;
+  return 1;
+}
+
+void TryStore::die() {
+  state_->server.reset();
+  state_->network.reset();
+}
 
 std::vector<RankEnd> run_try(const std::vector<RankStart>& ranks) {
   std::vector<RankEnd> ends(ranks.size());

@@ -58,9 +58,13 @@ class Campaign {
 // The stores of one try: each rank has the kind of store that a job's rank has.
 class TryStore {
  public:
-  explicit TryStore(bool over_socket);
+  // kHosts: ranks are on hosts of their own, whose agents join the store.
+  enum class Kind { kInMemory, kSocket, kHosts };
+  explicit TryStore(Kind kind);
   ~TryStore();
   std::shared_ptr<Store> connect() const;
+  // For the options of the ranks.
+  std::optional<int> ranks_per_node() const;
   // As if its host died: connections break, and nothing listens.
   void die();
 

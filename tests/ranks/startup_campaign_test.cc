@@ -22,6 +22,10 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kLong = absl::Seconds(25);
 
+TryStore::Kind any_kind(Campaign& campaign) {
+  return static_cast<TryStore::Kind>(campaign.pick(3));
+}
+
 std::vector<RankStart> world_of(int size, const TryStore& store,
                                 absl::Duration limit, Campaign& campaign) {
   std::vector<RankStart> ranks(static_cast<size_t>(size));
@@ -32,7 +36,8 @@ std::vector<RankStart> world_of(int size, const TryStore& store,
                     .world_size = size,
                     .store = store.connect(),
                     .timeout = kLong,
-                    .init_timeout = limit},
+                    .init_timeout = limit,
+                    .ranks_per_node = store.ranks_per_node()},
         .delay = absl::Milliseconds(campaign.pick(5))};
   return ranks;
 }
@@ -58,7 +63,7 @@ void come_late(int tries) {
   constexpr absl::Duration kLimit = absl::Milliseconds(150);
   while (campaign.next()) {
     const int size = 2 + campaign.pick(3), late = campaign.pick(size);
-    const TryStore store(campaign.pick(2) == 0);
+    const TryStore store(any_kind(campaign));
     std::vector<RankStart> ranks = world_of(size, store, kLimit, campaign);
     RankStart& last = ranks[static_cast<size_t>(late)];
     last.delay = absl::Milliseconds(campaign.pick(300));
@@ -99,7 +104,7 @@ void come_different(int tries) {
   Campaign campaign("different", tries);
   while (campaign.next()) {
     const int size = 2 + campaign.pick(3), odd = campaign.pick(size);
-    const TryStore store(campaign.pick(2) == 0);
+    const TryStore store(any_kind(campaign));
     std::vector<RankStart> ranks = world_of(size, store, kLong, campaign);
     InitOptions& other = ranks[static_cast<size_t>(odd)].options;
     const int kind = campaign.pick(3);
@@ -138,7 +143,7 @@ void come_twice(int tries) {
   Campaign campaign("twice", tries);
   while (campaign.next()) {
     const int size = 2 + campaign.pick(3), twice = campaign.pick(size);
-    const TryStore store(campaign.pick(2) == 0);
+    const TryStore store(any_kind(campaign));
     std::vector<RankStart> ranks = world_of(size, store, kLong, campaign);
     ranks.push_back(ranks[static_cast<size_t>(twice)]);
     ranks.back().delay = absl::Milliseconds(campaign.pick(5));
@@ -179,7 +184,8 @@ void lose_the_store(int tries) {
   absl::Duration usual = absl::Milliseconds(5);
   while (campaign.next()) {
     const int size = 2 + campaign.pick(3);
-    TryStore store(true);
+    TryStore store(campaign.pick(2) == 0 ? TryStore::Kind::kSocket
+                                         : TryStore::Kind::kHosts);
     std::vector<RankStart> ranks = world_of(size, store, kLong, campaign);
     const absl::Duration life = absl::Microseconds(campaign.pick(1500)) *
                                 (usual / absl::Milliseconds(1));
