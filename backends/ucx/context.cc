@@ -79,6 +79,11 @@ int32_t Context::open(const Library& library, HostSpan span,
       use != Use::kMapping && secure_getenv("UCX_NET_DEVICES") == nullptr)
     status =
         library.ucp_config_modify(config, "NET_DEVICES", interface.c_str());
+  // A thread that connects to a host which is gone would be stuck in the system
+  // for minutes, whatever its deadline.
+  if (status == UCS_OK && span == HostSpan::kHosts && use != Use::kMapping &&
+      secure_getenv("UCX_TCP_CONN_NB") == nullptr)
+    status = library.ucp_config_modify(config, "CONN_NB", "y");
   if (status != UCS_OK) {
     library.ucp_config_release(config);
     return fail_ucx(library, "ucp_config_modify", status, error);

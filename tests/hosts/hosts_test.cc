@@ -475,6 +475,28 @@ TEST_F(HostsTest, ACutIsHeardOnBothSides) {
   EXPECT_THAT(second->out(), HasSubstr("failed kPeerLost"));
 }
 
+// No connection for data exists yet when the cable is taken out, so the engine
+// would wait for one.
+TEST_F(HostsTest, FirstDataForAHostThatIsCutOffEndWithTheHeartbeat) {
+  for (const std::string backend :
+       testing::and_ucx<const char*>({"gloo"}, {"ucx"})) {
+    SCOPED_TRACE(backend);
+    const Hosts hosts(2);
+    const std::vector<ProcessPtr> ranks =
+        by_init_method(hosts, "late", 2, 1,
+                       {{"BACKEND", backend}, {"DISTWRAP_HEARTBEAT", "2"}});
+    for (const ProcessPtr& rank : ranks)
+      ASSERT_TRUE(rank->read_until("ready", 1)) << rank->err();
+    hosts.set_cable(1, false);
+    const absl::Time start = absl::Now();
+    for (const ProcessPtr& rank : ranks) {
+      EXPECT_EQ(rank->wait(), 3) << rank->err();
+      EXPECT_THAT(rank->out(), HasSubstr("failed kPeerLost"));
+    }
+    EXPECT_LT(absl::Now() - start, absl::Seconds(12));
+  }
+}
+
 // Rank 0 serves the store of a job without a launcher. When its host is gone,
 // groups of other hosts go on, and making a group fails.
 TEST_F(HostsTest, GroupsOfOtherHostsOutliveTheHostOfTheStore) {

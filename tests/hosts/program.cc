@@ -11,6 +11,9 @@
 //   hosts_program play INIT_METHOD       runs random programs of that many
 //   ranks
 //                                        (tests/programs), and prints "played"
+//   hosts_program late [INIT_METHOD]     says that it is ready, and adds for
+//   the
+//                                        first time a second later
 //   hosts_program leave CODE             the last rank ends with CODE after all
 //                                        have added; others wait to be ended
 //
@@ -119,6 +122,10 @@ int main(int argc, char** argv) {
                     distwrap::TensorView(&sum, 1), distwrap::ReduceOp::kSum)
         .status();
   };
+  if (what == "late") {
+    std::printf("ready\n");
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
   absl::Status done = add();
   if (!done.ok()) return failed(done);
   std::printf("rank %d of %d on %s backend %s sum %g\n", world.rank(),
