@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -39,21 +40,22 @@ void read_places(absl::string_view text) {
   (void)first_node(text);
 }
 
-// Pieces of any size say the same.
+// Pieces of any size say the same on each stream.
 void read_carried(absl::string_view bytes) {
-  std::string heard[2];
+  std::map<uint32_t, std::string> heard[2];
   bool whole[2] = {};
   for (const size_t way : {0, 1}) {
     CarriedReader reader;
     const size_t piece = way == 0 ? bytes.size() : 1;
     whole[way] = true;
     for (size_t at = 0; at < bytes.size() && whole[way]; at += piece)
-      whole[way] = reader.pass(
-          bytes.substr(at, piece),
-          [&](Carried what, uint32_t stream, absl::string_view of) {
-            heard[way] += what == Carried::kBytes ? std::string(of)
+      whole[way] =
+          reader.pass(bytes.substr(at, piece),
+                      [&](Carried what, uint32_t stream, absl::string_view of) {
+                        heard[way][stream] += what == Carried::kBytes
+                                                  ? std::string(of)
                                                   : carried(what, stream);
-          });
+                      });
   }
   expect(whole[0] == whole[1] && heard[0] == heard[1]);
 }

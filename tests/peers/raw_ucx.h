@@ -17,7 +17,7 @@ namespace distwrap::peers {
 // Collective: connects all pairs of ranks, which meet in the setup's store.
 absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_ucx(
     const bench::Setup& setup);
-// The same with connections that UCX watches, as the backend ucx has them
+// Makes it with connections that UCX watches, as the backend ucx has them
 // between hosts.
 absl::StatusOr<std::unique_ptr<bench::Contestant>> make_raw_ucx_watched(
     const bench::Setup& setup);
