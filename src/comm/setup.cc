@@ -301,8 +301,10 @@ absl::StatusOr<Built> build_communicator(BackendInstance& backend,
                [&](dw_setup** setup, dw_blob* out, dw_error* error) {
                  const BackendCommunicator::Reference parent(plan.parent);
                  info.parent = parent.comm();
-                 if (info.parent != nullptr)
+                 if (info.parent != nullptr) {
                    info.parent_rank = plan.parent_ranks.data();
+                   if (plan.all_of_parent) info.flags |= DW_SETUP_ALL_OF_PARENT;
+                 }
                  base::MutexLock lock(backend.calls());
                  return backend.api().setup_begin(backend.backend(), &info,
                                                   setup, out, error);

@@ -59,6 +59,7 @@ struct SetupPlan {
   // the members' ranks there.
   BackendCommunicator* parent = nullptr;
   std::vector<int> parent_ranks = {};
+  bool all_of_parent = false;  // all ranks of it build communicators
   // The operation's name in messages.
   std::string op = "init";
   std::string what = "group";

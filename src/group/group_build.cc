@@ -47,7 +47,8 @@ comm::SetupPlan setup_of(const GroupPlan& plan, size_t index,
           .hints = std::move(hints),
           .keys = absl::StrCat(parts.key_prefix, index, "/"),
           .terms = absl::StrCat("backend ", terms_of(plan.parts.choices)),
-          .parent_ranks = plan.parent_ranks};
+          .parent_ranks = plan.parent_ranks,
+          .all_of_parent = plan.all_of_parent};
 }
 
 comm::RecordedAs record_as(const GroupPlan& plan, const comm::SetupPlan& setup,

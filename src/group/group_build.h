@@ -28,6 +28,8 @@ struct GroupPlan {
   // The call in which the group is built; without one the store serves.
   BoardCall* call = nullptr;
   std::vector<int> parent_ranks = {};  // the members as ranks of the parent
+  // Whether every rank of the parent makes a group by the call.
+  bool all_of_parent = false;
 };
 
 // Collective over the members. Afterwards all members have all communicators,

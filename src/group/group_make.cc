@@ -171,11 +171,18 @@ std::vector<std::string> keys_of_failed_build(const std::string& prefix,
   return keys;
 }
 
-// Builds the group of `members`, ranks of the parent; the caller is number
-// `position`.
+// Whether every rank of the parent is in a list.
+bool names_all(const RankLists& lists, const GroupState& parent) {
+  size_t named = 0;
+  for (const std::vector<int>& list : lists) named += list.size();
+  return named == static_cast<size_t>(parent.size());
+}
+
+// Builds the caller's group, which `place` names.
 absl::StatusOr<std::shared_ptr<GroupState>> make_child(
     GroupState& parent, SessionState& session, Request request,
-    absl::Span<const int> members, int position, BoardCall* call) {
+    const RankLists& lists, const Place& place, BoardCall* call) {
+  const std::vector<int>& members = lists[static_cast<size_t>(place.list)];
   ChildPlan plan = plan_child(members, parent.global_ranks());
   const uint64_t which =
       mix_hash(plan.members_hash, hash_text(request.description));
@@ -194,12 +201,13 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_child(
   child.device_id = request.device_id;
   child.backends = std::move(request.backends);
   child.call = call;
-  child.parent_ranks.assign(members.begin(), members.end());
+  child.parent_ranks = members;
+  child.all_of_parent = names_all(lists, parent);
   GroupParts& parts = child.parts;
   parts.name = child_name(parent, request.description, uid);
   parts.description = request.description;
   parts.uid = uid;
-  parts.rank = position;
+  parts.rank = place.position;
   parts.global_ranks = std::move(plan.global_ranks);
   for (const int rank : parts.global_ranks)
     parts.host_of.push_back(session.host_of()[static_cast<size_t>(rank)]);
@@ -307,8 +315,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> take_place(
     GroupState& parent, SessionState& session, Request request,
     const RankLists& lists, const Place& place, const JointCall& call) {
   if (place.list >= 0)
-    return make_child(parent, session, std::move(request),
-                      lists[static_cast<size_t>(place.list)], place.position,
+    return make_child(parent, session, std::move(request), lists, place,
                       call.board());
   if (call.board() != nullptr)
     if (absl::Status status = call.board()->pass(); !status.ok()) return status;
@@ -402,8 +409,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
       if (absl::Status status = board->pass(); !status.ok()) return status;
     return nullptr;
   }
-  return make_child(world, *session, *std::move(request), lists[0],
-                    place->position, board);
+  return make_child(world, *session, *std::move(request), lists, *place, board);
 }
 
 }  // namespace distwrap::group

@@ -107,7 +107,7 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* info,
   if (int32_t code =
           dw_read_struct(&read, sizeof read, info, DW_SETUP_INFO_SIZE_1_0))
     return fail(error, code, "perfect: unknown size");
-  if (read.flags != DW_SETUP_COMMUNICATOR)
+  if ((read.flags & ~DW_FLAGS_OPTIONAL) != DW_SETUP_COMMUNICATOR)
     return fail(error, DW_UNIMPLEMENTED, "perfect: communicators only");
   if (read.size < 1 || read.rank < 0 || read.rank >= read.size ||
       read.n_hints != 0)

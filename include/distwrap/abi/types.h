@@ -253,6 +253,9 @@ typedef struct dw_blob { /* leaf */
 
 #define DW_SETUP_COMMUNICATOR 0x1u
 #define DW_SETUP_WINDOW 0x2u
+/* Since 1.2. Every rank of `parent` builds a communicator by this call: this one
+ * or another one. Ranks of different ones have nothing in common but the call. */
+#define DW_SETUP_ALL_OF_PARENT 0x10000u
 
 typedef struct dw_setup_info {
   uint32_t struct_size;
