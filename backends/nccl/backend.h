@@ -12,6 +12,7 @@
 #include "sdk/kept_failure.h"
 #include "watch.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -54,6 +55,10 @@ struct NcclPart {
   // Where a thread of NCCL puts the communicator that it makes of this one;
   // null while no setup wants that.
   std::unique_ptr<ncclComm*> child;
+  // NCCL splits it: until that has ended nobody else may use it.
+  bool splitting = false;
+  bool captured = false;           // graphs may have operations of it
+  std::atomic<int> operations{0};  // in flight
 };
 
 // One for each group, made by the last setup round.

@@ -7,58 +7,104 @@
 #include <utility>
 
 namespace nccl_backend {
+namespace {
 
-std::unique_ptr<Child> Child::offer(Backend& backend,
-                                    const dw_setup_info& info) {
-  Comm* const parent = of(info.parent);
-  if (parent == nullptr || info.parent_rank == nullptr ||
-      backend.nccl.ncclCommShrink == nullptr ||
-      backend.nccl.ncclCommRevoke == nullptr || info.size >= parent->size ||
-      !parent->failure.is_over())
-    return nullptr;
-  // NCCL keeps the order of the ranks.
-  std::vector<int> excluded;
+// The ranks of the parent that are not in the new communicator. False where
+// NCCL cannot leave them out: it keeps the order of the others, and needs one
+// to leave out.
+bool find_excluded(const Comm& parent, const dw_setup_info& info,
+                   std::vector<int>* excluded) {
   int next = 0;
   for (int r = 0; r < info.size; ++r) {
-    if (info.parent_rank[r] < next) return nullptr;
-    for (; next < info.parent_rank[r]; ++next) excluded.push_back(next);
+    if (info.parent_rank[r] < next) return false;
+    for (; next < info.parent_rank[r]; ++next) excluded->push_back(next);
     ++next;
   }
-  for (; next < parent->size; ++next) excluded.push_back(next);
+  for (; next < parent.size; ++next) excluded->push_back(next);
+  return !excluded->empty();
+}
 
+}  // namespace
+
+std::unique_ptr<Child> Child::offer(Backend& backend, const Hints& hints,
+                                    const dw_setup_info& info) {
+  Comm* const parent = of(info.parent);
+  if (parent == nullptr || info.parent_rank == nullptr) return nullptr;
+  const bool failed = parent->failure.is_over();
+  std::vector<int> excluded;
+  if (failed) {
+    if (backend.nccl.ncclCommShrink == nullptr ||
+        backend.nccl.ncclCommRevoke == nullptr ||
+        !find_excluded(*parent, info, &excluded))
+      return nullptr;
+  } else if (hints.split != 1 || (info.flags & DW_SETUP_ALL_OF_PARENT) == 0) {
+    return nullptr;
+  }
   NcclPart& part = *parent->part;
   const std::lock_guard<std::mutex> inside(part.inside);
   if (part.is_gone() || part.child != nullptr) return nullptr;
+  // A graph that runs meanwhile would be in the way.
+  if (!failed && part.captured) return nullptr;
   part.child = std::make_unique<ncclComm*>(nullptr);
-  return std::unique_ptr<Child>(
-      new Child(backend, *parent, std::move(excluded)));
+  std::unique_ptr<Child> made(
+      new Child(backend, *parent, failed ? Way::kShrink : Way::kSplit));
+  made->excluded_ = std::move(excluded);
+  // A rank of the parent is in one new communicator at most, so the first rank
+  // of each tells them apart.
+  made->color_ = info.parent_rank[0];
+  made->key_ = info.rank;
+  return made;
 }
 
 Child::~Child() {
   std::unique_lock<std::mutex> inside(part_->inside);
-  if (!begun_ || made_)
+  if (!begun_ || made_) {
     part_->child = nullptr;
-  else if (part_->handle != nullptr)
-    abort_part(backend_, part_, std::move(inside));
+    return;
+  }
+  part_->splitting = false;
+  dw_error why = {};
+  dw_fail(&why, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
+          "nccl: NCCL was splitting the communicator for another group, which "
+          "was given up");
+  part_->failure.fail(why, nullptr);
+  if (part_->handle != nullptr)
+    abort_part(backend_, part_, AbortBy::kAbort, std::move(inside));
+}
+
+bool Child::may_begin() const {
+  return way_ == Way::kShrink ? part_->revoked : part_->operations == 0;
+}
+
+int Child::begin(ncclConfig* config, const char** what) {
+  const std::lock_guard<std::mutex> calls(backend_.device->calls());
+  begun_ = true;
+  if (way_ == Way::kShrink) {
+    *what = "ncclCommShrink";
+    return backend_.nccl.ncclCommShrink(
+        part_->handle, excluded_.data(), static_cast<int>(excluded_.size()),
+        part_->child.get(), config, NCCL_SHRINK_DEFAULT);
+  }
+  *what = "ncclCommSplit";
+  part_->splitting = true;
+  return backend_.nccl.ncclCommSplit(part_->handle, color_, key_,
+                                     part_->child.get(), config);
 }
 
 int32_t Child::look(ncclConfig* config, ncclComm** made, bool* ready,
                     dw_error* error) {
   const std::lock_guard<std::mutex> inside(part_->inside);
-  if (part_->is_gone()) return gone(error);
   *ready = false;
-  if (!part_->revoked) return DW_OK;
-  const char* what = "ncclCommShrink";
+  if (part_->is_gone()) return gone(error);
+  if (way_ == Way::kSplit)
+    if (int32_t code = part_->failure.check(error)) return code;
+  const char* what = "the communicator cannot be built";
   int result = ncclSuccess;
   if (!begun_) {
-    begun_ = true;
-    const std::lock_guard<std::mutex> calls(backend_.device->calls());
-    result = backend_.nccl.ncclCommShrink(
-        part_->handle, excluded_.data(), static_cast<int>(excluded_.size()),
-        part_->child.get(), config, NCCL_SHRINK_DEFAULT);
+    if (!may_begin()) return DW_OK;
+    result = begin(config, &what);
   }
   if (result == ncclSuccess || result == ncclInProgress) {
-    what = "the communicator cannot be built";
     // The parent is in progress until the child is made.
     int state = ncclSuccess;
     const int asked =
@@ -70,6 +116,7 @@ int32_t Child::look(ncclConfig* config, ncclComm** made, bool* ready,
     return fail_nccl(backend_.nccl, what, result, part_->handle, error);
   *made = *part_->child;
   *ready = made_ = *made != nullptr;
+  if (made_) part_->splitting = false;
   return DW_OK;
 }
 

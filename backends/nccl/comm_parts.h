@@ -19,11 +19,14 @@ enum class EndBy : uint8_t { kDestroy, kAbort };
 // and frees what it owned. The instance's thread does not know it any more.
 std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by);
 
+enum class AbortBy : uint8_t { kRevoke, kAbort };
+
 // Begins the abort of NCCL's part, which has a handle, in a thread of its own.
-// Where NCCL can revoke it, the part gets the handle back when that is done; a
-// second abort ends it. `inside` holds the part's mutex.
+// By kRevoke the part gets the handle back when that is done, if NCCL can do it
+// and has not done it before; else the handle is gone. `inside` holds the
+// part's mutex.
 void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
-                std::unique_lock<std::mutex> inside);
+                AbortBy by, std::unique_lock<std::mutex> inside);
 
 }  // namespace nccl_backend
 

@@ -122,7 +122,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
       owned.handle = std::exchange(owned.part->handle, nullptr);
     }
     if (owned.handle != nullptr) {
-      if (by == EndBy::kAbort)
+      if (by == EndBy::kAbort || owned.part->splitting)
         abort_all(owned.nccl, *owned.part, owned.handle);
       else
         destroy_in_peace(owned, ending);
@@ -133,11 +133,12 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
 }
 
 void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
-                std::unique_lock<std::mutex> inside) {
+                AbortBy by, std::unique_lock<std::mutex> inside) {
   const std::shared_ptr<Ending> ending = backend.endings.add();
   part->ending = ending;
   ncclComm* const handle = std::exchange(part->handle, nullptr);
-  part->revoking = backend.nccl.ncclCommRevoke != nullptr && !part->revoked;
+  part->revoking = by == AbortBy::kRevoke &&
+                   backend.nccl.ncclCommRevoke != nullptr && !part->revoked;
   inside.unlock();
   backend.endings.run(ending, [nccl = backend.nccl, device = backend.device,
                                part, handle](Ending&) {
@@ -159,7 +160,9 @@ bool abort_if_broken(Comm* comm) {
   std::unique_lock<std::mutex> inside(comm->part->inside, std::try_to_lock);
   if (!inside.owns_lock()) return false;
   if (comm->part->handle != nullptr && !comm->part->revoked)
-    abort_part(*comm->backend, comm->part, std::move(inside));
+    abort_part(*comm->backend, comm->part,
+               comm->part->splitting ? AbortBy::kAbort : AbortBy::kRevoke,
+               std::move(inside));
   return true;
 }
 

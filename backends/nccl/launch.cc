@@ -46,8 +46,9 @@ class Launch {
 
   int32_t run(bool caller_waits, dw_error* error) {
     enter();
-    if (int32_t code = prepare(error)) return code;
     set_deadline();
+    if (int32_t code = wait_for_splits(error)) return code;
+    if (int32_t code = prepare(error)) return code;
     if (int32_t code = enqueue_all(error)) return broken(code, error);
     if (int32_t code = wait_for_launch(error)) return broken(code, error);
     if (int32_t code = record_ends(error)) return broken(code, error);
@@ -65,6 +66,7 @@ class Launch {
       inside_one_ = std::unique_lock<std::mutex>(items_[0].comm->part->inside);
       return;
     }
+    comms_.clear();
     for (const LaunchItem& item : items_) comms_.push_back(item.comm);
     std::sort(comms_.begin(), comms_.end());
     comms_.erase(std::unique(comms_.begin(), comms_.end()), comms_.end());
@@ -78,6 +80,24 @@ class Launch {
   void for_each_comm(const Use& use) {
     if (items_.size() == 1) return use(items_[0].comm);
     for (Comm* const comm : comms_) use(comm);
+  }
+
+  // NCCL may not be called with a communicator while it splits it.
+  int32_t wait_for_splits(dw_error* error) {
+    for (Pause pause;;) {
+      if (int32_t code = check_failures(error)) return code;
+      bool splits = false;
+      for_each_comm([&](Comm* comm) { splits |= comm->part->splitting; });
+      if (!splits) return DW_OK;
+      if (is_late())
+        return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+                       "nccl: not enqueued in time: NCCL splits the "
+                       "communicator for another group, and one of its ranks "
+                       "has not called");
+      leave();
+      pause();
+      enter();
+    }
   }
 
   // Whether an abort, or another failure, has come. Then `error` is filled.
@@ -162,9 +182,13 @@ class Launch {
   // An operation begins behind what the caller's stream has now. Those of one
   // group on one stream share an event.
   int record_begin(LaunchItem& item, const LaunchItem* before) {
-    if (item.flight == nullptr) return CUDA_SUCCESS;
+    if (item.flight == nullptr) {
+      item.comm->part->captured = true;
+      return CUDA_SUCCESS;
+    }
     Flight& flight = *item.flight;
     flight.comm = item.comm;
+    ++item.comm->part->operations;
     flight.kind = item.op->kind;
     flight.seq = item.op->seq;
     flight.stream = item.stream();

@@ -26,7 +26,7 @@ bool has_let_go(Backend& backend, const Block& block,
     return !part->revoking && part->ending != nullptr &&
            part->ending->wait(std::chrono::seconds(0));
   if (part->revoked) {
-    abort_part(backend, part, std::move(inside));
+    abort_part(backend, part, AbortBy::kAbort, std::move(inside));
     return false;
   }
   // The instance's thread is about to abort it.

@@ -41,8 +41,9 @@ struct Hello {
   int32_t version, device;
   CUuuid uuid;
   uint64_t hints;   // hash of what the ranks need in common
-  uint64_t parent;  // uid of the one that this rank would shrink; 0: none
-  uint32_t has_id, reserved;
+  uint64_t parent;  // uid of the one of which this rank can make it; 0: none
+  uint32_t has_id;
+  Child::Way way;  // with `parent`
   ncclUniqueId id;
 };
 struct Ready {
@@ -91,7 +92,7 @@ class Setup final : public dw_hostmem::SetupExchange {
     hello_.device = backend_.device->ordinal();
     hello_.uuid = backend_.device->uuid();
     hello_.hints = hash_of(comm_->hints.common());
-    child_ = Child::offer(backend_, info);
+    child_ = Child::offer(backend_, comm_->hints, info);
     return say_hello(error);
   }
 
@@ -131,6 +132,7 @@ class Setup final : public dw_hostmem::SetupExchange {
 
   int32_t say_hello(dw_error* error) {
     hello_.parent = child_ == nullptr ? 0 : child_->parent_uid();
+    hello_.way = child_ == nullptr ? Child::Way::kNone : child_->way();
     if (child_ == nullptr && makes_id(rank_, size_, count_ids())) {
       hello_.has_id = 1;
       if (int result = backend_.nccl.ncclGetUniqueId(&hello_.id);
@@ -151,7 +153,9 @@ class Setup final : public dw_hostmem::SetupExchange {
       if (int32_t code = check(all, r, error)) return code;
       const Hello& one = all[static_cast<size_t>(r)];
       if (one.has_id != 0) ids.push_back(one.id);
-      if (one.parent != 0 && one.parent == all[0].parent) ++from_parent;
+      if (one.parent != 0 && one.parent == all[0].parent &&
+          one.way == all[0].way)
+        ++from_parent;
     }
     is_building_ = true;
     if (from_parent == size_) return DW_OK;

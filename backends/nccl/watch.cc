@@ -120,6 +120,8 @@ int32_t Watch::take(Flight** flight, dw_error* error) {
 }
 
 void Watch::put_back(Flight* flight) {
+  if (Comm* const comm = std::exchange(flight->comm, nullptr))
+    --comm->part->operations;
   for (Block** const used : {&flight->in, &flight->out})
     if (*used != nullptr) backend_->blocks.leave(std::exchange(*used, nullptr));
   std::lock_guard<std::mutex> lock(mutex_);

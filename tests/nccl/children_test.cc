@@ -1,4 +1,5 @@
-// Communicators that are made of others: of what is left after a failure.
+// Communicators that are made of others: of what is left after a failure, and
+// by splits.
 #include "fake_ranks.h"
 #include "nccl/backend.h"
 
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -172,6 +174,142 @@ TEST(NcclShrink, AParentThatIsEndedMeanwhile) {
                                 &result, &rank.error),
               DW_ABORTED);
     EXPECT_THAT(rank.error.text, HasSubstr("was ended"));
+  });
+}
+
+// All ranks of four make two groups: 0 and 2, 3 and 1, in this order.
+struct Halves {
+  conformance::Meeting even{2}, odd{2};
+
+  int32_t build(FakeRank& rank, dw_comm** made, uint64_t uid,
+                const char* split = "1", int rounds = 1000) {
+    const bool is_even = rank.rank % 2 == 0;
+    const int32_t ranks[] = {is_even ? 0 : 3, is_even ? 2 : 1};
+    const dw_hint hint = {{"split", 5}, {split, 1}};
+    dw_setup_info info = {};
+    info.flags = DW_SETUP_ALL_OF_PARENT;
+    info.rank = rank.rank == ranks[0] ? 0 : 1;
+    info.size = 2;
+    info.uid = uid;
+    info.parent = rank.comm;
+    info.parent_rank = ranks;
+    info.hints = &hint;
+    info.n_hints = 1;
+    return rank.build(info, is_even ? even : odd, made, rounds);
+  }
+};
+
+// Each rank gathers the ranks of its half.
+void use_half(FakeRank& rank, dw_comm* made) {
+  const DeviceInts x(rank, {rank.rank}), y(rank, {-1, -1});
+  dw_op op = rank.op(DW_OP_ALL_GATHER, x.data(), y.data(), 1);
+  op.out.count = 2;
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  EXPECT_EQ(nccl().submit(made, &op, nullptr, &rank.error), DW_DONE)
+      << rank.error.text;
+  EXPECT_EQ(y.values(), (rank.rank % 2 == 0 ? Ints{0, 2} : Ints{3, 1}));
+}
+
+TEST_P(NcclChildren, AreSplitWhereAHintAllowsIt) {
+  fakes::gpu::take_notes();
+  Halves halves;
+  run_ranks({.size = 4, .version = GetParam()}, [&](FakeRank& rank) {
+    const DeviceInts x(rank, {1});
+    for (uint64_t i = 0; i < 2; ++i) {
+      dw_comm* made = nullptr;
+      ASSERT_EQ(halves.build(rank, &made, 10 + i), DW_OK) << rank.error.text;
+      use_half(rank, made);
+      // The parent is as it was.
+      EXPECT_EQ(rank.call(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1)),
+                DW_DONE)
+          << rank.error.text;
+      end(rank, made);
+    }
+    EXPECT_EQ(x.values(), Ints{16});
+  });
+  EXPECT_THAT(fakes::gpu::take_notes(), Contains("ncclCommSplit").Times(8));
+  run_ranks({.size = 4, .version = GetParam()}, [&](FakeRank& rank) {
+    dw_comm* made = nullptr;
+    ASSERT_EQ(halves.build(rank, &made, 12, "0"), DW_OK) << rank.error.text;
+    use_half(rank, made);
+    end(rank, made);
+  });
+  EXPECT_THAT(fakes::gpu::take_notes(), Not(Contains("ncclCommSplit")));
+}
+
+bool is_splitting(const FakeRank& rank) {
+  nccl_backend::NcclPart& part = *nccl_backend::of(rank.comm)->part;
+  const std::lock_guard<std::mutex> inside(part.inside);
+  return part.splitting;
+}
+
+// NCCL wants nothing in flight on the parent, and nobody else there. The fake
+// says when that is not so.
+TEST(NcclSplit, WaitsForTheParentAndTheParentForIt) {
+  Halves halves;
+  fakes::gpu::Moment gates[4];
+  run_ranks({.size = 4}, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1}), y(rank, {1});
+    fakes::gpu::Moment& gate = gates[rank.rank];
+    stream.put([&] { gate.wait(); });
+    dw_work before;
+    ASSERT_EQ(
+        rank.submit(
+            rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+            &before),
+        DW_OK);
+    std::thread opens([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      gate.happen();
+    });
+    // Another thread calls on the parent once that is being split, or was.
+    std::atomic<bool> split = false;
+    std::thread calls([&] {
+      while (!split && !is_splitting(rank)) std::this_thread::yield();
+      dw_op op = rank.op(DW_OP_ALL_REDUCE, y.data(), y.data(), 1);
+      op.flags |= DW_FLAG_CALLER_WAITS;
+      dw_error error = {};
+      EXPECT_EQ(nccl().submit(rank.comm, &op, nullptr, &error), DW_DONE)
+          << error.text;
+    });
+    dw_comm* made = nullptr;
+    EXPECT_EQ(halves.build(rank, &made, 10), DW_OK) << rank.error.text;
+    split = true;
+    opens.join();
+    calls.join();
+    ASSERT_NE(made, nullptr);
+    use_half(rank, made);
+    EXPECT_TRUE(before.wait(std::chrono::seconds(10)));
+    EXPECT_EQ(x.values(), Ints{4});
+    EXPECT_EQ(y.values(), Ints{4});
+    end(rank, made);
+  });
+}
+
+// A split that is given up costs the parent, and says so.
+TEST(NcclSplit, ThatIsGivenUpEndsTheParent) {
+  Halves halves;
+  run_ranks({.size = 4}, [&](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    if (rank.rank == 3) return;  // does not come, so NCCL cannot split
+    conformance::Meeting alone(1);
+    const int32_t own = rank.rank;
+    const dw_hint hint = {{"split", 5}, {"1", 1}};
+    dw_setup_info info = {};
+    info.flags = DW_SETUP_ALL_OF_PARENT;
+    info.size = 1;
+    info.uid = 20;
+    info.parent = rank.comm;
+    info.parent_rank = &own;
+    info.hints = &hint;
+    info.n_hints = 1;
+    dw_comm* made = nullptr;
+    EXPECT_EQ(rank.build(info, alone, &made, 3), DW_CANCELLED);
+    EXPECT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+              DW_ABORTED);
+    EXPECT_THAT(rank.error.text, HasSubstr("was given up"));
   });
 }
 

@@ -26,8 +26,11 @@ using fakes::gpu::Moment;
 using ::testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
+using HintMap = std::map<std::string, std::string>;
+
 absl::StatusOr<Session> open_session(int rank, int n,
-                                     std::shared_ptr<Store> store) {
+                                     std::shared_ptr<Store> store,
+                                     const HintMap& hints) {
   static const std::vector<plugin::LinkedIn> kLinked = [] {
     std::vector<plugin::LinkedIn> made(plugin::linked_in().begin(),
                                        plugin::linked_in().end());
@@ -44,6 +47,7 @@ absl::StatusOr<Session> open_session(int rank, int n,
   options.init_timeout = absl::Seconds(60);
   options.hints = {{"nccl_library", nccl_test::fake_nccl(23203)},
                    {"cuda_driver", nccl_test::fake_driver()}};
+  options.hints.insert(hints.begin(), hints.end());
   absl::StatusOr<group::SessionPlan> plan = group::plan_session(
       options, base::Environment(std::map<std::string, std::string>{}));
   if (!plan.ok()) return plan.status();
@@ -53,13 +57,14 @@ absl::StatusOr<Session> open_session(int rank, int n,
   return Session(*state);
 }
 
-void run(int n, const std::function<void(Session&)>& body) {
+void run(int n, const std::function<void(Session&)>& body,
+         const HintMap& hints = {}) {
   fakes::gpu::allow_host_memory(false);
   const std::shared_ptr<Store> store = Store::in_memory();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
-      absl::StatusOr<Session> session = open_session(rank, n, store);
+      absl::StatusOr<Session> session = open_session(rank, n, store, hints);
       ASSERT_TRUE(session.ok()) << session.status();
       bind_session(*session);
       body(*session);
@@ -155,7 +160,7 @@ TEST(NcclFacade, AStreamAndTheHost) {
 
 // Rank 0 captures the call, rank 1 runs it: rank 1 would wait for ever.
 TEST(NcclFacade, ACallThatOneRankCapturesIsAMismatch) {
-  Moment told_to_rank_1;
+  Moment told_to_rank_1, told_to_rank_0;
   run(2, [&](Session& session) {
     const int me = session.rank();
     const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
@@ -173,11 +178,17 @@ TEST(NcclFacade, ACallThatOneRankCapturesIsAMismatch) {
       EXPECT_TRUE(told.ok()) << told;
       fakes::gpu::end_capture(&stream);
       graph.tasks.clear();
-      // The next call of rank 0 hears of the difference.
+      // The next call of rank 0 hears of the difference, at once or when it
+      // waits; rank 1 stays in the group until then.
       told_to_rank_1.wait();
-      told = all_reduce(x.view(), ReduceOp::kSum, on).status();
+      const absl::StatusOr<Work> next =
+          all_reduce(x.view(), ReduceOp::kSum, on);
+      told = next.ok() ? next->wait() : next.status();
+      told_to_rank_0.happen();
+    } else {
+      told_to_rank_1.happen();
+      told_to_rank_0.wait();
     }
-    if (me == 1) told_to_rank_1.happen();
     EXPECT_THAT(told.message(), HasSubstr("captured")) << told;
     EXPECT_TRUE(error_reason(told) == Reason::kCallMismatch ||
                 error_reason(told) == Reason::kGroupBroken)
@@ -198,6 +209,26 @@ TEST(NcclFacade, ABatchOfMessages) {
     EXPECT_TRUE(all->wait().ok());
     EXPECT_EQ(in.values(), Ints{11 - me});
   });
+}
+
+// With the hint, groups are split by NCCL if all ranks of the parent make one.
+TEST(NcclFacade, SubGroupsAreSplitIfAllRanksAreInOne) {
+  fakes::gpu::take_notes();
+  const auto body = [](Session& session) {
+    const int me = session.rank();
+    using Lists = std::vector<std::vector<int>>;
+    for (const Lists& lists : {Lists{{0, 2}, {1}}, Lists{{0, 2}}}) {
+      const absl::StatusOr<Group> part = split_group({.split_ranks = lists});
+      ASSERT_TRUE(part.ok()) << part.status();
+      if (lists.size() == 1 && me == 1) continue;
+      const OnDevice x(me, {me + 1});
+      EXPECT_TRUE(all_reduce(x.view(), ReduceOp::kSum, {.group = *part}).ok());
+      EXPECT_EQ(x.values(), Ints{me == 1 ? 2 : 4});
+    }
+  };
+  run(3, body, {{"split", "1"}});
+  EXPECT_THAT(fakes::gpu::take_notes(),
+              testing::Contains("ncclCommSplit").Times(3));
 }
 
 TEST(NcclFacade, SubGroupsAreBuiltAnew) {

@@ -263,34 +263,70 @@ int init(ncclComm** comm, int ranks, int rank, const std::string& id,
   return ncclInProgress;
 }
 
-// The ranks that are left of `parent` build a communicator. `*child` is set
+// Some ranks of `parent` build a communicator of their own: its id, their
+// number and this rank's place, which NCCL's thread finds out. `*child` is set
 // when it is ready, and until then the parent is in progress.
-[[maybe_unused]] int make_child(ncclComm* parent, const std::string& id,
-                                int ranks, int rank, ncclComm** child,
-                                const ncclConfig* config) {
+struct Place {
+  std::string id;
+  int ranks = 0, rank = 0;
+};
+int make_child(ncclComm* parent, ncclComm** child, const ncclConfig* config,
+               const std::function<bool(Place*)>& find) {
   if (!config_fits(*config)) return ncclInvalidArgument;
   note_config(*config);
-  ncclComm* made;
-  {
-    std::lock_guard<std::mutex> lock(library().mutex);
-    std::shared_ptr<nccl::Clique>& place = library().cliques[id];
-    if (place == nullptr) place = nccl::make_clique(id, ranks);
-    made = new ncclComm(place, rank, parent->device);
-    library().comms.insert(made);
-  }
   *child = nullptr;
   parent->state = ncclInProgress;
-  parent->child_clique = made->clique;
-  parent->later([parent, made, ranks, child] {
-    const bool all =
-        meet_ranks(made, ranks, [parent] { return parent->aborted.load(); });
-    if (all)
-      *child = made;
-    else
-      made->over = true;
+  parent->later([parent, child, find] {
+    Place place;
+    if (find(&place)) {
+      ncclComm* made;
+      {
+        std::lock_guard<std::mutex> lock(library().mutex);
+        std::shared_ptr<nccl::Clique>& at = library().cliques[place.id];
+        if (at == nullptr) at = nccl::make_clique(place.id, place.ranks);
+        made = new ncclComm(at, place.rank, parent->device);
+        library().comms.insert(made);
+        parent->child_clique = made->clique;
+      }
+      if (meet_ranks(made, place.ranks,
+                     [parent] { return parent->aborted.load(); }))
+        *child = made;
+      else
+        made->over = true;
+    }
     parent->state = ncclSuccess;
   });
   return ncclInProgress;
+}
+
+// The colours and keys of all ranks in a split, by its name.
+struct Split {
+  std::map<int, std::pair<int, int>> ranks;
+};
+
+// Finds the place of a rank in a split, when all have come. Only for ranks that
+// are threads.
+bool find_in_split(ncclComm* parent, const std::string& name, int color,
+                   int key, uint64_t number, Place* place) {
+  static std::mutex mutex;
+  static std::map<std::string, Split> splits;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    splits[name].ranks[parent->rank] = {color, key};
+  }
+  if (!parent->clique->wait_for_all({4, number, 0, 0}, parent->rank,
+                                    parent->clique->size(),
+                                    [parent] { return parent->is_gone(); }))
+    return false;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const auto& [rank, other] : splits[name].ranks) {
+    if (other.first != color) continue;
+    ++place->ranks;
+    if (std::make_pair(other.second, rank) < std::make_pair(key, parent->rank))
+      ++place->rank;
+  }
+  place->id = name + " colour " + std::to_string(color);
+  return true;
 }
 
 Part part_of(Kind kind, const void* in, void* out, size_t count, int type,
@@ -381,7 +417,12 @@ FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   comm->over = true;
   comm->aborted = true;
   comm->clique->wake();
-  if (comm->child_clique != nullptr) comm->child_clique->wake();
+  std::shared_ptr<nccl::Clique> child;
+  {
+    std::lock_guard<std::mutex> lock(library().mutex);
+    child = comm->child_clique;
+  }
+  if (child != nullptr) child->wake();
   comm->join();
   return ncclSuccess;
 }
@@ -404,6 +445,23 @@ FAKE_EXPORT int ncclMemFree(void* address) {
                     "a communicator still knows it");
   }
   return gpu::release(address) ? ncclSuccess : ncclInvalidArgument;
+}
+
+FAKE_EXPORT int ncclCommSplit(ncclComm* comm, int color, int key,
+                              ncclComm** child, ncclConfig* config) {
+  if (!is_ready(comm, "ncclCommSplit")) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  if (comm->last_kernel != nullptr && !comm->last_kernel->has_happened())
+    gpu::broken("operations under way", "ncclCommSplit waits for them");
+  const Inside entry(comm->device);
+  gpu::note("ncclCommSplit");
+  const auto number = static_cast<uint64_t>(comm->children++);
+  const std::string name =
+      "split " + std::to_string(number) + " of " + comm->clique->id();
+  return make_child(
+      comm, child, config, [comm, name, color, key, number](Place* place) {
+        return find_in_split(comm, name, color, key, number, place);
+      });
 }
 
 FAKE_EXPORT int ncclCommRegister(ncclComm* comm, void* address, size_t bytes,
@@ -594,19 +652,21 @@ FAKE_EXPORT int ncclCommShrink(ncclComm* comm, int* excluded, int n_excluded,
   if (!comm->revoked && comm->last_kernel != nullptr &&
       !comm->last_kernel->has_happened())
     gpu::broken("operations under way", "ncclCommShrink waits for them");
-  std::string id = "shrunk " + std::to_string(comm->children++);
-  int rank = comm->rank;
+  Place place{"shrunk " + std::to_string(comm->children++),
+              comm->clique->size() - n_excluded, comm->rank};
   for (int i = 0; i < n_excluded; ++i) {
     if (excluded[i] == comm->rank) return ncclInvalidArgument;
-    if (excluded[i] < comm->rank) --rank;
-    id += " " + std::to_string(excluded[i]);
+    if (excluded[i] < comm->rank) --place.rank;
+    place.id += " " + std::to_string(excluded[i]);
   }
   if (n_excluded == 0) return ncclInvalidArgument;
   const Inside entry(comm->device);
   gpu::note("ncclCommShrink");
-  id += " of " + comm->clique->id();
-  return make_child(comm, id, comm->clique->size() - n_excluded, rank, child,
-                    config);
+  place.id += " of " + comm->clique->id();
+  return make_child(comm, child, config, [place](Place* found) {
+    *found = place;
+    return true;
+  });
 }
 #endif
 
