@@ -17,7 +17,7 @@ struct Row {
 constexpr Row kRows[] = {
     {&kKilled, 12, 2000, 6},     {&kGroupsKilled, 8, 500, 4},
     {&kLeftChild, 4, 200, 3},    {&kStopped, 3, 80, 0},
-    {&kMutated, 16, 2000, 0},    {&kAborted, 4, 100, 0},
+    {&kMutated, 16, 2000, 6},    {&kAborted, 4, 100, 0},
     {&kLives, 4, 200, 0},        {&kForked, 3, 150, 0},
     {&kThreaded, 2, 30, 0},      {&kStepped, 2, 50, 0},
     {&kWindowsLost, 6, 300, 4},  {&kExpertsKilled, 6, 300, 3},
