@@ -13,14 +13,15 @@ foreach(folder IN LISTS folders)
   endif()
   # Headers of the SDK that use what came with 1.2.
   if(NOT EXISTS ${folder}/distwrap/abi/moe.h)
-    list(REMOVE_ITEM sdk sdk/moe_rows.h sdk/moe_sums.h sdk/blocks.h sdk/start.h)
+    list(REMOVE_ITEM sdk sdk/moe_rows.h sdk/moe_sums.h sdk/blocks.h sdk/start.h
+         sdk/trace.h)
   endif()
   foreach(header IN LISTS headers sdk)
     # One use makes the file non-empty, as -pedantic requires.
     string(CONCAT text "#include \"${header}\"\n#include \"${header}\"\n"
              "extern int dw_test_only;\n")
     set(languages c cc)
-    if(header MATCHES "^sdk/(atomics|blocks|buffers|descriptor_set|guard|half|kept_failure|limits|loaded_file|message_mismatch|moe_rows|moe_sums|process_barrier|shapes|spelling|thread|yielding)\\.h$")
+    if(header MATCHES "^sdk/(atomics|blocks|buffers|descriptor_set|guard|half|host_filter|kept_failure|limits|loaded_file|message_mismatch|moe_rows|moe_sums|process_barrier|shapes|spelling|thread|yielding)\\.h$")
       set(languages cc)
     endif()
     foreach(language IN LISTS languages)
