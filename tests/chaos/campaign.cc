@@ -121,6 +121,13 @@ Tally run_tries(const Case& which, Setting setting, int tries,
     return tally;
   }
   using hosts_test::Hosts;
+  if (which.on_cable) {
+    tally.why_skipped = hosts_test::Cable::why_not();
+    if (!tally.why_skipped.empty()) {
+      tally.skipped = tries;
+      return tally;
+    }
+  }
   std::unique_ptr<Hosts> hosts;
   if (setting.hosts > 1)
     hosts = std::make_unique<Hosts>(setting.hosts, which.on_cable

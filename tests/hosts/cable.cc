@@ -101,6 +101,13 @@ Cable::~Cable() {
   close(wake_);
 }
 
+std::string Cable::why_not() {
+  const int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+  if (fd < 0) return "no TAP devices: /dev/net/tun cannot be opened";
+  close(fd);
+  return "";
+}
+
 void Cable::plug_in(const std::string& device) {
   const int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
   ifreq request = {};

@@ -28,6 +28,8 @@ namespace distwrap::hosts_test {
 
 class Cable {
  public:
+  // Why this machine has no cables; empty: it has.
+  static std::string why_not();
   struct Faults {
     double loss = 0;  // the part of the frames that is lost
     absl::Duration delay = absl::ZeroDuration();
