@@ -43,8 +43,8 @@ struct Flight {
   uint64_t seq = 0;
   uint64_t number = 0;   // rises in the order in which they are enqueued
   int64_t begun_ns = 0;  // 0: the device has not begun it
-  // Of the Watch, while it looks at the first one of a stream: the next such
-  // one, and whether those of its group so far have begun.
+  // The Watch uses these two while it looks at the first flight of each stream:
+  // the next such flight, and whether those of its group so far have begun.
   Flight* next_head = nullptr;
   bool group_begun = false;
   Flight* next = nullptr;

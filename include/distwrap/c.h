@@ -583,8 +583,8 @@ DISTWRAP_EXPORT int32_t distwrap_work_on_done(distwrap_work work,
 DISTWRAP_EXPORT int32_t distwrap_work_event_fd(distwrap_work work, int32_t* fd,
                                                distwrap_error* error);
 /* Takes back a queued operation that the backend does not have yet, which ends
- * as aborted. Otherwise DW_FAILED_PRECONDITION, and the operation goes on. = MPI_Cancel, -
- */
+ * as aborted. Otherwise DW_FAILED_PRECONDITION, and the operation goes on.
+ * = MPI_Cancel, - */
 DISTWRAP_EXPORT int32_t distwrap_work_cancel(distwrap_work work,
                                              distwrap_error* error);
 /* One work that ends when all of `works` have ended. */

@@ -97,6 +97,22 @@ void expect_stop(Job& job, int ranks, int victim, Findings& findings,
   expect_loss(job, ranks, victim, findings, first);
 }
 
+void perform_until_loss(const Self& self, const Session& session,
+                        const Call& call,
+                        absl::FunctionRef<void(uint64_t round)> before) {
+  Performer performer(session.world());
+  absl::Status status;
+  for (uint64_t round = 0; status.ok(); ++round) {
+    before(round);
+    status = performer.perform(call, round);
+    self.page.ready.store(true);
+    self.page.rounds.store(round + 1);
+  }
+  tell(self.page, 0, status, 0, Deadline::now_ns());
+  if (!performer.wrong().empty()) self.complain(performer.wrong());
+  close_broken(self, performer.perform(call, 0));
+}
+
 void close_broken(const Self& self, const absl::Status& later) {
   if (error_reason(later) != Reason::kGroupBroken)
     self.complain(absl::StrCat("a later call: ", later.ToString()));

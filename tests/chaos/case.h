@@ -8,11 +8,13 @@
 #ifndef DISTWRAP_TESTS_CHAOS_CASE_H_
 #define DISTWRAP_TESTS_CHAOS_CASE_H_
 
+#include "chaos/call.h"
 #include "chaos/job.h"
 #include "chaos/ledger.h"
 #include "chaos/setting.h"
 #include "distwrap/distwrap.h"
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
 #include <absl/types/span.h>
@@ -116,6 +118,15 @@ void expect_loss(Job& job, int ranks, int victim, Findings& findings,
 // Judges also a victim that goes on after a stop: it was told, too.
 void expect_stop(Job& job, int ranks, int victim, Findings& findings,
                  size_t first);
+// Makes the call again and again until it fails, tells the error, and ends the
+// rank. `before` runs before each round.
+void perform_until_loss(const Self& self, const Session& session,
+                        const Call& call,
+                        absl::FunctionRef<void(uint64_t round)> before);
+inline void perform_until_loss(const Self& self, const Session& session,
+                               const Call& call) {
+  perform_until_loss(self, session, call, [](uint64_t /*round*/) {});
+}
 // Ends a rank whose group is broken: `later` is the status of a call after the
 // error. The time of the close goes to the page.
 void close_broken(const Self& self, const absl::Status& later);

@@ -43,16 +43,7 @@ void rank(const Self& self) {
     if (!plan.starts) self.complain(session.status().ToString());
     return tell(self.page, 1, session.status(), 0, Deadline::now_ns());
   }
-  Performer performer(session->world());
-  absl::Status status;
-  for (uint64_t round = 0; status.ok(); ++round) {
-    status = performer.perform(plan.call, round);
-    self.page.ready.store(true);
-    self.page.rounds.store(round + 1);
-  }
-  tell(self.page, 0, status, 0, Deadline::now_ns());
-  if (!performer.wrong().empty()) self.complain(performer.wrong());
-  close_broken(self, performer.perform(plan.call, 0));
+  perform_until_loss(self, *session, plan.call);
 }
 
 bool dies(const Setting& setting, int rank) {

@@ -53,22 +53,13 @@ void rank(const Self& self) {
          absl::StrCat(plan.heartbeat_ms() / 1000.0).c_str(), 1);
   const absl::StatusOr<Session> session = self.join();
   if (!session.ok()) return;
-  Performer performer(session->world());
-  absl::Status status;
-  for (uint64_t round = 0; status.ok(); ++round) {
+  perform_until_loss(self, *session, plan.call, [&](uint64_t round) {
     // The last call of an idle rank finds what has happened meanwhile.
-    if (plan.idle && round == 1) {
-      self.page.ready.store(true);
-      while (self.ledger.go.load() == 0) sleep_for(absl::Milliseconds(1));
-      self.page.entered_ns[0].store(Deadline::now_ns());
-    }
-    status = performer.perform(plan.call, round);
+    if (!plan.idle || round != 1) return;
     self.page.ready.store(true);
-    self.page.rounds.store(round + 1);
-  }
-  tell(self.page, 0, status, 0, Deadline::now_ns());
-  if (!performer.wrong().empty()) self.complain(performer.wrong());
-  close_broken(self, performer.perform(plan.call, 0));
+    while (self.ledger.go.load() == 0) sleep_for(absl::Milliseconds(1));
+    self.page.entered_ns[0].store(Deadline::now_ns());
+  });
 }
 
 void direct(const Setting& setting, Job& job, Findings& findings) {

@@ -73,9 +73,9 @@ enum {
 /* On a stream: what is put there later does not wait for the operation.
  * Known to every backend with DW_BACKEND_STREAMS, whatever its rows say. */
 #define DW_FLAG_ASIDE 0x100u
-/* Since 1.2. All buffers that this rank brings lie in memory of `mem_alloc`. Set
- * in collectives without lists and counts per rank, where the rows have it: on
- * all ranks of the call or on none. */
+/* Since 1.2. All buffers that this rank brings lie in memory of `mem_alloc`.
+ * Set in collectives without lists and counts per rank, where the rows have it:
+ * on all ranks of the call or on none. */
 #define DW_FLAG_REGISTERED 0x200u
 
 /* Tags of send and recv: bits 0..31 number a message within a class, bits
@@ -253,8 +253,8 @@ typedef struct dw_blob { /* leaf */
 
 #define DW_SETUP_COMMUNICATOR 0x1u
 #define DW_SETUP_WINDOW 0x2u
-/* Since 1.2. Every rank of `parent` builds a communicator by this call: this one
- * or another one. Ranks of different ones have nothing in common but the call. */
+/* Since 1.2. Every rank of `parent` builds a communicator by this call: this
+ * one or another one. Ranks of different ones have only the call in common. */
 #define DW_SETUP_ALL_OF_PARENT 0x10000u
 
 typedef struct dw_setup_info {

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <sched.h>
 #include <vector>
@@ -178,42 +179,16 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BlocksMove, testing::Values(2, 3));
 
 constexpr uint16_t kKinds[] = {DW_OP_ALL_TO_ALL, DW_OP_ALL_GATHER};
 
-// The victim is killed at some moment of operations one after the other; the
-// others say who it was.
 TEST(BlocksFailure, AKilledPeerIsNamed) {
-  constexpr int kSize = 3;
-  for (int moment = 0; moment < 12; ++moment) {
-    const uint16_t kind = kKinds[moment % 2];
-    const int victim = moment % kSize;
-    ProcessRanks ranks(kSize, [kind, victim](Rank& rank) {
-      LongRuns move(kind, rank.rank, kSize, 1);
-      dw_error error = {};
-      for (;; ++move.op.seq) {
-        const int32_t code =
-            rank.api.submit(rank.comm, &move.op, nullptr, &error);
-        if (code == DW_DONE) {
-          rank.words[rank.rank].fetch_add(1);
-          continue;
-        }
-        rank.api.comm_abort(rank.comm, &error);
-        if (code != DW_UNAVAILABLE || error.reason != DW_REASON_PEER_LOST)
-          return 3;
-        // Another survivor may have noticed first, and given up.
-        return error.peer == victim || error.peer == 3 - victim - rank.rank ? 0
-                                                                            : 4;
-      }
+  for (int moment = 0; moment < 12; ++moment)
+    expect_killed_is_named(moment % 3, moment, [moment](Rank& rank) {
+      auto move = std::make_shared<LongRuns>(kKinds[moment % 2], rank.rank,
+                                             rank.size, 1);
+      return [&rank, move](uint64_t seq, dw_error* error) {
+        move->op.seq = seq;
+        return rank.api.submit(rank.comm, &move->op, nullptr, error);
+      };
     });
-    while (ranks.words()[0].load() < 3) sched_yield();
-    const int64_t until = conformance::now_ns() + int64_t{37'000} * moment;
-    while (conformance::now_ns() < until) sched_yield();
-    kill(ranks.pid(victim), SIGKILL);
-    EXPECT_EQ(ranks.wait(victim), -1);
-    for (int rank = 0; rank < kSize; ++rank) {
-      if (rank == victim) continue;
-      EXPECT_EQ(ranks.wait(rank), 0)
-          << "rank " << rank << ", victim " << victim << ", moment " << moment;
-    }
-  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <sched.h>
 #include <vector>
@@ -393,40 +394,17 @@ TEST(StraightFailure, AnAddressWithoutItsSealIsNotUsed) {
   });
 }
 
-// The victim is killed at some moment of operations one after the other; the
-// others say who it was.
 void kill_one(uint16_t kind, int victim, int moment) {
-  constexpr int kSize = 3;
-  ProcessRanks ranks(kSize, [kind, victim](Rank& rank) {
+  expect_killed_is_named(victim, moment, [kind](Rank& rank) {
     give_processors(rank.comm);
-    const bool whole = kind == DW_OP_BROADCAST;
-    Buffer in({whole ? 600000 : 200000 * kSize}, 0), out(in.counts, 0);
-    dw_error error = {};
-    for (uint64_t seq = 1;; ++seq) {
-      const dw_op op = plain(kind, in, out, seq);
-      const int32_t code = rank.api.submit(rank.comm, &op, nullptr, &error);
-      if (code == DW_DONE) {
-        rank.words[rank.rank].fetch_add(1);
-        continue;
-      }
-      rank.api.comm_abort(rank.comm, &error);
-      if (code != DW_UNAVAILABLE || error.reason != DW_REASON_PEER_LOST)
-        return 3;
-      // Another survivor may have noticed first, and given up.
-      return error.peer == victim || error.peer == 3 - victim - rank.rank ? 0
-                                                                          : 4;
-    }
+    const int64_t bytes = kind == DW_OP_BROADCAST ? 600000 : 200000 * rank.size;
+    auto in = std::make_shared<Buffer>(std::vector<int64_t>{bytes}, 0);
+    auto out = std::make_shared<Buffer>(in->counts, 0);
+    return [&rank, kind, in, out](uint64_t seq, dw_error* error) {
+      const dw_op op = plain(kind, *in, *out, seq);
+      return rank.api.submit(rank.comm, &op, nullptr, error);
+    };
   });
-  while (ranks.words()[0].load() < 3) sched_yield();
-  const int64_t until = conformance::now_ns() + int64_t{37'000} * moment;
-  while (conformance::now_ns() < until) sched_yield();
-  kill(ranks.pid(victim), SIGKILL);
-  EXPECT_EQ(ranks.wait(victim), -1);
-  for (int rank = 0; rank < kSize; ++rank) {
-    if (rank == victim) continue;
-    EXPECT_EQ(ranks.wait(rank), 0)
-        << "rank " << rank << ", victim " << victim << ", moment " << moment;
-  }
 }
 
 TEST(StraightFailure, AKilledPeerIsNamed) {

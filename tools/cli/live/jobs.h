@@ -25,7 +25,7 @@ struct RunningJob {
   ino_t inode = 0;
   std::vector<int64_t> pids;  // processes that have it open, ascending
   comm::LiveBoard board;      // the state when it was read
-  // What these processes have heard of ranks of other hosts.
+  // Memory in which these processes keep what ranks of other hosts have told.
   std::vector<base::Descriptor> told = {};
 };
 
