@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
 
 #include <algorithm>
 #include <csignal>
@@ -40,8 +41,10 @@ void judge_ends(const Case& which, const Setting& setting, Job& job,
     const RankPage& page = job.page(rank);
     if (page.is_wrong.load())
       findings.bad(absl::StrCat("rank ", rank, ": ", page.wrong));
-    if (const std::string said = job.said(rank); !said.empty())
-      findings.bad(absl::StrCat("rank ", rank, " printed: ", said));
+    for (const absl::string_view line :
+         absl::StrSplit(job.said(rank), '\n', absl::SkipEmpty()))
+      if (which.may_print == nullptr || !which.may_print(line))
+        findings.bad(absl::StrCat("rank ", rank, " printed: ", line));
   }
 }
 

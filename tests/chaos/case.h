@@ -96,6 +96,8 @@ struct Case {
   void (*direct)(const Setting& setting, Job& job, Findings& findings);
   // Whether rank `rank` may end with `code`; null: only with 0.
   bool (*ends_well)(const Setting& setting, int rank, int code) = nullptr;
+  // Whether a rank may print that line; null: it prints nothing.
+  bool (*may_print)(absl::string_view line) = nullptr;
 };
 
 absl::Span<const Case* const> all_cases();
