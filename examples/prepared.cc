@@ -10,7 +10,8 @@ namespace dw = distwrap;
 static absl::Status run() {
   if (auto session = dw::init_process_group(); !session.ok())
     return session.status();
-  const int rank = dw::get_rank(), n = dw::get_world_size();
+  const auto rank = static_cast<size_t>(dw::get_rank());
+  const auto n = static_cast<size_t>(dw::get_world_size());
   std::vector<float> out(2), in = {static_cast<float>(rank), 1};
   std::vector<int64_t> to(n), from(n);
   to[(rank + 1) % n] = 2;
@@ -19,7 +20,7 @@ static absl::Status run() {
   batch.all_to_all_single(dw::TensorView(out), dw::TensorView(in), from, to);
   const absl::StatusOr<dw::PreparedOperation> exchange = batch.prepare();
   if (!exchange.ok()) return exchange.status();
-  for (int step = 0; step < n; ++step) {
+  for (size_t step = 0; step < n; ++step) {
     if (absl::Status moved = exchange->start().status(); !moved.ok())
       return moved;
     in = {out[0], out[1] + 1};
