@@ -44,7 +44,7 @@ void read_places(absl::string_view text) {
 void read_carried(absl::string_view bytes) {
   std::map<uint32_t, std::string> heard[2];
   bool whole[2] = {};
-  for (const size_t way : {0, 1}) {
+  for (const size_t way : {size_t{0}, size_t{1}}) {
     CarriedReader reader;
     const size_t piece = way == 0 ? bytes.size() : 1;
     whole[way] = true;

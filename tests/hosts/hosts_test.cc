@@ -511,7 +511,7 @@ TEST_F(HostsTest, GroupsOfOtherHostsOutliveTheHostOfTheStore) {
         ASSERT_TRUE(rank->read_until("is process", 1))
             << rank->err() << rank->out();
       if (is_cut) hosts.set_cable(0, false);
-      for (int rank = 0; rank < 2 && !is_cut; ++rank)
+      for (size_t rank = 0; rank < 2 && !is_cut; ++rank)
         ranks[rank]->signal(SIGKILL);
       for (size_t rank = 2; rank < 6; ++rank) {
         EXPECT_EQ(ranks[rank]->wait(), 0) << ranks[rank]->err();
