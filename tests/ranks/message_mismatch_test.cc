@@ -135,8 +135,7 @@ TEST_P(MessageMismatch, IsTheSameErrorOnAllRanks) {
   std::mutex mutex;
   std::vector<std::string> texts;
   run_ranks(
-      3, on(backend),
-      [&, backend = backend, style = style, differ = differ](Session& session) {
+      3, on(backend), [&, style = style, differ = differ](Session& session) {
         const OpOptions o{.group = session.world()};
         const int rank = session.rank();
         const int64_t started_ns = Deadline::now_ns();
