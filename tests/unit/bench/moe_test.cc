@@ -197,8 +197,8 @@ TEST(MoeRouter, ExpertsOfFewGroups) {
                           .most_groups = 2};
   const std::vector<int64_t> ids = draw_experts(router, 3);
   ASSERT_EQ(ids.size(), 600);
-  for (size_t t = 0; t < 100; ++t) {
-    std::vector<int64_t> experts(ids.begin() + 6 * t, ids.begin() + 6 * t + 6);
+  for (auto chosen = ids.begin(); chosen != ids.end(); chosen += 6) {
+    std::vector<int64_t> experts(chosen, chosen + 6);
     std::sort(experts.begin(), experts.end());
     EXPECT_EQ(std::unique(experts.begin(), experts.end()), experts.end());
     for (int64_t& e : experts) e /= 4;
