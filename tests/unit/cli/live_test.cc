@@ -122,7 +122,7 @@ TEST(Live, ShowsWhatOtherHostsHaveTold) {
   LiveBoard board = some();
   board.ranks.pop_back();
   constexpr uint64_t kGroup = 77;
-  for (const uint64_t last : {5, 6, 5}) {
+  for (const uint64_t last : std::vector<uint64_t>{5, 6, 5}) {
     const auto far = comm::FarMemory::make(0xabc, 8);
     ASSERT_NE(far, nullptr);
     comm::GroupFacts facts = {.rank = 3, .size = 4, .name = {'d', 'p'}};

@@ -108,7 +108,8 @@ TEST(Composites, Statistics) {
       sums.push_back(std::log(exps));
       whole += total;
     }
-    const Ints rows({1});
+    constexpr int64_t kRows[] = {1};
+    const Ints rows(kRows);
     expect_near(ok(ops::mean(x, rows)), means, kTolerance, "mean");
     expect_near(ok(ops::mean(x)), {whole / 12}, kTolerance, "mean of all");
     expect_near(ok(ops::var(x, rows)), vars, kTolerance, "var");
