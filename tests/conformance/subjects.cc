@@ -6,10 +6,6 @@
 #include "pace.h"
 #include "sockets_sent.h"
 
-// UCX leaks a few bytes when a peer has gone before it could be reached.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() { return "leak:libuct\n"; }
-
 namespace distwrap::conformance {
 namespace {
 

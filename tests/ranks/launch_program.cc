@@ -17,12 +17,6 @@
 #include <thread>
 #include <unistd.h>
 
-// PMIx leaks a few bytes.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:libpmix\n";
-}
-
 namespace {
 
 int failed(const char* step, const absl::Status& status) {

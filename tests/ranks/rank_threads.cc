@@ -8,10 +8,6 @@
 #include <thread>
 #include <vector>
 
-// UCX leaks a few bytes when a peer has gone before it could be reached.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() { return "leak:libuct\n"; }
-
 namespace distwrap::testing {
 
 void run_rank_threads(

@@ -159,7 +159,8 @@ function(distwrap_test name)
                         ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} distwrap_flags
-                                        GTest::gmock GTest::gtest_main)
+                                        distwrap_sanitizer_options GTest::gmock
+                                        GTest::gtest_main)
   # A test is compiled once and runs for a moment. In a release gcc 12 warns of
   # strings that it has inlined wrongly.
   target_compile_options(${name} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
