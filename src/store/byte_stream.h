@@ -8,6 +8,7 @@
 #include "distwrap/deadline.h"
 
 #include <absl/strings/string_view.h>
+#include <absl/time/time.h>
 
 #include <cstddef>
 
@@ -27,6 +28,12 @@ class ByteStream {
   virtual Io receive(char* bytes, size_t size, Deadline deadline) = 0;
   // Ends steps that wait in another thread, and all later ones. [any]
   virtual void shut() = 0;
+  // Whether the peer has ended the stream, as far as that can be seen without
+  // waiting.
+  virtual bool has_ended() { return false; }
+  // From now on the peer answers a request within this time. A stream that has
+  // another way to the peer takes it when no answer comes.
+  virtual void expect_answers_within(absl::Duration /*time*/) {}
 };
 
 }  // namespace distwrap::store

@@ -69,7 +69,10 @@ void Carrier::close() {
   while (!streams_.empty()) {
     Stream* const stream = streams_.begin()->second;
     streams_.erase(streams_.begin());
-    stream->user().on_end();
+    if (carries_many_)
+      stream->user().on_cut();
+    else
+      stream->user().on_end();
   }
   tls_.close();
   uv_close(reinterpret_cast<uv_handle_t*>(&before_sleep_),

@@ -292,10 +292,10 @@ class Client final : public ClientStore {
         pid_ = getpid();
       }
       if (gone_.has_value()) return lost(call, *gone_);
-      if (!kept_.empty()) {
+      while (!kept_.empty()) {
         StreamPtr stream = std::move(kept_.back());
         kept_.pop_back();
-        return stream;
+        if (!stream->has_ended()) return stream;
       }
     }
     // The server has been there before, so a missing server has ended.

@@ -11,6 +11,9 @@
 namespace distwrap::store {
 namespace {
 
+// Whether a second execution of a request would not be the same as one.
+bool is_change(Op op) { return op != Op::kWait && op != Op::kGetAll; }
+
 uint64_t timer_ms(int64_t ns) {
   return static_cast<uint64_t>(ns / 1'000'000 + (ns % 1'000'000 != 0 ? 1 : 0));
 }
@@ -18,8 +21,12 @@ uint64_t timer_ms(int64_t ns) {
 }  // namespace
 
 Connection::Connection(uv_loop_t* loop, Table* table, SeriesWaits* series,
+                       Conversations* conversations,
                        std::function<void(Connection*)> on_closed)
-    : table_(*table), series_(*series), on_closed_(std::move(on_closed)) {
+    : table_(*table),
+      series_(*series),
+      conversations_(*conversations),
+      on_closed_(std::move(on_closed)) {
   uv_timer_init(loop, &timer_);
   uv_timer_init(loop, &silence_);
   timer_.data = silence_.data = this;
@@ -36,10 +43,48 @@ void Connection::close() {
   closing_ = true;
   table_.cancel(&wait_);
   series_.cancel(this);
-  if (stream_ != nullptr) stream_->close();
+  if (!name_.empty()) conversations_.erase(name_);
+  if (stream_ != nullptr && !is_cut_) stream_->close();
   for (uv_timer_t* const timer : {&timer_, &silence_})
     uv_close(reinterpret_cast<uv_handle_t*>(timer),
              [](uv_handle_t* handle) { of(handle)->on_handle_closed(); });
+}
+
+// The client asks again for what it waits for when it comes back.
+void Connection::on_cut() {
+  if (closing_ || name_.empty()) return close();
+  is_cut_ = true;
+  table_.cancel(&wait_);
+  series_.cancel(this);
+  waits_for_series_ = false;
+  input_.clear();
+  stream_->close();
+  uv_update_time(timer_.loop);
+  uv_timer_start(
+      &timer_, [](uv_timer_t* timer) { of(timer)->close(); },
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(kKeepConversation)), 0);
+}
+
+// The client goes on with a conversation, or begins one.
+void Connection::resume(const Request& request) {
+  const auto known = conversations_.find(request.keys.front());
+  if (known == conversations_.end() ? request.number != 1
+                                    : known->second == this)
+    return close();
+  number_ = request.number - 1;
+  if (known != conversations_.end()) {
+    Connection& before = *known->second;
+    will_log_ = std::exchange(before.will_log_, {});
+    will_ = std::exchange(before.will_, {});
+    changed_by_ = before.changed_by_;
+    reply_to_change_ = std::move(before.reply_to_change_);
+    if (const uint64_t look = uv_timer_get_repeat(&before.silence_); look > 0)
+      watch_silence(look);
+    before.close();
+  }
+  if (!request.value.empty() &&
+      conversations_.emplace(request.value, this).second)
+    name_ = request.value;
 }
 
 void Connection::on_handle_closed() {
@@ -100,6 +145,12 @@ bool Connection::next_frame() {
 }
 
 void Connection::serve(Request request) {
+  if (request.op == Op::kResume) return resume(request);
+  ++number_;
+  if (is_change(request.op)) {
+    if (number_ == changed_by_) return send(reply_to_change_);
+    changed_by_ = number_;
+  }
   const std::string key =
       request.keys.empty() ? std::string() : request.keys[0];
   switch (request.op) {
@@ -125,6 +176,8 @@ void Connection::serve(Request request) {
     case Op::kWill:
       take_will(std::move(request));
       return reply({});
+    case Op::kResume:
+      return;
   }
 }
 
@@ -132,11 +185,14 @@ void Connection::take_will(Request request) {
   will_log_ = std::move(request.keys.front());
   will_ = std::move(request.value);
   if (request.timeout_ns <= 0) return;
-  const uint64_t look = timer_ms(request.timeout_ns / kLooks);
+  watch_silence(timer_ms(request.timeout_ns / kLooks));
+}
+
+void Connection::watch_silence(uint64_t look_ms) {
   uv_update_time(silence_.loop);
   uv_timer_start(
-      &silence_, [](uv_timer_t* timer) { of(timer)->on_silence(); }, look,
-      look);
+      &silence_, [](uv_timer_t* timer) { of(timer)->on_silence(); }, look_ms,
+      look_ms);
 }
 
 // A client that a debugger holds may be silent, and has three looks at least
@@ -211,7 +267,13 @@ void Connection::on_timeout() {
 }
 
 void Connection::reply(const Reply& answer) {
-  if (!closing_ && !stream_->send(encode(answer))) close();
+  std::string frame = encode(answer);
+  if (!name_.empty() && number_ == changed_by_) reply_to_change_ = frame;
+  send(std::move(frame));
+}
+
+void Connection::send(std::string frame) {
+  if (!closing_ && !stream_->send(std::move(frame))) close();
 }
 
 }  // namespace distwrap::store

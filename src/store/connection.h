@@ -1,5 +1,9 @@
 // One client of the server: reads its frames, parks its wait, writes replies.
 //
+// A client that an agent carries may come back over another connection when the
+// agent ends. A connection whose client has named its conversation waits for
+// that without a stream, and hands what it knows to the new connection.
+//
 // Threads: the loop's thread. Ownership: a connection deletes itself after
 // `close`, when the loop has closed its handles, and then calls `on_closed`.
 #ifndef DISTWRAP_SRC_STORE_CONNECTION_H_
@@ -12,7 +16,9 @@
 
 #include <uv.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <new>
 #include <string>
@@ -22,8 +28,12 @@ namespace distwrap::store {
 class Connection final : private LoopStream::Owner,
                          private SeriesWaits::Client {
  public:
-  // `table` and `series` outlive the connection.
+  // The connections whose clients have named their conversations.
+  using Conversations = std::map<std::string, Connection*>;
+
+  // The objects behind the pointers outlive the connection.
   Connection(uv_loop_t* loop, Table* table, SeriesWaits* series,
+             Conversations* conversations,
              std::function<void(Connection*)> on_closed);
 
   // The stream's owner is this object, so the stream is made after it.
@@ -38,6 +48,7 @@ class Connection final : private LoopStream::Owner,
   // LoopStream::Owner
   void on_bytes(absl::string_view bytes) override;
   void on_end() override { close(); }
+  void on_cut() override;
   void on_closed() override { on_handle_closed(); }
 
   // SeriesWaits::Client
@@ -51,7 +62,10 @@ class Connection final : private LoopStream::Owner,
   void finish_wait();
   void on_timeout();
   void reply(const Reply& reply);
+  void send(std::string frame);
+  void resume(const Request& request);
   void take_will(Request request);
+  void watch_silence(uint64_t look_ms);
   void beat();
   void on_silence();
   void on_handle_closed();
@@ -73,8 +87,16 @@ class Connection final : private LoopStream::Owner,
 
   Table& table_;
   SeriesWaits& series_;
+  Conversations& conversations_;
   const std::function<void(Connection*)> on_closed_;
   std::unique_ptr<LoopStream> stream_;
+  bool is_cut_ = false;  // the stream has ended, and the client may come back
+  // The conversation's name, if it has one, and the number of its last request.
+  std::string name_;
+  int64_t number_ = 0;
+  // The last change that the client has asked for, and the reply.
+  int64_t changed_by_ = 0;
+  std::string reply_to_change_;
   // A silent client is looked at so often within its limit.
   static constexpr int kLooks = 4;
   int silent_looks_ = 0;  // since its last request

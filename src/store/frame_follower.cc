@@ -32,7 +32,7 @@ void FrameFollower::pass(absl::string_view bytes) {
       base::ByteReader in(absl::string_view(start_).substr(kHeaderBytes));
       const auto op = static_cast<Op>(in.u8());
       const int64_t timeout_ns = in.i64();
-      if (op == Op::kWill) silence_ns_ = timeout_ns;
+      if (op == Op::kWill || op == Op::kResume) silence_ns_ = timeout_ns;
     }
     left_ = kHeaderBytes + size - start_.size();
     start_.clear();

@@ -166,13 +166,7 @@ class HostedStores {
   absl::Status host(const std::string& path, Deadline deadline,
                     const std::optional<NetworkService>& network) {
     base::MutexLock lock(mutex_);
-    if (pid_ != getpid()) {
-      // A forked child has neither the locks nor the threads of its parent.
-      for (auto& [name, stored] : stores_)
-        parents_.push_back(std::move(stored.server));
-      stores_.clear();
-      pid_ = getpid();
-    }
+    notice_fork();
     if (stores_.find(path) != stores_.end()) return absl::OkStatus();
     const Deadline until =
         Deadline::earlier(deadline, Deadline::after(kHandOver));
@@ -187,20 +181,47 @@ class HostedStores {
                  ? taken(path, held.holder)
                  : blocked(path, absl::StrCat(lock_path, " cannot be locked"),
                            base::errno_text(held.error));
-    absl::Cleanup give_up = [&] {
-      unlink(lock_path.c_str());
-      close(held.fd);
-    };
-    sign(held.fd);
-    if (absl::Status status = clear(path); !status.ok()) return status;
-    auto server = ServerThread::start(path, {}, network);
-    if (!server.ok()) return server.status();
-    stores_[path] = {held.fd, *std::move(server)};
-    std::move(give_up).Cancel();
-    const std::string folder = path.substr(0, path.rfind('/'));
-    if (absl::EndsWith(folder, absl::StrCat("/distwrap.", geteuid())))
-      remove_dead(folder);
-    return absl::OkStatus();
+    return serve(path, held.fd,
+                 [&] { return ServerThread::start(path, {}, network); });
+  }
+
+  absl::StatusOr<pid_t> host_agent(
+      const std::string& path,
+      absl::FunctionRef<absl::StatusOr<NetworkAddress>()> find,
+      const TlsPsk& psk) {
+    base::MutexLock lock(mutex_);
+    notice_fork();
+    if (stores_.find(path) != stores_.end()) return getpid();
+    const std::string lock_path = absl::StrCat(path, kLockSuffix);
+    const Lock held = take_lock(lock_path);
+    if (held.fd < 0 && held.holder != 0) return held.holder;
+    if (held.fd < 0)
+      return blocked(path, absl::StrCat(lock_path, " cannot be locked"),
+                     base::errno_text(held.error));
+    absl::Status served = serve(
+        path, held.fd, [&]() -> absl::StatusOr<std::unique_ptr<ServerThread>> {
+          const absl::StatusOr<NetworkAddress> root = find();
+          if (!root.ok()) return root.status();
+          return ServerThread::start_agent(path, *root, psk);
+        });
+    if (!served.ok()) return served;
+    return getpid();
+  }
+
+  pid_t serving_process(const std::string& path) {
+    base::MutexLock lock(mutex_);
+    notice_fork();
+    // Closing any descriptor of a file releases the process's record lock on
+    // it.
+    if (stores_.find(path) != stores_.end()) return getpid();
+    const int fd = open(absl::StrCat(path, kLockSuffix).c_str(),
+                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return 0;
+    struct flock held = whole_file();
+    if (fcntl(fd, F_GETLK, &held) != 0 || held.l_type == F_UNLCK)
+      held.l_pid = 0;
+    close(fd);
+    return held.l_pid;
   }
 
   std::optional<DeadHost> dead(const std::string& path) {
@@ -225,6 +246,38 @@ class HostedStores {
   }
 
  private:
+  using Start =
+      absl::FunctionRef<absl::StatusOr<std::unique_ptr<ServerThread>>()>;
+
+  // A forked child has neither the locks nor the threads of its parent.
+  void notice_fork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (pid_ == getpid()) return;
+    for (auto& [name, stored] : stores_)
+      parents_.push_back(std::move(stored.server));
+    stores_.clear();
+    pid_ = getpid();
+  }
+
+  // Takes the place whose lock this process holds, and releases the lock if it
+  // cannot.
+  absl::Status serve(const std::string& path, int lock_fd, Start start)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    absl::Cleanup give_up = [&] {
+      unlink(absl::StrCat(path, kLockSuffix).c_str());
+      close(lock_fd);
+    };
+    sign(lock_fd);
+    if (absl::Status status = clear(path); !status.ok()) return status;
+    absl::StatusOr<std::unique_ptr<ServerThread>> server = start();
+    if (!server.ok()) return server.status();
+    stores_[path] = {lock_fd, *std::move(server)};
+    std::move(give_up).Cancel();
+    const std::string folder = path.substr(0, path.rfind('/'));
+    if (absl::EndsWith(folder, absl::StrCat("/distwrap.", geteuid())))
+      remove_dead(folder);
+    return absl::OkStatus();
+  }
+
   // Removes the sockets of dead jobs from a folder that only distwrap uses.
   void remove_dead(const std::string& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -284,6 +337,17 @@ absl::StatusOr<std::string> meeting_path(const base::Environment& environment,
 absl::Status host_store(const std::string& path, Deadline deadline,
                         const std::optional<NetworkService>& network) {
   return HostedStores::of_process().host(path, deadline, network);
+}
+
+absl::StatusOr<pid_t> host_agent(
+    const std::string& path,
+    absl::FunctionRef<absl::StatusOr<NetworkAddress>()> find,
+    const TlsPsk& psk) {
+  return HostedStores::of_process().host_agent(path, find, psk);
+}
+
+pid_t serving_process(const std::string& path) {
+  return HostedStores::of_process().serving_process(path);
 }
 
 std::optional<DeadHost> dead_host(const std::string& path) {

@@ -1,5 +1,6 @@
 // The store of a job without a server of its own: the process of rank 0 serves
-// it, from its first session to the end of the process.
+// it, from its first session to the end of the process. On other hosts one
+// process serves as the host's agent, in the same way.
 //
 // Threads: any. Ownership: the process; the store goes with it. A lock beside
 // the socket shows that the serving process lives. The kernel releases the lock
@@ -16,6 +17,7 @@
 #include "distwrap/deadline.h"
 #include "store/server.h"
 
+#include <absl/functional/function_ref.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
@@ -40,6 +42,17 @@ absl::StatusOr<std::string> meeting_path(const base::Environment& environment,
 // untouched.
 absl::Status host_store(const std::string& path, Deadline deadline,
                         const std::optional<NetworkService>& network = {});
+
+// Makes this process the agent of its host, if no living process is: it carries
+// the store that `find` reaches to the processes that connect to the path.
+// Returns the process that has the place, this one or another. Errors: of
+// `find`; kRunDirectory.
+absl::StatusOr<pid_t> host_agent(
+    const std::string& path,
+    absl::FunctionRef<absl::StatusOr<NetworkAddress>()> find,
+    const TlsPsk& psk);
+// The process that has the place; 0 when none has.
+pid_t serving_process(const std::string& path);
 
 // A process that took the place and was killed there; a process that ends
 // normally tidies up.

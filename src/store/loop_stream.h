@@ -24,6 +24,9 @@ class LoopStream {
     virtual void on_bytes(absl::string_view bytes) = 0;
     // The peer has gone, or broke a rule: nothing more arrives.
     virtual void on_end() = 0;
+    // The connection that carried the stream beside others has ended, and
+    // nothing more arrives. The peer may be well.
+    virtual void on_cut() { on_end(); }
     // Called after `close`, as the stream's last act.
     virtual void on_closed() = 0;
 

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/read_file.h"
 #include "store/client.h"
+#include "store/host_agent.h"
 #include "store/hosted_store.h"
 #include "store/process_identity.h"
 #include "store/rendezvous.h"
@@ -171,9 +172,11 @@ absl::StatusOr<std::shared_ptr<Store>> meet(const Rendezvous& place,
     }
     remove_note(place);
   }
-  const absl::StatusOr<StorePlace> where =
+  absl::StatusOr<StorePlace> where =
       StorePlace::parse(place.address, place.job);
   if (!where.ok()) return where.status();
+  if (!place.agent_path.empty())
+    where->go_through(std::make_shared<HostAgent>(place.agent_path, *where));
   const absl::Duration step = where->is_remote() ? kRemoteStep : kStep;
   const int64_t started = Deadline::now_ns();
   Deadline report = Deadline::after(report_every);

@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<NewsLine>> NewsLine::open(Plan plan,
                               " does not keep a line"),
          .op = "init",
          .cause = std::string(taken.status().message())});
+  line->stream_->expect_answers_within(2 * longest_pause(line->plan_.silence));
   absl::StatusOr<std::thread> thread =
       base::start_thread("dw-news", [self = line.get()] { self->run(); });
   if (!thread.ok()) return thread.status();

@@ -153,9 +153,8 @@ class Relay::Impl {
 
   void abandon() {
     abandoned_ = true;
-    const std::vector<Pair*> open(pairs_.begin(), pairs_.end());
-    for (Pair* const one : open) one->close();
-    if (carrier_ != nullptr) carrier_->close();
+    // The listener ends first, so that a client whose connection has ended
+    // finds nobody here.
     if (const int fd = descriptor_of(*stream()); fd >= 0)
       base::ChildCloses::remove(fd);
     uv_close(reinterpret_cast<uv_handle_t*>(&listener_),
@@ -164,6 +163,10 @@ class Relay::Impl {
                impl->listens_ = false;
                impl->free_when_closed();
              });
+    // Then the carrier: the streams are cut, and their users may go on.
+    if (carrier_ != nullptr) carrier_->close();
+    const std::vector<Pair*> open(pairs_.begin(), pairs_.end());
+    for (Pair* const one : open) one->close();
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "store/rendezvous.h"
 
 #include "base/error.h"
+#include "base/host_identity.h"
 #include "base/log.h"
 #include "store/hosted_store.h"
 #include "store/init_method.h"
@@ -100,6 +101,12 @@ absl::Status across_hosts(const std::vector<HostPort>& places,
                  "give an address of the host on which rank 0 runs");
   place->address = std::move(address);
   place->own_address = source_address(places[0]);
+  // Hosts may share a folder. Without a folder each rank goes by itself.
+  place->agent_path =
+      meeting_path(environment,
+                   meeting_name("agent", absl::StrCat(place->job, " ",
+                                                      base::host_identity())))
+          .value_or("");
   return absl::OkStatus();
 }
 

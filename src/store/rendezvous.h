@@ -42,6 +42,9 @@ struct Rendezvous {
   std::string hosted_path = {};
   // Where the process of rank 0 serves the other hosts, if there may be any.
   std::optional<NetworkService> network = std::nullopt;
+  // On another host than the store's: the socket of that host's agent, one of
+  // its processes; "" when this process reaches the store itself.
+  std::string agent_path = {};
   // The address of this host in the network of the job's hosts; "" when no
   // other host is known of.
   std::string own_address = {};

@@ -228,7 +228,7 @@ class Server::Impl {
 
   Connection* connect() {
     Connection* const connection =
-        add_to(&connections_, loop_, &table_, &series_,
+        add_to(&connections_, loop_, &table_, &series_, &conversations_,
                [this](Connection* closed) { forget(closed); });
     count();
     return connection;
@@ -340,6 +340,7 @@ class Server::Impl {
   TlsPsk psk_;
   Table table_;
   SeriesWaits series_;
+  Connection::Conversations conversations_;
   std::vector<char> arrivals_ = std::vector<char>(64 << 10);
   std::set<Connection*> connections_;
   std::set<Carrier*> carriers_;

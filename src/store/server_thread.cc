@@ -1,6 +1,7 @@
 #include "store/server_thread.h"
 
 #include "base/thread.h"
+#include "store/relay.h"
 
 #include <absl/strings/str_cat.h>
 #include <uv.h>
@@ -13,7 +14,9 @@ namespace distwrap::store {
 struct ServerThread::State {
   uv_loop_t loop = {};
   uv_async_t stop = {};
+  // One of these.
   std::unique_ptr<Server> server;
+  std::unique_ptr<Relay> agent;
   std::thread thread;
 };
 
@@ -22,6 +25,7 @@ ServerThread::ServerThread(std::string address)
   uv_loop_init(&state_->loop);
   uv_async_init(&state_->loop, &state_->stop, [](uv_async_t* stop) {
     static_cast<State*>(stop->data)->server.reset();
+    static_cast<State*>(stop->data)->agent.reset();
     uv_close(reinterpret_cast<uv_handle_t*>(stop), nullptr);
   });
   state_->stop.data = state_.get();
@@ -40,12 +44,31 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start(
   if (network.has_value())
     if (absl::Status status = state.server->listen_at(*network); !status.ok())
       return status;
-  // Without SIGPIPE, too: a write to a client that has gone is an error code.
-  absl::StatusOr<std::thread> thread = base::start_thread(
-      "dw-store", [&state] { uv_run(&state.loop, UV_RUN_DEFAULT); });
-  if (!thread.ok()) return thread.status();
-  state.thread = *std::move(thread);
+  if (absl::Status status = result->run("dw-store"); !status.ok())
+    return status;
   return result;
+}
+
+absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::start_agent(
+    const std::string& path, const NetworkAddress& root, TlsPsk psk) {
+  std::unique_ptr<ServerThread> result(
+      new ServerThread(absl::StrCat("unix:", path)));
+  State& state = *result->state_;
+  absl::StatusOr<std::unique_ptr<Relay>> agent =
+      Relay::listen(&state.loop, path, root, std::move(psk));
+  if (!agent.ok()) return agent.status();
+  state.agent = *std::move(agent);
+  if (absl::Status status = result->run("dw-agent"); !status.ok())
+    return status;
+  return result;
+}
+
+absl::Status ServerThread::run(const char* thread) {
+  // Without SIGPIPE, too: a write to a client that has gone is an error code.
+  absl::StatusOr<std::thread> started = base::start_thread(
+      thread, [state = state_.get()] { uv_run(&state->loop, UV_RUN_DEFAULT); });
+  if (started.ok()) state_->thread = *std::move(started);
+  return started.status();
 }
 
 const Server& ServerThread::server() const { return *state_->server; }

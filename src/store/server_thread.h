@@ -1,4 +1,5 @@
-// A server with a thread of its own, for programs without an event loop.
+// A server, or the agent of a host, with a thread of its own, for programs
+// without an event loop.
 //
 // Threads: any, one at a time. Ownership: destruction ends server and thread.
 //
@@ -23,15 +24,20 @@ class ServerThread {
   static absl::StatusOr<std::unique_ptr<ServerThread>> start(
       const std::string& path, const ServerOptions& options = {},
       const std::optional<NetworkService>& network = {});
+  // Carries the store of another host. Errors as of Relay::listen and
+  // base::start_thread.
+  static absl::StatusOr<std::unique_ptr<ServerThread>> start_agent(
+      const std::string& path, const NetworkAddress& root, TlsPsk psk);
   ~ServerThread();
 
   const std::string& address() const { return address_; }
-  // For its counters, which any thread may read.
+  // For its counters, which any thread may read. An agent has none.
   const Server& server() const;
 
  private:
   struct State;
   explicit ServerThread(std::string address);
+  absl::Status run(const char* thread);
 
   std::string address_;
   std::unique_ptr<State> state_;

@@ -1,6 +1,7 @@
 #include "store/store_place.h"
 
 #include "base/error.h"
+#include "store/host_agent.h"
 #include "store/interrupt.h"
 #include "store/job_key.h"
 #include "store/tls_socket.h"
@@ -104,23 +105,40 @@ absl::StatusOr<StorePlace> StorePlace::parse(absl::string_view address,
 absl::StatusOr<std::unique_ptr<ByteStream>> StorePlace::dial(
     const Socket::ConnectOptions& options, bool* hopeless) const {
   *hopeless = false;
-  if (is_remote()) return dial_network(options, hopeless);
+  if (agent_ != nullptr) return agent_->dial(options, hopeless);
+  NetworkAddress found;
+  if (is_remote()) return dial_network(options, hopeless, &found);
   absl::StatusOr<Socket> socket = Socket::connect(path_, options);
   if (!socket.ok()) return socket.status();
   return std::make_unique<Socket>(*std::move(socket));
 }
 
+absl::StatusOr<NetworkAddress> StorePlace::find(
+    const Socket::ConnectOptions& options, bool* hopeless) const {
+  NetworkAddress found;
+  if (const auto stream = dial_network(options, hopeless, &found); !stream.ok())
+    return stream.status();
+  return found;
+}
+
+void StorePlace::go_through(std::shared_ptr<HostAgent> agent) {
+  agent_ = std::move(agent);
+}
+
 // One attempt at each address. Null with the reason in `*why`.
 std::unique_ptr<ByteStream> StorePlace::try_all(
     const std::vector<NetworkAddress>& addresses, Deadline deadline,
-    absl::Status* why, bool* hopeless) const {
+    absl::Status* why, bool* hopeless, NetworkAddress* found) const {
   *hopeless = true;
   for (const NetworkAddress& address : addresses) {
     int error = 0;
     absl::StatusOr<std::unique_ptr<TlsSocket>> socket = TlsSocket::connect(
         address, psk_,
         Deadline::earlier(deadline, Deadline::after(kOneAttempt)), &error);
-    if (socket.ok()) return *std::move(socket);
+    if (socket.ok()) {
+      *found = address;
+      return *std::move(socket);
+    }
     const bool is_stranger =
         error_reason(socket.status()) == Reason::kAuthFailed;
     const bool is_mistake =
@@ -139,18 +157,19 @@ std::unique_ptr<ByteStream> StorePlace::try_all(
 }
 
 absl::StatusOr<std::unique_ptr<ByteStream>> StorePlace::dial_network(
-    const Socket::ConnectOptions& options, bool* hopeless) const {
+    const Socket::ConnectOptions& options, bool* hopeless,
+    NetworkAddress* found) const {
   std::vector<NetworkAddress> addresses;
   for (const HostPort& place : network_) {
-    absl::StatusOr<std::vector<NetworkAddress>> found = resolve(place);
-    if (!found.ok()) return found.status();
-    addresses.insert(addresses.end(), found->begin(), found->end());
+    absl::StatusOr<std::vector<NetworkAddress>> named = resolve(place);
+    if (!named.ok()) return named.status();
+    addresses.insert(addresses.end(), named->begin(), named->end());
   }
   absl::Duration length = kFirstPause;
   for (int attempts = 1;; ++attempts) {
     absl::Status why;
     if (std::unique_ptr<ByteStream> stream =
-            try_all(addresses, options.deadline, &why, hopeless))
+            try_all(addresses, options.deadline, &why, hopeless, found))
       return stream;
     if (*hopeless || !options.wait_for_server || options.deadline.passed())
       return base::amend_error(why, [&](ErrorInfo& info) {

@@ -22,6 +22,8 @@
 
 namespace distwrap::store {
 
+class HostAgent;
+
 // "host:port" and "host:port,port": one place for each port. Empty for other
 // texts.
 std::vector<HostPort> parse_places(absl::string_view text);
@@ -45,6 +47,12 @@ class StorePlace {
   absl::StatusOr<std::unique_ptr<ByteStream>> dial(
       const Socket::ConnectOptions& options, bool* hopeless) const;
 
+  // As `dial` between hosts, without an agent: the address that answered.
+  absl::StatusOr<NetworkAddress> find(const Socket::ConnectOptions& options,
+                                      bool* hopeless) const;
+  // From now on `dial` goes through the agent of this host. [is_remote]
+  void go_through(std::shared_ptr<HostAgent> agent);
+
   // "unix:/path" or "tls://host:port".
   const std::string& address() const { return address_; }
   bool is_remote() const { return !network_.empty(); }
@@ -53,15 +61,17 @@ class StorePlace {
 
  private:
   absl::StatusOr<std::unique_ptr<ByteStream>> dial_network(
-      const Socket::ConnectOptions& options, bool* hopeless) const;
+      const Socket::ConnectOptions& options, bool* hopeless,
+      NetworkAddress* found) const;
   std::unique_ptr<ByteStream> try_all(
       const std::vector<NetworkAddress>& addresses, Deadline deadline,
-      absl::Status* why, bool* hopeless) const;
+      absl::Status* why, bool* hopeless, NetworkAddress* found) const;
 
   std::string address_;
   std::string path_;               // a Unix socket's
   std::vector<HostPort> network_;  // one of these serves the store
   TlsPsk psk_;
+  std::shared_ptr<HostAgent> agent_;
 };
 
 }  // namespace distwrap::store

@@ -51,6 +51,7 @@ bool is_known(Op op) {
     case Op::kDelete:
     case Op::kAppend:
     case Op::kWill:
+    case Op::kResume:
       return true;
   }
   return false;

@@ -26,6 +26,7 @@
 #define DISTWRAP_SRC_STORE_WIRE_H_
 
 #include <absl/strings/string_view.h>
+#include <absl/time/time.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,13 @@ enum class Op : uint8_t {
   // As kAppend, but when this connection ends, or when it has not sent a
   // request for `timeout_ns`: the last will of MQTT (3.1.2.5).
   kWill,
+  // Names the conversation of the requests that follow on this connection, and
+  // has no reply. The key is its name so far. The value is the name under which
+  // it can go on over another connection when an agent's ends; "": under none.
+  // `number` is that of the next request, counted from 1: a client sends
+  // a request again when it has had no answer, and a change is made once.
+  // `timeout_ns`: as of the will that the conversation has left; 0: none.
+  kResume,
 };
 
 struct Request {
@@ -59,7 +67,7 @@ struct Request {
   std::vector<std::string> keys = {};  // one key, except for kWait and kGetAll
   std::string value = {};              // for kSet, kCompareSet, kAppend, kWill
   std::string expected = {};           // for kCompareSet
-  // For kAdd. Of kWait and kGetAll: the number of keys in the series that
+  // For kAdd and kResume. Of kWait and kGetAll: the keys of the series that
   // begins with "<keys[0]>/0"; 0: the keys are those listed.
   int64_t number = 0;
   static constexpr int64_t kMostOfSeries = int64_t{1} << 20;
@@ -98,6 +106,11 @@ constexpr size_t kMaxGreetingBytes = 256;
 std::string encode(const Greeting& greeting);
 std::string encode(const Request& request);
 std::string encode(const Reply& reply);
+
+// For this time after the end of an agent a client looks for the next one, and
+// the store keeps the conversation, so that it is never begun anew.
+constexpr absl::Duration kLookForAgent = absl::Seconds(1);
+constexpr absl::Duration kKeepConversation = absl::Seconds(2);
 
 // A beat, with its header.
 constexpr absl::string_view kBeat("\1\0\0\0\0", kHeaderBytes + 1);

@@ -1,6 +1,6 @@
 // Streams of many processes over one connection between hosts.
-#include "base/mutex.h"
 #include "distwrap/status.h"
+#include "heard.h"
 #include "store/carried.h"
 #include "store/client.h"
 #include "store/network_address.h"
@@ -191,44 +191,16 @@ TEST_F(CarrierTest, ABadClientEndsAlone) {
   EXPECT_EQ(store_->carriers(), 1);
 }
 
-class Heard final : public NewsLine::Listener {
- public:
-  void on_news(absl::string_view text) override { add(std::string(text)); }
-  void on_line_lost(absl::string_view, bool) override { add("line lost"); }
-  // The first entries, when there are so many.
-  std::vector<std::string> wait_for(size_t number) {
-    base::MutexLock lock(mutex_);
-    const Deadline deadline = soon();
-    while (entries_.size() < number && changed_.wait_until(mutex_, deadline)) {
-    }
-    return entries_;
-  }
-
- private:
-  void add(std::string text) {
-    base::MutexLock lock(mutex_);
-    entries_.push_back(std::move(text));
-    changed_.notify_all();
-  }
-  base::Mutex mutex_;
-  base::CondVar changed_;
-  std::vector<std::string> entries_ ABSL_GUARDED_BY(mutex_);
-};
-
-std::unique_ptr<NewsLine> line_of(const std::string& address,
+std::unique_ptr<NewsLine> line_at(const std::string& address,
                                   const std::string& will, Heard& heard) {
-  auto line = NewsLine::open(
-      {*StorePlace::parse(address), "news", will, absl::Seconds(20)}, heard,
-      soon());
-  EXPECT_TRUE(line.ok()) << line.status();
-  return *std::move(line);
+  return line_of(*StorePlace::parse(address), will, heard);
 }
 
 TEST_F(CarrierTest, TheEndOfAProcessIsHeard) {
   Heard here, there;
-  const auto root = line_of(store_->address(), "lost 0", here);
-  auto one = line_of(agent_->address(), "lost 1", there);
-  const auto two = line_of(agent_->address(), "lost 2", there);
+  const auto root = line_at(store_->address(), "lost 0", here);
+  auto one = line_at(agent_->address(), "lost 1", there);
+  const auto two = line_at(agent_->address(), "lost 2", there);
   one.reset();
   EXPECT_THAT(here.wait_for(1), ElementsAre("lost 1"));
 }
@@ -236,9 +208,9 @@ TEST_F(CarrierTest, TheEndOfAProcessIsHeard) {
 // The host of all of them is gone.
 TEST_F(CarrierTest, TheEndOfAnAgentIsTheEndOfAllItsProcesses) {
   Heard here, there, too;
-  const auto root = line_of(store_->address(), "lost 0", here);
-  const auto one = line_of(agent_->address(), "lost 1", there);
-  const auto two = line_of(agent_->address(), "lost 2", too);
+  const auto root = line_at(store_->address(), "lost 0", here);
+  const auto one = line_at(agent_->address(), "lost 1", there);
+  const auto two = line_at(agent_->address(), "lost 2", too);
   agent_.reset();
   EXPECT_THAT(here.wait_for(2),
               ::testing::UnorderedElementsAre("lost 1", "lost 2"));
@@ -248,8 +220,8 @@ TEST_F(CarrierTest, TheEndOfAnAgentIsTheEndOfAllItsProcesses) {
 
 TEST_F(CarrierTest, TheEndOfTheStoreIsHeardByAllProcesses) {
   Heard there, too;
-  const auto one = line_of(agent_->address(), "lost 1", there);
-  const auto two = line_of(agent_->address(), "lost 2", too);
+  const auto one = line_at(agent_->address(), "lost 1", there);
+  const auto two = line_at(agent_->address(), "lost 2", too);
   const auto client = connect();
   store_.reset();
   EXPECT_EQ(there.wait_for(1).back(), "line lost");

@@ -91,6 +91,7 @@ class SlowServer {
         break;
       case Op::kAppend:
       case Op::kWill:
+      case Op::kResume:
       case Op::kDelete:
         reply.number = table_.erase(key) ? 1 : 0;
         break;
