@@ -170,6 +170,14 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   bool is_broken() const {
     return life_.load(std::memory_order_acquire) == Life::kBroken;
   }
+  // The failure that has ended it, if one has.
+  std::optional<ErrorInfo> failure() const;
+  // For a call that waits in the store and not in here: a failure ends the
+  // group while it waits, and makes the eventfd readable.
+  void add_alarm(int eventfd);
+  void remove_alarm(int eventfd);
+  // Whether members are on other hosts.
+  bool has_far_members() const { return identity_.news != nullptr; }
   // Tells the others the cause first, unless `tell` has passed.
   void abort_everywhere(ErrorInfo cause, Deadline tell);
   // Ends the operations for which `drain` waits in another thread.
@@ -493,6 +501,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   ErrorInfo first_cause_ ABSL_GUARDED_BY(mutex_);
   // The board found the failure, and no call of this rank has reported it yet.
   mutable bool is_news_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<int> alarms_ ABSL_GUARDED_BY(mutex_);
   // Made last and ended first, since it reports its findings to this object.
   // Null when no other member is watched.
   std::shared_ptr<GroupBoard> board_;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <new>
 #include <optional>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <utility>
 #include <vector>
@@ -40,7 +41,10 @@ void BackendCommunicator::abort(ErrorInfo cause) {
     base::MutexLock lock(mutex_);
     Life open = Life::kOpen;
     breaks = life_.compare_exchange_strong(open, Life::kBroken);
-    if (breaks) first_cause_ = std::move(cause);
+    if (breaks) {
+      first_cause_ = std::move(cause);
+      for (const int alarm : alarms_) eventfd_write(alarm, 1);
+    }
     lock_.shut();
     if (abort_ != Abort::kNone || destroyed_) return;
     abort_ = Abort::kRunning;
@@ -62,6 +66,23 @@ void BackendCommunicator::abort(ErrorInfo cause) {
   base::MutexLock lock(mutex_);
   abort_ = Abort::kDone;
   changed_.notify_all();
+}
+
+std::optional<ErrorInfo> BackendCommunicator::failure() const {
+  base::MutexLock lock(mutex_);
+  if (!is_broken()) return std::nullopt;
+  return first_cause_;
+}
+
+void BackendCommunicator::add_alarm(int eventfd) {
+  base::MutexLock lock(mutex_);
+  alarms_.push_back(eventfd);
+  if (is_broken()) eventfd_write(eventfd, 1);
+}
+
+void BackendCommunicator::remove_alarm(int eventfd) {
+  base::MutexLock lock(mutex_);
+  alarms_.erase(std::find(alarms_.begin(), alarms_.end(), eventfd));
 }
 
 void BackendCommunicator::abort_everywhere(ErrorInfo cause, Deadline tell) {

@@ -215,9 +215,14 @@ void BackendCommunicator::learn_first(ErrorInfo* info,
   // may be the only one, and about to leave the board.
   if (info->reason == Reason::kCallMismatch) patience = FirstFailure::kLong;
   absl::StatusOr<ErrorInfo> answer = first_failure_.agree(*info, patience);
-  if (!answer.ok())
-    return learn_loss_of_store(
-        info, error_reason(answer.status()) == Reason::kTimedOut);
+  if (!answer.ok()) {
+    // A rank of this host that has ended is the cause also where the process
+    // that serves the store has heard of it, and has ended as well.
+    if (board_ == nullptr || !board_->knows_loss(*info))
+      learn_loss_of_store(info,
+                          error_reason(answer.status()) == Reason::kTimedOut);
+    return;
+  }
   ErrorInfo first = *std::move(answer);
   if (first.reason == Reason::kCallMismatch && first.expected.empty() &&
       !info->expected.empty())

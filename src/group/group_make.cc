@@ -8,12 +8,16 @@
 #include "group/group_end.h"
 #include "group/session_state.h"
 #include "group/split_plan.h"
+#include "store/interrupt.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <utility>
 
 namespace distwrap::group {
@@ -261,6 +265,48 @@ absl::Status not_in_split(const GroupState& parent, absl::string_view op) {
                   .next_step = "name every rank in a list"});
 }
 
+// Ends the waits of a call in the store when the parent group ends meanwhile by
+// a failure: a rank of another host that the call waits for may be lost. On one
+// host the board does that.
+class ParentWatch {
+ public:
+  explicit ParentWatch(const GroupState& parent)
+      : parent_(*parent.default_communicator()),
+        alarm_(parent_.has_far_members() && !parent_.is_broken()
+                   ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+                   : -1),
+        interrupt_(alarm_, {"the call", "see why the parent group ended"}) {
+    if (alarm_ >= 0) parent_.add_alarm(alarm_);
+  }
+  ~ParentWatch() {
+    if (alarm_ < 0) return;
+    parent_.remove_alarm(alarm_);
+    close(alarm_);
+  }
+  ParentWatch(const ParentWatch&) = delete;
+  ParentWatch& operator=(const ParentWatch&) = delete;
+
+  // The parent's failure, if that may have ended the call with this status.
+  std::optional<ErrorInfo> failure(const absl::Status& ended) const {
+    if (alarm_ < 0) return std::nullopt;
+    // Another rank has given up, or the rank that served the store has left,
+    // and may have heard the news before this one.
+    const Reason reason = error_reason(ended);
+    pollfd entry = {.fd = alarm_, .events = POLLIN, .revents = 0};
+    if (reason == Reason::kAborted || reason == Reason::kStoreUnreachable)
+      poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(kNews)));
+    return parent_.failure();
+  }
+
+ private:
+  // The news of a failure come to all ranks within this time.
+  static constexpr absl::Duration kNews = absl::Milliseconds(500);
+
+  comm::BackendCommunicator& parent_;
+  const int alarm_;
+  const store::Interrupt interrupt_;
+};
+
 // The call of all ranks, over the board where possible.
 class JointCall {
  public:
@@ -268,7 +314,14 @@ class JointCall {
       : parent_(parent),
         terms_(terms),
         deadline_(deadline),
+        watch_(parent),
         board_(BoardCall::begin(parent, terms, deadline)) {}
+  // Why the call has failed.
+  absl::Status explain(absl::Status failed) const {
+    std::optional<ErrorInfo> cause = watch_.failure(failed);
+    return cause.has_value() ? located(parent_, terms_.op, *std::move(cause))
+                             : failed;
+  }
   // The meeting is the first round of the build when all ranks know what they
   // build.
   absl::Status meet(const Request& request) {
@@ -290,6 +343,7 @@ class JointCall {
   GroupState& parent_;
   const CallTerms terms_;
   const Deadline deadline_;
+  const ParentWatch watch_;
   const std::unique_ptr<BoardCall> board_;
 };
 
@@ -314,9 +368,12 @@ absl::StatusOr<std::vector<ColorKey>> gather_colors(JointCall& call,
 absl::StatusOr<std::shared_ptr<GroupState>> take_place(
     GroupState& parent, SessionState& session, Request request,
     const RankLists& lists, const Place& place, const JointCall& call) {
-  if (place.list >= 0)
-    return make_child(parent, session, std::move(request), lists, place,
-                      call.board());
+  if (place.list >= 0) {
+    auto child = make_child(parent, session, std::move(request), lists, place,
+                            call.board());
+    if (!child.ok()) return call.explain(child.status());
+    return child;
+  }
   if (call.board() != nullptr)
     if (absl::Status status = call.board()->pass(); !status.ok()) return status;
   if (session.drop_in()) return not_in_split(parent, request.op);
@@ -341,7 +398,8 @@ absl::StatusOr<std::shared_ptr<GroupState>> split(GroupState& parent,
       terms_of_call(*request, hash_lists(options.split_ranks),
                     show_lists(options.split_ranks));
   JointCall call(parent, terms, Deadline::after(session->init_timeout()));
-  if (absl::Status status = call.meet(*request); !status.ok()) return status;
+  if (absl::Status status = call.meet(*request); !status.ok())
+    return call.explain(status);
   return take_place(parent, *session, *std::move(request), options.split_ranks,
                     *place, call);
 }
@@ -360,7 +418,7 @@ absl::StatusOr<std::shared_ptr<GroupState>> split_by_color(
                  Deadline::after(session->init_timeout()));
   const absl::StatusOr<std::vector<ColorKey>> all =
       gather_colors(call, {color, key});
-  if (!all.ok()) return all.status();
+  if (!all.ok()) return call.explain(all.status());
   const RankLists lists = lists_of_colors(*all);
   const absl::StatusOr<Place> place =
       lists.empty() ? Place{} : place_in(lists, parent, kOp);
@@ -401,7 +459,8 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
     call.emplace(world,
                  terms_of_call(*request, hash_lists(lists), show_lists(lists)),
                  Deadline::after(session->init_timeout()));
-    if (absl::Status status = call->meet(*request); !status.ok()) return status;
+    if (absl::Status status = call->meet(*request); !status.ok())
+      return call->explain(status);
   }
   BoardCall* const board = call.has_value() ? call->board() : nullptr;
   if (place->list < 0) {
@@ -409,7 +468,10 @@ absl::StatusOr<std::shared_ptr<GroupState>> make_group(
       if (absl::Status status = board->pass(); !status.ok()) return status;
     return nullptr;
   }
-  return make_child(world, *session, *std::move(request), lists, *place, board);
+  auto child =
+      make_child(world, *session, *std::move(request), lists, *place, board);
+  if (!child.ok() && call.has_value()) return call->explain(child.status());
+  return child;
 }
 
 }  // namespace distwrap::group

@@ -88,17 +88,21 @@ class HostsTest : public ::testing::Test {
                                          Variables more = {}) const {
     more.insert({"BACKEND", "gloo"});
     std::vector<ProcessPtr> all;
-    for (int rank = 0; rank < ranks; ++rank) {
-      Variables own = variables(rank / on_a_host, key_);
-      own.merge(Variables(more));
-      all.push_back(hosts.start(
-          rank / on_a_host,
-          {PROGRAM, what,
-           "tcp://" + Hosts::address(0) + ":29511?world_size=" +
-               std::to_string(ranks) + "&rank=" + std::to_string(rank)},
-          own));
-    }
+    for (int rank = 0; rank < ranks; ++rank)
+      all.push_back(
+          rank_by_init_method(hosts, what, rank, ranks, on_a_host, more));
     return all;
+  }
+  ProcessPtr rank_by_init_method(const Hosts& hosts, const std::string& what,
+                                 int rank, int ranks, int on_a_host,
+                                 Variables more) const {
+    more.merge(variables(rank / on_a_host, key_));
+    return hosts.start(rank / on_a_host,
+                       {PROGRAM, what,
+                        "tcp://" + Hosts::address(0) +
+                            ":29511?world_size=" + std::to_string(ranks) +
+                            "&rank=" + std::to_string(rank)},
+                       more);
   }
 
   std::string folder_, key_;
@@ -522,6 +526,72 @@ TEST_F(HostsTest, GroupsOfOtherHostsOutliveTheHostOfTheStore) {
                   HasSubstr("failed kStoreUnreachable"), HasSubstr("closed")));
       }
     }
+}
+
+// Whether a process carries the connections of its host's other processes.
+bool is_agent(const Process& process) {
+  const std::string tasks = "/proc/" + std::to_string(process.pid()) + "/task";
+  std::error_code gone;
+  for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
+    std::ifstream file(task.path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && name == "dw-agent") return true;
+  }
+  return false;
+}
+
+// Ranks of a host whose agent is killed go on through another process of
+// theirs, twice, and hear of these deaths only.
+TEST_F(HostsTest, RanksOutliveTheAgentsOfTheirHost) {
+  const Hosts hosts(2);
+  const Variables gloo = {{"BACKEND", "gloo"}};
+  std::vector<ProcessPtr> ranks;
+  for (int rank = 0; rank < 6; ++rank) {
+    ranks.push_back(
+        rank_by_init_method(hosts, "outlive_agents", rank, 6, 3, gloo));
+    const absl::Time start = absl::Now();
+    while (rank == 3 && !is_agent(*ranks[3]) &&
+           absl::Now() - start < absl::Seconds(30))
+      absl::SleepFor(absl::Milliseconds(10));
+  }
+  for (const ProcessPtr& rank : ranks)
+    ASSERT_TRUE(rank->read_until("is process", 1)) << rank->err();
+  ASSERT_TRUE(is_agent(*ranks[3]));
+  EXPECT_THAT(sockets(hosts, 0, kEstablished),
+              Contains(EndsWith(":7347")).Times(1));  // 29511
+  ranks[3]->signal(SIGKILL);
+  for (const int rank : {0, 1, 2, 4, 5}) {
+    Process& one = *ranks[static_cast<size_t>(rank)];
+    ASSERT_TRUE(one.read_until("the rest is split", 1)) << one.out();
+    EXPECT_THAT(one.out(), HasSubstr("failed kPeerLost ranks 3:"));
+  }
+  const int second = is_agent(*ranks[4]) ? 4 : 5;
+  ASSERT_TRUE(is_agent(*ranks[static_cast<size_t>(second)]));
+  ranks[static_cast<size_t>(second)]->signal(SIGKILL);
+  for (const int rank : {0, 1, 2, 9 - second}) {
+    Process& one = *ranks[static_cast<size_t>(rank)];
+    EXPECT_EQ(one.wait(), 0) << one.err() << one.out();
+    EXPECT_THAT(one.out(), AllOf(HasSubstr("failed kPeerLost ranks " +
+                                           std::to_string(second - 1) + ":"),
+                                 HasSubstr("closed")));
+  }
+}
+
+// The store waits for that rank, and the news end the wait.
+TEST_F(HostsTest, ARankThatIsLostWhileAGroupIsMadeIsNamed) {
+  const Hosts hosts(2);
+  const std::vector<ProcessPtr> ranks = by_init_method(hosts, "absent", 4, 2);
+  for (const ProcessPtr& rank : ranks)
+    ASSERT_TRUE(rank->read_until("ready", 1)) << rank->err();
+  absl::SleepFor(absl::Milliseconds(200));
+  const absl::Time start = absl::Now();
+  ranks[3]->signal(SIGKILL);
+  for (int rank = 0; rank < 3; ++rank) {
+    Process& one = *ranks[static_cast<size_t>(rank)];
+    EXPECT_EQ(one.wait(), 3) << one.err();
+    EXPECT_THAT(one.out(), HasSubstr("failed kPeerLost ranks 3:"));
+  }
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30)) << "not at the deadline";
 }
 
 // The process of a rank, which the node's output tells.

@@ -8,6 +8,11 @@
 //   hosts_program outlive [INIT_METHOD]  adds them until a call fails; then the
 //                                        ranks from 2 on, which have a group
 //                                        of their own, add theirs, and split it
+//   hosts_program outlive_agents [INIT_METHOD]
+//                                        adds them until a call fails; then the
+//                                        ranks but rank 3 do so in a group of
+//                                        their own, which they split before
+//   hosts_program absent [INIT_METHOD]   all but the last rank split the world
 //   hosts_program play INIT_METHOD       runs random programs of that many
 //   ranks
 //                                        (tests/programs), and prints "played"
@@ -96,6 +101,35 @@ int go_on(const distwrap::Session& session, const distwrap::Group& rest) {
   return 0;
 }
 
+// Rank 0 serves the store, and stays until the others have heard the news.
+void stay_for_others() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+
+// The rest of a job goes on whose rank 3 is gone, until another one is.
+int go_on_without_agent(const distwrap::Session& session,
+                        const distwrap::Group& rest) {
+  const auto split =
+      distwrap::split_group({.parent = rest, .split_ranks = {{0, 1, 2, 3, 4}}});
+  if (!split.ok()) return failed(split.status());
+  distwrap::Communicator& ranks = **split->communicator();
+  double sum = 0;
+  absl::Status done;
+  for (int i = 0; done.ok(); ++i) {
+    if (i == 1) std::printf("the rest is split\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    done =
+        ranks
+            .all_reduce(distwrap::TensorView(&sum, 1),
+                        distwrap::TensorView(&sum, 1), distwrap::ReduceOp::kSum)
+            .status();
+  }
+  failed(done);
+  stay_for_others();
+  const absl::Status closed = session.close();
+  if (!closed.ok()) return failed(closed);
+  std::printf("closed\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -144,6 +178,15 @@ int main(int argc, char** argv) {
     if (world.rank() == last) _exit(std::atoi(argv[2]));
     while (true) pause();
   }
+  if (what == "absent") {
+    const bool is_last = world.rank() == world.size() - 1;
+    std::printf("ready\n");
+    while (is_last) pause();
+    distwrap::bind_session(*session);
+    const auto made = distwrap::split_group_by_color(0, world.rank());
+    if (!made.ok()) stay_for_others();
+    if (!made.ok()) return failed(made.status());
+  }
   int64_t whole = 1;
   const bool differs = what == "differ" &&
                        world.host_of().back() ==
@@ -156,19 +199,25 @@ int main(int argc, char** argv) {
     if (!done.ok()) return failed(done);
   }
   distwrap::Group rest;
-  if (what == "outlive") {
+  const bool outlives = what == "outlive",
+             without_agent = what == "outlive_agents";
+  if (outlives || without_agent) {
     distwrap::bind_session(*session);
-    const auto made = distwrap::split_group({.split_ranks = {{2, 3, 4, 5}}});
+    const std::vector<int> left = outlives ? std::vector<int>{2, 3, 4, 5}
+                                           : std::vector<int>{0, 1, 2, 4, 5};
+    const auto made = distwrap::split_group({.split_ranks = {left}});
     if (!made.ok()) return failed(made.status());
     rest = *made;
   }
-  if (what == "loop" || what == "outlive")
-    std::printf("rank %d is process %d\n", world.rank(), getpid());
-  while (what == "loop" || what == "outlive") {
+  const bool loops = what == "loop" || outlives || without_agent;
+  if (loops) std::printf("rank %d is process %d\n", world.rank(), getpid());
+  while (loops) {
     done = add();
     if (!done.ok()) {
       const int code = failed(done);
-      return rest ? go_on(*session, rest) : code;
+      if (!rest) return code;
+      return outlives ? go_on(*session, rest)
+                      : go_on_without_agent(*session, rest);
     }
     sum = 1;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -155,6 +155,16 @@ bool GroupBoard::may_explain(int rank) {
   });
 }
 
+bool GroupBoard::knows_loss(const ErrorInfo& info) {
+  if (info.reason != Reason::kPeerLost) return false;
+  base::MutexLock lock(board_->mutex_);
+  return std::any_of(members_.begin(), members_.end(), [&](Member& member) {
+    return member.who->fate != Board::Fate::kWell &&
+           std::find(info.ranks.begin(), info.ranks.end(), member.rank) !=
+               info.ranks.end();
+  });
+}
+
 std::optional<ErrorInfo> GroupBoard::look(int64_t now_ns) {
   look_at_self(now_ns);
   if (told_) return std::nullopt;

@@ -102,6 +102,8 @@ class GroupBoard {
   // why the connection of `rank` ended: as far as this rank can see, that rank
   // is still in the group.
   bool may_explain(int rank);
+  // Whether the error names a member of this host that is known to be lost.
+  bool knows_loss(const ErrorInfo& info);
   // The members that have not come to a collective, or do not run, by rank; of
   // other hosts as far as they have told.
   std::vector<RankSeen> missing(uint64_t number);
