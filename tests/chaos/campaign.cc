@@ -26,7 +26,7 @@ std::string command_of(const Setting& setting) {
       "chaos --case ", setting.name, " --backend ", setting.backend,
       " --ranks ", setting.ranks,
       setting.hosts > 1 ? absl::StrCat(" --hosts ", setting.hosts) : "",
-      " --seed ", setting.seed);
+      setting.rank_agents ? " --rank-agents" : "", " --seed ", setting.seed);
 }
 
 void judge_ends(const Case& which, const Setting& setting, Job& job,

@@ -38,7 +38,8 @@ absl::Span<const Case* const> all_cases() {
       &kMutated,    &kAborted,      &kLives,       &kForked,
       &kThreaded,   &kStepped,      &kWindowsLost, &kExpertsKilled,
       &kMeshesLost, &kNetworkCut,   &kNetworkPoor, &kNetworkDamaged,
-      &kRootLost,   &kAgentKilled,  &kTwoKilled};
+      &kRootLost,   &kAgentKilled,  &kTwoKilled,   &kRankAgentKilled,
+      &kStrangers};
   return kAll;
 }
 

@@ -85,6 +85,8 @@ struct Case {
   bool only_plain = false;
   // Only with several hosts; and joined by a cable of the tests' own.
   bool on_hosts = false, on_cable = false;
+  // With ranks as agents.
+  bool rank_agents = false;
   bool needs_hosts() const { return on_hosts || on_cable; }
   absl::Span<const Measure> measures = {};
   // The plan in words, equal to the one that ranks draw.

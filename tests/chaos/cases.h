@@ -20,12 +20,14 @@ extern const Case kWindowsLost;    // windows_lost.cc
 extern const Case kExpertsKilled;  // experts_killed.cc
 extern const Case kMeshesLost;     // meshes_lost.cc
 
-extern const Case kNetworkCut;      // network_cut.cc
-extern const Case kNetworkPoor;     // network_poor.cc
-extern const Case kNetworkDamaged;  // network_damaged.cc
-extern const Case kRootLost;        // hosts_lost.cc
-extern const Case kAgentKilled;     // hosts_lost.cc
-extern const Case kTwoKilled;       // two_killed.cc
+extern const Case kNetworkCut;       // network_cut.cc
+extern const Case kNetworkPoor;      // network_poor.cc
+extern const Case kNetworkDamaged;   // network_damaged.cc
+extern const Case kRootLost;         // hosts_lost.cc
+extern const Case kAgentKilled;      // hosts_lost.cc
+extern const Case kRankAgentKilled;  // agent_killed.cc
+extern const Case kStrangers;        // strangers.cc
+extern const Case kTwoKilled;        // two_killed.cc
 
 }  // namespace distwrap::chaos
 

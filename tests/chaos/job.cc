@@ -1,7 +1,10 @@
 #include "chaos/job.h"
 
 #include "base/settings.h"
+#include "store/job_key.h"
+#include "store/job_name.h"
 #include "store/network_address.h"
+#include "store/store_place.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -11,9 +14,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,14 +55,26 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
+constexpr char kJobId[] = "chaos";
+// Where ranks that are agents meet, and the job's key.
+std::string store_between_hosts() {
+  return absl::StrCat(hosts_test::Hosts::address(0), ":", Job::kStorePort);
+}
+const std::string& key_digits() {
+  static const std::string digits(64, 'c');
+  return digits;
+}
+
 }  // namespace
 
-std::unique_ptr<store::ServerThread> Job::serve() {
+std::unique_ptr<store::ServerThread> Job::serve(const Setting& setting) {
   const std::string path = directory_.path() + "/store";
   if (hosts_ == nullptr) return *store::ServerThread::start(path);
   using hosts_test::Hosts;
-  const store::TlsPsk psk{.identity = "chaos"};
-  for (int host = 1; host < hosts_->number(); ++host)
+  const store::LaunchInfo started{.launcher = "own", .job_id = kJobId};
+  const store::TlsPsk psk{store::job_identity(store::job_name(started)),
+                          store::JobKey::read(key_digits())->control()};
+  for (int host = 1; host < hosts_->number() && !setting.rank_agents; ++host)
     agents_.push_back(std::make_unique<store::AgentThread>(
         absl::StrCat(path, host),
         store::resolve({Hosts::address(0), kStorePort})->front(), psk,
@@ -72,11 +89,31 @@ std::unique_ptr<store::ServerThread> Job::serve() {
           .host = Hosts::address(0), .ports = {kStorePort}, .psk = psk});
 }
 
+std::string Job::store_for(int host) const {
+  if (host == 0) return server_->address();
+  if (agents_.empty()) return absl::StrCat("tls://", store_between_hosts());
+  return agents_[static_cast<size_t>(host) - 1]->address();
+}
+
+int Job::agent_of(const Setting& setting, int host) const {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (host_of(setting, rank) != host || end_of(rank) >= 0) continue;
+    std::error_code gone;
+    for (const auto& task : std::filesystem::directory_iterator(
+             absl::StrCat("/proc/", pid(rank), "/task"), gone)) {
+      std::ifstream file(task.path() / "comm");
+      std::string name;
+      if (std::getline(file, name) && name == "dw-agent") return rank;
+    }
+  }
+  return -1;
+}
+
 Job::Job(const Setting& setting, absl::Duration patience,
          const std::string& preload, const hosts_test::Hosts* hosts)
     : directory_(*store::RunDirectory::make(base::Environment::of_process())),
       hosts_(hosts),
-      server_(serve()),
+      server_(serve(setting)),
       deadline_(Deadline::after(patience)),
       ranks_(static_cast<size_t>(setting.ranks)) {
   for (int rank = 0; rank < setting.ranks; ++rank)
@@ -119,12 +156,14 @@ void Job::start(const Setting& setting, int number,
   std::vector<std::string> env = {
       absl::StrCat("DISTWRAP_RANK=", number),
       absl::StrCat("DISTWRAP_WORLD_SIZE=", setting.ranks),
-      absl::StrCat("DISTWRAP_STORE=",
-                   host == 0
-                       ? server_->address()
-                       : agents_[static_cast<size_t>(host) - 1]->address()),
+      absl::StrCat("DISTWRAP_STORE=", store_for(host)),
       // The recordings of thousands of broken groups would not be read.
       "DISTWRAP_RECORDER=0"};
+  if (setting.rank_agents) {
+    argv.emplace_back("--rank-agents");
+    env.push_back(absl::StrCat("DISTWRAP_JOB_KEY=", key_digits()));
+    env.push_back(absl::StrCat("DISTWRAP_JOB_ID=", kJobId));
+  }
   if (!preload.empty()) {
     // In front of what is preloaded already, such as the guard's door.
     const char* const others = getenv("LD_PRELOAD");

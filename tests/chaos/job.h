@@ -1,6 +1,6 @@
 // The processes of a try, as the director sees them: each runs this program
 // again, as one rank. They meet at a store of the director, which is on the
-// first host.
+// first host. The director is the agent of each other host, or a rank there is.
 //
 // Threads: one. Ownership: processes that still run are killed with the object.
 //
@@ -51,7 +51,12 @@ class Job {
   bool all_ready();
   // Ends the store, or the agent of another host than the first.
   void end_store() { server_.reset(); }
+  // The present number of the store's clients, strangers among them.
+  size_t clients_of_store() const { return server_->server().connections(); }
   void end_agent(int host) { agents_[static_cast<size_t>(host) - 1].reset(); }
+
+  // The rank that is the agent of a host; -1 while none is.
+  int agent_of(const Setting& setting, int host) const;
 
   void signal(int rank, int number) const;
   pid_t pid(int rank) const { return at(rank).pid; }
@@ -73,7 +78,8 @@ class Job {
     int end = -1;
     int output = -1;
   };
-  std::unique_ptr<store::ServerThread> serve();
+  std::unique_ptr<store::ServerThread> serve(const Setting& setting);
+  std::string store_for(int host) const;
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   void start(const Setting& setting, int rank, const std::string& preload);
   // Whether any rank still runs.

@@ -36,6 +36,8 @@ constexpr char kUsage[] =
   --backend NAME  gloo, shm or ucx; several with commas. Default: gloo,shm
   --ranks N       3 to 16. Default: 4
   --hosts N       spread over so many network namespaces, each a host. Default: 1
+  --rank-agents   with --hosts: a rank of each other host than the first is its
+                  agent, not the director
   --tries N       of a case; default 1
   --slack SEC     how late something may be before its try is bad. Default: 5
   --patience SEC  after this a try counts as a hang. Default: 30
@@ -51,7 +53,7 @@ struct Options {
   std::vector<std::string> backends = {"gloo", "shm"};
   int ranks = 4, hosts = 1, tries = 1, rank = -1, ledger = -1;
   uint64_t seed = std::random_device()() % 1'000'000'000;
-  bool lists = false, judges = false;
+  bool lists = false, judges = false, rank_agents = false;
   CampaignOptions campaign;
 };
 
@@ -64,6 +66,8 @@ bool read(int argc, char** argv, Options* o) {
       o->judges = true;
     } else if (name == "--plans") {
       o->campaign.says_plans = true;
+    } else if (name == "--rank-agents") {
+      o->rank_agents = true;
     } else if (name == "--keep-hung") {
       o->campaign.keeps_hung = true;
     } else {
@@ -100,7 +104,8 @@ bool read(int argc, char** argv, Options* o) {
 // Runs in the process of a rank.
 int be_rank(const Case& which, const Options& o) {
   const LedgerMemory memory(o.ledger);
-  const Setting setting{o.name, o.backends.front(), o.ranks, o.hosts, o.seed};
+  const Setting setting{o.name,  o.backends.front(), o.ranks,
+                        o.hosts, o.rank_agents,      o.seed};
   Ledger& ledger = *memory;
   const Self self{setting, o.rank, ledger,
                   ledger.ranks[static_cast<size_t>(o.rank)]};
@@ -115,7 +120,11 @@ int direct(const Options& o, const std::vector<Share>& shares) {
   int bad = 0;
   for (const Share& share : shares)
     for (const std::string& backend : o.backends) {
-      const Setting setting{share.which->name, backend, o.ranks, o.hosts,
+      const Setting setting{share.which->name,
+                            backend,
+                            o.ranks,
+                            o.hosts,
+                            o.rank_agents || share.which->rank_agents,
                             o.seed};
       tallies.push_back(
           run_tries(*share.which, setting, share.tries, o.campaign));

@@ -25,7 +25,8 @@ constexpr Row kRows[] = {
     {&kMeshesLost, 6, 200, 2, 40},   {&kTwoKilled, 3, 200, 2, 60},
     {&kNetworkCut, 0, 0, 0, 40},     {&kNetworkPoor, 0, 0, 0, 40},
     {&kNetworkDamaged, 0, 0, 0, 25}, {&kRootLost, 0, 0, 0, 60},
-    {&kAgentKilled, 0, 0, 3, 60}};
+    {&kAgentKilled, 0, 0, 3, 60},    {&kRankAgentKilled, 0, 0, 3, 60},
+    {&kStrangers, 0, 0, 1, 20}};
 
 }  // namespace
 

@@ -18,6 +18,9 @@ struct Setting {
   std::string backend = "gloo";
   int ranks = 4;
   int hosts = 1;  // the ranks are spread evenly over them
+  // Whether on each host but the first a rank is the agent, as where another
+  // program than `distwrap run` starts the ranks.
+  bool rank_agents = false;
   uint64_t seed = 0;
 };
 
