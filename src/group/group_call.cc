@@ -5,6 +5,7 @@
 #include "base/exceptions.h"
 #include "base/log.h"
 #include "group/board_call.h"
+#include "store/interrupt.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
@@ -165,6 +166,8 @@ class Meeting {
         deadline_,
         Deadline::after(std::min(kPatience, deadline_.remaining() / 2)));
     for (;;) {
+      if (store::Interrupt::is_noticed())
+        return store::Interrupt::error(terms_.op);
       absl::StatusOr<std::string> decision = store_.get(key("decision"), step);
       if (decision.ok() || error_reason(decision.status()) != Reason::kTimedOut)
         return decision;

@@ -272,7 +272,7 @@ class ParentWatch {
  public:
   explicit ParentWatch(const GroupState& parent)
       : parent_(*parent.default_communicator()),
-        alarm_(parent_.has_far_members() && !parent_.is_broken()
+        alarm_(parent_.has_far_members() && !goes_on()
                    ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
                    : -1),
         interrupt_(alarm_, {"the call", "see why the parent group ended"}) {
@@ -299,6 +299,13 @@ class ParentWatch {
   }
 
  private:
+  // Whether the call may succeed although the parent has failed: it needs the
+  // ranks, and not the parent's connections.
+  bool goes_on() const {
+    const std::optional<ErrorInfo> failed = parent_.failure();
+    return failed.has_value() && failed->reason != Reason::kPeerLost;
+  }
+
   // The news of a failure come to all ranks within this time.
   static constexpr absl::Duration kNews = absl::Milliseconds(500);
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "store/interrupt.h"
 #include "store/presence.h"
 
 #include <absl/algorithm/container.h>
@@ -41,6 +42,7 @@ class Gathering {
 
   absl::StatusOr<std::vector<std::string>> wait(absl::Duration report_every) {
     for (;;) {
+      if (Interrupt::is_noticed()) return Interrupt::error("exchange");
       absl::StatusOr<std::vector<std::string>> values = store_.get_all(
           blobs_, Deadline::earlier(deadline_, Deadline::after(report_every)));
       if (values.ok() || error_reason(values.status()) != Reason::kTimedOut)

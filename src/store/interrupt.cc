@@ -28,6 +28,8 @@ void Interrupt::notice() {
   if (current != nullptr) current->noticed_ = true;
 }
 
+bool Interrupt::is_noticed() { return current != nullptr && current->noticed_; }
+
 bool Interrupt::sleep(Deadline deadline) {
   // poll ignores an entry without a descriptor.
   pollfd entry = {.fd = descriptor(), .events = POLLIN, .revents = 0};

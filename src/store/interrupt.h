@@ -38,6 +38,9 @@ class Interrupt {
   static int descriptor();
   // Called by the wait that found the descriptor readable.
   static void notice();
+  // Whether a wait of this thread has found it readable. Its error may have
+  // been one that the caller ignores, so a long wait does not begin then.
+  static bool is_noticed();
   // Sleeps until the deadline; false if it was interrupted.
   static bool sleep(Deadline deadline);
   // The error of the wait `op` that was interrupted.

@@ -93,6 +93,15 @@ TEST_P(Interrupts, TellTheOtherRanksOfAnExchange) {
   other.join();
 }
 
+// A caller may ignore the error of the wait that was interrupted.
+TEST_P(Interrupts, AreNotForgottenByAnExchangeThatBeginsLater) {
+  const auto store = connect();
+  ASSERT_EQ(eventfd_write(fd_, 1), 0);
+  const Interrupt interrupt(fd_);
+  store->get("never", soon()).status().IgnoreError();
+  expect_interrupted(exchange(*store, "hello", 0, 2, "a", soon()).status());
+}
+
 TEST(InterruptsOfNothing, EndTheWaitForAServer) {
   const int fd = eventfd(1, EFD_CLOEXEC);
   {
