@@ -19,7 +19,9 @@ struct Plan {
     call = draw_call(draw, setting.ranks, draw.one_of(kBytes));
     is_root = setting.name == "F14";
     host = is_root ? 0 : 1 + draw.below(setting.hosts - 1);
-    starts = is_root && draw.coin();
+    // A rank that goes to the store's address by itself waits until the
+    // deadline of the start for a store that may yet come.
+    starts = is_root && draw.coin() && !setting.rank_agents;
     after_us = draw.below(starts ? 150'000 : 50'000);
   }
   Call call;
