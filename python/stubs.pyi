@@ -334,7 +334,7 @@ class Window:
         timeout: Limit = None, label: str | None = None) -> Work | None: ...
     def put_signal(
         self, tensor: Tensor, target: int | None = None, offset: int = 0,
-        index: int = 0, value: int = 1, how: str = "add",
+        index: int | None = 0, value: int = 1, how: str = "add",
         async_op: bool = False, group_target: int | None = None, *,
         timeout: Limit = None, label: str | None = None) -> Work | None: ...
     def signal(

@@ -6,6 +6,7 @@
 #include "sdk/fail.h"
 #include "sdk/guard.h"
 #include "sdk/read_op.h"
+#include "window.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -92,7 +93,11 @@ int32_t open(const dw_host_api* host, const dw_open_info* given,
     if (int32_t code =
             Device::open(driver, info.device_id, &made->device, error))
       return code;
+    int driver_version = 0;
+    driver.cuDriverGetVersion(&driver_version);
+    made->has_windows = has_windows(made->nccl, driver_version);
     made->rows = rows_of(made->nccl.version, made->device->capability());
+    if (made->has_windows) made->rows.push_back(window_row());
     if (made->hints.register_memory == 0)
       for (dw_caps_row& row : made->rows) row.flags &= ~DW_FLAG_REGISTERED;
     made->watch = std::make_unique<Watch>(made.get());

@@ -30,6 +30,7 @@ struct Backend {
   Hints hints;
   std::vector<dw_caps_row> rows;
   std::string version;
+  bool has_windows = false;
   Blocks blocks;
   Endings endings;
   std::unique_ptr<Watch> watch;
@@ -40,6 +41,12 @@ struct Backend {
 struct NcclPart {
   // Whether it was, or is being, ended. Precondition: `inside` is held.
   bool is_gone() const { return handle == nullptr && !revoking; }
+  // Whether its end is over: NCCL touches no memory any more. Precondition:
+  // `inside` is held.
+  bool has_ended() const {
+    return is_gone() && ending != nullptr &&
+           ending->wait(std::chrono::seconds(0));
+  }
 
   // Held while a thread is inside NCCL with it. An abort waits for it, since
   // NCCL frees the communicator.
@@ -80,6 +87,10 @@ struct Comm {
 
   // Used by one operation at a time.
   dw_sdk::Buffers buffers;
+
+  // The communicators of its windows, which end with it.
+  std::mutex windows_mutex;
+  std::vector<Comm*> windows;
 };
 inline constexpr size_t kScratchBytes = 8;
 
@@ -123,6 +134,13 @@ int32_t stream_captured(dw_comm* comm, const dw_stream* stream,
                         int32_t* captured, dw_error* error);
 int32_t work_wait_stream(dw_comm* comm, dw_work* work, const dw_stream* stream,
                          dw_error* error);
+
+// window.cc; setup.cc has window_create.
+int32_t window_create(dw_comm* comm, const dw_setup_info* info,
+                      dw_setup** setup, dw_blob* out, dw_error* error);
+int32_t window_map(dw_window* window, int32_t rank, void** address,
+                   uint64_t* bytes, dw_error* error);
+int32_t window_destroy(dw_window* window, int64_t deadline_ns, dw_error* error);
 
 // memory.cc
 int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** mem,

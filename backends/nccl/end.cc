@@ -185,10 +185,17 @@ void wait_for_abort(Comm* comm, nanoseconds patience) {
 }
 
 int32_t comm_abort(dw_comm* comm, const dw_error* why) {
-  if (why != nullptr)
-    of(comm)->failure.fail(*why, nullptr);
-  else
-    of(comm)->failure.abort();
+  const auto end = [why](Comm* one) {
+    if (why != nullptr)
+      one->failure.fail(*why, nullptr);
+    else
+      one->failure.abort();
+  };
+  end(of(comm));
+  {
+    const std::lock_guard<std::mutex> lock(of(comm)->windows_mutex);
+    for (Comm* const window : of(comm)->windows) end(window);
+  }
   of(comm)->backend->watch->hurry();
   return DW_OK;
 }

@@ -2,11 +2,13 @@
 
 #include "enqueue.h"
 #include "sdk/fail.h"
+#include "window.h"
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace nccl_backend {
@@ -48,10 +50,14 @@ class Launch {
     enter();
     set_deadline();
     if (int32_t code = wait_for_splits(error)) return code;
-    if (int32_t code = prepare(error)) return code;
-    if (int32_t code = enqueue_all(error)) return broken(code, error);
-    if (int32_t code = wait_for_launch(error)) return broken(code, error);
-    if (int32_t code = record_ends(error)) return broken(code, error);
+    bool enqueued = false;
+    if (int32_t code = find_late_wait(&enqueued, error)) return code;
+    if (!enqueued) {
+      if (int32_t code = prepare(error)) return code;
+      if (int32_t code = enqueue_all(error)) return broken(code, error);
+      if (int32_t code = wait_for_launch(error)) return broken(code, error);
+      if (int32_t code = record_ends(error)) return broken(code, error);
+    }
     if (caller_waits) {
       leave();
       return wait_for_ends(error);
@@ -107,6 +113,26 @@ class Launch {
       if (code == DW_OK) code = comm->failure.check(error);
     });
     return code;
+  }
+
+  // A wait for a signal that an earlier caller has given up is still on its
+  // stream: this call goes on with it.
+  int32_t find_late_wait(bool* found, dw_error* error) {
+    LaunchItem& item = items_[0];
+    if (item.op->window == nullptr) return DW_OK;
+    item.flight = take_late_wait(*of(item.op->window), *item.op);
+    *found = item.flight != nullptr;
+    if (!*found || item.call.order != Order::kStream) return DW_OK;
+    const int result =
+        driver_.cuStreamWaitEvent(item.call.stream, item.flight->event, 0);
+    if (result == CUDA_SUCCESS) return DW_OK;
+    keep_late(item);
+    return fail_driver(driver_, "the stream cannot wait", result, error);
+  }
+  // Precondition: this thread is inside the communicator.
+  void keep_late(LaunchItem& item) {
+    of(item.op->window)
+        ->late.emplace(item.op->peer, std::exchange(item.flight, nullptr));
   }
 
   int32_t make_reduction_of(LaunchItem* item, dw_error* error) {
@@ -231,8 +257,11 @@ class Launch {
       if (!item.made_reduction && item.op->reduce != DW_REDUCE_NONE)
         make_reduction(*item.comm, *item.op, &item.reduction,
                        &item.made_reduction);
-      result =
-          enqueue(*item.comm, *item.op, item.reduction, item.stream(), &what);
+      result = item.op->window == nullptr
+                   ? enqueue(*item.comm, *item.op, item.reduction,
+                             item.stream(), &what)
+                   : enqueue_on_window(*of(item.op->window), *item.op,
+                                       item.stream(), &what);
       if (result != ncclSuccess) break;
     }
     // Closed on every path: an open group would swallow the thread's later
@@ -312,7 +341,7 @@ class Launch {
     const RelaxedCapture relaxed(driver_);
     const int64_t since_ns = backend_.host->now_ns(backend_.host->self);
     Pause pause;
-    for (const LaunchItem& item : items_) {
+    for (LaunchItem& item : items_) {
       for (;;) {
         const int result = driver_.cuEventQuery(item.flight->event);
         if (result == CUDA_SUCCESS) break;
@@ -326,6 +355,12 @@ class Launch {
               backend_.watch->why_late(*item.flight, since_ns);
           code = dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1,
                          0, text.c_str());
+          // A late wait for a signal changes nothing.
+          if (item.op->kind == DW_OP_WAIT_SIGNAL) {
+            enter();
+            keep_late(item);
+            return code;
+          }
         }
         if (code != DW_OK) {
           broken(code, error);

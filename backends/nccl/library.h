@@ -22,7 +22,7 @@ inline constexpr char kDriverName[] = "libcuda.so.1";
 // "2.28.9"
 std::string version_text(int code);
 
-// The functions of the CUDA driver, by their names.
+// The functions of the CUDA driver, by their names. Optional ones may be null.
 struct Driver {
 #define CUDA_SYMBOL(type, name, parameters) type(*name) parameters = nullptr;
 #include "symbols.def"

@@ -22,9 +22,7 @@ bool has_let_go(Backend& backend, const Block& block,
   std::unique_lock<std::mutex> inside(part->inside);
   const auto found = part->registered.find(block.at);
   if (found == part->registered.end()) return true;
-  if (part->handle == nullptr)
-    return !part->revoking && part->ending != nullptr &&
-           part->ending->wait(std::chrono::seconds(0));
+  if (part->handle == nullptr) return part->has_ended();
   if (part->revoked) {
     abort_part(backend, part, AbortBy::kAbort, std::move(inside));
     return false;
@@ -91,6 +89,8 @@ int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** mem,
 int32_t mem_release(dw_backend* backend, dw_mem* mem, dw_error* error) {
   const CurrentContext current(*of(backend)->device);
   const Nccl& nccl = of(backend)->nccl;
+  if (of(backend)->blocks.has_window(mem))
+    return dw_invalid(error, "nccl: a window is on the memory");
   Block block;
   if (int32_t code = of(backend)->blocks.take(mem, &block, error)) return code;
   if (int32_t code = deregister(*of(backend), block, error)) {

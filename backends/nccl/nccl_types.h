@@ -12,6 +12,7 @@
 extern "C" {
 
 struct ncclComm;
+struct ncclWindow_vidmem;  // ncclWindow_t points to one
 struct CUstream_st;
 
 // ncclResult_t. NCCL's enumerations have the size of an int.
@@ -59,6 +60,17 @@ enum : int { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 };
 
 // Flags of ncclCommShrink and ncclCommRevoke.
 enum : int { NCCL_SHRINK_DEFAULT = 0, NCCL_REVOKE_DEFAULT = 0 };
+
+// The flag of ncclCommWindowRegister that is used, and its rule.
+enum : int {
+  NCCL_WIN_COLL_SYMMETRIC = 1,
+  NCCL_WIN_REQUIRED_ALIGNMENT = 4096,
+};
+
+// ncclWaitSignalDesc_t: so many signals of one rank.
+struct ncclWaitSignalDesc {
+  int opCnt, peer, sigIdx, ctx;
+};
 
 struct ncclUniqueId {
   char internal[128];

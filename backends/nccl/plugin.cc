@@ -30,6 +30,9 @@ static constexpr dw_backend_api kTable = [] {
   api.progress = nccl_backend::progress;
   api.mem_alloc = nccl_backend::mem_alloc;
   api.mem_release = nccl_backend::mem_release;
+  api.window_create = nccl_backend::window_create;
+  api.window_map = nccl_backend::window_map;
+  api.window_destroy = nccl_backend::window_destroy;
   api.work_wait_stream = nccl_backend::work_wait_stream;
   api.stream_captured = nccl_backend::stream_captured;
   return api;

@@ -79,4 +79,11 @@ std::vector<dw_caps_row> rows_of(int version, int capability) {
   return rows;
 }
 
+dw_caps_row window_row() {
+  return row(
+      DW_BIT(DW_OP_PUT) | DW_BIT(DW_OP_SIGNAL) | DW_BIT(DW_OP_WAIT_SIGNAL),
+      dw_sdk::kEveryType, dw_sdk::kNoReduction,
+      DW_FLAG_CALLER_WAITS | DW_FLAG_WITH_SIGNAL | DW_FLAG_ASIDE);
+}
+
 }  // namespace nccl_backend

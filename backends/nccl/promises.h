@@ -91,6 +91,9 @@ uint64_t reduced_types(int version, int capability, uint16_t reduce);
 // The rows of `caps` over NCCL `version`.
 std::vector<dw_caps_row> rows_of(int version, int capability);
 
+// The row of windows, where NCCL and the driver have them.
+dw_caps_row window_row();
+
 // The flags that an operation may carry here.
 uint32_t allowed_flags(uint16_t kind);
 

@@ -10,41 +10,6 @@ namespace {
 
 constexpr dw_sdk::Shapes kShapes = dw_sdk::shapes_of(kKinds);
 
-int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
-                    dw_error* error) {
-  if (op.stream.device_type != DW_DEVICE_CUDA) return DW_OK;
-  const Device& device = *comm.backend->device;
-  if (op.stream.device_id != device.ordinal()) {
-    const std::string text =
-        "nccl: the stream is of device " + std::to_string(op.stream.device_id) +
-        ", the group is on device " + std::to_string(device.ordinal());
-    return dw_invalid(error, text.c_str());
-  }
-  if (op.stream.native == nullptr)
-    return dw_invalid(error,
-                      "nccl: the stream is null; the legacy default stream has "
-                      "the handle 1");
-  call->stream = static_cast<CUstream_st*>(op.stream.native);
-  call->order =
-      (op.flags & DW_FLAG_ASIDE) != 0 ? Order::kAside : Order::kStream;
-  int status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const Driver& driver = device.driver();
-  if (int result = driver.cuStreamIsCapturing(call->stream, &status);
-      result != CUDA_SUCCESS) {
-    const std::string text =
-        "nccl: the stream cannot be used: " + driver.error_name(result);
-    return dw_invalid(error, text.c_str());
-  }
-  if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-    return dw_invalid(error, "nccl: the capture of the stream has failed");
-  // In a capture nothing may run aside: every branch has to join before it
-  // ends, and the caller of an operation aside may never wait for it.
-  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) call->order = Order::kCaptured;
-  if (call->order != Order::kCaptured && (op.flags & DW_FLAG_CAPTURE) != 0)
-    return dw_invalid(error, "nccl: the stream is not being captured");
-  return DW_OK;
-}
-
 int32_t check_pointer(const Device& device, const void* address,
                       dw_error* error) {
   if (address == nullptr) return DW_OK;
@@ -95,6 +60,41 @@ int32_t check_peer(const Comm& comm, const dw_op& op, bool in_group,
 }
 
 }  // namespace
+
+int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
+                    dw_error* error) {
+  if (op.stream.device_type != DW_DEVICE_CUDA) return DW_OK;
+  const Device& device = *comm.backend->device;
+  if (op.stream.device_id != device.ordinal()) {
+    const std::string text =
+        "nccl: the stream is of device " + std::to_string(op.stream.device_id) +
+        ", the group is on device " + std::to_string(device.ordinal());
+    return dw_invalid(error, text.c_str());
+  }
+  if (op.stream.native == nullptr)
+    return dw_invalid(error,
+                      "nccl: the stream is null; the legacy default stream has "
+                      "the handle 1");
+  call->stream = static_cast<CUstream_st*>(op.stream.native);
+  call->order =
+      (op.flags & DW_FLAG_ASIDE) != 0 ? Order::kAside : Order::kStream;
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const Driver& driver = device.driver();
+  if (int result = driver.cuStreamIsCapturing(call->stream, &status);
+      result != CUDA_SUCCESS) {
+    const std::string text =
+        "nccl: the stream cannot be used: " + driver.error_name(result);
+    return dw_invalid(error, text.c_str());
+  }
+  if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+    return dw_invalid(error, "nccl: the capture of the stream has failed");
+  // In a capture nothing may run aside: every branch has to join before it
+  // ends, and the caller of an operation aside may never wait for it.
+  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) call->order = Order::kCaptured;
+  if (call->order != Order::kCaptured && (op.flags & DW_FLAG_CAPTURE) != 0)
+    return dw_invalid(error, "nccl: the stream is not being captured");
+  return DW_OK;
+}
 
 int32_t read_call(const Comm& comm, const dw_op& given, bool in_group,
                   dw_sdk::Buffers* buffers, ReadCall* call, dw_error* error) {

@@ -20,6 +20,11 @@ struct ReadCall {
   bool caller_waits = false;
 };
 
+// Reads the stream of `op`. DW_OK, or the code of the refusal. Precondition:
+// the device's context is current.
+int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
+                    dw_error* error);
+
 // Checks `op` and reads its buffers. A rank may send to itself `in_group`.
 // DW_OK, or the code of the refusal. Precondition: the device's context is
 // current.

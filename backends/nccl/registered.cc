@@ -4,24 +4,64 @@
 #include "sdk/fail.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace nccl_backend {
+namespace {
+
+// How long the end of a window that has begun is waited for.
+constexpr std::chrono::seconds kEndPatience{2};
+
+}  // namespace
 
 void Blocks::add(void* at, size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  blocks_[static_cast<char*>(at)] = {static_cast<char*>(at), bytes, 0, {}};
+  blocks_[static_cast<char*>(at)] = {static_cast<char*>(at), bytes, 0, {}, {}};
+}
+
+Block* Blocks::find(const char* at) {
+  auto next = blocks_.upper_bound(at);
+  if (next == blocks_.begin()) return nullptr;
+  Block& block = (--next)->second;
+  return at < block.at + block.bytes ? &block : nullptr;
 }
 
 Block* Blocks::use(const void* at) {
-  const char* const address = static_cast<const char*>(at);
   std::lock_guard<std::mutex> lock(mutex_);
-  auto next = blocks_.upper_bound(address);
-  if (next == blocks_.begin()) return nullptr;
-  Block& block = (--next)->second;
-  if (address >= block.at + block.bytes) return nullptr;
-  ++block.uses;
-  return &block;
+  Block* const block = find(static_cast<const char*>(at));
+  if (block != nullptr) ++block->uses;
+  return block;
+}
+
+bool Blocks::add_window(const char* at, size_t bytes,
+                        std::shared_ptr<NcclPart> part) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Block* const block = find(at);
+  if (block == nullptr || bytes > block->bytes ||
+      at > block->at + (block->bytes - bytes))
+    return false;
+  block->windows.push_back(std::move(part));
+  return true;
+}
+
+bool Blocks::has_window(const void* at) {
+  std::vector<std::shared_ptr<NcclPart>> parts;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const Block* const block = find(static_cast<const char*>(at)))
+      parts = block->windows;
+  }
+  // Not under the mutex, which threads take that are inside a part.
+  return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+    std::unique_lock<std::mutex> inside(part->inside);
+    if (const std::shared_ptr<Ending> ending = part->ending) {
+      inside.unlock();
+      ending->wait(kEndPatience);
+      inside.lock();
+    }
+    return !part->has_ended();
+  });
 }
 
 void Blocks::leave(Block* block) {

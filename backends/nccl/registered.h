@@ -24,6 +24,8 @@ struct Block {
   int uses = 0;  // operations in flight
   // The communicators with which it was registered; some may have ended.
   std::vector<std::shared_ptr<NcclPart>> parts;
+  // The communicators of the windows on it; some may have ended.
+  std::vector<std::shared_ptr<NcclPart>> windows;
 };
 
 class Blocks {
@@ -34,11 +36,20 @@ class Blocks {
   Block* use(const void* at);
   void leave(Block* block);
   void registered(Block* block, std::shared_ptr<NcclPart> part);
+  // Whether all of the memory lies in a block. Then the window of `part` is on
+  // it, which lasts until the part has ended.
+  bool add_window(const char* at, size_t bytes, std::shared_ptr<NcclPart> part);
+  // Whether a window is on the block with this address. Waits for windows that
+  // are about to end.
+  bool has_window(const void* at);
   // Takes a block out that no operation uses. DW_OK, or the refusal.
   int32_t take(void* at, Block* taken, dw_error* error);
   void put_back(Block block);
 
  private:
+  // The block with this address. Precondition: the mutex is held.
+  Block* find(const char* at);
+
   std::mutex mutex_;
   std::map<const char*, Block> blocks_;  // by address
 };

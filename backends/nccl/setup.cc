@@ -5,6 +5,9 @@
 // ids, if all of them still have it (child.h). So a rank that is missing is
 // missing in a round, where the host names it, and a setup can be cancelled at
 // any time.
+//
+// A window is built in the same way: first the communicator that it has for
+// itself, then NCCL's window.
 #include "backend.h"
 #include "child.h"
 #include "comm_parts.h"
@@ -13,6 +16,7 @@
 #include "sdk/fail.h"
 #include "sdk/guard.h"
 #include "sdk/open.h"
+#include "window.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +32,7 @@
 namespace nccl_backend {
 namespace {
 
-constexpr dw_hostmem::SetupExchange::Kind kKind = {"nccl", 0x6c63636e, 2};
+constexpr dw_hostmem::SetupExchange::Kind kKind = {"nccl", 0x6c63636e, 3};
 
 // The longest wait for NCCL in one round: in the first rounds, and later.
 constexpr std::chrono::microseconds kShortLook{2000}, kLongLook{20000};
@@ -40,7 +44,8 @@ constexpr int kRanksOnOneGpuSince = version_code(2, 30, 3);
 struct Hello {
   int32_t version, device;
   CUuuid uuid;
-  uint64_t hints;   // hash of what the ranks need in common
+  uint64_t hints;         // hash of what the ranks need in common
+  uint64_t window_bytes;  // this rank's part; 0: no window is built
   uint64_t parent;  // uid of the one of which this rank can make it; 0: none
   uint32_t has_id;
   Child::Way way;  // with `parent`
@@ -81,6 +86,27 @@ class Setup final : public dw_hostmem::SetupExchange {
     if (comm_ != nullptr) end_comm(std::move(comm_), EndBy::kAbort);
   }
 
+  // Builds this window, and not a communicator of the group.
+  int32_t put_window(std::unique_ptr<Window> window, dw_error* error) {
+    Blocks& blocks = backend_.blocks;
+    if (backend_.nccl.version < kWindowsShareBlocksSince &&
+        blocks.has_window(window->at)) {
+      const std::string text =
+          "nccl: another window is on the same block of memory, which needs "
+          "NCCL " +
+          version_text(kWindowsShareBlocksSince) + "; this is NCCL " +
+          version_text(backend_.nccl.version);
+      return dw_unsupported(error, text.c_str());
+    }
+    if (!blocks.add_window(window->at, window->bytes, comm_->part))
+      return dw_invalid(error,
+                        "nccl: the window's memory is not of the group's "
+                        "allocator (get_mem_allocator)");
+    hello_.window_bytes = window->bytes;
+    window_ = std::move(window);
+    return DW_OK;
+  }
+
   int32_t begin(const dw_setup_info& info, dw_error* error) {
     const CurrentContext current(*backend_.device);
     if (int32_t code = make_parts(comm_.get(), error)) return code;
@@ -92,12 +118,21 @@ class Setup final : public dw_hostmem::SetupExchange {
     hello_.device = backend_.device->ordinal();
     hello_.uuid = backend_.device->uuid();
     hello_.hints = hash_of(comm_->hints.common());
-    child_ = Child::offer(backend_, comm_->hints, info);
+    // A window's own communicator is made from ids, which disturbs nobody.
+    if (window_ == nullptr) child_ = Child::offer(backend_, comm_->hints, info);
     return say_hello(error);
   }
 
   dw_setup_result take() override {
     backend_.watch->add(comm_.get());
+    if (window_ != nullptr) {
+      Comm& owner = *window_->owner;
+      const std::lock_guard<std::mutex> lock(owner.windows_mutex);
+      owner.windows.push_back(comm_.get());
+      if (owner.failure.is_over()) comm_->failure.abort();
+      window_->comm = std::move(comm_);
+      return {nullptr, reinterpret_cast<dw_window*>(window_.release())};
+    }
     return {reinterpret_cast<dw_comm*>(comm_.release()), nullptr};
   }
 
@@ -199,6 +234,16 @@ class Setup final : public dw_hostmem::SetupExchange {
       return refuse(
           rank, "its hints differ from those of rank " + std::to_string(rank_),
           error);
+    if (other.window_bytes != own.window_bytes)
+      return refuse(rank,
+                    "its part of the window has " +
+                        std::to_string(other.window_bytes) +
+                        " bytes, that of "
+                        "rank " +
+                        std::to_string(rank_) + " has " +
+                        std::to_string(own.window_bytes) +
+                        "; NCCL's windows are equally large on all ranks",
+                    error);
     const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
     if (own.version >= kRanksOnOneGpuSince && several != nullptr &&
         std::string_view(several) == "1")
@@ -238,19 +283,37 @@ class Setup final : public dw_hostmem::SetupExchange {
     const int asked =
         backend_.nccl.ncclCommGetAsyncError(comm_->part->handle, &state);
     const int result = asked != ncclSuccess ? asked : state;
+    if (result == ncclSuccess && window_ != nullptr)
+      return ask_window(ready, error);
     *ready = result == ncclSuccess;
     if (*ready || result == ncclInProgress) return DW_OK;
     return fail_nccl(backend_.nccl, "the communicator cannot be built", result,
                      comm_->part->handle, error);
   }
 
+  // The communicator is ready. NCCL's windows are made by all ranks together,
+  // and are there when it is ready again.
+  int32_t ask_window(bool* ready, dw_error* error) {
+    *ready = window_->handle != nullptr;
+    if (is_registering_) return DW_OK;
+    is_registering_ = true;
+    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    const int result = backend_.nccl.ncclCommWindowRegister(
+        comm_->part->handle, window_->at, window_->bytes, &window_->handle,
+        NCCL_WIN_COLL_SYMMETRIC);
+    if (result == ncclSuccess || result == ncclInProgress) return DW_OK;
+    return fail_nccl(backend_.nccl, "ncclCommWindowRegister", result,
+                     comm_->part->handle, error);
+  }
+
   Backend& backend_;
   const int rank_, size_;
+  std::unique_ptr<Window> window_;  // null: a communicator is built
   std::unique_ptr<Comm> comm_;
   ncclConfig config_ = {};
   Hello hello_ = {};
   std::unique_ptr<Child> child_;  // until NCCL has made it
-  bool is_building_ = false;
+  bool is_building_ = false, is_registering_ = false;
 };
 
 }  // namespace
@@ -273,6 +336,27 @@ int32_t setup_begin(dw_backend* backend, const dw_setup_info* given,
                             "session: NCCL has one key for all groups");
         auto building =
             std::make_unique<Setup>(of(backend), info, std::move(hints));
+        if (int32_t code = building->begin(info, error)) return code;
+        *made = std::move(building);
+        return DW_OK;
+      },
+      setup, out, error);
+}
+
+int32_t window_create(dw_comm* comm, const dw_setup_info* given,
+                      dw_setup** setup, dw_blob* out, dw_error* error) {
+  return dw_hostmem::begin_setup_exchange(
+      "nccl: a window",
+      [&](std::unique_ptr<dw_hostmem::SetupExchange>* made) -> int32_t {
+        dw_setup_info info;
+        auto window = std::make_unique<Window>();
+        if (int32_t code =
+                read_window(of(comm), given, &info, window.get(), error))
+          return code;
+        auto building =
+            std::make_unique<Setup>(of(comm)->backend, info, of(comm)->hints);
+        if (int32_t code = building->put_window(std::move(window), error))
+          return code;
         if (int32_t code = building->begin(info, error)) return code;
         *made = std::move(building);
         return DW_OK;

@@ -4,6 +4,7 @@
 #include "sdk/fail.h"
 #include "sdk/guard.h"
 #include "sdk/read_op.h"
+#include "window.h"
 
 #include <vector>
 
@@ -24,6 +25,10 @@ int32_t query(dw_comm* comm, const dw_op* given, dw_error* error) {
     if (int32_t code = dw_read_op(&space, &op, given))
       return unreadable(code, error);
     const CurrentContext current(*of(comm)->backend->device);
+    if (op->window != nullptr) {
+      ReadCall call;
+      return read_window_call(*of(op->window), *op, &call, error);
+    }
     // Operations under way have the communicator's own buffers.
     dw_sdk::Buffers buffers;
     ReadCall call;
@@ -38,12 +43,16 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
     LaunchItem item;
     if (int32_t code = dw_read_op(&space, &item.op, given))
       return unreadable(code, error);
-    item.comm = of(comm);
+    Window* const window = of(item.op->window);
+    item.comm = window == nullptr ? of(comm) : window->comm.get();
     item.work = work;
     if (int32_t code = item.comm->failure.check(error)) return code;
     const CurrentContext current(*item.comm->backend->device);
-    if (int32_t code = read_call(*item.comm, *item.op, false,
-                                 &item.comm->buffers, &item.call, error))
+    if (int32_t code =
+            window == nullptr
+                ? read_call(*item.comm, *item.op, false, &item.comm->buffers,
+                            &item.call, error)
+                : read_window_call(*window, *item.op, &item.call, error))
       return code;
     return launch(item.comm->backend, {&item, 1}, item.call.caller_waits,
                   error);

@@ -716,9 +716,13 @@ DISTWRAP_EXPORT int32_t distwrap_window_wait_signal(
     distwrap_window window, int64_t signal, int32_t compare, uint64_t value,
     const distwrap_op_options* options, distwrap_work* work,
     distwrap_error* error);
-/* Counting signals: the first raises the counter between this rank and the
- * target, the second waits until the counter of `from` is above zero and takes
- * one off. */
+/* Counting signals: the first two raise the counter between this rank and the
+ * target, the third waits until the counter of `from` is above zero and takes
+ * one off. On memory of a GPU they are the only signals. */
+DISTWRAP_EXPORT int32_t distwrap_window_put_signal_pair(
+    distwrap_window window, const distwrap_tensor* src, distwrap_peer target,
+    int64_t offset, const distwrap_op_options* options, distwrap_work* work,
+    distwrap_error* error);
 DISTWRAP_EXPORT int32_t
 distwrap_window_signal_pair(distwrap_window window, distwrap_peer target,
                             const distwrap_op_options* options,

@@ -47,7 +47,8 @@ namespace distwrap {
 
 namespace comm {
 class Window;
-}
+struct WindowOnStream;
+}  // namespace comm
 
 struct WindowOptions {
   Group group = {};  // empty: the world
@@ -116,7 +117,7 @@ class DISTWRAP_EXPORT Window {
   // A handle of no window.
   Window() = default;
 
-  explicit operator bool() const { return window_ != nullptr; }
+  explicit operator bool() const { return any() != nullptr; }
   friend bool operator==(const Window&, const Window&) = default;
 
   // The next three need a window that exists.
@@ -132,6 +133,10 @@ class DISTWRAP_EXPORT Window {
     return absl::MakeSpan(static_cast<T*>(own.data()),
                           static_cast<size_t>(own.count()));
   }
+
+  // Returns the window with its calls on a stream of its device, as calls with
+  // OpOptions::stream are. Those calls are kUnsupported on memory of the host.
+  Window on(const Stream& stream) const;
 
   // Write to the target's part and read from it, without a signal. An ended put
   // means that its source may be written again; `flush` makes sure that the
@@ -161,7 +166,10 @@ class DISTWRAP_EXPORT Window {
                                    const CallOptions& options = {}) const;
 
   // Counting signals: every ordered pair of ranks has a counter, and a wait
-  // consumes one signal. These calls do not touch the slots.
+  // consumes one signal. These calls do not touch the slots. On memory of a GPU
+  // they are the only signals.
+  absl::StatusOr<Work> put_signal(TensorView src, Peer target, int64_t offset,
+                                  const CallOptions& options = {}) const;
   absl::StatusOr<Work> signal(Peer target,
                               const CallOptions& options = {}) const;
   absl::StatusOr<Work> wait_signal(Peer from,
@@ -242,8 +250,13 @@ class DISTWRAP_EXPORT Window {
   Window(Group group, std::shared_ptr<comm::Window> window)
       : group_(std::move(group)), window_(std::move(window)) {}
 
+  comm::Window* any() const;
+
   Group group_;
+  // One of the two, but for a handle of no window. Calls on a stream take the
+  // longer way.
   std::shared_ptr<comm::Window> window_;
+  std::shared_ptr<const comm::WindowOnStream> streamed_;
 };
 
 // Creates a window. Collective over the group: all ranks call, each with its

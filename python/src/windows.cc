@@ -118,15 +118,20 @@ class Window {
       return distwrap_window_get(handle_, t, from, offset, o, w, e);
     });
   }
-  nb::object put_signal(H tensor, H target, int64_t offset, int64_t index,
+  nb::object put_signal(H tensor, H target, int64_t offset, H index,
                         uint64_t value, const std::string& how, bool async_op,
                         H group_target, H timeout, H label) {
     WindowCall call(*this, "put_signal", async_op, timeout, label);
     const auto* const t = call.tensor(tensor, "tensor", Use::kRead);
     const distwrap_peer to = peer(target, group_target);
+    if (index.is_none())
+      return call.run([&](auto* o, auto* w, auto* e) {
+        return distwrap_window_put_signal_pair(handle_, t, to, offset, o, w, e);
+      });
+    const auto slot = nb::cast<int64_t>(index);
     const int32_t way = how_of(how);
     return call.run([&](auto* o, auto* w, auto* e) {
-      return distwrap_window_put_signal(handle_, t, to, offset, index, value,
+      return distwrap_window_put_signal(handle_, t, to, offset, slot, value,
                                         way, o, w, e);
     });
   }
@@ -367,9 +372,10 @@ void add_windows(nb::module_& m) {
            "async_op"_a = false, unset("group_target"), nb::kw_only(),
            unset("timeout"), unset("label"), doc::Window_get)
       .def("put_signal", &Window::put_signal, none("tensor"), unset("target"),
-           "offset"_a = 0, "index"_a = 0, "value"_a = 1, "how"_a = "add",
-           "async_op"_a = false, unset("group_target"), nb::kw_only(),
-           unset("timeout"), unset("label"), doc::Window_put_signal)
+           "offset"_a = 0, nb::arg("index").none() = 0, "value"_a = 1,
+           "how"_a = "add", "async_op"_a = false, unset("group_target"),
+           nb::kw_only(), unset("timeout"), unset("label"),
+           doc::Window_put_signal)
       .def("signal", &Window::signal, unset("target"), unset("index"),
            "value"_a = 1, "how"_a = "add", "async_op"_a = false,
            unset("group_target"), nb::kw_only(), unset("timeout"),

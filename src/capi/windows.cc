@@ -47,13 +47,14 @@ int32_t on_window(const char* call, distwrap_window handle,
     if (given.group)
       return refuse(call, "a call on a window names a group",
                     "leave the group unset: the window has its own");
-    if (given.stream.native != nullptr)
-      return refuse(call, "a call on a window names a stream",
-                    "leave the stream unset");
     const CallOptions how{work != nullptr, given.timeout, given.label};
     const auto start = [&]() -> absl::StatusOr<Work> {
       return std::apply(
-          [&](const auto&... value) { return run(**window, value..., how); },
+          [&](const auto&... value) {
+            return given.stream.native == nullptr
+                       ? run(**window, value..., how)
+                       : run((*window)->on(given.stream), value..., how);
+          },
           values);
     };
     return work == nullptr ? start().status()
@@ -229,6 +230,18 @@ int32_t distwrap_window_put_signal(distwrap_window window,
           const auto& o) {
         return w.put_signal(from, to, at, signal, value, how_of(how), o);
       },
+      Tensor{src, "src"}, target, offset);
+}
+
+int32_t distwrap_window_put_signal_pair(distwrap_window window,
+                                        const distwrap_tensor* src,
+                                        distwrap_peer target, int64_t offset,
+                                        const distwrap_op_options* options,
+                                        distwrap_work* work,
+                                        distwrap_error* error) {
+  return on_window(
+      "put_signal", window, options, work, error,
+      [](const Window& w, const auto&... a) { return w.put_signal(a...); },
       Tensor{src, "src"}, target, offset);
 }
 

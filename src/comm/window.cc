@@ -100,9 +100,12 @@ Window::Window(BackendCommunicator& owner, const SetupPlan& plan,
       owner.backend_->api().window_map(window, rank_, &address, &bytes,
                                        nullptr) != DW_OK)
     address = nullptr;
-  local_ = TensorView(address, part.count, part.dtype, kCpu);
+  const Device device = owner.backend_->device();
+  local_ = TensorView(address, part.count, part.dtype, device);
   for (int rank = 0; rank < size(); ++rank) {
-    const bool mapped = owner.backend_->api().window_map(
+    // The host loads and stores no memory of a device.
+    const bool mapped = device.type == DW_DEVICE_CPU &&
+                        owner.backend_->api().window_map(
                             window, rank, &address, &bytes, nullptr) == DW_OK;
     mapped_.push_back(mapped ? 1 : 0);
     all_mapped_ = all_mapped_ && mapped;
@@ -215,8 +218,38 @@ absl::StatusOr<Work> Window::run_as(uint16_t given, const WindowCall& call,
                                          refuse_closed(op_shape(kind).name));
   const std::shared_ptr<HookList>& hooks = owner_.identity_.hooks;
   if (hooks != nullptr && hooks->wanted()) [[unlikely]]
-    return run_hooked(kind, call, options, inside.slot());
+    return run_hooked(kind, call, options, nullptr, inside.slot());
   return run_open<kKind>(kind, call, options);
+}
+
+absl::StatusOr<Work> Window::run_on(const Stream& stream, uint16_t kind,
+                                    const WindowCall& call,
+                                    const CallOptions& options) try {
+  const char* const name = op_shape(kind).name;
+  const CallGuard inside(this);
+  if (!is_open())
+    return BackendCommunicator::labelled(options, refuse_closed(name));
+  if (absl::Status fits = owner_.check_stream(name, stream); !fits.ok())
+    return BackendCommunicator::labelled(options, std::move(fits));
+  const std::shared_ptr<HookList>& hooks = owner_.identity_.hooks;
+  if (hooks != nullptr && hooks->wanted())
+    return run_hooked(kind, call, options, &stream, inside.slot());
+  return put_on(stream, kind, call, options);
+} catch (...) {
+  return owner_.broken_by_exception(kind);
+}
+
+absl::StatusOr<Work> Window::put_on(const Stream& stream, uint16_t kind,
+                                    const WindowCall& call,
+                                    const CallOptions& options) {
+  dw_op op;
+  absl::Status refused;
+  if (!check_and_build(kind, call, options, &op, &refused))
+    return BackendCommunicator::labelled(options, std::move(refused));
+  if (absl::Status put = owner_.put_on_stream(stream, options.async, &op);
+      !put.ok())
+    return BackendCommunicator::labelled(options, std::move(put));
+  return start(op, options);
 }
 
 // For operations that take no longer than some loads and stores, the kind is a
@@ -239,6 +272,7 @@ absl::StatusOr<Work> Window::run(uint16_t kind, const WindowCall& call,
 
 absl::StatusOr<Work> Window::run_hooked(uint16_t kind, const WindowCall& call,
                                         const CallOptions& options,
+                                        const Stream* stream,
                                         CallGuard::Slot& slot) {
   dw_op op;
   absl::Status refused;
@@ -248,9 +282,10 @@ absl::StatusOr<Work> Window::run_hooked(uint16_t kind, const WindowCall& call,
   const auto self = shared_from_this();
   const auto hooks = std::make_shared<HookRun>(owner_.identity_.hooks);
   const ReduceOp reduction = static_cast<ReduceOp::Kind>(call.reduce);
-  hooks->describe(op, reduction, options.label, kCpu);
+  hooks->describe(op, reduction, options.label, owner_.backend_->device());
   HookedCall& seen = hooks->call();
   seen.async = options.async;
+  if (stream != nullptr) seen.stream = *stream;
   seen.window = uid_;
   seen.offset = call.offset;
   seen.signal = call.signal;
@@ -273,12 +308,17 @@ absl::StatusOr<Work> Window::run_hooked(uint16_t kind, const WindowCall& call,
     CallOptions left = options;
     if (!deadline.is_never())
       left.timeout = std::max(deadline.remaining(), absl::Nanoseconds(1));
-    result = is_open() ? run_open<kAnyKind>(kind, call, left)
-                       : BackendCommunicator::labelled(
-                             options, refuse_closed(op_shape(kind).name));
+    if (!is_open())
+      result = BackendCommunicator::labelled(
+          options, refuse_closed(op_shape(kind).name));
+    else if (stream != nullptr)
+      result = put_on(*stream, kind, call, left);
+    else
+      result = run_open<kAnyKind>(kind, call, left);
   }
   hooks->post(result.status());
-  if (result.ok() && options.async) hooks->completes(*result);
+  if (result.ok() && (options.async || stream != nullptr))
+    hooks->completes(*result);
   return result;
 }
 
@@ -298,7 +338,8 @@ absl::StatusOr<TensorView> Window::map(int rank) const try {
   const int32_t code = owner_.backend_->api().window_map(
       window_, rank, &address, &bytes, &error);
   if (code == DW_OK)
-    return TensorView(address, part(rank).count, part(rank).dtype, kCpu);
+    return TensorView(address, part(rank).count, part(rank).dtype,
+                      owner_.backend_->device());
   ErrorInfo info =
       located(backend_error(code, error, owner_.backend_->name()), kCall);
   info.ranks = {rank};

@@ -55,6 +55,10 @@ class Window final : private WorkOwner,
 
   absl::StatusOr<Work> run(uint16_t kind, const WindowCall& call,
                            const CallOptions& options);
+  // As a part of a stream of the window's device: the host goes on.
+  absl::StatusOr<Work> run_on(const Stream& stream, uint16_t kind,
+                              const WindowCall& call,
+                              const CallOptions& options);
 
   // Where this rank can load and store a part of another rank. Errors:
   // kUnsupported, kInvalidArgument.
@@ -88,9 +92,13 @@ class Window final : private WorkOwner,
   template <uint16_t kKind>
   absl::StatusOr<Work> run_open(uint16_t kind, const WindowCall& call,
                                 const CallOptions& options);
+  // A null stream means host order.
   absl::StatusOr<Work> run_hooked(uint16_t kind, const WindowCall& call,
                                   const CallOptions& options,
-                                  CallGuard::Slot& slot);
+                                  const Stream* stream, CallGuard::Slot& slot);
+  absl::StatusOr<Work> put_on(const Stream& stream, uint16_t kind,
+                              const WindowCall& call,
+                              const CallOptions& options);
   absl::StatusOr<Work> start(dw_op& op, const CallOptions& options);
   Recorder::Numbers& numbers() const;
   ErrorInfo located(ErrorInfo info, absl::string_view call) const;
@@ -150,6 +158,12 @@ class Window final : private WorkOwner,
   // The end of the owner, and not a call, closed the window.
   bool owner_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// A handle's window, with the stream of its calls.
+struct WindowOnStream {
+  std::shared_ptr<Window> window;
+  Stream stream;
 };
 
 }  // namespace distwrap::comm

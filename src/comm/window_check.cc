@@ -106,8 +106,8 @@ CheckedWindowCall check_window_call(uint16_t kind, const WindowCall& call,
   CheckedWindowCall checked = check_move(kind, call, place);
   if (checked.fault == WindowFault::kNone && call.with_signal) {
     checked.fault = check_signal(call, place);
-    if (checked.fault == WindowFault::kNone && call.how != DW_SIGNAL_SET &&
-        call.how != DW_SIGNAL_ADD)
+    if (checked.fault == WindowFault::kNone && call.signal != kPairSignal &&
+        call.how != DW_SIGNAL_SET && call.how != DW_SIGNAL_ADD)
       checked.fault = WindowFault::kHow;
   }
   return checked;

@@ -58,6 +58,10 @@ absl::StatusOr<bool> Window::close(Deadline deadline) {
   if (code == DW_AGAIN)
     code = owner_.submit_again(waiting_, op, nullptr, &error);
   if (code == DW_DONE) return true;
+  // Without flushes a put has arrived when it has ended.
+  if (code == DW_UNIMPLEMENTED &&
+      !owner_.capabilities_.supports_kind(DW_OP_FLUSH))
+    return true;
   return owner_.conclude(op, code, error, *this, {});
 }
 
@@ -85,9 +89,6 @@ absl::Status Window::end(Deadline deadline) {
   return base::make_error(info);
 }
 
-ErrorInfo Window::work_timeout(const dw_op& op) const {
-  return owner_.work_timeout(op);
-}
 void Window::name_missing(ErrorInfo* info) { owner_.name_missing(info); }
 void Window::work_expired(const ErrorInfo& cause) {
   owner_.work_expired(cause);

@@ -20,12 +20,31 @@ bool is_refusal(int32_t code) {
 
 }  // namespace
 
+ErrorInfo Window::work_timeout(const dw_op& op) const {
+  const bool is_pair = op.signal_index == DW_SIGNAL_PAIR;
+  ErrorInfo info{
+      .reason = Reason::kTimedOut,
+      .what = "the operation did not end in time",
+      .deadline = absl::Nanoseconds(op.timeout_ns),
+      .setting = base::kCallLimit,
+      .next_step = "look for the rank that is late, stopped or gone"};
+  if (op.kind == DW_OP_WAIT_SIGNAL) {
+    info.what =
+        is_pair ? absl::StrCat("rank ", op.peer, " did not signal in time")
+                : absl::StrCat("signal ", op.signal_index, " of rank ", rank_,
+                               " did not become ", kCompares[op.compare % 7],
+                               " ", op.value, " in time");
+    info.next_step = "look at the rank that should signal";
+  }
+  if (op.peer >= 0) info.ranks = {op.peer};
+  return located(std::move(info), op_shape(op.kind).name);
+}
+
 // A wait that is late, and a call that the target refuses, leave the group as
 // it was.
 ErrorInfo Window::work_failed(const dw_op& op, int32_t code,
                               const dw_error& error) {
   const char* const name = op_shape(op.kind).name;
-  const bool is_pair = op.signal_index == DW_SIGNAL_PAIR;
   ErrorInfo info;
   // A target may have ended its window because the group has broken there.
   const bool gave_up =
@@ -40,20 +59,8 @@ ErrorInfo Window::work_failed(const dw_op& op, int32_t code,
     if (info.reason == Reason::kStaleEpoch && info.next_step.empty())
       info.next_step = "make the window again on all ranks";
   } else if (code == DW_DEADLINE_EXCEEDED && op.kind == DW_OP_WAIT_SIGNAL) {
-    info = located(
-        {.reason = Reason::kTimedOut,
-         .what =
-             is_pair
-                 ? absl::StrCat("rank ", op.peer, " did not signal in time")
-                 : absl::StrCat("signal ", op.signal_index, " of rank ", rank_,
-                                " did not become ", kCompares[op.compare % 7],
-                                " ", op.value, " in time"),
-         .deadline = absl::Nanoseconds(op.timeout_ns),
-         .setting = base::kCallLimit,
-         .next_step = "look at the rank that should signal; the wait may be "
-                      "made again"},
-        name);
-    if (is_pair) info.ranks = {op.peer};
+    info = work_timeout(op);
+    info.next_step += "; the wait may be made again";
     owner_.name_missing(&info);
   } else {
     dw_error named = error;

@@ -11,6 +11,7 @@
 #include "group/group_call.h"
 #include "group/window_make.h"
 
+#include <absl/functional/function_ref.h>
 #include <absl/strings/str_cat.h>
 
 #include <utility>
@@ -153,13 +154,42 @@ absl::Status no_window(const char* call) {
                            .next_step = "make one with new_window"});
 }
 
-// Runs operation `kind` on `target`; `fill(call)` adds its fields.
+using Streamed = std::shared_ptr<const comm::WindowOnStream>;
+
+absl::StatusOr<Work> run_streamed(uint16_t kind, const char* name,
+                                  const Streamed& streamed,
+                                  const WindowCall& call,
+                                  const CallOptions& options) try {
+  if (streamed == nullptr) return no_window(name);
+  return streamed->window->run_on(streamed->stream, kind, call, options);
+} catch (...) {
+  return base::error_of_exception(name);
+}
+
+[[gnu::noinline]] absl::StatusOr<Work> run_with(
+    uint16_t kind, const char* name, const Group& group,
+    const Streamed& streamed, Peer target, const CallOptions& options,
+    absl::FunctionRef<void(WindowCall&)> fill) {
+  if (streamed == nullptr) return no_window(name);
+  const int rank = facade::rank_of(*group.state(), target, Role::kDestination);
+  if (rank == facade::kNoRank)
+    return facade::root_error(name, *group.state(), target, Role::kDestination,
+                              {.group = group, .label = options.label});
+  WindowCall call;
+  call.target = rank;
+  fill(call);
+  return run_streamed(kind, name, streamed, call, options);
+}
+
+// Runs operation `kind` on `target`; `fill(call)` adds its fields. Calls on a
+// stream have no `window`.
 template <class Fill>
 [[gnu::always_inline]] inline absl::StatusOr<Work> run_on(
     uint16_t kind, const char* name, const Group& group, comm::Window* window,
-    Peer target, const CallOptions& options, const Fill& fill) try {
+    const Streamed& streamed, Peer target, const CallOptions& options,
+    const Fill& fill) try {
   if (window == nullptr) [[unlikely]]
-    return no_window(name);
+    return run_with(kind, name, group, streamed, target, options, fill);
   const int rank = facade::rank_of(*group.state(), target, Role::kDestination);
   if (rank == facade::kNoRank) [[unlikely]]
     return facade::root_error(name, *group.state(), target, Role::kDestination,
@@ -174,14 +204,27 @@ template <class Fill>
 
 }  // namespace
 
-int Window::rank() const { return window_->rank(); }
-int Window::size() const { return window_->size(); }
-TensorView Window::memory() const { return window_->local(); }
+comm::Window* Window::any() const {
+  return window_ == nullptr && streamed_ != nullptr ? streamed_->window.get()
+                                                    : window_.get();
+}
+int Window::rank() const { return any()->rank(); }
+int Window::size() const { return any()->size(); }
+TensorView Window::memory() const { return any()->local(); }
+
+Window Window::on(const Stream& stream) const {
+  Window made = *this;
+  if (window_ == nullptr) return made;
+  made.streamed_ = std::make_shared<const comm::WindowOnStream>(
+      comm::WindowOnStream{window_, stream});
+  made.window_ = nullptr;
+  return made;
+}
 
 absl::StatusOr<Work> Window::put(TensorView src, Peer target, int64_t offset,
                                  const CallOptions& options) const {
-  return run_on(DW_OP_PUT, "put", group_, window_.get(), target, options,
-                [&](WindowCall& call) {
+  return run_on(DW_OP_PUT, "put", group_, window_.get(), streamed_, target,
+                options, [&](WindowCall& call) {
                   call.in = src;
                   call.offset = offset;
                 });
@@ -189,8 +232,8 @@ absl::StatusOr<Work> Window::put(TensorView src, Peer target, int64_t offset,
 
 absl::StatusOr<Work> Window::get(TensorView dst, Peer target, int64_t offset,
                                  const CallOptions& options) const {
-  return run_on(DW_OP_GET, "get", group_, window_.get(), target, options,
-                [&](WindowCall& call) {
+  return run_on(DW_OP_GET, "get", group_, window_.get(), streamed_, target,
+                options, [&](WindowCall& call) {
                   call.out = dst;
                   call.offset = offset;
                 });
@@ -200,8 +243,8 @@ absl::StatusOr<Work> Window::put_signal(TensorView src, Peer target,
                                         int64_t offset, int64_t signal,
                                         uint64_t value, SignalHow how,
                                         const CallOptions& options) const {
-  return run_on(DW_OP_PUT, "put_signal", group_, window_.get(), target, options,
-                [&](WindowCall& call) {
+  return run_on(DW_OP_PUT, "put_signal", group_, window_.get(), streamed_,
+                target, options, [&](WindowCall& call) {
                   call.in = src;
                   call.offset = offset;
                   call.with_signal = true;
@@ -212,11 +255,23 @@ absl::StatusOr<Work> Window::put_signal(TensorView src, Peer target,
                 });
 }
 
+absl::StatusOr<Work> Window::put_signal(TensorView src, Peer target,
+                                        int64_t offset,
+                                        const CallOptions& options) const {
+  return run_on(DW_OP_PUT, "put_signal", group_, window_.get(), streamed_,
+                target, options, [&](WindowCall& call) {
+                  call.in = src;
+                  call.offset = offset;
+                  call.with_signal = true;
+                  call.signal = comm::kPairSignal;
+                });
+}
+
 absl::StatusOr<Work> Window::signal(Peer target, int64_t signal, uint64_t value,
                                     SignalHow how,
                                     const CallOptions& options) const {
-  return run_on(DW_OP_SIGNAL, "signal", group_, window_.get(), target, options,
-                [&](WindowCall& call) {
+  return run_on(DW_OP_SIGNAL, "signal", group_, window_.get(), streamed_,
+                target, options, [&](WindowCall& call) {
                   call.signal = signal < 0 ? INT64_MAX : signal;
                   call.value = value;
                   call.how = static_cast<uint16_t>(how);
@@ -225,33 +280,36 @@ absl::StatusOr<Work> Window::signal(Peer target, int64_t signal, uint64_t value,
 
 absl::StatusOr<Work> Window::signal(Peer target,
                                     const CallOptions& options) const {
-  return run_on(DW_OP_SIGNAL, "signal", group_, window_.get(), target, options,
+  return run_on(DW_OP_SIGNAL, "signal", group_, window_.get(), streamed_,
+                target, options,
                 [](WindowCall& call) { call.signal = comm::kPairSignal; });
 }
 
 absl::StatusOr<Work> Window::wait_signal(Peer from,
                                          const CallOptions& options) const {
-  return run_on(DW_OP_WAIT_SIGNAL, "wait_signal", group_, window_.get(), from,
-                options,
+  return run_on(DW_OP_WAIT_SIGNAL, "wait_signal", group_, window_.get(),
+                streamed_, from, options,
                 [](WindowCall& call) { call.signal = comm::kPairSignal; });
 }
 
 absl::StatusOr<Work> Window::wait_signal(int64_t signal, Compare compare,
                                          uint64_t value,
                                          const CallOptions& options) const {
-  if (window_ == nullptr) return no_window("wait_signal");
   WindowCall call;
   call.signal = signal < 0 ? INT64_MAX : signal;
   call.compare = static_cast<uint16_t>(compare);
   call.value = value;
+  if (window_ == nullptr)
+    return run_streamed(DW_OP_WAIT_SIGNAL, "wait_signal", streamed_, call,
+                        options);
   return window_->run(DW_OP_WAIT_SIGNAL, call, options);
 }
 
 absl::StatusOr<Work> Window::accumulate(TensorView src, Peer target,
                                         int64_t offset, ReduceOp op,
                                         const CallOptions& options) const {
-  return run_on(DW_OP_ACCUMULATE, "accumulate", group_, window_.get(), target,
-                options, [&](WindowCall& call) {
+  return run_on(DW_OP_ACCUMULATE, "accumulate", group_, window_.get(),
+                streamed_, target, options, [&](WindowCall& call) {
                   call.in = src;
                   call.offset = offset;
                   call.reduce = op.kind();
@@ -261,8 +319,8 @@ absl::StatusOr<Work> Window::accumulate(TensorView src, Peer target,
 absl::StatusOr<Work> Window::fetch_op(TensorView old, TensorView src,
                                       Peer target, int64_t offset, ReduceOp op,
                                       const CallOptions& options) const {
-  return run_on(DW_OP_FETCH_OP, "fetch_op", group_, window_.get(), target,
-                options, [&](WindowCall& call) {
+  return run_on(DW_OP_FETCH_OP, "fetch_op", group_, window_.get(), streamed_,
+                target, options, [&](WindowCall& call) {
                   call.in = src;
                   call.out = old;
                   call.offset = offset;
@@ -275,7 +333,7 @@ absl::StatusOr<Work> Window::compare_swap(TensorView old,
                                           Peer target, int64_t offset,
                                           const CallOptions& options) const {
   return run_on(DW_OP_COMPARE_SWAP, "compare_swap", group_, window_.get(),
-                target, options, [&](WindowCall& call) {
+                streamed_, target, options, [&](WindowCall& call) {
                   call.in = expected_desired;
                   call.out = old;
                   call.offset = offset;
@@ -284,14 +342,17 @@ absl::StatusOr<Work> Window::compare_swap(TensorView old,
 
 absl::StatusOr<Work> Window::flush(Peer target,
                                    const CallOptions& options) const {
-  if (window_ == nullptr) return no_window("flush");
-  if (!target.is_set()) return window_->run(DW_OP_FLUSH, {}, options);
-  return run_on(DW_OP_FLUSH, "flush", group_, window_.get(), target, options,
-                [](WindowCall&) {});
+  if (!target.is_set())
+    return window_ == nullptr
+               ? run_streamed(DW_OP_FLUSH, "flush", streamed_, {}, options)
+               : window_->run(DW_OP_FLUSH, {}, options);
+  return run_on(DW_OP_FLUSH, "flush", group_, window_.get(), streamed_, target,
+                options, [](WindowCall&) {});
 }
 
 absl::StatusOr<Work> Window::fence(const CallOptions& options) const {
-  if (window_ == nullptr) return no_window("fence");
+  if (window_ == nullptr)
+    return run_streamed(DW_OP_FENCE, "fence", streamed_, {}, options);
   return window_->run(DW_OP_FENCE, {}, options);
 }
 
@@ -319,20 +380,25 @@ absl::StatusOr<int> rank_in(const char* call, const Group& group,
 }  // namespace
 
 absl::StatusOr<TensorView> Window::map_remote(Peer target) const try {
-  const absl::StatusOr<int> rank =
-      rank_in("map_remote", group_, window_.get(), target);
+  const absl::StatusOr<int> rank = rank_in("map_remote", group_, any(), target);
   if (!rank.ok()) return rank.status();
-  return window_->map(*rank);
+  return any()->map(*rank);
 } catch (...) {
   return base::error_of_exception("map_remote");
 }
 
 absl::StatusOr<WindowPages> Window::pages(Peer target) const try {
   constexpr char kCall[] = "window_pages";
-  if (window_ == nullptr) return no_window(kCall);
-  absl::StatusOr<TensorView> view = window_->local();
+  if (any() == nullptr) return no_window(kCall);
+  absl::StatusOr<TensorView> view = any()->local();
   if (target.is_set()) view = map_remote(target);
   if (!view.ok()) return view.status();
+  if (view->device() != kCpu)
+    return base::make_error(
+        {.reason = Reason::kUnsupported,
+         .what = "the window's memory is not the host's, which has pages",
+         .op = kCall,
+         .next_step = "use memory(), as the device does"});
   auto pages = base::PageView::of(view->data(),
                                   view->count() * dtype_size(view->dtype()));
   if (!pages.ok())
@@ -345,20 +411,19 @@ absl::StatusOr<WindowPages> Window::pages(Peer target) const try {
 }
 
 absl::StatusOr<WindowAttr> Window::get_attr(Peer target) const try {
-  const absl::StatusOr<int> rank =
-      rank_in("get_attr", group_, window_.get(), target);
+  const absl::StatusOr<int> rank = rank_in("get_attr", group_, any(), target);
   if (!rank.ok()) return rank.status();
-  const comm::WindowPart& part = window_->part(*rank);
+  const comm::WindowPart& part = any()->part(*rank);
   return WindowAttr{part.count, part.dtype, part.bytes,
-                    window_->map(*rank).ok() ? WindowAccess::kUnified
-                                             : WindowAccess::kSeparate};
+                    any()->map(*rank).ok() ? WindowAccess::kUnified
+                                           : WindowAccess::kSeparate};
 } catch (...) {
   return base::error_of_exception("get_attr");
 }
 
 absl::Status Window::destroy(std::optional<absl::Duration> timeout) const try {
   constexpr char kCall[] = "window_destroy";
-  if (window_ == nullptr) return no_window(kCall);
+  if (any() == nullptr) return no_window(kCall);
   group::GroupState& group = *group_.state();
   const absl::Duration limit = timeout.value_or(group.timeout());
   if (limit <= absl::ZeroDuration())
@@ -367,7 +432,7 @@ absl::Status Window::destroy(std::optional<absl::Duration> timeout) const try {
                             .what = "the timeout is not positive",
                             .actual = absl::FormatDuration(limit),
                             .next_step = "leave it unset for the group's"});
-  return group::destroy_window(group, *window_, limit);
+  return group::destroy_window(group, *any(), limit);
 } catch (...) {
   return base::error_of_exception("window_destroy");
 }

@@ -735,7 +735,9 @@ static void windows(void) {
   CALL(distwrap_window_wait_signal(window, 0, DW_COMPARE_GE, 7, NULL, NULL,
                                    &error));
   CALL(distwrap_window_signal_pair(window, next, NULL, NULL, &error));
+  CALL(distwrap_window_put_signal_pair(window, t, next, 0, NULL, NULL, &error));
   const distwrap_peer from = {DW_RANK_OF_GROUP, before};
+  CALL(distwrap_window_wait_pair(window, from, NULL, NULL, &error));
   CALL(distwrap_window_wait_pair(window, from, NULL, NULL, &error));
   CALL(distwrap_window_put(window, t, next, 0, NULL, NULL, &error));
   CALL(distwrap_window_fence(window, NULL, NULL, &error));

@@ -134,21 +134,27 @@ TEST(NcclSetup, CanBeCancelledWhileNcclWaits) {
 // Each hint of NCCL's config reaches the library.
 TEST(NcclHints, ReachNccl) {
   fakes::gpu::take_notes();
-  const HintMap hints = {
-      {"min_ctas", "2"},         {"max_ctas", "4"},
-      {"cga_cluster_size", "1"}, {"net_name", "Socket"},
-      {"traffic_class", "7"},    {"comm_name", "dp"},
-      {"collnet", "1"},          {"cta_policy", "2"},
-      {"nvls_ctas", "3"},        {"channels_per_net_peer", "5"},
-      {"nvlink_centric", "0"},   {"launch_order", "1"}};
+  const HintMap hints = {{"min_ctas", "2"},
+                         {"max_ctas", "4"},
+                         {"cga_cluster_size", "1"},
+                         {"net_name", "Socket"},
+                         {"split_share", "1"},
+                         {"traffic_class", "7"},
+                         {"comm_name", "dp"},
+                         {"collnet", "1"},
+                         {"cta_policy", "2"},
+                         {"nvls_ctas", "3"},
+                         {"channels_per_net_peer", "5"},
+                         {"nvlink_centric", "0"},
+                         {"launch_order", "1"}};
   run_ranks({.size = 1, .hints = hints}, [](FakeRank&) {});
   EXPECT_THAT(
       fakes::gpu::take_notes(),
       testing::UnorderedElementsAre(
           "minCTAs=2", "maxCTAs=4", "cgaClusterSize=1", "netName=Socket",
-          "trafficClass=7", "commName=dp", "collnetEnable=1", "CTAPolicy=2",
-          "nvlsCTAs=3", "nChannelsPerNetPeer=5", "nvlinkCentricSched=0",
-          "launchOrderImplicit=1"));
+          "splitShare=1", "trafficClass=7", "commName=dp", "collnetEnable=1",
+          "CTAPolicy=2", "nvlsCTAs=3", "nChannelsPerNetPeer=5",
+          "nvlinkCentricSched=0", "launchOrderImplicit=1"));
 }
 
 // A file with these bytes, readable by this user only unless told otherwise.
@@ -247,7 +253,8 @@ TEST(NcclOpen, TellsWhatItHasFound) {
       lines,
       testing::IsSupersetOf(
           {HasSubstr("NCCL 2.28.3 on a driver of CUDA 12.8"),
-           HasSubstr("lacks ncclCommRevoke ncclSetEncryption"),
+           HasSubstr("lacks ncclCommRevoke ncclPutSignal ncclSignal "
+                     "ncclWaitSignal ncclSetEncryption"),
            HasSubstr("NCCL 2.32.3"), HasSubstr("has everything that is used"),
            HasSubstr("NVLink between hosts (MNNVL) is possible")}));
 }
@@ -293,6 +300,9 @@ TEST(NcclCalls, WrongOnesAreRefusedAndNothingIsSent) {
           op = good;
           op.stream = {DW_DEVICE_CUDA, 5, &far};
           refused(op, DW_INVALID_ARGUMENT, "stream is of device 5");
+          op = good;
+          op.stream = {DW_DEVICE_CUDA, rank.device, nullptr};
+          refused(op, DW_INVALID_ARGUMENT, "the stream is null");
           op = good;
           op.kind = DW_OP_SCAN;
           refused(op, DW_UNIMPLEMENTED, "not supported");

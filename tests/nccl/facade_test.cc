@@ -1,9 +1,7 @@
-// The facade over the backend and the fakes: sessions of ranks as threads, each
-// with a device of its own.
+// Calls of the facade on memory of fake devices.
 #include "base/settings.h"
-#include "distwrap/distwrap.h"
 #include "distwrap/memory.h"
-#include "fake_nccl.h"
+#include "facade_ranks.h"
 #include "group/session_state.h"
 #include "plugin/linked_in.h"
 
@@ -11,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <thread>
@@ -19,97 +16,11 @@
 
 extern "C" const dw_backend_api* dw_plugin_query_v1_nccl(const dw_host_info*);
 
-namespace distwrap {
+namespace distwrap::nccl_test {
 namespace {
 
 using fakes::gpu::Moment;
 using ::testing::HasSubstr;
-using Ints = std::vector<int64_t>;
-
-using HintMap = std::map<std::string, std::string>;
-
-absl::StatusOr<Session> open_session(int rank, int n,
-                                     std::shared_ptr<Store> store,
-                                     const HintMap& hints) {
-  static const std::vector<plugin::LinkedIn> kLinked = [] {
-    std::vector<plugin::LinkedIn> made(plugin::linked_in().begin(),
-                                       plugin::linked_in().end());
-    made.push_back({"nccl", dw_plugin_query_v1_nccl});
-    return made;
-  }();
-  InitOptions options;
-  options.backend = "cpu:shm,cuda:nccl";
-  options.rank = rank;
-  options.world_size = n;
-  options.store = std::move(store);
-  options.device_id = rank;
-  options.timeout = absl::Seconds(60);
-  options.init_timeout = absl::Seconds(60);
-  options.hints = {{"nccl_library", nccl_test::fake_nccl(23203)},
-                   {"cuda_driver", nccl_test::fake_driver()}};
-  options.hints.insert(hints.begin(), hints.end());
-  absl::StatusOr<group::SessionPlan> plan = group::plan_session(
-      options, base::Environment(std::map<std::string, std::string>{}));
-  if (!plan.ok()) return plan.status();
-  plan->linked_in = kLinked;
-  auto state = group::SessionState::create(*plan);
-  if (!state.ok()) return state.status();
-  return Session(*state);
-}
-
-void run(int n, const std::function<void(Session&)>& body,
-         const HintMap& hints = {}) {
-  fakes::gpu::allow_host_memory(false);
-  const std::shared_ptr<Store> store = Store::in_memory();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < n; ++rank)
-    threads.emplace_back([&, rank] {
-      absl::StatusOr<Session> session = open_session(rank, n, store, hints);
-      ASSERT_TRUE(session.ok()) << session.status();
-      bind_session(*session);
-      body(*session);
-      EXPECT_TRUE(session->close().ok());
-      bind_session({});
-    });
-  for (std::thread& thread : threads) thread.join();
-}
-
-// Values on a device, as a tensor.
-class OnDevice {
- public:
-  OnDevice(int device, const Ints& values)
-      : device_(device),
-        count_(values.size()),
-        data_(static_cast<int64_t*>(
-            fakes::gpu::allocate(device, count_ * sizeof(int64_t)))) {
-    set(values);
-  }
-  ~OnDevice() { fakes::gpu::release(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  TensorView view() const {
-    return TensorView(data_, static_cast<int64_t>(count_), DType::kI64,
-                      Device{DW_DEVICE_CUDA, device_});
-  }
-  void set(const Ints& values) const {
-    fakes::gpu::write(data_, values.data(), count_ * sizeof(int64_t));
-  }
-  Ints values() const {
-    Ints read(count_);
-    fakes::gpu::read(read.data(), data_, count_ * sizeof(int64_t));
-    return read;
-  }
-
- private:
-  const int device_;
-  const size_t count_;
-  int64_t* const data_;
-};
-
-Stream handle(CUstream_st& stream) {
-  return {{DW_DEVICE_CUDA, stream.device}, &stream};
-}
 
 TEST(NcclFacade, EveryCollective) {
   run(3, [](Session& session) {
@@ -131,6 +42,158 @@ TEST(NcclFacade, EveryCollective) {
     EXPECT_EQ(one.values(), Ints{30 * me + 3});
     EXPECT_TRUE(all_gather_v(all.view(), x.view(), Ints{3, 3, 3}).ok());
     EXPECT_EQ(all.values(), (Ints{0, 10, 20, 1, 11, 21, 2, 12, 22}));
+  });
+}
+
+// Memory of the allocator of the device, with a window on it.
+struct DeviceWindow {
+  explicit DeviceWindow(int rank) {
+    const auto allocator = get_mem_allocator({}, Device{DW_DEVICE_CUDA, rank});
+    EXPECT_TRUE(allocator.ok()) << allocator.status();
+    memory = *allocator->allocate(128);
+    view = memory.view(DType::kI64);
+    const auto made = new_window({.memory = view});
+    EXPECT_TRUE(made.ok()) << made.status();
+    if (made.ok()) window = *made;
+  }
+  TensorView part(size_t from, int64_t n) const {
+    return TensorView(static_cast<int64_t*>(view.data()) + from, n, DType::kI64,
+                      view.device());
+  }
+  int64_t at(size_t i) const {
+    int64_t value = 0;
+    fakes::gpu::read(&value, static_cast<int64_t*>(view.data()) + i, 8);
+    return value;
+  }
+  void set(size_t i, int64_t value) const {
+    fakes::gpu::write(static_cast<int64_t*>(view.data()) + i, &value, 8);
+  }
+  void end() {
+    const absl::Status ended = window.destroy();
+    EXPECT_TRUE(ended.ok()) << ended;
+    EXPECT_TRUE(memory.release().ok());
+  }
+
+  Memory memory;
+  TensorView view;
+  Window window;
+};
+
+TEST(NcclFacade, AWindowOnMemoryOfTheDevice) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const Peer other = Peer::group(1 - me);
+    DeviceWindow on(me);
+    ASSERT_TRUE(on.window);
+    EXPECT_EQ(on.window.memory().device(), (Device{DW_DEVICE_CUDA, me}));
+    // The host waits.
+    on.set(0, 40 + me);
+    absl::Status put = on.window.put_signal(on.part(0, 1), other, 8).status();
+    EXPECT_TRUE(put.ok()) << put;
+    const absl::Status waited = on.window.wait_signal(other).status();
+    EXPECT_TRUE(waited.ok()) << waited;
+    EXPECT_EQ(on.at(8), 41 - me);
+    // The stream waits.
+    CUstream_st stream(me);
+    const Window streamed = on.window.on(handle(stream));
+    fakes::gpu::Moment gate;
+    int64_t seen = 0;
+    stream.put([&] {
+      gate.wait();
+      on.set(1, 50 + me);
+    });
+    EXPECT_TRUE(streamed.put_signal(on.part(1, 1), other, 9).ok());
+    const auto wait = streamed.wait_signal(other);
+    ASSERT_TRUE(wait.ok()) << wait.status();
+    stream.put([&] { seen = on.at(9); });
+    gate.happen();
+    EXPECT_TRUE(wait->wait().ok());
+    stream.synchronize();
+    EXPECT_EQ(seen, 51 - me);
+    // A late wait changes nothing. The other rank may not wait meanwhile: what
+    // it called then would be behind its own wait.
+    if (me == 0) {
+      const absl::Status late =
+          on.window.wait_signal(other, {.timeout = absl::Milliseconds(20)})
+              .status();
+      EXPECT_EQ(error_reason(late), Reason::kTimedOut);
+      EXPECT_THAT(late.message(), HasSubstr("did not signal in time"));
+    }
+    ASSERT_TRUE(barrier().ok());
+    EXPECT_TRUE(me == 0 || on.window.signal(other).ok());
+    EXPECT_TRUE(me == 1 || on.window.wait_signal(other).ok());
+    on.end();
+  });
+}
+
+// Each is refused before anything is sent, and the window goes on.
+TEST(NcclFacade, WhatAWindowOfADeviceCannotDo) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const Peer other = Peer::group(1 - me);
+    DeviceWindow on(me);
+    ASSERT_TRUE(on.window);
+    const Window& w = on.window;
+    const OnDevice elsewhere(me, {1});
+    Ints host = {1};
+    const auto refused = [](const absl::Status& status, const char* why) {
+      EXPECT_THAT(status.message(), HasSubstr(why));
+    };
+    refused(w.put(on.part(0, 1), other, 8).status(), "call put_signal");
+    refused(w.get(on.part(0, 1), other, 8).status(), "has no get on windows");
+    refused(w.accumulate(on.part(0, 1), other, 8, ReduceOp::kSum).status(),
+            "has no accumulate on windows");
+    refused(w.flush().status(), "only put_signal, signal and wait_signal");
+    refused(w.fence().status(), "only put_signal, signal and wait_signal");
+    refused(w.signal(other, 3, 1, SignalHow::kAdd).status(),
+            "have no index and no value");
+    refused(w.wait_signal(3, Compare::kGe, 1).status(),
+            "have no index and no value");
+    refused(
+        w.put_signal(on.part(0, 1), other, 8, 3, 1, SignalHow::kSet).status(),
+        "have no index and no value");
+    refused(w.put_signal(elsewhere.view(), other, 8).status(),
+            "the source lies outside of it");
+    refused(w.put_signal(on.part(0, 16), other, 1).status(),
+            "reaches beyond the target's part");
+    refused(w.put_signal(TensorView(host), other, 8).status(), "device");
+    refused(w.map_remote(other).status(), "cannot reach another rank's part");
+    refused(w.pages().status(), "not the host's");
+    refused(on.memory.release(), "a window is on the memory");
+    CUstream_st foreign(1 - me);
+    refused(w.on(handle(foreign)).signal(other).status(),
+            "does not belong to the backend's device");
+    CUstream_st stream(me);
+    fakes::gpu::Graph graph;
+    fakes::gpu::begin_capture(&stream, &graph, 2);
+    refused(w.on(handle(stream)).signal(other).status(),
+            "cannot be captured into a graph");
+    fakes::gpu::end_capture(&stream);
+    EXPECT_TRUE(w.signal(other).ok());
+    EXPECT_TRUE(w.wait_signal(other).ok());
+    ASSERT_TRUE(barrier().ok());
+    on.end();
+    // Nor can a window be on other memory, or on parts of other sizes.
+    refused(new_window({.memory = elsewhere.view()}).status(),
+            "not of the group's allocator");
+    refused(new_window({.count = 16, .backend = "nccl"}).status(),
+            "allocates no memory");
+  });
+}
+
+// The end of the group ends its windows, whatever they wait for.
+TEST(NcclFacade, AGroupEndsItsWindows) {
+  run(2, [](Session& session) {
+    const int me = session.rank();
+    const Peer other = Peer::group(1 - me);
+    DeviceWindow on(me);
+    ASSERT_TRUE(on.window);
+    const auto never = on.window.wait_signal(other, {.async = true});
+    ASSERT_TRUE(never.ok()) << never.status();
+    ASSERT_TRUE(barrier().ok());
+    EXPECT_TRUE(abort().ok());
+    EXPECT_FALSE(never->wait().ok());
+    EXPECT_FALSE(on.window.signal(other).ok());
   });
 }
 
@@ -496,7 +559,7 @@ TEST(NcclFacade, MissingLibrariesAreNamedAtTheStart) {
   options.rank = 0;
   options.world_size = 1;
   options.hints = {{"nccl_library", "/nowhere/libnccl.so.2"},
-                   {"cuda_driver", nccl_test::fake_driver()}};
+                   {"cuda_driver", fake_driver()}};
   absl::StatusOr<group::SessionPlan> plan = group::plan_session(
       options, base::Environment(std::map<std::string, std::string>{}));
   ASSERT_TRUE(plan.ok());
@@ -509,4 +572,4 @@ TEST(NcclFacade, MissingLibrariesAreNamedAtTheStart) {
 }
 
 }  // namespace
-}  // namespace distwrap
+}  // namespace distwrap::nccl_test

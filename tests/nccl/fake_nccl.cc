@@ -80,6 +80,9 @@ int32_t caps_here(dw_backend* backend, const dw_caps_row** rows, uint64_t* n,
     row.memory = DW_BIT(DW_DEVICE_CPU);
     // NCCL's messages have no tags and come in order, as the suite's do not.
     row.ops &= ~dw_sdk::kMessages;
+    // Windows are on memory of the device alone.
+    row.ops &=
+        ~(DW_BIT(DW_OP_PUT) | DW_BIT(DW_OP_SIGNAL) | DW_BIT(DW_OP_WAIT_SIGNAL));
     // Nothing of these exists without a stream of the caller's.
     row.flags &= ~uint32_t{DW_FLAG_ASIDE | DW_FLAG_CAPTURE |
                            DW_FLAG_SCALE_ON_DEVICE | DW_FLAG_REGISTERED};

@@ -58,24 +58,59 @@ int32_t FakeRank::build(dw_setup_info info, conformance::Meeting& with,
   error = {};
   dw_setup* setup = nullptr;
   dw_blob blob = {};
-  int32_t code = nccl().setup_begin(backend, &info, &setup, &blob, &error);
+  const int32_t code =
+      nccl().setup_begin(backend, &info, &setup, &blob, &error);
+  dw_setup_result result = {};
+  const int32_t ended =
+      finish(code, setup, blob, info.rank, with, rounds, &result);
+  if (ended == DW_OK) *made = result.comm;
+  return ended;
+}
+
+int32_t FakeRank::build_window(void* at, int64_t bytes, dw_window** made) {
+  dw_setup_info info = {};
+  info.struct_size = sizeof info;
+  info.flags = DW_SETUP_WINDOW;
+  info.rank = rank;
+  info.size = size;
+  info.uid = 11;
+  info.epoch = 1;
+  info.parent = comm;
+  info.memory.data = at;
+  info.memory.count = bytes;
+  info.memory.dtype = {1, 8, 1};
+  error = {};
+  dw_setup* setup = nullptr;
+  dw_blob blob = {};
+  const int32_t code = nccl().window_create(comm, &info, &setup, &blob, &error);
+  dw_setup_result result = {};
+  const int32_t ended = finish(code, setup, blob, rank, meeting, 1000, &result);
+  if (ended == DW_OK) *made = result.window;
+  return ended;
+}
+
+int32_t FakeRank::end_window(dw_window* window) {
+  error = {};
+  return nccl().window_destroy(window, conformance::now_ns() + 5'000'000'000,
+                               &error);
+}
+
+int32_t FakeRank::finish(int32_t code, dw_setup* setup, dw_blob blob, int me,
+                         conformance::Meeting& with, int rounds,
+                         dw_setup_result* result) {
   for (int round = 0; round < rounds; ++round) {
     // A failed rank still comes, with nothing.
     std::string mine;
     if (code == DW_OK)
       mine.assign(static_cast<const char*>(blob.data), blob.size);
-    const std::vector<std::string> all = with.swap(info.rank, mine);
+    const std::vector<std::string> all = with.swap(me, mine);
     if (code != DW_OK) return code;
     std::vector<dw_blob> blobs;
     for (const std::string& one : all)
       blobs.push_back({one.data(), one.size(), nullptr, 0});
-    dw_setup_result result = {};
-    code = nccl().setup_step(setup, blobs.data(), blobs.size(), &blob, &result,
+    code = nccl().setup_step(setup, blobs.data(), blobs.size(), &blob, result,
                              &error);
-    if (code == DW_DONE) {
-      *made = result.comm;
-      return DW_OK;
-    }
+    if (code == DW_DONE) return DW_OK;
   }
   if (code == DW_OK) nccl().setup_cancel(setup);
   return code == DW_OK ? int32_t{DW_CANCELLED} : code;
@@ -111,6 +146,17 @@ dw_op FakeRank::op(uint16_t kind, void* in, void* out, int64_t count,
 dw_op FakeRank::on(dw_op op, CUstream_st& stream) const {
   op.stream = {DW_DEVICE_CUDA, device, &stream};
   return op;
+}
+
+dw_op FakeRank::on_window(uint16_t kind, dw_window* window, int32_t peer,
+                          void* in, int64_t count, uint64_t offset) const {
+  dw_op made = op(kind, in, nullptr, count, peer);
+  if (kind == DW_OP_PUT) made.flags |= DW_FLAG_WITH_SIGNAL;
+  made.window = window;
+  made.window_offset = offset;
+  made.signal_index = DW_SIGNAL_PAIR;
+  made.signal_how = DW_SIGNAL_ADD;
+  return made;
 }
 
 int32_t FakeRank::call(dw_op op) {

@@ -47,12 +47,20 @@ class FakeRank {
   // which one, of which parent.
   int32_t build(dw_setup_info info, conformance::Meeting& with, dw_comm** made,
                 int rounds = 1000);
+  // Builds a window of `comm` on this memory.
+  int32_t build_window(void* at, int64_t bytes, dw_window** made);
+  int32_t end_window(dw_window* window);
   void close();
 
   // Operations on device memory, in host order.
   dw_op op(uint16_t kind, void* in, void* out, int64_t count,
            int32_t peer = -1) const;
   dw_op on(dw_op op, CUstream_st& stream) const;
+  // On a window: a put of `count` elements of 64 bits that signals, a signal,
+  // or a wait for one.
+  dw_op on_window(uint16_t kind, dw_window* window, int32_t peer,
+                  void* in = nullptr, int64_t count = 0,
+                  uint64_t offset = 0) const;
   // Waits for the end of an operation in host order.
   int32_t call(dw_op op);
   int32_t submit(const dw_op& op, dw_work* work);
@@ -63,6 +71,11 @@ class FakeRank {
   dw_error error = {};
 
  private:
+  // Runs the rounds of a setup that has begun with `code`.
+  int32_t finish(int32_t code, dw_setup* setup, dw_blob blob, int me,
+                 conformance::Meeting& with, int rounds,
+                 dw_setup_result* result);
+
   const Team& team_;
 };
 

@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace distwrap::nccl_test {
@@ -647,6 +649,178 @@ TEST_F(NcclRules, CallsThatDifferBetweenRanks) {
     else
       nccl.ncclRecv(memory, 2, ncclInt32, 0, comm, on);
   });
+}
+
+// One rank with memory of NCCL, which may become a window.
+class NcclWindowRules : public NcclRules {
+ protected:
+  static constexpr size_t kWindow = 4096;
+  NcclWindowRules() {
+    void* made = nullptr;
+    nccl.ncclMemAlloc(&made, 2 * kWindow);
+    memory = static_cast<char*>(made);
+    comm = make();
+  }
+  ~NcclWindowRules() override {
+    stream.synchronize();
+    nccl.ncclCommAbort(comm);
+    nccl.ncclMemFree(memory);
+  }
+
+  int add_window(void* at, size_t bytes = kWindow) {
+    const int result = nccl.ncclCommWindowRegister(comm, at, bytes, &window,
+                                                   NCCL_WIN_COLL_SYMMETRIC);
+    wait(comm);
+    return result;
+  }
+  // In a group, and launched.
+  void call(const std::function<int()>& of_nccl) {
+    nccl.ncclGroupStart();
+    of_nccl();
+    nccl.ncclGroupEnd();
+    wait(comm);
+    stream.synchronize();
+  }
+  void put(const void* from, size_t bytes, size_t offset) {
+    call([&] {
+      return nccl.ncclPutSignal(from, bytes, ncclUint8, 0, window, offset, 0, 0,
+                                0, comm, &stream);
+    });
+  }
+  void signal(int index = 0, int context = 0, unsigned flags = 0) {
+    call([&] {
+      return nccl.ncclSignal(0, index, context, flags, comm, &stream);
+    });
+  }
+
+  // The backend aborts the communicators of windows, and so does not call it.
+  static int deregister(ncclComm* of, ncclWindow_vidmem* ended) {
+    void* const library = dlopen(fake_nccl(kVersion).c_str(), RTLD_NOW);
+    return reinterpret_cast<int (*)(ncclComm*, ncclWindow_vidmem*)>(
+        dlsym(library, "ncclCommWindowDeregister"))(of, ended);
+  }
+
+  char* memory = nullptr;
+  ncclComm* comm = nullptr;
+  ncclWindow_vidmem* window = nullptr;
+};
+
+TEST_F(NcclWindowRules, OnMemoryThatCannotBeShared) {
+  const Collected collected;
+  EXPECT_EQ(add_window(memory + 8), ncclInvalidArgument);
+  EXPECT_EQ(add_window(memory, 0), ncclInvalidArgument);
+  EXPECT_THAT(collected.rules(),
+              Contains("a window that is not aligned").Times(2));
+  void* const other = fakes::gpu::allocate(0, kWindow);
+  EXPECT_EQ(add_window(other), ncclInvalidArgument);
+  EXPECT_THAT(collected.rules(),
+              Contains("a window on memory that cannot be shared"));
+  fakes::gpu::release(other);
+}
+
+TEST_F(NcclWindowRules, SignalsBeforeAWindow) {
+  const Collected collected;
+  signal();
+  EXPECT_THAT(collected.rules(), Contains("a signal before a window"));
+}
+
+TEST_F(NcclWindowRules, SignalsWithAnIndex) {
+  add_window(memory);
+  const Collected collected;
+  signal(1);
+  signal(0, 1);
+  signal(0, 0, 1);
+  EXPECT_THAT(collected.rules(), Contains("a signal with an index").Times(3));
+}
+
+TEST_F(NcclWindowRules, PutsFromElsewhere) {
+  add_window(memory);
+  const Collected collected;
+  put(x, 8, 0);
+  put(memory + kWindow, 8, 0);
+  EXPECT_THAT(collected.rules(),
+              Contains("a put from outside of a window").Times(2));
+}
+
+TEST_F(NcclWindowRules, PutsBeyondTheEnd) {
+  add_window(memory);
+  const Collected collected;
+  put(memory, 8, kWindow - 4);
+  EXPECT_THAT(collected.rules(), Contains("put beyond the window"));
+}
+
+TEST_F(NcclWindowRules, UsesAfterTheEndOfAWindow) {
+  add_window(memory);
+  deregister(comm, window);
+  const Collected collected;
+  ncclWindow_vidmem* const ended = window;
+  EXPECT_EQ(deregister(comm, ended), ncclInvalidArgument);
+  add_window(memory);
+  window = ended;
+  put(memory, 8, 0);
+  EXPECT_THAT(collected.rules(), Contains("unknown window").Times(2));
+}
+
+TEST_F(NcclWindowRules, MemoryFreedUnderAWindow) {
+  add_window(memory);
+  const Collected collected;
+  void* const old = std::exchange(memory, nullptr);
+  nccl.ncclMemFree(old);
+  EXPECT_THAT(collected.rules(), Contains("memory freed while registered"));
+}
+
+// Until 2.31.2 NCCL writes to the wrong one.
+TEST_F(NcclWindowRules, TwoWindowsOnOneAllocation) {
+  EXPECT_EQ(add_window(memory), ncclInProgress);
+  EXPECT_EQ(add_window(memory + kWindow), ncclInProgress);
+  Nccl old;
+  dw_error error = {};
+  ASSERT_EQ(nccl_backend::open_nccl(fake_nccl(22902), &old, &error), DW_OK);
+  std::swap(old, nccl);
+  ncclConfig config = good_config();
+  config.size = 80;
+  config.version = 22803;
+  ncclUniqueId id;
+  nccl.ncclGetUniqueId(&id);
+  ncclComm* made = begin(1, 0, id, config);
+  wait(made);
+  void* both = nullptr;
+  nccl.ncclMemAlloc(&both, 2 * kWindow);
+  std::swap(comm, made);
+  EXPECT_EQ(add_window(both), ncclInProgress);
+  {
+    const Collected collected;
+    EXPECT_EQ(add_window(static_cast<char*>(both) + kWindow),
+              ncclInvalidArgument);
+    EXPECT_THAT(collected.rules(), Contains("two windows on one allocation"));
+  }
+  nccl.ncclCommAbort(comm);
+  nccl.ncclMemFree(both);
+  std::swap(comm, made);
+  std::swap(old, nccl);
+}
+
+// Two ranks: their parts differ in size, and one has ended when the other puts.
+TEST_F(NcclWindowRules, OfTwoRanks) {
+  const Collected collected;
+  Moment ended;
+  two_ranks([&](int rank, ncclComm* of, CUstream_st* on, void* /*memory*/) {
+    void* mine = nullptr;
+    nccl.ncclMemAlloc(&mine, 2 * kWindow);
+    ncclWindow_vidmem* made = nullptr;
+    nccl.ncclCommWindowRegister(of, mine, rank == 0 ? kWindow : 2 * kWindow,
+                                &made, NCCL_WIN_COLL_SYMMETRIC);
+    wait(of);
+    if (rank == 1) {
+      deregister(of, made);
+      ended.happen();
+      return;
+    }
+    ended.wait();
+    nccl.ncclPutSignal(mine, 8, ncclUint8, 1, made, 0, 0, 0, 0, of, on);
+  });
+  EXPECT_THAT(collected.rules(), Contains("a window of another size"));
+  EXPECT_THAT(collected.rules(), Contains("put to a window that has ended"));
 }
 
 }  // namespace

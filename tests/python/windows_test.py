@@ -60,7 +60,8 @@ def test_counting_signals():
     window = dist.Window(count=1)
     for _ in range(3):
         window.signal(next_rank())
-    for _ in range(3):
+    window.put_signal(np.ones(1, "f4"), next_rank(), index=None)
+    for _ in range(4):
         window.wait_signal(source=last_rank())
     refused(window.wait_signal, source=last_rank(), timeout=0.05,
             reason="kTimedOut", kind=TimeoutError)

@@ -7,6 +7,7 @@
 #include "nccl/cuda_types.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -23,7 +24,7 @@ constexpr int kDevices = 64;
 
 struct Machine {
   std::mutex mutex;
-  std::atomic<int> devices{kDevices}, capability{9};
+  std::atomic<int> devices{kDevices}, capability{9}, version{12080};
   CUctx_st contexts[kDevices];
   int retained[kDevices] = {};
   std::map<int, std::unique_ptr<CUstream_st>> legacy;
@@ -86,6 +87,9 @@ void set_machine(int devices, int capability) {
   machine().capability = capability;
 }
 
+void set_driver_version(int version) { machine().version = version; }
+int driver_version() { return machine().version; }
+
 int contexts_in_use() {
   std::lock_guard<std::mutex> lock(machine().mutex);
   int n = 0;
@@ -122,7 +126,7 @@ FAKE_EXPORT int cuInit(unsigned) {
   return machine().devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuDriverGetVersion(int* version) {
-  *version = 12080;
+  *version = machine().version;
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuGetErrorName(int result, const char** name) {

@@ -21,6 +21,9 @@ FAKE_EXPORT int contexts_in_use();
 // From now on there are so many devices, of this compute capability; at first
 // 64 of 9.
 FAKE_EXPORT void set_machine(int devices, int capability);
+// The driver's version from now on, as CUDA counts; at first 12080.
+FAKE_EXPORT void set_driver_version(int version);
+FAKE_EXPORT int driver_version();
 
 // Captures `stream`, in the global mode unless told otherwise: its tasks go
 // into `graph`.

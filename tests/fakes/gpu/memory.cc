@@ -92,6 +92,12 @@ int device_of(const void* address) {
   return region == nullptr ? -1 : region->device;
 }
 
+const void* allocation_of(const void* address) {
+  size_t offset;
+  if (memory().find(address, &offset) == nullptr) return nullptr;
+  return static_cast<const char*>(address) - offset;
+}
+
 char* reach(int device, const void* address, size_t bytes) {
   size_t offset = 0;
   const std::shared_ptr<Region> region = memory().find(address, &offset);

@@ -18,6 +18,8 @@ FAKE_EXPORT bool release(void* address);
 // The bytes of a device that nobody has, of a size that is not enforced.
 inline constexpr size_t kDeviceMemory = size_t{80} << 30;
 FAKE_EXPORT size_t free_memory();
+// The first address of the allocation with this one; null: none.
+FAKE_EXPORT const void* allocation_of(const void* address);
 // The device of an address, -1 for memory of the host.
 FAKE_EXPORT int device_of(const void* address);
 

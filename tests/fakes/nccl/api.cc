@@ -20,7 +20,8 @@ constexpr int kVersion = FAKE_NCCL_VERSION;
 struct Library {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<nccl::Clique>> cliques;  // by id
-  std::set<ncclComm*> comms;  // all there ever were
+  std::set<ncclComm*> comms;        // all there ever were
+  std::set<const void*> allocated;  // by ncclMemAlloc
   std::mt19937_64 random{std::random_device{}()};
 };
 Library& library() {
@@ -210,6 +211,7 @@ void note_config(const ncclConfig& config) {
   note_field("minCTAs", config.minCTAs);
   note_field("maxCTAs", config.maxCTAs);
   note_field("cgaClusterSize", config.cgaClusterSize);
+  note_field("splitShare", config.splitShare);
   if (config.netName != nullptr)
     gpu::note(std::string("netName=") + config.netName);
   if (config.version >= 22600) note_field("trafficClass", config.trafficClass);
@@ -262,6 +264,63 @@ int init(ncclComm** comm, int ranks, int rank, const std::string& id,
   });
   return ncclInProgress;
 }
+
+#if FAKE_NCCL_VERSION >= 22703
+// Whether the memory may become a window, with NCCL's mutex held.
+bool may_be_window(const ncclComm* comm, const char* at, size_t bytes) {
+  const void* const allocation = gpu::allocation_of(at);
+  const char* rule = nullptr;
+  if (bytes == 0 || reinterpret_cast<uintptr_t>(at) % 4096 != 0)
+    rule = "a window that is not aligned";
+  else if (library().allocated.count(allocation) == 0 ||
+           gpu::device_of(at) != comm->device)
+    rule = "a window on memory that cannot be shared";
+  else if (kVersion < 23102)
+    for (const ncclComm* const other : library().comms)
+      for (const ncclWindow_vidmem* const window : other->windows)
+        if (!other->over && gpu::allocation_of(window->at) == allocation)
+          rule = "two windows on one allocation";
+  if (rule != nullptr) gpu::broken(rule, std::to_string(bytes) + " bytes");
+  return rule == nullptr;
+}
+
+// The windows of a communicator end with it.
+void end_windows(ncclComm* comm) {
+  std::lock_guard<std::mutex> lock(library().mutex);
+  for (const ncclWindow_vidmem* const window : comm->windows)
+    comm->clique->remove_window(window->number, comm->rank);
+  comm->windows.clear();
+}
+#else
+void end_windows(ncclComm* /*comm*/) {}
+#endif
+
+#if FAKE_NCCL_VERSION >= 22902
+// Checks the rules that every one-sided call has to keep.
+int check_one_sided(const ncclComm* comm, int index, int context,
+                    unsigned flags, const char* name) {
+  if (gpu::driver_version() < 12050) return ncclInvalidUsage;
+  if (index != 0 || context != 0 || flags != 0) {
+    gpu::broken("a signal with an index",
+                std::string(name) + ": index, context and flags have to be 0");
+    return ncclInvalidArgument;
+  }
+  const std::lock_guard<std::mutex> lock(library().mutex);
+  if (!comm->windows.empty()) return ncclSuccess;
+  gpu::broken("a signal before a window", name);
+  return ncclInvalidUsage;
+}
+
+// The window of the communicator in which this memory lies.
+bool is_in_window(const ncclComm* comm, const char* at, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(library().mutex);
+  return std::any_of(comm->windows.begin(), comm->windows.end(),
+                     [&](const ncclWindow_vidmem* window) {
+                       return at >= window->at &&
+                              at + bytes <= window->at + window->bytes;
+                     });
+}
+#endif
 
 // Some ranks of `parent` build a communicator of their own: its id, their
 // number and this rank's place, which NCCL's thread finds out. `*child` is set
@@ -406,6 +465,7 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
+  end_windows(comm);
   comm->join();
   return ncclSuccess;
 }
@@ -424,6 +484,7 @@ FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   }
   if (child != nullptr) child->wake();
   comm->join();
+  end_windows(comm);
   return ncclSuccess;
 }
 
@@ -434,15 +495,23 @@ FAKE_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
     return ncclUnhandledCudaError;
   }
   *address = gpu::allocate(gpu::current_device(), bytes);
+  const std::lock_guard<std::mutex> lock(library().mutex);
+  library().allocated.insert(*address);
   return *address == nullptr ? ncclUnhandledCudaError : ncclSuccess;
 }
 FAKE_EXPORT int ncclMemFree(void* address) {
   {
     std::lock_guard<std::mutex> lock(library().mutex);
-    for (const ncclComm* const comm : library().comms)
-      if (!comm->over && comm->is_registered(address))
+    for (const ncclComm* const comm : library().comms) {
+      if (comm->over) continue;
+      bool known = comm->is_registered(address);
+      for (const ncclWindow_vidmem* const window : comm->windows)
+        known = known || gpu::allocation_of(window->at) == address;
+      if (known)
         gpu::broken("memory freed while registered",
                     "a communicator still knows it");
+    }
+    library().allocated.erase(address);
   }
   return gpu::release(address) ? ncclSuccess : ncclInvalidArgument;
 }
@@ -667,6 +736,109 @@ FAKE_EXPORT int ncclCommShrink(ncclComm* comm, int* excluded, int n_excluded,
     *found = place;
     return true;
   });
+}
+#endif
+
+#if FAKE_NCCL_VERSION >= 22703
+// All ranks make their windows in the same order.
+FAKE_EXPORT int ncclCommWindowRegister(ncclComm* comm, void* address,
+                                       size_t bytes, ncclWindow_vidmem** window,
+                                       int flags) {
+  if (!is_ready(comm, "ncclCommWindowRegister")) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  const Inside entry(comm->device);
+  const std::lock_guard<std::mutex> lock(library().mutex);
+  char* const at = static_cast<char*>(address);
+  if (flags != NCCL_WIN_COLL_SYMMETRIC || !may_be_window(comm, at, bytes))
+    return ncclInvalidArgument;
+  auto* const made =
+      new ncclWindow_vidmem{comm, comm->windows_made++, at, bytes};
+  if (!comm->clique->add_window(made->number, comm->rank, comm->device, at,
+                                bytes))
+    return ncclInvalidUsage;
+  comm->windows.insert(made);
+  gpu::note("ncclCommWindowRegister");
+  *window = nullptr;
+  comm->state = ncclInProgress;
+  comm->later([comm, made, window] {
+    if (comm->clique->wait_for_all({5, made->number, 0, 0}, comm->rank,
+                                   comm->clique->size(),
+                                   [comm] { return comm->is_gone(); })) {
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      *window = made;
+    }
+    comm->state = ncclSuccess;
+  });
+  return ncclInProgress;
+}
+FAKE_EXPORT int ncclCommWindowDeregister(ncclComm* comm,
+                                         ncclWindow_vidmem* window) {
+  if (!is_ready(comm, "ncclCommWindowDeregister")) return ncclInvalidUsage;
+  if (const int planned = gpu::planned_failure()) return planned;
+  const Inside entry(comm->device);
+  const std::lock_guard<std::mutex> lock(library().mutex);
+  if (comm->windows.erase(window) != 1) {
+    gpu::broken("unknown window", "it has ended, or never was");
+    return ncclInvalidArgument;
+  }
+  comm->clique->remove_window(window->number, comm->rank);
+  return ncclSuccess;
+}
+#endif
+#if FAKE_NCCL_VERSION >= 22902
+FAKE_EXPORT int ncclPutSignal(const void* in, size_t count, int type, int peer,
+                              ncclWindow_vidmem* window, size_t offset,
+                              int index, int context, unsigned flags,
+                              ncclComm* comm, CUstream_st* stream) {
+  constexpr char kName[] = "ncclPutSignal";
+  if (const int bad = check_one_sided(comm, index, context, flags, kName))
+    return bad;
+  {
+    const std::lock_guard<std::mutex> lock(library().mutex);
+    if (comm->windows.count(window) == 0) {
+      gpu::broken("unknown window", kName);
+      return ncclInvalidArgument;
+    }
+  }
+  if (in == nullptr || !is_in_window(comm, static_cast<const char*>(in),
+                                     count * nccl::bytes_of(type))) {
+    gpu::broken("a put from outside of a window", kName);
+    return ncclInvalidArgument;
+  }
+  Part part =
+      part_of(Kind::kPut, in, nullptr, count, type, ncclSum, peer, true);
+  part.window = window->number;
+  part.offset = offset;
+  gpu::note(kName);
+  return call(comm, stream, std::move(part), kName);
+}
+FAKE_EXPORT int ncclSignal(int peer, int index, int context, unsigned flags,
+                           ncclComm* comm, CUstream_st* stream) {
+  constexpr char kName[] = "ncclSignal";
+  if (const int bad = check_one_sided(comm, index, context, flags, kName))
+    return bad;
+  return call(comm, stream,
+              part_of(Kind::kSignal, nullptr, nullptr, 0, ncclUint8, ncclSum,
+                      peer, true),
+              kName);
+}
+FAKE_EXPORT int ncclWaitSignal(int n, ncclWaitSignalDesc* signals,
+                               ncclComm* comm, CUstream_st* stream) {
+  constexpr char kName[] = "ncclWaitSignal";
+  if (n <= 0 || signals == nullptr) return ncclInvalidArgument;
+  for (int i = 0; i < n; ++i) {
+    const ncclWaitSignalDesc& one = signals[i];
+    if (const int bad = check_one_sided(comm, one.sigIdx, one.ctx, 0, kName))
+      return bad;
+    if (one.opCnt <= 0) return ncclInvalidArgument;
+    if (const int bad = call(comm, stream,
+                             part_of(Kind::kWaitSignal, nullptr, nullptr,
+                                     static_cast<size_t>(one.opCnt), ncclUint8,
+                                     ncclSum, one.peer),
+                             kName))
+      return bad;
+  }
+  return ncclSuccess;
 }
 #endif
 

@@ -209,4 +209,50 @@ void LocalClique::run(int rank, int device,
   }
 }
 
+bool LocalClique::add_window(uint64_t number, int rank, int device, char* at,
+                             size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  windows_[{number, rank}] = {device, at, bytes};
+  for (const auto& [key, part] : windows_)
+    if (key.first == number && part.bytes != bytes)
+      gpu::broken("a window of another size",
+                  "rank " + std::to_string(key.second) + " has " +
+                      std::to_string(part.bytes) + " bytes, rank " +
+                      std::to_string(rank) + " has " + std::to_string(bytes));
+  return true;
+}
+
+void LocalClique::remove_window(uint64_t number, int rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  windows_.erase({number, rank});
+}
+
+void LocalClique::run_one_sided(int rank, int device, const Part& part,
+                                const std::function<bool()>& gone) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (gone()) return;
+  if (part.kind == Kind::kWaitSignal) {
+    size_t& here = signals_[{part.peer, rank}];
+    changed_.wait(lock, [&] { return gone() || here >= part.count; });
+    if (here >= part.count) here -= part.count;
+    return;
+  }
+  if (part.kind == Kind::kPut) {
+    const auto target = windows_.find({part.window, part.peer});
+    if (target == windows_.end())
+      return gpu::broken(
+          "put to a window that has ended",
+          "rank " + std::to_string(part.peer) + " has deregistered its part");
+    const size_t bytes = part.count * bytes_of(part.type);
+    if (part.offset + bytes > target->second.bytes)
+      return gpu::broken("put beyond the window",
+                         "offset " + std::to_string(part.offset));
+    std::memcpy(
+        reach(target->second.device, target->second.at + part.offset, bytes),
+        reach(device, part.in, bytes), bytes);
+  }
+  ++signals_[{rank, part.peer}];
+  changed_.notify_all();
+}
+
 }  // namespace fakes::nccl

@@ -29,7 +29,12 @@ enum class Kind : uint8_t {
   kGather,
   kScatter,
   kMessage,  // a send or a receive
+  // One-sided: only one rank makes the call.
+  kPut,
+  kSignal,
+  kWaitSignal,  // until `count` more signals of the peer have come
 };
+constexpr bool is_one_sided(Kind kind) { return kind >= Kind::kPut; }
 
 // One call of a rank.
 struct Part {
@@ -43,6 +48,10 @@ struct Part {
   const void* factor_at = nullptr;  // where the device reads it
   int peer = -1;                    // root; the other rank of a message
   bool sends = false;
+  // A put has the window, numbered in the order in which the ranks made them,
+  // and the place in the peer's part.
+  uint64_t window = 0;
+  size_t offset = 0;
   // Whether the memory of the call is, where there is any.
   std::optional<bool> registered;
 };
@@ -70,6 +79,17 @@ class Clique {
   virtual void run(int rank, int device,
                    const std::vector<std::pair<Key, Part>>& parts,
                    const std::function<bool()>& gone) = 0;
+  // Windows, by their numbers: a rank's part is added before it is used, and
+  // removed when nobody may write there any more. Only of ranks that are
+  // threads; false otherwise.
+  virtual bool add_window(uint64_t /*number*/, int /*rank*/, int /*device*/,
+                          char* /*at*/, size_t /*bytes*/) {
+    return false;
+  }
+  virtual void remove_window(uint64_t /*number*/, int /*rank*/) {}
+  // Runs a one-sided call of a rank.
+  virtual void run_one_sided(int /*rank*/, int /*device*/, const Part& /*part*/,
+                             const std::function<bool()>& /*gone*/) {}
   // Looks at `gone` again.
   virtual void wake() {}
 
@@ -90,9 +110,19 @@ class LocalClique final : public Clique {
                     const std::function<bool()>& gone) override;
   void run(int rank, int device, const std::vector<std::pair<Key, Part>>& parts,
            const std::function<bool()>& gone) override;
+  bool add_window(uint64_t number, int rank, int device, char* at,
+                  size_t bytes) override;
+  void remove_window(uint64_t number, int rank) override;
+  void run_one_sided(int rank, int device, const Part& part,
+                     const std::function<bool()>& gone) override;
   void wake() override;
 
  private:
+  struct WindowPart {
+    int device = 0;
+    char* at = nullptr;
+    size_t bytes = 0;
+  };
   struct Posted {
     Part part;
     int rank = 0, device = 0;
@@ -109,6 +139,9 @@ class LocalClique final : public Clique {
   std::condition_variable changed_;
   std::map<Key, Meeting> meetings_;
   std::map<Key, std::set<int>> joined_;
+  std::map<std::pair<uint64_t, int>, WindowPart> windows_;
+  // Signals that were raised and not waited for, by sender and target.
+  std::map<std::pair<int, int>, size_t> signals_;
 };
 
 }  // namespace fakes::nccl

@@ -76,9 +76,17 @@ Key next_key(ncclComm* comm, const Part& part, bool captured) {
 std::vector<std::pair<Key, Part>> with_keys(const Kernel& kernel) {
   std::vector<std::pair<Key, Part>> parts;
   for (const Called& called : kernel.calls)
-    parts.emplace_back(next_key(kernel.comm, called.part, kernel.captured),
-                       called.part);
+    if (!is_one_sided(called.part.kind))
+      parts.emplace_back(next_key(kernel.comm, called.part, kernel.captured),
+                         called.part);
   return parts;
+}
+
+void run_one_sided(const Kernel& kernel, const std::function<bool()>& gone) {
+  ncclComm* const comm = kernel.comm;
+  for (const Called& called : kernel.calls)
+    if (is_one_sided(called.part.kind))
+      comm->clique->run_one_sided(comm->rank, comm->device, called.part, gone);
 }
 
 void put_kernel(const std::shared_ptr<Kernel>& kernel) {
@@ -111,7 +119,9 @@ void put_kernel(const std::shared_ptr<Kernel>& kernel) {
                previous = comm->last_kernel]() mutable {
     for (const auto& moment : before) moment->wait();
     if (previous != nullptr) previous->wait();
-    comm->clique->run(comm->rank, comm->device, parts, gone);
+    run_one_sided(*kernel, gone);
+    if (!parts.empty())
+      comm->clique->run(comm->rank, comm->device, parts, gone);
     kernel->calls.clear();  // lets go of the memory
     ended->happen();
   });
@@ -137,6 +147,7 @@ void connect(Kernel& kernel) {
   ncclComm* const comm = kernel.comm;
   const auto gone = [comm] { return comm->is_gone(); };
   for (const Called& called : kernel.calls) {
+    if (is_one_sided(called.part.kind)) continue;
     const bool message = called.part.kind == Kind::kMessage;
     const int peer = message ? called.part.peer : -1;
     if (peer == comm->rank || !comm->connected.insert(peer).second) continue;
@@ -154,7 +165,7 @@ bool is_connected(const Kernel& kernel) {
       kernel.calls.begin(), kernel.calls.end(), [&](const Called& called) {
         const int peer =
             called.part.kind == Kind::kMessage ? called.part.peer : -1;
-        return peer == kernel.comm->rank ||
+        return is_one_sided(called.part.kind) || peer == kernel.comm->rank ||
                kernel.comm->connected.count(peer) != 0;
       });
 }

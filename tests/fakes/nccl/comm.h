@@ -20,6 +20,14 @@
 #include <utility>
 #include <vector>
 
+// A rank's part of a window. Never freed, like communicators.
+struct ncclWindow_vidmem {
+  ncclComm* comm = nullptr;
+  uint64_t number = 0;
+  char* at = nullptr;
+  size_t bytes = 0;
+};
+
 // Never freed: a pointer to one that has ended stays recognisable.
 struct ncclComm {
  public:
@@ -40,6 +48,9 @@ struct ncclComm {
   int next_reduction = ncclNumOps;
   // Registered memory: the end of each block, by its beginning.
   std::map<const char*, const char*> registered;
+  // The windows of the communicator; guarded by the library's lock.
+  std::set<ncclWindow_vidmem*> windows;
+  uint64_t windows_made = 0;
   int groups = 0;           // launched so far
   int children = 0;         // made of it so far
   std::set<int> connected;  // peers; -1: all, for collectives
