@@ -174,8 +174,31 @@ TEST(NcclErrors, AnAsynchronousOneEndsTheGroup) {
   });
 }
 
+bool has_windows(int version) { return version >= 22902; }
+
+// Whether a window and calls on it work. When one does not the group is over.
+bool run_window(FakeRank& rank, void* at) {
+  dw_window* window = nullptr;
+  if (rank.build_window(at, 16, &window) != DW_OK) {
+    EXPECT_NE(rank.error.text[0], '\0');
+    return false;
+  }
+  bool good = true;
+  for (const dw_op& op : {rank.on_window(DW_OP_PUT, window, 0, at, 1, 8),
+                          rank.on_window(DW_OP_SIGNAL, window, 0),
+                          rank.on_window(DW_OP_WAIT_SIGNAL, window, 0),
+                          rank.on_window(DW_OP_WAIT_SIGNAL, window, 0)})
+    if (good && rank.call(op) != DW_DONE) {
+      good = false;
+      EXPECT_NE(rank.error.text[0], '\0');
+      EXPECT_NE(rank.call(op), DW_DONE) << "the window is broken";
+    }
+  EXPECT_EQ(rank.end_window(window), DW_OK) << rank.error.text;
+  return good;
+}
+
 // A short program: everything that calls NCCL on the way of a rank.
-void run_program(FakeRank& rank, bool* all_good) {
+void run_program(FakeRank& rank, int version, bool* all_good) {
   *all_good = rank.open() == DW_OK && rank.build() == DW_OK;
   if (!*all_good) return;
   const DeviceInts x(rank, {1, 2}), y(rank, {0, 0});
@@ -206,23 +229,30 @@ void run_program(FakeRank& rank, bool* all_good) {
   registered.flags |= DW_FLAG_REGISTERED;
   // In a group that has failed it fails, too.
   if (rank.call(registered) != DW_DONE) *all_good = false;
+  if (has_windows(version) && !run_window(rank, data)) *all_good = false;
   if (nccl().mem_release(rank.backend, mem, nullptr) == DW_OK) return;
   // Nothing has changed.
   *all_good = false;
   EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr), DW_OK);
 }
 
+class NcclEveryCall : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, NcclEveryCall, testing::ValuesIn(versions()),
+                         [](const auto& version) {
+                           return std::to_string(version.param);
+                         });
+
 // Each call of NCCL returns late, long after its group was aborted. The abort
 // returns at once, other devices go on, and in the end nothing is left.
-TEST(NcclErrors, NoReturnAtEveryCall) {
+TEST_P(NcclEveryCall, NoReturn) {
   for (int nth = 1;; ++nth) {
     bool happened = false;
-    run_unopened({.size = 1}, [&](FakeRank& rank) {
+    run_unopened({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
       fakes::gpu::hang_call(nth);
       std::atomic<bool> over = false;
       std::thread program([&] {
         bool good = false;
-        run_program(rank, &good);
+        run_program(rank, GetParam(), &good);
         over = true;
       });
       while (!over && !fakes::gpu::call_hangs()) std::this_thread::yield();
@@ -253,20 +283,20 @@ TEST(NcclErrors, NoReturnAtEveryCall) {
 
 // Each call of NCCL fails once, with each of its codes. The error comes out,
 // and a group of the same thread works afterwards: none was left open.
-TEST(NcclErrors, AtEveryCall) {
+TEST_P(NcclEveryCall, EveryCode) {
   for (int code = 1; code <= 8; ++code) {
     if (code == 7) continue;  // in progress is no error
     for (int nth = 1;; ++nth) {
       bool happened = false;
-      run_unopened({.size = 1}, [&](FakeRank& rank) {
+      run_unopened({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
         fakes::gpu::fail_call(nth, code);
         bool good = false;
-        run_program(rank, &good);
+        run_program(rank, GetParam(), &good);
         happened = fakes::gpu::has_failed();
         fakes::gpu::fail_call(0, 0);
         EXPECT_EQ(good, !happened) << "call " << nth << ", code " << code;
         rank.close();
-        run_program(rank, &good);
+        run_program(rank, GetParam(), &good);
         EXPECT_TRUE(good) << rank.error.text;
       });
       if (!happened) {
