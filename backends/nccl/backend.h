@@ -8,6 +8,7 @@
 #include "hints.h"
 #include "library.h"
 #include "registered.h"
+#include "replays.h"
 #include "sdk/buffers.h"
 #include "sdk/kept_failure.h"
 #include "watch.h"
@@ -64,7 +65,8 @@ struct NcclPart {
   std::unique_ptr<ncclComm*> child;
   // NCCL splits it: until that has ended nobody else may use it.
   bool splitting = false;
-  bool captured = false;           // graphs may have operations of it
+  bool captured = false;  // graphs may have operations of it
+  Replays replays;
   std::atomic<int> operations{0};  // in flight
 };
 

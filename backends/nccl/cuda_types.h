@@ -37,6 +37,8 @@ enum : unsigned {
   CU_STREAM_NON_BLOCKING = 1,
   CU_EVENT_DISABLE_TIMING = 2,
 };
+// The flags of cuMemHostAlloc that are used.
+enum : unsigned { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 
 // CUstreamCaptureStatus
 enum : int {

@@ -59,6 +59,7 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
     if (result == ncclSuccess) {
       ending.settled();
       owned.nccl.ncclCommDestroy(owned.handle);
+      owned.part->replays.free(owned.device->driver());
       return;
     }
     std::this_thread::sleep_for(nap);

@@ -205,12 +205,23 @@ class Launch {
            backend_.host->now_ns(backend_.host->self) >= deadline_ns_;
   }
 
+  int watch_replays(LaunchItem& item) {
+    if (item.comm->hints.watch_replays != 1) return CUDA_SUCCESS;
+    int64_t limit_ns = item.op->timeout_ns;
+    if (limit_ns == 0 && item.op->deadline_ns != 0)
+      limit_ns =
+          item.op->deadline_ns - backend_.host->now_ns(backend_.host->self);
+    backend_.watch->watch_replays();
+    return item.comm->part->replays.begin(driver_, item.stream(), item.op->kind,
+                                          item.op->seq, limit_ns, &item.replay);
+  }
+
   // An operation begins behind what the caller's stream has now. Those of one
   // group on one stream share an event.
   int record_begin(LaunchItem& item, const LaunchItem* before) {
     if (item.flight == nullptr) {
       item.comm->part->captured = true;
-      return CUDA_SUCCESS;
+      return watch_replays(item);
     }
     Flight& flight = *item.flight;
     flight.comm = item.comm;
@@ -316,9 +327,12 @@ class Launch {
 
   int32_t record_ends(dw_error* error) {
     for (const LaunchItem& item : items_) {
-      if (item.flight == nullptr) continue;
-      if (int result = driver_.cuEventRecord(item.flight->event, item.stream());
-          result != CUDA_SUCCESS)
+      int result = CUDA_SUCCESS;
+      if (item.flight != nullptr)
+        result = driver_.cuEventRecord(item.flight->event, item.stream());
+      else if (item.replay != nullptr)
+        result = Replays::end(driver_, item.stream(), item.replay);
+      if (result != CUDA_SUCCESS)
         return fail_driver(driver_, "the end cannot be recorded", result,
                            error);
     }

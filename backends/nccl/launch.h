@@ -18,6 +18,7 @@ struct LaunchItem {
   Flight* flight = nullptr;
   int reduction = 0;
   bool made_reduction = false;
+  Replays::Word* replay = nullptr;  // null: no replay is watched
 
   // Where it runs.
   CUstream_st* stream() const {

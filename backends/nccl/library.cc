@@ -53,6 +53,7 @@ int32_t open_driver(const std::string& path, Driver* driver, dw_error* error) {
   const char* missing = nullptr;
 #define CUDA_SYMBOL(type, name, parameters) \
   if (!find(handle, #name, &found.name)) missing = #name;
+#define CUDA_OPTIONAL(type, name, parameters) find(handle, #name, &found.name);
 #include "symbols.def"
   if (missing != nullptr)
     return refuse(error, path + " has no " + missing +

@@ -25,6 +25,7 @@ std::string version_text(int code);
 // The functions of the CUDA driver, by their names. Optional ones may be null.
 struct Driver {
 #define CUDA_SYMBOL(type, name, parameters) type(*name) parameters = nullptr;
+#define CUDA_OPTIONAL(type, name, parameters) type(*name) parameters = nullptr;
 #include "symbols.def"
 
   // "CUDA_ERROR_INVALID_VALUE"

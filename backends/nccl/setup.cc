@@ -114,6 +114,11 @@ class Setup final : public dw_hostmem::SetupExchange {
     if (int32_t code =
             fill_config(backend_.nccl.version, comm_->hints, &config_, error))
       return code;
+    if (comm_->hints.watch_replays == 1 &&
+        !Replays::possible(backend_.device->driver()))
+      return dw_unsupported(error,
+                            "nccl: hint watch_replays needs a driver of CUDA "
+                            "11.7 or newer");
     hello_.version = backend_.nccl.version;
     hello_.device = backend_.device->ordinal();
     hello_.uuid = backend_.device->uuid();

@@ -25,15 +25,21 @@ constexpr milliseconds kErrorsEvery{10};
 
 // "all_reduce #4"
 std::string name_of(const Flight& flight) {
+  return operation_name(flight.kind, flight.seq);
+}
+
+}  // namespace
+
+std::string operation_name(uint16_t kind, uint64_t seq) {
   std::string name = "an operation";
-  switch (flight.kind) {
+  switch (kind) {
 #define DW_OP(value, name_of_kind, enumerator, text, peer, in, out, summary) \
   case value:                                                                \
     name = #text;                                                            \
     break;
 #include "distwrap/abi/ops.def"
   }
-  return flight.seq == 0 ? name : name + " #" + std::to_string(flight.seq);
+  return seq == 0 ? name : name + " #" + std::to_string(seq);
 }
 
 std::string running_for(int64_t ns) {
@@ -42,8 +48,6 @@ std::string running_for(int64_t ns) {
                 static_cast<double>(ns) / 1e9);
   return text;
 }
-
-}  // namespace
 
 int32_t Watch::start(dw_error* error) {
   return dw_sdk::start_thread(
@@ -83,6 +87,14 @@ void Watch::hurry() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     hurried_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Watch::watch_replays() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(watches_replays_, true)) return;
   }
   changed_.notify_all();
 }
@@ -274,6 +286,22 @@ void Watch::ask_for_errors() {
   }
 }
 
+void Watch::look_at_replays() {
+  const int64_t now_ns = backend_->host->now_ns(backend_->host->self);
+  for (Comm* const comm : comms_) {
+    if (comm->failure.is_over()) continue;
+    const std::string stuck = comm->part->replays.look(now_ns);
+    if (stuck.empty()) continue;
+    const std::string text = "nccl: " + stuck + ", longer than it may";
+    dw_error error = {};
+    dw_fail(&error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+            text.c_str());
+    comm->failure.fail(error, nullptr);
+    backend_->host->log(backend_->host->self, DW_LOG_WARNING,
+                        {text.data(), text.size()});
+  }
+}
+
 void Watch::run() {
   // Timers of a thread may be late by 50 us, unless it asks for less.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
@@ -283,8 +311,11 @@ void Watch::run() {
   auto asked = std::chrono::steady_clock::now();
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    if (idle()) {
-      changed_.wait(lock, [this] { return !idle(); });
+    if (idle() && watches_replays_) {
+      changed_.wait_for(lock, kErrorsEvery, [this] { return !idle(); });
+      nap = kFirstNap;
+    } else if (idle()) {
+      changed_.wait(lock, [this] { return !idle() || watches_replays_; });
       nap = kFirstNap;
     } else if (!hurried_ && !ending_) {
       changed_.wait_for(lock, nap);
@@ -296,6 +327,7 @@ void Watch::run() {
     if (now - asked >= kErrorsEvery) {
       asked = now;
       ask_for_errors();
+      if (watches_replays_) look_at_replays();
     }
     for (Comm* const comm : comms_)
       if (comm->failure.is_over() && !abort_if_broken(comm)) some_broken = true;

@@ -21,6 +21,11 @@ struct Backend;
 struct Block;
 struct Comm;
 
+// "all_reduce #4"
+std::string operation_name(uint16_t kind, uint64_t seq);
+// "has been running for 3.000 s"
+std::string running_for(int64_t ns);
+
 // When the device begins an operation. Those of one stream follow each other.
 enum class Begins : uint8_t {
   kAfterPrevious,  // when the one before it in its stream has ended
@@ -66,6 +71,9 @@ class Watch {
   void remove(Comm* comm);
   // A communicator has broken.
   void hurry();
+  // Graphs have operations whose replays are watched: from now on the thread
+  // looks now and then, also when nothing flies.
+  void watch_replays();
 
   // A flight with events of the device. It goes back by `put_back`, or by
   // `depart`, which makes it known to the thread.
@@ -94,6 +102,7 @@ class Watch {
   // Tells the host of them, and keeps them for later. Returns their number.
   int finish(Flight* ended);
   void ask_for_errors();
+  void look_at_replays();
   bool idle() const;
 
   Backend* const backend_;
@@ -105,7 +114,7 @@ class Watch {
   Flight** last_ = &flying_;
   Flight* free_ = nullptr;
   uint64_t taken_ = 0;
-  bool ending_ = false, hurried_ = false;
+  bool ending_ = false, hurried_ = false, watches_replays_ = false;
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -126,6 +127,65 @@ TEST(NcclGraphs, AGraphKeepsItsCommunicator) {
     EXPECT_EQ(x.values(), Ints{3});
     graph = nullptr;
     rank.close();
+  });
+}
+
+constexpr int64_t kLimit = 60'000'000;
+
+// A rank that launches its graph alone waits for ever, and is told so.
+TEST(NcclGraphs, AReplayThatIsStuckEndsItsGroup) {
+  run_ranks({.size = 2, .hints = {{"watch_replays", "1"}}}, [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    Graph graph;
+    fakes::gpu::begin_capture(&stream, &graph);
+    dw_op op = sum(rank, x, stream);
+    op.seq = 4;
+    op.timeout_ns = kLimit;
+    dw_work work;
+    EXPECT_EQ(rank.submit(op, &work), DW_DONE) << rank.error.text;
+    fakes::gpu::end_capture(&stream);
+    fakes::gpu::launch(graph, &stream);
+    stream.synchronize();
+    rank.meeting.swap(rank.rank, "");
+    if (rank.rank == 0) {
+      // Others are behind the one that is stuck.
+      for (int i = 0; i < 3; ++i) fakes::gpu::launch(graph, &stream);
+      stream.synchronize();
+      const dw_op next = rank.op(DW_OP_BARRIER, nullptr, nullptr, 0);
+      EXPECT_EQ(rank.call(next), DW_DEADLINE_EXCEEDED);
+      EXPECT_EQ(rank.error.reason, DW_REASON_TIMED_OUT);
+      EXPECT_THAT(rank.error.text,
+                  HasSubstr("a replay of the captured all_reduce #4 has been "
+                            "running for"));
+    }
+    rank.meeting.swap(rank.rank, "");
+    graph.tasks.clear();
+    nccl().comm_abort(rank.comm, nullptr);
+  });
+}
+
+// Together they last longer than one of them may.
+TEST(NcclGraphs, ReplaysThatGoOnAreNotStuck) {
+  run_ranks({.size = 2, .hints = {{"watch_replays", "1"}}}, [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {0});
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    Graph graph;
+    fakes::gpu::begin_capture(&stream, &graph);
+    dw_op op = sum(rank, x, stream);
+    op.timeout_ns = kLimit;
+    dw_work work;
+    EXPECT_EQ(rank.submit(op, &work), DW_DONE) << rank.error.text;
+    stream.put(
+        [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+    fakes::gpu::end_capture(&stream);
+    for (int i = 0; i < 100; ++i) fakes::gpu::launch(graph, &stream);
+    stream.synchronize();
+    EXPECT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE)
+        << rank.error.text;
+    graph.tasks.clear();
   });
 }
 

@@ -269,6 +269,24 @@ FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(*mode, capture_mode);
   return CUDA_SUCCESS;
 }
+FAKE_EXPORT int cuMemHostAlloc(void** address, size_t bytes, unsigned) {
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+FAKE_EXPORT int cuMemFreeHost(void* address) {
+  std::free(address);
+  return CUDA_SUCCESS;
+}
+FAKE_EXPORT int cuStreamWriteValue32_v2(CUstream_st* handle,
+                                        CUdeviceptr address, uint32_t value,
+                                        unsigned) {
+  CUstream_st* const stream = stream_of(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  stream->put([word = reinterpret_cast<std::atomic<uint32_t>*>(address),
+               value] { *word = value; });
+  return CUDA_SUCCESS;
+}
+
 FAKE_EXPORT int cuEventCreate(CUevent_st** event, unsigned flags) {
   if (current_device() < 0) return no_context("cuEventCreate");
   if ((flags & CU_EVENT_DISABLE_TIMING) == 0)
