@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -117,7 +116,7 @@ class Completion {
   base::CondVar ended_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   Listeners listeners_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
+  std::list<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
   // A thread runs the callbacks, or is about to.
   bool calling_ ABSL_GUARDED_BY(mutex_) = false;
   int event_fd_ ABSL_GUARDED_BY(mutex_) = -1;

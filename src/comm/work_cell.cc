@@ -19,6 +19,55 @@ namespace {
 // the waiters are told without it.
 constexpr absl::Duration kQuiesce = absl::Milliseconds(50);
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kMostSpare = 0;  // a freed cell that is used has to be noticed
+#else
+constexpr int kMostSpare = 256;
+#endif
+
+// Memory of cells that have been freed. A thread that finds another one inside
+// does without it, so that no thread waits, also not in the child of a fork.
+class SpareCells {
+ public:
+  void* take(size_t bytes) {
+    if (!busy_.test_and_set(std::memory_order_acquire)) {
+      Spare* const spare = first_;
+      if (spare != nullptr) {
+        first_ = spare->next;
+        --count_;
+      }
+      busy_.clear(std::memory_order_release);
+      if (spare != nullptr) return spare;
+    }
+    return ::operator new(bytes);
+  }
+  void put(void* memory) {
+    if (!busy_.test_and_set(std::memory_order_acquire)) {
+      const bool fits = count_ < kMostSpare;
+      if (fits) {
+        first_ = new (memory) Spare{first_};
+        ++count_;
+      }
+      busy_.clear(std::memory_order_release);
+      if (fits) return;
+    }
+    ::operator delete(memory);
+  }
+
+ private:
+  struct Spare {
+    Spare* next;
+  };
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  Spare* first_ = nullptr;
+  int count_ = 0;
+};
+
+SpareCells& spare_cells() {
+  static SpareCells* const kCells = new SpareCells;
+  return *kCells;
+}
+
 }  // namespace
 
 WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
@@ -32,7 +81,17 @@ WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
       started_ns_(Deadline::now_ns()),
       label_(label),
       record_(record),
-      outputs_(views_of(op.out, size, device)) {}
+      device_(device),
+      outputs_(op.out.parts == nullptr ? std::vector<TensorView>()
+                                       : views_of(op.out, size, device)) {}
+
+void* WorkCell::operator new(size_t bytes) { return spare_cells().take(bytes); }
+
+void WorkCell::operator delete(void* memory) { spare_cells().put(memory); }
+
+std::vector<TensorView> WorkCell::result() const {
+  return op_.out.parts == nullptr ? views_of(op_.out, 0, device_) : outputs_;
+}
 
 const void* WorkCell::keep_scale(const void* scale) {
   memcpy(scale_.bytes, scale, sizeof scale_.bytes);

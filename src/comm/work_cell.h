@@ -73,6 +73,11 @@ class WorkCell final : public Completion, public Watchdog::Watch {
            Device device, Deadline deadline, absl::string_view label,
            uint64_t record = 0);
 
+  // Cells are used again, so that an operation needs no memory: the thread that
+  // frees a cell is seldom the one that needs the next.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* memory);
+
   dw_work* abi() { return reinterpret_cast<dw_work*>(this); }
   using Completion::handle;
 
@@ -111,7 +116,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   bool poll() override;
   void run_here(Deadline deadline) override;
   uint64_t seq() const override { return op_.seq; }
-  std::vector<TensorView> result() const override { return outputs_; }
+  std::vector<TensorView> result() const override;
   absl::Status expired_wait() override;
   absl::Status wait_stream(const Stream& stream) override;
   bool can_cancel() const override {
@@ -141,7 +146,8 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   // Written only by `expired`, which has returned before the cell is finished.
   ErrorInfo late_;
   const uint64_t record_;
-  const std::vector<TensorView> outputs_;
+  const Device device_;
+  const std::vector<TensorView> outputs_;  // by rank, of a list
   ScaleBytes scale_;
   std::atomic<bool> expired_{false};
   bool awaits_begin_ = false;
