@@ -55,6 +55,10 @@ void log_facts(const Backend& backend) {
   log(backend, DW_LOG_DEBUG,
       missing.empty() ? "this NCCL has everything that is used"
                       : "this NCCL lacks" + missing);
+  log(backend, DW_LOG_DEBUG,
+      backend.has_windows ? "windows on memory of the device are possible"
+                          : "there are no windows on memory of the device, "
+                            "which need NCCL 2.29.2 and a driver of CUDA 12.5");
   const char* const off = std::getenv("NCCL_MNNVL_ENABLE");
   log(backend, DW_LOG_DEBUG,
       "device " + number + ": NVLink between hosts (MNNVL) is " +

@@ -83,6 +83,7 @@ class Setup final : public dw_hostmem::SetupExchange {
     comm_->hints = std::move(hints);
   }
   ~Setup() override {
+    if (signalled_ != nullptr) backend_.watch->put_back(signalled_);
     if (comm_ != nullptr) end_comm(std::move(comm_), EndBy::kAbort);
   }
 
@@ -296,19 +297,75 @@ class Setup final : public dw_hostmem::SetupExchange {
                      comm_->part->handle, error);
   }
 
-  // The communicator is ready. NCCL's windows are made by all ranks together,
-  // and are there when it is ready again.
+  // The communicator is ready for the next step. All ranks make NCCL's window
+  // together. Then each one signals to the next and waits for the one before:
+  // until 2.31 NCCL prepares one-sided operations inside the first of them,
+  // with all ranks; and where it cannot do them, the window is not made.
   int32_t ask_window(bool* ready, dw_error* error) {
-    *ready = window_->handle != nullptr;
-    if (is_registering_) return DW_OK;
-    is_registering_ = true;
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
-    const int result = backend_.nccl.ncclCommWindowRegister(
-        comm_->part->handle, window_->at, window_->bytes, &window_->handle,
-        NCCL_WIN_COLL_SYMMETRIC);
+    const Nccl& nccl = backend_.nccl;
+    ncclComm* const comm = comm_->part->handle;
+    switch (step_) {
+      case WindowStep::kRegister:
+        step_ = WindowStep::kSignal;
+        return began("ncclCommWindowRegister",
+                     nccl.ncclCommWindowRegister(
+                         comm, window_->at, window_->bytes, &window_->handle,
+                         NCCL_WIN_COLL_SYMMETRIC),
+                     error);
+      case WindowStep::kSignal:
+        step_ = WindowStep::kWait;
+        return in_group(
+            "ncclSignal",
+            [&] {
+              return nccl.ncclSignal((rank_ + 1) % size_, 0, 0, 0, comm,
+                                     comm_->stream);
+            },
+            error);
+      case WindowStep::kWait: {
+        step_ = WindowStep::kRecord;
+        ncclWaitSignalDesc before = {1, (rank_ + size_ - 1) % size_, 0, 0};
+        return in_group(
+            "ncclWaitSignal",
+            [&] {
+              return nccl.ncclWaitSignal(1, &before, comm, comm_->stream);
+            },
+            error);
+      }
+      case WindowStep::kRecord:
+        step_ = WindowStep::kDevice;
+        if (int32_t code = backend_.watch->take(&signalled_, error))
+          return code;
+        return on_device(backend_.device->driver().cuEventRecord(
+                             signalled_->event, comm_->stream),
+                         error);
+      case WindowStep::kDevice:
+        break;
+    }
+    const int result =
+        backend_.device->driver().cuEventQuery(signalled_->event);
+    *ready = result == CUDA_SUCCESS;
+    return result == CUDA_ERROR_NOT_READY ? int32_t{DW_OK}
+                                          : on_device(result, error);
+  }
+  int32_t began(const char* what, int result, dw_error* error) const {
     if (result == ncclSuccess || result == ncclInProgress) return DW_OK;
-    return fail_nccl(backend_.nccl, "ncclCommWindowRegister", result,
-                     comm_->part->handle, error);
+    return fail_nccl(backend_.nccl, what, result, comm_->part->handle, error);
+  }
+  int32_t on_device(int result, dw_error* error) const {
+    if (result == CUDA_SUCCESS) return DW_OK;
+    return fail_driver(backend_.device->driver(), "the first signal", result,
+                       error);
+  }
+  // A call that enqueues; the group is closed on every path.
+  template <class Call>
+  int32_t in_group(const char* what, const Call& call, dw_error* error) const {
+    const int begun = backend_.nccl.ncclGroupStart();
+    if (begun != ncclSuccess) return began("ncclGroupStart", begun, error);
+    const int called = call();
+    const int ended = backend_.nccl.ncclGroupEnd();
+    const int32_t code = began(what, called, error);
+    return code != DW_OK ? code : began("ncclGroupEnd", ended, error);
   }
 
   Backend& backend_;
@@ -318,7 +375,15 @@ class Setup final : public dw_hostmem::SetupExchange {
   ncclConfig config_ = {};
   Hello hello_ = {};
   std::unique_ptr<Child> child_;  // until NCCL has made it
-  bool is_building_ = false, is_registering_ = false;
+  bool is_building_ = false;
+  enum class WindowStep : uint8_t {
+    kRegister,
+    kSignal,
+    kWait,
+    kRecord,
+    kDevice
+  } step_ = WindowStep::kRegister;
+  Flight* signalled_ = nullptr;  // its event ends the ring of signals
 };
 
 }  // namespace

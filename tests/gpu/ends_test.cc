@@ -1,5 +1,6 @@
 // Deadlines, aborts and ends on a real device.
 #include "distwrap/memory.h"
+#include "distwrap/window.h"
 #include "driver.h"
 #include "world.h"
 
@@ -135,6 +136,66 @@ TEST(GpuMemory, IsAllocatedByNccl) {
   const TensorView view = memory->view(DType::kF32);
   EXPECT_EQ(view.device(), cuda_device());
   EXPECT_TRUE(all_reduce(view, ReduceOp::kSum, {.group = group}).ok());
+  EXPECT_TRUE(memory->release().ok());
+  EXPECT_TRUE(destroy_process_group(group).ok());
+}
+
+// Each rank puts its values into the next one's part: the host waits, and then
+// a stream.
+TEST(GpuMemory, HasWindows) {
+  const Group group = new_world();
+  const int n = group.size(), me = group.rank();
+  const absl::StatusOr<MemAllocator> allocator =
+      get_mem_allocator(group, cuda_device());
+  ASSERT_TRUE(allocator.ok()) << allocator.status();
+  absl::StatusOr<Memory> memory = allocator->allocate(8192);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const TensorView view = memory->view(DType::kI64);
+  const auto part = [&](int64_t from, int64_t count) {
+    return TensorView(static_cast<int64_t*>(view.data()) + from, count,
+                      DType::kI64, view.device());
+  };
+  const absl::StatusOr<Window> window =
+      new_window({.group = group, .memory = view});
+  if (window.ok()) {
+    const Peer next = Peer::group((me + 1) % n);
+    const Peer before = Peer::group((me + n - 1) % n);
+    const OpOptions in_group = {.group = group};
+    DeviceBytes mine(device(), 8), all(device(), static_cast<size_t>(8 * n));
+    const int64_t value = 10 + me;
+    mine.upload(&value);
+    ASSERT_TRUE(all_gather_into_tensor(part(0, n), on_device(mine, DType::kI64),
+                                       in_group)
+                    .ok());
+    // Every rank has got the value of the rank before it.
+    const auto check = [&](int64_t at) {
+      ASSERT_TRUE(all_gather_into_tensor(on_device(all, DType::kI64),
+                                         part(at, 1), in_group)
+                      .ok());
+      std::vector<int64_t> got(static_cast<size_t>(n));
+      all.download(got.data());
+      for (int r = 0; r < n; ++r)
+        EXPECT_EQ(got[static_cast<size_t>(r)], 10 + (r + n - 1) % n);
+    };
+    const absl::Status put =
+        window->put_signal(part(me, 1), next, 512).status();
+    EXPECT_TRUE(put.ok()) << put;
+    const absl::Status waited = window->wait_signal(before).status();
+    EXPECT_TRUE(waited.ok()) << waited;
+    check(512);
+    GpuStream stream(device());
+    const Window streamed = window->on(handle(stream));
+    EXPECT_TRUE(streamed.put_signal(part(me, 1), next, 600).ok());
+    const auto wait = streamed.wait_signal(before);
+    ASSERT_TRUE(wait.ok()) << wait.status();
+    EXPECT_TRUE(wait->wait().ok());
+    check(600);
+    EXPECT_TRUE(window->destroy().ok());
+  } else {
+    EXPECT_NE(window.status().message().find("windows need NCCL 2.29.2"),
+              absl::string_view::npos)
+        << window.status();
+  }
   EXPECT_TRUE(memory->release().ok());
   EXPECT_TRUE(destroy_process_group(group).ok());
 }

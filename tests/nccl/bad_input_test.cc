@@ -256,6 +256,8 @@ TEST(NcclOpen, TellsWhatItHasFound) {
            HasSubstr("lacks ncclCommRevoke ncclPutSignal ncclSignal "
                      "ncclWaitSignal ncclSetEncryption"),
            HasSubstr("NCCL 2.32.3"), HasSubstr("has everything that is used"),
+           HasSubstr("there are no windows"),
+           HasSubstr("windows on memory of the device are possible"),
            HasSubstr("NVLink between hosts (MNNVL) is possible")}));
 }
 

@@ -107,6 +107,48 @@ TEST_P(NcclChaos, AbortsInEveryCall) {
   EXPECT_LE(count_in("/proc/self/fd"), descriptors);
 }
 
+// F11 for windows: both ranks put and wait in turns until their host aborts the
+// group, and then end the window.
+TEST_P(NcclChaos, AbortsInCallsOnWindows) {
+  if (GetParam() < 22902) return;  // no windows
+  std::minstd_rand random(static_cast<unsigned>(GetParam()));
+  for (int round = 0; round < 15; ++round) {
+    const microseconds when(random() % 5000);
+    run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
+      dw_mem* mem = nullptr;
+      void* at = nullptr;
+      ASSERT_EQ(nccl().mem_alloc(rank.backend, 4096, &mem, &at, nullptr),
+                DW_OK);
+      dw_window* window = nullptr;
+      ASSERT_EQ(rank.build_window(at, 4096, &window), DW_OK) << rank.error.text;
+      std::thread host([&] {
+        std::this_thread::sleep_for(when);
+        dw_error why = {};
+        why.code = DW_ABORTED;
+        why.reason = DW_REASON_ABORTED;
+        why.peer = -1;
+        std::snprintf(why.text, sizeof why.text, "the host has had enough");
+        EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+      });
+      const int other = 1 - rank.rank;
+      int32_t code = DW_DONE;
+      for (int i = 0; code == DW_DONE; ++i)
+        code = rank.call(
+            i % 2 == 0 ? rank.on_window(DW_OP_PUT, window, other, at, 8, 1024)
+                       : rank.on_window(DW_OP_WAIT_SIGNAL, window, other));
+      host.join();
+      EXPECT_EQ(code, DW_ABORTED);
+      EXPECT_THAT(rank.error.text, HasSubstr("had enough"));
+      const Clock::time_point begun = Clock::now();
+      EXPECT_EQ(rank.end_window(window), DW_ABORTED);
+      EXPECT_THAT(rank.error.text, HasSubstr("may still write"));
+      EXPECT_EQ(nccl().mem_release(rank.backend, mem, &rank.error), DW_OK)
+          << rank.error.text;
+      EXPECT_LT(Clock::now() - begun, kSoon);
+    });
+  }
+}
+
 // F20: threads of a rank, each with a group of its own on the same device. NCCL
 // wants one thread at a time; the fake says so when there are two.
 TEST_P(NcclChaos, ManyThreadsOnADevice) {

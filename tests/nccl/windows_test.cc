@@ -6,14 +6,16 @@
 
 #include <chrono>
 #include <cstdio>
+#include <random>
 #include <thread>
+#include <vector>
 
 namespace distwrap::nccl_test {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kCount = 64;
+constexpr int64_t kCount = 512;
 constexpr int64_t kBytes = kCount * 8;
 
 // Memory of the backend, with a window on it.
@@ -88,6 +90,62 @@ TEST_P(NcclWindows, ARingOfPuts) {
       EXPECT_EQ(window.at(at + 2), 7);
     }
   });
+}
+
+// The puts of one step of a random program, equal on all ranks: by sender and
+// target, how many elements, 0 for a signal alone; -1: none.
+using Step = std::vector<std::vector<int64_t>>;
+
+Step next_step(std::minstd_rand& random, int n) {
+  Step step(static_cast<size_t>(n));
+  for (std::vector<int64_t>& of_rank : step)
+    for (int to = 0; to < n; ++to)
+      of_rank.push_back(static_cast<int64_t>(random() % 18) - 1);
+  return step;
+}
+
+// Each rank puts first, and then waits for those that have put to it. What has
+// come from a rank has a place of its own.
+TEST_P(NcclWindows, RandomPrograms) {
+  constexpr int64_t kMost = 16;  // elements of a put
+  for (const int n : {1, 2, 3, 5, 8})
+    run_ranks({.size = n, .version = GetParam()}, [n](FakeRank& rank) {
+      const WindowOf window(rank);
+      const auto me = static_cast<size_t>(rank.rank);
+      const auto place = [&](size_t from) {
+        return static_cast<size_t>(kMost) * (2 + from);
+      };
+      std::minstd_rand random(static_cast<unsigned>(n));
+      for (int64_t s = 0; s < 20; ++s) {
+        const Step step = next_step(random, n);
+        Ints values(kMost);
+        for (int64_t i = 0; i < kMost; ++i)
+          values[static_cast<size_t>(i)] = 1000 * s + 100 * rank.rank + i;
+        window.fill(values);
+        for (int to = 0; to < n; ++to) {
+          const int64_t count = step[me][static_cast<size_t>(to)];
+          if (count < 0) continue;
+          const dw_op put = rank.on_window(
+              count == 0 ? DW_OP_SIGNAL : DW_OP_PUT, window.get(), to,
+              window.data(), count, place(me) * sizeof(int64_t));
+          ASSERT_EQ(rank.call(put), DW_DONE) << rank.error.text;
+        }
+        for (int from = 0; from < n; ++from) {
+          const int64_t count = step[static_cast<size_t>(from)][me];
+          if (count < 0) continue;
+          ASSERT_EQ(
+              rank.call(rank.on_window(DW_OP_WAIT_SIGNAL, window.get(), from)),
+              DW_DONE)
+              << rank.error.text;
+          for (int64_t i = 0; i < count; ++i)
+            ASSERT_EQ(window.at(place(static_cast<size_t>(from)) +
+                                static_cast<size_t>(i)),
+                      1000 * s + 100 * from + i);
+        }
+        // The next step may write there again.
+        rank.meeting.swap(rank.rank, "");
+      }
+    });
 }
 
 TEST_P(NcclWindows, SignalsCountForEachPair) {
@@ -261,7 +319,8 @@ TEST_P(NcclWindows, EndWithTheirGroup) {
     EXPECT_THAT(rank.error.text, HasSubstr("a test ends it"));
     EXPECT_EQ(rank.call(wait), DW_ABORTED);
     aborts.join();
-    EXPECT_EQ(rank.end_window(window), DW_OK) << rank.error.text;
+    EXPECT_EQ(rank.end_window(window), DW_ABORTED);
+    EXPECT_THAT(rank.error.text, HasSubstr("may still write"));
     EXPECT_EQ(nccl().mem_release(rank.backend, mem, &rank.error), DW_OK)
         << rank.error.text;
   });

@@ -285,14 +285,14 @@ bool may_be_window(const ncclComm* comm, const char* at, size_t bytes) {
 }
 
 // The windows of a communicator end with it.
-void end_windows(ncclComm* comm) {
+void end_windows(ncclComm* comm, bool by_abort) {
   std::lock_guard<std::mutex> lock(library().mutex);
   for (const ncclWindow_vidmem* const window : comm->windows)
-    comm->clique->remove_window(window->number, comm->rank);
+    comm->clique->remove_window(window->number, comm->rank, by_abort);
   comm->windows.clear();
 }
 #else
-void end_windows(ncclComm* /*comm*/) {}
+void end_windows(ncclComm* /*comm*/, bool /*by_abort*/) {}
 #endif
 
 #if FAKE_NCCL_VERSION >= 22902
@@ -465,7 +465,7 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
-  end_windows(comm);
+  end_windows(comm, false);
   comm->join();
   return ncclSuccess;
 }
@@ -484,7 +484,7 @@ FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   }
   if (child != nullptr) child->wake();
   comm->join();
-  end_windows(comm);
+  end_windows(comm, true);
   return ncclSuccess;
 }
 
@@ -781,7 +781,7 @@ FAKE_EXPORT int ncclCommWindowDeregister(ncclComm* comm,
     gpu::broken("unknown window", "it has ended, or never was");
     return ncclInvalidArgument;
   }
-  comm->clique->remove_window(window->number, comm->rank);
+  comm->clique->remove_window(window->number, comm->rank, false);
   return ncclSuccess;
 }
 #endif

@@ -222,9 +222,12 @@ bool LocalClique::add_window(uint64_t number, int rank, int device, char* at,
   return true;
 }
 
-void LocalClique::remove_window(uint64_t number, int rank) {
+void LocalClique::remove_window(uint64_t number, int rank, bool by_abort) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  windows_.erase({number, rank});
+  if (by_abort)
+    windows_[{number, rank}].at = nullptr;
+  else
+    windows_.erase({number, rank});
 }
 
 void LocalClique::run_one_sided(int rank, int device, const Part& part,
@@ -243,6 +246,7 @@ void LocalClique::run_one_sided(int rank, int device, const Part& part,
       return gpu::broken(
           "put to a window that has ended",
           "rank " + std::to_string(part.peer) + " has deregistered its part");
+    if (target->second.at == nullptr) return;
     const size_t bytes = part.count * bytes_of(part.type);
     if (part.offset + bytes > target->second.bytes)
       return gpu::broken("put beyond the window",

@@ -86,7 +86,10 @@ class Clique {
                           char* /*at*/, size_t /*bytes*/) {
     return false;
   }
-  virtual void remove_window(uint64_t /*number*/, int /*rank*/) {}
+  // After an abort, puts of ranks that have not been aborted yet still go to
+  // the memory, which they keep mapped.
+  virtual void remove_window(uint64_t /*number*/, int /*rank*/,
+                             bool /*by_abort*/) {}
   // Runs a one-sided call of a rank.
   virtual void run_one_sided(int /*rank*/, int /*device*/, const Part& /*part*/,
                              const std::function<bool()>& /*gone*/) {}
@@ -112,7 +115,7 @@ class LocalClique final : public Clique {
            const std::function<bool()>& gone) override;
   bool add_window(uint64_t number, int rank, int device, char* at,
                   size_t bytes) override;
-  void remove_window(uint64_t number, int rank) override;
+  void remove_window(uint64_t number, int rank, bool by_abort) override;
   void run_one_sided(int rank, int device, const Part& part,
                      const std::function<bool()>& gone) override;
   void wake() override;

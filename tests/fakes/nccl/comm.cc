@@ -141,13 +141,23 @@ void drop_kernel(Kernel& kernel) {
   kernel.calls.clear();
 }
 
+// Until 2.31 NCCL prepares one-sided operations inside the first of them, with
+// all ranks.
+constexpr bool kPreparesInCalls = FAKE_NCCL_VERSION < 23100;
+constexpr int kOneSided = -2;  // in place of a peer
+
 // NCCL connects to a peer inside the first call that needs it, and waits there
 // for the peer's.
 void connect(Kernel& kernel) {
   ncclComm* const comm = kernel.comm;
   const auto gone = [comm] { return comm->is_gone(); };
   for (const Called& called : kernel.calls) {
-    if (is_one_sided(called.part.kind)) continue;
+    if (is_one_sided(called.part.kind)) {
+      if (kPreparesInCalls && comm->connected.insert(kOneSided).second)
+        comm->clique->wait_for_all({kConnect, 2, 0, 0}, comm->rank,
+                                   comm->clique->size(), gone);
+      continue;
+    }
     const bool message = called.part.kind == Kind::kMessage;
     const int peer = message ? called.part.peer : -1;
     if (peer == comm->rank || !comm->connected.insert(peer).second) continue;
@@ -165,7 +175,10 @@ bool is_connected(const Kernel& kernel) {
       kernel.calls.begin(), kernel.calls.end(), [&](const Called& called) {
         const int peer =
             called.part.kind == Kind::kMessage ? called.part.peer : -1;
-        return is_one_sided(called.part.kind) || peer == kernel.comm->rank ||
+        if (is_one_sided(called.part.kind))
+          return !kPreparesInCalls ||
+                 kernel.comm->connected.count(kOneSided) != 0;
+        return peer == kernel.comm->rank ||
                kernel.comm->connected.count(peer) != 0;
       });
 }
