@@ -317,6 +317,10 @@ class Launch {
   }
 
   void destroy_reductions() {
+    if (std::none_of(items_.begin(), items_.end(), [](const LaunchItem& item) {
+          return item.made_reduction;
+        }))
+      return;
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
     for (LaunchItem& item : items_) {
       if (!item.made_reduction) continue;

@@ -383,7 +383,7 @@ class Setup final : public dw_hostmem::SetupExchange {
     kRecord,
     kDevice
   } step_ = WindowStep::kRegister;
-  Flight* signalled_ = nullptr;  // its event ends the ring of signals
+  Flight* signalled_ = nullptr;  // null: no signal was sent
 };
 
 }  // namespace

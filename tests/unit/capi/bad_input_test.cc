@@ -304,6 +304,34 @@ TEST_F(BadInput, TensorsForOtherLibraries) {
   EXPECT_EQ(released, 1);
 }
 
+// Calls on a window take a stream as others do; memory of the host has none.
+TEST_F(BadInput, AStreamForAWindowOfTheHost) {
+  distwrap_window_options options = {};
+  options.struct_size = sizeof options;
+  options.count = 4;
+  options.dtype = DW_DTYPE_F32;
+  distwrap_window window = nullptr;
+  ASSERT_EQ(distwrap_new_window(&options, &window, &error_), DW_OK) << text();
+  distwrap_op_options how = {};
+  how.struct_size = sizeof how;
+  how.stream = {2, 0, this};
+  EXPECT_EQ(distwrap_window_put_signal_pair(window, &tensor_, kSelf, 0, &how,
+                                            nullptr, &error_),
+            DW_UNIMPLEMENTED);
+  EXPECT_THAT(text(), HasSubstr("has no streams"));
+  EXPECT_EQ(distwrap_window_flush(window, kSelf, &how, nullptr, &error_),
+            DW_UNIMPLEMENTED);
+  EXPECT_THAT(text(), HasSubstr("has no streams"));
+  how.stream = {};
+  EXPECT_EQ(distwrap_window_put_signal_pair(window, &tensor_, kSelf, 0, &how,
+                                            nullptr, &error_),
+            DW_OK);
+  EXPECT_EQ(distwrap_window_wait_pair(window, kSelf, &how, nullptr, &error_),
+            DW_OK);
+  EXPECT_EQ(distwrap_window_destroy(window, 0, &error_), DW_OK);
+  EXPECT_EQ(distwrap_window_free(window), DW_OK);
+}
+
 TEST_F(BadInput, ObjectsThatAreNone) {
   const distwrap_bytes junk = {"junk", 4};
   distwrap_list list = nullptr;
