@@ -296,7 +296,9 @@ class MemAllocator:
     def allocate(
         self, shape: int | Sequence[int], dtype: object = "float32") -> Tensor: ...
 
-def get_mem_allocator(group: ProcessGroup | None = None) -> MemAllocator: ...
+def get_mem_allocator(
+    group: ProcessGroup | None = None,
+    device: Tensor | tuple[int, int] | None = None) -> MemAllocator: ...
 
 class WindowAttr:
     @property

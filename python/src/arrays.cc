@@ -47,6 +47,10 @@ const Named* named(dw_dtype dtype) {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   Pages& pages = *nb::inst_ptr<Pages>(self);
+  if (pages.device.device_type != DW_DEVICE_CPU) {
+    PyErr_SetString(PyExc_BufferError, "this is memory of a device");
+    return -1;
+  }
   Py_ssize_t bytes = pages.dtype.bits / 8;
   for (const Py_ssize_t extent : pages.shape) bytes *= extent;
   *view = {};
@@ -74,7 +78,7 @@ nb::object dlpack_of(nb::handle self) {
   shown->shape.assign(pages.shape.begin(), pages.shape.end());
   shown->managed.version = {1, 0};
   shown->managed.dl_tensor = {pages.data,
-                              {DW_DEVICE_CPU, 0},
+                              pages.device,
                               static_cast<int32_t>(pages.shape.size()),
                               pages.dtype,
                               shown->shape.data(),
@@ -248,10 +252,24 @@ std::vector<int64_t> extents_of(nb::handle shape) {
   return extents;
 }
 
-// An array of zeros in the backend's memory. Where it has none of its own, in
+// The device of a tensor, or DLPack's pair; memory of the host for None.
+distwrap_device device_of(const char* call, nb::handle device) {
+  if (device.is_none()) return {DW_DEVICE_CPU, 0};
+  const nb::object pair = nb::hasattr(device, "__dlpack_device__")
+                              ? device.attr("__dlpack_device__")()
+                              : nb::borrow(device);
+  if (!nb::isinstance<nb::tuple>(pair) || nb::len(pair) != 2)
+    raise_value(call, "the device is neither a tensor nor a pair of numbers",
+                "give a tensor that lies there, or DLPack's pair, (2, 0)");
+  return {static_cast<int32_t>(nb::cast<int>(pair[0])),
+          static_cast<int32_t>(nb::cast<int>(pair[1]))};
+}
+
+// An array of zeros in the backend's memory of the host, or memory of a device,
+// which may hold anything at first. Where the backend has none of its own, in
 // plain memory if `or_plain`.
 nb::object allocated(const char* call, nb::handle shape, nb::handle dtype,
-                     nb::handle group, bool or_plain) {
+                     nb::handle group, distwrap_device device, bool or_plain) {
   const std::vector<int64_t> extents = extents_of(shape);
   const dw_dtype type = distwrap_dtype(dtype_of(call, dtype));
   int64_t bytes = type.bits / 8;
@@ -262,9 +280,8 @@ nb::object allocated(const char* call, nb::handle shape, nb::handle dtype,
   distwrap_memory memory = nullptr;
   void* data = nullptr;
   Error error;
-  const int32_t code =
-      distwrap_mem_alloc(group_of(call, group), {DW_DEVICE_CPU, 0}, bytes,
-                         &memory, &data, &error.handle);
+  const int32_t code = distwrap_mem_alloc(group_of(call, group), device, bytes,
+                                          &memory, &data, &error.handle);
   if (code == DW_UNIMPLEMENTED && or_plain) {
     void* const plain = calloc(1, static_cast<size_t>(bytes) + 1);
     if (plain == nullptr) throw std::bad_alloc();
@@ -272,25 +289,34 @@ nb::object allocated(const char* call, nb::handle shape, nb::handle dtype,
                     [plain] { free(plain); });
   }
   check(code, error);
-  return array_of(call, data, type, extents.data(), ndim, [memory] {
+  const auto release = [memory] {
     const Unlocked released;
     distwrap_mem_free(memory, nullptr);
-  });
+  };
+  if (device.device_type == DW_DEVICE_CPU)
+    return array_of(call, data, type, extents.data(), ndim, release);
+  const nb::object pages =
+      pages_of(call, data, type, extents.data(), ndim, release);
+  nb::inst_ptr<Pages>(pages)->device = device;
+  return pages;
 }
 
 class MemAllocator {
  public:
-  explicit MemAllocator(nb::handle group) : group_(nb::borrow(group)) {
+  MemAllocator(nb::handle group, nb::handle device)
+      : group_(nb::borrow(group)),
+        device_(device_of("get_mem_allocator", device)) {
     // Only an allocation tells whether the backend has memory of its own.
     allocated("get_mem_allocator", nb::int_(1), nb::str("uint8"), group_,
-              false);
+              device_, false);
   }
   nb::object allocate(nb::handle shape, nb::handle dtype) const {
-    return allocated("allocate", shape, dtype, group_, false);
+    return allocated("allocate", shape, dtype, group_, device_, false);
   }
 
  private:
   const nb::object group_;
+  const distwrap_device device_;
 };
 
 void add_arrays(nb::module_& m) {
@@ -305,21 +331,25 @@ void add_arrays(nb::module_& m) {
   nb::class_<Pages>(m, "_Pages", nb::type_slots(pages_slots))
       .def("__dlpack__",
            [](nb::handle self, const nb::kwargs&) { return dlpack_of(self); })
-      .def("__dlpack_device__",
-           [](nb::handle) { return nb::make_tuple(int{DW_DEVICE_CPU}, 0); });
+      .def("__dlpack_device__", [](nb::handle self) {
+        const distwrap_device on = nb::inst_ptr<Pages>(self)->device;
+        return nb::make_tuple(on.device_type, on.device_id);
+      });
   nb::class_<MemAllocator>(m, "MemAllocator", doc::MemAllocator)
       .def("allocate", &MemAllocator::allocate, "shape"_a,
            "dtype"_a = "float32", doc::MemAllocator_allocate);
   m.def(
       "get_mem_allocator",
-      [](nb::handle group) {
-        return nb::cast(new MemAllocator(group), nb::rv_policy::take_ownership);
+      [](nb::handle group, nb::handle device) {
+        return nb::cast(new MemAllocator(group, device),
+                        nb::rv_policy::take_ownership);
       },
-      "group"_a = nb::none(), doc::get_mem_allocator);
+      "group"_a = nb::none(), "device"_a = nb::none(), doc::get_mem_allocator);
   m.def(
       "empty",
       [](nb::handle shape, nb::handle dtype, nb::handle group) {
-        return allocated("empty", shape, dtype, group, true);
+        return allocated("empty", shape, dtype, group, {DW_DEVICE_CPU, 0},
+                         true);
       },
       "shape"_a, "dtype"_a = "float32", "group"_a = nb::none(), doc::empty);
 }

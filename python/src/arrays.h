@@ -19,6 +19,7 @@ namespace distwrap_python {
 // `release` gives the memory back when no array uses it any more.
 struct Pages {
   void* data = nullptr;
+  distwrap_device device = {DW_DEVICE_CPU, 0};
   dw_dtype dtype = {};
   std::vector<Py_ssize_t> shape, strides;
   std::string format;

@@ -209,6 +209,55 @@ class WithAStream:
         self.stream.synchronize()
 
 
+class Part(Array):
+    """Values within memory of the allocator."""
+
+    def __init__(self, memory, begin, n):
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [
+            ctypes.py_object, ctypes.c_char_p]
+        at = get(memory.__dlpack__(), b"dltensor_versioned")
+        tensor = ctypes.cast(at, ctypes.POINTER(Managed)).contents.tensor
+        self.memory, self.n = memory, n
+        self.address = ctypes.c_uint64(tensor.data + 4 * begin)
+        self.shape = (ctypes.c_int64 * 1)(n)
+
+
+class OnMemoryOfTheAllocator(unittest.TestCase):
+    """Memory of the device, and a window on it."""
+
+    def test_it_speaks_dlpack(self):
+        memory = dist.get_mem_allocator(device=(CUDA, 0)).allocate(N)
+        self.assertEqual(memory.__dlpack_device__(), (CUDA, 0))
+        with self.assertRaises(BufferError):
+            memoryview(memory)
+        values = Part(memory, 0, N)
+        values.set([3.0] * N)
+        dist.all_reduce(memory)
+        Stream(LEGACY).synchronize()
+        self.assertEqual(values.values(), [3.0] * N)
+
+    def test_of_the_device_of_a_tensor(self):
+        there = dist.get_mem_allocator(device=Array([0.0]))
+        self.assertEqual(there.allocate(1).__dlpack_device__(), (CUDA, 0))
+        with self.assertRaises(ValueError):
+            dist.get_mem_allocator(device="gpu")
+
+    def test_a_window(self):
+        memory = dist.get_mem_allocator(device=(CUDA, 0)).allocate(1024)
+        window = dist.new_window(memory)
+        source, target = Part(memory, 0, N), Part(memory, 512, N)
+        source.set([4.0] * N)
+        window.put_signal(source, 0, 512, index=None)
+        window.wait_signal(source=0)
+        self.assertEqual(target.values(), [4.0] * N)
+        with self.assertRaises(NotImplementedError):
+            window.put(source, 0, 512)
+        with self.assertRaises(NotImplementedError):
+            window.put_signal(source, 0, 512)
+        window.destroy()
+
+
 class OfTheMethod(WithAStream, unittest.TestCase):
     """The library is told of the legacy default stream, and makes it wait."""
     kind = Array
