@@ -5,6 +5,7 @@
 #include "comm/backend_instance.h"
 #include "comm/on_device.h"
 #include "comm/op_build.h"
+#include "distwrap/abi/note.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -19,11 +20,8 @@ namespace {
 // the waiters are told without it.
 constexpr absl::Duration kQuiesce = absl::Milliseconds(50);
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int kMostSpare = 0;  // a freed cell that is used has to be noticed
-#else
-constexpr int kMostSpare = 256;
-#endif
+// Sanitizers have to notice when a cell is used that was freed.
+constexpr int kMostSpare = DW_SANITIZER == DW_SANITIZER_NONE ? 256 : 0;
 
 // Memory of cells that have been freed. A thread that finds another one inside
 // does without it, so that no thread waits, also not in the child of a fork.
