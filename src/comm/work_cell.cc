@@ -136,11 +136,11 @@ void WorkCell::completed(int32_t code, const dw_error* error) {
     // A short operation has ended before anybody saw it begin.
     if (awaits_begin_ && begun_ns_.load(std::memory_order_relaxed) == 0)
       begin();
-    end_as(WorkState::kDone, {});
+    end_well();
   } else if (expired_.load(std::memory_order_acquire)) {
     // The abort that followed the deadline failed it; the deadline is the
     // cause.
-    ErrorInfo info = late_;
+    ErrorInfo info = *late_;
     info.elapsed = elapsed();
     end_as(WorkState::kTimedOut, std::move(info));
   } else {
@@ -160,14 +160,14 @@ void WorkCell::completed(int32_t code, const dw_error* error) {
 Deadline WorkCell::expired() {
   if (!expired_.load(std::memory_order_relaxed)) {
     late_ = owner_.work_timeout(op_);
-    late_.elapsed = elapsed();
-    owner_.name_missing(&late_);
-    describe_on_device(&late_);
+    late_->elapsed = elapsed();
+    owner_.name_missing(&*late_);
+    describe_on_device(&*late_);
     expired_.store(true, std::memory_order_release);
-    owner_.work_expired(late_);
+    owner_.work_expired(*late_);
     return Deadline::after(kQuiesce);
   }
-  ErrorInfo info = late_;
+  ErrorInfo info = *late_;
   info.elapsed = elapsed();
   absl::StrAppend(&info.what,
                   "; its buffers are in use until the group is destroyed");
@@ -187,11 +187,16 @@ void WorkCell::describe_on_device(ErrorInfo* late) const {
   late->cause = absl::StrCat("it is ", owner_.why_queued(op_));
 }
 
+// The owner is told first: a thread that waits for the work may end the
+// program.
+void WorkCell::end_well() {
+  owner_.work_ended(*this, Reason::kNone, true);
+  end(WorkState::kDone, absl::OkStatus(), watchdog_.callbacks());
+}
+
 void WorkCell::end_as(WorkState state, ErrorInfo error) {
-  // Done first: a thread that waits for the work may end the program.
-  owner_.work_ended(*this, error.reason, state == WorkState::kDone);
-  if (state == WorkState::kDone)
-    return end(state, absl::OkStatus(), watchdog_.callbacks());
+  if (state == WorkState::kDone) return end_well();
+  owner_.work_ended(*this, error.reason, false);
   absl::Status status = base::guarded("", [&] {
     error.label = label_;
     return base::make_error(error);

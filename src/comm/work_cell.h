@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   // Adds to an error what the device was doing with the operation.
   void describe_on_device(ErrorInfo* late) const;
   void completed(int32_t code, const dw_error* error);
+  void end_well();
   void end_as(WorkState state, ErrorInfo error);
   void leave();
 
@@ -144,7 +146,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   const int64_t started_ns_;
   const std::string label_;
   // Written only by `expired`, which has returned before the cell is finished.
-  ErrorInfo late_;
+  std::optional<ErrorInfo> late_;
   const uint64_t record_;
   const Device device_;
   const std::vector<TensorView> outputs_;  // by rank, of a list
