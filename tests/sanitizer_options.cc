@@ -1,5 +1,5 @@
-// What the sanitizers are told about libraries that are not ours. Linked into
-// every test program.
+// Tells the sanitizers about libraries that are not ours. Every test program
+// links this file.
 extern "C" {
 const char* __asan_default_options();
 const char* __lsan_default_suppressions();

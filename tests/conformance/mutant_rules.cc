@@ -259,7 +259,7 @@ int32_t starts_changed(dw_plan* plan, const dw_start* start, dw_work* work,
                        dw_error* error) {
   dw_start other = *start;
   kChange(other);
-  // What lies behind the known part has not been copied.
+  // The copy lacks what lies behind the known part.
   if (other.struct_size > sizeof other)
     return sound().plan_run(plan, start, work, error);
   return sound().plan_run(plan, &other, work, error);
