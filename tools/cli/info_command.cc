@@ -38,7 +38,7 @@ constexpr OptionRow kOptions[] = {
      "With --ops: the operators of this library, by path or by name"},
     {"--recorder", "DIR",
      "The last calls of a job's ranks, and which rank is behind which, from "
-     "the recordings in a folder; some may be missing"},
+     "the recordings in a folder and the folders in it; some may be missing"},
     {"--live", nullptr,
      "The present calls of your running job's ranks on this host, the ranks "
      "that others wait for, and whether they run; repeated each second on a "

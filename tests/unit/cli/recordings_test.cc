@@ -191,5 +191,32 @@ TEST(Recordings, AFolderHoldsTheNewestJob) {
   EXPECT_FALSE(read_recordings(folder).ok());
 }
 
+// As when the folders of several hosts have been copied into one.
+TEST(Recordings, FoldersInTheFolderBelongToIt) {
+  char name[] = "/tmp/recordings_test_XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  const fs::path folder = name;
+  fs::create_directories(folder / "node0");
+  fs::create_directories(folder / "node1" / "deeper");
+  std::ofstream(folder / "node0" / "rank-0.json")
+      << recording(0, 2, {{.seq = 1}});
+  std::string older = recording(0, 2, {{.seq = 1}});
+  const std::string end = absl::StrCat("\"time_ns\": ", kEnd);
+  ASSERT_NE(older.find(end), std::string::npos);
+  std::ofstream(folder / "rank-0.json")
+      << older.replace(older.find(end), end.size(), "\"time_ns\": 99");
+  std::ofstream(folder / "node1" / "deeper" / "rank-1.json")
+      << recording(1, 2, {{.seq = 1}, {.seq = 2}});
+  const auto job = read_recordings(folder);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(job->left_out,
+              ElementsAre("rank-0.json: an earlier recording of the same "
+                          "rank"));
+  EXPECT_THAT(to_text(*job, positions_of(*job)),
+              AllOf(HasSubstr("2 of 2 ranks recorded"),
+                    HasSubstr("rank 0 is 1 behind")));
+  fs::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace distwrap::cli

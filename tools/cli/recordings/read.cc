@@ -136,7 +136,8 @@ absl::StatusOr<RankRecording> parse_recording(absl::string_view text) {
 
 absl::StatusOr<JobRecording> read_recordings(const std::string& folder) {
   std::error_code error;
-  fs::directory_iterator files(folder, error);
+  fs::recursive_directory_iterator files(
+      folder, fs::directory_options::skip_permission_denied, error);
   if (error)
     return absl::NotFoundError(
         absl::StrCat(folder, " cannot be read: ", error.message()));
@@ -148,8 +149,9 @@ absl::StatusOr<JobRecording> read_recordings(const std::string& folder) {
     absl::StatusOr<RankRecording> recording =
         text.ok() ? parse_recording(*text) : text.status();
     if (!recording.ok()) {
-      job.left_out.push_back(absl::StrCat(file.path().filename().string(), ": ",
-                                          recording.status().message()));
+      job.left_out.push_back(
+          absl::StrCat(file.path().lexically_relative(folder).string(), ": ",
+                       recording.status().message()));
       continue;
     }
     recording->path = file.path();
@@ -163,16 +165,23 @@ absl::StatusOr<JobRecording> read_recordings(const std::string& folder) {
       all.begin(), all.end(),
       [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
   const std::string chosen = newest->job;
+  // A rank's newest recording comes first.
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.rank, -a.time_ns) < std::pair(b.rank, -b.time_ns);
+  });
   for (RankRecording& recording : all) {
-    if (recording.job == chosen)
-      job.ranks.push_back(std::move(recording));
+    const auto leave_out = [&](absl::string_view why) {
+      job.left_out.push_back(absl::StrCat(
+          fs::path(recording.path).lexically_relative(folder).string(), ": ",
+          why));
+    };
+    if (recording.job != chosen)
+      leave_out(absl::StrCat("of an earlier job, ", recording.job));
+    else if (!job.ranks.empty() && job.ranks.back().rank == recording.rank)
+      leave_out("an earlier recording of the same rank");
     else
-      job.left_out.push_back(
-          absl::StrCat(fs::path(recording.path).filename().string(),
-                       ": of an earlier job, ", recording.job));
+      job.ranks.push_back(std::move(recording));
   }
-  std::sort(job.ranks.begin(), job.ranks.end(),
-            [](const auto& a, const auto& b) { return a.rank < b.rank; });
   std::sort(job.left_out.begin(), job.left_out.end());
   return job;
 }
