@@ -36,7 +36,8 @@ class Replays {
 
   // Looks at all words. The text about a replay that is stuck; empty: none is.
   std::string look(int64_t now_ns);
-  // Frees the words. Precondition: no graph is left.
+  // Frees the words. Precondition: no graph is left. After an abort one may be,
+  // and the words stay until the process ends.
   void free(const Driver& driver);
 
  private:

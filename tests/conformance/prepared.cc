@@ -185,17 +185,20 @@ void refuse_starts(Member& member) {
   op.struct_size = sizeof op;
   op.kind = DW_OP_BARRIER;
   op.peer = -1;
-  dw_plan* none = nullptr;
+  const auto not_prepared = [&](const std::string& what, const dw_op* ops,
+                                uint64_t n) {
+    dw_plan* made = nullptr;
+    const int32_t code = api.plan_create(member.comm, ops, n, &made, nullptr);
+    expect_code(member, "plan_create " + what, code, DW_UNIMPLEMENTED);
+    if (made == nullptr) return;
+    if (code != DW_OK) member.find("a refused plan_create has a result");
+    api.plan_destroy(made, nullptr);
+  };
   const dw_op two[] = {op, op};
-  expect_code(member, "plan_create of two operations",
-              api.plan_create(member.comm, two, 2, &none, nullptr),
-              DW_UNIMPLEMENTED);
+  not_prepared("of two operations", two, 2);
   dw_op bad = op;
   bad.flags = 1u << 14;
-  expect_code(member, "plan_create with an unknown flag",
-              api.plan_create(member.comm, &bad, 1, &none, nullptr),
-              DW_UNIMPLEMENTED);
-  if (none != nullptr) member.find("a refused plan_create has a result");
+  not_prepared("with an unknown flag", &bad, 1);
   const Prepared prepared(member, op);
   if (prepared.get() == nullptr) return;
   const auto refused = [&](const std::string& what, const dw_start& start,

@@ -26,6 +26,10 @@ void* operator new(size_t bytes) {
   if (void* const block = std::malloc(bytes == 0 ? 1 : bytes)) return block;
   throw std::bad_alloc();
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++g_allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, size_t /*bytes*/) noexcept {
   std::free(block);

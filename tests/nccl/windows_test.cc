@@ -203,7 +203,8 @@ TEST_P(NcclWindows, ALateWaitMayBeMadeAgain) {
 // The put is behind what fills its source, and what reads the target is behind
 // the wait.
 TEST_P(NcclWindows, OnAStream) {
-  run_ranks({.size = 2, .version = GetParam()}, [](FakeRank& rank) {
+  fakes::gpu::Moment looked[2];
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     CUstream_st stream(rank.device);
     {
       const WindowOf window(rank);
@@ -225,6 +226,8 @@ TEST_P(NcclWindows, OnAStream) {
       stream.put([&] { seen = window.at(10); });
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       EXPECT_EQ(window.at(10), -1);
+      looked[rank.rank].happen();
+      looked[other].wait();
       gate.happen();
       stream.synchronize();
       EXPECT_EQ(seen, 42 + other);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <pthread.h>
 #include <random>
 
@@ -20,8 +21,9 @@ constexpr int kVersion = FAKE_NCCL_VERSION;
 struct Library {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<nccl::Clique>> cliques;  // by id
-  std::set<ncclComm*> comms;        // all there ever were
-  std::set<const void*> allocated;  // by ncclMemAlloc
+  std::set<ncclComm*> comms;              // all there ever were
+  std::deque<ncclWindow_vidmem> windows;  // all there ever were
+  std::set<const void*> allocated;        // by ncclMemAlloc
   std::mt19937_64 random{std::random_device{}()};
 };
 Library& library() {
@@ -751,8 +753,8 @@ FAKE_EXPORT int ncclCommWindowRegister(ncclComm* comm, void* address,
   char* const at = static_cast<char*>(address);
   if (flags != NCCL_WIN_COLL_SYMMETRIC || !may_be_window(comm, at, bytes))
     return ncclInvalidArgument;
-  auto* const made =
-      new ncclWindow_vidmem{comm, comm->windows_made++, at, bytes};
+  ncclWindow_vidmem* const made = &library().windows.emplace_back(
+      ncclWindow_vidmem{comm, comm->windows_made++, at, bytes});
   if (!comm->clique->add_window(made->number, comm->rank, comm->device, at,
                                 bytes))
     return ncclInvalidUsage;
