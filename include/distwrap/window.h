@@ -135,7 +135,8 @@ class DISTWRAP_EXPORT Window {
   }
 
   // Returns the window with its calls on a stream of its device, as calls with
-  // OpOptions::stream are. Those calls are kUnsupported on memory of the host.
+  // OpOptions::stream are; instead of those of an earlier `on`. Those calls are
+  // kUnsupported on memory of the host.
   Window on(const Stream& stream) const;
 
   // Write to the target's part and read from it, without a signal. An ended put

@@ -214,9 +214,9 @@ TensorView Window::memory() const { return any()->local(); }
 
 Window Window::on(const Stream& stream) const {
   Window made = *this;
-  if (window_ == nullptr) return made;
+  if (any() == nullptr) return made;
   made.streamed_ = std::make_shared<const comm::WindowOnStream>(
-      comm::WindowOnStream{window_, stream});
+      comm::WindowOnStream{window_ ? window_ : streamed_->window, stream});
   made.window_ = nullptr;
   return made;
 }

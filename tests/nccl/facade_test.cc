@@ -169,7 +169,9 @@ TEST(NcclFacade, WhatAWindowOfADeviceCannotDo) {
     refused(w.on(handle(stream)).signal(other).status(),
             "cannot be captured into a graph");
     fakes::gpu::end_capture(&stream);
-    EXPECT_TRUE(w.signal(other).ok());
+    // A handle on another stream forgets the first one.
+    const Window there = w.on(handle(foreign)).on(handle(stream));
+    EXPECT_TRUE(there.signal(other).ok());
     EXPECT_TRUE(w.wait_signal(other).ok());
     ASSERT_TRUE(barrier().ok());
     on.end();
