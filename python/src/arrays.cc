@@ -244,11 +244,12 @@ class Memory {
   distwrap_memory handle_ = nullptr;
 };
 
-std::vector<int64_t> extents_of(nb::handle shape) {
-  if (PyIndex_Check(shape.ptr()) != 0) return {nb::cast<int64_t>(shape)};
+std::vector<int64_t> extents_of(const char* call, nb::handle shape) {
+  if (PyIndex_Check(shape.ptr()) != 0)
+    return {integer_of(call, "the shape", shape)};
   std::vector<int64_t> extents;
   for (nb::handle one : nb::borrow<nb::iterable>(shape))
-    extents.push_back(nb::cast<int64_t>(one));
+    extents.push_back(integer_of(call, "an extent of the shape", one));
   return extents;
 }
 
@@ -261,8 +262,14 @@ distwrap_device device_of(const char* call, nb::handle device) {
   if (!nb::isinstance<nb::tuple>(pair) || nb::len(pair) != 2)
     raise_value(call, "the device is neither a tensor nor a pair of numbers",
                 "give a tensor that lies there, or DLPack's pair, (2, 0)");
-  return {static_cast<int32_t>(nb::cast<int>(pair[0])),
-          static_cast<int32_t>(nb::cast<int>(pair[1]))};
+  const auto number = [&](size_t i) {
+    const int64_t given = integer_of(call, "a number of the device", pair[i]);
+    if (given < 0 || given > INT32_MAX)
+      raise_value(call, "the device has the number " + std::to_string(given),
+                  "give DLPack's pair, (2, 0)");
+    return static_cast<int32_t>(given);
+  };
+  return {number(0), number(1)};
 }
 
 // An array of zeros in the backend's memory of the host, or memory of a device,
@@ -270,7 +277,7 @@ distwrap_device device_of(const char* call, nb::handle device) {
 // plain memory if `or_plain`.
 nb::object allocated(const char* call, nb::handle shape, nb::handle dtype,
                      nb::handle group, distwrap_device device, bool or_plain) {
-  const std::vector<int64_t> extents = extents_of(shape);
+  const std::vector<int64_t> extents = extents_of(call, shape);
   const dw_dtype type = distwrap_dtype(dtype_of(call, dtype));
   int64_t bytes = type.bits / 8;
   for (const int64_t extent : extents)

@@ -187,6 +187,19 @@ int64_t nanoseconds_of(const char* call, nb::handle timeout) {
   return std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e9));
 }
 
+int64_t integer_of(const char* call, const char* argument, nb::handle value) {
+  if (PyIndex_Check(value.ptr()) == 0)
+    raise_type(call, std::string(argument) + " is of type " + type_of(value),
+               "give an integer");
+  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  const long long number = PyLong_AsLongLong(index.ptr());
+  if (number != -1 || PyErr_Occurred() == nullptr) return number;
+  PyErr_Clear();
+  raise_value(call, std::string(argument) + " has more than 64 bits",
+              "give a smaller integer");
+}
+
 distwrap_peer peer_of(const char* call, const char* argument, nb::handle global,
                       nb::handle group) {
   const auto number = [&](nb::handle given, int32_t* to) -> const int32_t* {

@@ -130,6 +130,9 @@ std::vector<distwrap_group> groups_of(nanobind::handle groups);
 // infinity.
 int64_t nanoseconds_of(const char* call, nanobind::handle timeout);
 // The peer of a pair of arguments such as src and group_src.
+// The value of an argument of any integer type.
+int64_t integer_of(const char* call, const char* argument,
+                   nanobind::handle value);
 distwrap_peer peer_of(const char* call, const char* argument,
                       nanobind::handle global, nanobind::handle group);
 // The DW_REDUCE_* of a ReduceOp, of torch's, or of a name. A PREMUL_SUM has a
@@ -160,7 +163,7 @@ struct Held {
   // One of the tensors, when they lie on a device; otherwise NULL.
   const Tensor* on_device = nullptr;
   std::vector<std::unique_ptr<Held>> parts;  // the operations of a batch
-  std::shared_ptr<Held> prepared;  // buffers of a prepared operation
+  std::shared_ptr<Held> prepared;            // buffers of a prepared operation
   // For Work.result: the only output, or a list of several.
   nanobind::object outputs;
   bool has_list = false;

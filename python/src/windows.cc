@@ -128,7 +128,7 @@ class Window {
       return call.run([&](auto* o, auto* w, auto* e) {
         return distwrap_window_put_signal_pair(handle_, t, to, offset, o, w, e);
       });
-    const auto slot = nb::cast<int64_t>(index);
+    const int64_t slot = integer_of("put_signal", "index", index);
     const int32_t way = how_of(how);
     return call.run([&](auto* o, auto* w, auto* e) {
       return distwrap_window_put_signal(handle_, t, to, offset, slot, value,
@@ -143,7 +143,7 @@ class Window {
       return call.run([&](auto* o, auto* w, auto* e) {
         return distwrap_window_signal_pair(handle_, to, o, w, e);
       });
-    const auto slot = nb::cast<int64_t>(index);
+    const int64_t slot = integer_of("signal", "index", index);
     const int32_t way = how_of(how);
     return call.run([&](auto* o, auto* w, auto* e) {
       return distwrap_window_signal(handle_, to, slot, value, way, o, w, e);
@@ -159,7 +159,7 @@ class Window {
         return distwrap_window_wait_pair(handle_, from, o, w, e);
       });
     }
-    const auto slot = nb::cast<int64_t>(index);
+    const int64_t slot = integer_of("wait_signal", "index", index);
     const int32_t by = compare_of(compare);
     return call.run([&](auto* o, auto* w, auto* e) {
       return distwrap_window_wait_signal(handle_, slot, by, value, o, w, e);

@@ -190,6 +190,16 @@ def test_bad_input():
             says="set or add")
     refused(window.wait_signal, 0, 1, "about", kind=ValueError, says="eq, ne")
     refused(window.put, [1.0], next_rank(), kind=TypeError)
+    refused(window.put_signal, x, next_rank(), 0, "1", kind=TypeError,
+            says="index is of type str")
+    refused(window.signal, next_rank(), 0.5, kind=TypeError,
+            says="index is of type float")
+    refused(window.wait_signal, 1 << 70, kind=ValueError, says="64 bits")
+    refused(dist.empty, (2, "3"), kind=TypeError, says="extent of the shape")
+    refused(dist.get_mem_allocator, device=("cuda", 0), kind=TypeError,
+            says="device is of type str")
+    refused(dist.get_mem_allocator, device=(2, 1 << 40), kind=ValueError,
+            says="the device has the number")
     refused(dist.Window, count=1, dtype="float31", kind=ValueError,
             says="float31")
     with dist.batch():
