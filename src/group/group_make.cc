@@ -274,9 +274,12 @@ class ParentWatch {
       : parent_(*parent.default_communicator()),
         alarm_(parent_.has_far_members() && !goes_on()
                    ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-                   : -1),
-        interrupt_(alarm_, {"the call", "see why the parent group ended"}) {
-    if (alarm_ >= 0) parent_.add_alarm(alarm_);
+                   : -1) {
+    if (alarm_ < 0) return;
+    interrupt_.emplace(
+        alarm_,
+        store::Interrupt::Words{"the call", "see why the parent group ended"});
+    parent_.add_alarm(alarm_);
   }
   ~ParentWatch() {
     if (alarm_ < 0) return;
@@ -311,7 +314,7 @@ class ParentWatch {
 
   comm::BackendCommunicator& parent_;
   const int alarm_;
-  const store::Interrupt interrupt_;
+  std::optional<store::Interrupt> interrupt_;
 };
 
 // The call of all ranks, over the board where possible.
