@@ -70,12 +70,6 @@ bool ends_well(const Setting& setting, int rank, int code) {
   return code == 0 || (may_die && code == 128 + SIGKILL);
 }
 
-constexpr Measure kMeasures[] = {
-    {"from the kill to the error of each other rank", absl::Milliseconds(100),
-     absl::Milliseconds(500)},
-    {"closing the broken session", absl::Milliseconds(500),
-     absl::Milliseconds(500)}};
-
 }  // namespace
 
 const Case kRankAgentKilled = {
@@ -84,7 +78,7 @@ const Case kRankAgentKilled = {
     .full = 300,
     .on_hosts = true,
     .rank_agents = true,
-    .measures = kMeasures,
+    .measures = kMeasuresOfLoss,
     .plan = plan,
     .rank = rank,
     .direct = direct,

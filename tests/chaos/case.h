@@ -119,6 +119,12 @@ inline uint64_t bit(int rank) { return uint64_t{1} << rank; }
 // the error, and the next one, that of `close_broken`.
 void expect_loss(Job& job, int ranks, int victim, Findings& findings,
                  size_t first = 0);
+// The measures of expect_loss after a kill.
+inline constexpr Measure kMeasuresOfLoss[] = {
+    {"from the kill to the error of each other rank", absl::Milliseconds(100),
+     absl::Milliseconds(500)},
+    {"closing the broken session", absl::Milliseconds(500),
+     absl::Milliseconds(500)}};
 // Judges also a victim that goes on after a stop: it was told, too.
 void expect_stop(Job& job, int ranks, int victim, Findings& findings,
                  size_t first);

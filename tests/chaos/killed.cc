@@ -68,18 +68,12 @@ bool ends_well(const Setting& setting, int rank, int code) {
   return code == (rank == Plan(setting).victim ? 128 + SIGKILL : 0);
 }
 
-constexpr Measure kMeasures[] = {
-    {"from the kill to the error of each other rank", absl::Milliseconds(100),
-     absl::Milliseconds(500)},
-    {"closing the broken session", absl::Milliseconds(500),
-     absl::Milliseconds(500)}};
-
 }  // namespace
 
 const Case kKilled = {.name = "F1",
                       .what = "a rank is killed inside a collective",
                       .full = 2000,
-                      .measures = kMeasures,
+                      .measures = kMeasuresOfLoss,
                       .plan = plan,
                       .rank = rank,
                       .direct = direct,

@@ -25,10 +25,10 @@ struct Plan {
     Draw draw(setting);
     host = 1 + draw.below(setting.hosts - 1);
     for (char& byte : bytes) byte = static_cast<char>(draw.below(256));
-    calls_first = draw.coin();
+    begins_as_tls = draw.coin();
   }
   int host;
-  bool calls_first;  // whether the first byte is that of a TLS record
+  bool begins_as_tls;  // the first byte is that of a handshake's record
   std::array<char, 4096> bytes;
 };
 
@@ -80,7 +80,7 @@ void crowd(const Plan& plan, const hosts_test::Hosts& hosts,
     }
     const int fd = call(Job::kStorePort);
     if (fd < 0) continue;
-    if (plan.calls_first) bytes[0] = kHandshake;
+    if (plan.begins_as_tls) bytes[0] = kHandshake;
     ::send(fd, bytes.data(), 1 + static_cast<size_t>(i) % bytes.size(),
            MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
