@@ -122,10 +122,10 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error);
 // Begins the abort of a broken communicator. False while a thread is inside it:
 // the instance's thread then asks again. Precondition: it has failed.
 bool abort_if_broken(Comm* comm);
-// Waits, at most for `patience`, until NCCL has aborted a broken communicator.
-// Then NCCL touches none of its buffers any more. Precondition: this thread is
+// Waits until NCCL has aborted a broken communicator and touches none of its
+// buffers any more. False: it has not by `limit`. Precondition: this thread is
 // not inside it.
-void wait_for_abort(Comm* comm, std::chrono::nanoseconds patience);
+bool wait_for_abort(Comm* comm, std::chrono::steady_clock::time_point limit);
 
 // submit.cc
 int32_t query(dw_comm* comm, const dw_op* op, dw_error* error);

@@ -167,20 +167,16 @@ bool abort_if_broken(Comm* comm) {
   return true;
 }
 
-void wait_for_abort(Comm* comm, nanoseconds patience) {
-  const auto limit = std::chrono::steady_clock::now() + patience;
+bool wait_for_abort(Comm* comm, std::chrono::steady_clock::time_point limit) {
   for (;;) {
     const auto now = std::chrono::steady_clock::now();
-    if (now >= limit) return;
+    if (now >= limit) return false;
     std::shared_ptr<Ending> ending;
     {
       const std::lock_guard<std::mutex> inside(comm->part->inside);
       ending = comm->part->ending;
     }
-    if (ending != nullptr) {
-      ending->wait(limit - now);
-      return;
-    }
+    if (ending != nullptr) return ending->wait(limit - now);
     std::this_thread::sleep_for(microseconds(50));
   }
 }

@@ -14,8 +14,8 @@
 namespace nccl_backend {
 namespace {
 
-// How long a failed call stays for the abort.
-constexpr std::chrono::milliseconds kAbortPatience{20};
+// How long a failed call stays until NCCL lets go of its buffers.
+constexpr std::chrono::seconds kAbortPatience{1};
 
 // Between two questions whether NCCL has launched, or the device has ended: at
 // first the processor is only yielded, then the thread sleeps.
@@ -122,6 +122,7 @@ class Launch {
     if (item.op->window == nullptr) return DW_OK;
     item.flight = take_late_wait(*of(item.op->window), *item.op);
     *found = item.flight != nullptr;
+    if (*found) began_ = Began::kEnds;
     if (!*found || item.call.order != Order::kStream) return DW_OK;
     const int result =
         driver_.cuStreamWaitEvent(item.call.stream, item.flight->event, 0);
@@ -257,6 +258,7 @@ class Launch {
     const char* what = "ncclGroupStart";
     int result = nccl_.ncclGroupStart();
     if (result != ncclSuccess) return fail(what, result, error);
+    began_ = Began::kOperations;
     int32_t code = DW_OK;
     for (LaunchItem& item : items_) {
       ReadCall again;
@@ -340,6 +342,7 @@ class Launch {
         return fail_driver(driver_, "the end cannot be recorded", result,
                            error);
     }
+    began_ = Began::kEnds;
     return DW_OK;
   }
 
@@ -380,11 +383,7 @@ class Launch {
             return code;
           }
         }
-        if (code != DW_OK) {
-          broken(code, error);
-          wait_for_device();
-          return code;
-        }
+        if (code != DW_OK) return broken(code, error);
         pause();
       }
     }
@@ -393,21 +392,11 @@ class Launch {
     return code == DW_OK ? int32_t{DW_DONE} : code;
   }
 
-  // An aborted operation ends when the device comes to it.
-  void wait_for_device() {
-    const auto limit = std::chrono::steady_clock::now() + kAbortPatience;
-    Pause pause;
-    for (const LaunchItem& item : items_)
-      while (driver_.cuEventQuery(item.flight->event) == CUDA_ERROR_NOT_READY &&
-             std::chrono::steady_clock::now() < limit)
-        pause();
-  }
-
   // The communicators break, since what was begun cannot be taken back. The
-  // buffers are the caller's again when this returns, unless the abort takes
-  // longer than a caller may be kept. Returns `code`. Precondition: the
-  // device's lock of calls is not held.
-  int32_t broken(int32_t code, const dw_error* error) {
+  // buffers are the caller's again when this returns, unless that takes longer
+  // than a caller may be kept; then `error` says so. Returns `code`.
+  // Precondition: the device's lock of calls is not held.
+  int32_t broken(int32_t code, dw_error* error) {
     dw_error why = {};
     if (error != nullptr)
       why = *error;
@@ -417,8 +406,33 @@ class Launch {
     for_each_comm([&](Comm* comm) { comm->failure.fail(why, nullptr); });
     leave();
     backend_.watch->hurry();
-    for_each_comm([](Comm* comm) { wait_for_abort(comm, kAbortPatience); });
+    const auto limit = std::chrono::steady_clock::now() + kAbortPatience;
+    bool ended = true;
+    for_each_comm([&](Comm* comm) { ended &= wait_for_abort(comm, limit); });
+    ended = ended && wait_for_device(limit);
+    if (!ended && error != nullptr) {
+      const std::string text =
+          std::string("NCCL still uses the buffers of this call: ") + why.text;
+      dw_fail(error, why.code, why.reason, why.peer, why.native, text.c_str());
+      error->flags = why.flags;
+    }
     return code;
+  }
+
+  // An aborted operation ends when the device comes to it, also when NCCL has
+  // launched it after this call had given up.
+  bool wait_for_device(std::chrono::steady_clock::time_point limit) {
+    if (began_ == Began::kNothing) return true;
+    if (began_ == Began::kOperations) record_ends(nullptr);
+    Pause pause;
+    for (const LaunchItem& item : items_) {
+      if (item.flight == nullptr) continue;
+      while (driver_.cuEventQuery(item.flight->event) == CUDA_ERROR_NOT_READY) {
+        if (std::chrono::steady_clock::now() >= limit) return false;
+        pause();
+      }
+    }
+    return true;
   }
 
   Backend& backend_;
@@ -430,6 +444,9 @@ class Launch {
   std::unique_lock<std::mutex> inside_one_;
   int64_t deadline_ns_ = 0;
   bool in_progress_ = false;
+  // The streams may have nothing of this call, its operations, or these and the
+  // events behind them.
+  enum class Began { kNothing, kOperations, kEnds } began_ = Began::kNothing;
 };
 
 }  // namespace

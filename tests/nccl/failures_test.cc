@@ -69,6 +69,36 @@ TEST(NcclDeadline, EndsACallThatConnects) {
   });
 }
 
+// NCCL's own thread may launch, behind other work of the stream, what the
+// caller has given up. Such a call returns when its buffers are free.
+TEST(NcclAbort, WaitsForWhatNcclLaunchesLate) {
+  for (int time = 0; time < 60; ++time) {
+    Moment gate;
+    run_ranks({.size = 1}, [&](FakeRank& rank) {
+      // The fake launches each third operation in its own thread.
+      for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                  DW_DONE);
+      CUstream_st stream(rank.device);
+      stream.put([&] { gate.wait(); });
+      fakes::gpu::hang_call(1);
+      std::thread program([&] {
+        const DeviceInts x(rank, {1});
+        const dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1);
+        EXPECT_EQ(rank.call(rank.on(op, stream)), DW_ABORTED);
+        EXPECT_THAT(rank.error.text, HasSubstr("a test ends it"));
+      });
+      while (!fakes::gpu::call_hangs()) std::this_thread::yield();
+      const dw_error why = why_of("a test ends it");
+      EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+      fakes::gpu::let_go();
+      std::this_thread::sleep_for(milliseconds(5));
+      gate.happen();
+      program.join();
+    });
+  }
+}
+
 // Rank 1 never calls, and rank 0's device waits for it.
 TEST(NcclDeadline, EndsACallThatTheDeviceDoesNot) {
   Moment gate;
