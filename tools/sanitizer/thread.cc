@@ -1,6 +1,7 @@
 // How ThreadSanitizer runs in every program of a build with it: linked into all
 // of them, so that each works alone and so do those that it starts.
 // TSAN_OPTIONS adds to this.
+#include <cstdlib>
 #include <dlfcn.h>
 #include <sys/syscall.h>
 
@@ -11,6 +12,13 @@ const char* __tsan_default_suppressions();
 __attribute__((visibility("default"))) const char* __tsan_default_options() {
   // Tests fork with threads around, and go on in the child.
   return "die_after_fork=0";
+}
+
+// UCX replaces the memory calls of the C library, also where a thread ends that
+// ThreadSanitizer has let go of, and takes a lock there: that crashes. It reads
+// this when it is opened, which is later.
+__attribute__((constructor)) void ucx_replaces_no_memory_calls() {
+  setenv("UCX_MEM_EVENTS", "no", 0);
 }
 
 // Only what is proven to be a false report about a library that is not
@@ -26,13 +34,21 @@ __tsan_default_suppressions() {
   // An error is counted: who copies it does so in a header, and is seen; who
   // lets go of it counts down in Abseil's library, which is not. So whoever
   // lets go last, and frees it, seems to race with the copying of another
-  // thread. Its payloads are freed by a jump out of the function of that name.
+  // thread, or with the reading of its payloads, which are freed by a jump out
+  // of the function of that name.
+  //
+  // UCX hands messages from rank to rank where ThreadSanitizer does not look:
+  // what a rank does for another one seems to race with whoever reads the
+  // result after the answer, and new memory with its use in an earlier window.
   return "race:gloo::transport::tcp::UnboundBuffer::handleRecvCompletion\n"
          "race:gloo::transport::tcp::UnboundBuffer::handleSendCompletion\n"
          "race:gloo::transport::tcp::UnboundBuffer::signalException\n"
          "race:gloo::transport::tcp::Pair::read\n"
          "race:absl::*Status::Unref\n"
-         "race:absl::*status_internal::Payload*DestroyContents\n";
+         "race:absl::*status_internal::Payload*DestroyContents\n"
+         "race:absl::*Cord::CopyToArraySlowPath\n"
+         "race:ucx_backend::hear_atomic\n"
+         "race:ucx_backend::Memory::allocate\n";
 }
 
 // libuv closes descriptors by a raw system call, which ThreadSanitizer does not
