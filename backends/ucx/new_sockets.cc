@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <memory>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 namespace ucx_backend {
 namespace {
@@ -19,8 +18,10 @@ void visit_sockets(const Visit& visit) {
   while (const dirent* const entry = readdir(folder.get())) {
     if (entry->d_name[0] == '.') continue;
     const int number = std::atoi(entry->d_name);
-    struct stat status;
-    if (fstat(number, &status) == 0 && S_ISSOCK(status.st_mode)) visit(number);
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
+      visit(number);
   }
 }
 
