@@ -272,10 +272,11 @@ void BackendCommunicator::destroy(Deadline deadline) {
     board = std::move(board_);
     released_plans_.clear();
     plans_.clear();
-    backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
-                                 nullptr);
   }
-  // Called without the mutex, which a running listener takes.
+  // Called without the mutex, which a backend may want that completes works of
+  // other communicators meanwhile, and a running listener.
+  backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
+                               nullptr);
   if (board != nullptr) board->tell(nullptr);
   if (identity_.news != nullptr) identity_.news->tell(nullptr);
 }
