@@ -55,6 +55,9 @@ struct NcclPart {
   dw_sdk::KeptFailure failure{"nccl"};
   ncclComm* handle = nullptr;      // null once it was handed over to its end
   std::shared_ptr<Ending> ending;  // set when the abort begins
+  // Operations end without their results from here on, since NCCL aborts them.
+  // One that the device had ended before has its result, whatever failed since.
+  std::atomic<bool> cut{false};
   // By ncclCommRevoke: NCCL has let go of all buffers, and keeps what the
   // handle names. A thread that revokes has the handle meanwhile.
   bool revoking = false, revoked = false;

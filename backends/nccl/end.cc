@@ -28,6 +28,7 @@ struct Owned {
 };
 
 void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
+  part.cut = true;
   nccl.ncclCommAbort(handle);
   // A communicator that NCCL was making of it has failed, or was made just
   // before.
@@ -69,7 +70,8 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
 }
 
 // Ends the operations and keeps the communicator. False when NCCL cannot.
-bool revoke(const Nccl& nccl, ncclComm* handle) {
+bool revoke(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
+  part.cut = true;
   int result = nccl.ncclCommRevoke(handle, NCCL_REVOKE_DEFAULT);
   microseconds nap(50);
   while (result == ncclInProgress) {
@@ -146,7 +148,7 @@ void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
     const CurrentContext current(*device);
     const RelaxedCapture relaxed(device->driver());
     if (part->revoking) {
-      const bool revoked = revoke(nccl, handle);
+      const bool revoked = revoke(nccl, *part, handle);
       const std::lock_guard<std::mutex> again(part->inside);
       part->revoking = false;
       part->revoked = revoked;

@@ -360,36 +360,47 @@ class Launch {
 
   int32_t wait_for_ends(dw_error* error) {
     const RelaxedCapture relaxed(driver_);
+    Watch& watch = *backend_.watch;
+    for (const LaunchItem& item : items_) watch.begin_wait(item.flight);
+    int32_t code = see_ends(error);
+    for (const LaunchItem& item : items_) watch.end_wait(item.flight);
+    if (code == DW_DONE) {
+      for (const LaunchItem& item : items_)
+        if (!item.flight->whole) code = item.comm->failure.check(error);
+      return code;
+    }
+    LaunchItem& first = items_[0];
+    if (first.op->kind != DW_OP_WAIT_SIGNAL || code != DW_DEADLINE_EXCEEDED ||
+        first.comm->failure.is_over())
+      return broken(code, error);
+    // A late wait for a signal changes nothing.
+    enter();
+    keep_late(first);
+    return code;
+  }
+
+  // DW_DONE when the device has ended all.
+  int32_t see_ends(dw_error* error) {
     const int64_t since_ns = backend_.host->now_ns(backend_.host->self);
     Pause pause;
-    for (LaunchItem& item : items_) {
+    for (const LaunchItem& item : items_) {
       for (;;) {
         const int result = driver_.cuEventQuery(item.flight->event);
         if (result == CUDA_SUCCESS) break;
         if (result != CUDA_ERROR_NOT_READY)
-          return broken(
-              fail_driver(driver_, "the device failed", result, error), error);
-        int32_t code = check_failures(error);
-        if (code == DW_OK && is_late()) {
+          return fail_driver(driver_, "the device failed", result, error);
+        if (int32_t code = check_failures(error)) return code;
+        if (is_late()) {
           const std::string text =
               "nccl: the device has not ended the operation in time: " +
               backend_.watch->why_late(*item.flight, since_ns);
-          code = dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1,
+          return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1,
                          0, text.c_str());
-          // A late wait for a signal changes nothing.
-          if (item.op->kind == DW_OP_WAIT_SIGNAL) {
-            enter();
-            keep_late(item);
-            return code;
-          }
         }
-        if (code != DW_OK) return broken(code, error);
         pause();
       }
     }
-    // An aborted operation ends as well, without its result.
-    const int32_t code = check_failures(error);
-    return code == DW_OK ? int32_t{DW_DONE} : code;
+    return DW_DONE;
   }
 
   // The communicators break, since what was begun cannot be taken back. The

@@ -153,6 +153,21 @@ void Watch::depart(Flight* flight) {
   if (first) changed_.notify_all();
 }
 
+void Watch::begin_wait(Flight* flight) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  flight->whole = false;
+  flight->next = waited_;
+  waited_ = flight;
+}
+
+void Watch::end_wait(Flight* flight) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Flight** at = &waited_;
+  while (*at != flight) at = &(*at)->next;
+  *at = flight->next;
+  flight->whole |= !flight->comm->part->cut;
+}
+
 bool Watch::has_begun(const Flight& flight) const {
   return flight.begins != Begins::kAtEvent ||
          backend_->device->driver().cuEventQuery(flight.before) !=
@@ -165,7 +180,7 @@ void Watch::tell_begun(Flight* flight) {
   dw_begun(backend_->host, flight->work);
 }
 
-void Watch::collect(Flight** ended) {
+Flight** Watch::collect(Flight** ended) {
   const Driver& driver = backend_->device->driver();
   // The first of each stream that has not ended. Operations of one stream run
   // in their order: to ask for each would keep the callers' threads from the
@@ -196,9 +211,19 @@ void Watch::collect(Flight** ended) {
     *at = flight->next;
     flight->next = nullptr;
     *ended = flight;
+    flight->whole = !flight->comm->part->cut;
     ended = &flight->next;
   }
   last_ = at;
+  return ended;
+}
+
+Flight** Watch::note_ends(const Comm* comm, Flight** ended) {
+  const Driver& driver = backend_->device->driver();
+  for (Flight* one = waited_; one != nullptr; one = one->next)
+    if (one->comm == comm && !comm->part->cut)
+      one->whole = driver.cuEventQuery(one->event) == CUDA_SUCCESS;
+  return collect(ended);
 }
 
 int Watch::finish(Flight* ended) {
@@ -208,8 +233,10 @@ int Watch::finish(Flight* ended) {
     ended = flight->next;
     dw_work* const work = flight->work;
     dw_error error = {};
-    int32_t code = flight->comm->failure.check(&error);
-    if (code == DW_OK) {
+    int32_t code = DW_OK;
+    if (!flight->whole) {
+      code = flight->comm->failure.check(&error);
+    } else {
       // An event that is neither ready nor not ready tells of a broken device.
       const Driver& driver = backend_->device->driver();
       if (int result = driver.cuEventQuery(flight->event);
@@ -329,11 +356,15 @@ void Watch::run() {
       ask_for_errors();
       if (watches_replays_) look_at_replays();
     }
-    for (Comm* const comm : comms_)
-      if (comm->failure.is_over() && !abort_if_broken(comm)) some_broken = true;
-    hurried_ = some_broken;
     Flight* ended = nullptr;
-    collect(&ended);
+    Flight** last = &ended;
+    for (Comm* const comm : comms_) {
+      if (!comm->failure.is_over()) continue;
+      last = note_ends(comm, last);
+      if (!abort_if_broken(comm)) some_broken = true;
+    }
+    hurried_ = some_broken;
+    collect(last);
     if (ended != nullptr) nap = kFirstNap;
     lock.unlock();
     finish(ended);

@@ -46,6 +46,8 @@ struct Flight {
   Begins begins = Begins::kAfterPrevious;
   uint16_t kind = 0;
   uint64_t seq = 0;
+  // The device had ended it before NCCL was told to abort: its result is good.
+  bool whole = false;
   uint64_t number = 0;   // rises in the order in which they are enqueued
   int64_t begun_ns = 0;  // 0: the device has not begun it
   // The Watch uses these two while it looks at the first flight of each stream:
@@ -80,6 +82,10 @@ class Watch {
   int32_t take(Flight** flight, dw_error* error);
   void put_back(Flight* flight);
   void depart(Flight* flight);
+  // Between these two the caller's thread itself waits for the end; the second
+  // says whether what has ended is whole.
+  void begin_wait(Flight* flight);
+  void end_wait(Flight* flight);
 
   // Ends what the device has ended. Returns the number of operations; never
   // blocks.
@@ -95,8 +101,11 @@ class Watch {
  private:
   void run();
   // Tells the host what the device has begun, and moves ended flights to
-  // `*ended`. Precondition: the mutex is held.
-  void collect(Flight** ended);
+  // `*ended`. Returns where the next one goes. Precondition: the mutex is held.
+  Flight** collect(Flight** ended);
+  // Notes which flights the device has ended, before `comm` is aborted.
+  // Precondition: the mutex is held.
+  Flight** note_ends(const Comm* comm, Flight** ended);
   bool has_begun(const Flight& flight) const;
   void tell_begun(Flight* flight);
   // Tells the host of them, and keeps them for later. Returns their number.
@@ -112,6 +121,7 @@ class Watch {
   // In the order of their departure; `last_` is where the next one goes.
   Flight* flying_ = nullptr;
   Flight** last_ = &flying_;
+  Flight* waited_ = nullptr;  // by their callers
   Flight* free_ = nullptr;
   uint64_t taken_ = 0;
   bool ending_ = false, hurried_ = false, watches_replays_ = false;

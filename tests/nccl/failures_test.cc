@@ -99,6 +99,25 @@ TEST(NcclAbort, WaitsForWhatNcclLaunchesLate) {
   }
 }
 
+// What the device has ended before an abort has its result.
+TEST(NcclAbort, LeavesWhatHasEnded) {
+  for (int time = 0; time < 60; ++time)
+    run_ranks({.size = 1}, [&](FakeRank& rank) {
+      CUstream_st stream(rank.device);
+      const DeviceInts x(rank, {3}), y(rank, {0});
+      const dw_op op = rank.op(DW_OP_ALL_REDUCE, x.data(), y.data(), 1);
+      dw_work work;
+      ASSERT_EQ(rank.submit(rank.on(op, stream), &work), DW_OK);
+      stream.synchronize();
+      const dw_error why = why_of("a test ends it");
+      EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+      ASSERT_TRUE(work.wait(kLong));
+      EXPECT_EQ(work.code(), DW_OK) << work.error().text;
+      EXPECT_EQ(y.values(), Ints{3});
+      EXPECT_EQ(rank.call(rank.on(op, stream)), DW_ABORTED);
+    });
+}
+
 // Rank 1 never calls, and rank 0's device waits for it.
 TEST(NcclDeadline, EndsACallThatTheDeviceDoesNot) {
   Moment gate;
