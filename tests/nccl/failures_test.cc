@@ -99,7 +99,7 @@ TEST(NcclAbort, WaitsForWhatNcclLaunchesLate) {
   }
 }
 
-// What the device has ended before an abort has its result.
+// An operation that the device has ended before an abort has its result.
 TEST(NcclAbort, LeavesWhatHasEnded) {
   for (int time = 0; time < 60; ++time)
     run_ranks({.size = 1}, [&](FakeRank& rank) {
