@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace distwrap::store {
 namespace {
@@ -65,6 +66,9 @@ bool CarriedReader::take_head(Take take) {
   if (what == Carried::kCopies) {
     streams_.clear();
     for (uint32_t i = 0; i < stream; ++i) streams_.push_back(in.u32());
+    if (std::adjacent_find(streams_.begin(), streams_.end(),
+                           std::greater_equal<>()) != streams_.end())
+      return false;
   }
   head_.clear();
   head_size_ = kHeadBytes;

@@ -8,7 +8,8 @@
 //
 // kCopies brings the same bytes to several streams, so that what a store
 // answers to all processes of a host crosses the network once: `stream` is
-// their number, and the streams stand as u32 between the head and the bytes.
+// their number, and the streams stand as u32 between the head and the bytes,
+// each once and in rising order.
 //
 // Threads: one. Ownership: values.
 //
@@ -33,7 +34,7 @@ enum class Carried : uint8_t { kOpen = 1, kBytes, kEnd, kCopies };
 // The frame. `bytes`: for kBytes only.
 std::string carried(Carried what, uint32_t stream,
                     absl::string_view bytes = {});
-// The frame of kCopies for 2 to kMostCopies streams.
+// The frame of kCopies for 2 to kMostCopies streams, in rising order.
 constexpr size_t kMostCopies = 4096;
 std::string carried_to(absl::Span<const uint32_t> streams,
                        absl::string_view bytes);

@@ -1,5 +1,6 @@
 #include "store/carrier.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -161,7 +162,8 @@ bool Carrier::send_held() {
   for (const uint32_t number : held_for_)
     if (const auto found = streams_.find(number); found != streams_.end())
       found->second->is_held_for = false;
-  const std::vector<uint32_t> streams = std::exchange(held_for_, {});
+  std::vector<uint32_t> streams = std::exchange(held_for_, {});
+  std::sort(streams.begin(), streams.end());
   const std::string bytes = std::exchange(held_, {});
   try {
     return tls_.send(streams.size() == 1

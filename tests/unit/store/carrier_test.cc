@@ -57,8 +57,8 @@ TEST(CarriedReader, TakesFramesInPiecesOfAnySize) {
 }
 
 TEST(CarriedReader, CopiesReachEachOfTheirStreams) {
-  const std::string all = carried_to({7, 9, 8}, "some bytes") +
-                          carried_to({9, 8}, "") +
+  const std::string all = carried_to({7, 8, 9}, "some bytes") +
+                          carried_to({8, 9}, "") +
                           carried(Carried::kBytes, 9, " more");
   for (size_t piece = 1; piece <= all.size(); ++piece) {
     CarriedReader reader;
@@ -89,6 +89,8 @@ TEST(CarriedReader, RefusesWhatIsNoFrame) {
     copies[0] = static_cast<char>(Carried::kCopies);
     EXPECT_FALSE(pass(copies)) << streams;
   }
+  EXPECT_FALSE(pass(carried_to({7, 7}, "x")));
+  EXPECT_FALSE(pass(carried_to({7, 9, 8}, "x")));
   for (const char what : {'\0', '\5', '\xff'}) {
     std::string unknown = carried(Carried::kOpen, 1);
     unknown[0] = what;
