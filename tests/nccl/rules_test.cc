@@ -7,8 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <dlfcn.h>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -117,6 +122,39 @@ class NcclRules : public testing::Test {
         own.synchronize();
         fakes::gpu::release(memory);
         destroy(comm);
+        cuda.cuCtxPopCurrent_v2(&popped);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Two ranks of two communicators that have connected, each rank with one
+  // stream. What `launch` launches never ends, and is aborted.
+  void two_stuck_ranks(
+      const std::function<void(int, ncclComm* const*, CUstream_st*, void*)>&
+          launch) const {
+    ncclUniqueId ids[2];
+    for (ncclUniqueId& id : ids) nccl.ncclGetUniqueId(&id);
+    std::atomic<int> launched = 0;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        CUctx_st* popped;
+        cuda.cuCtxPushCurrent_v2(fakes::gpu::context_of(rank));
+        CUstream_st own(rank);
+        void* const memory = fakes::gpu::allocate(rank, kBytes);
+        ncclComm* comms[2];
+        for (int i = 0; i < 2; ++i) {
+          comms[i] = begin(2, rank, ids[i]);
+          wait(comms[i]);
+          grouped(comms[i], &own, memory);
+        }
+        own.synchronize();
+        launch(rank, comms, &own, memory);
+        ++launched;
+        while (launched < 2) std::this_thread::yield();
+        for (ncclComm* const comm : comms) nccl.ncclCommAbort(comm);
+        own.synchronize();
+        fakes::gpu::release(memory);
         cuda.cuCtxPopCurrent_v2(&popped);
       });
     for (std::thread& thread : threads) thread.join();
@@ -649,6 +687,54 @@ TEST_F(NcclRules, CallsThatDifferBetweenRanks) {
     else
       nccl.ncclRecv(memory, 2, ncclInt32, 0, comm, on);
   });
+}
+
+TEST_F(NcclRules, AnotherOrderAcrossCommunicators) {
+  const Collected collected;
+  two_stuck_ranks(
+      [&](int rank, ncclComm* const* comms, CUstream_st* on, void* memory) {
+        grouped(comms[rank], on, memory);
+        grouped(comms[1 - rank], on, memory);
+      });
+  EXPECT_THAT(collected.rules(),
+              testing::ElementsAre("other order across communicators"));
+}
+
+// Each rank sends first, and no group of NCCL has both halves of a message.
+TEST_F(NcclRules, AnotherOrderOnRanks) {
+  const Collected collected;
+  two_stuck_ranks(
+      [&](int rank, ncclComm* const* comms, CUstream_st* on, void* memory) {
+        for (const bool sends : {true, false}) {
+          nccl.ncclGroupStart();
+          if (sends)
+            nccl.ncclSend(memory, 8, ncclUint8, 1 - rank, comms[0], on);
+          else
+            nccl.ncclRecv(memory, 8, ncclUint8, 1 - rank, comms[0], on);
+          nccl.ncclGroupEnd();
+          wait(comms[0]);
+        }
+      });
+  EXPECT_THAT(collected.rules(), testing::ElementsAre("other order on ranks"));
+}
+
+// The fakes export what the libraries have that they imitate, as far as the
+// backend uses it.
+TEST(NcclFakes, ExportWhatTheRealLibrariesDo) {
+  for (const int version : versions()) {
+    const std::string name = nccl_backend::version_text(version);
+    std::ifstream list(GOLDEN_NCCL "/" + name + ".txt");
+    const std::set<std::string> real{std::istream_iterator<std::string>(list),
+                                     {}};
+    ASSERT_THAT(real, Contains("ncclAllReduce")) << name;
+    void* const fake = dlopen(fake_nccl(version).c_str(), RTLD_NOW);
+#define NCCL_SYMBOL(type, name_of, parameters)                           \
+  EXPECT_EQ(dlsym(fake, #name_of) != nullptr, real.count(#name_of) == 1) \
+      << #name_of " of " << name;
+#define NCCL_OPTIONAL NCCL_SYMBOL
+#include "nccl/symbols.def"
+    dlclose(fake);
+  }
 }
 
 // One rank with memory of NCCL, which may become a window.

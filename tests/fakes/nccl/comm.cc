@@ -82,6 +82,22 @@ std::vector<std::pair<Key, Part>> with_keys(const Kernel& kernel) {
   return parts;
 }
 
+LaunchOrder& launch_order() {
+  static LaunchOrder* const kOrder = new LaunchOrder;
+  return *kOrder;
+}
+
+std::shared_ptr<Launched> put_in_order(
+    const Kernel& kernel, const std::vector<std::pair<Key, Part>>& parts) {
+  std::vector<Call> calls;
+  for (const auto& part : parts)
+    calls.emplace_back(kernel.comm->clique->id(), part.first);
+  std::vector<CUstream_st*> streams;
+  for (const Called& called : kernel.calls) streams.push_back(called.stream);
+  return launch_order().add(std::move(calls), streams,
+                            kernel.comm->last_launched);
+}
+
 void run_one_sided(const Kernel& kernel, const std::function<bool()>& gone) {
   ncclComm* const comm = kernel.comm;
   for (const Called& called : kernel.calls)
@@ -115,7 +131,8 @@ void put_kernel(const std::shared_ptr<Kernel>& kernel) {
     });
   }
   const auto parts = with_keys(*kernel);
-  stream->put([kernel, comm, gone, parts, before, ended,
+  const auto launched = put_in_order(*kernel, parts);
+  stream->put([kernel, comm, gone, parts, before, ended, launched,
                previous = comm->last_kernel]() mutable {
     for (const auto& moment : before) moment->wait();
     if (previous != nullptr) previous->wait();
@@ -123,9 +140,11 @@ void put_kernel(const std::shared_ptr<Kernel>& kernel) {
     if (!parts.empty())
       comm->clique->run(comm->rank, comm->device, parts, gone);
     kernel->calls.clear();  // lets go of the memory
+    launch_order().end(launched);
     ended->happen();
   });
   comm->last_kernel = ended;
+  comm->last_launched = launched;
 }
 
 void launch_kernel(const std::shared_ptr<Kernel>& kernel) {

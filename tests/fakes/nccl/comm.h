@@ -5,6 +5,7 @@
 
 #include "fakes/gpu/stream.h"
 #include "fakes/nccl/clique.h"
+#include "fakes/nccl/order.h"
 #include "nccl/nccl_types.h"
 
 #include <atomic>
@@ -57,6 +58,7 @@ struct ncclComm {
   // How many calls of each sort there were, by the first words of their key.
   std::map<fakes::nccl::Key, uint64_t> counts;
   std::shared_ptr<fakes::gpu::Moment> last_kernel;
+  std::shared_ptr<fakes::nccl::Launched> last_launched;
   // Where it meets for a communicator that is made of it.
   std::shared_ptr<fakes::nccl::Clique> child_clique;
 
