@@ -728,7 +728,7 @@ FAKE_EXPORT int ncclCommShrink(ncclComm* comm, int* excluded, int n_excluded,
   for (int i = 0; i < n_excluded; ++i) {
     if (excluded[i] == comm->rank) return ncclInvalidArgument;
     if (excluded[i] < comm->rank) --place.rank;
-    place.id += " " + std::to_string(excluded[i]);
+    place.id += ' ' + std::to_string(excluded[i]);
   }
   if (n_excluded == 0) return ncclInvalidArgument;
   const Inside entry(comm->device);

@@ -91,7 +91,7 @@ std::shared_ptr<Launched> put_in_order(
     const Kernel& kernel, const std::vector<std::pair<Key, Part>>& parts) {
   std::vector<Call> calls;
   for (const auto& part : parts)
-    calls.emplace_back(kernel.comm->clique->id(), part.first);
+    calls.emplace_back(kernel.comm->clique.get(), part.first);
   std::vector<CUstream_st*> streams;
   for (const Called& called : kernel.calls) streams.push_back(called.stream);
   return launch_order().add(std::move(calls), streams,

@@ -52,6 +52,14 @@ bool LaunchOrder::waits_for_itself(const Launched& kernel) const {
     return std::find(kernel.calls.begin(), kernel.calls.end(), call) !=
            kernel.calls.end();
   };
+  // Nobody waits for a kernel whose calls no other rank has launched.
+  const auto is_first = [&](const Call& call) {
+    const auto& ranks = ranks_.at(call);
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](const auto& rank) { return rank.get() == &kernel; });
+  };
+  if (std::all_of(kernel.calls.begin(), kernel.calls.end(), is_first))
+    return false;
   std::set<const Launched*> seen;
   std::vector<const Launched*> open = {&kernel};
   while (!open.empty()) {

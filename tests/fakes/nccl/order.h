@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,7 @@ struct CUstream_st;
 namespace fakes::nccl {
 
 // A call as all its ranks know it: their communicator, and its key there.
-using Call = std::pair<std::string, Key>;
+using Call = std::pair<const Clique*, Key>;
 
 // A kernel of a rank that has been launched.
 struct Launched {
