@@ -11,12 +11,13 @@ using dw_sdk::Pieces;
 // One operation under way to NCCL. Pieces are in bytes; NCCL counts elements.
 class EnqueuedCall {
  public:
-  EnqueuedCall(const Comm& comm, const dw_op& op, int reduction,
+  EnqueuedCall(const Comm& comm, const dw_op& op,
+               const dw_sdk::Buffers& buffers, int reduction,
                CUstream_st* stream, const char** what)
       : nccl_(comm.backend->nccl),
         comm_(comm),
         op_(op),
-        buffers_(comm.buffers),
+        buffers_(buffers),
         reduction_(reduction),
         stream_(stream),
         what_(what) {
@@ -183,9 +184,9 @@ class EnqueuedCall {
 
 }  // namespace
 
-int make_reduction(const Comm& comm, const dw_op& op, int* reduction,
-                   bool* made) {
-  const int dtype = dw_dtype_index(comm.buffers.dtype);
+int make_reduction(const Comm& comm, const dw_op& op,
+                   const dw_sdk::Buffers& buffers, int* reduction, bool* made) {
+  const int dtype = dw_dtype_index(buffers.dtype);
   *made = false;
   *reduction = nccl_reduction(dtype, op.reduce);
   if (op.reduce != DW_REDUCE_PREMUL_SUM) return ncclSuccess;
@@ -199,9 +200,9 @@ int make_reduction(const Comm& comm, const dw_op& op, int* reduction,
   return result;
 }
 
-int enqueue(const Comm& comm, const dw_op& op, int reduction,
-            CUstream_st* stream, const char** what) {
-  return EnqueuedCall(comm, op, reduction, stream, what).run();
+int enqueue(const Comm& comm, const dw_op& op, const dw_sdk::Buffers& buffers,
+            int reduction, CUstream_st* stream, const char** what) {
+  return EnqueuedCall(comm, op, buffers, reduction, stream, what).run();
 }
 
 }  // namespace nccl_backend

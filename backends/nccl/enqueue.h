@@ -9,15 +9,14 @@ namespace nccl_backend {
 // Makes the reduction of `op`, which may be one of its own for premul_sum; then
 // `*made` is true and the caller destroys it after the launch. Not within a
 // group of NCCL. Precondition: read_call has accepted `op`.
-int make_reduction(const Comm& comm, const dw_op& op, int* reduction,
-                   bool* made);
+int make_reduction(const Comm& comm, const dw_op& op,
+                   const dw_sdk::Buffers& buffers, int* reduction, bool* made);
 
 // Puts `op` on `stream`, as one or more calls of NCCL within a group of NCCL
-// that the caller opens and closes. Its buffers are in `comm.buffers`. Returns
-// ncclSuccess, or NCCL's first other answer and in `*what` the call that gave
-// it.
-int enqueue(const Comm& comm, const dw_op& op, int reduction,
-            CUstream_st* stream, const char** what);
+// that the caller opens and closes. Returns ncclSuccess, or NCCL's first other
+// answer and in `*what` the call that gave it.
+int enqueue(const Comm& comm, const dw_op& op, const dw_sdk::Buffers& buffers,
+            int reduction, CUstream_st* stream, const char** what);
 
 }  // namespace nccl_backend
 

@@ -125,7 +125,7 @@ class Launch {
     if (*found) began_ = Began::kEnds;
     if (!*found || item.call.order != Order::kStream) return DW_OK;
     const int result =
-        driver_.cuStreamWaitEvent(item.call.stream, item.flight->event, 0);
+        driver_.cuStreamWaitEvent(item.call.stream, item.flight->end, 0);
     if (result == CUDA_SUCCESS) return DW_OK;
     keep_late(item);
     return fail_driver(driver_, "the stream cannot wait", result, error);
@@ -138,8 +138,8 @@ class Launch {
 
   int32_t make_reduction_of(LaunchItem* item, dw_error* error) {
     const std::lock_guard<std::mutex> calls(backend_.device->calls());
-    const int result = make_reduction(*item->comm, *item->op, &item->reduction,
-                                      &item->made_reduction);
+    const int result = make_reduction(*item->comm, *item->op, *item->buffers,
+                                      &item->reduction, &item->made_reduction);
     if (result == ncclSuccess) return DW_OK;
     return fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
                      item->comm->part->handle, error);
@@ -154,12 +154,6 @@ class Launch {
           return code;
       if (item.flight != nullptr) find_memory(item);
       if (item.op->reduce != DW_REDUCE_PREMUL_SUM) continue;
-      // The buffers of the communicator are another item's by now.
-      ReadCall again;
-      if (items_.size() > 1)
-        if (int32_t code = read_call(*item.comm, *item.op, true,
-                                     &item.comm->buffers, &again, error))
-          return code;
       if (int32_t code = make_reduction_of(&item, error))
         return broken(code, error);
     }
@@ -259,20 +253,13 @@ class Launch {
     int result = nccl_.ncclGroupStart();
     if (result != ncclSuccess) return fail(what, result, error);
     began_ = Began::kOperations;
-    int32_t code = DW_OK;
     for (LaunchItem& item : items_) {
-      ReadCall again;
-      // One communicator may have several items, but has the buffers of one.
-      if (items_.size() > 1)
-        code = read_call(*item.comm, *item.op, true, &item.comm->buffers,
-                         &again, error);
-      if (code != DW_OK) break;
       if (!item.made_reduction && item.op->reduce != DW_REDUCE_NONE)
-        make_reduction(*item.comm, *item.op, &item.reduction,
+        make_reduction(*item.comm, *item.op, *item.buffers, &item.reduction,
                        &item.made_reduction);
       result = item.op->window == nullptr
-                   ? enqueue(*item.comm, *item.op, item.reduction,
-                             item.stream(), &what)
+                   ? enqueue(*item.comm, *item.op, *item.buffers,
+                             item.reduction, item.stream(), &what)
                    : enqueue_on_window(*of(item.op->window), *item.op,
                                        item.stream(), &what);
       if (result != ncclSuccess) break;
@@ -280,7 +267,6 @@ class Launch {
     // Closed on every path: an open group would swallow the thread's later
     // calls.
     const int ended = nccl_.ncclGroupEnd();
-    if (code != DW_OK) return code;
     if (result != ncclSuccess) return fail(what, result, error);
     if (ended != ncclSuccess && ended != ncclInProgress)
       return fail("ncclGroupEnd", ended, error);
@@ -331,16 +317,26 @@ class Launch {
     }
   }
 
+  // Operations of one group on one stream end together and share an event, that
+  // of the last one, which is also the last one to be seen.
   int32_t record_ends(dw_error* error) {
-    for (const LaunchItem& item : items_) {
+    const LaunchItem* after = nullptr;
+    for (size_t i = items_.size(); i-- > 0;) {
+      const LaunchItem& item = items_[i];
+      const bool shares = after != nullptr && after->flight != nullptr &&
+                          item.flight != nullptr &&
+                          after->stream() == item.stream();
       int result = CUDA_SUCCESS;
-      if (item.flight != nullptr)
-        result = driver_.cuEventRecord(item.flight->event, item.stream());
+      if (shares)
+        item.flight->end = after->flight->end;
+      else if (item.flight != nullptr)
+        result = driver_.cuEventRecord(item.flight->end, item.stream());
       else if (item.replay != nullptr)
         result = Replays::end(driver_, item.stream(), item.replay);
       if (result != CUDA_SUCCESS)
         return fail_driver(driver_, "the end cannot be recorded", result,
                            error);
+      after = &item;
     }
     began_ = Began::kEnds;
     return DW_OK;
@@ -385,7 +381,7 @@ class Launch {
     Pause pause;
     for (const LaunchItem& item : items_) {
       for (;;) {
-        const int result = driver_.cuEventQuery(item.flight->event);
+        const int result = driver_.cuEventQuery(item.flight->end);
         if (result == CUDA_SUCCESS) break;
         if (result != CUDA_ERROR_NOT_READY)
           return fail_driver(driver_, "the device failed", result, error);
@@ -438,7 +434,7 @@ class Launch {
     Pause pause;
     for (const LaunchItem& item : items_) {
       if (item.flight == nullptr) continue;
-      while (driver_.cuEventQuery(item.flight->event) == CUDA_ERROR_NOT_READY) {
+      while (driver_.cuEventQuery(item.flight->end) == CUDA_ERROR_NOT_READY) {
         if (std::chrono::steady_clock::now() >= limit) return false;
         pause();
       }

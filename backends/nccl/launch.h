@@ -15,6 +15,7 @@ struct LaunchItem {
   const dw_op* op = nullptr;
   dw_work* work = nullptr;  // null where the caller waits
   ReadCall call;
+  const dw_sdk::Buffers* buffers = nullptr;
   Flight* flight = nullptr;
   int reduction = 0;
   bool made_reduction = false;

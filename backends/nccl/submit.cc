@@ -46,6 +46,7 @@ int32_t submit(dw_comm* comm, const dw_op* given, dw_work* work,
     Window* const window = of(item.op->window);
     item.comm = window == nullptr ? of(comm) : window->comm.get();
     item.work = work;
+    item.buffers = &item.comm->buffers;
     if (int32_t code = item.comm->failure.check(error)) return code;
     const CurrentContext current(*item.comm->backend->device);
     if (int32_t code =
@@ -66,6 +67,7 @@ int32_t submit_group(dw_backend* backend, const dw_group_item* given,
     const CurrentContext current(*of(backend)->device);
     std::vector<dw_op> spaces(n);
     std::vector<LaunchItem> items(n);
+    std::vector<dw_sdk::Buffers> buffers(n);
     uint64_t waiting = 0, captured = 0;
     for (uint64_t i = 0; i < n; ++i) {
       LaunchItem& item = items[i];
@@ -74,9 +76,10 @@ int32_t submit_group(dw_backend* backend, const dw_group_item* given,
       item.comm = of(given[i].comm);
       item.work = given[i].work;
       if (int32_t code = item.comm->failure.check(error)) return code;
-      if (int32_t code = read_call(*item.comm, *item.op, true,
-                                   &item.comm->buffers, &item.call, error))
+      if (int32_t code = read_call(*item.comm, *item.op, true, &buffers[i],
+                                   &item.call, error))
         return code;
+      item.buffers = &buffers[i];
       if (item.call.caller_waits) ++waiting;
       if (item.call.order == Order::kCaptured) ++captured;
     }

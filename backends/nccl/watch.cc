@@ -109,6 +109,7 @@ int32_t Watch::take(Flight** flight, dw_error* error) {
       free_ = free_->next;
       (*flight)->number = number;
       (*flight)->begun_ns = 0;
+      (*flight)->end = (*flight)->event;
       return DW_OK;
     }
   }
@@ -127,6 +128,7 @@ int32_t Watch::take(Flight** flight, dw_error* error) {
     delete made;
     return fail_driver(driver, "an event cannot be made", result, error);
   }
+  made->end = made->event;
   *flight = made;
   return DW_OK;
 }
@@ -199,7 +201,8 @@ Flight** Watch::collect(Flight** ended) {
       continue;
     }
     const bool begun = flight->begun_ns != 0 || has_begun(*flight);
-    if (!begun || driver.cuEventQuery(flight->event) == CUDA_ERROR_NOT_READY) {
+    if (begun) flight->result = driver.cuEventQuery(flight->end);
+    if (!begun || flight->result == CUDA_ERROR_NOT_READY) {
       if (begun) tell_begun(flight);
       flight->group_begun = begun;
       flight->next_head = heads;
@@ -236,14 +239,11 @@ int Watch::finish(Flight* ended) {
     int32_t code = DW_OK;
     if (!flight->whole) {
       code = flight->comm->failure.check(&error);
-    } else {
+    } else if (flight->result != CUDA_SUCCESS) {
       // An event that is neither ready nor not ready tells of a broken device.
-      const Driver& driver = backend_->device->driver();
-      if (int result = driver.cuEventQuery(flight->event);
-          result != CUDA_SUCCESS) {
-        code = fail_driver(driver, "the device failed", result, &error);
-        flight->comm->failure.fail(error, nullptr);
-      }
+      code = fail_driver(backend_->device->driver(), "the device failed",
+                         flight->result, &error);
+      flight->comm->failure.fail(error, nullptr);
     }
     put_back(flight);
     ++n;
@@ -261,8 +261,6 @@ int Watch::look() {
     const RelaxedCapture relaxed(backend_->device->driver());
     collect(&ended);
   }
-  if (ended == nullptr) return 0;
-  const RelaxedCapture relaxed(backend_->device->driver());
   return finish(ended);
 }
 
@@ -272,7 +270,7 @@ int32_t Watch::wait_stream(const dw_work* work, CUstream_st* stream,
   std::lock_guard<std::mutex> lock(mutex_);
   for (const Flight* one = flying_; one != nullptr; one = one->next) {
     if (one->work != work) continue;
-    const int result = driver.cuStreamWaitEvent(stream, one->event, 0);
+    const int result = driver.cuStreamWaitEvent(stream, one->end, 0);
     if (result == CUDA_SUCCESS) return DW_OK;
     return fail_driver(driver, "the stream cannot wait", result, error);
   }
@@ -317,15 +315,16 @@ void Watch::look_at_replays() {
   const int64_t now_ns = backend_->host->now_ns(backend_->host->self);
   for (Comm* const comm : comms_) {
     if (comm->failure.is_over()) continue;
-    const std::string stuck = comm->part->replays.look(now_ns);
+    std::string stuck = comm->part->replays.look(now_ns);
     if (stuck.empty()) continue;
-    const std::string text = "nccl: " + stuck + ", longer than it may";
+    stuck += ", longer than it may";
     dw_error error = {};
     dw_fail(&error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
-            text.c_str());
+            ("nccl: " + stuck).c_str());
     comm->failure.fail(error, nullptr);
+    // The host adds the backend's name.
     backend_->host->log(backend_->host->self, DW_LOG_WARNING,
-                        {text.data(), text.size()});
+                        {stuck.data(), stuck.size()});
   }
 }
 

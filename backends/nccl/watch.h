@@ -37,8 +37,11 @@ enum class Begins : uint8_t {
 struct Flight {
   Comm* comm = nullptr;
   dw_work* work = nullptr;
-  CUevent_st* before = nullptr;   // the end of earlier work of its stream
-  CUevent_st* event = nullptr;    // the end of the operation
+  CUevent_st* before = nullptr;  // the end of earlier work of its stream
+  CUevent_st* event = nullptr;
+  // The end of the operation: `event`, or that of a later one of its group,
+  // which then flies until this one has ended.
+  CUevent_st* end = nullptr;
   CUstream_st* stream = nullptr;  // where it runs
   // Memory of mem_alloc that it uses.
   Block* in = nullptr;
@@ -50,6 +53,7 @@ struct Flight {
   bool whole = false;
   uint64_t number = 0;   // rises in the order in which they are enqueued
   int64_t begun_ns = 0;  // 0: the device has not begun it
+  int result = 0;        // the driver's, once it has ended
   // The Watch uses these two while it looks at the first flight of each stream:
   // the next such flight, and whether those of its group so far have begun.
   Flight* next_head = nullptr;

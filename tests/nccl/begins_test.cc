@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 namespace distwrap::nccl_test {
 namespace {
@@ -149,6 +150,36 @@ TEST(NcclBegins, ASetBeginsTogether) {
       comes.happen();
     }
     for (dw_work& work : works) ASSERT_TRUE(work.wait(kLong));
+  });
+}
+
+// A set needs two events on each stream, however many items it has; each item
+// completes.
+TEST(NcclBegins, ASetSharesItsEvents) {
+  run_ranks({.size = 1}, [&](FakeRank& rank) {
+    CUstream_st streams[] = {CUstream_st(rank.device),
+                             CUstream_st(rank.device)};
+    const DeviceInts x(rank, {1});
+    constexpr int kItems = 8;
+    std::vector<dw_op> ops;
+    for (int i = 0; i < kItems; ++i)
+      ops.push_back(rank.on(sum(rank, x), streams[i < 5 ? 0 : 1]));
+    for (int round = 0; round < 3; ++round) {
+      dw_work works[kItems];
+      std::vector<dw_group_item> items;
+      for (int i = 0; i < kItems; ++i)
+        items.push_back({rank.comm, &ops[static_cast<size_t>(i)], &works[i]});
+      const int before = fakes::gpu::events_recorded();
+      ASSERT_EQ(
+          nccl().submit_group(rank.backend, items.data(), kItems, &rank.error),
+          DW_OK)
+          << rank.error.text;
+      EXPECT_EQ(fakes::gpu::events_recorded() - before, 4);
+      for (dw_work& work : works) {
+        ASSERT_TRUE(work.wait(kLong));
+        EXPECT_EQ(work.code(), DW_OK) << work.error().text;
+      }
+    }
   });
 }
 

@@ -15,7 +15,7 @@ namespace distwrap::nccl_test {
 
 absl::StatusOr<Session> open_session(int rank, int n,
                                      std::shared_ptr<Store> store,
-                                     HintMap hints) {
+                                     HintMap hints, const Settings& settings) {
   static const std::vector<plugin::LinkedIn> kLinked = [] {
     std::vector<plugin::LinkedIn> made(plugin::linked_in().begin(),
                                        plugin::linked_in().end());
@@ -33,8 +33,8 @@ absl::StatusOr<Session> open_session(int rank, int n,
   hints.emplace("nccl_library", fake_nccl(23203));
   hints.emplace("cuda_driver", fake_driver());
   options.hints.insert(hints.begin(), hints.end());
-  absl::StatusOr<group::SessionPlan> plan = group::plan_session(
-      options, base::Environment(std::map<std::string, std::string>{}));
+  absl::StatusOr<group::SessionPlan> plan =
+      group::plan_session(options, base::Environment(settings));
   if (!plan.ok()) return plan.status();
   plan->linked_in = kLinked;
   auto state = group::SessionState::create(*plan);
@@ -42,14 +42,15 @@ absl::StatusOr<Session> open_session(int rank, int n,
   return Session(*state);
 }
 
-void run(int n, const std::function<void(Session&)>& body,
-         const HintMap& hints) {
+void run(int n, const std::function<void(Session&)>& body, const HintMap& hints,
+         const Settings& settings) {
   fakes::gpu::allow_host_memory(false);
   const std::shared_ptr<Store> store = Store::in_memory();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
-      absl::StatusOr<Session> session = open_session(rank, n, store, hints);
+      absl::StatusOr<Session> session =
+          open_session(rank, n, store, hints, settings);
       ASSERT_TRUE(session.ok()) << session.status();
       bind_session(*session);
       body(*session);

@@ -16,15 +16,18 @@ namespace distwrap::nccl_test {
 
 using Ints = std::vector<int64_t>;
 using HintMap = std::map<std::string, std::string>;
+using Settings = std::map<std::string, std::string>;
 
-// The session of a rank, over NCCL 2.32.3 unless the hints name another file.
+// The session of a rank, over NCCL 2.32.3 unless the hints name another file,
+// with these variables of the environment and no others.
 absl::StatusOr<Session> open_session(int rank, int n,
                                      std::shared_ptr<Store> store,
-                                     HintMap hints = {});
+                                     HintMap hints = {},
+                                     const Settings& settings = {});
 
 // Opens a session, runs `body` and closes on every rank.
 void run(int n, const std::function<void(Session&)>& body,
-         const HintMap& hints = {});
+         const HintMap& hints = {}, const Settings& settings = {});
 
 // Values on a device, as a tensor.
 class OnDevice {

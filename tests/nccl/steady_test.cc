@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -37,6 +38,13 @@ void operator delete(void* block, size_t /*bytes*/) noexcept {
 
 namespace distwrap::nccl_test {
 namespace {
+
+constexpr int kMessages = 16;
+
+TensorView part_of(const OnDevice& y, int i) {
+  return TensorView(static_cast<int64_t*>(y.view().data()) + i, 1, DType::kI64,
+                    y.view().device());
+}
 
 // A communicator of one rank as a program would use it without distwrap.
 class Raw {
@@ -77,6 +85,19 @@ class Raw {
     cuda_.cuEventRecord(events_[1], &stream);
   }
 
+  // Half of the messages are sent, the others receive them.
+  void messages(const OnDevice& x, const OnDevice& y, CUstream_st& stream) {
+    cuda_.cuEventRecord(events_[0], &stream);
+    nccl_.ncclGroupStart();
+    for (int i = 0; i < kMessages / 2; ++i) {
+      nccl_.ncclSend(x.view().data(), 1, ncclInt64, 0, comm_, &stream);
+      nccl_.ncclRecv(part_of(y, i).data(), 1, ncclInt64, 0, comm_, &stream);
+    }
+    nccl_.ncclGroupEnd();
+    finish();
+    cuda_.cuEventRecord(events_[1], &stream);
+  }
+
  private:
   void finish() {
     int state = ncclInProgress;
@@ -90,16 +111,30 @@ class Raw {
 };
 
 // The two calls that are compared, as functions whose instructions callgrind
-// counts (--toggle-collect=enqueue_by_distwrap).
+// counts (--toggle-collect='*enqueue_by_distwrap*').
 extern "C" [[gnu::noinline]] void enqueue_by_nccl(Raw* raw, const OnDevice* x,
                                                   CUstream_st* stream) {
   raw->all_reduce(*x, *stream);
 }
-extern "C" [[gnu::noinline]] void enqueue_by_distwrap(const OnDevice* x,
-                                                      CUstream_st* stream) {
-  const auto work =
-      all_reduce(x->view(), ReduceOp::kSum, {.stream = handle(*stream)});
-  EXPECT_TRUE(work.ok());
+[[gnu::noinline]] absl::StatusOr<Work> enqueue_by_distwrap(
+    const OnDevice* x, CUstream_st* stream) {
+  return all_reduce(x->view(), ReduceOp::kSum, {.stream = handle(*stream)});
+}
+
+extern "C" [[gnu::noinline]] void messages_by_nccl(Raw* raw, const OnDevice* x,
+                                                   const OnDevice* y,
+                                                   CUstream_st* stream) {
+  raw->messages(*x, *y, *stream);
+}
+[[gnu::noinline]] absl::StatusOr<Work> messages_by_distwrap(
+    const OnDevice* x, const OnDevice* y, CUstream_st* stream) {
+  Batch batch;
+  const OpOptions on{.stream = handle(*stream)};
+  for (int i = 0; i < kMessages / 2; ++i) {
+    batch.send(x->view(), Peer::group(0), 0, on);
+    batch.recv(part_of(*y, i), Peer::group(0), 0, on);
+  }
+  return batch.submit();
 }
 
 constexpr int kCalls = 60;
@@ -115,20 +150,26 @@ int allocations_of(const Call& call) {
 
 // One rank, and what both sides need.
 void run_both(const std::function<void(Raw& raw, const OnDevice& x,
-                                       CUstream_st& stream)>& body) {
-  run(1, [&](Session&) {
-    CUstream_st stream(0);
-    const OnDevice x(0, {1});
-    Raw raw;
-    body(raw, x, stream);
-    stream.synchronize();
-  });
+                                       CUstream_st& stream)>& body,
+              const Settings& settings = {}) {
+  run(
+      1,
+      [&](Session&) {
+        CUstream_st stream(0);
+        const OnDevice x(0, {1});
+        Raw raw;
+        body(raw, x, stream);
+        stream.synchronize();
+      },
+      {}, settings);
 }
 
 // The fakes allocate for each call, and now and then for a queue.
 TEST(NcclSteady, EnqueuedCallsAllocateNothing) {
   run_both([](Raw& raw, const OnDevice& x, CUstream_st& stream) {
-    const auto ours = [&] { enqueue_by_distwrap(&x, &stream); };
+    const auto ours = [&] {
+      EXPECT_TRUE(enqueue_by_distwrap(&x, &stream).ok());
+    };
     const auto theirs = [&] { enqueue_by_nccl(&raw, &x, &stream); };
     allocations_of(theirs);
     stream.synchronize();
@@ -146,30 +187,91 @@ TEST(NcclSteady, EnqueuedCallsAllocateNothing) {
   });
 }
 
-// Prints the time in the caller's thread, both sides in turns; it decides
-// nothing.
-TEST(NcclSteady, EnqueuedCallsCost) {
-  run_both([](Raw& raw, const OnDevice& x, CUstream_st& stream) {
-    std::vector<int64_t> ours, theirs;
-    const auto time = [](std::vector<int64_t>* into, const auto& call) {
-      const auto begun = std::chrono::steady_clock::now();
-      call();
-      into->push_back(
-          std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun)
-              .count());
-    };
-    for (int i = 0; i < 3000; ++i) {
-      time(&theirs, [&] { enqueue_by_nccl(&raw, &x, &stream); });
-      time(&ours, [&] { enqueue_by_distwrap(&x, &stream); });
-      if (i % 8 == 7) stream.synchronize();
+void print_quantiles(const char* what, std::vector<int64_t> ours,
+                     std::vector<int64_t> theirs) {
+  std::sort(ours.begin(), ours.end());
+  std::sort(theirs.begin(), theirs.end());
+  for (const size_t hundredths : {5, 25, 50})
+    std::printf(
+        "%s, p%zu: %lld ns, the fakes alone %lld ns\n", what, hundredths,
+        static_cast<long long>(ours[ours.size() * hundredths / 100]),
+        static_cast<long long>(theirs[theirs.size() * hundredths / 100]));
+}
+
+// Prints what a call takes of its caller's time on both sides, which take
+// turns, while the stream stands still: no thread has to be woken. Every third
+// call is launched by another thread of the fakes, so p25 is of the others.
+template <class Theirs, class Ours>
+void compare(const char* what, CUstream_st& stream, const Theirs& theirs,
+             const Ours& ours) {
+  std::vector<int64_t> of_theirs, of_ours;
+  std::vector<Work> works;
+  for (int round = 0; round < 100; ++round) {
+    fakes::gpu::Moment gate;
+    stream.put([&] { gate.wait(); });
+    for (int i = 0; i < 30; ++i) {
+      const auto t0 = std::chrono::steady_clock::now();
+      theirs();
+      const auto t1 = std::chrono::steady_clock::now();
+      absl::StatusOr<Work> work = ours();
+      const auto t2 = std::chrono::steady_clock::now();
+      ASSERT_TRUE(work.ok()) << work.status();
+      works.push_back(*std::move(work));
+      of_theirs.push_back(std::chrono::nanoseconds(t1 - t0).count());
+      of_ours.push_back(std::chrono::nanoseconds(t2 - t1).count());
     }
-    const auto middle = [](std::vector<int64_t> times) {
-      std::sort(times.begin(), times.end());
-      return times[times.size() / 2];
-    };
-    std::printf("an enqueued all_reduce: %lld ns, of which the fakes %lld ns\n",
-                static_cast<long long>(middle(ours)),
-                static_cast<long long>(middle(theirs)));
+    gate.happen();
+    for (const Work& work : works) EXPECT_TRUE(work.wait().ok());
+    works.clear();
+    stream.synchronize();
+  }
+  print_quantiles(what, std::move(of_ours), std::move(of_theirs));
+}
+
+const Settings kOff = {{"DISTWRAP_CHECK", "off"}, {"DISTWRAP_RECORDER", "0"}};
+
+// The figures decide nothing.
+TEST(NcclSteady, EnqueuedCallsCost) {
+  for (const bool off : {true, false})
+    run_both(
+        [&](Raw& raw, const OnDevice& x, CUstream_st& stream) {
+          compare(
+              off ? "all_reduce, check and recorder off" : "all_reduce", stream,
+              [&] { enqueue_by_nccl(&raw, &x, &stream); },
+              [&] { return enqueue_by_distwrap(&x, &stream); });
+        },
+        off ? kOff : Settings{});
+}
+
+TEST(NcclSteady, GroupsOfMessagesCost) {
+  for (const bool off : {true, false})
+    run_both(
+        [&](Raw& raw, const OnDevice& x, CUstream_st& stream) {
+          const OnDevice y(0, Ints(kMessages / 2, 0));
+          compare(
+              off ? "16 messages, check and recorder off" : "16 messages",
+              stream, [&] { messages_by_nccl(&raw, &x, &y, &stream); },
+              [&] { return messages_by_distwrap(&x, &y, &stream); });
+        },
+        off ? kOff : Settings{});
+}
+
+// A group of one rank, which ends again at once.
+TEST(NcclSteady, BuildingGroupsCosts) {
+  run_both([](Raw& /*raw*/, const OnDevice& /*x*/, CUstream_st& /*stream*/) {
+    std::vector<int64_t> ours, theirs;
+    for (int i = 0; i < 100; ++i) {
+      const auto t0 = std::chrono::steady_clock::now();
+      { const Raw again; }
+      const auto t1 = std::chrono::steady_clock::now();
+      const auto group = new_group(NewGroupOptions{});
+      ASSERT_TRUE(group.ok()) << group.status();
+      EXPECT_TRUE(destroy_process_group(*group).ok());
+      const auto t2 = std::chrono::steady_clock::now();
+      theirs.push_back(std::chrono::nanoseconds(t1 - t0).count());
+      ours.push_back(std::chrono::nanoseconds(t2 - t1).count());
+    }
+    print_quantiles("building and ending a group", ours, theirs);
   });
 }
 

@@ -25,6 +25,7 @@ constexpr int kDevices = 64;
 struct Machine {
   std::mutex mutex;
   std::atomic<int> devices{kDevices}, capability{9}, version{12080};
+  std::atomic<int> events{0};
   CUctx_st contexts[kDevices];
   int retained[kDevices] = {};
   std::map<int, std::unique_ptr<CUstream_st>> legacy;
@@ -89,6 +90,7 @@ void set_machine(int devices, int capability) {
 
 void set_driver_version(int version) { machine().version = version; }
 int driver_version() { return machine().version; }
+int events_recorded() { return machine().events; }
 
 int contexts_in_use() {
   std::lock_guard<std::mutex> lock(machine().mutex);
@@ -309,6 +311,7 @@ FAKE_EXPORT int cuEventRecord(CUevent_st* event, CUstream_st* handle) {
   if (stream->unlaunched > 0)
     broken("event before launch",
            "an event was recorded before NCCL has launched");
+  ++machine().events;
   const auto moment = std::make_shared<Moment>();
   {
     std::lock_guard<std::mutex> lock(event->mutex);

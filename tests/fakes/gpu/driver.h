@@ -25,6 +25,9 @@ FAKE_EXPORT void set_machine(int devices, int capability);
 FAKE_EXPORT void set_driver_version(int version);
 FAKE_EXPORT int driver_version();
 
+// How many times events have been recorded in this process.
+FAKE_EXPORT int events_recorded();
+
 // Captures `stream`, in the global mode unless told otherwise: its tasks go
 // into `graph`.
 FAKE_EXPORT void begin_capture(CUstream_st* stream, Graph* graph, int mode = 0);
