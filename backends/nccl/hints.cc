@@ -59,7 +59,8 @@ int32_t read_hints(const dw_hint* given, uint64_t n, Hints* hints,
   if (const dw_hint* const unknown =
           dw_unknown_hint(given, n, kHints, std::size(kHints))) {
     const std::string text = "nccl: there is no hint " +
-                             std::string(unknown->key.data, unknown->key.size);
+                             std::string(unknown->key.data, unknown->key.size) +
+                             "; backends/nccl/README.md lists the hints";
     return dw_invalid(error, text.c_str());
   }
   std::string value;

@@ -48,7 +48,9 @@ std::string Driver::error_name(int result) const {
 int32_t open_driver(const std::string& path, Driver* driver, dw_error* error) {
   void* const handle = open_file(path);
   if (handle == nullptr)
-    return refuse(error, "no CUDA driver: " + why_not(path));
+    return refuse(error, "no CUDA driver: " + why_not(path) +
+                             "; use a machine with an NVIDIA driver, or name "
+                             "its file by the hint cuda_driver");
   Driver found;
   const char* missing = nullptr;
 #define CUDA_SYMBOL(type, name, parameters) \
@@ -60,7 +62,9 @@ int32_t open_driver(const std::string& path, Driver* driver, dw_error* error) {
                              "; the driver of CUDA 11.0 or newer is needed");
   if (int result = found.cuInit(0); result != CUDA_SUCCESS)
     return refuse(
-        error, "the CUDA driver does not start: " + found.error_name(result));
+        error, "the CUDA driver does not start: " + found.error_name(result) +
+                   "; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs this "
+                   "process may use");
   *driver = found;
   return DW_OK;
 }

@@ -90,7 +90,8 @@ int32_t mem_release(dw_backend* backend, dw_mem* mem, dw_error* error) {
   const CurrentContext current(*of(backend)->device);
   const Nccl& nccl = of(backend)->nccl;
   if (of(backend)->blocks.has_window(mem))
-    return dw_invalid(error, "nccl: a window is on the memory");
+    return dw_invalid(error,
+                      "nccl: a window is on the memory; destroy it first");
   Block block;
   if (int32_t code = of(backend)->blocks.take(mem, &block, error)) return code;
   if (int32_t code = deregister(*of(backend), block, error)) {

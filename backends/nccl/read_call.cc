@@ -3,6 +3,8 @@
 #include "promises.h"
 #include "sdk/fail.h"
 
+#include <climits>
+
 #include <string>
 
 namespace nccl_backend {
@@ -19,14 +21,19 @@ int32_t check_pointer(const Device& device, const void* address,
   if (driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                    at) != CUDA_SUCCESS ||
       type != CU_MEMORYTYPE_DEVICE)
-    return dw_invalid(error, "nccl: a buffer is not memory of a device");
+    return dw_invalid(
+        error, ("nccl: a buffer is not memory of a device; copy the data "
+                "to device " +
+                std::to_string(device.ordinal()) + " first")
+                   .c_str());
   int ordinal = -1;
   driver.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                at);
   if (ordinal == device.ordinal()) return DW_OK;
   const std::string text =
       "nccl: a buffer is on device " + std::to_string(ordinal) +
-      ", the group is on device " + std::to_string(device.ordinal());
+      ", the group is on device " + std::to_string(device.ordinal()) +
+      "; copy the data there first";
   return dw_invalid(error, text.c_str());
 }
 
@@ -41,6 +48,22 @@ int32_t check_buffer(const Comm& comm, const dw_buf& buffer, dw_error* error) {
       return code;
   }
   return DW_OK;
+}
+
+// Says why 8-bit floats, which are not among the `types` of the reduction, are
+// not reduced here.
+int32_t check_floats8(const Backend& backend, const dw_op& op, uint64_t types,
+                      dw_error* error) {
+  const int index = dw_dtype_index(op.in.dtype);
+  const uint64_t elsewhere = reduced_types(INT_MAX, INT_MAX, op.reduce);
+  if (index < 0 || (DW_BIT(index) & dw_sdk::kFloats8 & elsewhere & ~types) == 0)
+    return DW_OK;
+  const std::string text =
+      "nccl: 8-bit floats are reduced from sm_90 and NCCL 2.24.3 on, this is "
+      "sm_" +
+      std::to_string(backend.device->capability()) + "x and NCCL " +
+      version_text(backend.nccl.version) + "; reduce them as 16-bit floats";
+  return dw_unsupported(error, text.c_str());
 }
 
 // A message to oneself needs its other half, which only a group has.
@@ -68,7 +91,8 @@ int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
   if (op.stream.device_id != device.ordinal()) {
     const std::string text =
         "nccl: the stream is of device " + std::to_string(op.stream.device_id) +
-        ", the group is on device " + std::to_string(device.ordinal());
+        ", the group is on device " + std::to_string(device.ordinal()) +
+        "; use a stream of that device";
     return dw_invalid(error, text.c_str());
   }
   if (op.stream.native == nullptr)
@@ -107,7 +131,9 @@ int32_t read_call(const Comm& comm, const dw_op& given, bool in_group,
   if (int32_t code = read_stream(comm, given, call, error)) return code;
   call->caller_waits = (given.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (call->caller_waits && call->order == Order::kCaptured)
-    return dw_invalid(error, "nccl: nobody can wait inside a capture");
+    return dw_invalid(error,
+                      "nccl: nobody can wait inside a capture; wait for the "
+                      "stream on which the graph runs");
 
   // The SDK checks what every backend checks; it does not know streams, tags
   // and messages to oneself of this backend.
@@ -126,6 +152,9 @@ int32_t read_call(const Comm& comm, const dw_op& given, bool in_group,
           ? reduced_types(comm.backend->nccl.version,
                           comm.backend->device->capability(), op.reduce)
           : uint64_t{0};
+  if (shape.reduces)
+    if (int32_t code = check_floats8(*comm.backend, op, types, error))
+      return code;
   if (int32_t code = dw_sdk::read_buffers(op, shape, types, comm.rank,
                                           comm.size, buffers, error))
     return code;

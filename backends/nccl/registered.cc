@@ -80,7 +80,8 @@ int32_t Blocks::take(void* at, Block* taken, dw_error* error) {
   if (found == blocks_.end())
     return dw_invalid(error, "nccl: this is no memory of the backend");
   if (found->second.uses != 0)
-    return dw_invalid(error, "nccl: an operation uses the memory");
+    return dw_invalid(error,
+                      "nccl: an operation uses the memory; wait for its end");
   *taken = std::move(found->second);
   blocks_.erase(found);
   return DW_OK;
