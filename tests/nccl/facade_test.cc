@@ -8,9 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -166,9 +169,13 @@ TEST(NcclFacade, WhatAWindowOfADeviceCannotDo) {
     CUstream_st stream(me);
     fakes::gpu::Graph graph;
     fakes::gpu::begin_capture(&stream, &graph, 2);
-    refused(w.on(handle(stream)).signal(other).status(),
-            "cannot be captured into a graph");
+    const Window captured = w.on(handle(stream));
+    const char* const why = "cannot be captured into a graph";
+    refused(captured.put_signal(on.part(0, 1), other, 8).status(), why);
+    refused(captured.signal(other).status(), why);
+    refused(captured.wait_signal(other).status(), why);
     fakes::gpu::end_capture(&stream);
+    EXPECT_TRUE(graph.tasks.empty());
     // A handle on another stream forgets the first one.
     const Window there = w.on(handle(foreign)).on(handle(stream));
     EXPECT_TRUE(there.signal(other).ok());
@@ -260,6 +267,52 @@ TEST(NcclFacade, ACallThatOneRankCapturesIsAMismatch) {
         << told;
     EXPECT_TRUE(destroy_process_group(*group).ok());
   });
+}
+
+// The recorder knows the captured call, which was done at once, and the next
+// call, which says what has happened.
+TEST(NcclFacade, AStuckReplayIsInTheNextCallNotInTheRecording) {
+  Moment over;
+  std::string folder = testing::TempDir() + "/nccl_recording_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  run(2,
+      [&](Session& session) {
+        const int me = session.rank();
+        CUstream_st stream(me);
+        const OnDevice x(me, {1});
+        const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
+        ASSERT_TRUE(group.ok()) << group.status();
+        OpOptions on{.group = *group, .stream = handle(stream)};
+        ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum, on)->wait().ok());
+        fakes::gpu::Graph graph;
+        fakes::gpu::begin_capture(&stream, &graph);
+        on.timeout = absl::Milliseconds(60);
+        on.label = "captured";
+        EXPECT_TRUE(all_reduce(x.view(), ReduceOp::kSum, on).ok());
+        fakes::gpu::end_capture(&stream);
+        if (me == 1) return over.wait();
+        fakes::gpu::launch(graph, &stream);  // rank 1 does not
+        stream.synchronize();
+        on.label = "next";
+        const absl::StatusOr<Work> next =
+            all_reduce(x.view(), ReduceOp::kSum, on);
+        const absl::Status told = next.ok() ? next->wait() : next.status();
+        EXPECT_EQ(error_reason(told), Reason::kTimedOut) << told;
+        EXPECT_THAT(told.message(),
+                    HasSubstr("a replay of the captured all_reduce #"));
+        const absl::StatusOr<std::string> path = session.save_recording();
+        ASSERT_TRUE(path.ok()) << path.status();
+        std::ifstream file(*path);
+        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        EXPECT_THAT(text, testing::ContainsRegex(
+                              R"("label": "captured"[^}]*"state": "done")"));
+        EXPECT_THAT(text, testing::ContainsRegex(
+                              R"("label": "next"[^}]*"state": "kTimedOut")"));
+        graph.tasks.clear();
+        over.happen();
+      },
+      {{"watch_replays", "1"}}, {{"DISTWRAP_RECORDER_DIR", folder}});
+  std::filesystem::remove_all(folder);
 }
 
 TEST(NcclFacade, ABatchOfMessages) {

@@ -160,6 +160,29 @@ TEST_P(NcclProcesses, EveryCollective) {
   }
 }
 
+// The fakes have windows for ranks that are threads: between processes NCCL
+// refuses to register one. The setup then ends on all ranks, and the group goes
+// on.
+TEST_P(NcclProcesses, AWindowThatNcclRefuses) {
+  const fakes::nccl::Hub hub;
+  ProcessRanks ranks(plan_of(table_of(GetParam()), hub), 2, [](Rank& self) {
+    dw_mem* mem = nullptr;
+    dw_buf memory = {};
+    memory.count = 4096;
+    memory.dtype = {1, 8, 1};
+    if (self.api.mem_alloc(self.backend, 4096, &mem, &memory.data, nullptr) !=
+        DW_OK)
+      return 80;
+    if (self.make_window(memory, 0) != nullptr) return 81;
+    if (self.api.mem_release(self.backend, mem, nullptr) != DW_OK) return 82;
+    bool failed = false;
+    const int wrong =
+        run_calls(self.api, self.comm, self.rank, self.size, &failed);
+    return failed ? 90 : wrong;
+  });
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.wait(r), 0) << r;
+}
+
 INSTANTIATE_TEST_SUITE_P(Versions, NcclProcesses, testing::ValuesIn(versions()),
                          [](const auto& version) {
                            return std::to_string(version.param);
