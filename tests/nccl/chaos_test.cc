@@ -65,10 +65,10 @@ int count_in(const char* folder) {
 // its own, at a random moment. Every call ends soon with the cause, and nothing
 // is left.
 TEST_P(NcclChaos, AbortsInEveryCall) {
-  const int seed = GetParam();
+  const unsigned seed = seed_of(GetParam());
   const auto once = [&](uint16_t kind, int round) {
     run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
-      std::minstd_rand random(static_cast<unsigned>(seed + 100 * round + kind));
+      std::minstd_rand random(seed + static_cast<unsigned>(100 * round + kind));
       const microseconds when(random() % 8000);
       Clock::time_point aborted = Clock::time_point::max();
       std::thread host([&] {
@@ -111,7 +111,7 @@ TEST_P(NcclChaos, AbortsInEveryCall) {
 // group, and then end the window.
 TEST_P(NcclChaos, AbortsInCallsOnWindows) {
   if (GetParam() < 22902) return;  // no windows
-  std::minstd_rand random(static_cast<unsigned>(GetParam()));
+  std::minstd_rand random(seed_of(GetParam()));
   for (int round = 0; round < 15; ++round) {
     const microseconds when(random() % 5000);
     run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {

@@ -471,10 +471,17 @@ TEST(NcclFacade, ATimeOutSaysWhatTheDeviceDoes) {
   });
 }
 
+class NcclFacadeChaos : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, NcclFacadeChaos,
+                         testing::ValuesIn(versions()),
+                         [](const auto& version) {
+                           return std::to_string(version.param);
+                         });
+
 // F20: threads with streams of their own call on one group.
-TEST(NcclFacade, ManyThreadsOnAGroup) {
+TEST_P(NcclFacadeChaos, ManyThreadsOnAGroup) {
   constexpr int kThreads = 8, kCalls = 20;
-  run(1, [](Session& session) {
+  const auto body = [](Session& session) {
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t)
       threads.emplace_back([&session, t] {
@@ -493,12 +500,13 @@ TEST(NcclFacade, ManyThreadsOnAGroup) {
         bind_session({});
       });
     for (std::thread& thread : threads) thread.join();
-  });
+  };
+  run(1, body, {{"nccl_library", fake_nccl(GetParam())}});
 }
 
 // F9: calls that differ in one property are named on both ranks, by the call or
 // at the latest by the end of the group. NCCL may have launched them.
-TEST(NcclFacade, CallsThatDifferAreMismatches) {
+TEST_P(NcclFacadeChaos, CallsThatDifferAreMismatches) {
   using Make = std::function<absl::Status(int me, const OnDevice& x,
                                           const OnDevice& y, OpOptions in)>;
   const std::vector<std::pair<const char*, Make>> all = {
@@ -534,7 +542,7 @@ TEST(NcclFacade, CallsThatDifferAreMismatches) {
   for (const auto& [property, make] : all) {
     SCOPED_TRACE(property);
     const fakes::gpu::Collected collected;
-    run(2, [&, call = make](Session& session) {
+    const auto body = [&, call = make](Session& session) {
       const int me = session.rank();
       const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
       ASSERT_TRUE(group.ok()) << group.status();
@@ -545,7 +553,8 @@ TEST(NcclFacade, CallsThatDifferAreMismatches) {
       const absl::Status ended = destroy_process_group(*group);
       if (told.ok()) told = ended;
       EXPECT_EQ(error_reason(told), Reason::kCallMismatch) << told;
-    });
+    };
+    run(2, body, {{"nccl_library", fake_nccl(GetParam())}});
     EXPECT_THAT(collected.rules(), testing::Each("different calls"));
   }
 }

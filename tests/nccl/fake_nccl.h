@@ -5,6 +5,8 @@
 #include "distwrap/abi/plugin.h"
 #include "fakes/gpu/driver.h"
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -25,6 +27,13 @@ std::vector<int> versions();
 const dw_backend_api& on_host_memory(int version);
 // The next instances of that have the devices from this one on.
 void use_devices_from(int device);
+
+// The seed of a test with random numbers: the version's own, and with
+// --gtest_shuffle --gtest_repeat=N another one in each repetition.
+inline unsigned seed_of(int version) {
+  const int shuffled = testing::UnitTest::GetInstance()->random_seed();
+  return static_cast<unsigned>(version + 1000003 * shuffled);
+}
 
 }  // namespace distwrap::nccl_test
 

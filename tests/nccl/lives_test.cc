@@ -107,7 +107,7 @@ class NcclLives : public testing::TestWithParam<int> {};
 // F18.
 TEST_P(NcclLives, SessionsEndInEveryOrder) {
   fakes::gpu::allow_host_memory(false);
-  std::minstd_rand random(static_cast<unsigned>(GetParam()));
+  std::minstd_rand random(seed_of(GetParam()));
   for (int i = 0; i < 15; ++i) {
     const auto act = static_cast<Act>(i % 5);
     const int absent = static_cast<int>(random() % 2);
@@ -152,10 +152,10 @@ absl::Status sum_of(const OnDevice& x) {
 }
 
 // A rank that forks, works on, and leaves by exit() with a call in flight.
-[[noreturn]] void live_and_leave(Way way) {
+[[noreturn]] void live_and_leave(Way way, int version) {
   fakes::gpu::allow_host_memory(false);
-  static absl::StatusOr<Session> session =
-      open_session(0, 1, Store::in_memory());
+  static absl::StatusOr<Session> session = open_session(
+      0, 1, Store::in_memory(), {{"nccl_library", fake_nccl(version)}});
   if (!session.ok()) _exit(10);
   bind_session(*session);
   static const OnDevice* const x = new OnDevice(0, {1});
@@ -185,8 +185,9 @@ absl::Status sum_of(const OnDevice& x) {
 // F19.
 TEST(NcclLeaves, ByExitAfterForks) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  for (const Way way : {Way::kExit, Way::kQuickExit, Way::kProgram})
-    EXPECT_EXIT(live_and_leave(way), testing::ExitedWithCode(0), "");
+  for (const int version : versions())
+    for (const Way way : {Way::kExit, Way::kQuickExit, Way::kProgram})
+      EXPECT_EXIT(live_and_leave(way, version), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

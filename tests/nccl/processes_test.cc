@@ -283,7 +283,7 @@ int survive(Rank& self, Left* left) {
 
 // F1, F2: rank 1 is killed at a random moment of its calls.
 TEST_P(NcclProcesses, ARankIsKilled) {
-  std::minstd_rand random(static_cast<unsigned>(GetParam()));
+  std::minstd_rand random(seed_of(GetParam()));
   for (int i = 0; i < 5; ++i) {
     const fakes::nccl::Hub hub;
     Left* const left = Left::make();

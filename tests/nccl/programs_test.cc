@@ -105,7 +105,7 @@ class NcclPrograms : public testing::TestWithParam<int> {};
 TEST_P(NcclPrograms, EachRankInItsOwnWay) {
   constexpr int kSteps = 60;
   for (const int size : {1, 2, 3, 5}) {
-    const auto seed = static_cast<unsigned>(GetParam() + size);
+    const unsigned seed = seed_of(GetParam()) + static_cast<unsigned>(size);
     SCOPED_TRACE("seed " + std::to_string(seed));
     run_ranks({.size = size, .version = GetParam()}, [&](FakeRank& rank) {
       std::minstd_rand common(seed);
