@@ -145,14 +145,26 @@ void Watch::put_back(Flight* flight) {
 
 void Watch::depart(Flight* flight) {
   flight->next = nullptr;
-  bool first;
+  bool alone;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    first = flying_ == nullptr;
-    *last_ = flight;
-    last_ = &flight->next;
+    alone = flying_ == nullptr;
+    if (Flight* const first = first_of(flight->stream)) {
+      first->last->next = flight;
+      first->last = flight;
+    } else {
+      flight->last = flight;
+      flight->next_stream = std::exchange(flying_, flight);
+    }
   }
-  if (first) changed_.notify_all();
+  if (alone) changed_.notify_all();
+}
+
+Flight* Watch::first_of(const CUstream_st* stream) const {
+  Flight* first = flying_;
+  while (first != nullptr && first->stream != stream)
+    first = first->next_stream;
+  return first;
 }
 
 void Watch::begin_wait(Flight* flight) {
@@ -171,7 +183,7 @@ void Watch::end_wait(Flight* flight) {
 }
 
 bool Watch::has_begun(const Flight& flight) const {
-  return flight.begins != Begins::kAtEvent ||
+  return flight.begun_ns != 0 || flight.begins != Begins::kAtEvent ||
          backend_->device->driver().cuEventQuery(flight.before) !=
              CUDA_ERROR_NOT_READY;
 }
@@ -182,42 +194,41 @@ void Watch::tell_begun(Flight* flight) {
   dw_begun(backend_->host, flight->work);
 }
 
+bool Watch::has_ended(Flight* flight) const {
+  flight->result = backend_->device->driver().cuEventQuery(flight->end);
+  return flight->result != CUDA_ERROR_NOT_READY;
+}
+
+// Operations of one stream run in their order: to ask for each would keep the
+// callers' threads from the driver and from this list.
 Flight** Watch::collect(Flight** ended) {
-  const Driver& driver = backend_->device->driver();
-  // The first of each stream that has not ended. Operations of one stream run
-  // in their order: to ask for each would keep the callers' threads from the
-  // driver and from this list.
-  Flight* heads = nullptr;
   Flight** at = &flying_;
   while (*at != nullptr) {
-    Flight* const flight = *at;
-    Flight* head = heads;
-    while (head != nullptr && head->stream != flight->stream)
-      head = head->next_head;
-    if (head != nullptr) {
-      head->group_begun &= flight->begins == Begins::kWithPrevious;
-      if (head->group_begun) tell_begun(flight);
-      at = &flight->next;
-      continue;
+    Flight* first = *at;
+    Flight* const last = first->last;
+    Flight* const next_stream = first->next_stream;
+    bool begun = false;
+    while (first != nullptr && (begun = has_begun(*first)) &&
+           has_ended(first)) {
+      first->comm->last_end_ns = backend_->host->now_ns(backend_->host->self);
+      first->whole = !first->comm->part->cut;
+      *ended = first;
+      ended = &first->next;
+      first = first->next;
     }
-    const bool begun = flight->begun_ns != 0 || has_begun(*flight);
-    if (begun) flight->result = driver.cuEventQuery(flight->end);
-    if (!begun || flight->result == CUDA_ERROR_NOT_READY) {
-      if (begun) tell_begun(flight);
-      flight->group_begun = begun;
-      flight->next_head = heads;
-      heads = flight;
-      at = &flight->next;
-      continue;
-    }
-    flight->comm->last_end_ns = backend_->host->now_ns(backend_->host->self);
-    *at = flight->next;
-    flight->next = nullptr;
-    *ended = flight;
-    flight->whole = !flight->comm->part->cut;
-    ended = &flight->next;
+    *ended = nullptr;
+    *at = first == nullptr ? next_stream : first;
+    if (first == nullptr) continue;
+    first->last = last;
+    first->next_stream = next_stream;
+    at = &first->next_stream;
+    if (!begun) continue;
+    tell_begun(first);
+    for (Flight* one = first->next;
+         one != nullptr && one->begins == Begins::kWithPrevious;
+         one = one->next)
+      tell_begun(one);
   }
-  last_ = at;
   return ended;
 }
 
@@ -225,7 +236,7 @@ Flight** Watch::note_ends(const Comm* comm, Flight** ended) {
   const Driver& driver = backend_->device->driver();
   for (Flight* one = waited_; one != nullptr; one = one->next)
     if (one->comm == comm && !comm->part->cut)
-      one->whole = driver.cuEventQuery(one->event) == CUDA_SUCCESS;
+      one->whole = driver.cuEventQuery(one->end) == CUDA_SUCCESS;
   return collect(ended);
 }
 
@@ -268,8 +279,10 @@ int32_t Watch::wait_stream(const dw_work* work, CUstream_st* stream,
                            dw_error* error) {
   const Driver& driver = backend_->device->driver();
   std::lock_guard<std::mutex> lock(mutex_);
-  for (const Flight* one = flying_; one != nullptr; one = one->next) {
-    if (one->work != work) continue;
+  for (const Flight* of = flying_; of != nullptr; of = of->next_stream) {
+    const Flight* one = of;
+    while (one != nullptr && one->work != work) one = one->next;
+    if (one == nullptr) continue;
     const int result = driver.cuStreamWaitEvent(stream, one->end, 0);
     if (result == CUDA_SUCCESS) return DW_OK;
     return fail_driver(driver, "the stream cannot wait", result, error);
@@ -280,8 +293,9 @@ int32_t Watch::wait_stream(const dw_work* work, CUstream_st* stream,
 std::string Watch::why_late(const Flight& flight, int64_t since_ns) {
   const int64_t now_ns = backend_->host->now_ns(backend_->host->self);
   std::lock_guard<std::mutex> lock(mutex_);
-  for (const Flight* one = flying_; one != nullptr; one = one->next) {
-    if (one->stream != flight.stream || one->number > flight.number) continue;
+  for (const Flight* one = first_of(flight.stream); one != nullptr;
+       one = one->next) {
+    if (one->number > flight.number) continue;
     return "it is queued behind " + name_of(*one) + ", which " +
            (one->begun_ns == 0 ? "is queued itself"
                                : running_for(now_ns - one->begun_ns));

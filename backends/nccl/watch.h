@@ -51,14 +51,14 @@ struct Flight {
   uint64_t seq = 0;
   // The device had ended it before NCCL was told to abort: its result is good.
   bool whole = false;
-  uint64_t number = 0;   // rises in the order in which they are enqueued
-  int64_t begun_ns = 0;  // 0: the device has not begun it
-  int result = 0;        // the driver's, once it has ended
-  // The Watch uses these two while it looks at the first flight of each stream:
-  // the next such flight, and whether those of its group so far have begun.
-  Flight* next_head = nullptr;
-  bool group_begun = false;
-  Flight* next = nullptr;
+  uint64_t number = 0;     // rises in the order in which they are enqueued
+  int64_t begun_ns = 0;    // 0: the device has not begun it
+  int result = 0;          // the driver's, once it has ended
+  Flight* next = nullptr;  // in its stream, or in another list
+  // The first flight of each stream has the first one of the next stream, and
+  // the last one of its own.
+  Flight* next_stream = nullptr;
+  Flight* last = nullptr;
 };
 
 // Threads: any, unless stated otherwise.
@@ -111,6 +111,10 @@ class Watch {
   // Precondition: the mutex is held.
   Flight** note_ends(const Comm* comm, Flight** ended);
   bool has_begun(const Flight& flight) const;
+  // Keeps the driver's answer in `flight->result`.
+  bool has_ended(Flight* flight) const;
+  // The first flight of this stream; null: none.
+  Flight* first_of(const CUstream_st* stream) const;
   void tell_begun(Flight* flight);
   // Tells the host of them, and keeps them for later. Returns their number.
   int finish(Flight* ended);
@@ -122,9 +126,9 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Comm*> comms_;
-  // In the order of their departure; `last_` is where the next one goes.
+  // The first of each stream; those of one stream follow in the order of their
+  // departure.
   Flight* flying_ = nullptr;
-  Flight** last_ = &flying_;
   Flight* waited_ = nullptr;  // by their callers
   Flight* free_ = nullptr;
   uint64_t taken_ = 0;
