@@ -25,10 +25,10 @@ constexpr milliseconds kSoon{2000};
 
 class NcclChaos : public testing::TestWithParam<int> {};
 
-// A call of two ranks on memory of two values.
+// A call on memory of one value for each rank; a message is of two ranks.
 dw_op call_of(const FakeRank& rank, uint16_t kind, const DeviceInts& x,
               const DeviceInts& y) {
-  dw_op op = rank.op(kind, x.data(), y.data(), 2, 1);
+  dw_op op = rank.op(kind, x.data(), y.data(), rank.size, rank.size - 1);
   switch (kind) {
     case DW_OP_BARRIER:
       return rank.op(kind, nullptr, nullptr, 0);
@@ -61,14 +61,16 @@ int count_in(const char* folder) {
   return static_cast<int>(std::distance(begin, {}));
 }
 
-// F11: both ranks repeat a call until their host aborts it, from a thread of
-// its own, at a random moment. Every call ends soon with the cause, and nothing
-// is left.
+// F11: one to eight ranks repeat a call until their host aborts it, from a
+// thread of its own, at a random moment. Every call ends soon with the cause,
+// and nothing is left.
 TEST_P(NcclChaos, AbortsInEveryCall) {
   const unsigned seed = seed_of(GetParam());
   const auto once = [&](uint16_t kind, int round) {
-    run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
-      std::minstd_rand random(seed + static_cast<unsigned>(100 * round + kind));
+    const unsigned own = seed + static_cast<unsigned>(100 * round + kind);
+    const int size = kind == DW_OP_SEND ? 2 : 1 + static_cast<int>(own % 8);
+    run_ranks({.size = size, .version = GetParam()}, [&](FakeRank& rank) {
+      std::minstd_rand random(own + static_cast<unsigned>(rank.rank));
       const microseconds when(random() % 8000);
       Clock::time_point aborted = Clock::time_point::max();
       std::thread host([&] {
@@ -81,7 +83,8 @@ TEST_P(NcclChaos, AbortsInEveryCall) {
         aborted = Clock::now();
         EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
       });
-      const DeviceInts x(rank, {1, 2}), y(rank, {0, 0});
+      const Ints values(static_cast<size_t>(rank.size), 1);
+      const DeviceInts x(rank, values), y(rank, values);
       const dw_op op = call_of(rank, kind, x, y);
       int32_t code = DW_DONE;
       while (code == DW_DONE) code = rank.call(op);
