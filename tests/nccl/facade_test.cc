@@ -471,6 +471,22 @@ TEST(NcclFacade, ATimeOutSaysWhatTheDeviceDoes) {
   });
 }
 
+TEST(NcclFacade, FloatsOf8BitsBelowSm90) {
+  fakes::gpu::set_machine(64, 8);
+  run(1, [](Session& /*session*/) {
+    const OnDevice x(0, {0});
+    const TensorView floats(x.view().data(), 8, DType::kF8E4M3FN,
+                            x.view().device());
+    const absl::Status told = all_reduce(floats, ReduceOp::kSum).status();
+    // The error lists the types that are reduced here.
+    EXPECT_THAT(told.message(),
+                testing::AllOf(HasSubstr("has no all_reduce for f8e4m3fn"),
+                               HasSubstr("f16 with sum")));
+    EXPECT_TRUE(broadcast(floats, Peer::group(0)).ok());
+  });
+  fakes::gpu::set_machine(64, 9);
+}
+
 class NcclFacadeChaos : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Versions, NcclFacadeChaos,
                          testing::ValuesIn(versions()),

@@ -52,6 +52,38 @@ TEST_P(NcclStreams, AnOperationRunsBehindWhatIsOnItsStream) {
   });
 }
 
+// The items of a set share the event of their end; a stream may wait for any of
+// them.
+TEST_P(NcclStreams, AStreamWaitsForAnItemOfASet) {
+  run_ranks(team(1), [](FakeRank& rank) {
+    CUstream_st stream(rank.device), other(rank.device);
+    Moment gate;
+    const DeviceInts x(rank, {1}), y(rank, {2});
+    stream.put([&] {
+      gate.wait();
+      x.set({7});
+    });
+    const dw_op ops[] = {
+        rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+        rank.on(rank.op(DW_OP_ALL_REDUCE, y.data(), y.data(), 1), stream)};
+    dw_work works[2];
+    const dw_group_item items[] = {{rank.comm, &ops[0], &works[0]},
+                                   {rank.comm, &ops[1], &works[1]}};
+    ASSERT_EQ(nccl().submit_group(rank.backend, items, 2, &rank.error), DW_OK);
+    const dw_stream waits = {DW_DEVICE_CUDA, rank.device, &other};
+    for (dw_work& work : works)
+      ASSERT_EQ(nccl().work_wait_stream(rank.comm, &work, &waits, &rank.error),
+                DW_OK)
+          << rank.error.text;
+    int64_t seen = 0;
+    other.put([&] { seen = x.values()[0]; });
+    gate.happen();
+    other.synchronize();
+    EXPECT_EQ(seen, 7);
+    for (dw_work& work : works) ASSERT_TRUE(work.wait(kLong));
+  });
+}
+
 TEST_P(NcclStreams, CallsOfOneStreamRunInTheirOrder) {
   run_ranks(team(3), [](FakeRank& rank) {
     CUstream_st stream(rank.device);
