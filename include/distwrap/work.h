@@ -36,7 +36,9 @@ class Completion;
 
 // The states of an operation. kQueued means that the backend had no resources
 // for it yet, and whichever thread makes progress submits it again; or, on a
-// device, that work before it in its stream has not ended.
+// device, that work before it in its stream has not ended. A call that is
+// captured into a graph is kDone at once: it has no end of its own
+// (docs/graphs.md).
 enum class WorkState { kQueued, kRunning, kDone, kFailed, kTimedOut, kAborted };
 
 class DISTWRAP_EXPORT Work {

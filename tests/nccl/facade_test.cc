@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -288,7 +289,10 @@ TEST(NcclFacade, AStuckReplayIsInTheNextCallNotInTheRecording) {
         fakes::gpu::begin_capture(&stream, &graph);
         on.timeout = absl::Milliseconds(60);
         on.label = "captured";
-        EXPECT_TRUE(all_reduce(x.view(), ReduceOp::kSum, on).ok());
+        const absl::StatusOr<Work> captured =
+            all_reduce(x.view(), ReduceOp::kSum, on);
+        ASSERT_TRUE(captured.ok()) << captured.status();
+        EXPECT_EQ(captured->state(), WorkState::kDone);
         fakes::gpu::end_capture(&stream);
         if (me == 1) return over.wait();
         fakes::gpu::launch(graph, &stream);  // rank 1 does not
@@ -469,6 +473,37 @@ TEST(NcclFacade, ATimeOutSaysWhatTheDeviceDoes) {
                                        "[0-9]+ms"));
     stream.synchronize();
   });
+}
+
+// NCCL would wait for ever; the fakes name the mistake.
+TEST(NcclFacade, GroupsInOtherOrdersOnOneStreamAreStuck) {
+  const fakes::gpu::Collected collected;
+  std::atomic<int> launched = 0;
+  run(2, [&](Session& session) {
+    const int me = session.rank();
+    CUstream_st stream(me);
+    const OnDevice x(me, {1}), y(me, {1});
+    Group groups[2];
+    for (Group& group : groups) {
+      const absl::StatusOr<Group> made = new_group(NewGroupOptions{});
+      ASSERT_TRUE(made.ok()) << made.status();
+      group = *made;
+      ASSERT_TRUE(all_reduce(x.view(), ReduceOp::kSum, {.group = group}).ok());
+    }
+    const auto sum = [&](int of, const OnDevice& on) {
+      return all_reduce(on.view(), ReduceOp::kSum,
+                        {.group = groups[of], .stream = handle(stream)});
+    };
+    const absl::StatusOr<Work> first = sum(me, x), second = sum(1 - me, y);
+    ASSERT_TRUE(first.ok() && second.ok());
+    ++launched;
+    while (launched < 2) std::this_thread::yield();
+    for (const Group& group : groups) EXPECT_TRUE(abort(group).ok());
+    for (const auto& work : {first, second}) EXPECT_FALSE(work->wait().ok());
+    stream.synchronize();
+  });
+  EXPECT_THAT(collected.rules(),
+              testing::ElementsAre("other order across communicators"));
 }
 
 TEST(NcclFacade, FloatsOf8BitsBelowSm90) {
