@@ -162,6 +162,14 @@ void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
     line_lost_ = std::string(cause);
     changed_.notify_all();
   }
+  // A rank that has ended took the line with it if it was this host's agent.
+  // Where the store has ended before this rank came back to it, no news tell of
+  // that rank, and the store may have ended because of it.
+  if (plan_.board != nullptr)
+    for (const Board::Ended& ended : plan_.board->look_for_ended())
+      on_lost(ended.rank, {.host = plan_.host,
+                           .process = ended.process,
+                           .what = "a rank has ended"});
   if (is_silent)
     store_->give_up(cause);
   else if (is_expelled())

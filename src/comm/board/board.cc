@@ -352,6 +352,16 @@ void Board::far_rank_ended(int rank, bool is_lost) {
   if (far_memory_ != nullptr) far_memory_->end(rank, is_lost);
 }
 
+std::vector<Board::Ended> Board::look_for_ended() {
+  base::MutexLock lock(mutex_);
+  look_around();
+  std::vector<Ended> ended;
+  for (const Neighbour& neighbour : neighbours_)
+    if (neighbour.fate == Fate::kEnded)
+      ended.push_back({neighbour.rank, front(neighbour.area).pid});
+  return ended;
+}
+
 void Board::break_off(uint64_t uid) {
   auto& all = front(own_).broken;
   FailedGroup& place =

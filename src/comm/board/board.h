@@ -83,6 +83,13 @@ class Board final : private Watchdog::Watch,
   // A rank of another host has left, or is lost. Any thread.
   void far_rank_ended(int rank, bool is_lost);
 
+  // The ranks of this host that have ended and had not left. Any thread.
+  struct Ended {
+    int rank;  // in the world
+    int64_t process;
+  };
+  std::vector<Ended> look_for_ended();
+
   // Keeps a page reserved for one group page, as long as the Room lives.
   class Room;
   // Reserves the page of a new group of `members` (ranks of the world) before

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "comm/board/host_memory.h"
 #include "store/run_directory.h"
 #include "store/server_thread.h"
 
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -91,13 +93,15 @@ class HostNewsTest : public ::testing::Test {
     return join_over(connect(), rank, std::move(store_host));
   }
   std::shared_ptr<HostNews> join_over(std::shared_ptr<store::ClientStore> store,
-                                      int rank, std::vector<int> store_host) {
+                                      int rank, std::vector<int> store_host,
+                                      std::shared_ptr<Board> board = nullptr) {
     auto news = HostNews::open(std::move(store),
                                {.log = "news",
                                 .rank = rank,
                                 .host = "host" + std::to_string(rank),
                                 .silence = absl::Seconds(20),
                                 .watchdog = watchdog_,
+                                .board = std::move(board),
                                 .store_host = std::move(store_host)},
                                soon());
     EXPECT_TRUE(news.ok()) << news.status();
@@ -205,6 +209,65 @@ TEST_F(HostNewsTest, WithoutTheStoreItsHostIsLost) {
   EXPECT_EQ(other.times(), 0u) << "groups without its ranks go on";
   without->tell(nullptr);
   mine->tell(nullptr);
+}
+
+// The board of rank 2, on whose host is rank 3 too. The test stands for rank 3,
+// which ends.
+class NeighbourThatEnds {
+ public:
+  explicit NeighbourThatEnds(const std::shared_ptr<Watchdog>& watchdog) {
+    absl::StatusOr<DescriptorHandover> handover = DescriptorHandover::open();
+    EXPECT_TRUE(handover.ok()) << handover.status();
+    const std::string name = handover->name();
+    board = *Board::meet(
+        {.rank = 2, .watchdog = watchdog, .world_size = 4, .hears_hosts = true},
+        *std::move(handover),
+        std::vector<BoardOffer>{{"there", "x", 1},
+                                {"there", "y", 2},
+                                {"here", name, 3},
+                                {"here", "z", 4}},
+        soon());
+    memory_ = *HostMemory::adopt(*ask_at(name, 2, {3, 4}, soon()), 2);
+    FrontPage& front = memory_->area(1).front;
+    EXPECT_TRUE(memory_->reserve(&front).ok());
+    front.pid = kProcess;
+    front.state.store(AreaState::kOpen);
+    liveness_ = memory_->make_liveness(1);
+    std::thread([this] { liveness_->hold(); }).join();
+  }
+  ~NeighbourThatEnds() { board->leave(); }
+
+  static constexpr int64_t kProcess = 4711;
+  std::shared_ptr<Board> board;
+
+ private:
+  std::unique_ptr<HostMemory> memory_;
+  std::unique_ptr<LivenessMutex> liveness_;
+};
+
+// The agent of this host has ended, and rank 0 ended because of that, before
+// this rank had another way to the store.
+TEST_F(HostNewsTest, ARankOfThisHostThatHasEndedIsNamedBeforeTheStoresHost) {
+  const NeighbourThatEnds neighbour(watchdog_);
+  const auto here = join_over(connect(), 2, {0}, neighbour.board);
+  Heard heard, other;
+  const auto mine = group(here, 2, heard);
+  const auto without = GroupNews::open(here, {"tp", 8, 0, {2, 0}});
+  without->tell(&other);
+  server_.reset();
+  const std::optional<ErrorInfo> found = heard.wait();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kPeerLost);
+  EXPECT_THAT(found->ranks, ElementsAre(0));
+  ASSERT_EQ(found->seen.size(), 1u);
+  EXPECT_EQ(found->seen[0].global_rank, 3);
+  EXPECT_EQ(found->seen[0].host, "host2");
+  EXPECT_EQ(found->seen[0].pid, NeighbourThatEnds::kProcess);
+  // In a group without that rank, nobody but rank 0 is gone.
+  const std::optional<ErrorInfo> of_other = other.wait();
+  ASSERT_TRUE(of_other.has_value());
+  EXPECT_EQ(of_other->seen[0].global_rank, 0);
+  for (const auto& one : {mine, without}) one->tell(nullptr);
 }
 
 // A store that answers calls although it has closed the line.
