@@ -138,7 +138,7 @@ void GroupBoard::name_counts(const GroupPage& a, const GroupPage& b,
 
 // The call that most ranks made is the expected one; in a tie, the lowest
 // rank's.
-ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
+ErrorInfo GroupBoard::mismatch(uint64_t number, uint64_t since) {
   struct CallOfRanks {
     uint64_t history;
     SeenCall seen;
@@ -167,15 +167,18 @@ ErrorInfo GroupBoard::mismatch(uint64_t number, bool exact) {
                    });
   ErrorInfo info = located(
       {.reason = Reason::kCallMismatch,
-       .what = exact ? "ranks called different operations"
-                     : "ranks called different operations, in this call or "
-                       "before it",
+       .what = since == number
+                   ? "ranks called different operations"
+                   : absl::StrCat("ranks called different operations, in this "
+                                  "call or an earlier one from #",
+                                  since, " on"),
        .op = op_shape(own_kind).name,
        .seq = number,
        .next_step = "make all ranks call the same in the same order; "
                     "`distwrap info --recorder` shows what each did last"});
-  const bool alike =
-      calls.size() > 1 && calls[0].seen.what == calls[1].seen.what && exact;
+  const bool alike = calls.size() > 1 &&
+                     calls[0].seen.what == calls[1].seen.what &&
+                     since == number;
   if (alike && (calls[0].seen.what & SeenCall::kPrepared) != 0) {
     info.what = "ranks started different prepared operations";
     info.next_step = "start the same one on all ranks, in the same order";

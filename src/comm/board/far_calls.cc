@@ -12,6 +12,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <map>
 #include <unistd.h>
 #include <utility>
 
@@ -205,6 +206,10 @@ void GroupBoard::hear(absl::string_view text) {
     far->host = told->host;
     far->process = one.process;
     far->checkpoints = told->checkpoints;
+    // Those are the speaker's, which may be ahead of this rank.
+    std::erase_if(far->checkpoints, [&](const ToldCalls::Checkpoint& place) {
+      return place.number > one.last;
+    });
     if (told->inside != 0) asked_ = true;
   }
 }
@@ -212,28 +217,66 @@ void GroupBoard::hear(absl::string_view text) {
 std::optional<ErrorInfo> GroupBoard::look_at_far() {
   for (FarMember& member : far_) {
     if (member.page == nullptr) continue;
+    compare_checkpoints(member);
     std::optional<ErrorInfo> found = compare(member, *member.page);
-    if (!found.has_value()) found = compare_checkpoints(member);
     if (found.has_value()) return found;
+    if (member.differs_at != 0) return checkpoint_mismatch(member);
   }
   return std::nullopt;
 }
 
-std::optional<ErrorInfo> GroupBoard::compare_checkpoints(FarMember& member) {
+void GroupBoard::compare_checkpoints(FarMember& member) {
+  member.differs_at = 0;
   for (const ToldCalls::Checkpoint& theirs : member.checkpoints) {
     const std::optional<uint64_t> own = history_at(theirs.number);
-    if (!own.has_value() || *own == theirs.history) continue;
-    ErrorInfo info = located(
-        {.reason = Reason::kCallMismatch,
-         .what = absl::StrCat("ranks called different operations, in call #",
-                              theirs.number, " or before it"),
-         .ranks = {member.rank},
-         .next_step = "make all ranks call the same in the same order; "
-                      "`distwrap info --recorder` shows what each did last"});
-    see_ranks(&info);
-    return info;
+    if (!own.has_value()) continue;
+    if (*own != theirs.history) {
+      member.differs_at = theirs.number;
+      continue;
+    }
+    if (theirs.number > member.agreed) {
+      member.agreed = theirs.number;
+      member.agreed_history = *own;
+    }
+    return;  // the older ones are equal too
   }
-  return std::nullopt;
+}
+
+// The call that differs is shown nowhere any more. As in `mismatch`, the ranks
+// that are named are not of the largest part.
+ErrorInfo GroupBoard::checkpoint_mismatch(const FarMember& member) {
+  const uint64_t number = member.differs_at, since = member.agreed + 1;
+  // The ranks whose calls were equal, by their history.
+  std::map<uint64_t, std::vector<int>> parts;
+  const uint64_t own = history_at(number).value_or(0);
+  parts[own].push_back(place_.rank);
+  for (const Member& near : members_)
+    if (near.agreed >= number) parts[own].push_back(near.rank);
+  for (const FarMember& far : far_)
+    for (const ToldCalls::Checkpoint& theirs : far.checkpoints)
+      if (theirs.number == number) parts[theirs.history].push_back(far.rank);
+  std::vector<std::vector<int>> all;
+  for (auto& [history, ranks] : parts) {
+    std::sort(ranks.begin(), ranks.end());
+    all.push_back(std::move(ranks));
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
+  std::vector<int> others;
+  for (size_t i = 1; i < all.size(); ++i)
+    others.insert(others.end(), all[i].begin(), all[i].end());
+  std::sort(others.begin(), others.end());
+  ErrorInfo info = located(
+      {.reason = Reason::kCallMismatch,
+       .what = absl::StrCat("ranks called different operations, in a call from "
+                            "#",
+                            since, " to #", number),
+       .ranks = std::move(others),
+       .next_step = "make all ranks call the same in the same order; "
+                    "`distwrap info --recorder` shows what each did last"});
+  see_ranks(&info);
+  return info;
 }
 
 // A member that has come tells so when it waits or is asked, which takes as

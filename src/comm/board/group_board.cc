@@ -219,13 +219,15 @@ std::optional<ErrorInfo> GroupBoard::compare(Compared& member,
     member.suspect = upto;
     return std::nullopt;
   }
-  for (uint64_t n = std::max(member.agreed + 1, oldest_kept(upto)); n <= upto;
-       ++n) {
+  uint64_t equal = member.agreed;
+  for (uint64_t n = std::max(equal + 1, oldest_kept(upto)); n <= upto; ++n) {
     const std::optional<Seen> a = read(*page_, n), b = read(theirs, n);
-    if (a.has_value() && b.has_value() && a->history != b->history)
-      return mismatch(n, n == member.agreed + 1 || n > oldest_kept(upto));
+    // A rank that is far ahead keeps only its newer calls.
+    if (!a.has_value() || !b.has_value()) continue;
+    if (a->history != b->history) return mismatch(n, equal + 1);
+    equal = n;
   }
-  return mismatch(upto, false);
+  return mismatch(upto, equal + 1);
 }
 
 ErrorInfo GroupBoard::located(ErrorInfo info) const {

@@ -189,6 +189,8 @@ class GroupBoard {
     std::string host = {};
     int64_t process = 0;
     std::vector<ToldCalls::Checkpoint> checkpoints = {};
+    // The oldest of them at which the histories differ; 0: none.
+    uint64_t differs_at = 0;
   };
   // The history at a call whose entry is overwritten soon.
   struct Checkpoint {
@@ -238,7 +240,8 @@ class GroupBoard {
   bool has_far_members() const { return !far_.empty(); }
   FarPage page_for(int rank) const;
   std::optional<ErrorInfo> look_at_far();
-  std::optional<ErrorInfo> compare_checkpoints(FarMember& member);
+  void compare_checkpoints(FarMember& member);
+  ErrorInfo checkpoint_mismatch(const FarMember& member);
   // The text that the other hosts should hear now, if there is one.
   std::optional<std::string> to_tell(int64_t now_ns);
   bool is_speaker(uint64_t inside) const;
@@ -275,8 +278,9 @@ class GroupBoard {
   ErrorInfo located(ErrorInfo info) const;
   std::optional<ErrorInfo> look_for_broken();
   ErrorInfo lost(Member& member);
-  // `exact`: it is the first that differs, not the oldest that is still shown.
-  ErrorInfo mismatch(uint64_t number, bool exact);
+  // Calls differ at `number`, the oldest one that can be compared, and the
+  // first that differs is one from `since` on.
+  ErrorInfo mismatch(uint64_t number, uint64_t since);
   ErrorInfo pair_mismatch(uint64_t number);
   void name_counts(const GroupPage& a, const GroupPage& b, uint64_t number,
                    std::string* of_a, std::string* of_b) const;

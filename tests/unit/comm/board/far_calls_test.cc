@@ -14,6 +14,7 @@
 namespace distwrap::comm {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -105,7 +106,45 @@ TEST(FarCalls, ADifferenceAmongManyFastCallsIsFound) {
   if (!found.has_value()) found = ranks[2]->ear.wait(absl::ZeroDuration());
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->reason, Reason::kCallMismatch);
-  EXPECT_THAT(found->what, HasSubstr("or before it"));
+  EXPECT_THAT(found->what, AnyOf(HasSubstr("in a call from #1 to #"),
+                                 HasSubstr("or an earlier one from #1 on")));
+  EXPECT_THAT(found->ranks, ElementsAre(2, 3));
+}
+
+// What was equal before is not named.
+TEST(FarCalls, ADifferenceFarBackLiesBetweenTwoCalls) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (uint64_t seq = 1; seq <= 3000; ++seq)
+    for (size_t r = 0; r < 4; ++r)
+      ranks[r]->call(
+          op_of(DW_OP_ALL_REDUCE, r >= 2 && seq == 1500 ? 8 : 4, seq));
+  // So far ahead that no call of the pages is on both hosts.
+  for (uint64_t seq = 3001; seq <= 3100; ++seq)
+    for (size_t r = 0; r < 2; ++r)
+      ranks[r]->call(op_of(DW_OP_ALL_REDUCE, 4, seq));
+  for (const auto& rank : ranks) {
+    const std::optional<ErrorInfo> found = mismatch_of(*rank);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_THAT(found->what, HasSubstr("in a call from #1280 to #1535"));
+    EXPECT_THAT(found->ranks, ElementsAre(2, 3));
+  }
+}
+
+// Both pages show some calls, but not the first that differs.
+TEST(FarCalls, ARankThatIsAheadDoesNotBlameACallThatWasEqual) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (uint64_t seq = 1; seq <= 100; ++seq)
+    for (size_t r = 0; r < (seq <= 90 ? 4 : 2); ++r)
+      ranks[r]->call(op_of(DW_OP_ALL_REDUCE, r >= 2 && seq == 61 ? 8 : 4, seq));
+  for (const auto& rank : ranks) {
+    const std::optional<ErrorInfo> found = mismatch_of(*rank);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->seq, 69u);
+    EXPECT_THAT(found->what, HasSubstr("or an earlier one from #1 on"));
+    EXPECT_THAT(found->ranks, ElementsAre(2, 3));
+  }
 }
 
 TEST(FarCalls, MissingRanksOfOtherHostsAreNamed) {
