@@ -39,7 +39,7 @@ absl::Span<const Case* const> all_cases() {
       &kThreaded,   &kStepped,      &kWindowsLost, &kExpertsKilled,
       &kMeshesLost, &kNetworkCut,   &kNetworkPoor, &kNetworkDamaged,
       &kRootLost,   &kAgentKilled,  &kTwoKilled,   &kRankAgentKilled,
-      &kStrangers};
+      &kHostKilled, &kStrangers};
   return kAll;
 }
 

@@ -26,6 +26,7 @@ extern const Case kNetworkDamaged;   // network_damaged.cc
 extern const Case kRootLost;         // hosts_lost.cc
 extern const Case kAgentKilled;      // hosts_lost.cc
 extern const Case kRankAgentKilled;  // agent_killed.cc
+extern const Case kHostKilled;       // host_killed.cc
 extern const Case kStrangers;        // strangers.cc
 extern const Case kTwoKilled;        // two_killed.cc
 

@@ -18,7 +18,7 @@ struct Row {
 constexpr Row kRows[] = {
     {&kKilled, 12, 2000, 6, 100},    {&kGroupsKilled, 8, 500, 4, 60},
     {&kLeftChild, 4, 200, 3, 30},    {&kStopped, 3, 80, 0, 40},
-    {&kMutated, 16, 2000, 6, 60},    {&kAborted, 4, 100, 0, 0},
+    {&kMutated, 16, 2000, 6, 60},    {&kAborted, 4, 100, 2, 40},
     {&kLives, 4, 200, 0, 0},         {&kForked, 3, 150, 0, 0},
     {&kThreaded, 2, 30, 0, 0},       {&kStepped, 2, 50, 0, 0},
     {&kWindowsLost, 6, 300, 4, 60},  {&kExpertsKilled, 6, 300, 3, 60},
@@ -26,7 +26,7 @@ constexpr Row kRows[] = {
     {&kNetworkCut, 0, 0, 0, 40},     {&kNetworkPoor, 0, 0, 0, 40},
     {&kNetworkDamaged, 0, 0, 0, 25}, {&kRootLost, 0, 0, 0, 60},
     {&kAgentKilled, 0, 0, 3, 60},    {&kRankAgentKilled, 0, 0, 3, 60},
-    {&kStrangers, 0, 0, 1, 20}};
+    {&kHostKilled, 0, 0, 2, 60},     {&kStrangers, 0, 0, 1, 20}};
 
 }  // namespace
 
