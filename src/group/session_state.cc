@@ -246,8 +246,9 @@ absl::Status SessionState::enter_round(const SessionPlan& plan,
   if (absl::Status status = round_->agree(deadline); !status.ok()) {
     if (error_reason(status) == Reason::kCallMismatch) {
       round_->give_up(failure_note(status, rank_), leave_by(deadline));
-      tell_mismatch(absl::StrCat(terms, ", pid ", getpid()),
-                    *error_info(status), deadline);
+      tell_mismatch(
+          absl::StrCat(terms, ", process ", getpid(), " on ", host_name()),
+          *error_info(status), deadline);
     }
     return in_group(status);
   }
@@ -333,9 +334,9 @@ absl::Status SessionState::say_hello(
          .my_rank = rank_,
          .group_size = world_size_,
          .ranks = {static_cast<int>(rank)},
-         .expected = absl::StrCat(terms, ", pid ", mine.pid, " (here)"),
-         .actual =
-             absl::StrCat(round_->other_terms(deadline), ", pid ", theirs.pid),
+         .expected = absl::StrCat(terms, ", process ", mine.pid, " (here)"),
+         .actual = absl::StrCat(round_->other_terms(deadline), ", process ",
+                                theirs.pid),
          .next_step = "start all ranks with the same options"});
   }
   host_of_ = number_hosts(offers);

@@ -37,6 +37,7 @@ class ControlChannel {
   State state() const { return state_; }
   // The role that the peer claims, once the channel is open.
   Role peer() const { return peer_; }
+  bool key_differs() const { return tls_->key_differs(); }
   const std::string& failure() const {
     return failure_.empty() ? tls_->failure() : failure_;
   }

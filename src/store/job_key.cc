@@ -157,6 +157,8 @@ absl::StatusOr<JobKey> JobKey::read(absl::string_view text) {
     close(fd);
     return of_digits(*std::move(digits), absl::StrCat("descriptor ", fd));
   }
+  if (absl::StartsWith(text, "/"))
+    return bad("DISTWRAP_JOB_KEY begins like a path", "file:/path for a file");
   return of_digits(std::string(text), "DISTWRAP_JOB_KEY");
 }
 

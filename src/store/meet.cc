@@ -205,6 +205,11 @@ absl::StatusOr<std::shared_ptr<Store>> meet(const Rendezvous& place,
         info.next_step =
             "check whether rank 0, which serves it, was started on this host "
             "by this user, and look at its output";
+        if (!place.taken_for_own.empty())
+          absl::StrAppend(&info.next_step, "; where it runs on another host, '",
+                          place.taken_for_own,
+                          "' has to be replaced by an address of that host, "
+                          "since it means this one");
       });
     if (!report.passed()) continue;
     report = Deadline::after(report_every);

@@ -83,6 +83,7 @@ absl::Status across_hosts(const std::vector<HostPort>& places,
     if (absl::Status status = hosted(environment, place->job, place);
         !status.ok())
       return status;
+    if (place->rank != 0) place->taken_for_own = host;
     const bool listens = always_listen || !says_loopback(host);
     if (!listens || !key.has_value()) return absl::OkStatus();
     place->own_address = source_address(places[0]);
@@ -185,7 +186,7 @@ absl::Status meet_by_launcher(const LaunchInfo& info,
         "the host of rank 0",
         host.ok() ? "" : base::cause_text(host.status()));
   if (!key.has_value())
-    return JobKey::missing("a job on several hosts, which meets at", *host);
+    return JobKey::missing("a job on several hosts that meets at", *host);
   return across_hosts(job_ports(*host, place->job), environment, key, true,
                       place);
 }

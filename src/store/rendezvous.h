@@ -48,6 +48,9 @@ struct Rendezvous {
   // The address of this host in the network of the job's hosts; "" when no
   // other host is known of.
   std::string own_address = {};
+  // The address of rank 0's host, where it is this host's too. On another host
+  // than rank 0's that is a mistake, for example of /etc/hosts.
+  std::string taken_for_own = {};
   // The prefix of keys; "" when the job is not known.
   std::string job = {};
 };

@@ -250,7 +250,7 @@ void Round::forget(int64_t number, Deadline deadline) const {
 
 std::string Round::own_terms() const {
   return absl::StrCat(member_.rank, " ", member_.size, " ", getpid(), " ",
-                      member_.terms);
+                      host_name(), " ", member_.terms);
 }
 
 absl::Status Round::agree(Deadline deadline) {
@@ -258,10 +258,10 @@ absl::Status Round::agree(Deadline deadline) {
       store_->compare_set(key("terms"), "", own_terms(), deadline);
   if (!value.ok()) return value.status();
   std::vector<std::string> first =
-      absl::StrSplit(*value, absl::MaxSplits(' ', 3));
-  first.resize(4);
+      absl::StrSplit(*value, absl::MaxSplits(' ', 4));
+  first.resize(5);
   if (!absl::SimpleAtoi(first[1], &first_size_)) first_size_ = 0;
-  if (first[3] == member_.terms) return absl::OkStatus();
+  if (first[4] == member_.terms) return absl::OkStatus();
   int rank = -1;
   if (!absl::SimpleAtoi(first[0], &rank)) rank = -1;
   return base::make_error(
@@ -270,8 +270,10 @@ absl::Status Round::agree(Deadline deadline) {
        .op = "init",
        .my_rank = member_.rank,
        .ranks = {rank},
-       .expected = absl::StrCat(member_.terms, ", pid ", getpid(), " (here)"),
-       .actual = absl::StrCat(first[3], ", pid ", first[2]),
+       .expected = absl::StrCat(member_.terms, ", process ", getpid(), " on ",
+                                host_name(), " (here)"),
+       .actual =
+           absl::StrCat(first[4], ", process ", first[2], " on ", first[3]),
        .next_step = "start all ranks with the same options"});
 }
 
@@ -279,8 +281,8 @@ std::string Round::other_terms(Deadline deadline) const {
   const absl::StatusOr<std::string> value =
       peek(*store_, key("terms"), deadline);
   const std::vector<std::string> parts =
-      absl::StrSplit(value.value_or(""), absl::MaxSplits(' ', 3));
-  return parts.size() == 4 && parts[3] != member_.terms ? parts[3]
+      absl::StrSplit(value.value_or(""), absl::MaxSplits(' ', 4));
+  return parts.size() == 5 && parts[4] != member_.terms ? parts[4]
                                                         : "other options";
 }
 

@@ -79,6 +79,7 @@ absl::StatusOr<StorePlace> StorePlace::parse(absl::string_view address,
                                              absl::string_view job) {
   StorePlace place;
   place.address_ = std::string(address);
+  place.job_ = std::string(job);
   absl::string_view rest = address;
   if (absl::ConsumePrefix(&rest, "tls://")) {
     place.network_ = parse_places(rest);
@@ -148,7 +149,7 @@ std::unique_ptr<ByteStream> StorePlace::try_all(
       *why = base::amend_error(*why, [&](ErrorInfo& info) {
         info.next_step = advice(network_[0], address, error);
       });
-    else if (!is_stranger || network_.size() == 1)
+    else if (!is_stranger || network_.size() == 1 || error == EKEYREJECTED)
       return nullptr;
     // Where several ports are tried, another job may have one of them.
     if (is_stranger || (!is_final(error) && !is_mistake)) *hopeless = false;
@@ -173,6 +174,13 @@ absl::StatusOr<std::unique_ptr<ByteStream>> StorePlace::dial_network(
       return stream;
     if (*hopeless || !options.wait_for_server || options.deadline.passed())
       return base::amend_error(why, [&](ErrorInfo& info) {
+        if (network_.size() > 1 && info.reason == Reason::kStoreUnreachable) {
+          absl::StrAppend(&info.what, " and at ", network_.size() - 1,
+                          network_.size() == 2 ? " other port" : " other ports",
+                          " of job ", job_);
+          absl::StrAppend(&info.next_step,
+                          ", and whether all ranks have the same job id");
+        }
         absl::StrAppend(&info.what, ", after ", attempts,
                         attempts == 1 ? " attempt" : " attempts");
       });

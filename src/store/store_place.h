@@ -67,7 +67,7 @@ class StorePlace {
       const std::vector<NetworkAddress>& addresses, Deadline deadline,
       absl::Status* why, bool* hopeless, NetworkAddress* found) const;
 
-  std::string address_;
+  std::string address_, job_;
   std::string path_;               // a Unix socket's
   std::vector<HostPort> network_;  // one of these serves the store
   TlsPsk psk_;

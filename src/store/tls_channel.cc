@@ -137,6 +137,10 @@ TlsChannel::~TlsChannel() {
 }
 
 void TlsChannel::fail() {
+  // RFC 8446, 4.2.11: the alert of a server that cannot verify the client's
+  // binder. OpenSSL sends this one, and handshake_failure for another name.
+  const int reason = ERR_GET_REASON(ERR_peek_last_error());
+  key_differs_ = reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER;
   failure_ = newest_error();
   state_ = State::kFailed;
 }

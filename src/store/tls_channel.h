@@ -60,6 +60,9 @@ class TlsChannel {
   State state() const { return state_; }
   // Why the channel failed, as OpenSSL says it.
   const std::string& failure() const { return failure_; }
+  // Whether a server has said that it knows the client's key by name and has
+  // another secret for it.
+  bool key_differs() const { return key_differs_; }
 
  private:
   explicit TlsChannel(const TlsPsk& psk) : psk_(psk) {}
@@ -70,6 +73,7 @@ class TlsChannel {
   ssl_st* ssl_ = nullptr;
   State state_ = State::kHandshake;
   std::string failure_;
+  bool key_differs_ = false;
 };
 
 }  // namespace distwrap::store

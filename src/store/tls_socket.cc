@@ -18,16 +18,19 @@ namespace {
 // A server that takes longer than this for a handshake is none of ours.
 constexpr absl::Duration kHandshake = absl::Seconds(5);
 
-absl::Status not_allowed(const NetworkAddress& address, std::string cause) {
+absl::Status not_allowed(const NetworkAddress& address, bool key_differs,
+                         std::string cause) {
   return base::make_error(
       {.reason = Reason::kAuthFailed,
        .what = absl::StrCat("the store at ", address.text(),
-                            " and this process do not have the same job key, "
-                            "or belong to different jobs"),
+                            " and this process do not have the same job key",
+                            key_differs ? "" : ", or belong to different jobs"),
        .op = "store connect",
        .cause = std::move(cause),
-       .next_step = "give all hosts the same DISTWRAP_JOB_KEY and job id, and "
-                    "check what listens at that address"});
+       .next_step = absl::StrCat("give all hosts the same DISTWRAP_JOB_KEY",
+                                 key_differs ? "" : " and job id",
+                                 ", and check what listens at that "
+                                 "address")});
 }
 
 }  // namespace
@@ -45,6 +48,7 @@ absl::StatusOr<std::unique_ptr<TlsSocket>> TlsSocket::connect(
   const absl::Status greeted = made->greet(
       address, Deadline::earlier(deadline, Deadline::after(kHandshake)));
   if (error_reason(greeted) == Reason::kStoreUnreachable) *error = ETIMEDOUT;
+  if (made->channel_->key_differs()) *error = EKEYREJECTED;
   if (!greeted.ok()) return greeted;
   return made;
 }
@@ -66,9 +70,10 @@ absl::Status TlsSocket::greet(const NetworkAddress& address,
          .op = "store connect",
          .next_step = "check what listens at that address"});
   if (channel_->state() == ControlChannel::State::kFailed)
-    return not_allowed(address, channel_->failure());
-  return not_allowed(address, io.error == 0 ? "it closed the connection"
-                                            : base::errno_text(io.error));
+    return not_allowed(address, channel_->key_differs(), channel_->failure());
+  return not_allowed(
+      address, false,
+      io.error == 0 ? "it closed the connection" : base::errno_text(io.error));
 }
 
 // Takes what arrives next, and sends what the channel has to say about it.

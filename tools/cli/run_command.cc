@@ -147,6 +147,10 @@ int run_command(const Words& arguments) {
     options.argv.erase(options.argv.begin());
   if (app.count("--ranks") == 0)
     return complain("--ranks (-n) is required", kUsage);
+  if (app.count("--nnodes") == 0 &&
+      (words.node.has_value() || !words.meeting.empty()))
+    return complain(
+        "--node-rank and --rdzv need --nnodes M, the number of hosts", kUsage);
   if (!words.node.has_value() && options.nodes > 1)
     words.node = node_of_environment();
   options.node = words.node.value_or(0);

@@ -103,6 +103,8 @@ TEST_F(Run, NodesThatCannotBeAreUsageErrors) {
       {{"--nnodes", "2", "--rdzv", "node0"}, "HOST:PORT is needed"},
       {{"--nnodes", "2", "--rdzv", "a:1"}, "--nnodes needs --node-rank"},
       {{"--nnodes", "2", "--rdzv", "node0:0"}, "HOST:PORT is needed"},
+      {{"--node-rank", "1"}, "need --nnodes"},
+      {{"--rdzv", "a:1"}, "need --nnodes"},
   };
   for (const auto& one : all) {
     std::vector<std::string> words = one.words;

@@ -74,6 +74,7 @@ TEST_F(JobKeyTest, WhatIsRefusedIsNamedWithoutADigit) {
   expect_refused(std::string(64, 'g'), "no hexadecimal digit");
   expect_refused("", "wrong length");
   expect_refused("file:relative", "no absolute path");
+  expect_refused("/abcdef/key", "file:/path for a file");
   expect_refused("file:/nowhere/key", "errno 2");
   expect_refused("fd:x", "no number");
   expect_refused("fd:999", "errno 9");

@@ -7,6 +7,7 @@
 #include "store/socket.h"
 #include "store_under_test.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/time/clock.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,6 +63,24 @@ TEST(NetworkStoreTest, AnotherJobIsRefusedAtOnce) {
   ASSERT_TRUE(place.ok()) << place.status();
   expect_error(connect_to(*place, soon(), &hopeless).status(),
                Reason::kAuthFailed, "different jobs");
+}
+
+// Of the ports of a job one may belong to another job, which keeps nobody from
+// looking on, and one that has the job and another key is the job's own.
+TEST(NetworkStoreTest, AmongSeveralPortsAnotherKeyIsRefusedAtOnce) {
+  const NetworkStore store;
+  const std::string two_ports = absl::StrCat(store.address(), ",1");
+  NetworkStore::set_key(std::string(64, 'b'));
+  expect_error(connect_to_address(two_ports), Reason::kAuthFailed,
+               "do not have the same job key");
+  bool hopeless = false;
+  const auto other = StorePlace::parse(two_ports, "another-job");
+  ASSERT_TRUE(other.ok()) << other.status();
+  expect_error(
+      connect_to(*other, Deadline::after(absl::Milliseconds(50)), &hopeless)
+          .status(),
+      Reason::kStoreUnreachable, "and at 1 other port of job another-job");
+  NetworkStore::set_key(std::string(64, 'a'));
 }
 
 TEST(NetworkStoreTest, AKeyThatIsNotUsableIsNamed) {

@@ -181,8 +181,10 @@ TEST_F(RoundTest, OtherTermsAreNamedWithBothSides) {
   EXPECT_EQ(error_reason(status), Reason::kCallMismatch) << status;
   EXPECT_THAT(error_info(status)->ranks, ElementsAre(0));
   EXPECT_THAT(error_info(status)->expected, HasSubstr("different"));
+  char host[256] = {};
+  ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
   EXPECT_EQ(error_info(status)->actual,
-            "same, pid " + std::to_string(getpid()));
+            "same, process " + std::to_string(getpid()) + " on " + host);
   second->leave(soon());
   first.leave(soon());
   // A new attempt may have other terms.

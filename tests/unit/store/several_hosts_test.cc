@@ -109,6 +109,19 @@ TEST_F(SeveralHostsTest, TorchrunsRanksMeetBesideItsPort) {
   EXPECT_FALSE(neighbour->network.has_value());
 }
 
+// On every host a loopback address means that host itself, so ranks of another
+// one look for rank 0 where it is not.
+TEST_F(SeveralHostsTest, AnAddressThatHidesRankZeroIsNamed) {
+  const auto place = find(torchrun("2", "127.0.0.1"));
+  ASSERT_TRUE(place.ok()) << place.status();
+  const absl::Status status =
+      meet(*place, Deadline::after(absl::Milliseconds(50))).status();
+  EXPECT_EQ(error_reason(status), Reason::kStoreUnreachable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("where it runs on another host, '127.0.0.1' has to be "
+                        "replaced"));
+}
+
 TEST_F(SeveralHostsTest, WithoutAKeyBothRemediesAreShown) {
   for (const std::string rank : {"0", "2"}) {
     const absl::Status status =
