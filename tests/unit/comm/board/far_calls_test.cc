@@ -111,6 +111,23 @@ TEST(FarCalls, ADifferenceAmongManyFastCallsIsFound) {
   EXPECT_THAT(found->ranks, ElementsAre(2, 3));
 }
 
+// The pages show the call, and histories of earlier ones differ too.
+TEST(FarCalls, ACallThatThePagesShowIsNamedItself) {
+  const TwoHosts job;
+  const auto& ranks = job.ranks;
+  for (uint64_t seq = 1; seq <= 270; ++seq)
+    for (size_t r = 0; r < 4; ++r)
+      ranks[r]->call(
+          op_of(DW_OP_ALL_REDUCE, r >= 2 && seq == 250 ? 8 : 4, seq));
+  for (const auto& rank : ranks) {
+    const std::optional<ErrorInfo> found = mismatch_of(*rank);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->seq, 250u);
+    EXPECT_EQ(found->what, "ranks called different operations");
+    EXPECT_THAT(found->actual, HasSubstr("x 8"));
+  }
+}
+
 // What was equal before is not named.
 TEST(FarCalls, ADifferenceFarBackLiesBetweenTwoCalls) {
   const TwoHosts job;
