@@ -85,6 +85,8 @@ void HostNews::on_lost(int rank, const Lost& lost) {
   show_end(rank, true);
   base::MutexLock lock(mutex_);
   if (leaving_ || !left_.insert(rank).second) return;
+  lost_.emplace_back(rank, lost);
+  changed_.notify_all();
   const std::vector<GroupNews*> all = groups_;
   for (GroupNews* const group : all) {
     // Another thread may have ended the group while a listener ran.
@@ -159,8 +161,6 @@ void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
     base::MutexLock lock(mutex_);
     // A store in rank 0's process ends with it, after rank 0 has left.
     if (leaving_ || left_.count(0) != 0) return;
-    line_lost_ = std::string(cause);
-    changed_.notify_all();
   }
   // A rank that has ended took the line with it if it was this host's agent.
   // Where the store has ended before this rank came back to it, no news tell of
@@ -170,6 +170,11 @@ void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
       on_lost(ended.rank, {.host = plan_.host,
                            .process = ended.process,
                            .what = "a rank has ended"});
+  {
+    base::MutexLock lock(mutex_);
+    line_lost_ = std::string(cause);
+    changed_.notify_all();
+  }
   if (is_silent)
     store_->give_up(cause);
   else if (is_expelled())
@@ -188,6 +193,13 @@ void HostNews::on_line_lost(absl::string_view cause, bool is_silent) {
                      store_->address(), " is gone: ", cause));
 }
 
+std::optional<ErrorInfo> HostNews::first_loss_of(const GroupNews& group) const {
+  for (const auto& [rank, lost] : lost_)
+    if (auto found = loss_of(group, rank, lost); found.has_value())
+      return found;
+  return std::nullopt;
+}
+
 std::optional<ErrorInfo> HostNews::loss_of_store(const GroupNews& group,
                                                  bool does_not_answer) {
   // The line ends at once where the store refuses connections. A line that is
@@ -197,11 +209,14 @@ std::optional<ErrorInfo> HostNews::loss_of_store(const GroupNews& group,
   const Deadline deadline = Deadline::after(
       kEndOfLine + (does_not_answer ? pause : absl::ZeroDuration()));
   base::MutexLock lock(mutex_);
+  // The store of rank 0 ends also where rank 0 gives up because another rank is
+  // lost, which the news have told or are about to tell.
+  if (auto lost = first_loss_of(group); lost.has_value()) return lost;
   // The line stays until `leave` has told that it leaves.
   if (leaving_ || (does_not_answer && line_->pause() < 2 * pause))
     return std::nullopt;
-  while (!line_lost_.has_value() && changed_.wait_until(mutex_, deadline)) {
-  }
+  while (!line_lost_.has_value() && changed_.wait_until(mutex_, deadline))
+    if (auto lost = first_loss_of(group); lost.has_value()) return lost;
   if (!line_lost_.has_value()) return std::nullopt;
   for (const int rank : plan_.store_host) {
     std::optional<ErrorInfo> found;

@@ -39,6 +39,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace distwrap::comm {
@@ -89,6 +90,8 @@ class HostNews final : private store::NewsLine::Listener {
   void on_lost(int rank, const Lost& lost);
   std::optional<ErrorInfo> loss_of(const GroupNews& group, int rank,
                                    const Lost& lost) const;
+  std::optional<ErrorInfo> first_loss_of(const GroupNews& group) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<ErrorInfo> loss_of_store(const GroupNews& group,
                                          bool does_not_answer);
   void on_broken(uint64_t uid, int rank);
@@ -112,6 +115,8 @@ class HostNews final : private store::NewsLine::Listener {
   base::Mutex mutex_;
   base::CondVar changed_;
   std::set<int> left_ ABSL_GUARDED_BY(mutex_);
+  // In the order in which they were lost.
+  std::vector<std::pair<int, Lost>> lost_ ABSL_GUARDED_BY(mutex_);
   std::vector<GroupNews*> groups_ ABSL_GUARDED_BY(mutex_);
   GroupNews* telling_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread::id teller_ ABSL_GUARDED_BY(mutex_);
@@ -137,10 +142,10 @@ class GroupNews {
   void break_off();
   // Tells members on other hosts what this host's have called.
   void say_calls(absl::string_view text);
-  // The member that is lost because the store's host is gone. For a rank that
-  // has got no answer of the store: it waits for the moment in which all ranks
-  // come to know that. Otherwise a failure would have as many causes as there
-  // are ranks that see each other give up.
+  // The member that was lost first, by the news or because the store's host is
+  // gone. For a rank that has got no answer of the store: it waits for the
+  // moment in which all ranks come to know that. Otherwise a failure would have
+  // as many causes as there are ranks that see each other give up.
   std::optional<ErrorInfo> loss_of_store(bool does_not_answer);
 
  private:

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -574,6 +575,27 @@ TEST_F(HostsTest, RanksOutliveTheAgentsOfTheirHost) {
     EXPECT_THAT(one.out(), AllOf(HasSubstr("failed kPeerLost ranks " +
                                            std::to_string(second - 1) + ":"),
                                  HasSubstr("closed")));
+  }
+}
+
+// Rank 0 ends as soon as it hears that the agent has been killed, and the store
+// with it, so other ranks of the agent's host may not hear that from the store.
+TEST_F(HostsTest, AKilledAgentIsNamedWhereTheStoreEndsBecauseOfIt) {
+  const Hosts hosts(2);
+  std::vector<ProcessPtr> ranks = by_init_method(hosts, "quit", 6, 3);
+  for (const ProcessPtr& rank : ranks)
+    ASSERT_TRUE(rank->read_until("is process", 1)) << rank->err();
+  const auto agent =
+      std::find_if(ranks.begin() + 3, ranks.end(),
+                   [](const ProcessPtr& rank) { return is_agent(*rank); });
+  ASSERT_NE(agent, ranks.end());
+  const std::string number = std::to_string(agent - ranks.begin());
+  (*agent)->signal(SIGKILL);
+  for (const ProcessPtr& rank : ranks) {
+    if (rank == *agent) continue;
+    EXPECT_EQ(rank->wait(), 3) << rank->err();
+    EXPECT_THAT(rank->out(),
+                HasSubstr("failed kPeerLost ranks " + number + ":"));
   }
 }
 

@@ -5,6 +5,8 @@
 //                                        last host they are whole numbers
 //   hosts_program loop [INIT_METHOD]     adds them until a call fails, and says
 //                                        which process it is
+//   hosts_program quit [INIT_METHOD]     as loop, and ends at the failure
+//                                        without closing its session
 //   hosts_program outlive [INIT_METHOD]  adds them until a call fails; then the
 //                                        ranks from 2 on, which have a group
 //                                        of their own, add theirs, and split it
@@ -209,12 +211,14 @@ int main(int argc, char** argv) {
     if (!made.ok()) return failed(made.status());
     rest = *made;
   }
-  const bool loops = what == "loop" || outlives || without_agent;
+  const bool quits = what == "quit";
+  const bool loops = what == "loop" || quits || outlives || without_agent;
   if (loops) std::printf("rank %d is process %d\n", world.rank(), getpid());
   while (loops) {
     done = add();
     if (!done.ok()) {
       const int code = failed(done);
+      if (quits) _exit(code);
       if (!rest) return code;
       return outlives ? go_on(*session, rest)
                       : go_on_without_agent(*session, rest);

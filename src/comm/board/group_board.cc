@@ -190,7 +190,12 @@ std::optional<ErrorInfo> GroupBoard::look_at_all() {
 }
 
 std::optional<ErrorInfo> GroupBoard::look_at(Member& member) {
-  if (member.who->fate != Board::Fate::kWell) return lost(member);
+  // A rank that had given the group up before it ended is not the cause;
+  // look_for_broken tells of it.
+  const bool gave_up =
+      member.who->fate == Board::Fate::kEnded &&
+      board_->broken_since(*member.who, place_.uid).has_value();
+  if (member.who->fate != Board::Fate::kWell && !gave_up) return lost(member);
   const GroupPage* const theirs = page_of(member);
   return theirs == nullptr ? std::nullopt : compare(member, *theirs);
 }

@@ -358,6 +358,23 @@ TEST_F(HostNewsTest, WhoGetsNoAnswerLearnsOfTheStoresEnd) {
   mine->tell(nullptr);
 }
 
+// Rank 0 has ended because of that, and the store with it.
+TEST_F(HostNewsTest, WhoGetsNoAnswerLearnsOfTheRankThatWasLostBefore) {
+  const auto here = join(2);
+  auto there = join(3);
+  Heard heard;
+  const auto mine = group(here, 2, heard);
+  there.reset();
+  ASSERT_TRUE(heard.wait().has_value());
+  server_.reset();
+  const auto found = mine->loss_of_store(/*does_not_answer=*/false);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->reason, Reason::kPeerLost);
+  EXPECT_THAT(found->ranks, ElementsAre(0));
+  EXPECT_EQ(found->seen[0].global_rank, 3);
+  mine->tell(nullptr);
+}
+
 TEST_F(HostNewsTest, AGroupOfOneRankNeedsNone) {
   EXPECT_EQ(GroupNews::open(join(0), {"alone", 1, 0, {0}}), nullptr);
   EXPECT_EQ(GroupNews::open(nullptr, {"dp", 1, 0, {0, 1}}), nullptr);

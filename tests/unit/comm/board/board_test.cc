@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace distwrap::comm {
@@ -151,6 +153,39 @@ TEST(Board, WhatDifferedLongAgoIsFoundStill) {
         EXPECT_EQ(found->seq, 5u);
       }
     }
+  }
+}
+
+// The rank with which a group has failed may end at once. The test stands for
+// such a neighbour.
+TEST(Board, ARankThatGaveUpBeforeItEndedIsNotLost) {
+  for (const bool gave_up : {false, true}) {
+    absl::StatusOr<DescriptorHandover> handover = DescriptorHandover::open();
+    ASSERT_TRUE(handover.ok()) << handover.status();
+    const std::string name = handover->name();
+    Rank rank;
+    rank.board = *Board::meet(
+        {.rank = 0, .watchdog = rank.watchdog, .world_size = 2},
+        *std::move(handover),
+        std::vector<BoardOffer>{{"here", name, 1}, {"here", "x", 2}},
+        Deadline::after(kLong));
+    rank.group_board = GroupBoard::open(rank.board, {"g", 77, 0, {0, 1}});
+    const auto memory =
+        *HostMemory::adopt(*ask_at(name, 0, {1, 2}, Deadline::after(kLong)), 2);
+    FrontPage& front = memory->area(1).front;
+    ASSERT_TRUE(memory->reserve(&front).ok());
+    if (gave_up) {
+      front.broken[0].since_ns.store(1);
+      front.broken[0].uid.store(77);
+    }
+    const auto liveness = memory->make_liveness(1);
+    std::thread([&] { liveness->hold(); }).join();
+    front.state.store(AreaState::kOpen);
+    rank.group_board->tell(&rank.ear);
+    const std::optional<ErrorInfo> found = rank.ear.wait(kLong);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->reason, gave_up ? Reason::kAborted : Reason::kPeerLost);
+    EXPECT_THAT(found->ranks, ElementsAre(1));
   }
 }
 
