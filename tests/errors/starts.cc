@@ -208,7 +208,7 @@ void of_meeting(Choices& choices) {
                      .store = store,
                      .init_timeout = absl::Seconds(20)});
   };
-  const std::string mine = "pid " + std::to_string(getpid());
+  const std::string mine = "process " + std::to_string(getpid());
   absl::Status other;
   std::thread second([&] { other = start(1, 3, "gloo"); });
   const absl::Status first = start(0, 2, "gloo");

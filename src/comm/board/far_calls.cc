@@ -206,7 +206,7 @@ void GroupBoard::hear(absl::string_view text) {
     far->host = told->host;
     far->process = one.process;
     far->checkpoints = told->checkpoints;
-    // Those are the speaker's, which may be ahead of this rank.
+    // The speaker tells its own histories, and may be ahead of this rank.
     std::erase_if(far->checkpoints, [&](const ToldCalls::Checkpoint& place) {
       return place.number > one.last;
     });

@@ -65,7 +65,7 @@ TEST(NetworkStoreTest, AnotherJobIsRefusedAtOnce) {
                Reason::kAuthFailed, "different jobs");
 }
 
-// Of the ports of a job one may belong to another job, which keeps nobody from
+// One of the ports of a job may belong to another job, which keeps nobody from
 // looking on, and one that has the job and another key is the job's own.
 TEST(NetworkStoreTest, AmongSeveralPortsAnotherKeyIsRefusedAtOnce) {
   const NetworkStore store;
