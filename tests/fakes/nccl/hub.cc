@@ -57,7 +57,7 @@ bool make_call(Reader& from, Ask ask, LocalClique& clique, int rank,
 void serve(int fd) {
   std::string bytes;
   if (receive(fd, &bytes)) {
-    Reader from(std::move(bytes));
+    Reader from(bytes);
     const auto ask = from.get<Ask>();
     const std::string id = from.text();
     const int ranks = from.get<int>(), rank = from.get<int>();

@@ -59,7 +59,7 @@ class RemoteClique final : public Clique {
     }
     std::string answer;
     if (!call(ask, gone, &answer)) return;
-    Reader reader(std::move(answer));
+    Reader reader(answer);
     for (const auto& [key, part] : parts) {
       const std::string out = reader.text();
       if (!out.empty())

@@ -5,9 +5,10 @@
 
 #include "fakes/nccl/clique.h"
 
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <type_traits>
-#include <utility>
 
 namespace fakes::nccl {
 
@@ -35,22 +36,24 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(std::string bytes) : bytes_(std::move(bytes)) {}
+  // The bytes live longer.
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
   template <class T>
   T get() {
     T value = {};
-    bytes_.copy(reinterpret_cast<char*>(&value), sizeof value, at_);
+    if (at_ + sizeof value <= bytes_.size())
+      std::memcpy(&value, bytes_.data() + at_, sizeof value);
     at_ += sizeof value;
     return value;
   }
   std::string text() {
     const auto size = get<uint64_t>();
     at_ += size;
-    return bytes_.substr(at_ - size, size);
+    return std::string(bytes_.substr(at_ - size, size));
   }
 
  private:
-  const std::string bytes_;
+  const std::string_view bytes_;
   size_t at_ = 0;
 };
 
