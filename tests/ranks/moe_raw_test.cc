@@ -245,7 +245,8 @@ TEST(MoeRaw, WrongMapsAreNamedOnAllRanks) {
        {0, 2},
        [](int me, DedupMaps* maps) {
          if (me == 0)
-           std::rotate(&maps->send[3], &maps->send[5], &maps->send[6]);
+           std::rotate(maps->send.begin() + 3, maps->send.begin() + 5,
+                       maps->send.begin() + 6);
          if (me == 0) maps->send[3] = 0, maps->send[4] = 1, maps->send[5] = -1;
        }},
       {"forward_indices and recv_indices differ",
