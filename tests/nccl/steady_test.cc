@@ -191,7 +191,7 @@ void print_quantiles(const char* what, std::vector<int64_t> ours,
                      std::vector<int64_t> theirs) {
   std::sort(ours.begin(), ours.end());
   std::sort(theirs.begin(), theirs.end());
-  for (const size_t hundredths : {5, 25, 50})
+  for (const size_t hundredths : {5U, 25U, 50U})
     std::printf(
         "%s, p%zu: %lld ns, the fakes alone %lld ns\n", what, hundredths,
         static_cast<long long>(ours[ours.size() * hundredths / 100]),
