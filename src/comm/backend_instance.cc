@@ -161,6 +161,7 @@ absl::StatusOr<std::shared_ptr<BackendInstance>> BackendInstance::open(
     failed.op = "init";
     return base::make_error(failed);
   }
+  instance->has_streams_ = instance->stack_.all_have(DW_BACKEND_STREAMS);
   instance->says_begun_ = instance->stack_.all_have(DW_BACKEND_SAYS_BEGUN);
   instance->capabilities_ =
       Capabilities(absl::MakeConstSpan(rows, n_rows), device);
@@ -171,10 +172,6 @@ int32_t BackendInstance::submit_group(absl::Span<const dw_group_item> items,
                                       dw_error* error) {
   base::MutexLock lock(sets_);
   return api().submit_group(backend(), items.data(), items.size(), error);
-}
-
-bool BackendInstance::has_streams() const {
-  return stack_.all_have(DW_BACKEND_STREAMS);
 }
 
 bool BackendInstance::submits_beside() const {

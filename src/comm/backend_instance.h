@@ -53,7 +53,7 @@ class BackendInstance {
   int32_t submit_group(absl::Span<const dw_group_item> items, dw_error* error);
 
   // Whether operations may be put on streams of its device.
-  bool has_streams() const;
+  bool has_streams() const { return has_streams_; }
   // Whether it tells when a pending operation begins on the device.
   bool says_begun() const { return says_begun_; }
   // Whether one thread may submit an operation that does not wait while another
@@ -100,7 +100,7 @@ class BackendInstance {
   dw_host_api host_;
   BackendStack stack_;
   Capabilities capabilities_;
-  bool says_begun_ = false;
+  bool has_streams_ = false, says_begun_ = false;
   Allocations allocations_;
   mutable base::Mutex calls_;
   base::Mutex sets_;

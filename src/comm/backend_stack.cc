@@ -65,7 +65,11 @@ Runner BackendStack::runner(dw_comm* comm, uint64_t ops) const {
   if ((ops & ~kWindowOps) == 0) flags &= ~DW_BACKEND_HOST_WATCHES;
   // The host writes the trace of a call that it watches.
   if ((flags & DW_BACKEND_HOST_WATCHES) != 0) flags &= ~kTells;
-  return {api.submit, at.comm, flags, &api};
+  return {.submit = api.submit,
+          .comm = at.comm,
+          .flags = flags,
+          .api = &api,
+          .host_attends = (flags & DW_BACKEND_HOST_WATCHES) != 0};
 }
 
 dw_window* BackendStack::window(dw_comm* comm, dw_window* window,

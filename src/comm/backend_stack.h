@@ -25,6 +25,8 @@ struct Runner {
   dw_comm* comm;
   uint32_t flags;  // DW_BACKEND_<PROPERTY> of that table
   const dw_backend_api* api;
+  // The host does more for a call whose caller waits than to submit it.
+  bool host_attends = false;
 
   bool host_watches() const { return (flags & DW_BACKEND_HOST_WATCHES) != 0; }
   bool says_waits() const { return (flags & DW_BACKEND_SAYS_WAITS) != 0; }

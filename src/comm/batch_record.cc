@@ -61,18 +61,19 @@ class BatchRecord::Recorder final : public CallForms<Recorder> {
   const Stream stream_;
 };
 
-Communicator& BatchRecord::on(Communicator& given, const Stream& stream) {
-  // The caller gave either a group's communicator or one that `on` of a batch
-  // returned.
-  auto* communicator = dynamic_cast<BackendCommunicator*>(&given);
-  if (communicator == nullptr)
-    communicator = &dynamic_cast<Recorder&>(given).communicator();
+Communicator& BatchRecord::on(Communicator& given) {
+  if (auto* const own = dynamic_cast<BackendCommunicator*>(&given))
+    return on(*own, {});
+  return on(dynamic_cast<Recorder&>(given).communicator(), {});
+}
+
+Communicator& BatchRecord::on(BackendCommunicator& communicator,
+                              const Stream& stream) {
   for (const auto& recorder : recorders_)
-    if (&recorder->communicator() == communicator &&
+    if (&recorder->communicator() == &communicator &&
         recorder->stream() == stream)
       return *recorder;
-  recorders_.push_back(
-      std::make_shared<Recorder>(*this, *communicator, stream));
+  recorders_.push_back(std::make_shared<Recorder>(*this, communicator, stream));
   return *recorders_.back();
 }
 
@@ -117,6 +118,7 @@ absl::Status BatchRecord::check_outputs() const {
     size_t item;
   };
   std::vector<Piece> pieces;
+  pieces.reserve(items_.size());
   for (size_t i = 0; i < items_.size(); ++i) {
     const PreparedOp& prepared = items_[i].prepared;
     const dw_buf& out = prepared.op.out;
@@ -164,11 +166,12 @@ absl::StatusOr<std::vector<Work>> BatchRecord::submit() {
   }
   submitted_ = true;
   std::vector<BackendCommunicator::BatchItem> items;
+  items.reserve(items_.size());
   for (Item& item : items_)
     items.push_back({item.communicator, &item.prepared});
   BatchHooks hooks(items);
   if (absl::Status refused = hooks.pre(); !refused.ok()) return refused;
-  absl::StatusOr<std::vector<Work>> works = start();
+  absl::StatusOr<std::vector<Work>> works = start(items);
   hooks.post(works);
   return works;
 }
@@ -190,19 +193,26 @@ absl::StatusOr<std::unique_ptr<PreparedCall>> BatchRecord::prepare() {
                                                   first_error_);
 }
 
-absl::StatusOr<std::vector<Work>> BatchRecord::start() {
-  std::vector<Work> works(items_.size());
-  std::vector<bool> started(items_.size(), false);
+absl::StatusOr<std::vector<Work>> BatchRecord::start(
+    absl::Span<const BackendCommunicator::BatchItem> items) {
+  const auto instance = [](const BackendCommunicator::BatchItem& item) {
+    return item.communicator->instance();
+  };
+  if (std::adjacent_find(items.begin(), items.end(),
+                         [&](const auto& one, const auto& next) {
+                           return instance(one) != instance(next);
+                         }) == items.end())
+    return BackendCommunicator::submit_batch(items);
+  std::vector<Work> works(items.size());
+  std::vector<bool> started(items.size(), false);
   // Items of one backend instance start together, in order.
-  for (size_t first = 0; first < items_.size(); ++first) {
+  for (size_t first = 0; first < items.size(); ++first) {
     if (started[first]) continue;
     std::vector<BackendCommunicator::BatchItem> together;
     std::vector<size_t> places;
-    for (size_t i = first; i < items_.size(); ++i) {
-      if (items_[i].communicator->instance() !=
-          items_[first].communicator->instance())
-        continue;
-      together.push_back({items_[i].communicator, &items_[i].prepared});
+    for (size_t i = first; i < items.size(); ++i) {
+      if (instance(items[i]) != instance(items[first])) continue;
+      together.push_back(items[i]);
       places.push_back(i);
       started[i] = true;
     }

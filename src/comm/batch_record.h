@@ -24,9 +24,9 @@ class BatchRecord {
  public:
   // `given` is a group's own communicator, or what `on` of a batch gave for
   // one.
-  Communicator& on(Communicator& given) { return on(given, {}); }
-  // As `on` above, with the operations put on a stream that has a `native`.
-  Communicator& on(Communicator& given, const Stream& stream);
+  Communicator& on(Communicator& given);
+  // With the operations put on a stream that has a `native`.
+  Communicator& on(BackendCommunicator& communicator, const Stream& stream);
   // An item that was refused before it reached a communicator.
   absl::Status refuse(const absl::Status& status);
   // Starts the recorded operations and returns one Work for each, in order. An
@@ -55,7 +55,8 @@ class BatchRecord {
   absl::Status refuse_last(const absl::Status& status, absl::string_view label);
   // There was no memory for an item: the batch is not submitted without it.
   absl::Status lose_item(const absl::Status& status);
-  absl::StatusOr<std::vector<Work>> start();
+  static absl::StatusOr<std::vector<Work>> start(
+      absl::Span<const BackendCommunicator::BatchItem> items);
   // No item may write what another writes.
   absl::Status check_outputs() const;
 

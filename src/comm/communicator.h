@@ -86,12 +86,13 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
 
   // ---- calls ----
 
-  // A plain call or one with counts; inlined into each operation.
+  // A plain call or one with counts; inlined into each operation. If it is put
+  // on a stream of the backend's device, it has started when this returns,
+  // whether the caller waits or not; a null stream means host order.
   template <uint16_t kKind, class Form>
-  absl::StatusOr<Work> run(const Form& call, const CallOptions& options);
-  // Runs any call, including lists, scans and premul_sum. If it is put on a
-  // stream of the backend's device, it has started when this returns, whether
-  // the caller waits or not; a null stream means host order.
+  absl::StatusOr<Work> run(const Form& call, const CallOptions& options,
+                           const Stream* stream = nullptr);
+  // Runs any call, including lists, scans and premul_sum.
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options,
                                const Stream* stream = nullptr);
@@ -223,7 +224,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // By value: a call whose address went out would have to live in memory.
   absl::StatusOr<Work> run_copy(uint16_t kind, AnyCall call,
                                 const CallOptions& options,
-                                CallGuard::Slot& slot);
+                                CallGuard::Slot& slot, const Stream* stream);
   absl::StatusOr<Work> run_hooked(CallContext context);
   absl::StatusOr<Work> run_locked(CallContext context);
   absl::StatusOr<Work> run_inside(CallContext& context);
@@ -315,6 +316,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   template <uint16_t kKind>
   absl::StatusOr<Work> wait_traced(dw_op& op, const CallOptions& options,
                                    const Runner& by, CallGuard::Slot& slot);
+  // A call for which the host does more than to submit it.
+  absl::StatusOr<Work> wait_attended(dw_op& op, const CallOptions& options,
+                                     const Runner& by, CallGuard::Slot& slot);
   // The rest of it, when the backend did not finish at once.
   absl::StatusOr<Work> wait_again(dw_op& op, int32_t code, dw_error* error,
                                   const CallOptions& options,
@@ -345,11 +349,14 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
                   uint32_t record_flags = 0);
   // The backend has taken the operation, or refused it.
   void left_host(const WorkCell& cell);
-  absl::StatusOr<Work> conclude(const dw_op& op, Started started,
+  absl::StatusOr<Work> conclude(const dw_op& op, Started&& started,
                                 WorkOwner& owner, const CallOptions& options);
   // A plain call that completes later.
   absl::StatusOr<Work> start_and_conclude(dw_op& op,
                                           const CallOptions& options);
+  // A plain call on a stream, which has no number yet.
+  absl::StatusOr<Work> start_on_stream(dw_op& op, const CallOptions& options,
+                                       const Stream& stream);
 
   // ---- operations that wait for resources (communicator_queue.cc) ----
 
@@ -440,7 +447,7 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   void work_expired(const ErrorInfo& cause) override;
   ErrorInfo work_failed(const dw_op& op, int32_t code,
                         const dw_error& error) override;
-  std::weak_ptr<const BackendInstance> work_engine() override {
+  std::shared_ptr<const BackendInstance> work_engine() override {
     return backend_;
   }
   absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
@@ -467,7 +474,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   std::atomic<int64_t> timeout_ns_;  // 0: none
   TraceTarget trace_;
   Recorder::Numbers record_numbers_;  // used by the thread that may stamp
-  const bool traced_;                 // something is written down
+  // Something is written down, and nothing has to be known before.
+  const bool traced_;
   dw_comm* const comm_;
   FirstFailure first_failure_;
   const std::shared_ptr<Watchdog> watchdog_;
@@ -482,7 +490,8 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
 
   mutable base::Mutex mutex_;
   base::CondVar changed_;
-  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Falls under the mutex only: who sees 0 under it sees no work any more.
+  std::atomic<int> in_flight_{0};
   Abort abort_ ABSL_GUARDED_BY(mutex_) =
       Abort::kNone;  // state of the backend's communicator
   bool destroyed_ ABSL_GUARDED_BY(mutex_) = false;

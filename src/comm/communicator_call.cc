@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/exceptions.h"
+#include "comm/on_stream.h"
 #include "comm/op_build.h"
 #include "comm/op_check_divided.h"
 #include "comm/op_shape.h"
@@ -108,16 +109,16 @@ class BackendCommunicator::SyncWatch final : public Watchdog::Watch {
 // instructions.
 template <uint16_t kKind, class Form>
 [[gnu::always_inline]] inline absl::StatusOr<Work> BackendCommunicator::run(
-    const Form& call, const CallOptions& options) {
+    const Form& call, const CallOptions& options, const Stream* stream) {
   const CallGuard inside(this);
   // A communicator that is closed, broken or shown to hooks has no owner of its
   // lock.
   if (!lock_.is_of(inside.slot())) [[unlikely]]
-    return run_copy(kKind, copy_of(call), options, inside.slot());
+    return run_copy(kKind, copy_of(call), options, inside.slot(), stream);
   const CheckedCall checked =
       check<kKind>(call, identity_.rank, identity_.size, capabilities_);
   if (checked.fault != Fault::kNone) [[unlikely]]
-    return run_copy(kKind, copy_of(call), options, inside.slot());
+    return run_copy(kKind, copy_of(call), options, inside.slot(), stream);
 
   dw_op op;
   fill_op(kKind, call, checked.in_place,
@@ -128,14 +129,14 @@ template <uint16_t kKind, class Form>
       return labelled(options, refuse_timeout(kKind, *options.timeout));
     op.timeout_ns = timeout_ns_of(*options.timeout);
   }
+  if (stream != nullptr) return start_on_stream(op, options, *stream);
   if constexpr (kOpShapes[kKind].collective()) stamp(&op);
   if (options.async) return start_and_conclude(op, options);
   op.flags |= DW_FLAG_CALLER_WAITS;
   const Runner& by = runner(kKind, op.peer);
   if (traced_) return wait_traced<kKind>(op, options, by, inside.slot());
+  if (by.host_attends) return wait_attended(op, options, by, inside.slot());
   say_waits(inside.slot(), kOpShapes[kKind].collective());
-  if (by.host_watches())
-    return wait_watched(op, options, entry(kKind, op.peer, inside.slot()));
   dw_error error;
   clear(&error);
   const int32_t code = by.submit(by.comm, &op, nullptr, &error);
@@ -147,6 +148,7 @@ template <uint16_t kKind, class Form>
 
 // call_forms.h makes the calls.
 template class CallForms<BackendCommunicator>;
+template class CallForms<OnStream>;
 
 template <uint16_t kKind>
 [[gnu::noinline]] absl::StatusOr<Work> BackendCommunicator::wait_prompt(
@@ -176,10 +178,18 @@ BackendCommunicator::wait_traced(dw_op& op, const CallOptions& options,
                              : wait_prompt<kKind>(op, options, by, slot);
 }
 
+absl::StatusOr<Work> BackendCommunicator::wait_attended(
+    dw_op& op, const CallOptions& options, const Runner& by,
+    CallGuard::Slot& slot) {
+  say_registered(&op);
+  return wait_prompt<kAnyKind>(op, options, by, slot);
+}
+
 absl::StatusOr<Work> BackendCommunicator::run_copy(uint16_t kind, AnyCall call,
                                                    const CallOptions& options,
-                                                   CallGuard::Slot& slot) try {
-  return run_general({kind, call, options, slot});
+                                                   CallGuard::Slot& slot,
+                                                   const Stream* stream) try {
+  return run_general({kind, call, options, slot, stream});
 } catch (...) {
   return broken_by_exception(kind);
 }
@@ -188,19 +198,18 @@ absl::StatusOr<Work> BackendCommunicator::run_any(uint16_t kind,
                                                   const AnyCall& call,
                                                   const CallOptions& options,
                                                   const Stream* stream) try {
-  if (stream != nullptr)
-    if (absl::Status fits = check_stream(op_shape(kind).name, *stream);
-        !fits.ok())
-      return labelled(options, std::move(fits));
   const CallGuard inside(this);
-  CallContext context{kind, call, options, inside.slot()};
-  context.stream = stream;
-  return run_general(context);
+  return run_general({kind, call, options, inside.slot(), stream});
 } catch (...) {
   return broken_by_exception(kind);
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_general(CallContext context) {
+  if (context.stream != nullptr)
+    if (absl::Status fits =
+            check_stream(op_shape(context.kind).name, *context.stream);
+        !fits.ok())
+      return labelled(context.options, std::move(fits));
   if (lock_.is_of(context.slot)) return run_inside(context);
   if (absl::Status open = check_open(context.kind); !open.ok())
     return labelled(context.options, std::move(open));

@@ -70,6 +70,9 @@ absl::Status BackendCommunicator::refuse_broken(absl::string_view call) const {
 
 absl::Status BackendCommunicator::check_stream(const char* call,
                                                const Stream& stream) const {
+  if (backend_->has_streams() && stream.native != nullptr &&
+      stream.device == backend_->device()) [[likely]]
+    return absl::OkStatus();
   ErrorInfo info;
   if (!backend_->has_streams())
     info = {
@@ -78,7 +81,7 @@ absl::Status BackendCommunicator::check_stream(const char* call,
                              ", has no streams"),
         .actual = absl::StrCat("a stream of device type ", stream.device.type),
         .next_step = "leave the stream unset; wait for a Work by wait()"};
-  else if (stream.native == nullptr || stream.device != backend_->device())
+  else
     info = {.reason = Reason::kInvalidArgument,
             .what = "the stream does not belong to the backend's device",
             .expected = absl::StrCat("device ", backend_->device().type, ":",
@@ -87,8 +90,6 @@ absl::Status BackendCommunicator::check_stream(const char* call,
                                    stream.device.id,
                                    stream.native == nullptr ? ", none" : ""),
             .next_step = "give a stream of the memory's device"};
-  else
-    return absl::OkStatus();
   return base::make_error(located(std::move(info), call, 0));
 }
 

@@ -15,11 +15,12 @@ WorkCell* BackendCommunicator::begin(dw_op& op, absl::string_view label,
                                      bool own_scale, WorkOwner& owner,
                                      Recorder::Numbers& numbers,
                                      uint32_t record_flags) {
-  const Deadline deadline = set_deadline(op, Deadline::now_ns());
+  const int64_t now_ns = Deadline::now_ns();
+  const Deadline deadline = set_deadline(op, now_ns);
   CallTrace trace(trace_, op, label);
   trace.begin(op.kind, numbers, record_flags | Recorder::kAsync);
   auto* const cell =
-      new WorkCell(owner, *watchdog_, op, identity_.size, backend_->device(),
+      new WorkCell(owner, *watchdog_, *backend_, op, identity_.size, now_ns,
                    deadline, label, trace.record());
   if (trace_.board != nullptr && op.seq != 0) trace_.board->began(op.seq);
   if (own_scale) op.scale = cell->keep_scale(op.scale);
@@ -35,8 +36,7 @@ BackendCommunicator::Started BackendCommunicator::start_by(
   Started started;
   started.cell = begin(op, options.label, own_scale, owner, numbers);
   started.work = started.cell->handle();
-  started.error = dw_error{};
-  started.error.peer = -1;
+  clear(&started.error);
   started.code = has_queued() ? int32_t{DW_AGAIN}
                               : by.submit(by.comm, &op, started.cell->abi(),
                                           &started.error);
@@ -64,7 +64,7 @@ void BackendCommunicator::left_host(const WorkCell& cell) {
 }
 
 absl::StatusOr<Work> BackendCommunicator::conclude(const dw_op& op,
-                                                   Started started,
+                                                   Started&& started,
                                                    WorkOwner& owner,
                                                    const CallOptions& options) {
   if (started.code == DW_OK) return std::move(started.work);
@@ -85,8 +85,20 @@ absl::StatusOr<Work> BackendCommunicator::conclude(const dw_op& op,
   return status;
 }
 
+absl::StatusOr<Work> BackendCommunicator::start_on_stream(
+    dw_op& op, const CallOptions& options, const Stream& stream) try {
+  absl::Status put = check_stream(op_shape(op.kind).name, stream);
+  if (put.ok()) put = put_on_stream(stream, options.async, &op);
+  if (!put.ok()) return labelled(options, std::move(put));
+  if (op_shape(op.kind).collective()) stamp(&op);
+  return start_and_conclude(op, options);
+} catch (...) {
+  return broken_by_exception(op.kind);
+}
+
 absl::StatusOr<Work> BackendCommunicator::start_and_conclude(
     dw_op& op, const CallOptions& options) try {
+  say_registered(&op);
   return conclude(op, start(op, options, false, *this, record_numbers_), *this,
                   options);
 } catch (...) {
@@ -98,8 +110,8 @@ absl::Status BackendCommunicator::put_on_stream(const Stream& stream,
   op->stream = abi_stream(stream);
   if (aside) op->flags |= DW_FLAG_ASIDE;
   int32_t captured = 0;
-  dw_error error{};
-  error.peer = -1;
+  dw_error error;
+  clear(&error);
   const int32_t code =
       backend_->api().stream_captured(comm_, &op->stream, &captured, &error);
   // A backend without the slot has no captures.
@@ -131,8 +143,7 @@ void BackendCommunicator::run_queued(uint64_t seq) {
 
 void BackendCommunicator::work_begun() {
   backend_->begin_driving();
-  base::MutexLock lock(mutex_);
-  ++in_flight_;
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void BackendCommunicator::work_on_device(const dw_op& op,

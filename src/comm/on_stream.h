@@ -19,7 +19,7 @@ class OnStream final : public CallForms<OnStream> {
 
   template <uint16_t kKind, class Form>
   absl::StatusOr<Work> run(const Form& call, const CallOptions& options) {
-    return run_any(kKind, any_call(call), options);
+    return communicator_.run<kKind>(call, options, &stream_);
   }
   absl::StatusOr<Work> run_any(uint16_t kind, const AnyCall& call,
                                const CallOptions& options) {
@@ -31,7 +31,7 @@ class OnStream final : public CallForms<OnStream> {
   const Stream& stream_;
 };
 
-// Instantiated in on_stream.cc.
+// Instantiated in communicator_call.cc, as the communicator's own calls.
 extern template class CallForms<OnStream>;
 
 }  // namespace distwrap::comm

@@ -109,7 +109,15 @@ bool reduction_takes(uint16_t reduce, DType dtype) {
 
 CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
                            int size, const Capabilities& promised) {
+  // Whatever keeps the rules of the short path keeps those below, which find
+  // the fault of other calls.
   const OpShape& shape = op_shape(kind);
+  if (!call.per_rank && !call.lists && !call.placed_by_extension &&
+      !shape.reduces())
+    if (const CheckedCall checked =
+            check_plain_call(kind, call, rank, size, promised);
+        checked.fault == Fault::kNone)
+      return checked;
   const Capabilities& capabilities =
       at_size(promised, kind, shape, call, rank, size);
   const uint32_t memory = capabilities.memory();

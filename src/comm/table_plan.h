@@ -25,7 +25,10 @@ class TablePlan {
 
   // Where a start is given.
   Runner runner() {
-    return {start, reinterpret_cast<dw_comm*>(this), at_.flags, at_.api};
+    Runner runner = at_;
+    runner.submit = start;
+    runner.comm = reinterpret_cast<dw_comm*>(this);
+    return runner;
   }
 
  private:

@@ -122,7 +122,7 @@ class Window final : private WorkOwner,
   void work_expired(const ErrorInfo& cause) override;
   ErrorInfo work_failed(const dw_op& op, int32_t code,
                         const dw_error& error) override;
-  std::weak_ptr<const BackendInstance> work_engine() override;
+  std::shared_ptr<const BackendInstance> work_engine() override;
   absl::Status work_wait_stream(dw_work* work, const Stream& stream) override;
   // No operation on a window waits for others before it.
   void run_queued(uint64_t /*seq*/) override {}

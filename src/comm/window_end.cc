@@ -93,7 +93,7 @@ void Window::name_missing(ErrorInfo* info) { owner_.name_missing(info); }
 void Window::work_expired(const ErrorInfo& cause) {
   owner_.work_expired(cause);
 }
-std::weak_ptr<const BackendInstance> Window::work_engine() {
+std::shared_ptr<const BackendInstance> Window::work_engine() {
   return owner_.work_engine();
 }
 absl::Status Window::work_wait_stream(dw_work* work, const Stream& stream) {

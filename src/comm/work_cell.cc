@@ -68,20 +68,21 @@ SpareCells& spare_cells() {
 
 }  // namespace
 
-WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op,
-                   int size, Device device, Deadline deadline,
-                   absl::string_view label, uint64_t record)
+WorkCell::WorkCell(WorkOwner& owner, Watchdog& watchdog,
+                   const BackendInstance& backend, const dw_op& op, int size,
+                   int64_t now_ns, Deadline deadline, absl::string_view label,
+                   uint64_t record)
     : owner_(owner),
       watchdog_(watchdog),
-      engine_(owner.work_engine()),
       op_(op),
       deadline_(deadline),
-      started_ns_(Deadline::now_ns()),
+      started_ns_(now_ns),
       label_(label),
       record_(record),
-      device_(device),
+      device_(backend.device()),
+      has_streams_(backend.has_streams()),
       outputs_(op.out.parts == nullptr ? std::vector<TensorView>()
-                                       : views_of(op.out, size, device)) {}
+                                       : views_of(op.out, size, device_)) {}
 
 void* WorkCell::operator new(size_t bytes) { return spare_cells().take(bytes); }
 
@@ -211,8 +212,8 @@ void WorkCell::leave() {
 
 bool WorkCell::poll() {
   if (is_of_parent()) return false;
-  const std::shared_ptr<const BackendInstance> engine = engine_.lock();
-  if (engine == nullptr) return false;
+  std::shared_ptr<const BackendInstance> engine;
+  if (!while_running([&] { engine = owner_.work_engine(); })) return false;
   const bool again = engine->progress();
   if (!can_cancel()) return again;
   engine->queue().try_all();
@@ -243,9 +244,7 @@ absl::Status WorkCell::cancel() {
 }
 
 absl::Status WorkCell::wait_stream(const Stream& stream) {
-  const std::shared_ptr<const BackendInstance> engine = engine_.lock();
-  if (engine == nullptr || !engine->has_streams())
-    return Completion::wait_stream(stream);
+  if (!has_streams_) return Completion::wait_stream(stream);
   // The owner keeps the backend's communicator until the work ends.
   if (!while_running([this] { owner_.work_begun(); })) return status();
   absl::Status told = owner_.work_wait_stream(abi(), stream);

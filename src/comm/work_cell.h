@@ -45,7 +45,7 @@ class WorkOwner {
   virtual ErrorInfo work_failed(const dw_op& op, int32_t code,
                                 const dw_error& error) = 0;
   // The backend instance whose `progress` has to be called for the operation.
-  virtual std::weak_ptr<const BackendInstance> work_engine() = 0;
+  virtual std::shared_ptr<const BackendInstance> work_engine() = 0;
   // A stream waits for the operation from now on.
   virtual absl::Status work_wait_stream(dw_work* work,
                                         const Stream& stream) = 0;
@@ -70,9 +70,9 @@ class WorkOwner {
 class WorkCell final : public Completion, public Watchdog::Watch {
  public:
   // `size` is that of the group.
-  WorkCell(WorkOwner& owner, Watchdog& watchdog, const dw_op& op, int size,
-           Device device, Deadline deadline, absl::string_view label,
-           uint64_t record = 0);
+  WorkCell(WorkOwner& owner, Watchdog& watchdog, const BackendInstance& backend,
+           const dw_op& op, int size, int64_t now_ns, Deadline deadline,
+           absl::string_view label, uint64_t record);
 
   // Cells are used again, so that an operation needs no memory: the thread that
   // frees a cell is seldom the one that needs the next.
@@ -140,7 +140,6 @@ class WorkCell final : public Completion, public Watchdog::Watch {
 
   WorkOwner& owner_;  // while in flight
   Watchdog& watchdog_;
-  const std::weak_ptr<const BackendInstance> engine_;
   const dw_op op_;  // the arrays it points to may be gone
   const Deadline deadline_;
   const int64_t started_ns_;
@@ -149,6 +148,7 @@ class WorkCell final : public Completion, public Watchdog::Watch {
   std::optional<ErrorInfo> late_;
   const uint64_t record_;
   const Device device_;
+  const bool has_streams_;
   const std::vector<TensorView> outputs_;  // by rank, of a list
   ScaleBytes scale_;
   std::atomic<bool> expired_{false};
