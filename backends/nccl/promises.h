@@ -84,18 +84,61 @@ constexpr int nccl_reduction(int dtype, uint16_t reduce) {
   }
 }
 
+inline constexpr uint64_t kSixteenBits =
+    DW_BIT(DW_DTYPE_U16) | DW_BIT(DW_DTYPE_I16);
+inline constexpr uint64_t kSigned =
+    DW_BIT(DW_DTYPE_I8) | DW_BIT(DW_DTYPE_I32) | DW_BIT(DW_DTYPE_I64);
+
+// Before, NCCL divided sums of signed integers as if they had no sign.
+inline constexpr int kSignedAvgSince = version_code(2, 24, 3);
+
+// NCCL reduces floats of 8 bits.
+inline constexpr int kFloats8Since = version_code(2, 24, 3);
+inline constexpr int kFloats8Capability = 9;
+
+inline constexpr uint32_t kStreamFlags = DW_FLAG_ASIDE | DW_FLAG_CAPTURE;
+
 // The element types for which NCCL `version` has a reduction on a device of
 // this capability.
-uint64_t reduced_types(int version, int capability, uint16_t reduce);
+constexpr uint64_t reduced_types(int version, int capability, uint16_t reduce) {
+  using namespace dw_sdk;
+  const uint64_t floats8 =
+      version >= kFloats8Since && capability >= kFloats8Capability ? kFloats8
+                                                                   : 0;
+  switch (reduce) {
+    case DW_REDUCE_SUM:
+    case DW_REDUCE_PRODUCT:
+    case DW_REDUCE_MIN:
+    case DW_REDUCE_MAX:
+      return (ANY & ~kSixteenBits) | floats8;
+    case DW_REDUCE_AVG:
+      return (NUMBERS & ~kSixteenBits &
+              (version >= kSignedAvgSince ? ~uint64_t{0} : ~kSigned)) |
+             floats8;
+    case DW_REDUCE_PREMUL_SUM:
+      return FLOATS;
+    default:
+      return 0;
+  }
+}
+
+// The flags that an operation may carry here.
+constexpr uint32_t allowed_flags(uint16_t kind) {
+  uint32_t flags = dw_sdk::flags_of(kind) | kStreamFlags;
+  // NCCL has no all_to_all in place.
+  if (kind == DW_OP_ALL_TO_ALL) flags &= ~uint32_t{DW_FLAG_IN_PLACE};
+  if ((DW_BIT(kind) & dw_sdk::kReductions) != 0)
+    flags |= DW_FLAG_SCALE_ON_DEVICE;
+  if ((DW_BIT(kind) & (dw_sdk::kMessages | DW_BIT(DW_OP_BARRIER))) == 0)
+    flags |= DW_FLAG_REGISTERED;
+  return flags;
+}
 
 // The rows of `caps` over NCCL `version`.
 std::vector<dw_caps_row> rows_of(int version, int capability);
 
 // The row of windows, where NCCL and the driver have them.
 dw_caps_row window_row();
-
-// The flags that an operation may carry here.
-uint32_t allowed_flags(uint16_t kind);
 
 }  // namespace nccl_backend
 

@@ -10,7 +10,13 @@
 namespace nccl_backend {
 namespace {
 
-constexpr dw_sdk::Shapes kShapes = dw_sdk::shapes_of(kKinds);
+// The shapes of the SDK, with the flags of this backend.
+constexpr dw_sdk::Shapes kShapes = [] {
+  dw_sdk::Shapes shapes = dw_sdk::shapes_of(kKinds);
+  for (uint16_t kind = 0; kind < dw_sdk::kKinds; ++kind)
+    if (shapes[kind].known) shapes[kind].flags = allowed_flags(kind);
+  return shapes;
+}();
 
 int32_t check_pointer(const Device& device, const void* address,
                       dw_error* error) {
@@ -50,27 +56,26 @@ int32_t check_buffer(const Comm& comm, const dw_buf& buffer, dw_error* error) {
   return DW_OK;
 }
 
-// Says why 8-bit floats, which are not among the `types` of the reduction, are
-// not reduced here.
-int32_t check_floats8(const Backend& backend, const dw_op& op, uint64_t types,
-                      dw_error* error) {
+// Whether the element type of `op` is an 8-bit float whose reduction needs a
+// newer NCCL or device. Then `error` says so.
+bool lacks_floats8(const Backend& backend, const dw_op& op, uint64_t types,
+                   dw_error* error) {
   const int index = dw_dtype_index(op.in.dtype);
   const uint64_t elsewhere = reduced_types(INT_MAX, INT_MAX, op.reduce);
   if (index < 0 || (DW_BIT(index) & dw_sdk::kFloats8 & elsewhere & ~types) == 0)
-    return DW_OK;
+    return false;
   const std::string text =
       "nccl: 8-bit floats are reduced from sm_90 and NCCL 2.24.3 on, this is "
       "sm_" +
       std::to_string(backend.device->capability()) + "x and NCCL " +
       version_text(backend.nccl.version) + "; reduce them as 16-bit floats";
-  return dw_unsupported(error, text.c_str());
+  dw_unsupported(error, text.c_str());
+  return true;
 }
 
 // A message to oneself needs its other half, which only a group has.
-int32_t check_peer(const Comm& comm, const dw_op& op, bool in_group,
-                   dw_error* error) {
-  if (op.peer < 0 || op.peer >= comm.size)
-    return dw_invalid(error, "the root or peer is not in the group");
+int32_t check_message(const Comm& comm, const dw_op& op, bool in_group,
+                      dw_error* error) {
   if (op.peer == comm.rank && !in_group)
     return dw_unsupported(error,
                           "nccl: a rank sends to itself only in a batch");
@@ -120,44 +125,31 @@ int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
   return DW_OK;
 }
 
-int32_t read_call(const Comm& comm, const dw_op& given, bool in_group,
+int32_t read_call(const Comm& comm, const dw_op& op, bool in_group,
                   dw_sdk::Buffers* buffers, ReadCall* call, dw_error* error) {
-  const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, given.kind);
-  if (!shape.known)
-    return dw_unsupported(error, "nccl: this operation is not supported");
-  if (dw_unknown_flags(given.flags,
-                       allowed_flags(given.kind) | DW_FLAG_ASIDE) != 0)
-    return dw_unsupported(error, "nccl: a flag is not supported");
-  if (int32_t code = read_stream(comm, given, call, error)) return code;
-  call->caller_waits = (given.flags & DW_FLAG_CALLER_WAITS) != 0;
+  const dw_sdk::Shape& shape = dw_sdk::shape_in(kShapes, op.kind);
+  // Without this rank, to which the SDK would refuse all messages.
+  if (int32_t code = dw_sdk::check_fields(op, shape, -1, comm.size, error))
+    return code;
+  if (shape.message)
+    if (int32_t code = check_message(comm, op, in_group, error)) return code;
+  if (int32_t code = read_stream(comm, op, call, error)) return code;
+  call->caller_waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (call->caller_waits && call->order == Order::kCaptured)
     return dw_invalid(error,
                       "nccl: nobody can wait inside a capture; wait for the "
                       "stream on which the graph runs");
 
-  // The SDK checks what every backend checks; it does not know streams, tags
-  // and messages to oneself of this backend.
-  dw_op op = given;
-  op.flags &= shape.flags;
-  op.stream = {};
-  if (shape.message) {
-    if (int32_t code = check_peer(comm, given, in_group, error)) return code;
-    op.tag = 0;
-  }
-  const int rank = in_group && shape.message ? -1 : comm.rank;
-  if (int32_t code = dw_sdk::check_form(op, shape, rank, comm.size, error))
-    return code;
+  const Backend& backend = *comm.backend;
   const uint64_t types =
-      shape.reduces
-          ? reduced_types(comm.backend->nccl.version,
-                          comm.backend->device->capability(), op.reduce)
-          : uint64_t{0};
-  if (shape.reduces)
-    if (int32_t code = check_floats8(*comm.backend, op, types, error))
-      return code;
+      shape.reduces ? reduced_types(backend.nccl.version,
+                                    backend.device->capability(), op.reduce)
+                    : uint64_t{0};
   if (int32_t code = dw_sdk::read_buffers(op, shape, types, comm.rank,
                                           comm.size, buffers, error))
-    return code;
+    return shape.reduces && lacks_floats8(backend, op, types, error)
+               ? int32_t{DW_UNIMPLEMENTED}
+               : code;
   if (op.reduce == DW_REDUCE_PREMUL_SUM && op.scale == nullptr)
     return dw_invalid(error, "nccl: premul_sum needs a factor");
   if (comm.hints.check_pointers == 1 && op.kind != DW_OP_BARRIER) {

@@ -64,7 +64,8 @@ class Pieces {
 
 struct Buffers {
   dw_dtype dtype = {0, 0, 0};
-  size_t element = 1;  // bytes
+  int dtype_index = -1;  // DW_DTYPE_<NAME>
+  size_t element = 1;    // bytes
   // The input and output of this rank as one piece (`in`, `out`) or, for
   // operations that divide the buffer, as one piece for each rank.
   Piece in, out;
@@ -189,26 +190,29 @@ inline int32_t read_buffers(const dw_op& op, const Shape& shape, uint64_t types,
 
   const size_t element = dtype.bits / 8u;
   buffers->dtype = dtype;
+  buffers->dtype_index = index;
   buffers->element = element;
-  const auto read = [&](const dw_buf& buf, bool in_pieces, Piece* whole,
-                        Pieces* pieces, size_t* own) {
-    const int32_t code =
-        in_pieces ? read_pieces(buf, op.flags, element, size, pieces, error)
-                  : read_whole(buf, element, whole, error);
-    if (code == DW_OK) *own = in_pieces ? (*pieces)[rank].bytes : whole->bytes;
-    return code;
-  };
-  size_t own_in = 0, own_out = 0;
+  const bool divides_in = shape.in_pieces && at_root;
+  const bool divides_out = shape.out_pieces && at_root;
   if (has_in)
-    if (int32_t code = read(op.in, shape.in_pieces && at_root, &buffers->in,
-                            &buffers->in_pieces, &own_in))
+    if (int32_t code = divides_in
+                           ? read_pieces(op.in, op.flags, element, size,
+                                         &buffers->in_pieces, error)
+                           : read_whole(op.in, element, &buffers->in, error))
       return code;
   if (has_out)
-    if (int32_t code = read(op.out, shape.out_pieces && at_root, &buffers->out,
-                            &buffers->out_pieces, &own_out))
+    if (int32_t code = divides_out
+                           ? read_pieces(op.out, op.flags, element, size,
+                                         &buffers->out_pieces, error)
+                           : read_whole(op.out, element, &buffers->out, error))
       return code;
-  if (has_in && has_out && own_in != own_out)
-    return dw_invalid(error, "input and output do not fit");
+  if (has_in && has_out) {
+    const Piece own_in = divides_in ? buffers->in_pieces[rank] : buffers->in;
+    const Piece own_out =
+        divides_out ? buffers->out_pieces[rank] : buffers->out;
+    if (own_in.bytes != own_out.bytes)
+      return dw_invalid(error, "input and output do not fit");
+  }
   buffers->moves = shape.message || (has_in && op.in.count != 0) ||
                    (has_out && op.out.count != 0);
   return DW_OK;

@@ -159,18 +159,17 @@ inline const Shape& shape_in(const Shapes& shapes, uint16_t kind) {
   return shapes[kind < kKinds ? kind : 0];
 }
 
-// Checks all fields of an operation except its buffers. `rank` and `size` are
-// those of the communicator. Returns DW_OK, or the code of the refusal.
-inline int32_t check_form(const dw_op& op, const Shape& shape, int rank,
-                          int size, dw_error* error) {
+// Checks all fields of an operation except its stream and buffers. `rank` and
+// `size` are those of the communicator. Returns DW_OK, or the code of the
+// refusal.
+inline int32_t check_fields(const dw_op& op, const Shape& shape, int rank,
+                            int size, dw_error* error) {
   if (!shape.known)
     return dw_unsupported(error, "this operation is not supported");
   if (dw_unknown_flags(op.flags, shape.flags) != 0)
     return dw_unsupported(error, "a flag is not supported");
   if (op.next != nullptr && dw_check_extensions(op.next) != DW_OK)
     return dw_unsupported(error, "no extension is supported");
-  if (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU)
-    return dw_unsupported(error, "only host memory is supported");
   if (!shape.reduces && op.reduce != DW_REDUCE_NONE)
     return dw_unsupported(error, "this operation has no reductions");
   if (!shape.rooted && !shape.message) return DW_OK;
@@ -182,6 +181,14 @@ inline int32_t check_form(const dw_op& op, const Shape& shape, int rank,
   if (op.tag >> DW_TAG_BITS != 0)
     return dw_invalid(error, "a tag has more bits than tags have");
   return DW_OK;
+}
+
+// `check_fields` for backends of host memory, which have no streams.
+inline int32_t check_form(const dw_op& op, const Shape& shape, int rank,
+                          int size, dw_error* error) {
+  if (op.stream.device_type != 0 && op.stream.device_type != DW_DEVICE_CPU)
+    return dw_unsupported(error, "only host memory is supported");
+  return check_fields(op, shape, rank, size, error);
 }
 
 }  // namespace dw_sdk
