@@ -18,14 +18,15 @@ class EnqueuedCall {
         comm_(comm),
         op_(op),
         buffers_(buffers),
-        reduction_(reduction),
         stream_(stream),
         what_(what) {
-    const int dtype = dw_dtype_index(buffers_.dtype);
+    const int dtype = buffers_.dtype_index;
     const NcclType type =
         op.reduce == DW_REDUCE_NONE ? moved_type(dtype) : reduced_type(dtype);
     type_ = type.type;
     unit_ = buffers_.element / type.elements;
+    reduction_ = reduction != kNoReduction ? reduction
+                                           : nccl_reduction(dtype, op.reduce);
     at_root_ = op.peer == comm.rank;
   }
 
@@ -174,29 +175,26 @@ class EnqueuedCall {
   const Comm& comm_;
   const dw_op& op_;
   const dw_sdk::Buffers& buffers_;
-  const int reduction_;
   CUstream_st* const stream_;
   const char** const what_;
   int type_ = ncclUint8;
   size_t unit_ = 1;
+  int reduction_ = kNoReduction;
   bool at_root_ = false;
 };
 
 }  // namespace
 
 int make_reduction(const Comm& comm, const dw_op& op,
-                   const dw_sdk::Buffers& buffers, int* reduction, bool* made) {
-  const int dtype = dw_dtype_index(buffers.dtype);
-  *made = false;
-  *reduction = nccl_reduction(dtype, op.reduce);
-  if (op.reduce != DW_REDUCE_PREMUL_SUM) return ncclSuccess;
+                   const dw_sdk::Buffers& buffers, int* reduction) {
   const int residence = (op.flags & DW_FLAG_SCALE_ON_DEVICE) != 0
                             ? ncclScalarDevice
                             : ncclScalarHostImmediate;
+  int made = kNoReduction;
   const int result = comm.backend->nccl.ncclRedOpCreatePreMulSum(
-      reduction, const_cast<void*>(op.scale), moved_type(dtype).type, residence,
-      comm.part->handle);
-  *made = result == ncclSuccess;
+      &made, const_cast<void*>(op.scale), moved_type(buffers.dtype_index).type,
+      residence, comm.part->handle);
+  if (result == ncclSuccess) *reduction = made;
   return result;
 }
 

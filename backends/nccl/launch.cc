@@ -38,9 +38,20 @@ class Launch {
       : backend_(*backend),
         nccl_(backend->nccl),
         driver_(backend->device->driver()),
-        items_(items) {}
+        items_(items) {
+    bool several = false;
+    for (const LaunchItem& item : items_) {
+      several |= item.comm != comms_.front();
+      prepares_ |= item.op->reduce == DW_REDUCE_PREMUL_SUM ||
+                   (item.op->flags & DW_FLAG_REGISTERED) != 0;
+      hasten(*item.op);
+    }
+    if (several) sort_comms();
+  }
   ~Launch() {
-    for (LaunchItem& item : items_)
+    leave();
+    if (departed_) return;
+    for (const LaunchItem& item : items_)
       if (item.flight != nullptr) backend_.watch->put_back(item.flight);
   }
   Launch(const Launch&) = delete;
@@ -48,16 +59,11 @@ class Launch {
 
   int32_t run(bool caller_waits, dw_error* error) {
     enter();
-    set_deadline();
     if (int32_t code = wait_for_splits(error)) return code;
     bool enqueued = false;
     if (int32_t code = find_late_wait(&enqueued, error)) return code;
-    if (!enqueued) {
-      if (int32_t code = prepare(error)) return code;
-      if (int32_t code = enqueue_all(error)) return broken(code, error);
-      if (int32_t code = wait_for_launch(error)) return broken(code, error);
-      if (int32_t code = record_ends(error)) return broken(code, error);
-    }
+    if (!enqueued)
+      if (int32_t code = start(error)) return code;
     if (caller_waits) {
       leave();
       return wait_for_ends(error);
@@ -66,34 +72,29 @@ class Launch {
   }
 
  private:
-  // Every communicator of the set is entered once, in the order of addresses.
+  void sort_comms() {
+    for (const LaunchItem& item : items_) sorted_.push_back(item.comm);
+    std::sort(sorted_.begin(), sorted_.end());
+    sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
+    comms_ = sorted_;
+  }
   void enter() {
-    if (items_.size() == 1) {
-      inside_one_ = std::unique_lock<std::mutex>(items_[0].comm->part->inside);
-      return;
-    }
-    comms_.clear();
-    for (const LaunchItem& item : items_) comms_.push_back(item.comm);
-    std::sort(comms_.begin(), comms_.end());
-    comms_.erase(std::unique(comms_.begin(), comms_.end()), comms_.end());
-    for (Comm* const comm : comms_) inside_.emplace_back(comm->part->inside);
+    for (Comm* const comm : comms_) comm->part->inside.lock();
+    inside_ = true;
   }
   void leave() {
-    inside_.clear();
-    if (inside_one_.owns_lock()) inside_one_.unlock();
-  }
-  template <class Use>
-  void for_each_comm(const Use& use) {
-    if (items_.size() == 1) return use(items_[0].comm);
-    for (Comm* const comm : comms_) use(comm);
+    if (!std::exchange(inside_, false)) return;
+    for (Comm* const comm : comms_) comm->part->inside.unlock();
   }
 
   // NCCL may not be called with a communicator while it splits it.
   int32_t wait_for_splits(dw_error* error) {
     for (Pause pause;;) {
-      if (int32_t code = check_failures(error)) return code;
       bool splits = false;
-      for_each_comm([&](Comm* comm) { splits |= comm->part->splitting; });
+      for (Comm* const comm : comms_) {
+        if (int32_t code = comm->failure.check(error)) return code;
+        splits |= comm->part->splitting;
+      }
       if (!splits) return DW_OK;
       if (is_late())
         return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
@@ -108,11 +109,9 @@ class Launch {
 
   // Whether an abort, or another failure, has come. Then `error` is filled.
   int32_t check_failures(dw_error* error) {
-    int32_t code = DW_OK;
-    for_each_comm([&](Comm* comm) {
-      if (code == DW_OK) code = comm->failure.check(error);
-    });
-    return code;
+    for (Comm* const comm : comms_)
+      if (int32_t code = comm->failure.check(error)) return code;
+    return DW_OK;
   }
 
   // A wait for a signal that an earlier caller has given up is still on its
@@ -122,8 +121,10 @@ class Launch {
     if (item.op->window == nullptr) return DW_OK;
     item.flight = take_late_wait(*of(item.op->window), *item.op);
     *found = item.flight != nullptr;
-    if (*found) began_ = Began::kEnds;
-    if (!*found || item.call.order != Order::kStream) return DW_OK;
+    if (!*found) return DW_OK;
+    began_ = Began::kEnds;
+    item.flight->work = item.work;
+    if (item.call.order != Order::kStream) return DW_OK;
     const int result =
         driver_.cuStreamWaitEvent(item.call.stream, item.flight->end, 0);
     if (result == CUDA_SUCCESS) return DW_OK;
@@ -136,41 +137,41 @@ class Launch {
         ->late.emplace(item.op->peer, std::exchange(item.flight, nullptr));
   }
 
-  int32_t make_reduction_of(LaunchItem* item, dw_error* error) {
-    const std::lock_guard<std::mutex> calls(backend_.device->calls());
-    const int result = make_reduction(*item->comm, *item->op, *item->buffers,
-                                      &item->reduction, &item->made_reduction);
-    if (result == ncclSuccess) return DW_OK;
-    return fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
-                     item->comm->part->handle, error);
-  }
-
-  // Events and reductions, before anything is enqueued.
-  int32_t prepare(dw_error* error) {
-    if (int32_t code = check_failures(error)) return code;
-    for (LaunchItem& item : items_) {
+  // Puts the items on their streams, and waits until NCCL has launched them.
+  int32_t start(dw_error* error) {
+    std::unique_lock<std::mutex> calls(backend_.device->calls());
+    for (LaunchItem& item : items_)
       if (item.call.order != Order::kCaptured)
         if (int32_t code = backend_.watch->take(&item.flight, error))
           return code;
-      if (item.flight != nullptr) find_memory(item);
-      if (item.op->reduce != DW_REDUCE_PREMUL_SUM) continue;
-      if (int32_t code = make_reduction_of(&item, error))
-        return broken(code, error);
+    int32_t code = prepares_ ? prepare(error) : int32_t{DW_OK};
+    if (code == DW_OK) code = enqueue_all(error);
+    calls.unlock();
+    if (code == DW_OK) code = wait_for_launch(error);
+    if (code == DW_OK) code = record_ends(error);
+    return code == DW_OK ? code : broken(code, error);
+  }
+
+  // Makes reductions and registers memory, neither of them within a group.
+  int32_t prepare(dw_error* error) {
+    for (LaunchItem& item : items_) {
+      if (item.op->reduce == DW_REDUCE_PREMUL_SUM)
+        if (int result = make_reduction(*item.comm, *item.op, *item.buffers,
+                                        &item.reduction);
+            result != ncclSuccess)
+          return fail_nccl(nccl_, "ncclRedOpCreatePreMulSum", result,
+                           item.comm->part->handle, error);
+      // NCCL registers the memory of a captured operation itself.
+      if ((item.op->flags & DW_FLAG_REGISTERED) != 0 &&
+          item.flight != nullptr && item.comm->hints.register_memory != 0)
+        if (int32_t code = register_memory(item, error)) return code;
     }
     return DW_OK;
   }
 
-  // NCCL registers the memory of a captured operation itself.
-  void find_memory(LaunchItem& item) {
-    if ((item.op->flags & DW_FLAG_REGISTERED) == 0 ||
-        item.comm->hints.register_memory == 0)
-      return;
+  int32_t register_memory(const LaunchItem& item, dw_error* error) {
     item.flight->in = backend_.blocks.use(item.op->in.data);
     item.flight->out = backend_.blocks.use(item.op->out.data);
-  }
-
-  int32_t register_memory(const LaunchItem& item, dw_error* error) {
-    if (item.flight == nullptr) return DW_OK;
     NcclPart& part = *item.comm->part;
     for (Block* const block : {item.flight->in, item.flight->out}) {
       if (block == nullptr || part.registered.count(block->at) != 0) continue;
@@ -185,15 +186,13 @@ class Launch {
     return DW_OK;
   }
 
-  void set_deadline() {
-    int64_t earliest = 0;
-    for (const LaunchItem& item : items_) {
-      int64_t own = item.op->deadline_ns;
-      if (own == 0 && item.op->timeout_ns != 0)
-        own = backend_.host->now_ns(backend_.host->self) + item.op->timeout_ns;
-      if (own != 0 && (earliest == 0 || own < earliest)) earliest = own;
-    }
-    deadline_ns_ = earliest;
+  // The earliest deadline of the items is that of the set.
+  void hasten(const dw_op& op) {
+    int64_t own = op.deadline_ns;
+    if (own == 0 && op.timeout_ns != 0)
+      own = backend_.host->now_ns(backend_.host->self) + op.timeout_ns;
+    if (own != 0 && (deadline_ns_ == 0 || own < deadline_ns_))
+      deadline_ns_ = own;
   }
   bool is_late() const {
     return deadline_ns_ != 0 &&
@@ -220,6 +219,7 @@ class Launch {
     }
     Flight& flight = *item.flight;
     flight.comm = item.comm;
+    flight.work = item.work;
     ++item.comm->part->operations;
     flight.kind = item.op->kind;
     flight.seq = item.op->seq;
@@ -240,10 +240,8 @@ class Launch {
   }
 
   int32_t enqueue_all(dw_error* error) {
-    const std::lock_guard<std::mutex> calls(backend_.device->calls());
     const LaunchItem* before = nullptr;
     for (LaunchItem& item : items_) {
-      if (int32_t code = register_memory(item, error)) return code;
       if (int result = record_begin(item, before); result != CUDA_SUCCESS)
         return fail_driver(driver_, "the begin cannot be recorded", result,
                            error);
@@ -253,10 +251,7 @@ class Launch {
     int result = nccl_.ncclGroupStart();
     if (result != ncclSuccess) return fail(what, result, error);
     began_ = Began::kOperations;
-    for (LaunchItem& item : items_) {
-      if (!item.made_reduction && item.op->reduce != DW_REDUCE_NONE)
-        make_reduction(*item.comm, *item.op, *item.buffers, &item.reduction,
-                       &item.made_reduction);
+    for (const LaunchItem& item : items_) {
       result = item.op->window == nullptr
                    ? enqueue(*item.comm, *item.op, *item.buffers,
                              item.reduction, item.stream(), &what)
@@ -282,16 +277,15 @@ class Launch {
   int32_t wait_for_launch(dw_error* error) {
     Pause pause;
     while (in_progress_) {
-      if (int32_t code = check_failures(error)) return code;
       int result = ncclSuccess;
-      for_each_comm([&](Comm* comm) {
-        if (result != ncclSuccess) return;
-        int state = ncclSuccess;
+      for (const Comm* const comm : comms_) {
         const int asked =
-            nccl_.ncclCommGetAsyncError(comm->part->handle, &state);
-        result = asked != ncclSuccess ? asked : state;
-      });
+            nccl_.ncclCommGetAsyncError(comm->part->handle, &result);
+        if (asked != ncclSuccess) result = asked;
+        if (result != ncclSuccess) break;
+      }
       if (result == ncclSuccess) break;
+      if (int32_t code = check_failures(error)) return code;
       if (result != ncclInProgress) return fail("the launch", result, error);
       if (is_late())
         return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
@@ -300,58 +294,52 @@ class Launch {
                        "called");
       pause();
     }
-    destroy_reductions();
+    if (prepares_) destroy_reductions();
     return DW_OK;
   }
 
   void destroy_reductions() {
-    if (std::none_of(items_.begin(), items_.end(), [](const LaunchItem& item) {
-          return item.made_reduction;
-        }))
-      return;
-    const std::lock_guard<std::mutex> calls(backend_.device->calls());
     for (LaunchItem& item : items_) {
-      if (!item.made_reduction) continue;
-      nccl_.ncclRedOpDestroy(item.reduction, item.comm->part->handle);
-      item.made_reduction = false;
+      if (item.reduction == kNoReduction) continue;
+      const std::lock_guard<std::mutex> calls(backend_.device->calls());
+      nccl_.ncclRedOpDestroy(std::exchange(item.reduction, kNoReduction),
+                             item.comm->part->handle);
     }
   }
 
   // Operations of one group on one stream end together and share an event, that
   // of the last one, which is also the last one to be seen.
   int32_t record_ends(dw_error* error) {
-    const LaunchItem* after = nullptr;
+    Flight* after = nullptr;
     for (size_t i = items_.size(); i-- > 0;) {
       const LaunchItem& item = items_[i];
-      const bool shares = after != nullptr && after->flight != nullptr &&
-                          item.flight != nullptr &&
-                          after->stream() == item.stream();
+      Flight* const flight = item.flight;
       int result = CUDA_SUCCESS;
-      if (shares)
-        item.flight->end = after->flight->end;
-      else if (item.flight != nullptr)
-        result = driver_.cuEventRecord(item.flight->end, item.stream());
-      else if (item.replay != nullptr)
-        result = Replays::end(driver_, item.stream(), item.replay);
+      if (flight == nullptr) {
+        if (item.replay != nullptr)
+          result = Replays::end(driver_, item.stream(), item.replay);
+      } else if (after != nullptr && after->stream == flight->stream) {
+        flight->end = after->end;
+      } else {
+        result = driver_.cuEventRecord(flight->end, flight->stream);
+      }
       if (result != CUDA_SUCCESS)
         return fail_driver(driver_, "the end cannot be recorded", result,
                            error);
-      after = &item;
+      if (after != nullptr) after->next = flight;
+      after = flight;
     }
     began_ = Began::kEnds;
     return DW_OK;
   }
 
+  // All items fly, linked from the last to the first, or all are captured.
   int32_t take_off() {
-    bool flies = false;
-    for (LaunchItem& item : items_) {
-      if (item.flight == nullptr) continue;
-      flies = true;
-      item.flight->work = item.work;
-      backend_.watch->depart(item.flight);
-      item.flight = nullptr;
-    }
-    return flies ? DW_OK : DW_DONE;
+    Flight* const last = items_.back().flight;
+    if (last == nullptr) return DW_DONE;
+    departed_ = true;
+    backend_.watch->depart(last, items_.front().flight);
+    return DW_OK;
   }
 
   int32_t wait_for_ends(dw_error* error) {
@@ -410,12 +398,12 @@ class Launch {
     else
       dw_fail(&why, code, DW_REASON_BACKEND_FAILED, -1, 0,
               "nccl: an operation failed");
-    for_each_comm([&](Comm* comm) { comm->failure.fail(why, nullptr); });
+    for (Comm* const comm : comms_) comm->failure.fail(why, nullptr);
     leave();
     backend_.watch->hurry();
     const auto limit = std::chrono::steady_clock::now() + kAbortPatience;
     bool ended = true;
-    for_each_comm([&](Comm* comm) { ended &= wait_for_abort(comm, limit); });
+    for (Comm* const comm : comms_) ended &= wait_for_abort(comm, limit);
     ended = ended && wait_for_device(limit);
     if (!ended && error != nullptr) {
       const std::string text =
@@ -446,9 +434,12 @@ class Launch {
   const Nccl& nccl_;
   const Driver& driver_;
   const std::span<LaunchItem> items_;
-  std::vector<Comm*> comms_;
-  std::vector<std::unique_lock<std::mutex>> inside_;
-  std::unique_lock<std::mutex> inside_one_;
+  // Every communicator of the set once, in the order of addresses.
+  std::span<Comm* const> comms_{&items_.front().comm, 1};
+  std::vector<Comm*> sorted_;  // holds them if there are several
+  bool inside_ = false;        // this thread is inside all of them
+  bool prepares_ = false;
+  bool departed_ = false;  // the flights are the watch's
   int64_t deadline_ns_ = 0;
   bool in_progress_ = false;
   // The streams may have nothing of this call, its operations, or these and the

@@ -3,6 +3,7 @@
 #define DISTWRAP_BACKENDS_NCCL_LAUNCH_H_
 
 #include "backend.h"
+#include "enqueue.h"
 #include "read_call.h"
 
 #include <span>
@@ -17,8 +18,7 @@ struct LaunchItem {
   ReadCall call;
   const dw_sdk::Buffers* buffers = nullptr;
   Flight* flight = nullptr;
-  int reduction = 0;
-  bool made_reduction = false;
+  int reduction = kNoReduction;     // made for a premul_sum
   Replays::Word* replay = nullptr;  // null: no replay is watched
 
   // Where it runs.

@@ -22,6 +22,10 @@ using std::chrono::milliseconds;
 // NCCL's asynchronous errors.
 constexpr microseconds kFirstNap{20}, kLongestNap{100};
 constexpr milliseconds kErrorsEvery{10};
+// After so many looks at nothing in flight, within a millisecond, the thread
+// sleeps until a departure wakes it. So a program with one short operation
+// after the other pays for few wake-ups.
+constexpr int kLooksAtNothing = 10;
 
 // "all_reduce #4"
 std::string name_of(const Flight& flight) {
@@ -64,13 +68,12 @@ Watch::~Watch() {
     thread_.join();
   }
   const CurrentContext current(*backend_->device);
-  while (free_ != nullptr) {
-    Flight* const next = free_->next;
-    backend_->device->driver().cuEventDestroy_v2(free_->before);
-    backend_->device->driver().cuEventDestroy_v2(free_->event);
-    delete free_;
-    free_ = next;
-  }
+  for (Flight* flight : {free_, returned_.take_all()})
+    while (flight != nullptr) {
+      backend_->device->driver().cuEventDestroy_v2(flight->before);
+      backend_->device->driver().cuEventDestroy_v2(flight->event);
+      delete std::exchange(flight, flight->next);
+    }
 }
 
 void Watch::add(Comm* comm) {
@@ -100,18 +103,14 @@ void Watch::watch_replays() {
 }
 
 int32_t Watch::take(Flight** flight, dw_error* error) {
-  uint64_t number;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    number = ++taken_;
-    if (free_ != nullptr) {
-      *flight = free_;
-      free_ = free_->next;
-      (*flight)->number = number;
-      (*flight)->begun_ns = 0;
-      (*flight)->end = (*flight)->event;
-      return DW_OK;
-    }
+  if (free_ == nullptr) free_ = returned_.take_all();
+  const uint64_t number = ++taken_;
+  if (free_ != nullptr) {
+    *flight = std::exchange(free_, free_->next);
+    (*flight)->number = number;
+    (*flight)->begun_ns = 0;
+    (*flight)->end = (*flight)->event;
+    return DW_OK;
   }
   auto* const made = new (std::nothrow) Flight;
   if (made == nullptr)
@@ -138,17 +137,36 @@ void Watch::put_back(Flight* flight) {
     --comm->part->operations;
   for (Block** const used : {&flight->in, &flight->out})
     if (*used != nullptr) backend_->blocks.leave(std::exchange(*used, nullptr));
-  std::lock_guard<std::mutex> lock(mutex_);
-  flight->next = free_;
-  free_ = flight;
+  returned_.push(flight, flight);
 }
 
-void Watch::depart(Flight* flight) {
-  flight->next = nullptr;
-  bool alone;
+void Watch::depart(Flight* last, Flight* first) {
+  departed_.push(last, first);
+  // The thread looks for departures after it has set this.
+  if (!asleep_) return;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    alone = flying_ == nullptr;
+    if (!asleep_.exchange(false)) return;
+    ++wake_ups_;
+  }
+  changed_.notify_all();
+}
+
+int Watch::wake_ups() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return wake_ups_;
+}
+
+void Watch::add_departed() {
+  Flight* in_order = nullptr;
+  for (Flight* newest = departed_.take_all(); newest != nullptr;) {
+    Flight* const flight = newest;
+    newest = std::exchange(flight->next, in_order);
+    in_order = flight;
+  }
+  while (in_order != nullptr) {
+    Flight* const flight = in_order;
+    in_order = std::exchange(flight->next, nullptr);
     if (Flight* const first = first_of(flight->stream)) {
       first->last->next = flight;
       first->last = flight;
@@ -157,7 +175,6 @@ void Watch::depart(Flight* flight) {
       flight->next_stream = std::exchange(flying_, flight);
     }
   }
-  if (alone) changed_.notify_all();
 }
 
 Flight* Watch::first_of(const CUstream_st* stream) const {
@@ -202,6 +219,7 @@ bool Watch::has_ended(Flight* flight) const {
 // Operations of one stream run in their order: to ask for each would keep the
 // callers' threads from the driver and from this list.
 Flight** Watch::collect(Flight** ended) {
+  add_departed();
   Flight** at = &flying_;
   while (*at != nullptr) {
     Flight* first = *at;
@@ -267,7 +285,7 @@ int Watch::look() {
   Flight* ended = nullptr;
   {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || flying_ == nullptr) return 0;
+    if (!lock.owns_lock() || !has_flights()) return 0;
     const CurrentContext current(*backend_->device);
     const RelaxedCapture relaxed(backend_->device->driver());
     collect(&ended);
@@ -279,6 +297,7 @@ int32_t Watch::wait_stream(const dw_work* work, CUstream_st* stream,
                            dw_error* error) {
   const Driver& driver = backend_->device->driver();
   std::lock_guard<std::mutex> lock(mutex_);
+  add_departed();
   for (const Flight* of = flying_; of != nullptr; of = of->next_stream) {
     const Flight* one = of;
     while (one != nullptr && one->work != work) one = one->next;
@@ -293,6 +312,7 @@ int32_t Watch::wait_stream(const dw_work* work, CUstream_st* stream,
 std::string Watch::why_late(const Flight& flight, int64_t since_ns) {
   const int64_t now_ns = backend_->host->now_ns(backend_->host->self);
   std::lock_guard<std::mutex> lock(mutex_);
+  add_departed();
   for (const Flight* one = first_of(flight.stream); one != nullptr;
        one = one->next) {
     if (one->number > flight.number) continue;
@@ -305,7 +325,11 @@ std::string Watch::why_late(const Flight& flight, int64_t since_ns) {
          running_for(now_ns - std::max(since_ns, flight.comm->last_end_ns));
 }
 
-bool Watch::idle() const { return flying_ == nullptr && !hurried_ && !ending_; }
+bool Watch::has_flights() const {
+  return flying_ != nullptr || !departed_.empty();
+}
+
+bool Watch::idle() const { return !has_flights() && !hurried_ && !ending_; }
 
 void Watch::ask_for_errors() {
   for (Comm* const comm : comms_) {
@@ -349,17 +373,23 @@ void Watch::run() {
   const RelaxedCapture relaxed(backend_->device->driver());
   microseconds nap = kFirstNap;
   auto asked = std::chrono::steady_clock::now();
+  int looks_at_nothing = kLooksAtNothing;
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    if (idle() && watches_replays_) {
-      changed_.wait_for(lock, kErrorsEvery, [this] { return !idle(); });
-      nap = kFirstNap;
-    } else if (idle()) {
-      changed_.wait(lock, [this] { return !idle() || watches_replays_; });
-      nap = kFirstNap;
-    } else if (!hurried_ && !ending_) {
-      changed_.wait_for(lock, nap);
+    if (!idle() && std::exchange(looks_at_nothing, 0) != 0) nap = kFirstNap;
+    if (looks_at_nothing < kLooksAtNothing) {
+      if (idle()) ++looks_at_nothing;
+      if (!hurried_ && !ending_) changed_.wait_for(lock, nap);
       nap = std::min(nap * 5 / 4, kLongestNap);
+    } else {
+      asleep_ = true;
+      const auto awake = [this] { return !asleep_ || !idle(); };
+      if (watches_replays_)
+        changed_.wait_for(lock, kErrorsEvery, awake);
+      else
+        changed_.wait(lock, [&] { return awake() || watches_replays_; });
+      if (!asleep_.exchange(false)) looks_at_nothing = 0;
+      nap = kFirstNap;
     }
     if (ending_) return;
     bool some_broken = false;

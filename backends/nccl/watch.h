@@ -7,6 +7,7 @@
 #include "cuda_types.h"
 #include "distwrap/abi/plugin.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,22 @@ struct Flight {
   Flight* last = nullptr;
 };
 
+// Flights that any thread hands over without a lock, newest first.
+class Handover {
+ public:
+  // A chain by `next`, from `newest` to `oldest`.
+  void push(Flight* newest, Flight* oldest) {
+    oldest->next = newest_.load(std::memory_order_relaxed);
+    while (!newest_.compare_exchange_weak(oldest->next, newest)) {
+    }
+  }
+  Flight* take_all() { return newest_.exchange(nullptr); }
+  bool empty() const { return newest_.load() == nullptr; }
+
+ private:
+  std::atomic<Flight*> newest_ = nullptr;
+};
+
 // Threads: any, unless stated otherwise.
 class Watch {
  public:
@@ -82,10 +99,14 @@ class Watch {
   void watch_replays();
 
   // A flight with events of the device. It goes back by `put_back`, or by
-  // `depart`, which makes it known to the thread.
+  // `depart`, which makes it known to the thread. Precondition: the device's
+  // lock of calls is held.
   int32_t take(Flight** flight, dw_error* error);
   void put_back(Flight* flight);
-  void depart(Flight* flight);
+  // Flights of one group of NCCL, linked by `next` from the last to the first.
+  void depart(Flight* last, Flight* first);
+  // The number of times that `depart` had to wake the thread.
+  int wake_ups();
   // Between these two the caller's thread itself waits for the end; the second
   // says whether what has ended is whole.
   void begin_wait(Flight* flight);
@@ -104,6 +125,9 @@ class Watch {
 
  private:
   void run();
+  // Adds what has departed to the streams' lists. Precondition: the mutex is
+  // held.
+  void add_departed();
   // Tells the host what the device has begun, and moves ended flights to
   // `*ended`. Returns where the next one goes. Precondition: the mutex is held.
   Flight** collect(Flight** ended);
@@ -120,6 +144,7 @@ class Watch {
   int finish(Flight* ended);
   void ask_for_errors();
   void look_at_replays();
+  bool has_flights() const;
   bool idle() const;
 
   Backend* const backend_;
@@ -130,9 +155,14 @@ class Watch {
   // departure.
   Flight* flying_ = nullptr;
   Flight* waited_ = nullptr;  // by their callers
+  Handover departed_;         // not yet in the list of a stream
+  // Guarded by the device's lock of calls.
   Flight* free_ = nullptr;
   uint64_t taken_ = 0;
+  Handover returned_;  // free as well
   bool ending_ = false, hurried_ = false, watches_replays_ = false;
+  std::atomic<bool> asleep_ = false;  // until a departure wakes the thread
+  int wake_ups_ = 0;
   std::thread thread_;
 };
 

@@ -1,5 +1,6 @@
 // The order of operations on streams, over each version of NCCL.
 #include "fake_ranks.h"
+#include "nccl/backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -240,6 +241,40 @@ TEST_P(NcclStreams, N08_TheCallersContextStays) {
     ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
     EXPECT_EQ(fakes::gpu::current_device(), -1);
     EXPECT_EQ(fakes::gpu::contexts_in_use(), 1) << "only of its own device";
+  });
+}
+
+// Otherwise each short operation would cost its caller a system call, and a
+// switch to the instance's thread.
+TEST(NcclThread, ShortOperationsSeldomWakeIt) {
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    const dw_op op =
+        rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream);
+    const auto run_to_the_end = [&] {
+      dw_work work;
+      ASSERT_EQ(rank.submit(op, &work), DW_OK) << rank.error.text;
+      ASSERT_TRUE(work.wait(kLong));
+    };
+    nccl_backend::Watch& watch = *nccl_backend::of(rank.backend)->watch;
+    // Another round where the machine was too busy to run this thread at once.
+    constexpr int kTimes = 100;
+    int woken = kTimes;
+    for (int round = 0; round < 100 && woken >= kTimes / 2; ++round) {
+      const int before = watch.wake_ups();
+      for (int i = 0; i < kTimes; ++i) run_to_the_end();
+      woken = watch.wake_ups() - before;
+    }
+    EXPECT_LT(woken, kTimes / 2);
+
+    // When nothing has flown for a while it sleeps.
+    const int before = watch.wake_ups();
+    for (int i = 0; i < 1000 && watch.wake_ups() == before; ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+      run_to_the_end();
+    }
+    EXPECT_GT(watch.wake_ups(), before);
   });
 }
 
