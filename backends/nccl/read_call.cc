@@ -133,7 +133,8 @@ int32_t read_call(const Comm& comm, const dw_op& op, bool in_group,
     return code;
   if (shape.message)
     if (int32_t code = check_message(comm, op, in_group, error)) return code;
-  if (int32_t code = read_stream(comm, op, call, error)) return code;
+  if (call->stream == nullptr)
+    if (int32_t code = read_stream(comm, op, call, error)) return code;
   call->caller_waits = (op.flags & DW_FLAG_CALLER_WAITS) != 0;
   if (call->caller_waits && call->order == Order::kCaptured)
     return dw_invalid(error,

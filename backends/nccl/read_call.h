@@ -25,7 +25,8 @@ struct ReadCall {
 int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
                     dw_error* error);
 
-// Checks `op` and reads its buffers. A rank may send to itself `in_group`.
+// Checks `op` and reads its buffers, and its stream unless `*call` has that
+// from an earlier operation of the group. A rank may send to itself `in_group`.
 // DW_OK, or the code of the refusal. Precondition: the device's context is
 // current.
 int32_t read_call(const Comm& comm, const dw_op& op, bool in_group,

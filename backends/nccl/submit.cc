@@ -1,11 +1,13 @@
 // The slots for operations.
 #include "launch.h"
+#include "promises.h"
 #include "read_call.h"
 #include "sdk/fail.h"
 #include "sdk/guard.h"
 #include "sdk/read_op.h"
 #include "window.h"
 
+#include <forward_list>
 #include <vector>
 
 namespace nccl_backend {
@@ -15,6 +17,21 @@ int32_t unreadable(int32_t code, dw_error* error) {
   return dw_fail(error, code, DW_REASON_INVALID_ARGUMENT, -1, 0,
                  "nccl: the operation has a size or a field that is not known");
 }
+
+// Whether two operations are for the same stream, and alike there.
+bool one_stream(const dw_op& a, const dw_op& b) {
+  return a.stream.native == b.stream.native &&
+         a.stream.device_type == b.stream.device_type &&
+         a.stream.device_id == b.stream.device_id &&
+         ((a.flags ^ b.flags) & kStreamFlags) == 0;
+}
+
+// Memory that a thread keeps from one set to its next one.
+struct SetMemory {
+  std::vector<LaunchItem> items;
+  std::vector<dw_sdk::Buffers> buffers;
+};
+thread_local SetMemory set_memory;
 
 }  // namespace
 
@@ -65,23 +82,33 @@ int32_t submit_group(dw_backend* backend, const dw_group_item* given,
   return dw_sdk::guarded("nccl: a group", error, [&]() -> int32_t {
     if (n == 0) return DW_DONE;
     const CurrentContext current(*of(backend)->device);
-    std::vector<dw_op> spaces(n);
-    std::vector<LaunchItem> items(n);
-    std::vector<dw_sdk::Buffers> buffers(n);
+    std::forward_list<dw_op> spaces;  // for hosts of another minor
+    auto& [items, buffers] = set_memory;
+    items.clear();
+    items.resize(n);
+    if (buffers.size() < n) buffers.resize(n);
+    dw_sdk::Buffers* own = buffers.data();
+    const LaunchItem* before = nullptr;
     uint64_t waiting = 0, captured = 0;
-    for (uint64_t i = 0; i < n; ++i) {
-      LaunchItem& item = items[i];
-      if (int32_t code = dw_read_op(&spaces[i], &item.op, given[i].op))
-        return unreadable(code, error);
-      item.comm = of(given[i].comm);
-      item.work = given[i].work;
+    for (LaunchItem& item : items) {
+      item.op = given->op;
+      if (item.op == nullptr || item.op->struct_size != sizeof(dw_op))
+        if (int32_t code =
+                dw_read_op(&spaces.emplace_front(), &item.op, given->op))
+          return unreadable(code, error);
+      item.comm = of(given->comm);
+      item.work = given->work;
+      item.buffers = own;
       if (int32_t code = item.comm->failure.check(error)) return code;
-      if (int32_t code = read_call(*item.comm, *item.op, true, &buffers[i],
-                                   &item.call, error))
+      if (before != nullptr && one_stream(*item.op, *before->op))
+        item.call = before->call;
+      if (int32_t code =
+              read_call(*item.comm, *item.op, true, own, &item.call, error))
         return code;
-      item.buffers = &buffers[i];
-      if (item.call.caller_waits) ++waiting;
-      if (item.call.order == Order::kCaptured) ++captured;
+      waiting += item.call.caller_waits;
+      captured += item.call.order == Order::kCaptured;
+      before = &item;
+      ++given, ++own;
     }
     if (captured != 0 && captured != n)
       return dw_invalid(error,

@@ -85,6 +85,34 @@ TEST_P(NcclStreams, AStreamWaitsForAnItemOfASet) {
   });
 }
 
+// A host of a later minor has more fields, which are zero here.
+TEST_P(NcclStreams, ASetOfALaterHost) {
+  struct LaterOp {
+    dw_op op;
+    uint64_t more;
+  };
+  run_ranks(team(), [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {rank.rank + 1}), y(rank, {rank.rank + 5});
+    LaterOp ops[2] = {
+        {rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream), 0},
+        {rank.on(rank.op(DW_OP_ALL_REDUCE, y.data(), y.data(), 1), stream), 0}};
+    dw_work works[2];
+    for (LaterOp& later : ops) later.op.struct_size = sizeof later;
+    const dw_group_item items[] = {{rank.comm, &ops[0].op, &works[0]},
+                                   {rank.comm, &ops[1].op, &works[1]}};
+    ops[1].more = 1;
+    EXPECT_EQ(nccl().submit_group(rank.backend, items, 2, &rank.error),
+              DW_INCOMPATIBLE);
+    ops[1].more = 0;
+    ASSERT_EQ(nccl().submit_group(rank.backend, items, 2, &rank.error), DW_OK)
+        << rank.error.text;
+    for (dw_work& work : works) ASSERT_TRUE(work.wait(kLong));
+    EXPECT_EQ(x.values(), Ints{3});
+    EXPECT_EQ(y.values(), Ints{11});
+  });
+}
+
 TEST_P(NcclStreams, CallsOfOneStreamRunInTheirOrder) {
   run_ranks(team(3), [](FakeRank& rank) {
     CUstream_st stream(rank.device);
