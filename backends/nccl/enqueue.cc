@@ -24,7 +24,7 @@ class EnqueuedCall {
     const NcclType type =
         op.reduce == DW_REDUCE_NONE ? moved_type(dtype) : reduced_type(dtype);
     type_ = type.type;
-    unit_ = buffers_.element / type.elements;
+    shift_ = type.shift;
     reduction_ = reduction != kNoReduction ? reduction
                                            : nccl_reduction(dtype, op.reduce);
     at_root_ = op.peer == comm.rank;
@@ -67,7 +67,7 @@ class EnqueuedCall {
   }
 
  private:
-  size_t units(const Piece& piece) const { return piece.bytes / unit_; }
+  size_t units(const Piece& piece) const { return piece.bytes >> shift_; }
   int said(const char* call, int result) {
     if (result != ncclSuccess && result != ncclInProgress) *what_ = call;
     return result == ncclInProgress ? int{ncclSuccess} : result;
@@ -178,7 +178,7 @@ class EnqueuedCall {
   CUstream_st* const stream_;
   const char** const what_;
   int type_ = ncclUint8;
-  size_t unit_ = 1;
+  int shift_ = 0;
   int reduction_ = kNoReduction;
   bool at_root_ = false;
 };

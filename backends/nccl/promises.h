@@ -17,38 +17,35 @@ namespace nccl_backend {
 
 inline constexpr uint64_t kKinds = dw_sdk::kTwoSided & ~DW_BIT(DW_OP_SCAN);
 
-// An element type of NCCL, and how many of its elements make one of ours.
+// An element type of NCCL, of `1 << shift` bytes.
 struct NcclType {
   int type = ncclUint8;
-  size_t elements = 1;
+  int shift = 0;
 };
 
 // The type in which elements are moved.
 constexpr NcclType moved_type(int dtype) {
   switch (dtype) {
     case DW_DTYPE_I8:
-      return {ncclInt8, 1};
+      return {ncclInt8, 0};
     case DW_DTYPE_I32:
-      return {ncclInt32, 1};
+      return {ncclInt32, 2};
     case DW_DTYPE_U32:
-      return {ncclUint32, 1};
+      return {ncclUint32, 2};
     case DW_DTYPE_I64:
-      return {ncclInt64, 1};
+      return {ncclInt64, 3};
     case DW_DTYPE_U64:
-      return {ncclUint64, 1};
+      return {ncclUint64, 3};
     case DW_DTYPE_F16:
       return {ncclFloat16, 1};
     case DW_DTYPE_BF16:
       return {ncclBfloat16, 1};
     case DW_DTYPE_F32:
-      return {ncclFloat32, 1};
+      return {ncclFloat32, 2};
     case DW_DTYPE_F64:
-      return {ncclFloat64, 1};
-    case DW_DTYPE_U16:
-    case DW_DTYPE_I16:
-      return {ncclUint8, 2};
-    default:  // u8, bool, floats of 8 bits
-      return {ncclUint8, 1};
+      return {ncclFloat64, 3};
+    default:  // u8, u16, i16, bool, floats of 8 bits
+      return {ncclUint8, 0};
   }
 }
 
@@ -56,9 +53,9 @@ constexpr NcclType moved_type(int dtype) {
 constexpr NcclType reduced_type(int dtype) {
   switch (dtype) {
     case DW_DTYPE_F8E4M3FN:
-      return {ncclFloat8e4m3, 1};
+      return {ncclFloat8e4m3, 0};
     case DW_DTYPE_F8E5M2:
-      return {ncclFloat8e5m2, 1};
+      return {ncclFloat8e5m2, 0};
     default:
       return moved_type(dtype);
   }
