@@ -109,8 +109,8 @@ bool reduction_takes(uint16_t reduce, DType dtype) {
 
 CheckedCall check_any_call(uint16_t kind, const AnyCall& call, int rank,
                            int size, const Capabilities& promised) {
-  // Whatever keeps the rules of the short path keeps those below, which find
-  // the fault of other calls.
+  // A plain call that keeps the rules of the short path keeps those below,
+  // which name the fault of the others.
   const OpShape& shape = op_shape(kind);
   if (!call.per_rank && !call.lists && !call.placed_by_extension &&
       !shape.reduces())
