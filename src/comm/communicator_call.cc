@@ -182,7 +182,7 @@ absl::StatusOr<Work> BackendCommunicator::wait_attended(
     dw_op& op, const CallOptions& options, const Runner& by,
     CallGuard::Slot& slot) {
   say_registered(&op);
-  return wait_prompt<kAnyKind>(op, options, by, slot);
+  return wait_traced<kAnyKind>(op, options, by, slot);
 }
 
 absl::StatusOr<Work> BackendCommunicator::run_copy(uint16_t kind, AnyCall call,

@@ -1,5 +1,7 @@
 // The host's side of every answer that a backend may give.
 #include "base/error.h"
+#include "comm/batch_record.h"
+#include "comm/on_stream.h"
 #include "unit/comm/communicator_fixture.h"
 
 #include <gmock/gmock.h>
@@ -402,6 +404,50 @@ TEST_F(WatchedCommunicatorTest, ABlockedCallIsEndedByAnAbort) {
   EXPECT_EQ(error_reason(status), Reason::kTimedOut) << status;
   EXPECT_EQ(error_info(status)->deadline, absl::Milliseconds(30));
   EXPECT_GE(error_info(status)->elapsed, absl::Milliseconds(30));
+}
+
+// A backend that registers memory hears of every call, whichever way it goes,
+// whether both buffers are its memory.
+TEST_F(CommunicatorTest, SaysOfTheBackendsMemoryThatItIs) {
+  constexpr Device kGpu{.type = DW_DEVICE_CUDA};
+  fake_.add_flags(DW_BACKEND_STREAMS | DW_BACKEND_SUBMIT_BESIDE);
+  std::vector<bool> said;
+  const auto take = [&](const dw_op& op) {
+    said.push_back((op.flags & DW_FLAG_REGISTERED) != 0);
+    return DW_DONE;
+  };
+  fake_.submit = [&](const dw_op& op, dw_work*, dw_error*) { return take(op); };
+  fake_.submit_group = [&](const dw_group_item* items, uint64_t, dw_error*) {
+    return take(*items->op);
+  };
+  const auto recording = SessionRecording::make({}, {"job", "host", 0, 4});
+  int native = 0;
+  const Stream stream{kGpu, &native};
+  for (const bool traced : {false, true}) {
+    if (traced)
+      start(absl::Seconds(60), kGpu, nullptr, {recording, 0});
+    else
+      start(absl::Seconds(60), kGpu);
+    backend_->allocations().add(x_.data(), 8 * sizeof(float));
+    // From its second call on a thread goes the short way.
+    EXPECT_TRUE(comm_->barrier({}).ok());
+    said.clear();
+    const TensorView in(x_.data(), 2, DType::kF32, kGpu);
+    OnStream on_stream(*comm_, stream);
+    for (Communicator* const by : {static_cast<Communicator*>(comm_.get()),
+                                   static_cast<Communicator*>(&on_stream)})
+      for (const bool async : {false, true})
+        for (const TensorView& out : {view(x_), view(y_)})
+          EXPECT_TRUE(by->all_gather(out, in, {.async = async}).ok());
+    for (const TensorView& out : {view(x_), view(y_)}) {
+      BatchRecord batch;
+      EXPECT_TRUE(batch.on(*comm_).all_gather(out, in).ok());
+      EXPECT_TRUE(batch.submit().ok());
+    }
+    EXPECT_THAT(said, ElementsAre(true, false, true, false, true, false, true,
+                                  false, true, false));
+    comm_.reset();
+  }
 }
 
 // A backend that ignores an abort, and completes when all other users have
