@@ -32,7 +32,8 @@ void use_devices_from(int device);
 // --gtest_shuffle --gtest_repeat=N another one in each repetition.
 inline unsigned seed_of(int version) {
   const int shuffled = testing::UnitTest::GetInstance()->random_seed();
-  return static_cast<unsigned>(version + 1000003 * shuffled);
+  return static_cast<unsigned>(version) +
+         1000003U * static_cast<unsigned>(shuffled);
 }
 
 }  // namespace distwrap::nccl_test

@@ -178,6 +178,9 @@ function(distwrap_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # on a machine that does much else
   endif()
+  if(DISTWRAP_SANITIZE)
+    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT}
                                           LABELS "${arg_LABELS}")
   if(arg_SERIAL)
