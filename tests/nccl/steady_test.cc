@@ -247,10 +247,12 @@ TEST(NcclSteady, GroupsOfMessagesCost) {
   for (const bool off : {true, false})
     run_both(
         [&](Raw& raw, const OnDevice& x, CUstream_st& stream) {
+          // A batch runs beside the stream, so each side has its own output.
           const OnDevice y(0, Ints(kMessages / 2, 0));
+          const OnDevice z(0, Ints(kMessages / 2, 0));
           compare(
               off ? "16 messages, check and recorder off" : "16 messages",
-              stream, [&] { messages_by_nccl(&raw, &x, &y, &stream); },
+              stream, [&] { messages_by_nccl(&raw, &x, &z, &stream); },
               [&] { return messages_by_distwrap(&x, &y, &stream); });
         },
         off ? kOff : Settings{});
