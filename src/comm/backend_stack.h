@@ -33,10 +33,6 @@ struct Runner {
   bool says_under_way() const {
     return (flags & DW_BACKEND_SAYS_UNDER_WAY) != 0;
   }
-  // Whether it makes use of an operation's trace.
-  bool tells() const {
-    return (flags & (DW_BACKEND_SAYS_WAITS | DW_BACKEND_SAYS_UNDER_WAY)) != 0;
-  }
 };
 
 class BackendStack {
