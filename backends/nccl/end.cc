@@ -204,6 +204,7 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   Backend* const backend = owned->backend;
   backend->watch->remove(owned.get());
   const EndBy by = owned->failure.is_over() ? EndBy::kAbort : EndBy::kDestroy;
+  const bool captured = owned->part->captured;
   const std::shared_ptr<Ending> ending = end_comm(std::move(owned), by);
   const int64_t left = deadline_ns - backend->host->now_ns(backend->host->self);
   if (deadline_ns == 0) return DW_OK;
@@ -213,10 +214,13 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
     ending->wait(kDestroyPatience);
     return DW_OK;
   }
-  return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+  if (captured)
+    return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+                   "nccl: the communicator has not ended in time: NCCL waits "
+                   "until no captured graph that uses it is left");
+  return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_WAIT_EXPIRED, -1, 0,
                  "nccl: the communicator has not ended in time: NCCL waits for "
-                 "the other ranks to end it, or for a captured graph that "
-                 "uses it to be destroyed");
+                 "the other ranks to end it");
 }
 
 }  // namespace nccl_backend

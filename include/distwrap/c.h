@@ -104,7 +104,9 @@ DISTWRAP_EXPORT int32_t distwrap_session_is_open(distwrap_session session);
 DISTWRAP_EXPORT int32_t distwrap_session_guard(distwrap_session session);
 /* = MPI_Finalize, ncclCommDestroy. Ends a group and the groups split from it,
  * from any thread; the world of a session that init_process_group started ends
- * that session. A NULL group is the world of the thread's session. */
+ * that session. A NULL group is the world of the thread's session.
+ * DW_DEADLINE_EXCEEDED when a backend cannot end its part yet, as NCCL while a
+ * captured graph is left; the group has ended nevertheless. */
 DISTWRAP_EXPORT int32_t distwrap_destroy_process_group(distwrap_group group,
                                                        distwrap_error* error);
 /* Whether calls of this thread that name no group find a session. */

@@ -41,7 +41,8 @@ DISTWRAP_EXPORT absl::StatusOr<Session> init_process_group(
 // may finish until the group's timeout or for 30 s, whichever is shorter.
 // Ending a group that has already ended is OK. Errors: kNotInitialized without
 // a session; kCallMismatch when ranks made different calls and no earlier call
-// has reported it (everything has ended nevertheless).
+// has reported it; kTimedOut when a backend cannot end its part yet, as NCCL
+// while a captured graph is left. Everything has ended nevertheless.
 DISTWRAP_EXPORT absl::Status destroy_process_group(const Group& group = {});
 DISTWRAP_EXPORT bool is_initialized();
 // Makes the calling thread use `session`; an empty session unbinds the thread.

@@ -135,8 +135,9 @@ class DISTWRAP_EXPORT Session {
   // Closes the session. Operations in flight may finish until the timeout; the
   // rest is aborted. Without operations in flight it takes 500 ms at most.
   // kCallMismatch when ranks made different calls and no call of this rank has
-  // reported it; the session is closed nevertheless. A second call does
-  // nothing.
+  // reported it; kTimedOut when a backend cannot end its part yet, as NCCL
+  // while a captured graph is left. The session is closed nevertheless. A
+  // second call does nothing.
   absl::Status close(absl::Duration timeout = absl::Seconds(30)) const;
 
   const std::shared_ptr<group::SessionState>& state() const { return state_; }

@@ -97,6 +97,9 @@ def _begin(binds, options):
 def destroy_process_group(group=None):
     """Ends a group and those split from it; without one, the session.
 
+    kTimedOut: a backend cannot end its part yet, as NCCL while a captured graph
+    is left. Everything has ended nevertheless.
+
     MPI: MPI_Finalize. NCCL: ncclCommDestroy.
     """
     try:

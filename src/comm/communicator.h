@@ -161,8 +161,9 @@ class BackendCommunicator final : public CallForms<BackendCommunicator>,
   // after it would never learn of it.
   absl::Status pending_mismatch();
   // Called after `drain`: destroys the backend's communicator. Later calls do
-  // nothing.
-  void destroy(Deadline deadline);
+  // nothing. The error, where nothing had failed before, is the backend's, which
+  // says what the program keeps from ending; it ends that by itself later.
+  absl::Status destroy(Deadline deadline);
 
   // Fails all operations in flight and all later ones on this rank and, through
   // the backend's connections, on the others.

@@ -250,16 +250,17 @@ BackendCommunicator::Reference::~Reference() {
   to_->changed_.notify_all();
 }
 
-void BackendCommunicator::destroy(Deadline deadline) {
+absl::Status BackendCommunicator::destroy(Deadline deadline) {
   const Deadline patience = Deadline::after(kLeaveAfterAbort);
   bool unused = CallGuard::wait_until_left(this, patience);
   unused = shut_windows(patience) && unused;
   if (unused)
     for (const auto& window : windows()) window->end(patience).IgnoreError();
   std::shared_ptr<GroupBoard> board;
+  bool aborted = false;
   {
     base::MutexLock lock(mutex_);
-    if (destroyed_) return;
+    if (destroyed_) return absl::OkStatus();
     while ((in_flight_ > 0 || references_ > 0 || abort_ == Abort::kRunning) &&
            changed_.wait_until(mutex_, patience)) {
     }
@@ -268,17 +269,24 @@ void BackendCommunicator::destroy(Deadline deadline) {
     // memory that is freed while in use.
     released_ = unused && in_flight_ == 0 && references_ == 0 &&
                 abort_ != Abort::kRunning;
-    if (!released_) return;
+    if (!released_) return absl::OkStatus();
     board = std::move(board_);
+    aborted = abort_ != Abort::kNone;
     released_plans_.clear();
     plans_.clear();
   }
   // Called without the mutex, which a backend may want that completes works of
   // other communicators meanwhile, and a running listener.
-  backend_->api().comm_destroy(comm_, deadline.is_never() ? 0 : deadline.ns(),
-                               nullptr);
+  dw_error error = {};
+  const int32_t code = backend_->api().comm_destroy(
+      comm_, deadline.is_never() ? 0 : deadline.ns(), &error);
   if (board != nullptr) board->tell(nullptr);
   if (identity_.news != nullptr) identity_.news->tell(nullptr);
+  if (code == DW_OK || aborted || error.reason == DW_REASON_WAIT_EXPIRED)
+    return absl::OkStatus();
+  ErrorInfo info = backend_error(code, error, backend_->name());
+  info.next_step = "nothing: the backend ends the rest as soon as it can";
+  return base::make_error(located(std::move(info), "destroy_process_group", 0));
 }
 
 void BackendCommunicator::End::operator()(
@@ -287,10 +295,11 @@ void BackendCommunicator::End::operator()(
   // Each step may be repeated.
   const absl::Status ended = base::guarded("", [&] {
     communicator->drain(Deadline::after(absl::ZeroDuration()));
-    communicator->destroy(Deadline::after(absl::ZeroDuration()));
+    communicator->destroy(Deadline::after(absl::ZeroDuration())).IgnoreError();
     return absl::OkStatus();
   });
-  if (!ended.ok()) communicator->destroy(Deadline::after(absl::ZeroDuration()));
+  if (!ended.ok())
+    communicator->destroy(Deadline::after(absl::ZeroDuration())).IgnoreError();
   {
     base::MutexLock lock(communicator->mutex_);
     if (!communicator->released_) {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/exceptions.h"
 #include "base/guard_door.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 #include <absl/time/clock.h>
@@ -35,14 +36,17 @@ void bequeath(const DeferredDestroy& destroy,
 
 }  // namespace
 
-void give_back(const GroupState& group, Deadline deadline) {
+absl::Status give_back(const GroupState& group, Deadline deadline) {
+  absl::Status status;
   for (auto channel = group.channels().rbegin();
        channel != group.channels().rend(); ++channel)
-    channel->communicator->destroy(deadline);
+    status.Update(channel->communicator->destroy(deadline));
+  return status;
 }
 
-void take_down(const DeferredDestroy& destroy, bool all_left,
-               Deadline deadline) {
+absl::Status take_down(const DeferredDestroy& destroy, bool all_left,
+                       Deadline deadline) {
+  absl::Status status;
   for (const auto& group : destroy.groups) {
     if (all_left) {
       for (const std::string& key : group->left_behind())
@@ -50,9 +54,11 @@ void take_down(const DeferredDestroy& destroy, bool all_left,
     } else {
       bequeath(destroy, keys_of(*group));
     }
-    give_back(*group, deadline);
+    const absl::Status given_back = give_back(*group, deadline);
+    if (all_left) status.Update(given_back);
   }
   if (!all_left) bequeath(destroy, destroy.close_barrier.keys());
+  return status;
 }
 
 bool DeferredDestroys::empty() const {
@@ -87,7 +93,10 @@ void DeferredDestroys::run() {
           Deadline::earlier(front->until, Deadline::after(kLook)));
       const bool still = error_reason(heard) == Reason::kTimedOut;
       if (still && !front->until.passed()) continue;
-      take_down(*front, heard.ok(), Deadline::after(kLetGo));
+      const absl::Status ended =
+          take_down(*front, heard.ok(), Deadline::after(kLetGo));
+      if (!ended.ok())
+        base::log(base::LogLevel::kWarning, std::string(ended.message()));
     } catch (const std::bad_alloc&) {  // until there is memory again
       absl::SleepFor(kLook);
       base::MutexLock lock(mutex_);
@@ -101,8 +110,7 @@ void DeferredDestroys::run() {
 DeferredDestroys::~DeferredDestroys() {
   for (const DeferredDestroy& destroy : stop())
     base::guarded("", [&] {
-      take_down(destroy, false, Deadline::after(kLetGo));
-      return absl::OkStatus();
+      return take_down(destroy, false, Deadline::after(kLetGo));
     }).IgnoreError();  // the communicators end with their groups
 }
 

@@ -34,13 +34,15 @@ struct DeferredDestroy {
 };
 
 // Returns the communicators of a group without work in flight to the backends.
-void give_back(const GroupState& group, Deadline deadline);
+// The first error of a backend says what keeps a communicator from ending.
+absl::Status give_back(const GroupState& group, Deadline deadline);
 
 // Destroys all groups of a destroy. `all_left`: no member needs the group's
 // keys any more, so they are deleted; otherwise an heir keeps them until it
-// ends.
-void take_down(const DeferredDestroy& destroy, bool all_left,
-               Deadline deadline);
+// ends. Errors: as `give_back`, if all members have left, since else a member
+// that is absent may be what a communicator waits for.
+absl::Status take_down(const DeferredDestroy& destroy, bool all_left,
+                       Deadline deadline);
 
 class DeferredDestroys {
  public:

@@ -88,17 +88,14 @@ bool drain(GroupState& group, Deadline deadline, absl::Status* mismatch) {
 
 void drop(const std::vector<std::shared_ptr<GroupState>>& groups) {
   for (const auto& group : groups)
-    give_back(*group, Deadline::after(absl::ZeroDuration()));
+    give_back(*group, Deadline::after(absl::ZeroDuration())).IgnoreError();
 }
 
 // Usually the members end a group together; then no work is left when this
 // returns. If this rank already waits for other groups, it does not wait here.
 absl::Status depart(DeferredDestroy destroy, DeferredDestroys& deferred,
                     bool clean, Deadline deadline) {
-  if (!clean) {
-    take_down(destroy, false, deadline);
-    return absl::OkStatus();
-  }
+  if (!clean) return take_down(destroy, false, deadline);
   const Deadline until = Deadline::earlier(deadline, destroy.until);
   bool all_left = destroy.close_barrier.say(until);
   if (!all_left && deferred.empty())
@@ -107,14 +104,14 @@ absl::Status depart(DeferredDestroy destroy, DeferredDestroys& deferred,
             .heard_all(Deadline::earlier(until, Deadline::after(kTogether)))
             .ok();
   if (!all_left) return deferred.add(std::move(destroy));
-  take_down(destroy, true, deadline);
-  return absl::OkStatus();
+  return take_down(destroy, true, deadline);
 }
 
 // Ends the world and all deferred groups. A receiver may find that its message
-// differs while its sender is here: that becomes `mismatch`.
-void end_world(DeferredDestroy world, DeferredDestroys& deferred, bool clean,
-               Deadline deadline, absl::Status* mismatch) {
+// differs while its sender is here: that becomes the sender's error.
+absl::Status end_world(DeferredDestroy world, DeferredDestroys& deferred,
+                       bool clean, Deadline deadline) {
+  absl::Status status;
   // Stopped before this rank's last entry in the close barrier, after which it
   // touches no keys.
   const std::deque<DeferredDestroy> others = deferred.stop();
@@ -124,33 +121,35 @@ void end_world(DeferredDestroy world, DeferredDestroys& deferred, bool clean,
   if (clean && !all_left)
     for (const auto& group : world.groups)
       for (const Channel& channel : group->channels())
-        mismatch->Update(channel.communicator->pending_mismatch());
+        status.Update(channel.communicator->pending_mismatch());
   // When all ranks have ended the world, they have ended the groups below it.
-  for (const DeferredDestroy& other : others) take_down(other, false, deadline);
-  take_down(world, all_left, deadline);
+  for (const DeferredDestroy& other : others)
+    take_down(other, false, deadline).IgnoreError();
+  status.Update(take_down(world, all_left, deadline));
+  return status;
 }
 
 }  // namespace
 
 absl::Status end_group(GroupState& group, Deadline deadline) {
-  absl::Status mismatch;
-  if (group.ended()) return mismatch;
+  absl::Status status;
+  if (group.ended()) return status;
   const ShownEnd shown(group);
-  if (group.ended()) return mismatch;  // a hook has ended it
+  if (group.ended()) return status;  // a hook has ended it
   const base::OwnWork own_work;
   const std::shared_ptr<SessionState> session = group.session();
   const std::shared_ptr<GroupState> parent = group.parent();
   std::vector<std::shared_ptr<GroupState>> groups;
   end_below(group, &groups);
   for (const auto& child : groups)
-    if (!drain(*child, deadline, &mismatch))
+    if (!drain(*child, deadline, &status))
       child->leave_behind(child->failure_keys());
-  const bool clean = drain(group, deadline, &mismatch);
+  const bool clean = drain(group, deadline, &status);
   groups.push_back(group.shared_from_this());
   if (parent != nullptr) parent->remove_child(&group);
   if (session == nullptr) {
     drop(groups);
-    return mismatch;
+    return status;
   }
   for (const auto& ended : groups) session->registry().destroy(Group(ended));
 
@@ -166,15 +165,15 @@ absl::Status end_group(GroupState& group, Deadline deadline) {
           : CloseBarrier(group.store(), group.key(""), group.size()),
       Deadline::after(session->close_limit())};
   if (world.get() == &group) {
-    end_world(std::move(destroy), session->deferred(), clean, deadline,
-              &mismatch);
-    return mismatch;
+    status.Update(
+        end_world(std::move(destroy), session->deferred(), clean, deadline));
+    return status;
   }
   if (parent != nullptr) destroy.heirs.push_back(parent);
   destroy.heirs.push_back(world);
-  mismatch.Update(
+  status.Update(
       depart(std::move(destroy), session->deferred(), clean, deadline));
-  return mismatch;
+  return status;
 }
 
 void drop_group(GroupState& group) {

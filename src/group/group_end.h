@@ -14,9 +14,11 @@ namespace distwrap::group {
 // group; enters the close barrier; and destroys the communicators, or defers
 // that when some members do not end the group now. Operations that have not
 // ended by the deadline are aborted. Without operations in flight it takes 100
-// ms at most, for the world 500 ms, whatever other ranks do. Returns a call
-// mismatch in any of the groups that no call has reported; the groups have
-// ended nevertheless. Does nothing for a group that has ended.
+// ms at most, for the world 500 ms, whatever other ranks do; a backend may take
+// until the deadline, as NCCL does while a captured graph is left. Returns a
+// call mismatch in any of the groups that no call has reported, else what keeps
+// a backend's communicator from ending; the groups have ended nevertheless.
+// Does nothing for a group that has ended.
 absl::Status end_group(GroupState& group, Deadline deadline);
 
 // Aborts the group and the groups below it, and destroys their communicators at

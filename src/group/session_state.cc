@@ -459,12 +459,12 @@ absl::Status SessionState::close(absl::Duration timeout) {
   const SessionState* const outer = std::exchange(closing, this);
   const absl::Cleanup no_longer = [&] { closing = outer; };
   const base::OwnWork own_work;
-  absl::Status mismatch = end_group(*world_, Deadline::after(timeout));
+  absl::Status status = end_group(*world_, Deadline::after(timeout));
   if (news_ != nullptr) news_->leave(Deadline::after(kLeave));
   if (board_ != nullptr) board_->leave();
   round_->leave(Deadline::after(kLeave));
   guard_ = GuardHold();
-  return mismatch;
+  return status;
 }
 
 }  // namespace distwrap::group
