@@ -68,7 +68,8 @@ struct InitOptions {
   // The description of the world group.
   std::string group_name = "world";
   // The index of the device that this rank uses, for backends of memory other
-  // than the host's; unset: 0.
+  // than the host's; unset: the rank's number on its host if the launcher tells
+  // the ranks, else 0.
   std::optional<int> device_id = std::nullopt;
   // So many consecutive ranks count as on one host, whatever hosts they are on:
   // a test of several hosts on one machine. Equal on all ranks. Unset: ranks

@@ -133,7 +133,7 @@ TEST_F(GpuEnds, GroupsGiveTheirMemoryBack) {
   };
   for (int i = 0; i < 3; ++i) make_and_end();
   const size_t before = free_when_all_have_ended();
-  constexpr int kTimes = 30;
+  constexpr int kTimes = 100;
   for (int i = 0; i < kTimes; ++i) make_and_end();
   const size_t after = free_when_all_have_ended();
   const double lost =
