@@ -48,7 +48,8 @@ __tsan_default_suppressions() {
          "race:absl::*status_internal::Payload*DestroyContents\n"
          "race:absl::*Cord::CopyToArraySlowPath\n"
          "race:ucx_backend::hear_atomic\n"
-         "race:ucx_backend::Memory::allocate\n";
+         "race:ucx_backend::Memory::allocate\n"
+         "race:ucp_put_handler\n";
 }
 
 // libuv closes descriptors by a raw system call, which ThreadSanitizer does not
