@@ -2,6 +2,7 @@
 #ifndef DISTWRAP_BACKENDS_NCCL_BACKEND_H_
 #define DISTWRAP_BACKENDS_NCCL_BACKEND_H_
 
+#include "call_lock.h"
 #include "device.h"
 #include "distwrap/abi/plugin.h"
 #include "ending.h"
@@ -44,17 +45,28 @@ struct NcclPart {
   bool is_gone() const { return handle == nullptr && !revoking; }
   // Whether its end is over: NCCL touches no memory any more. Precondition:
   // `inside` is held.
-  bool has_ended() const {
-    return is_gone() && ending != nullptr &&
-           ending->wait(std::chrono::seconds(0));
+  bool has_ended() {
+    const std::shared_ptr<Ending> last = ending();
+    return is_gone() && last != nullptr && last->wait(std::chrono::seconds(0));
+  }
+  // The end that has begun: the abort, and behind it that of the host. Null
+  // while there is none.
+  std::shared_ptr<Ending> ending() {
+    const std::lock_guard<std::mutex> lock(ending_mutex_);
+    return ending_;
+  }
+  // Returns the one before.
+  std::shared_ptr<Ending> set_ending(std::shared_ptr<Ending> next) {
+    const std::lock_guard<std::mutex> lock(ending_mutex_);
+    ending_.swap(next);
+    return next;
   }
 
   // Held while a thread is inside NCCL with it. An abort waits for it, since
   // NCCL frees the communicator.
-  std::mutex inside;
+  CallLock inside;
   dw_sdk::KeptFailure failure{"nccl"};
-  ncclComm* handle = nullptr;      // null once it was handed over to its end
-  std::shared_ptr<Ending> ending;  // set when the abort begins
+  ncclComm* handle = nullptr;  // null once it was handed over to its end
   // Operations end without their results from here on, since NCCL aborts them.
   // One that the device had ended before has its result, whatever failed since.
   std::atomic<bool> cut{false};
@@ -71,6 +83,10 @@ struct NcclPart {
   bool captured = false;  // graphs may have operations of it
   Replays replays;
   std::atomic<int> operations{0};  // in flight
+
+ private:
+  std::mutex ending_mutex_;
+  std::shared_ptr<Ending> ending_;
 };
 
 // One for each group, made by the last setup round.

@@ -3,11 +3,15 @@
 #include "comm_parts.h"
 #include "sdk/fail.h"
 
+#include <chrono>
 #include <mutex>
 #include <utility>
 
 namespace nccl_backend {
 namespace {
+
+// How long a thread that is inside NCCL with the parent is waited for.
+constexpr std::chrono::milliseconds kPatience{20};
 
 // The ranks of the parent that are not in the new communicator. False where
 // NCCL cannot leave them out: it keeps the order of the others, and needs one
@@ -41,7 +45,9 @@ std::unique_ptr<Child> Child::offer(Backend& backend, const Hints& hints,
     return nullptr;
   }
   NcclPart& part = *parent->part;
-  const std::lock_guard<std::mutex> inside(part.inside);
+  // Without it the communicator is built from ids.
+  if (!part.inside.try_lock_for(kPatience)) return nullptr;
+  const std::lock_guard<CallLock> inside(part.inside, std::adopt_lock);
   if (part.is_gone() || part.child != nullptr) return nullptr;
   // A graph that runs meanwhile would be in the way.
   if (!failed && part.captured) return nullptr;
@@ -57,17 +63,22 @@ std::unique_ptr<Child> Child::offer(Backend& backend, const Hints& hints,
 }
 
 Child::~Child() {
-  std::unique_lock<std::mutex> inside(part_->inside);
+  if (begun_ && !made_) {
+    dw_error why = {};
+    dw_fail(&why, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
+            "nccl: NCCL was splitting the communicator for another group, "
+            "which was given up");
+    part_->failure.fail(why, nullptr);
+  }
+  // When another thread does not come out of NCCL with the parent, nothing more
+  // is made of the parent, and the instance's thread ends it.
+  if (!part_->inside.try_lock_for(kPatience)) return;
+  std::unique_lock<CallLock> inside(part_->inside, std::adopt_lock);
   if (!begun_ || made_) {
     part_->child = nullptr;
     return;
   }
   part_->splitting = false;
-  dw_error why = {};
-  dw_fail(&why, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
-          "nccl: NCCL was splitting the communicator for another group, which "
-          "was given up");
-  part_->failure.fail(why, nullptr);
   if (part_->handle != nullptr)
     abort_part(backend_, part_, AbortBy::kAbort, std::move(inside));
 }
@@ -77,7 +88,10 @@ bool Child::may_begin() const {
 }
 
 int Child::begin(ncclConfig* config, const char** what) {
-  const std::lock_guard<std::mutex> calls(backend_.device->calls());
+  const std::unique_lock<CallLock> calls(backend_.device->calls(),
+                                         std::try_to_lock);
+  if (!calls.owns_lock()) return ncclInProgress;
+  backend_.device->calls().say("the building of a communicator", 0);
   begun_ = true;
   if (way_ == Way::kShrink) {
     *what = "ncclCommShrink";
@@ -93,8 +107,9 @@ int Child::begin(ncclConfig* config, const char** what) {
 
 int32_t Child::look(ncclConfig* config, ncclComm** made, bool* ready,
                     dw_error* error) {
-  const std::lock_guard<std::mutex> inside(part_->inside);
   *ready = false;
+  const std::unique_lock<CallLock> inside(part_->inside, std::try_to_lock);
+  if (!inside.owns_lock()) return DW_OK;
   if (part_->is_gone()) return gone(error);
   if (way_ == Way::kSplit)
     if (int32_t code = part_->failure.check(error)) return code;
@@ -103,6 +118,7 @@ int32_t Child::look(ncclConfig* config, ncclComm** made, bool* ready,
   if (!begun_) {
     if (!may_begin()) return DW_OK;
     result = begin(config, &what);
+    if (!begun_) return DW_OK;
   }
   if (result == ncclSuccess || result == ncclInProgress) {
     // The parent is in progress until the child is made.

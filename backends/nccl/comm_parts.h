@@ -26,7 +26,7 @@ enum class AbortBy : uint8_t { kRevoke, kAbort };
 // and has not done it before; else the handle is gone. `inside` holds the
 // part's mutex.
 void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
-                AbortBy by, std::unique_lock<std::mutex> inside);
+                AbortBy by, std::unique_lock<CallLock> inside);
 
 }  // namespace nccl_backend
 

@@ -3,6 +3,7 @@
 #include "sdk/fail.h"
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 

@@ -3,10 +3,10 @@
 #ifndef DISTWRAP_BACKENDS_NCCL_DEVICE_H_
 #define DISTWRAP_BACKENDS_NCCL_DEVICE_H_
 
+#include "call_lock.h"
 #include "library.h"
 
 #include <memory>
-#include <mutex>
 
 namespace nccl_backend {
 
@@ -28,9 +28,10 @@ class Device {
   int capability() const { return capability_; }
   // Whether its memory can be shared by NVLink between hosts (MNNVL).
   bool exports_fabric() const { return exports_fabric_; }
-  // Held around a call that enqueues: NCCL wants one thread at a time for each
-  // device. Calls that may hang, abort and destroy, do not take it.
-  std::mutex& calls() { return calls_; }
+  // Held around a call that builds, registers, enqueues or finalizes: NCCL
+  // wants one thread at a time for each device. It is taken within the lock of
+  // a communicator.
+  CallLock& calls() { return calls_; }
 
  private:
   Device(const Driver& driver, int ordinal)
@@ -43,7 +44,7 @@ class Device {
   CUuuid uuid_ = {};
   int capability_ = 0;
   bool exports_fabric_ = false;
-  std::mutex calls_;
+  CallLock calls_;
 };
 
 // Makes the device's context current in this thread, and afterwards the one

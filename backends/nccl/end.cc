@@ -34,7 +34,7 @@ void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
   // before.
   ncclComm* child = nullptr;
   {
-    const std::lock_guard<std::mutex> inside(part.inside);
+    const std::lock_guard<CallLock> inside(part.inside);
     if (part.child != nullptr) child = std::exchange(*part.child, nullptr);
   }
   if (child != nullptr) nccl.ncclCommAbort(child);
@@ -43,8 +43,9 @@ void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
 void destroy_in_peace(const Owned& owned, Ending& ending) {
   int result;
   {
-    const std::lock_guard<std::mutex> inside(owned.part->inside);
-    const std::lock_guard<std::mutex> calls(owned.device->calls());
+    const std::lock_guard<CallLock> inside(owned.part->inside);
+    const std::lock_guard<CallLock> calls(owned.device->calls());
+    owned.device->calls().say("the end of a communicator", 0);
     for (const auto& [address, registration] : owned.part->registered)
       owned.nccl.ncclCommDeregister(owned.handle, registration);
     owned.part->registered.clear();
@@ -108,11 +109,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
                  comm->part,          nullptr,
                  comm->stream,        comm->scratch};
   const std::shared_ptr<Ending> ended = endings.add();
-  std::shared_ptr<Ending> abort;
-  {
-    const std::lock_guard<std::mutex> inside(owned.part->inside);
-    abort = std::exchange(owned.part->ending, ended);
-  }
+  const std::shared_ptr<Ending> abort = owned.part->set_ending(ended);
   endings.run(ended, [owned, by, abort](Ending& ending) mutable {
     const CurrentContext current(*owned.device);
     // Freeing memory in another mode would end captures of other threads.
@@ -121,7 +118,7 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
     while (abort != nullptr && !abort->wait(std::chrono::hours(1))) {
     }
     {
-      const std::lock_guard<std::mutex> inside(owned.part->inside);
+      const std::lock_guard<CallLock> inside(owned.part->inside);
       owned.handle = std::exchange(owned.part->handle, nullptr);
     }
     if (owned.handle != nullptr) {
@@ -136,9 +133,9 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
 }
 
 void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
-                AbortBy by, std::unique_lock<std::mutex> inside) {
+                AbortBy by, std::unique_lock<CallLock> inside) {
   const std::shared_ptr<Ending> ending = backend.endings.add();
-  part->ending = ending;
+  part->set_ending(ending);
   ncclComm* const handle = std::exchange(part->handle, nullptr);
   part->revoking = by == AbortBy::kRevoke &&
                    backend.nccl.ncclCommRevoke != nullptr && !part->revoked;
@@ -149,7 +146,7 @@ void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
     const RelaxedCapture relaxed(device->driver());
     if (part->revoking) {
       const bool revoked = revoke(nccl, *part, handle);
-      const std::lock_guard<std::mutex> again(part->inside);
+      const std::lock_guard<CallLock> again(part->inside);
       part->revoking = false;
       part->revoked = revoked;
       if (revoked) part->handle = handle;
@@ -160,7 +157,7 @@ void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
 }
 
 bool abort_if_broken(Comm* comm) {
-  std::unique_lock<std::mutex> inside(comm->part->inside, std::try_to_lock);
+  std::unique_lock<CallLock> inside(comm->part->inside, std::try_to_lock);
   if (!inside.owns_lock()) return false;
   if (comm->part->handle != nullptr && !comm->part->revoked)
     abort_part(*comm->backend, comm->part,
@@ -173,12 +170,8 @@ bool wait_for_abort(Comm* comm, std::chrono::steady_clock::time_point limit) {
   for (;;) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= limit) return false;
-    std::shared_ptr<Ending> ending;
-    {
-      const std::lock_guard<std::mutex> inside(comm->part->inside);
-      ending = comm->part->ending;
-    }
-    if (ending != nullptr) return ending->wait(limit - now);
+    if (const std::shared_ptr<Ending> ending = comm->part->ending())
+      return ending->wait(limit - now);
     std::this_thread::sleep_for(microseconds(50));
   }
 }

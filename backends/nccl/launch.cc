@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include "call_lock.h"
 #include "enqueue.h"
 #include "sdk/fail.h"
 #include "window.h"
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,21 +16,6 @@ namespace {
 
 // How long a failed call stays until NCCL lets go of its buffers.
 constexpr std::chrono::seconds kAbortPatience{1};
-
-// Between two questions whether NCCL has launched, or the device has ended: at
-// first the processor is only yielded, then the thread sleeps.
-class Pause {
- public:
-  void operator()() {
-    if (++times_ <= kYields) return std::this_thread::yield();
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(times_ < 500 ? 20 : 50));
-  }
-
- private:
-  static constexpr int kYields = 200;
-  int times_ = 0;
-};
 
 class Launch {
  public:
@@ -58,7 +43,7 @@ class Launch {
   Launch& operator=(const Launch&) = delete;
 
   int32_t run(bool caller_waits, dw_error* error) {
-    enter();
+    if (int32_t code = enter(error)) return code;
     if (int32_t code = wait_for_splits(error)) return code;
     bool enqueued = false;
     if (int32_t code = find_late_wait(&enqueued, error)) return code;
@@ -78,13 +63,34 @@ class Launch {
     sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
     comms_ = sorted_;
   }
-  void enter() {
-    for (Comm* const comm : comms_) comm->part->inside.lock();
-    inside_ = true;
+  // Takes a lock that a thread may have that NCCL keeps, perhaps for ever. An
+  // error means that this thread does not have it.
+  int32_t take(CallLock& lock, const char* of, dw_error* error) {
+    for (Pause pause; !lock.try_lock(); pause()) {
+      if (int32_t code = check_failures(error)) return code;
+      if (!is_late()) continue;
+      const std::string text =
+          std::string(
+              "nccl: not enqueued in time: NCCL takes one call at a "
+              "time for a ") +
+          of + ", and is busy with " + lock.holder();
+      return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+                     text.c_str());
+    }
+    lock.say(name_of_kind(items_[0].op->kind), items_[0].op->seq);
+    return DW_OK;
+  }
+
+  int32_t enter(dw_error* error) {
+    for (Comm* const comm : comms_) {
+      if (int32_t code = take(comm->part->inside, "communicator", error))
+        return code;
+      ++entered_;
+    }
+    return DW_OK;
   }
   void leave() {
-    if (!std::exchange(inside_, false)) return;
-    for (Comm* const comm : comms_) comm->part->inside.unlock();
+    while (entered_ > 0) comms_[--entered_]->part->inside.unlock();
   }
 
   // NCCL may not be called with a communicator while it splits it.
@@ -103,7 +109,7 @@ class Launch {
                        "has not called");
       leave();
       pause();
-      enter();
+      if (int32_t code = enter(error)) return code;
     }
   }
 
@@ -131,15 +137,16 @@ class Launch {
     keep_late(item);
     return fail_driver(driver_, "the stream cannot wait", result, error);
   }
-  // Precondition: this thread is inside the communicator.
   void keep_late(LaunchItem& item) {
-    of(item.op->window)
-        ->late.emplace(item.op->peer, std::exchange(item.flight, nullptr));
+    keep_late_wait(*of(item.op->window), *item.op,
+                   std::exchange(item.flight, nullptr));
   }
 
   // Puts the items on their streams, and waits until NCCL has launched them.
   int32_t start(dw_error* error) {
-    std::unique_lock<std::mutex> calls(backend_.device->calls());
+    if (int32_t code = take(backend_.device->calls(), "device", error))
+      return code;
+    std::unique_lock<CallLock> calls(backend_.device->calls(), std::adopt_lock);
     for (LaunchItem& item : items_)
       if (item.call.order != Order::kCaptured)
         if (int32_t code = backend_.watch->take(&item.flight, error))
@@ -294,17 +301,20 @@ class Launch {
                        "called");
       pause();
     }
-    if (prepares_) destroy_reductions();
-    return DW_OK;
+    return prepares_ ? destroy_reductions(error) : int32_t{DW_OK};
   }
 
-  void destroy_reductions() {
+  int32_t destroy_reductions(dw_error* error) {
     for (LaunchItem& item : items_) {
       if (item.reduction == kNoReduction) continue;
-      const std::lock_guard<std::mutex> calls(backend_.device->calls());
+      if (int32_t code = take(backend_.device->calls(), "device", error))
+        return code;
+      const std::lock_guard<CallLock> calls(backend_.device->calls(),
+                                            std::adopt_lock);
       nccl_.ncclRedOpDestroy(std::exchange(item.reduction, kNoReduction),
                              item.comm->part->handle);
     }
+    return DW_OK;
   }
 
   // Operations of one group on one stream end together and share an event, that
@@ -358,7 +368,6 @@ class Launch {
         first.comm->failure.is_over())
       return broken(code, error);
     // A late wait for a signal changes nothing.
-    enter();
     keep_late(first);
     return code;
   }
@@ -437,7 +446,7 @@ class Launch {
   // Every communicator of the set once, in the order of addresses.
   std::span<Comm* const> comms_{&items_.front().comm, 1};
   std::vector<Comm*> sorted_;  // holds them if there are several
-  bool inside_ = false;        // this thread is inside all of them
+  size_t entered_ = 0;         // this thread is inside so many of them
   bool prepares_ = false;
   bool departed_ = false;  // the flights are the watch's
   int64_t deadline_ns_ = 0;

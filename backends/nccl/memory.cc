@@ -11,7 +11,8 @@
 namespace nccl_backend {
 namespace {
 
-// How long a release waits for the end of a failed communicator.
+// How long a release waits for the end of a failed communicator, and for other
+// calls of NCCL.
 constexpr std::chrono::seconds kEndPatience{2};
 
 // Whether the communicator has let go of the block. One that has failed does so
@@ -19,7 +20,8 @@ constexpr std::chrono::seconds kEndPatience{2};
 // would deregister memory.
 bool has_let_go(Backend& backend, const Block& block,
                 const std::shared_ptr<NcclPart>& part, int* result) {
-  std::unique_lock<std::mutex> inside(part->inside);
+  std::unique_lock<CallLock> inside(part->inside, std::try_to_lock);
+  if (!inside.owns_lock()) return false;
   const auto found = part->registered.find(block.at);
   if (found == part->registered.end()) return true;
   if (part->handle == nullptr) return part->has_ended();
@@ -27,9 +29,12 @@ bool has_let_go(Backend& backend, const Block& block,
     abort_part(backend, part, AbortBy::kAbort, std::move(inside));
     return false;
   }
-  // The instance's thread is about to abort it.
-  if (part->failure.is_over()) return false;
-  const std::lock_guard<std::mutex> calls(backend.device->calls());
+  // The instance's thread is about to abort it, or NCCL splits it.
+  if (part->failure.is_over() || part->splitting) return false;
+  const std::unique_lock<CallLock> calls(backend.device->calls(),
+                                         std::try_to_lock);
+  if (!calls.owns_lock()) return false;
+  backend.device->calls().say("the release of memory", 0);
   *result = backend.nccl.ncclCommDeregister(part->handle, found->second);
   if (*result != ncclSuccess) return false;
   part->registered.erase(found);
@@ -48,7 +53,8 @@ int32_t deregister_from(Backend& backend, const Block& block,
     if (std::chrono::steady_clock::now() >= limit)
       return dw_invalid(error,
                         "nccl: the memory is registered with a communicator "
-                        "that has failed and does not end");
+                        "that has failed and does not end, or that NCCL has "
+                        "not let go of");
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return DW_OK;

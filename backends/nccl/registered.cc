@@ -54,12 +54,10 @@ bool Blocks::has_window(const void* at) {
   }
   // Not under the mutex, which threads take that are inside a part.
   return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
-    std::unique_lock<std::mutex> inside(part->inside);
-    if (const std::shared_ptr<Ending> ending = part->ending) {
-      inside.unlock();
+    if (const std::shared_ptr<Ending> ending = part->ending())
       ending->wait(kEndPatience);
-      inside.lock();
-    }
+    if (!part->inside.try_lock_for(kEndPatience)) return true;
+    const std::lock_guard<CallLock> inside(part->inside, std::adopt_lock);
     return !part->has_ended();
   });
 }

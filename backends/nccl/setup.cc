@@ -211,7 +211,14 @@ class Setup final : public dw_hostmem::SetupExchange {
     }
     if (ids.size() != static_cast<size_t>(count_ids()))
       return refuse(0, "the ranks made another number of ids", error);
-    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    ids_ = std::move(ids);
+    return DW_OK;
+  }
+
+  // NCCL begins to build from the ids. Precondition: the device's lock of calls
+  // is held.
+  int32_t begin_from_ids(dw_error* error) {
+    std::vector<ncclUniqueId> ids = std::exchange(ids_, {});
     const int result =
         ids.size() == 1
             ? backend_.nccl.ncclCommInitRankConfig(&comm_->part->handle, size_,
@@ -277,13 +284,29 @@ class Setup final : public dw_hostmem::SetupExchange {
     }
   }
 
+  // Without the lock this rank is not ready, and the host ends the setup in
+  // time.
+  std::unique_lock<CallLock> try_to_call() {
+    std::unique_lock<CallLock> calls(backend_.device->calls(),
+                                     std::try_to_lock);
+    if (calls.owns_lock())
+      calls.mutex()->say("the building of a communicator", 0);
+    return calls;
+  }
+
   int32_t ask(bool* ready, dw_error* error) {
+    *ready = false;
     if (child_ != nullptr) {
       if (int32_t code =
               child_->look(&config_, &comm_->part->handle, ready, error))
         return code;
       if (!*ready) return DW_OK;
       child_ = nullptr;
+    }
+    if (!ids_.empty()) {
+      const std::unique_lock<CallLock> calls = try_to_call();
+      if (!calls.owns_lock()) return DW_OK;
+      if (int32_t code = begin_from_ids(error)) return code;
     }
     int state = ncclSuccess;
     const int asked =
@@ -302,7 +325,8 @@ class Setup final : public dw_hostmem::SetupExchange {
   // until 2.31 NCCL prepares one-sided operations inside the first of them,
   // with all ranks; and where it cannot do them, the window is not made.
   int32_t ask_window(bool* ready, dw_error* error) {
-    const std::lock_guard<std::mutex> calls(backend_.device->calls());
+    const std::unique_lock<CallLock> calls = try_to_call();
+    if (!calls.owns_lock()) return DW_OK;
     const Nccl& nccl = backend_.nccl;
     ncclComm* const comm = comm_->part->handle;
     switch (step_) {
@@ -374,7 +398,8 @@ class Setup final : public dw_hostmem::SetupExchange {
   std::unique_ptr<Comm> comm_;
   ncclConfig config_ = {};
   Hello hello_ = {};
-  std::unique_ptr<Child> child_;  // until NCCL has made it
+  std::unique_ptr<Child> child_;   // until NCCL has made it
+  std::vector<ncclUniqueId> ids_;  // until NCCL has them
   bool is_building_ = false;
   enum class WindowStep : uint8_t {
     kRegister,

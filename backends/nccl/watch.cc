@@ -34,15 +34,19 @@ std::string name_of(const Flight& flight) {
 
 }  // namespace
 
-std::string operation_name(uint16_t kind, uint64_t seq) {
-  std::string name = "an operation";
+const char* name_of_kind(uint16_t kind) {
   switch (kind) {
 #define DW_OP(value, name_of_kind, enumerator, text, peer, in, out, summary) \
   case value:                                                                \
-    name = #text;                                                            \
-    break;
+    return #text;
 #include "distwrap/abi/ops.def"
+    default:
+      return "an operation";
   }
+}
+
+std::string operation_name(uint16_t kind, uint64_t seq) {
+  const std::string name = name_of_kind(kind);
   return seq == 0 ? name : name + " #" + std::to_string(seq);
 }
 
@@ -61,7 +65,7 @@ int32_t Watch::start(dw_error* error) {
 Watch::~Watch() {
   if (thread_.joinable()) {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::lock_guard<std::mutex> lock(sleep_mutex_);
       ending_ = true;
     }
     changed_.notify_all();
@@ -88,7 +92,7 @@ void Watch::remove(Comm* comm) {
 
 void Watch::hurry() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(sleep_mutex_);
     hurried_ = true;
   }
   changed_.notify_all();
@@ -96,7 +100,7 @@ void Watch::hurry() {
 
 void Watch::watch_replays() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(sleep_mutex_);
     if (std::exchange(watches_replays_, true)) return;
   }
   changed_.notify_all();
@@ -145,7 +149,7 @@ void Watch::depart(Flight* last, Flight* first) {
   // The thread looks for departures after it has set this.
   if (!asleep_) return;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(sleep_mutex_);
     if (!asleep_.exchange(false)) return;
     ++wake_ups_;
   }
@@ -153,7 +157,7 @@ void Watch::depart(Flight* last, Flight* first) {
 }
 
 int Watch::wake_ups() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(sleep_mutex_);
   return wake_ups_;
 }
 
@@ -329,37 +333,34 @@ bool Watch::has_flights() const {
   return flying_ != nullptr || !departed_.empty();
 }
 
-bool Watch::idle() const { return !has_flights() && !hurried_ && !ending_; }
-
 void Watch::ask_for_errors() {
-  for (Comm* const comm : comms_) {
-    std::unique_lock<std::mutex> inside(comm->part->inside, std::try_to_lock);
-    if (!inside.owns_lock() || comm->part->handle == nullptr ||
-        comm->part->revoked)
+  for (const std::shared_ptr<NcclPart>& part : asked_) {
+    const std::unique_lock<CallLock> inside(part->inside, std::try_to_lock);
+    if (!inside.owns_lock() || part->handle == nullptr || part->revoked)
       continue;
     int result = ncclSuccess;
     const int asked =
-        backend_->nccl.ncclCommGetAsyncError(comm->part->handle, &result);
+        backend_->nccl.ncclCommGetAsyncError(part->handle, &result);
     if (asked != ncclSuccess) result = asked;
     if (result == ncclSuccess || result == ncclInProgress) continue;
     dw_error error = {};
-    fail_nccl(backend_->nccl, "an operation failed", result, comm->part->handle,
+    fail_nccl(backend_->nccl, "an operation failed", result, part->handle,
               &error);
-    comm->failure.fail(error, nullptr);
+    part->failure.fail(error, nullptr);
   }
 }
 
 void Watch::look_at_replays() {
   const int64_t now_ns = backend_->host->now_ns(backend_->host->self);
-  for (Comm* const comm : comms_) {
-    if (comm->failure.is_over()) continue;
-    std::string stuck = comm->part->replays.look(now_ns);
+  for (const std::shared_ptr<NcclPart>& part : asked_) {
+    if (part->failure.is_over()) continue;
+    std::string stuck = part->replays.look(now_ns);
     if (stuck.empty()) continue;
     stuck += ", longer than it may";
     dw_error error = {};
     dw_fail(&error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
             ("nccl: " + stuck).c_str());
-    comm->failure.fail(error, nullptr);
+    part->failure.fail(error, nullptr);
     // The host adds the backend's name.
     backend_->host->log(backend_->host->self, DW_LOG_WARNING,
                         {stuck.data(), stuck.size()});
@@ -374,45 +375,60 @@ void Watch::run() {
   microseconds nap = kFirstNap;
   auto asked = std::chrono::steady_clock::now();
   int looks_at_nothing = kLooksAtNothing;
-  std::unique_lock<std::mutex> lock(mutex_);
+  bool some_broken = false;
   for (;;) {
-    if (!idle() && std::exchange(looks_at_nothing, 0) != 0) nap = kFirstNap;
-    if (looks_at_nothing < kLooksAtNothing) {
-      if (idle()) ++looks_at_nothing;
-      if (!hurried_ && !ending_) changed_.wait_for(lock, nap);
-      nap = std::min(nap * 5 / 4, kLongestNap);
-    } else {
-      asleep_ = true;
-      const auto awake = [this] { return !asleep_ || !idle(); };
-      if (watches_replays_)
-        changed_.wait_for(lock, kErrorsEvery, awake);
-      else
-        changed_.wait(lock, [&] { return awake() || watches_replays_; });
-      if (!asleep_.exchange(false)) looks_at_nothing = 0;
-      nap = kFirstNap;
+    // A departure behind this wakes the thread.
+    asleep_ = looks_at_nothing == kLooksAtNothing;
+    mutex_.lock();
+    const bool idle = !has_flights() && !some_broken;
+    mutex_.unlock();
+    if (!idle && std::exchange(looks_at_nothing, 0) != 0) nap = kFirstNap;
+    bool watches_replays;
+    {
+      std::unique_lock<std::mutex> lock(sleep_mutex_);
+      if (looks_at_nothing < kLooksAtNothing) {
+        asleep_ = false;
+        if (idle && !hurried_) ++looks_at_nothing;
+        if (!hurried_ && !ending_)
+          changed_.wait_for(lock, some_broken ? kLongestNap : nap);
+        nap = std::min(nap * 5 / 4, kLongestNap);
+      } else {
+        const auto awake = [this] { return !asleep_ || hurried_ || ending_; };
+        if (watches_replays_)
+          changed_.wait_for(lock, kErrorsEvery, awake);
+        else
+          changed_.wait(lock, [&] { return awake() || watches_replays_; });
+        if (!asleep_.exchange(false)) looks_at_nothing = 0;
+        nap = kFirstNap;
+      }
+      if (ending_) return;
+      hurried_ = false;
+      watches_replays = watches_replays_;
     }
-    if (ending_) return;
-    bool some_broken = false;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - asked >= kErrorsEvery) {
+    if (const auto now = std::chrono::steady_clock::now();
+        now - asked >= kErrorsEvery) {
       asked = now;
+      mutex_.lock();
+      for (const Comm* const comm : comms_) asked_.push_back(comm->part);
+      mutex_.unlock();
       ask_for_errors();
-      if (watches_replays_) look_at_replays();
+      if (watches_replays) look_at_replays();
+      asked_.clear();
     }
     Flight* ended = nullptr;
-    Flight** last = &ended;
-    for (Comm* const comm : comms_) {
-      if (!comm->failure.is_over()) continue;
-      last = note_ends(comm, last);
-      if (!abort_if_broken(comm)) some_broken = true;
+    some_broken = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      Flight** last = &ended;
+      for (Comm* const comm : comms_) {
+        if (!comm->failure.is_over()) continue;
+        last = note_ends(comm, last);
+        if (!abort_if_broken(comm)) some_broken = true;
+      }
+      collect(last);
     }
-    hurried_ = some_broken;
-    collect(last);
     if (ended != nullptr) nap = kFirstNap;
-    lock.unlock();
     finish(ended);
-    if (some_broken) std::this_thread::sleep_for(kLongestNap);
-    lock.lock();
   }
 }
 

@@ -21,7 +21,10 @@ namespace nccl_backend {
 struct Backend;
 struct Block;
 struct Comm;
+struct NcclPart;
 
+// "all_reduce"
+const char* name_of_kind(uint16_t kind);
 // "all_reduce #4"
 std::string operation_name(uint16_t kind, uint64_t seq);
 // "has been running for 3.000 s"
@@ -142,14 +145,13 @@ class Watch {
   void tell_begun(Flight* flight);
   // Tells the host of them, and keeps them for later. Returns their number.
   int finish(Flight* ended);
+  // Each question to NCCL may hang, so no mutex is held meanwhile.
   void ask_for_errors();
   void look_at_replays();
   bool has_flights() const;
-  bool idle() const;
 
   Backend* const backend_;
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::vector<Comm*> comms_;
   // The first of each stream; those of one stream follow in the order of their
   // departure.
@@ -159,7 +161,13 @@ class Watch {
   // Guarded by the device's lock of calls.
   Flight* free_ = nullptr;
   uint64_t taken_ = 0;
-  Handover returned_;  // free as well
+  Handover returned_;                             // free as well
+  std::vector<std::shared_ptr<NcclPart>> asked_;  // only the thread has them
+
+  // Guards what wakes the thread. Nobody asks NCCL or the driver under this
+  // mutex, so an abort never waits for it.
+  std::mutex sleep_mutex_;
+  std::condition_variable changed_;
   bool ending_ = false, hurried_ = false, watches_replays_ = false;
   std::atomic<bool> asleep_ = false;  // until a departure wakes the thread
   int wake_ups_ = 0;

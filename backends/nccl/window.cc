@@ -134,11 +134,17 @@ int enqueue_on_window(const Window& window, const dw_op& op,
 
 Flight* take_late_wait(Window& window, const dw_op& op) {
   if (op.kind != DW_OP_WAIT_SIGNAL) return nullptr;
+  const std::lock_guard<std::mutex> lock(window.late_mutex);
   const auto found = window.late.find(op.peer);
   if (found == window.late.end()) return nullptr;
   Flight* const flight = found->second;
   window.late.erase(found);
   return flight;
+}
+
+void keep_late_wait(Window& window, const dw_op& op, Flight* flight) {
+  const std::lock_guard<std::mutex> lock(window.late_mutex);
+  window.late.emplace(op.peer, flight);
 }
 
 int32_t window_map(dw_window* window, int32_t rank, void** address,

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 
 namespace nccl_backend {
 
@@ -22,9 +23,9 @@ struct Window {
   char* at = nullptr;
   size_t bytes = 0;
   // By rank: waits for its signals whose callers have given up. NCCL cannot
-  // take a wait back, so the next wait for that rank goes on with it. Guarded
-  // by the mutex `inside` of the communicator.
+  // take a wait back, so the next wait for that rank goes on with it.
   std::multimap<int, Flight*> late;
+  std::mutex late_mutex;
 };
 
 inline Window* of(dw_window* window) {
@@ -54,8 +55,8 @@ int enqueue_on_window(const Window& window, const dw_op& op,
                       CUstream_st* stream, const char** what);
 
 // The wait for this rank that a caller has given up; null: there is none.
-// Precondition: this thread is inside the window's communicator.
 Flight* take_late_wait(Window& window, const dw_op& op);
+void keep_late_wait(Window& window, const dw_op& op, Flight* flight);
 
 }  // namespace nccl_backend
 

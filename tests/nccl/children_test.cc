@@ -239,7 +239,7 @@ TEST_P(NcclChildren, AreSplitWhereAHintAllowsIt) {
 
 bool is_splitting(const FakeRank& rank) {
   nccl_backend::NcclPart& part = *nccl_backend::of(rank.comm)->part;
-  const std::lock_guard<std::mutex> inside(part.inside);
+  const std::lock_guard<nccl_backend::CallLock> inside(part.inside);
   return part.splitting;
 }
 
@@ -315,7 +315,7 @@ TEST(NcclSplit, ThatIsGivenUpEndsTheParent) {
 
 bool is_aborted(const FakeRank& rank) {
   nccl_backend::NcclPart& part = *nccl_backend::of(rank.comm)->part;
-  const std::lock_guard<std::mutex> inside(part.inside);
+  const std::lock_guard<nccl_backend::CallLock> inside(part.inside);
   return part.is_gone();
 }
 

@@ -17,7 +17,8 @@ struct State {
   int fail_at = 0, fail_with = 0, counted = 0;
   bool failed = false;
   int hang_at = 0;
-  bool hangs = false;
+  bool hangs = false, questions_hang = false;
+  int hanging_questions = 0;
   std::condition_variable goes_on;
   std::atomic<int> asynchronous = 0, revocation = 0;
   std::atomic<bool> hang = false;
@@ -105,6 +106,24 @@ int planned_failure() {
   if (state().counted != state().fail_at) return 0;
   state().failed = true;
   return state().fail_with;
+}
+
+void hang_questions(bool on) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().questions_hang = on;
+  state().goes_on.notify_all();
+}
+
+bool question_hangs() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return state().hanging_questions > 0;
+}
+
+void wait_in_question() {
+  std::unique_lock<std::mutex> lock(state().mutex);
+  ++state().hanging_questions;
+  state().goes_on.wait(lock, [] { return !state().questions_hang; });
+  --state().hanging_questions;
 }
 
 void fail_asynchronously(int result) { state().asynchronous = result; }

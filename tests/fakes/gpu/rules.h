@@ -44,6 +44,12 @@ FAKE_EXPORT int asynchronous_failure();
 // Revocations answer `result`; 0: they work.
 FAKE_EXPORT void fail_revocations(int result);
 FAKE_EXPORT int planned_revocation();
+// Questions for asynchronous errors do not return while this is on. Whether
+// one hangs now.
+FAKE_EXPORT void hang_questions(bool on);
+FAKE_EXPORT bool question_hangs();
+// For the fake of NCCL.
+FAKE_EXPORT void wait_in_question();
 // Aborts and destroys of NCCL do not return while this is on.
 FAKE_EXPORT void hang_ends(bool on);
 FAKE_EXPORT bool ends_hang();

@@ -437,6 +437,7 @@ FAKE_EXPORT int ncclCommInitRankConfig(ncclComm** comm, int ranks,
 
 FAKE_EXPORT int ncclCommGetAsyncError(ncclComm* comm, int* result) {
   if (!is_alive(comm, "ncclCommGetAsyncError")) return ncclInvalidArgument;
+  gpu::wait_in_question();
   const int failed = gpu::asynchronous_failure();
   *result = failed != 0 ? failed : comm->state.load();
   return ncclSuccess;
