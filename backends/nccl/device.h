@@ -66,9 +66,9 @@ class CurrentContext {
   bool pushed_;
 };
 
-// While a stream is being captured, CUDA forbids the other threads of the
-// program to ask for events, and ends the capture when one does. Not so threads
-// in the relaxed mode.
+// While a stream is being captured, CUDA forbids the threads of the program to
+// ask for events, and to allocate and free memory, and ends the capture when one
+// does. Threads in the relaxed mode may.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) {

@@ -213,6 +213,7 @@ class Launch {
       limit_ns =
           item.op->deadline_ns - backend_.host->now_ns(backend_.host->self);
     backend_.watch->watch_replays();
+    const RelaxedCapture relaxed(driver_);
     return item.comm->part->replays.begin(driver_, item.stream(), item.op->kind,
                                           item.op->seq, limit_ns, &item.replay);
   }
@@ -401,6 +402,7 @@ class Launch {
   // than a caller may be kept; then `error` says so. Returns `code`.
   // Precondition: the device's lock of calls is not held.
   int32_t broken(int32_t code, dw_error* error) {
+    const RelaxedCapture relaxed(driver_);
     dw_error why = {};
     if (error != nullptr)
       why = *error;

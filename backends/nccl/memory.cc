@@ -61,7 +61,6 @@ int32_t deregister_from(Backend& backend, const Block& block,
 }
 
 int32_t deregister(Backend& backend, const Block& block, dw_error* error) {
-  const RelaxedCapture relaxed(backend.device->driver());
   for (const std::shared_ptr<NcclPart>& part : block.parts)
     if (int32_t code = deregister_from(backend, block, part, error))
       return code;
@@ -73,6 +72,7 @@ int32_t deregister(Backend& backend, const Block& block, dw_error* error) {
 int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** mem,
                   void** address, dw_error* error) {
   const CurrentContext current(*of(backend)->device);
+  const RelaxedCapture relaxed(of(backend)->device->driver());
   const Nccl& nccl = of(backend)->nccl;
   void* made = nullptr;
   // NCCL gives no memory for zero bytes.
@@ -94,6 +94,7 @@ int32_t mem_alloc(dw_backend* backend, uint64_t bytes, dw_mem** mem,
 
 int32_t mem_release(dw_backend* backend, dw_mem* mem, dw_error* error) {
   const CurrentContext current(*of(backend)->device);
+  const RelaxedCapture relaxed(of(backend)->device->driver());
   const Nccl& nccl = of(backend)->nccl;
   if (of(backend)->blocks.has_window(mem))
     return dw_invalid(error,

@@ -110,6 +110,7 @@ class Setup final : public dw_hostmem::SetupExchange {
 
   int32_t begin(const dw_setup_info& info, dw_error* error) {
     const CurrentContext current(*backend_.device);
+    const RelaxedCapture relaxed(backend_.device->driver());
     if (int32_t code = make_parts(comm_.get(), error)) return code;
     // Before any rank hears of the others: what the hints ask of this version.
     if (int32_t code =
@@ -153,6 +154,7 @@ class Setup final : public dw_hostmem::SetupExchange {
 
   int32_t hear(uint32_t round, const Words& words, dw_error* error) override {
     const CurrentContext current(*backend_.device);
+    const RelaxedCapture relaxed(backend_.device->driver());
     if (!is_building_) {
       if (int32_t code = hear_hellos(words, error)) return code;
       if (!is_building_) return DW_OK;

@@ -68,6 +68,36 @@ TEST(NcclGraphs, AreNotDisturbedByOperationsInFlight) {
   });
 }
 
+// Nor by what the captured thread itself, or another one, does meanwhile: some
+// calls of the driver would end the capture.
+TEST(NcclGraphs, AreNotDisturbedByMemorySetupsAndFailures) {
+  run_ranks({.size = 1, .hints = {{"watch_replays", "1"}}}, [](FakeRank& rank) {
+    CUstream_st stream(rank.device), captured(rank.device);
+    const DeviceInts x(rank, {1}), y(rank, {1});
+    Graph graph;
+    fakes::gpu::begin_capture(&captured, &graph);
+    dw_work works[2];
+    EXPECT_EQ(rank.submit(sum(rank, x, captured), &works[0]), DW_DONE)
+        << rank.error.text;
+    dw_mem* mem = nullptr;
+    void* data = nullptr;
+    dw_window* window = nullptr;
+    EXPECT_EQ(nccl().mem_alloc(rank.backend, 4096, &mem, &data, nullptr),
+              DW_OK);
+    ASSERT_EQ(rank.build_window(data, 4096, &window), DW_OK) << rank.error.text;
+    EXPECT_EQ(rank.end_window(window), DW_OK) << rank.error.text;
+    dw_op registered = rank.op(DW_OP_ALL_REDUCE, data, data, 1);
+    registered.flags |= DW_FLAG_REGISTERED;
+    EXPECT_EQ(rank.call(registered), DW_DONE) << rank.error.text;
+    EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr), DW_OK);
+    fakes::gpu::fail_call(3, 2);
+    EXPECT_EQ(rank.submit(sum(rank, y, stream), &works[1]), DW_INTERNAL);
+    fakes::gpu::fail_call(0, 0);
+    fakes::gpu::end_capture(&captured);
+    graph.tasks.clear();
+  });
+}
+
 TEST(NcclGraphs, NobodyWaitsInsideACapture) {
   run_ranks({.size = 1}, [](FakeRank& rank) {
     CUstream_st stream(rank.device);

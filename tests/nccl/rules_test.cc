@@ -548,21 +548,78 @@ TEST_F(NcclRules, TheNullStream) {
   destroy(comm);
 }
 
-// As a thread does that does not switch to the relaxed mode.
-TEST_F(NcclRules, AQuestionWhileAnotherStreamIsCaptured) {
+// Calls that end captures: of the thread that captures unless that is relaxed,
+// and of other threads where both are in the global mode.
+TEST_F(NcclRules, ForbiddenCallsInACapture) {
+  void *memory, *registration;
+  nccl.ncclMemAlloc(&memory, kBytes);
+  ncclComm* const comm = make();
+  nccl.ncclCommRegister(comm, memory, kBytes, &registration);
   CUevent_st* event;
   cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-  cuda.cuEventRecord(event, &stream);
+  CUdeviceptr allocated;
+  void* address;
+  const std::function<int()> calls[] = {
+      [&] { return cuda.cuEventQuery(event); },
+      [&] { return cuda.cuMemAlloc_v2(&allocated, kBytes); },
+      [&] { return cuda.cuMemFree_v2(reinterpret_cast<CUdeviceptr>(x)); },
+      [&] { return cuda.cuMemHostAlloc(&address, kBytes, 0); },
+      [&] { return cuda.cuMemFreeHost(nullptr); },
+      [&] { return nccl.ncclMemAlloc(&address, kBytes); },
+      [&] { return nccl.ncclMemFree(memory); },
+      [&] { return nccl.ncclCommRegister(comm, x, kBytes, &address); },
+      [&] { return nccl.ncclCommDeregister(comm, registration); },
+      [&] { return nccl.ncclCommDestroy(comm); },
+      [&] { return nccl.ncclCommAbort(comm); },
+  };
   CUstream_st captured(0);
   Graph graph;
-  fakes::gpu::begin_capture(&captured, &graph);
-  {
+  for (const auto& call : calls) {
     const Collected collected;
-    std::thread([&] { cuda.cuEventQuery(event); }).join();
-    EXPECT_THAT(collected.rules(), Contains("forbidden call in a capture"));
+    fakes::gpu::begin_capture(&captured, &graph,
+                              CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    call();
+    fakes::gpu::end_capture(&captured);
+    fakes::gpu::begin_capture(&captured, &graph);
+    call();
+    std::thread([&] {
+      cuda.cuCtxPushCurrent_v2(fakes::gpu::context_of(0));
+      call();
+    }).join();
+    fakes::gpu::end_capture(&captured);
+    EXPECT_EQ(collected.rules(),
+              std::vector<std::string>(3, "forbidden call in a capture"));
   }
-  fakes::gpu::end_capture(&captured);
-  stream.synchronize();
+  cuda.cuEventDestroy_v2(event);
+  nccl.ncclCommDeregister(comm, registration);
+  nccl.ncclMemFree(memory);
+  destroy(comm);
+}
+
+TEST_F(NcclRules, AllowedCallsInACapture) {
+  CUevent_st* event;
+  cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  CUstream_st captured(0);
+  Graph graph;
+  const auto ask = [&](int mode) {
+    cuda.cuThreadExchangeStreamCaptureMode(&mode);
+    EXPECT_EQ(cuda.cuEventQuery(event), CUDA_SUCCESS);
+    cuda.cuThreadExchangeStreamCaptureMode(&mode);
+  };
+  for (const int mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    fakes::gpu::begin_capture(&captured, &graph, mode);
+    ask(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+      ask(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    std::thread([&] {
+      ask(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+      if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+        ask(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    }).join();
+    fakes::gpu::end_capture(&captured);
+  }
   cuda.cuEventDestroy_v2(event);
 }
 

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 struct CUctx_st {
@@ -29,8 +29,11 @@ struct Machine {
   CUctx_st contexts[kDevices];
   int retained[kDevices] = {};
   std::map<int, std::unique_ptr<CUstream_st>> legacy;
-  // Captures that forbid calls of other threads.
-  std::set<const CUstream_st*> global_captures;
+  struct Capture {
+    int mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::thread::id begun_by;
+  };
+  std::map<const CUstream_st*, Capture> captures;
 
   Machine() {
     for (int i = 0; i < kDevices; ++i) contexts[i].device = i;
@@ -53,15 +56,21 @@ int no_context(const char* call) {
 
 int current_device() { return contexts.empty() ? -1 : contexts.back()->device; }
 
-bool may_ask_events(const char* call) {
+bool leaves_captures_alone(const char* call) {
   if (capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return true;
+  bool ends_one = false;
   {
     std::lock_guard<std::mutex> lock(machine().mutex);
-    if (machine().global_captures.empty()) return true;
+    for (const auto& [stream, capture] : machine().captures)
+      ends_one |= capture.begun_by == std::this_thread::get_id()
+                      ? capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED
+                      : capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                            capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
   }
-  broken("forbidden call in a capture",
-         std::string(call) + " while a stream is captured in the global mode");
-  return false;
+  if (ends_one)
+    broken("forbidden call in a capture",
+           std::string(call) + " while a stream is captured");
+  return !ends_one;
 }
 
 CUstream_st* stream_of(CUstream_st* handle) {
@@ -101,9 +110,9 @@ int contexts_in_use() {
 }
 
 void begin_capture(CUstream_st* stream, Graph* graph, int mode) {
-  if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+  {
     std::lock_guard<std::mutex> lock(machine().mutex);
-    machine().global_captures.insert(stream);
+    machine().captures[stream] = {mode, std::this_thread::get_id()};
   }
   stream->capture(graph);
 }
@@ -111,7 +120,7 @@ void begin_capture(CUstream_st* stream, Graph* graph, int mode) {
 void end_capture(CUstream_st* stream) {
   stream->capture(nullptr);
   std::lock_guard<std::mutex> lock(machine().mutex);
-  machine().global_captures.erase(stream);
+  machine().captures.erase(stream);
 }
 
 void launch(const Graph& graph, CUstream_st* stream) {
@@ -207,11 +216,15 @@ FAKE_EXPORT int cuCtxGetCurrent(CUctx_st** context) {
 }
 FAKE_EXPORT int cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   if (current_device() < 0) return no_context("cuMemAlloc");
+  if (!leaves_captures_alone("cuMemAlloc"))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   void* const made = allocate(current_device(), bytes);
   *address = reinterpret_cast<CUdeviceptr>(made);
   return made == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuMemFree_v2(CUdeviceptr address) {
+  if (!leaves_captures_alone("cuMemFree"))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return release(reinterpret_cast<void*>(address)) ? CUDA_SUCCESS
                                                    : CUDA_ERROR_INVALID_VALUE;
 }
@@ -272,10 +285,14 @@ FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuMemHostAlloc(void** address, size_t bytes, unsigned) {
+  if (!leaves_captures_alone("cuMemHostAlloc"))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuMemFreeHost(void* address) {
+  if (!leaves_captures_alone("cuMemFreeHost"))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   std::free(address);
   return CUDA_SUCCESS;
 }
@@ -322,7 +339,7 @@ FAKE_EXPORT int cuEventRecord(CUevent_st* event, CUstream_st* handle) {
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuEventQuery(CUevent_st* event) {
-  if (!may_ask_events("cuEventQuery"))
+  if (!leaves_captures_alone("cuEventQuery"))
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   std::shared_ptr<Moment> moment;
   {

@@ -70,6 +70,8 @@ FAKE_EXPORT int cuMemsetD8Async(CUdeviceptr to, unsigned char value,
              [=] { std::memset(reach_at(to, bytes), value, bytes); });
 }
 FAKE_EXPORT int cuStreamSynchronize(CUstream_st* handle) {
+  if (!leaves_captures_alone("cuStreamSynchronize"))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   // The null stream has no work here: every function above that takes no stream
   // has ended when it returns.
   if (handle == nullptr) return CUDA_SUCCESS;
@@ -79,6 +81,8 @@ FAKE_EXPORT int cuStreamSynchronize(CUstream_st* handle) {
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuStreamQuery(CUstream_st* handle) {
+  if (!leaves_captures_alone("cuStreamQuery"))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   CUstream_st* const stream = stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return stream->is_idle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;

@@ -88,9 +88,10 @@ FAKE_EXPORT CUstream_st* stream_of(CUstream_st* handle);
 
 // The device whose context is current in this thread; -1: none.
 FAKE_EXPORT int current_device();
-// Whether a call that captures forbid may be made in this thread now. Breaks
-// the rule otherwise.
-FAKE_EXPORT bool may_ask_events(const char* call);
+// Whether this thread may now make a call that ends captures, as
+// cuThreadExchangeStreamCaptureMode says: one that allocates or frees memory,
+// or asks or waits for the device. Breaks the rule otherwise.
+FAKE_EXPORT bool leaves_captures_alone(const char* call);
 
 }  // namespace fakes::gpu
 

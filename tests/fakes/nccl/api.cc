@@ -462,6 +462,8 @@ FAKE_EXPORT int ncclCommFinalize(ncclComm* comm) {
 
 FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
   if (!is_alive(comm, "ncclCommDestroy")) return ncclInvalidArgument;
+  if (!gpu::leaves_captures_alone("ncclCommDestroy"))
+    return ncclUnhandledCudaError;
   if (!comm->finalized || comm->state == ncclInProgress)
     gpu::broken("destroyed in progress",
                 "ncclCommDestroy before ncclCommFinalize has finished");
@@ -475,6 +477,8 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
 
 FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   if (!is_alive(comm, "ncclCommAbort")) return ncclInvalidArgument;
+  if (!gpu::leaves_captures_alone("ncclCommAbort"))
+    return ncclUnhandledCudaError;
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
@@ -497,12 +501,15 @@ FAKE_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
     gpu::broken("no context", "ncclMemAlloc without a current context");
     return ncclUnhandledCudaError;
   }
+  if (!gpu::leaves_captures_alone("ncclMemAlloc"))
+    return ncclUnhandledCudaError;
   *address = gpu::allocate(gpu::current_device(), bytes);
   const std::lock_guard<std::mutex> lock(library().mutex);
   library().allocated.insert(*address);
   return *address == nullptr ? ncclUnhandledCudaError : ncclSuccess;
 }
 FAKE_EXPORT int ncclMemFree(void* address) {
+  if (!gpu::leaves_captures_alone("ncclMemFree")) return ncclUnhandledCudaError;
   {
     std::lock_guard<std::mutex> lock(library().mutex);
     for (const ncclComm* const comm : library().comms) {
@@ -539,6 +546,8 @@ FAKE_EXPORT int ncclCommSplit(ncclComm* comm, int color, int key,
 FAKE_EXPORT int ncclCommRegister(ncclComm* comm, void* address, size_t bytes,
                                  void** registration) {
   if (!is_ready(comm, "ncclCommRegister")) return ncclInvalidUsage;
+  if (!gpu::leaves_captures_alone("ncclCommRegister"))
+    return ncclUnhandledCudaError;
   if (const int planned = gpu::planned_failure()) return planned;
   const Inside entry(comm->device);
   if (gpu::device_of(address) != comm->device) {
@@ -557,6 +566,8 @@ FAKE_EXPORT int ncclCommRegister(ncclComm* comm, void* address, size_t bytes,
 }
 FAKE_EXPORT int ncclCommDeregister(ncclComm* comm, void* registration) {
   if (!is_ready(comm, "ncclCommDeregister")) return ncclInvalidUsage;
+  if (!gpu::leaves_captures_alone("ncclCommDeregister"))
+    return ncclUnhandledCudaError;
   if (const int planned = gpu::planned_failure()) return planned;
   const Inside entry(comm->device);
   std::lock_guard<std::mutex> lock(library().mutex);
